@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - jobctl-agent: one per node and job attempt
+/* main.c - jobctl-agent: runs one attempt of a job on one node; a table of subcommands
  *
- * The table of subcommands; each reads its own options, does one thing, and
- * ends with the exit code that its failure has (engine/contract/err.h).
+ * Each subcommand reads its own options, does one thing, and exits with the code of its error
+ * (engine/contract/err.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,17 +46,18 @@ static int parse_number(const char *text, const char *option, int64_t *out, stru
     errno = 0;
     long long v = text ? strtoll(text, &end, 10) : -1;
     if (!text || !*text || *end || errno || v < 0)
-        return err_set(err, ERR_USAGE, "%s needs a number that is not negative", option);
+        return err_set(err, ERR_USAGE, "%s needs a non-negative number", option);
     *out = v;
     return 0;
 }
 
-/* jobctl-train lives beside this program. */
+/* jobctl-train is installed next to this program. */
 static int find_train(char *out, size_t size, struct err *err)
 {
     ssize_t n = readlink("/proc/self/exe", out, size - 1);
     if (n < 0)
-        return err_set(err, ERR_SYSTEM, "cannot tell where this program is: %s", strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot find the path of this program: %s",
+                       strerror(errno));
     out[n] = '\0';
     char *slash = strrchr(out, '/');
     size_t at = slash ? (size_t)(slash + 1 - out) : 0;
@@ -65,7 +66,7 @@ static int find_train(char *out, size_t size, struct err *err)
     return 0;
 }
 
-/* Input from nowhere, output to the agent's own log. */
+/* stdin from /dev/null, output to agent.log. */
 static int redirect(const char *run_dir, struct err *err)
 {
     char path[4096];
@@ -80,7 +81,7 @@ static int redirect(const char *run_dir, struct err *err)
     return 0;
 }
 
-/* In the parent: what the detached child says. "ready\n", or why not. Never returns. */
+/* In the parent: waits for the detached child's "ready\n" or error message. Never returns. */
 static void await_child(pid_t pid, int fd)
 {
     char text[600];
@@ -101,7 +102,7 @@ static void await_child(pid_t pid, int fd)
                                                   : err_exit_code(ERR_SYSTEM));
 }
 
-/* The caller gets its prompt back once the agent listens; what is left has its own session. */
+/* The caller gets its prompt back once the agent listens; the child has its own session. */
 static int detach(const char *run_dir, int *ready_fd, struct err *err)
 {
     int fds[2];
@@ -122,7 +123,7 @@ static int detach(const char *run_dir, int *ready_fd, struct err *err)
 
 static int fix_descriptors(int keep)
 {
-    /* Nothing of the caller's may be held open for the life of a job. */
+    /* The agent must not keep the caller's files open for the life of a job. */
     if (keep > 3)
         descriptors_close(3, (unsigned)keep - 1);
     descriptors_close(keep >= 3 ? (unsigned)keep + 1 : 3, ~0U);
@@ -159,7 +160,7 @@ static int cmd_run(int argc, char **argv, struct err *err)
     char train[4096], dir[4096];
     o.nonce = getenv("JOBCTL_AGENT_NONCE");
     if (!o.run_dir || o.job < 0 || o.attempt < 0 || optind != argc)
-        return err_set(err, ERR_USAGE, "run needs --dir, --job and --attempt, and nothing else");
+        return err_set(err, ERR_USAGE, "run needs --dir, --job and --attempt, and no arguments");
     if (!o.nonce || strlen(o.nonce) < 8 || strlen(o.nonce) > NONCE_CHARS ||
         strspn(o.nonce, "0123456789abcdef") != strlen(o.nonce))
         return err_set(err, ERR_USAGE, "JOBCTL_AGENT_NONCE must hold 8 to %d hexadecimal digits",
@@ -176,7 +177,7 @@ static int cmd_run(int argc, char **argv, struct err *err)
     if (!foreground && detach(dir, &told, err) < 0)
         return -1;
     if (told >= 0 && o.ready_fd >= 0)
-        close(o.ready_fd); /* the parent's exit says the same */
+        close(o.ready_fd); /* the parent's exit reports the same */
     if (told >= 0)
         o.ready_fd = told;
     umask(077);
@@ -185,7 +186,7 @@ static int cmd_run(int argc, char **argv, struct err *err)
     if (rc < 0 && told >= 0) {
         log_error(NULL, "%s", err->text);
         if (write(told, err->text, strlen(err->text)) < 0)
-            log_error(NULL, "and nobody waits to hear it");
+            log_error(NULL, "cannot report the error: nobody reads it");
     }
     return rc;
 }
@@ -261,7 +262,7 @@ static int cmd_plan(int argc, char **argv, struct err *err)
     return rc;
 }
 
-/* Is this node fit?  The answer is JSON for `jobctl doctor`. */
+/* Prints the checks of this node as JSON, for `jobctl doctor`. */
 static int cmd_doctor(int argc, char **argv, struct err *err)
 {
     static const struct option options[] = {
@@ -296,8 +297,8 @@ static int cmd_doctor(int argc, char **argv, struct err *err)
         doctor_try(facts, train, state);
     json_t *looked = facts ? doctor_look(train, spec, spec_path, dir) : NULL;
     json_t *answer = looked ? doctor_check(facts, spec, looked) : NULL;
-    int rc = answer ? print_json(answer, err)
-                    : err_set(err, ERR_MEMORY, "no memory to look at this node");
+    int rc =
+        answer ? print_json(answer, err) : err_set(err, ERR_MEMORY, "no memory to check this node");
     json_decref(answer);
     json_decref(looked);
     json_decref(facts);
@@ -310,7 +311,7 @@ static int cmd_gpu_selftest(int argc, char **argv, struct err *err)
     char train[4096];
     (void)argv;
     if (argc != 1)
-        return err_set(err, ERR_USAGE, "trial takes no arguments: an agent starts it");
+        return err_set(err, ERR_USAGE, "trial takes no arguments; it is started by an agent");
     return find_train(train, sizeof(train), err) < 0 ? -1 : gpu_selftest_child_run(train, err);
 }
 
@@ -319,7 +320,7 @@ static int cmd_visit(int argc, char **argv, struct err *err)
     char train[4096];
     (void)argv;
     if (argc != 1)
-        return err_set(err, ERR_USAGE, "visit takes no arguments: `jobctl doctor` speaks to it");
+        return err_set(err, ERR_USAGE, "visit takes no arguments; it is used by `jobctl doctor`");
     return find_train(train, sizeof(train), err) < 0 ? -1 : doctor_query(train, err);
 }
 
@@ -352,7 +353,7 @@ static int cmd_gpu_events(int argc, char **argv, struct err *err)
     return gpu_events_print(stdout, argv + 1, argc - 1, err);
 }
 
-/* For an attempt whose agent is dead: end what it has left behind. */
+/* Kills the processes that the attempt of a dead agent left behind. */
 static int cmd_cleanup(int argc, char **argv, struct err *err)
 {
     struct identity id;
@@ -362,7 +363,7 @@ static int cmd_cleanup(int argc, char **argv, struct err *err)
     if (identity_read(&id, argv[1], err) < 0)
         return -1;
     if (identity_alive(&id))
-        return err_set(err, ERR_CONFLICT, "the agent of '%s' lives (pid %lld): ask it to stop",
+        return err_set(err, ERR_CONFLICT, "the agent of '%s' is alive (pid %lld): stop it instead",
                        argv[1], (long long)id.pid);
     struct cleanup_pass s = {.nonce = id.nonce, .kill = true};
     for (int i = 0; i < 200; i++) {
@@ -372,10 +373,10 @@ static int cmd_cleanup(int argc, char **argv, struct err *err)
             return 0;
         }
         if (n < 0)
-            return err_set(err, ERR_SYSTEM, "/proc cannot be read: %s", strerror(errno));
+            return err_set(err, ERR_SYSTEM, "cannot read /proc: %s", strerror(errno));
         usleep(10000);
     }
-    return err_set(err, ERR_SYSTEM, "these processes do not end: %s", left);
+    return err_set(err, ERR_SYSTEM, "these processes survived SIGKILL: %s", left);
 }
 
 /* --- mirror ------------------------------------------------------------------------------ */
@@ -395,9 +396,10 @@ static int cmd_attach(int argc, char **argv, struct err *err)
     char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (argc != 1)
-        return err_set(err, ERR_USAGE, "attach takes no arguments: the controller speaks to it");
+        return err_set(err, ERR_USAGE, "attach takes no arguments; it is used by the controller");
     if (n < 0)
-        return err_set(err, ERR_SYSTEM, "cannot tell where this program is: %s", strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot find the path of this program: %s",
+                       strerror(errno));
     self[n] = '\0';
     umask(077);
     return attach_run(0, 1, self, err);
@@ -416,7 +418,7 @@ static int cmd_digest(int argc, char **argv, struct err *err)
     return 0;
 }
 
-/* --- mail -------------------------------------------------------------------------------- */
+/* --- file channel ------------------------------------------------------------------------ */
 
 enum { MAIL_PATIENCE_MS = 30000 };
 
@@ -447,28 +449,34 @@ static const struct command {
 } commands[] = {
     {"run", "--dir RUN_DIR --job N --attempt N [--foreground] [--away] [--ready-fd N]",
      "serve one attempt; the nonce comes in JOBCTL_AGENT_NONCE (agent/attempt/session.h)", cmd_run},
-    {"probe", "[DIR]", "the facts about this node as JSON", cmd_probe},
+    {"probe", "[DIR]", "print the facts about this node as JSON", cmd_probe},
     {"plan", "--spec FILE [--facts FILE] [--state DIR] [--json]",
-     "ranks, devices and environment for a job's spec.json, with reasons", cmd_plan},
-    {"gpu-events", "UUID...", "what the driver tells of these GPUs, as it happens, a line of JSON each",
-     cmd_gpu_events},
+     "print ranks, devices and environment for a job's spec.json, with reasons", cmd_plan},
+    {"gpu-events", "UUID...",
+     "print error events of these GPUs as they happen, one line of JSON each", cmd_gpu_events},
     {"doctor", "[--spec FILE] [--facts FILE] [--dir DIR] [--state DIR]",
-     "is this node fit for jobs, and for this one? As JSON (`jobctl doctor` prints it)", cmd_doctor},
-    {"gpu-selftest", "", "try the GPUs of a plan before its ranks start (agent/plan/gpu_selftest_child.h)",
+     "check this node for jobs, or for this one; JSON output for `jobctl doctor`", cmd_doctor},
+    {"gpu-selftest", "",
+     "test the GPUs of a plan before its ranks start (agent/plan/gpu_selftest_child.h)",
      cmd_gpu_selftest},
-    {"doctor-query", "", "answer a doctor who compares several nodes (agent/doctor/doctor_query.h)",
+    {"doctor-query", "",
+     "answer the queries of `jobctl doctor` on several nodes (agent/doctor/doctor_query.h)",
      cmd_visit},
-    {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},
-    {"inspect", "PID...", "native stacks of processes, NCCL's own view, and the GPUs", cmd_inspect},
-    {"mirror", "FILE", "keep the mirror of a job's checkpoints (agent/mirror/mirror_run.h)",
+    {"flight", "FILE", "print the state of a rank from its flight page", cmd_flight},
+    {"inspect", "PID...", "print native stacks of processes, NCCL RAS status, and the GPUs",
+     cmd_inspect},
+    {"mirror", "FILE", "copy a job's checkpoints to its mirror (agent/mirror/mirror_run.h)",
      cmd_mirror},
-    {"file-channel", "RUN_DIR", "carry what a controller says (a socket, on standard input) to an agent that "
-     "shares only this directory (agent/wire/file_channel.h)", cmd_file_channel},
-    {"cleanup", "RUN_DIR", "end every process that a dead agent's attempt has left", cmd_cleanup},
-    {"sweep", "RUN_DIR", NULL, cmd_cleanup}, /* its name in earlier versions */
-    {"attach", "", "speak for a controller on another machine (agent/attempt/attach.h)",
+    {"file-channel", "RUN_DIR",
+     "relay a controller's connection (a socket on standard input) to an agent that "
+     "shares only this directory (agent/wire/file_channel.h)",
+     cmd_file_channel},
+    {"cleanup", "RUN_DIR", "kill every process that the attempt of a dead agent left behind",
+     cmd_cleanup},
+    {"sweep", "RUN_DIR", NULL, cmd_cleanup}, /* name in earlier versions */
+    {"attach", "", "connect a controller on another machine to its agent (agent/attempt/attach.h)",
      cmd_attach},
-    {"digest", "FILE...", "a line per file that tells its bytes from any others", cmd_digest},
+    {"digest", "FILE...", "print the XXH3 digest of each file", cmd_digest},
     {"version", "", "print the version", cmd_version},
     {"help", "", "print this list", cmd_help},
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attach.c - see attach.h; one thread that waits, for one conversation */
+/* attach.c - see attach.h; one thread serves one connection */
 #include "agent/attempt/attach.h"
 
 #include <dirent.h>
@@ -32,16 +32,16 @@
 
 enum {
     LOOK_MS = 20,
-    LOGS_MS = 200,          /* how late a line of output may be */
+    LOGS_MS = 200, /* maximum delay of a log line */
     ALIVE_MS = 1000,
-    USED_MS = 3600 * 1000,  /* how often a long conversation says that its programs are in use */
+    USED_MS = 3600 * 1000, /* how often a long connection marks its programs as used */
     CLEANUP_MS = 50,
-    CLEANUP_GRACE_MS = 5000, /* ranks of a dead agent write a checkpoint and leave by themselves */
-    REACH_MS = 30000,       /* an agent that lives and does not answer */
+    CLEANUP_GRACE_MS = 5000, /* time for ranks of a dead agent to write a checkpoint and exit */
+    REACH_MS = 30000,        /* limit to reach a live agent that does not answer */
     DYING_MS = 500,
     STARTS = 3,
     EXIT_LOCKED = 3,
-    FRAMES = 512 * 1024     /* the largest message of an agent fits */
+    FRAMES = 512 * 1024 /* larger than any message of an agent */
 };
 
 struct attach {
@@ -52,9 +52,9 @@ struct attach {
     char key_dir[PATH_MAX], run_dir[PATH_MAX + 24];
     struct log_feed *logs;
     char *bytes;
-    int64_t said_ms;        /* when anything was last said */
-    int64_t used_ms;        /* when the host was last tidied; 0: not yet */
-    size_t held; /* of a frame that is not whole yet */
+    int64_t said_ms; /* time of the last message sent */
+    int64_t used_ms; /* time of the last host cleanup; 0: none yet */
+    size_t held;     /* bytes of an incomplete frame */
 };
 
 static int64_t now_ms(void)
@@ -83,7 +83,7 @@ static int write_all(int fd, const void *bytes, size_t size)
 
 /* ---- to the controller ---- */
 
-/* A message of our own. Takes the body. */
+/* Sends a message of the attach process itself. Takes the body. */
 static int say(struct attach *a, enum wire_message number, json_t *body, struct err *err)
 {
     size_t size = 0;
@@ -95,7 +95,7 @@ static int say(struct attach *a, enum wire_message number, json_t *body, struct 
         err_set(err, ERR_MEMORY, "no memory for a message");
     else if ((frame = frame_make(number, body, &size, err)) &&
              (rc = write_all(a->out, frame, size)) < 0)
-        err_set(err, ERR_SYSTEM, "the controller is gone: %s", strerror(errno));
+        err_set(err, ERR_SYSTEM, "the connection to the controller broke: %s", strerror(errno));
     a->said_ms = now_ms();
     free(frame);
     json_decref(body);
@@ -115,9 +115,9 @@ static int say_alive(struct attach *a, struct err *err)
     return now_ms() - a->said_ms < ALIVE_MS ? 0 : say(a, WIRE_KEEPALIVE, json_object(), err);
 }
 
-/* ---- the order ---- */
+/* ---- ATTACH ---- */
 
-/* Byte by byte: what follows it is for the agent. */
+/* Reads byte by byte: the bytes after it are for the agent. */
 static int read_attach(struct attach *a, int in, struct err *err)
 {
     struct frame_reader *reader;
@@ -131,7 +131,7 @@ static int read_attach(struct attach *a, int in, struct err *err)
         if (n < 0 && errno == EINTR)
             continue;
         if (n != 1)
-            rc = err_set(err, ERR_SYSTEM, "the controller left before it said what it wants");
+            rc = err_set(err, ERR_SYSTEM, "the controller closed the connection before ATTACH");
         else if (frame_read(reader, &byte, 1, &row, &a->order, err) < 0)
             rc = -1;
     }
@@ -163,10 +163,12 @@ static int make_path(const char *path, struct err *err)
         if (!was)
             break;
     }
-    /* Whoever could write here could make an agent of ours run commands. */
+    /* Anyone who can write here could make an agent run commands as this user. */
     if (stat(path, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022))
-        return err_set(err, ERR_SYSTEM, "'%s' must belong to this user, and be writable by nobody "
-                       "else", path);
+        return err_set(err, ERR_SYSTEM,
+                       "'%s' must belong to this user and be writable by nobody "
+                       "else",
+                       path);
     return 0;
 }
 
@@ -176,7 +178,7 @@ static int make_run_dir(struct attach *a, struct err *err)
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     bool xdg = state && state[0] == '/';
     if (!key[0] || strspn(key, "0123456789abcdef-") != strlen(key) || a->id.attempt < 1)
-        return err_set(err, ERR_DATA, "the controller's key of the job is not one");
+        return err_set(err, ERR_DATA, "the key of the job is invalid");
     if (!xdg && (!home || home[0] != '/'))
         return err_set(err, ERR_SYSTEM, "HOME is not set on this machine");
     int n = snprintf(a->key_dir, sizeof(a->key_dir), "%s%s/jobctl/hosted/%s", xdg ? state : home,
@@ -189,7 +191,7 @@ static int make_run_dir(struct attach *a, struct err *err)
     return make_path(a->run_dir, err);
 }
 
-/* ---- the end of an attempt ---- */
+/* ---- ending an attempt ---- */
 
 static void cleanup_all(const char *nonce)
 {
@@ -201,7 +203,7 @@ static void cleanup_all(const char *nonce)
     }
 }
 
-/* When it returns nothing of the attempt lives, and nothing of it will come. */
+/* On return no process of the attempt is alive, and none will start. */
 static void bury(const char *run_dir, const char *nonce)
 {
     int lock;
@@ -217,7 +219,8 @@ static void bury(const char *run_dir, const char *nonce)
     cleanup_all(nonce);
 }
 
-/* An attempt of this job that the controller has given up. Its agent is ended by its identity. */
+/* Ends an attempt of this job that the controller has given up; its agent is identified by its
+ * identity file. */
 static void dismiss(const char *run_dir)
 {
     struct identity who;
@@ -248,7 +251,7 @@ static int give_spooled(void *arg, const json_t *event)
     return say(arg, WIRE_EVENT, json_deep_copy(event), NULL) < 0;
 }
 
-/* All that the attempt has left, and that this is all. */
+/* Sends all remaining events and logs of the attempt, then AGENT_GONE. */
 static int give_remains(struct attach *a, const char *text, struct err *err)
 {
     char spool[PATH_MAX + 64];
@@ -262,9 +265,9 @@ static int give_remains(struct attach *a, const char *text, struct err *err)
     return say(a, WIRE_AGENT_GONE, json_pack("{s:s}", "text", text), err);
 }
 
-/* ---- an agent that lives ---- */
+/* ---- a live agent ---- */
 
-/* Returns once it listens. -1: what it said instead. */
+/* Starts an agent; returns once it listens. -1: *err has its error message. */
 static int start_agent(const struct attach *a, struct err *err)
 {
     char job[24], attempt[24], nonce[NONCE_CHARS + 32], said[300] = "";
@@ -291,13 +294,13 @@ static int start_agent(const struct attach *a, struct err *err)
     free(env);
     close(fd);
     if (rc != 0)
-        return err_set(err, ERR_SYSTEM, "its agent could not be started: %s", strerror(rc));
+        return err_set(err, ERR_SYSTEM, "cannot start the agent: %s", strerror(rc));
     if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == EXIT_LOCKED))
         return 0;
-    return err_set(err, ERR_SYSTEM, "its agent could not be started (status %d): %s", status, said);
+    return err_set(err, ERR_SYSTEM, "cannot start the agent (status %d): %s", status, said);
 }
 
-/* From the agent: whole frames, and before them what was logged until now. */
+/* Relays from the agent: whole frames, preceded by the log lines written until now. */
 static int pass_frames(struct attach *a, int agent, struct err *err)
 {
     ssize_t n = read(agent, a->bytes + a->held, FRAMES - a->held);
@@ -335,10 +338,10 @@ static int pass_back(int in, int agent)
         return 1;
     if (n <= 0)
         return 0;
-    return write_all(agent, bytes, (size_t)n) == 0 ? 1 : 2; /* 2: its end is read as well */
+    return write_all(agent, bytes, (size_t)n) == 0 ? 1 : 2; /* 2: end of input */
 }
 
-/* In a quiet moment. */
+/* Called when idle. */
 static void tidy(struct attach *a)
 {
     char host_cache[PATH_MAX];
@@ -393,7 +396,8 @@ static int serve(struct attach *a, int in, struct err *err)
         struct err why = {0};
         bool known = identity_read(&who, a->run_dir, NULL) == 0 &&
                      strcmp(who.nonce, a->id.nonce) == 0;
-        /* One is coming up, started by another hand: it has the lock before it says who it is. */
+        /* An agent started by someone else may be coming up: it takes the lock before it writes
+         * its identity. */
         if (!known && (starts > 0 || !may_start) && run_dir_held(a->run_dir) == 1 && now_ms() < give_up) {
             pause_ms(LOOK_MS);
             continue;
@@ -410,7 +414,7 @@ static int serve(struct attach *a, int in, struct err *err)
             return give_remains(a, text, err);
         int agent = unix_socket_connect(socket, false, &why);
         if (agent < 0 && now_ms() > give_up)
-            return err_set(err, ERR_SYSTEM, "the agent lives (pid %lld) and cannot be reached: %s",
+            return err_set(err, ERR_SYSTEM, "the agent is alive (pid %lld) but unreachable: %s",
                            (long long)who.pid, why.text);
         if (agent < 0) {
             pause_ms(LOOK_MS);
@@ -432,7 +436,7 @@ int attach_run(int in, int out, const char *program, struct err *err)
     signal(SIGPIPE, SIG_IGN);
     a.bytes = malloc(FRAMES);
     if (!a.bytes) {
-        err_set(err, ERR_MEMORY, "no memory for a conversation");
+        err_set(err, ERR_MEMORY, "no memory for a connection");
         goto out;
     }
     if (write_all(out, ATTACH_READY, strlen(ATTACH_READY)) < 0 || read_attach(&a, in, err) < 0 ||

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attach.h - the controller's hand on another machine: `jobctl-agent attach`
+/* attach.h - `jobctl-agent attach`: connects a controller to the agent of an attempt on another machine
  *
- * Started by a login that may end at any moment, it does what the controller does itself on its own
- * machine: finds the agent of an attempt, or starts one, or proves that nothing of the attempt
- * lives. Then it passes on what agent and controller say, and adds the logs
+ * Started through a login that may end at any moment, it does what a controller does itself on its
+ * own machine: it finds the agent of an attempt, starts one, or proves that no process of the
+ * attempt is alive. Then it relays messages between agent and controller, and adds the logs
  * (agent/wire/log_feed.h).
  *
- * It says ATTACH_READY on a line, whatever a login prints before it; then it reads one ATTACH
- * (agent/wire/wire.h), so that neither nonce nor paths stand in a list of processes; from then on
- * both directions are frames. It ends with its input, and when the agent closes the connection
- * while it lives: then another controller's hand has taken it. Agent and ranks go on.
+ * It prints the line ATTACH_READY, whatever the login prints before; then it reads one ATTACH
+ * (agent/wire/wire.h), so that nonce and paths appear in no process list; from then on both
+ * directions are frames. It exits at end of input, and when a live agent closes the connection
+ * because another controller has connected. Agent and ranks keep running.
  *
  * The attempt's directory is $XDG_STATE_HOME/jobctl/hosted/KEY/ATTEMPT (~/.local/state/jobctl/...).
- * Whoever attaches to attempt n of a KEY first ends all that lives of the attempts before it: what
- * was declared lost must not train beside its successor.
+ * Attaching to attempt n of a KEY first ends everything alive of earlier attempts: an attempt
+ * declared lost must not train beside its successor.
  */
 #ifndef AGENT_ATTEMPT_ATTACH_H
 #define AGENT_ATTEMPT_ATTACH_H
@@ -22,7 +22,7 @@ struct err;
 
 #define ATTACH_READY "jobctl-attach 1\n"
 
-/* `program`: of the agent. Descriptors stay open. */
+/* `program`: the agent's path. Descriptors stay open. */
 int attach_run(int in, int out, const char *program, struct err *err);
 
 #endif

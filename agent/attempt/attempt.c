@@ -28,10 +28,10 @@
 #include "engine/contract/err.h"
 
 enum {
-    LAUNCH_WAIT_MS = 60 * 1000, /* nobody launches: leave */
-    LINGER_MS = 10 * 60 * 1000, /* nobody acknowledges: leave, the spool stays */
+    LAUNCH_WAIT_MS = 60 * 1000, /* without a LAUNCH: exit */
+    LINGER_MS = 10 * 60 * 1000, /* without an acknowledgement: exit, keeping the spool */
     HEARTBEAT_MS = 1000,
-    LEARNED_BEATS = 300 /* what was learned is stored so often, in case the node is lost */
+    LEARNED_BEATS = 300 /* interval of storing learned durations, in case the node is lost */
 };
 
 /* --- inputs ---------------------------------------------------------------------------- */
@@ -42,7 +42,8 @@ static void on_exited(void *arg, const struct agent_exit *e)
     struct agent_input in = {.kind = e->generation ? INPUT_RANK_EXITED : INPUT_SETUP_EXITED,
                              .exited = *e,
                              .jitter = attempt_jitter()};
-    if (rank_set_is_here(a->rank_set, e->rank)) { /* these speak of this node */
+    if (rank_set_is_here(a->rank_set,
+                         e->rank)) { /* recent kernel messages are those of this node */
         in.exited.kernel = gpu_watch_evidence(a->gpu_watch, e->kernel);
         in.exited.last_lines = nccl_watch_evidence(a->nccl_watch, e->last_lines);
     }
@@ -87,7 +88,7 @@ static void on_follower_over(void *arg)
     attempt_leave(arg);
 }
 
-/* The member has ranks of its own: two may not wait for the same processes. */
+/* A follower has ranks of its own; SIGCHLD must be handled in one place. */
 static void become_follower(struct attempt *a)
 {
     struct err err = {0};
@@ -167,7 +168,7 @@ static void on_message(void *arg, enum wire_message number, const json_t *body)
     }
 }
 
-/* With the controller: why it came another way than by being called. */
+/* Connected to the controller: clears or sets the reason of a failed call. */
 static const char *trouble(void *arg)
 {
     const struct attempt *a = arg;
@@ -182,14 +183,15 @@ static void on_acked(void *arg, int64_t seq)
         attempt_leave(a);
 }
 
-/* Somebody ends the agent: its ranks stop with it, and the controller will hear of it. */
+/* The agent was signalled: its ranks stop with it, and the controller is told the reason. */
 static void on_end_signal(uv_signal_t *handle, int signo)
 {
     struct agent_input in = {.kind = INPUT_STOP};
-    in.stop.reason = signo != SIGTERM         ? "the agent was interrupted"
-                     : getenv("SLURM_JOB_ID") ? "Slurm takes the nodes away: the job was preempted, "
-                                                "requeued or cancelled there (SIGTERM)"
-                                              : "the agent got SIGTERM";
+    in.stop.reason = signo != SIGTERM ? "the agent was interrupted"
+                     : getenv("SLURM_JOB_ID")
+                         ? "Slurm ended the allocation: the job was preempted, "
+                           "requeued or cancelled there (SIGTERM)"
+                         : "the agent got SIGTERM";
     in.stop.grace_ms = 10000;
     in.stop.checkpoint = in.stop.preempted = true;
     attempt_feed(handle->data, &in);
@@ -197,8 +199,8 @@ static void on_end_signal(uv_signal_t *handle, int signo)
 
 /* --- heartbeats and leaving -------------------------------------------------------------- */
 
-/* What others leave in the run directory: that this attempt was given up, or that the machine will
- * soon be taken away. */
+/* Checks the run directory for files from outside: the attempt was given up, or the machine will
+ * end soon. */
 static void look_around(struct attempt *a)
 {
     struct agent_input in = {.kind = INPUT_STOP, .jitter = attempt_jitter()};
@@ -207,17 +209,17 @@ static void look_around(struct attempt *a)
         return;
     if (run_dir_fenced(a->o.run_dir)) {
         run_dir_fence_why(why, sizeof(why), a->o.run_dir);
-        snprintf(text, sizeof(text), "the controller has given this attempt up%s%s", why[0] ? ": " : "",
+        snprintf(text, sizeof(text), "the controller gave up this attempt%s%s", why[0] ? ": " : "",
                  why);
         in.stop.reason = text;
     } else if (run_dir_notice(a->o.run_dir, &in.stop.grace_ms)) {
-        in.stop.reason = "the machine will soon be taken away";
+        in.stop.reason = "the machine will end soon";
         in.stop.checkpoint = in.stop.preempted = true;
     } else {
         return;
     }
     a->noticed = true;
-    log_warn(a->tag, "%s: the ranks stop", in.stop.reason);
+    log_warn(a->tag, "%s: stopping the ranks", in.stop.reason);
     attempt_feed(a, &in);
 }
 
@@ -228,15 +230,16 @@ static void on_beat(uv_timer_t *timer)
     look_around(a);
     session_alive(a->session);
     if (!a->launch && run_dir_fenced(a->o.run_dir)) {
-        log_info(a->tag, "the controller has given this attempt up before it began: leaving");
+        log_info(a->tag, "exiting: the controller gave up this attempt before it began");
         attempt_leave(a);
     } else if (!a->launch && now - a->started_ms > LAUNCH_WAIT_MS) {
-        log_warn(a->tag, "nobody launched anything within %d s: leaving", LAUNCH_WAIT_MS / 1000);
+        log_warn(a->tag, "exiting: no LAUNCH within %d s", LAUNCH_WAIT_MS / 1000);
         attempt_leave(a);
     } else if (a->finished_ms &&
                (now - a->finished_ms > LINGER_MS ||
                 (run_dir_fenced(a->o.run_dir) && !session_connected(a->session)))) {
-        log_warn(a->tag, "the controller has not taken events %lld to %lld; they stay in the spool",
+        log_warn(a->tag,
+                 "exiting: events %lld to %lld were not acknowledged; they stay in the spool",
                  (long long)spool_acked(a->spool) + 1, (long long)spool_last(a->spool));
         attempt_leave(a);
     } else if (a->launch && !a->finished_ms && !a->follower) {
@@ -247,7 +250,7 @@ static void on_beat(uv_timer_t *timer)
     }
 }
 
-/* --- life ------------------------------------------------------------------------------ */
+/* --- creation and release -------------------------------------------------------------- */
 
 static void init_handles(struct attempt *a)
 {
@@ -264,16 +267,16 @@ static void init_handles(struct attempt *a)
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* Facts, spool and identity: all that can fail before anybody hears of us. */
+/* Facts, spool and identity: everything that can fail before the agent is visible. */
 static int open_files(struct attempt *a, struct err *err)
 {
     char path[4096];
     struct identity before;
-    /* Held until this process ends; the ranks do not inherit it. */
+    /* Held until this process exits; ranks do not inherit it. */
     if (run_dir_lock(a->o.run_dir, err) < 0)
         return -1;
     if (run_dir_fenced(a->o.run_dir))
-        return err_set(err, ERR_CONFLICT, "the attempt of '%s' is over: it must not start again",
+        return err_set(err, ERR_CONFLICT, "the attempt of '%s' is over and must not start again",
                        a->o.run_dir);
     a->identity = (struct identity){.job = a->o.job, .attempt = a->o.attempt, .incarnation = 1};
     snprintf(a->identity.nonce, sizeof(a->identity.nonce), "%s", a->o.nonce);
@@ -326,7 +329,7 @@ static int open_all(struct attempt *a, struct err *err)
         .message = on_message, .acked = on_acked, .trouble = trouble, .arg = a};
     if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_SOCKET, a->o.run_dir) >= sizeof(path))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
-    /* The identity first: whoever finds the socket finds it too. */
+    /* Written before the socket: whoever finds the socket also finds the identity. */
     if (identity_write(&a->identity, a->o.run_dir, err) < 0 ||
         session_open(&a->session, &a->loop, path, &id, a->facts, a->spool, &hooks, err) < 0)
         return -1;
@@ -343,7 +346,7 @@ static void tell_ready(const struct attempt *a)
     if (a->o.ready_fd < 0)
         return;
     if (write(a->o.ready_fd, "ready\n", 6) < 0)
-        log_warn(a->tag, "nobody waits for this agent to be ready");
+        log_warn(a->tag, "cannot report readiness: nobody reads it");
     close(a->o.ready_fd);
 }
 
@@ -361,7 +364,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
                  (long long)a.identity.pid, (long long)a.identity.incarnation);
         tell_ready(&a);
         uv_run(&a.loop, UV_RUN_DEFAULT);
-        log_info(a.tag, "agent ends");
+        log_info(a.tag, "agent exits");
         uv_loop_close(&a.loop);
     }
     file_channel_close(a.file_channel);

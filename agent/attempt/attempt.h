@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt.h - one attempt on one node: the shell around agent_core
+/* attempt.h - runs one attempt on one node: the shell around agent_core
  *
- * Wires the pure core to its surroundings: messages, exits, lines and time go
- * in; spooled events, processes, signals and one timer come out.  attempt_run()
- * is the whole life of `jobctl-agent run` after it has detached.
+ * Connects the pure core to its surroundings: messages, exits, lines and time go in; spooled
+ * events, processes, signals and one timer come out. attempt_run() is the whole life of
+ * `jobctl-agent run` after it has detached.
  */
 #ifndef AGENT_ATTEMPT_ATTEMPT_H
 #define AGENT_ATTEMPT_ATTEMPT_H
@@ -18,12 +18,13 @@ struct attempt_options {
     const char *nonce;
     const char *train;      /* path of jobctl-train */
     int64_t     job, attempt;
-    bool        away;       /* no controller can connect: the agent calls it (agent/wire/call_home.h), or it is
-                             * called through the run directory (agent/wire/file_channel.h) */
-    int         ready_fd;   /* gets "ready\n" when the socket listens; -1 = nobody waits */
+    bool away;    /* controllers cannot connect: the agent connects
+                             * (agent/wire/call_home.h) or uses the run directory
+                             * (agent/wire/file_channel.h) */
+    int ready_fd; /* gets "ready\n" once the socket listens; -1 = none */
 };
 
-/* 0 when the attempt is over and acknowledged (or nobody asked for one in time). */
+/* 0 once the attempt is over and acknowledged (or no LAUNCH came in time). */
 int attempt_run(const struct attempt_options *options, struct err *err);
 
 #endif

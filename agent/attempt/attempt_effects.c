@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt_effects.c - one step of the core, and what it wants done; see attempt_internal.h */
+/* attempt_effects.c - performs the effects of a step of the core; see attempt_internal.h */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ bool attempt_store(struct attempt *a, const char *kind, json_t *body, bool dropp
     int rc = event ? spool_append(a->spool, event, droppable, &err)
                    : err_set(&err, ERR_MEMORY, "no memory for an event");
     if (rc < 0)
-        log_error(a->tag, "event %s is lost: %s", kind, err.text);
+        log_error(a->tag, "event %s was lost: %s", kind, err.text);
     if (!droppable)
         mirror_child_note(a->mirror, kind, body);
     json_decref(event);
@@ -82,7 +82,7 @@ void attempt_store_learned(struct attempt *a)
     attempt_store(a, "learned", learned, false);
 }
 
-/* One line of the agent's own log per event that a person would ask for. */
+/* Logs events that a user would ask about, one line each, in agent.log. */
 static void log_event(const struct attempt *a, const struct agent_effect *e)
 {
     const char *text = json_string_value(json_object_get(e->body, "text"));
@@ -121,7 +121,8 @@ static void start_processes(struct attempt *a, const struct agent_effect *by)
     };
     if (e.fallbacks > a->fallbacks) {
         a->fallbacks = e.fallbacks;
-        attempt_store_learned(a); /* at once: should this agent be lost, the next begins with it */
+        attempt_store_learned(
+            a); /* at once: this agent may be lost */
     }
     nccl_watch_begin(a->nccl_watch);
     a->nccl_unlike = false;
@@ -166,7 +167,8 @@ static void set_timer(struct attempt *a, int64_t at_ms)
     uv_timer_start(&a->timer, on_timer, wait > 0 ? (uint64_t)wait + 1 : 1, 0);
 }
 
-/* What can be seen at once; for a hang then what takes a debugger, the one to blame first. */
+/* Records what is visible at once; for a hang then starts an inspector, for the blamed rank
+ * first. */
 static void report(struct attempt *a, const struct agent_effect *e)
 {
     struct err err = {0};
@@ -204,7 +206,7 @@ void attempt_on_inspected(void *arg, int generation, json_t *body)
         tell_report(a, generation, body);
         return;
     }
-    json_decref(a->incident); /* complete when the other nodes have answered */
+    json_decref(a->incident); /* complete once the other nodes have answered */
     a->incident = json_pack("{s:i, s:O}", "generation", generation, "body", body);
 }
 
@@ -256,12 +258,13 @@ void attempt_on_nccl_there(void *arg, int node, const json_t *body)
         session_pump(a->session);
 }
 
-/* What is left for the mirror is copied first. */
+/* Copies what is left to the mirror first. */
 static void sweep(struct attempt *a, int generation)
 {
     monitor_end(a->monitor);
     if (generation == 0 && a->mirror)
-        mirror_child_finish(a->mirror, LAST_COPY_MS); /* its end sweeps: attempt_cleanup() */
+        mirror_child_finish(a->mirror,
+                            LAST_COPY_MS); /* then attempt_cleanup() */
     else
         rank_set_cleanup(a->rank_set, generation);
 }
@@ -324,13 +327,13 @@ void attempt_feed(struct attempt *a, struct agent_input *in)
     if (sync)
         attempt_sync(a);
     if (out.n && !a->leaving)
-        session_pump(a->session); /* stored: the news goes out before the work begins */
+        session_pump(a->session); /* stored: sent before the effects are performed */
     for (int i = 0; i < out.n; i++)
         perform(a, &out.list[i]);
     agent_effects_fini(&out);
 }
 
-/* --- the end --------------------------------------------------------------------------- */
+/* --- leaving --------------------------------------------------------------------------- */
 
 void attempt_leave(struct attempt *a)
 {

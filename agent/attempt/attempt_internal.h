@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt_internal.h - the inside of an attempt, shared by job_attempt*.c only
+/* attempt_internal.h - state of an attempt, shared by attempt*.c only
  *
- * attempt.c (life, messages) calls attempt_nodes.c (other nodes), which calls attempt_launch.c (from
- * LAUNCH to a start), and all call attempt_effects.c (what the core wants done); none calls
- * upwards.
+ * Call order: attempt.c (messages, timers) calls attempt_nodes.c (other nodes), which calls
+ * attempt_launch.c (from LAUNCH to a start), and all call attempt_effects.c (effects of the core);
+ * no file calls upwards.
  */
 #ifndef AGENT_ATTEMPT_ATTEMPT_INTERNAL_H
 #define AGENT_ATTEMPT_ATTEMPT_INTERNAL_H
@@ -24,23 +24,23 @@ struct attempt {
     struct identity identity;
     uv_loop_t loop;
     uv_timer_t timer;          /* the core's */
-    uv_timer_t beat;           /* heartbeats, and patience with the controller */
-    uv_timer_t deadline_timer; /* the machine will be taken away: time to save */
+    uv_timer_t beat;           /* heartbeats, and limits on waiting for the controller */
+    uv_timer_t deadline_timer; /* when to save before the machine ends */
     uv_signal_t sigterm, sigint;
     struct agent_core *core;
     struct rank_set *rank_set;
-    /* not NULL: a node that is not the first; the core decides nothing here */
+    /* not NULL: this node is a follower; the core is unused */
     struct follower *follower;
-    struct monitor *monitor; /* from LAUNCH on */
+    struct monitor *monitor; /* since LAUNCH */
     struct inspector *inspector;
-    struct gpu_watch *gpu_watch; /* NULL: the job has no GPUs */
-    struct gpu_selftest_child *gpu_selftest; /* NULL: nothing was to be tried */
-    void (*planned)(struct attempt *a); /* goes on after attempt_begin() */
-    struct nccl_watch *nccl_watch; /* NULL: nothing of NCCL is to be expected */
-    bool nccl_unlike; /* another node has told that NCCL does not do there as predicted */
+    struct gpu_watch *gpu_watch;             /* NULL: job without GPUs */
+    struct gpu_selftest_child *gpu_selftest; /* NULL: no self-test needed */
+    void (*planned)(struct attempt *a);      /* called after attempt_begin() */
+    struct nccl_watch *nccl_watch;           /* NULL: no NCCL log expected */
+    bool nccl_unlike; /* another node has reported unexpected NCCL transports */
     struct session *session;
     struct call_home *call_home;       /* NULL: controllers connect to the socket */
-    struct file_channel *file_channel; /* as that */
+    struct file_channel *file_channel; /* the same */
     bool noticed;      /* RUN_DIR_NOTICE was seen */
     struct spool *spool;
     json_t *facts;
@@ -48,23 +48,23 @@ struct attempt {
     /* from LAUNCH */
     json_t *launch;
     json_t *plan;      /* of all nodes */
-    json_t *part;      /* what of it is of this node; NULL: all */
-    json_t *all_facts; /* what is known of the GPUs of all nodes; NULL: there is one, see facts */
-    char    proof[4200]; /* a file that other nodes are to find (attempt_nodes.c), "" = none */
-    json_t *incident;  /* whose report waits for other nodes, so many of them */
+    json_t *part;      /* this node's part of it; NULL: the whole */
+    json_t *all_facts; /* GPU facts of all nodes; NULL: single node, see facts */
+    char proof[4200];  /* a file that other nodes must find (attempt_nodes.c), "" = none */
+    json_t *incident; /* incident whose report waits for answers of other nodes, and their number */
     int     inspecting, inspect_generation;
-    int64_t deadline_s; /* deadline_timer.h; of several nodes the first to be taken away */
-    char    deadline_node[80]; /* that node; "": this one */
+    int64_t deadline_s;     /* deadline_timer.h; with several nodes the earliest */
+    char deadline_node[80]; /* its node; "": this one */
     char tag[48]; /* "7.1", for the log */
     struct payload payload;
     int64_t restarts;
-    struct mirror_child *mirror; /* NULL: the job has none */
+    struct mirror_child *mirror; /* NULL: job without mirror */
 
     int64_t started_ms, finished_ms; /* finished: 0 = not yet */
     int64_t beats;
     bool leaving;
-    int fallbacks;   /* of the plan that are in use */
-    json_t *learned; /* as it was stored last, or NULL */
+    int fallbacks;   /* fallbacks of the plan in use */
+    json_t *learned; /* as last stored, or NULL */
 };
 
 struct gpu_event;
@@ -77,30 +77,31 @@ int64_t attempt_now_ms(void);
 /* [0, 1), for the jitter of the back-off. */
 double attempt_jitter(void);
 
-/* One step of the core; performing an effect may lead to the next step. */
+/* One step of the core; performing an effect may cause the next step. */
 void attempt_feed(struct attempt *a, struct agent_input *in);
 
-/* Stores one event; true if it must be on disk before anything else happens. Takes the body. */
+/* Stores one event; true if it must reach the disk before anything else happens. Takes the body. */
 bool attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable);
 void attempt_sync(struct attempt *a);
-/* What was learned of this job, if it is news. */
+/* Stores what was learned about this job, if it changed. */
 void attempt_store_learned(struct attempt *a);
 
-/* The mirror has its last copy: end all that is left of the attempt. */
+/* The mirror has its last copy: cleans up the attempt. */
 void attempt_cleanup(struct attempt *a);
 
-/* An inspector has done its work, here or on another node. */
+/* An inspector has finished, on this node or another. */
 void attempt_on_inspected(void *arg, int generation, json_t *body);
 void attempt_on_inspected_there(void *arg, int node, const char *text);
 
-/* How NCCL connects here, and on another node: one word is for all, that of who is not as predicted. */
-void attempt_on_nccl(struct attempt *a, json_t *body); /* takes the body, NULL: nothing new */
+/* Reports how NCCL connected on this or another node: one event for all, unexpected transports
+ * first. */
+void attempt_on_nccl(struct attempt *a, json_t *body); /* takes the body; NULL: nothing new */
 void attempt_on_nccl_there(void *arg, int node, const json_t *body);
 
-/* May ranks that lost another one wait in their processes (engine/train/rejoin.h)? */
+/* May ranks that lost a peer wait in their processes (engine/train/rejoin.h)? */
 bool attempt_may_rejoin(const struct attempt *a);
 
-/* The world's answer to a start (agent/nodes/rank_set.h). */
+/* Hook: the answer to a start (agent/nodes/rank_set.h). */
 void attempt_on_started(void *arg, const struct rank_set_started *s);
 
 /* Closes every handle, so that the loop ends. */
@@ -108,30 +109,30 @@ void attempt_leave(struct attempt *a);
 
 /* --- attempt_launch.c ---------------------------------------------------------------------- */
 
-/* Keeps it. */
+/* Keeps the LAUNCH. */
 int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err);
-/* What runs here, and the plan of this node, after a trial of its GPUs where that is wanted; tells the
- * facts. Then, at once or from the loop, `planned`, or it is refused. */
+/* Prepares the commands and the plan of this node, after a GPU self-test if one is needed;
+ * stores the facts. Then calls `planned`, at once or from the loop, or refuses the launch. */
 void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a));
-/* The core has not been told to begin, and nobody has ended it before it could. */
+/* False if the core has already begun, or the attempt was ended before. */
 bool attempt_is_waiting(const struct attempt *a);
-/* The plan is made: watch and mirror, then the core has the word. */
+/* The plan is made: starts watch and mirror, then launches the core. */
 void attempt_ready(struct attempt *a);
-/* The moments to save before a->deadline_s, from now on. */
+/* Sets the timer for checkpoints before a->deadline_s. */
 void attempt_watch_deadline(struct attempt *a);
-/* Hook of the world: the driver of another node has told of a GPU. */
+/* Hook: a driver event for a GPU of another node. */
 void attempt_on_gpu_there(void *arg, int node, const struct gpu_event *e);
-/* It cannot run, or (`missing`) not without who has not come. */
+/* Ends the attempt: it cannot run, or (`missing`) a node did not connect. */
 void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_lost *missing);
 
 /* --- attempt_nodes.c: a LAUNCH of several nodes, after attempt_take_launch() --------------- */
 
 void attempt_gather(struct attempt *a);
-/* Tell the controller, again after each LAUNCH, where the other nodes find this one. */
+/* Sends LISTENING to the controller, again after each LAUNCH. */
 void attempt_show_listener(struct attempt *a);
-/* The controller knows that an agent is gone, or will not come. */
+/* The controller reports that an agent is gone or will not start. */
 void attempt_on_node_gone(struct attempt *a, const json_t *body);
-/* Hooks of the world, see agent/nodes/leader.h. */
+/* Hooks of the rank set, see agent/nodes/leader.h. */
 void attempt_on_gathered(void *arg);
 void attempt_on_prepared(void *arg, const char *refusal);
 void attempt_on_lost(void *arg, const struct agent_lost *l);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt_launch.c - from a LAUNCH to what the core may start: commands, plan, watch, mirror
+/* attempt_launch.c - from LAUNCH to the start of the core: commands, plan, watch, mirror
  *
- * attempt_take_launch() -> attempt_begin() [-> a trial of the GPUs] -> attempt_ready(); with several nodes
- * attempt_nodes.c stands between the last two.  attempt_refuse() ends it from anywhere. */
+ * attempt_take_launch() -> attempt_begin() [-> GPU self-test] -> attempt_ready(); with several
+ * nodes attempt_nodes.c comes between the last two. attempt_refuse() ends it from anywhere. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void on_slow(void *arg, json_t *body)
         attempt_store(a, "straggler", body, false);
 }
 
-/* Told at once; a GPU that is broken ends the generation, for its ranks may wait for ever. */
+/* Reported at once; a broken GPU ends the generation, because its ranks may wait for ever. */
 static void tell_gpu(struct attempt *a, const struct gpu_event *e, const char *text)
 {
     struct agent_input in = {.kind = INPUT_HANG,
@@ -82,7 +82,7 @@ void attempt_on_gpu_there(void *arg, int node, const struct gpu_event *e)
         tell_gpu(a, e, text);
 }
 
-/* What cannot be watched is no reason not to train. */
+/* A failure to watch the GPUs does not prevent training. */
 static void watch_gpus(struct attempt *a)
 {
     struct err err = {0};
@@ -91,7 +91,7 @@ static void watch_gpus(struct attempt *a)
         log_warn(a->tag, "%s", err.text);
 }
 
-/* The preflight: what is not as it should be is told before anything starts. */
+/* The preflight: problems are reported before anything starts. */
 static int look_before(struct attempt *a, const json_t *spec, struct err *err)
 {
     int rc;
@@ -104,8 +104,8 @@ static int look_before(struct attempt *a, const json_t *spec, struct err *err)
     return rc;
 }
 
-/* On a machine that is not the controller's, "hosted/KEY/checkpoints" is below the state directory
- * in which our own run directory is hosted/KEY/ATTEMPT (agent/attempt/attach.h). */
+/* On a machine other than the controller's, "hosted/KEY/checkpoints" is relative to the state
+ * directory in which this run directory is hosted/KEY/ATTEMPT (agent/attempt/attach.h). */
 static int settle_checkpoints(struct attempt *a, struct err *err)
 {
     json_t *checkpoint = json_object_get(json_object_get(a->launch, "spec"), "checkpoint");
@@ -129,7 +129,8 @@ static int plan_anew(struct attempt *a, const json_t *spec, struct err *err)
     return plan_make(&a->plan, a->facts, spec, err);
 }
 
-/* The state directory, of which ours is jobs/JOB/ATTEMPT or hosted/KEY/ATTEMPT; else our own. */
+/* The state directory that contains jobs/JOB/ATTEMPT or hosted/KEY/ATTEMPT; else the run
+ * directory. */
 static const char *state_dir(const struct attempt *a, char out[PATH_MAX])
 {
     const char *part = "";
@@ -148,7 +149,7 @@ bool attempt_is_waiting(const struct attempt *a)
     return v.phase == AGENT_IDLE;
 }
 
-/* With what is known of the GPUs, and where NCCL may write. */
+/* Adds cached self-test results, and where NCCL may write its log. */
 static int plan_launch(struct attempt *a, const json_t *spec, const char *state, struct err *err)
 {
     json_t *place = nccl_watch_place(a->o.run_dir);
@@ -158,19 +159,19 @@ static int plan_launch(struct attempt *a, const json_t *spec, const char *state,
     return plan_make(&a->plan, a->facts, spec, err);
 }
 
-/* What can refuse a launch before anybody is asked. */
+/* Everything that can refuse a launch before other nodes are involved. */
 static void conclude(struct attempt *a, int rc, struct err *err)
 {
     if (rc == 0)
         rc = look_before(a, json_object_get(a->launch, "spec"), err);
-    attempt_store(a, "facts", json_incref(a->facts), false); /* with what was tried just now */
+    attempt_store(a, "facts", json_incref(a->facts), false); /* including self-test results */
     if (rc < 0)
         attempt_refuse(a, err->text, NULL);
     else
         a->planned(a);
 }
 
-/* Another plan, if the GPUs of the first turned out not to work together as it expects. */
+/* Makes a new plan if the self-test contradicts the expectations of the first. */
 static void on_tried(void *arg, const json_t *pairs, const char *why)
 {
     struct attempt *a = arg;
@@ -203,14 +204,14 @@ void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a))
     if (rc == 0 && gpu_selftest_wanted(a->facts, a->plan)) {
         if (gpu_selftest_child_start(&a->gpu_selftest, &a->loop, a->facts, spec, a->o.nonce,
                                      on_tried, a, &err) == 0)
-            return; /* on_tried() goes on */
+            return; /* continues in on_tried() */
         on_warning(a, err.text);
         err = (struct err){0};
     }
     conclude(a, rc, &err);
 }
 
-/* The ranks' program, their places, and who watches them. */
+/* The ranks' command, their placement, and their monitor. */
 static int settle_rank_set(struct attempt *a, struct err *err)
 {
     const json_t *spec = json_object_get(a->launch, "spec");
@@ -235,7 +236,7 @@ static int64_t launch_int(const json_t *launch, const char *object, const char *
     return json_integer_value(json_object_get(json_object_get(launch, object), key));
 }
 
-/* Both NULL, or why ranks may not start. */
+/* Both NULL, or the reason why ranks must not start. */
 static void feed_launch(struct attempt *a, const char *refusal, const struct agent_lost *missing)
 {
     const json_t *body = a->launch;
@@ -303,7 +304,7 @@ static int start_mirror(struct attempt *a, struct err *err)
     return rc;
 }
 
-/* --- the end of the machine ---------------------------------------------------------------- */
+/* --- end of the machine ------------------------------------------------------------------- */
 
 static void on_deadline(uv_timer_t *timer)
 {
@@ -337,7 +338,7 @@ int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
     if (json_object_get(a->launch, "excluded"))
         json_object_set(a->facts, "excluded", json_object_get(a->launch, "excluded"));
     if (launch_int(a->launch, "group", "node") > 0)
-        return 0; /* the first node speaks for all */
+        return 0; /* the leader plans for all nodes */
     a->deadline_s = deadline_timer_of(a->facts, time(NULL));
     attempt_watch_deadline(a);
     return a->launch ? 0 : err_set(err, ERR_MEMORY, "no memory for the launch");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt_nodes.c - an attempt on several nodes, until all of them are ready
+/* attempt_nodes.c - brings up an attempt on several nodes, until all are ready
  *
- *   LAUNCH -> door -> gathered -> one plan -> PREPARE, each its part -> prepared -> attempt_ready()
+ *   LAUNCH -> LISTENING -> gathered -> one plan -> PREPARE, each its part -> prepared -> attempt_ready()
  *
- * Whoever does not come, is lost, or cannot, ends the attempt with its name.
+ * A node that does not connect, is lost, or refuses ends the attempt, which names it.
  */
 #include <stdio.h>
 #include <stdint.h>
@@ -32,9 +32,9 @@ static int nodes_of(const struct attempt *a)
     return (int)json_integer_value(json_object_get(group_of(a), "nodes"));
 }
 
-/* --- gathering ------------------------------------------------------------------------------ */
+/* --- joining -------------------------------------------------------------------------------- */
 
-/* $JOBCTL_JOIN_S instead of a minute. */
+/* $JOBCTL_JOIN_S overrides the default of one minute. */
 static int join_ms(void)
 {
     const char *text = getenv("JOBCTL_JOIN_S");
@@ -71,7 +71,7 @@ void attempt_gather(struct attempt *a)
 
 /* --- one plan ------------------------------------------------------------------------------- */
 
-/* What suspicions are judged by (agent/core/gpu_blame.h): the GPUs of all, and those left out. */
+/* Facts for agent/core/gpu_blame.h: the GPUs of all nodes, and those excluded. */
 static json_t *gpus_of_all(const struct attempt *a, const struct plan_node *nodes, int n)
 {
     json_t *gpus = json_array();
@@ -80,7 +80,7 @@ static json_t *gpus_of_all(const struct attempt *a, const struct plan_node *node
     return json_pack("{s:o, s:O?}", "gpus", gpus, "excluded", json_object_get(a->facts, "excluded"));
 }
 
-/* What failed in this job before is left out wherever it is. */
+/* GPUs that failed in this job before are excluded on every node. */
 static json_t *facts_of(const struct attempt *a, int node)
 {
     if (node == 0)
@@ -92,7 +92,7 @@ static json_t *facts_of(const struct attempt *a, int node)
     return facts;
 }
 
-/* The ranks of all end with the first machine that is taken away. */
+/* All ranks end with the first machine that ends. */
 static void find_deadline(struct attempt *a, int n)
 {
     const struct leader *leader = rank_set_leader(a->rank_set);
@@ -106,7 +106,7 @@ static void find_deadline(struct attempt *a, int n)
     attempt_watch_deadline(a);
 }
 
-/* parts: as many as there are nodes. */
+/* parts: one per node. */
 static int plan_all(struct attempt *a, json_t **parts, int n, struct err *err)
 {
     struct plan_node *nodes = calloc((size_t)n, sizeof(*nodes));
@@ -131,8 +131,8 @@ static int plan_all(struct attempt *a, json_t **parts, int n, struct err *err)
 
 /* --- PREPARE -------------------------------------------------------------------------------- */
 
-/* A file where checkpoints go: who does not find it has another directory of that name.  A command
- * that was given none has no need of one in common. */
+/* Writes a file to the checkpoint directory: a node that does not find it has a different
+ * directory under that name. A command without checkpoint.dir needs no shared directory. */
 static int leave_proof(struct attempt *a, struct err *err)
 {
     const json_t *spec = json_object_get(a->launch, "spec");
@@ -149,7 +149,7 @@ static int leave_proof(struct attempt *a, struct err *err)
     if (f && fclose(f) == 0)
         return 0;
     a->proof[0] = '\0';
-    return err_set(err, ERR_SYSTEM, "cannot write into the directory of checkpoints '%s': %m", dir);
+    return err_set(err, ERR_SYSTEM, "cannot write to the checkpoint directory '%s': %m", dir);
 }
 
 static void take_proof_away(struct attempt *a)
@@ -159,7 +159,8 @@ static void take_proof_away(struct attempt *a)
     a->proof[0] = '\0';
 }
 
-/* What member k must have the same of (agent/doctor/consistency.h), and what both are called. */
+/* The listing that follower k must match (agent/doctor/consistency.h), and the names of both
+ * nodes. */
 static json_t *consistency_body(const struct attempt *a, int k, json_t *list)
 {
     const struct leader *leader = rank_set_leader(a->rank_set);
@@ -167,8 +168,8 @@ static json_t *consistency_body(const struct attempt *a, int k, json_t *list)
                      "list", list);
 }
 
-/* Of those that come after it, as in a ring, where a collective goes first; few enough for any number of
- * nodes. The first node has been called by all. */
+/* The next nodes in a ring, the path of most collectives; a limited number for any number of
+ * nodes. All nodes have already connected to node 0. */
 static json_t *endpoints_for(const struct attempt *a, int k, int n)
 {
     enum { NEIGHBOURS = 16 };
@@ -235,7 +236,7 @@ void attempt_on_gathered(void *arg)
     }
 }
 
-/* --- all can -------------------------------------------------------------------------------- */
+/* --- all ready ------------------------------------------------------------------------------ */
 
 static json_t *node_row(const struct attempt *a, int k)
 {
@@ -255,7 +256,7 @@ static json_t *node_row(const struct attempt *a, int k)
                      "address", address ? address : "");
 }
 
-/* What a member's preflight found, its name first. */
+/* Stores the findings of a follower's preflight, preceded by its name. */
 static void tell_preflight(struct attempt *a, int k)
 {
     const struct leader *leader = rank_set_leader(a->rank_set);
@@ -301,7 +302,7 @@ void attempt_on_lost(void *arg, const struct agent_lost *l)
     }
 }
 
-/* As if it were this one: what can be saved is saved, and the attempt ends. */
+/* As for this machine: saves a checkpoint, then the attempt ends. */
 void attempt_on_notice(void *arg, int node, const char *reason, int64_t grace_ms)
 {
     struct attempt *a = arg;
@@ -314,7 +315,7 @@ void attempt_on_notice(void *arg, int node, const char *reason, int64_t grace_ms
     if (a->noticed || a->finished_ms)
         return;
     a->noticed = true;
-    log_warn(a->tag, "%s: the ranks stop", text);
+    log_warn(a->tag, "%s: stopping the ranks", text);
     attempt_feed(a, &in);
 }
 

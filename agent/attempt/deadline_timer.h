@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deadline_timer.h - the machine will be taken away: a checkpoint in time before that
+/* deadline_timer.h - times of the checkpoints to request before the machine ends
  *
- * Notebooks and batch systems say when (`session` of docs/FACTS.md).  They seldom keep to the second,
- * so nothing is stopped for it: a checkpoint is asked for 10 minutes before, which leaves time for a
+ * Notebooks and batch systems announce the end (`session` of docs/FACTS.md), rarely to the second.
+ * Nothing is stopped for it: a checkpoint is requested 10 minutes before, which leaves time for a
  * slow mirror, and again 3 minutes and 1 minute before.
  */
 #ifndef AGENT_ATTEMPT_DEADLINE_TIMER_H
@@ -13,13 +13,13 @@
 
 enum { DEADLINE_TIMER_TEXT = 160 };
 
-/* Unix seconds; 0: nobody says. now_s: when the facts were found. */
+/* Unix seconds; 0: not known. now_s: time of the facts. */
 int64_t deadline_timer_of(const json_t *facts, int64_t now_s);
 
-/* The next moment to save, Unix seconds, after now_s; 0: none is left. */
+/* The next time to save, Unix seconds, after now_s; 0: none left. */
 int64_t deadline_timer_next(int64_t deadline_s, int64_t now_s);
 
-/* "this machine is taken away in 10 min: a checkpoint is asked for"; who: NULL, or which one it is. */
+/* "this machine ends in 10 min: requesting a checkpoint"; who: NULL, or the name of the machine. */
 const char *deadline_timer_text(char out[DEADLINE_TIMER_TEXT], const char *who, int64_t deadline_s,
                                 int64_t now_s);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heartbeat.h - the body of a heartbeat: how far a run is, and how fast */
+/* heartbeat.h - body of a heartbeat: progress and speed of a run */
 #ifndef AGENT_ATTEMPT_HEARTBEAT_H
 #define AGENT_ATTEMPT_HEARTBEAT_H
 

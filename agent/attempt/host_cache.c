@@ -26,14 +26,14 @@ struct version {
     int64_t used_s;
 };
 
-/* DIGEST, or DIGEST.part of an upload that was never finished. */
+/* DIGEST, or DIGEST.part of an unfinished upload. */
 static bool is_version(const char *name)
 {
     const size_t n = strspn(name, "0123456789abcdef");
     return n == DIGEST_CHARS && (!name[n] || strcmp(name + n, ".part") == 0);
 }
 
-/* "CACHE/jobctl/DIGEST" of "CACHE/jobctl/DIGEST/bin/NAME". */
+/* Gets "CACHE/jobctl/DIGEST" from "CACHE/jobctl/DIGEST/bin/NAME". */
 static bool version_of(char out[PATH_MAX], const char *program)
 {
     if ((size_t)snprintf(out, PATH_MAX, "%s", program) >= PATH_MAX)
@@ -54,7 +54,7 @@ void host_cache_use(const char *program)
         utimensat(AT_FDCWD, path, NULL, 0);
 }
 
-/* Does a process here run a program of this directory? */
+/* Does a process on this machine run a program of this directory? */
 static bool is_running(const char *dir)
 {
     const size_t n = strlen(dir);
@@ -114,7 +114,7 @@ static void tidy_versions(const char *program, int64_t now_s)
 
 /* --- attempts --------------------------------------------------------------------------------- */
 
-/* What the agent and its ranks have written here, and nobody needs any more. */
+/* Files that an agent and its ranks write, by name. */
 static bool is_ours(const char *name)
 {
     static const char *const names[] = {RUN_DIR_LOCK, RUN_DIR_FENCED, RUN_DIR_NOTICE,
@@ -127,7 +127,7 @@ static bool is_ours(const char *name)
     return log_feed_carries(name) || (digits > 0 && strcmp(name + 4 + digits, ".flight") == 0);
 }
 
-/* Unix seconds of the newest file; the directory's own where there is none. */
+/* Unix seconds of the newest file; of the directory itself if it is empty. */
 static int64_t newest_in(DIR *d)
 {
     struct stat st;
@@ -147,8 +147,8 @@ static int count_one(void *arg, const json_t *event)
     return 1;
 }
 
-/* A spool with nothing but acknowledged events was emptied by its agent (agent/attempt/spool.h);
- * whoever fenced the directory of a dead one has read it. */
+/* An agent shrinks a spool with only acknowledged events (agent/attempt/spool.h); whoever fenced
+ * the directory of a dead agent has read its spool. */
 static bool is_told(const char *dir)
 {
     char path[PATH_MAX + 16];
@@ -165,7 +165,7 @@ static void tidy_attempt(const char *dir, int64_t now_s)
     if (!d)
         return;
     if (now_s - newest_in(d) > OLD_S && is_told(dir)) {
-        int lock = run_dir_lock(dir, NULL); /* as long as one removes it, nobody starts in it */
+        int lock = run_dir_lock(dir, NULL); /* no agent can start here during the removal */
         rewinddir(d);
         for (struct dirent *e; lock >= 0 && (e = readdir(d));)
             if (is_ours(e->d_name))
@@ -191,7 +191,7 @@ static void tidy_key(const char *key_dir, const char *run_dir, int64_t now_s)
     }
     if (d)
         closedir(d);
-    rmdir(key_dir); /* if that was all of it */
+    rmdir(key_dir); /* succeeds only if it is empty */
 }
 
 static void tidy_attempts(const char *host_cache, const char *run_dir, int64_t now_s)

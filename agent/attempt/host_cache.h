@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host_cache.h - what jobctl keeps on a host for other machines' controllers, and what of it may go
+/* host_cache.h - removes old programs and attempts that remote controllers left on this host
  *
- * Programs, in CACHE/jobctl/DIGEST/{bin,lib} (controller/ssh/programs.h). Each use of a version sets its
- * directory's time. One goes when it was not used for HOST_CACHE_DAYS, HOST_CACHE_VERSIONS others
- * were used after it, and no process on this machine runs from it.
+ * Programs, in CACHE/jobctl/DIGEST/{bin,lib} (controller/ssh/programs.h). Each use of a version
+ * updates its directory's time. A version is removed if it was not used for HOST_CACHE_DAYS,
+ * HOST_CACHE_VERSIONS others were used after it, and no process on this machine runs it.
  *
- * Attempts, in STATE/jobctl/hosted/KEY/ATTEMPT (agent/attempt/attach.h). One goes when nothing in
- * it has changed for HOST_CACHE_DAYS, nobody holds its lock, and the controller has all of its
- * events or has fenced it; the logs went there before them. What goes are the files of ours, by
- * their names: what a job has put beside them stays, and so do reports of incidents and everything
- * of KEY/checkpoints.
+ * Attempts, in STATE/jobctl/hosted/KEY/ATTEMPT (agent/attempt/attach.h). An attempt is removed if
+ * nothing in it has changed for HOST_CACHE_DAYS, its lock is free, and the controller has all of
+ * its events or has fenced it; the logs were sent before the events. Only files of jobctl are
+ * removed, by name: files that a job added are kept, and so are incident reports and everything in
+ * KEY/checkpoints.
  *
- * Homes may be shared by many machines, so time counts more than what lives on this one.
+ * Homes may be shared by many machines, so age counts more than the processes of this machine.
  */
 #ifndef AGENT_ATTEMPT_HOST_CACHE_H
 #define AGENT_ATTEMPT_HOST_CACHE_H
@@ -20,11 +20,11 @@
 
 enum { HOST_CACHE_DAYS = 7, HOST_CACHE_VERSIONS = 3 };
 
-/* The version that `program`, .../DIGEST/bin/NAME, is of was used now. Where it is of none: nothing. */
+/* Marks the version of `program`, .../DIGEST/bin/NAME, as used now. Other paths are ignored. */
 void host_cache_use(const char *program);
 
-/* Remove what may go: versions beside that of `program`, attempts in `hosted` but not `run_dir`.
- * now_s: Unix seconds. Failures are of no interest: the next one tries again. */
+/* Removes old versions except that of `program`, and attempts in `hosted` except run_dir. now_s:
+ * Unix seconds. Failures are ignored: the next call tries again. */
 void host_cache_tidy(const char *program, const char *host_cache, const char *run_dir,
                      int64_t now_s);
 

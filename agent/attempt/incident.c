@@ -34,7 +34,7 @@ static double ago(uint64_t then)
     return now > then ? (double)(now - then) / 1e9 : 0;
 }
 
-/* The start of a file of /proc, "" when it cannot be read. */
+/* The beginning of a /proc file, "" if unreadable. */
 static const char *slurp(char *out, size_t size, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -96,7 +96,7 @@ static void put_page(struct buf *t, const struct flight_page *p)
     put_last_steps(t, p);
 }
 
-/* Where each thread is inside the kernel: what may be had without stopping anything. */
+/* The position of each thread in the kernel: available without stopping it. */
 static void put_threads(struct buf *t, int64_t pid)
 {
     char path[320], name[64], where[128], call[200], stack[2048];
@@ -161,7 +161,7 @@ static void put_rank(struct buf *t, const struct incident *i, int rank, struct f
     int64_t pid = rank_set_look(i->rank_set, rank, page, NULL, NULL);
     const char *where = rank_set_where(i->rank_set, rank);
     buf_print(t, "\nrank %d%s%s: %s", rank, where[0] ? " on " : "", where,
-              pid ? "" : "has ended; it was at ");
+              pid ? "" : "exited; last state: ");
     put_place(t, page);
     buf_print(t, "\n");
     put_page(t, page);
@@ -170,7 +170,7 @@ static void put_rank(struct buf *t, const struct incident *i, int rank, struct f
     put_output(t, rank_set_last_lines(i->rank_set, rank));
 }
 
-/* --- the node ---------------------------------------------------------------------------- */
+/* --- node -------------------------------------------------------------------------------- */
 
 static void put_disk(struct buf *t, const char *path)
 {
@@ -199,18 +199,18 @@ static void put_node(struct buf *t, const struct incident *i)
     put_disk(t, "/dev/shm");
     const char *kernel = kernel_log_recent(true);
     if (kernel[0])
-        buf_print(t, "  the kernel's log:\n%s", kernel);
+        buf_print(t, "  kernel log:\n%s", kernel);
 }
 
-/* --- the file ---------------------------------------------------------------------------- */
+/* --- report file ------------------------------------------------------------------------- */
 
-/* In one sentence; of many ranks the first few, and the one that is to blame is in `reason`. */
+/* One sentence; of many ranks only the first few. `reason` names the blamed rank. */
 static void put_summary(struct buf *t, const struct incident *i, struct flight_page *page)
 {
     const int np = rank_set_ranks(i->rank_set);
     for (int r = 0; r < np && r < TOLD_RANKS; r++) {
         int64_t pid = rank_set_look(i->rank_set, r, page, NULL, NULL);
-        buf_print(t, "%srank %d: %s", r ? "; " : "", r, pid ? "" : "ended, last at ");
+        buf_print(t, "%srank %d: %s", r ? "; " : "", r, pid ? "" : "exited, last state: ");
         put_place(t, page);
     }
     if (np > TOLD_RANKS)
@@ -247,7 +247,7 @@ void incident_append(const char *run_dir, int generation, const char *node, cons
     char path[4200];
     FILE *f = name_file(path, sizeof(path), run_dir, generation) < 0 ? NULL : fopen(path, "ae");
     if (!f)
-        return; /* without it there was no report to begin with */
+        return; /* no report to append to */
     fprintf(f, "\non %s:\n%s\n", node, text);
     fclose(f);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* incident.h - what all ranks were doing when one of them failed or hung
+/* incident.h - report of the state of all ranks when one of them failed or hung
  *
- * A file for people, RUN_DIR/incident-N.txt, N the generation: per rank its step, phase and
- * since when, its collectives, its last steps, its threads and last lines; then the node.
- * Written before anything is stopped, from memory and /proc alone, in about a millisecond a
- * rank.  What takes longer (native stacks) is appended by agent/monitor/inspector.h.
+ * A text file, RUN_DIR/incident-N.txt, N being the generation: per rank its step, phase and time in
+ * it, its collectives, last steps, threads and last lines; then the node. Written before anything
+ * is stopped, from memory and /proc alone, in about a millisecond per rank.
+ * agent/monitor/inspector.h appends slower information (native stacks).
  */
 #ifndef AGENT_ATTEMPT_INCIDENT_H
 #define AGENT_ATTEMPT_INCIDENT_H
@@ -25,10 +25,10 @@ struct incident {
 
 enum { INCIDENTS_KEPT = 20 }; /* older ones of the same attempt are removed */
 
-/* The body of the event: {path, text}, a new object; NULL with *err set. */
+/* Returns the event's body {path, text}, a new object; NULL with *err set. */
 json_t *incident_write(const struct incident *i, struct err *err);
 
-/* What another node has found out afterwards (native stacks of its ranks). */
+/* Appends what another node has reported later (native stacks of its ranks). */
 void incident_append(const char *run_dir, int generation, const char *node, const char *text);
 
 #endif

@@ -12,7 +12,7 @@
 
 enum { LOOK_MS = 200, LINE_BYTES = 4096 };
 
-/* The line that a rank is printing. */
+/* The partial line of a rank. */
 struct partial {
     char   text[LINE_BYTES];
     size_t size;
@@ -24,7 +24,7 @@ struct monitor {
     struct hang_detector      *hang;
     struct straggler          *straggler;
     struct watch              *watch;
-    struct partial            *partial; /* of each rank; NULL when nothing is watched */
+    struct partial *partial; /* per rank; NULL without watch rules */
     uv_timer_t                 timer;
     int                        np, generation;
     struct hang_detector_rank *look;
@@ -164,7 +164,7 @@ void monitor_end(struct monitor *v)
         uv_timer_stop(&v->timer);
 }
 
-/* A line that is longer than LINE_BYTES is cut. */
+/* Lines longer than LINE_BYTES are truncated. */
 void monitor_output(struct monitor *v, int rank, const char *bytes, size_t size)
 {
     if (!v || !v->partial || rank < 0 || rank >= v->np)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.c - see session.h; the spool is the queue, so a slow controller costs no memory */
+/* session.c - see session.h; the spool is the send queue, so a slow controller costs no memory */
 #include "agent/attempt/session.h"
 
 #include <errno.h>
@@ -14,17 +14,17 @@
 #include "agent/wire/frame.h"
 #include "engine/contract/err.h"
 
-enum { QUEUE_BYTES = 256 * 1024 }; /* in flight towards the controller */
+enum { QUEUE_BYTES = 256 * 1024 }; /* limit of unsent bytes per connection */
 
 /* One connection; it frees itself once its handle is closed. */
 struct remote_link {
     struct session *session;
     uv_pipe_t pipe;
     struct frame_reader *reader;
-    bool open; /* LAUNCH came: events may flow */
+    bool open; /* LAUNCH was received: events may be sent */
     bool closing;
-    bool said;    /* anything, since session_alive() */
-    int64_t sent; /* highest seq sent here */
+    bool said;    /* a message was sent since the last session_alive() */
+    int64_t sent; /* highest seq sent on this connection */
     char bytes[65536];
 };
 
@@ -36,19 +36,19 @@ struct session {
     struct session_hooks hooks;
     uv_pipe_t listener;
     char *path;
-    struct remote_link *link; /* the present connection, or NULL */
+    struct remote_link *link; /* the current connection, or NULL */
     int links;         /* not yet freed */
     bool launched, closed;
 };
 
-/* One frame on its way. */
+/* A write in progress. */
 struct outgoing {
     uv_write_t req;
     struct remote_link *link;
     char *frame;
 };
 
-/* --- out ------------------------------------------------------------------------------- */
+/* --- sending --------------------------------------------------------------------------- */
 
 static void link_closed(uv_handle_t *handle)
 {
@@ -82,7 +82,7 @@ static void on_written(uv_write_t *req, int status)
         session_pump(l->session);
 }
 
-/* Adds who we are, frames and sends it. Takes the body. */
+/* Adds the identity, frames the message and sends it. Takes the body. */
 static int link_send(struct remote_link *l, enum wire_message number, json_t *body, struct err *err)
 {
     const struct session_id *id = &l->session->id;
@@ -190,7 +190,7 @@ void session_show_listener(struct session *s, json_t *endpoint)
         log_error(NULL, "%s", err.text);
 }
 
-/* --- in -------------------------------------------------------------------------------- */
+/* --- receiving ------------------------------------------------------------------------- */
 
 static bool is_ours(const struct session *s, const json_t *body)
 {
@@ -221,7 +221,7 @@ static void on_message(struct remote_link *l, const struct wire_row *row, const 
         spool_ack(s->spool, l->sent);
         s->hooks.acked(s->hooks.arg, l->sent);
     }
-    if (row->number == WIRE_STOP && !l->open) { /* who is to stop is not launched first */
+    if (row->number == WIRE_STOP && !l->open) { /* a refused attempt must not be launched first */
         l->open = true;
         l->sent = spool_acked(s->spool);
     }
@@ -249,7 +249,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         struct err err = {0};
         int used = frame_read(l->reader, buf->base + at, (size_t)n - at, &row, &body, &err);
         if (used < 0) {
-            log_warn(NULL, "closed the connection: %s", err.text);
+            log_warn(NULL, "closed the connection to the controller: %s", err.text);
             link_close(l);
             return;
         }
@@ -280,7 +280,7 @@ static void on_connection(uv_stream_t *listener, int status)
         return;
     }
     if (s->link)
-        link_close(s->link); /* the newer controller counts */
+        link_close(s->link); /* the newer controller replaces the older one */
     s->link = l;
     uv_read_start((uv_stream_t *)&l->pipe, on_alloc, on_read);
     if (send_hello(l, &err) < 0) {
@@ -289,7 +289,7 @@ static void on_connection(uv_stream_t *listener, int status)
     }
 }
 
-/* --- life ------------------------------------------------------------------------------ */
+/* --- creation and release -------------------------------------------------------------- */
 
 int session_open(struct session **out, uv_loop_t *loop, const char *path,
                  const struct session_id *id, const json_t *facts, struct spool *spool,

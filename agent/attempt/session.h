@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.h - the conversation with the controller: one connection at a time, or none
+/* session.h - the agent's connection to its controller: at most one at a time
  *
- * The agent listens at RUN_DIR/agent.sock (mode 0600, our user only).  A newer
- * connection replaces the older one.  It is greeted with HELLO; LAUNCH answers
- * it, and from then on every spooled event after LAUNCH.acked goes out in
- * order, again after each reconnect.  A message of another job, attempt or
- * nonce closes the connection.  Nothing here waits for the controller: without
- * one, events pile up in the spool and the ranks run on.
+ * The agent listens at RUN_DIR/agent.sock (mode 0600, same user only). A newer connection replaces
+ * the older one. The agent sends HELLO; after the controller's LAUNCH it sends every spooled event
+ * after LAUNCH.acked in order, again after each reconnect. A message of another job, attempt or
+ * nonce closes the connection. The agent never waits for the controller: without one, events
+ * accumulate in the spool and the ranks keep running.
  *
  * How a controller starts an agent:
  *
  *   JOBCTL_AGENT_NONCE=<32 hex> jobctl-agent run --dir RUN_DIR --job N --attempt N
  *
- * It detaches (own session, output to RUN_DIR/agent.log) and the command exits
- * 0 as soon as the socket is listening, or says why not and exits as err.h
- * says; --foreground keeps it attached, --ready-fd N gets the line "ready" when
- * it listens.  RUN_DIR must exist.  In it the agent keeps
+ * It detaches (own session, output to RUN_DIR/agent.log), and the command exits 0 as soon as the
+ * socket is listening, or prints the error and exits with its code from err.h; --foreground keeps
+ * it attached, --ready-fd N gets the line "ready" when it listens. RUN_DIR must exist. The agent
+ * keeps in it
  *
- *   agent.lock   held while it lives (agent/os/run_dir.h)
+ *   agent.lock   held while the agent is alive (agent/os/run_dir.h)
  *   agent.json   {"pid","boot_id","start_time","nonce","job","attempt","incarnation","version"}
  *   agent.sock   agent.log   spool   spec.json   setup.log   rank<N>.log   rank<N>.flight
  *
- * start_time is field 22 of /proc/PID/stat: with pid and boot id it names the
- * process.  An agent that nobody launches within 60 s exits; after
- * attempt_ended it lingers until everything is acknowledged, at most 10
- * minutes; both remove the socket, and the spool stays.
+ * start_time is field 22 of /proc/PID/stat: with pid and boot id it identifies the process. An
+ * agent without a LAUNCH for 60 s exits; after attempt_ended it waits until everything is
+ * acknowledged, at most 10 minutes; both remove the socket, and the spool stays.
  */
 #ifndef AGENT_ATTEMPT_SESSION_H
 #define AGENT_ATTEMPT_SESSION_H
@@ -40,7 +38,7 @@ struct err;
 struct session;
 struct spool;
 
-/* Who this agent is; every message carries job, attempt and nonce. */
+/* Identity of this agent; every message carries job, attempt and nonce. */
 struct session_id {
     int64_t     job;
     int64_t     attempt;
@@ -52,13 +50,13 @@ struct session_id {
     const char *version;
 };
 
-/* Called for LAUNCH, STOP and CHECKPOINT of our attempt; the body is borrowed. */
+/* Called for LAUNCH, STOP and CHECKPOINT of this attempt; the body is borrowed. */
 typedef void (*session_message_fn)(void *arg, enum wire_message number, const json_t *body);
 /* Called after an ACK. */
 typedef void (*session_acked_fn)(void *arg, int64_t seq);
 
-/* Why it could not call the controller itself (agent/wire/call_home.h), for HELLO; NULL: it could,
- * or was not to. */
+/* The reason why the agent could not connect to the controller (agent/wire/call_home.h), for
+ * HELLO; NULL: it could, or did not have to. */
 typedef const char *(*session_trouble_fn)(void *arg);
 
 struct session_hooks {
@@ -68,29 +66,31 @@ struct session_hooks {
     void              *arg;
 };
 
-/* Listens at once. id's texts, spool and facts must outlive it. */
+/* Listens at once. id's strings, spool and facts must outlive it. */
 int session_open(struct session **out, uv_loop_t *loop, const char *path,
                  const struct session_id *id, const json_t *facts, struct spool *spool,
                  const struct session_hooks *hooks, struct err *err);
 
-/* Closes the connection and removes the socket; run the loop once more, then free by
+/* Closes the connection and removes the socket; run the loop once more, then call
  * session_destroy(). */
 void session_close(struct session *s);
 void session_destroy(struct session *s);
 
-/* HELLO says so from now on. */
+/* HELLO reports "launched" from now on. */
 void session_set_launched(struct session *s);
 
-/* New events are in the spool: send what the connection takes. */
+/* New events are in the spool: sends as many as the connection accepts. */
 void session_pump(struct session *s);
 
-/* May be dropped: fields of HEARTBEAT without job, attempt, nonce. Takes the body. */
+/* Sends a HEARTBEAT, which may be dropped: its fields without job, attempt, nonce. Takes the
+ * body. */
 void session_heartbeat(struct session *s, json_t *body);
 
-/* KEEPALIVE, where nothing was said since the last time: a connection that is dead may look alive. */
+/* Sends KEEPALIVE if nothing was sent since the last call: a dead connection may look alive. */
 void session_alive(struct session *s);
 
-/* LISTENING, where a controller listens that has launched us; it asks again by LAUNCH. Takes the endpoint. */
+/* Sends LISTENING if a controller has launched the attempt; it asks again with LAUNCH. Takes the
+ * endpoint. */
 void session_show_listener(struct session *s, json_t *endpoint);
 
 bool session_connected(const struct session *s);

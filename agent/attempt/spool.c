@@ -14,7 +14,7 @@
 
 enum { HEADER = 4096, RECORD_MAX = 512 * 1024 };
 #define MAGIC   UINT64_C(0x316C6F6F7073436A) /* "jCspool1" */
-#define SEQ_MAX ((uint64_t)INT64_MAX / 2)    /* more is damage: nobody counts that far */
+#define SEQ_MAX ((uint64_t)INT64_MAX / 2)    /* larger means corrupt: nobody counts that far */
 
 struct header {
     uint64_t magic;
@@ -26,16 +26,16 @@ struct record {
     uint32_t check;
     uint64_t seq;
 };
-_Static_assert(sizeof(struct record) == 16, "a record's head is part of the format");
+_Static_assert(sizeof(struct record) == 16, "the record header is part of the format");
 
 struct spool {
     int fd;
     char *path;
-    off_t size; /* of the file */
-    off_t head; /* of the first record that is not acknowledged */
-    off_t tail; /* where the next record goes */
+    off_t size; /* file size */
+    off_t head; /* offset of the first unacknowledged record */
+    off_t tail; /* offset of the next record */
     int64_t acked, last;
-    off_t next_at;    /* where spool_next() goes on ... */
+    off_t next_at;    /* spool_next() continues here ... */
     int64_t next_seq; /* ... after this seq */
     unsigned long thinned;
 };
@@ -71,8 +71,8 @@ static int write_all(int fd, const void *bytes, size_t size, off_t at)
     return 0;
 }
 
-/* The record at `at`, which must be newer than `after`: 1 and *text (to be freed), 0 at the end
- * of what is whole, -1 without memory. */
+/* Reads the record at `at`, which must be newer than `after`: 1 and *text (to be freed), 0 at
+ * the end of the valid records, -1 without memory. */
 static int read_record(int fd, off_t at, uint64_t after, struct record *r, char **text)
 {
     if (pread(fd, r, sizeof(*r), at) != (ssize_t)sizeof(*r) || r->length == 0 ||
@@ -91,7 +91,7 @@ static int read_record(int fd, off_t at, uint64_t after, struct record *r, char 
     return 1;
 }
 
-/* Finds head, tail and last of a file that is already there. */
+/* Finds head, tail and last of an existing file. */
 static int scan(struct spool *s)
 {
     uint64_t seq = 0;
@@ -106,7 +106,7 @@ static int scan(struct spool *s)
         if (rc == 0)
             break;
         free(text);
-        if (at + record_bytes(r.length) > s->size) /* cut within the zeros that fill it up */
+        if (at + record_bytes(r.length) > s->size) /* truncated within its zero padding */
             break;
         seq = r.seq;
         if (!s->head && (int64_t)seq > s->acked)
@@ -149,8 +149,8 @@ int spool_open(struct spool **out, const char *path, size_t bytes, struct err *e
             err_set(err, ERR_MEMORY, "no memory to read the spool");
             goto fail;
         }
-    } else if (got < 0 || h.magic || h.acked) { /* zeros: its maker died before the header */
-        err_set(err, ERR_DATA, "'%s' is not a spool: remove it", path);
+    } else if (got < 0 || h.magic || h.acked) { /* zeros: created, but never initialized */
+        err_set(err, ERR_DATA, "'%s' is not a spool; remove it", path);
         goto fail;
     } else {
         int rc = posix_fallocate(s->fd, 0, (off_t)bytes);
@@ -175,7 +175,7 @@ void spool_close(struct spool *s)
 {
     if (!s)
         return;
-    /* Nothing in it is wanted any more: give the disk back what was kept free for events. */
+    /* Every record is acknowledged: frees the preallocated disk space. */
     if (s->fd >= 0 && s->last > 0 && s->acked >= s->last && ftruncate(s->fd, HEADER) < 0)
         errno = 0;
     if (s->fd >= 0)
@@ -184,7 +184,7 @@ void spool_close(struct spool *s)
     free(s);
 }
 
-/* Copies [head, tail) into a new file with room for `more` and takes it over. */
+/* Copies [head, tail) into a new file with room for `more` bytes and replaces the old one. */
 static int renew(struct spool *s, off_t more, struct err *err)
 {
     off_t used = s->tail - s->head, size = s->size;
@@ -203,7 +203,8 @@ static int renew(struct spool *s, off_t more, struct err *err)
         pread(s->fd, copy, (size_t)used, s->head) != (ssize_t)used ||
         write_all(fd, copy, (size_t)used, HEADER) < 0 || write_all(fd, &h, sizeof(h), 0) < 0 ||
         fdatasync(fd) < 0 || rename(tmp, s->path) < 0) {
-        err_set(err, ERR_SYSTEM, "cannot renew the full spool '%s': %s", s->path, strerror(errno));
+        err_set(err, ERR_SYSTEM, "cannot rewrite the full spool '%s': %s", s->path,
+                strerror(errno));
         free(copy);
         if (fd >= 0) {
             close(fd);
@@ -243,7 +244,7 @@ int spool_append(struct spool *s, json_t *event, bool droppable, struct err *err
     if (s->tail + bytes + 8 > s->size && renew(s, bytes + 8, err) < 0)
         return -1;
 
-    /* Head, text, and the zeros that end the file, in one write. */
+    /* Header, text, and the zeros that end the file, in one write. */
     char *record = calloc(1, (size_t)bytes + 8);
     if (!record)
         return err_set(err, ERR_MEMORY, "no memory for an event of %zu bytes", length);
@@ -283,7 +284,7 @@ void spool_ack(struct spool *s, int64_t seq)
         s->head = s->tail = HEADER;
     s->next_at = s->head;
     s->next_seq = s->acked;
-    /* Lost with the machine at worst: then it is acknowledged again. */
+    /* if lost in a crash, the events are acknowledged again */
     if (save_acked(s) < 0)
         return;
 }
@@ -310,7 +311,7 @@ int spool_next(struct spool *s, int64_t seq, json_t **event, struct err *err)
         char *text = NULL;
         int rc = read_record(s->fd, s->next_at, 0, &r, &text);
         if (rc <= 0)
-            return err_set(err, rc ? ERR_MEMORY : ERR_DATA, "the spool '%s' cannot be read at %lld",
+            return err_set(err, rc ? ERR_MEMORY : ERR_DATA, "cannot read the spool '%s' at %lld",
                            s->path, (long long)s->next_at);
         if ((int64_t)r.seq > seq)
             *event = json_loadb(text, r.length, 0, NULL);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spool.h - events on disk until the controller has them
+/* spool.h - on-disk queue of events until the controller has acknowledged them
  *
  * One preallocated file in the run directory: a header, then records
  *
  *   u32 length, u32 check, u64 seq, the event as JSON, zeros up to 8 bytes
  *
- * with ascending seq, ended by a zero length.  A record whose check fails ends
- * the file: it was torn by a crash, and so was not promised to anybody.  What
- * is acknowledged is overwritten once everything is, or dropped when the file
- * is full and written anew (beside, then renamed).  So the file may hold
- * acknowledged events too; a reader asks for those after a seq.
+ * with ascending seq, ended by a zero length. A record whose check fails ends the file: it was torn
+ * by a crash and never reported as stored. Acknowledged records are overwritten once all are
+ * acknowledged, or dropped when the file is full and rewritten (to a temporary file, then renamed).
+ * So the file may contain acknowledged events too; a reader asks for those after a seq.
  *
- * Droppable events (steps) are thinned before they get a seq, so seq has no
- * gaps: from a quarter of the file on every 10th is kept, from a half every
- * 60th, from three quarters none.  Others are never dropped; the file grows.
+ * Droppable events (steps) are thinned before they get a seq, so seq has no gaps: when the file is
+ * a quarter full every 10th is kept, from a half every 60th, from three quarters none. Other events
+ * are never dropped; the file grows.
  */
 #ifndef AGENT_ATTEMPT_SPOOL_H
 #define AGENT_ATTEMPT_SPOOL_H
@@ -28,28 +27,29 @@ struct spool;
 
 enum { SPOOL_BYTES = 4 * 1024 * 1024 };
 
-/* Open or make it; `bytes` is the size of a new one.  What is there is kept. */
+/* Opens or creates the file; `bytes` is the size of a new one. Existing records are kept. */
 int spool_open(struct spool **out, const char *path, size_t bytes, struct err *err);
-/* One with nothing but acknowledged events shrinks to its header. */
+/* Closes it; a file with only acknowledged events shrinks to its header. */
 void spool_close(struct spool *s);
 
-/* Sets the event's "seq" and stores it: 0; 1: thinned out, not stored; -1: not stored. */
+/* Sets the event's "seq" and stores it: 0; 1: thinned out, not stored; -1: error. */
 int spool_append(struct spool *s, json_t *event, bool droppable, struct err *err);
 
-/* All that was appended is on disk when it returns 0. */
+/* Syncs: everything appended is on disk when it returns 0. */
 int spool_sync(struct spool *s, struct err *err);
 
 /* The controller has everything up to seq. */
 void spool_ack(struct spool *s, int64_t seq);
 
 int64_t spool_acked(const struct spool *s);
-int64_t spool_last(const struct spool *s); /* seq of the newest, 0 = none ever */
+int64_t spool_last(const struct spool *s); /* seq of the newest event, 0 = none ever */
 
-/* The first event after `seq`: 0 and *event (the caller's), NULL when there is none. */
+/* The first event after `seq`: 0 and *event (owned by the caller), NULL if there is none. */
 int spool_next(struct spool *s, int64_t seq, json_t **event, struct err *err);
 
-/* Read the spool of an agent that may be dead: every whole event after `seq`, in order, to `each`
- * until it returns non-zero.  Returns how many were given, -1 if there is no readable spool. */
+/* Reads the spool of an agent that may be dead: passes every complete event after `seq`, in
+ * order, to `each` until it returns non-zero. Returns how many, -1 if there is no readable
+ * spool. */
 int spool_read(const char *path, int64_t seq, int (*each)(void *arg, const json_t *event),
                void *arg, struct err *err);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cause.c - rules for causes, strongest evidence first: kernel, rank's own report, signal, exit
- * code, output */
+/* cause.c - rules, strongest evidence first: kernel, rank's report, signal, exit code, output */
 #include "agent/core/cause.h"
 
 #include <stdarg.h>

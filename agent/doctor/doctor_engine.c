@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_engine.c - collects what the engine reports about itself and a spec, and disk space;
- * see doctor.h */
+/* doctor_engine.c - what the engine reports about itself and a spec; disk space; see doctor.h */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <limits.h>

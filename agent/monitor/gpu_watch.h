@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_watch.h - watches a job's GPUs for driver errors, with a gpu-events process
- * (agent/probe/gpu_events.h)
+/* gpu_watch.h - watches a job's GPUs for driver errors (agent/probe/gpu_events.h)
  *
  * The kernel log has the same errors, but containers often cannot read it, and it is only consulted
  * after a rank has exited; ranks that wait for a lost GPU do not exit.

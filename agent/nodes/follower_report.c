@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* follower_report.c - messages of a follower to its leader: itself, lines and exits of ranks,
- * their pages */
+/* follower_report.c - a follower's messages to its leader: lines, exits and pages of its ranks */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* leader_requests.c - sends messages and requests to followers, and tracks which answers are
- * outstanding */
+/* leader_requests.c - sends requests to followers, and tracks which answers are outstanding */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

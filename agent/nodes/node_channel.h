@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node_channel.h - delivers messages between a follower and its leader exactly once and in order,
- * across reconnects
+/* node_channel.h - reliable, ordered messages between a follower and its leader
  *
  * The follower connects, trying the addresses of the endpoint in turn, and again when the
  * connection breaks or falls silent; the leader accepts (agent/nodes/leader_listener.h). A reliable

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_nodes.c - see plan_nodes.h; checks that nodes fit together, plans each, then the whole
- * whole */
+/* plan_nodes.c - see plan_nodes.h; checks that nodes fit together, plans each, then the whole */
 #include "agent/plan/plan_nodes.h"
 
 #include <stdbool.h>

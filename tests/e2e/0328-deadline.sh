@@ -30,7 +30,7 @@ rank=$(await '"kind":"rank_started"' | field pid)
 tr '\0' '\n' <"/proc/$rank/environ" | grep -x "JOBCTL_DEADLINE=$SLURM_JOB_END_TIME"
 code 0 jobctl events 1
 has 'planned: 1 rank, on the CPU one rank uses all cores' out
-grep 'this machine is taken away in [56].* s: a checkpoint is asked for' out
+grep 'this machine ends in [56].* s: requesting a checkpoint' out
 
 # Another attempt, on a machine whose GPUs are gone.
 sed -i '/^gpu/d; /^path/d' machine

@@ -90,7 +90,7 @@ scancel --batch --signal=USR2 "$(slurm_id "$id")"
 until_says '"attempt":2' jobctl show "$id" --json
 until_says '"state":"running"' jobctl show "$id" --json
 code 0 jobctl events "$id"
-has 'the machine will soon be taken away' out
+has 'the machine will end soon' out
 from=$(resumed "$id")
 [ "$from" -gt 0 ]
 

@@ -39,7 +39,7 @@ id=$(jobctl submit train.yaml -q --set slurm.time=1m --set slurm.grace=50s)
 until_says '"attempt":2' jobctl show "$id" --json
 until_says '"state":"running"' jobctl show "$id" --json
 code 0 jobctl events "$id"
-has 'the machine will soon be taken away' out
+has 'the machine will end soon' out
 dropped "$id"
 
 # A node that Slurm gives up; its processes do not know.
@@ -68,7 +68,7 @@ scontrol requeue "$number"
 until_says '"attempt":2' jobctl show "$id" --json
 [ "$(resumed "$id")" -gt 0 ]
 code 0 jobctl events "$id"
-has 'Slurm takes the nodes away: the job was preempted, requeued or cancelled there' out
+has 'Slurm ended the allocation: the job was preempted, requeued or cancelled there' out
 for _ in $(seq 300); do [ "$(squeue -h -a | wc -l)" != 1 ] || break; sleep 0.1; done
 [ "$(squeue -h -a -o %i)" != "$number" ]
 [ "$(squeue -h -a | wc -l)" = 1 ]
@@ -92,7 +92,7 @@ for partition in main low; do           # PreemptMode REQUEUE and CANCEL
     sbatch -Q --partition=high --nodes=2 --exclusive --job-name=higher --output=high.out --wrap 'sleep 1000'
     until_says ' is pending: ' jobctl why "$id" --json
     code 0 jobctl events "$id"
-    has 'Slurm takes the nodes away: the job was preempted, requeued or cancelled there' out
+    has 'Slurm ended the allocation: the job was preempted, requeued or cancelled there' out
     scancel --name=higher
     trains "$id"
     [ "$(resumed "$id")" -gt 0 ]

@@ -234,10 +234,10 @@ static void a_notice_to_another_node_stops_all(void **state)
     at(1);
     write_file("notice", "3000");
     assert_string_equal(text(await(p, "stop_asked"), "reason"),
-                        "n1: the machine will soon be taken away");
+                        "n1: the machine will end soon");
     const json_t *ended = await(p, "attempt_ended");
     assert_string_equal(text(ended, "cause"), "preempted");
-    assert_non_null(strstr(text(ended, "text"), "n1: the machine will soon be taken away"));
+    assert_non_null(strstr(text(ended, "text"), "n1: the machine will end soon"));
     both_leave();
 }
 
@@ -259,7 +259,7 @@ static void the_first_end_of_a_machine_counts_for_all(void **state)
     struct peer *p = launch_both("echo ends at $JOBCTL_DEADLINE; sleep 1000", NULL);
     const json_t *deadline = await(p, "deadline");
     assert_int_equal(integer(deadline, "ends_at_s"), atoll(end));
-    assert_true(strncmp(text(deadline, "text"), "n1 is taken away in ", 20) == 0);
+    assert_true(strncmp(text(deadline, "text"), "n1 ends in ", 11) == 0);
     send_to(p, WIRE_STOP, json_pack("{s:s, s:i, s:b}", "reason", "enough", "grace_ms", 100,
                                     "checkpoint", 0));
     await(p, "attempt_ended");

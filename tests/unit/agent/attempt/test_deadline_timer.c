@@ -39,9 +39,9 @@ static const struct {
     {0, 1000, 0, NULL},
     {10000, 1000, 9400, NULL},
     {10000, 9399, 9400, NULL},
-    {10000, 9400, 9820, "this machine is taken away in 10 min: a checkpoint is asked for"},
-    {10000, 9820, 9940, "this machine is taken away in 3 min: a checkpoint is asked for"},
-    {10000, 9940, 0, "this machine is taken away in 60 s: a checkpoint is asked for"},
+    {10000, 9400, 9820, "this machine ends in 10 min: requesting a checkpoint"},
+    {10000, 9820, 9940, "this machine ends in 3 min: requesting a checkpoint"},
+    {10000, 9940, 0, "this machine ends in 60 s: requesting a checkpoint"},
     {10000, 20000, 0, NULL},
 };
 
@@ -62,7 +62,7 @@ static void another_machine_is_named(void **state)
     char text[DEADLINE_TIMER_TEXT];
     (void)state;
     assert_string_equal(deadline_timer_text(text, "gpu2", 10000, 9940),
-                        "gpu2 is taken away in 60 s: a checkpoint is asked for");
+                        "gpu2 ends in 60 s: requesting a checkpoint");
 }
 
 int main(void)
