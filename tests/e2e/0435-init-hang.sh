@@ -50,12 +50,12 @@ workdir: $WORK
 hang: {first_step: 2s}
 YAML
 jobctl plan "$WORK/job.yaml" >"$WORK/plan"
-grep -q 'if it hangs before its first step, the next start adds' "$WORK/plan" || { cat "$WORK/plan"; exit 1; }
+grep -q 'fallbacks, added one per restart after a hang before the first step' "$WORK/plan" || { cat "$WORK/plan"; exit 1; }
 jobctl submit -q "$WORK/job.yaml"
 hang=$(await 1 '"kind":"hang"')
 [ "$(echo "$hang" | field cause)" = hang_init ]
 await 1 '"kind":"restart_scheduled"' | tee "$WORK/again" | field text
-grep -q 'the next start adds NCCL_P2P_DISABLE=1: copies between GPUs over PCIe can stand still' "$WORK/again"
+grep -q 'the next start sets NCCL_P2P_DISABLE=1: copies between GPUs over PCIe can hang' "$WORK/again"
 report="$JOBCTL_HOME/jobs/1/1/incident-1.txt"
 for want in "NCCL RAS status:" 'rank 1 is missing in job 1' '^GPUs:' 'GPU-00180018'; do
     grep -q "$want" "$report" || { echo "no '$want' in:"; cat "$report"; exit 1; }
