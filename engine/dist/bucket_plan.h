@@ -6,9 +6,9 @@
  * position on are complete.  So buckets are reduced from the end, each as soon as its first number
  * is complete, while the backward pass continues.
  *
- * Collectives need the same calls in the same order on all ranks.  The buckets and their
- * order depend on sizes alone: ranks differ only in when they submit how many, and a rank
- * without samples submits all of them at the end.
+ * Collectives need the same calls in the same order on all ranks.  The buckets and their order depend
+ * on sizes alone; only the times of submission differ between ranks.  A rank without samples submits
+ * all buckets at the end.
  */
 #ifndef ENGINE_DIST_BUCKET_PLAN_H
 #define ENGINE_DIST_BUCKET_PLAN_H
