@@ -32,6 +32,7 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
     int64_t delay = restart_policy_wait_ms(&c->restart_policy, in->jitter);
     char text[800] = "", words[320];
     add(text, sizeof(text), "%s", c->blame.verdict.text);
+    const char *changes = text + strlen(text);
     if (c->tracker.checkpoint >= 0)
         add(text, sizeof(text), "; resuming from the checkpoint of step %lld",
             (long long)c->tracker.checkpoint);
@@ -47,8 +48,9 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
         add(text, sizeof(text), "; %lld failures without progress",
             (long long)c->restart_policy.failures);
     agent_effects_event(out, "restart_scheduled",
-                        json_pack("{s:i, s:I, s:s}", "generation", c->generation + 1, "delay_ms",
-                                  (json_int_t)delay, "text", text));
+                        json_pack("{s:i, s:I, s:s, s:s}", "generation", c->generation + 1, "delay_ms",
+                                  (json_int_t)delay, "text", text, "changes",
+                                  *changes ? changes + strlen("; ") : ""));
     if (delay == 0) {
         agent_core_start(c, in, out);
         return;

@@ -100,7 +100,8 @@
  *                      cause "none": all ranks exited 0; advice: what the user should do, optional;
  *                      goodput: agent/core/goodput.h, since generation_started, missing if no ranks
  *                      started
- * * restart_scheduled  {generation, delay_ms, text}          generation = the next one
+ * * restart_scheduled  {generation, delay_ms, text, changes}
+ *                      generation: the next one; changes: the end of text, what the restart does about the cause
  * * step               {generation, step, steps, loss, grad_norm, lr, samples_per_s, step_ms}
  *                      at most one a second; dropped first when the spool fills
  * * checkpoint         {generation, step, path, bytes, ms, digest}

@@ -151,10 +151,11 @@ static void restart_scheduled(char *out, size_t size, const json_t *b)
 {
     char pause[32];
     time_of(pause, sizeof(pause), b, "delay_ms");
-    /* The reason is already in the generation_ended line. */
+    /* The cause is already in the generation_ended line; "changes" is what the restart does about it. */
     const bool waits = int_of(b, "delay_ms") > 0;
-    snprintf(out, size, "restarting %s%s as generation %lld", waits ? "in " : "now",
-             waits ? pause : "", int_of(b, "generation"));
+    const char *changes = text_of(b, "changes");
+    snprintf(out, size, "restarting %s%s as generation %lld%s%s", waits ? "in " : "now",
+             waits ? pause : "", int_of(b, "generation"), *changes ? ": " : "", changes);
 }
 
 static void checkpoint(char *out, size_t size, const json_t *b)

@@ -56,6 +56,7 @@ hang=$(await 1 '"kind":"hang"')
 [ "$(echo "$hang" | field cause)" = hang_init ]
 await 1 '"kind":"restart_scheduled"' | tee "$WORK/again" | field text
 grep -q 'the next start sets NCCL_P2P_DISABLE=1: copies between GPUs over PCIe can hang' "$WORK/again"
+jobctl events 1 | grep 'restarting now as generation 2: the next start sets NCCL_P2P_DISABLE=1'
 report="$JOBCTL_HOME/jobs/1/1/incident-1.txt"
 for want in "NCCL RAS status:" 'rank 1 is missing in job 1' '^GPUs:' 'GPU-00180018'; do
     grep -q "$want" "$report" || { echo "no '$want' in:"; cat "$report"; exit 1; }

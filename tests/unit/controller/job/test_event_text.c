@@ -40,6 +40,8 @@ static const struct {
      "restarting now as generation 2", true},
     {"restart_scheduled", "{\"generation\":3,\"delay_ms\":5000}", "restarting in 5.0s as generation 3",
      true},
+    {"restart_scheduled", "{\"generation\":2,\"delay_ms\":0,\"text\":\"x; the next start sets A=1\",\"changes\":\"the next start sets A=1\"}",
+     "restarting now as generation 2: the next start sets A=1", true},
     {"setup_done", "{\"exit_code\":3,\"ms\":400}", "setup exited with code 3 after 0.4s", true},
     {"setup_done", "{\"signal\":15,\"ms\":2000}", "setup was killed by signal 15 after 2.0s", true},
     {"checkpoint", "{\"step\":300,\"bytes\":12345678,\"ms\":34.4,\"path\":\"/x\"}",
