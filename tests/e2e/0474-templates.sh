@@ -24,7 +24,7 @@ plan sana-600m 'all(m["fits"] for m in t["memory"])'
 jobctl plan "$TOP/templates/sana-1600m.yaml" --gpu-memory 16,80 >out
 has 'of 16.00 GiB free on a GPU with 16 GiB: this does not fit' out
 has 'the most that fits into 85 % of the 80.00 GiB that are free' out
-has '284.80 TFLOP a step' out
+has '284.80 TFLOP per step' out
 has " of this machine's memory more per rank" out
 code 2 jobctl plan "$TOP/templates/sana-1600m.yaml" --gpu-memory much
 has '--gpu-memory is "much"; expected up to 8 sizes in GiB' err
