@@ -82,7 +82,7 @@ rc=0
 RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 JOBCTL_NONCE=x jobctl-train train --spec "$WORK/one.json" \
     >"$WORK/alone.log" 2>&1 || rc=$?
 [ $rc = 64 ]
-grep -q 'set JOBCTL_RENDEZVOUS to a directory that all of them see' "$WORK/alone.log"
+grep -q 'set JOBCTL_RENDEZVOUS to a directory that all nodes share' "$WORK/alone.log"
 
 # Under an agent no directory is needed: it tells each what the others say.
 spec "$WORK/agent"
