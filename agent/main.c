@@ -311,7 +311,8 @@ static int cmd_gpu_selftest(int argc, char **argv, struct err *err)
     char train[4096];
     (void)argv;
     if (argc != 1)
-        return err_set(err, ERR_USAGE, "trial takes no arguments; it is started by an agent");
+        return err_set(err, ERR_USAGE,
+                       "gpu-selftest takes no arguments; it is started by an agent");
     return find_train(train, sizeof(train), err) < 0 ? -1 : gpu_selftest_child_run(train, err);
 }
 
@@ -320,11 +321,12 @@ static int cmd_visit(int argc, char **argv, struct err *err)
     char train[4096];
     (void)argv;
     if (argc != 1)
-        return err_set(err, ERR_USAGE, "visit takes no arguments; it is used by `jobctl doctor`");
+        return err_set(err, ERR_USAGE,
+                       "doctor-query takes no arguments; it is used by `jobctl doctor`");
     return find_train(train, sizeof(train), err) < 0 ? -1 : doctor_query(train, err);
 }
 
-/* --- flight and sweep ------------------------------------------------------------------- */
+/* --- flight and cleanup ----------------------------------------------------------------- */
 
 static int cmd_flight(int argc, char **argv, struct err *err)
 {
@@ -425,7 +427,7 @@ enum { MAIL_PATIENCE_MS = 30000 };
 static int cmd_file_channel(int argc, char **argv, struct err *err)
 {
     if (argc != 2)
-        return err_set(err, ERR_USAGE, "mail needs one run directory");
+        return err_set(err, ERR_USAGE, "file-channel needs one run directory");
     umask(077);
     return file_channel_call(argv[1], 0, MAIL_PATIENCE_MS, err);
 }

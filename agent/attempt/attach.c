@@ -446,7 +446,7 @@ int attach_run(int in, int out, const char *program, struct err *err)
     dismiss_older(&a);
     if (json_is_true(json_object_get(a.order, "dismiss"))) {
         dismiss(a.run_dir);
-        rc = give_remains(&a, "another attempt has taken its place", err);
+        rc = give_remains(&a, "replaced by a newer attempt", err);
     } else {
         rc = serve(&a, in, err);
     }

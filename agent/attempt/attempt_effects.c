@@ -259,7 +259,7 @@ void attempt_on_nccl_there(void *arg, int node, const json_t *body)
 }
 
 /* Copies what is left to the mirror first. */
-static void sweep(struct attempt *a, int generation)
+static void clean_up(struct attempt *a, int generation)
 {
     monitor_end(a->monitor);
     if (generation == 0 && a->mirror)
@@ -293,7 +293,7 @@ static void perform(struct attempt *a, const struct agent_effect *e)
         report(a, e);
         break;
     case DO_CLEANUP:
-        sweep(a, e->generation);
+        clean_up(a, e->generation);
         break;
     case DO_TIMER:
         set_timer(a, e->at_ms);

@@ -156,7 +156,7 @@ struct agent_input {
         const char *reason;
         int64_t     grace_ms;
         bool        checkpoint;
-        bool preempted; /* by the machine, not by jobctl: preempted */
+        bool preempted; /* the machine demands it, not jobctl */
     } stop;
     struct {
         bool        clean;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_rank_end.c - a rank exits or hangs: is it the root cause?; see agent_core.h
+/* agent_core_rank_end.c - exits and hangs of ranks: root cause or cascade; see agent_core.h
  *
  * Pure: no clock, no I/O.
  */

@@ -112,7 +112,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct verdict *out, const
     va_end(ap);
 }
 
-/* "exited with code 3", and the line that tells why, or the last line. */
+/* "exited with code 3", and the line with the reason, or the last line. */
 static void say_exit(struct verdict *out, const struct evidence *e)
 {
     size_t len = 0;

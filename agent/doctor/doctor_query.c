@@ -24,7 +24,7 @@
 
 enum { PATIENCE_MS = 60000 };
 
-struct visit {
+struct query {
     const char *train;
     char left[PATH_MAX]; /* a file created here, "" = none */
 };
@@ -46,7 +46,7 @@ static int write_spec(char path[PATH_MAX], const json_t *spec, struct err *err)
     return rc < 0 ? err_set(err, ERR_SYSTEM, "cannot write '%s': %s", path, strerror(errno)) : 0;
 }
 
-static json_t *look(struct visit *v, const json_t *question, struct err *err)
+static json_t *look(struct query *v, const json_t *question, struct err *err)
 {
     char path[PATH_MAX];
     const char *home = getenv("HOME"), *dir = home && home[0] ? home : "/";
@@ -73,7 +73,7 @@ static json_t *look(struct visit *v, const json_t *question, struct err *err)
     return answer;
 }
 
-static json_t *tell_facts(struct visit *v, const json_t *question, struct err *err)
+static json_t *tell_facts(struct query *v, const json_t *question, struct err *err)
 {
     const char *home = getenv("HOME");
     json_t *facts = probe_facts(home && home[0] ? home : "/", err);
@@ -83,7 +83,7 @@ static json_t *tell_facts(struct visit *v, const json_t *question, struct err *e
 }
 
 /* Data, batches and memory, as the engine computes them here. */
-static json_t *plan_memory(struct visit *v, const json_t *question, struct err *err)
+static json_t *plan_memory(struct query *v, const json_t *question, struct err *err)
 {
     char path[PATH_MAX];
     struct buf out[ASK_OUTPUTS] = {{0}, {0}};
@@ -107,7 +107,7 @@ static json_t *plan_memory(struct visit *v, const json_t *question, struct err *
     return answer;
 }
 
-static json_t *tell_time(struct visit *v, const json_t *question, struct err *err)
+static json_t *tell_time(struct query *v, const json_t *question, struct err *err)
 {
     struct timespec t;
     (void)v;
@@ -117,14 +117,14 @@ static json_t *tell_time(struct visit *v, const json_t *question, struct err *er
     return json_pack("{s:f}", "now_ms", (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6);
 }
 
-static json_t *listen_here(struct visit *v, const json_t *question, struct err *err)
+static json_t *listen_here(struct query *v, const json_t *question, struct err *err)
 {
     (void)v;
     (void)question;
     return reachability_listen(err);
 }
 
-static json_t *try_reach(struct visit *v, const json_t *question, struct err *err)
+static json_t *try_reach(struct query *v, const json_t *question, struct err *err)
 {
     (void)v;
     (void)err;
@@ -133,7 +133,7 @@ static json_t *try_reach(struct visit *v, const json_t *question, struct err *er
 
 /* Creates the file in the nearest existing parent: a node that shares it also shares what is
  * made in it. */
-static json_t *leave(struct visit *v, const json_t *question, struct err *err)
+static json_t *leave(struct query *v, const json_t *question, struct err *err)
 {
     char dir[PATH_MAX], text[48];
     struct stat st;
@@ -159,7 +159,7 @@ static json_t *leave(struct visit *v, const json_t *question, struct err *err)
     return json_pack("{s:s, s:s}", "path", v->left, "text", text);
 }
 
-static json_t *find(struct visit *v, const json_t *question, struct err *err)
+static json_t *find(struct query *v, const json_t *question, struct err *err)
 {
     char found[64] = "";
     const char *path = plan_text(question, "path"), *slash = strrchr(path, '/');
@@ -178,7 +178,7 @@ static json_t *find(struct visit *v, const json_t *question, struct err *err)
     return NULL;
 }
 
-static json_t *take(struct visit *v, const json_t *question, struct err *err)
+static json_t *take(struct query *v, const json_t *question, struct err *err)
 {
     (void)question;
     (void)err;
@@ -193,14 +193,14 @@ static json_t *take(struct visit *v, const json_t *question, struct err *err)
 
 static const struct {
     const char *ask;
-    json_t     *(*answer)(struct visit *v, const json_t *question, struct err *err);
+    json_t *(*answer)(struct query *v, const json_t *question, struct err *err);
 } questions[] = {
     {"look", look},       {"facts", tell_facts},   {"memory", plan_memory},
     {"clock", tell_time}, {"listen", listen_here}, {"reach", try_reach},
     {"leave", leave},     {"find", find},          {"take", take},
 };
 
-static json_t *answer_to(struct visit *v, const json_t *question)
+static json_t *answer_to(struct query *v, const json_t *question)
 {
     struct err err = {0};
     for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
@@ -214,7 +214,7 @@ static json_t *answer_to(struct visit *v, const json_t *question)
 
 int doctor_query(const char *train, struct err *err)
 {
-    struct visit v = {.train = train};
+    struct query v = {.train = train};
     char *line = NULL;
     size_t size = 0;
     int rc = 0;

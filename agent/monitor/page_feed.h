@@ -2,10 +2,10 @@
 /* page_feed.h - sends a rank's flight page and state to the leader, as differences
  *
  * Pure: no clock, no I/O.
- * A flight page is 16 KiB and of it some hundred bytes change between two looks. A member keeps
- * what A flight page is 16 KiB, of which some hundred bytes change between two looks. The follower
- * keeps the last state sent per rank, the leader the last state received; a new connection
- * starts from an empty state. */
+ * A flight page is 16 KiB, of which some hundred bytes change between two looks. The follower keeps
+ * the last state sent per rank, the leader the last state received; a new connection starts from an
+ * empty state.
+ */
 #ifndef AGENT_MONITOR_PAGE_FEED_H
 #define AGENT_MONITOR_PAGE_FEED_H
 

@@ -58,7 +58,7 @@ static void on_end_tick(uv_timer_t *timer)
     cleanup_run(m->cleanup, 0);
 }
 
-/* Leaves the attempt: no process of it may remain on this node. */
+/* Ends all ranks and leaves the attempt. */
 static void end(struct follower *m, const char *why)
 {
     if (m->ending || m->closed)
@@ -118,7 +118,7 @@ static void on_swept(void *arg, bool clean, const char *left)
                                             clean, "left", follower_text(left)));
 }
 
-static void sweep(struct follower *m, const json_t *body)
+static void clean_up(struct follower *m, const json_t *body)
 {
     m->cleaning = (int)int_of(body, "generation");
     cleanup_run(m->cleanup, m->cleaning);
@@ -366,7 +366,7 @@ static void on_message(void *arg, const struct wire_row *row, const json_t *body
         ranks_signal(m->ranks, (int)int_of(body, "signo"));
         break;
     case NODE_CLEANUP:
-        sweep(m, body);
+        clean_up(m, body);
         break;
     case NODE_DELIVER:
         if (int_of(body, "generation") == m->generation)

@@ -15,14 +15,13 @@
  * proven to be gone is lost at once (leader_node_gone()).
  *
  *   leader_open -> [gathered] -> leader_prepare to each -> [prepared]
- *       -> leader_spawn -> [spawned] -> exited, line, ... -> leader_cleanup -> [swept]
+ *       -> leader_spawn -> [spawned] -> exited, line, ... -> leader_cleanup -> [cleaned]
  *       -> leader_ask_snapshots -> [kept] -> leader_spawn of the next generation ... -> leader_shutdown -> leader_close -> loop -> leader_destroy
  *
  * One request of a kind at a time; each is answered by its hook exactly once, for all followers
  * together. A lost follower counts as having answered, so nothing waits for it: `lost` is called
  * first. Hooks are called from the loop, never from inside a call of this header. A hook may call
  * any function here, even leader_close().
- * anything here, leader_close() too.
  */
 #ifndef AGENT_NODES_LEADER_H
 #define AGENT_NODES_LEADER_H
@@ -119,7 +118,7 @@ const json_t *leader_preflight(const struct leader *c, int node);
 
 /* Sends PREPARE to one follower; `prepared` is called when all that were asked have answered. Body:
  *   {"spec":{}, "plan":{} of that node, "launch":{"name","ckpt_dir","secrets":{},"restarts",
- *    "deadline_s", "proof":{"path","text"}?, "consistency":{"names":[head, member],"list":{}}, "endpoints":[]}}
+ *    "deadline_s", "proof":{"path","text"}?, "consistency":{"names":[leader, follower],"list":{}}, "endpoints":[]}}
  * proof: a file that the leader has written to the checkpoint directory, and its contents: a
  * follower that does not find it uses another directory, and refuses. consistency: the leader's
  * listing of data and programs (agent/doctor/consistency.h); a follower with other files

@@ -165,7 +165,7 @@ int gpu_selftest_child_run(const char *train, struct err *err)
     json_t *facts = json_object_get(task, "facts");
     const json_t *spec = json_object_get(task, "spec");
     int rc = facts ? plan_make(&plan, facts, spec, err)
-                   : err_set(err, ERR_USAGE, "trial is an internal command of the agent");
+                   : err_set(err, ERR_USAGE, "gpu-selftest is an internal command of the agent");
     if (rc == 0 && gpu_selftest_try(facts, plan, train, GPU_SELFTEST_LAUNCH_MS) > 0) {
         json_decref(plan);
         plan = NULL;

@@ -7,7 +7,7 @@
  *
  *   "np" and "ranks" cover all nodes, ordered by node, then by rank,
  *        each rank with its "node" and "name";
- *   "env" has the variables equal on all nodes, "node_env":[{"node","name","env":[...]}] others;
+ *   "env" has variables equal on all nodes, "node_env":[{"node","name","env":[...]}] the rest;
  *   a note or a refusal about one node begins with its name.
  *
  * Fallbacks (agent/core/nccl_fallback.h) are collected from all nodes into one list, equal in every

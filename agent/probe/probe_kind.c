@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe_kind.c - what kind of machine this is, and how long it will be ours
+/* probe_kind.c - facts about the kind of machine, its time limit, container and environment
  *
- * Signs in the environment may be missing in a daemon that was started
- * elsewhere, so paths count too.
+ * A daemon started elsewhere may lack the telltale variables in its environment, so paths are
+ * checked too.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,8 +21,8 @@ enum { HOUR_S = 3600 };
 
 /* --- host kind ----------------------------------------------------------------------------- */
 
-/* In this order: a Colab VM of an enterprise has Colab's signs too. limit_s: after so long the
- * machine is taken away, as its provider says; 0 = it says nothing. */
+/* In order of precedence: a Colab Enterprise VM has Colab's signs too. limit_s: the provider's
+ * published time limit of the machine; 0 = none published. */
 static const struct kind {
     const char *name;
     const char *variable, *value; /* value NULL: any */
@@ -48,7 +48,7 @@ static bool is_kind(const struct kind *k)
     return !k->variable || (k->path && sysroot_has(k->path));
 }
 
-/* When the machine will be taken from us, as far as that can be known. */
+/* When the machine will end, as far as known. */
 static json_t *session(const struct kind *k)
 {
     const char *end = getenv("SLURM_JOB_END_TIME");
@@ -86,7 +86,7 @@ static bool is_wsl(void)
     return strcasestr(version, "microsoft") || sysroot_has("/dev/dxg");
 }
 
-/* true, false, or null where the processor does not say. */
+/* true, false, or null if the CPU does not report it. */
 static json_t *is_virtual(void)
 {
     char flags[8192];
@@ -103,7 +103,7 @@ static bool count_one(void *arg, const char *name)
     return true;
 }
 
-/* Does an IOMMU stand between devices?  An empty class says no, a missing one nothing. */
+/* Does an IOMMU translate device accesses?  An empty class means no, a missing one unknown. */
 static json_t *iommu(void)
 {
     int units = 0;
@@ -127,7 +127,7 @@ static json_t *vendor(void)
 
 extern char **environ;
 
-/* Of NCCL and CUDA, and who else decides which GPUs are seen. */
+/* Variables of NCCL and CUDA, and others that determine the visible GPUs. */
 static bool matters(const char *entry)
 {
     static const char *const prefixes[] = {"NCCL_", "CUDA_", "NVIDIA_VISIBLE_DEVICES=",
@@ -146,7 +146,7 @@ static void add_entry(json_t *out, const char *entry)
         return;
     snprintf(name, sizeof(name), "%.*s", (int)len, entry);
     json_t *value = json_string(entry + len + 1);
-    if (value) /* NULL: not text */
+    if (value) /* NULL: not valid UTF-8 */
         json_object_set_new(out, name, value);
 }
 
@@ -159,7 +159,7 @@ static json_t *inherited(void)
     return out;
 }
 
-/* NCCL reads NAME=VALUE lines from here for what the environment does not set. */
+/* NCCL reads NAME=VALUE lines from these files for variables not set in the environment. */
 static void add_conf(json_t *out, const char *path)
 {
     char line[1024];

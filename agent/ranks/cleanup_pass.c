@@ -137,8 +137,8 @@ static int send_kill(pid_t pid, int pidfd)
 }
 
 /* Checks one process: 1 if it belongs to this agent and is alive. */
-static int visit(pid_t pid, const char *entry, int proc, const struct cleanup_pass *s,
-                 struct process *p)
+static int check_process(pid_t pid, const char *entry, int proc, const struct cleanup_pass *s,
+                         struct process *p)
 {
     int found = 0, pidfd = -1;
     int dir = openat(proc, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -176,7 +176,7 @@ int cleanup_pass_run(const struct cleanup_pass *s, char *left, size_t size)
         pid_t pid = (pid_t)atoi(e->d_name);
         struct process p;
         if (!isdigit((unsigned char)e->d_name[0]) || pid <= 1 || pid == getpid() ||
-            !visit(pid, e->d_name, dirfd(d), s, &p))
+            !check_process(pid, e->d_name, dirfd(d), s, &p))
             continue;
         if (left && at < size) {
             int n =

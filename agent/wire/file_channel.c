@@ -159,7 +159,7 @@ static bool send_all(int fd, const char *bytes, size_t size)
 }
 
 /* Reads what the other side has written since the last look. True if there was something. */
-static bool take_mail(struct talk *t)
+static bool read_inbox(struct talk *t)
 {
     char piece[PIECE];
     struct header h;
@@ -190,7 +190,7 @@ static bool take_mail(struct talk *t)
 }
 
 /* Writes data from the socket, unless the file is full: then it waits for the next connection. */
-static bool give_mail(struct talk *t, int wait_ms, struct err *err)
+static bool write_outbox(struct talk *t, int wait_ms, struct err *err)
 {
     char piece[PIECE];
     bool full = t->out.header.length >= FILE_CHANNEL_LIMIT;
@@ -217,9 +217,9 @@ static int talk_run(struct talk *t, struct err *err)
     int wait_ms = LOOK_MIN_MS;
     int64_t drain_until = 0;
     while (!t->over && err->code == ERR_NONE) {
-        bool moved = give_mail(t, wait_ms, err);
+        bool moved = write_outbox(t, wait_ms, err);
         if (!t->over)
-            moved = take_mail(t) || moved;
+            moved = read_inbox(t) || moved;
         if (t->answer_by && now_ms() > t->answer_by)
             err_set(err, ERR_NOT_FOUND, "no answer from an agent in %s", t->run_dir);
         if (t->caller &&
