@@ -204,7 +204,7 @@ static void where_others_may_enter_no_key_is_left(void **state)
     (void)state;
     assert_int_equal(chmod(dir, 0750), 0);
     assert_int_equal(agent_listener_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
-    assert_non_null(strstr(err.text, "others may enter"));
+    assert_non_null(strstr(err.text, "other users may enter"));
     assert_int_equal(access(path_of("call.json"), F_OK), -1);
 }
 
@@ -384,7 +384,7 @@ static void addresses_are_those_that_were_named(void **state)
     setenv("JOBCTL_CALL_ADDRESS", "none", 1);
     err = (struct err){ 0 };
     assert_int_equal(agent_listener_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
-    assert_string_equal(err.text, "JOBCTL_CALL_ADDRESS is none");
+    assert_string_equal(err.text, "JOBCTL_CALL_ADDRESS is not an address");
 }
 
 static void addresses_may_be_settled_in_a_file(void **state)
@@ -405,7 +405,7 @@ static void addresses_may_be_settled_in_a_file(void **state)
     rmdir(path);
     unsetenv("XDG_CONFIG_HOME");
     assert_int_equal(rc, -1);
-    assert_string_equal(err.text, "call_address in config.yaml is none");
+    assert_string_equal(err.text, "call_address in config.yaml is not an address");
 }
 
 int main(void)
