@@ -13,7 +13,7 @@ struct choice {
     struct memory_ask     memory;
     struct fit           *fit;
     struct err           *err;
-    int                   most; /* samples that a rank has for a step, or may take at once */
+    int                   most; /* upper limit of the micro-batch */
 };
 
 static struct choice begin(struct fit *out, const struct fit_ask *ask, struct err *err)
@@ -21,7 +21,7 @@ static struct choice begin(struct fit *out, const struct fit_ask *ask, struct er
     const struct train_spec *s = ask->spec;
     const int share = (s->batch_global + ask->ranks - 1) / ask->ranks;
     struct choice c = {.ask = ask, .fit = out, .err = err};
-    /* The list of a reproducible run's micro-batches is the same for any number of ranks. */
+    /* A reproducible run has the same micro-batches on any number of ranks. */
     c.most = s->reproducible || s->batch_micro < share ? s->batch_micro : share;
     c.memory = (struct memory_ask){
         .model = s->model,
@@ -41,7 +41,7 @@ static struct choice begin(struct fit *out, const struct fit_ask *ask, struct er
     return c;
 }
 
-/* The most samples of any size after the run ran out of memory; `otherwise` if that is no limit. */
+/* The limit after the run ran out of memory, or `otherwise` if that is lower. */
 static int lowered_to(const struct fit_ask *ask, int otherwise)
 {
     int most = otherwise;
@@ -68,7 +68,7 @@ static bool may_recompute(const struct choice *c)
     return c->ask->spec->recompute == RECOMPUTE_AUTO && !c->memory.limits.recompute;
 }
 
-/* The micro-batch stands; what is left is whether its blocks are computed again. */
+/* The micro-batch is given; only gradient checkpointing is left to choose. */
 static int choose_for_given(struct choice *c)
 {
     if (plan_micro(c, c->most) < 0)
@@ -84,7 +84,7 @@ static int choose_for_given(struct choice *c)
             return 0;
     }
     struct memory_plan p;
-    c->memory.limits.recompute = kept.recompute; /* it would cost time and not help */
+    c->memory.limits.recompute = kept.recompute; /* gradient checkpointing costs time and does not help */
     *c->fit = kept;
     c->fit->most = memory_largest_micro(&p, &c->memory, c->most, c->fit->budget, c->err);
     return c->fit->most < 0 ? -1 : 0;
@@ -117,18 +117,17 @@ static void tell_micro(const struct choice *c)
     if (c->fit->micro == lowered_to(c->ask, c->fit->micro + 1))
         snprintf(why, FIT_WHY, "the run ran out of memory with more");
     else if (!c->fit->fits)
-        snprintf(why, FIT_WHY, "does not fit: %s are planned, %d %% of the %s that are free may be "
-                 "used", planned, FIT_PERCENT, most);
+        snprintf(why, FIT_WHY, "does not fit: needs %s, and may use %d %% of the %s free", planned,
+                 FIT_PERCENT, most);
     else if (!s->micro_auto)
-        snprintf(why, FIT_WHY, "train.batch.micro says so%s",
-                 c->fit->micro < s->batch_micro ? ", and a rank has no more" : "");
+        snprintf(why, FIT_WHY, "set by train.batch.micro%s",
+                 c->fit->micro < s->batch_micro ? ", limited to a rank's share" : "");
     else if (s->reproducible)
-        snprintf(why, FIT_WHY, "an eighth of the batch, whatever the machine: reproducible: true");
+        snprintf(why, FIT_WHY, "an eighth of the batch on any machine: reproducible: true");
     else if (c->fit->micro == c->most)
-        snprintf(why, FIT_WHY, "all that a rank has of a step");
+        snprintf(why, FIT_WHY, "a rank's whole share of the step");
     else
-        snprintf(why, FIT_WHY, "the most that fits into %d %% of the %s that are free, in equal "
-                 "parts", FIT_PERCENT, most);
+        snprintf(why, FIT_WHY, "the most that fits into %d %% of the %s free, in equal parts", FIT_PERCENT, most);
 }
 
 static void tell_recompute(const struct choice *c)
@@ -136,14 +135,14 @@ static void tell_recompute(const struct choice *c)
     const struct train_spec *s = c->ask->spec;
     char *why = c->fit->recompute_why;
     if (s->recompute != RECOMPUTE_AUTO)
-        snprintf(why, FIT_WHY, "train.grad_checkpointing says so");
+        snprintf(why, FIT_WHY, "set by train.grad_checkpointing");
     else if (c->ask->recompute && c->fit->recompute)
         snprintf(why, FIT_WHY, "the run ran out of memory with one sample at a time");
     else if (c->fit->recompute)
-        snprintf(why, FIT_WHY, "%s would not fit without",
+        snprintf(why, FIT_WHY, "%s does not fit without",
                  s->micro_auto ? "one sample" : "the micro-batch");
     else
-        snprintf(why, FIT_WHY, c->fit->fits ? "it fits without" : "it would not fit with it either");
+        snprintf(why, FIT_WHY, c->fit->fits ? "it fits without" : "it does not fit with it either");
 }
 
 int fit_choose(struct fit *out, const struct fit_ask *ask, struct err *err)
@@ -166,7 +165,7 @@ const char *fit_sharing_name(enum sharing how)
     return how == SHARING_DDP ? "ddp" : how == SHARING_ZERO1 ? "zero1" : "fsdp";
 }
 
-/* The sharing that the spec names, or the one after which nothing more can be tried. */
+/* The sharing that the spec names, or the last one that `parallel: auto` tries. */
 static enum sharing last_choice(const struct fit_ask *ask)
 {
     switch (ask->spec->parallel) {
@@ -198,17 +197,17 @@ int fit_choose_sharing(struct fit *out, const struct fit_ask *ask, struct err *e
             break;
     }
     if (said != PARALLEL_AUTO)
-        snprintf(out->sharing_why, FIT_WHY, "train.parallel says so");
+        snprintf(out->sharing_why, FIT_WHY, "set by train.parallel");
     else if (ask->ranks == 1)
         snprintf(out->sharing_why, FIT_WHY, "one rank");
     else if (out->budget == 0)
-        snprintf(out->sharing_why, FIT_WHY, "what is free is not known");
+        snprintf(out->sharing_why, FIT_WHY, "free memory is not known");
     else if (out->sharing == SHARING_DDP)
-        snprintf(out->sharing_why, FIT_WHY, "each rank has room for all of it (%.2f GiB)",
+        snprintf(out->sharing_why, FIT_WHY, "each rank has memory for everything (%.2f GiB)",
                  (double)ddp / 0x1p30);
     else
-        snprintf(out->sharing_why, FIT_WHY, "%.2f GiB a rank; ddp would take %.2f GiB and there "
-                                            "is room for %.2f GiB",
+        snprintf(out->sharing_why, FIT_WHY, "%.2f GiB per rank; ddp needs %.2f GiB, and %.2f GiB "
+                                            "may be used",
                  (double)out->plan.total / 0x1p30, (double)ddp / 0x1p30,
                  (double)out->budget / 0x1p30);
     return 0;

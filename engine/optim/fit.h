@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fit.h - how much of a batch a rank takes at once, and whether it computes blocks again
+/* fit.h - a rank's micro-batch, sharing and gradient checkpointing, chosen to fit into memory
  *
  * Pure: no clock, no I/O.
- * Chosen from the memory plan (memory.h) and the memory that is free, each choice
- * with its reason in words.  What is free is an argument.
+ * Chosen from the memory plan (memory.h) and the free memory, which is an argument.
+ * Each choice has a reason in words.
  *
  *   micro: auto                the largest micro-batch whose plan takes at most FIT_PERCENT of
- *                              what is free, then evened out: 100 as 3 x 34, not 45 + 45 + 10
- *   parallel: auto             ddp where that fits, then zero1, then fsdp: each costs more exchange
- *   grad_checkpointing: auto   only where it does not fit otherwise, not even one sample
+ *                              free memory, then evened out: 100 as 3 x 34, not 45 + 45 + 10
+ *   parallel: auto             ddp if it fits, else zero1, else fsdp: each costs more communication
+ *   grad_checkpointing: auto   only if not even one sample fits without
  */
 #ifndef ENGINE_OPTIM_FIT_H
 #define ENGINE_OPTIM_FIT_H
@@ -22,42 +22,42 @@
 struct err;
 struct train_spec;
 
-/* The rest is for what a plan cannot know: fragments, libraries, other processes. */
+/* The rest is for what a plan does not count: fragmentation, libraries, other processes. */
 enum { FIT_PERCENT = 85, FIT_WHY = 200 };
 
 struct fit_ask {
-    const struct train_spec *spec;   /* its model with the sizes that follow from the data */
+    const struct train_spec *spec;   /* its model has the sizes of the data */
     int                      height, width, text; /* of the largest sample */
     int                      ranks;  /* of the job */
     enum sharing             sharing;
     bool                     device, bf16;
-    struct device_memory     room;   /* of the device; on the CPU all ranks share it; 0: unknown */
-    int                      micro_most; /* it was too much before: no more than this; 0 = no limit */
-    int64_t                  pixels_most; /* likewise, in latent pixels of all its samples, whatever
-                                             their size (memory_micro()); 0 = no limit */
+    struct device_memory     room;   /* of the device, or on the CPU of all ranks together; 0: unknown */
+    int                      micro_most; /* limit after running out of memory; 0 = none */
+    int64_t                  pixels_most; /* likewise, in latent pixels of a micro-batch
+                                             (memory_micro()); 0 = none */
     int64_t                  pixels_least; /* of the smallest sample, with pixels_most */
-    bool                     recompute;  /* it was too much before, with one sample */
+    bool                     recompute;  /* one sample ran out of memory before */
 };
 
 struct fit {
     int                micro;
     bool               recompute;
-    bool               fits;      /* or nothing fits, and this is the least there is */
-    int                most;      /* micro-batch that would fit, where the given one does not; or 0 */
-    int64_t            budget;    /* bytes of the room that may be used; 0: unknown */
-    enum sharing       sharing;   /* of fit_choose_sharing() */
-    struct memory_plan plan;      /* of the choice */
+    bool               fits;      /* false: nothing fits, and this takes the least */
+    int                most;      /* the micro-batch that would fit, if the given one does not; or 0 */
+    int64_t            budget;    /* bytes that may be used; 0: unknown */
+    enum sharing       sharing;   /* set by fit_choose_sharing() */
+    struct memory_plan plan;      /* for this choice */
     char               sharing_why[FIT_WHY];
     char               micro_why[FIT_WHY], recompute_why[FIT_WHY];
 };
 
-/* The same, and `parallel: auto` first: the least sharing that fits with as large a micro-batch as is
- * wanted of it; ask->sharing is not read. */
+/* fit_choose() with the sharing of the spec, or for `parallel: auto` with the first of ddp, zero1 and fsdp that
+ * fits; ask->sharing is not read. */
 int fit_choose_sharing(struct fit *out, const struct fit_ask *ask, struct err *err);
 
 const char *fit_sharing_name(enum sharing how); /* "ddp" */
 
-/* -1: sizes that no model can have. */
+/* -1 (ERR_USAGE): impossible sizes. */
 int fit_choose(struct fit *out, const struct fit_ask *ask, struct err *err);
 
 #endif

@@ -16,21 +16,21 @@
 struct fixed_point_sum {
     const struct kern_ops *ops;
     const struct layout   *layout;
-    size_t                 floats;   /* of sum */
+    size_t                 floats;   /* numbers of sum */
     int                    tensors;
     int64_t               *sum;      /* [floats], a kernel array */
     int64_t                loss;
-    float                 *most;     /* [tensors], and the loss's behind them */
-    int32_t               *exponent; /* [tensors], and the loss's */
-    double                *unit;     /* [tensors + 1], of the step that has settled; NaN: not finite */
+    float                 *most;     /* [tensors + 1]: largest numbers, the loss's last */
+    int32_t               *exponent; /* [tensors + 1], the loss's last */
+    double                *unit;     /* [tensors + 1], of the settled step; NaN: not finite */
     int64_t               *squares;  /* [tensors] */
-    /* Where kernels leave most and squares: there, on the CPU; else they come here when asked for. */
+    /* Where kernels write most and squares; on the CPU the same arrays, else copied on demand. */
     float                 *kernel_most;
     int64_t               *kernel_squares;
     bool                   most_here, squares_here;
 };
 
-/* [tensors + 1] of 8 bytes: of the device, and the same here. */
+/* [tensors + 1] of 8 bytes: on the device, and in this process's memory. */
 static int alloc_pair(struct fixed_point_sum *e, void **there, void **here, struct err *err)
 {
     const size_t n = (size_t)e->tensors + 1;
@@ -103,7 +103,7 @@ int32_t *fixed_point_sum_exponents(struct fixed_point_sum *e, size_t *n)
     return e->exponent;
 }
 
-/* Integers are zeroed as pairs of floats. */
+/* Zeroes integers as pairs of floats. */
 static void zero_integers(const struct fixed_point_sum *e, int64_t *x, size_t n)
 {
     e->ops->zero((float *)(void *)x, 2 * n);
@@ -120,8 +120,8 @@ void fixed_point_sum_begin(struct fixed_point_sum *e)
 
 /* --- adding ------------------------------------------------------------------------------ */
 
-/* Where numbers [from, to) of the block and tensor t meet. */
-static bool meet(const struct tensor *t, size_t *from, size_t *to)
+/* Narrows [from, to) of the block to tensor t; false if they do not overlap. */
+static bool clip_to(const struct tensor *t, size_t *from, size_t *to)
 {
     *from = t->offset > *from ? t->offset : *from;
     *to = t->offset + t->count < *to ? t->offset + t->count : *to;
@@ -133,7 +133,7 @@ void fixed_point_sum_round(struct fixed_point_sum *e, int64_t *sum, const float 
 {
     for (int i = 0; i < e->tensors; i++) {
         size_t lo = from, hi = to;
-        if (meet(layout_at(e->layout, i), &lo, &hi))
+        if (clip_to(layout_at(e->layout, i), &lo, &hi))
             e->ops->fixed_add(sum + (lo - from), &e->kernel_most[i], grads + (lo - from),
                               ldexp(1, e->exponent[i]), hi - lo);
     }
@@ -175,7 +175,7 @@ float *fixed_point_sum_maxima(struct fixed_point_sum *e, size_t *n)
 
 /* --- the result -------------------------------------------------------------------------- */
 
-/* The power of two just above x > 0. */
+/* The exponent of the smallest power of two above x > 0. */
 static int magnitude(float x)
 {
     int power;
@@ -233,7 +233,7 @@ void fixed_point_sum_result(const struct fixed_point_sum *e, float *grads, const
 {
     for (int i = 0; i < e->tensors; i++) {
         size_t lo = from, hi = to;
-        if (meet(layout_at(e->layout, i), &lo, &hi))
+        if (clip_to(layout_at(e->layout, i), &lo, &hi))
             e->ops->fixed_result(grads + (lo - from), sum + (lo - from), e->unit[i], hi - lo);
     }
 }
@@ -241,7 +241,7 @@ void fixed_point_sum_result(const struct fixed_point_sum *e, float *grads, const
 /* --- the norm ---------------------------------------------------------------------------- */
 
 /* Squares are added in groups (fixed.h) in double, and groups as integers. The
- * largest number of a micro-batch is known, so the scale that 62 bits allow follows. */
+ * scale that keeps the sum below 62 bits follows from the largest number of a micro-batch. */
 static int square_exponent(const struct fixed_point_sum *e, int i, int addends)
 {
     int most, bits = 4, many;
@@ -268,7 +268,7 @@ void fixed_point_sum_add_squares(struct fixed_point_sum *e, const float *grads, 
 {
     for (int i = 0; i < e->tensors; i++) {
         size_t lo = from, hi = to;
-        if (is_known(e, i) && meet(layout_at(e->layout, i), &lo, &hi))
+        if (is_known(e, i) && clip_to(layout_at(e->layout, i), &lo, &hi))
             e->ops->fixed_squares(&e->kernel_squares[i], grads + (lo - from),
                                   ldexp(1, square_exponent(e, i, addends)), hi - lo);
     }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fixed_point_sum.h - a sum of gradients that does not depend on who adds what, and when
+/* fixed_point_sum.h - sums of gradients that do not depend on the order or grouping of additions
  *
- * Floating-point sums depend on their order.  Here each micro-batch's gradient is first
- * rounded to a multiple of 2^-e, and the multiples are added as int64: any order, any
- * grouping, any number of ranks gives the same bits.
+ * Floating-point sums depend on the order of additions.  Here each micro-batch's gradient
+ * is first rounded to a multiple of 2^-e, and the multiples are added as int64: any order,
+ * grouping and number of ranks gives the same bits.
  *
- * The exponent e is chosen per tensor so that its largest number of a micro-batch had
- * about FIXED_POINT_SUM_BITS bits in the step before; it is part of a run's state.  Where the
- * numbers of a step turn out to need another one (they outgrew it, or shrank below
- * FIXED_POINT_SUM_LEAST bits), fixed_point_sum_settle() says so, and the step is taken again with the
- * exponent that fits: that too follows from the numbers alone.  A NaN or Inf makes the result NaN.
+ * The exponent e is chosen per tensor so that the largest number of a micro-batch had about
+ * FIXED_POINT_SUM_BITS bits in the previous step; it is part of a run's state.  If the numbers of a
+ * step do not fit (they outgrew it, or shrank below FIXED_POINT_SUM_LEAST bits),
+ * fixed_point_sum_settle() returns 0 and the step is computed again with an exponent that fits,
+ * which also follows from the numbers alone.  A NaN or Inf makes the result NaN.
  *
- * A float has 24 bits; its rounding to 40 of the tensor's largest number loses what is
- * far below what the sum in floats would.
+ * A float has 24 bits; rounding it to 40 bits of the tensor's largest number loses far less than
+ * a sum in floats does.
  *
  * Gradients and sums are kernel arrays (kernels.h), and CPU and GPU round alike (kernels/fixed.h);
- * maxima, squares and the loss are this process's memory.
+ * maxima, squares and the loss are in this process's memory.
  */
 #ifndef ENGINE_OPTIM_FIXED_POINT_SUM_H
 #define ENGINE_OPTIM_FIXED_POINT_SUM_H
@@ -27,36 +27,35 @@ struct err;
 struct layout;
 
 enum {
-    FIXED_POINT_SUM_BITS = 40, /* that the largest number gets */
-    FIXED_POINT_SUM_LEAST = 24, /* and may fall to */
-    FIXED_POINT_SUM_MOST = 50, /* and may grow to */
+    FIXED_POINT_SUM_BITS = 40, /* of the largest number */
+    FIXED_POINT_SUM_LEAST = 24, /* fewer: a new exponent */
+    FIXED_POINT_SUM_MOST = 50, /* more: a new exponent */
     FIXED_POINT_SUM_ADDENDS = 2048, /* micro-batches of a step, so that 63 bits hold the sum */
-    FIXED_POINT_SUM_FIRST = 40 /* exponent of a tensor that nothing is known of */
+    FIXED_POINT_SUM_FIRST = 40 /* exponent before the first step */
 };
 
 struct fixed_point_sum;
 
-/* `floats`: of the sums that it keeps, layout_floats() or a rank's packed memory (shard.h). */
+/* `floats`: numbers of the sums, layout_floats() or those of a rank's packed memory (shard.h). */
 int fixed_point_sum_create(struct fixed_point_sum **out, const struct layout *l, size_t floats,
                            struct err *err);
 void fixed_point_sum_destroy(struct fixed_point_sum *e);
 
-/* One exponent per tensor of the layout, and one for the loss; to be saved, and set from what was
- * saved. */
+/* The exponents of all tensors of the layout and, last, of the loss: saved with a step, and restored. */
 int32_t *fixed_point_sum_exponents(struct fixed_point_sum *e, size_t *n);
 
 void fixed_point_sum_begin(struct fixed_point_sum *e);
 /* One micro-batch's gradients (a block of the layout) and its share of the loss. */
 void fixed_point_sum_add(struct fixed_point_sum *e, const float *grads, double loss);
 
-/* In parts, for ranks that share the sums: numbers [from, to) of the layout's block, which the
- * arrays begin with. Multiples are added to sum[]. */
+/* In parts, for ranks that share the sums: sum[] and grads[] are numbers [from, to) of the layout's block.
+ * Multiples are added to sum[]. */
 void fixed_point_sum_round(struct fixed_point_sum *e, int64_t *sum, const float *grads, size_t from,
                            size_t to);
 void fixed_point_sum_add_loss(struct fixed_point_sum *e, double loss);
 
-/* To be combined over ranks in between: the sums and that of the loss (add them as int64), and the
- * largest numbers of any micro-batch (take the maximum; a NaN is the largest). */
+/* Combine over ranks before settling: the sums and the loss (added as int64), and the
+ * largest numbers of any micro-batch (their maximum; NaN is the largest). */
 int64_t *fixed_point_sum_sums(struct fixed_point_sum *e, size_t *n);
 int64_t *fixed_point_sum_loss(struct fixed_point_sum *e);
 float *fixed_point_sum_maxima(struct fixed_point_sum *e, size_t *n);
@@ -68,7 +67,7 @@ int fixed_point_sum_settle(struct fixed_point_sum *e, double *loss);
 void fixed_point_sum_result(const struct fixed_point_sum *e, float *grads, const int64_t *sum,
                             size_t from, size_t to);
 
-/* The norm of the result, the same whoever adds up the squares of which numbers: a sum per tensor of
+/* The norm of the result, the same for any division among ranks: sums of squares per tensor of
  * the layout, to be added over ranks as int64. `addends`: micro-batches of the step. `from` is a
  * multiple of 16. After fixed_point_sum_settle(). */
 int64_t *fixed_point_sum_squares(struct fixed_point_sum *e, size_t *n);

@@ -10,12 +10,12 @@
 #include "engine/optim/step.h"
 #include "kernels/tile.h"
 
-/* What cuBLASLt and sums of chunks may take, from above (kernels/device.cuh). */
+/* Upper limits of what cuBLASLt and sums of chunks take (kernels/device.cuh). */
 #define GEMM_WORKSPACE ((int64_t)32 << 20)
 #define SCALARS        ((int64_t)64 << 10)
-#define SUM_ROWS       32 /* rows of a chunk at least */
+#define SUM_ROWS       32 /* rows of a chunk, at least */
 
-/* Of a communicator: buffers of NCCL's channels, or the windows of ranks on the CPU. */
+/* Of a communicator: buffers of NCCL's channels, or on the CPU the shared windows. */
 #define EXCHANGE_DEVICE ((int64_t)512 << 20)
 #define EXCHANGE_HERE   ((int64_t)8 << 20)
 
@@ -24,7 +24,7 @@ static int64_t max2(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Scratch memory of the CUDA kernels grows to the largest of each kind, and stays. */
+/* Scratch memory of CUDA kernels grows to the largest of each kind and is not freed. */
 static int64_t device_workspace(const struct memory_ask *a)
 {
     const struct model_config *c = &a->model;
@@ -45,7 +45,7 @@ static int64_t share_of(int64_t bytes, int ranks)
     return (bytes + ranks - 1) / ranks;
 }
 
-/* The largest block of the model, in bytes of one copy of its tensors; it is a unit of its own. */
+/* Bytes of the tensors of the largest block of the model; a block is a unit. */
 static int64_t largest_block(const struct layout *l, int depth)
 {
     int64_t most = 0, floats = 0;
@@ -59,7 +59,7 @@ static int64_t largest_block(const struct layout *l, int depth)
     return most;
 }
 
-/* What several ranks keep of what one would, and what they need to exchange it. */
+/* From the memory of one rank to that of each of several: their share, and buffers for exchange. */
 static void divide(struct memory_plan *p, const struct memory_ask *a, const struct layout *l)
 {
     if (a->ranks < 2)
@@ -73,13 +73,13 @@ static void divide(struct memory_plan *p, const struct memory_ask *a, const stru
         return;
     p->bytes[USE_WEIGHTS] = share_of(p->bytes[USE_WEIGHTS], a->ranks);
     p->bytes[USE_GRADIENTS] = share_of(p->bytes[USE_GRADIENTS], a->ranks);
-    /* The block in hand, and between GPUs the next one: gathered, and its gradients, as integers too. */
+    /* One block (two between GPUs): gathered weights, and gradients, as integers too. */
     const int64_t block = largest_block(l, a->model.depth);
     const int64_t each = 2 * block + (a->bf16 ? block / 2 : 0) + (a->reproducible ? 2 * block : 0);
     p->bytes[USE_EXCHANGE] += a->device ? 2 * each : each;
 }
 
-/* All blocks but the last run forward once more. */
+/* Gradient checkpointing: all blocks but the last run forward once more. */
 static double work_again(const struct memory_ask *a)
 {
     struct model_config one = a->model;
@@ -91,7 +91,7 @@ static double work_again(const struct memory_ask *a)
     return (all - model_forward_flops(&one, 1, z->height, z->width, z->text)) / (3 * all);
 }
 
-/* What the model of a sampler takes while the step is there, counted as one sum. */
+/* The memory of a sampler's model, in addition to the step's. */
 static int add_pictures(struct memory_plan *p, const struct memory_ask *a, struct err *err)
 {
     struct backend_count count;
@@ -128,7 +128,7 @@ int memory_micro(int micro, int64_t pixels_most, int height, int width)
     return pixels_most <= 0 || n >= micro ? micro : n < 1 ? 1 : (int)n;
 }
 
-/* One sample of the largest size must have room. */
+/* At least one sample of the largest size. */
 static int64_t pixels_of(const struct memory_ask *a)
 {
     const int64_t one = (int64_t)a->limits.height * a->limits.width;
@@ -150,7 +150,7 @@ int memory_plan(struct memory_plan *out, const struct memory_ask *asked, struct 
     if (r == 0) {
         for (int i = 0; i < USES; i++)
             p.bytes[i] += count.bytes[i];
-        if (ask->reproducible) /* sums in 64 bits (fixed_point_sum.h) */
+        if (ask->reproducible) /* 64-bit sums (fixed_point_sum.h) */
             p.bytes[USE_GRADIENTS] += 2 * p.bytes[USE_GRADIENTS];
         if (ask->device)
             p.bytes[USE_WORKSPACE] = device_workspace(ask);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* optim.c - see optim.h
  *
- * AdamW and EMA see the trained tensors as ranges of the block, gaps included:
- * a gap's gradient is zero and keeps it zero.  CAME works tensor by tensor, and
- * so takes only shards that are cut at tensors.
- * The clip factor is handed to the kernels, so the gradients are read once.
+ * AdamW and EMA update trained tensors as ranges of the block, gaps included:
+ * a gap's gradient is zero, so the gap stays zero.  CAME updates tensor by tensor,
+ * which needs shards that are cut at tensors.
+ * Kernels apply the clip factor, so that gradients are read once.
  */
 #include "engine/optim/optim_internal.h"
 
@@ -39,7 +39,7 @@ static int check_config(const struct optim_config *c, struct err *err)
     return 0;
 }
 
-/* [o, i] and [o, i, 1, 1] are matrices to CAME; all else is not. */
+/* CAME factors [o, i] and [o, i, 1, 1], and nothing else. */
 static bool is_factored(const struct tensor *t)
 {
     return t->ndim == 2 || (t->ndim == 4 && t->dim[2] == 1 && t->dim[3] == 1);
@@ -88,13 +88,13 @@ static int make_ranges(struct optim *o, struct err *err)
     return 0;
 }
 
-/* Where a range is in a block of weights or gradients. */
+/* The offset of a range in weights and gradients. */
 static size_t place(const struct optim *o, const struct range *r)
 {
     return o->share.packed ? r->at : r->offset;
 }
 
-/* Where all of a tensor is in a block of state; false when it is another rank's. */
+/* The offset of a whole tensor in a block of state; false if another rank owns it. */
 static bool has_tensor(const struct optim *o, const struct tensor *t, size_t *at)
 {
     size_t from, to;
@@ -119,8 +119,8 @@ static struct optim_state *add_state(struct optim *o, const char *prefix, const 
     return s;
 }
 
-/* State that is a number per weight, in a block like `base`. */
-static void add_consistency(struct optim *o, const char *prefix, const struct tensor *t,
+/* State with one number per weight, in block `base`. */
+static void add_elementwise(struct optim *o, const char *prefix, const struct tensor *t,
                             float *base)
 {
     size_t from, to, at;
@@ -169,7 +169,7 @@ static int make_factors(struct optim *o, struct err *err)
     return 0;
 }
 
-/* `s` is empty where the tensor is another rank's. */
+/* `s` is empty if another rank owns the tensor. */
 static void name_came(struct optim *o, const struct tensor *t, const struct kern_came_state *s)
 {
     const int64_t rows[] = {t->dim[0]}, cols[] = {(int64_t)t->count / t->dim[0]};
@@ -201,11 +201,11 @@ static int name_states(struct optim *o, struct err *err)
         if (o->cfg.type == OPTIM_CAME) {
             name_came(o, t, &here[i]);
         } else {
-            add_consistency(o, "adamw.m", t, o->block[MOMENTS].here);
-            add_consistency(o, "adamw.v", t, o->block[SQUARES].here);
+            add_elementwise(o, "adamw.m", t, o->block[MOMENTS].here);
+            add_elementwise(o, "adamw.v", t, o->block[SQUARES].here);
         }
         if (o->block[AVERAGE].at)
-            add_consistency(o, "ema", t, o->block[AVERAGE].here);
+            add_elementwise(o, "ema", t, o->block[AVERAGE].here);
     }
     free(here);
     return 0;
@@ -275,23 +275,7 @@ void optim_destroy(struct optim *o)
 
 double optim_grad_norm(const struct kern_ops *ops, const struct layout *l, const float *grads)
 {
-    double total = 0;
-    size_t from = 0, to = 0; /* touching trained tensors, as in make_ranges() */
-    for (int i = 0; i < layout_len(l); i++) {
-        const struct tensor *t = layout_at(l, i);
-        if (t->kind != TENSOR_PARAM)
-            continue;
-        if (to > from && optim_padded(to) != t->offset) {
-            total += ops->sum_squares(grads + from, to - from);
-            from = to;
-        }
-        if (to == from)
-            from = t->offset;
-        to = t->offset + t->count;
-    }
-    if (to > from)
-        total += ops->sum_squares(grads + from, to - from);
-    return sqrt(total);
+    return sqrt(ops->sum_squares(grads, layout_floats(l)));
 }
 
 double optim_share_squares(const struct optim *o, const float *grads)
@@ -302,7 +286,7 @@ double optim_share_squares(const struct optim *o, const float *grads)
     return total;
 }
 
-/* The numbers from `at` on of a narrow array. */
+/* The address of number `at` of a narrow array. */
 static void *skip(const struct optim *o, void *narrow, size_t at)
 {
     return (char *)narrow + at * o->ops->narrow;
@@ -328,8 +312,8 @@ static void step_adamw(struct optim *o, float *weights, void *narrow, const floa
     for (int i = 0; i < o->ranges; i++) {
         const struct range *r = &o->range[i];
         const size_t w = place(o, r);
-        o->ops->adamw(weights + w, skip(o, narrow, w), o->block[MOMENTS].at + r->at, o->block[SQUARES].at + r->at, grads + w,
-                      args, r->count);
+        o->ops->adamw(weights + w, skip(o, narrow, w), o->block[MOMENTS].at + r->at,
+                      o->block[SQUARES].at + r->at, grads + w, args, r->count);
     }
 }
 
@@ -404,7 +388,7 @@ void optim_ema_reset(struct optim *o, const float *weights)
     for (int i = 0; !o->whole && i < o->ranges; i++)
         memcpy(o->block[AVERAGE].here + o->range[i].at, weights + place(o, &o->range[i]),
                o->range[i].count * sizeof(float));
-    if (o->whole) /* a buffer's moving average is the buffer */
+    if (o->whole) /* the moving average of a buffer is the buffer */
         memcpy(o->block[AVERAGE].here, weights, o->floats * sizeof(float));
     if (!o->ops->host)
         o->ops->upload(o->block[AVERAGE].at, o->block[AVERAGE].here, o->floats * sizeof(float));

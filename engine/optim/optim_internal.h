@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim_internal.h - the inside of an optimizer, shared by optim*.c only */
+/* optim_internal.h - struct optim, for optim*.c only */
 #ifndef ENGINE_OPTIM_OPTIM_INTERNAL_H
 #define ENGINE_OPTIM_OPTIM_INTERNAL_H
 
 #include "engine/optim/optim.h"
 
-/* Trained numbers that lie together: in blocks of the layout, and in blocks of the state. */
+/* Adjacent trained numbers: `offset` in blocks of the layout, `at` in blocks of state. */
 struct range {
     size_t offset, at, count;
 };
 
-/* A kernel array and its view here; on the CPU one and the same, perhaps of somebody else. */
+/* A kernel array and its view; on the CPU the same memory. guest: it is in an image of the caller. */
 struct block {
     float *at, *here;
     size_t count;
@@ -31,12 +31,12 @@ struct optim {
     const struct kern_ops *ops;
     const struct layout   *layout;
     struct optim_share     share;
-    struct shard          *whole;        /* where nothing is shared */
-    size_t                 floats;       /* of a block of state */
+    struct shard          *whole;        /* with no share */
+    size_t                 floats;       /* numbers of a block of state */
     int64_t                count;
     struct block           block[BLOCKS];
     struct kern_came_state *came;        /* [layout_len], kernel arrays */
-    struct range          *range;        /* trained tensors that touch, merged */
+    struct range          *range;        /* adjacent trained tensors, merged */
     int                    ranges;
     struct optim_state    *state;
     int                    states;
@@ -47,10 +47,10 @@ static inline size_t optim_padded(size_t n)
     return (n + 15) / 16 * 16;
 }
 
-/* Lays CAME's rows and columns out in one block, kernel arrays or views; from NULL it only counts. */
+/* Lays CAME's rows and columns out in one block, kernel arrays or views; `base` NULL: counts only. */
 size_t optim_factors(const struct optim *o, struct kern_came_state *to, float *base, float *m);
 
-/* What an update multiplies gradients with, and what kernels are told of it. */
+/* The factor that clips gradients, and the kernels' arguments of an update. */
 float optim_clip(const struct optim *o, double grad_norm);
 struct kern_adamw optim_adamw_args(const struct optim *o, float clip, double lr);
 struct kern_came optim_came_args(const struct optim *o, float clip, double lr);

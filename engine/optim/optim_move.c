@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim_move.c - updates from one piece of memory to another; see optim.h
+/* optim_move.c - updates that read one image and write another; see optim.h
  *
- * AdamW reads a range in one place and writes it in the other, by the arithmetic that it has in place: the
- * bits are the same, and memory is gone through once.  CAME and averages of weights are copied, and
- * then updated in place.
+ * AdamW reads a range of one image and writes it to the other in a single pass, with the arithmetic and so the
+ * bits of an update in place.  CAME's state and EMA are copied, then updated in place.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +12,14 @@
 #include "engine/optim/optim_internal.h"
 #include "kernels/thread_pool.h"
 
-enum { PAGE = 1024 /* floats: blocks begin at pages, so that whole ones can be shared */ };
+enum { PAGE = 1024 /* floats: blocks begin at page boundaries, so that images can share whole pages */ };
 
 static size_t paged(size_t n)
 {
     return (n + PAGE - 1) / PAGE * PAGE;
 }
 
-/* Where a block is in an image. */
+/* The offset of a block in an image. */
 static size_t offset_of(const struct optim *o, int block)
 {
     size_t at = 0;
@@ -34,7 +33,7 @@ size_t optim_image(const struct optim *o)
     return offset_of(o, BLOCKS);
 }
 
-/* All of it that points into the block points to the new place. */
+/* Moves a block to `to`; pointers into it follow. */
 static void place_block(struct optim *o, struct block *b, float *to)
 {
     if (!b->at)
@@ -50,7 +49,7 @@ static void place_block(struct optim *o, struct block *b, float *to)
     b->at = b->here = to;
 }
 
-/* States are told from each other by the old addresses: an image may not be placed over part of itself. */
+/* place_block() finds states by their old addresses, so the new image must not overlap the old one. */
 void optim_place(struct optim *o, float *image)
 {
     for (int i = 0; i < BLOCKS; i++)
@@ -59,7 +58,7 @@ void optim_place(struct optim *o, float *image)
         optim_factors(o, o->came, o->block[FACTORS].at, o->block[MOMENTS].at);
 }
 
-/* A buffer's moving average is the buffer (optim_ema_reset()). */
+/* The moving average of a buffer is the buffer (optim_ema_reset()). */
 void optim_carry(const struct optim *o, float *image)
 {
     float *to = image + offset_of(o, AVERAGE);
@@ -111,7 +110,7 @@ static float *copy(float *to, const float *from, size_t n)
     return from ? to : NULL;
 }
 
-/* CAME's state of a tensor, in its new place. */
+/* Copies CAME's state of a tensor to the new image. */
 static struct kern_came_state copy_factors(const struct optim *o, const struct optim_move *m, int tensor,
                                            size_t n)
 {
@@ -128,15 +127,17 @@ static struct kern_came_state copy_factors(const struct optim *o, const struct o
     return s;
 }
 
-/* A range: read in one place, written in another, and looked at there while it is in this processor's cache. */
+/* Updates a range into the new image and calls `look` while it is in the processor's cache. */
 static void move_range(const struct optim *o, const struct optim_move *m, size_t w, size_t at, size_t n,
                        const struct optim_look *look)
 {
     const struct kern_adamw_move a = {
-        .p = m->to + w, .m = m->image + offset_of(o, MOMENTS) + at, .v = m->image + offset_of(o, SQUARES) + at,
-        .old_p = m->weights + w, .old_m = o->block[MOMENTS].at + at, .old_v = o->block[SQUARES].at + at, .g = m->grads + w,
+        .p = m->to + w, .m = m->image + offset_of(o, MOMENTS) + at,
+        .v = m->image + offset_of(o, SQUARES) + at, .old_p = m->weights + w,
+        .old_m = o->block[MOMENTS].at + at, .old_v = o->block[SQUARES].at + at, .g = m->grads + w,
     };
-    float *ema = o->block[AVERAGE].at ? copy(m->image + offset_of(o, AVERAGE) + at, o->block[AVERAGE].at + at, n) : NULL;
+    const float *average = o->block[AVERAGE].at;
+    float *ema = average ? copy(m->image + offset_of(o, AVERAGE) + at, average + at, n) : NULL;
     if (ema)
         o->ops->ema(ema, a.old_p, (float)o->cfg.ema, (float)(1 - o->cfg.ema), n);
     o->ops->adamw_move(a, m->adamw, n);

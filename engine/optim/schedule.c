@@ -40,7 +40,7 @@ int schedule_check(const struct schedule *s, struct err *err)
                        s->floor);
     if (s->type == SCHEDULE_COSINE && s->steps <= s->warmup)
         return err_set(err, ERR_USAGE,
-                       "a cosine schedule over %lld steps has no room after %lld of warm-up",
+                       "a cosine schedule of %lld steps needs more steps than its warm-up (%lld)",
                        (long long)s->steps, (long long)s->warmup);
     return 0;
 }

@@ -2,9 +2,9 @@
 /* schedule.h - the learning rate as a pure function of the step
  *
  * Pure: no clock, no I/O.
- * `step` counts optimizer steps already done: the first update is step 0.
+ * `step` counts completed optimizer steps: the first update is step 0.
  * Warm-up multiplies by step / warmup while step < warmup, as the authors'
- * scheduler does: with a warm-up the first update has rate 0.
+ * scheduler does, so the first update has rate 0.
  *   constant:  lr
  *   cosine:    lr * (floor + (1 - floor) * (1 + cos(pi x)) / 2), x from 0 at the end
  *              of the warm-up to 1 at `steps` and after

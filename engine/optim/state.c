@@ -10,8 +10,8 @@
 #include "engine/model/layout.h"
 #include "engine/optim/optim.h"
 
-/* Of a tensor like the i-th of the layout: what this rank saves. Of buffers the first rank saves
- * all; where tensors are not cut, so it is with what is kept of one. */
+/* What this rank saves of weight `t` or of optimizer state that belongs to it. The first rank saves all buffers;
+ * where tensors are not cut, the rank that owns the weight saves all of its state. */
 static void set_saved(struct state_part *p, const struct state_source *c, const struct tensor *t)
 {
     size_t at;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.h - the numbers that a run must keep, as ranges of named tensors
+/* state.h - the saved state of a run, as ranges of named tensors
  *
  * First the weights, then the optimizer's moments, factors and averages.  A rank holds all of a
- * tensor or a range of it, and saves a range of what it holds; what all ranks save together is
- * everything, once.  A checkpoint and a snapshot are made of such ranges, so any number of
- * ranks, dividing the state in any way, can take over from any other.
+ * tensor or a range of it, and saves a range of what it holds; the ranks together save each
+ * number once.  Checkpoints and snapshots consist of such ranges, so ranks of any number and
+ * sharing can resume from ranks of any other.
  */
 #ifndef ENGINE_OPTIM_STATE_H
 #define ENGINE_OPTIM_STATE_H
@@ -24,23 +24,23 @@ struct state_part {
     const int64_t *dim;
     size_t         count;              /* of the whole tensor */
     size_t         from, to;           /* the numbers that this rank holds */
-    float         *data;               /* number `from` */
-    size_t         save_from, save_to; /* of these, what it saves */
-    int            tensor;             /* of the layout, that it is or belongs to */
+    float         *data;               /* of number `from` */
+    size_t         save_from, save_to; /* the part that this rank saves */
+    int            tensor;             /* index in the layout of the tensor, or of its weight */
 };
 
 struct state {
-    int                weights, len;   /* part[0 .. weights - 1] are weights, the rest is not */
+    int                weights, len;   /* part[0 .. weights - 1] are the weights */
     struct state_part *part;
 };
 
-/* What a rank has; all of it outlives the state. */
+/* What a rank holds; must outlive the state. */
 struct state_source {
     const struct layout *layout;
     const float         *weights; /* in this process's memory: a block, or packed (shard.h) */
     bool                 packed;
     struct optim        *optim;   /* NULL: weights only */
-    const struct shard  *shard;   /* NULL: one rank, which has and saves everything */
+    const struct shard  *shard;   /* NULL: one rank holds and saves everything */
     int                  rank;
 };
 
@@ -50,7 +50,7 @@ void state_free(struct state *s);
 /* Numbers that this rank saves. */
 size_t state_saves(const struct state *s);
 
-/* Puts numbers [from, to) of the tensor where this rank holds them; returns how many it does. */
+/* Copies numbers [from, to) of the tensor to where this rank holds them; returns how many it holds. */
 size_t state_put(const struct state_part *p, size_t from, size_t to, const float *numbers);
 
 #endif

@@ -27,17 +27,17 @@ struct step {
     double                *per_sample;       /* [B] */
     float                 *alpha, *sigma, *timestep; /* [B] */
     float                 *x0, *noise;       /* copies of an input; NULL on the CPU */
-    /* here */
+    /* this process's memory */
     double                *host_losses;      /* [B] */
     float                 *host_times;       /* [B]: what goes to alpha, sigma, timestep */
     float                 *host_mask;        /* [rows] */
     int                   *host_first;       /* [B + 1] */
-    int                    row_step;         /* captions are packed to a multiple of so many rows */
-    float                 *host_out;         /* the output last asked for */
-    size_t                 out_count;        /* its numbers */
+    int                    row_step;         /* packed captions are a multiple of this many rows */
+    float                 *host_out;         /* of step_output() */
+    size_t                 out_count;        /* numbers of the last output */
     step_backward_fn       on_backward;
     void                  *on_backward_arg;
-    struct graphs         *graphs;           /* NULL: every call by itself */
+    struct graphs         *graphs;           /* NULL: no recording */
 };
 
 static int add(struct step *s, float **to, size_t count, struct err *err)
@@ -48,7 +48,7 @@ static int add(struct step *s, float **to, size_t count, struct err *err)
     return r;
 }
 
-/* Next-DiT: no row of padding, which it does not mask; and no weight for a caption that is dropped. */
+/* Next-DiT does not mask padding, so captions have none; and it has no weight for a dropped caption. */
 static bool captions_are_exact(const struct step *s)
 {
     return model_config(s->model)->family == MODEL_NEXTDIT;
@@ -174,7 +174,7 @@ static int check_input(const struct step *s, const struct step_input *in, struct
     return 0;
 }
 
-/* An input where the kernels can read it: copied to `to`, unless it is there already. */
+/* An input as a kernel array: copied to `to`, or the input itself on the CPU. */
 static const float *stage(const struct step *s, float *to, const float *from, size_t count)
 {
     if (s->ops->host)
@@ -183,7 +183,7 @@ static const float *stage(const struct step *s, float *to, const float *from, si
     return to;
 }
 
-/* One row of the flow tables at the batch's timesteps. */
+/* The values of a flow table at the batch's timesteps. */
 static void stage_times(struct step *s, float *to, const float *table, const struct step_input *in)
 {
     for (int b = 0; b < in->batch; b++)
@@ -191,8 +191,8 @@ static void stage_times(struct step *s, float *to, const float *table, const str
     s->ops->upload(to, s->host_times, (size_t)in->batch * sizeof(float));
 }
 
-/* The captions without their padding, or the null embedding where one is dropped; the mask stays.
- * The longest is told in whole tiles, so that few lengths make a batch another one to graph.h. */
+/* Captions without padding; a dropped one becomes the null embedding and keeps its mask.
+ * The longest length is rounded up to whole tiles, so that graph.h records few different batches. */
 static void pack_captions(struct step *s, struct model_input *to, const struct step_input *in)
 {
     enum { TILE = 64 };
@@ -216,7 +216,7 @@ static void pack_captions(struct step *s, struct model_input *to, const struct s
     to->first = s->first;
 }
 
-/* Waits for all that was asked of the device. */
+/* Waits for the device. */
 static double take_losses(struct step *s, int batch, float *per_sample)
 {
     double total = 0;
@@ -229,12 +229,12 @@ static double take_losses(struct step *s, int batch, float *per_sample)
     return total / batch;
 }
 
-/* A micro-batch where the kernels can read it. */
+/* A micro-batch as kernel arrays. */
 struct pass {
     struct step       *step;
     struct model_input input;
     const float       *x0, *noise;
-    const float       *from, *to; /* of these, between which the model's velocity leads */
+    const float       *from, *to; /* the two of them that the model's velocity leads between */
     size_t             numbers; /* of a sample */
     double             weight;
 };
@@ -259,8 +259,7 @@ static int backward(void *arg, struct err *err)
     return model_backward(p->step->model, &p->input, p->step->dout, NULL, err);
 }
 
-/* Who is told of gradients in the middle of a pass, or asked for weights, must see its calls made one by
- * one. */
+/* Mid-pass callbacks rule out graph replay. */
 static int run(struct pass *p, int part, struct err *err)
 {
     struct step *s = p->step;
@@ -269,8 +268,8 @@ static int run(struct pass *p, int part, struct err *err)
         .part = part, .batch = in->batch, .height = in->height, .width = in->width,
         .text = in->text, .rows = in->rows, .weight = p->weight,
     };
-    const bool apart = model_has_on_ready(s->model) || !params_has_all(s->params);
-    return graphs_run(apart ? NULL : s->graphs, &key,
+    const bool callbacks = model_has_on_ready(s->model) || !params_has_all(s->params);
+    return graphs_run(callbacks ? NULL : s->graphs, &key,
                       part == FORWARD ? forward : backward, p, err);
 }
 
@@ -302,7 +301,7 @@ int step_micro(struct step *s, const struct step_input *in, double weight, doubl
         return -1;
     if (s->on_backward)
         s->on_backward(s->on_backward_arg);
-    /* The loss is read after backward has been asked for: a device need not stand still. */
+    /* Reading the loss waits for the device, so it comes after the backward pass is queued. */
     if (run(&p, BACKWARD, err) < 0)
         return -1;
     *loss = take_losses(s, in->batch, per_sample);

@@ -27,8 +27,7 @@ int step_create(struct step **out, const struct model_config *cfg, const struct 
 void step_destroy(struct step *s);
 
 struct model *step_model(struct step *s);
-/* The null embedding [caption_len, D] where the model has no weight for it: whoever drops captions fills it.
- * NULL: it is a weight. */
+/* The null embedding [caption_len, D], for the caller to fill; NULL where the model has a weight for it. */
 float *step_null(struct step *s);
 struct params *step_params(struct step *s);
 
@@ -36,12 +35,12 @@ struct params *step_params(struct step *s);
 void step_begin(struct step *s);
 
 /* Forward, loss and backward of one micro-batch. The gradient of its mean loss
- * is added with weight `weight` (its share of the global batch; 1 when alone).
+ * is added with weight `weight` (its share of the global batch; 1 for a single micro-batch).
  * per_sample [B] may be NULL. *loss gets the micro-batch's mean loss. */
 int step_micro(struct step *s, const struct step_input *in, double weight, double *loss,
                float *per_sample, struct err *err);
 
-/* Called in each step_micro() between loss and backward: for whoever shows what a run is at. */
+/* Called in each step_micro() between loss and backward pass. */
 typedef void (*step_backward_fn)(void *arg);
 void step_on_backward(struct step *s, step_backward_fn fn, void *arg);
 

@@ -82,8 +82,8 @@ for how in ddp zero1 fsdp; do
     mib=$(planned 8000000 $how | sed -n 's/^memory *\([0-9.]*\) MiB of .*/\1/p')
     planned "$(awk -v m="$mib" 'BEGIN { printf "%d", (m + 0.2) * 4 / 0.85 * 1024 }')" auto >"$WORK/plan"
     case $how in
-    ddp) why='each rank has room for all of it (0.[0-9]* GiB)' ;;
-    *) why='0.[0-9]* GiB a rank; ddp would take 0.[0-9]* GiB and there is room for 0.[0-9]* GiB' ;;
+    ddp) why='each rank has memory for everything (0.[0-9]* GiB)' ;;
+    *) why='0.[0-9]* GiB per rank; ddp needs 0.[0-9]* GiB, and 0.[0-9]* GiB may be used' ;;
     esac
     grep -q "parallel $how: $why" "$WORK/plan" || { echo "not $how with $mib MiB"; cat "$WORK/plan"; exit 1; }
 done

@@ -23,7 +23,7 @@ plan sana-600m 'all(m["fits"] for m in t["memory"])'
 [ -z "$(ls tmp)" ]
 jobctl plan "$TOP/templates/sana-1600m.yaml" --gpu-memory 16,80 >out
 has 'of 16.00 GiB free on a GPU with 16 GiB: this does not fit' out
-has 'the most that fits into 85 % of the 80.00 GiB that are free' out
+has 'the most that fits into 85 % of the 80.00 GiB free' out
 has '284.80 TFLOP per step' out
 has " of this machine's memory more per rank" out
 code 2 jobctl plan "$TOP/templates/sana-1600m.yaml" --gpu-memory much
@@ -41,8 +41,8 @@ jobctl-train bench --model-cluster 64x8 --params 1.6e9 --step-ms 500 >out
 has '25 GbE per node' out
 jobctl-train bench --spec spec.json --steps 2 --json >out 2>err
 has '"samples_per_s"' out
-has 'micro-batches of 6 (all that a rank has of a step)' err
+has "micro-batches of 6 (a rank's whole share of the step)" err
 jobctl submit "$TOP/templates/sana-600m.yaml" --wait $small --set train.batch.micro=4 >/dev/null
 jobctl logs last >out
 has 'latents 32 x 2 x 2, captions of 300 words; random numbers' out
-has 'in 2 micro-batches of 4 (train.batch.micro says so)' out
+has 'in 2 micro-batches of 4 (set by train.batch.micro)' out

@@ -24,9 +24,9 @@ for f in model optimizer; do
     cmp "keep/step-00000006/$f.safetensors" "again/step-00000006/$f.safetensors"
     cmp "keep/step-00000006/$f.safetensors" "auto/step-00000006/$f.safetensors"
 done
-grep -q 'blocks: computed again in the backward pass, .. % more work (train.grad_checkpointing says so)' again.log
+grep -q 'blocks: computed again in the backward pass, .. % more work (set by train.grad_checkpointing)' again.log
 ! grep 'computed again' keep.log auto.log || exit 1
-grep -q 'batch: 6 samples in 2 micro-batches of 4 (train.batch.micro says so)' keep.log
+grep -q 'batch: 6 samples in 2 micro-batches of 4 (set by train.batch.micro)' keep.log
 [ "$(size again activations)" -lt $(($(size keep activations) * 2 / 3)) ]
 [ "$(size again weights)" = "$(size keep weights)" ]
 

@@ -47,33 +47,33 @@ static const struct row {
     const char *why, *why_again;
 } rows[] = {
     {"everything fits", 16, 0, RECOMPUTE_AUTO, false, 1, 16, false, 0, 16, false, true,
-     "all that a rank has of a step", "it fits without"},
+     "a rank's whole share of the step", "it fits without"},
     {"in equal parts", 100, 0, RECOMPUTE_AUTO, false, 1, 45, false, 0, 34, false, true,
      "the most that fits into 85 %", "it fits without"},
     {"one at a time", 16, 0, RECOMPUTE_AUTO, false, 1, 1, false, 0, 1, false, true,
      "the most that fits", "it fits without"},
     {"not even one without", 16, 0, RECOMPUTE_AUTO, false, 1, 1, true, 0, 1, true, true,
-     "the most that fits", "one sample would not fit without"},
+     "the most that fits", "one sample does not fit without"},
     {"never, says the spec", 16, 0, RECOMPUTE_OFF, false, 1, 1, true, 0, 1, false, false,
-     "does not fit", "train.grad_checkpointing says so"},
+     "does not fit", "set by train.grad_checkpointing"},
     {"always, says the spec", 16, 0, RECOMPUTE_ON, false, 1, 4, true, 0, 4, true, true,
-     "the most that fits", "train.grad_checkpointing says so"},
+     "the most that fits", "set by train.grad_checkpointing"},
     {"nothing fits", 16, 0, RECOMPUTE_AUTO, false, 1, 0, false, 0, 1, true, false, "does not fit",
-     "one sample would not"},
+     "one sample does not fit"},
     {"a given one fits", 16, 4, RECOMPUTE_AUTO, false, 1, 4, false, 0, 4, false, true,
-     "train.batch.micro says so", "it fits without"},
+     "set by train.batch.micro", "it fits without"},
     {"a given one fits again", 16, 4, RECOMPUTE_AUTO, false, 1, 4, true, 0, 4, true, true,
-     "train.batch.micro says so", "the micro-batch would not fit without"},
+     "set by train.batch.micro", "the micro-batch does not fit without"},
     {"a given one does not", 16, 16, RECOMPUTE_AUTO, false, 1, 1, false, 0, 16, false, false,
-     "does not fit", "it would not fit with it either"},
+     "does not fit", "it does not fit with it either"},
     {"a rank's share", 16, 0, RECOMPUTE_AUTO, false, 3, -1, false, 0, 6, false, true,
-     "all that a rank has", "it fits without"},
+     "a rank's whole share", "it fits without"},
     {"a given one of a rank", 16, 8, RECOMPUTE_AUTO, false, 4, -1, false, 0, 4, false, true,
-     "says so, and a rank has no more", "it fits without"},
+     "set by train.batch.micro, limited to a rank's share", "it fits without"},
     {"reproducible", 16, 0, RECOMPUTE_AUTO, true, 4, -1, false, 0, 2, false, true,
      "an eighth of the batch", "it fits without"},
     {"unknown room", 16, 0, RECOMPUTE_AUTO, false, 1, -1, false, 0, 16, false, true,
-     "all that a rank has", "it fits without"},
+     "a rank's whole share", "it fits without"},
     {"it was too much", 16, 0, RECOMPUTE_AUTO, false, 1, 16, false, 4, 4, false, true,
      "the run ran out of memory with more", "it fits without"},
     {"a given one was too much", 16, 8, RECOMPUTE_AUTO, false, 1, 16, false, 4, 4, false, true,
@@ -151,18 +151,18 @@ static void the_state_is_shared_as_far_as_it_must(void **state)
         bool          fits;
         const char   *why;
     } cases[] = {
-        {PARALLEL_AUTO, all, 4, false, SHARING_DDP, true, "each rank has room for all of it"},
-        {PARALLEL_AUTO, all - 1000, 4, false, SHARING_ZERO1, true, "ddp would take"},
-        {PARALLEL_AUTO, some, 4, false, SHARING_ZERO1, true, "ddp would take"},
-        {PARALLEL_AUTO, some - 1000, 4, false, SHARING_FSDP, true, "ddp would take"},
-        {PARALLEL_AUTO, least, 4, false, SHARING_FSDP, true, "ddp would take"},
-        {PARALLEL_AUTO, least - 1000, 4, false, SHARING_FSDP, false, "ddp would take"},
+        {PARALLEL_AUTO, all, 4, false, SHARING_DDP, true, "each rank has memory for everything"},
+        {PARALLEL_AUTO, all - 1000, 4, false, SHARING_ZERO1, true, "ddp needs"},
+        {PARALLEL_AUTO, some, 4, false, SHARING_ZERO1, true, "ddp needs"},
+        {PARALLEL_AUTO, some - 1000, 4, false, SHARING_FSDP, true, "ddp needs"},
+        {PARALLEL_AUTO, least, 4, false, SHARING_FSDP, true, "ddp needs"},
+        {PARALLEL_AUTO, least - 1000, 4, false, SHARING_FSDP, false, "ddp needs"},
         {PARALLEL_AUTO, least, 1, false, SHARING_DDP, true, "one rank"},
-        {PARALLEL_AUTO, 1000, 4, true, SHARING_FSDP, false, "ddp would take"},
-        {PARALLEL_AUTO, 1 << 30, 4, true, SHARING_DDP, true, "each rank has room for all of it"},
+        {PARALLEL_AUTO, 1000, 4, true, SHARING_FSDP, false, "ddp needs"},
+        {PARALLEL_AUTO, 1 << 30, 4, true, SHARING_DDP, true, "each rank has memory for everything"},
         {PARALLEL_AUTO, 0, 4, false, SHARING_DDP, true, "not known"},
-        {PARALLEL_FSDP, all, 4, false, SHARING_FSDP, true, "train.parallel says so"},
-        {PARALLEL_DDP, least, 4, false, SHARING_DDP, false, "train.parallel says so"},
+        {PARALLEL_FSDP, all, 4, false, SHARING_FSDP, true, "set by train.parallel"},
+        {PARALLEL_DDP, least, 4, false, SHARING_DDP, false, "set by train.parallel"},
     };
     assert_true(all > some + 1000 && some > least + 1000);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -202,7 +202,7 @@ static void after_some_pixels_were_too_much(void **state)
     ask.pixels_least = 4; /* very small ones: as many as ever, in the same memory */
     assert_int_equal(fit_choose(&f, &ask, NULL), 0);
     assert_int_equal(f.micro, 8);
-    assert_string_equal(f.micro_why, "train.batch.micro says so");
+    assert_string_equal(f.micro_why, "set by train.batch.micro");
     assert_int_equal(model_limits_pixels(&f.plan.limits), 3 * 64);
 }
 

@@ -54,7 +54,7 @@ static void impossible_schedules_are_refused(void **state)
         {{SCHEDULE_CONSTANT, NAN, 0, 0, 0}, "learning rate"},
         {{SCHEDULE_CONSTANT, 0.1, -1, 0, 0}, "warmup"},
         {{SCHEDULE_COSINE, 0.1, 0, 10, 1.5}, "floor"},
-        {{SCHEDULE_COSINE, 0.1, 10, 10, 0}, "no room"},
+        {{SCHEDULE_COSINE, 0.1, 10, 10, 0}, "needs more steps than its warm-up"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct err err = {0};
