@@ -15,7 +15,7 @@
 enum { WIDTH = 960, HEIGHT = 540, LEFT = 84, RIGHT = 24, TOP = 44, BOTTOM = 52, CELLS = 400 };
 enum { INK = 0x303030, GRID = 0xE4E4E4, RAW = 0xC3CFDD, MEAN = 0x1F5FA8 };
 
-/* From values to 0..1 along each axis. */
+/* Maps values to 0..1 along each axis. */
 struct axes {
     double first, last;  /* steps */
     double low, high;    /* loss, or its logarithm */
@@ -191,7 +191,7 @@ static void rows_of_dots(int *row, int columns, int rows, const struct axes *a,
     }
 }
 
-/* Is dot (c, r) on the curve?  Neighbouring columns are joined by an upright stroke. */
+/* Whether dot (c, r) is on the curve; a vertical stroke joins neighbouring columns. */
 static bool on_curve(const int *row, int c, int r)
 {
     int before = c > 0 ? row[c - 1] : row[c];

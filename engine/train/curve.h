@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* curve.h - the loss over the steps, as a picture and in a terminal
+/* curve.h - the loss curve, as a PNG and in a terminal
  *
- * The loss axis is logarithmic when the values span more than a factor of four:
- * most of what a flow model learns late is below a tenth of what it starts with.
+ * The loss axis is logarithmic if the values span more than a factor of four:
+ * late progress of a flow model is below a tenth of its first loss.
  */
 #ifndef ENGINE_TRAIN_CURVE_H
 #define ENGINE_TRAIN_CURVE_H
@@ -13,7 +13,7 @@
 struct err;
 struct loss_log_point;
 
-/* 960 x 540, every loss in light grey, a running mean over it. */
+/* 960 x 540; losses in light grey, their running mean on top. */
 int curve_png(const struct loss_log_point *points, int n, const char *path, struct err *err);
 
 /* width x height cells, axis labels included; Braille dots, or '*' without UTF-8. */

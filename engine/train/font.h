@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* font.h - small letters for pictures: 5 x 7 pixels, one case, ASCII
+/* font.h - a bitmap font for pictures: 5 x 7 pixels, one case, ASCII
  *
  * Enough for captions and the axes of a curve without a font library.
  */

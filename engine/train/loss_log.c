@@ -27,7 +27,7 @@ static int64_t step_of(const char *line)
     return k;
 }
 
-/* Copy the lines up to `last`, drop the rest; a file that is not there is empty. */
+/* Copies the lines up to step `last`; a missing file is empty. */
 static int cut(const char *path, int64_t last, struct err *err)
 {
     char tmp[SCRATCH_PATH];

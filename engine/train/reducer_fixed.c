@@ -155,7 +155,7 @@ static void unit_in(struct train *t, struct shard_part part, const void *numbers
     backend_ops()->fixed_join(sums + part.at, (const int64_t *)numbers + at, part.to - part.from);
 }
 
-/* A few numbers of this process's memory. */
+/* Sums a few numbers in host memory. */
 static int add_up(struct train *t, int64_t *sums, size_t n)
 {
     return dist_all_reduce(t->dist, sums, n, DIST_I64, DIST_SUM, &t->err) < 0 ? train_ranks_failed(t)
@@ -171,7 +171,7 @@ static int exchange(struct train *t)
     if (add_up(t, fixed_point_sum_loss(t->fixed_sum), 1) < 0 ||
         (params_has_all(t->params) && reducer_buckets_send(t, 0, sums) < 0))
         return -1;
-    /* waits for this rank's kernels, not for others */
+    /* waits for this rank's kernels, not for other ranks */
     float *maxima = fixed_point_sum_maxima(t->fixed_sum, &k);
     if (dist_all_reduce(t->dist, maxima, k, DIST_F32, DIST_MAX, &t->err) < 0)
         return train_ranks_failed(t);

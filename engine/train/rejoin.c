@@ -22,7 +22,7 @@ bool rejoin_offered(const struct progress *p)
     return progress_has_agent(p) && word && strcmp(word, "1") == 0;
 }
 
-/* Those that the variable `name` lists. */
+/* Closes the descriptors that the variable lists. */
 static void close_listed(const char *name)
 {
     const char *text = getenv(name);
@@ -35,8 +35,8 @@ static void close_listed(const char *name)
     }
 }
 
-/* The agent's files as descriptors of our own, listed in a variable. One that cannot be had leaves
- * out all: without memory a run goes on from its checkpoints. */
+/* Opens the agent's files and lists the descriptors in a variable. If one cannot be opened, none is listed:
+ * without memory a run resumes from checkpoints. */
 static void open_listed(const char *name, const json_t *paths)
 {
     char list[LIST] = "";
@@ -92,8 +92,8 @@ bool rejoin_wait(struct progress *p, int timeout_ms, struct err *err)
         json_decref(word);
         const int64_t left = until - clock_ms();
         if (stop || left <= 0) {
-            err_set(err, ERR_CONFLICT, "%s", stop ? "it was asked to stop meanwhile"
-                                                  : "the agent did not ask it to join others");
+            err_set(err, ERR_CONFLICT, "%s", stop ? "a command to stop came first"
+                                                  : "no command of the agent came in time");
             return false;
         }
         progress_wait(p, (int)left);

@@ -16,7 +16,7 @@
 
 enum { PICTURE = 96, GAP = 6, TEXT = 16, MARGIN = 14, HEAD = 26, INK = 0x303030, DIM = 0x808080 };
 
-/* Where things go. */
+/* The layout, in pixels. */
 struct plan {
     int zoom, cell_w, cell_h;  /* a picture, enlarged */
     int shown;                 /* pictures in a row */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample_grid.h - what was learned, to look at and as numbers
+/* sample_grid.h - a picture that compares samples with their originals, and a score
  *
  * Rows of a caption with up to three pictures side by side: the original, one drawn
  * before training, one drawn after it.
@@ -11,7 +11,7 @@ struct dataset;
 struct err;
 struct sample_prompts;
 
-/* Latents of all subjects; NULL = not shown. */
+/* Latents of all subjects; NULL: not shown. */
 struct sample_grid_pictures {
     const float *original, *before, *after;
 };
@@ -20,14 +20,14 @@ struct sample_grid_pictures {
 int sample_grid_write(const struct dataset *d, const struct sample_prompts *s,
                       const struct sample_grid_pictures *p, const char *path, struct err *err);
 
-/* How near drawn pictures of samples are to the originals, on 8-bit pixels. */
+/* How close drawn samples are to the originals, on 8-bit pixels. */
 struct sample_grid_score {
     int    samples;
-    int    nearest_own; /* nearer to their own original than to any other of its shape */
+    int    nearest_own; /* closer to their own original than to any other of its shape */
     double psnr;        /* dB to their own, mean over samples */
 };
 
-/* `latents` were drawn for subjects that are samples of the data. */
+/* `latents` of subjects that are samples of the data. */
 int sample_grid_score(struct sample_grid_score *out, const struct dataset *d,
                       const struct sample_prompts *s,
                       const float *latents, struct err *err);

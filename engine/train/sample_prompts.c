@@ -103,7 +103,7 @@ struct model_limits sample_prompts_limits(const struct sample_prompts *s, const 
                                  .text = shape.words};
 }
 
-/* The ticks of one drawing as a part of all. */
+/* Progress of one batch as a fraction of all. */
 struct part {
     sampler_tick_fn tick;
     void           *arg;
@@ -116,7 +116,7 @@ static void tick_part(void *arg, double share)
     p->tick(p->arg, p->begin + p->share * share);
 }
 
-/* Neighbours of one shape are drawn together. */
+/* Consecutive subjects of one shape are drawn in one batch. */
 int sample_prompts_draw(const struct sample_prompts *s, struct sampler *sampler, float *latents,
                         sampler_tick_fn tick, void *arg, struct err *err)
 {

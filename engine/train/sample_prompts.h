@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample_prompts.h - what to draw pictures of: captions, the shape of each picture, its noise
+/* sample_prompts.h - the pictures to sample: captions, shapes and noise
  *
- * Either samples of the data, whose originals are kept to compare with, or captions that
- * somebody wrote.  Latents stand one after the other, each of its own shape.
+ * Either samples of the data, with their originals for comparison, or captions of the
+ * user.  Latents are stored one after the other, each of its own shape.
  */
 #ifndef ENGINE_TRAIN_SAMPLE_PROMPTS_H
 #define ENGINE_TRAIN_SAMPLE_PROMPTS_H
@@ -18,9 +18,9 @@ struct err;
 struct subject {
     const char *caption; /* not owned */
     int64_t     sample;  /* of the data, or -1 */
-    int64_t     id;      /* keys the noise */
+    int64_t     id;      /* key of the noise */
     int         height, width;
-    size_t      at;      /* of its latent, in floats */
+    size_t      at;      /* offset of its latent, in floats */
 };
 
 struct sample_prompts {
@@ -34,15 +34,15 @@ struct sample_prompts {
 /* The first `most` samples of one bucket; with several buckets as many, evenly spread over them. */
 int sample_prompts_of_data(struct sample_prompts *out, const struct dataset *d, int most,
                            struct err *err);
-/* Drawn in the shape of the data. Keeps `captions`. */
+/* In the shape of the data. `captions` must outlive *out. */
 int sample_prompts_of_captions(struct sample_prompts *out, const struct dataset *d,
                                const char *const *captions, int n, struct err *err);
 void sample_prompts_free(struct sample_prompts *s);
 
-/* What a sampler needs to draw them, some at once. */
+/* Limits of a model that draws them in batches. */
 struct model_limits sample_prompts_limits(const struct sample_prompts *s, const struct dataset *d);
 
-/* Latents [floats] of all of them; `tick` may be NULL. */
+/* Draws all latents [floats]; `tick` may be NULL. */
 int sample_prompts_draw(const struct sample_prompts *s, struct sampler *sampler, float *latents,
                         sampler_tick_fn tick, void *arg, struct err *err);
 

@@ -61,8 +61,8 @@ static void report(struct train *t, double grad_norm, double lr, double took)
     }
 }
 
-/* Its loss was not finite before. */
-static bool is_left_out(const struct train *t)
+/* The loss of the coming step was not finite in an earlier attempt. */
+static bool is_skipped(const struct train *t)
 {
     for (int i = 0; i < t->env->skips.n; i++)
         if (t->env->skips.step[i] == t->at)
@@ -70,14 +70,14 @@ static bool is_left_out(const struct train *t)
     return false;
 }
 
-static int leave_out(struct train *t)
+static int skip_step(struct train *t)
 {
     struct train_skips *s = &t->left_out;
     if (s->n == TRAIN_SKIPS)
         memmove(s->step, s->step + 1, (size_t)--s->n * sizeof(*s->step));
     s->step[s->n++] = t->at;
     if (train_is_first(t))
-        progress_warning(t->progress, "step %lld is left out: its loss or gradient was not finite",
+        progress_warning(t->progress, "step %lld is skipped: its loss or gradient was not finite",
                          (long long)t->at + 1);
     t->at++;
     flight_step_done(t->flight, (uint64_t)t->at, 0);
@@ -86,8 +86,8 @@ static int leave_out(struct train *t)
 
 static int one_step(struct train *t)
 {
-    if (is_left_out(t))
-        return leave_out(t);
+    if (is_skipped(t))
+        return skip_step(t);
     double start = train_clock(), grad_norm = 0;
     double lr = schedule_lr(&t->spec.schedule, t->at);
     if (train_accumulate(t) < 0)
@@ -102,7 +102,7 @@ static int one_step(struct train *t)
     if (train_snapshot_update(t, lr, grad_norm) < 0 || train_units_gather(t) < 0)
         return -1;
     t->at++;
-    t->hand.samples = 0;
+    t->micro.samples = 0;
     if (sample_log_commit(t->samples, t->at, &t->err) < 0) {
         t->code = EXIT_DISK_FULL;
         return -1;
@@ -115,14 +115,14 @@ static int one_step(struct train *t)
     return 0;
 }
 
-/* At a step boundary: what was asked, and what is due. */
+/* At a step boundary: carries out commands and writes checkpoints that are due. */
 static int boundary(struct train *t)
 {
     struct step_sync_orders orders = {.asked = progress_poll(t->progress),
                                       .due = t->at > t->saved && t->at > 0 && save_is_due(t)};
-    if (train_save_look(t, &orders.stage) < 0 || train_ranks_agree(t, &orders) < 0)
+    if (train_save_poll(t, &orders.stage) < 0 || train_ranks_agree(t, &orders) < 0)
         return -1;
-    train_save_go_on(t, orders.stage);
+    train_save_advance(t, orders.stage);
     if (orders.asked == CMD_STOP) {
         if (train_save(t) < 0 || train_save_wait(t) < 0)
             return -1;
@@ -134,7 +134,7 @@ static int boundary(struct train *t)
     return orders.asked == CMD_CHECKPOINT || orders.due ? train_save(t) : 0;
 }
 
-/* NaN is found by all ranks at once: the checkpoint on its way can still be finished by all. */
+/* All ranks find NaN in the same step, so they can still finish the checkpoint that is being written. */
 static int after_failure(struct train *t)
 {
     const struct err err = t->err;
@@ -147,7 +147,7 @@ static int after_failure(struct train *t)
 
 static int train_steps(struct train *t)
 {
-    const struct train_talk before = train_ranks_talk(t);
+    const struct train_traffic before = train_ranks_traffic(t);
     t->saved_s = train_clock();
     while (t->at < (t->env->until > 0 ? t->env->until : t->spec.steps))
         if (boundary(t) < 0 || one_step(t) < 0)
@@ -193,14 +193,14 @@ static int tell_end(struct train *t, int rc)
     return code;
 }
 
-/* A thread is stuck in the GPU's library, or busy with a checkpoint that nobody will finish. */
+/* A thread is stuck in the GPU's library, or busy with a checkpoint that cannot be finished. */
 static _Noreturn void leave_now(int code)
 {
     fflush(NULL);
     _exit(code);
 }
 
-/* Nothing is wrong with this rank: the others are gone, or the way to them. */
+/* This rank is healthy and has lost only its connection to the others. */
 static bool only_detached(const struct train *t, int rc)
 {
     return rc < 0 && t->code == EXIT_COLLECTIVE && t->env->world_size > 1 && !t->env->until &&
@@ -231,8 +231,8 @@ static void close_rest(struct train *t)
     free(t->before);
 }
 
-/* It has let go of everything: waits to be asked to begin again, and with whom. False: it ends as
- * one that failed. */
+/* All resources are freed: waits for the agent to name the ranks of the next generation. False: the rank ends
+ * as failed. */
 static bool joins_again(struct train *t)
 {
     struct err why = {0};
@@ -240,11 +240,11 @@ static bool joins_again(struct train *t)
     progress_detached(t->progress, cause_of(t->code), t->err.text, t->at);
     if (rejoin_wait(t->progress, REJOIN_MS, &why))
         return true;
-    fprintf(stderr, "jobctl-train: not joined to other ranks again: %s\n", why.text);
+    fprintf(stderr, "jobctl-train: cannot rejoin the other ranks: %s\n", why.text);
     return false;
 }
 
-/* From the spec to the end, once; *again: it is to be done once more, by this process. */
+/* Runs from the spec to the end. *again: this process is to run once more, with the next generation. */
 static int run_once(struct train *t, bool *again)
 {
     int rc = flight_attach(&t->flight, t->env->flight, &t->err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_internal.h - what the train*.c files share; nobody else
+/* train_internal.h - struct train, shared by train*.c and reducer*.c only
  *
- * Functions return 0 or -1 with a sentence in t->err; t->code is the exit code that a failure
- * calls for, or EXIT_DONE to let the kind of the error decide.
+ * Functions return 0 or -1 with a sentence in t->err; t->code is the exit code of a failure,
+ * or EXIT_DONE to derive it from the kind of the error.
  */
 #ifndef ENGINE_TRAIN_TRAIN_INTERNAL_H
 #define ENGINE_TRAIN_TRAIN_INTERNAL_H
@@ -27,17 +27,17 @@
 
 enum { TRAIN_PENDING = 16 };
 
-/* A checkpoint that has yet to prove good. */
+/* A checkpoint that is marked good after more steps without failure. */
 struct train_pending {
     int64_t step;
     char    path[CHECKPOINT_PATH];
 };
 
-/* What a run that was too large leaves for the next. */
+/* Limits of the micro-batch after the run ran out of memory. */
 struct train_lowered {
-    int  micro;     /* at most this of any size; 0 = nothing was too large */
+    int  micro;     /* samples of any size; 0 = no limit */
     bool recompute;
-    int  height, width, samples; /* at most the pixels of so many of this size; 0 samples = no limit */
+    int  height, width, samples; /* the pixels of so many samples of this size; 0 samples = no limit */
 };
 
 struct train {
@@ -50,10 +50,10 @@ struct train {
     struct progress *progress;
     struct flight   *flight;
     struct rendezvous *rendezvous;
-    struct dist     *dist;  /* of the ranks' own memory: words, and gradients on the CPU */
+    struct dist     *dist;  /* of host memory: words, and gradients on the CPU */
     struct dist_device device;
     struct step_sync_words *words; /* [world_size], of the last exchange */
-    struct dist     *gpus;  /* of gradients in the memory of GPUs, or NULL */
+    struct dist     *gpus;  /* of GPU memory, or NULL */
     struct dataset  *data;
     json_t          *codec; /* of the data, or NULL */
     struct loader   *loader;
@@ -63,25 +63,25 @@ struct train {
     struct sample_log *samples; /* data.sample_log: true, else NULL */
     const struct reducer *reducer;
     struct fixed_point_sum *fixed_sum; /* reproducible: true, else NULL */
-    struct fit              fit;   /* of a batch into memory */
+    struct fit              fit;   /* the chosen micro-batch and sharing */
     struct train_lowered lowered;
     struct {
         int height, width, samples;
-    } hand;                 /* the micro-batch in the making; samples 0: none */
+    } micro;                /* the current micro-batch; samples 0: none */
     struct train_units *units;
     struct train_snapshot *snapshot;
     struct train_saving *saving;
 
     int64_t at;            /* optimizer steps completed */
-    int64_t saved;         /* step of the newest checkpoint, also one on its way; or -1 */
-    double  saved_s;       /* when it was asked for, or the run began */
+    int64_t saved;         /* step of the newest checkpoint, written or being written; or -1 */
+    double  saved_s;       /* time of the last checkpoint, or of the start */
     double  loss;          /* of the last step */
-    double  step_s;        /* running mean of a step's time */
-    double  said_s, told_s; /* last line for people, for the agent */
+    double  step_s;        /* moving average of a step's time */
+    double  said_s, told_s; /* time of the last line to stdout, to the agent */
     bool    fresh;         /* did not resume */
-    struct train_skips left_out; /* so far, as far back as there is room for */
-    struct bucket_plan buckets; /* of this step's gradients; those handed over are out of it */
-    bool    last_micro;    /* no other micro-batch of this rank follows in this step */
+    struct train_skips left_out; /* skipped so far, the newest TRAIN_SKIPS */
+    struct bucket_plan buckets; /* of this step's gradients; buckets that were sent are removed */
+    bool    last_micro;    /* the last micro-batch of this rank in this step */
 
     struct train_pending pending[TRAIN_PENDING];
     float               *before; /* latents drawn before training, or NULL */
@@ -95,50 +95,50 @@ struct train {
  * pictures; train. A file calls those below it.
  */
 
-/* train_ranks.c: what ranks do together; each does nothing with one rank. */
+/* train_ranks.c: agreement and exchange between ranks; no-ops with one rank. */
 int train_ranks_open(struct train *t);
-/* Sets the exit code that a failure of t->dist calls for; returns -1. */
+/* Sets the exit code of a failure of t->dist; returns -1. */
 int train_ranks_failed(struct train *t);
-/* Rank 0 alone works before it comes here. */
+/* All ranks wait for rank 0, which may work for long before it calls this. */
 int train_ranks_barrier(struct train *t);
-/* What rank 0 has in data, for all. */
-int train_ranks_tell(struct train *t, void *data, size_t bytes);
-/* Is this the first rank of its node; and how many are on it? */
+/* Broadcasts data of rank 0. */
+int train_ranks_broadcast(struct train *t, void *data, size_t bytes);
+/* Whether this is the first rank of its node; the number of ranks on it. */
 bool train_ranks_first_local(const struct train *t);
 int train_ranks_local(const struct train *t);
-/* At a step boundary, from what this rank would do to what all do; and all are about to take the same step. */
+/* At a step boundary: from the orders of this rank to those of all. Fails if ranks are not at the same step. */
 int train_ranks_agree(struct train *t, struct step_sync_orders *orders);
-/* The least of a number of each rank, where some may be waiting for a disk. */
+/* The minimum over ranks; some may be late because they wait for a disk. */
 int train_ranks_least(struct train *t, int *value);
 /* After params_pull(). */
 int train_ranks_same_weights(struct train *t);
-/* A number of each rank, added up in the order of ranks. */
+/* The sum over ranks, added in rank order. */
 int train_ranks_sum(struct train *t, double *value);
 
-/* What the ranks have said to each other so far, and what that took. */
-struct train_talk {
+/* Communication of this rank so far. */
+struct train_traffic {
     int64_t  step;
-    double   at_s, wait_s; /* now; spent in waits that no computing hid */
-    uint64_t moved, wire;  /* bytes to other ranks; of which to other nodes */
+    double   at_s, wait_s; /* now; seconds spent waiting */
+    uint64_t moved, wire;  /* bytes sent to other ranks; and of these to other nodes */
 };
-struct train_talk train_ranks_talk(const struct train *t);
-/* Prints what it took since `before`. */
-void train_ranks_summary(const struct train *t, const struct train_talk *before);
+struct train_traffic train_ranks_traffic(const struct train *t);
+/* Prints the communication since `before`. */
+void train_ranks_summary(const struct train *t, const struct train_traffic *before);
 
-/* Until nothing is outstanding. */
+/* Waits for all calls. */
 int train_ranks_wait(struct train *t);
-/* Until the first `calls` of d's are done. */
+/* Waits for the first `calls` calls of d. */
 int train_ranks_wait_call(struct train *t, struct dist *d, uint64_t calls);
 
-/* train_memory.c: the micro-batch, and whether blocks are computed again; told to people. */
+/* train_memory.c: chooses micro-batch, sharing and gradient checkpointing, and prints them. */
 int train_memory_choose(struct train *t);
-/* The most samples of this size at once, and none too many for the device (JOBCTL_TEST_OOM). */
+/* The largest micro-batch of this size; records the current one and fails on JOBCTL_TEST_OOM. */
 int train_memory_micro(const struct train *t, int height, int width);
 int train_memory_take(struct train *t, int height, int width, int samples);
-/* The device's memory did not do: the next start takes less. Says so in t->err. */
+/* Out of device memory: lowers the limits for the next start, and says so in t->err. */
 void train_memory_lower(struct train *t);
 
-/* train_units.c: ranks that share the state. */
+/* train_units.c: zero1 and fsdp, unit by unit. */
 int train_units_open(struct train *t);
 void train_units_close(struct train *t);
 void train_units_begin_step(struct train *t);
@@ -146,47 +146,47 @@ void train_units_begin_step(struct train *t);
 int train_units_reduce(struct train *t, int unit, void *numbers);
 /* zero1: after the update of each rank's part, all weights to all ranks. */
 int train_units_gather(struct train *t);
-/* fsdp: passes without samples, so that other ranks can make theirs. */
+/* fsdp: passes without samples, because collectives need all ranks. */
 int train_units_idle(struct train *t, int passes);
 
-/* train_snapshot.c: memory that outlives this rank. */
+/* train_snapshot.c: snapshots in memory that outlives this rank. */
 int train_snapshot_open(struct train *t);
 void train_snapshot_close(struct train *t);
-/* The step that a dead generation left whole, or -1; and to go on from it. All ranks together. */
+/* The newest complete step of the last generation, or -1; and resuming from it. All ranks call them. */
 int train_snapshot_step(struct train *t, int64_t *step);
 int train_snapshot_load(struct train *t, int64_t step);
-/* The update of a step; after the step; and before the last gradients of the next one go to others, or
- * weights change. */
+/* The update of a step; starts the snapshot of the step; finishes it, before the last gradients of the next step
+ * are sent or weights change. */
 int train_snapshot_update(struct train *t, double lr, double grad_norm);
 void train_snapshot_save(struct train *t);
 int train_snapshot_settle(struct train *t);
-/* The state of now, as step_state() lists it, stays as it is while steps go on, until it is let go; false: it
- * takes *bytes more, and there is no room for them. */
+/* Keeps the current state, as params_state() lists it, unchanged until the release, while steps go on. False: that
+ * needs *bytes more memory than may be used. */
 bool train_snapshot_hold(struct train *t, int64_t *bytes);
 void train_snapshot_release(struct train *t);
-/* A quarter of what this machine has left, for all of its ranks, and no more. */
+/* Whether `bytes` for each rank of this machine are at most a quarter of its free memory. */
 bool train_has_memory(const struct train *t, int64_t bytes);
 
 /* train_micro.c: this rank's samples of a step, forward and backward, and the sum of all ranks' gradients. */
 int train_accumulate(struct train *t);
 
-/* train_save.c: rank 0 decides, all write, and steps go on meanwhile. */
+/* train_save.c: checkpoints that all ranks write while steps go on. */
 int train_save_open(struct train *t);
 void train_save_close(struct train *t);
-/* One of this step; back as soon as steps may go on. */
+/* Starts a checkpoint of the current step; returns when steps may go on. */
 int train_save(struct train *t);
-/* How far this rank is with the one on its way, and fails if that failed; what is to be done, as the
- * least that any rank has done shows. At each step boundary. */
-int train_save_look(struct train *t, int *stage);
-void train_save_go_on(struct train *t, int least);
-/* Until it is whole, for all. */
+/* At each step boundary: this rank's stage of the current checkpoint (fails if writing failed); and the next
+ * work, given the least stage of all ranks. */
+int train_save_poll(struct train *t, int *stage);
+void train_save_advance(struct train *t, int least);
+/* Waits until all ranks have finished it. */
 int train_save_wait(struct train *t);
-/* No steps are taken any more. false: a thread is still busy, and only _exit() ends it. */
+/* After the last step. False: a thread is still busy, and only _exit() ends it. */
 bool train_save_end(struct train *t);
-/* Checkpoints that have seen enough steps are good. */
+/* Marks checkpoints as good that enough steps have followed. */
 void train_save_prove(struct train *t);
 
-/* train_start.c: from a spec to a run that can take its next step. */
+/* train_start.c: everything before the first step. */
 int train_start(struct train *t);
 
 /* Monotonic seconds. */
@@ -200,13 +200,13 @@ static inline bool train_is_first(const struct train *t)
     return t->env->rank == 0;
 }
 
-/* Where in the plan of batches the coming step is; elsewhere than at t->at only in a test. */
+/* The coming step's place in the plan of batches; not t->at only in a test. */
 static inline int64_t train_plan_step(const struct train *t)
 {
     return t->at + (t->env->desync_at > 0 && t->at >= t->env->desync_at);
 }
 
-/* train_pictures.c: draw, write, tell, score. */
+/* train_pictures.c: samples before and after training, drawn, written and scored. */
 int train_pictures_before(struct train *t);
 int train_pictures_after(struct train *t);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_memory.c - what of a batch is in memory at once, before the run and after it was too much
+/* train_memory.c - the micro-batch: chosen before the run, lowered after it ran out of memory
  *
- * A run that ran out of the device's memory leaves a note in its checkpoint
- * directory, memory.json; the next start, whoever makes it, takes a smaller
- * micro-batch of the same global batch: half as many of the size of pictures that
- * ran out, if it was in a step, and no more pixels of another; else half of all.  On another kind of device the note means nothing.
+ * A run that runs out of device memory leaves a note, memory.json, in its checkpoint
+ * directory.  The next start uses smaller micro-batches of the same global batch:
+ * after a step, half as many samples of the size that ran out, and no more pixels of
+ * other sizes; else half as many of all sizes.  Another kind of device ignores the note.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static int size_in(const json_t *note, const char *key)
     return n > 0 && n < MICRO_MOST ? (int)n : 0;
 }
 
-/* A note that cannot be read is no note: the run finds out again. */
+/* A note that cannot be read is ignored: the run learns its limit again. */
 static void read_note(const struct train *t, struct train_lowered *l)
 {
     char path[CHECKPOINT_PATH + 16];
@@ -96,15 +96,16 @@ static void tell(const struct train *t)
     printf("\nbatch: %d samples in %d micro-batch%s of %d (%s)\n", t->spec.batch_global, parts,
            parts == 1 ? "" : "es", f->micro, f->micro_why);
     if (f->recompute)
-        printf("blocks: computed again in the backward pass, %.0f %% more work (%s)\n",
+        printf("gradient checkpointing: on, %.0f %% more work (%s)\n",
                100 * f->plan.again, f->recompute_why);
     if (t->lowered.samples > 0)
-        printf("batch: of %dx%d latents at most %d at once, of other sizes no more pixels (the run ran "
-               "out of memory with more)\n", t->lowered.height, t->lowered.width, t->lowered.samples);
+        printf("batch: at most %d samples of %dx%d latents per micro-batch, and no more pixels of other sizes "
+               "(the run ran out of memory with more)\n", t->lowered.samples, t->lowered.height,
+               t->lowered.width);
     if (t->lowered.micro > 0)
-        progress_warning(t->progress, "micro-batches of %d%s, for the run ran out of %s's memory; "
-                         "a step still takes %d samples", f->micro,
-                         f->recompute ? " whose blocks are computed again" : "", backend_device(),
+        progress_warning(t->progress, "reduced to micro-batches of %d%s: the run ran out of memory on %s; "
+                         "a step still has %d samples", f->micro,
+                         f->recompute ? " with gradient checkpointing" : "", backend_device(),
                          t->spec.batch_global);
     else if (!f->fits)
         progress_warning(t->progress, "train.batch.micro: %d %s", f->micro, f->micro_why);
@@ -121,7 +122,7 @@ static int64_t pixels_least(const struct train *t)
     return least;
 }
 
-/* Rank 0 chooses, so that all do the same. */
+/* Rank 0 chooses for all ranks. */
 int train_memory_choose(struct train *t)
 {
     const struct dataset_shape s = dataset_shape(t->data);
@@ -140,8 +141,8 @@ int train_memory_choose(struct train *t)
             return -1;
         tell(t);
     }
-    if (train_ranks_tell(t, &t->fit, sizeof(t->fit)) < 0 ||
-        train_ranks_tell(t, &t->lowered, sizeof(t->lowered)) < 0)
+    if (train_ranks_broadcast(t, &t->fit, sizeof(t->fit)) < 0 ||
+        train_ranks_broadcast(t, &t->lowered, sizeof(t->lowered)) < 0)
         return -1;
     t->spec.batch_micro = t->fit.micro;
     return 0;
@@ -150,33 +151,32 @@ int train_memory_choose(struct train *t)
 int train_memory_take(struct train *t, int height, int width, int samples)
 {
     int h, w, most;
-    t->hand.height = height;
-    t->hand.width = width;
-    t->hand.samples = samples;
+    t->micro.height = height;
+    t->micro.width = width;
+    t->micro.samples = samples;
     if (t->env->oom && sscanf(t->env->oom, "%dx%d:%d", &h, &w, &most) == 3 && h == height &&
         w == width && samples > most)
-        return err_set(&t->err, ERR_DEVICE_MEMORY, "out of memory, as a test asks");
+        return err_set(&t->err, ERR_DEVICE_MEMORY, "out of memory, injected by a test");
     return 0;
 }
 
 static void refuse(struct train *t, const char *why)
 {
     t->code = EXIT_CONFIG;
-    err_prefix(&t->err, "%s, so the same again would not help: ", why);
+    err_prefix(&t->err, "%s, so a restart cannot help: ", why);
 }
 
-/* What a micro-batch may have next time, in samples of a size. Arrays are made once for all sizes, so
- * that a smaller number of one size alone would leave them as large as they are: other sizes may have
- * no more pixels. Where not even one sample found room beside the arrays, these are halved. false:
- * there is nothing left to halve. */
+/* The next limit, in samples of a size. Arrays are shared by all sizes and shrink only if other sizes may have no
+ * more pixels either. If not even one sample fits beside the arrays, they are halved. False: nothing is left to
+ * halve. */
 static bool lower_pixels(struct train_lowered *next, const struct train *t)
 {
     const struct dataset_shape s = dataset_shape(t->data);
     const int64_t held = model_limits_pixels(&t->fit.plan.limits), one = (int64_t)s.height * s.width;
-    const bool many = t->hand.samples > 1;
-    next->height = many ? t->hand.height : s.height;
-    next->width = many ? t->hand.width : s.width;
-    next->samples = many ? t->hand.samples / 2 : (int)(held / one / 2);
+    const bool many = t->micro.samples > 1;
+    next->height = many ? t->micro.height : s.height;
+    next->width = many ? t->micro.width : s.width;
+    next->samples = many ? t->micro.samples / 2 : (int)(held / one / 2);
     return next->samples > 0;
 }
 
@@ -185,9 +185,9 @@ static void lower_size(struct train *t)
     struct train_lowered *next = &t->lowered;
     if (!write_note(t, next))
         return;
-    err_prefix(&t->err, "micro-batches of %d of %dx%d latents were too large, the next start takes at "
-               "most %d of %dx%d at once, and of other sizes no more pixels: ", t->hand.samples,
-               t->hand.height, t->hand.width, next->samples, next->height, next->width);
+    err_prefix(&t->err, "micro-batches of %d of %dx%d latents do not fit; the next start uses at "
+               "most %d of %dx%d, and no more pixels of other sizes: ", t->micro.samples,
+               t->micro.height, t->micro.width, next->samples, next->height, next->width);
 }
 
 void train_memory_lower(struct train *t)
@@ -195,19 +195,19 @@ void train_memory_lower(struct train *t)
     const struct fit *f = &t->fit;
     const int half = f->micro / 2;
     struct train_lowered *next = &t->lowered;
-    if (f->micro == 0) /* it happened before there was a choice */
+    if (f->micro == 0) /* the memory ran out before the choice */
         return;
-    /* Where all samples are of one size, the arrays are made for fewer of them next time. */
-    const bool of_bucket = t->hand.samples > 0 && dataset_shape(t->data).buckets > 1;
+    /* With several sizes of samples, pixels are limited; with one size, samples. */
+    const bool of_bucket = t->micro.samples > 0 && dataset_shape(t->data).buckets > 1;
     struct train_lowered size = *next;
     const bool last = of_bucket ? !lower_pixels(&size, t) : f->micro == 1;
     if (t->spec.reproducible) {
-        refuse(t, "reproducible: true keeps its micro-batches");
+        refuse(t, "reproducible: true does not change micro-batches");
     } else if (last && t->spec.recompute == RECOMPUTE_AUTO && !f->recompute) {
         next->micro = f->micro;
         next->recompute = true;
         if (write_note(t, next))
-            err_prefix(&t->err, "one sample did not fit, the next start computes blocks again: ");
+            err_prefix(&t->err, "one sample does not fit; the next start uses gradient checkpointing: ");
     } else if (last) {
         refuse(t, "one sample at a time does not fit");
     } else if (of_bucket) {
@@ -217,7 +217,7 @@ void train_memory_lower(struct train *t)
         next->micro = f->most > 0 && f->most < half ? f->most : half;
         next->recompute = f->recompute;
         if (write_note(t, next))
-            err_prefix(&t->err, "micro-batches of %d were too large, the next start takes %d: ", f->micro,
+            err_prefix(&t->err, "micro-batches of %d do not fit; the next start uses %d: ", f->micro,
                        next->micro);
     }
 }

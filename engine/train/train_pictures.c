@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_pictures.c - pictures drawn before and after training; see train.h
+/* train_pictures.c - sample pictures drawn before and after training; see train.h
  *
- * What cannot be drawn or written is a warning: a picture is not worth a run.
+ * A failure to draw or write them is a warning and does not end the run.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static void tick(void *arg, double share)
     flight_work(t->flight, (uint64_t)(1000 * share), 1000);
 }
 
-/* The weights that a run begins with. */
+/* The weights of a fresh run. */
 static int first_weights(struct train *t, struct model *m, struct err *err)
 {
     const struct layout *l = model_layout(m);
@@ -44,8 +44,8 @@ static int first_weights(struct train *t, struct model *m, struct err *err)
     return rc;
 }
 
-/* Those of now, averaged if the run averages. A rank that has only a part of them reads the checkpoint
- * that all have just written. */
+/* The trained weights, or their EMA if the run keeps one. A rank that has only a part of them reads the
+ * checkpoint that all ranks have just written. */
 static int last_weights(struct train *t, struct model *m, struct err *err)
 {
     const struct layout *l = model_layout(m);
@@ -66,7 +66,7 @@ static int last_weights(struct train *t, struct model *m, struct err *err)
     return 0;
 }
 
-/* Latents for all subjects; the caller frees. `first`: the weights a run begins with. */
+/* Latents of all subjects; the caller frees them. `first`: with the weights of a fresh run. */
 static float *draw(struct train *t, const struct sample_prompts *s, bool first, struct err *err)
 {
     struct sampler_config cfg = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_ranks.c - many ranks, one run: who does what, and what all agree on; see train.h
+/* train_ranks.c - connection, agreement and exchange between the ranks of a run; see train.h
  *
- * Every rank derives the same plan of batches, computes its slice of the global batch, and takes its part of the
- * same step, or all of it, from the same sum of gradients.  Rank 0 alone writes metrics and pictures.
+ * Every rank derives the same plan of batches, computes its slice of the global batch, and updates its part of the
+ * weights, or all of them, from the same sum of gradients.  Only rank 0 writes metrics and pictures.
  *
- * Before each step they agree on it (step_sync.h).  With one rank all of this is nothing.
+ * Ranks agree on each step before they compute it (step_sync.h).
  */
 #include <math.h>
 #include <stdio.h>
@@ -28,18 +28,18 @@
 #include "kernels/thread_pool.h"
 
 enum {
-    PIECE = 1 << 20,     /* floats that one core digests at a time */
-    MEET_MS = 120000,    /* for all processes to come up */
-    GPUS_MS = 60000,     /* then, for their GPUs to connect: kernels may have to be compiled */
-    WAIT_MS = 60000,     /* without a sign of the others, where no other time is said */
-    ALONE_MS = 3600000   /* one rank works while the others wait: packing, checkpoints */
+    PIECE = 1 << 20,     /* floats that one core hashes at a time */
+    MEET_MS = 120000,    /* for all processes to start */
+    GPUS_MS = 60000,     /* then for GPUs to connect: kernels may be compiled */
+    WAIT_MS = 60000,     /* without progress of other ranks */
+    ALONE_MS = 3600000   /* while others wait for one rank: packing, checkpoints */
 };
 
 int train_ranks_failed(struct train *t)
 {
     enum dist_fault_kind kind = dist_fault(t->dist)->kind;
     if (t->gpus && dist_fault(t->gpus)->kind != DIST_FINE) {
-        dist_abort(t->dist); /* the others may wait there */
+        dist_abort(t->dist); /* other ranks may wait in it */
         kind = kind == DIST_FINE ? DIST_SYSTEM : kind;
     }
     if (kind != DIST_FINE && t->code == EXIT_DONE)
@@ -54,7 +54,7 @@ int train_ranks_barrier(struct train *t)
     return 0;
 }
 
-int train_ranks_tell(struct train *t, void *data, size_t bytes)
+int train_ranks_broadcast(struct train *t, void *data, size_t bytes)
 {
     if (dist_broadcast(t->dist, data, bytes, DIST_U8, 0, &t->err) < 0 ||
         dist_wait_for(t->dist, ALONE_MS, &t->err) < 0)
@@ -62,7 +62,7 @@ int train_ranks_tell(struct train *t, void *data, size_t bytes)
     return 0;
 }
 
-/* The node of this rank. */
+/* The index of this rank's node. */
 static int node_of(const struct train *t)
 {
     const struct dist_bootstrap *bootstrap = rendezvous_exchange(t->rendezvous);
@@ -83,9 +83,9 @@ int train_ranks_local(const struct train *t)
     return first[1] - first[0];
 }
 
-/* --- agreeing ---------------------------------------------------------------------------- */
+/* --- agreement --------------------------------------------------------------------------- */
 
-/* This rank's words of the coming step. */
+/* This rank's record of the coming step. */
 static int describe(struct train *t, struct step_sync_words *words)
 {
     const size_t n = (size_t)t->spec.batch_global;
@@ -105,7 +105,7 @@ static int describe(struct train *t, struct step_sync_words *words)
     return 0;
 }
 
-/* A rank that is silent for so long is stuck. */
+/* A rank without progress for this long is stuck. */
 static int64_t timeout_ms(const struct train *t)
 {
     return step_sync_patience_ms(&(struct step_sync_pace){.step_s = t->step_s,
@@ -114,7 +114,7 @@ static int64_t timeout_ms(const struct train *t)
                                                           .watched = t->env->flight != NULL});
 }
 
-/* From this rank's words to those of all, in t->words. */
+/* Sends this rank's record; t->words gets those of all. */
 static int exchange(struct train *t, const struct step_sync_words *mine, int64_t wait_ms)
 {
     t->words[t->env->rank] = *mine;
@@ -174,7 +174,7 @@ static void digest_pieces(const void *arg, size_t from, size_t to)
     }
 }
 
-/* Of many numbers, by all cores. */
+/* Hashes many numbers on all cores. */
 static int digest_numbers(struct train *t, const float *numbers, size_t len, uint64_t *digest)
 {
     const size_t pieces = (len + PIECE - 1) / PIECE;
@@ -190,13 +190,13 @@ static int digest_numbers(struct train *t, const float *numbers, size_t len, uin
 int train_ranks_same_weights(struct train *t)
 {
     const int world = t->env->world_size;
-    if (world == 1 || !params_has_all(t->params)) /* each has other weights */
+    if (world == 1 || !params_has_all(t->params)) /* each rank has different weights */
         return 0;
     struct step_sync_words mine;
     if (describe(t, &mine) < 0 ||
         digest_numbers(t, params_view(t->params), params_floats(t->params), &mine.hash[0]) < 0)
         return -1;
-    mine.hash[1] = 0; /* it is of the weights alone */
+    mine.hash[1] = 0; /* the hash covers only weights */
     return exchange(t, &mine, timeout_ms(t)) < 0 ? -1 : check(t, "weights");
 }
 
@@ -215,7 +215,7 @@ int train_ranks_wait_call(struct train *t, struct dist *d, uint64_t calls)
 
 /* --- opening ----------------------------------------------------------------------------- */
 
-/* The others would wait in vain for a rank that found no GPU and computes on the CPU. */
+/* Other ranks would wait for a collective of a rank that found no GPU and computes on the CPU. */
 static int same_device(struct train *t)
 {
     const struct step_sync_words mine = {.least = backend_ops()->host};
@@ -227,8 +227,8 @@ static int same_device(struct train *t)
         odd++;
     if (odd == t->env->world_size)
         return 0;
-    return err_set(&t->err, ERR_USAGE, "rank %d computes on %s, but rank 0 on %s: a rank's log tells why its GPU "
-                   "cannot be used; ask for fewer with resources.gpus, or for none with 0", odd,
+    return err_set(&t->err, ERR_USAGE, "rank %d computes on %s, but rank 0 on %s; the rank's log has the "
+                   "reason. Repair the GPU, or set resources.gpus to fewer or to 0", odd,
                    all[odd].least ? "the CPU" : "a GPU", all[0].least ? "the CPU" : "a GPU");
 }
 
@@ -238,21 +238,21 @@ static const char *env_or(const char *name, const char *none)
     return text && *text ? text : none;
 }
 
-/* What no other ranks have: job, attempt, generation, and what is only this attempt's. */
+/* Unique for these ranks: job, attempt, generation, and a secret of the attempt. */
 static int meeting_name(char name[DIST_NAME], struct err *err)
 {
     const char *port = env_or("MASTER_PORT", NULL);
     const char *secret = env_or("JOBCTL_NONCE", env_or("JOBCTL_RUN_DIR", port));
     if (!secret)
-        return err_set(err, ERR_USAGE, "WORLD_SIZE is more than 1, but nothing says where the "
-                                       "ranks meet: set JOBCTL_RUN_DIR to a directory of this run");
+        return err_set(err, ERR_USAGE, "WORLD_SIZE is above 1, but ranks cannot find each other: "
+                                       "set JOBCTL_RUN_DIR to a directory of this run");
     snprintf(name, DIST_NAME, "%.20s.%.20s.%.20s.%016llx", env_or("JOBCTL_JOB_ID", "0"),
              env_or("JOBCTL_ATTEMPT", "1"), env_or("JOBCTL_GENERATION", "1"),
              (unsigned long long)digest_word(secret, strlen(secret), 0));
     return 0;
 }
 
-/* All have come: what takes longer than this is not one that is late. */
+/* All ranks are connected, so GPUS_MS need not allow for late processes. */
 static int connect_gpus(struct train *t, const struct dist_config *ranks)
 {
     struct dist_device device = {backend_ops(), backend_streams(), backend_sharers() > 1};
@@ -269,7 +269,7 @@ static int connect_gpus(struct train *t, const struct dist_config *ranks)
         return -1;
     }
     if (train_is_first(t) && device.shared) {
-        printf("gpus: %d ranks share each, and add up through the host's memory\n",
+        printf("gpus: each shared by %d ranks; gradients are added in host memory\n",
                backend_sharers());
     } else if (train_is_first(t)) {
         const char *doubt, *name = dist_about(t->gpus, &doubt);
@@ -311,28 +311,28 @@ int train_ranks_open(struct train *t)
     return -1;
 }
 
-/* --- what it took ------------------------------------------------------------------------ */
+/* --- traffic ---------------------------------------------------------------------------- */
 
-struct train_talk train_ranks_talk(const struct train *t)
+struct train_traffic train_ranks_traffic(const struct train *t)
 {
     const struct dist_stats none = {0}, *s = dist_stats(t->dist);
     const struct dist_stats *g = t->gpus ? dist_stats(t->gpus) : &none;
-    return (struct train_talk){t->at, train_clock(), 1e-9 * (double)(s->wait_ns + g->wait_ns),
+    return (struct train_traffic){t->at, train_clock(), 1e-9 * (double)(s->wait_ns + g->wait_ns),
                                s->moved + g->moved, s->wire};
 }
 
-void train_ranks_summary(const struct train *t, const struct train_talk *before)
+void train_ranks_summary(const struct train *t, const struct train_traffic *before)
 {
-    struct train_talk now = train_ranks_talk(t);
+    struct train_traffic now = train_ranks_traffic(t);
     double steps = (double)(now.step - before->step), mib = steps * (1 << 20);
     if (t->env->world_size == 1 || steps < 1)
         return;
-    printf("ranks: %.1f %% of the time in communication that nothing hid; %.2f MiB a step to "
-           "others",
+    printf("ranks: %.1f %% of the time waiting for communication; %.2f MiB per step to "
+           "other ranks",
            100 * (now.wait_s - before->wait_s) / (now.at_s - before->at_s),
            (double)(now.moved - before->moved) / mib);
     const struct dist_bootstrap *m = rendezvous_exchange(t->rendezvous);
-    double here = (double)m->first[1] / t->env->world_size; /* of the sums are made on this node */
+    double here = (double)m->first[1] / t->env->world_size; /* fraction of the sums made on this node */
     if (m->nodes > 1 && !t->gpus)
         printf(", %.2f MiB of it to other nodes (gradients need %.2f)",
                (double)(now.wire - before->wire) / mib,

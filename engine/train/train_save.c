@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_save.c - a checkpoint, by all ranks at once, while steps go on; see train.h
+/* train_save.c - checkpoints, written by all ranks while steps go on; see train.h
  *
- * What a rank saves does not change while it is written: steps go on in other memory
- * (double_buffer.h); on a GPU the run stands still until the views in this process's memory are a
- * copy of it.  A thread then does all that waits for the disk: rank 0 begins, each rank writes its
- * ranges, rank 0 commits.  Where the ranks are with it rides on the record that they exchange
- * before each step, so that nobody waits for anybody else's disk; alone, one thread does all of it
- * in a row.  Only this file's thread touches the checkpoint, and the thread touches nothing else:
- * not the flight page, the ranks, the device, or the lines for the agent.
+ * The saved state does not change while it is written: on the CPU steps go on in other memory
+ * (double_buffer.h); on a GPU training pauses until the views in this process's memory are
+ * up to date.  A thread then does all disk I/O: rank 0 begins, each rank writes its
+ * ranges, rank 0 commits.  Ranks exchange their stage with the record before each
+ * step, so that no rank waits for another one's disk; with one rank, the thread does all stages
+ * in a row.  Only this file's thread touches the checkpoint, and it touches nothing else:
+ * not the flight page, the ranks, the device, or the progress lines.
  *
- * One is on its way at a time: whoever wants the next one waits for it, and so does the end of a run.
- * What failed on the way fails the run at its next step boundary.
+ * One checkpoint is written at a time: the next one, and the end of a run, wait for it.
+ * A failure to write fails the run at its next step boundary.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -27,33 +27,33 @@
 #include "engine/train/train_internal.h"
 
 enum work { BEGIN, FILL, COMMIT };
-enum stage { BEGINNING, BEGUN, FILLED }; /* what a rank has behind it */
+enum stage { BEGINNING, BEGUN, FILLED }; /* that a rank has completed */
 
 struct train_saving {
-    /* Of the checkpoint on its way; the thread's while it runs. */
+    /* The current checkpoint; owned by the thread while it runs. */
     struct checkpoint_writing w;
     struct checkpoint_state   state;
     struct checkpoint_info    info;
-    struct state              from;     /* what this rank saves, where nobody changes it */
+    struct state              from;     /* what this rank saves; unchanged meanwhile */
     json_t                   *exact, *left_out;
     const struct layout      *layout;
     const char               *root;
     struct sample_log        *samples;
     int                       keep;
-    double                    whole_s;  /* when it was */
-    struct err                unpruned; /* older ones that could not be removed */
-    /* Of the thread. */
+    double                    whole_s;  /* time of the commit */
+    struct err                unpruned; /* a failure to remove older ones */
+    /* The thread. */
     pthread_t                 thread;
     bool                      running, alone;
-    atomic_bool               over;     /* it has nothing more to do */
+    atomic_bool               over;     /* its work is done */
     enum work                 work;
     struct err                err;
     int                       rc;
-    /* Of the run. */
-    bool                      shared;   /* one is on its way whose parts are not all written */
+    /* The run. */
+    bool                      shared;   /* a checkpoint of several ranks is being written */
     enum stage                stage;
     double                    asked_s, stall_s;
-    double                    waits_s;  /* since when the run waits for it; 0: it does not */
+    double                    waits_s;  /* since when the run waits for it, or 0 */
     bool                      told_room, told_wait;
 };
 
@@ -64,7 +64,7 @@ static int do_work(struct train_saving *x)
     switch (x->work) {
     case BEGIN:
         return checkpoint_begin(&x->w, &x->from, &x->err);
-    case FILL: /* the log's lines up to here before the step that they are of */
+    case FILL: /* the sample log first: it must not lag behind the checkpoint */
         return sample_log_sync(x->samples, &x->err) < 0 ? -1
                                                         : checkpoint_fill(&x->w, &x->from, &x->err);
     case COMMIT:
@@ -74,7 +74,7 @@ static int do_work(struct train_saving *x)
         return -1;
     x->whole_s = train_clock();
     x->unpruned = (struct err){0};
-    checkpoint_prune(x->root, x->keep, &x->unpruned); /* too many is better than none */
+    checkpoint_prune(x->root, x->keep, &x->unpruned); /* not fatal: too many checkpoints are better than none */
     return 0;
 }
 
@@ -87,7 +87,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Signals are for the thread that takes steps. Where no thread can be had, its work is done here. */
+/* The thread blocks signals: the main thread handles them. If no thread can be created, the caller does the work. */
 static void start(struct train_saving *x, enum work work)
 {
     sigset_t all, before;
@@ -109,12 +109,12 @@ void train_save_prove(struct train *t)
         struct train_pending *p = &t->pending[i];
         if (!p->path[0] || t->at < p->step + CHECKPOINT_GOOD_STEPS)
             continue;
-        checkpoint_mark_good(p->path, NULL); /* gone or not writable: it stays as it was */
+        checkpoint_mark_good(p->path, NULL); /* failing is fine: it is removed or stays as it is */
         p->path[0] = '\0';
     }
 }
 
-/* It is whole. */
+/* The checkpoint is committed. */
 static void report(struct train *t)
 {
     struct train_saving *x = t->saving;
@@ -128,13 +128,13 @@ static void report(struct train *t)
     memcpy(p->path, x->info.path, sizeof(p->path));
     progress_checkpoint(t->progress, x->info.step, x->info.path, x->info.bytes, ms, stall_ms,
                         x->info.digest);
-    printf("checkpoint: step %lld, %.1f MiB, %.0f ms (steps stood still for %.1f ms), %s\n",
+    printf("checkpoint: step %lld, %.1f MiB, %.0f ms (training paused %.1f ms), %s\n",
            (long long)x->info.step, (double)x->info.bytes / (1 << 20), ms, stall_ms, x->info.path);
     if (x->unpruned.code != ERR_NONE)
         progress_warning(t->progress, "%s", x->unpruned.text);
 }
 
-/* What the thread has done; waits for it. */
+/* Waits for the thread and takes its result. */
 static int collect(struct train *t)
 {
     struct train_saving *x = t->saving;
@@ -142,7 +142,7 @@ static int collect(struct train *t)
         pthread_join(x->thread, NULL);
     x->running = false;
     atomic_store(&x->over, false);
-    if (x->work >= FILL) /* nobody reads it any more */
+    if (x->work >= FILL) /* the thread reads it no more */
         train_snapshot_release(t);
     if (x->rc < 0) {
         if (x->work == FILL && train_is_first(t))
@@ -164,7 +164,7 @@ static bool is_busy(const struct train_saving *x)
     return x->running || atomic_load(&x->over);
 }
 
-int train_save_look(struct train *t, int *stage)
+int train_save_poll(struct train *t, int *stage)
 {
     struct train_saving *x = t->saving;
     if (atomic_load(&x->over) && collect(t) < 0)
@@ -173,8 +173,8 @@ int train_save_look(struct train *t, int *stage)
     return 0;
 }
 
-/* All ranks see the same stage, so all go on together. */
-void train_save_go_on(struct train *t, int least)
+/* All ranks get the same `least`, so all advance together. */
+void train_save_advance(struct train *t, int least)
 {
     struct train_saving *x = t->saving;
     if (!x->shared || is_busy(x))
@@ -188,7 +188,7 @@ void train_save_go_on(struct train *t, int least)
         start(x, COMMIT);
 }
 
-/* Until the one on its way is whole, as far as this rank has to do with it. */
+/* Waits until this rank's part of the current checkpoint is finished. */
 static int finish(struct train *t)
 {
     struct train_saving *x = t->saving;
@@ -199,7 +199,7 @@ static int finish(struct train *t)
         least = (int)x->stage;
         if (train_ranks_least(t, &least) < 0)
             return -1;
-        train_save_go_on(t, least);
+        train_save_advance(t, least);
     }
     return is_busy(x) ? collect(t) : 0;
 }
@@ -213,7 +213,7 @@ int train_save_wait(struct train *t)
     return rc < 0 || train_ranks_barrier(t) < 0 ? -1 : 0;
 }
 
-/* The next one is due before the last one is whole. */
+/* The next checkpoint is due before the last one is finished. */
 static int wait_for_last(struct train *t)
 {
     struct train_saving *x = t->saving;
@@ -224,29 +224,28 @@ static int wait_for_last(struct train *t)
     if (waited < 1 || x->told_wait || !train_is_first(t))
         return 0;
     x->told_wait = true;
-    progress_warning(t->progress, "a checkpoint was due %.1f s before the last one was on disk, and "
-                                  "steps waited for it: a longer checkpoint.every would save that "
-                                  "time", waited);
+    progress_warning(t->progress, "training waited %.1f s for the last checkpoint before it could "
+                                  "start the next one; a longer checkpoint.every avoids this", waited);
     return 0;
 }
 
 /* --- what is saved ----------------------------------------------------------------------- */
 
-/* For the thread to read while steps go on. */
+/* Keeps the state unchanged for the thread while steps go on, if memory allows. */
 static bool hold(struct train *t)
 {
     struct train_saving *x = t->saving;
     int64_t bytes;
     const bool held = train_snapshot_hold(t, &bytes);
     if (!held && !x->told_room)
-        progress_warning(t->progress, "steps stand still while a checkpoint is written: the memory that rank "
-                                      "%d would go on in, %.1f MiB, is more than can be spared",
+        progress_warning(t->progress, "training pauses while a checkpoint is written: rank %d needs %.1f MiB "
+                                      "more memory to go on meanwhile than may be used",
                          t->env->rank, (double)bytes / 0x1p20);
     x->told_room = x->told_room || !held;
     return held;
 }
 
-/* Everything of this step that is not a number of a tensor. */
+/* The state of this step beside its tensors. */
 static void describe(struct train *t)
 {
     struct train_saving *x = t->saving;
@@ -275,7 +274,7 @@ static void describe(struct train *t)
     x->rc = 0;
 }
 
-/* From the weights of all ranks to a list of them: *held says whether they stay as they are on all ranks. */
+/* Lists the state of this step. *held: it stays unchanged on all ranks while steps go on. */
 static int prepare(struct train *t, int *held)
 {
     struct train_saving *x = t->saving;
@@ -285,7 +284,7 @@ static int prepare(struct train *t, int *held)
         return -1;
     describe(t);
     if ((train_is_first(t) && checkpoint_name(&x->w, t->dir, t->at, &t->err) < 0) ||
-        train_ranks_tell(t, &x->w, sizeof(x->w)) < 0)
+        train_ranks_broadcast(t, &x->w, sizeof(x->w)) < 0)
         return -1;
     *held = hold(t);
     return train_ranks_least(t, held);
@@ -320,8 +319,7 @@ int train_save_open(struct train *t)
     return t->saving ? 0 : err_set(&t->err, ERR_MEMORY, "no memory for checkpoints");
 }
 
-/* Nobody takes steps any more. What rank 0 does alone is worth the wait; what it does together with
- * ranks that may be gone is not. */
+/* Waits for work that this rank can finish alone, but not for other ranks, which may be gone. */
 bool train_save_end(struct train *t)
 {
     struct train_saving *x = t->saving;

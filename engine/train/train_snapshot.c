@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_snapshot.c - after each step into memory that outlives this rank, and back; see snapshot.h
+/* train_snapshot.c - snapshots of each step in memory that outlives this rank; see snapshot.h
  *
- * On the CPU the state lives in that memory, and a step's update is the snapshot of it
- * (double_buffer.h).  On a GPU the copy is asked for when a step is done, on a stream of its own,
- * and goes on beside the next step.  It is sealed before this rank hands over the last gradients of
- * that step: whoever has their sum knows that all have the copy of the step before (snapshot.h).
+ * On the CPU the state lives in that memory, and a step's update is its snapshot
+ * (double_buffer.h).  On a GPU a copy starts after each step, on a stream of its own,
+ * and overlaps with the next step.  It is sealed before this rank sends the last gradients of
+ * that step: a rank that has their sum knows that all ranks have the copy of the step before (snapshot.h).
  *
- * What another node's ranks left comes from there (snapshot_share.h).
+ * Snapshots of another node's ranks are fetched from there (snapshot_share.h).
  *
- * Without an agent (nobody made the memory), or where the machine has no room for it, a run goes on
- * from its checkpoints alone.
+ * Without an agent, which creates the memory, or without enough free memory, a run resumes
+ * from checkpoints only.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@
 
 enum { NAP_NS = 50000, END_S = 5, COPY_S = 600, READ_MS = 600000 };
 
-/* All that is not a number of a tensor; exponents behind it. */
+/* The state of a run beside its tensors; followed by the exponents of a reproducible run. */
 struct notes {
     int64_t            optim_count;
     double             loss;
@@ -45,20 +45,20 @@ struct notes {
 struct train_snapshot {
     int                   fd, old[SNAPSHOT_RANKS], n_old;
     struct double_buffer *double_buffer; /* of the CPU */
-    struct snapshot_set  *set; /* what the last generation left, until this one has its own */
+    struct snapshot_set  *set; /* of the last generation, until this one has its own */
     char                 *notes;         /* SNAPSHOT_NOTES */
     size_t                notes_size;
-    bool                  keeps;         /* each step */
+    bool                  keeps;         /* takes snapshots */
     int64_t               first;         /* the step that this generation began at, or -1 */
     /* Of a GPU: */
     struct state         state;
     struct snapshot     *writer;
-    void                *stream, *fetched; /* the mark behind the copy on its way */
+    void                *stream, *fetched; /* the mark behind the current copy */
     int64_t              coming;           /* its step, or -1 */
     bool                 pinned;
 };
 
-/* JOBCTL_SNAPSHOT_OLD is a list of descriptors; nothing of it is trusted but numbers. */
+/* JOBCTL_SNAPSHOT_OLD is a list of descriptors; anything but a number ends it. */
 static void read_env(struct train_snapshot *s)
 {
     const char *text = getenv("JOBCTL_SNAPSHOT_OLD");
@@ -82,13 +82,13 @@ static void report_no_memory(struct train *t, int64_t bytes)
 {
     if (train_ranks_first_local(t))
         progress_warning(t->progress,
-                         "no snapshots in memory: they would take %.1f GiB of the %.1f GiB that "
-                         "are free; a rank that dies costs the steps since the last checkpoint",
+                         "no snapshots in memory: they need %.1f GiB of the %.1f GiB free, and may use a "
+                         "quarter; after a failure the steps since the last checkpoint run again",
                          (double)bytes * train_ranks_local(t) / 0x1p30,
                          (double)device_memory_host().free / 0x1p30);
 }
 
-/* Copies to memory that is not pinned hold up who asks for them. */
+/* Copies to memory that is not pinned block the caller. */
 static int open_stream(struct train *t, struct train_snapshot *s)
 {
     size_t bytes;
@@ -98,8 +98,8 @@ static int open_stream(struct train *t, struct train_snapshot *s)
         return backend_check(backend_ops(), &t->err);
     s->pinned = backend_streams()->pin(at, bytes) == 0;
     if (!s->pinned)
-        progress_warning(t->progress, "snapshots hold up each step: the system does not let %.2f GiB of "
-                                      "memory be pinned for the GPU", (double)bytes / 0x1p30);
+        progress_warning(t->progress, "snapshots delay each step: cannot pin %.2f GiB of "
+                                      "memory for the GPU", (double)bytes / 0x1p30);
     return 0;
 }
 
@@ -109,7 +109,7 @@ static struct snapshot_run run_of(const struct train *t)
                                  t->env->world_size};
 }
 
-/* Where there is room for two images; else, and without an agent, one in a file of its own. */
+/* With two images if memory allows; else, and without an agent, one image in a file of its own. */
 static int open_double_buffer(struct train *t, struct train_snapshot *s)
 {
     const struct snapshot_run run = run_of(t);
@@ -162,7 +162,7 @@ int train_snapshot_open(struct train *t)
     return snapshot_set_open(&s->set, s->old, s->n_old, &t->err);
 }
 
-/* 1, 0 or -1 as reached() says, after at most so long. */
+/* The result of reached(): 1 done, 0 not within most_s, -1 failed. */
 static int wait_for_copy(struct train_snapshot *s, double most_s)
 {
     const double since = train_clock();
@@ -175,7 +175,7 @@ static int wait_for_copy(struct train_snapshot *s, double most_s)
     return r;
 }
 
-/* The memory must not go before the last copy has come. */
+/* Waits for the last copy, which writes to the memory. */
 static void close_stream(struct train_snapshot *s)
 {
     size_t bytes;
@@ -222,7 +222,7 @@ int train_snapshot_load(struct train *t, int64_t step)
     const char *text = s->set ? snapshot_set_notes(s->set, step, &size) : NULL;
     int32_t *exponent = reducer_fixed_exponents(t, &exponents);
     if (!text || size != sizeof(n) + exponents * sizeof(*exponent))
-        return err_set(&t->err, ERR_BUG, "the snapshot of step %lld is not of this run",
+        return err_set(&t->err, ERR_BUG, "the snapshot of step %lld does not belong to this run",
                        (long long)step);
     memcpy(&n, text, sizeof(n));
     if (exponent)
@@ -242,12 +242,12 @@ int train_snapshot_load(struct train *t, int64_t step)
     if (train_is_first(t))
         printf("resumed: step %lld from memory\n", (long long)step);
     if (train_ranks_first_local(t) && came > 0)
-        printf("memory: %.1f MiB of it came from other nodes\n", (double)came / 0x1p20);
+        printf("memory: %.1f MiB came from other nodes\n", (double)came / 0x1p20);
     return 0;
 }
 
-/* This generation has a whole step of its own: the last one's memory goes back. The first rank of a node has
- * seen all finish the step after the first, so nobody reads it any more. */
+/* This generation has a complete snapshot of its own: frees those of the last one. All ranks have finished the
+ * step after the first, so none reads them any more. */
 static void forget_old(struct train *t, struct train_snapshot *s)
 {
     snapshot_set_close(s->set);
@@ -256,7 +256,7 @@ static void forget_old(struct train *t, struct train_snapshot *s)
         return;
     for (int i = 0; i < s->n_old; i++)
         if (ftruncate(s->old[i], 0) < 0)
-            return; /* it stays with the agent until the next generation */
+            return; /* the agent frees it with the next generation */
     s->n_old = 0;
 }
 
@@ -266,7 +266,7 @@ static int fetch(void *arg, float *to, const float *from, size_t n)
     return backend_streams()->fetch(s->stream, to, from, n * sizeof(*to));
 }
 
-/* A copy that the device makes beside the next step. What fails there is found with the next kernels. */
+/* Starts a copy that overlaps with the next step. A failure of the device shows in the next kernels. */
 static void begin_copy(struct train *t, struct train_snapshot *s)
 {
     const struct kern_streams *streams = backend_streams();
@@ -328,7 +328,7 @@ bool train_snapshot_hold(struct train *t, int64_t *bytes)
 {
     struct double_buffer *double_buffer = t->snapshot->double_buffer;
     *bytes = double_buffer ? double_buffer_image_bytes(double_buffer) : 0;
-    if (!double_buffer) /* steps change the device's memory */
+    if (!double_buffer) /* on a GPU, steps change device memory only */
         return true;
     if (!train_has_memory(t, *bytes))
         return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_start.c - data, model and the place to go on from; see train.h */
+/* train_start.c - opens data and model, and resumes or starts fresh; see train.h */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ int train_env_read(struct train_env *env, struct err *err)
     return 0;
 }
 
-/* The agent's word, then the spec's, then here. */
+/* The agent's directory, else the spec's, else ./checkpoints. */
 static int find_dir(struct train *t)
 {
     const char *dir = t->env->ckpt_dir         ? t->env->ckpt_dir
@@ -77,8 +77,8 @@ static int find_dir(struct train *t)
     return 0;
 }
 
-/* Algorithms of products are chosen once in a run's life, on each rank: whoever goes on with it has
- * the same bits, and need not choose again. */
+/* Each rank chooses its algorithms for matrix products once per run: a resumed run has the same bits and saves
+ * the time to choose. */
 static void remember_products(const struct train *t)
 {
     char path[CHECKPOINT_PATH + 32];
@@ -86,7 +86,7 @@ static void remember_products(const struct train *t)
     backend_remember(path);
 }
 
-/* Stops the packing when the run is asked to stop. */
+/* Returns false to stop packing when the run is asked to stop. */
 static bool on_packed(void *arg, int64_t done, int64_t total)
 {
     struct train *t = arg;
@@ -103,7 +103,7 @@ static bool on_packed(void *arg, int64_t done, int64_t total)
     return false;
 }
 
-/* Rank 0 packs where that is to be done; the others then find it done. */
+/* Rank 0 packs the data if needed; the others open the pack afterwards. */
 static int open_in_turn(struct train *t)
 {
     char cache[CHECKPOINT_PATH + 16];
@@ -120,7 +120,7 @@ static void tell_data(const struct train *t)
     static const char *const made[] = {
         [PACK_FOUND] = "packed before",
         [PACK_BUILT] = "packed now",
-        [PACK_RENEWED] = "packed anew, for the pack was of an older version of jobctl",
+        [PACK_RENEWED] = "packed again: the old pack was of an older version of jobctl",
     };
     struct dataset_shape s = dataset_shape(t->data);
     printf("data: %lld samples, ", (long long)s.samples);
@@ -167,7 +167,7 @@ static void on_backward(void *arg)
     struct train *t = arg;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_BACKWARD);
     if (t->last_micro && t->err.code == ERR_NONE)
-        train_snapshot_settle(t); /* a failure stays in t->err, too */
+        train_snapshot_settle(t); /* a failure stays in t->err */
 }
 
 static int create_step(struct train *t)
@@ -192,7 +192,7 @@ static int create_step(struct train *t)
     return 0;
 }
 
-/* Into the parts that this rank holds. */
+/* Loads load_from into the parts that this rank holds. */
 static int load_weights(struct train *t, const struct state *into)
 {
     struct checkpoint_match m;
@@ -202,13 +202,13 @@ static int load_weights(struct train *t, const struct state *into)
         return 0;
     printf("load_from: all %d tensors of the model are in %s\n", m.matched, t->spec.load_from);
     if (m.left)
-        progress_warning(t->progress, "load_from: %d tensors of %s are not of this model and were "
-                                      "left out: %s%s",
+        progress_warning(t->progress, "load_from: ignored %d tensors of %s that this model does not "
+                                      "have: %s%s",
                          m.left, t->spec.load_from, m.first_left, m.left > 1 ? " and others" : "");
     return 0;
 }
 
-/* First weights: drawn from the seed, then the file of load_from over them. */
+/* First weights: drawn from the seed, then overwritten by load_from. */
 static int start_fresh(struct train *t)
 {
     struct model *m = step_model(t->step);
@@ -233,10 +233,10 @@ static void on_bad(void *arg, const char *path, const char *reason)
 {
     struct train *t = arg;
     progress_quarantined(t->progress, path, reason);
-    fprintf(stderr, "checkpoint set aside: %s: %s\n", path, reason);
+    fprintf(stderr, "checkpoint quarantined: %s: %s\n", path, reason);
 }
 
-/* Steps that the run has left out before: who takes its steps again must know. */
+/* Steps that the run has skipped so far. */
 static int read_left_out(struct train *t, const char *dir)
 {
     json_t *notes = checkpoint_notes(dir, &t->err);
@@ -250,13 +250,13 @@ static int read_left_out(struct train *t, const char *dir)
     return 0;
 }
 
-/* The checkpoint or memory that a run goes on from is another's. */
+/* Warns if the resumed checkpoint has another seed, data or spec. */
 static void warn_of_change(struct train *t, uint64_t seed, const char *spec, const char *data)
 {
     long long at = (long long)t->at;
     if (seed != t->spec.seed)
-        progress_warning(t->progress, "train.seed differs from the checkpoint's: the batches from "
-                                      "step %lld on are not those of the run it belongs to", at);
+        progress_warning(t->progress, "train.seed differs from the checkpoint's: batches from "
+                                      "step %lld on differ from those of the original run", at);
     else if (strcmp(data, dataset_digest(t->data)) != 0)
         progress_warning(t->progress, "the training data has changed since step %lld", at);
     else if (strcmp(spec, t->spec_digest) != 0)
@@ -288,7 +288,7 @@ static int load(struct train *t, const char *dir)
     return 0;
 }
 
-/* Checkpoints in the directory that a new run would write over or resume by mistake. */
+/* Refuses a directory with newer checkpoints, which this run would overwrite or resume by mistake. */
 static int refuse_leftovers(struct train *t, int64_t from)
 {
     int64_t newest = checkpoint_newest_step(t->dir);
@@ -300,14 +300,14 @@ static int refuse_leftovers(struct train *t, int64_t from)
                    t->spec.resume, (long long)(from < 0 ? 0 : from), t->dir, (long long)newest);
 }
 
-/* Where a run goes on from. */
+/* What a run resumes from. */
 struct origin {
-    char    path[CHECKPOINT_PATH]; /* "" = from nothing */
-    int64_t memory;                /* the step that the last generation left, or -1 */
-    int64_t saved;                 /* the step of the newest checkpoint of its own, or -1 */
+    char    path[CHECKPOINT_PATH]; /* of a checkpoint; "" = none */
+    int64_t memory;                /* step of a snapshot of the last generation, or -1 */
+    int64_t saved;                 /* step of the newest checkpoint of this job, or -1 */
 };
 
-/* A snapshot is of this very attempt: at least as new as any checkpoint that counts. */
+/* A snapshot is used unless a checkpoint is newer. */
 static bool find_memory(struct train *t, int64_t step, struct origin *o)
 {
     o->saved = checkpoint_newest_step(t->dir);
@@ -320,8 +320,8 @@ static bool find_memory(struct train *t, int64_t step, struct origin *o)
     return true;
 }
 
-/* resume: none and resume: PATH say how a job begins; once it has begun, what counts is its own
- * newest checkpoint. */
+/* resume: none and resume: PATH apply to the first start of a job; a restart resumes its own newest
+ * checkpoint. */
 static int find_origin(struct train *t, int64_t memory, struct origin *o)
 {
     bool latest = strcmp(t->spec.resume, "latest") == 0;
@@ -348,13 +348,13 @@ static int find_origin(struct train *t, int64_t memory, struct origin *o)
     return 0;
 }
 
-/* Rank 0 looks, so that all go on from the same. */
+/* Rank 0 decides, so that all ranks resume from the same. */
 static int resume_or_start(struct train *t)
 {
     struct origin o;
     int64_t memory;
     if (train_snapshot_step(t, &memory) < 0 || (train_is_first(t) && find_origin(t, memory, &o) < 0) ||
-        train_ranks_tell(t, &o, sizeof(o)) < 0)
+        train_ranks_broadcast(t, &o, sizeof(o)) < 0)
         return -1;
     t->saved = o.saved;
     if (o.memory >= 0)
@@ -366,7 +366,7 @@ static int resume_or_start(struct train *t)
     return o.saved < 0 && !t->env->again && train_is_first(t) ? refuse_leftovers(t, t->at) : 0;
 }
 
-/* A GPU that was planned for and cannot be used: slow is better than not at all, if it is told. */
+/* Without the GPU that the agent assigned, the run falls back to the CPU with a warning. */
 static void tell_device(struct train *t)
 {
     const char *planned = getenv("CUDA_VISIBLE_DEVICES");
@@ -414,7 +414,8 @@ int train_start(struct train *t)
     if (train_ranks_open(t) < 0 || find_dir(t) < 0)
         return -1;
     remember_products(t);
-    if (open_data(t) < 0 || create_step(t) < 0 || train_snapshot_open(t) < 0 || train_save_open(t) < 0 || resume_or_start(t) < 0)
+    if (open_data(t) < 0 || create_step(t) < 0 || train_snapshot_open(t) < 0 || train_save_open(t) < 0 ||
+        resume_or_start(t) < 0)
         return -1;
     flight_set_total(t->flight, (uint64_t)t->spec.steps);
     progress_started(t->progress, t->env->rank, t->env->world_size, t->at, t->spec.steps,

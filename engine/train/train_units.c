@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_units.c - ranks that share the state of a run, unit by unit; see shard.h
+/* train_units.c - zero1 and fsdp: units of the model exchanged between ranks; see shard.h
  *
- * zero1   every rank has all weights and gradients, and its part of the optimizer's state: gradients
- *         are reduced to the rank that owns them, which updates its weights, which all gather.
- * fsdp    a rank has its part of everything.  The model asks for a unit before it computes with it
- *         and tells when its gradients are complete: here they are gathered, and given up.
+ * zero1   every rank has all weights and gradients, and its part of the optimizer's state.  Gradients
+ *         are reduced to the rank that owns them; it updates its weights, and all ranks gather them.
+ * fsdp    a rank has its part of everything.  The model calls need() before it computes with a unit, which
+ *         gathers its weights, and done() when its gradients are complete, which sends them to their owners.
  *
- * With fsdp all ranks make the same passes: one that has no more samples in a step passes
- * idle, and adds nothing.
+ * With fsdp all ranks make the same number of passes: a rank without samples left in a step makes idle ones.
  *
- * Between GPUs the same is asked of NCCL, on arrays of theirs, and nothing waits that need not: while one
- * unit is computed with, the next is gathered and the sums of the one before go to their owners, on a stream
- * beside that of the kernels (dist_nccl.c).  That takes room for two of each.
+ * Between GPUs, NCCL does the same on device arrays and overlaps with compute: during one unit, the next is
+ * gathered and the sums of the one before are sent, on a stream of their own (dist_nccl.c).  That needs two
+ * slots for weights and for gradients.
  *
- * An optimizer that needs whole tensors has parts of unequal length, which collectives do not know:
- * there each rank broadcasts its part, and sums go to all.
+ * An optimizer that needs whole tensors has parts of unequal length, for which there are no collectives:
+ * each rank broadcasts its part, and sums go to all ranks.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,20 +30,20 @@
 #include "engine/train/train_internal.h"
 #include "kernels/kernels.h"
 
-/* All weights of a unit, here or on their way. */
+/* All weights of a unit, gathered or being gathered. */
 struct gathered {
     float   *weights;
     void    *narrow;   /* the weights, narrow; themselves where that is fp32 */
-    uint64_t call;     /* that brings the last of them */
+    uint64_t call;     /* the last call of the gather */
     bool     here;
 };
 
-/* Gradients of a unit: in the making, or on their way to their owners. */
+/* Gradients of a unit, being computed or sent. */
 struct leaving {
     float   *grads;
-    int64_t *sums;     /* where ranks add up integers */
-    void    *numbers;  /* what goes to their owners: either */
-    int      unit;     /* on its way; or -1 */
+    int64_t *sums;     /* the reducer adds integers; else NULL */
+    void    *numbers;  /* what is sent: grads or sums */
+    int      unit;     /* being sent; or -1 */
     uint64_t call;
 };
 
@@ -52,20 +51,22 @@ struct train_units {
     struct prefetch   turns;
     struct gathered   gathered[UNIT_SLOTS];
     struct leaving    leaving[UNIT_SLOTS];
+    void             *array[4 * UNIT_SLOTS]; /* all of them, to release */
+    int               arrays;
 };
 
-/* Between those whose kernels have the numbers. */
-static struct dist *numbers(const struct train *t)
+/* The ranks whose device has the numbers. */
+static struct dist *device_ranks(const struct train *t)
 {
     return t->gpus ? t->gpus : t->dist;
 }
 
-/* All of a unit to `block`, where this rank's part is in its place. */
+/* Gathers a unit in `block`, which has this rank's part in its place. */
 static int gather(struct train *t, int unit, float *block)
 {
     const struct shard *s = params_shard(t->params);
     const struct shard_part u = shard_unit(s, unit);
-    struct dist *d = numbers(t);
+    struct dist *d = device_ranks(t);
     if (shard_cut(s) == SHARD_EVEN)
         return dist_all_gather(d, block, u.to - u.from, DIST_F32, &t->err);
     for (int r = 0; r < shard_world(s); r++) {
@@ -81,13 +82,13 @@ int train_units_reduce(struct train *t, int unit, void *block)
 {
     const struct shard *s = params_shard(t->params);
     const struct shard_part u = shard_unit(s, unit);
-    struct dist *d = numbers(t);
+    struct dist *d = device_ranks(t);
     if (shard_cut(s) == SHARD_EVEN)
         return dist_reduce_scatter(d, block, u.to - u.from, t->reducer->type, DIST_SUM, &t->err);
     return dist_all_reduce(d, block, u.to - u.from, t->reducer->type, DIST_SUM, &t->err);
 }
 
-/* --- fsdp: the model asks ---------------------------------------------------------------- */
+/* --- fsdp: callbacks of the model -------------------------------------------------------- */
 
 static void begin_gather(struct train *t, struct unit_fetch f)
 {
@@ -97,18 +98,18 @@ static void begin_gather(struct train *t, struct unit_fetch f)
                         p.to - p.from);
     if (gather(t, f.unit, g->weights) < 0)
         train_ranks_failed(t);
-    g->call = dist_begun(numbers(t));
+    g->call = dist_begun(device_ranks(t));
     g->here = false;
 }
 
 static void await(struct train *t, struct gathered *g, struct shard_part u)
 {
-    if (!g->here && train_ranks_wait_call(t, numbers(t), g->call) == 0 && !backend_ops()->host)
+    if (!g->here && train_ranks_wait_call(t, device_ranks(t), g->call) == 0 && !backend_ops()->host)
         backend_ops()->round(g->narrow, g->weights, u.to - u.from);
     g->here = true;
 }
 
-/* What fails stays in t->err, where the caller of the model finds it. */
+/* A failure stays in t->err, where the caller of the model finds it. */
 static void need(void *arg, int unit, float **weights, void **narrow, float **grads)
 {
     struct train *t = arg;
@@ -131,17 +132,17 @@ static void need(void *arg, int unit, float **weights, void **narrow, float **gr
     *grads = l->grads;
 }
 
-/* This rank's part of the sum of a unit is added to what it keeps. */
+/* Waits for the sum of a unit and adds this rank's part to the gradients of the step. */
 static void arrive(struct train *t, struct leaving *l)
 {
-    if (l->unit < 0 || t->err.code != ERR_NONE || train_ranks_wait_call(t, numbers(t), l->call) < 0)
+    if (l->unit < 0 || t->err.code != ERR_NONE || train_ranks_wait_call(t, device_ranks(t), l->call) < 0)
         return;
     const struct shard_part u = shard_unit(params_shard(t->params), l->unit), p = params_part(t->params, l->unit);
     t->reducer->unit_in(t, p, l->numbers, p.from - u.from);
     l->unit = -1;
 }
 
-/* The unit before has been on its way while this one was computed with. */
+/* With two slots, the unit before this one was sent during its backward pass. */
 static void done(void *arg, int unit)
 {
     struct train *t = arg;
@@ -156,19 +157,20 @@ static void done(void *arg, int unit)
         return;
     }
     l->unit = unit;
-    l->call = dist_begun(numbers(t));
+    l->call = dist_begun(device_ranks(t));
     if (x->turns.slots > 1)
         arrive(t, &x->leaving[(unit + 1) % x->turns.slots]);
     if (x->turns.slots == 1 || unit == 0)
         arrive(t, l);
 }
 
-/* An array of the table, or NULL with t->err. */
+/* A kernel array, or NULL with t->err. */
 static void *array_of(struct train *t, size_t bytes)
 {
     void *p = NULL;
     if (t->err.code == ERR_NONE)
         backend_alloc(backend_ops(), &p, bytes, USE_EXCHANGE, &t->err);
+    t->units->array[t->units->arrays++] = p;
     return p;
 }
 
@@ -186,13 +188,6 @@ static int alloc_units(struct train *t, struct train_units *x, size_t floats)
     return t->err.code == ERR_NONE ? 0 : -1;
 }
 
-static void forget_units(struct train_units *x)
-{
-    x->turns = prefetch_begin(x->turns.slots);
-    for (int i = 0; i < UNIT_SLOTS; i++)
-        x->leaving[i].unit = -1;
-}
-
 int train_units_open(struct train *t)
 {
     const size_t widest = shard_widest(params_shard(t->params));
@@ -201,7 +196,6 @@ int train_units_open(struct train *t)
         return err_set(&t->err, ERR_MEMORY, "no memory for units of the model");
     t->units = x;
     x->turns.slots = t->gpus ? UNIT_SLOTS : 1;
-    forget_units(x);
     if (params_has_all(t->params))
         return 0;
     if (alloc_units(t, x, widest) < 0)
@@ -215,13 +209,8 @@ void train_units_close(struct train *t)
 {
     if (!t->units)
         return;
-    for (int i = 0; i < UNIT_SLOTS; i++) {
-        const struct gathered *g = &t->units->gathered[i];
-        void *const arrays[] = {g->weights, g->narrow == g->weights ? NULL : g->narrow,
-                                t->units->leaving[i].grads, t->units->leaving[i].sums};
-        for (size_t k = 0; k < sizeof(arrays) / sizeof(arrays[0]); k++)
-            backend_ops()->release(arrays[k]);
-    }
+    for (int i = 0; i < t->units->arrays; i++)
+        backend_ops()->release(t->units->array[i]);
     free(t->units);
 }
 
@@ -234,10 +223,13 @@ int train_units_idle(struct train *t, int passes)
 
 void train_units_begin_step(struct train *t)
 {
-    forget_units(t->units);
+    struct train_units *x = t->units;
+    x->turns = prefetch_begin(x->turns.slots);
+    for (int i = 0; i < UNIT_SLOTS; i++)
+        x->leaving[i].unit = -1;
 }
 
-/* --- zero1: weights to all --------------------------------------------------------------- */
+/* --- zero1: weights to all ranks --------------------------------------------------------- */
 
 int train_units_gather(struct train *t)
 {
@@ -251,7 +243,7 @@ int train_units_gather(struct train *t)
             return train_ranks_failed(t);
     if (train_ranks_wait(t) < 0)
         return -1;
-    if (t->gpus) /* of what others have updated there is no narrow copy yet */
+    if (t->gpus) /* the weights of other ranks have no narrow copy yet */
         backend_ops()->round(model_kernel_narrow(m), model_kernel_weights(m),
                              layout_floats(model_layout(m)));
     return 0;

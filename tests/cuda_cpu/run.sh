@@ -187,7 +187,7 @@ too_large() {
  "sample":{"after":false}},"checkpoint":{"dir":"$work/small"}}
 JSON
     small="$bin/jobctl-train train --backend cuda --spec $work/small.json"
-    ends 72 'micro-batches of 8 were too large, the next start takes 4: out of GPU memory' \
+    ends 72 'micro-batches of 8 do not fit; the next start uses 4: out of GPU memory' \
         env CUDA_CPU_FAIL=memory:40 $small
     ends 0 'batch: 8 samples in 2 micro-batches of 4 (the run ran out of memory with more)' \
         env CUDA_CPU_FAIL=memory:40 $small
@@ -206,7 +206,7 @@ many_sizes() {
  "sample":{"after":false},"grad_checkpointing":false},"checkpoint":{"dir":"$work/many"}}
 JSON
     many="$bin/jobctl-train train --backend cuda --spec $work/many.json"
-    ends 72 'were too large, the next start takes at most 4 of .* and of other sizes no more pixels: out of GPU' \
+    ends 72 'do not fit; the next start uses at most 4 of .* and no more pixels of other sizes: out of GPU' \
         env CUDA_CPU_FAIL=memory:50 $many
     ends 0 'batch: 8 samples in [2-9] micro-batches of [4-7] (the run ran out of memory with more)' \
         env CUDA_CPU_FAIL=memory:50 $many

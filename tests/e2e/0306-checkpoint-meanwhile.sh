@@ -143,7 +143,7 @@ done
 spec "$WORK/small"
 FAKE_MEMORY=9000 FAKE_DISK_SLOW=optimizer.safetensors:200 ranks 1 "$WORK/small"
 ends ' 0'
-grep -q '"ev":"warning","text":"steps stand still while a checkpoint is written: the memory that rank 0 would go on in' \
+grep -q '"ev":"warning","text":"training pauses while a checkpoint is written: rank 0 needs' \
     "$WORK/small.0.events"
 times "$WORK/small" | awk '{ if ($2 < 0.95 * $1) exit 1 }'
 same "$WORK/small"

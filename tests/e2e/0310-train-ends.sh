@@ -32,7 +32,7 @@ ends typo 64 config_error 'train.stepz: unknown key'
 printf '{"train":' >"$WORK/torn.json"
 ends torn 64 config_error 'torn.json:1: '
 spec ranks
-WORLD_SIZE=2 RANK=1 ends ranks 64 config_error 'nothing says where the ranks meet: set JOBCTL_RUN_DIR'
+WORLD_SIZE=2 RANK=1 ends ranks 64 config_error 'ranks cannot find each other: set JOBCTL_RUN_DIR'
 WORLD_SIZE=2 RANK=2 ends ranks 64 config_error 'RANK is 2; with WORLD_SIZE 2 it is at most 1'
 DATA=$WORK/nothing spec nodata
 ends nodata 65 data_error 'nothing'

@@ -48,7 +48,7 @@ for layout in 1,1 2,2 3,1 1,2,1; do
     echo "ranks on nodes $layout:$codes"
     [ -z "$(tr -d ' 0' <<<"$codes")" ] || { cat "$d".*.log; exit 1; }
     near "$WORK/one" "$d"
-    grep "^ranks: .* that nothing hid; .* to other nodes" "$d.0.log"
+    grep "^ranks: .* waiting for communication; .* to other nodes" "$d.0.log"
 done
 
 # Where an agent has said by which address its node is reached, that one is tried first.

@@ -53,4 +53,4 @@ done
 # Where the system does not let memory be pinned, it is said.
 jobctl submit -q zero1.yaml --set env.CUDA_CPU_FAIL=pin --set train.steps=2 --wait
 jobctl events last >out
-has 'snapshots hold up each step: the system does not let' out
+has 'snapshots delay each step: cannot pin' out

@@ -50,13 +50,13 @@ grep -q 'device: cpu.*the NVIDIA driver is too old' old.log
 
 run small --set env.CUDA_CPU_FAIL=memory:70 --set train.batch.micro=4
 has 'succeeded' out
-has 'micro-batches of 4 were too large, the next start takes 2: out of GPU memory' out
+has 'micro-batches of 4 do not fit; the next start uses 2: out of GPU memory' out
 has '(gpu_oom)' out
-has 'micro-batches of 2, for the run ran out of' out
+has 'reduced to micro-batches of 2: the run ran out of' out
 
 run none --set env.CUDA_CPU_FAIL=memory:40 --set train.batch.micro=1 \
     --set train.grad_checkpointing=false
-has 'one sample at a time does not fit, so the same again would not help' out
+has 'one sample at a time does not fit, so a restart cannot help' out
 has 'config_error' out
 
 run fault --set env.CUDA_CPU_FAIL=launch:40 --set retry.max=0

@@ -25,7 +25,7 @@ code 0 jobctl submit templates/sana-icons.yaml "${short[@]}" --set name=alone --
 code 0 jobctl submit templates/sana-icons.yaml "${short[@]}" --set name=both --set resources.ranks=2 \
     --set resources.share_gpus=true --wait
 code 0 jobctl logs 2
-has 'gpus: 2 ranks share each, and add up through the host' out
+has 'gpus: each shared by 2 ranks; gradients are added in host memory' out
 has 'device: CUDA on the CPU' out
 code 0 jobctl events 2 --json
 has '"JOBCTL_SHARED_GPUS"' out

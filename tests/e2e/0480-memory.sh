@@ -24,8 +24,8 @@ for f in model optimizer; do
     cmp "keep/step-00000006/$f.safetensors" "again/step-00000006/$f.safetensors"
     cmp "keep/step-00000006/$f.safetensors" "auto/step-00000006/$f.safetensors"
 done
-grep -q 'blocks: computed again in the backward pass, .. % more work (set by train.grad_checkpointing)' again.log
-! grep 'computed again' keep.log auto.log || exit 1
+grep -q 'gradient checkpointing: on, .. % more work (set by train.grad_checkpointing)' again.log
+! grep 'checkpointing: on' keep.log auto.log || exit 1
 grep -q 'batch: 6 samples in 2 micro-batches of 4 (set by train.batch.micro)' keep.log
 [ "$(size again activations)" -lt $(($(size keep activations) * 2 / 3)) ]
 [ "$(size again weights)" = "$(size keep weights)" ]
@@ -55,11 +55,11 @@ shapes fits
 export JOBCTL_TEST_OOM=8x8:3
 for next in 4 2; do
     code 72 shapes small
-    grep -q "of 8x8 latents were too large, the next start takes at most $next of 8x8 at once" small.log
+    grep -q "of 8x8 latents do not fit; the next start uses at most $next of 8x8," small.log
     grep -q "\"samples\":$next" small/memory.json
 done
 shapes small
-grep -q 'batch: of 8x8 latents at most 2 at once, of other sizes no more pixels (the run ran out' small.log
+grep -q 'batch: at most 2 samples of 8x8 latents per micro-batch, and no more pixels of other sizes (the run ran out' small.log
 grep -q 'batch: 8 samples in 4 micro-batches of 2 (the run ran out of memory with more)' small.log
 activations() { sed -n 's/^memory: .*activations \([0-9.]*\) MiB.*/\1/p' "$1.log" | tail -n 1; }
 python3 -c 'import sys; a, b = map(float, sys.argv[1:]); assert b < a / 3, (a, b)' "$(activations fits)" "$(activations small)"
@@ -73,7 +73,7 @@ PY
 sed 's/"train":{/"train":{"reproducible":true,/; s/small/kept/g' small.json >kept.json
 mkdir kept
 JOBCTL_TEST_OOM=8x8:0 code 64 jobctl-train train --spec kept.json
-has 'reproducible: true keeps its micro-batches, so the same again would not help' err
+has 'reproducible: true does not change micro-batches, so a restart cannot help' err
 [ ! -e kept/memory.json ]
 unset JOBCTL_TEST_OOM
 # Not even one of them, and blocks are to be kept: no other start would help.
@@ -81,4 +81,4 @@ sed -i 's/small/none/g' small.json && cp small.json none.json
 mkdir none && echo '{"schema":1,"device":"cpu","micro":0,"recompute":false,
  "most":{"height":8,"width":8,"samples":1}}' >none/memory.json
 JOBCTL_TEST_OOM=8x8:0 code 64 jobctl-train train --spec none.json
-has 'one sample at a time does not fit, so the same again would not help' err
+has 'one sample at a time does not fit, so a restart cannot help' err

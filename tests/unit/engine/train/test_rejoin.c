@@ -130,8 +130,8 @@ static int64_t agent_says(int64_t until)
 #define KEY  "{\"cmd\":\"rendezvous\",\"key\":\"tcp.1\",\"value\":\"a\"}\n"
 #define STOP "{\"cmd\":\"stop\"}\n"
 
-static const char nobody[] = "the agent did not ask it to join others";
-static const char stopped[] = "it was asked to stop meanwhile";
+static const char nobody[] = "no command of the agent came in time";
+static const char stopped[] = "a command to stop came first";
 
 static const struct {
     const char *what;
