@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempts.h - a row per allocation, with the agent that holds it
+/* attempts.h - one row per attempt, with its agent
  *
- * `acked` is the highest sequence number of that agent which is committed: an
- * event at or below it was applied and is dropped when it comes again.
+ * `acked` is the highest committed sequence number of the agent: an event with
+ * this or a lower number is a duplicate and dropped.
  */
 #ifndef DB_ATTEMPTS_H
 #define DB_ATTEMPTS_H
@@ -20,7 +20,7 @@ struct attempt_row {
     char    nonce[ATTEMPT_NONCE];
     char    node[ATTEMPT_NODE];
     char    run_dir[ATTEMPT_DIR];
-    char    boot_id[ATTEMPT_BOOT];      /* "" and -1 until the agent was heard */
+    char    boot_id[ATTEMPT_BOOT];      /* "" and -1 until the agent connects */
     int64_t pid;
     int64_t start_time;
     int64_t incarnation;
@@ -30,12 +30,13 @@ struct attempt_row {
 };
 
 int attempts_insert(struct store *s, const struct attempt_row *row, struct err *err);
-/* Identity, incarnation, acked and ended_ms; the rest never changes. */
+/* Updates identity, incarnation, acked and ended_ms; the rest never changes. */
 int attempts_update(struct store *s, const struct attempt_row *row, struct err *err);
 int attempts_get(struct attempt_row *row, struct store *s, int64_t job, int64_t attempt,
                  struct err *err);
 
-/* Those that ended after `ms`; returns the value by which `each` ended it early, else 0. */
+/* The attempts that ended after `ms`; returns the nonzero value of `each` that stopped it, else
+ * 0. */
 typedef int (*attempts_each_fn)(void *ctx, const struct attempt_row *row);
 int attempts_ended_since(struct store *s, int64_t ms, attempts_each_fn each, void *ctx,
                          struct err *err);

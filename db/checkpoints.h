@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoints.h - which checkpoints a job wrote, and how far each is trusted */
+/* checkpoints.h - the checkpoints that a job wrote, each with its trust level */
 #ifndef DB_CHECKPOINTS_H
 #define DB_CHECKPOINTS_H
 
@@ -19,11 +19,11 @@ struct checkpoint_row {
 
 typedef int (*checkpoints_each_fn)(void *ctx, const struct checkpoint_row *row);
 
-/* The same step and path again replaces what was known of it. */
+/* Replaces a row of the same step and path. */
 int checkpoints_put(struct store *s, int64_t job, const struct checkpoint_row *row,
                     struct err *err);
 int checkpoints_distrust(struct store *s, int64_t job, const char *path, struct err *err);
-/* The newest step first; quarantined ones too. */
+/* Newest step first; includes quarantined ones. */
 int checkpoints_each(struct store *s, int64_t job, int64_t limit, checkpoints_each_fn each,
                      void *ctx, struct err *err);
 

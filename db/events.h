@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* events.h - append and read; never update: the truth about every job */
+/* events.h - the append-only event log, from which all other rows of a job follow */
 #ifndef DB_EVENTS_H
 #define DB_EVENTS_H
 
@@ -11,12 +11,12 @@ struct store;
 
 struct event_row {
     int64_t     job;
-    int64_t     seq;            /* 1, 2, ... within the job, given by the caller */
+    int64_t     seq;            /* 1, 2, ... within the job, set by the caller */
     int64_t     at_ms;
     const char *source;         /* "controller" or "agent" */
     const char *kind;
     int64_t     attempt;        /* 0: none */
-    const char *node;           /* the rest only from an agent, else NULL, 0, -1 */
+    const char *node;           /* this and the next fields: of an agent, else NULL, 0, -1 */
     int64_t     incarnation;
     int64_t     agent_seq;
     const char *body;           /* JSON */
@@ -24,10 +24,10 @@ struct event_row {
 
 typedef int (*events_each_fn)(void *ctx, const struct event_row *row);
 
-/* ERR_CONFLICT when the job has this seq already, or the agent's event is there. */
+/* ERR_CONFLICT if the job has this seq, or the agent's event is stored already. */
 int events_append(struct store *s, const struct event_row *row, struct err *err);
-/* Those after `after`, oldest first; what the row points at lives during the call.
- * Returns the value by which `each` ended it early, else 0. */
+/* The events after `after`, oldest first; the row's pointers are valid during the call.
+ * Returns the nonzero value of `each` that stopped it, else 0. */
 int events_each(struct store *s, int64_t job, int64_t after, int64_t limit, events_each_fn each,
                 void *ctx, struct err *err);
 /* 1 if this event of an agent is stored, 0 if not, -1. */

@@ -98,7 +98,7 @@ int jobs_update(struct store *s, const struct job_row *row, struct err *err)
     return stmt_run(st, err);
 }
 
-/* The statement at the row of the job, to be reset; or NULL. */
+/* The statement positioned at the job's row; the caller resets it. NULL on failure. */
 static sqlite3_stmt *step_to(struct store *s, const char *sql, int64_t id, struct err *err)
 {
     sqlite3_stmt *st = stmt_get(s, sql, err);
@@ -160,8 +160,8 @@ int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err)
         return -1;
     int rc = stmt_step(st, err);
     if (rc == 0)
-        return name ? err_set(err, ERR_NOT_FOUND, "there is no job named '%s'", name)
-                    : err_set(err, ERR_NOT_FOUND, "there is no job yet");
+        return name ? err_set(err, ERR_NOT_FOUND, "no job is named '%s'", name)
+                    : err_set(err, ERR_NOT_FOUND, "there are no jobs yet");
     if (rc < 0)
         return -1;
     *id = stmt_int(st, 0, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jobs.h - a row per job: where it is now, as follows from its events */
+/* jobs.h - one row per job: its present state, derived from its events */
 #ifndef DB_JOBS_H
 #define DB_JOBS_H
 
@@ -31,34 +31,34 @@ struct job_row {
     int64_t submitted_ms;
     int64_t started_ms;
     int64_t ended_ms;
-    int64_t productive_ms;          /* of its ranks (db/goodput_rows.h) ... */
-    int64_t busy_ms;                /* ... of so much that was neither queued nor paused */
+    int64_t productive_ms;          /* productive rank-time (db/goodput_rows.h) ... */
+    int64_t busy_ms;                /* ... out of rank-time neither queued nor paused */
     int64_t last_seq;
     double  loss;
     double  samples_per_s;
 };
 
-/* Returns nonzero to end the listing early; that value is returned. */
+/* Returns nonzero to stop the listing, which then returns that value. */
 typedef int (*jobs_each_fn)(void *ctx, const struct job_row *row);
 
-/* The smallest id that was never used. */
+/* The smallest unused id. */
 int jobs_next_id(int64_t *id, struct store *s, struct err *err);
 int jobs_insert(struct store *s, const struct job_row *row, const char *yaml,
                 const char *canonical, struct err *err);
-/* All but id, name, after, retry_of and submitted_ms, which never change. */
+/* Updates all but id, name, after, retry_of and submitted_ms, which never change. */
 int jobs_update(struct store *s, const struct job_row *row, struct err *err);
-/* ERR_NOT_FOUND where there is none, which says if it was removed (removed.h). */
+/* ERR_NOT_FOUND if there is none; the error says if it was removed (removed.h). */
 int jobs_get(struct job_row *row, struct store *s, int64_t id, struct err *err);
-/* Both texts are the caller's to free. */
+/* The caller frees both texts. */
 int jobs_spec(char **yaml, char **canonical, struct store *s, int64_t id, struct err *err);
-/* The jobs, but one, whose canonical spec holds `text`; returns the value by which `each` ended it
- * early, else 0. */
+/* The jobs, except one, whose canonical spec contains `text`; returns the nonzero value of `each`
+ * that stopped it, else 0. */
 typedef int (*jobs_mention_fn)(void *ctx, int64_t id, const char *canonical);
 int jobs_that_mention(struct store *s, const char *text, int64_t but, jobs_mention_fn each, void *ctx,
                       struct err *err);
-/* The newest job of that name, or with NULL of any. */
+/* The newest job of that name, or of any name with NULL. */
 int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err);
-/* Newest first; `before` = 0 starts at the newest, `open` keeps to those not done. */
+/* Newest first; `before` = 0 starts at the newest; `open`: only jobs not done. */
 int jobs_each(struct store *s, bool open, int64_t before, int64_t limit, jobs_each_fn each,
               void *ctx, struct err *err);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.h - curves: (step, value) by name, thinned so that a curve never exceeds its cap
+/* metrics.h - curves: (step, value) by name, thinned to a maximum number of points
  *
- * The caller stores a point every `stride` steps.  When a curve has METRICS_CAP
- * points the stride doubles and one point is kept per stride.  After a restart
- * the points beyond the step that training goes on from are cut off.
+ * The caller stores a point every `stride` steps.  When a curve reaches METRICS_CAP
+ * points, the stride doubles and one point per stride is kept.  After a restart
+ * the points beyond the resumed step are deleted.
  */
 #ifndef DB_METRICS_H
 #define DB_METRICS_H
@@ -21,12 +21,12 @@ int metrics_put(struct store *s, int64_t job, const char *name, int64_t step, do
                 struct err *err);
 int metrics_count(int64_t *count, struct store *s, int64_t job, const char *name,
                   struct err *err);
-/* Keep the first point of each `stride` steps. */
+/* Keeps the first point of each `stride` steps. */
 int metrics_thin(struct store *s, int64_t job, const char *name, int64_t stride,
                  struct err *err);
-/* Forget what lies beyond `step`, in all curves of the job. */
+/* Deletes the points beyond `step` in all curves of the job. */
 int metrics_cut(struct store *s, int64_t job, int64_t step, struct err *err);
-/* About `limit` points in order of their steps, evenly chosen, the last one included. */
+/* About `limit` points in order of steps, evenly spaced, including the last one. */
 int metrics_each(struct store *s, int64_t job, const char *name, int64_t limit,
                  metrics_each_fn each, void *ctx, struct err *err);
 

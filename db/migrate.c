@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* migrate.c - see migrate.h; the SQL files become part of the program here */
+/* migrate.c - see migrate.h; embeds the SQL files in the program */
 #include "db/migrate.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "engine/contract/err.h"
 
-/* The assembler reads the file; the Makefile knows that this object depends on it. */
+/* The assembler reads the file; the Makefile has the dependency. */
 #define SQL_FILE(symbol, file)                                                          \
     __asm__(".section .rodata\n" #symbol ":\n.incbin \"" file "\"\n.byte 0\n.previous\n"); \
     extern const char symbol[]
@@ -33,7 +33,7 @@ static int version_read(int *version, sqlite3 *db, struct err *err)
     int rc = -1;
     if (sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &st, NULL) != SQLITE_OK ||
         sqlite3_step(st) != SQLITE_ROW) {
-        err_set(err, ERR_DATA, "the store cannot be read: %s", sqlite3_errmsg(db));
+        err_set(err, ERR_DATA, "cannot read the store: %s", sqlite3_errmsg(db));
     } else {
         *version = sqlite3_column_int(st, 0);
         rc = 0;
@@ -67,14 +67,14 @@ int migrate_run(sqlite3 *db, const char *path, const char *const *steps, int cou
         return -1;
     if (version > count)
         return err_set(err, ERR_SYSTEM,
-                       "the store %s has version %d and this jobctl knows versions up to %d: "
+                       "the store %s has version %d, but this jobctl supports versions up to %d; "
                        "use the newer jobctl", path, version, count);
     if (version == count)
         return 0;
     if (version > 0 && copy_beside(db, path, version, err) < 0)
         return -1;
     if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-        return err_set(err, ERR_SYSTEM, "the store %s cannot be migrated: %s", path,
+        return err_set(err, ERR_SYSTEM, "cannot migrate the store %s: %s", path,
                        sqlite3_errmsg(db));
     char pragma[64];
     snprintf(pragma, sizeof(pragma), "PRAGMA user_version=%d", count);
@@ -84,7 +84,7 @@ int migrate_run(sqlite3 *db, const char *path, const char *const *steps, int cou
     if (at == count && sqlite3_exec(db, pragma, NULL, NULL, NULL) == SQLITE_OK &&
         sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK)
         return 0;
-    err_set(err, ERR_SYSTEM, "migration %d of the store %s failed, nothing was changed: %s",
+    err_set(err, ERR_SYSTEM, "migration %d of the store %s failed; the store is unchanged: %s",
             at < count ? at + 1 : count, path, sqlite3_errmsg(db));
     sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
     return -1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* migrate.h - bring an old store up to date, in one transaction, after a copy
+/* migrate.h - upgrades an old store in one transaction, after a backup copy
  *
- * Version n of a store (PRAGMA user_version) is what the first n files of
- * db/migrate/ make of an empty one.  A file that was released is never edited:
- * a change is the next number.
+ * Version n of a store (PRAGMA user_version) results from the first n files of
+ * db/migrate/ applied to an empty one.  A released file is never edited; a change
+ * gets the next number.
  */
 #ifndef DB_MIGRATE_H
 #define DB_MIGRATE_H
@@ -15,8 +15,8 @@ struct err;
 extern const char *const MIGRATIONS[];
 int migrations_count(void);
 
-/* Apply steps[version..count). An existing store is first copied to
- * `path`.v<version>. Failing leaves the store as it was. */
+/* Applies steps[version..count). An existing store is first copied to
+ * `path`.v<version>. On failure the store is unchanged. */
 int migrate_run(sqlite3 *db, const char *path, const char *const *steps, int count,
                 struct err *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nodes.h - what was last known of each node
+/* nodes.h - the last known state of each node
  *
- * Facts and health are written apart: a machine that tells what it has keeps its failures, and one
- * that is drained keeps its facts.
+ * Facts and health are updated separately, so that new facts keep the failures, and a drain keeps
+ * the facts.
  */
 #ifndef DB_NODES_H
 #define DB_NODES_H
@@ -15,15 +15,15 @@ struct store;
 
 struct node_row {
     const char *name;
-    const char *boot_id;        /* "" and 0 until it told its facts */
+    const char *boot_id;        /* "" and 0 until its facts are known */
     int64_t     cpus;
     const char *facts;          /* JSON, as `jobctl-agent probe` prints them */
     int64_t     last_seen_ms;
     int64_t     failures;       /* since it last answered */
-    int64_t     failed_ms;      /* the latest of them */
-    bool        vanished;       /* it stopped answering, and has not since */
+    int64_t     failed_ms;      /* time of the latest failure */
+    bool        vanished;       /* it stopped answering */
     const char *error;          /* of the latest failure, "" = none */
-    const char *drained;        /* why it gets no new attempt; NULL: it does */
+    const char *drained;        /* reason of the drain; NULL: not drained */
 };
 
 typedef int (*nodes_each_fn)(void *ctx, const struct node_row *row);

@@ -8,7 +8,7 @@
 #include "db/store.h"
 #include "engine/contract/err.h"
 
-/* What refers to a job goes before it. */
+/* Rows that refer to a job are deleted before it. */
 static const char *const FORGET[] = {
     "DELETE FROM specs WHERE job=?",       "DELETE FROM events WHERE job=?",
     "DELETE FROM attempts WHERE job=?",    "DELETE FROM checkpoints WHERE job=?",
@@ -76,7 +76,7 @@ int removed_get(struct removed_row *row, struct store *s, int64_t job, struct er
         return -1;
     int rc = stmt_step(st, err);
     if (rc == 0)
-        return err_set(err, ERR_NOT_FOUND, "there is no job %lld", (long long)job);
+        return err_set(err, ERR_NOT_FOUND, "job %lld does not exist", (long long)job);
     if (rc > 0)
         row_read(row, st);
     sqlite3_reset(st);
@@ -112,6 +112,6 @@ int removed_say(struct store *s, int64_t job, struct err *err)
         strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
     return err_set(err, ERR_NOT_FOUND, "job %lld (%s) was removed on %s%s%s", (long long)job,
                    row.name, when,
-                   row.kept && row.checkpoints[0] ? "; its checkpoints stayed in " : "",
+                   row.kept && row.checkpoints[0] ? "; its checkpoints are still in " : "",
                    row.kept ? row.checkpoints : "");
 }

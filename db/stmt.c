@@ -15,10 +15,10 @@ static int fail(sqlite3_stmt *st, struct err *err)
     sqlite3 *db = sqlite3_db_handle(st);
     enum err_code code = sqlite3_errcode(db) == SQLITE_CONSTRAINT ? ERR_CONFLICT : ERR_SYSTEM;
     if (sqlite3_errcode(db) == SQLITE_FULL)
-        err_set(err, ERR_SYSTEM, "the disk of %s is full, and nothing is done that is not stored: "
-                "make room and ask again", sqlite3_db_filename(db, "main"));
+        err_set(err, ERR_SYSTEM, "the disk of %s is full, so the request was not stored; free some "
+                "space and try again", sqlite3_db_filename(db, "main"));
     else
-        err_set(err, code, "the store refused: %s, in: %.160s", sqlite3_errmsg(db),
+        err_set(err, code, "store error: %s, in: %.160s", sqlite3_errmsg(db),
                 sqlite3_sql(st));
     sqlite3_reset(st);
     return -1;
@@ -77,7 +77,7 @@ char *stmt_dup(sqlite3_stmt *st, int column, struct err *err)
     const unsigned char *text = sqlite3_column_text(st, column);
     char *copy = strdup(text ? (const char *)text : "");
     if (!copy)
-        err_set(err, ERR_MEMORY, "out of memory for a text of the store");
+        err_set(err, ERR_MEMORY, "out of memory for a text from the store");
     return copy;
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stmt.h - prepare once, bind, step; a failure quotes the statement
+/* stmt.h - prepared statements: cache, bind, step; errors quote the statement
  *
- * Only for the files of this folder.  A statement is known by the address of
- * its text, which is therefore a static constant.  stmt_get() gives it back
- * clean; between stmt_get() and the next one for the same text it is the
- * caller's.
+ * Only for the files of this folder.  A statement is identified by the address
+ * of its text, which must be a static constant.  stmt_get() returns it reset; it
+ * belongs to the caller until the next stmt_get() of the same text.
  */
 #ifndef DB_STMT_H
 #define DB_STMT_H
@@ -26,13 +25,13 @@ void stmt_forget_all(struct store *s);
  * as NULL), o int64_t where a negative one is stored as NULL. */
 int stmt_bind(sqlite3_stmt *st, struct err *err, const char *types, ...);
 
-/* 1 a row, 0 done, -1 failed. */
+/* Returns 1: a row; 0: done; -1: failed. */
 int stmt_step(sqlite3_stmt *st, struct err *err);
 
-/* Bind nothing more, expect no row, reset. 0 or -1. */
+/* Steps a statement without rows and resets it. 0 or -1. */
 int stmt_run(sqlite3_stmt *st, struct err *err);
 
-/* Copy a column into an array of `size` bytes, cut at its end; "" for NULL. */
+/* Copies a column into an array of `size` bytes, truncated; "" for NULL. */
 void stmt_text(char *out, size_t size, sqlite3_stmt *st, int column);
 char *stmt_dup(sqlite3_stmt *st, int column, struct err *err);
 double stmt_real(sqlite3_stmt *st, int column);           /* NaN for NULL */

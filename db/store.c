@@ -49,7 +49,7 @@ sqlite3_stmt *stmt_get(struct store *s, const char *sql, struct err *err)
         return NULL;
     }
     if (sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &st, NULL) != SQLITE_OK) {
-        err_set(err, ERR_SYSTEM, "the store refused: %s, in: %.160s", sqlite3_errmsg(s->db), sql);
+        err_set(err, ERR_SYSTEM, "store error: %s, in: %.160s", sqlite3_errmsg(s->db), sql);
         return NULL;
     }
     s->stmts[s->nstmts].sql = sql;
@@ -64,7 +64,7 @@ void stmt_forget_all(struct store *s)
     s->nstmts = 0;
 }
 
-/* sqlite makes its files with the umask's mode; ours are for the owner alone. */
+/* sqlite creates files by the umask; ours must be private to the owner. */
 static int make_private(const char *path, struct err *err)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.h - the one file that the controller remembers with
+/* store.h - the controller's database
  *
- * sqlite in WAL mode with synchronous=FULL: what store_commit() has returned
- * for survives a power cut.  One writer, one thread.  A store that was made by
- * a newer program is refused; an older one is copied beside itself and brought
- * up to date in one transaction.
+ * sqlite in WAL mode with synchronous=FULL: a transaction survives a power cut
+ * once store_commit() has returned.  One writer, one thread.  A store of a newer
+ * version is rejected; an older one is backed up beside itself and upgraded in
+ * one transaction.
  */
 #ifndef DB_STORE_H
 #define DB_STORE_H
@@ -12,12 +12,12 @@
 struct err;
 struct store;
 
-/* Opens or makes `path` (mode 0600). The caller closes it. */
+/* Opens or creates `path` (mode 0600). The caller closes it. */
 int store_open(struct store **out, const char *path, struct err *err);
 void store_close(struct store *s);
 
-/* A transaction; what is written outside of one is committed row by row.
- * A commit that fails is rolled back. */
+/* A transaction; without one each row is committed by itself. A failed commit is
+ * rolled back. */
 int store_begin(struct store *s, struct err *err);
 int store_commit(struct store *s, struct err *err);
 void store_rollback(struct store *s);

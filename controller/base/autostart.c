@@ -41,7 +41,7 @@ void autostart_sibling(char *out, unsigned long size, const char *name)
         strcpy(out, path);
 }
 
-/* The last bytes of a file, on one line. */
+/* The last bytes of a file as one line. */
 static void tail_of(char *out, size_t size, int fd)
 {
     off_t end = lseek(fd, 0, SEEK_END);
@@ -57,7 +57,7 @@ static void tail_of(char *out, size_t size, int fd)
         *p = '|';
 }
 
-/* The daemon belongs to no job, also when it is one of a job's ranks that needs it. */
+/* The daemon belongs to no job, even if a rank of a job starts it. */
 static void leave_job(void)
 {
     char name[64];
@@ -66,7 +66,7 @@ static void leave_job(void)
         if (strncmp(*e, "JOBCTL_", 7) == 0 && strncmp(*e, "JOBCTL_HOME=", 12) != 0 &&
             n < sizeof(name)) {
             snprintf(name, sizeof(name), "%.*s", (int)n, *e);
-            unsetenv(name);     /* moves the rest up */
+            unsetenv(name);     /* shifts the rest up */
         } else {
             e++;
         }
@@ -81,11 +81,11 @@ static void become_daemon(const char *self, int said)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
-    setsid(); /* Ctrl-C is meant for the command, not for the daemon */
+    setsid(); /* Ctrl-C must end the command, not the daemon */
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);
     dup2(said, STDERR_FILENO);
-    descriptors_close(STDERR_FILENO + 1, ~0U); /* what was open here stays here */
+    descriptors_close(STDERR_FILENO + 1, ~0U); /* do not leak our descriptors */
     leave_job();
     char *const argv[] = {(char[]){"jobctl"}, (char[]){"daemon"}, (char[]){"--detach"}, NULL};
     execv(self, argv);
@@ -98,7 +98,7 @@ static int not_started(int said, struct err *err)
     char words[TAIL], log[PATH_MAX], lines[TAIL] = "";
     tail_of(words, sizeof(words), said);
     if (words[0])
-        return err_set(err, ERR_SYSTEM, "the daemon could not be started: %s",
+        return err_set(err, ERR_SYSTEM, "cannot start the daemon: %s",
                        strncmp(words, "jobctl: ", 8) == 0 ? words + 8 : words);
     if (home_path(log, sizeof(log), HOME_DAEMON_LOG, NULL) == 0) {
         int fd = open(log, O_RDONLY | O_CLOEXEC);
@@ -107,7 +107,7 @@ static int not_started(int said, struct err *err)
             close(fd);
         }
     }
-    return err_set(err, ERR_SYSTEM, "the daemon could not be started; the end of %s: %s", log,
+    return err_set(err, ERR_SYSTEM, "cannot start the daemon; the end of %s: %s", log,
                    lines[0] ? lines : "(empty)");
 }
 
@@ -123,7 +123,7 @@ static int connect_patiently(const char *socket, struct err *err)
             break;
         nanosleep(&(struct timespec){.tv_nsec = CONNECT_PAUSE_MS * 1000000L}, NULL);
     }
-    return err_set(err, ERR_SYSTEM, "the daemon was started but does not answer: %.300s", last.text);
+    return err_set(err, ERR_SYSTEM, "the daemon started but does not answer: %.300s", last.text);
 }
 
 int autostart(const char *socket, struct err *err)
@@ -137,7 +137,7 @@ int autostart(const char *socket, struct err *err)
     self[n] = '\0';
     int said = memfd_create("jobctl-daemon-said", MFD_CLOEXEC);
     if (said < 0)
-        return err_set(err, ERR_SYSTEM, "cannot make a memory file: %s", strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot create a memory file: %s", strerror(errno));
     pid_t pid = fork();
     if (pid < 0) {
         err_set(err, ERR_SYSTEM, "cannot fork: %s", strerror(errno));
@@ -149,7 +149,7 @@ int autostart(const char *socket, struct err *err)
         ;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         fd = connect_patiently(socket, err);
-    else if ((fd = unix_socket_connect(socket, false, NULL)) < 0) /* perhaps another one won */
+    else if ((fd = unix_socket_connect(socket, false, NULL)) < 0) /* another daemon may have won */
         not_started(said, err);
 out:
     close(said);

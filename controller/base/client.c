@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client.c - see client.h
  *
- * The socket's path may be longer than what fits an address: then libcurl gets
- * one through the opened directory.
+ * The socket's path may be longer than a socket address allows: then libcurl gets
+ * a path through the opened directory.
  */
 #include "controller/base/client.h"
 
@@ -34,7 +34,7 @@ struct client {
     int                 dir;            /* of a long path, opened; or -1 */
     struct buf          answer;
     const volatile int *stop;
-    bool                start;          /* the daemon, when nobody listens */
+    bool                start;          /* start the daemon if it does not run */
     struct diagnostics  found;
 };
 
@@ -76,7 +76,7 @@ static int set_socket(struct client *c, struct err *err)
     return 0;
 }
 
-/* Is anybody there? Else start the daemon. */
+/* Connects once to test for a daemon; starts one if there is none. */
 static int reach(struct client *c, struct err *err)
 {
     struct err none = {0};
@@ -84,8 +84,8 @@ static int reach(struct client *c, struct err *err)
     if (fd < 0 && none.code != ERR_NOT_FOUND)
         return err_set(err, none.code, "%s", none.text);
     if (fd < 0 && !c->start)
-        return err_set(err, ERR_NOT_FOUND, "the daemon is not running; any command that needs it "
-                       "starts it");
+        return err_set(err, ERR_NOT_FOUND, "the daemon is not running; start it with any command, "
+                       "such as jobctl status");
     if (fd < 0 && (fd = autostart(c->socket, err)) < 0)
         return -1;
     close(fd);
@@ -94,7 +94,7 @@ static int reach(struct client *c, struct err *err)
 
 static int prepare(struct client *c, struct err *err)
 {
-    /* Nothing of TLS is needed, and setting it up would take longer than the request. */
+    /* TLS is not used; initialising it would take longer than the request. */
     curl_global_init(CURL_GLOBAL_NOTHING);
     if (!(c->curl = curl_easy_init()))
         return err_set(err, ERR_MEMORY, "out of memory while setting up the connection");
@@ -111,7 +111,7 @@ static int prepare(struct client *c, struct err *err)
     return 0;
 }
 
-/* A daemon of another version may read a spec or word an answer differently. */
+/* A daemon of another version may interpret specs and answers differently. */
 static int check_version(struct client *c, struct err *err)
 {
     json_t *answer;
@@ -126,8 +126,8 @@ static int check_version(struct client *c, struct err *err)
                      "end it with `kill %lld` (jobs go on) and ask again: a new one starts by "
                      "itself", schema, API_SCHEMA, pid);
     else if (!theirs || strcmp(theirs, JOBCTL_VERSION) != 0)
-        rc = err_set(err, ERR_SYSTEM, "the daemon that runs is version %.40s, this jobctl is %s; "
-                     "end it with `kill %lld` (jobs go on) and ask again: a new one starts by "
+        rc = err_set(err, ERR_SYSTEM, "the running daemon has version %.40s, this jobctl %s; stop "
+                     "it with `kill %lld` (jobs keep running) and try again: a new one starts by "
                      "itself", theirs ? theirs : "unknown", JOBCTL_VERSION, pid);
     json_decref(answer);
     return rc;
@@ -189,11 +189,11 @@ static char *escape(const char *text)
     return out;
 }
 
-/* Of a '/' or of dots alone the server would see another path. */
+/* A '/' or a name of dots only would change the path. */
 char *client_job_part(const char *job, struct err *err)
 {
     if (!job[strspn(job, ".")] || strchr(job, '/')) {
-        err_set(err, ERR_NOT_FOUND, "there is no job named '%.60s'", job);
+        err_set(err, ERR_NOT_FOUND, "no job is named '%.60s'", job);
         return NULL;
     }
     char *part = escape(job);
@@ -217,21 +217,21 @@ static enum err_code code_of(const char *word, long status)
     return status >= 500 ? ERR_SYSTEM : ERR_USAGE;
 }
 
-/* The daemon said no: its sentence, and all that is wrong with the spec if that is why. */
+/* Takes the daemon's error and, for an invalid spec, all mistakes. */
 static int refused(struct client *c, const json_t *answer, long status, struct err *err)
 {
     const json_t *e = json_object_get(answer, "error");
     const char *text = json_string_value(json_object_get(e, "text"));
     diagnostics_from_json(&c->found, answer);
     return err_set(err, code_of(json_string_value(json_object_get(e, "code")), status), "%s",
-                   text ? text : "the daemon refused without giving a reason");
+                   text ? text : "the daemon rejected the request without a reason");
 }
 
 static int transport_failed(struct client *c, CURLcode rc, struct err *err)
 {
     if (c->stop && *c->stop)
         return err_set(err, ERR_CONFLICT, "interrupted");
-    return err_set(err, ERR_SYSTEM, "the daemon did not answer (%s); its log is daemon.log beside "
+    return err_set(err, ERR_SYSTEM, "the daemon did not answer (%s); see daemon.log beside "
                    "%s", curl_easy_strerror(rc), c->socket);
 }
 
@@ -241,8 +241,8 @@ static CURLcode transfer(struct client *c)
     return curl_easy_perform(c->curl);
 }
 
-/* A daemon that died is started again, and a question is asked again: looking on must not end
- * because the controller did.  An order is not repeated, it may have been obeyed. */
+/* If the daemon died, restart it and repeat a GET, so that --follow survives a daemon crash.  A
+ * POST is not repeated: it may have been carried out. */
 static int perform(struct client *c, json_t **answer, const char *path, bool question,
                    struct err *err)
 {
@@ -268,8 +268,8 @@ static int perform(struct client *c, json_t **answer, const char *path, bool que
     if (!json_is_object(json) || (json_integer_value(json_object_get(json, "schema")) != API_SCHEMA &&
                                   strcmp(path, VERSION_PATH) != 0)) {
         json_decref(json);
-        return err_set(err, ERR_SYSTEM, "the daemon's answer to %.100s is not one that this jobctl "
-                       "knows; are both of one version? See jobctl version", path);
+        return err_set(err, ERR_SYSTEM, "cannot parse the daemon's answer to %.100s; check that "
+                       "the versions match: jobctl version", path);
     }
     if (status >= 400) {
         refused(c, json, status, err);
@@ -316,7 +316,7 @@ int client_post(struct client *c, json_t **answer, const char *path, const json_
     *answer = NULL;
     char *text = json_dumps(body, JSON_COMPACT);
     if (!text)
-        return err_set(err, ERR_USAGE, "the request cannot be written as JSON; is some text not "
+        return err_set(err, ERR_USAGE, "cannot write the request as JSON; is some text not "
                        "UTF-8?");
     struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
     headers = curl_slist_append(headers, "Expect:"); /* no round trip before the body */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client.h - ask the daemon: HTTP and JSON over its unix socket (docs/API.md)
+/* client.h - requests to the daemon: HTTP and JSON over its unix socket (docs/API.md)
  *
- * client_open() starts the daemon when nobody listens, and says nothing about
- * it.  Every answer is checked to be an object with "schema": API_SCHEMA; an error of
- * the daemon becomes the err of the caller, its code and its sentence.
+ * client_open() silently starts the daemon if it does not run.  Every answer must be an
+ * object with "schema": API_SCHEMA; an error of the daemon becomes the caller's err, with
+ * code and text.
  */
 #ifndef CONTROLLER_BASE_CLIENT_H
 #define CONTROLLER_BASE_CLIENT_H
@@ -18,29 +18,29 @@ struct client;
 enum { API_SCHEMA = 2 };
 struct diagnostics;
 
-/* With `start` false a daemon that does not run is an ERR_NOT_FOUND, and any version will do. */
+/* With `start` false a missing daemon is ERR_NOT_FOUND, and its version is not checked. */
 int client_open(struct client **out, bool start, struct err *err);
 void client_close(struct client *c);
 
-/* GET a path; *answer is a new reference, NULL on failure. */
+/* GETs a path; *answer is a new reference, NULL on failure. */
 int client_get(struct client *c, json_t **answer, struct err *err, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* One question about one job, on a connection of its own: GET /v1/jobs/JOB and `rest`. */
+/* GET /v1/jobs/JOB and `rest` on a connection of its own. */
 int client_ask_job(json_t **answer, const char *job, const char *rest, struct err *err);
 
-/* POST `body` (stays the caller's). */
+/* POSTs `body`, which remains the caller's. */
 int client_post(struct client *c, json_t **answer, const char *path, const json_t *body,
                 struct err *err);
 
-/* All that was wrong with the last spec that was refused; none for another refusal. */
+/* All mistakes of the last rejected spec; empty after any other error. */
 const struct diagnostics *client_diagnostics(const struct client *c);
 
-/* A waiting request gives up soon after *flag becomes non-zero; the call fails with ERR_CONFLICT. */
+/* A waiting request ends soon after *flag becomes non-zero; the call fails with ERR_CONFLICT. */
 void client_stop_when(struct client *c, const volatile int *flag);
 
-/* "last", an id or a name, as one part of a path; the caller frees it. NULL with ERR_NOT_FOUND for
- * what can be no job's name. */
+/* Escapes "last", an id or a name as one part of a path; the caller frees it. NULL with
+ * ERR_NOT_FOUND if it cannot be a job's name. */
 char *client_job_part(const char *job, struct err *err);
 
 #endif

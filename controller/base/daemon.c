@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* daemon.c - what every part of the controller asks of it; see daemon.h */
+/* daemon.c - clock and test hook for all parts of the controller; see daemon.h */
 #include "controller/base/daemon.h"
 
 #include <signal.h>

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Those without a line stand behind all lines. */
+/* Mistakes without a line sort last. */
 static bool stands_before(const struct finding *a, const struct finding *b)
 {
     if (!a->line || !b->line)
@@ -80,7 +80,7 @@ void diagnostics_from_json(struct diagnostics *found, const json_t *answer)
     json_array_foreach (json_object_get(answer, "errors"), i, one) {
         const char *text = json_string_value(json_object_get(one, "text"));
         struct err err = {.code = ERR_NONE};
-        err_set(&err, ERR_USAGE, "%s", text ? text : "a mistake without a sentence");
+        err_set(&err, ERR_USAGE, "%s", text ? text : "a mistake without a description");
         diagnostics_add(found, (int)json_integer_value(json_object_get(one, "line")),
                         (int)json_integer_value(json_object_get(one, "column")), &err);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* home.h - where jobctl keeps its state, and which files it consists of
+/* home.h - the state directory of jobctl and its files
  *
  * $JOBCTL_HOME if it is set, else $XDG_STATE_HOME/jobctl, else
- * ~/.local/state/jobctl.  The daemon makes it (mode 0700); the CLI only looks.
+ * ~/.local/state/jobctl.  The daemon creates it (mode 0700); the CLI only reads.
  */
 #ifndef CONTROLLER_BASE_HOME_H
 #define CONTROLLER_BASE_HOME_H
@@ -14,10 +14,10 @@ struct err;
 #define HOME_SOCKET     "jobctl.sock"
 #define HOME_DAEMON_LOG "daemon.log"
 
-/* The absolute directory; a relative $JOBCTL_HOME is taken from the current directory. */
+/* The absolute path; a relative $JOBCTL_HOME refers to the current directory. */
 int home_dir(char *out, size_t size, struct err *err);
 
-/* Makes a relative $JOBCTL_HOME absolute, for this process and those that it starts elsewhere. */
+/* Makes a relative $JOBCTL_HOME absolute, for this process and its children. */
 int home_settle(struct err *err);
 
 /* A file in it. */

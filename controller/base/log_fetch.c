@@ -23,7 +23,7 @@ static int ask(struct log_fetch *r, struct client *c, long long offset, long lon
     return err_set(err, why.code, "%s", why.text);
 }
 
-/* Keeps a line that has no end yet; one that is too long is printed in pieces. */
+/* Keeps an incomplete line; prints an overlong line in pieces. */
 static void hold(struct log_fetch *r, const char *text, size_t n)
 {
     char *more = n ? realloc(r->held, r->nheld + n) : NULL;
@@ -100,7 +100,7 @@ long long log_fetch_print(struct log_fetch *r, struct client *c, FILE *to, struc
     }
 }
 
-/* Where the last `lines` lines of `text` begin; -1: there are not so many in it. */
+/* The start of the last `lines` lines of `text`; -1: it has fewer. */
 static long long begin_of_last(const char *text, long long size, long long lines)
 {
     long long at = size;
@@ -123,7 +123,7 @@ int log_fetch_tail(struct log_fetch *r, struct client *c, long long lines, struc
         long long next = json_integer_value(json_object_get(answer, "next_offset"));
         long long n = (long long)json_string_length(data);
         long long begin = n == 0 ? -1 : begin_of_last(json_string_value(data), n, lines);
-        /* Bytes that are no UTF-8 may have been replaced; then positions inside are guesses. */
+        /* Invalid UTF-8 may have been replaced; positions are then approximate. */
         r->offset = lines == 0 ? next : begin < 0 ? offset : next - (n - begin);
         json_decref(answer);
         if (begin >= 0 || offset <= 0 || piece >= TAIL_MOST || lines == 0)

@@ -27,7 +27,7 @@ int program_spec_file(char path[PROGRAM_PATH], const json_t *spec, struct err *e
     snprintf(path, PROGRAM_PATH, "%s/jobctl-spec.XXXXXX", dir && dir[0] ? dir : "/tmp");
     int fd = mkostemp(path, O_CLOEXEC);
     if (fd < 0)
-        return err_set(err, ERR_SYSTEM, "cannot make a file like %s: %s", path, strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot create a file like %s: %s", path, strerror(errno));
     int rc = json_dumpfd(spec, fd, JSON_COMPACT);
     if (close(fd) < 0 || rc < 0) {
         unlink(path);
@@ -45,7 +45,7 @@ static void read_all(int fd, const char *name, struct buf *out, struct err *err)
             err_set(err, ERR_MEMORY, "out of memory while reading from %s", name);
 }
 
-/* in: its standard input, -1: as ours. */
+/* in: its standard input, -1: inherit ours. */
 static int run(const char *name, const char *const *words, int in, struct buf *out, int *status,
                struct err *err)
 {
@@ -83,7 +83,7 @@ int program_run(const char *name, const char *const *words, struct buf *out, int
     return run(name, words, -1, out, status, err);
 }
 
-/* A request is small: the pipe holds it until the program reads. */
+/* A request is small: it fits into the pipe. */
 int program_tell(const char *name, const json_t *request, struct buf *out, struct err *err)
 {
     const char *const words[] = {NULL};

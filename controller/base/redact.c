@@ -22,7 +22,7 @@ static const char *const telling[] = {
     "credential", "authorization", "nonce",
 };
 
-/* Keys of well-known services begin like this, and go on for at least so many letters and digits. */
+/* Prefixes of keys of well-known services, and the minimum number of characters that follow. */
 static const struct {
     const char *prefix;
     size_t      least;
@@ -66,7 +66,7 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '-';
 }
 
-/* Bytes at p that are a secret by themselves, or 0. */
+/* Length of a key at p, or 0. */
 static size_t secret_at(const struct redact *r, const char *p, bool begins)
 {
     for (int i = 0; i < r->n; i++) {
@@ -86,7 +86,7 @@ static size_t secret_at(const struct redact *r, const char *p, bool begins)
     return 0;
 }
 
-/* `name` ends at p: where the value begins that belongs to it, or NULL: name=value, name: value,
+/* `name` ends at p: the start of its value, or NULL. Forms: name=value, name: value,
  * "name": "value". */
 static const char *value_of(const char *p)
 {
@@ -135,5 +135,5 @@ char *redact_text(const struct redact *r, const char *text, size_t *size)
         return NULL;
     }
     *size = out.size - 1;
-    return out.data; /* the caller's now */
+    return out.data; /* owned by the caller */
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* redact.h - text that may be shown to strangers
+/* redact.h - removes secrets from text to be shared
  *
- * Takes out what is known to be secret (the values of the job's secrets, nonces), what follows
- * a telling name (token=..., "api_key": "..."), and what looks like a key of a well-known
- * service.  Output of programs may hold secrets that look like nothing: people should
- * still read before they post.
+ * Removes known secrets (values of the job's secrets, nonces), values after names that suggest a
+ * secret (token=..., "api_key": "..."), and strings that look like keys of well-known services.
+ * Other secrets in the output of programs remain: check the text before you share it.
  */
 #ifndef CONTROLLER_BASE_REDACT_H
 #define CONTROLLER_BASE_REDACT_H
@@ -16,18 +15,18 @@ struct redact;
 
 #define REDACTED "[redacted]"
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 struct redact *redact_create(void);
 void redact_destroy(struct redact *r);
 
-/* From now on this text is taken out wherever it stands; shorter ones than 6 bytes are ignored: they
- * would hit too much. */
+/* Adds a text to remove wherever it occurs; texts under 6 bytes are ignored, as they would match
+ * too often. */
 void redact_add(struct redact *r, const char *secret);
 
-/* A new string with its size in *size; NULL: no memory. */
+/* A new string with its size in *size; NULL: out of memory. */
 char *redact_text(const struct redact *r, const char *text, size_t *size);
 
-/* Is a variable or key of this name likely to hold a secret? */
+/* Does the name of a variable or key suggest a secret? */
 int redact_is_telling(const char *name, size_t len);
 
 #endif

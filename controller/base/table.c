@@ -10,7 +10,7 @@ struct layout {
     int  width[COLUMNS];
     bool shown[COLUMNS];
     int  last;              /* the last shown column */
-    int  below;             /* the one whose texts stand below their rows, or -1 */
+    int  below;             /* the column printed below its rows, or -1 */
 };
 
 static int total(const struct layout *l, int n)
@@ -22,7 +22,7 @@ static int total(const struct layout *l, int n)
     return sum;
 }
 
-/* The column to give up next, or -1. */
+/* The column to drop next, or -1. */
 static int most_spare(const struct layout *l, const struct table_column *c, int n)
 {
     int best = -1;
@@ -79,7 +79,7 @@ static void print_cell(const struct terminal *t, const struct table_column *c, c
         fprintf(t->file, "%*s", (c->right ? 0 : pad) + GAP, "");
 }
 
-/* The last cell of a row that says something: nothing is padded behind it. */
+/* The last non-empty cell of a row; it is not padded. */
 static int last_cell(const struct layout *l, const char *const *row)
 {
     int last = l->last;

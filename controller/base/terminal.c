@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* terminal.c - see terminal.h
  *
- * Text is UTF-8 inside; only here it is decided what the reader gets of it.
+ * Text is UTF-8 internally and is converted for the terminal only here.
  */
 #include "controller/base/terminal.h"
 
@@ -52,7 +52,7 @@ const char *terminal_style(const struct terminal *t, enum terminal_style style)
     return t->color ? codes[style] : "";
 }
 
-/* The next character of UTF-8 and how many bytes it has; bad bytes count as one '?'. */
+/* Decodes the next UTF-8 character and its length; an invalid byte becomes '?'. */
 static unsigned decode(const char *text, int *bytes)
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -86,7 +86,7 @@ int terminal_columns(const char *text)
     return columns;
 }
 
-/* Characters of our own that have a plain relative. */
+/* ASCII substitutes for the characters that we print. */
 static const char *plain_of(unsigned c)
 {
     switch (c) {
@@ -142,10 +142,10 @@ void terminal_fit(const struct terminal *t, char *out, size_t size, const char *
         snprintf(out + cut, size - cut, "%.*s", t->utf8 ? 3 : dots_columns, dots);
 }
 
-/* Words, each line after `indent` spaces; the first one has `at` columns already. */
+/* Prints words, each line after `indent` spaces; the first line already has `at` columns. */
 static void wrap(const struct terminal *t, const char *text, int indent, int at, int width)
 {
-    bool fresh = at > 0;    /* no space before the first word after what was printed */
+    bool fresh = at > 0;    /* no space before the first word */
     while (*text) {
         size_t len = strcspn(text, " \n");
         char word[1024], shown[1100];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* terminal.h - what the reader of our output can show: width, colour, characters */
+/* terminal.h - the capabilities of the output: width, colour, character set */
 #ifndef CONTROLLER_BASE_TERMINAL_H
 #define CONTROLLER_BASE_TERMINAL_H
 
@@ -18,27 +18,27 @@ struct terminal {
 enum terminal_style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_RED, STYLE_GREEN, STYLE_YELLOW,
                       STYLE_BLUE };
 
-/* setlocale() has been called. $COLUMNS, where it is a number, wins for a tty. */
+/* Call setlocale() first. For a tty a numeric $COLUMNS takes precedence. */
 void terminal_init(struct terminal *t, FILE *file);
 
-/* Ask for the width again: the window may have changed. */
+/* Reads the width again: the window may have been resized. */
 void terminal_measure(struct terminal *t);
 
-/* Escape sequence of a style, or "" where there is no colour. */
+/* The escape sequence of a style, or "" without colour. */
 const char *terminal_style(const struct terminal *t, enum terminal_style style);
 
-/* Columns that `text` takes. */
+/* The width of `text` in columns. */
 int terminal_columns(const char *text);
 
-/* `text` in at most `columns` columns, its cut marked; control characters become spaces, and what
- * the character set lacks becomes '?'. columns <= 0: no limit. */
+/* Copies at most `columns` columns of `text` and marks a cut; control characters become spaces,
+ * characters missing in the character set '?'. columns <= 0: no limit. */
 void terminal_fit(const struct terminal *t, char *out, size_t size, const char *text, int columns);
 
-/* Print the rest of a line that has `at` columns, and below them what does not fit the width; in one
- * line where there is none. */
+/* Prints text after the `at` columns already on the line; the rest wraps below with that indent.
+ * One line if there is no width. */
 void terminal_hang(const struct terminal *t, const char *text, int at);
 
-/* Print a paragraph wrapped at the width, each line after `indent` spaces. */
+/* Prints a paragraph wrapped at the width, each line after `indent` spaces. */
 void terminal_wrap(const struct terminal *t, const char *text, int indent);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* utc.h - a time as every answer tells it: ISO 8601, in UTC */
+/* utc.h - times in answers: ISO 8601 in UTC */
 #ifndef CONTROLLER_BASE_UTC_H
 #define CONTROLLER_BASE_UTC_H
 

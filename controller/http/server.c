@@ -40,7 +40,7 @@ struct request {
     bool                   answered;
     int64_t                memo[2];
     enum MHD_Result        result;
-    /* while it sleeps */
+    /* set while it sleeps */
     bool                   asleep;
     int64_t                wake_job;
     int64_t                deadline_ms;     /* 0: none yet */
@@ -75,7 +75,7 @@ static void run(struct server *s)
     if (s->closing)
         return;
     MHD_run(s->mhd);
-    if (settle(s))          /* those who waited for it are answered at once */
+    if (settle(s))          /* requests that waited for it are answered at once */
         MHD_run(s->mhd);
     settle(s);
     uv_timer_stop(&s->timer);
@@ -190,7 +190,7 @@ bool request_over(const struct request *r)
            (r->deadline_ms && (int64_t)uv_now(&r->server->daemon->loop) >= r->deadline_ms);
 }
 
-/* ---- what a handler sees ---- */
+/* ---- functions for handlers ---- */
 
 struct daemon *request_daemon(const struct request *r)
 {
@@ -285,12 +285,12 @@ void request_fail(struct request *r, const struct err *err, json_t *more)
             return;
         }
     }
-    answer_error(r, 500, "bug", err->text[0] ? err->text : "failed without a reason", more);
+    answer_error(r, 500, "bug", err->text[0] ? err->text : "failed for an unknown reason", more);
 }
 
-/* ---- requests come in ---- */
+/* ---- incoming requests ---- */
 
-/* Compares with a route's path; its JOB is copied out. */
+/* Compares with a route's path and copies its JOB part. */
 static bool path_matches(const char *pattern, const char *url, char *job, size_t size)
 {
     const char *slot = strstr(pattern, "JOB");
@@ -314,7 +314,7 @@ static bool peer_ok(struct request *r)
         MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     if (info && unix_socket_check_peer(info->connect_fd, &err) == 0)
         return true;
-    answer_error(r, 403, "usage", "this socket is for its owner and root only", NULL);
+    answer_error(r, 403, "usage", "only root and the owner of this socket may connect", NULL);
     return false;
 }
 
@@ -332,9 +332,9 @@ static void route(struct request *r, const char *method, const char *url)
     }
     struct err err = { 0 };
     if (others[0])
-        err_set(&err, ERR_USAGE, "%s is not for %.200s, which takes%s", method, url, others);
+        err_set(&err, ERR_USAGE, "%s is not allowed for %.200s; use%s", method, url, others);
     else
-        err_set(&err, ERR_NOT_FOUND, "there is no %.200s; docs/API.md lists what there is", url);
+        err_set(&err, ERR_NOT_FOUND, "unknown path %.200s; docs/API.md lists the paths", url);
     request_fail(r, &err, NULL);
 }
 
@@ -352,7 +352,7 @@ static bool all_texts(const json_t *value)
     return true;
 }
 
-/* What a value of the type is, or NULL when it is. */
+/* The name of the expected type, or NULL if the value has it. */
 static const char *type_wanted(const json_t *value, char type)
 {
     switch (type) {
@@ -367,7 +367,7 @@ static const char *type_wanted(const json_t *value, char type)
     }
 }
 
-/* Each field is known and of its type, and none is missing. */
+/* Checks that all fields are known and of their type, and that none is missing. */
 static int body_check(const json_t *body, const char *fields, struct err *err)
 {
     size_t known = 0;
@@ -380,7 +380,7 @@ static int body_check(const json_t *body, const char *fields, struct err *err)
         if (wanted)
             return err_set(err, ERR_USAGE, "'%s' in the body is not %s", name, wanted);
         if (!value && f[n + 2] == '!')
-            return err_set(err, ERR_USAGE, "the body has no '%s'", name);
+            return err_set(err, ERR_USAGE, "the body lacks '%s'", name);
         known += value != NULL;
     }
     if (known == json_object_size(body))
@@ -526,7 +526,7 @@ void server_close(struct server *s)
     while (s->asleep)
         wake(s->asleep);
     settle(s);
-    for (int i = 0; i < 3; i++)         /* those just woken still get their answer */
+    for (int i = 0; i < 3; i++)         /* lets woken requests send their answers */
         MHD_run(s->mhd);
     MHD_stop_daemon(s->mhd);
     uv_close((uv_handle_t *)&s->poll, NULL);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server.h - HTTP on the unix socket, inside the loop
+/* server.h - the HTTP server on the unix socket, inside the event loop
  *
- * libmicrohttpd parses and answers; its epoll descriptor is one more thing
- * that the loop watches.  Who may connect is decided by the peer's
- * credentials.  What can be requested is a table that comes from above
+ * libmicrohttpd does the HTTP; the loop polls its epoll descriptor.  The peer's
+ * credentials decide who may connect.  The caller supplies a table of routes
  * (requests.c); the handler of a row answers, or lets the request sleep until
  * its job changes (request_sleep) and is then called again.
  */
@@ -23,7 +22,7 @@ enum { BODY_MAX = 4 * 1024 * 1024, WAIT_MAX_S = 60 };
 
 typedef void (*request_fn)(struct request *r);
 
-/* `path` may hold one JOB, a part of the path that names a job. */
+/* `path` may contain one JOB, the part that names a job. */
 struct route {
     const char *method;
     const char *path;
@@ -32,19 +31,19 @@ struct route {
                                texts, m map of texts; ! must be there; NULL: none */
 };
 
-/* What is served. A request may leave something open, to which others of its turn add. */
+/* The table to serve. A handler may leave a batch open, to which others of the same turn add. */
 struct service {
-    const struct route *routes;     /* ended by a NULL method */
-    request_fn          gathers;    /* the one that does; before any other all is settled ... */
+    const struct route *routes;     /* ends with a NULL method */
+    request_fn          gathers;    /* the handler that adds; settled before others ... */
     bool              (*settle)(struct daemon *d);  /* ... and after each turn; true: there was something */
 };
 
-/* Answers on a listening descriptor, which it takes over. */
+/* Serves on a listening descriptor and takes ownership of it. */
 int server_open(struct server **out, struct daemon *d, const struct service *service, int listen_fd,
                 struct err *err);
-void server_close(struct server *s);            /* accepts NULL; sleepers get an answer first */
+void server_close(struct server *s);            /* accepts NULL; answers sleeping requests first */
 
-/* Something happened to the job: its sleepers look again. */
+/* The job changed: calls the handlers of its sleeping requests again. */
 void server_wake(struct server *s, int64_t job);
 
 /* ---- for handlers ---- */
@@ -53,22 +52,22 @@ struct daemon *request_daemon(const struct request *r);
 const char *request_job(const struct request *r);           /* the JOB of the path */
 const json_t *request_body(const struct request *r);        /* an object, never NULL */
 const char *request_query(const struct request *r, const char *key);    /* or NULL */
-/* A number of the query; -1 with the answer already given when it is none. */
+/* A number of the query; -1 after answering with an error. */
 int request_number(int64_t *out, struct request *r, const char *key, int64_t otherwise);
 
-/* Takes the document, an object; "schema" is added. */
+/* Answers with the document, an object, and takes it; adds "schema". */
 void request_answer(struct request *r, int status, json_t *document);
-/* Status and code by err->code; `more` (may be NULL), which is taken, is merged into the answer. */
+/* Answers with an error; status and code from err->code; takes `more` (or NULL) and merges it. */
 void request_fail(struct request *r, const struct err *err, json_t *more);
 
-/* Two numbers that a handler finds again when it is called again; 0 at first. */
+/* Two numbers kept for the handler between its calls; initially 0. */
 int64_t *request_memo(struct request *r);
 
-/* Call the handler again when the job changes, or after `ms`. From the first call on the request
- * has a deadline of `ms`; request_over() says that it has passed. */
+/* Calls the handler again when the job changes, or after `ms`. The first call sets a deadline of
+ * `ms`; request_over() returns true after it. */
 void request_sleep(struct request *r, int64_t job, int64_t ms);
 bool request_over(const struct request *r);
-/* Also look again when a file in this directory changes. */
+/* Also calls it again when a file in this directory changes. */
 void request_watch(struct request *r, const char *dir);
 
 #endif

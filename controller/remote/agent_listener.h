@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agent_listener.h - the port for agents that connect to the controller (agent/wire/call_home.h)
  *
- *
  * One port for all agents, chosen by the system, open only while an agent is expected. Each agent
  * has a random key, stored only in a file of mode 0600 in its run directory of mode 0700.
  *

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* main.c - jobctl-slurm: what Slurm is asked and what it says, as lines of JSON
+/* main.c - jobctl-slurm: requests to Slurm and its answers as lines of JSON
  *
- * libslurm blocks for ten seconds when slurmctld is away, ends the process when
- * it finds no slurm.conf, and belongs to one release of Slurm.  Here, in a
- * process of its own, that harms nobody: the daemon goes on, and starts another.
+ * libslurm blocks for ten seconds when slurmctld is down, exits the process when
+ * it finds no slurm.conf, and works with one release of Slurm only.  In a process
+ * of its own this does not affect the daemon, which starts another one.
  *
- * A request is a line on standard input, its answer a line on standard output,
- * one after the other; it ends with its input.
+ * Each request is a line on standard input, its answer a line on standard output,
+ * in order; the process exits at the end of its input.
  *
  *   {"id", "op":"jobs"}                     jobs of ours: {"jobs":[{job, comment, state, phase,
  *                                           reason, nodes, exit_code, signal, start_s, end_s,
- *                                           restarts: so often has Slurm requeued it}]}
- *   {"id", "op":"submit", "script",         {"job", "found"}: found, it was there already; the job's
- *    "without": [NAME...]}                  environment is ours, but for these variables
+ *                                           restarts: number of requeues by Slurm}]}
+ *   {"id", "op":"submit", "script",         {"job", "found"}: found: it already existed; the job's
+ *    "without": [NAME...]}                  environment is ours without these variables
  *   {"id", "op":"cancel", "job", "comment"} {}: only a job with this comment is cancelled
  *   {"id", "op":"nodes"}                    {"nodes":[{node, state, cpus, gres, reason}]}
  *
- * An answer is {"id", "ok":true, ...} or {"id", "ok":false, "away", "error"}; away: Slurm could not
- * be asked, and whether it has done what was asked is not known.
+ * An answer is {"id", "ok":true, ...} or {"id", "ok":false, "away", "error"}; away: Slurm did not
+ * answer, so the outcome is unknown.
  *
- * A submit is known by its comment, which must begin with "jobctl:": one that was lost on the way,
- * or is asked for twice, never makes two jobs.
+ * A submit is identified by its comment, which must begin with "jobctl:": a lost answer or a
+ * repeated request never creates two jobs.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -64,7 +64,7 @@ static json_t *refusal(const char *error, bool away)
     return json_pack("{s:b, s:b, s:s}", "ok", 0, "away", (int)away, "error", error);
 }
 
-/* Did it not reach slurmctld, or not hear from it? */
+/* True if slurmctld was not reached or did not answer. */
 static bool is_away(int error)
 {
     return error < 2000 || error >= SLURM_PROTOCOL_SOCKET_IMPL_ZERO_RECV_LENGTH ||
@@ -85,7 +85,7 @@ static bool is_ours(const slurm_job_info_t *j)
     return j->user_id == getuid() && j->comment && strncmp(j->comment, OURS, strlen(OURS)) == 0;
 }
 
-/* An id is given out again when slurmctld lost a job: the comment tells which one is meant. */
+/* slurmctld may reuse the id of a job that it lost: the comment identifies the job. */
 static const slurm_job_info_t *find(const job_info_msg_t *m, const char *comment)
 {
     const slurm_job_info_t *found = NULL;
@@ -133,7 +133,7 @@ static json_t *submitted(uint32_t job, bool found)
     return json_pack("{s:b, s:I, s:b}", "ok", 1, "job", (json_int_t)job, "found", (int)found);
 }
 
-/* Is it one of the variables that are named? */
+/* Is the variable in the list of names? */
 static bool is_named(const char *variable, const json_t *names)
 {
     size_t i;
@@ -147,7 +147,7 @@ static bool is_named(const char *variable, const json_t *names)
     return false;
 }
 
-/* Slurm keeps a job's environment in a file: what is secret is no part of it. For free(). */
+/* Slurm stores a job's environment in a file, so secrets are removed from it. For free(). */
 static char **open_environment(uint32_t *size, const json_t *secrets)
 {
     size_t n = 0;
@@ -239,7 +239,7 @@ static json_t *cancel(const json_t *request)
 
 /* ---- nodes ---- */
 
-/* By name; none where slurmctld does not tell. */
+/* The partition names; empty if slurmctld does not answer. */
 static json_t *list_partitions(void)
 {
     partition_info_msg_t *m = NULL;
@@ -293,7 +293,7 @@ static void serve(const json_t *request)
             return;
         }
     }
-    say(id ? id : json_null(), refusal("there is no such op: jobs, submit, cancel, nodes", false));
+    say(id ? id : json_null(), refusal("unknown op; use jobs, submit, cancel or nodes", false));
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* script.c - see script.h; a row of the table is an option of sbatch */
+/* script.c - see script.h; one table row per sbatch option */
 #include "controller/slurm/script.h"
 
 #include <errno.h>
@@ -15,10 +15,10 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* What takes more than one field. */
+/* The state of options that use more than one field. */
 struct reading {
     job_desc_msg_t *job;
-    char           *tres;       /* where "gres:gpu:N" is put together */
+    char           *tres;       /* holds "gres:gpu:N" */
 };
 
 enum { TRES = 96 };
@@ -161,7 +161,7 @@ static int take_open_mode(struct reading *r, const char *text, struct err *err)
 static const struct option {
     const char *name;
     bool        has_value;
-    size_t      field;      /* a char * of the request, where there is no function */
+    size_t      field;      /* offset of a char * of the request, if there is no function */
     int       (*take)(struct reading *r, const char *text, struct err *err);
 } options[] = {
     TEXT("account", account),
@@ -209,7 +209,7 @@ static int take_line(struct reading *r, char *line, struct err *err)
         *field = value;
         return 0;
     }
-    return err_set(err, ERR_USAGE, "#SBATCH --%.60s: this option is not known here", line);
+    return err_set(err, ERR_USAGE, "#SBATCH --%.60s: jobctl does not support this option", line);
 }
 
 int script_read(struct job_descriptor *job, char **copy, const char *script, struct err *err)

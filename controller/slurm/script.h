@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* script.h - a batch script's #SBATCH lines as the request that libslurm takes
+/* script.h - turns the #SBATCH lines of a batch script into a libslurm request
  *
- * sbatch reads these lines, libslurm does not.  So that what `jobctl render`
- * shows is what is submitted, whoever submits it, the script is the only
- * source: each line becomes a field here, and one that is not known is an
- * error, never ignored.
+ * sbatch reads these lines, libslurm does not.  The script is the only source, so
+ * `jobctl render` shows exactly what is submitted: each line becomes a field, and
+ * an unknown line is an error, never ignored.
  */
 #ifndef CONTROLLER_SLURM_SCRIPT_H
 #define CONTROLLER_SLURM_SCRIPT_H

@@ -13,7 +13,7 @@ static const char *const states[] = {
     [JOB_TIMEOUT] = "TIMEOUT", [JOB_NODE_FAIL] = "NODE_FAIL", [JOB_PREEMPTED] = "PREEMPTED",
     [JOB_BOOT_FAIL] = "BOOT_FAIL", [JOB_DEADLINE] = "DEADLINE", [JOB_OOM] = "OUT_OF_MEMORY",
 };
-_Static_assert(ARRAY_LEN(states) == JOB_END, "this Slurm has a state without a word here");
+_Static_assert(ARRAY_LEN(states) == JOB_END, "a state of this Slurm has no name here");
 
 const char *state_names_state(uint32_t job_state)
 {
@@ -31,43 +31,47 @@ const char *state_names_phase(uint32_t job_state)
     return base == JOB_RUNNING || base == JOB_SUSPENDED ? "running" : "ended";
 }
 
-/* What people wait for in practice; limits of accounts have dozens more. */
+/* The common reasons; Slurm has dozens more for account limits. */
 static const struct {
     uint32_t    reason;
     const char *word, *meaning;
 } reasons[] = {
-    { WAIT_PRIORITY, "Priority", "jobs of higher priority are before it" },
-    { WAIT_DEPENDENCY, "Dependency", "a job that it depends on is not done" },
-    { WAIT_RESOURCES, "Resources", "no node is free that has what it needs" },
-    { WAIT_PART_NODE_LIMIT, "PartitionNodeLimit", "the partition does not give so many nodes" },
-    { WAIT_PART_TIME_LIMIT, "PartitionTimeLimit", "the partition does not give so much time" },
+    { WAIT_PRIORITY, "Priority", "jobs with higher priority are ahead" },
+    { WAIT_DEPENDENCY, "Dependency", "it depends on an unfinished job" },
+    { WAIT_RESOURCES, "Resources", "no suitable node is free" },
+    { WAIT_PART_NODE_LIMIT, "PartitionNodeLimit", "it requests more nodes than the partition "
+                                                  "allows" },
+    { WAIT_PART_TIME_LIMIT, "PartitionTimeLimit", "it requests more time than the partition "
+                                                  "allows" },
     { WAIT_PART_DOWN, "PartitionDown", "the partition is down" },
-    { WAIT_PART_INACTIVE, "PartitionInactive", "the partition starts no jobs now" },
-    { WAIT_HELD, "JobHeldAdmin", "an administrator holds it" },
-    { WAIT_HELD_USER, "JobHeldUser", "it is held: scontrol release lets it go" },
-    { WAIT_TIME, "BeginTime", "it may not begin yet" },
-    { WAIT_LICENSES, "Licenses", "a licence that it needs is in use" },
-    { WAIT_RESERVATION, "Reservation", "its reservation is not open" },
-    { WAIT_NODE_NOT_AVAIL, "ReqNodeNotAvail", "a node that it needs is down or drained" },
-    { WAIT_ASSOC_JOB_LIMIT, "AssocJobLimit", "the account runs as many jobs as it may" },
-    { WAIT_ASSOC_RESOURCE_LIMIT, "AssocResourceLimit", "the account uses as much as it may" },
-    { WAIT_ASSOC_TIME_LIMIT, "AssocTimeLimit", "the account's time is used up" },
-    { WAIT_QOS_MAX_JOB_PER_USER, "QOSMaxJobsPerUserLimit", "you run as many jobs as the QOS allows" },
-    { WAIT_QOS_JOB_LIMIT, "QOSJobLimit", "the QOS runs as many jobs as it may" },
-    { WAIT_QOS_RESOURCE_LIMIT, "QOSResourceLimit", "the QOS uses as much as it may" },
-    { WAIT_QOS_TIME_LIMIT, "QOSTimeLimit", "the QOS's time is used up" },
-    { WAIT_CLEANING, "Cleaning", "an earlier run of it is being cleaned up" },
+    { WAIT_PART_INACTIVE, "PartitionInactive", "the partition is inactive" },
+    { WAIT_HELD, "JobHeldAdmin", "held by an administrator" },
+    { WAIT_HELD_USER, "JobHeldUser", "held by the user: scontrol release" },
+    { WAIT_TIME, "BeginTime", "its start time is in the future" },
+    { WAIT_LICENSES, "Licenses", "a required license is in use" },
+    { WAIT_RESERVATION, "Reservation", "its reservation is not active" },
+    { WAIT_NODE_NOT_AVAIL, "ReqNodeNotAvail", "a required node is down or drained" },
+    { WAIT_ASSOC_JOB_LIMIT, "AssocJobLimit", "the account has reached its job limit" },
+    { WAIT_ASSOC_RESOURCE_LIMIT, "AssocResourceLimit", "the account has reached its resource "
+                                                       "limit" },
+    { WAIT_ASSOC_TIME_LIMIT, "AssocTimeLimit", "the account has reached its time limit" },
+    { WAIT_QOS_MAX_JOB_PER_USER, "QOSMaxJobsPerUserLimit", "you have reached the job limit of the "
+                                                           "QOS" },
+    { WAIT_QOS_JOB_LIMIT, "QOSJobLimit", "the QOS has reached its job limit" },
+    { WAIT_QOS_RESOURCE_LIMIT, "QOSResourceLimit", "the QOS has reached its resource limit" },
+    { WAIT_QOS_TIME_LIMIT, "QOSTimeLimit", "the QOS has reached its time limit" },
+    { WAIT_CLEANING, "Cleaning", "Slurm is cleaning up an earlier run" },
     { WAIT_PROLOG, "Prolog", "its nodes are being prepared" },
     { WAIT_ACCOUNT, "InvalidAccount", "the account may not use this partition" },
-    { WAIT_QOS, "InvalidQOS", "the QOS may not be used here" },
-    { FAIL_DOWN_NODE, "NodeDown", "a node of it failed" },
-    { FAIL_BAD_CONSTRAINTS, "BadConstraints", "no node can ever have what it asks for" },
+    { WAIT_QOS, "InvalidQOS", "the QOS is not allowed here" },
+    { FAIL_DOWN_NODE, "NodeDown", "one of its nodes failed" },
+    { FAIL_BAD_CONSTRAINTS, "BadConstraints", "no node satisfies the request" },
     { FAIL_SYSTEM, "SystemFailure", "Slurm itself failed" },
-    { FAIL_LAUNCH, "JobLaunchFailure", "it could not be started on its node" },
+    { FAIL_LAUNCH, "JobLaunchFailure", "Slurm could not start it on its node" },
     { FAIL_EXIT_CODE, "NonZeroExitCode", NULL },
-    { FAIL_TIMEOUT, "TimeLimit", "its time limit is over" },
-    { FAIL_ACCOUNT, "InvalidAccount", "there is no such account" },
-    { FAIL_QOS, "InvalidQOS", "there is no such QOS" },
+    { FAIL_TIMEOUT, "TimeLimit", "its time limit was reached" },
+    { FAIL_ACCOUNT, "InvalidAccount", "the account does not exist" },
+    { FAIL_QOS, "InvalidQOS", "the QOS does not exist" },
 };
 
 void state_names_reason(char *out, size_t size, uint32_t reason, const char *detail)

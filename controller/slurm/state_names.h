@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* state_names.h - states and reasons of Slurm as words
+/* state_names.h - names of Slurm's states and reasons
  *
- * libslurm has such functions, but no installed header declares them: what is
- * told to people is told by tables of our own.
+ * libslurm has functions for this, but no installed header declares them; hence
+ * these tables.
  */
 #ifndef CONTROLLER_SLURM_STATE_NAMES_H
 #define CONTROLLER_SLURM_STATE_NAMES_H
@@ -10,16 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "PENDING", "RUNNING", ..., as squeue names them. */
+/* "PENDING", "RUNNING", ..., as in squeue. */
 const char *state_names_state(uint32_t job_state);
 
-/* Where it is: "pending", "running", "ending" (its processes may still live) or "ended". */
+/* The phase: "pending", "running", "ending" (processes may still live) or "ended". */
 const char *state_names_phase(uint32_t job_state);
 
-/* Why it waits or failed: Slurm's own word and, where one is needed, what it means. */
+/* Why a job waits or failed: Slurm's word and, for cryptic ones, its meaning. */
 void state_names_reason(char *out, size_t size, uint32_t reason, const char *detail);
 
-/* "idle", "allocated", "down", ..., with "*" where the node does not answer. */
+/* "idle", "allocated", "down", ..., with "*" if the node does not answer. */
 void state_names_node(char *out, size_t size, uint32_t node_state);
 
 #endif

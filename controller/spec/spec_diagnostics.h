@@ -2,7 +2,6 @@
 /* spec_diagnostics.h - collects mistakes of a spec with their places, and suppresses follow-up
  * errors
  *
- *
  * A check that finds a mistake reports it here and continues.  To report each
  * mistake only once, a key that is wrong by itself is suppressed: a rule between
  * keys is skipped if it reads a suppressed key.  A missing key may be the one

@@ -24,7 +24,7 @@ static ssh_channel start(ssh_session s, const char *command, struct err *err)
     return NULL;
 }
 
-/* Keeps what fits. */
+/* Appends as much as fits. */
 static void keep(char *text, size_t size, const char *bytes, int n)
 {
     size_t at = strlen(text);
@@ -78,7 +78,7 @@ static int write_all(const char *bytes, size_t size)
     return 0;
 }
 
-/* Looks for the line in what a login may have printed before. *n is what is left behind it. */
+/* Skips the login's output up to the line. *n: bytes left after it. */
 struct opening {
     const char *ready;
     size_t      matched;
@@ -170,7 +170,7 @@ int host_command_pass(ssh_session s, const char *host, const char *command, cons
     *began = o.began;
     if (flow == BROKEN || !ssh_is_connected(s)) {
         const char *why = ssh_get_error(s);
-        err_set(err, ERR_SYSTEM, "the connection to %s broke: %s", host, why[0] ? why : "closed");
+        err_set(err, ERR_SYSTEM, "lost the connection to %s: %s", host, why[0] ? why : "closed");
         ssh_channel_free(c);
         return -1;
     }

@@ -15,7 +15,7 @@
 
 #include "engine/contract/err.h"
 
-enum { SILENT_MS = 10000 }; /* a connection on which nothing is acknowledged for so long is dead */
+enum { SILENT_MS = 10000 }; /* without acknowledgements for so long a connection is dead */
 
 /* ---- the deadline ---- */
 
@@ -42,8 +42,8 @@ void login_deadline(const char *host, unsigned seconds)
 
 /* ---- options ---- */
 
-/* libssh makes of ProxyJump a call of ssh, which would ask, and read another user's file where HOME
- * was changed. */
+/* libssh turns ProxyJump into a call of ssh, which would prompt, and would ignore a changed HOME
+ * when it looks for its files. */
 static int tame_jump(ssh_session s, const char *config, struct err *err)
 {
     char *command = NULL, *ours = NULL;
@@ -69,7 +69,7 @@ static int set_options(ssh_session s, const char *host, struct err *err)
     const int no = 0, yes = 1;
     const long limit = LOGIN_CONNECT_S;
     if (!home || home[0] != '/')
-        return err_set(err, ERR_USAGE, "HOME is not set: it says where .ssh/config is");
+        return err_set(err, ERR_USAGE, "HOME is not set; it is needed to find .ssh/config");
     snprintf(dir, sizeof(dir), "%s/.ssh", home);
     snprintf(config, sizeof(config), "%s/config", dir);
     bool own = access(config, R_OK) == 0 && !strchr(config, '\'');
@@ -77,7 +77,7 @@ static int set_options(ssh_session s, const char *host, struct err *err)
         ssh_options_set(s, SSH_OPTIONS_SSH_DIR, dir) != SSH_OK ||
         ssh_options_set(s, SSH_OPTIONS_TIMEOUT, &limit) != SSH_OK ||    /* ConnectTimeout wins */
         ssh_options_set(s, SSH_OPTIONS_HOST, host) != SSH_OK)
-        return err_set(err, ERR_USAGE, "'%.100s' cannot be the name of a host", host);
+        return err_set(err, ERR_USAGE, "'%.100s' is not a valid host name", host);
     if (own && ssh_options_parse_config(s, config) != SSH_OK)
         return err_set(err, ERR_USAGE, "%s: %s", config, ssh_get_error(s));
     if (access("/etc/ssh/ssh_config", R_OK) == 0)
@@ -86,7 +86,7 @@ static int set_options(ssh_session s, const char *host, struct err *err)
     return tame_jump(s, own ? config : NULL, err);
 }
 
-/* A machine that vanishes says nothing: without these it would be missed after a quarter of an hour. */
+/* Without these options a vanished machine is noticed only after a quarter of an hour. */
 static void watch_connection(ssh_session s)
 {
     const int fd = ssh_get_fd(s), yes = 1, idle = 3, interval = 2, count = 3, limit = SILENT_MS;
@@ -97,7 +97,7 @@ static void watch_connection(ssh_session s)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
 }
 
-/* ---- who is it? ---- */
+/* ---- verify the host key ---- */
 
 static void fingerprint(char *out, size_t size, ssh_session s)
 {
@@ -125,16 +125,17 @@ static int check_host(ssh_session s, const char *host, struct err *err)
         return 0;
     fingerprint(print, sizeof(print), s);
     if (known == SSH_KNOWN_HOSTS_CHANGED)
-        return err_set(err, ERR_USAGE, "the key of %s has CHANGED: it now shows %s. Somebody may "
-                       "stand between, or the machine was installed anew; if you know that it was, "
+        return err_set(err, ERR_USAGE, "the host key of %s has CHANGED to %s. This may be a "
+                       "man-in-the-middle attack, or the machine was reinstalled. In that case run "
                        "`ssh-keygen -R %s` and `ssh %s` once", host, print, host, host);
     if (known == SSH_KNOWN_HOSTS_OTHER)
-        return err_set(err, ERR_USAGE, "%s shows a key of another kind (%s) than the one in "
-                       "known_hosts; `ssh %s` once and compare", host, print, host);
+        return err_set(err, ERR_USAGE, "%s has a host key of another type (%s) than in "
+                                       "known_hosts; "
+                       "run `ssh %s` once and compare", host, print, host);
     if (known == SSH_KNOWN_HOSTS_ERROR)
-        return err_set(err, ERR_USAGE, "known_hosts cannot be read: %s", ssh_get_error(s));
-    return err_set(err, ERR_USAGE, "%s is not in known_hosts: `ssh %s` once, compare the key it "
-                   "shows (%s) and say yes", host, host, print);
+        return err_set(err, ERR_USAGE, "cannot read known_hosts: %s", ssh_get_error(s));
+    return err_set(err, ERR_USAGE, "%s is not in known_hosts; run `ssh %s` once, compare the host "
+                   "key (%s) and accept it", host, host, print);
 }
 
 static int let_in(ssh_session s, const char *host, struct err *err)
@@ -144,10 +145,10 @@ static int let_in(ssh_session s, const char *host, struct err *err)
     if (rc == SSH_AUTH_SUCCESS)
         return 0;
     if (!ssh_is_connected(s))
-        return err_set(err, ERR_SYSTEM, "%s ended the connection: %s", host, ssh_get_error(s));
+        return err_set(err, ERR_SYSTEM, "%s closed the connection: %s", host, ssh_get_error(s));
     ssh_options_get(s, SSH_OPTIONS_USER, &user);
-    err_set(err, ERR_USAGE, "%s does not let %s in with the keys at hand%s: `ssh -o BatchMode=yes %s` "
-            "must work without a question; a key with a passphrase belongs into ssh-agent", host,
+    err_set(err, ERR_USAGE, "%s rejected the keys of %s%s; `ssh -o BatchMode=yes %s` must work "
+            "without a prompt; add a key with a passphrase to ssh-agent", host,
             user ? user : "this user", getenv("SSH_AUTH_SOCK") ? "" : " (no ssh-agent)", host);
     ssh_string_free_char(user);
     return -1;

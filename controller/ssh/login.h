@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* login.h - a session with a host that is known, as a user that it lets in, without a question asked
+/* login.h - opens an ssh session to a known host without prompting
  *
- * What ~/.ssh/config says of the host counts (HostName, User, Port, IdentityFile, ProxyJump,
- * ProxyCommand, known-hosts files). Nothing is ever asked on a terminal: a key that is not in
- * known_hosts, or another than there, ends it before anything secret was sent.
+ * The options of the host in ~/.ssh/config apply (HostName, User, Port, IdentityFile, ProxyJump,
+ * ProxyCommand, known-hosts files). Nothing prompts on a terminal: an unknown or changed host key
+ * ends the login before any secret is sent.
  *
- * ERR_USAGE: somebody must change something first. ERR_SYSTEM: it may work later.
+ * ERR_USAGE: the user must fix something first. ERR_SYSTEM: a retry may work.
  */
 #ifndef CONTROLLER_SSH_LOGIN_H
 #define CONTROLLER_SSH_LOGIN_H
@@ -16,11 +16,11 @@ struct err;
 
 enum { LOGIN_CONNECT_S = 10, LOGIN_STEP_S = 30 };
 
-/* For ssh_disconnect() and ssh_free(); NULL on failure. */
+/* The caller calls ssh_disconnect() and ssh_free(); NULL on failure. */
 ssh_session login_open(const char *host, struct err *err);
 
-/* What takes longer than LOGIN_STEP_S from now on ends this process with a sentence and 4; 0: may
- * take for ever. libssh knows no such limit for most of what it does. */
+/* Sets a time limit of LOGIN_STEP_S for the next step: then the process exits with a message and 4;
+ * 0: no limit. libssh has no timeout for most operations. */
 void login_deadline(const char *host, unsigned seconds);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - jobctl-ssh: a connection of the controller to one host
+/* main.c - jobctl-ssh: one connection of the controller to one host
  *
  *   jobctl-ssh attach HOST        input and output are those of `jobctl-agent attach` on the host
  *   jobctl-ssh doctor-query HOST the same, of `jobctl-agent doctor-query`
@@ -8,10 +8,9 @@
  *                                 again, text}; again: it may work later
  *   jobctl-ssh digest             of the programs that would be sent
  *
- * The programs are sent first where they are missing. A process per connection: libssh blocks, and
- * one that hangs or dies takes nobody along. It ends with its input. Exit code: 0 the conversation
- * ended, 2 somebody must change something first, 4 it may work later; the reason is the last line
- * on stderr.
+ * Missing programs are copied first. One process per connection: libssh blocks, and a process that
+ * hangs or dies affects no other. It exits at the end of its input. Exit code: 0 the session ended,
+ * 2 the user must fix something first, 4 a retry may work; the reason is the last line on stderr.
  */
 #include <jansson.h>
 #include <libssh/libssh.h>
@@ -34,7 +33,7 @@
 
 enum { NOT_THERE = 117, COMMAND = 1024 };
 
-/* Any shell of a login can read it: one word in single quotes. */
+/* Works in any login shell: one word in single quotes. */
 static void compose(char out[COMMAND], const struct programs *p, const char *verb)
 {
     snprintf(out, COMMAND, "exec sh -c 'd=${XDG_CACHE_HOME:-$HOME/.cache}/jobctl; "
@@ -42,15 +41,15 @@ static void compose(char out[COMMAND], const struct programs *p, const char *ver
              "echo \"" CACHE_WORD "$d\" >&2; exit %d'", p->digest, verb, NOT_THERE);
 }
 
-/* Where the host wants them, from what the command said. */
+/* The host's directory for programs, from the output of the command. */
 static int send_programs(const struct programs *p, ssh_session s, const char *host,
                          const char *said, struct err *err)
 {
     char cache[PATH_MAX];
     const char *word = strstr(said, CACHE_WORD);
     if (!word)
-        return err_set(err, ERR_SYSTEM, "the login shell of %s says something else than it was "
-                       "asked: %.200s", host, said);
+        return err_set(err, ERR_SYSTEM, "unexpected output of the login shell of %s: "
+                       "%.200s", host, said);
     word += strlen(CACHE_WORD);
     snprintf(cache, sizeof(cache), "%.*s", (int)strcspn(word, "\n"), word);
     if (cache[0] != '/')
@@ -64,7 +63,7 @@ static int no_answer(const char *host, int status, const char *wrong, struct err
                    wrong[0] ? ": " : "", wrong);
 }
 
-/* `ready`: the line by which the agent's command says that it listens. */
+/* `ready`: the line that the agent's command prints once it listens. */
 static int converse(ssh_session s, const struct programs *p, const char *host, const char *verb,
                     const char *ready, struct err *err)
 {
@@ -94,7 +93,7 @@ static int visit(ssh_session s, const struct programs *p, const char *host, stru
     return converse(s, p, host, "doctor-query", DOCTOR_READY, err);
 }
 
-static char answer[256 * 1024]; /* of the agent, from its first brace on */
+static char answer[256 * 1024]; /* output of the agent, from its first brace on */
 
 static int ask(ssh_session s, const struct programs *p, const char *host, struct err *err)
 {
@@ -149,7 +148,7 @@ static int run(const char *verb, const char *host, struct err *err)
         int rc = s ? verbs[i].run(s, &p, host, err) : -1;
         if (s) {
             alarm(2);
-            signal(SIGALRM, SIG_DFL); /* a farewell is not worth waiting for */
+            signal(SIGALRM, SIG_DFL); /* do not wait for a clean disconnect */
             ssh_disconnect(s);
             ssh_free(s);
         }
@@ -158,7 +157,7 @@ static int run(const char *verb, const char *host, struct err *err)
     return err_set(err, ERR_USAGE, "usage: jobctl-ssh attach|visit|probe|test HOST");
 }
 
-/* Both ends are answers. */
+/* Success and failure are both answers. */
 static int test(const char *host)
 {
     struct err err = {0};

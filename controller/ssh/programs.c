@@ -22,8 +22,8 @@
 #include "engine/contract/err.h"
 
 enum {
-    PIECE = 200 * 1024, /* a server takes 256 KiB a message; each is waited for */
-    TRIES = 25,         /* another may be sending the same files */
+    PIECE = 200 * 1024, /* a server accepts 256 KiB per message; each is acknowledged */
+    TRIES = 25,         /* another process may be sending the same files */
     PAUSE_MS = 200
 };
 
@@ -89,7 +89,7 @@ static const char *machine_name(int machine)
     }
 }
 
-/* The first bytes of its shell say for which processor its programs are made. */
+/* The ELF header of its shell gives the processor type. */
 static int check_machine(sftp_session sftp, const struct program *agent, const char *host,
                          struct err *err)
 {
@@ -104,11 +104,11 @@ static int check_machine(sftp_session sftp, const struct program *agent, const c
     if (shell)
         sftp_close(shell);
     if (!known)
-        return 0; /* it will show when it is started */
+        return 0; /* unknown: starting the agent will tell */
     int ours = here[18] | here[19] << 8, its = there[18] | there[19] << 8;
     if (ours != its || here[EI_CLASS] != there[EI_CLASS])
-        return err_set(err, ERR_USAGE, "%s is a machine of %s, and jobctl here is built for %s: "
-                       "submit from a machine of its kind", host, machine_name(its),
+        return err_set(err, ERR_USAGE, "%s is %s, but this jobctl is built for %s; submit from "
+                       "a machine of the same type", host, machine_name(its),
                        machine_name(ours));
     return 0;
 }
@@ -124,14 +124,14 @@ static void make_dirs(sftp_session sftp, const char *path)
             continue;
         char was = *p;
         *p = '\0';
-        sftp_mkdir(sftp, part, 0700); /* what is there stays; what fails shows at the file */
+        sftp_mkdir(sftp, part, 0700); /* may exist; errors show when the file is written */
         *p = was;
         if (!was)
             return;
     }
 }
 
-/* How much of the file is there; what is longer than ours is begun anew. */
+/* Bytes of the file already there; a longer file is sent again. */
 static size_t have(sftp_session sftp, const char *path, size_t size)
 {
     sftp_attributes a = sftp_stat(sftp, path);
@@ -147,7 +147,7 @@ static int send_bytes(sftp_file to, FILE *from, const char *host, struct err *er
     while ((n = fread(bytes, 1, sizeof(bytes), from)) > 0) {
         login_deadline(host, LOGIN_STEP_S);
         if (sftp_write(to, bytes, n) != (ssize_t)n)
-            return err_set(err, ERR_SYSTEM, "%s took no more: is its disk full?", host);
+            return err_set(err, ERR_SYSTEM, "%s stopped accepting data; is its disk full?", host);
     }
     return ferror(from) ? err_set(err, ERR_SYSTEM, "cannot read a program: %s", strerror(errno)) : 0;
 }
@@ -171,13 +171,13 @@ static int send_file(sftp_session sftp, const struct program *p, const char *hos
     else if (fseek(from, (long)at, SEEK_SET) == 0 && sftp_seek64(to, at) == 0)
         rc = send_bytes(to, from, host, err);
     if (to && sftp_close(to) != SSH_OK)
-        rc = err_set(err, ERR_SYSTEM, "%s did not keep %s", host, path);
+        rc = err_set(err, ERR_SYSTEM, "%s did not save %s", host, path);
     if (from)
         fclose(from);
     return rc;
 }
 
-/* The agent itself reads them back: a host needs no other program for that. */
+/* The agent verifies the files: this needs no other program on the host. */
 static int read_back(const struct programs *p, ssh_session s, const char *host, const char *part,
                      bool *same, struct err *err)
 {
@@ -195,8 +195,8 @@ static int read_back(const struct programs *p, ssh_session s, const char *host, 
         return err_prefix(err, "%s: ", host);
     *same = status == 0 && strstr(said, expected);
     if (strstr(wrong, "GLIBC_"))
-        return err_set(err, ERR_USAGE, "the C library of %s is too old for jobctl as it is built "
-                       "here: build it on the oldest of your systems (%.200s)", host, wrong);
+        return err_set(err, ERR_USAGE, "the C library of %s is too old for this build of jobctl; "
+                       "build jobctl on your oldest system (%.200s)", host, wrong);
     if (status != 0 && status != 126)
         return err_set(err, ERR_SYSTEM, "jobctl-agent does not run on %s (status %d): %.300s", host,
                        status, wrong[0] ? wrong : said);
@@ -239,13 +239,13 @@ int programs_send(const struct programs *p, ssh_session s, const char *host, con
     snprintf(whole, sizeof(whole), "%.3900s/%s", cache, p->digest);
     sftp_session sftp = sftp_new(s);
     if (!sftp || sftp_init(sftp) != SSH_OK) {
-        err_set(err, ERR_USAGE, "%s offers no sftp, by which jobctl sends its programs: %s", host,
+        err_set(err, ERR_USAGE, "%s has no sftp, which jobctl needs to copy its programs: %s", host,
                 ssh_get_error(s));
         goto out;
     }
     if (strpbrk(cache, "\"'`$\\\n")) {
-        err_set(err, ERR_USAGE, "the cache directory of %s has a character in its path that a "
-                "shell would take for something else: %.200s", host, cache);
+        err_set(err, ERR_USAGE, "the path of the cache directory of %s contains a special shell "
+                "character: %.200s", host, cache);
         goto out;
     }
     if (check_machine(sftp, &p->list[0], host, err) < 0)
@@ -258,7 +258,7 @@ int programs_send(const struct programs *p, ssh_session s, const char *host, con
         done = done || is_there(sftp, whole);
         if (!done && (i == TRIES - 1 || why.code == ERR_USAGE || !ssh_is_connected(s))) {
             rc = err_set(err, rc < 0 ? why.code : ERR_SYSTEM, "%s",
-                         rc < 0 ? why.text : "what was sent is not what arrived");
+                         rc < 0 ? why.text : "the files differ after the transfer");
             goto out;
         }
     }

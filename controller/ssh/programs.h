@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* programs.h - the programs that a host needs, brought there once per version
+/* programs.h - copies the programs that a host needs, once per version
  *
- * On the host they lie in ${XDG_CACHE_HOME:-~/.cache}/jobctl/DIGEST/{bin,lib}, DIGEST being that of
- * all their bytes: another version has another directory, and the one that a living agent came from
- * stays. Files are sent into DIGEST.part, from where an earlier try has left off, read back there,
- * and the directory is renamed when it is whole.
+ * On the host they are in ${XDG_CACHE_HOME:-~/.cache}/jobctl/DIGEST/{bin,lib}, where DIGEST is
+ * that of all their bytes: each version has its own directory, so a running agent keeps its
+ * files. Files are copied into DIGEST.part, continuing an earlier try, and verified there; then
+ * the directory is renamed.
  */
 #ifndef CONTROLLER_SSH_PROGRAMS_H
 #define CONTROLLER_SSH_PROGRAMS_H
@@ -21,7 +21,7 @@ enum { PROGRAMS = 4 };
 
 struct program {
     char name[64];              /* "bin/jobctl-agent" */
-    char path[PATH_MAX];        /* here */
+    char path[PATH_MAX];        /* on this machine */
     char digest[FILE_DIGEST];
     size_t size;
 };
@@ -32,10 +32,10 @@ struct programs {
     char digest[FILE_DIGEST];
 };
 
-/* Those beside this very program. */
+/* The programs installed beside this one. */
 int programs_find(struct programs *p, struct err *err);
 
-/* `cache`: the absolute directory on the host. ERR_USAGE: the host cannot run them. */
+/* `cache`: the absolute directory on the host. ERR_USAGE: the host cannot run the programs. */
 int programs_send(const struct programs *p, ssh_session s, const char *host, const char *cache,
                   struct err *err);
 

@@ -80,13 +80,13 @@ code 0 jobctl status -q 3,1-2 urgent
 code 0 jobctl status -q last
 [ "$(cat out)" = 5 ]
 code 3 jobctl status 77
-has "there is no job 77" err
+has "job 77 does not exist" err
 code 3 jobctl show nobody
 for name in ../../etc '' .. a/b; do
     code 3 jobctl show "$name"
-    has "there is no job named '$name'" err
+    has "no job is named '$name'" err
     code 3 jobctl cancel "$name"
-    has "there is no job named '$name'" err
+    has "no job is named '$name'" err
 done
 code 2 jobctl status 3-1
 code 2 jobctl status -o id,nmae

@@ -74,7 +74,7 @@ JOBCTL_HOME=$long/x code 0 jobctl version
 mkdir broken
 echo "this is no database, and nothing shall be made of it" >broken/jobs.db
 JOBCTL_HOME=$WORK/broken code 4 jobctl status
-has "the daemon could not be started" err
+has "cannot start the daemon" err
 has "jobs.db" err
 [ "$(wc -l <err)" = 1 ]
 JOBCTL_HOME=/proc/nowhere code 4 jobctl status

@@ -83,7 +83,7 @@ if mount -t tmpfs -o size=16m tmpfs small 2>/dev/null; then
     # the log that filled the disk is not the only writer: take the last bytes too
     cat /dev/zero >small/rest 2>/dev/null || true
     code 4 jobctl submit job.yaml
-    has "make room" err
+    has "free some space" err
     code 0 jobctl status
     rm small/rest
     truncate -s 0 "$JOBCTL_HOME/jobs/2/1/rank0.log"

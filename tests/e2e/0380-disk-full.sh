@@ -19,7 +19,7 @@ while [ $taken -lt 200 ]; do
 done
 [ $rc = 4 ] || { echo "$taken taken, exit $rc"; cat said; exit 1; }
 [ $taken -gt 3 ]
-grep -q 'the store refused' said
+grep -q 'store error' said
 
 # Several at once are refused together.
 for i in 1 2 3 4; do

@@ -23,7 +23,7 @@ code 2 jobctl prune --result sucessful
 has '--result: "sucessful" is not one of succeeded, failed and cancelled' err
 code 2 jobctl prune --older-than soon
 code 3 jobctl remove 99
-has "there is no job 99" err
+has "job 99 does not exist" err
 
 # 1 is plain, 2 has checkpoints of its own, 3 and 4 elsewhere, 5 will be retried, 6 runs.
 printf 'name: plain\nrun: echo hello\nresources: {cpus: 1}\n' >plain.yaml
@@ -76,7 +76,7 @@ has "checkpoints stay in $jobs/2/checkpoints" out
 [ "$(cat "$jobs/2/checkpoints/weights")" = weights ]
 [ "$(ls "$jobs/2")" = checkpoints ]
 code 3 jobctl why 2
-has "its checkpoints stayed in $jobs/2/checkpoints" err
+has "its checkpoints are still in $jobs/2/checkpoints" err
 code 0 jobctl remove --checkpoints 3
 [ "$(cat chosen/weights chosen/mine)" = "$(printf 'weights\nmine')" ]
 gone "$jobs/3"

@@ -16,7 +16,7 @@ train:
 checkpoint: {every: 5 steps}
 YAML
 code 3 jobctl verify-resume 1
-has "there is no job" err
+has "does not exist" err
 
 code 0 jobctl submit -q "$WORK/icons.yaml" --wait
 code 0 jobctl verify-resume 1 --ranks 1,3

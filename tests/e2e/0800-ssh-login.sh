@@ -73,22 +73,22 @@ rm one.sshd.log # it has that name no more: a new one begins
 host_down one
 HOST_EXTRA='LogLevel DEBUG1' host_up one
 code 2 jobctl-ssh probe one
-has 'one is not in known_hosts: `ssh one` once, compare the key it shows (ssh-ed25519 SHA256:' err
+has 'one is not in known_hosts; run `ssh one` once, compare the host key (ssh-ed25519 SHA256:' err
 sed "s#$(cut -d' ' -f2 one.key.pub)#$(cut -d' ' -f2 two.key.pub)#" known >"$HOME/.ssh/known_hosts"
 code 2 jobctl-ssh probe one
-has 'the key of one has CHANGED' err
+has 'the host key of one has CHANGED' err
 ! grep userauth-request one.sshd.log || exit 1 # no key was offered, not even a name was told
 cp known "$HOME/.ssh/known_hosts"
 : >"$HOME/.ssh/authorized_keys"
 code 2 jobctl-ssh probe one
-has 'one does not let ' err
+has 'one rejected the keys of ' err
 grep -q userauth-request one.sshd.log
 cp "$HOME/.ssh/id_ed25519.pub" "$HOME/.ssh/authorized_keys"
 
 # A key with a passphrase is not asked for, even where there is a terminal.
 ssh-keygen -q -p -P '' -N secret -f "$HOME/.ssh/id_ed25519"
 code 2 script -qec 'jobctl-ssh probe one' typescript
-has 'a key with a passphrase belongs into ssh-agent' out
+has 'add a key with a passphrase to ssh-agent' out
 ssh-keygen -q -p -P secret -N '' -f "$HOME/.ssh/id_ed25519"
 
 # A host that listens and says nothing is given up.
@@ -102,7 +102,7 @@ host_thaw one
 host_down two
 HOST_ENV="XDG_CACHE_HOME=$WORK/a\`touch$WORK/owned\`b" host_up two
 code 2 jobctl-ssh probe two
-has 'has a character in its path that a shell would take for something else' err
+has 'contains a special shell character' err
 [ ! -e owned ]
 host_down two
 host_up two
@@ -123,6 +123,6 @@ SH
     rm -rf two/.cache two/.bashrc
     HOST_SFTP=$WORK/arm-sftp host_up two
     code 2 jobctl-ssh probe two
-    has 'two is a machine of arm64, and jobctl here is built for ' err
+    has 'two is arm64, but this jobctl is built for ' err
     [ ! -e two/.cache ]
 fi

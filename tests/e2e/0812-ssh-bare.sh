@@ -25,5 +25,5 @@ new=$(comm -23 <(versions "$BIN/jobctl-agent" | sort) <(versions bare.root/bin/s
 sed -i "s/$new/${new%?}x/g" "bare.root$lib"
 rm -r bare/.cache
 code 2 jobctl-ssh probe bare
-has 'the C library of bare is too old for jobctl as it is built here: build it on the oldest of your systems' err
+has 'the C library of bare is too old for this build of jobctl; build jobctl on your oldest system' err
 has "$new" err

@@ -49,10 +49,10 @@ until("long", "running")
 wait = ask("submit", script=script("wait", "sleep 600\n", "--exclusive"))
 for _ in range(200):
     j = job("wait")
-    if j["reason"].startswith("Resources (no node is free"):
+    if j["reason"].startswith("Resources (no suitable node is free"):
         break
     time.sleep(0.05)
-assert j["phase"] == "pending" and "Resources (no node is free" in j["reason"], j
+assert j["phase"] == "pending" and "Resources (no suitable node is free" in j["reason"], j
 assert ask("cancel", job=wait["job"], comment="jobctl:wait")["ok"]
 assert until("wait", "ended")["state"] == "CANCELLED"
 

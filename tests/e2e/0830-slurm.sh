@@ -63,7 +63,7 @@ YAML
 first=$(jobctl submit sleep.yaml -q)
 until_says '"state":"running"' jobctl show "$first" --json
 second=$(jobctl submit sleep.yaml -q)
-until_says 'is pending: Resources (no node is' jobctl why "$second"
+until_says 'is pending: Resources (no suitable node is' jobctl why "$second"
 has "Slurm job $(slurm_id "$second")" out
 kill_daemon
 until_says 'is pending: Resources' jobctl why "$second"

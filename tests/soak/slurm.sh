@@ -51,7 +51,7 @@ cluster killd "$node"
 until_says '"attempt":2' jobctl show "$id" --json
 ! alive "$old" || exit 1
 code 0 jobctl events "$id"
-has 'a node of it failed (NODE_FAIL)' out
+has 'one of its nodes failed (NODE_FAIL)' out
 until_says '"state":"running"' jobctl show "$id" --json
 dropped "$id"
 cluster startd "$node"

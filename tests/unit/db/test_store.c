@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_store.c - the store keeps what it committed, takes an agent's event once, and migrates */
+/* test_store.c - commits are durable, agent events are stored once, old stores are migrated */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -144,7 +144,7 @@ static void job_round_trip(void **state)
     free(canonical);
     assert_int_equal(jobs_get(&back, s, 2, &err), -1);
     assert_int_equal(err.code, ERR_NOT_FOUND);
-    assert_string_equal(err.text, "there is no job 2");
+    assert_string_equal(err.text, "job 2 does not exist");
     store_close(s);
 }
 
@@ -182,7 +182,7 @@ static void job_lists(void **state)
     assert_int_equal(jobs_find(&id, s, NULL, &err), 0);
     assert_int_equal(id, 4);
     assert_int_equal(jobs_find(&id, s, "z", &err), -1);
-    assert_string_equal(err.text, "there is no job named 'z'");
+    assert_string_equal(err.text, "no job is named 'z'");
     store_close(s);
 }
 
@@ -222,7 +222,7 @@ static void events_come_once(void **state)
     assert_int_equal(events_seen(s, 1, 1, "n", 1, 9, &err), 1);
     assert_int_equal(events_seen(s, 1, 1, "n", 2, 9, &err), 0);
     a.seq = 3;
-    assert_int_equal(events_append(s, &a, &err), -1);       /* the same one again */
+    assert_int_equal(events_append(s, &a, &err), -1);       /* a duplicate */
     assert_int_equal(err.code, ERR_CONFLICT);
     err.code = ERR_NONE;
     a.incarnation = 2;
@@ -311,7 +311,7 @@ static void smaller_tables(void **state)
     assert_int_equal(goodput_rows_add(s, 1, 1, 1, 10, gap, &err), 0);
     assert_int_equal(goodput_rows_add(s, 1, 1, 1, 100, ran, &err), 0);
     assert_int_equal(goodput_rows_add(s, 1, 1, 2, 100, ran, &err), 0);
-    assert_int_equal(goodput_rows_add(s, 1, 1, 2, 99, ran, &err), -1); /* it does not add up */
+    assert_int_equal(goodput_rows_add(s, 1, 1, 2, 99, ran, &err), -1); /* its buckets do not sum to rank_ms */
     int64_t all = 0, ms[GOODPUT_ROWS_BUCKETS];
     assert_int_equal(goodput_rows_sum(&all, ms, s, 1, &err), 0);
     assert_int_equal(all, 210);
@@ -323,7 +323,7 @@ static void smaller_tables(void **state)
     assert_int_equal(nodes_put(s, &node, &err), 0);
     assert_int_equal(nodes_each(s, last_node, text, &err), 0);
     assert_string_equal(text, "n 2 0  -");
-    /* facts leave health alone, and health facts */
+    /* facts do not change health, nor health facts */
     node = (struct node_row){ .name = "n", .failures = 3, .error = "gone", .drained = "disk" };
     assert_int_equal(nodes_put_health(s, &node, &err), 0);
     node = (struct node_row){ .name = "n", .boot_id = "c", .cpus = 4, .facts = "{}" };
@@ -350,8 +350,8 @@ static void rollback_leaves_nothing(void **state)
     store_close(s);
 }
 
-/* The process dies between its commits, without closing: what was committed is
- * there, what was not is not. */
+/* The process dies between its commits without closing: exactly the committed rows
+ * remain. */
 static void killed_writer(void **state)
 {
     (void)state;
@@ -395,7 +395,7 @@ static void migration(void **state)
     bad[now] = "ALTER TABLE jobs ADD COLUMN colour TEXT; INSERT INTO nowhere VALUES (1)";
 
     assert_int_equal(migrate_run(store_handle(s), path, bad, now + 1, &err), -1);
-    assert_non_null(strstr(err.text, "nothing was changed"));
+    assert_non_null(strstr(err.text, "the store is unchanged"));
     err.code = ERR_NONE;
     assert_int_not_equal(sqlite3_exec(store_handle(s), "SELECT colour FROM jobs", 0, 0, 0),
                          SQLITE_OK);
@@ -411,11 +411,11 @@ static void migration(void **state)
     assert_int_equal(st.st_mode & 0777, 0600);
     store_close(s);
 
-    /* This program knows fewer versions than the file has. */
+    /* The file has a newer version than this program. */
     assert_int_equal(store_open(&s, path, &err), -1);
     assert_non_null(strstr(err.text, "use the newer jobctl"));
 
-    /* The copy is the store as it was. */
+    /* The copy equals the old store. */
     err.code = ERR_NONE;
     assert_int_equal(store_open(&s, copy, &err), 0);
     struct job_row row;
@@ -507,7 +507,7 @@ static void a_job_goes_with_all_its_rows_and_one_stays(void **state)
     assert_int_equal(jobs_get(&job, s, 1, &err), -1);
     assert_int_equal(err.code, ERR_NOT_FOUND);
     assert_non_null(strstr(err.text, "job 1 (sana) was removed on 1970-01-0"));
-    assert_non_null(strstr(err.text, "its checkpoints stayed in /jobs/1/checkpoints"));
+    assert_non_null(strstr(err.text, "its checkpoints are still in /jobs/1/checkpoints"));
     err = (struct err){ 0 };
     assert_int_equal(jobs_get(&job, s, 2, &err), 0);
 
@@ -523,7 +523,7 @@ static void a_job_goes_with_all_its_rows_and_one_stays(void **state)
     assert_false(back.pending);
     assert_int_equal(removed_get(&back, s, 2, &err), -1);
 
-    int64_t id;                             /* its number is not used again */
+    int64_t id;                             /* its id is not reused */
     assert_int_equal(jobs_next_id(&id, s, &err), 0);
     assert_int_equal(id, 3);
     store_close(s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_client.c - the client against a scripted daemon: each answer it may get, and none at all */
+/* test_client.c - the client against a scripted daemon: every kind of answer, and no answer */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@
 #include "controller/cli/job_select.h"
 #include "engine/contract/err.h"
 
-/* What is sent back, "STATUS\nBODY", a connection each; NULL hangs up. What was asked is kept. */
+/* The answers, "STATUS\nBODY", one per connection; NULL hangs up. Requests are recorded. */
 struct script {
     int         listener;
     const char *answers[8];
@@ -34,7 +34,7 @@ struct script {
 
 static char home[256], deep[512];
 
-/* A request ends with an empty line, and with its body where one is announced. */
+/* A request ends with an empty line, or with its body if Content-Length announces one. */
 static void read_request(int fd, char *out, size_t size)
 {
     size_t at = 0;
@@ -60,7 +60,7 @@ static void send_answer(int fd, const char *answer)
             "Connection: close\r\n\r\n%s", (int)(body - 1 - answer), answer, strlen(body), body);
 }
 
-/* A connection that brings no request is the client looking whether somebody is there. */
+/* A connection without a request is the client's test for a daemon. */
 static void *serve(void *user)
 {
     struct script *s = user;
@@ -86,7 +86,7 @@ static void start(struct script *s, pthread_t *thread)
     s->listener = unix_socket_listen(path, &err);
     if (s->listener < 0)
         fail_msg("%s", err.text);
-    /* A thread of its own may wait, but not for ever. */
+    /* The thread may wait, but not for ever. */
     fcntl(s->listener, F_SETFL, 0);
     struct timeval tv = {.tv_sec = 5};
     setsockopt(s->listener, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
@@ -104,13 +104,13 @@ static void stop(struct script *s, pthread_t thread)
 
 static const struct {
     const char   *answer;
-    enum err_code code;     /* ERR_NONE: understood */
-    const char   *text;     /* in the sentence */
+    enum err_code code;     /* ERR_NONE: accepted */
+    const char   *text;     /* part of the error text */
     int           line;
 } rows[] = {
     {"200 OK\n" "{\"schema\":2,\"jobs\":[]}", ERR_NONE, NULL, 0},
-    {"404 Not Found\n" "{\"schema\":2,\"error\":{\"code\":\"not_found\",\"text\":\"there is no job 9\"},\"x\":[1]}",
-     ERR_NOT_FOUND, "there is no job 9", 0},
+    {"404 Not Found\n" "{\"schema\":2,\"error\":{\"code\":\"not_found\",\"text\":\"job 9 does not exist\"},\"x\":[1]}",
+     ERR_NOT_FOUND, "job 9 does not exist", 0},
     {"409 Conflict\n" "{\"schema\":2,\"error\":{\"code\":\"conflict\",\"text\":\"it is done\"}}",
      ERR_CONFLICT, "it is done", 0},
     {"400 Bad Request\n" "{\"schema\":2,\"error\":{\"code\":\"usage\",\"text\":\"no\"},"
@@ -120,9 +120,9 @@ static const struct {
      ERR_BUG, "we broke it", 0},
     {"503 Busy\n" "{\"schema\":2,\"error\":{\"text\":\"the disk is full\"}}", ERR_SYSTEM,
      "the disk is full", 0},
-    {"200 OK\n" "{\"schema\":3}", ERR_SYSTEM, "are both of one version", 0},
-    {"200 OK\n" "hello", ERR_SYSTEM, "are both of one version", 0},
-    {"200 OK\n" "", ERR_SYSTEM, "are both of one version", 0},
+    {"200 OK\n" "{\"schema\":3}", ERR_SYSTEM, "check that the versions match", 0},
+    {"200 OK\n" "hello", ERR_SYSTEM, "check that the versions match", 0},
+    {"200 OK\n" "", ERR_SYSTEM, "check that the versions match", 0},
 };
 
 static void test_answers(void **state)
@@ -192,7 +192,7 @@ static void test_other_version(void **state)
     }
 }
 
-/* Hung up on: an order is not repeated. */
+/* After a hang-up a POST is not repeated. */
 static void test_hang_up(void **state)
 {
     (void)state;
@@ -222,7 +222,7 @@ static void test_nobody_there(void **state)
 
 static const struct {
     const char *args[3];
-    const char *ids;    /* of the rows; NULL: refused with `text` */
+    const char *ids;    /* of the rows; NULL: rejected with `text` */
     const char *text;
 } selections[] = {
     {{"5"}, "5", NULL},
@@ -234,15 +234,15 @@ static const struct {
     {{"8-9"}, NULL, "no job has an id from 8 to 9"},
     {{"6-5"}, NULL, "is reversed"},
     {{"1-"}, NULL, "is not a list of ids"},
-    {{""}, NULL, "there is no job named ''"},
-    {{"a/b"}, NULL, "there is no job named 'a/b'"},
+    {{""}, NULL, "no job is named ''"},
+    {{"a/b"}, NULL, "no job is named 'a/b'"},
 };
 
 static void test_selection(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(selections) / sizeof(selections[0]); i++) {
-        /* Of one that is missing the daemon is asked why. */
+        /* The client asks the daemon why a job is missing. */
         const bool missing = selections[i].text && strstr(selections[i].text, "removed");
         struct script s = {.count = missing ? 2 : selections[i].args[0][0] ? 1 : 0, .answers = {
             "200 OK\n" "{\"schema\":2,\"jobs\":[{\"id\":6},{\"id\":5}]}    ",
@@ -274,7 +274,7 @@ static int make_home(void **state)
 {
     (void)state;
     const char *tmp = getenv("TMPDIR");
-    /* Deeper than an address of a unix socket can be. */
+    /* Longer than the address of a unix socket may be. */
     snprintf(home, sizeof(home), "%s/jobctl-client-XXXXXX", tmp && tmp[0] ? tmp : "/tmp");
     if (!mkdtemp(home))
         return -1;

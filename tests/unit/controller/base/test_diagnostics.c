@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_diagnostics.c - mistakes in the order of lines, each once, the first of very many, and
- * through JSON */
+/* test_diagnostics.c - mistakes are ordered by line, without duplicates, limited, and survive
+ * JSON */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static void add(struct diagnostics *f, int line, int column, const char *text)
     diagnostics_add(f, line, column, &err);
 }
 
-/* The sentences, joined. */
+/* The texts, joined. */
 static const char *all(const struct diagnostics *f)
 {
     static char text[DIAGNOSTICS_MAX * 8];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_redact.c - what is taken out of a text, and what stays */
+/* test_redact.c - which parts of a text are removed and which stay */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,10 +23,10 @@ static void secrets_go_and_the_rest_stays(void **state)
         {"WANDB_API_KEY=0123abc, ok", "WANDB_API_KEY=[redacted], ok"},
         {"{\"hf_token\": \"x1\", \"steps\": 4}", "{\"hf_token\": \"[redacted]\", \"steps\": 4}"},
         {"Authorization: Bearer abc.def", "Authorization: Bearer [redacted]"},
-        {"--password hunter2", "--password hunter2"}, /* no = and no : it may be prose */
+        {"--password hunter2", "--password hunter2"}, /* no = or colon: may be prose */
         {"login hf_abcdefghijklmnopqrstuvwx done", "login [redacted] done"},
         {"hf_short stays", "hf_short stays"},
-        {"tokens: 512", "tokens: [redacted]"}, /* too much rather than too little */
+        {"tokens: 512", "tokens: [redacted]"}, /* rather too much than too little */
         {"AKIAIOSFODNN7EXAMPLE1", "[redacted]"},
     };
     struct redact *r = redact_create();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_terminal.c - text, tables and the live line in every width and character set */
+/* test_terminal.c - text, tables and the progress line in all widths and character sets */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,7 +95,7 @@ static void test_table(void **state)
     }
 }
 
-/* Sentences that do not fit beside their rows stand below them; nothing is given up for them. */
+/* Sentences that do not fit beside their rows are printed below; no column is dropped for them. */
 static void test_table_below(void **state)
 {
     (void)state;

@@ -21,7 +21,7 @@ static const struct option_row rows[] = {
     {.name = NULL},
 };
 
-/* `line` is split at spaces; what was understood is written as one text, or the error. */
+/* Splits `line` at spaces; writes the parsed options as one text, or the error. */
 static void parse(char *out, size_t size, const char *line)
 {
     char words[256], *argv[16];

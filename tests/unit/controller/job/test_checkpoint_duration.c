@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_checkpoint_duration.c - from the checkpoints that a job has written to how long the next one
- * may take */
+/* test_checkpoint_duration.c - estimates the next checkpoint's duration from those written */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,16 +18,16 @@
 #include "db/store.h"
 #include "engine/contract/err.h"
 
-/* What was written, in this order; 0 ends the list, below 0 it is another kind of event. */
+/* Durations in order; 0 ends the list; negative: another kind of event. */
 static const struct {
     double  ms[12];
     int64_t takes;
 } rows[] = {
     {{0}, 0},
     {{120}, 120},
-    {{120, 4000, 100}, 3600},                     /* the longest, a tenth less */
+    {{120, 4000, 100}, 3600},                     /* the longest, lowered by a tenth */
     {{4000, 100, 100, 100}, 2916},
-    {{4000, -9000, -9000}, 4000},                 /* nothing else makes it older, or counts */
+    {{4000, -9000, -9000}, 4000},                 /* other events have no effect */
     {{1000, 100, 100, 100, 100, 100, 100, 600}, 600},
     {{900, 1000}, 1000},
 };

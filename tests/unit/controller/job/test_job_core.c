@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_job_core.c - lives of jobs as scripts; replay of each gives the same job */
+/* test_job_core.c - scripted lives of jobs; replaying each gives the same job */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ struct line {
     const char     *body;
     enum job_state  state;
     enum job_effect effect;
-    const char     *events;     /* what was stored; "!" means refused */
+    const char     *events;     /* stored events; "!" means rejected */
 };
 
 #define BEGIN                                                                       \
@@ -152,7 +152,7 @@ static enum core_input_kind input_kind(char op)
     return (enum core_input_kind)(strchr(ops, op) - ops);
 }
 
-/* One line; what it stores is replayed into *again. */
+/* Plays one line; replays its stored events into *again. */
 static void play(struct job_core *core, struct job_core *again, const struct line *l,
                  int64_t at_ms, const char *what)
 {
@@ -203,7 +203,7 @@ static void lives_of_jobs(void **state)
             strcmp(core.reason, lives[i].reason) != 0)
             fail_msg("%s: ended %s %d '%s'", lives[i].what, job_result_name(core.result),
                      core.exit_code, core.reason);
-        again.step = core.step;         /* the row keeps these two */
+        again.step = core.step;         /* only the row keeps these two */
         again.steps = core.steps;
         again.best = core.best;
         assert_int_equal(again.state, core.state);
@@ -244,8 +244,8 @@ static void goodput(void **state)
     assert_true(goodput_adds_up(&spent));
 }
 
-/* Slots of ours that an attempt holds before its agent is there are its start; without any it waits
- * in the queue of another. */
+/* Before its agent connects, an attempt that holds slots is starting (init); one without slots is
+ * queued elsewhere. */
 static void another_queue(void **state)
 {
     (void)state;
@@ -300,7 +300,7 @@ static void strange_bodies(void **state)
     }
 }
 
-/* Whoever is not the agent of the attempt that lives is not heard. */
+/* Only the agent of the live attempt may send events. */
 static void fence(void **state)
 {
     (void)state;

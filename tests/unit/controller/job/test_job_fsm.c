@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_job_fsm.c - the table of arrows is what docs/STATES.md draws, and it makes sense */
+/* test_job_fsm.c - the arrows match docs/STATES.md and are complete */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -53,7 +53,7 @@ static bool arrow(enum job_state *to, int from, int on)
     return true;
 }
 
-/* Which states lie on a way from `from`. */
+/* Marks the states reachable from `from`. */
 static void reach(bool seen[JOB_STATES], int from)
 {
     enum job_state to;
@@ -89,7 +89,7 @@ static void done_is_final(void **state)
     assert_string_equal(err.text, "event 'stop' is not valid in state done");
 }
 
-/* An end or a stop must never be lost, whatever the state. */
+/* No state may ignore an end or a stop. */
 static void every_living_state_can_stop(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_retry.c - how it ended, and what comes of it */
+/* test_retry.c - the verdict and its text for each kind of failure; back-off */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sched.c - tables of queues: who starts, and the reason of everybody else */
+/* test_sched.c - tables of queues: which jobs start, and why the others wait */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +83,7 @@ static void queues(void **state)
     }
 }
 
-/* Whatever the queue: nothing is given twice, and nobody waits without a word. */
+/* For random queues: no slot is assigned twice, and each waiting job has a reason. */
 static void random_queues(void **state)
 {
     (void)state;

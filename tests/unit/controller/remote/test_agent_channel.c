@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_agent_channel.c - what is heard of agents: whom a stream believes, a wire that falls silent,
- * last words */
+/* test_agent_channel.c - connections of agents: the fence, a silent connection, the last spooled
+ * events */
 #include "tests/unit/agent/attempt/agent_fixture.h"
 #include "tests/unit/agent/nodes/leader_proxy.h"
 #include "tests/unit/agent/os/loop_fixture.h"
@@ -36,7 +36,7 @@ static void on_look(uv_timer_t *timer)
     agent_channel_look(&channel);
 }
 
-/* Its agent is told another port than that of the controller: that of a proxy. */
+/* The agent gets the port of a proxy instead of the controller's. */
 static void go_between(void)
 {
     char path[300];
@@ -99,9 +99,9 @@ static int down_between(void **state)
     return uv_loop_close(&loop) | down(state);
 }
 
-/* --- who calls --------------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------------------ */
 
-/* Between two machines somebody may take all and hand on nothing: no end, no reset, no error. */
+/* A proxy may accept all data and forward nothing: no end, no reset, no error. */
 static void a_wire_that_falls_silent_is_given_up_and_another_one_taken(void **state)
 {
     struct err err = {0};
@@ -109,13 +109,13 @@ static void a_wire_that_falls_silent_is_given_up_and_another_one_taken(void **st
     (void)state;
     assert_true(run_until(&hellos, 1, PATIENCE_MS));
     assert_true(channel.calls);
-    assert_true(run_until(&alives, 2 * SILENT_S, PATIENCE_MS)); /* who has nothing to say is no loss */
+    assert_true(run_until(&alives, 2 * SILENT_S, PATIENCE_MS)); /* an idle agent is not lost */
     assert_int_equal(ends, 0);
     proxy.cut = true;
     assert_true(run_until(&ends, 1, PATIENCE_MS));
     assert_false(channel.calls);
     assert_null(wire->stream);
-    /* The agent heard no end.  Who comes by another way, as `jobctl-agent file-channel` does, makes it call. */
+    /* The agent saw no end.  A connection by files, as of `jobctl-agent file-channel`, makes it reconnect. */
     proxy.cut = false;
     in_dir(path, RUN_DIR_SOCKET);
     int other = unix_socket_connect(path, true, &err);
@@ -125,7 +125,7 @@ static void a_wire_that_falls_silent_is_given_up_and_another_one_taken(void **st
     close(other);
 }
 
-/* --- who is believed --------------------------------------------------------------------------- */
+/* --- the fence --------------------------------------------------------------------------------- */
 
 static int said, ended;
 
@@ -166,12 +166,12 @@ static void say(int fd, enum wire_message number, struct mark m)
     json_decref(body);
 }
 
-/* Whoever speaks for another attempt, or does not begin with hello, is not heard any more. */
+/* A peer of another attempt, or one that does not start with HELLO, is disconnected. */
 static void only_this_attempt_is_heard(void **state)
 {
     static const char other[] = "00000000000000000000000000000000";
     static const struct {
-        enum wire_message number;   /* of the first */
+        enum wire_message number;   /* of the first message */
         struct mark       first, second;
         int               said;
     } rows[] = {
@@ -202,7 +202,7 @@ static void only_this_attempt_is_heard(void **state)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-/* --- last words -------------------------------------------------------------------------------- */
+/* --- the last spooled events ------------------------------------------------------------------- */
 
 static int events, lost;
 static int64_t last_seq;
@@ -231,7 +231,7 @@ static int64_t two_are_known(void *arg)
     return 2;
 }
 
-/* What the agent had written down and nobody has taken yet, then that it is lost. */
+/* The unacknowledged spooled events are delivered, then the loss is reported. */
 static void what_a_dead_agent_has_spooled_is_heard(void **state)
 {
     struct spool *spool;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sbatch.c - batch scripts from specs: which lines there are, and what may not stand in one */
+/* test_sbatch.c - batch scripts from specs: their lines, and values that are rejected */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static void test_lines(void **state)
     }
 }
 
-/* The lead follows the measured checkpoint; the spec's is the least, half of the time the most. */
+/* The lead follows the measured checkpoint, between the spec's value and half of the time limit. */
 static void test_lead(void **state)
 {
     static const struct {
@@ -92,7 +92,7 @@ static void test_lead(void **state)
     }
 }
 
-/* After a loss: as many as are free, and not the lost one, beside those that the spec excludes. */
+/* After a loss: as many nodes as are free, excluding the lost one and those of the spec. */
 static void test_fewer_nodes(void **state)
 {
     (void)state;

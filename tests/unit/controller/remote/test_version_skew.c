@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_version_skew.c - an agent of another version: understood, or told apart with a sentence
+/* test_version_skew.c - an agent of another version is understood, or rejected with an error
  *
- * What an agent of the version before said was recorded: HELLO and every event of two ranks of a
- * command, of which one fails in the first generation. It knows nothing of `spent` or `learned`.
+ * The messages of an agent of the previous version were recorded: HELLO and all events of a command
+ * with two ranks, one of which fails in the first generation. That version had no `spent` or
+ * `learned`.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +58,7 @@ static const struct {
 };
 enum { TOLD = sizeof(told) / sizeof(told[0]) };
 
-/* A frame as that version wrote it. */
+/* A frame in the format of that version. */
 static size_t frame(unsigned char *out, unsigned version, unsigned number, const char *body)
 {
     size_t n = strlen(body);
@@ -126,13 +127,13 @@ static void the_version_before(void **state)
         json_decref(event);
     }
     assert_int_equal(core.result, RESULT_SUCCEEDED);
-    /* It did not say how it spent its time: what it was for is known all the same. */
+    /* It did not report how it spent its time: the controller estimates it. */
     assert_int_equal(core.goodput.spent.ms[BUCKET_REPLAYED], 2 * 3000);
     assert_int_equal(core.goodput.spent.ms[BUCKET_PRODUCTIVE], 2 * 3000);
     json_decref(hello);
 }
 
-/* Where its time went, in the word of then and in that of today. */
+/* How its time was spent, under the old key and the new one. */
 static void goodput_is_read(void **state)
 {
     static const char *const keys[] = { "spent", "goodput" };

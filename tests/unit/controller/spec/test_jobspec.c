@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_jobspec.c - the museum of specs: tests/specs/NNN-name.yaml with .err or .json beside it
  *
- * A wrong spec has a .err, "NAME:LINE:COLUMN: sentence" for each mistake; a right
- * one has the canonical .json.  Lines "# set: a.b=c" at the top are passed as --set.  The
- * folder's own absolute path is written as $DIR.  UPDATE=1 writes what is there
- * now; read the difference before it is committed.
+ * An invalid spec has a .err, "NAME:LINE:COLUMN: text" for each mistake; a valid one has the
+ * canonical .json.  Lines "# set: a.b=c" at the top are passed as --set.  The folder's absolute
+ * path is written as $DIR.  UPDATE=1 writes the present results; review the diff before you
+ * commit.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +79,7 @@ static int read_sets(char *text, const char **set)
     return n;
 }
 
-/* All that was found, a line each, as the command line tells it. */
+/* All mistakes, one per line, as the command line prints them. */
 static char *told(const char *name, const struct diagnostics *found)
 {
     char *text = NULL;
@@ -99,7 +99,7 @@ static char *told(const char *name, const struct diagnostics *found)
     return text;
 }
 
-/* What the parser makes of a file, as the text that is expected in *ending's file. */
+/* The parser's result for a file, in the format of *ending. */
 static char *actual(const char *name, const char **ending)
 {
     char path[PATH_MAX], line[1024];
@@ -156,7 +156,7 @@ static int is_spec(const struct dirent *d)
     return n > 5 && strcmp(d->d_name + n - 5, ".yaml") == 0;
 }
 
-/* Every file of the folder; `good` counts those that have a .json. */
+/* Checks every file of the folder; `good` counts those with a .json. */
 static void test_museum(void **state)
 {
     (void)state;
@@ -177,7 +177,7 @@ static void test_museum(void **state)
     assert_true(n - good >= 60);
 }
 
-/* Each row has what the checker and `help spec` need of it. */
+/* Each row has the fields that the checker and `help spec` need. */
 static void test_rows_are_whole(void **state)
 {
     (void)state;
@@ -202,8 +202,8 @@ static void test_rows_are_whole(void **state)
     assert_true(rows > 60);
 }
 
-/* Text from outside never brings the parser down: every prefix of a good spec, and every spec with
- * one byte changed. */
+/* No input crashes the parser: every prefix of a valid spec, and every spec with one changed
+ * byte. */
 static void test_damaged_text(void **state)
 {
     (void)state;

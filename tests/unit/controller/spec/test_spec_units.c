@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_spec_units.c - what each way of writing a time means, and how far two words are apart */
+/* test_spec_units.c - parsing of durations and intervals, and the edit distance */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 static const struct {
     const char *text;
-    double      seconds;    /* -1: refused */
+    double      seconds;    /* -1: rejected */
 } durations[] = {
     {"30s", 30}, {"500 ms", 0.5}, {"5m", 300}, {"1h 30m", 5400}, {"1h30m", 5400}, {"1.5h", 5400},
     {"2d", 172800}, {"2 days", 172800}, {"1 minute", 60}, {"0s", 0}, {" 7s ", 7},
