@@ -193,7 +193,7 @@ static int64_t acked(void *arg)
     return 0;               /* followers spool no events */
 }
 
-/* ---- all of them ---- */
+/* ---- all followers ---- */
 
 static void open_link(struct follower *m, bool may_start)
 {

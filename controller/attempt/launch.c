@@ -116,7 +116,7 @@ static json_t *stored_spec(const struct job *job, struct err *err)
     return spec;
 }
 
-/* The leader of several nodes gets their number. */
+/* Tells the leader how many nodes the attempt has. */
 static int add_group(json_t *body, const struct job *job)
 {
     if (json_array_size(job->names) < 2)

@@ -15,7 +15,7 @@ struct job;
 
 /* For the agent of node 0. */
 json_t *launch_leader(const struct job *job, struct err *err);
-/* For a follower. Takes `crew`. */
+/* For a follower. Takes `group`. */
 json_t *launch_follower(const struct job *job, const char *run_dir, json_t *group, struct err *err);
 
 #endif

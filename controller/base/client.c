@@ -122,9 +122,10 @@ static int check_version(struct client *c, struct err *err)
     long long schema = json_integer_value(json_object_get(answer, "schema"));
     int rc = 0;
     if (theirs && strcmp(theirs, JOBCTL_VERSION) == 0 && schema != API_SCHEMA)
-        rc = err_set(err, ERR_SYSTEM, "the daemon that runs answers in schema %lld, this jobctl reads %d; "
-                     "end it with `kill %lld` (jobs go on) and ask again: a new one starts by "
-                     "itself", schema, API_SCHEMA, pid);
+        rc = err_set(err, ERR_SYSTEM, "the running daemon answers in schema %lld, this jobctl "
+                                      "reads "
+                     "%d; stop it with `kill %lld` (jobs keep running) and try again: a new one "
+                     "starts by itself", schema, API_SCHEMA, pid);
     else if (!theirs || strcmp(theirs, JOBCTL_VERSION) != 0)
         rc = err_set(err, ERR_SYSTEM, "the running daemon has version %.40s, this jobctl %s; stop "
                      "it with `kill %lld` (jobs keep running) and try again: a new one starts by "

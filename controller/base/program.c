@@ -58,7 +58,7 @@ static int run(const char *name, const char *const *words, int in, struct buf *o
         argv[n] = (char *)(uintptr_t)*words++;
     autostart_sibling(path, sizeof(path), name);
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot create a pipe: %s", strerror(errno));
     posix_spawn_file_actions_init(&actions);
     if (in >= 0)
         posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
@@ -89,7 +89,7 @@ int program_tell(const char *name, const json_t *request, struct buf *out, struc
     const char *const words[] = {NULL};
     int ends[2], status = 0;
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot create a pipe: %s", strerror(errno));
     const bool told = json_dumpfd(request, ends[1], JSON_COMPACT) == 0 && write(ends[1], "\n", 1) == 1;
     close(ends[1]);
     int rc = told ? run(name, words, ends[0], out, &status, err)

@@ -16,7 +16,7 @@ static const struct {
     const char *command, *said;
 } sayings[] = {
     {"cancel", "is being cancelled"}, {"hold", "is held; jobctl release starts it"},
-    {"release", "is released"}, {"checkpoint", "was told to write a checkpoint"},
+    {"release", "is released"}, {"checkpoint", "will write a checkpoint"},
 };
 
 static void say(struct call *call, const json_t *before, const json_t *after)

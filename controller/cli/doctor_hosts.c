@@ -130,7 +130,7 @@ json_t *doctor_hosts(const json_t *spec, struct err *err)
     json_array_foreach (hosts, i, host)
         json_array_append_new(r.nodes, json_pack("{s:O}", "node", host));
     if (!r.questions) {
-        err_set(err, ERR_MEMORY, "no memory for %zu hosts", r.n);
+        err_set(err, ERR_MEMORY, "out of memory for %zu hosts", r.n);
         goto out;
     }
     if (host_query_open(&r.query, hosts, err) < 0)

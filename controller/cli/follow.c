@@ -135,7 +135,7 @@ static int know_ranks(struct follow *f, int n)
 {
     struct log_fetch *more = n > f->n ? realloc(f->logs, (size_t)n * sizeof(*more)) : f->logs;
     if (n > f->n && !more)
-        return err_set(&f->call->err, ERR_MEMORY, "no memory for the logs of %d ranks", n);
+        return err_set(&f->call->err, ERR_MEMORY, "out of memory for the logs of %d ranks", n);
     f->logs = more;
     for (; f->n < n; f->n++) {
         struct log_fetch *log = &f->logs[f->n];

@@ -89,7 +89,7 @@ int host_query_open(struct host_query **out, const json_t *hosts, struct err *er
     int rc = 0;
     *out = v;
     if (!v || !(v->list = calloc(n + 1, sizeof(*v->list))))
-        return err_set(err, ERR_MEMORY, "no memory for %zu hosts", n);
+        return err_set(err, ERR_MEMORY, "out of memory for %zu hosts", n);
     v->old_pipe = signal(SIGPIPE, SIG_IGN); /* a dead process shows when its answer is read */
     json_array_foreach (hosts, i, host) {
         v->n++;

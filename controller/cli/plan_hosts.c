@@ -62,7 +62,7 @@ static int make_plan(json_t **plan, struct inquiry *q, struct err *err)
     int rc = -1;
     const int n = chosen && parts ? choose(q, chosen, wanted) : 0;
     if (!chosen || !parts)
-        err_set(err, ERR_MEMORY, "no memory for a plan of %d nodes", wanted);
+        err_set(err, ERR_MEMORY, "out of memory for a plan of %d nodes", wanted);
     else if (n < wanted)
         err_set(err, ERR_SYSTEM, "only %d of %d nodes answered%s%s", n, wanted,
                 json_array_size(q->notes) ? ": " : "",

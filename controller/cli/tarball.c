@@ -30,7 +30,7 @@ int tarball_create(struct tarball **out, const char *path, struct err *err)
 {
     struct tarball *t = calloc(1, sizeof(*t));
     if (!t)
-        return err_set(err, ERR_MEMORY, "no memory for an archive");
+        return err_set(err, ERR_MEMORY, "out of memory for an archive");
     snprintf(t->path, sizeof(t->path), "%s", path);
     snprintf(t->beside, sizeof(t->beside), "%s.new", t->path);
     t->file = gzopen(t->beside, "wb");

@@ -36,7 +36,7 @@ int job_dir_make(const char *path, struct err *err)
 {
     if (mkdir(path, 0700) == 0 || errno == EEXIST)
         return 0;
-    return err_set(err, ERR_SYSTEM, "cannot make the directory %s: %m", path);
+    return err_set(err, ERR_SYSTEM, "cannot create directory %s: %m", path);
 }
 
 /* Writes the file atomically: a temporary file, then rename. */

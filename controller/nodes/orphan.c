@@ -160,7 +160,7 @@ static const struct remote *read_file(char host[128], const char *path)
     return strcmp(name, remote_local.name) == 0 ? &remote_local : &remote_ssh;
 }
 
-/* An older controller kept them in `strays`. */
+/* Older controllers kept the files in `strays`. */
 static void take_over(const struct daemon *d, const char *to)
 {
     char from[PATH_MAX], was[PATH_MAX], is[PATH_MAX];

@@ -80,7 +80,7 @@ void remote_link_unreadable(struct remote_link *link, const char *text)
     snprintf(link->unreadable, sizeof(link->unreadable), "%s", text);
     snprintf(told, sizeof(told), "its agent cannot be understood: %s", link->unreadable);
     if (link->hooks.waiting)
-        link->hooks.waiting(link->hooks.arg, told); /* which logs what is new */
+        link->hooks.waiting(link->hooks.arg, told); /* which logs it if it changed */
     else if (news)
         log_error(link->tag, "%s", told);
 }
