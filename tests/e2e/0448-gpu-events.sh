@@ -59,7 +59,7 @@ machine "event 0 2 0 $WORK/lost"
 jobctl submit job.yaml --set env.LAST=2 -q
 jobctl wait 3 --timeout 60
 jobctl events 3 >out
-has 'GPU 0 (GPU-a) reports Xid 48: an uncorrectable error of its memory (double-bit ECC)' out
+has 'GPU 0 (GPU-a) reports Xid 48: uncorrectable memory error (double-bit ECC)' out
 
 # A slice of a divided GPU: what concerns its neighbour is not told, what concerns it or the whole GPU is.
 rm -f here-* 31 79
