@@ -174,16 +174,16 @@ static json_t *endpoints_for(const struct attempt *a, int k, int n)
 {
     enum { NEIGHBOURS = 16 };
     const struct leader *leader = rank_set_leader(a->rank_set);
-    json_t *doors = json_array();
+    json_t *endpoints = json_array();
     for (int i = 1; i < n - 1 && i <= NEIGHBOURS; i++) {
         const int other = (k - 1 + i) % (n - 1) + 1;
-        json_t *door = json_copy((json_t *)(uintptr_t)leader_follower_endpoint(leader, other));
-        if (!door)
+        json_t *endpoint = json_copy((json_t *)(uintptr_t)leader_follower_endpoint(leader, other));
+        if (!endpoint)
             continue;
-        json_object_set_new(door, "host", json_string(leader_name(leader, other)));
-        json_array_append_new(doors, door);
+        json_object_set_new(endpoint, "host", json_string(leader_name(leader, other)));
+        json_array_append_new(endpoints, endpoint);
     }
-    return doors;
+    return endpoints;
 }
 
 static json_t *prepare_body(const struct attempt *a, int k, json_t *part, json_t *list)

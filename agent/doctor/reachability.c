@@ -37,17 +37,17 @@ static struct {
     char word[WORD + 1]; /* "" = closed */
     atomic_bool closing;
     pthread_t   thread;
-} door = {.fd = -1};
+} listener = {.fd = -1};
 
 /* Runs in a thread: two nodes that connect to each other at the same time would both wait. */
 static void *answer(void *arg)
 {
     char word[WORD + 1];
-    const int listener = door.fd;
+    const int own_fd = listener.fd;
     (void)arg;
-    memcpy(word, door.word, sizeof(word));
-    while (!atomic_load(&door.closing)) {
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    memcpy(word, listener.word, sizeof(word));
+    while (!atomic_load(&listener.closing)) {
+        int fd = accept4(own_fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             continue;
         (void)!send(fd, word, WORD, MSG_NOSIGNAL);
@@ -63,32 +63,32 @@ static int open_listener(struct err *err)
     if (getrandom(drawn, sizeof(drawn), 0) != sizeof(drawn))
         return err_set(err, ERR_SYSTEM, "no random numbers: %s", strerror(errno));
     for (size_t i = 0; i < sizeof(drawn); i++)
-        snprintf(door.word + 2 * i, 3, "%02x", drawn[i]);
-    door.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (door.fd < 0 || bind(door.fd, (struct sockaddr *)&any, sizeof(any)) < 0 ||
-        listen(door.fd, BACKLOG) < 0)
+        snprintf(listener.word + 2 * i, 3, "%02x", drawn[i]);
+    listener.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listener.fd < 0 || bind(listener.fd, (struct sockaddr *)&any, sizeof(any)) < 0 ||
+        listen(listener.fd, BACKLOG) < 0)
         return err_set(err, ERR_SYSTEM, "cannot open a port: %s", strerror(errno));
-    atomic_store(&door.closing, false);
-    return pthread_create(&door.thread, NULL, answer, NULL) == 0
+    atomic_store(&listener.closing, false);
+    return pthread_create(&listener.thread, NULL, answer, NULL) == 0
                ? 0
                : err_set(err, ERR_SYSTEM, "cannot start a thread");
 }
 
 static void shut(void)
 {
-    door.word[0] = '\0';
-    if (door.fd >= 0)
-        close(door.fd);
-    door.fd = -1;
+    listener.word[0] = '\0';
+    if (listener.fd >= 0)
+        close(listener.fd);
+    listener.fd = -1;
 }
 
 void reachability_close(void)
 {
-    if (!door.word[0])
+    if (!listener.word[0])
         return;
-    atomic_store(&door.closing, true);
-    shutdown(door.fd, SHUT_RDWR); /* wakes the thread in accept() */
-    pthread_join(door.thread, NULL);
+    atomic_store(&listener.closing, true);
+    shutdown(listener.fd, SHUT_RDWR); /* wakes the thread in accept() */
+    pthread_join(listener.thread, NULL);
     shut();
 }
 
@@ -96,13 +96,13 @@ json_t *reachability_listen(struct err *err)
 {
     struct sockaddr_in in;
     socklen_t size = sizeof(in);
-    if (!door.word[0] && open_listener(err) < 0) {
+    if (!listener.word[0] && open_listener(err) < 0) {
         shut();
         return NULL;
     }
-    getsockname(door.fd, (struct sockaddr *)&in, &size);
+    getsockname(listener.fd, (struct sockaddr *)&in, &size);
     return json_pack("{s:o, s:i, s:s}", "addresses", tls_listener_addresses(), "port",
-                     (int)ntohs(in.sin_port), "word", door.word);
+                     (int)ntohs(in.sin_port), "word", listener.word);
 }
 
 /* --- connections -------------------------------------------------------------------------------
@@ -215,14 +215,14 @@ static json_t *tell_failure(const struct round *r, size_t host, const char *name
     return json_pack("{s:s, s:s}", "host", name, "error", "the host has no IPv4 address");
 }
 
-json_t *reachability_at(const json_t *doors)
+json_t *reachability_at(const json_t *endpoints)
 {
     struct round r = {calloc(TRIES, sizeof(*r.tries)), calloc(TRIES, sizeof(*r.fds)), 0};
-    const size_t hosts = json_array_size(doors);
+    const size_t hosts = json_array_size(endpoints);
     json_t *out = json_array(), *address;
     const json_t *d;
     size_t h, a;
-    json_array_foreach(doors, h, d)
+    json_array_foreach(endpoints, h, d)
     {
         json_array_foreach(json_object_get(d, "addresses"), a, address)
         {
@@ -232,7 +232,7 @@ json_t *reachability_at(const json_t *doors)
         }
     }
     await(&r, hosts);
-    json_array_foreach(doors, h, d)
+    json_array_foreach(endpoints, h, d)
     {
         const struct try *t = best_of(&r, h);
         const char *name = plan_text(d, "host");

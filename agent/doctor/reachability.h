@@ -17,9 +17,9 @@ json_t *reachability_listen(struct err *err);
 
 void reachability_close(void);
 
-/* doors: [{"host":"gpu2", "addresses":[...], "port":N, "word":"..."}]. Connects to all at once,
+/* endpoints: [{"host":"gpu2", "addresses":[...], "port":N, "word":"..."}]. Connects to all at once,
  * for a few seconds. Returns [{"host":"gpu2", "address":"10.0.0.2", "ms":0.3}], or "error"
  * instead of both. */
-json_t *reachability_at(const json_t *doors);
+json_t *reachability_at(const json_t *endpoints);
 
 #endif

@@ -163,11 +163,11 @@ static int compare_files(const json_t *consistency, const json_t *spec, struct e
 }
 
 /* Names a node that cannot be reached, as a sentence; "" if all can. */
-static void try_reach_others(const json_t *doors, char *out, size_t size)
+static void try_reach_others(const json_t *endpoints, char *out, size_t size)
 {
     size_t i;
     const json_t *way;
-    json_t *reached = json_array_size(doors) > 0 ? reachability_at(doors) : NULL;
+    json_t *reached = json_array_size(endpoints) > 0 ? reachability_at(endpoints) : NULL;
     out[0] = '\0';
     json_array_foreach(reached, i, way)
     {
@@ -180,10 +180,10 @@ static void try_reach_others(const json_t *doors, char *out, size_t size)
 }
 
 /* Engine ranks all connect to each other; those of a command may not need to. */
-static int try_ways(const json_t *doors, const json_t *spec, json_t **preflight, struct err *err)
+static int try_ways(const json_t *endpoints, const json_t *spec, json_t **preflight, struct err *err)
 {
     char text[400];
-    try_reach_others(doors, text, sizeof(text));
+    try_reach_others(endpoints, text, sizeof(text));
     if (!text[0])
         return 0;
     if (json_object_get(spec, "train"))
@@ -415,7 +415,7 @@ static int open_parts(struct follower *m, const json_t *group, struct err *err)
     const struct node_channel_hooks link_hooks = {on_up, on_message, on_lost, m};
     const struct node_channel_call call = {.id = {m->o.job, m->o.attempt, m->o.nonce},
                                            .node = m->node,
-                                           .door = json_object_get(group, "endpoint"),
+                                           .endpoint = json_object_get(group, "endpoint"),
                                            .join_ms = LEADER_JOIN_MS};
     ranks_hooks.arg = m;
     if ((size_t)snprintf(m->inspect_path, sizeof(m->inspect_path), "%s/inspect.txt",

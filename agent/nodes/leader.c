@@ -164,7 +164,7 @@ int leader_open(struct leader **out, uv_loop_t *loop, const struct leader_option
     for (int i = 0; rc == 0 && i < o->nodes; i++)
         rc = make_follower(c, i, err);
     if (rc == 0)
-        rc = leader_listener_open(&c->door, loop, on_called, c, err);
+        rc = leader_listener_open(&c->listener, loop, on_called, c, err);
     if (rc == 0)
         leader_begin_request(c, REQUEST_JOIN);
     if (rc < 0) {
@@ -188,7 +188,7 @@ void leader_close(struct leader *c)
     if (!c || c->closed)
         return;
     c->closed = true;
-    leader_listener_close(c->door);
+    leader_listener_close(c->listener);
     for (int i = 1; c->followers && i < c->o.nodes; i++)
         node_channel_close(c->followers[i].link);
     uv_close((uv_handle_t *)&c->later, on_closed);
@@ -216,7 +216,7 @@ void leader_destroy(struct leader *c)
     for (int i = 0; c->followers && i < c->o.nodes; i++) {
         json_decref(c->followers[i].facts);
         json_decref(c->followers[i].preflight);
-        json_decref(c->followers[i].door);
+        json_decref(c->followers[i].endpoint);
     }
     free(c->followers);
     json_decref(c->names);
@@ -233,7 +233,7 @@ static const struct follower_state *follower_of(const struct leader *c, int node
 
 json_t *leader_endpoint(const struct leader *c)
 {
-    return leader_listener_say(c->door);
+    return leader_listener_say(c->listener);
 }
 
 const json_t *leader_facts(const struct leader *c, int node)
@@ -245,7 +245,7 @@ const json_t *leader_facts(const struct leader *c, int node)
 const json_t *leader_follower_endpoint(const struct leader *c, int node)
 {
     const struct follower_state *s = follower_of(c, node);
-    return s ? s->door : NULL;
+    return s ? s->endpoint : NULL;
 }
 
 const json_t *leader_preflight(const struct leader *c, int node)

@@ -29,7 +29,7 @@ struct follower_state {
     int                  node;
     struct node_channel *link;
     char                 name[LEADER_NAME], address[TLS_PSK_ADDRESS];
-    json_t              *facts, *preflight, *door;
+    json_t              *facts, *preflight, *endpoint;
     bool                 lost;
     char gone[LEADER_GONE];                 /* proven gone: report as lost; "" = no */
     bool owes[LEADER_REQUESTS];             /* an answer is outstanding */
@@ -50,7 +50,7 @@ struct leader {
     struct leader_options   o;
     char                    nonce[128], version[64];
     json_t                 *names;
-    struct leader_listener *door;
+    struct leader_listener *listener;
     uv_timer_t later;              /* answers are delivered from the loop ... */
     uv_timer_cb             look;  /* ... by this */
     bool closed, shutdown, abandoned;  /* abandoned: never handed out */

@@ -17,7 +17,7 @@ enum { VISITORS = 64, PATIENCE_MS = TLS_PSK_SHAKE_MS };
 
 /* A peer that knows the key but has not sent CONNECT. */
 struct visitor {
-    struct leader_listener *door;
+    struct leader_listener *listener;
     struct tls_psk *stream; /* NULL: free slot */
     struct frame_reader    *reader;
     uint64_t                since_ms;
@@ -27,7 +27,7 @@ struct leader_listener {
     uv_loop_t           *loop;
     leader_listener_fn   called;
     void                *arg;
-    struct tls_listener *door;
+    struct tls_listener *tls;
     uv_timer_t           wait_timer;
     bool                 closing;
     char                 key_text[2 * TLS_PSK_KEY + 1];
@@ -89,7 +89,7 @@ static void on_data(void *arg, const char *bytes, size_t size)
     if (used < 0 || row->number != NODE_CONNECT || (size_t)used != size) {
         on_ended(v, used < 0 ? err.text : "it did not wait for the answer to CONNECT");
     } else {
-        const char *text = v->door->called(v->door->arg, v->stream, v->reader, body);
+        const char *text = v->listener->called(v->listener->arg, v->stream, v->reader, body);
         if (text) {
             refuse(v, text);
         } else {
@@ -114,7 +114,7 @@ static void on_came(void *arg, struct tls_psk *s)
         tls_psk_close(s);
         return;
     }
-    v->door = d;
+    v->listener = d;
     v->stream = s;
     v->since_ms = uv_now(d->loop);
     tls_psk_set_hooks(s, &(struct tls_psk_hooks){.data = on_data, .ended = on_ended, .arg = v});
@@ -131,7 +131,7 @@ static void on_patience(uv_timer_t *timer)
 json_t *leader_listener_say(const struct leader_listener *d)
 {
     return json_pack("{s:o, s:i, s:s}", "addresses", tls_listener_addresses(), "port",
-                     tls_listener_port(d->door),
+                     tls_listener_port(d->tls),
                      "key", d->key_text);
 }
 
@@ -147,7 +147,7 @@ void leader_listener_close(struct leader_listener *d)
     if (!d || d->closing)
         return;
     d->closing = true;
-    tls_listener_close(d->door);
+    tls_listener_close(d->tls);
     for (int i = 0; i < VISITORS; i++)
         send_away(&d->visitors[i]);
     uv_close((uv_handle_t *)&d->wait_timer, on_closed);
@@ -166,7 +166,7 @@ int leader_listener_open(struct leader_listener **out, uv_loop_t *loop, leader_l
     const struct tls_listener_hooks hooks = {.key = find_key, .came = on_came, .arg = d};
     int rc = tls_psk_key_draw(d->key_text) < 0 || tls_psk_key_parse(d->key, d->key_text) < 0
                  ? err_set(err, ERR_SYSTEM, "no random numbers for a key")
-                 : tls_listener_open(&d->door, loop, &hooks, err);
+                 : tls_listener_open(&d->tls, loop, &hooks, err);
     if (rc < 0) {
         leader_listener_close(d);
         return -1;

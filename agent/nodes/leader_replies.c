@@ -53,8 +53,8 @@ static void hear_join(struct follower_state *s, const json_t *body)
     }
     json_decref(s->facts);
     s->facts = json_incref(json_object_get(body, "facts"));
-    json_decref(s->door);
-    s->door = json_incref(json_object_get(body, "endpoint"));
+    json_decref(s->endpoint);
+    s->endpoint = json_incref(json_object_get(body, "endpoint"));
     if (!node_channel_address(s->link, true, s->address))
         snprintf(s->address, sizeof(s->address), "%.45s",
                  json_string_value(json_object_get(body, "address")));

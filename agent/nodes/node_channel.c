@@ -22,7 +22,7 @@ enum {
     AGAIN_MAX_MS = 1000,
     SAID_QUEUE = 1024 * 1024, /* unreliable messages are dropped behind this many queued bytes */
     KEPT_MAX = 64 * 1024 * 1024,
-    LIFE = 17
+    PROCESS_ID_SIZE = 17
 };
 
 /* A message that has not been acknowledged. */
@@ -62,12 +62,12 @@ struct node_channel {
 
     /* follower only */
     struct node_channel_call     call;
-    char                         nonce[128], life[LIFE];
+    char                         nonce[128], process_id[PROCESS_ID_SIZE];
     struct tls_listener_endpoint way;
     int at; /* index of the address being tried */
     int                          again_ms;
     /* leader only */
-    char their_life[LIFE];
+    char their_process_id[PROCESS_ID_SIZE];
 };
 
 static void dial(struct node_channel *l);
@@ -381,7 +381,7 @@ static void on_ready(void *arg)
     if (!tell(l, NODE_CONNECT,
               json_pack("{s:I, s:I, s:s, s:i, s:s, s:I}", "job", (json_int_t)id->job, "attempt",
                         (json_int_t)id->attempt, "nonce", id->nonce, "node", l->call.node, "process_id",
-                        l->life, "received", (json_int_t)l->received)))
+                        l->process_id, "received", (json_int_t)l->received)))
         break_off(l, "sending failed");
 }
 
@@ -432,21 +432,21 @@ int node_channel_dial(struct node_channel **out, uv_loop_t *loop,
                       const struct node_channel_call *call,
                       const struct node_channel_hooks *hooks, struct err *err)
 {
-    uint64_t life;
+    uint64_t process_id;
     struct node_channel *l = make(loop, hooks, call->join_ms);
     if (!l)
         return err_set(err, ERR_MEMORY, "no memory for a channel to the leader");
     l->call = *call;
     snprintf(l->nonce, sizeof(l->nonce), "%s", call->id.nonce);
     l->call.id.nonce = l->nonce;
-    l->call.door = NULL; /* owned by the caller */
-    if (tls_listener_endpoint_read(&l->way, call->door, err) < 0 ||
-        uv_random(NULL, NULL, &life, sizeof(life), 0, NULL) < 0) {
+    l->call.endpoint = NULL; /* owned by the caller */
+    if (tls_listener_endpoint_read(&l->way, call->endpoint, err) < 0 ||
+        uv_random(NULL, NULL, &process_id, sizeof(process_id), 0, NULL) < 0) {
         node_channel_close(l);
         return err && err->code != ERR_NONE ? err_prefix(err, "endpoint of the leader: ")
                                             : err_set(err, ERR_SYSTEM, "no random numbers");
     }
-    snprintf(l->life, sizeof(l->life), "%016llx", (unsigned long long)life);
+    snprintf(l->process_id, sizeof(l->process_id), "%016llx", (unsigned long long)process_id);
     uv_timer_start(&l->again, on_again, 0, 0);
     *out = l;
     return 0;
@@ -468,17 +468,17 @@ const char *node_channel_take(struct node_channel *l, struct tls_psk *s,
                               struct frame_reader *reader,
                               const json_t *call)
 {
-    const char *life = json_string_value(json_object_get(call, "process_id"));
+    const char *process_id = json_string_value(json_object_get(call, "process_id"));
     int64_t received = int_of(call, "received");
     struct tls_psk_hooks hooks = {.ready = NULL, .data = on_data, .ended = on_ended, .arg = l};
     if (l->lost || l->closing)
         return "the attempt continues without this node";
-    if (strlen(life) >= LIFE || (l->met && strcmp(life, l->their_life) != 0))
+    if (strlen(process_id) >= PROCESS_ID_SIZE || (l->met && strcmp(process_id, l->their_process_id) != 0))
         return "a different process of this node connected first";
     if (!can_have(l, received))
         return "invalid `received` in CONNECT";
     hang_up(l); /* a peer that reconnects has given up its old connection */
-    snprintf(l->their_life, sizeof(l->their_life), "%s", life);
+    snprintf(l->their_process_id, sizeof(l->their_process_id), "%s", process_id);
     l->stream = s;
     l->reader = reader;
     tls_psk_set_hooks(s, &hooks);

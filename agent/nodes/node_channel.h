@@ -39,12 +39,12 @@ struct node_channel_hooks {
     void *arg;
 };
 
-/* The follower's end. Connects at once; `door` as made by leader_endpoint(). join_ms: limit for
+/* The follower's end. Connects at once; `endpoint` as made by leader_endpoint(). join_ms: limit for
  * the leader's first answer. */
 struct node_channel_call {
     struct wire_id id;
     int            node;
-    const json_t  *door;
+    const json_t  *endpoint;
     int            join_ms;
 };
 int node_channel_dial(struct node_channel **out, uv_loop_t *loop,

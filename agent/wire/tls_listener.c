@@ -16,7 +16,7 @@ enum { STRANGERS = 64, BACKLOG = 256 };
 
 /* A connection that has not yet proven that it knows a key. */
 struct stranger {
-    struct tls_listener *door;
+    struct tls_listener *listener;
     struct tls_psk      *stream; /* NULL: nobody */
     uint64_t             since_ms;
 };
@@ -35,7 +35,7 @@ static void on_ready(void *arg)
     struct stranger *v = arg;
     struct tls_psk *s = v->stream;
     v->stream = NULL;
-    v->door->hooks.came(v->door->hooks.arg, s);
+    v->listener->hooks.came(v->listener->hooks.arg, s);
 }
 
 static void on_data(void *arg, const char *bytes, size_t size)
@@ -80,7 +80,7 @@ static void on_visit(uv_stream_t *listener, int status)
     struct stranger *v = free_place(d);
     const struct tls_psk_hooks hooks = {
         .ready = on_ready, .data = on_data, .ended = on_ended, .arg = v};
-    v->door = d;
+    v->listener = d;
     v->since_ms = uv_now(d->loop);
     if (tls_psk_accept(&v->stream, listener, d->hooks.key, d->hooks.arg, &hooks, &err) < 0) {
         v->stream = NULL;

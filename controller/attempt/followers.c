@@ -33,7 +33,7 @@ struct follower {
 
 struct followers {
     struct job     *job;
-    json_t         *names, *door;   /* the leader's endpoint; NULL until it is known */
+    json_t         *names, *endpoint;   /* the leader's endpoint; NULL until it is known */
     char            tag[48];
     int             count;
     struct follower list[];
@@ -47,7 +47,7 @@ static void launch(struct follower *m)
     struct job *job = all->job;
     json_t *group = json_pack("{s:i, s:I, s:O, s:O}", "node", m->node, "nodes",
                               (json_int_t)json_array_size(all->names), "names", all->names, "endpoint",
-                              all->door);
+                              all->endpoint);
     struct err err = { 0 };
     json_t *body = launch_follower(job, m->run_dir, group, &err);
     if (body)
@@ -56,7 +56,7 @@ static void launch(struct follower *m)
         log_error(all->tag, "cannot launch: %s", err.text);
 }
 
-/* Tells the leader not to wait for the node. Repeated with each DOOR: the leader may have missed
+/* Tells the leader not to wait for the node. Repeated with each LISTENING: the leader may have missed
  * it. */
 static void tell_leader(const struct follower *m)
 {
@@ -70,13 +70,13 @@ static void tell_leader(const struct follower *m)
         job->remote->send(job->link, WIRE_NODE_GONE, body);
 }
 
-void followers_endpoint(struct job *job, const json_t *door)
+void followers_endpoint(struct job *job, const json_t *endpoint)
 {
     struct followers *all = job->followers;
     if (!all)
         return;
-    json_decref(all->door);
-    all->door = json_deep_copy(door);
+    json_decref(all->endpoint);
+    all->endpoint = json_deep_copy(endpoint);
     for (int i = 0; i < all->count; i++) {
         struct follower *m = &all->list[i];
         if (m->link && m->here)
@@ -151,7 +151,7 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
         job->absent[0] = 0;
     if (job->remote == &remote_ssh)
         hosts_answered(job->daemon, m->name);
-    if (m->all->door)
+    if (m->all->endpoint)
         launch(m);
 }
 
@@ -249,7 +249,7 @@ void followers_close(struct job *job)
         close_link(&all->list[i]);
     job->followers = NULL;
     json_decref(all->names);
-    json_decref(all->door);
+    json_decref(all->endpoint);
     free(all);
 }
 

@@ -27,6 +27,6 @@ void followers_close(struct job *job);      /* the agents keep running */
 void followers_dismiss(struct job *job);
 
 /* Sets the leader's endpoint: {addresses, port, key}, borrowed. */
-void followers_endpoint(struct job *job, const json_t *door);
+void followers_endpoint(struct job *job, const json_t *endpoint);
 
 #endif

@@ -26,7 +26,7 @@
  *   daemon_run                  start and stop
  *
  * Lower files notify higher ones through hooks: `applied` (active_jobs.h), struct service
- * (server.h), link_hooks (remote_link.h), fleet_probe_fn.
+ * (server.h), remote_link_hooks (remote.h), fleet_probe_fn.
  */
 #ifndef CONTROLLER_BASE_DAEMON_H
 #define CONTROLLER_BASE_DAEMON_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_hosts.c - see doctor_hosts.h
  *
- *   look -> clock, several times -> listen -> knock (connect to the others) -> leave -> find
+ *   look -> clock, several times -> listen -> reach (connect to the others) -> leave -> find
  */
 #include "controller/cli/doctor_hosts.h"
 
@@ -74,15 +74,15 @@ static void read_clocks(struct round *r)
 /* The listening endpoints of all other nodes, for one node. */
 static json_t *endpoints_for(const struct round *r, size_t node)
 {
-    json_t *doors = json_array();
+    json_t *endpoints = json_array();
     for (size_t i = 0; i < r->n; i++) {
         if (i == node || !answered(r, i, "endpoint"))
             continue;
-        json_t *door = json_copy(json_object_get(json_array_get(r->nodes, i), "endpoint"));
-        json_object_set(door, "host", json_object_get(json_array_get(r->nodes, i), "node"));
-        json_array_append_new(doors, door);
+        json_t *endpoint = json_copy(json_object_get(json_array_get(r->nodes, i), "endpoint"));
+        json_object_set(endpoint, "host", json_object_get(json_array_get(r->nodes, i), "node"));
+        json_array_append_new(endpoints, endpoint);
     }
-    return doors;
+    return endpoints;
 }
 
 static void try_reach_all(struct round *r)

@@ -25,7 +25,7 @@ extern char **environ;
 
 enum { TO, FROM, WRONG, PIPES, PIECE = 64 * 1024 };
 
-struct visit {
+struct conversation {
     const char *host;
     pid_t       pid;
     int         fd[PIPES];       /* our ends; -1: closed */
@@ -36,7 +36,7 @@ struct visit {
 };
 
 struct host_query {
-    struct visit *list;
+    struct conversation *list;
     size_t        n;
     void        (*old_pipe)(int);
 };
@@ -58,7 +58,7 @@ static double steady_ms(void)
 /* --- one process per host ----------------------------------------------------------------------
  * */
 
-static int spawn(struct visit *v, struct err *err)
+static int spawn(struct conversation *v, struct err *err)
 {
     char path[PROGRAM_PATH];
     char *argv[] = {path, (char[]){"doctor-query"}, (char *)(uintptr_t)v->host, NULL};
@@ -93,7 +93,7 @@ int host_query_open(struct host_query **out, const json_t *hosts, struct err *er
     v->old_pipe = signal(SIGPIPE, SIG_IGN); /* a dead process shows when its answer is read */
     json_array_foreach (hosts, i, host) {
         v->n++;
-        v->list[i] = (struct visit){.host = json_string_value(host), .fd = {-1, -1, -1}};
+        v->list[i] = (struct conversation){.host = json_string_value(host), .fd = {-1, -1, -1}};
         rc = rc == 0 ? spawn(&v->list[i], err) : rc;
     }
     return rc;
@@ -104,7 +104,7 @@ void host_query_close(struct host_query *v)
     if (!v)
         return;
     for (size_t i = 0; i < v->n; i++) {
-        struct visit *one = &v->list[i];
+        struct conversation *one = &v->list[i];
         for (int k = 0; k < PIPES; k++)
             if (one->fd[k] >= 0)
                 close(one->fd[k]);
@@ -123,7 +123,7 @@ void host_query_close(struct host_query *v)
 
 /* --- questions and answers ------------------------------------------------------------------- */
 
-static void put(struct visit *v, const json_t *question)
+static void put(struct conversation *v, const json_t *question)
 {
     char *text = json_dumps(question, JSON_COMPACT);
     size_t size = text ? strlen(text) : 0;
@@ -141,7 +141,7 @@ static void put(struct visit *v, const json_t *question)
 }
 
 /* The process has ended: the last line of its stderr is the reason. */
-static void end_visit(struct visit *v)
+static void end_conversation(struct conversation *v)
 {
     char *line = v->wrong.data ? v->wrong.data : (char[]){""};
     size_t size = strlen(line);
@@ -156,7 +156,7 @@ static void end_visit(struct visit *v)
 }
 
 /* A complete line is an answer; NULL: none yet. */
-static json_t *take_answer(struct visit *v)
+static json_t *take_answer(struct conversation *v)
 {
     char *end = v->said.data ? memchr(v->said.data, '\n', v->said.size) : NULL;
     if (!end)
@@ -174,13 +174,13 @@ static bool hear(int fd, struct buf *to)
     return n > 0 ? buf_append(to, piece, (size_t)n) == 0 : n < 0 && errno == EINTR;
 }
 
-static void close_end(struct visit *v, int end)
+static void close_end(struct conversation *v, int end)
 {
     close(v->fd[end]);
     v->fd[end] = -1;
 }
 
-static void serve(struct visit *v, const struct pollfd *fds, json_t *node, const char *key)
+static void serve(struct conversation *v, const struct pollfd *fds, json_t *node, const char *key)
 {
     if (fds[1].revents && v->fd[WRONG] >= 0 && !hear(v->fd[WRONG], &v->wrong))
         close_end(v, WRONG);
@@ -190,7 +190,7 @@ static void serve(struct visit *v, const struct pollfd *fds, json_t *node, const
         while (v->fd[WRONG] >= 0)
             if (!hear(v->fd[WRONG], &v->wrong))
                 close_end(v, WRONG);
-        end_visit(v);
+        end_conversation(v);
         return;
     }
     json_t *answer = take_answer(v);
@@ -205,7 +205,7 @@ static size_t count_waiting(const struct host_query *v, struct pollfd *fds)
 {
     size_t waiting = 0;
     for (size_t i = 0; i < v->n; i++) {
-        const struct visit *one = &v->list[i];
+        const struct conversation *one = &v->list[i];
         fds[2 * i] = (struct pollfd){.fd = one->waits ? one->fd[FROM] : -1, .events = POLLIN};
         fds[2 * i + 1] = (struct pollfd){.fd = one->waits ? one->fd[WRONG] : -1, .events = POLLIN};
         waiting += one->waits;
@@ -231,7 +231,7 @@ void host_query_ask(struct host_query *v, json_t *const *questions, json_t *node
                 serve(&v->list[i], &fds[2 * i], json_array_get(nodes, i), key);
     }
     for (size_t i = 0; i < v->n; i++) {
-        struct visit *one = &v->list[i];
+        struct conversation *one = &v->list[i];
         if (one->waits)
             snprintf(one->error, sizeof(one->error), "no answer within %d s", limit_ms / 1000);
         one->waits = false;
@@ -256,7 +256,7 @@ void host_query_ask_same(struct host_query *v, int only, json_t *question, json_
 
 double host_query_middle(const struct host_query *v, size_t host, double *apart_ms)
 {
-    const struct visit *one = &v->list[host];
+    const struct conversation *one = &v->list[host];
     *apart_ms = one->answered_ms - one->asked_ms;
     return one->asked_ms + *apart_ms / 2;
 }

@@ -32,13 +32,13 @@ struct expected_agent {
 
 static struct {
     uv_loop_t             *loop;
-    struct tls_listener   *door;    /* NULL: no agent is expected */
+    struct tls_listener   *tls;     /* NULL: no agent is expected */
     struct expected_agent *expected_agents;
-} reception;
+} listening;
 
 static struct expected_agent *find(const char *name)
 {
-    struct expected_agent *g = reception.expected_agents;
+    struct expected_agent *g = listening.expected_agents;
     while (g && strcmp(g->name, name) != 0)
         g = g->next;
     return g;
@@ -68,7 +68,7 @@ static void on_came(void *arg, struct tls_psk *s)
         return;
     }
     tls_psk_address(s, true, address);
-    if (relay_open(&relay, reception.loop, s, ends[0], NULL, NULL, &err) < 0) {
+    if (relay_open(&relay, listening.loop, s, ends[0], NULL, NULL, &err) < 0) {
         log_error(g->name, "%s", err.text);
         close(ends[1]);
         return;
@@ -114,7 +114,7 @@ static int publish(struct expected_agent *g, json_t *addresses, struct err *err)
         return err_set(err, ERR_SYSTEM, "no random numbers for a key");
     }
     json_t *said = json_pack("{s:o, s:i, s:s, s:s}", "addresses", addresses, "port",
-                             tls_listener_port(reception.door), "key", hex, "name", g->name);
+                             tls_listener_port(listening.tls), "key", hex, "name", g->name);
     char *text = said ? json_dumps(said, JSON_COMPACT) : NULL;
     int rc = text ? write_file(g->path, text, err)
                   : err_set(err, ERR_MEMORY, "out of memory for an agent's key");
@@ -147,22 +147,22 @@ static json_t *addresses(struct err *err)
 static int open_listener(uv_loop_t *loop, struct err *err)
 {
     const struct tls_listener_hooks hooks = { .key = find_key, .came = on_came };
-    if (reception.door)
+    if (listening.tls)
         return 0;
-    reception.loop = loop;
-    if (tls_listener_open(&reception.door, loop, &hooks, err) < 0)
+    listening.loop = loop;
+    if (tls_listener_open(&listening.tls, loop, &hooks, err) < 0)
         return -1;
-    log_info(NULL, "listening for agents at port %d", tls_listener_port(reception.door));
+    log_info(NULL, "listening for agents at port %d", tls_listener_port(listening.tls));
     return 0;
 }
 
 static void close_listener(void)
 {
-    if (reception.expected_agents || !reception.door)
+    if (listening.expected_agents || !listening.tls)
         return;
-    log_info(NULL, "port %d closed: no agent is expected", tls_listener_port(reception.door));
-    tls_listener_close(reception.door);
-    reception.door = NULL;
+    log_info(NULL, "port %d closed: no agent is expected", tls_listener_port(listening.tls));
+    tls_listener_close(listening.tls);
+    listening.tls = NULL;
 }
 
 int agent_listener_expect(struct expected_agent **out, uv_loop_t *loop, const char *run_dir,
@@ -188,15 +188,15 @@ int agent_listener_expect(struct expected_agent **out, uv_loop_t *loop, const ch
         close_listener();
         return -1;
     }
-    g->next = reception.expected_agents;
-    reception.expected_agents = g;
+    g->next = listening.expected_agents;
+    listening.expected_agents = g;
     *out = g;
     return 0;
 }
 
 void agent_listener_forget(struct expected_agent *g)
 {
-    struct expected_agent **p = &reception.expected_agents;
+    struct expected_agent **p = &listening.expected_agents;
     if (!g)
         return;
     while (*p != g)

@@ -234,7 +234,7 @@ static void start(struct local *link)
 
 /* ---- end an attempt whose agent is dead ---- */
 
-static void sweep(struct remote_link *base)
+static void cleanup(struct remote_link *base)
 {
     struct local *link = local_of(base);
     char left[256] = "";
@@ -245,7 +245,7 @@ static void sweep(struct remote_link *base)
     if (n != 0) {
         if (!patient)
             log_warn(link->base.tag, "killed processes that its agent had left: %s", left);
-        remote_link_later(&link->base, CLEANUP_MS, sweep);
+        remote_link_later(&link->base, CLEANUP_MS, cleanup);
         return;
     }
     remote_link_read_spool(&link->base);
@@ -270,7 +270,7 @@ static void bury(struct remote_link *base)
         close(lock);
     }
     link->bury_until = uv_now(link->base.loop) + CLEANUP_GRACE_MS;
-    sweep(&link->base);
+    cleanup(&link->base);
 }
 
 /* ---- looking ---- */

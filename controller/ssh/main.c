@@ -88,7 +88,7 @@ static int attach(ssh_session s, const struct programs *p, const char *host, str
     return converse(s, p, host, "attach", ATTACH_READY, err);
 }
 
-static int visit(ssh_session s, const struct programs *p, const char *host, struct err *err)
+static int relay_doctor_query(ssh_session s, const struct programs *p, const char *host, struct err *err)
 {
     return converse(s, p, host, "doctor-query", DOCTOR_READY, err);
 }
@@ -131,7 +131,7 @@ static const struct verb {
     int (*run)(ssh_session s, const struct programs *p, const char *host, struct err *err);
 } verbs[] = {
     {"attach", attach},
-    {"doctor-query", visit},
+    {"doctor-query", relay_doctor_query},
     {"probe", probe},
     {"test", ask},
 };
@@ -154,7 +154,7 @@ static int run(const char *verb, const char *host, struct err *err)
         }
         return rc;
     }
-    return err_set(err, ERR_USAGE, "usage: jobctl-ssh attach|visit|probe|test HOST");
+    return err_set(err, ERR_USAGE, "usage: jobctl-ssh attach|doctor-query|probe|test HOST");
 }
 
 /* Success and failure are both answers. */
@@ -189,7 +189,7 @@ int main(int argc, char **argv)
         if (programs_find(&p, &err) == 0)
             puts(p.digest);
     } else if (argc != 3 || run(argv[1], argv[2], &err) < 0) {
-        err_set(&err, ERR_USAGE, "usage: jobctl-ssh attach|visit|probe|test HOST, or jobctl-ssh digest");
+        err_set(&err, ERR_USAGE, "usage: jobctl-ssh attach|doctor-query|probe|test HOST, or jobctl-ssh digest");
     }
     fflush(stdout);
     if (!err.code)

@@ -432,13 +432,13 @@ static void tick(struct world *w, int job, int attempt, int generation)
         rank_ends(w, between(w, 0, NODE_NOTICED_MS), job, attempt, 0, ENDS_ALONE);
         return;
     }
-    if (fault(w, 200, HARM_HANG)) {     /* nothing more happens, until the vigil sees that */
+    if (fault(w, 200, HARM_HANG)) {     /* nothing more happens, until the monitor sees that */
         a->deaf = true;
         plan(w, between(w, 1000, 9000), RANK_STANDS, job, attempt, a->life)->a = generation;
         return;
     }
     if (t->rejoin && a->np > 1 && fault(w, 150, HARM_PARTED)) {
-        parting_begins(w, job, attempt);    /* should all be stuck, the vigil sees that */
+        parting_begins(w, job, attempt);    /* should all be stuck, the monitor sees that */
         plan(w, between(w, 6000, 15000), RANK_STANDS, job, attempt, a->life)->a = generation;
         return;
     }

@@ -40,7 +40,7 @@ void parting_ends(struct world *w, int job, int attempt, bool keep)
             broke(w, "job %d.%d: ranks are started while rank %d of generation %d lives", job,
                   attempt, r, a->generation);
         if (a->rank[r] && keep && !a->detached[r])
-            broke(w, "job %d.%d: rank %d is to go on in another generation, and has not parted from "
+            broke(w, "job %d.%d: rank %d is to go on in another generation, and has not detached from "
                   "this one", job, attempt, r);
         w->cover.kept += a->rank[r] && keep;
         a->detached[r] = false;

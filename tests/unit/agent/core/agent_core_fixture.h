@@ -60,7 +60,7 @@ static inline void say(const struct agent_effect *e)
         if (e->skip_step >= 0)
             buf_print(&said, " without %d%s", (int)e->skip_step, e->forget ? ", from disk" : "");
         if (e->fallbacks)
-            buf_print(&said, " remedies %d", e->fallbacks);
+            buf_print(&said, " fallbacks %d", e->fallbacks);
         if (e->keep)
             buf_print(&said, " kept");
         break;
@@ -74,7 +74,7 @@ static inline void say(const struct agent_effect *e)
         buf_print(&said, "REPORT(%d)", e->generation);
         break;
     case DO_CLEANUP:
-        buf_print(&said, "SWEEP(%d)", e->generation);
+        buf_print(&said, "CLEANUP(%d)", e->generation);
         break;
     case DO_TIMER:
         buf_print(&said, "TIMER(%d)", e->at_ms ? (int)(e->at_ms - now) : -1);

@@ -21,9 +21,9 @@ static void a_plain_life(void **state)
     expect(exited(1, 1, 0), ""); /* told twice */
     expect(exited(7, 0, 1), ""); /* of another generation */
     now += 500;
-    expect(exited(1, 0, 0), "rank_exited generation_ended SWEEP(1)");
+    expect(exited(1, 0, 0), "rank_exited generation_ended CLEANUP(1)");
     expect(field("cause"), "\"none\"");
-    expect(cleaned(true), "SWEEP(0)");
+    expect(cleaned(true), "CLEANUP(0)");
     expect(cleaned(true), "attempt_ended FINISH");
     expect(field("result"), "\"succeeded\"");
     expect(field("productive_ms"), "500");
@@ -36,7 +36,7 @@ static void what_cannot_run_here_ends_at_once(void **state)
 {
     (void)state;
     expect(feed((struct agent_input){.kind = INPUT_LAUNCH, .launch = {.refusal = "2 > 1"}}),
-           "SWEEP(0)");
+           "CLEANUP(0)");
     expect(cleaned(true), "attempt_ended FINISH");
     expect(field("cause"), "\"config_error\"");
     expect(field("text"), "\"2 > 1\"");
@@ -61,9 +61,9 @@ static void stop_is_a_ladder(void **state)
     expect(stop(8000, true), "stop_asked CONTROL(stop) TIMER(4000)");
     expect(timer(now + 4000), "SIGNAL(15) TIMER(4000)");
     expect(timer(now + 4000), "SIGNAL(9) TIMER(1000)");
-    expect(killed(1, 0, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(killed(1, 0, 9), "rank_exited generation_ended TIMER(-1) CLEANUP(1)");
     expect(field("text"), "\"stopped by SIGKILL: SIGTERM did not end it in time\"");
-    expect(cleaned(true), "SWEEP(0)");
+    expect(cleaned(true), "CLEANUP(0)");
     expect(cleaned(true), "attempt_ended FINISH");
     expect(field("result"), "\"stopped\"");
     expect(field("text"), "\"cancelled by a person\"");
@@ -92,7 +92,7 @@ static void a_command_gets_sigterm_at_once_and_sooner_wins(void **state)
     expect(stop(8000, true), "stop_asked CONTROL(stop) SIGNAL(15) TIMER(8000)");
     expect(stop(9000, true), "");
     expect(stop(100, false), "CONTROL(stop) SIGNAL(15) TIMER(100)");
-    expect(exited(1, 0, 1), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(exited(1, 0, 1), "rank_exited generation_ended TIMER(-1) CLEANUP(1)");
     expect(field("text"), "\"stopped on request\"");
     cleaned(true);
     cleaned(true);
@@ -103,7 +103,7 @@ static void a_command_gets_sigterm_at_once_and_sooner_wins(void **state)
 static void stop_in_every_phase(void **state)
 {
     (void)state;
-    expect(stop(5, false), "stop_asked SWEEP(0)"); /* idle */
+    expect(stop(5, false), "stop_asked CLEANUP(0)"); /* idle */
     expect(cleaned(true), "attempt_ended FINISH");
     down(NULL);
     up(NULL);
@@ -112,7 +112,7 @@ static void stop_in_every_phase(void **state)
     expect(timer(now + 5), "SIGNAL(9) TIMER(1000)");
     expect(feed((struct agent_input){
                .kind = INPUT_SETUP_EXITED, .exited.signalled = true, .exited.signo = 9}),
-           "setup_done TIMER(-1) SWEEP(0)");
+           "setup_done TIMER(-1) CLEANUP(0)");
     down(NULL);
     up(NULL);
     launch(1, false, false);
@@ -123,7 +123,7 @@ static void stop_in_every_phase(void **state)
     launch(1, false, false);
     one_generation_fails(1, 3);
     expect(stop(50, false), "stop_asked"); /* sweeping */
-    expect(cleaned(true), "SWEEP(0)");
+    expect(cleaned(true), "CLEANUP(0)");
     down(NULL);
     up(NULL);
     launch(1, false, false);
@@ -131,7 +131,7 @@ static void stop_in_every_phase(void **state)
     cleaned(true);
     one_generation_fails(2, 4);
     expect(cleaned(true), "restart_scheduled TIMER(5000)");
-    expect(stop(50, false), "stop_asked TIMER(-1) SWEEP(0)"); /* back-off */
+    expect(stop(50, false), "stop_asked TIMER(-1) CLEANUP(0)"); /* back-off */
 }
 
 static void a_run_that_finished_just_then_succeeded(void **state)
@@ -152,7 +152,7 @@ static void what_will_not_die_is_named_and_nothing_is_started(void **state)
     (void)state;
     launch(1, false, false);
     one_generation_fails(1, 3);
-    expect(cleaned(false), "warning SWEEP(0)");
+    expect(cleaned(false), "warning CLEANUP(0)");
     expect(cleaned(true), "attempt_ended FINISH");
     expect(field("clean"), "false");
     expect(field("retry_helps"), "true");

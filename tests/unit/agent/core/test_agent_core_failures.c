@@ -20,7 +20,7 @@ static void the_first_failure_decides_and_restarts_at_once(void **state)
     expect(line(1, 1, "{\"ev\":\"step\",\"step\":9}"), "");                /* not the first rank */
     expect(line(1, 0, "{\"ev\":\"checkpoint\",\"step\":2,\"path\":\"/c/2\"}"), "checkpoint");
     expect(killed(1, 1, 9), "rank_exited REPORT(1) SIGNAL(15) TIMER(3000)");
-    expect(killed(1, 0, 15), "rank_exited step~ generation_ended TIMER(-1) SWEEP(1)");
+    expect(killed(1, 0, 15), "rank_exited step~ generation_ended TIMER(-1) CLEANUP(1)");
     expect(field("cause"), "\"rank_crash\"");
     expect(field("text"), "\"rank 1 was killed by SIGKILL (9)\"");
     expect(field("rank"), "1");
@@ -51,7 +51,7 @@ static void stubborn_ranks_are_killed(void **state)
     expect(timer(now + 2999), ""); /* stale or early */
     expect(timer(now + 1), "SIGNAL(9) TIMER(1000)");
     expect(timer(now + 1000), "SIGNAL(9) TIMER(1000)");
-    expect(killed(1, 1, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(killed(1, 1, 9), "rank_exited generation_ended TIMER(-1) CLEANUP(1)");
     expect(field("cause"), "\"user_exit\"");
 }
 
@@ -66,7 +66,7 @@ static void an_echo_does_not_hide_the_cause(void **state)
                    .exit_code = 1,
                    .last_lines = "RuntimeError: Connection closed by peer [127.0.0.1]:1\n"}});
     now += 5;
-    expect(killed(1, 1, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(killed(1, 1, 9), "rank_exited generation_ended TIMER(-1) CLEANUP(1)");
     expect(field("cause"), "\"rank_crash\"");
     expect(field("rank"), "1");
 }
@@ -138,7 +138,7 @@ static void a_gpu_that_failed_is_left_out(void **state)
                 timer(now + 10000);
         }
         const bool over = rows[i].generations > 0;
-        if (over != (strstr(said.data, "SWEEP(0)") != NULL))
+        if (over != (strstr(said.data, "CLEANUP(0)") != NULL))
             fail_msg("%s: %s", rows[i].what, said.data);
         if (rows[i].gpu)
             assert_string_equal(field("gpu"), rows[i].gpu);
@@ -189,7 +189,7 @@ static void the_same_failure_three_times_is_enough(void **state)
     expect(field("delay_ms"), "5000");
     expect(timer(now + 5000), "SPAWN(3,-1)");
     one_generation_fails(3, 3);
-    expect(cleaned(true), "SWEEP(0)");
+    expect(cleaned(true), "CLEANUP(0)");
     expect(cleaned(true), "attempt_ended FINISH");
     expect(field("result"), "\"failed\"");
     expect(field("gave_up"), "true");
@@ -215,7 +215,7 @@ static void a_hang_before_the_first_step_gets_a_remedy(void **state)
     reported(1);
     killed(1, 0, 15);
     killed(1, 1, 15);
-    expect(cleaned(true), "restart_scheduled SPAWN(2,-1) remedies 1");
+    expect(cleaned(true), "restart_scheduled SPAWN(2,-1) fallbacks 1");
     expect(field("text"), "\"rank 1 stands still; the next start sets A=1: w (f)\"");
     spawned(2);
     hang(2, 1, true);
@@ -223,14 +223,14 @@ static void a_hang_before_the_first_step_gets_a_remedy(void **state)
     killed(2, 0, 15);
     killed(2, 1, 15);
     cleaned(true);
-    expect(timer(now + 10), "SPAWN(3,-1) remedies 2");
+    expect(timer(now + 10), "SPAWN(3,-1) fallbacks 2");
     spawned(3);
     line(3, 0, "{\"ev\":\"step\",\"step\":1}"); /* so that was it */
     hang(3, 1, false);
     reported(3);
     killed(3, 0, 15);
     killed(3, 1, 15);
-    expect(cleaned(true), "restart_scheduled SPAWN(4,-1) remedies 2");
+    expect(cleaned(true), "restart_scheduled SPAWN(4,-1) fallbacks 2");
 }
 
 static void what_helped_before_is_set_from_the_start(void **state)
@@ -240,7 +240,7 @@ static void what_helped_before_is_set_from_the_start(void **state)
     expect(feed((struct agent_input){.kind = INPUT_LAUNCH,
                                      .launch = {.np = 1, .budget = {10, 10, 10, 0}, .plan = one,
                                                 .history = {0, 0, 0, "", 7}}}),
-           "SPAWN(1,-1) remedies 1");
+           "SPAWN(1,-1) fallbacks 1");
     json_decref(one);
 }
 
@@ -300,7 +300,7 @@ static void a_hang_is_reported_before_anything_is_stopped(void **state)
     expect(field("generation"), "1");
     expect(exited(1, 0, 74), "rank_exited"); /* it waited for the other one: cascade */
     expect(timer(now + 1500), "SIGNAL(9) TIMER(1000)");
-    expect(killed(1, 1, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(killed(1, 1, 9), "rank_exited generation_ended TIMER(-1) CLEANUP(1)");
     expect(field("cause"), "\"hang_step\"");
     expect(field("text"), "\"rank 1 stands still\"");
     expect(field("exit_code"), "-");
@@ -318,7 +318,7 @@ static void a_report_that_takes_too_long_is_not_waited_for(void **state)
     expect(timer(now + 2500), "SIGNAL(15) TIMER(1500)");
     expect(reported(1), "incident"); /* late is better than never */
     expect(stop(100, false), "stop_asked CONTROL(stop) SIGNAL(15) TIMER(100)");
-    expect(killed(1, 0, 15), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(killed(1, 0, 15), "rank_exited generation_ended TIMER(-1) CLEANUP(1)");
     expect(field("rank"), "null");
 }
 
@@ -342,7 +342,7 @@ static void one_batch_with_nan_is_left_out_once(void **state)
     line(3, 0, "{\"ev\":\"step\",\"step\":99}");
     line(3, 0, nan);
     exited(3, 0, 76);
-    expect(cleaned(true), "SWEEP(0)");
+    expect(cleaned(true), "CLEANUP(0)");
     cleaned(true);
     expect(field("cause"), "\"nan_loss\"");
     expect(field("retry_helps"), "false");
@@ -357,8 +357,8 @@ static void some_causes_end_it(void **state)
     spawned(1);
     line(1, 0,
          "{\"ev\":\"failed\",\"cause\":\"data_error\",\"exit_code\":65,\"text\":\"no images\"}");
-    expect(exited(1, 0, 65), "rank_exited generation_ended SWEEP(1)");
-    expect(cleaned(true), "SWEEP(0)");
+    expect(exited(1, 0, 65), "rank_exited generation_ended CLEANUP(1)");
+    expect(cleaned(true), "CLEANUP(0)");
     cleaned(true);
     expect(field("cause"), "\"data_error\"");
     expect(field("text"), "\"rank 0 exited with code 65: no images\"");
@@ -397,7 +397,7 @@ static void a_gpu_fault_is_for_the_controller(void **state)
     (void)state;
     launch(1, true, false);
     one_generation_fails(1, 73);
-    expect(cleaned(true), "SWEEP(0)");
+    expect(cleaned(true), "CLEANUP(0)");
     cleaned(true);
     expect(field("retry_helps"), "true");
 }
@@ -408,7 +408,7 @@ static void a_start_that_fails_is_a_failure(void **state)
     launch(1, false, false);
     expect(feed((struct agent_input){.kind = INPUT_SPAWN_FAILED,
                                      .spawn = {.generation = 1, .text = "cannot fork: no"}}),
-           "generation_ended SWEEP(1)");
+           "generation_ended CLEANUP(1)");
     expect(cleaned(true), "restart_scheduled SPAWN(2,-1)");
 }
 
@@ -420,7 +420,7 @@ static void a_failing_setup_is_retried_within_the_budget(void **state)
     expect(feed(in), "setup_done restart_scheduled setup_started SETUP");
     expect(feed(in), "setup_done restart_scheduled TIMER(5000)");
     timer(now + 5000);
-    expect(feed(in), "setup_done SWEEP(0)");
+    expect(feed(in), "setup_done CLEANUP(0)");
     cleaned(true);
     expect(field("text"),
            "\"the same failure 3 times without progress: the setup exited with code 1\"");

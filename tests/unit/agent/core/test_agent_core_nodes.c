@@ -32,12 +32,12 @@ static void its_ranks_go_with_it_and_the_others_are_stopped(void **state)
     expect(lost(), "node_lost REPORT(1) SIGNAL(15) TIMER(3000)");
     expect(field("name"), "\"n1\"");
     expect(exited(1, 0, EXIT_COLLECTIVE), "rank_exited");
-    expect(killed(1, 1, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(killed(1, 1, 9), "rank_exited generation_ended TIMER(-1) CLEANUP(1)");
     expect(field("cause"), "\"node_lost\"");
     expect(field("rank"), "2");
     expect(field("text"), "\"n1 sent no heartbeat for 22 s\"");
     /* not again here: the nodes are not for this agent to choose */
-    expect(cleaned(true), "SWEEP(0)");
+    expect(cleaned(true), "CLEANUP(0)");
     over("\"node_lost\"", "\"failed\"");
     expect(field("retry_helps"), "true");
     expect(field("gave_up"), "false");
@@ -52,7 +52,7 @@ static void what_others_say_before_is_an_echo(void **state)
     expect(exited(1, 0, EXIT_COLLECTIVE), "rank_exited REPORT(1) SIGNAL(15) TIMER(3000)");
     expect(exited(1, 1, EXIT_ABORTED), "rank_exited");
     expect(timer(now + 3000), "SIGNAL(9) TIMER(1000)"); /* two that nobody hears of */
-    expect(lost(), "node_lost generation_ended TIMER(-1) SWEEP(1)");
+    expect(lost(), "node_lost generation_ended TIMER(-1) CLEANUP(1)");
     expect(field("cause"), "\"node_lost\"");
     cleaned(true);
     over("\"node_lost\"", "\"failed\"");
@@ -64,7 +64,7 @@ static void a_rank_that_crashed_before_stays_the_cause_of_the_generation(void **
     running();
     killed(1, 1, 11);
     exited(1, 0, EXIT_ABORTED);
-    expect(lost(), "node_lost generation_ended TIMER(-1) SWEEP(1)");
+    expect(lost(), "node_lost generation_ended TIMER(-1) CLEANUP(1)");
     expect(field("cause"), "\"rank_crash\"");
     cleaned(true);
     over("\"node_lost\"", "\"failed\""); /* but the attempt ends, for want of the node */
@@ -89,7 +89,7 @@ static void nobody_is_waited_for_when_all_ranks_are_gone(void **state)
         exited(1, r, EXIT_COLLECTIVE);
     expect(field("cause"), "\"nccl_error\"");
     expect(lost(), "node_lost");
-    expect(cleaned(true), "SWEEP(0)");
+    expect(cleaned(true), "CLEANUP(0)");
     over("\"node_lost\"", "\"failed\"");
 }
 
@@ -100,7 +100,7 @@ static void a_complete_run_has_lost_nothing(void **state)
     line(1, 0, "{\"ev\":\"done\",\"step\":40}");
     exited(1, 0, 0);
     exited(1, 1, 0);
-    expect(lost(), "node_lost generation_ended SWEEP(1)");
+    expect(lost(), "node_lost generation_ended CLEANUP(1)");
     expect(field("cause"), "\"none\"");
     cleaned(true);
     over("\"none\"", "\"succeeded\"");
@@ -113,7 +113,7 @@ static void asked_to_stop_it_stops(void **state)
     stop(8000, true);
     lost();
     exited(1, 0, EXIT_ABORTED);
-    expect(exited(1, 1, EXIT_ABORTED), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(exited(1, 1, EXIT_ABORTED), "rank_exited generation_ended TIMER(-1) CLEANUP(1)");
     cleaned(true);
     over("\"node_lost\"", "\"stopped\"");
 }
@@ -122,10 +122,10 @@ static void while_ranks_are_being_started(void **state)
 {
     (void)state;
     expect(launch(4, true, false), "SPAWN(1,-1)");
-    expect(lost(), "node_lost generation_ended SWEEP(1)");
+    expect(lost(), "node_lost generation_ended CLEANUP(1)");
     expect(spawned(1), "");
     expect(exited(1, 0, 1), "");
-    expect(cleaned(true), "SWEEP(0)");
+    expect(cleaned(true), "CLEANUP(0)");
     over("\"node_lost\"", "\"failed\"");
 }
 
@@ -133,7 +133,7 @@ static void during_the_setup(void **state)
 {
     (void)state;
     expect(launch(4, true, true), "setup_started SETUP");
-    expect(lost(), "node_lost SWEEP(0)");
+    expect(lost(), "node_lost CLEANUP(0)");
     over("\"node_lost\"", "\"failed\"");
     expect(lost(), "");
 }
@@ -148,7 +148,7 @@ static void during_a_back_off(void **state)
             exited(g, r, g + 2);
         cleaned(true);
     }
-    expect(lost(), "node_lost TIMER(-1) SWEEP(0)");
+    expect(lost(), "node_lost TIMER(-1) CLEANUP(0)");
     over("\"node_lost\"", "\"failed\"");
 }
 
@@ -171,7 +171,7 @@ static void a_node_that_never_came(void **state)
     const struct agent_launch job = {.missing = &missing,
                                      .budget = {10, 5000, 300000, 3},
                                      .history = {2, 0, 7, ""}};
-    expect(feed((struct agent_input){.kind = INPUT_LAUNCH, .launch = job}), "node_lost SWEEP(0)");
+    expect(feed((struct agent_input){.kind = INPUT_LAUNCH, .launch = job}), "node_lost CLEANUP(0)");
     over("\"node_lost\"", "\"failed\"");
     expect(field("text"), "\"n3 did not connect within 60 s\"");
     expect(field("retry_helps"), "true");

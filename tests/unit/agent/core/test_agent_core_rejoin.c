@@ -10,7 +10,7 @@
 
 #include "tests/unit/agent/core/agent_core_fixture.h"
 
-#define PARTED "{\"ev\":\"detached\",\"cause\":\"nccl_error\",\"text\":\"rank 1 died\",\"step\":7}"
+#define DETACHED "{\"ev\":\"detached\",\"cause\":\"nccl_error\",\"text\":\"rank 1 died\",\"step\":7}"
 
 static int up_and_running(void **state)
 {
@@ -31,24 +31,24 @@ static void who_lives_is_kept(void **state)
     (void)state;
     expect(killed(1, 1, 9), "rank_exited REPORT(1) TIMER(5000)");
     now += 20;
-    expect(line(1, 0, PARTED), "");
-    expect(line(1, 0, PARTED), ""); /* said once */
-    expect(line(1, 2, PARTED), "generation_ended TIMER(-1) restart_scheduled SPAWN(2,-1) kept");
+    expect(line(1, 0, DETACHED), "");
+    expect(line(1, 0, DETACHED), ""); /* said once */
+    expect(line(1, 2, DETACHED), "generation_ended TIMER(-1) restart_scheduled SPAWN(2,-1) kept");
     expect(field("text"), "\"rank 1 was killed by SIGKILL (9); 2 of 3 ranks keep their processes\"");
     expect(spawned(2), "generation_started");
     expect(field("ranks_kept"), "2");
     /* Nothing of it is left when the next one fails. */
     expect(killed(2, 0, 11), "rank_exited REPORT(2) TIMER(5000)");
     expect(exited(2, 1, 74), "rank_exited");
-    expect(exited(2, 2, 74), "rank_exited generation_ended TIMER(-1) SWEEP(2)");
+    expect(exited(2, 2, 74), "rank_exited generation_ended TIMER(-1) CLEANUP(2)");
     expect(field("cause"), "\"rank_crash\"");
 }
 
 static void all_may_have_parted_before_the_news_of_the_death(void **state)
 {
     (void)state;
-    expect(line(1, 0, PARTED), "TIMER(5000)");
-    expect(line(1, 2, PARTED), "");
+    expect(line(1, 0, DETACHED), "TIMER(5000)");
+    expect(line(1, 2, DETACHED), "");
     expect(killed(1, 1, 9), "rank_exited REPORT(1) generation_ended TIMER(-1) restart_scheduled "
                             "SPAWN(2,-1) kept");
 }
@@ -56,9 +56,9 @@ static void all_may_have_parted_before_the_news_of_the_death(void **state)
 static void nobody_died(void **state)
 {
     (void)state;
-    line(1, 0, PARTED);
-    line(1, 1, PARTED);
-    expect(line(1, 2, PARTED), "REPORT(1) generation_ended TIMER(-1) restart_scheduled SPAWN(2,-1) kept");
+    line(1, 0, DETACHED);
+    line(1, 1, DETACHED);
+    expect(line(1, 2, DETACHED), "REPORT(1) generation_ended TIMER(-1) restart_scheduled SPAWN(2,-1) kept");
     expect(spawned(2), "generation_started");
     expect(field("ranks_kept"), "3");
 }
@@ -67,11 +67,11 @@ static void who_does_not_part_is_stopped_with_the_others(void **state)
 {
     (void)state;
     killed(1, 1, 9);
-    line(1, 0, PARTED);
+    line(1, 0, DETACHED);
     expect(timer(now + 5000), "SIGNAL(15) TIMER(3000)");
     expect(exited(1, 0, 74), "rank_exited");
     expect(timer(now + 3000), "SIGNAL(9) TIMER(1000)");
-    expect(killed(1, 2, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(killed(1, 2, 9), "rank_exited generation_ended TIMER(-1) CLEANUP(1)");
     expect(field("cause"), "\"rank_crash\"");
     expect(cleaned(true), "restart_scheduled SPAWN(2,-1)");
 }
@@ -79,11 +79,11 @@ static void who_does_not_part_is_stopped_with_the_others(void **state)
 static void one_alone_has_parted(void **state)
 {
     (void)state;
-    line(1, 2, PARTED);
+    line(1, 2, DETACHED);
     expect(timer(now + 5000), "REPORT(1) TIMER(5000) SIGNAL(15) TIMER(3000)");
     exited(1, 0, 75);
     exited(1, 1, 75);
-    expect(exited(1, 2, 74), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(exited(1, 2, 74), "rank_exited generation_ended TIMER(-1) CLEANUP(1)");
     expect(field("cause"), "\"nccl_error\"");
     expect(field("rank"), "2");
 }
@@ -93,14 +93,14 @@ static void a_back_off_ends_the_processes(void **state)
 {
     (void)state;
     killed(1, 1, 9);
-    line(1, 0, PARTED);
-    line(1, 2, PARTED);
+    line(1, 0, DETACHED);
+    line(1, 2, DETACHED);
     spawned(2);
     killed(2, 1, 9);
-    line(2, 0, PARTED);
-    expect(line(2, 2, PARTED), "generation_ended SIGNAL(15) TIMER(3000)");
+    line(2, 0, DETACHED);
+    expect(line(2, 2, DETACHED), "generation_ended SIGNAL(15) TIMER(3000)");
     exited(2, 0, 74);
-    expect(exited(2, 2, 74), "rank_exited TIMER(-1) SWEEP(2)"); /* it is not told twice */
+    expect(exited(2, 2, 74), "rank_exited TIMER(-1) CLEANUP(2)"); /* it is not told twice */
     expect(cleaned(true), "restart_scheduled TIMER(5000)");
 }
 
@@ -109,9 +109,9 @@ static void a_lost_node_ends_the_wait(void **state)
 {
     (void)state;
     killed(1, 1, 9);
-    line(1, 0, PARTED);
+    line(1, 0, DETACHED);
     expect(lost(), "node_lost SIGNAL(15) TIMER(3000)");
-    expect(exited(1, 0, 74), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(exited(1, 0, 74), "rank_exited generation_ended TIMER(-1) CLEANUP(1)");
     expect(field("cause"), "\"rank_crash\"");
     cleaned(true);
     expect(cleaned(true), "attempt_ended FINISH");
@@ -122,7 +122,7 @@ static void a_stop_ends_the_wait(void **state)
 {
     (void)state;
     killed(1, 1, 9);
-    line(1, 0, PARTED);
+    line(1, 0, DETACHED);
     expect(stop(2000, true), "stop_asked CONTROL(stop) SIGNAL(15) TIMER(2000)");
     exited(1, 0, 74);
     exited(1, 2, 75);

@@ -189,5 +189,5 @@ int main(void)
         cmocka_unit_test(a_directory_that_is_not_there_is_told),
         cmocka_unit_test(too_many_are_not_compared),
     };
-    return cmocka_run_group_tests_name("alike", tests, make_nodes, remove_nodes);
+    return cmocka_run_group_tests_name("consistency", tests, make_nodes, remove_nodes);
 }

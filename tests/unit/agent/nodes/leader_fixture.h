@@ -188,7 +188,7 @@ static inline void on_over(void *arg)
     follower_close(*m);
 }
 
-static inline json_t *crew_of(int node, json_t *door)
+static inline json_t *group_of(int node, json_t *door)
 {
     return json_pack("{s:i, s:i, s:[s, s, s], s:o}", "node", node, "nodes", NODES, "names", "n0",
                      "n1", "n2", "endpoint", door);
@@ -202,7 +202,7 @@ static inline _Noreturn void be_follower(int node, json_t *door)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&mine);
-    json_t *launch = json_pack("{s:o}", "group", crew_of(node, door));
+    json_t *launch = json_pack("{s:o}", "group", group_of(node, door));
     const struct follower_options o = {.job = 7, .attempt = 1, .nonce = nonce,
                                        .run_dir = places[node], .train = "/bin/false",
                                        .version = "1", .tag = "7.1", .launch = launch,
@@ -348,7 +348,7 @@ static inline void put_log(int node, int rank, char *out, size_t size)
     read_file(name, out, size);
 }
 
-#define CREW(test)  cmocka_unit_test_setup_teardown(test, leader_up, leader_down)
+#define LEADER_TEST(test)  cmocka_unit_test_setup_teardown(test, leader_up, leader_down)
 #define QUICK(test) cmocka_unit_test_setup_teardown(test, quick_up, leader_down)
 
 #endif

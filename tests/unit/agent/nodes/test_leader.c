@@ -334,7 +334,7 @@ static void an_agent_becomes_a_member(void **state)
                       "ckpt_dir", dir, "acked", 0, "secrets", "budget", "restarts", 5,
                       "backoff_min_ms", 100, "backoff_max_ms", 400, "no_progress", 3, "history",
                       "failures_without_progress", 0, "same_fingerprint", 0, "last_step", 0,
-                      "fingerprint", "", "group", crew_of(1, json_incref(door))));
+                      "fingerprint", "", "group", group_of(1, json_incref(door))));
     assert_secret(key, pid);
     /* It has the program's own version: this head wants another one. */
     AWAIT(losses, 1);
@@ -357,15 +357,15 @@ static void an_agent_becomes_a_member(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        CREW(a_generation_on_all_nodes),
-        CREW(commands_signals_and_what_is_left),
-        CREW(setup_on_each_node),
-        CREW(who_cannot_is_named),
-        CREW(who_does_not_reach_another_says_so),
-        CREW(a_generation_that_cannot_begin_leaves_nothing),
-        CREW(pages_travel),
-        CREW(stacks_are_looked_at),
-        CREW(an_agent_becomes_a_member),
+        LEADER_TEST(a_generation_on_all_nodes),
+        LEADER_TEST(commands_signals_and_what_is_left),
+        LEADER_TEST(setup_on_each_node),
+        LEADER_TEST(who_cannot_is_named),
+        LEADER_TEST(who_does_not_reach_another_says_so),
+        LEADER_TEST(a_generation_that_cannot_begin_leaves_nothing),
+        LEADER_TEST(pages_travel),
+        LEADER_TEST(stacks_are_looked_at),
+        LEADER_TEST(an_agent_becomes_a_member),
     };
     if (argc > 1 && strcmp(argv[1], "fly") == 0)
         return fly();

@@ -126,9 +126,9 @@ int main(void)
         QUICK(a_member_that_is_proven_gone_is_lost_at_once),
         QUICK(a_member_that_stood_still_ends_what_it_has),
         QUICK(members_without_a_head_end_what_they_have),
-        CREW(three_seconds_without_a_wire_are_no_loss),
+        LEADER_TEST(three_seconds_without_a_wire_are_no_loss),
         QUICK(a_wire_cut_for_ever_is_a_loss_on_both_sides),
-        CREW(who_never_comes_is_named),
+        LEADER_TEST(who_never_comes_is_named),
     };
     if (draw_nonce() < 0)
         return 1;

@@ -83,7 +83,7 @@ static struct node_channel *dial(const json_t *at, const char *nonce, int join_m
     struct node_channel *l = NULL;
     struct err err = {0};
     const struct node_channel_call call = {
-        .id = {7, 1, nonce}, .node = 1, .door = at, .join_ms = join_ms};
+        .id = {7, 1, nonce}, .node = 1, .endpoint = at, .join_ms = join_ms};
     if (node_channel_dial(&l, &loop, &call, &follower_hooks, &err) < 0)
         fail_msg("%s", err.text);
     return l;
@@ -410,7 +410,7 @@ static void a_bad_door_is_refused(void **state)
         struct node_channel *l = NULL;
         json_t *at = json_loads(bad[i], 0, NULL);
         const struct node_channel_call call = {
-            .id = {7, 1, NONCE}, .node = 1, .door = at, .join_ms = 1000};
+            .id = {7, 1, NONCE}, .node = 1, .endpoint = at, .join_ms = 1000};
         assert_int_equal(node_channel_dial(&l, &loop, &call, &follower_hooks, NULL), -1);
         json_decref(at);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_rank_set.c - two nodes as one: real processes here, and a crew that says what the test says
+/* test_rank_set.c - two nodes as one: real processes here, and a leader that says what the test says
  *
  * The functions of agent/nodes/leader.h that stand here take the place of agent/nodes/leader.c.
  */
@@ -33,7 +33,7 @@ struct leader {
 };
 
 static struct leader leader;
-static struct buf asked; /* what the crew was asked, a word each */
+static struct buf asked; /* what the leader was asked, a word each */
 static struct flight_page remote_page;
 static int silent_ms;
 

@@ -158,7 +158,7 @@ static void machines_and_specs(void **state)
 }
 
 /* What a rank is told must not depend on its node. */
-static void remedies_are_the_same_for_all(void **state)
+static void fallbacks_are_the_same_for_all(void **state)
 {
     (void)state;
 #define ROCE ",\"rdma\":[{\"name\":\"r0\",\"port\":1,\"active\":true,\"link\":\"ethernet\"}]"
@@ -195,7 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(machines_and_specs),
-        cmocka_unit_test(remedies_are_the_same_for_all),
+        cmocka_unit_test(fallbacks_are_the_same_for_all),
         cmocka_unit_test(it_is_shown_with_its_nodes),
     };
     return cmocka_run_group_tests_name("plan_nodes", tests, NULL, NULL);

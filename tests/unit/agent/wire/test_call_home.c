@@ -39,7 +39,7 @@ static char dir[64];
 static int listener;    /* the agent's session */
 static int calls, fd;   /* how often it came, and the newest conversation */
 static struct call_home *agent;
-static struct expected_agent *guest;
+static struct expected_agent *expected;
 static pid_t impostor; /* a process; 0: none */
 
 static void came(void *arg, int ours, const char *address)
@@ -62,7 +62,7 @@ static const char *path_of(const char *name)
 static void expect(const char *name)
 {
     struct err err = { 0 };
-    if (agent_listener_expect(&guest, &loop, dir, name, came, NULL, &err) < 0)
+    if (agent_listener_expect(&expected, &loop, dir, name, came, NULL, &err) < 0)
         fail_msg("%s", err.text);
 }
 
@@ -97,7 +97,7 @@ static int up(void **state)
     calls = 0;
     fd = -1;
     agent = NULL;
-    guest = NULL;
+    expected = NULL;
     return 0;
 }
 
@@ -110,7 +110,7 @@ static int down(void **state)
         impostor = 0;
     }
     call_home_close(agent);
-    agent_listener_forget(guest);
+    agent_listener_forget(expected);
     close(listener);
     if (fd >= 0)
         close(fd);
@@ -193,8 +193,8 @@ static void the_key_is_for_nobody_else_and_goes_with_the_attempt(void **state)
     expect("7.1.0");
     assert_int_equal(stat(path_of("call.json"), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    agent_listener_forget(guest);
-    guest = NULL;
+    agent_listener_forget(expected);
+    expected = NULL;
     assert_int_equal(access(path_of("call.json"), F_OK), -1);
 }
 
@@ -203,7 +203,7 @@ static void where_others_may_enter_no_key_is_left(void **state)
     struct err err = { 0 };
     (void)state;
     assert_int_equal(chmod(dir, 0750), 0);
-    assert_int_equal(agent_listener_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
+    assert_int_equal(agent_listener_expect(&expected, &loop, dir, "7.1.0", came, NULL, &err), -1);
     assert_non_null(strstr(err.text, "other users may enter"));
     assert_int_equal(access(path_of("call.json"), F_OK), -1);
 }
@@ -223,8 +223,8 @@ static void a_controller_that_comes_again_draws_another_key(void **state)
     (void)state;
     expect("7.1.0");
     read_key(before);
-    agent_listener_forget(guest);
-    guest = NULL;
+    agent_listener_forget(expected);
+    expected = NULL;
     expect("7.1.0");
     read_key(after);
     assert_string_not_equal(before, after);
@@ -354,10 +354,10 @@ static void a_controller_that_comes_again_is_found(void **state)
     expect("7.1.0");
     call();
     assert_true(run_until(&calls, 1, PATIENCE_MS));
-    agent_listener_forget(guest);
+    agent_listener_forget(expected);
     close(fd);
     fd = -1;
-    guest = NULL;
+    expected = NULL;
     run_until(NULL, 0, 700);
     assert_int_equal(calls, 1);
     expect("7.1.0");
@@ -376,14 +376,14 @@ static void addresses_are_those_that_were_named(void **state)
     assert_true(strncmp(text, "[\"10.1.2.3\",\"127.0.0.1\"", 23) == 0);
     free(text);
     json_decref(said);
-    agent_listener_forget(guest);
-    guest = NULL;
+    agent_listener_forget(expected);
+    expected = NULL;
     setenv("JOBCTL_CALL_ADDRESS", "nowhere9", 1);
-    assert_int_equal(agent_listener_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
+    assert_int_equal(agent_listener_expect(&expected, &loop, dir, "7.1.0", came, NULL, &err), -1);
     assert_non_null(strstr(err.text, "\"nowhere9\" is neither an interface"));
     setenv("JOBCTL_CALL_ADDRESS", "none", 1);
     err = (struct err){ 0 };
-    assert_int_equal(agent_listener_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
+    assert_int_equal(agent_listener_expect(&expected, &loop, dir, "7.1.0", came, NULL, &err), -1);
     assert_string_equal(err.text, "JOBCTL_CALL_ADDRESS is not an address");
 }
 
@@ -400,7 +400,7 @@ static void addresses_may_be_settled_in_a_file(void **state)
     assert_non_null(f);
     fputs("call_address: none\n", f);
     fclose(f);
-    int rc = agent_listener_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err);
+    int rc = agent_listener_expect(&expected, &loop, dir, "7.1.0", came, NULL, &err);
     unlink(path_of("jobctl/config.yaml"));
     rmdir(path);
     unsetenv("XDG_CONFIG_HOME");

@@ -273,5 +273,5 @@ int main(void)
     };
     if (draw_nonce() < 0)
         return 1;
-    return cmocka_run_group_tests_name("hearing", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("agent_channel", tests, NULL, NULL);
 }

@@ -357,5 +357,5 @@ int main(void)
         cmocka_unit_test(a_planted_desync_is_found_within_its_step),
         cmocka_unit_test(the_limit_of_silence_follows_the_step_time),
     };
-    return cmocka_run_group_tests_name("accord", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("step_sync", tests, NULL, NULL);
 }
