@@ -21,6 +21,7 @@
 #   host_bare NAME DIR... it gets a root of its own: a C library, a shell, /dev, /proc, its home, and
 #                         these directories; ends the test with 77 where there are no mount
 #                         namespaces. $WORK/NAME.root is that root, as long as the test runs
+. "$TOP/tests/e2e/wait.sh"
 sshd=$(command -v sshd || echo /usr/sbin/sshd)
 
 host_pids() {
@@ -56,6 +57,9 @@ hosts_apart() {
         { echo "no network namespaces with bridges here: that takes root (CAP_SYS_ADMIN, CAP_NET_ADMIN)"; exit 77; }
     HOSTS_APART=1 exec unshare --net --uts bash -eu "$0"
 }
+host_is_apart() { # NAMESPACE PID: it has one of its own, and its program runs
+    [ "$(readlink "/proc/$2/ns/$1")" != "$(readlink "/proc/self/ns/$1")" ] && [ "$(cat "/proc/$2/comm")" = sleep ]
+}
 # The namespaces of a host, held by a process, and its cable.
 host_wire() { # NAME
     local k holder mac
@@ -69,8 +73,7 @@ host_wire() { # NAME
     fi
     unshare --net --uts sleep infinity </dev/null >/dev/null 2>&1 &
     holder=$!
-    until [ "$(readlink /proc/$holder/ns/net)" != "$(readlink /proc/self/ns/net)" ] &&
-        [ "$(cat /proc/$holder/comm)" = sleep ]; do sleep 0.01; done
+    wait_for 20 "a network of its own for $1" host_is_apart net $holder
     echo $holder >"$WORK/$1.holder"
     echo "10.77.0.$((11 + k))" >"$WORK/$1.address"
     echo "$mac" >"$WORK/$1.mac"
@@ -124,15 +127,11 @@ CONF
     [ ! -s "$WORK/$1.mounts" ] || echo "ChrootDirectory /mnt" >>"$WORK/$1.sshd"
 }
 host_up() { # NAME [PORT]
-    local port=${2:-$(sed -n 's/^Port //p' "$WORK/$1.sshd")} i
+    local port=${2:-$(sed -n 's/^Port //p' "$WORK/$1.sshd")}
     host_config "$1" "$port"
     rm -f "$WORK/$1.sshd.pid"
     host_run "$1" "$sshd" -f "$WORK/$1.sshd" -E "$WORK/$1.sshd.log" 2>>"$WORK/$1.sshd.log" || return 1
-    for i in $(seq 200); do
-        [ -s "$WORK/$1.sshd.pid" ] && return 0
-        sleep 0.01
-    done
-    return 1
+    wait_for 5 "sshd of $1 listens" test -s "$WORK/$1.sshd.pid"
 }
 host_new() {
     local port i
@@ -173,7 +172,7 @@ host_down() {
     local pid
     pid=$(cat "$WORK/$1.sshd.pid" 2>/dev/null) || return 0
     for p in $(host_tree "$pid"); do kill -KILL "$p" 2>/dev/null || true; done
-    while [ -d "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status"; do sleep 0.01; done
+    wait_for "sshd of $1 ends" ended "$pid"
 }
 # Namespace and mounts end with the process that holds them.
 host_bare() {
@@ -189,8 +188,7 @@ host_bare() {
     host_down "$name"
     unshare --mount sleep infinity </dev/null >/dev/null 2>&1 &
     holder=$!
-    until [ "$(readlink /proc/$holder/ns/mnt)" != "$(readlink /proc/self/ns/mnt)" ] &&
-        [ "$(cat /proc/$holder/comm)" = sleep ]; do sleep 0.01; done
+    wait_for 20 "mounts of its own for $name" host_is_apart mnt $holder
     echo $holder >"$WORK/$name.mounts"
     ln -s "/proc/$holder/root/mnt" "$WORK/$name.root"
     nsenter -t $holder -m -- sh -ec '

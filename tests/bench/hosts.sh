@@ -55,6 +55,7 @@ for line in sys.stdin:
 print((at["generation_started"] - at["submitted"]).total_seconds())'
 }
 
+all_began() { [ "$(find "$WORK" -maxdepth 1 -name 'began-*' | wc -l)" = "$agents" ]; }
 # Seconds until `agents` of them have each started the rank of a job; all are let go at once.
 each() {
     local first last k begin
@@ -66,7 +67,7 @@ each() {
     done
     begin=$(now)
     jobctl release "$first-$last" >/dev/null
-    until [ "$(find "$WORK" -maxdepth 1 -name 'began-*' | wc -l)" = "$agents" ]; do sleep 0.02; done
+    wait_for 600 "the ranks of all $agents jobs run" all_began
     since "$begin"
     jobctl wait "$first-$last" >/dev/null
     rm -f "$WORK"/began-*

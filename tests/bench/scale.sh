@@ -9,6 +9,7 @@ bin=$(cd "$1" && pwd)
 agents=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
 running=${RUNNING:-1000} done=${DONE:-100000} seconds=${SECONDS_OF_LOAD:-20}
 top=$(cd "$(dirname "$0")/../.." && pwd)
+. "$top/tests/e2e/wait.sh"
 home=$(mktemp -d "$top/build/bench.XXXXXX")
 export JOBCTL_HOME=$home/state HOME=$home PATH=$bin:$PATH
 serving=
@@ -34,7 +35,7 @@ curl -s -X POST --unix-socket "$home/other/jobctl.sock" http://jobctl/v1/shutdow
 
 "$agents" serve "$JOBCTL_HOME" $((done + 1)) "$running" $((seconds + 15)) >"$home/served" &
 serving=$!
-for _ in $(seq 200); do grep -q ready "$home/served" && break; sleep 0.1; done
+wait_for "the agents are ready" grep ready "$home/served"
 
 start=$(now)
 jobctl daemon --detach
@@ -44,11 +45,11 @@ answered=$(now)
 target "start with $running running jobs and $done finished ones, until it answers" \
     "$(minus "$answered" "$start")" 2 s
 echo "    (the daemon says that it is ready after $(minus "$up" "$start") s)"
-pid=$(jobctl version --json | sed 's/.*"pid":\([0-9]*\).*/\1/')
+pid=$(daemon_pid)
 ticks() { awk '{ print $14 + $15 }' "/proc/$pid/stat"; }
-sleep 5
+sleep 5 # what it does at its start is over
 t0=$(now) c0=$(ticks)
-sleep "$seconds"
+sleep "$seconds" # as long as is measured
 t1=$(now) c1=$(ticks)
 target "processor time of the daemon, $running heartbeats per second" \
     "$(awk -v c=$((c1 - c0)) -v t="$(minus "$t1" "$t0")" -v hz="$(getconf CLK_TCK)" \

@@ -9,6 +9,7 @@
 # on the numbers that no processor may change (portable.c).  QEMU takes fifty times as long over AVX2, so
 # that on Haswell the kernels' tests and the demo's model are left to ALL_CASES=1 (make soak).
 set -u
+. tests/e2e/wait.sh
 bin=$1 portable=$2
 shift 2
 dir=$(mktemp -d "${TMPDIR:-/tmp}/jobctl-cpus.XXXXXX")
@@ -54,7 +55,7 @@ JOBCTL_HOME=$dir/home "$bin/jobctl" submit --dry-run --json templates/sana-icons
     --set train.batch.global=2 --set train.sample.before=false --set train.sample.after=false \
     >"$dir/spec.json" || { cat "$dir/spec.json"; exit 1; }
 # The check of a spec has started a daemon, which has nothing more to do.
-daemon=$(JOBCTL_HOME=$dir/home "$bin/jobctl" version --json | grep -o '"pid": *[0-9]*' | grep -o '[0-9]*$')
+daemon=$(JOBCTL_HOME=$dir/home "$bin/jobctl" version --json | field daemon.pid)
 kill "$daemon" || exit 1
 
 if command -v qemu-x86_64 >/dev/null; then

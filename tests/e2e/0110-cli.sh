@@ -2,14 +2,6 @@
 # The command line: wrong calls, JSON, pipes, colour, ids, and every order that a job can be given.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
-# until FIELD VALUE JOB: wait for a state
-until_is() {
-    for _ in $(seq 200); do
-        [ "$(jobctl status -o "$1" "$3" | tail -n 1 | tr -d ' ')" != "$2" ] || return 0
-        sleep 0.05
-    done
-    echo "job $3 did not become $1=$2"; jobctl show "$3"; exit 1
-}
 
 # Wrong calls: exit 2 and a sentence; no daemon is started for them.
 code 2 jobctl stauts
@@ -49,7 +41,7 @@ printf 'name: long\nrun: "echo up; sleep 600"\nresources: {cpus: %s}\n' "$cpus" 
 printf 'name: short\nrun: echo short\nresources: {cpus: %s}\n' "$cpus" >short.yaml
 code 0 jobctl submit -q long.yaml
 [ "$(cat out)" = 1 ]
-until_is state running 1
+wait_for "job 1 runs" job_is 1 state running
 code 0 jobctl submit -q short.yaml
 code 0 jobctl submit -q --hold short.yaml
 code 0 jobctl submit -q --set priority=5 --set name=urgent short.yaml
@@ -142,15 +134,15 @@ code 0 jobctl wait 2 --timeout 60
 code 3 jobctl cancel 2
 code 0 jobctl retry 1
 has "continues from the checkpoints of" out
-until_is state running 6
+wait_for "job 6 runs" job_is 6 state running
 code 0 jobctl cancel 6 --now
 code 3 jobctl wait 6 --timeout 60
 
 # A drill of a command; Ctrl-C ends it at once.
 jobctl drill long.yaml >drill.out 2>drill.err &
 drill=$!
-until jobctl status -q long-drill 2>/dev/null | grep -q .; do sleep 0.05; done
-until grep -q '^FAULT' drill.out; do sleep 0.05; done
+wait_for "the drill has a job" matches . jobctl status -q long-drill
+wait_for "the drill does harm" grep '^FAULT' drill.out
 kill -TERM $drill
 code 130 wait $drill
 has "interrupted: the copy was cancelled" drill.err
@@ -194,10 +186,7 @@ LC_ALL=C TERM=xterm python3 on_tty.py jobctl why last | { ! grep -qP '[\x80-\xff
 
 # Forty commands at once start one daemon.
 kill "$(daemon_pid)"
-for _ in $(seq 100); do
-    jobctl version | grep -q "not running" && break
-    sleep 0.05
-done
+wait_for "the daemon ends" daemon_is_gone
 pids=
 for _ in $(seq 40); do
     jobctl status -a -q >/dev/null & pids="$pids $!"

@@ -3,13 +3,7 @@
 # that cannot start says why.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
-until_has() {
-    for _ in $(seq 400); do
-        grep -qF -- "$1" "$2" && return 0
-        sleep 0.05
-    done
-    echo "no '$1' in $2:"; cat "$2"; exit 1
-}
+until_has() { wait_for "'$1' in $2" says "$1" cat "$2"; }
 
 # A rank that dies once; then its output waits for a file, so that nothing here depends on time.
 cat >job.yaml <<YAML
@@ -66,10 +60,7 @@ JOBCTL_HOME=$long/x code 0 jobctl version
     code 0 jobctl logs 1
     has deep out
     kill "$(daemon_pid)"
-    for _ in $(seq 200); do
-        jobctl version | grep -q "not running" && break
-        sleep 0.05
-    done
+    wait_for "the daemon ends" daemon_is_gone
 )
 mkdir broken
 echo "this is no database, and nothing shall be made of it" >broken/jobs.db

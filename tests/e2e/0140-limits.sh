@@ -75,7 +75,7 @@ run: |
 resources: {cpus: 1}
 YAML
 jobctl submit -q stubborn.yaml >id
-for _ in $(seq 200); do jobctl logs last | grep -q up && break; sleep 0.05; done
+wait_for "the payload is up" says up jobctl logs last
 code 0 jobctl cancel last
 code 0 jobctl cancel last --now
 code 3 timeout 20 jobctl wait last

@@ -8,11 +8,7 @@ end() {
     local pid
     pid=$(daemon_pid)
     kill "$pid"
-    for _ in $(seq 200); do
-        [ -e "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status" 2>/dev/null || return 0
-        sleep 0.02
-    done
-    echo "daemon $pid does not end"; exit 1
+    wait_for "daemon $pid ends" ended "$pid"
 }
 
 # A relative one is meant from here, for everybody that a command starts too.
@@ -61,11 +57,8 @@ pids=
 for i in 1 2 3 4 5 6; do
     jobctl daemon 2>"race$i" & pids="$pids $!"
 done
-for _ in $(seq 200); do
-    [ "$(cat race? | grep -c 'is already running')" = 5 ] && break
-    sleep 0.05
-done
-[ "$(cat race? | grep -c 'is already running')" = 5 ] || { cat race?; exit 1; }
+five_refused() { cat race?; [ "$(cat race? | grep -c 'is running already')" = 5 ]; }
+wait_for "five are told that one is running already" five_refused
 code 0 jobctl version
 end
 for p in $pids; do wait "$p" || true; done
@@ -79,7 +72,7 @@ if mount -t tmpfs -o size=16m tmpfs small 2>/dev/null; then
     code 0 jobctl submit --wait job.yaml
     printf 'run: |\n  head -c 30000000 /dev/zero | tr "\\0" x\n  touch wrote\n  while [ ! -e room ]; do sleep 0.1; done\n  echo end\nresources: {cpus: 1}\n' >fill.yaml
     code 0 jobctl submit -q fill.yaml
-    for _ in $(seq 400); do [ -e wrote ] && break; sleep 0.05; done
+    wait_for "the disk is full" test -e wrote
     # the log that filled the disk is not the only writer: take the last bytes too
     cat /dev/zero >small/rest 2>/dev/null || true
     code 4 jobctl submit job.yaml

@@ -20,8 +20,7 @@ run: |
 YAML
 [ "$(nproc)" -ge 2 ] || { echo "two CPUs are needed"; exit 77; }
 jobctl submit -q first.yaml
-for _ in $(seq 400); do [ -e next-runs ] && break; sleep 0.05; done
-[ -e next-runs ]
+wait_for "the job that a job has submitted runs" test -e next-runs
 jobctl wait 1 --timeout 60
 pid=$(daemon_pid)
 touch go

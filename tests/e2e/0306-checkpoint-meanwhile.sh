@@ -3,6 +3,7 @@
 # with several ranks, and the bits are those of a run on a fast disk.  Killed meanwhile: nothing half
 # is there, and the rest has the same bits, losses and samples.  What fails meanwhile ends the run with the
 # same codes as ever; a stop waits; without memory to go on in steps stand still, and it is said why.
+. "$TOP/tests/e2e/wait.sh"
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o "$WORK/disk.so" "$TOP/tests/fake/disk.c" -ldl
 past15='"ev":"step","step":\(1[6-9]\|2[0-9]\),' # not every step is told
 spec() { # DIR [SEARCH REPLACE]: checkpoints every 15 of 40 steps
@@ -33,15 +34,7 @@ ends() {
     done
     [ "$codes" = "$1" ] || { echo "ended with$codes, expected$1"; tail -n 4 "$WORK"/*.log; exit 1; }
 }
-# until_line FILE PATTERN
-until_line() {
-    for _ in $(seq 2000); do
-        ! grep -q "$2" "$1" 2>/dev/null || return 0
-        sleep 0.01
-    done
-    echo "no $2 in $1"
-    exit 1
-}
+until_line() { wait_for "$2 in $1" grep "$2" "$1"; } # FILE PATTERN
 # same DIR: the bits, losses and samples of the run on a fast disk
 same() {
     for f in model.safetensors optimizer.safetensors; do
@@ -56,7 +49,7 @@ order() {
 }
 # times DIR: of each checkpoint, until it was whole, and that training paused for, in ms
 times() {
-    sed -n 's/.*"ev":"checkpoint",.*"ms":\([0-9.]*\),"stall_ms":\([0-9.]*\),.*/\1 \2/p' "$1.0.events"
+    read_json each ev=checkpoint ms stall_ms <"$1.0.events"
 }
 # meanwhile N DIR CODES: one that is asked for costs steps a small part of the time until it is whole
 meanwhile() {

@@ -24,9 +24,9 @@ YAML
 code 0 jobctl plan icons.yaml
 has 'each, one every 1000000 steps, 3 kept' out
 jobctl submit -q icons.yaml
-await '"kind":"deadline"' | field text
-await '"kind":"checkpoint"' | field step
-rank=$(await '"kind":"rank_started"' | field pid)
+wait_event 1 kind=deadline | field text
+wait_event 1 kind=checkpoint | field step
+rank=$(wait_event 1 kind=rank_started | field pid)
 tr '\0' '\n' <"/proc/$rank/environ" | grep -x "JOBCTL_DEADLINE=$SLURM_JOB_END_TIME"
 code 0 jobctl events 1
 has 'planned: 1 rank, on the CPU one rank uses all cores' out
@@ -34,8 +34,8 @@ grep 'this machine ends in [56].* s: requesting a checkpoint' out
 
 # Another attempt, on a machine whose GPUs are gone.
 sed -i '/^gpu/d; /^path/d' machine
-kill -KILL "$(await '"kind":"agent_up"' | field pid)"
-await '"kind":"plan".*"attempt":2\|"attempt":2.*"kind":"plan"' >/dev/null
+kill -KILL "$(wait_event 1 kind=agent_up | field pid)"
+wait_event 1 kind=plan attempt=2 >/dev/null
 code 0 jobctl show 1 --json
 python3 - "$WORK/out" <<'END'
 import json, sys

@@ -45,7 +45,7 @@ again() { # VARIABLE=VALUE...: a daemon, and with it agents, that have this
     kill -KILL "$(daemon_pid)"
     env "$@" jobctl daemon --detach
 }
-trying() { for _ in $(seq 600); do ! pgrep -u "$(id -u)" -f "^$WORK/bin/jobctl-train $1" >/dev/null || return 0; sleep 0.05; done; return 1; }
+trying() { wait_for "jobctl-train $1 runs" pgrep -u "$(id -u)" -f "^$WORK/bin/jobctl-train $1"; }
 again CUDA_CPU_FAIL=peer:hang JOBCTL_GPU_SELFTEST_MS=240000
 job=$(jobctl submit -q two.yaml)
 trying peers

@@ -17,25 +17,20 @@ train:
 checkpoint: {every: 50 steps}
 YAML
 
-flight() { jobctl-agent flight "$JOBCTL_HOME/jobs/1/1/rank0.flight"; }
+step_of() { jobctl-agent flight "$JOBCTL_HOME/jobs/1/1/rank0.flight" | sed -n '/generation 2, pid/h; s/^step \([0-9]*\) of.*/\1/;T;x;/./{x;p}'; }
+step_after() { local step; step=$(step_of) && [ "${step:-0}" -gt "$1" ]; }
 
 jobctl submit -q "$WORK/icons.yaml"
-await '"kind":"checkpoint"' >/dev/null
-pid=$(await '"kind":"generation_started"' | field pids)
+wait_event 1 kind=checkpoint >/dev/null
+pid=$(wait_event 1 kind=generation_started | field pids)
 before=$(date +%s%3N)
 kill -9 "$pid"
-resumed=$(await '"kind":"rank_started".*"generation":2' | field resume_step)
-for _ in $(seq 500); do # the flight page shows a step that is done as soon as it is
-    page=$(flight)
-    step=$(echo "$page" | sed -n 's/^step \([0-9]*\) of.*/\1/p')
-    case $page in *'generation 2, pid'*) [ "$step" -le "$resumed" ] || break ;; esac
-    sleep 0.005
-done
+resumed=$(wait_event 1 kind=rank_started generation=2 | field resume_step)
+WAIT_PAUSE_S=0.005 wait_for "a step after $resumed" step_after "$resumed" # the flight page shows it as soon as it is done
 back=$(($(date +%s%3N) - before))
-ended=$(await '"kind":"generation_ended".*"generation":1')
-echo "killed at step $(echo "$ended" | field step), resumed from $resumed, seen at step $step" \
+ended=$(wait_event 1 kind=generation_ended generation=1)
+echo "killed at step $(echo "$ended" | field step), resumed from $resumed, seen at step $(step_of)" \
     "after $back ms"
-[ "$step" -gt "$resumed" ]
 [ "$(echo "$ended" | field cause)" = rank_crash ]
 [ "$resumed" -ge "$(echo "$ended" | field step)" ]
 # half a second on a machine that is not busy with other work
@@ -43,24 +38,17 @@ limit=$(awk -v n="$(nproc)" '{ print ($1 > 2 * n ? 2000 : 500) }' /proc/loadavg)
 [ "$back" -lt "$limit" ]
 
 # A request that comes beside the regular checkpoint is answered by that one: ask again then.
-found=
-for i in $(seq 200); do
-    [ $((i % 20)) != 1 ] || jobctl checkpoint 1
-    for s in $(jobctl events 1 --json | sed 's/{"seq":/\n&/g' | grep '"kind":"checkpoint"' | field step); do
-        [ $((s % 50)) = 0 ] || found=$s
-    done
-    [ -z "$found" ] || break
-    sleep 0.05
-done
-echo "asked for a checkpoint: got one of step ${found:-none}"
-[ -n "$found" ]
+between() { events_of 1 kind=checkpoint step | awk '$1 % 50 { print; found = 1 } END { exit !found }'; }
+asked_for() { jobctl checkpoint 1 && wait_for 1 "a checkpoint between the regular ones" between; }
+wait_for "a checkpoint that was asked for" asked_for
+echo "asked for a checkpoint: got one of step $(between)"
 
 jobctl cancel 1
 jobctl wait 1 || [ $? = 3 ]
-last=$(await '"kind":"attempt_ended"')
+last=$(wait_event 1 kind=attempt_ended)
 [ "$(echo "$last" | field result)" = stopped ]
 [ "$(echo "$last" | field clean)" = true ]
-[ "$(await '"kind":"rank_exited".*"generation":2' | field exit_code)" = 75 ]
+[ "$(wait_event 1 kind=rank_exited generation=2 | field exit_code)" = 75 ]
 ! kill -0 "$pid" 2>/dev/null || exit 1
 
 # What is told of it: the end of what the killed rank had printed; and who saved and went as asked has not died.

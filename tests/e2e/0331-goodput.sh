@@ -16,12 +16,12 @@ train:
 checkpoint: {every: 100 steps}
 YAML
 jobctl submit -q --hold "$WORK/icons.yaml"
-sleep 0.4
+sleep 0.4 # how long it is held
 jobctl release 1
-await 1 '"kind":"checkpoint"' >/dev/null
-kill -9 "$(await 1 '"kind":"generation_started"' | field pids)"
-await 1 '"kind":"rank_started".*"generation":2' >/dev/null
-await 1 '"kind":"checkpoint".*"generation":2' >/dev/null
+wait_event 1 kind=checkpoint >/dev/null
+kill -9 "$(wait_event 1 kind=generation_started | field pids.0)"
+wait_event 1 kind=rank_started generation=2 >/dev/null
+wait_event 1 kind=checkpoint generation=2 >/dev/null
 jobctl cancel 1
 jobctl wait 1 || [ $? = 3 ]
 goodput() { jobctl show 1 --json >"$WORK/out"; }

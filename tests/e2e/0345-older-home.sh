@@ -76,15 +76,7 @@ PY
 ends() { code "${2:-0}" jobctl wait "$1" --timeout 90; }
 newest_step() { ls "$1/checkpoints" | sed -n 's/^step-0*//p' | tail -n 1; }
 log_has() { grep -q "$1" "$JOBCTL_HOME/daemon.log"; }
-soon() { # COMMAND...: it comes true
-    for _ in $(seq 600); do
-        ! "$@" || return 0
-        sleep 0.05
-    done
-    echo "waited in vain for: $*"
-    cat "$JOBCTL_HOME/daemon.log"
-    exit 1
-}
+soon() { wait_for "$1" "${@:2}" || { cat "$JOBCTL_HOME/daemon.log"; exit 1; }; } # MESSAGE COMMAND...
 
 check_jobs() { # as they were left: three are in the middle, and may be over by now
     code 0 jobctl status -a
@@ -113,7 +105,7 @@ check_jobs() { # as they were left: three are in the middle, and may be over by 
         "after(row(9)) == [8] and held(row(10)) and priority(row(10)) == 7"
 }
 check_running() { # played by agent.py; what it says depends on the file running.go
-    soon test -s said
+    soon "the agent has been told something" test -s said
     grep -q launched said || { echo "the agent of $version is not adopted:"; cat said "$JOBCTL_HOME/daemon.log"; exit 1; }
     said 'show 8'
     holds "ended(row(8)) == 'running' and attempt(row(8)) == 1"
@@ -129,7 +121,7 @@ check_running() { # played by agent.py; what it says depends on the file running
 # It speaks a wire version that nobody knows: the job says so, the log does once, it is not asked again and
 # again, and its spool is read when it has ended.
 check_unknown() {
-    soon log_has "$agent_refused 77"
+    soon "the agent is refused" log_has "$agent_refused 77"
     code 0 jobctl why 8
     has "$agent_refused 77" out
     said 'show 8'
@@ -172,7 +164,7 @@ check_interrupted() { # some steps after its last checkpoint, of which nobody ha
         "sum('$(printf step-%08d "$saved")' in body(e) for e in told(11)) == 1" \
         "not any('has changed' in text(e) for e in events(11))"
     seq 80 >steps
-    sed 's/.*"step":\([0-9]*\),.*/\1/' "$JOBCTL_HOME/jobs/11/checkpoints/metrics.jsonl" | cmp - steps
+    read_json each step <"$JOBCTL_HOME/jobs/11/checkpoints/metrics.jsonl" | cmp - steps
 }
 check_mirror() { # adopted as job 12
     ends 12
@@ -189,7 +181,7 @@ check_machines() {
     has '@pair' out
     said nodes
     holds "drained('gpu2') == 'a fan is broken' and not drained('gpu1') and not drained('alpha')"
-    soon log_has "$orphan_gone"
+    soon "the orphan is gone" log_has "$orphan_gone"
     [ ! -e "$JOBCTL_HOME/strays" ]
     [ -z "$(ls "$JOBCTL_HOME/orphans")" ]
 }
@@ -210,10 +202,10 @@ while call["name"].encode() not in heard:      # the first message of TLS tells 
 PY
     python3 listen.py "$1" &
     local listener=$!
-    soon test -s called/call.json
+    soon "there is a call.json" test -s called/call.json
     JOBCTL_AGENT_NONCE=$(printf '0%.0s' $(seq 32)) jobctl-agent run --dir "$WORK/called" --job 12 --attempt 1 --away
     wait $listener
-    kill -KILL "$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' called/agent.json)"   # it waits for orders
+    kill -KILL "$(field pid <called/agent.json)"   # it waits for orders
 }
 
 open_home() { # FIXTURE: its home with a daemon, and the agent that still runs
@@ -222,12 +214,12 @@ open_home() { # FIXTURE: its home with a daemon, and the agent that still runs
     python3 "$TOP/tests/fixtures/agent.py" "$1" "$JOBCTL_HOME/jobs/8/1" here/running.go said &
     agent=$!
     trap 'kill $agent 2>/dev/null || true' EXIT
-    soon test -S "$JOBCTL_HOME/jobs/8/1/agent.sock"
+    soon "the agent listens" test -S "$JOBCTL_HOME/jobs/8/1/agent.sock"
     code 0 jobctl daemon --detach
 }
 close_home() {
     kill "$(daemon_pid)"
-    soon test ! -e "$JOBCTL_HOME/jobctl.sock"
+    soon "the daemon ends" gone "$JOBCTL_HOME/jobctl.sock"
     rm -rf "$JOBCTL_HOME" here mirror config called said json/*
 }
 

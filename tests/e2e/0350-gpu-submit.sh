@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # More ranks or GPUs than the machine has are refused at submit, in the words that name the fix; two
 # jobs never share a GPU. The GPUs are those of a stand-in for NVML.
+. "$TOP/tests/e2e/wait.sh"
 cd "$WORK"
 lib=$WORK/lib
 mkdir "$lib"
@@ -18,7 +19,7 @@ jobctl submit one.yaml --dry-run --set resources.gpus=4 >/dev/null 2>&1 && exit 
 first=$(jobctl submit one.yaml --set name=first -q)
 second=$(jobctl submit one.yaml --set name=second -q)
 cpu=$(jobctl submit one.yaml --set resources.gpus=0 -q)
-until jobctl why "$second" | grep -q 'next in queue: needs all GPUs'; do sleep 0.02; done
+wait_for "job $second waits for the GPUs" says 'next in queue: needs all GPUs' jobctl why "$second"
 touch go
 jobctl wait "$first" "$second" "$cpu" --timeout 30
 [ "$(jobctl logs "$first" | grep gpus | sort -u)" = "gpus GPU-a,GPU-b" ]

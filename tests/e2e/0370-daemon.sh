@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # One daemon, however many commands need it at once; it keeps its state to itself, says when it is
 # ready, and its end is not the end of jobs.
+. "$TOP/tests/e2e/wait.sh"
 cd "$WORK"
 version() { curl -s --max-time 10 --unix-socket "$JOBCTL_HOME/jobctl.sock" http://jobctl/v1/version; }
-pid() { version | sed -n 's/.*"pid":\([0-9]*\).*/\1/p'; }
-alive() { grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null; }
+pid() { daemon_answers; }
 
 # Twenty commands at once, and nothing there yet but a directory that others may read: they may no more.
 mkdir -m 755 "$JOBCTL_HOME"
@@ -57,12 +57,11 @@ jobctl daemon --detach
 # SIGTERM: the daemon ends, the job does not; the next one goes on with it.
 printf 'run: until [ -e go ]; do sleep 0.02; done; echo went on\n' >job.yaml
 id=$(jobctl submit job.yaml -q)
-until [ -s "$JOBCTL_HOME/jobs/$id/1/agent.json" ]; do sleep 0.02; done
-until jobctl show "$id" --json | grep -q '"state": *"running"'; do sleep 0.02; done
+wait_for "job $id runs" job_is "$id" state running
 kill -TERM "$first"
-while alive "$first"; do sleep 0.02; done
+wait_for "daemon $first ends" ended "$first"
 [ ! -e "$JOBCTL_HOME/jobctl.sock" ]
-agent=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$JOBCTL_HOME/jobs/$id/1/agent.json")
+agent=$(agent_pid "$id" 1)
 alive "$agent"
 dir=$JOBCTL_HOME/jobs/$id/1
 [ "$(hears "$(id -u)" "$dir" agent.sock)" = something ]
@@ -70,14 +69,14 @@ dir=$JOBCTL_HOME/jobs/$id/1
 touch go
 jobctl wait "$id" --timeout 30
 [ "$(jobctl logs "$id")" = "went on" ]
-jobctl show "$id" --json | grep -q '"attempt": *1'
+job_is "$id" attempt 1
 
 # Ready is a message. A socket and a lock left by a crash are in nobody's way.
 kill -KILL "$(pid)"
 mkfifo ready
 jobctl daemon --ready-fd 7 7>ready 2>foreground &
 [ "$(head -n 1 ready)" = ready ]
-version | grep -q "\"pid\":$!"
+[ "$(pid)" = $! ]
 kill -TERM $!
 wait $!
 grep -q stopped foreground

@@ -2,14 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The store cannot grow any more: a submit is refused in one sentence, what was answered is there, what
 # was refused is not, and the daemon lives on.
+. "$TOP/tests/e2e/wait.sh"
 cd "$WORK"
-pid() { curl -s --unix-socket "$JOBCTL_HOME/jobctl.sock" http://jobctl/v1/version |
-        sed -n 's/.*"pid":\([0-9]*\).*/\1/p'; }
-alive() { grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null; }
 
 printf 'run: "true"\nenv: {FILL: "%s"}\n' "$(head -c 20000 /dev/zero | tr '\0' x)" >job.yaml
 (ulimit -f 1024 && jobctl daemon --detach)
-daemon=$(pid)
+daemon=$(daemon_answers)
 taken=0
 rc=0
 while [ $taken -lt 200 ]; do
@@ -27,12 +25,12 @@ for i in 1 2 3 4; do
 done
 wait
 [ -z "$(ls took.* 2>/dev/null)" ]
-[ "$(pid)" = "$daemon" ]
+[ "$(daemon_answers)" = "$daemon" ]
 [ "$(jobctl status -q | wc -l)" = $taken ] || { jobctl status -q; exit 1; }
 
 # There is room again: nothing is missing, no id is used twice, and it goes on.
 kill -TERM "$daemon"
-while alive "$daemon"; do sleep 0.02; done
+wait_for "daemon $daemon ends" ended "$daemon"
 [ "$(jobctl status -q | wc -l)" = $taken ]
 next=$(jobctl submit job.yaml -q)
 [ "$next" -gt $taken ]

@@ -13,8 +13,6 @@ print(sum(db.execute(f"SELECT count(*) FROM {t} WHERE job={sys.argv[2]}").fetcho
       + db.execute(f"SELECT count(*) FROM jobs WHERE id={sys.argv[2]}").fetchone()[0])
 END
 }
-settled() { for _ in $(seq 200); do "$@" && return; sleep 0.05; done; echo "not in time: $*"; exit 1; }
-gone() { [ ! -e "$1" ]; }
 
 # Wrong calls.
 code 2 jobctl remove
@@ -99,13 +97,13 @@ jobctl wait 6 9 >waited || true
 
 # The daemon is killed when the rows are gone and no file is; the next one ends it.
 kill -TERM "$(daemon_pid)"
-settled gone "$JOBCTL_HOME/jobctl.sock"
+wait_for "the daemon ends" gone "$JOBCTL_HOME/jobctl.sock"
 JOBCTL_TEST_DIE_AT_EVENT=1 jobctl daemon --detach
 code 4 jobctl remove 8
 [ -e "$jobs/8/1/rank0.log" ]
 code 0 jobctl status -a -q
 [ "$(tr '\n' ' ' <out)" = "9 7 6 " ]
-settled gone "$jobs/8"
+wait_for "the files of the job go" gone "$jobs/8"
 code 3 jobctl remove 8
 has "job 8 (plain) was removed on 20" err
 [ "$(rows 8)" = 0 ]

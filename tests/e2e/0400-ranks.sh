@@ -2,6 +2,7 @@
 # Several ranks train as one would: the same losses, also when a rank is killed and all go on from
 # the last checkpoint, when another number of ranks takes over, and when a stop is asked of one.
 # A rank that stands still or runs apart is named.
+. "$TOP/tests/e2e/wait.sh"
 spec() { # DIR [SEARCH REPLACE]: checkpoints every 5 steps
     sed "s/${2:-^}/${3:-}/" >"$1.json" <<JSON
 {"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"$TOP/templates/data/tango-icons",
@@ -33,20 +34,13 @@ collect() {
 }
 # until_step DIR N: rank 0 has told of a step >= N
 until_step() {
-    for _ in $(seq 3000); do
-        step=$(sed -n 's/.*"ev":"step","step":\([0-9]*\).*/\1/p' "$1.0.events" | tail -n 1)
-        [ "${step:-0}" -lt "$2" ] || return 0
-        sleep 0.005
-    done
-    echo "no step $2"
-    cat "$1".*.log
-    exit 1
+    WAIT_PAUSE_S=0.005 wait_for "step $2 of $1" past_step "$1.0.events" "$2" || { cat "$1".*.log; exit 1; }
 }
 # near A B: the same losses, step by step, to five digits
+losses() { read_json each step loss <"$1/metrics.jsonl"; }
 near() {
-    paste -d' ' "$1/metrics.jsonl" "$2/metrics.jsonl" |
-        sed 's/[^0-9.e+-]*"[a-z_]*":/ /g; s/[{}]//g' | awk '
-        { n++; d = $2 - $7; if (d < 0) d = -d; if ($1 != $6 || d > 1e-5 * $2) bad = bad " " $1 }
+    paste -d' ' <(losses "$1") <(losses "$2") | awk '
+        { n++; d = $2 - $4; if (d < 0) d = -d; if ($1 != $3 || d > 1e-5 * $2) bad = bad " " $1 }
         END { if (n != 30 || bad != "") { print n " lines, far at" bad; exit 1 } }'
 }
 

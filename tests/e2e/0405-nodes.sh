@@ -2,6 +2,7 @@
 # Ranks on several nodes: shared memory within, TCP between, no fixed port.  Two "nodes" of this
 # machine train as one rank would, evenly and unevenly filled; who dies or stands still on one is
 # named on the other; and under an agent the ranks learn of each other through it.
+. "$TOP/tests/e2e/wait.sh"
 spec() { # DIR [SEARCH REPLACE]
     sed "s/${2:-^}/${3:-}/" >"$1.json" <<JSON
 {"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"$TOP/templates/data/tango-icons",
@@ -30,7 +31,7 @@ collect() { # $codes: how each ended
         codes="$codes $rc"
     done
 }
-losses() { sed 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/' "$1/metrics.jsonl"; }
+losses() { read_json each step loss <"$1/metrics.jsonl"; }
 near() { # the same losses, step by step, to five digits
     paste -d' ' <(losses "$1") <(losses "$2") | awk '
         { n++; d = $2 - $4; if (d < 0) d = -d; if ($1 != $3 || d > 1e-5 * $2) bad = bad " " $1 }
@@ -68,7 +69,7 @@ for how in KILL STOP; do
     mkdir "$d.meet"
     start 2,2 "$d"
     set -- $pids
-    until grep -q '"ev":"step","step":[1-9]' "$d.0.events"; do sleep 0.02; done
+    wait_for "a step of $d" past_step "$d.0.events" 1 || { cat "$d".*.log; exit 1; }
     kill -$how "$4"
     for p in "$1" "$2" "$3"; do wait "$p" || [ $? = 74 ] || { cat "$d".*.log; exit 1; }; done
     kill -KILL "$4" 2>/dev/null || true

@@ -17,20 +17,19 @@ retry: {backoff: 0.05s..0.1s}
 YAML
 
 jobctl submit -q "$WORK/icons.yaml"
-await '"kind":"checkpoint"' >/dev/null
-victim=$(await '"kind":"rank_started".*"rank":1' | field pid)
+wait_event 1 kind=checkpoint >/dev/null
+victim=$(wait_event 1 kind=rank_started rank=1 | field pid)
 kill -9 "$victim"
 jobctl wait 1 --timeout 120
 jobctl events 1
-ended=$(await '"kind":"generation_ended".*"generation":1')
-grep -q '"cause":"rank_crash"' <<<"$ended"
-grep -q '"rank":1' <<<"$ended"
+ended=$(wait_event 1 kind=generation_ended generation=1)
+[ "$(field cause rank <<<"$ended")" = 'rank_crash 1' ]
 [ "$(jobctl-agent flight "$JOBCTL_HOME/jobs/1/1/rank1.flight" | sed -n 's/^step \([0-9]*\) of.*/\1/p')" = 400 ]
 
 # The same with one rank, in one go.
 sed 's/ranks: 2/ranks: 1/' "$WORK/icons.yaml" >"$WORK/one.yaml"
 jobctl submit -q "$WORK/one.yaml" --wait
-last() { tail -n 1 "$JOBCTL_HOME/jobs/$1/checkpoints/metrics.jsonl" | sed 's/.*"loss":\([^,]*\).*/\1/'; }
+last() { read_json last loss <"$JOBCTL_HOME/jobs/$1/checkpoints/metrics.jsonl"; }
 echo "losses: two ranks $(last 1), one $(last 2)"
 awk -v a="$(last 1)" -v b="$(last 2)" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(d < 1e-3 * b) }'
 
@@ -46,7 +45,7 @@ jobctl submit -q "$WORK/say.yaml" --set env.GO="$WORK/go"
 jobctl logs -f last --all >"$WORK/followed" &
 follower=$!
 for r in 0 1; do
-    until jobctl logs last --all | grep -qx "\[$r\] half of $r,"; do sleep 0.05; done
+    wait_for "half a line of rank $r" matches "^\[$r\] half of $r,\$" jobctl logs last --all
 done
 touch "$WORK/go"
 wait $follower

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # reproducible: true gives the same bits on 1, 2, 3, 5 and 8 ranks, with ddp, zero1 and fsdp, with one
 # thread or two, and for any sequence of kills, stops and changes of size or sharing.  Not so without it.
+. "$TOP/tests/e2e/wait.sh"
 spec() { # DIR
     cat >"$1.json" <<JSON
 {"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"$TOP/templates/data/tango-icons",
@@ -24,13 +25,7 @@ begin() {
 finish() { for p in $pids; do wait "$p"; done; }
 # until_step DIR N: rank 0 has told of a step >= N
 until_step() {
-    for _ in $(seq 4000); do
-        step=$(sed -n 's/.*"ev":"step","step":\([0-9]*\).*/\1/p' "$1.0.events" | tail -n 1)
-        [ "${step:-0}" -lt "$2" ] || return 0
-        sleep 0.003
-    done
-    cat "$1.log"
-    exit 1
+    WAIT_PAUSE_S=0.003 wait_for "step $2 of $1" past_step "$1.0.events" "$2" || { cat "$1.log"; exit 1; }
 }
 bits() { cat "$1"/step-00000030/{model,optimizer}.safetensors | sha256sum; }
 same() { # A B

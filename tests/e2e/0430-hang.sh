@@ -18,23 +18,23 @@ YAML
 
 jobctl submit -q "$WORK/icons.yaml"
 until_step 1 15
-echo "$(jobctl status --json | sed 's/.*"step":\([0-9]*\).*/\1/') steps; $(show_ms 1) ms a step"
+echo "$(job_field 1 step) steps; $(show_ms 1) ms a step"
 victim=$(rank_pid 1 1)
 before=$(date +%s%3N)
 kill -STOP "$victim"
-hang=$(await 1 '"kind":"hang"')
+hang=$(wait_event 1 kind=hang)
 seen=$(($(date +%s%3N) - before))
 echo "stopped rank 1: seen after $seen ms: $(echo "$hang" | field text)"
 [ "$(echo "$hang" | field rank)" = 1 ]
 echo "$hang" | grep -q 'its process is stopped (SIGSTOP)'
 at=$(echo "$hang" | field step)
 [ "$seen" -lt 6000 ]
-await 1 '"kind":"rank_started".*"generation":2' >/dev/null
+wait_event 1 kind=rank_started generation=2 >/dev/null
 until_step 1 1 2
 back=$(($(date +%s%3N) - before))
 echo "at work again after $back ms"
 [ "$back" -lt 10000 ]
-ended=$(await 1 '"kind":"generation_ended".*"generation":1')
+ended=$(wait_event 1 kind=generation_ended generation=1)
 [ "$(echo "$ended" | field cause)" = hang_step ]
 report="$JOBCTL_HOME/jobs/1/1/incident-1.txt"
 echo "$(grep -c '^#[0-9]' "$report" || true) frames of native stacks in $(wc -c <"$report") bytes"
@@ -56,9 +56,9 @@ name: sleeper
 run: if [ \$JOBCTL_GENERATION = 1 ]; then sleep 100; fi
 YAML
 jobctl submit -q "$WORK/sleep.yaml"
-await 2 '"kind":"generation_started"' >/dev/null
-kill -STOP "$(await 2 '"kind":"generation_started"' | field pids)"
-await 2 '"kind":"hang"' | field text
+wait_event 2 kind=generation_started >/dev/null
+kill -STOP "$(wait_event 2 kind=generation_started | field pids)"
+wait_event 2 kind=hang | field text
 jobctl wait 2
 
 # All that is known, in one file to send to somebody; without what is secret.

@@ -52,19 +52,19 @@ YAML
 jobctl plan "$WORK/job.yaml" >"$WORK/plan"
 grep -q 'fallbacks, added one per restart after a hang before the first step' "$WORK/plan" || { cat "$WORK/plan"; exit 1; }
 jobctl submit -q "$WORK/job.yaml"
-hang=$(await 1 '"kind":"hang"')
+hang=$(wait_event 1 kind=hang)
 [ "$(echo "$hang" | field cause)" = hang_init ]
-await 1 '"kind":"restart_scheduled"' | tee "$WORK/again" | field text
+wait_event 1 kind=restart_scheduled | tee "$WORK/again" | field text
 grep -q 'the next start sets NCCL_P2P_DISABLE=1: copies between GPUs over PCIe can hang' "$WORK/again"
 jobctl events 1 | grep 'restarting now as generation 2: the next start sets NCCL_P2P_DISABLE=1'
 report="$JOBCTL_HOME/jobs/1/1/incident-1.txt"
 for want in "NCCL RAS status:" 'rank 1 is missing in job 1' '^GPUs:' 'GPU-00180018'; do
     grep -q "$want" "$report" || { echo "no '$want' in:"; cat "$report"; exit 1; }
 done
-until jobctl logs 1 --rank 0 | grep -q 'P2P is off in attempt 1'; do sleep 0.1; done
+wait_for "the rank goes on without P2P" says 'P2P is off in attempt 1' jobctl logs 1 --rank 0
 
 # What helped is set from the start in the attempt after this one: it has no hang of its own.
-kill -9 "$(await 1 '"kind":"agent_up"' | field pid)"
+kill -9 "$(wait_event 1 kind=agent_up | field pid)"
 jobctl wait 1 --timeout 60
 jobctl logs 1 | grep -q 'P2P is off in attempt 2'
 [ "$(jobctl events 1 | grep -c ' hang: ')" = 1 ]

@@ -20,13 +20,13 @@ until_step 1 20
 victim=$(rank_pid 1 2)
 (
     while kill -STOP "$victim"; do
-        sleep 0.06
+        sleep 0.06 # it is slow three quarters of the time
         kill -CONT "$victim"
-        sleep 0.02
+        sleep 0.02 # and runs in between
     done
 ) 2>/dev/null &
 holder=$!
-told=$(await 1 '"kind":"straggler"' | tail -n 1)
+told=$(wait_event 1 kind=straggler | tail -n 1)
 kill $holder
 wait $holder || true
 kill -CONT "$victim"
@@ -34,7 +34,7 @@ echo "$told" | field text
 [ "$(echo "$told" | field rank)" = 2 ]
 jobctl show 1 | tr -s ' \n' ' ' | grep -q 'rank 2 is a straggler: without it a step would take [0-9]* % less'
 jobctl why 1 | tr -s ' \n' ' ' | grep -q ' Rank 2 is a straggler'
-await 1 'no rank slows down the others any more' >/dev/null
+wait_event 1 'text~no rank slows down the others any more' >/dev/null
 ! jobctl why 1 | tr -s ' \n' ' ' | grep -q ' Rank 2 is a straggler' || exit 1
 ! jobctl events 1 | grep -q hang || exit 1
 jobctl cancel 1

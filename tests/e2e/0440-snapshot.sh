@@ -22,16 +22,17 @@ YAML
 
 # started N RANK: the pid and first step of the rank in generation N
 started() {
-    await 1 "\"kind\":\"rank_started\".*\"generation\":$1,.*\"rank\":$2[,}]" >"$WORK/event"
-    echo "$(field pid <"$WORK/event") $(field resume_step <"$WORK/event")"
+    wait_event 1 kind=rank_started generation=$1 rank=$2 >"$WORK/event"
+    field pid resume_step <"$WORK/event"
 }
 # step_of RANK
 step_of() { jobctl-agent flight "$JOBCTL_HOME/jobs/1/1/rank$1.flight" | sed -n 's/^step \([0-9]*\).*/\1/p'; }
+step_over() { [ "$(step_of 0)" -gt "$1" ]; }
 # stop_at VICTIM_PID STEP: the ranks wait for one that stands still, past STEP; sets $at
 stop_at() {
-    until [ "$(step_of 0)" -gt "$2" ]; do sleep 0.01; done
+    wait_for "step $2 is over" step_over "$2"
     kill -STOP "$1"
-    sleep 0.3
+    sleep 0.3 # the others come to wait for it: nothing tells when
     at=$(step_of 0)
 }
 # memory PID: the memory file that the rank writes (its own is the first one)

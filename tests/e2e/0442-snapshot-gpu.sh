@@ -25,20 +25,21 @@ retry: {backoff: 0.05s..0.1s}
 hang: {step: 1h}
 YAML
 step_of() { flight "$1" 0 | sed -n 's/^step \([0-9]*\).*/\1/p'; }
+step_over() { [ "$(step_of "$1")" -gt "$2" ]; }
 job=0
 for parallel in zero1 fsdp; do
     sed "s/PARALLEL/$parallel/" icons.yaml >$parallel.yaml
     jobctl submit -q $parallel.yaml --wait || { jobctl logs last; jobctl why last; } # not disturbed
     straight=$((job + 1)) job=$((job + 2))
     jobctl submit -q $parallel.yaml
-    await $job '"kind":"rank_started".*"generation":1,.*"rank":1[,}]' >event
-    until [ "$(step_of $job)" -gt 3 ]; do sleep 0.01; done
+    wait_event $job kind=rank_started generation=1 rank=1 >event
+    wait_for "step 3 of job $job is over" step_over $job 3
     victim=$(field pid <event)
     kill -STOP "$victim"
-    sleep 0.5
+    sleep 0.5 # the other one comes to wait for it: nothing tells when
     at=$(step_of $job)
     kill -9 "$victim"
-    await $job '"kind":"rank_started".*"generation":2,.*"rank":1[,}]' >event
+    wait_event $job kind=rank_started generation=2 rank=1 >event
     again=$(field resume_step <event)
     echo "$parallel: killed at step $at, on again from step $again"
     [ "$again" -ge $((at - 1)) ]

@@ -19,7 +19,7 @@ checkpoint: {every: 1000000 steps}
 retry: {backoff: 0.05s..0.1s}
 YAML
 digest() { sha256sum <"$(echo "$JOBCTL_HOME/jobs/$1/checkpoints"/step-*/model.safetensors)"; }
-pids() { await "$1" "\"kind\":\"generation_started\".*\"generation\":$2" | sed 's/.*"pids":\[\([^]]*\)\].*/\1/' | tr ',' ' '; }
+pids() { wait_event "$1" kind=generation_started generation=$2 | field pids; }
 
 jobctl submit -q "$WORK/job.yaml" --wait
 jobctl submit -q "$WORK/job.yaml"

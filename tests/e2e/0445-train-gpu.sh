@@ -23,7 +23,7 @@ run() {
 run gpu
 has 'succeeded' out
 grep -q 'device: CUDA on the CPU' gpu.log
-jobctl events "$id" --json | grep -q '"backend":"CUDA on the CPU'
+events_of "$id" | grep -q '"backend":"CUDA on the CPU'
 jobctl plan templates/sana-icons.yaml >out
 has 'CUDA_VISIBLE_DEVICES=GPU-a' out
 lacks 'GPU-b' out
@@ -40,7 +40,7 @@ has 'rank 1 computes on the CPU, but rank 0 on a GPU' out
 run pair --set train.batch.global=4 --set env.CUDA_CPU_DEVICES=2
 has 'succeeded' out
 grep -q 'gpus: 2, connected by NCCL' pair.log
-jobctl events "$id" --json | grep -q '"CUDA_VISIBLE_DEVICES", *"value": *"GPU-a,GPU-b"'
+events_of "$id" kind=plan env | grep -q '"CUDA_VISIBLE_DEVICES","value":"GPU-a,GPU-b"'
 : >lib/libnccl.so.2
 
 run old --set env.CUDA_CPU_FAIL=old
@@ -68,7 +68,7 @@ run moved --set env.CUDA_CPU_FAIL=launch:40 --set env.CUDA_CPU_BROKEN=GPU-a
 has 'succeeded' out
 has '(gpu_fault)' out
 has 'GPUs excluded after failures: GPU-a' out
-jobctl events "$id" --json | grep -q '"CUDA_VISIBLE_DEVICES", *"value": *"GPU-b"'
+events_of "$id" kind=plan env | grep -q '"CUDA_VISIBLE_DEVICES","value":"GPU-b"'
 
 rm lib/libjobctl_cuda.so
 run bare

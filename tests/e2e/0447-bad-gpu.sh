@@ -32,7 +32,7 @@ has 'generation 1 starts with 3 ranks' out
 has 'generation 1 starts with 2 ranks' out
 jobctl logs 1 --rank 1 >out
 has 'rank 1 of 2 is on GPU-c' out
-jobctl events 1 --json | grep -q 'GPU 1 (Fake A100) is not used: rank 1 exited'
+events_of 1 | grep -q 'GPU 1 (Fake A100) is not used: rank 1 exited'
 
 # a rank that crashes there, twice
 jobctl submit job.yaml --set name=crash --set 'env.FAIL=kill -SEGV $$' -q

@@ -31,9 +31,9 @@ YAML
 # Xid 79 of the second GPU: its ranks would sleep on.
 machine "event 1 8 31 $WORK/31" "event 1 8 79 $WORK/79"
 jobctl submit job.yaml --set env.LAST=2 -q
-until [ -e here-1 ]; do sleep 0.05; done
+wait_for "rank 1 runs" test -e here-1
 touch 31
-await 'reports Xid 31' >/dev/null
+wait_event 1 'text~reports Xid 31' >/dev/null
 touch 79
 jobctl wait 1 --timeout 60
 jobctl events 1 >out
@@ -43,7 +43,7 @@ has 'stopping generation 1: the GPU of rank 1 failed' out
 has 'GPU-b, the GPU of rank 1, is excluded from now on' out
 has 'generation 1 starts with 2 ranks' out
 [ "$(grep -c 'is excluded from now on: ' out)" = 1 ]
-jobctl events 1 --json | grep -q '"cause":"gpu_fault"'
+last_event 1 cause=gpu_fault
 jobctl why 1 >out
 has 'GPUs excluded after failures: GPU-b' out
 
@@ -73,10 +73,11 @@ event 0 8 31 $WORK/31 1
 event 0 8 63 $WORK/63
 END
 job=$(jobctl submit job.yaml --set env.LAST=0 -q)
-until [ -e here-0 ]; do sleep 0.05; done
-jobctl events "$job" --json | grep -q '"gpu":"MIG-one"'
+wait_for "rank 0 runs" test -e here-0
+code 0 jobctl events "$job" --json
+has '"gpu":"MIG-one"' out
 touch 13 31 63
-for _ in $(seq 600); do ! jobctl events "$job" | grep -q 'Xid 63' || break; sleep 0.05; done
+wait_event "$job" 'text~Xid 63' >/dev/null
 jobctl events "$job" >out
 has 'GPU 0 (MIG-one) reports Xid 31' out
 has 'GPU 0 (MIG-one) reports Xid 63' out
@@ -88,9 +89,9 @@ code 3 jobctl wait "$job" --timeout 60
 rm -f 31 79
 machine "event 1 8 31 $WORK/31" "event 1 8 79 $WORK/79"
 job=$(jobctl submit -q --set env.LAST=1 --set resources.nodes=2 --set resources.gpus=1 --set retry.max=0 job.yaml)
-until jobctl events "$job" | grep -q 'generation 1 starts with 2 ranks'; do sleep 0.05; done
+wait_event "$job" 'text~generation 1 starts with 2 ranks' >/dev/null
 touch 31
-until jobctl events "$job" | grep -q 'node1: GPU 1 (GPU-b) reports Xid 31'; do sleep 0.05; done
+wait_event "$job" 'text~node1: GPU 1 (GPU-b) reports Xid 31' >/dev/null
 touch 79
 jobctl wait "$job" --timeout 60 || true
 jobctl events "$job" >out
@@ -112,9 +113,5 @@ watchers() {
         { tr '\0' '\n' <"$d/environ" | grep -qx "FAKE_NVML=$FAKE_NVML"; } 2>/dev/null && echo "$d" || true
     done
 }
-for _ in $(seq 200); do
-    left=$(watchers)
-    [ -n "$left" ] || break
-    sleep 0.05
-done
-[ -z "$left" ] || { echo "left behind: $left"; exit 1; }
+none_left() { watchers; [ -z "$(watchers)" ]; }
+wait_for 20 "no process that listens to the driver is left" none_left

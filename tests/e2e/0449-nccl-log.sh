@@ -27,15 +27,7 @@ run: |
   echo "$NCCL_DEBUG $NCCL_DEBUG_SUBSYS"
   until [ -e go-$JOBCTL_JOB_ID ]; do sleep 0.1; done
 YAML
-told() { # JOB TEXT: its event
-    for _ in $(seq 600); do
-        jobctl events "$1" | grep -F "$2" && return
-        sleep 0.1
-    done
-    echo "job $1 was not told '$2':"
-    jobctl events "$1"
-    return 1
-}
+told() { wait_event "$1" "text~$2" | field text; } # JOB TEXT: its event
 
 jobctl plan job.yaml --set env.WAY=P2P/CUMEM >plan
 jobctl submit job.yaml --set env.WAY=P2P/CUMEM -q

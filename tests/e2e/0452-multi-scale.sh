@@ -2,6 +2,7 @@
 # Pictures of many shapes train together: buckets by aspect ratio, one of them a step. Three ranks
 # have the losses of one, and the bits of a run that was killed; a rank that takes from another
 # bucket is named within one step.
+. "$TOP/tests/e2e/wait.sh"
 python3 "$TOP/tests/e2e/pictures.py" "$WORK/data"
 
 spec() { # DIR: 53 samples, 8 a step; three epochs are 19 steps or so
@@ -31,12 +32,7 @@ finish() { # $codes has how each ended
     done
 }
 until_line() { # DIR TEXT: rank 0 has told it
-    for _ in $(seq 4000); do
-        ! grep -qF "$2" "$1.0.events" || return 0
-        sleep 0.003
-    done
-    cat "$1".*.log
-    exit 1
+    WAIT_PAUSE_S=0.003 wait_for "$2 of $1" grep -F "$2" "$1.0.events" || { cat "$1".*.log; exit 1; }
 }
 
 # What is going to happen is told before, and the bucket that is too small is warned of.
@@ -68,9 +64,9 @@ MICRO=3 spec "$WORK/three"
 begin 3 "$WORK/three"
 finish
 [ "$codes" = " 0 0 0" ]
-paste -d' ' "$WORK/one/metrics.jsonl" "$WORK/three/metrics.jsonl" |
-    sed 's/[^0-9.e+-]*"[a-z_]*":/ /g; s/[{}]//g' | awk '
-    { n++; d = $2 - $7; if (d < 0) d = -d; if ($1 != $6 || d > 1e-5 * $2) bad = bad " " $1 }
+losses() { read_json each step loss <"$WORK/$1/metrics.jsonl"; }
+paste -d' ' <(losses one) <(losses three) | awk '
+    { n++; d = $2 - $4; if (d < 0) d = -d; if ($1 != $3 || d > 1e-5 * $2) bad = bad " " $1 }
     END { if (n != 20 || bad != "") { print n " lines, far at" bad; exit 1 } }'
 
 # Killed in the middle and resumed: the same bits as never killed.

@@ -31,7 +31,7 @@ workdir: $WORK
 hang: {step: 2s}
 YAML
 jobctl submit -q "$WORK/hang.yaml"
-await 1 '"kind":"hang"' | field text
+wait_event 1 kind=hang | field text
 jobctl wait 1
 jobctl logs 1 | grep -q 'all steps done'
 [ "$(jobctl events 1 | grep -c ' hang: rank 0 hangs in backward of step 21: no progress for 2')" = 1 ]
@@ -58,5 +58,5 @@ watch:
 YAML
 jobctl submit -q "$WORK/nan.yaml"
 jobctl wait 3
-[ "$(await 3 '"kind":"generation_ended".*"generation":1' | field cause)" = nan_loss ]
+[ "$(wait_event 3 kind=generation_ended generation=1 | field cause)" = nan_loss ]
 jobctl why 3 | tr -s ' \n' ' ' | grep -q 'watch rule "loss": rank 0 printed nan (limit: below 100)'

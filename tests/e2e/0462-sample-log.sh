@@ -20,13 +20,7 @@ begin() {
 }
 # until_step N: rank 0 has told of a step >= N
 until_step() {
-    for _ in $(seq 4000); do
-        step=$(sed -n 's/.*"ev":"step","step":\([0-9]*\).*/\1/p' "$WORK/0.events" | tail -n 1)
-        [ "${step:-0}" -lt "$1" ] || return 0
-        sleep 0.003
-    done
-    cat "$WORK/run.log"
-    exit 1
+    WAIT_PAUSE_S=0.003 wait_for "step $1" past_step "$WORK/0.events" "$1" || { cat "$WORK/run.log"; exit 1; }
 }
 finish() { for p in $pids; do wait "$p" || true; done; }
 # harm N STEP K: N ranks; the K-th of them is killed at the step
@@ -137,7 +131,7 @@ jobctl submit -q "$WORK/job.yaml"
 until_step 2 30
 kill -9 "$(rank_pid 2 1)"
 code 0 jobctl wait 2
-await 2 '"kind":"rank_started".*"generation":2,' >"$WORK/event"
+wait_event 2 kind=rank_started generation=2 >"$WORK/event"
 [ "$(field resume_step <"$WORK/event")" -ge 29 ]
 code 0 jobctl verify-data 2
 has 'sample log  steps 1 to 400, 3200 samples, ' out

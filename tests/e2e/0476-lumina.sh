@@ -31,8 +31,9 @@ code 0 jobctl-train sample --dir "$JOBCTL_HOME/jobs/1/checkpoints" --captions "f
 job=2
 for parallel in ddp fsdp; do
     jobctl submit -q "$WORK/job.yaml" --set train.parallel=$parallel
-    until_step $job 20 1
-    kill -9 "$(await $job '"kind":"generation_started".*"generation":1[,}]' | sed 's/.*"pids":\[\([0-9]*\),.*/\1/')"
+    victim=$(wait_event $job kind=generation_started generation=1 | field pids.0)
+    until_step $job 5 1
+    kill -9 "$victim"
     jobctl wait $job
     [ "$(bits 1)" = "$(bits $job)" ]
     job=$((job + 1))

@@ -4,6 +4,7 @@
 # them killed in the middle.  The job must end by itself, resumed from the
 # script's own checkpoint.
 set -eu
+. "$TOP/tests/e2e/wait.sh"
 if ! /usr/bin/python3 -c 'import torch' 2>/dev/null; then
     echo "python3-torch is not installed (deploy/bootstrap.sh --peers installs it)"
     exit 77
@@ -17,13 +18,9 @@ fail() {
 }
 # until_log RANK PATTERN SECONDS - wait for a line of that rank's log; print the last match
 until_log() {
-    local end=$((SECONDS + $3)) line
-    while [ $SECONDS -lt $end ]; do
-        line=$(jobctl logs "$id" --rank "$1" 2>/dev/null | grep -E "$2" | tail -n 1) || true
-        [ -z "$line" ] || { echo "$line"; return 0; }
-        sleep 0.1
-    done
-    fail "rank $1 printed no line like '$2' within $3 s"
+    wait_for "$3" "a line like '$2' of rank $1" matches "$2" jobctl logs "$id" --rank "$1" ||
+        fail "rank $1 printed no line like '$2'"
+    jobctl logs "$id" --rank "$1" | grep -e "$2" | tail -n 1
 }
 
 cat >"$WORK/ddp.yaml" <<SPEC
@@ -35,7 +32,7 @@ SPEC
 id=$(jobctl submit -q "$WORK/ddp.yaml")
 
 until_log 0 '^step 35 ' 60 >/dev/null
-victim=$(until_log 1 '^rank 1 of 2, pid [0-9]+: started at step 0' 10 |
+victim=$(until_log 1 '^rank 1 of 2, pid [0-9]*: started at step 0' 10 |
     sed 's/.*pid \([0-9]*\):.*/\1/')
 grep -qzx "JOBCTL_JOB_ID=$id" "/proc/$victim/environ" || fail "pid $victim is no rank of job $id"
 kill -KILL "$victim"
@@ -53,8 +50,7 @@ grep -qx 'finished at step 120' "$WORK/rank0" || fail "rank 0 never said that it
 first=$(sed -n 's/^step 1 loss \(.*\)/\1/p' "$WORK/rank0" | head -n 1)
 last=$(sed -n 's/^step 120 loss \(.*\)/\1/p' "$WORK/rank0" | tail -n 1)
 awk -v a="$first" -v b="$last" 'BEGIN {exit !(b < a / 2)}' || fail "loss went from $first to $last"
-jobctl status "$id" --json >"$WORK/status.json"
-grep -Eq '"result": ?"succeeded"' "$WORK/status.json" || fail "status does not say succeeded"
+job_is "$id" result succeeded || fail "the job is not told to have succeeded"
 jobctl why "$id" >"$WORK/why"
 grep -qiE 'SIGKILL|killed' "$WORK/why" || fail "jobctl why does not tell of the killed rank"
 echo "resumed at step $resumed, finished at 120"

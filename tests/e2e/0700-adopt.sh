@@ -4,8 +4,7 @@
 . "$TOP/tests/e2e/expect.sh"
 first=$WORK/vm1 second=$WORK/vm2 drive=$WORK/drive
 on() { local home=$1; shift; JOBCTL_HOME=$home "$@"; }
-end() { kill "$(on "$1" jobctl version --json | sed -n 's/.*"daemon".*"pid": *\([0-9]*\).*/\1/p')"; }
-pid_in() { sed -n "s/.*\"pid\":\([0-9]*\).*/\1/p" "$1"; }
+end() { kill "$(on "$1" daemon_pid)"; }
 mkdir "$drive"
 cat >"$WORK/icons.yaml" <<YAML
 name: icons
@@ -31,19 +30,18 @@ grep -q '"released":true' "$drive/calm/lease.json"
 # Everything of the first machine dies at once, and its disk goes too.
 on "$first" jobctl submit -q "$WORK/icons.yaml"
 copies() { ls "$drive/icons/checkpoints" 2>/dev/null | grep -c '^step-' || true; }
-for _ in $(seq 600); do [ "$(copies)" -ge 2 ] && break; sleep 0.05; done
-[ "$(copies)" -ge 2 ]
+two_copies() { [ "$(copies)" -ge 2 ]; }
+wait_for "two checkpoints in the mirror" two_copies
 run=$first/jobs/2/1
 
 # Nobody takes it away from one who lives.
 code 1 on "$second" jobctl adopt "$drive/icons" --wait
 has "stop it there first" out
 
-victims="$(on "$first" jobctl version --json | sed -n 's/.*"daemon".*"pid": *\([0-9]*\).*/\1/p')
-$(pid_in "$run/agent.json") $(pid_in "$drive/icons/lease.json")
-$(on "$first" jobctl events 2 --json | grep -o '"pids":\[[0-9]*' | grep -o '[0-9]*$' | tail -n 1)"
+victims="$(on "$first" daemon_pid) $(field pid <"$run/agent.json") $(field pid <"$drive/icons/lease.json")
+$(on "$first" last_event 2 kind=generation_started pids)"
 kill -9 $victims
-for pid in $victims; do while grep -q '^State:.[^ZX]' "/proc/$pid/status" 2>/dev/null; do sleep 0.02; done; done
+wait_for "all of the first machine ends" ended $victims
 rm -rf "$first"
 
 # What is on the drive may end in the middle of a copy, or be damaged: the one before is taken.
@@ -61,7 +59,7 @@ lacks "from step 0 of" out
 cmp "$drive/calm/checkpoints/step-00000800/model.safetensors" \
     "$drive/icons/checkpoints/step-00000800/model.safetensors"
 grep -q '"token":2' "$drive/icons/lease.json"
-[ "$(sed -n 's/.*"step":\([0-9]*\).*/\1/p' "$second/jobs/2/checkpoints/metrics.jsonl" | sort -n | uniq -d)" = "" ]
+[ "$(read_json each step <"$second/jobs/2/checkpoints/metrics.jsonl" | sort -n | uniq -d)" = "" ]
 head -n 1 "$second/jobs/2/checkpoints/metrics.jsonl" | grep -q '"step":1,'
 
 # Another job of that name has another mirror.

@@ -17,15 +17,15 @@ on() {
 of_vm() { grep -lsz "^JOBCTL_HOME=$WORK/$1/state\$" /proc/[0-9]*/environ | sed 's|/proc/\([0-9]*\)/.*|\1|' || true; }
 
 on vm1 $python "$TOP/tests/payload/run_notebook.py" "$TOP/deploy/colab.ipynb" first.ipynb >"$WORK/first.log" 2>&1 &
-for _ in $(seq 1200); do ls "$WORK"/drive/icons/checkpoints/step-* >/dev/null 2>&1 && break; sleep 0.1; done
-ls "$WORK"/drive/icons/checkpoints/step-* >/dev/null || { cat "$WORK/first.log"; exit 1; }
-for _ in $(seq 200); do # who is being started while others end is found the next time
+mirrored() { ls "$WORK"/drive/icons/checkpoints/step-*; }
+wait_for 200 "a checkpoint on the drive" mirrored || { cat "$WORK/first.log"; exit 1; }
+all_killed() { # who is being started while others end is found the next time
+    local left
     left=$(of_vm vm1)
-    [ -n "$left" ] || break
     for pid in $left; do kill -9 "$pid" 2>/dev/null || true; done
-    sleep 0.05
-done
-[ -z "$left" ] || { echo "these do not end: $left"; exit 1; }
+    [ -z "$left" ] || { echo "left: $left"; return 1; }
+}
+wait_for "all processes of the VM end" all_killed
 wait $! || true
 rm -rf "$WORK/vm1"
 [ ! -e "$WORK/drive/icons/checkpoints/step-00000160" ] || { echo "it was over before the VM was gone"; exit 1; }
@@ -42,4 +42,5 @@ for wanted in ("goes on with what is on the drive", "restored from the mirror", 
 assert "job 1 begins" not in text and pictures == 2, (pictures, text)
 PY
 for pid in $(of_vm vm2); do kill "$pid"; done
-for _ in $(seq 100); do [ -z "$(of_vm vm2)" ] && break; sleep 0.05; done
+nobody_there() { of_vm vm2; [ -z "$(of_vm vm2)" ]; }
+wait_for "the processes of the second VM end" nobody_there

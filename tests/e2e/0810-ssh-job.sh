@@ -22,17 +22,16 @@ train:
 checkpoint: {every: 10 steps}
 retry: {backoff: 0.05s..0.1s}
 YAML
-digest() { tail -n 1 "$1/metrics.jsonl" | sed 's/.*"loss":\([^,]*\),.*/\1/'; }
+digest() { tail -n 1 "$1/metrics.jsonl" | field loss; }
 once() { # JOB KIND...: each event came once
     local job=$1 kind
     shift
-    jobctl events "$job" --json >"$job.events"
     for kind; do
-        [ "$(grep -o "\"kind\": *\"$kind\"" "$job.events" | wc -l)" = 1 ] ||
+        [ "$(events_of "$job" kind="$kind" | wc -l)" = 1 ] ||
             { echo "job $job: not one event $kind"; jobctl events "$job"; exit 1; }
     done
 }
-pid_of() { jobctl events "$1" --json | sed 's/{"seq":/\n&/g' | sed -n 's/.*"agent_up".*"pid": *\([0-9]*\).*/\1/p' | tail -n 1; }
+pid_of() { last_event "$1" kind=agent_up pid; }
 
 # The same here and there.
 jobctl submit -q train.yaml --set launch=local --set 'hosts=[]' --set name=here --wait
@@ -73,14 +72,14 @@ retry: {backoff: 0.05s..0.1s}
 YAML
 export TOKEN=very-secret-word SSH_AUTH_SOCK=$WORK/no-agent DISPLAY=:77
 jobctl submit -q talk.yaml --set name=talk --set "env.GO=$WORK/go"
-until jobctl logs talk 2>/dev/null | grep -q tick; do sleep 0.05; done
+wait_for "job talk is heard" says tick jobctl logs talk
 code 0 jobctl logs talk
 has 'generation 1 in ' out
 has 'secret of 16 letters' out
 has 'forwarded: no agent, no display' out
 find "$JOBCTL_HOME" "$WORK/one/.local/state/jobctl" \( -type f -o -type d -o -type s \) -perm /077 >open
 [ ! -s open ] || { cat open; exit 1; }
-nonce=$(jobctl show talk --json | sed -n 's/.*"nonce": *"\([0-9a-f]*\)".*/\1/p')
+nonce=$(jobctl show talk --json | field attempts.-1.nonce)
 for d in /proc/[0-9]*; do { tr '\0' ' ' <"$d/cmdline"; echo; } 2>/dev/null || true; done >commands
 [ ${#nonce} = 32 ]
 ! grep -e "$nonce" -e very-secret-word commands || exit 1
@@ -89,7 +88,8 @@ for d in /proc/[0-9]*; do { tr '\0' ' ' <"$d/cmdline"; echo; } 2>/dev/null || tr
 # Meanwhile old things there have gone: programs that three others have come after, and attempts whose
 # events are here. What a job has made stays.
 cache=$WORK/one/.cache/jobctl
-until [ ! -e "$cache/00000000000000000000000000000003" ] && [ ! -e "$hosted/feed-9/1/rank0.log" ]; do sleep 0.05; done
+wait_for "the oldest programs go" gone "$cache/00000000000000000000000000000003"
+wait_for "the log of an old attempt goes" gone "$hosted/feed-9/1/rank0.log"
 [ -x "$cache/$(jobctl-ssh digest)/bin/jobctl-agent" ]
 [ -e "$cache/00000000000000000000000000000001/bin" ]
 [ -e "$hosted/feed-9/1/result" ]
@@ -97,14 +97,14 @@ until [ ! -e "$cache/00000000000000000000000000000003" ] && [ ! -e "$hosted/feed
 
 # Another job for that host waits, and says for whom.
 jobctl submit -q talk.yaml --set name=next --set 'secrets=[]' --set "env.GO=$WORK/go"
-until jobctl status | grep next | grep 'waiting for a host: job 3 is using one'; do sleep 0.05; done
+wait_for "job next waits for job 3" matches 'next.*waiting for a host: job 3 is using one' jobctl status
 jobctl nodes | grep '^one  *busy .*job 3'
 
 # Connections break, the controller is killed: the agent is the same, nothing is lost or told twice.
 agent=$(pid_of talk)
 for i in 1 2 3; do
     host_drop one
-    sleep 0.3
+    sleep 0.3 # it may have been called again, or not yet
 done
 kill -KILL "$(daemon_pid)"
 jobctl status >/dev/null
@@ -120,9 +120,9 @@ rm go
 
 # Its agent is killed: the attempt is proven gone, and the next one goes on.
 jobctl submit -q talk.yaml --set name=orphan --set "env.GO=$WORK/go"
-until jobctl logs orphan 2>/dev/null | grep -q tick; do sleep 0.05; done
+wait_for "job orphan is heard" says tick jobctl logs orphan
 kill -KILL "$(pid_of orphan)"
-until jobctl show orphan --json | grep -q '"attempt": *2'; do sleep 0.05; done
+wait_for "attempt 2 of job orphan" job_is orphan attempt 2
 touch go
 jobctl wait orphan
 jobctl events orphan | grep 'the agent of attempt 1 died'
@@ -139,21 +139,22 @@ cp known "$HOME/.ssh/known_hosts"
 # A host goes silent. The job is told so, then moves; when the host is back its stray is ended.
 pid=$(daemon_pid)
 kill -TERM "$pid"
-while [ -d "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status"; do sleep 0.02; done
+wait_for "daemon $pid ends" ended "$pid"
 JOBCTL_HOST_LOST_S=6 jobctl daemon --detach
 jobctl nodes | grep '^one  *failing'        # remembered; and forgotten when somebody says so
 jobctl nodes resume one
 jobctl submit -q train.yaml --set name=moves --set 'hosts=[one,two]' --set "checkpoint.dir=$WORK/shared" \
     --set train.steps=100000 --set 'checkpoint.every=20 steps'
-until jobctl events moves | grep -q 'checkpoint of step'; do sleep 0.05; done
+wait_event moves kind=checkpoint >/dev/null
 agent=$(pid_of moves)
 host_freeze one
-until jobctl events moves | grep 'placed on two'; do sleep 0.1; done
+wait_event moves kind=placed 'text~placed on two' | field text
 jobctl events moves | grep 'one has not answered for '
-until jobctl events moves --json | tr '{' '\n' | grep '"resume_step": *[1-9]'; do sleep 0.1; done
+wait_for "job moves trains on" resumes moves
 [ -n "$(ls "$JOBCTL_HOME/orphans")" ]
 host_thaw one
-until [ -z "$(ls "$JOBCTL_HOME/orphans")" ]; do sleep 0.1; done
+no_orphans() { ls "$JOBCTL_HOME/orphans"; [ -z "$(ls "$JOBCTL_HOME/orphans")" ]; }
+wait_for "what was left on host one is ended" no_orphans
 [ ! -d "/proc/$agent" ] || grep -q '^State:.Z' "/proc/$agent/status"
 for p in $(host_pids one); do
     ! { tr '\0' ' ' <"/proc/$p/cmdline"; } 2>/dev/null | grep jobctl-train || exit 1

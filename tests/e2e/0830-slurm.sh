@@ -61,12 +61,13 @@ resources: {gpus: 0}
 run: exec sleep 1000
 YAML
 first=$(jobctl submit sleep.yaml -q)
-until_says '"state":"running"' jobctl show "$first" --json
+wait_for "job $first runs" job_is "$first" state running
 second=$(jobctl submit sleep.yaml -q)
-until_says 'is pending: Resources (no suitable node is' jobctl why "$second"
+wait_for 'is pending: Resources (no suitable node is' says 'is pending: Resources (no suitable node is' jobctl why "$second"
+code 0 jobctl why "$second"
 has "Slurm job $(slurm_id "$second")" out
 kill_daemon
-until_says 'is pending: Resources' jobctl why "$second"
+wait_for 'is pending: Resources' says 'is pending: Resources' jobctl why "$second"
 [ "$(squeue -h -a -o %k | grep -c "^jobctl:$second\.")" = 1 ]
 jobctl cancel "$second"
 code 3 jobctl wait "$second" --timeout 60
@@ -74,8 +75,8 @@ code 0 jobctl why "$first"
 has 'is running' out
 jobctl cancel "$first"
 code 3 jobctl wait "$first" --timeout 60
-for _ in $(seq 300); do [ -n "$(squeue -h)" ] || break; sleep 0.1; done
-[ -z "$(squeue -h)" ] || { squeue; exit 1; }
+queue_is_empty() { squeue -h; [ -z "$(squeue -h)" ]; }
+wait_for "Slurm has no job" queue_is_empty
 
 # What Slurm refuses ends with its words.
 id=$(jobctl submit sleep.yaml -q --set slurm.partition=nowhere --set "retry={max: 0}")
@@ -85,10 +86,10 @@ has 'Slurm rejected it: Invalid partition name specified' out
 
 # Before its time is over the ranks save and stop, and a new allocation goes on from there.
 id=$(jobctl submit train.yaml -q --set train.steps=100000000 --set name=long)
-until_says '"checkpoint":{"step":' jobctl show "$id" --json
+wait_for "a checkpoint of job $id" job_has "$id" checkpoint
 scancel --batch --signal=USR2 "$(slurm_id "$id")"
-until_says '"attempt":2' jobctl show "$id" --json
-until_says '"state":"running"' jobctl show "$id" --json
+wait_for "attempt 2 of job $id" job_is "$id" attempt 2
+wait_for "job $id runs" job_is "$id" state running
 code 0 jobctl events "$id"
 has 'the machine will end soon' out
 from=$(resumed "$id")
@@ -96,9 +97,9 @@ from=$(resumed "$id")
 
 # Its agent calls, with a key that is for nobody else, and nowhere but there.
 call=$JOBCTL_HOME/jobs/$id/2/call.json
-until_says 'Its agent is connected over TLS, from ' jobctl why "$id" --json
+wait_for 'Its agent is connected over TLS, from ' says 'Its agent is connected over TLS, from ' jobctl why "$id" --json
 [ "$(stat -c %a "$call") $(stat -c %a "${call%/*}")" = "600 700" ]
-sed -n 's/.*"key":"\([0-9a-f]*\)".*/\1/p' "$call" >key
+field key <"$call" >key
 [ "$(wc -c <key)" -ge 64 ]
 [ "$(places key)" = "${call#"$WORK/"}" ]
 
@@ -113,8 +114,7 @@ run: test -n "$API_TOKEN" && touch "$HAS"; exec sleep 1000
 YAML
 API_TOKEN=$(cat token) jobctl daemon --detach
 id2=$(API_TOKEN=$(cat token) jobctl submit secret.yaml -q --set "env.HAS=$WORK/has")
-for _ in $(seq 600); do [ ! -e has ] || break; sleep 0.1; done
-[ -e has ]
+wait_for "the rank has the secret" test -e has
 code 0 places token
 printf '%s\n' 'process jobctl' 'process jobctl-slurm' 'process sleep' | diff - out
 dropped "$id2"
@@ -123,7 +123,7 @@ dropped "$id2"
 kill_daemon
 JOBCTL_CALL_ADDRESS=240.0.0.1 JOBCTL_CALL_WAIT_S=4 jobctl daemon --detach
 refused=$(API_TOKEN=$(cat token) jobctl submit secret.yaml -q)
-until_says 'through files in its directory, because it cannot connect here (240.0.0.1 port ' jobctl why "$id" --json
+wait_for 'through files in its directory, because it cannot connect here (240.0.0.1 port ' says 'through files in its directory, because it cannot connect here (240.0.0.1 port ' jobctl why "$id" --json
 [ -z "$(places key)" ]      # it had a new one
 trains "$id"
 code 1 jobctl wait "$refused" --timeout 60
@@ -140,12 +140,12 @@ with open(os.open(sys.argv[1] + ".mine", os.O_CREAT | os.O_WRONLY, 0o600), "w") 
     json.dump(said, f)
 os.rename(sys.argv[1] + ".mine", sys.argv[1])
 PY
-until_says '"agent_channel":"over TLS, from 127.0.0.1"' jobctl show "$id" --json
+wait_for 'its agent is heard over TLS, from 127.0.0.1' heard "$id" 'over TLS, from 127.0.0.1'
 trains "$id"
 
 # A rank dies: its allocation is healthy, and the job goes on in it.
-kill -KILL "$(jobctl events "$id" --json | sed 's/{"seq":/\n&/g' | grep '"rank_started"' | tail -n 1 | field pid)"
-until_says '"generation":2' jobctl show "$id" --json
+kill -KILL "$(last_event "$id" kind=rank_started pid)"
+wait_for "generation 2 of job $id" job_is "$id" generation 2
 trains "$id"
 
 # slurmctld killed, then the daemon: the ranks train on, and are found again.
@@ -153,9 +153,9 @@ cluster killctl
 kill_daemon
 trains "$id"
 cluster startctl
-until_says '"state":"running"' jobctl show "$id" --json
+wait_for "job $id runs" job_is "$id" state running
 trains "$id"
-until_says '"agent_channel":"over TLS, from ' jobctl show "$id" --json
+wait_for 'its agent is heard over TLS, from ' heard "$id" 'over TLS, from '
 code 0 jobctl show "$id" --json
 json "o['job']['attempt'] == 2 and o['job']['generation'] == 2"
 code 0 jobctl events "$id" --json

@@ -21,25 +21,26 @@ YAML
 JOBCTL_HOST_LOST_S=8 jobctl daemon --detach
 jobctl submit -q talk.yaml --set name=talk --set "env.GO=$WORK/go"
 ticks() { jobctl logs talk 2>/dev/null | grep -c '^tick' || true; }
-until [ "$(ticks)" -gt 0 ]; do sleep 0.05; done
+ticked() { [ "$(ticks)" -gt "$1" ]; }
+wait_for "a tick" ticked 0
 
 # Silence, then everything that was said meanwhile, once.
 host_cut gpu1
 before=$(ticks)
 sleep 3 # the length of the cut is what is tested
 host_mend gpu1
-until [ "$(ticks)" -gt $((before + 20)) ]; do sleep 0.1; done
+wait_for "20 ticks more" ticked $((before + 20))
 host_drop gpu1
-until [ "$(ticks)" -gt $((before + 40)) ]; do sleep 0.1; done
+wait_for "another 20 ticks" ticked $((before + 40))
 jobctl logs talk | grep '^tick' >said
 seq -f 'tick %.0f' "$(wc -l <said)" | cmp - said
-[ "$(jobctl events talk --json | tr '{' '\n' | grep -c '"kind": *"placed"')" = 1 ]
+[ "$(events_of talk kind=placed | wc -l)" = 1 ]
 
 # No power: what the job was waiting for can be asked, then it is elsewhere.
 host_off gpu1
-until jobctl events talk | grep 'placed on gpu2'; do sleep 0.1; done
+wait_event talk kind=placed 'text~placed on gpu2' | field text
 jobctl events talk | grep 'gpu1 has not answered for '
-until jobctl logs talk 2>/dev/null | grep 'on gpu2'; do sleep 0.05; done
+wait_for "the job runs on gpu2" says 'on gpu2' jobctl logs talk
 touch go
 jobctl wait talk
 jobctl nodes | grep '^gpu1 *failing'

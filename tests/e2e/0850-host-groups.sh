@@ -63,7 +63,8 @@ kill -KILL "$(daemon_pid)"
 code 0 jobctl nodes
 grep -q '^alpha  *drained .*new disks' out
 id=$(jobctl submit -q job.yaml --set 'hosts=[pair]')
-until jobctl why "$id" | tr '\n' ' ' | grep -q 'waiting for a host: alpha is drained: new disks'; do sleep 0.05; done
+why_says() { jobctl why "$1" | tr '\n' ' ' | grep -F "$2"; }
+wait_for "job $id waits for alpha" why_says "$id" 'waiting for a host: alpha is drained: new disks'
 code 3 jobctl nodes remove nobody
 jobctl cancel "$id"
 code 0 jobctl nodes resume alpha
@@ -73,11 +74,11 @@ code 0 jobctl nodes --json
 json "{n['name']: n['state'] for n in o['nodes'][1:]} == {'alpha': 'new', 'epsilon': 'new', 'beta': 'new'}"
 
 # This machine, too.
-here=$(jobctl nodes --json | sed 's/.*"nodes":\[{"name":"\([^"]*\)".*/\1/')
+here=$(jobctl nodes --json | field nodes.0.name)
 jobctl nodes drain "$here"
 printf 'run: "true"\n' >here.yaml
 jobctl submit -q here.yaml >/dev/null
-until jobctl why last | tr '\n' ' ' | grep -q 'waiting: this machine is drained'; do sleep 0.05; done
+wait_for "the job waits for this machine" why_says last 'waiting: this machine is drained'
 jobctl nodes resume "$here"
 jobctl wait last
 code 2 jobctl nodes frob

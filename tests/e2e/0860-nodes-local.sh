@@ -27,9 +27,12 @@ has 'node1, ranks 2 to 3: joined' out
 jobctl events 1 | grep '2 nodes have joined: node0 with ranks 0 to 1, node1 with ranks 2 to 3'
 
 # A report has the logs of all nodes, and not the key by which they know each other.
-jobctl report 1 -o report.tar.gz 2>/dev/null || jobctl report 1
-tar tzf *.tar.gz | grep 'attempt-1/node1/rank2.log'
-! grep -rEl '\"key\":' "$JOBCTL_HOME" || exit 1
+code 0 jobctl report 1 -o report.tar.gz
+[ "$(ls *.tar.gz)" = report.tar.gz ]
+tar xzf report.tar.gz
+for r in 0 1; do grep -q "rank $r of 4" job-1/attempt-1/rank$r.log; done
+for r in 2 3; do grep -q "rank $r of 4" job-1/attempt-1/node1/rank$r.log; done
+! grep -rEl '\"key\":' "$JOBCTL_HOME" job-1 || exit 1
 
 # The same training on one rank, and on four of two nodes.
 for name in one two lost; do place $name; done
@@ -40,20 +43,21 @@ same one two
 
 # A node is lost while the controller is away; the job goes on with the one that is left.
 job=$(jobctl submit -q lost/nodes.yaml --set name=lost --set train.steps=100000000)
-until jobctl events "$job" | grep -q 'checkpoint of step'; do sleep 0.05; done
-agent=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$JOBCTL_HOME/jobs/$job/1/node1/agent.json")
+wait_event "$job" kind=checkpoint >/dev/null
+agent=$(agent_pid "$job" 1 node1)
 daemon=$(daemon_pid)
 kill -KILL "$daemon" "$agent"
-until jobctl events "$job" | grep 'placed on .*; without node1'; do sleep 0.1; done
-until jobctl events "$job" --json | tr '{' '\n' | grep -q '"resume_step": *[1-9]'; do sleep 0.1; done
+wait_event "$job" kind=placed 'text~; without node1' | field text
+wait_for "job $job trains on" resumes "$job"
 jobctl events "$job" | grep 'node_lost .*node1'
 code 0 jobctl show "$job" --json
 json "o['attempts'][0]['cause'] == 'node_lost' and [n['state'] for n in o['attempts'][0]['nodes']] == ['joined', 'lost']"
 json "o['attempts'][1]['left_out'][0]['name'] == 'node1'"
 code 0 jobctl why "$job"
 has 'node1' out
-until jobctl status | grep lost | grep -q running; do sleep 0.1; done
-[ -z "$(ls "$JOBCTL_HOME/orphans" 2>/dev/null)" ] || until [ -z "$(ls "$JOBCTL_HOME/orphans")" ]; do sleep 0.1; done
+wait_for "job $job runs" job_is "$job" state running
+no_orphans() { ls "$JOBCTL_HOME/orphans" 2>/dev/null; [ -z "$(ls "$JOBCTL_HOME/orphans" 2>/dev/null)" ]; }
+wait_for "nothing of the lost node is left" no_orphans
 jobctl cancel "$job" --now
 code 3 jobctl wait "$job"
 
@@ -63,7 +67,7 @@ resources: {nodes: 2, gpus: 0, cpus: 1}
 run: until [ -e "$GO" ]; do sleep 0.05; done; echo "done $RANK"
 YAML
 job=$(jobctl submit -q talk.yaml --set "env.GO=$WORK/go")
-until jobctl events "$job" | grep -q 'generation 1 starts'; do sleep 0.05; done
+wait_event "$job" kind=generation_started >/dev/null
 kill -KILL "$(daemon_pid)"
 JOBCTL_NODE_LOST_S=2 jobctl daemon --detach
 touch go
@@ -84,22 +88,21 @@ rm go
 job=$(jobctl submit -q lines.yaml --set "env.GO=$WORK/go")
 jobctl logs -f "$job" --rank 1 >followed 2>&1 &
 follower=$!
-until grep -q first followed; do sleep 0.05; done
+wait_for "the follower has the first line" grep first followed
 curl -s --unix-socket "$JOBCTL_HOME/jobctl.sock" "http://jobctl/v1/jobs/$job/logs?rank=1&offset=6&wait_s=60" >woken &
-sleep 0.5 # it waits, and for the file of that rank
+sleep 0.5 # that it waits, and for the file of that rank, shows in nothing else
 touch go
-for _ in $(seq 400); do ! grep -q second woken || break; sleep 0.05; done
-grep second woken
-until grep -q second followed; do sleep 0.05; done
+wait_for 20 "who waited for the log is woken" grep second woken
+wait_for "the follower has the second line" grep second followed
 touch go.on
 wait $follower
 
 # A run job has to have all its nodes: the lost one is taken again, since there is no other.
 rm go
 job=$(jobctl submit -q talk.yaml --set "env.GO=$WORK/go")
-until jobctl events "$job" | grep -q 'generation 1 starts'; do sleep 0.05; done
-kill -KILL "$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$JOBCTL_HOME/jobs/$job/1/node1/agent.json")"
-until jobctl show "$job" --json | grep -q '"attempt": *2'; do sleep 0.1; done
+wait_event "$job" kind=generation_started >/dev/null
+kill -KILL "$(agent_pid "$job" 1 node1)"
+wait_for "attempt 2 of job $job" job_is "$job" attempt 2
 touch go
 jobctl wait "$job"
 [ "$(jobctl events "$job" | grep -c 'placed on 2 nodes, node0 and node1')" = 2 ]

@@ -41,8 +41,8 @@ jobctl submit -q two.yaml --wait || fail 3
 for job in 2 3; do
     [ "$(bits 1 00000040)" = "$(bits $job 00000040)" ] || { echo "job $job has other bits"; exit 1; }
 done
-await 3 '"kind":"nodes".*"first_rank":2'
-await 3 '"kind":"plan".*"np":4,"nodes":2'
+wait_event 3 kind=nodes 'nodes~"first_rank":2'
+wait_event 3 kind=plan np=4 nodes=2
 
 # page RANK: of the second node of job 4
 page() { jobctl-agent flight "$JOBCTL_HOME/jobs/4/1/node1/rank$1.flight"; }
@@ -52,17 +52,17 @@ spec harm 2 2 300
 jobctl submit -q harm.yaml
 until_step 4 25 1
 kill -KILL "$(pid_of 3)"
-await 4 '"kind":"generation_ended".*rank 3 on node1 was killed by SIGKILL (9)'
+wait_event 4 kind=generation_ended 'text~rank 3 on node1 was killed by SIGKILL (9)'
 until_step 4 45 2
 kill -STOP "$(pid_of 2)"
-await 4 '"kind":"hang".*rank 2 on node1 hangs'
-await 4 '"kind":"incident"'
+wait_event 4 kind=hang 'text~rank 2 on node1 hangs'
+wait_event 4 kind=incident
 grep -q '^rank 2 on node1: ' "$JOBCTL_HOME/jobs/4/1/incident-2.txt"
 until_step 4 65 3
-agent=$(sed -n 's/.*"pid":\([0-9]*\).*/\1/p' "$JOBCTL_HOME/jobs/4/1/node1/agent.json")
+agent=$(agent_pid 4 1 node1)
 kill -KILL "$agent" "$(pid_of 2)" "$(pid_of 3)"
-await 4 '"kind":"node_lost".*"name":"node1".*node1 is gone: the agent of attempt 1 died' # no limit was waited for
-await 4 '"kind":"attempt_ended".*"cause":"node_lost"'
+wait_event 4 kind=node_lost name=node1 'text~node1 is gone: the agent of attempt 1 died' # no limit was waited for
+wait_event 4 kind=attempt_ended cause=node_lost
 jobctl wait 4 || fail 4
 jobctl events 4
 jobctl why 4

@@ -42,7 +42,7 @@ run: |
 retry: {backoff: 0.05s..0.1s}
 YAML
 job=$(jobctl submit -q talk.yaml --set "env.GO=$WORK/go")
-until jobctl logs "$job" --rank 1 2>/dev/null | grep 'rank 1 on gpu2, secret of 16 letters'; do sleep 0.05; done
+wait_for "rank 1 runs on gpu2" says 'rank 1 on gpu2, secret of 16 letters' jobctl logs "$job" --rank 1
 for h in gpu1 gpu2; do host_drop $h; done   # the login sessions
 host_cut gpu2
 sleep 2.5 # the length of the cut is what is tested: less than the time after which a node is lost
@@ -52,7 +52,7 @@ jobctl daemon --detach
 touch go
 jobctl wait "$job" || fail "$job"
 [ "$(jobctl events "$job" | grep -c generation_started)" = 1 ]
-until jobctl logs "$job" --rank 1 | grep done; do sleep 0.1; done   # the rest of a log comes after the end
+wait_for "the rest of a log comes after the end" says done jobctl logs "$job" --rank 1
 
 # A host that failed three times is left out where another will do, and the reason is told.
 # One machine by two names is found out at once, too.
@@ -81,17 +81,17 @@ jobctl events "$job" | grep 'placed on gpu1; without gpu4 (failed 3 times lately
 jobctl nodes resume gpu4
 place long
 job=$(jobctl submit -q long/nodes.yaml --set launch=ssh --set 'hosts=[gpus,gpu4]' --set train.steps=100000000)
-gone() { # HOST: nothing of any attempt lives there
+host_is_free() { # HOST: nothing of any attempt lives there
     for p in $(host_pids "$1"); do
         ! { tr '\0' ' ' <"/proc/$p/cmdline"; } 2>/dev/null | grep -e jobctl-train -e 'jobctl-agent run' || return 1
     done
 }
 placed() { # TEXT: so, and it trains on from a checkpoint
-    until jobctl events "$job" | grep "placed on $1"; do sleep 0.1; done
-    until jobctl events "$job" --json | sed 's/{"seq":/\n&/g' | sed -n '/"kind": *"placed"/h; /"resume_step": *[1-9]/H; ${x;p}' |
-        grep -q '"resume_step"'; do sleep 0.1; done
+    wait_event "$job" kind=placed "text~placed on $1" >placed
+    field text <placed
+    wait_for "job $job trains on" resumes "$job" attempt="$(field attempt <placed)"
 }
-until jobctl events "$job" | grep -q 'checkpoint of step'; do sleep 0.05; done
+wait_event "$job" kind=checkpoint >/dev/null
 for p in $(host_pids gpu2); do kill -KILL "$p" 2>/dev/null || true; done
 placed '2 nodes, gpu1 and gpu3; without gpu2 (lost before'
 jobctl events "$job" | grep 'node_lost .*gpu2 is gone: the agent of attempt 1 died'
@@ -100,7 +100,7 @@ jobctl events "$job" | grep 'node_lost .*gpu2 is gone: the agent of attempt 1 di
 host_cut gpu3
 placed '2 nodes, gpu1 and gpu4; '
 jobctl events "$job" | grep 'node_lost .*gpu3 sent no heartbeat for 6 s'
-gone gpu3
+host_is_free gpu3
 
 # The first one's power is lost while the controller is away; the cut host comes back. The job goes on
 # smaller, with the one that is left.
@@ -111,7 +111,7 @@ jobctl daemon --detach
 placed 'gpu4; '
 jobctl why "$job" | grep -e node_lost -e 'gpu1 has not answered'
 jobctl nodes | grep '^gpu1 *failing'
-until jobctl status | grep -q running; do sleep 0.1; done
+wait_for "job $job runs" job_is "$job" state running
 jobctl cancel "$job" --now
 code 3 jobctl wait "$job"
-for h in gpu2 gpu3 gpu4; do until gone $h; do sleep 0.1; done; done
+for h in gpu2 gpu3 gpu4; do wait_for "nothing of the job is left on $h" host_is_free $h; done

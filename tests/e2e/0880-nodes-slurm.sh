@@ -37,24 +37,20 @@ resources: {nodes: 2, min_nodes: 1, gpus: 0, cpus: 1}
 run: echo "rank $RANK of $WORLD_SIZE on $SLURMD_NODENAME"; until [ -e "$GO" ]; do sleep 0.1; done
 retry: {backoff: 0.05s..0.1s}
 YAML
-hears() { # RANK TEXT: within a minute
-    for _ in $(seq 600); do
-        jobctl logs "$job" --rank "$1" 2>/dev/null | grep "$2" && return
-        sleep 0.1
-    done
-    fail "$job"
+hears() { # RANK TEXT
+    wait_for "rank $1 says $2" matches "$2" jobctl logs "$job" --rank "$1" || fail "$job"
 }
-loses() { # LIMIT COMMAND...: a job whose second agent dies, after which COMMAND is done; until it goes on
+loses() { # LIMIT COMMAND...: a job whose second agent dies after COMMAND; until it goes on
     echo "node_lost: $1" >config/jobctl/config.yaml
     shift
     rm -f go
     job=$(jobctl submit -q talk.yaml --set "env.GO=$WORK/go")
     hears 1 'rank 1 of 2 on node'
     second=$(jobctl logs "$job" --rank 1 | sed -n 's/.* on \(node.\)$/\1/p')
-    kill -KILL "$(agent_pid "$job" 1/node1)"
     "$@"
-    until_says "without $second (lost before" jobctl events "$job"
-    for _ in $(seq 600); do ! grep -qs 'rank 0 of' "$JOBCTL_HOME/jobs/$job/2/rank0.log" || break; sleep 0.1; done
+    kill -KILL "$(agent_pid "$job" 1 node1)"
+    wait_for "without $second (lost before" says "without $second (lost before" jobctl events "$job"
+    wait_for "rank 0 of attempt 2" grep 'rank 0 of' "$JOBCTL_HOME/jobs/$job/2/rank0.log" || fail "$job"
     ! grep "$second" "$JOBCTL_HOME/jobs/$job/2/nodes" || fail "$job"
     scontrol show job "$(slurm_id "$job")" | grep "ExcNodeList=$second\$" || fail "$job"
     touch go
@@ -71,7 +67,7 @@ rm go
 job=$(jobctl submit -q talk.yaml --set "env.GO=$WORK/go")
 hears 1 'rank 1 of 2 on node'
 kill -KILL "$(agent_pid "$job" 1)"
-until_says '"attempt":2' jobctl show "$job" --json
+wait_for "attempt 2 of job $job" job_is "$job" attempt 2
 touch go
 jobctl wait "$job" --timeout 60 || fail "$job"
 jobctl events "$job" | grep 'the agent of its first node died' || fail "$job"

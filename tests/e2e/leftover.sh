@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # leftover.sh HOME - stop the daemon of this test, then list processes that still have HOME in
 # their environment (one "pid command" a line).  Ends only processes that carry that mark.
+. "$(dirname "$0")/wait.sh"
 home=$1
 mark="JOBCTL_HOME=$home/state"
 ours() {
@@ -16,10 +17,8 @@ ours() {
 ours | while read -r pid cmd; do
     case $cmd in *jobctl\ daemon*) kill -TERM "$pid" 2>/dev/null ;; esac
 done
-for _ in $(seq 50); do
-    [ -n "$(ours)" ] || exit 0
-    sleep 0.1
-done
+none() { [ -z "$(ours)" ]; }
+wait_for 5 "all of them end" none 2>/dev/null && exit 0
 left=$(ours)
 printf '%s\n' "$left"
 while read -r pid _; do

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # nodes.sh - one job spec, wherever it runs: . "$TOP/tests/e2e/nodes.sh"
+. "$TOP/tests/e2e/wait.sh"
 
 # place NAME: a directory with the spec, a copy to the byte, and what it needs beside it
 place() {
@@ -8,7 +9,7 @@ place() {
     ln -s "$TOP/templates/data" "$WORK/$1/data"
 }
 # losses NAME: of each step; bits NAME: of the weights and the optimizer's state at the end
-losses() { sed 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/' "$WORK/$1/checkpoints/metrics.jsonl"; }
+losses() { read_json each step loss <"$WORK/$1/checkpoints/metrics.jsonl"; }
 bits() { cat "$WORK/$1"/checkpoints/step-00000012/{model,optimizer}.safetensors | sha256sum; }
 # same NAME NAME...: all have come to the same
 same() {

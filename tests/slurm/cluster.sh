@@ -19,10 +19,13 @@ cmd=$2
 PATH=$PATH:/usr/sbin:/sbin
 export SLURM_CONF=$dir/slurm.conf
 
+TOP=$(cd "$(dirname "$0")/../.." && pwd)
+. "$TOP/tests/e2e/wait.sh"
+
 # --- processes that we started: a pid counts only with its start time ---------------------------
 start_of() { local s; s=$(cat "/proc/$1/stat" 2>/dev/null) || return 1; set -- ${s##*) }
              case $1 in Z | X) return 1 ;; esac; echo "${20}"; }
-alive() {
+alive() { # NAME: of the daemons here
     local pid start
     read -r pid start 2>/dev/null <"$dir/$1.pid" || return 1
     [ "$(start_of "$pid")" = "$start" ]
@@ -34,13 +37,13 @@ spawn() {
     pid=$!
     echo "$pid $(start_of $pid)" >"$dir/$name.pid"
 }
+over() { ! alive "$1"; }
 end() {
     local pid
     if alive "$2"; then
         read -r pid _ <"$dir/$2.pid"
         kill "-$1" "$pid" 2>/dev/null
-        for _ in $(seq 100); do alive "$2" || break; sleep 0.05; done
-        ! alive "$2" || kill -KILL "$pid"
+        wait_for 5 "$2 ends" over "$2" 2>/dev/null || kill -KILL "$pid"
     fi
     rm -f "$dir/$2.pid"
 }
@@ -129,8 +132,8 @@ munged_up() {
     spawn munged munged --foreground --socket="$dir/munge/sock" --key-file="$dir/munge/key" \
         --pid-file="$dir/munge/pid" --seed-file="$dir/munge/seed" --log-file="$dir/munge/log" \
         --num-threads=2 --force     # it would rather have directories that everybody may enter
-    for _ in $(seq 200); do [ ! -S "$dir/munge/sock" ] || return 0; sleep 0.02; done
-    die "munged did not start: $(tail -n 3 "$dir/log/munged.out")"
+    wait_for 20 "munged listens" test -S "$dir/munge/sock" ||
+        die "munged did not start: $(tail -n 3 "$dir/log/munged.out")"
 }
 ctl_up() { alive slurmctld || spawn slurmctld slurmctld -D -f "$SLURM_CONF"; }
 slurmd_up() { alive "slurmd$1" || spawn "slurmd$1" slurmd -D -N "node$1" -f "$SLURM_CONF"; }
@@ -148,7 +151,7 @@ start)
     munged_up
     ctl_up
     for k in $(seq "$n"); do slurmd_up "$k"; done
-    for _ in $(seq 300); do ! nodes_ready "$n" || exit 0; sleep 0.1; done
+    wait_for "all nodes of Slurm are up" nodes_ready "$n" && exit 0
     sinfo -N -o "%N %t %E" >&2
     tail -n 5 "$dir/log/slurmctld.log" "$dir"/log/slurmd.*.log >&2
     die "not all nodes are up" ;;

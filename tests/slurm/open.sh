@@ -19,57 +19,30 @@ tell_all() {
     cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME"/jobs/*/*/slurm.log "$JOBCTL_HOME"/jobs/*/*/*.log \
         "$JOBCTL_HOME"/jobs/*/*/node*/*.log 2>/dev/null | grep -v " checkpoint$\|^checkpoint: " | tail -n 50
 }
-# until_says TEXT COMMAND...: its output has TEXT, within a minute or PATIENCE_S; it is in $WORK/out
-until_says() {
-    local text=$1
-    shift
-    for _ in $(seq $((10 * ${PATIENCE_S:-60}))); do
-        "$@" >"$WORK/out" 2>&1 || true
-        ! grep -qF -- "$text" "$WORK/out" || return 0
-        sleep 0.1
-    done
-    echo "never said '$text': $*"
-    cat "$WORK/out"
-    tell_all
-    return 1
-}
+# heard JOB WORDS: so its agent is connected
+heard() { case $(job_field "$1" agent_channel) in "$2"*) ;; *) return 1 ;; esac; }
 # slurm_id JOB: the number that Slurm has given its newest attempt
 slurm_id() { squeue -h -a -o "%i %k" | sed -n "s/^\([0-9]*\) jobctl:$1\..*/\1/p" | tail -n 1; }
 # trains JOB: it makes steps, more than it has made
-step_of() { jobctl show "$1" --json | grep -o '"step":[0-9]*' | head -n 1 | cut -d: -f2; }
+step_is_over() { local step; step=$(job_field "$1" step) && [ "${step/null/0}" -gt "$2" ]; }
 trains() {
     local before
-    before=$(step_of "$1")
-    for _ in $(seq $((10 * ${PATIENCE_S:-60}))); do
-        [ "$(step_of "$1")" -le $((${before:-0} + 5)) ] || return 0
-        sleep 0.1
-    done
-    echo "job $1 trains no more"
-    tell_all
-    return 1
+    before=$(job_field "$1" step)
+    wait_for "job $1 trains on" step_is_over "$1" $((${before/null/0} + 5)) || { tell_all; return 1; }
 }
 # resumed JOB: from which step its newest ranks went on, when that is not the first
 resumed() {
-    for _ in $(seq $((10 * ${PATIENCE_S:-60}))); do
-        local from
-        from=$(jobctl events "$1" --json | sed 's/{"seq":/\n&/g' | grep '"rank_started"' |
-               sed -n 's/.*"resume_step":\([0-9]*\).*/\1/p' | sort -n | tail -n 1)
-        [ "${from:-0}" -eq 0 ] || { echo "$from"; return 0; }
-        sleep 0.1
-    done
-    jobctl events "$1" >&2
-    return 1
+    wait_for "job $1 resumes" resumes "$1" || { jobctl events "$1" >&2; return 1; }
+    resumes "$1" | sort -n | tail -n 1
 }
 # dropped JOB: cancelled, and gone
 dropped() { jobctl cancel "$1"; code 3 jobctl wait "$1" --timeout 120; }
-agent_pid() { sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$JOBCTL_HOME/jobs/$1/$2/agent.json"; }
-alive() { grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null; }
 # kill_daemon: with SIGKILL, and nothing is left of it: what is started then is another
 kill_daemon() {
     local pid
     pid=$(daemon_pid)
     kill -KILL "$pid"
-    while alive "$pid"; do sleep 0.02; done
+    wait_for "daemon $pid ends" ended "$pid"
 }
 # places FILE: where the text of FILE (one line) is to be found: files below $WORK, and processes by name
 places() {

@@ -19,16 +19,16 @@ end=$(($(date +%s) + ${SECONDS_OF_IT:-300})) times=0
 while [ "$(date +%s)" -lt "$end" ]; do
     victim=$(rank_pid 1 $((RANDOM % 3)))
     kill -STOP "$victim"
-    sleep $((RANDOM % 4)).$((RANDOM % 10))
+    sleep $((RANDOM % 4)).$((RANDOM % 10)) # how long it stands still
     kill -CONT "$victim"
-    sleep 0.$((RANDOM % 10))
+    sleep 0.$((RANDOM % 10)) # how long it runs
     times=$((times + 1))
 done
-echo "$times pauses, $(jobctl status --json | sed 's/.*"step":\([0-9]*\).*/\1/p' | head -n 1) steps"
+echo "$times pauses, $(job_field 1 step) steps"
 ! jobctl events 1 | grep ' hang: ' || exit 1
-[ "$(jobctl events 1 --json | sed 's/{"seq":/\n&/g' | grep -c '"kind":"generation_started"')" = 1 ]
+[ "$(events_of 1 kind=generation_started | wc -l)" = 1 ]
 victim=$(rank_pid 1 1)
 kill -STOP "$victim"
-await 1 '"kind":"hang"' | field text
+wait_event 1 kind=hang | field text
 jobctl cancel 1
 jobctl wait 1 || [ $? = 3 ]

@@ -4,17 +4,9 @@
 # training is adopted, or told apart and gone on with by an agent of ours; then it is told to stop.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
-field() { sed -n "s/.*\"$1\": *\"\{0,1\}\([^,\"}]*\).*/\1/p" | head -n 1; }
-alive() { grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null; }
 log_has() { grep -q "$1" "$JOBCTL_HOME/daemon.log"; }
-soon() { # COMMAND...: it comes true
-    for _ in $(seq 1200); do
-        ! "$@" || return 0
-        sleep 0.05
-    done
-    echo "waited in vain for: $*"
-    cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME"/jobs/1/*/agent.log
-    exit 1
+soon() { # MESSAGE COMMAND...
+    wait_for "$@" || { cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME"/jobs/1/*/agent.log; exit 1; }
 }
 checkpoints() { ls "$JOBCTL_HOME/jobs/1/checkpoints" | grep -c '^step-'; }
 more_than() { [ "$(jobctl events 1 | grep -c 'checkpoint of step')" -gt "$1" ]; }
@@ -42,38 +34,38 @@ for fixture in "$TOP"/tests/fixtures/*/; do
         { tail -n 20 make.log; exit 1; }
     PATH=$old/build/bin:$PATH jobctl daemon --detach
     jobctl submit -q train.yaml
-    soon more_than 1
+    soon "two checkpoints" more_than 1
     daemon=$(daemon_pid) agent=$(field pid <"$JOBCTL_HOME/jobs/1/1/agent.json")
     kill -KILL "$daemon"
-    soon eval "! alive $daemon"
+    soon "the daemon ends" ended "$daemon"
     rm "$JOBCTL_HOME/daemon.log"
     jobctl daemon --detach
-    soon log_has 'speaks protocol version\|agent connected'
+    soon "the agent is adopted or told apart" log_has 'speaks protocol version\|agent connected'
     alive "$agent"
     if log_has 'agent connected'; then
         # Its programs are replaced while it runs, as an installation does; the next generation has ours.
         cp "$BIN/jobctl-train" "$old/build/bin/new"
         mv "$old/build/bin/new" "$old/build/bin/jobctl-train"
         known=$(jobctl events 1 | grep -c 'checkpoint of step')
-        soon more_than "$known"
-        kill -KILL "$(jobctl events 1 --json | grep -o '"pids": *\[[0-9]*' | grep -o '[0-9]*$' | tail -n 1)"
-        soon eval 'jobctl show 1 --json | grep -q "\"generation\": *2"'
+        soon "one more checkpoint" more_than "$known"
+        kill -KILL "$(last_event 1 kind=generation_started pids)"
+        soon "generation 2" job_is 1 generation 2
         known=$(jobctl events 1 | grep -c 'checkpoint of step')
-        soon more_than "$known"
+        soon "one more checkpoint" more_than "$known"
         [ "$(field pid <"$JOBCTL_HOME/jobs/1/1/agent.json")" = "$agent" ]
         echo "the agent of $version is adopted"
     else
         kill -KILL "$agent"
-        soon eval 'jobctl show 1 --json | grep -q "\"attempt\": *2"'
+        soon "attempt 2" job_is 1 attempt 2
         known=$(jobctl events 1 | grep -c 'checkpoint of step')
-        soon more_than "$known"
+        soon "one more checkpoint" more_than "$known"
         echo "the agent of $version is told apart"
     fi
     jobctl cancel 1 -q
     code 3 jobctl wait 1 --timeout 60
-    soon eval "! alive $agent"
+    soon "the agent ends" ended "$agent"
     kill "$(daemon_pid)"
-    soon test ! -e "$JOBCTL_HOME/jobctl.sock"
+    soon "the daemon ends" gone "$JOBCTL_HOME/jobctl.sock"
     rm -rf "$JOBCTL_HOME" "$old"
 done
 [ -n "$tried" ] || { echo "this clone has no commit of tests/fixtures: git fetch --unshallow"; exit 77; }

@@ -4,7 +4,7 @@
 # and lost, a node that is given up while its processes live on, a job that Slurm requeues, and others that
 # take its nodes.
 NODES=2
-PATIENCE_S=150
+WAIT_S=150
 . "$TOP/tests/slurm/open.sh"
 cat >train.yaml <<'YAML'
 launch: slurm
@@ -21,14 +21,14 @@ cp -a slurm/state slurm/state.before
 id=$(jobctl submit sleep.yaml -q --set slurm.extra.nodelist=node1 --hold)
 cluster killd 1                         # it cannot start before it is forgotten
 jobctl release "$id"
-until_says 'is pending' jobctl why "$id"
+wait_for 'is pending' says 'is pending' jobctl why "$id"
 cluster killctl
 rm -rf slurm/state
 mv slurm/state.before slurm/state
 cluster startctl
 cluster startd 1
-until_says '"attempt":2' jobctl show "$id" --json
-until_says '"state":"running"' jobctl show "$id" --json
+wait_for "attempt 2 of job $id" job_is "$id" attempt 2
+wait_for "job $id runs" job_is "$id" state running
 code 0 jobctl events "$id"
 has 'Slurm no longer knows attempt 1' out
 [ "$(squeue -h | wc -l)" = 1 ]
@@ -36,61 +36,61 @@ dropped "$id"
 
 # The limit: Slurm's own signal, then a new allocation.
 id=$(jobctl submit train.yaml -q --set slurm.time=1m --set slurm.grace=50s)
-until_says '"attempt":2' jobctl show "$id" --json
-until_says '"state":"running"' jobctl show "$id" --json
+wait_for "attempt 2 of job $id" job_is "$id" attempt 2
+wait_for "job $id runs" job_is "$id" state running
 code 0 jobctl events "$id"
 has 'the machine will end soon' out
 dropped "$id"
 
 # A node that Slurm gives up; its processes do not know.
 id=$(jobctl submit train.yaml -q)
-until_says '"checkpoint":{"step":' jobctl show "$id" --json
+wait_for "a checkpoint of job $id" job_has "$id" checkpoint
 old=$(agent_pid "$id" 1)
 node=$(squeue -h -o %N | sed 's/node//')
 cluster killd "$node"
-until_says '"attempt":2' jobctl show "$id" --json
+wait_for "attempt 2 of job $id" job_is "$id" attempt 2
 ! alive "$old" || exit 1
 code 0 jobctl events "$id"
 has 'one of its nodes failed (NODE_FAIL)' out
-until_says '"state":"running"' jobctl show "$id" --json
+wait_for "job $id runs" job_is "$id" state running
 dropped "$id"
 cluster startd "$node"
-until_says idle sinfo -h -n "node$node" -o %t
+wait_for idle says idle sinfo -h -n "node$node" -o %t
 
 # Slurm runs nothing twice by itself.  Made to, it ends its job, and a new attempt goes on from what was saved.
 id=$(jobctl submit train.yaml -q)
-until_says '"checkpoint":{"step":' jobctl show "$id" --json
+wait_for "a checkpoint of job $id" job_has "$id" checkpoint
 number=$(slurm_id "$id")
 ! scontrol requeue "$number" || exit 1
 trains "$id"
 scontrol update "JobId=$number" Requeue=1
 scontrol requeue "$number"
-until_says '"attempt":2' jobctl show "$id" --json
+wait_for "attempt 2 of job $id" job_is "$id" attempt 2
 [ "$(resumed "$id")" -gt 0 ]
 code 0 jobctl events "$id"
 has 'Slurm ended the allocation: the job was preempted, requeued or cancelled there' out
-for _ in $(seq 300); do [ "$(squeue -h -a | wc -l)" != 1 ] || break; sleep 0.1; done
+one_in_queue() { squeue -h -a; [ "$(squeue -h -a | wc -l)" = 1 ]; }
+wait_for "one job is in Slurm's queue" one_in_queue
 [ "$(squeue -h -a -o %i)" != "$number" ]
-[ "$(squeue -h -a | wc -l)" = 1 ]
 
 # The same while no controller looks; Slurm would start it again after two minutes.
 number=$(slurm_id "$id")
 kill_daemon
 scontrol update "JobId=$number" Requeue=1
 scontrol requeue "$number"
-until_says ' PD' squeue -h -a -o '%i %t'
-PATIENCE_S=60 until_says '"attempt":3' jobctl show "$id" --json
+wait_for ' PD' says ' PD' squeue -h -a -o '%i %t'
+WAIT_S=60 wait_for "attempt 3 of job $id" job_is "$id" attempt 3
 grep "Slurm job $number.*requeued" "$JOBCTL_HOME/daemon.log"
-until_says '"state":"running"' jobctl show "$id" --json
+wait_for "job $id runs" job_is "$id" state running
 [ "$(squeue -h -a -o %i | grep -c "^$number\$")" = 0 ]
 dropped "$id"
 
 # Jobs of a higher partition take the nodes, with some seconds of grace: a checkpoint, and on when they are free.
 for partition in main low; do           # PreemptMode REQUEUE and CANCEL
     id=$(jobctl submit train.yaml -q --set "slurm.partition=$partition")
-    until_says '"checkpoint":{"step":' jobctl show "$id" --json
+    wait_for "a checkpoint of job $id" job_has "$id" checkpoint
     sbatch -Q --partition=high --nodes=2 --exclusive --job-name=higher --output=high.out --wrap 'sleep 1000'
-    until_says ' is pending: ' jobctl why "$id" --json
+    wait_for ' is pending: ' says ' is pending: ' jobctl why "$id" --json
     code 0 jobctl events "$id"
     has 'Slurm ended the allocation: the job was preempted, requeued or cancelled there' out
     scancel --name=higher
@@ -103,7 +103,7 @@ done
 
 # slurmctld is away for longer than anybody waits for an answer: the ranks train on, and are heard.
 id=$(jobctl submit train.yaml -q)
-until_says '"checkpoint":{"step":' jobctl show "$id" --json
+wait_for "a checkpoint of job $id" job_has "$id" checkpoint
 cluster killctl
 sleep 30                                # it is the length that is tested
 trains "$id"
