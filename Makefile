@@ -66,7 +66,7 @@ SLURM_SRCS := $(filter controller/slurm/%.c,$(FILES))
 $(BUILD)/libs.mk: deploy/libs.sh
 	@mkdir -p $(@D); deploy/libs.sh $@ '$(CC)' $(if $(SANITIZE),,static)
 include $(BUILD)/libs.mk
-TESTING  := $(filter check units asan,$(MAKECMDGOALS))
+TESTING  := $(filter check units processes asan,$(MAKECMDGOALS))
 MISSING  := $(strip $(LIBS_MISSING) $(if $(TESTING),$(TEST_MISSING)))
 FLAGS    += $(LIBS_CFLAGS)
 
@@ -90,6 +90,7 @@ PROGRAMS := $(if $(wildcard controller/main.c),$(BIN)/jobctl) \
 PROGRAMS += $(if $(HAVE_SLURM),$(BIN)/jobctl-slurm)
 PROGRAMS += $(if $(HAVE_SSH),$(BIN)/jobctl-ssh)
 UNITS    := $(patsubst tests/unit/%.c,$(OBJ)/tests/unit/%,$(sort $(shell find tests/unit -name 'test_*.c')))
+PROCESSES := $(patsubst tests/process/%.c,$(OBJ)/tests/process/%,$(sort $(shell find tests/process -name 'test_*.c')))
 unit      = $(filter %/test_$(1),$(UNITS))
 SIMS     := $(patsubst tests/sim/%.c,$(OBJ)/tests/sim/%,$(wildcard tests/sim/sim_*.c))
 SIM_SRCS := $(filter-out tests/sim/sim_%,$(wildcard tests/sim/*.c))
@@ -124,14 +125,18 @@ all: $(PROGRAMS) $(NCCLPROF) $(if $(NVCC),$(CUDA)) $(wildcard $(CUDA_CPU))  ## b
 	@$(if $(AGENT_SHARED),echo "  static $(AGENT_SHARED) not found: jobctl-agent needs $(AGENT_SHARED:=.so) on each host",:)
 	@$(if $(TRAIN_SHARED),echo "  static $(TRAIN_SHARED) not found: jobctl-train needs $(TRAIN_SHARED:=.so) on each host",:)
 
-check: units layers pure circles guards baseline resources  ## unit tests, layer and purity checks; under a minute
+check: units processes layers pure circles guards baseline resources  ## unit tests, tests with processes, layer and purity checks; under a minute
 	@tests/run_units.sh $(UNITS)
+	@tests/run_units.sh $(PROCESSES)
 
 units: $(UNITS) $(PROGRAMS) $(NCCLPROF)
+
+processes: $(PROCESSES) $(PROGRAMS)
 
 layers: $(OBJ)/flags
 	@tests/check_layers.sh . $(DIRS)
 	@tests/check_scripts.sh
+	@tests/check_tree.sh
 	@set -e; for h in $(HDRS); do $(CC) $(FLAGS) -Wno-unused-function -fsyntax-only -x c $$h; done
 
 pure: $(OBJS)
@@ -191,7 +196,7 @@ house: $(BIN)/jobctl $(BIN)/jobctl-agent $(BIN)/jobctl-train  ## are docs/HOUSE.
 
 test: NEEDS = --tests
 test: bootstrap  ## everything: units, golden numbers, simulation, end to end, sanitizers
-	@$(MAKE) --no-print-directory -j$(JOBS) all units
+	@$(MAKE) --no-print-directory -j$(JOBS) all units processes
 	@$(MAKE) --no-print-directory check house
 	@$(MAKE) --no-print-directory golden
 	@$(MAKE) --no-print-directory cpus
@@ -215,7 +220,7 @@ soak: $(PROGRAMS) $(SIMS)  ## the tests that take long: three seeds of the demo,
 	@E2E_TIMEOUT=1800 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
 
 asan:  ## the unit tests and the fuzzers' corpus again, under address and undefined-behaviour sanitizers
-	@$(MAKE) --no-print-directory -j$(JOBS) all units SANITIZE=address,undefined
+	@$(MAKE) --no-print-directory -j$(JOBS) all units processes SANITIZE=address,undefined
 	@$(MAKE) --no-print-directory check sim corpus SEEDS=400 SANITIZE=address,undefined
 
 corpus: $(FUZZERS)  ## every input that a fuzzer ever found worth keeping, once more
@@ -233,6 +238,9 @@ bench: $(BIN)/jobctl-train  ## the engine against PyTorch on the same model, tur
 
 bench-store: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/load  ## durable submits, latency of commands
 	@tests/bench/submits.sh $(BIN) $(OBJ)/tests/bench/load
+
+bench-restart: $(BIN)/jobctl $(BIN)/jobctl-agent  ## how soon a rank that died is noticed, and the next one runs
+	@tests/bench/restart.sh $(BIN)
 
 bench-scale: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/agents  ## a controller of 1,000 agents and 100,000 finished jobs
 	@tests/bench/scale.sh $(BIN) $(OBJ)/tests/bench/agents
@@ -347,7 +355,7 @@ $(KERNELS): tests/gpu/check_kernels.c $(call source,cuda.h) $(call source,kernel
 	$(Q)$(CC) $(FLAGS) -MMD -MP -MF $@.d -o $@ $< $(call libs,kernels) $(TRAIN_LD)
 
 TEST_LIBS := $(call libs,$(DIRS))
-$(OBJ)/tests/unit/%: tests/unit/%.c $(TEST_LIBS) $(OBJ)/flags
+$(UNITS) $(PROCESSES): $(OBJ)/%: %.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
 	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -Wno-psabi -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) $(TEST_LD) $(ALL_LD)
 
@@ -374,6 +382,6 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
 	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -o $@ $< $(TEST_LIBS) $(ALL_LD)
 
--include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
+-include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-hosts bench-dist bootstrap release-check demo install clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo install clean help FORCE

@@ -48,7 +48,10 @@ small_house() {
         '#include "agent/os/log.h"' 'int round_begin(void) { return verdict_of(log_line()); }' \
         'int round_end(void) { return 0; }'
     file agent/main.c 'the program' '#include "agent/core/round.h"' 'int main(void) { return round_begin(); }'
-    mkdir tests docs
+    mkdir -p tests/e2e docs
+    printf '%s\n' '# SPDX-License-Identifier: Apache-2.0' 'sleep 3 # how long the cut is' '! false || exit 1' 'cat >job.yaml <<YAML' \
+        '  until [ -e go ]; do sleep 0.1; done' 'YAML' 'printf "run: until [ -e go ]; do sleep 1; done\n" >job.yaml' \
+        'wait_for "it runs" job_is 1 state running' 'jobctl show 1 --json | field job.state' >tests/e2e/0100-good.sh
     cat >tests/rooms.txt <<'ROOMS'
 room engine/contract what others may know
 room engine/step steps
@@ -72,6 +75,14 @@ circles() { "$here/check_circles.sh" . obj $(find obj -name '*.o'); }
 prefixes() { "$here/check_prefixes.sh" . obj $(find obj -name '*.o'); }
 pure() { "$here/check_pure.sh" . obj; }
 house() { "$here/check_house.sh" .; }
+scripts() { "$here/check_scripts.sh" tests; }
+tree() { # a checkout has its objects in build/
+    local rc=0
+    mv obj build
+    "$here/check_tree.sh" . || rc=1
+    mv build obj
+    return $rc
+}
 docs() { "$here/check_docs.sh" . bin; }
 
 # refuses GUARD SENTENCE: in the copy that this case has broken; then the copy goes.
@@ -99,7 +110,7 @@ add() {
 mkdir "$work/good" && cd "$work/good"
 small_house
 "$here/check_house.sh" --write .
-for guard in layers circles prefixes pure house; do
+for guard in layers circles prefixes pure house scripts tree; do
     $guard || { echo "check_$guard.sh refuses a house that is right" >&2; exit 1; }
 done
 
@@ -245,6 +256,38 @@ wrong '`make none`' 'the Makefile has no target none'
 cd "$work" && cp -R documents broken && cd broken
 echo '# House' >docs/HOUSE.md
 refuses docs 'found no paths: nothing was checked'
+
+# Scripts of tests.
+broken; add tests/e2e/0100-good.sh 'until [ -e go ]; do sleep 0.1; done'
+refuses scripts './e2e/0100-good.sh:10: a loop that sleeps: say wait_for'
+broken; add tests/e2e/0100-good.sh 'while ! [ -e go ]; do sleep 1; done # it comes'
+refuses scripts 'a loop that sleeps: say wait_for'
+broken; add tests/e2e/0100-good.sh 'for _ in $(seq 9); do' '    sleep 0.1' 'done'
+refuses scripts './e2e/0100-good.sh:11: a sleep: wait_for an event'
+broken; add tests/e2e/0100-good.sh '! grep secret file'
+refuses scripts 'this tests nothing'
+broken; add tests/e2e/0100-good.sh 'jobctl show 1 --json | sed -n s/a/b/p'
+refuses scripts 'JSON is read as text'
+broken; add tests/e2e/0100-good.sh "pid=\$(sed -n 's/.*\"pid\": *\([0-9]*\).*/\1/p' agent.json)"
+refuses scripts 'JSON is read as text'
+broken; rm tests/e2e/0100-good.sh
+refuses scripts 'nothing was checked'
+
+# Files.
+broken; echo 'Host one' >config
+refuses tree 'config: nothing like it belongs there'
+broken; echo 'a' >agent/os/log.c~
+refuses tree 'agent/os/log.c~: a tool left it behind'
+broken; mkdir scratch; echo 'a' >scratch/a.c
+refuses tree 'scratch/a.c: nothing like it belongs there'
+broken; printf 'int a;\0' >agent/os/a.c
+refuses tree 'agent/os/a.c: not text'
+broken; head -c 2200000 /dev/zero | tr '\0' '\n' >docs/LONG.md
+refuses tree 'docs/LONG.md: 2200000 bytes are too many'
+broken; file tests/unit/agent/os/test_log.c 'a test' 'int main(void) { return system("true"); }'
+refuses tree 'tests/unit/agent/os/test_log.c: starts a program'
+broken; rm -r README.md agent docs engine tests
+refuses tree 'nothing was checked'
 
 [ $bad = 0 ] || exit 1
 [ $cases -gt 40 ] || { echo "check_guards.sh: only $cases cases were tried" >&2; exit 1; }

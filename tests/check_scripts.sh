@@ -10,7 +10,7 @@
 #   --json | sed           text tools do not read JSON; say `field`, `events_of` (wait.sh) or json.py
 set -u
 cd "${1:-$(dirname "$0")}" || exit 1
-scripts=$(find . -name '*.sh' ! -path ./e2e/wait.sh ! -path ./check_scripts.sh | sort)
+scripts=$(find . -name '*.sh' ! -path ./e2e/wait.sh ! -path './check_*.sh' | sort)
 [ -n "$scripts" ] || { echo "check_scripts.sh: no scripts in $PWD: nothing was checked"; exit 1; }
 awk '
     function refuse(why) { printf "%s:%d: %s\n    %s\n", FILENAME, FNR, why, $0; bad = 1 }

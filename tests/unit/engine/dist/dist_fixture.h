@@ -49,13 +49,6 @@ static struct dist_bootstrap meet_by_board;
 static int64_t init_ms, wait_ms;
 static char name[64];
 
-static inline int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static inline void nap(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -107,14 +100,12 @@ static _Noreturn void be(int rank, body_fn body)
     struct err err = {0};
     struct dist *d = NULL;
     struct dist_fault f = {0};
-    int64_t start = now_ms();
     int rc = dist_connect(&d, &c, &f, &err);
     if (rc == 0) {
         rc = body(d, rank, &err);
         f = *dist_fault(d);
         board->rank[rank].wire = dist_stats(d)->wire;
     }
-    board->rank[rank].ms = (int)(now_ms() - start);
     board->rank[rank].rc = rc;
     board->rank[rank].fault = f;
     snprintf(board->rank[rank].text, REPORT, "%s", err.text);

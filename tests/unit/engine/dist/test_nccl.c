@@ -31,7 +31,7 @@ struct board {
     volatile int there;
     char         id[512];
     struct {
-        int  rc, ms, stuck;
+        int  rc, stuck;
         struct dist_fault fault;
         char text[TEXT];
     } rank[RANKS];
@@ -92,13 +92,6 @@ static int follow(void *stream, void *what)
 static const struct kern_streams streams = {.open = open_stream, .close = forget, .mark = mark,
                                              .reached = reached, .follow = follow, .drop = forget};
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 typedef int (*body_fn)(struct dist *d, struct err *err);
 
 static _Noreturn void be(int rank, int world, int init_ms, int wait_ms, body_fn body)
@@ -111,7 +104,6 @@ static _Noreturn void be(int rank, int world, int init_ms, int wait_ms, body_fn 
                             .wait_ms = wait_ms, .bootstrap = &bootstrap, .device = &device};
     struct err err = {0};
     struct dist *d = NULL;
-    int64_t start = now_ms();
     int rc = dist_connect(&d, &c, &board->rank[rank].fault, &err);
     if (rc == 0) {
         rc = body(d, &err);
@@ -120,7 +112,6 @@ static _Noreturn void be(int rank, int world, int init_ms, int wait_ms, body_fn 
     dist_destroy(d);
     board->rank[rank].rc = rc;
     board->rank[rank].stuck = dist_is_stuck();
-    board->rank[rank].ms = (int)(now_ms() - start);
     snprintf(board->rank[rank].text, TEXT, "%s", err.text);
     _exit(0);
 }
@@ -297,26 +288,21 @@ static void faults(void **state)
         enum dist_fault_kind kind;
         const char *says;
         bool        stuck;
-        int         within_ms;
     } cases[] = {
         {"endless", 300, 60000, many, DIST_ABSENT, "the GPUs of this job did not connect within",
-         false, 10000},
-        {"late:1:3000", 300, 60000, many, DIST_ABSENT, "did not connect within 0.3 s", false,
-         10000},
+         false},
+        {"late:1:3000", 300, 60000, many, DIST_ABSENT, "did not connect within 0.3 s", false},
         {"async:5", 60000, 60000, many, DIST_SYSTEM,
          "NCCL failed in a collective: remote process exited or there was a network error; "
-         "fake_net.c:7 connection reset (", false, 10000},
-        {"async:1", 60000, 60000, many, DIST_SYSTEM, "connection reset (the beginning)", false,
-         10000},
-        {"hang:1:1", 500, 60000, many, DIST_ABSENT, "did not connect", false, 10000},
-        {"hang:1:7", 60000, 400, many, DIST_LATE, "did not finish a collective within 0.4 s", false,
-         10000},
-        {"hang:1:4", 60000, 400, two_of_three, DIST_LATE, "did not finish", false, 10000},
-        {"block:1:7 hang:0:7", 400, 400, many, DIST_LATE, "did not finish a collective", false,
-         10000},
-        {"", 60000, 400, sees_no_end, DIST_LATE, "did not finish a collective", false, 10000},
-        {"", 60000, 60000, aborts, DIST_ABORTED, "aborted the job", false, 10000},
-        {"hang:1:7 stuck", 60000, 300, many, DIST_LATE, "did not finish", true, 20000},
+         "fake_net.c:7 connection reset (", false},
+        {"async:1", 60000, 60000, many, DIST_SYSTEM, "connection reset (the beginning)", false},
+        {"hang:1:1", 500, 60000, many, DIST_ABSENT, "did not connect", false},
+        {"hang:1:7", 60000, 400, many, DIST_LATE, "did not finish a collective within 0.4 s", false},
+        {"hang:1:4", 60000, 400, two_of_three, DIST_LATE, "did not finish", false},
+        {"block:1:7 hang:0:7", 400, 400, many, DIST_LATE, "did not finish a collective", false},
+        {"", 60000, 400, sees_no_end, DIST_LATE, "did not finish a collective", false},
+        {"", 60000, 60000, aborts, DIST_ABORTED, "aborted the job", false},
+        {"hang:1:7 stuck", 60000, 300, many, DIST_LATE, "did not finish", true},
     };
     (void)state;
     for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
@@ -324,10 +310,10 @@ static void faults(void **state)
         for (int i = 0; i < 2; i++)
             if (board->rank[i].rc != -1 || board->rank[i].fault.kind != cases[k].kind ||
                 !strstr(board->rank[i].text, cases[k].says) ||
-                board->rank[i].stuck != cases[k].stuck || board->rank[i].ms > cases[k].within_ms)
-                fail_msg("case \"%s\", rank %d: rc %d kind %d stuck %d after %d ms: %s",
+                board->rank[i].stuck != cases[k].stuck)
+                fail_msg("case \"%s\", rank %d: rc %d kind %d stuck %d: %s",
                          cases[k].how, i, board->rank[i].rc, (int)board->rank[i].fault.kind,
-                         board->rank[i].stuck, board->rank[i].ms, board->rank[i].text);
+                         board->rank[i].stuck, board->rank[i].text);
     }
 }
 

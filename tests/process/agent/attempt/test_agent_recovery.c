@@ -7,27 +7,13 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/agent/attempt/agent_fixture.h"
+#include "tests/process/agent/attempt/agent_fixture.h"
 
-static int by_size(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-static int64_t now_us(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
-}
-
-/* Times are until the event has been stored, sent and read here. */
+/* No pause before the next start; how long it takes is measured by tests/bench/restart.sh. */
 static void killed_ranks_are_back_at_once(void **state)
 {
     (void)state;
     enum { KILLS = 11 };
-    int64_t noticed[KILLS], back[KILLS];
     struct peer p;
     dial(&p);
     launch(&p,
@@ -37,28 +23,16 @@ static void killed_ranks_are_back_at_once(void **state)
     pid_t pid = first_pid(await(&p, "generation_started"));
     for (int i = 0; i < KILLS; i++) {
         await(&p, "checkpoint");
-        int64_t before = now_us();
         assert_int_equal(kill(pid, SIGKILL), 0);
         json_t *ended = await(&p, "generation_ended");
-        noticed[i] = now_us() - before;
         assert_string_equal(text(ended, "cause"), "rank_crash");
         assert_string_equal(text(ended, "text"), "rank 0 was killed by SIGKILL (9)");
+        assert_int_equal(integer(await(&p, "restart_scheduled"), "delay_ms"), 0);
         json_t *started = await(&p, "generation_started");
-        back[i] = now_us() - before;
         assert_int_equal(integer(started, "generation"), i + 2);
         assert_int_equal(integer(started, "resume_step"), i + 1);
         pid = first_pid(started);
     }
-    qsort(noticed, KILLS, sizeof(noticed[0]), by_size);
-    qsort(back, KILLS, sizeof(back[0]), by_size);
-    print_message("             noticed: median %.1f ms, worst %.1f ms; next generation: median "
-                  "%.1f ms, worst %.1f ms\n",
-                  (double)noticed[KILLS / 2] / 1e3, (double)noticed[KILLS - 1] / 1e3,
-                  (double)back[KILLS / 2] / 1e3, (double)back[KILLS - 1] / 1e3);
-#ifndef __SANITIZE_ADDRESS__
-    assert_true(noticed[KILLS / 2] < 50000);
-#endif
-    assert_true(back[KILLS / 2] < 500000);
     json_t *last = await(&p, "attempt_ended");
     assert_string_equal(text(last, "result"), "succeeded");
     assert_true(json_is_true(json_object_get(last, "clean")));

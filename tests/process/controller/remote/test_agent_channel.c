@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_channel.c - connections of agents: the fence, a silent connection, the last spooled
  * events */
-#include "tests/unit/agent/attempt/agent_fixture.h"
+#include "tests/process/agent/attempt/agent_fixture.h"
 #include "tests/unit/agent/nodes/leader_proxy.h"
 #include "tests/unit/agent/os/loop_fixture.h"
 

@@ -37,7 +37,7 @@
 /* Drawn at the start: agents end what carries their nonce, and two runs of this test on one
  * machine must not end each other's. */
 static char nonce[33];
-enum { PATIENCE_MS = 20000 };
+enum { PATIENCE_MS = 60000 };
 
 static char dir[100], binary[4096];
 
@@ -98,8 +98,8 @@ static inline void make_place(void)
     assert_non_null(mkdtemp(dir));
     ssize_t n = readlink("/proc/self/exe", binary, sizeof(binary) - 1);
     binary[n] = '\0';
-    /* .../obj/tests/unit/.../test_agent */
-    char *objects = strstr(binary, "/obj/tests/unit/");
+    /* .../obj/tests/process/.../test_agent */
+    char *objects = strstr(binary, "/obj/tests/");
     assert_non_null(objects);
     *objects = '\0';
     strcat(binary, "/bin/jobctl-agent");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_attach.c - the controller's hand on another machine: find, start, pass on, bury */
-#include "tests/unit/agent/attempt/agent_fixture.h"
+#include "tests/process/agent/attempt/agent_fixture.h"
 
 #include <limits.h>
 

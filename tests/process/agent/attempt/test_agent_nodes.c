@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/agent/attempt/agent_fixture.h"
+#include "tests/process/agent/attempt/agent_fixture.h"
 
 enum { NODES = 2 };
 

@@ -226,7 +226,7 @@ static const char *heard(void)
 
 static void run_until(const char *text)
 {
-    for (int i = 0; i < 4000 && !strstr(said(), text); i++) {
+    for (int i = 0; i < 30000 && !strstr(said(), text); i++) {
         uv_run(&loop, UV_RUN_NOWAIT);
         usleep(2000);
     }

@@ -4,7 +4,7 @@
 #ifndef TESTS_LEADER_FIXTURE_H
 #define TESTS_LEADER_FIXTURE_H
 
-#include "tests/unit/agent/attempt/agent_fixture.h"
+#include "tests/process/agent/attempt/agent_fixture.h"
 #include "tests/unit/agent/nodes/leader_proxy.h"
 #include "tests/unit/agent/os/loop_fixture.h"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/agent/attempt/agent_fixture.h"
+#include "tests/process/agent/attempt/agent_fixture.h"
 
 /* An engine in shell: it speaks and obeys as engine/contract/progress.h says. */
 static const char fake_engine[] =
@@ -179,18 +179,13 @@ static void stop_leaves_nothing(void **state)
            1);
     await(&p, "sample");
     assert_true(cleanup_pass_run(&look, NULL, 0) >= 2);
-    int64_t before = now_ms();
     send_to(&p, WIRE_STOP,
             json_pack("{s:s, s:i, s:b}", "reason", "cancelled by a test", "grace_ms", 200,
                       "checkpoint", 0));
     assert_string_equal(text(await(&p, "stop_asked"), "reason"), "cancelled by a test");
     json_t *last = await(&p, "attempt_ended");
-    int64_t took = now_ms() - before;
     assert_string_equal(text(last, "result"), "stopped");
     assert_true(json_is_true(json_object_get(last, "clean")));
-    /* Not before the grace is over; and by SIGKILL, not by the sweep's patience of 10 s. Where other
-     * tests are busy, a look over all of /proc may well take a second. */
-    assert_true(took >= 200 && took < 8000);
     char left[300];
     assert_int_equal(cleanup_pass_run(&look, left, sizeof(left)), 0);
     ack(&p);
@@ -222,13 +217,11 @@ static void an_engine_saves_and_stops_on_request(void **state)
     assert_int_equal(integer(await(&p, "step"), "step"), 5);
     send_to(&p, WIRE_CHECKPOINT, json_object());
     assert_string_equal(text(await(&p, "checkpoint"), "path"), "/c/5");
-    int64_t before = now_ms();
-    send_to(&p, WIRE_STOP,
-            json_pack("{s:s, s:i, s:b}", "reason", "hold", "grace_ms", 20000, "checkpoint", 1));
+    send_to(&p, WIRE_STOP, /* an hour is more than await() has patience for */
+            json_pack("{s:s, s:i, s:b}", "reason", "hold", "grace_ms", 3600000, "checkpoint", 1));
     await(&p, "checkpoint"); /* it had the time to save: no SIGTERM yet */
     assert_int_equal(integer(await(&p, "rank_exited"), "exit_code"), 75);
     json_t *last = await(&p, "attempt_ended");
-    assert_true(now_ms() - before < 5000);
     assert_string_equal(text(last, "result"), "stopped");
     assert_string_equal(text(last, "cause"), "none");
     assert_int_equal(integer(last, "step"), 5);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_leader.c - what a head has its members do; who is lost on the way is test_leader_lost.c */
-#include "tests/unit/agent/nodes/leader_fixture.h"
+#include "tests/process/agent/nodes/leader_fixture.h"
 
 #include "agent/doctor/reachability.h"
 #include "agent/monitor/inspect.h"
