@@ -47,7 +47,7 @@ wait_event "$job" kind=checkpoint >/dev/null
 agent=$(agent_pid "$job" 1 node1)
 daemon=$(daemon_pid)
 kill -KILL "$daemon" "$agent"
-wait_event "$job" kind=placed 'text~; without node1' | field text
+wait_event "$job" kind=placed 'text~; excluded: node1' | field text
 wait_for "job $job trains on" resumes "$job"
 jobctl events "$job" | grep 'node_lost .*node1'
 code 0 jobctl show "$job" --json

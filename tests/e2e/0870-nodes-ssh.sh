@@ -71,11 +71,11 @@ done
 job=$(jobctl submit -q talk.yaml --set resources.min_nodes=1 --set 'hosts=[gpu1,gpu4]' --set "env.GO=$WORK/go")
 jobctl wait "$job" || fail "$job"
 jobctl events "$job" | grep 'node_lost .*gpu4 cannot be used: gpu4 is not in known_hosts'
-jobctl events "$job" | grep 'placed on gpu1; without gpu4'
+jobctl events "$job" | grep 'placed on gpu1; excluded: gpu4'
 cp known "$HOME/.ssh/known_hosts"
 job=$(jobctl submit -q talk.yaml --set resources.nodes=1 --set 'hosts=[gpu4,gpu1]' --set "env.GO=$WORK/go")
 jobctl wait "$job"
-jobctl events "$job" | grep 'placed on gpu1; without gpu4 (failed 3 times lately: gpu4 is not in known_hosts'
+jobctl events "$job" | grep 'placed on gpu1; excluded: gpu4 (failed 3 times lately: gpu4 is not in known_hosts'
 
 # All processes of a host are killed: that it is gone is proven, and nobody waits for a limit.
 jobctl nodes resume gpu4
@@ -93,7 +93,7 @@ placed() { # TEXT: so, and it trains on from a checkpoint
 }
 wait_event "$job" kind=checkpoint >/dev/null
 for p in $(host_pids gpu2); do kill -KILL "$p" 2>/dev/null || true; done
-placed '2 nodes, gpu1 and gpu3; without gpu2 (lost before'
+placed '2 nodes, gpu1 and gpu3; excluded: gpu2 (lost before'
 jobctl events "$job" | grep 'node_lost .*gpu2 is gone: the agent of attempt 1 died'
 
 # The cable of a host is cut for ever, the host lives on: it ends what it has, and the others go on.

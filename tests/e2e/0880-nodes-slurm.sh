@@ -49,7 +49,7 @@ loses() { # LIMIT COMMAND...: a job whose second agent dies after COMMAND; until
     second=$(jobctl logs "$job" --rank 1 | sed -n 's/.* on \(node.\)$/\1/p')
     "$@"
     kill -KILL "$(agent_pid "$job" 1 node1)"
-    wait_for "without $second (lost before" says "without $second (lost before" jobctl events "$job"
+    wait_for "excluded: $second (lost before" says "excluded: $second (lost before" jobctl events "$job"
     wait_for "rank 0 of attempt 2" grep 'rank 0 of' "$JOBCTL_HOME/jobs/$job/2/rank0.log" || fail "$job"
     ! grep "$second" "$JOBCTL_HOME/jobs/$job/2/nodes" || fail "$job"
     scontrol show job "$(slurm_id "$job")" | grep "ExcNodeList=$second\$" || fail "$job"
