@@ -23,14 +23,14 @@ pids() { wait_event "$1" kind=generation_started generation=$2 | field pids; }
 
 jobctl submit -q "$WORK/job.yaml" --wait
 jobctl submit -q "$WORK/job.yaml"
-read -r a b c <<<"$(pids 2 1)"
 until_step 2 20 1
-kill -9 "$b"
+kill -9 "$(rank_pid 2 1)"
+until_step 2 20 2
+kill -9 "$(rank_pid 2 0)"
+read -r a b c <<<"$(pids 2 1)"
 read -r a2 b2 c2 <<<"$(pids 2 2)"
 [ "$a $c" = "$a2 $c2" ]
 [ "$b" != "$b2" ]
-until_step 2 20 2
-kill -9 "$a"
 read -r a3 b3 c3 <<<"$(pids 2 3)"
 [ "$b2 $c" = "$b3 $c3" ]
 [ "$a" != "$a3" ]
@@ -42,9 +42,9 @@ jobctl logs 2 --rank 2 | grep -- '--- generation 3, from memory of step'
 
 # The same with full sharding: each rank had but a part of the state.
 jobctl submit -q "$WORK/job.yaml" --set train.parallel=fsdp --set train.steps=200
-read -r a b c <<<"$(pids 3 1)"
 until_step 3 20 1
-kill -9 "$c"
+kill -9 "$(rank_pid 3 2)"
+read -r a b c <<<"$(pids 3 1)"
 read -r a2 b2 c2 <<<"$(pids 3 2)"
 [ "$a $b" = "$a2 $b2" ]
 jobctl wait 3

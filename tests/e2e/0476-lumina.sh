@@ -31,9 +31,8 @@ code 0 jobctl-train sample --dir "$JOBCTL_HOME/jobs/1/checkpoints" --captions "f
 job=2
 for parallel in ddp fsdp; do
     jobctl submit -q "$WORK/job.yaml" --set train.parallel=$parallel
-    victim=$(wait_event $job kind=generation_started generation=1 | field pids.0)
     until_step $job 5 1
-    kill -9 "$victim"
+    kill -9 "$(rank_pid $job 0)"
     jobctl wait $job
     [ "$(bits 1)" = "$(bits $job)" ]
     job=$((job + 1))
