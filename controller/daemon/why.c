@@ -6,6 +6,7 @@
  */
 #include "controller/daemon/why.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,7 +211,7 @@ static void put_troubles(struct buf *text, const struct story *s, const char *re
     if (s->deaths > 0 && s->seen[0])
         buf_print(text, " Before that, %s (see %s).", s->seen, s->report);
     if (s->advice[0])
-        buf_print(text, " Advice: %s.", s->advice);
+        buf_print(text, " %c%s.", toupper((unsigned char)s->advice[0]), s->advice + 1);
     if (s->nccl[0])
         buf_print(text, " It is slower than planned: %s.", s->nccl);
     if (s->excluded[0])
