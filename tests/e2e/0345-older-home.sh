@@ -44,7 +44,7 @@ def unsaid(fixture):                    # numbers of stored events that were tol
     return lost
 def resumes(job): return re.findall(r'"resume_step": ([1-9]\d*)', " ".join(map(body, told(job))))
 PY
-agent_refused='speaks protocol version'     # daemon.log, of an agent that is not understood
+agent_refused='uses protocol version' # daemon.log, of an agent that is not understood
 orphan_gone='the orphaned attempt'                 # daemon.log, of an agent that outlived its attempt
 resumed='resumed: step'                     # a training's log
 
