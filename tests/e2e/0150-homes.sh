@@ -57,7 +57,7 @@ pids=
 for i in 1 2 3 4 5 6; do
     jobctl daemon 2>"race$i" & pids="$pids $!"
 done
-five_refused() { cat race?; [ "$(cat race? | grep -c 'is running already')" = 5 ]; }
+five_refused() { cat race?; [ "$(cat race? | grep -c 'is already running')" = 5 ]; }
 wait_for "five are told that one is running already" five_refused
 code 0 jobctl version
 end

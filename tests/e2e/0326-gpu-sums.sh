@@ -17,15 +17,15 @@ squeeze() { sed -i 's/  */ /g' "$WORK/out"; }
 sum() { code 0 jobctl-train sum --gpus GPU-0,GPU-1 --deadline-ms "$1"; }
 
 sum 60000
-json 'o["outcome"] == "ok" and o["words"] == 1 + 4097 + (1 << 20) and o["wrong"] == 0'
+engine_json 'o["outcome"] == "ok" and o["words"] == 1 + 4097 + (1 << 20) and o["wrong"] == 0'
 FAKE_NCCL=wrong:1:3 sum 60000   # the first one is NCCL's own beginning
-json 'o["outcome"] == "wrong data" and o["wrong"] == 1'
+engine_json 'o["outcome"] == "wrong data" and o["wrong"] == 1'
 FAKE_NCCL=hang:1:2 sum 1000
-json 'o["outcome"] == "hangs" and "no sum within 1 s" == o["why"]'
+engine_json 'o["outcome"] == "hangs" and "no sum within 1 s" == o["why"]'
 FAKE_NCCL=endless sum 1000
-json 'o["outcome"] == "hangs"'
+engine_json 'o["outcome"] == "hangs"'
 FAKE_NCCL=async:1 sum 60000
-json 'o["outcome"] == "fails" and "NCCL failed" in o["why"]'
+engine_json 'o["outcome"] == "fails" and "NCCL failed" in o["why"]'
 CUDA_CPU_DEVICES=1 code 67 jobctl-train sum --gpus GPU-0,GPU-1
 has 'the GPUs cannot be tested' err
 

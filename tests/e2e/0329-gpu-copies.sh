@@ -16,7 +16,7 @@ export JOBCTL_GPU_SELFTEST_MS=60000    # this machine may be slow
 squeeze() { sed -i 's/  */ /g' "$WORK/out"; }
 
 code 0 jobctl-train peers --gpus GPU-0,GPU-1
-json 'o["direct"] and o["words"] >= 4 << 20 and o["wrong"] == 0 and o["gb_per_s"] > 0'
+engine_json 'o["direct"] and o["words"] >= 4 << 20 and o["wrong"] == 0 and o["gb_per_s"] > 0'
 code 0 jobctl doctor; squeeze
 has 'ok GPU copies 1 pair: data correct, at' out
 CUDA_CPU_FAIL=peer:no code 0 jobctl doctor; squeeze

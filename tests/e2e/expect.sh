@@ -15,3 +15,5 @@ lacks() { ! grep -qF -- "$1" "$WORK/$2" || { echo "'$1' in $2:"; cat "$WORK/$2";
 empty() { [ ! -s "$WORK/$1" ] || { echo "$1 is not empty:"; cat "$WORK/$1"; exit 1; }; }
 # json CONDITION: $WORK/out is one of our answers, `o`, and the condition holds
 json() { read_json holds "o['schema'] == 2 and ($1)" <"$WORK/out"; }
+# The engine's own answers, which no other program reads, are of schema 1.
+engine_json() { read_json holds "o['schema'] == 1 and ($1)" <"$WORK/out"; }
