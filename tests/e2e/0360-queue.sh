@@ -2,23 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Turns: priority before age, what is held or waits for another job blocks nobody, a job after one
 # that failed can never start, every waiting job says why; a time limit, secrets, a new try.
+. "$TOP/tests/e2e/wait.sh"
 cd "$WORK"
 export ORDER=$WORK/order
-cpus=$(jobctl nodes --json | sed -n 's/.*"cpus": *\([0-9]*\).*/\1/p' | head -n 1)
+cpus=$(jobctl nodes --json | field nodes.0.cpus)
 job() { # NAME [--set ...]: submit a job that takes the whole machine and writes its name
     local name=$1
     shift
     jobctl submit job.yaml --set "name=$name" --set "env.ORDER=$ORDER" --set "env.ME=$name" \
         --set "resources.cpus=$cpus" -q "$@"
 }
-says() { # JOB TEXT: until its reason has the text
-    for _ in $(seq 200); do
-        case $(jobctl why "$1") in *"$2"*) return ;; esac
-        sleep 0.02
-    done
-    echo "job $1 says: $(jobctl why "$1"), expected: $2"
-    exit 1
-}
+why_says() { wait_for "job $1 says: $2" says "$2" jobctl why "$1"; } # JOB TEXT
 
 cat >job.yaml <<'YAML'
 run: |
@@ -31,27 +25,27 @@ retry: {max: 1, no_progress: 1}
 YAML
 
 job first
-until [ -s "$ORDER" ]; do sleep 0.01; done
+wait_for "the first job runs" test -s "$ORDER"
 job low --set priority=-5
 job usual
 job held --set priority=9
-jobctl hold held || { says held "ahead"; jobctl hold held; }
+jobctl hold held || { why_says held "turn"; jobctl hold held; }
 job high --set priority=5
 job later --set 'after=[low]' --set priority=9
 job fails --set priority=8
 job never --set 'after=[fails]'
-says usual "ahead"
-says high "ahead"
-says later "waiting for job"
-says held "held"
+why_says usual "ahead"
+why_says high "ahead"
+why_says later "waiting for job"
+why_says held "held"
 touch go
 jobctl wait first low usual high later --timeout 60
 [ "$(tr '\n' ' ' <"$ORDER")" = "first fails high usual low later " ] || { cat "$ORDER"; exit 1; }
 rc=0
 jobctl wait never --timeout 30 || rc=$?
 [ $rc = 1 ]
-says never "did not succeed"
-says held "held"
+why_says never "did not succeed"
+why_says held "held"
 jobctl release held
 jobctl wait held --timeout 30
 rc=0
@@ -63,7 +57,7 @@ printf 'run: sleep 1000\nmax_duration: 1s\n' >long.yaml
 rc=0
 jobctl submit long.yaml --wait -q || rc=$?
 [ $rc = 1 ]
-says last "max_duration"
+why_says last "max_duration"
 
 # A secret reaches the ranks, and no file.
 printf 'run: echo "${#PASSWORD}"\nsecrets: [PASSWORD]\n' >secret.yaml
@@ -74,18 +68,16 @@ PASSWORD=correct-horse jobctl submit secret.yaml --set name=secret --wait -q
 
 # Waiting jobs survive the daemon, but their secrets do not: it says so.
 kept=$(PASSWORD=x jobctl submit secret.yaml --hold -q)
-daemon=$(curl -s --unix-socket "$JOBCTL_HOME/jobctl.sock" http://jobctl/v1/version |
-         sed -n 's/.*"pid":\([0-9]*\).*/\1/p')
-kill -KILL "$daemon"
+kill -KILL "$(daemon_answers)"
 jobctl release "$kept"
 rc=0
 jobctl wait "$kept" --timeout 30 || rc=$?
 [ $rc = 1 ]
-says "$kept" "secrets"
+why_says "$kept" "secrets"
 
 # A new try of a job that is done is a new job.
 again=$(jobctl retry fails -q)
-jobctl show "$again" --json | grep -q '"retry_of": *[0-9]'
+job_has "$again" retry_of
 ! jobctl retry first-of-none || exit 1
 jobctl cancel "$again" 2>/dev/null || true
 jobctl wait "$again" --timeout 30 || true
@@ -94,7 +86,7 @@ jobctl wait "$again" --timeout 30 || true
 printf 'name: brief\nrun: sleep 600\nresources: {cpus: 1}\n' >brief.yaml
 for pause in 0.01 0.02 0.03 0 0.01 0.02 0.03 0 0.01 0.02 0.03 0; do
     brief=$(jobctl submit -q brief.yaml)
-    sleep $pause
+    sleep $pause # at another moment of the start each time
     jobctl cancel "$brief" -q >cancelled
     rc=0
     jobctl wait "$brief" --timeout 30 || rc=$?

@@ -27,7 +27,7 @@ events_of "$id" | grep -q '"backend":"CUDA on the CPU'
 jobctl plan templates/sana-icons.yaml >out
 has 'CUDA_VISIBLE_DEVICES=GPU-a' out
 lacks 'GPU-b' out
-has 'one of 2 GPUs is used: several need NCCL' out
+has 'using one of 2 GPUs: more need NCCL' out
 has 'free on CUDA on the CPU' out
 
 run cpu --set resources.gpus=0

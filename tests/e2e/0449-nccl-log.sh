@@ -59,7 +59,7 @@ touch go-2
 jobctl wait 2 --timeout 60
 jobctl why 2 >out
 has 'It is slower than planned' out
-has 'take NCCL_P2P_DISABLE out' out
+has 'remove NCCL_P2P_DISABLE' out
 jobctl logs 2 >out
 has 'via SHM/direct/direct' out
 
