@@ -188,7 +188,7 @@ int checkpoint_prune(const char *root, int keep, struct err *err)
         rc = step_path(path, root, steps[i], err);
         bool good = rc == 0 && checkpoint_is_good(path);
         if (rc == 0 && i >= keep && (good_kept || !good)) {
-            char tmp[SCRATCH_PATH]; /* removed now, or by a later sweep */
+            char tmp[SCRATCH_PATH]; /* removed now, or by a later cleanup */
             if (scratch_name(tmp, path, err) < 0 || rename(path, tmp) < 0)
                 rc = err_set(err, ERR_SYSTEM, "cannot remove %s: %s", path, strerror(errno));
             else

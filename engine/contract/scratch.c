@@ -90,18 +90,18 @@ int scratch_sweep(const char *dir)
 {
     struct writer self;
     DIR *d = opendir(dir);
-    int swept = 0;
+    int removed = 0;
     if (d && writer_self(&self, NULL) == 0)
         for (struct dirent *e; (e = readdir(d));) {
             char path[SCRATCH_PATH];
             if (!writer_is_dead(e->d_name, &self))
                 continue;
             if (snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) < (int)sizeof(path))
-                swept += scratch_remove(path, NULL) == 0;
+                removed += scratch_remove(path, NULL) == 0;
         }
     if (d)
         closedir(d);
-    return swept;
+    return removed;
 }
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)

@@ -28,7 +28,7 @@ struct hello {
 };
 
 /* A connection before it belongs to a link. */
-struct visit {
+struct connection {
     int          fd;       /* -1: none */
     int          tries;    /* index of the peer's address; only if we call */
     bool         greeted;  /* our hello was sent */
@@ -40,8 +40,8 @@ struct visit {
 struct dist_connect {
     struct dist_connect_config c;
     int                        listener;
-    struct visit               callers[CALLERS];
-    struct visit              *called; /* [world][DIST_LINK_CHANNELS] */
+    struct connection               callers[CALLERS];
+    struct connection              *called; /* [world][DIST_LINK_CHANNELS] */
 };
 
 static int name_of(const struct dist_connect *d, int rank)
@@ -49,7 +49,7 @@ static int name_of(const struct dist_connect *d, int rank)
     return d->c.names ? d->c.names[rank] : rank;
 }
 
-static void end_visit(struct visit *v, int64_t not_before)
+static void end_connection(struct connection *v, int64_t not_before)
 {
     if (v->fd >= 0)
         close(v->fd);
@@ -150,7 +150,7 @@ static bool say_hello(const struct dist_connect *d, int fd, int channel)
 }
 
 /* 1: complete. 0: not yet. -1: the connection ended. */
-static int hear_hello(struct visit *v)
+static int hear_hello(struct connection *v)
 {
     ssize_t n = recv(v->fd, (char *)&v->in + v->have, sizeof(v->in) - v->have, 0);
     if (n < 0)
@@ -165,18 +165,18 @@ static bool is_ours(const struct dist_connect *d, const struct hello *h)
            h->world == d->c.world && h->channel >= 0 && h->channel < DIST_LINK_CHANNELS;
 }
 
-static void become_link(struct dist_connect *d, struct visit *v, int rank, int channel)
+static void become_link(struct dist_connect *d, struct connection *v, int rank, int channel)
 {
     int yes = 1;
     setsockopt(v->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
     d->c.links[rank].fd[channel] = v->fd;
     v->fd = -1;
-    end_visit(v, 0);
+    end_connection(v, 0);
 }
 
 /* --- accepting --------------------------------------------------------------------------- */
 
-static void welcome(struct dist_connect *d, struct visit *v)
+static void welcome(struct dist_connect *d, struct connection *v)
 {
     const struct hello *h = &v->in;
     int rc = hear_hello(v);
@@ -190,13 +190,13 @@ static void welcome(struct dist_connect *d, struct visit *v)
         become_link(d, v, h->rank, h->channel);
         return;
     }
-    end_visit(v, 0);
+    end_connection(v, 0);
 }
 
 static void be_called(struct dist_connect *d)
 {
     for (int i = 0; i < CALLERS; i++) {
-        struct visit *v = &d->callers[i];
+        struct connection *v = &d->callers[i];
         if (v->fd < 0) {
             v->fd = accept4(d->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
             v->at_ms = clock_ms();
@@ -208,7 +208,7 @@ static void be_called(struct dist_connect *d)
 
 /* --- connecting -------------------------------------------------------------------------- */
 
-static int begin_visit(struct dist_connect *d, struct visit *v, int rank, struct err *err)
+static int begin_connection(struct dist_connect *d, struct connection *v, int rank, struct err *err)
 {
     char key[32];
     struct sockaddr_in a;
@@ -224,7 +224,7 @@ static int begin_visit(struct dist_connect *d, struct visit *v, int rank, struct
         return err_set(err, ERR_SYSTEM, "cannot make a socket: %s", strerror(errno));
     v->at_ms = clock_ms();
     if (connect(v->fd, (struct sockaddr *)&a, sizeof(a)) < 0 && errno != EINPROGRESS)
-        end_visit(v, clock_ms() + AGAIN_MS);
+        end_connection(v, clock_ms() + AGAIN_MS);
     return 0;
 }
 
@@ -234,7 +234,7 @@ static bool is_connected(int fd)
     return poll(&p, 1, 0) == 1;
 }
 
-static void go_on(struct dist_connect *d, struct visit *v, int rank, int channel)
+static void go_on(struct dist_connect *d, struct connection *v, int rank, int channel)
 {
     int64_t now = clock_ms();
     int rc = 0;
@@ -247,17 +247,17 @@ static void go_on(struct dist_connect *d, struct visit *v, int rank, int channel
     if (rc == 1 && is_ours(d, &v->in) && v->in.rank == rank && v->in.channel == channel)
         become_link(d, v, rank, channel);
     else if (rc != 0 || now - v->at_ms >= ATTEMPT_MS)
-        end_visit(v, now + AGAIN_MS);
+        end_connection(v, now + AGAIN_MS);
 }
 
 static int call_others(struct dist_connect *d, struct err *err)
 {
     for (int i = 0; i < d->c.rank * DIST_LINK_CHANNELS; i++) {
-        struct visit *v = &d->called[i];
+        struct connection *v = &d->called[i];
         int rank = i / DIST_LINK_CHANNELS, channel = i % DIST_LINK_CHANNELS;
         if (d->c.links[rank].fd[channel] >= 0)
             continue;
-        if (v->fd < 0 && clock_ms() >= v->at_ms && begin_visit(d, v, rank, err) < 0)
+        if (v->fd < 0 && clock_ms() >= v->at_ms && begin_connection(d, v, rank, err) < 0)
             return -1;
         if (v->fd >= 0)
             go_on(d, v, rank, channel);
@@ -270,9 +270,9 @@ static int call_others(struct dist_connect *d, struct err *err)
 int dist_connect_open(struct dist_connect **out, const struct dist_connect_config *config,
                       struct err *err)
 {
-    size_t visits = (size_t)config->world * DIST_LINK_CHANNELS;
+    size_t connections = (size_t)config->world * DIST_LINK_CHANNELS;
     struct dist_connect *d = calloc(1, sizeof(*d));
-    struct visit *called = calloc(visits, sizeof(*called));
+    struct connection *called = calloc(connections, sizeof(*called));
     if (!d || !called) {
         free(d);
         free(called);
@@ -281,7 +281,7 @@ int dist_connect_open(struct dist_connect **out, const struct dist_connect_confi
     d->c = *config;
     d->called = called;
     d->listener = -1;
-    for (size_t i = 0; i < visits; i++)
+    for (size_t i = 0; i < connections; i++)
         called[i].fd = -1;
     for (int i = 0; i < CALLERS; i++)
         d->callers[i].fd = -1;
@@ -315,9 +315,9 @@ void dist_connect_close(struct dist_connect *d)
     if (!d)
         return;
     for (int i = 0; i < d->c.world * DIST_LINK_CHANNELS; i++)
-        end_visit(&d->called[i], 0);
+        end_connection(&d->called[i], 0);
     for (int i = 0; i < CALLERS; i++)
-        end_visit(&d->callers[i], 0);
+        end_connection(&d->callers[i], 0);
     if (d->listener >= 0)
         close(d->listener);
     free(d->called);

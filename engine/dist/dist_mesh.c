@@ -80,7 +80,7 @@ static void hear(struct mesh *m, int i)
 static struct dist_fault told(struct dist *d)
 {
     struct mesh *m = d->way;
-    for (int i = 0; !m->door && i < d->c.world; i++)
+    for (int i = 0; !m->connect && i < d->c.world; i++)
         if (mesh_is_peer(m, i))
             hear(m, i);
     return dist_unpack(atomic_load(&m->fault));
@@ -200,7 +200,7 @@ static void blame(struct dist *d, const struct dist_call *c, struct dist_fault *
     uint64_t least = UINT64_MAX;
     int who = -1;
     if (!c) {
-        who = m->door ? dist_connect_absent(m->door) : -1;
+        who = m->connect ? dist_connect_absent(m->connect) : -1;
         fault->rank = who >= 0 ? dist_name(d, who) : -1;
         return;
     }
@@ -257,7 +257,7 @@ static void destroy(struct dist *d)
     }
     for (int i = 0; m->links && i < d->c.world; i++)
         dist_link_close(&m->links[i]);
-    dist_connect_close(m->door);
+    dist_connect_close(m->connect);
     if (m->bell >= 0)
         close(m->bell);
     pthread_mutex_destroy(&m->say);
@@ -298,11 +298,11 @@ static int begin(struct dist *d, struct err *err)
         m->peers[i].link = &m->links[i];
         m->peers[i].waits_for = -1;
     }
-    struct dist_connect_config door = {.rank = d->c.rank, .world = d->c.world, .names = d->names,
+    struct dist_connect_config config = {.rank = d->c.rank, .world = d->c.world, .names = d->names,
                                        .key = {m->key[0], m->key[1]}, .bootstrap = d->c.bootstrap,
                                        .links = m->links};
     int rc = m->links && m->peers && m->polls && m->sources && m->inbox && m->bell >= 0
-                 ? dist_connect_open(&m->door, &door, err)
+                 ? dist_connect_open(&m->connect, &config, err)
                  : err_set(err, ERR_MEMORY, "no memory for collectives of %d nodes", d->c.world);
     if (rc < 0)
         destroy(d);
@@ -312,10 +312,10 @@ static int begin(struct dist *d, struct err *err)
 static int connect_all(struct dist *d, struct err *err)
 {
     struct mesh *m = d->way;
-    int rc = dist_connect_poll(m->door, err);
+    int rc = dist_connect_poll(m->connect, err);
     if (rc == 1) {
-        dist_connect_close(m->door);
-        m->door = NULL;
+        dist_connect_close(m->connect);
+        m->connect = NULL;
     }
     return rc;
 }

@@ -42,7 +42,7 @@ struct peer {
 
 struct mesh {
     struct dist         *d;
-    struct dist_connect *door; /* while connecting */
+    struct dist_connect *connect; /* while connecting */
     struct dist_link    *links;
     struct peer         *peers; /* [world]; this rank's own is unused */
     struct pollfd       *polls;

@@ -273,15 +273,15 @@ static int open_cuda(enum wish wish, struct err *err)
     void *lib = load_plugin(err);
     if (!lib)
         return -1;
-    const kern_cuda_open_fn door = find_cuda(lib);
-    if (!door)
+    const kern_cuda_open_fn entry = find_cuda(lib);
+    if (!entry)
         return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_open: it has another version",
                        PLUGIN);
-    int r = door(&c);
+    int r = entry(&c);
     if (r == KERN_CUDA_NO_BF16 && wish == WISH_AUTO) {
         snprintf(chosen.note, sizeof(chosen.note), "computing in fp32: %s", c.why);
         c.precision = KERN_FP32;
-        r = door(&c);
+        r = entry(&c);
     }
     if (r == KERN_CUDA_NO_BF16)
         return err_set(err, ERR_USAGE, "%s: %s; precision auto uses fp32 there", words[r], c.why);

@@ -83,7 +83,7 @@ void model_destroy(struct model *m)
     if (!m->max.by_unit) {
         if (m->narrow != m->weights)
             m->ops->release(m->narrow);
-        if (!m->guest)
+        if (!m->borrowed)
             m->ops->release(m->weights);
         m->ops->release(m->grads);
     }

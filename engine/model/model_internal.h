@@ -76,7 +76,7 @@ struct model {
     void                  *narrow;                 /* the weights, narrow; may be the weights */
     float                 *freqs;                  /* likewise: timestep_freqs */
     float                 *host_weights, *host_grads; /* views; the same on the CPU */
-    bool                   guest;          /* the weights are in the caller's memory */
+    bool                   borrowed;               /* the weights are in the caller's memory */
     float                 *host_act;               /* the activation that was read last */
     struct model_stage     stage;
     float                 *back_acts;              /* kernel array */

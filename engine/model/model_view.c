@@ -101,9 +101,9 @@ int model_push(struct model *m, struct err *err)
 
 void model_place(struct model *m, float *weights)
 {
-    if (!m->guest)
+    if (!m->borrowed)
         m->ops->release(m->weights);
-    m->guest = true;
+    m->borrowed = true;
     m->weights = m->host_weights = weights;
     m->narrow = weights;
 }

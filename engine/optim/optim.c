@@ -62,7 +62,7 @@ static int alloc_block(struct optim *o, struct block *b, size_t count, enum back
 
 static void free_block(struct optim *o, struct block *b)
 {
-    if (!b->guest)
+    if (!b->borrowed)
         o->ops->release(b->at);
     if (!o->ops->host)
         backend_host_free(b->here);

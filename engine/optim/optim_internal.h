@@ -10,11 +10,11 @@ struct range {
     size_t offset, at, count;
 };
 
-/* A kernel array and its view; on the CPU the same memory. guest: it is in an image of the caller. */
+/* A kernel array and its view; on the CPU the same memory. borrowed: it is in an image of the caller. */
 struct block {
     float *at, *here;
     size_t count;
-    bool   guest;
+    bool   borrowed;
 };
 
 /* The blocks of state; an image has them in this order. */

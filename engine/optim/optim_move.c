@@ -43,9 +43,9 @@ static void place_block(struct optim *o, struct block *b, float *to)
         if (s->data && s->data >= b->here && s->data < b->here + b->count)
             s->data = to + (s->data - b->here);
     }
-    if (!b->guest)
+    if (!b->borrowed)
         o->ops->release(b->at);
-    b->guest = true;
+    b->borrowed = true;
     b->at = b->here = to;
 }
 

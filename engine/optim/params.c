@@ -24,7 +24,7 @@ struct params {
     float                 *weights, *grads;
     void                  *narrow;         /* the weights, narrow; themselves where that is fp32 */
     float                 *view;
-    bool                   guest;          /* the weights are in an image */
+    bool                   borrowed;       /* the weights are in an image */
 };
 
 static int alloc_packed(struct params *p, struct err *err)
@@ -87,7 +87,7 @@ static void free_packed(struct params *p)
         backend_host_free(p->view);
     if (p->narrow != p->weights)
         p->ops->release(p->narrow);
-    if (!p->guest)
+    if (!p->borrowed)
         p->ops->release(p->weights);
     p->ops->release(p->grads);
 }
@@ -248,9 +248,9 @@ void params_place(struct params *p, float *image)
 {
     if (!p->packed)
         model_place(p->model, image);
-    else if (!p->guest)
+    else if (!p->borrowed)
         p->ops->release(p->weights);
-    p->guest = true;
+    p->borrowed = true;
     p->weights = p->view = image;
     p->narrow = image;
     optim_place(p->optim, image + weights_image(p));

@@ -11,7 +11,7 @@ struct dataset;
 struct err;
 struct sample_prompts;
 
-/* Latents of all subjects; NULL: not shown. */
+/* Latents of all prompts; NULL: not shown. */
 struct sample_grid_pictures {
     const float *original, *before, *after;
 };

@@ -66,7 +66,7 @@ static int last_weights(struct train *t, struct model *m, struct err *err)
     return 0;
 }
 
-/* Latents of all subjects; the caller frees them. `first`: with the weights of a fresh run. */
+/* Latents of all prompts; the caller frees them. `first`: with the weights of a fresh run. */
 static float *draw(struct train *t, const struct sample_prompts *s, bool first, struct err *err)
 {
     struct sampler_config cfg = {
