@@ -51,7 +51,7 @@ mkdir "$drive/icons/checkpoints/.tmp-half"
 
 code 0 on "$second" jobctl adopt "$drive/icons" --wait
 code 0 on "$second" jobctl events last
-has "adopted from $drive/icons: job 2 of" out
+has "adopted from $drive/icons: continues job 2 of" out
 has "generation 1 starts" out
 has "restored from the mirror" out
 has "is damaged" out

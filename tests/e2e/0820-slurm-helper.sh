@@ -58,7 +58,7 @@ assert until("wait", "ended")["state"] == "CANCELLED"
 
 # What cannot be right is refused in Slurm's words or ours.
 for want, bad in [("nvalid partition", script("p", "true\n", "--partition=nowhere")),
-                  ("not known", script("o", "true\n", "--array=1-9")),
+                  ("does not support this option", script("o", "true\n", "--array=1-9")),
                   ("a whole number", script("t", "true\n", "--time=soon")),
                   ("a value", script("v", "true\n", "--qos")),
                   ("begins with", "#!/bin/sh\n#SBATCH --comment=mine\n#SBATCH --chdir=/\ntrue\n")]:

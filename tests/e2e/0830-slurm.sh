@@ -24,7 +24,7 @@ sick() { # TEXT ARGUMENT...: the doctor fails, and a row of it says so
     tr -s ' \n' ' ' <out | grep -qF "fail all $text" || { cat out; exit 1; }
 }
 sick 'Slurm resources.nodes is 9, but of 1 nodes 1 are in service and 1 fit' --set resources.nodes=9
-sick 'partition Slurm has no partition gpu; it has main' --set slurm.partition=main,gpu
+sick 'partition Slurm has no partition gpu; its partitions: main' --set slurm.partition=main,gpu
 sick 'Slurm resources.nodes is 1 with 3 GPUs, but of 1 nodes 1 are in service and 0 fit' --set resources.gpus=3
 : >empty.conf
 SLURM_CONF=$WORK/empty.conf sick 'Slurm jobctl-slurm ended without an answer: is there a slurm.conf?'

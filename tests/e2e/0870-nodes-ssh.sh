@@ -75,7 +75,7 @@ jobctl events "$job" | grep 'placed on gpu1; excluded: gpu4'
 cp known "$HOME/.ssh/known_hosts"
 job=$(jobctl submit -q talk.yaml --set resources.nodes=1 --set 'hosts=[gpu4,gpu1]' --set "env.GO=$WORK/go")
 jobctl wait "$job"
-jobctl events "$job" | grep 'placed on gpu1; excluded: gpu4 (failed 3 times lately: gpu4 is not in known_hosts'
+jobctl events "$job" | grep 'placed on gpu1; excluded: gpu4 (failed 3 times recently: gpu4 is not in known_hosts'
 
 # All processes of a host are killed: that it is gone is proven, and nobody waits for a limit.
 jobctl nodes resume gpu4
