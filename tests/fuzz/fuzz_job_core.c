@@ -31,7 +31,7 @@ static void check_same(const struct job_core *a, const struct job_core *b)
     PROMISE(a->attempt == b->attempt && a->generation == b->generation && a->np == b->np);
     PROMISE(a->step == b->step && a->steps == b->steps && a->best == b->best);
     PROMISE(a->checkpoint == b->checkpoint && a->failures == b->failures && a->same == b->same);
-    PROMISE(memcmp(&a->account, &b->account, sizeof(a->account)) == 0);
+    PROMISE(memcmp(&a->goodput, &b->goodput, sizeof(a->goodput)) == 0);
     PROMISE(a->gen_from == b->gen_from && a->gen_best == b->gen_best);
     PROMISE(a->attempt_best == b->attempt_best);
     PROMISE(a->not_before_ms == b->not_before_ms && a->cpus == b->cpus && a->gpus == b->gpus);

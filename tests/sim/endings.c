@@ -33,6 +33,7 @@ static const struct ending {
     { .code = EXIT_CONFIG, .final = true },
     { .code = 1, .lines = "ncclInvalidUsage: Duplicate GPU detected", .final = true },
     { .code = 64, .reported = "duplicate_gpu", .final = true },
+    { .signo = 4, .final = true },
 };
 enum { ENDINGS = sizeof(endings) / sizeof(endings[0]) };
 
