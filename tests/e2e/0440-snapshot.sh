@@ -32,7 +32,7 @@ step_over() { [ "$(step_of 0)" -gt "$1" ]; }
 stop_at() {
     wait_for "step $2 is over" step_over "$2"
     kill -STOP "$1"
-    sleep 0.3 # the others come to wait for it: nothing tells when
+    wait_for "all wait for it" matches 'phase [a-z]* for [1-9]' jobctl-agent flight "$JOBCTL_HOME/jobs/1/1/rank0.flight"
     at=$(step_of 0)
 }
 # memory PID: the memory file that the rank writes (its own is the first one)
@@ -55,7 +55,7 @@ kill -9 "$1"
 set -- $(started 2 1)
 echo "killed at step $at, on again from step $2"
 [ "$2" -ge $((at - 1)) ]
-grep -q "resumed: step $2 from memory" "$JOBCTL_HOME/jobs/1/1/rank0.log"
+wait_for "rank 0 says so" grep "resumed: step $2 from memory" "$JOBCTL_HOME/jobs/1/1/rank0.log"
 jobctl events 1 | grep -q "generation 2 resumes at step $2 with 4 ranks"
 
 # The newest copy of rank 2 is torn.

@@ -36,7 +36,7 @@ for parallel in zero1 fsdp; do
     wait_for "step 3 of job $job is over" step_over $job 3
     victim=$(field pid <event)
     kill -STOP "$victim"
-    sleep 0.5 # the other one comes to wait for it: nothing tells when
+    wait_for "the other one waits for it" matches 'phase [a-z]* for [1-9]' flight $job 0
     at=$(step_of $job)
     kill -9 "$victim"
     wait_event $job kind=rank_started generation=2 rank=1 >event

@@ -19,7 +19,7 @@ YAML
 
 # A mirror that is not there is no mirror.
 code 2 jobctl submit --dry-run --set checkpoint.mirror=nowhere "$WORK/icons.yaml"
-has "nowhere does not exist" err
+has "checkpoint.mirror: $WORK/nowhere does not exist" err
 
 # Undisturbed, for the bits.
 on "$first" jobctl submit -q --wait --set name=calm "$WORK/icons.yaml" >/dev/null

@@ -36,7 +36,7 @@ hold() {
     wait_for "steps of generation $3" step_over "$1" $(($(step_of "$1") + 5))
     held=$(page "$1" "$2" | sed -n 's/.*, pid \([0-9]*\).*/\1/p')
     kill -STOP "$held"
-    sleep 0.2 # the others come to wait for it: nothing tells when
+    wait_for "all wait for rank $2" matches 'phase [a-z]* for [1-9]' page "$1" 0
     at=$(step_of "$1")
 }
 # went_on JOB GENERATION AT: from memory, a step before AT or later
@@ -45,9 +45,9 @@ went_on() {
     wait_event "$1" kind=rank_started generation=$2 rank=0 >/dev/null
     echo "job $1: held at step $3, generation $2 goes on from step $from"
     [ "$from" -ge $(($3 - 1)) ]
-    grep -q "resumed: step $from from memory" "$JOBCTL_HOME/jobs/$1/1/rank0.log"
+    wait_for "rank 0 says so" grep "resumed: step $from from memory" "$JOBCTL_HOME/jobs/$1/1/rank0.log"
     for r in 0 1 2 3; do
-        grep -q -- "--- generation $2, from memory of step $from" "$(run_dir "$1" $r)/rank$r.log"
+        wait_for "rank $r says so" grep -e "--- generation $2, from memory of step $from" "$(run_dir "$1" $r)/rank$r.log"
     done
 }
 
@@ -59,13 +59,6 @@ hold 2 3 1
 first=$at
 kill -KILL "$held"
 hold 2 2 2 # nobody ends it: that takes the watch for hangs
-went_on 2 2 "$first"
-read -r a b c d <<<"$(pids 2 1)"
-read -r a2 b2 c2 d2 <<<"$(pids 2 2)"
-[ "$a $b $c" = "$a2 $b2 $c2" ]
-[ "$d" != "$d2" ]
-for r in 0 2; do grep -q '^memory: .* MiB came from other nodes' "$(run_dir 2 $r)/rank$r.log"; done
-wait_event 2 kind=hang 'text~rank 2 on node1 hangs'
 second=$at
 hold 2 2 3
 
@@ -76,9 +69,17 @@ read -r newest copy older _ < <(for i in 0 1 2; do echo "$(word $((56 + 32 * i))
 at_byte=$(($(word $((56 + 32 * copy + 24))) + 65536 + 4 * $(word $((4096 + 144))) + 3))
 printf '\xa5' | dd of="$file" bs=1 seek="$at_byte" conv=notrunc status=none
 kill -KILL "$held"
+
+went_on 2 2 "$first"
+read -r a b c d <<<"$(pids 2 1)"
+read -r a2 b2 c2 d2 <<<"$(pids 2 2)"
+[ "$a $b $c" = "$a2 $b2 $c2" ]
+[ "$d" != "$d2" ]
+for r in 0 2; do grep -q '^memory: .* MiB came from other nodes' "$(run_dir 2 $r)/rank$r.log"; done
+wait_event 2 kind=hang 'text~rank 2 on node1 hangs'
 went_on 2 3 "$second"
 wait_event 2 kind=rank_started generation=4 rank=0 >/dev/null
-grep -q "resumed: step $older from memory" "$JOBCTL_HOME/jobs/2/1/rank0.log"
+wait_for "rank 0 says so" grep "resumed: step $older from memory" "$JOBCTL_HOME/jobs/2/1/rank0.log"
 [ "$older" -lt "$newest" ]
 jobctl wait 2
 [ "$(bits 1)" = "$(bits 2)" ]
