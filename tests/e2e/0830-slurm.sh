@@ -63,7 +63,7 @@ YAML
 first=$(jobctl submit sleep.yaml -q)
 wait_for "job $first runs" job_is "$first" state running
 second=$(jobctl submit sleep.yaml -q)
-wait_for 'is pending: Resources (no suitable node is' says 'is pending: Resources (no suitable node is' jobctl why "$second"
+wait_for 'is pending: Resources (no suitable node is' says 'is pending: Resources (no suitable node is' jobctl status
 code 0 jobctl why "$second"
 has "Slurm job $(slurm_id "$second")" out
 kill_daemon

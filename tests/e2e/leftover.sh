@@ -18,7 +18,7 @@ ours | while read -r pid cmd; do
     case $cmd in *jobctl\ daemon*) kill -TERM "$pid" 2>/dev/null ;; esac
 done
 none() { [ -z "$(ours)" ]; }
-wait_for 5 "all of them end" none 2>/dev/null && exit 0
+wait_for 20 "all of them end" none 2>/dev/null && exit 0
 left=$(ours)
 printf '%s\n' "$left"
 while read -r pid _; do
