@@ -15,7 +15,7 @@ train:
   model: {preset: tiny}
   data: {path: $TOP/templates/data/tango-icons, caption_words: 4, caption_channels: 32}
   batch: {global: 8, micro: 2}
-  steps: 200
+  steps: 600
   optimizer: {lr: 1e-3}
   reproducible: true
   sample: {after: false}
@@ -23,21 +23,17 @@ checkpoint: {every: 1000000 steps}
 retry: {backoff: 0.05s..0.1s}
 hang: {step: 3s}
 YAML
-bits() { cat "$JOBCTL_HOME/jobs/$1"/checkpoints/step-00000200/{model,optimizer}.safetensors | sha256sum; }
+bits() { cat "$JOBCTL_HOME/jobs/$1"/checkpoints/step-00000600/{model,optimizer}.safetensors | sha256sum; }
 pids() { wait_event "$1" kind=generation_started generation=$2 | field pids; }
 run_dir() { [ "$2" -lt 2 ] && echo "$JOBCTL_HOME/jobs/$1/1" || echo "$JOBCTL_HOME/jobs/$1/1/node1"; }
-page() { jobctl-agent flight "$(run_dir "$1" "$2")/rank$2.flight"; }
-step_of() { page "$1" 0 | sed -n 's/^step \([0-9]*\).*/\1/p'; }
-step_over() { [ "$(step_of "$1")" -gt "$2" ]; }
-# hold JOB RANK GENERATION: it stands still after some steps of it, and soon all others wait for it; sets $at and
-# $held, its process. What takes its time is asked while it is held: a fast machine ends the job meanwhile.
+step_of() { jobctl-agent flight "$(run_dir "$1" "$2")/rank$2.flight" | sed -n 's/^step \([0-9]*\).*/\1/p'; }
+step_over() { [ "$(step_of "$1" 0)" -gt "$2" ]; }
+# hold JOB PID STEP: it stands still past STEP, and soon all others wait for it; sets $at
 hold() {
-    wait_for "rank $2 of job $1 in generation $3" matches "generation $3, pid" page "$1" "$2"
-    wait_for "steps of generation $3" step_over "$1" $(($(step_of "$1") + 5))
-    held=$(page "$1" "$2" | sed -n 's/.*, pid \([0-9]*\).*/\1/p')
-    kill -STOP "$held"
-    wait_for "all wait for rank $2" matches 'phase [a-z]* for [1-9]' page "$1" 0
-    at=$(step_of "$1")
+    wait_for "step $3 of job $1 is over" step_over "$1" "$3"
+    kill -STOP "$2"
+    sleep 0.2 # the others come to wait for it: nothing tells when
+    at=$(step_of "$1" 0)
 }
 # went_on JOB GENERATION AT: from memory, a step before AT or later
 went_on() {
@@ -45,9 +41,9 @@ went_on() {
     wait_event "$1" kind=rank_started generation=$2 rank=0 >/dev/null
     echo "job $1: held at step $3, generation $2 goes on from step $from"
     [ "$from" -ge $(($3 - 1)) ]
-    wait_for "rank 0 says so" grep "resumed: step $from from memory" "$JOBCTL_HOME/jobs/$1/1/rank0.log"
+    grep -q "resumed: step $from from memory" "$JOBCTL_HOME/jobs/$1/1/rank0.log"
     for r in 0 1 2 3; do
-        wait_for "rank $r says so" grep -e "--- generation $2, from memory of step $from" "$(run_dir "$1" $r)/rank$r.log"
+        grep -q -- "--- generation $2, from memory of step $from" "$(run_dir "$1" $r)/rank$r.log"
     done
 }
 
@@ -55,41 +51,39 @@ jobctl submit -q two.yaml --set resources.nodes=1 --set resources.ranks=1 --wait
 
 # All of the state is on each rank, and each keeps a quarter.
 jobctl submit -q two.yaml
-hold 2 3 1
-first=$at
-kill -KILL "$held"
-hold 2 2 2 # nobody ends it: that takes the watch for hangs
-second=$at
-hold 2 2 3
+read -r a b c d <<<"$(pids 2 1)"
+hold 2 "$d" 20
+kill -KILL "$d"
+went_on 2 2 "$at"
+read -r a2 b2 c2 d2 <<<"$(pids 2 2)"
+[ "$a $b $c" = "$a2 $b2 $c2" ]
+[ "$d" != "$d2" ]
+for r in 0 2; do grep -q '^memory: .* MiB of it came from other nodes' "$(run_dir 2 $r)/rank$r.log"; done
+hold 2 "$c2" $((at + 5)) # nobody ends it: that takes the watch for hangs
+wait_event 2 kind=hang 'text~rank 2 on node1 hangs'
+went_on 2 3 "$at"
 
 # The newest copy of a rank on the first node is torn.
-for file in /proc/"$(page 2 1 | sed -n 's/.*, pid \([0-9]*\).*/\1/p')"/fd/*; do readlink "$file" | grep -q jobctl-snapshot && break; done
+read -r a b c d <<<"$(pids 2 3)"
+hold 2 "$c" $((at + 5))
+for file in /proc/"$b"/fd/*; do readlink "$file" | grep -q jobctl-snapshot && break; done
 word() { od -A n -t d8 -j "$1" -N 8 "$file" | tr -d ' '; }
 read -r newest copy older _ < <(for i in 0 1 2; do echo "$(word $((56 + 32 * i))) $i"; done | sort -rn | xargs)
 at_byte=$(($(word $((56 + 32 * copy + 24))) + 65536 + 4 * $(word $((4096 + 144))) + 3))
 printf '\xa5' | dd of="$file" bs=1 seek="$at_byte" conv=notrunc status=none
-kill -KILL "$held"
-
-went_on 2 2 "$first"
-read -r a b c d <<<"$(pids 2 1)"
-read -r a2 b2 c2 d2 <<<"$(pids 2 2)"
-[ "$a $b $c" = "$a2 $b2 $c2" ]
-[ "$d" != "$d2" ]
-for r in 0 2; do grep -q '^memory: .* MiB came from other nodes' "$(run_dir 2 $r)/rank$r.log"; done
-wait_event 2 kind=hang 'text~rank 2 on node1 hangs'
-went_on 2 3 "$second"
+kill -KILL "$c"
 wait_event 2 kind=rank_started generation=4 rank=0 >/dev/null
-wait_for "rank 0 says so" grep "resumed: step $older from memory" "$JOBCTL_HOME/jobs/2/1/rank0.log"
+grep -q "resumed: step $older from memory" "$JOBCTL_HOME/jobs/2/1/rank0.log"
 [ "$older" -lt "$newest" ]
 jobctl wait 2
 [ "$(bits 1)" = "$(bits 2)" ]
 
 # Each rank holds but its part, which is where it was: nothing has to travel.
 jobctl submit -q two.yaml --set train.parallel=fsdp
-hold 3 0 1
-kill -KILL "$held"
-went_on 3 2 "$at"
 read -r a b c d <<<"$(pids 3 1)"
+hold 3 "$a" 20
+kill -KILL "$a"
+went_on 3 2 "$at"
 read -r a2 b2 c2 d2 <<<"$(pids 3 2)"
 [ "$b $c $d" = "$b2 $c2 $d2" ]
 ! grep 'came from other nodes' "$JOBCTL_HOME"/jobs/3/1/rank0.log || exit 1
