@@ -41,9 +41,9 @@ went_on() {
     wait_event "$1" kind=rank_started generation=$2 rank=0 >/dev/null
     echo "job $1: held at step $3, generation $2 goes on from step $from"
     [ "$from" -ge $(($3 - 1)) ]
-    grep -q "resumed: step $from from memory" "$JOBCTL_HOME/jobs/$1/1/rank0.log"
+    wait_for "rank 0 says so" grep -q "resumed: step $from from memory" "$JOBCTL_HOME/jobs/$1/1/rank0.log"
     for r in 0 1 2 3; do
-        grep -q -- "--- generation $2, from memory of step $from" "$(run_dir "$1" $r)/rank$r.log"
+        wait_for "rank $r begins" grep -q -- "--- generation $2, from memory of step $from" "$(run_dir "$1" $r)/rank$r.log"
     done
 }
 
@@ -58,7 +58,7 @@ went_on 2 2 "$at"
 read -r a2 b2 c2 d2 <<<"$(pids 2 2)"
 [ "$a $b $c" = "$a2 $b2 $c2" ]
 [ "$d" != "$d2" ]
-for r in 0 2; do grep -q '^memory: .* MiB of it came from other nodes' "$(run_dir 2 $r)/rank$r.log"; done
+for r in 0 2; do grep -q '^memory: .* MiB came from other nodes' "$(run_dir 2 $r)/rank$r.log"; done
 hold 2 "$c2" $((at + 5)) # nobody ends it: that takes the watch for hangs
 wait_event 2 kind=hang 'text~rank 2 on node1 hangs'
 went_on 2 3 "$at"
@@ -73,7 +73,7 @@ at_byte=$(($(word $((56 + 32 * copy + 24))) + 65536 + 4 * $(word $((4096 + 144))
 printf '\xa5' | dd of="$file" bs=1 seek="$at_byte" conv=notrunc status=none
 kill -KILL "$c"
 wait_event 2 kind=rank_started generation=4 rank=0 >/dev/null
-grep -q "resumed: step $older from memory" "$JOBCTL_HOME/jobs/2/1/rank0.log"
+wait_for "rank 0 takes the older copy" grep -q "resumed: step $older from memory" "$JOBCTL_HOME/jobs/2/1/rank0.log"
 [ "$older" -lt "$newest" ]
 jobctl wait 2
 [ "$(bits 1)" = "$(bits 2)" ]
