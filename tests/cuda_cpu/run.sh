@@ -66,7 +66,7 @@ never_compared() {
     awk '/^struct kern_ops \{/ { on = 1 }
         /\/\* --- / { cpu = /CPU/ }
         on && !cpu && match($0, /\(\*[a-z_]+\)\(/) { print substr($0, RSTART + 2, RLENGTH - 4) }
-        /^};/ { on = 0 }' kernels/kernels.h | grep -vxE 'alloc|release|state|room' |
+        /^};/ { on = 0 }' kernels/kernels.h | grep -vxE 'alloc|release|state|free_memory' |
         while read -r row; do grep -q -- "k->$row(" tests/gpu/check_kernels.c || echo "$row"; done
 }
 all_compared() {
