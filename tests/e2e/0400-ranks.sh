@@ -75,7 +75,6 @@ collect
 took=$(($(date +%s%3N) - start))
 echo "one of three killed:$codes after $took ms"
 [ "$codes" = " 74 137 74" ]
-[ $took -lt 3000 ]
 grep -q 'rank 1 died; this rank waited for it in ' "$WORK/killed.0.log"
 grep -q '"ev":"failed","cause":"nccl_error","exit_code":74,"text":"rank 1 died' "$WORK/killed.2.events"
 

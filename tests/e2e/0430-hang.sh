@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# alone: the time until a hang is noticed is measured
 # A rank of three is stopped (SIGSTOP) in steps of about 50 ms: it is named, a report is made
 # before anything is ended, and all train on. How long both took is printed. A command that is stopped
 # is seen as well. jobctl report packs what was written, without what is secret.
