@@ -2,13 +2,8 @@
 /* goodput.c - see goodput.h */
 #include "agent/core/goodput.h"
 
-static const char *const names[BUCKETS] = {
-    [BUCKET_PRODUCTIVE] = "productive", [BUCKET_REPLAYED] = "replayed",
-    [BUCKET_INIT] = "init",             [BUCKET_DATA] = "data",
-    [BUCKET_CHECKPOINT] = "checkpoint", [BUCKET_HANG] = "hang",
-    [BUCKET_RESTART] = "restart",       [BUCKET_QUEUED] = "queued",
-    [BUCKET_PAUSED] = "paused",
-};
+#define NAME(id, name) #name,
+static const char *const names[BUCKETS] = { GOODPUT_BUCKETS(NAME) };
 
 const char *bucket_name(enum bucket bucket)
 {

@@ -13,18 +13,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum bucket {
-    BUCKET_PRODUCTIVE,
-    BUCKET_REPLAYED, /* work that was lost, or repeated after a loss */
-    BUCKET_INIT,     /* agent start, setup, and ranks until their first batch */
-    BUCKET_DATA,     /* waiting for samples */
-    BUCKET_CHECKPOINT,
-    BUCKET_HANG,    /* from the last progress until the hang was detected */
-    BUCKET_RESTART, /* from a failure to the next ranks, including back-off */
-    BUCKET_QUEUED,
-    BUCKET_PAUSED, /* held by a user */
-    BUCKETS
-};
+/* The one list of buckets; a name is a key in messages and in JSON, and a column of the store. */
+#define GOODPUT_BUCKETS(X)                                                                \
+    X(PRODUCTIVE, productive)                                                             \
+    X(REPLAYED, replayed)     /* work that was lost, or repeated after a loss */          \
+    X(INIT, init)             /* agent start, setup, and ranks until their first batch */ \
+    X(DATA, data)             /* waiting for samples */                                   \
+    X(CHECKPOINT, checkpoint)                                                             \
+    X(HANG, hang)             /* from the last progress until the hang was detected */    \
+    X(RESTART, restart)       /* from a failure to the next ranks, including back-off */  \
+    X(QUEUED, queued)                                                                     \
+    X(PAUSED, paused)         /* held by a user */
+
+#define GOODPUT_BUCKET(id, name) BUCKET_##id,
+enum bucket { GOODPUT_BUCKETS(GOODPUT_BUCKET) BUCKETS };
 
 struct goodput {
     int64_t rank_ms;        /* wall time x ranks: the sum of the buckets */

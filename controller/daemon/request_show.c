@@ -274,7 +274,7 @@ static json_t *spent_of(struct daemon *d, int64_t id, struct err *err)
     struct goodput s;
     if (job)
         job_core_spent(&s, &job->core, daemon_now_ms());
-    else if (goodput_rows_sum(&s.rank_ms, s.ms, d->store, id, err) < 0)
+    else if (goodput_rows_sum(&s, d->store, id, err) < 0)
         return NULL;
     json_t *out = json_pack("{s:f}", "rank_s", (double)s.rank_ms / 1000);
     for (int i = 0; i < BUCKETS && out; i++)

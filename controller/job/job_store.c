@@ -158,13 +158,13 @@ static int write_consequences(struct job *job, struct draft *draft, const struct
 static int write_spent(struct job *job, const struct job_core *was, struct err *err)
 {
     const struct job_core *c = &job->core;
-    int64_t ms[BUCKETS];
-    if (c->goodput.spent.rank_ms == was->goodput.spent.rank_ms)
-        return 0;
+    const struct goodput *then = &was->goodput.spent;
+    struct goodput more = c->goodput.spent;
+    more.rank_ms -= then->rank_ms;
     for (int i = 0; i < BUCKETS; i++)
-        ms[i] = c->goodput.spent.ms[i] - was->goodput.spent.ms[i];
-    return goodput_rows_add(job->daemon->store, c->id, c->attempt, c->generation,
-                            c->goodput.spent.rank_ms - was->goodput.spent.rank_ms, ms, err);
+        more.ms[i] -= then->ms[i];
+    return more.rank_ms == 0 ? 0 : goodput_rows_add(job->daemon->store, c->id, c->attempt,
+                                                    c->generation, &more, err);
 }
 
 static int write_all(struct job *job, const struct job_core *was, struct draft *draft,

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "agent/core/goodput.h"
 #include "db/attempts.h"
 #include "db/checkpoints.h"
 #include "db/events.h"
@@ -306,18 +307,18 @@ static void smaller_tables(void **state)
     assert_int_equal(checkpoints_each(s, 1, 5, last_checkpoint, text, &err), 1);
     assert_string_equal(text, "9 /c/9 quarantined");
 
-    const int64_t gap[GOODPUT_ROWS_BUCKETS] = { 0, 0, 3, 0, 0, 0, 0, 7, 0 };
-    const int64_t ran[GOODPUT_ROWS_BUCKETS] = { 80, 10, 2, 1, 4, 2, 1, 0, 0 };
-    assert_int_equal(goodput_rows_add(s, 1, 1, 1, 10, gap, &err), 0);
-    assert_int_equal(goodput_rows_add(s, 1, 1, 1, 100, ran, &err), 0);
-    assert_int_equal(goodput_rows_add(s, 1, 1, 2, 100, ran, &err), 0);
-    assert_int_equal(goodput_rows_add(s, 1, 1, 2, 99, ran, &err), -1); /* its buckets do not sum to rank_ms */
-    int64_t all = 0, ms[GOODPUT_ROWS_BUCKETS];
-    assert_int_equal(goodput_rows_sum(&all, ms, s, 1, &err), 0);
-    assert_int_equal(all, 210);
-    assert_int_equal(ms[0], 160);
-    assert_int_equal(ms[2], 7);
-    assert_int_equal(ms[7], 7);
+    struct goodput ran = { 0 }, all;
+    for (int i = 0; i < BUCKETS; i++)
+        goodput_put(&ran, (enum bucket)i, 1 << i);
+    assert_int_equal(goodput_rows_add(s, 1, 1, 1, &ran, &err), 0);
+    assert_int_equal(goodput_rows_add(s, 1, 1, 1, &ran, &err), 0);
+    assert_int_equal(goodput_rows_add(s, 1, 1, 2, &ran, &err), 0);
+    ran.rank_ms--;      /* its buckets do not sum to rank_ms */
+    assert_int_equal(goodput_rows_add(s, 1, 1, 2, &ran, &err), -1);
+    assert_int_equal(goodput_rows_sum(&all, s, 1, &err), 0);
+    assert_int_equal(all.rank_ms, 3 * ((1 << BUCKETS) - 1));
+    for (int i = 0; i < BUCKETS; i++)
+        assert_int_equal(all.ms[i], 3 << i);
 
     struct node_row node = { .name = "n", .boot_id = "b", .cpus = 2, .facts = "{}" };
     assert_int_equal(nodes_put(s, &node, &err), 0);
