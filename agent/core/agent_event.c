@@ -8,6 +8,14 @@
 #include "agent/core/restart_policy.h"
 #include "agent/core/root_cause.h"
 
+const char *const agent_event_kinds[] = {
+    "facts", "preflight", "plan", "nodes", "node_lost", "deadline", "setup_started", "setup_done",
+    "generation_started", "rank_started", "step", "learned", "straggler", "gpu_event", "nccl", "hang",
+    "gpu_fault", "incident", "excluded", "rank_exited", "generation_ended", "restart_scheduled",
+    "checkpoint", "mirrored", "restored", "quarantined", "sample", "warning", "stop_asked",
+    "attempt_ended", NULL
+};
+
 void agent_event_add_exit(json_t *body, const struct agent_exit *e)
 {
     if (!body || e->none)

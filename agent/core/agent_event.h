@@ -14,6 +14,9 @@ struct root_cause;
 struct progress_tracker;
 struct restart_policy;
 
+/* The kinds of all events that an agent sends (bodies: agent/wire/wire.h); NULL is the last. */
+extern const char *const agent_event_kinds[];
+
 /* Adds exit_code or signal if the process has ended. */
 void agent_event_add_exit(json_t *body, const struct agent_exit *e);
 

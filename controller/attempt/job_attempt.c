@@ -134,7 +134,7 @@ static void hear_event(struct job *job, const json_t *message)
         .body = json_object_get(message, "body"),
     };
     log_debug(TAG(job), "event %lld %s", (long long)told.seq, kind);
-    if (strcmp(kind, "node_lost") == 0)
+    if (event_kind_of(kind) == EVENT_NODE_LOST)
         note_node_lost(job, json_object_get(message, "body"));
     if (job_apply(job, &in, &told, &err) == 0)
         return;

@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "controller/base/daemon.h"
+#include "controller/job/event_kind.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
 #include "controller/spec/config.h"
@@ -24,55 +25,30 @@ static void digest(char out[32], const json_t *spec)
     free(text);
 }
 
-static int take_learned(void *arg, const struct event_row *row)
+/* Into a LAUNCH: what the newest attempt that learned reported, and each GPU that failed. */
+static int take_earlier(void *arg, const struct event_row *row)
 {
-    json_t **learned = arg;
-    if (strcmp(row->kind, "learned") != 0)
+    const enum event_kind kind = event_kind_of(row->kind);
+    if (kind != EVENT_LEARNED && kind != EVENT_EXCLUDED)
         return 0;
-    json_decref(*learned);
-    *learned = json_loads(row->body, 0, NULL);
-    return 0;
-}
-
-/* Data learned by earlier attempts; not for an agent that has launched already. */
-static int add_learned(json_t *body, const struct job *job)
-{
-    json_t *learned = NULL;
-    if (job->core.attempt < 2 || job->attempt->acked > 0)
-        return 0;
-    int rc = events_each(job->daemon->store, job->core.id, 0, INT64_MAX, take_learned, &learned,
-                         NULL);
-    if (rc == 0 && json_is_object(learned))
-        rc = json_object_set(body, "learned", learned);
-    json_decref(learned);
-    return rc;
-}
-
-static int take_excluded(void *arg, const struct event_row *row)
-{
-    if (strcmp(row->kind, "excluded") != 0)
-        return 0;
-    json_t *body = json_loads(row->body, 0, NULL);
+    json_t *launch = arg, *body = json_loads(row->body, 0, NULL);
     const char *gpu = json_string_value(json_object_get(body, "gpu"));
-    if (gpu)
-        json_object_set(arg, gpu, json_object_get(body, "text"));
+    if (kind == EVENT_LEARNED && json_is_object(body))
+        json_object_set(launch, "learned", body);
+    if (kind == EVENT_EXCLUDED && gpu && !json_object_get(launch, "excluded"))
+        json_object_set_new(launch, "excluded", json_object());
+    if (kind == EVENT_EXCLUDED && gpu)
+        json_object_set(json_object_get(launch, "excluded"), gpu, json_object_get(body, "text"));
     json_decref(body);
     return 0;
 }
 
-/* The GPUs that failed in earlier attempts. */
-static int add_excluded(json_t *body, const struct job *job)
+/* Data of earlier attempts; not for an agent that has launched already. */
+static int add_earlier(json_t *body, const struct job *job)
 {
     if (job->core.attempt < 2 || job->attempt->acked > 0)
         return 0;
-    json_t *excluded = json_object();
-    int rc = excluded ? events_each(job->daemon->store, job->core.id, 0, INT64_MAX, take_excluded,
-                                    excluded, NULL)
-                      : -1;
-    if (rc == 0 && json_object_size(excluded) > 0)
-        rc = json_object_set(body, "excluded", excluded);
-    json_decref(excluded);
-    return rc;
+    return events_each(job->daemon->store, job->core.id, 0, INT64_MAX, take_earlier, body, NULL);
 }
 
 static json_t *make(const struct job *job, json_t *spec, const char *run_dir, json_t *secrets)
@@ -133,8 +109,7 @@ json_t *launch_leader(const struct job *job, struct err *err)
 {
     json_t *spec = stored_spec(job, err);
     json_t *body = spec ? make(job, spec, job->attempt->run_dir, job->secrets) : NULL;
-    if (body && (add_learned(body, job) < 0 || add_excluded(body, job) < 0 ||
-                 add_group(body, job) < 0)) {
+    if (body && (add_earlier(body, job) < 0 || add_group(body, job) < 0)) {
         json_decref(body);
         body = NULL;
     }

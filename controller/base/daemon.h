@@ -7,7 +7,7 @@
  *
  * The files of the daemon from the bottom up; a file calls only what is listed before it:
  *
- *   job_core, sched             decisions, pure (docs/HOUSE.md)
+ *   event_kind, job_core, sched decisions, pure (docs/HOUSE.md)
  *   remote_link, remote_*       launchers: start and reach agents here and on other machines
  *   utc, job_dir, server        time formats, directories of a job, HTTP
  *   job, active_jobs            one job in memory, and all unfinished ones

@@ -16,6 +16,7 @@
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
 #include "controller/cli/tarball.h"
+#include "controller/job/event_kind.h"
 #include "controller/job/job_dir.h"
 
 enum { TAIL = 256 * 1024, EVENTS = 1000 };
@@ -132,14 +133,14 @@ static int add_events(struct report *r)
         json_t *events = json_object_get(answer, "events");
         n = json_array_size(events);
         json_array_foreach (events, i, event) {
-            const char *kind = json_string_value(json_object_get(event, "kind"));
+            const enum event_kind kind =
+                event_kind_of(json_string_value(json_object_get(event, "kind")));
             char *text = json_dumps(event, JSON_COMPACT);
             after = json_integer_value(json_object_get(event, "seq"));
             if (text)
                 buf_print(&lines, "%s\n", text);
             free(text);
-            json_t **keep = !kind ? NULL : strcmp(kind, "facts") == 0 ? &facts
-                            : strcmp(kind, "plan") == 0 ? &plan : NULL;
+            json_t **keep = kind == EVENT_FACTS ? &facts : kind == EVENT_PLAN ? &plan : NULL;
             if (keep) {
                 json_decref(*keep);
                 *keep = json_incref(json_object_get(event, "body"));

@@ -16,6 +16,7 @@
 
 #include "agent/os/identity.h"
 #include "controller/base/client.h"
+#include "controller/job/event_kind.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
 
@@ -75,14 +76,12 @@ static int64_t number(const json_t *o, const char *key, int64_t otherwise)
 
 static void take_event(struct sight *s, const json_t *e)
 {
-    static const char *const news[] = { "hang", "rank_exited", "generation_ended", "agent_lost",
-                                        "stop_asked" };
-    const char *kind = json_string_value(json_object_get(e, "kind"));
+    const char *name = json_string_value(json_object_get(e, "kind"));
+    const char *text = json_string_value(json_object_get(e, "text"));
+    const enum event_kind kind = event_kind_of(name);
     const json_t *body = json_object_get(e, "body");
     s->last_seq = number(e, "seq", s->last_seq);
-    if (!kind)
-        return;
-    if (strcmp(kind, "generation_started") == 0) {
+    if (kind == EVENT_GENERATION_STARTED) {
         const json_t *pids = json_object_get(body, "pids");
         s->attempt = number(e, "attempt", s->attempt);
         s->generation = number(body, "generation", s->generation);
@@ -90,19 +89,16 @@ static void take_event(struct sight *s, const json_t *e)
         s->resumed = -1;
         for (size_t i = 0; i < sizeof(s->pids) / sizeof(s->pids[0]); i++)
             s->pids[i] = json_integer_value(json_array_get(pids, i));
-    } else if (strcmp(kind, "rank_started") == 0 && number(body, "rank", -1) == 0) {
+    } else if (kind == EVENT_RANK_STARTED && number(body, "rank", -1) == 0) {
         s->resumed = number(body, "resume_step", 0);
-    } else if (strcmp(kind, "checkpoint") == 0) {
+    } else if (kind == EVENT_CHECKPOINT) {
         const char *path = json_string_value(json_object_get(body, "path"));
         s->checkpoint = number(body, "step", s->checkpoint);
         snprintf(s->path, sizeof(s->path), "%s", path ? path : "");
     }
-    for (size_t i = 0; i < sizeof(news) / sizeof(news[0]); i++) {
-        const char *text = json_string_value(json_object_get(e, "text"));
-        if (strcmp(kind, news[i]) == 0 && s->noticed_at == 0) {
-            s->noticed_at = time_of(json_string_value(json_object_get(e, "at")));
-            snprintf(s->noticed, sizeof(s->noticed), "%s", text ? text : kind);
-        }
+    if (event_kind_is(kind, EVENT_IS_FAULT) && s->noticed_at == 0) {
+        s->noticed_at = time_of(json_string_value(json_object_get(e, "at")));
+        snprintf(s->noticed, sizeof(s->noticed), "%s", text ? text : name);
     }
 }
 

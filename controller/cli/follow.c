@@ -16,6 +16,7 @@
 #include "controller/cli/job_wait.h"
 #include "controller/cli/output.h"
 #include "controller/cli/progress_line.h"
+#include "controller/job/event_kind.h"
 #include "controller/job/event_text.h"
 #include "controller/job/job_view.h"
 
@@ -86,8 +87,7 @@ static void tell(struct follow *f, const json_t *event)
     const char *text = json_string_value(json_object_get(event, "text"));
     if (!kind || !text || !event_is_news(kind, json_object_get(event, "body")))
         return;
-    bool bad = (strcmp(kind, "generation_ended") == 0 || strcmp(kind, "warning") == 0 ||
-                        strcmp(kind, "quarantined") == 0 || strcmp(kind, "agent_lost") == 0);
+    const bool bad = event_kind_is(event_kind_of(kind), EVENT_IS_BAD);
     job_view_local(at, sizeof(at), json_string_value(json_object_get(event, "at")));
     terminal_fit(t, shown, sizeof(shown), text, 0);
     erase(f);

@@ -43,14 +43,15 @@ static int replay_event(void *ctx, const struct event_row *row)
 {
     struct replay *r = ctx;
     json_t *body = json_loads(row->body, 0, NULL);
-    const struct core_event e = { .kind = row->kind, .keep = true, .at_ms = row->at_ms,
+    const struct core_event e = { .kind = event_kind_of(row->kind), .name = row->kind,
+                                  .keep = true, .at_ms = row->at_ms,
                                   .from_agent = strcmp(row->source, "agent") == 0,
                                   .attempt = row->attempt, .body = body };
     int rc = body ? job_core_replay(&r->job->core, &e, r->err)
                   : err_set(r->err, ERR_DATA, "event %lld of job %lld is not JSON",
                             (long long)row->seq, (long long)row->job);
     if (rc == 0) {
-        job_note(r->job, row->kind, body, row->at_ms);
+        job_note(r->job, e.kind, body, row->at_ms);
         r->job->last_seq = row->seq;
     }
     json_decref(body);

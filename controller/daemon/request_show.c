@@ -2,6 +2,7 @@
 /* request_show.c - requests answered at once: lists, one job, curves */
 #include "agent/core/goodput.h"
 #include "controller/daemon/requests.h"
+#include "controller/job/event_kind.h"
 #include "controller/nodes/fleet.h"
 
 #include <errno.h>
@@ -211,26 +212,26 @@ static void fold_nccl(const json_t *attempt, const json_t *body)
 static int fold(void *ctx, const struct event_row *row)
 {
     struct history *h = ctx;
+    const enum event_kind kind = event_kind_of(row->kind);
     json_t *attempts = h->attempts, *body = json_loads(row->body, 0, NULL);
     json_t *attempt = json_array_get(attempts, json_array_size(attempts) - 1);
     json_t *generations = json_object_get(attempt, "generations");
     json_t *generation = json_array_get(generations, json_array_size(generations) - 1);
-    if (strcmp(row->kind, "placed") == 0) {
+    if (kind == EVENT_PLACED) {
         fold_attempt(attempts, row, body);
-    } else if (strcmp(row->kind, "plan") == 0 && attempt) {
+    } else if (kind == EVENT_PLAN && attempt) {
         fold_plan(h, attempt, body);
-    } else if (strcmp(row->kind, "nccl") == 0 && attempt) {
+    } else if (kind == EVENT_NCCL && attempt) {
         fold_nccl(attempt, body);
-    } else if (strcmp(row->kind, "nodes") == 0 && attempt) {
+    } else if (kind == EVENT_NODES && attempt) {
         fold_joined(attempt, body);
-    } else if (strcmp(row->kind, "node_lost") == 0 && attempt) {
+    } else if (kind == EVENT_NODE_LOST && attempt) {
         fold_node_lost(attempt, body);
-    } else if (strcmp(row->kind, "generation_started") == 0 && attempt) {
+    } else if (kind == EVENT_GENERATION_STARTED && attempt) {
         fold_generation(attempt, row, body);
-    } else if (strcmp(row->kind, "generation_ended") == 0 && generation) {
+    } else if (kind == EVENT_GENERATION_ENDED && generation) {
         fold_fields(generation, row, body);
-    } else if (attempt && (strcmp(row->kind, "attempt_ended") == 0 ||
-                           strcmp(row->kind, "agent_lost") == 0)) {
+    } else if (attempt && (kind == EVENT_ATTEMPT_ENDED || kind == EVENT_AGENT_LOST)) {
         const char *result = json_string_value(json_object_get(body, "result"));
         fold_fields(attempt, row, body);
         json_object_set_new(attempt, "state", json_string(result ? result : "lost"));

@@ -16,6 +16,7 @@
 #include "controller/base/utc.h"
 #include "controller/daemon/job_json.h"
 #include "controller/job/active_jobs.h"
+#include "controller/job/event_kind.h"
 #include "controller/job/event_text.h"
 #include "controller/job/job.h"
 #include "controller/job/job_view.h"
@@ -75,27 +76,19 @@ static void add_output(struct story *s, const json_t *body)
     }
 }
 
-static void add_evidence(struct story *s, const struct event_row *row, const json_t *body)
+static void add_evidence(struct story *s, enum event_kind kind, const struct event_row *row,
+                         const json_t *body)
 {
-    static const char *const telling[] = {
-        "generation_ended", "restart_scheduled", "retry", "agent_lost", "stop_requested",
-        "quarantined", "warning", "straggler", "excluded", "gpu_event", "nccl", "attempt_ended", "done",
-        "setup_done", "placed", "nodes", "node_lost",
-    };
     char text[400], line[520];
-    json_t *at = NULL;
-    for (size_t i = 0; i < sizeof(telling) / sizeof(telling[0]); i++) {
-        if (strcmp(telling[i], row->kind) != 0)
-            continue;
+    if (event_kind_is(kind, EVENT_IS_EVIDENCE)) {
         event_text(text, sizeof(text), row->kind, body);
         leave_out(text, s->told);
-        at = utc_json(row->at_ms);
+        json_t *at = utc_json(row->at_ms);
         snprintf(line, sizeof(line), "%s %s", at ? json_string_value(at) : "", text);
         json_decref(at);
         if (json_array_size(s->evidence) >= EVIDENCE_MAX)
             json_array_remove(s->evidence, 0);
         json_array_append_new(s->evidence, json_string(line));
-        break;
     }
     add_output(s, body);
     if (body_text(body, "text")[0])
@@ -124,41 +117,42 @@ static void note_death(struct story *s, const json_t *body)
 static int tell(void *ctx, const struct event_row *row)
 {
     struct story *s = ctx;
+    const enum event_kind kind = event_kind_of(row->kind);
     json_t *body = json_loads(row->body, 0, NULL);
-    if (strcmp(row->kind, "placed") == 0) {
+    if (kind == EVENT_PLACED) {
         s->answered = s->taken = false;
         if (!s->first_start_ms)
             s->first_start_ms = row->at_ms;
-    } else if (strcmp(row->kind, "generation_ended") == 0) {
+    } else if (kind == EVENT_GENERATION_ENDED) {
         note_death(s, body);
-    } else if (strcmp(row->kind, "incident") == 0) {
+    } else if (kind == EVENT_INCIDENT) {
         snprintf(s->report, sizeof(s->report), "%.599s", body_text(body, "path"));
         snprintf(s->seen, sizeof(s->seen), "%.499s", body_text(body, "text"));
-    } else if (strcmp(row->kind, "excluded") == 0) {
+    } else if (kind == EVENT_EXCLUDED) {
         size_t n = strlen(s->excluded);
         snprintf(s->excluded + n, sizeof(s->excluded) - n, "%s%.60s", n ? ", " : "",
                  body_text(body, "gpu"));
-    } else if (strcmp(row->kind, "nccl") == 0) {
+    } else if (kind == EVENT_NCCL) {
         bool fine = json_is_true(json_object_get(body, "expected"));
         snprintf(s->nccl, sizeof(s->nccl), "%s", fine ? "" : body_text(body, "text"));
-    } else if (strcmp(row->kind, "agent_up") == 0) {
+    } else if (kind == EVENT_AGENT_UP) {
         s->answered = true;
-    } else if (strcmp(row->kind, "attempt_ended") == 0 && s->taken) {
+    } else if (kind == EVENT_ATTEMPT_ENDED && s->taken) {
         s->preempted++;
         snprintf(s->last_taken, sizeof(s->last_taken), "%.250s", body_text(body, "text"));
-    } else if (strcmp(row->kind, "agent_lost") == 0) {
+    } else if (kind == EVENT_AGENT_LOST) {
         *(s->answered ? &s->lost : &s->unstarted) += 1;
         snprintf(s->last_text, sizeof(s->last_text), "%.250s", body_text(body, "text"));
         snprintf(s->last_death, sizeof(s->last_death), "%.250s%s", s->last_text,
                  s->answered ? " (agent_lost)" : "");
-    } else if (strcmp(row->kind, "checkpoint") == 0) {
+    } else if (kind == EVENT_CHECKPOINT) {
         s->checkpoints++;
         s->last_checkpoint = json_integer_value(json_object_get(body, "step"));
-    } else if (strcmp(row->kind, "stop_requested") == 0) {
+    } else if (kind == EVENT_STOP_REQUESTED) {
         snprintf(s->stop, sizeof(s->stop), "%.190s", body_text(body, "reason"));
     }
     s->end_ms = row->at_ms;
-    add_evidence(s, row, body);
+    add_evidence(s, kind, row, body);
     json_decref(body);
     return 0;
 }

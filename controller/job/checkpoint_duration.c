@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <string.h>
 
+#include "controller/job/event_kind.h"
 #include "db/events.h"
 
 #define FADES 0.9
@@ -13,7 +13,7 @@
 static int take(void *arg, const struct event_row *row)
 {
     double *ms = arg;
-    if (strcmp(row->kind, "checkpoint") != 0)
+    if (event_kind_of(row->kind) != EVENT_CHECKPOINT)
         return 0;
     json_t *body = json_loads(row->body, 0, NULL);
     *ms = fmax(json_number_value(json_object_get(body, "ms")), *ms * FADES);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event_text.c - one table row per event kind; see event_text.h
+/* event_text.c - a function per kind that has numbers or texts; see event_text.h
  *
  * Event bodies are defined in agent/wire/wire.h and controller/job/job_core.h.
  */
@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "controller/job/event_kind.h"
 #include "controller/job/job_view.h"
 
 enum { SKEW_MS = 5000 }; /* longer than any message takes to arrive */
@@ -77,7 +78,7 @@ static void placed(char *out, size_t size, const json_t *b)
                                text_of(one, "name"), text_of(one, "why"));
 }
 
-static void nodes_joined(char *out, size_t size, const json_t *b)
+static void nodes(char *out, size_t size, const json_t *b)
 {
     const json_t *one;
     size_t at = (size_t)snprintf(out, size, "%zu nodes have joined: ",
@@ -136,7 +137,7 @@ static void rank_exited(char *out, size_t size, const json_t *b)
                  int_of(b, "exit_code"), after);
 }
 
-static void with_cause(char *out, size_t size, const json_t *b)
+static void generation_ended(char *out, size_t size, const json_t *b)
 {
     const char *text = text_of(b, "text"), *cause = text_of(b, "cause");
     bool failed = cause[0] && strcmp(cause, "none") != 0;
@@ -304,87 +305,30 @@ static void text_only(char *out, size_t size, const json_t *b)
     snprintf(out, size, "%s", text_of(b, "text"));
 }
 
-/* clang-format off */
-/* `news`: printed by --follow: restarts, checkpoints, warnings. */
-static const struct kind {
-    const char *name;
-    text_fn     text;      /* NULL: the text is `fixed` */
-    const char *fixed;
-    bool        news;
-} kinds[] = {
-    {"submitted", submitted, NULL, false},
-    {"held", NULL, "held", true},
-    {"released", NULL, "released", true},
-    {"placed", placed, NULL, false},
-    {"nodes", nodes_joined, NULL, false},
-    {"node_lost", node_lost, NULL, true},
-    {"agent_up", agent_up, NULL, false},
-    {"agent_lost", text_only, NULL, true},
-    {"facts", NULL, "node probed", false},
-    {"preflight", text_only, NULL, true},
-    {"plan", plan, NULL, false},
-    {"deadline", text_only, NULL, true},
-    {"setup_started", NULL, "setup started", true},
-    {"setup_done", setup_done, NULL, true},
-    {"rank_started", rank_started, NULL, false},
-    {"step", step, NULL, false},
-    {"hang", hang, NULL, true},
-    {"gpu_event", text_only, NULL, true},
-    {"nccl", text_only, NULL, true},
-    {"gpu_fault", gpu_fault, NULL, true},
-    {"incident", incident, NULL, false},
-    {"straggler", straggler, NULL, true},
-    {"excluded", excluded, NULL, true},
-    {"learned", NULL, "typical phase durations recorded", false},
-    {"generation_started", generation_started, NULL, true},
-    {"rank_exited", rank_exited, NULL, false},
-    {"generation_ended", with_cause, NULL, true},
-    {"restart_scheduled", restart_scheduled, NULL, true},
-    {"checkpoint", checkpoint, NULL, true},
-    {"mirrored", mirrored, NULL, false},
-    {"restored", restored, NULL, true},
-    {"quarantined", quarantined, NULL, true},
-    {"sample", sample, NULL, true},
-    {"warning", warning, NULL, true},
-    {"stop_requested", stop_requested, NULL, true},
-    {"stop_asked", NULL, "stop sent to the agent", false},
-    {"retry", retry, NULL, true},
-    {"attempt_ended", attempt_ended, NULL, false},
-    {"done", done, NULL, false},
+#define ROW(id, name, arrow, apply, text, flags) [EVENT_##id] = text,
+static const text_fn texts[EVENT_KINDS] = { EVENTS(ROW) };
+
+/* Sentences without numbers; a kind with neither is its own sentence. */
+static const char *const fixed[EVENT_KINDS] = {
+    [EVENT_FACTS] = "node probed", [EVENT_SETUP_STARTED] = "setup started",
+    [EVENT_LEARNED] = "typical phase durations recorded", [EVENT_STOP_ASKED] = "stop sent to the agent",
 };
-/* clang-format on */
 
-static const struct kind *find(const char *name)
+void event_text(char *out, size_t size, const char *name, const json_t *body)
 {
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (strcmp(kinds[i].name, name) == 0)
-            return &kinds[i];
-    return NULL;
-}
-
-const char *event_kind(int i)
-{
-    return i < (int)(sizeof(kinds) / sizeof(kinds[0])) ? kinds[i].name : NULL;
-}
-
-void event_text(char *out, size_t size, const char *kind, const json_t *body)
-{
-    const struct kind *k = find(kind);
+    const enum event_kind kind = event_kind_of(name);
     out[0] = '\0';
-    if (k && k->text)
-        k->text(out, size, body);
-    else
-        snprintf(out, size, "%s", k ? k->fixed : kind);
+    if (texts[kind])
+        texts[kind](out, size, body);
     if (!out[0])
-        snprintf(out, size, "%s", kind);
+        snprintf(out, size, "%s", fixed[kind] ? fixed[kind] : name);
 }
 
-bool event_is_news(const char *kind, const json_t *body)
+bool event_is_news(const char *name, const json_t *body)
 {
-    const struct kind *k = find(kind);
-    if (!k || !k->news)
-        return false;
+    const enum event_kind kind = event_kind_of(name);
     /* A generation that ended without a failure is reported by `done`. */
     const char *cause = text_of(body, "cause");
-    return strcmp(k->name, "generation_ended") != 0 || (cause[0] && strcmp(cause, "none") != 0);
+    return event_kind_is(kind, EVENT_IS_NEWS) &&
+           (kind != EVENT_GENERATION_ENDED || (cause[0] && strcmp(cause, "none") != 0));
 }

@@ -10,9 +10,6 @@
 /* Never fails: the text of an unknown kind is the kind itself. */
 void event_text(char *out, size_t size, const char *kind, const json_t *body);
 
-/* The name of the i-th kind that has a text, or NULL past the last. */
-const char *event_kind(int i);
-
 /* True if --follow prints the event. */
 bool event_is_news(const char *kind, const json_t *body);
 

@@ -161,40 +161,40 @@ static void note_lost(struct job *job, const json_t *body, int64_t at_ms)
                                                "at_ms", (json_int_t)at_ms));
 }
 
-void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_ms)
+void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t at_ms)
 {
     const json_t *v;
-    if (strcmp(kind, "placed") == 0) {
+    if (kind == EVENT_PLACED) {
         job->live_stats.nccl[0] = 0;
         note_placed(job, body);
-    } else if (strcmp(kind, "nodes") == 0) {
+    } else if (kind == EVENT_NODES) {
         job->gathered = true;
         job->absent[0] = 0;
-    } else if (strcmp(kind, "node_lost") == 0) {
+    } else if (kind == EVENT_NODE_LOST) {
         note_lost(job, body, at_ms);
-    } else if (strcmp(kind, "checkpoint") == 0) {
+    } else if (kind == EVENT_CHECKPOINT) {
         const char *path = json_string_value(json_object_get(body, "path"));
         char *copy = path ? strdup(path) : NULL;
         if (copy) {
             free(job->checkpoint_path);
             job->checkpoint_path = copy;
         }
-    } else if (strcmp(kind, "step") == 0) {
+    } else if (kind == EVENT_STEP) {
         if (json_is_number(v = json_object_get(body, "loss")))
             job->live_stats.loss = json_number_value(v);
         if (json_is_number(v = json_object_get(body, "samples_per_s")))
             job->live_stats.samples_per_s = json_number_value(v);
         if (json_is_number(v = json_object_get(body, "step_ms")))
             job->live_stats.step_ms = json_number_value(v);
-    } else if (strcmp(kind, "straggler") == 0) {
+    } else if (kind == EVENT_STRAGGLER) {
         const char *text = json_string_value(json_object_get(body, "text"));
         snprintf(job->live_stats.slow, sizeof(job->live_stats.slow), "%s", text ? text : "");
-    } else if (strcmp(kind, "nccl") == 0) {
+    } else if (kind == EVENT_NCCL) {
         const char *text = json_string_value(json_object_get(body, "text"));
         const bool fine = json_is_true(json_object_get(body, "expected"));
         snprintf(job->live_stats.nccl, sizeof(job->live_stats.nccl), "%s", text && !fine ? text
                  : "");
-    } else if (strcmp(kind, "generation_started") == 0 || strcmp(kind, "generation_ended") == 0) {
+    } else if (kind == EVENT_GENERATION_STARTED || kind == EVENT_GENERATION_ENDED) {
         job->live_stats.phase[0] = job->live_stats.slow[0] = 0;
     }
 }

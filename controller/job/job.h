@@ -79,7 +79,7 @@ void job_destroy(struct job *job);      /* accepts NULL; its attempt is closed (
 
 /* Applies the parts of an event outside the core: live stats, checkpoint path, nodes. Also for
  * replay. */
-void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_ms);
+void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t at_ms);
 
 /* The job's row as the store keeps it. */
 void job_row_make(struct job_row *row, const struct job *job);

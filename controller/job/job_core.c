@@ -130,7 +130,7 @@ static void apply_submitted(struct job_core *c, const struct core_event *e)
 
 static void apply_held(struct job_core *c, const struct core_event *e)
 {
-    c->held = strcmp(e->kind, "held") == 0;
+    c->held = e->kind == EVENT_HELD;
 }
 
 static void apply_placed(struct job_core *c, const struct core_event *e)
@@ -156,7 +156,7 @@ static void apply_agent_up(struct job_core *c, const struct core_event *e)
     c->agent_known = true;
 }
 
-static void apply_generation_started(struct job_core *c, const struct core_event *e)
+static void apply_generation_run(struct job_core *c, const struct core_event *e)
 {
     /* If the previous generation's end was never reported, no stored event has its steps. */
     job_goodput_guess(&c->goodput, e->at_ms, 0);
@@ -205,7 +205,7 @@ static void apply_generation_ended(struct job_core *c, const struct core_event *
     copy(c->reason, sizeof(c->reason), body_text(e->body, "text"));
 }
 
-static void apply_restart_scheduled(struct job_core *c, const struct core_event *e)
+static void apply_reason(struct job_core *c, const struct core_event *e)
 {
     copy(c->reason, sizeof(c->reason), body_text(e->body, "text"));
 }
@@ -232,7 +232,7 @@ static void apply_attempt_over(struct job_core *c, const struct core_event *e)
     c->live = false;
     c->cpus = 0;
     c->gpus = 0;
-    if (strcmp(e->kind, "attempt_ended") == 0) {
+    if (e->kind == EVENT_ATTEMPT_ENDED) {
         c->failures = body_int(e->body, "failures_without_progress", c->failures);
         c->same = body_int(e->body, "same_fingerprint", c->same);
         if (body_text(e->body, "fingerprint")[0])
@@ -275,31 +275,33 @@ static void apply_done(struct job_core *c, const struct core_event *e)
 
 enum { NO_ARROW = -1 };
 
-static const struct kind {
-    const char *name;
-    bool        of_agent;       /* sent by an agent; otherwise made by the controller */
-    int         arrow;
-    void (*apply)(struct job_core *c, const struct core_event *e);
-} kinds[] = {
-    { "submitted", false, NO_ARROW, apply_submitted },
-    { "held", false, EV_HOLD, apply_held },
-    { "released", false, EV_HOLD, apply_held },
-    { "placed", false, EV_PLACE, apply_placed },
-    { "agent_up", false, EV_UP, apply_agent_up },
-    { "generation_started", true, EV_RUN, apply_generation_started },
-    { "rank_started", true, NO_ARROW, apply_rank_started },
-    { "generation_ended", true, EV_FALTER, apply_generation_ended },
-    { "restart_scheduled", true, NO_ARROW, apply_restart_scheduled },
-    { "step", true, NO_ARROW, apply_step },
-    { "checkpoint", true, NO_ARROW, apply_checkpoint },
-    { "attempt_ended", true, NO_ARROW, apply_attempt_over },
-    { "agent_lost", false, NO_ARROW, apply_attempt_over },
-    { "stop_requested", false, EV_STOP, apply_stop_requested },
-    { "retry", false, EV_RETRY, apply_retry },
-    { "done", false, EV_END, apply_done },
-};
+#define ROW(id, name, arrow, apply, text, flags) [EVENT_##id] = { arrow, apply },
+static const struct {
+    int arrow;
+    void (*apply)(struct job_core *c, const struct core_event *e);      /* NULL: changes nothing */
+} kinds[EVENT_KINDS] = { EVENTS(ROW) };
 
-/* Applies an event; a kind without a row (facts, warning, ...) changes nothing. */
+/* Changes the job and its state; a stop keeps its reason, not that of ranks that die meanwhile. */
+static int change(struct job_core *c, const struct core_event *e, enum job_effect *effect,
+                  struct err *err)
+{
+    const int arrow = e->kind == EVENT_GENERATION_ENDED && !failed(e->body) ? NO_ARROW
+                      : kinds[e->kind].arrow;
+    struct job_step step = { c->state, DO_NOTHING };
+    char reason[CORE_REASON];
+    if (arrow != NO_ARROW && job_fsm_step(&step, c->state, (enum job_fsm_event)arrow, err) < 0)
+        return -1;
+    const bool stopping = c->state == JOB_STOPPING && e->from_agent;
+    copy(reason, sizeof(reason), c->reason);
+    kinds[e->kind].apply(c, e);
+    if (stopping)
+        copy(c->reason, sizeof(c->reason), reason);
+    c->state = step.to;
+    if (step.effect != DO_NOTHING)
+        *effect = step.effect;
+    return 0;
+}
+
 static int apply(struct job_core *c, const struct core_event *e, enum job_effect *effect,
                  struct err *err)
 {
@@ -310,32 +312,14 @@ static int apply(struct job_core *c, const struct core_event *e, enum job_effect
         return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over",
                        (long long)e->attempt, (long long)c->id);
     /* While an attempt lives, time is the agent's clock: its events may arrive late. */
-    if (e->keep && (!c->live || e->from_agent || in_another_queue(c) ||
-                    strcmp(e->kind, "agent_lost") == 0))
+    if (e->keep && (!c->live || e->from_agent || in_another_queue(c) || e->kind == EVENT_AGENT_LOST))
         goodput_for(c, e->at_ms);
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-        if (strcmp(kinds[i].name, e->kind) != 0)
-            continue;
-        if (kinds[i].of_agent != e->from_agent)
-            return err_set(err, ERR_CONFLICT, "event '%s' cannot come from %s", e->kind,
-                           e->from_agent ? "an agent" : "the controller");
-        bool arrow = kinds[i].arrow != NO_ARROW &&
-                     (kinds[i].arrow != EV_FALTER || failed(e->body));
-        struct job_step step = { c->state, DO_NOTHING };
-        if (arrow && job_fsm_step(&step, c->state, (enum job_fsm_event)kinds[i].arrow, err) < 0)
-            return -1;
-        bool stopping = c->state == JOB_STOPPING && e->from_agent;
-        char reason[CORE_REASON];
-        copy(reason, sizeof(reason), c->reason);
-        kinds[i].apply(c, e);
-        if (stopping)           /* keep the reason of the stop, not of ranks that die meanwhile */
-            copy(c->reason, sizeof(c->reason), reason);
-        c->state = step.to;
-        if (step.effect != DO_NOTHING)
-            *effect = step.effect;
+    if (!kinds[e->kind].apply)
         return 0;
-    }
-    return 0;
+    if (event_kind_is(e->kind, EVENT_IS_AGENTS) != e->from_agent)
+        return err_set(err, ERR_CONFLICT, "event '%s' cannot come from %s", e->name,
+                       e->from_agent ? "an agent" : "the controller");
+    return change(c, e, effect, err);
 }
 
 int job_core_replay(struct job_core *core, const struct core_event *event, struct err *err)
@@ -378,15 +362,17 @@ void job_core_spent(struct goodput *out, const struct job_core *core, int64_t no
 /* ---- inputs to events ---- */
 
 static int add(struct core_output *out, struct job_core *next, const struct core_input *in,
-               const char *kind, json_t *body, struct err *err)
+               enum event_kind kind, json_t *body, struct err *err)
 {
     if (!body)
         return err_set(err, ERR_MEMORY, "out of memory for an event");
     struct core_event *e = &out->events[out->count++];
-    *e = (struct core_event){ .kind = kind, .keep = strcmp(kind, "step") != 0,
+    *e = (struct core_event){ .kind = kind, .name = event_kind_name(kind),
+                              .keep = !event_kind_is(kind, EVENT_IS_LIVE),
                               .at_ms = in->at_ms, .attempt = next->attempt, .body = body };
     if (in->kind == CORE_AGENT_EVENT && out->count == 1) {
         e->from_agent = true;
+        e->name = in->event;
         e->attempt = in->attempt;
     }
     if (in->kind == CORE_PLACE)
@@ -395,7 +381,7 @@ static int add(struct core_output *out, struct job_core *next, const struct core
 }
 
 static int add_input(struct core_output *out, struct job_core *next, const struct core_input *in,
-                     const char *kind, struct err *err)
+                     enum event_kind kind, struct err *err)
 {
     /* Shared: holders of an event only read it. jansson keeps the reference count in the value. */
     json_t *body = in->body ? json_incref((json_t *)(uintptr_t)in->body) : json_object();
@@ -405,7 +391,7 @@ static int add_input(struct core_output *out, struct job_core *next, const struc
 static int add_done(struct core_output *out, struct job_core *next, const struct core_input *in,
                     enum job_result result, int exit_code, const char *reason, struct err *err)
 {
-    return add(out, next, in, "done",
+    return add(out, next, in, EVENT_DONE,
                json_pack("{s:s, s:s, s:i}", "result", job_result_name(result), "reason", reason,
                          "exit_code", exit_code), err);
 }
@@ -429,7 +415,7 @@ static int again_or_not(struct core_output *out, struct job_core *next,
     retry_decide(&v, &next->rules, c);
     if (!v.again)
         return add_done(out, next, in, RESULT_FAILED, v.exit_code, v.text, err);
-    return add(out, next, in, "retry",
+    return add(out, next, in, EVENT_RETRY,
                json_pack("{s:s, s:I, s:I}", "text", v.text, "delay_ms", (json_int_t)v.delay_ms,
                          "not_before_ms", (json_int_t)(in->at_ms + v.delay_ms)), err);
 }
@@ -460,7 +446,7 @@ static int decide_agent_lost(struct core_output *out, struct job_core *next,
     if (!next->live || in->attempt != next->attempt)
         return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over",
                        (long long)in->attempt, (long long)next->id);
-    if (add(out, next, in, "agent_lost",
+    if (add(out, next, in, EVENT_AGENT_LOST,
             json_pack("{s:s, s:o}", "text", in->text, "step",
                       next->step >= 0 ? json_integer(next->step) : json_null()), err) < 0)
         return -1;
@@ -480,7 +466,7 @@ static int decide_stop(struct core_output *out, struct job_core *next,
     if (next->state != JOB_DONE && !next->live)
         return add_done(out, next, in, limit ? RESULT_FAILED : RESULT_CANCELLED, limit ? 1 : 3,
                         body_text(in->body, "reason"), err);
-    return add_input(out, next, in, "stop_requested", err);
+    return add_input(out, next, in, EVENT_STOP_REQUESTED, err);
 }
 
 /* The fence: only the live attempt's agent may send events. */
@@ -500,7 +486,7 @@ static int decide_agent_up(struct core_output *out, struct job_core *next,
     if (hear(next, in, err) < 0)
         return -1;
     if (!next->agent_known)
-        return add_input(out, next, in, "agent_up", err);
+        return add_input(out, next, in, EVENT_AGENT_UP, err);
     struct job_step step;
     if (job_fsm_step(&step, next->state, EV_UP, err) < 0)
         return -1;
@@ -511,22 +497,21 @@ static int decide_agent_up(struct core_output *out, struct job_core *next,
 static int decide_agent_event(struct core_output *out, struct job_core *next,
                               const struct core_input *in, struct err *err)
 {
-    if (hear(next, in, err) < 0 || add_input(out, next, in, in->event, err) < 0)
+    const enum event_kind kind = event_kind_of(in->event);
+    if (hear(next, in, err) < 0 || add_input(out, next, in, kind, err) < 0)
         return -1;
-    if (strcmp(in->event, "attempt_ended") == 0)
-        return decide_attempt_ended(out, next, in, err);
-    return 0;
+    return kind == EVENT_ATTEMPT_ENDED ? decide_attempt_ended(out, next, in, err) : 0;
 }
 
 static int decide_hold(struct core_output *out, struct job_core *next,
                        const struct core_input *in, struct err *err)
 {
-    const char *kind = in->kind == CORE_HOLD ? "held" : "released";
+    const enum event_kind kind = in->kind == CORE_HOLD ? EVENT_HELD : EVENT_RELEASED;
     if (next->state == JOB_PENDING && next->held == (in->kind == CORE_HOLD))
         return 0;
     if (next->state != JOB_PENDING && next->state != JOB_DONE)
         return err_set(err, ERR_CONFLICT, "job %lld is already %s; only pending jobs can be %s",
-                       (long long)next->id, job_state_name(next->state), kind);
+                       (long long)next->id, job_state_name(next->state), event_kind_name(kind));
     return add_input(out, next, in, kind, err);
 }
 
@@ -536,14 +521,14 @@ static int decide(struct core_output *out, struct job_core *next, const struct c
     switch (in->kind) {
     case CORE_SUBMIT:
         out->effect = DO_SCHEDULE;
-        return add_input(out, next, in, "submitted", err);
+        return add_input(out, next, in, EVENT_SUBMITTED, err);
     case CORE_PLACE:
     case CORE_REFUSE:
         if (!job_core_waits(next))
             return err_set(err, ERR_CONFLICT, "job %lld is not pending", (long long)next->id);
         if (in->kind == CORE_REFUSE)
             return add_done(out, next, in, RESULT_FAILED, 1, in->text, err);
-        return add_input(out, next, in, "placed", err);
+        return add_input(out, next, in, EVENT_PLACED, err);
     case CORE_AGENT_UP:
         return decide_agent_up(out, next, in, err);
     case CORE_AGENT_EVENT:

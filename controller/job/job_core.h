@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "controller/job/event_kind.h"
 #include "controller/job/job_fsm.h"
 #include "controller/job/job_goodput.h"
 #include "controller/job/retry.h"
@@ -93,12 +94,13 @@ struct core_input {
 };
 
 struct core_event {
-    const char *kind;
-    bool        from_agent;
-    bool        keep;
-    int64_t     at_ms;
-    int64_t     attempt;
-    json_t     *body;               /* owned by the output */
+    enum event_kind kind;
+    const char     *name;           /* of the kind, also of one that this program does not know */
+    bool            from_agent;
+    bool            keep;
+    int64_t         at_ms;
+    int64_t         attempt;
+    json_t         *body;           /* owned by the output */
 };
 
 enum { CORE_EVENTS = 3 };

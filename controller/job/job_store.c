@@ -50,7 +50,7 @@ static int write_event(struct job *job, struct draft *draft, const struct core_e
                        (long long)job->core.id);
     struct event_row row = {
         .job = job->core.id, .seq = draft->last_seq + 1, .at_ms = e->at_ms,
-        .source = e->from_agent ? "agent" : "controller", .kind = e->kind,
+        .source = e->from_agent ? "agent" : "controller", .kind = e->name,
         .attempt = e->attempt, .agent_seq = -1, .incarnation = -1, .body = body,
     };
     if (e->from_agent && told) {
@@ -132,22 +132,22 @@ static int write_consequences(struct job *job, struct draft *draft, const struct
 {
     struct store *s = job->daemon->store;
     struct attempt_row *a = draft->attempt;
-    if (strcmp(e->kind, "placed") == 0)
+    if (e->kind == EVENT_PLACED)
         return begin_attempt(job, draft, e, err);
-    if (strcmp(e->kind, "agent_up") == 0) {
+    if (e->kind == EVENT_AGENT_UP) {
         snprintf(a->boot_id, sizeof(a->boot_id), "%s", body_text(e->body, "boot_id"));
         a->pid = body_int(e->body, "pid", -1);
         a->start_time = body_int(e->body, "start_time", -1);
         a->incarnation = body_int(e->body, "incarnation", 0);
-    } else if (strcmp(e->kind, "attempt_ended") == 0 || strcmp(e->kind, "agent_lost") == 0) {
+    } else if (e->kind == EVENT_ATTEMPT_ENDED || e->kind == EVENT_AGENT_LOST) {
         a->ended_ms = e->at_ms;
-    } else if (strcmp(e->kind, "checkpoint") == 0) {
+    } else if (e->kind == EVENT_CHECKPOINT) {
         return write_checkpoint(job, e, err);
-    } else if (strcmp(e->kind, "quarantined") == 0) {
+    } else if (e->kind == EVENT_QUARANTINED) {
         return checkpoints_distrust(s, job->core.id, body_text(e->body, "path"), err);
-    } else if (strcmp(e->kind, "step") == 0) {
+    } else if (e->kind == EVENT_STEP) {
         return write_curves(job, draft, e, err);
-    } else if (strcmp(e->kind, "rank_started") == 0 && body_int(e->body, "rank", 0) == 0) {
+    } else if (e->kind == EVENT_RANK_STARTED && body_int(e->body, "rank", 0) == 0) {
         draft->curve_points = -1;
         return metrics_cut(s, job->core.id, body_int(e->body, "resume_step", 0), err);
     }

@@ -64,7 +64,7 @@ static void check_step(const struct job_core *before, const struct job_core *aft
     }
     if (after->state == JOB_DONE) {
         PROMISE(after->result != RESULT_NONE && !after->live && !job_core_waits(after));
-        PROMISE(strcmp(out->events[out->count - 1].kind, "done") == 0);
+        PROMISE(out->events[out->count - 1].kind == EVENT_DONE);
     }
 }
 

@@ -112,9 +112,9 @@ static void ledger_commit(struct world *w, int job, const struct core_event *e)
     if (spent && (goodput_parse(&told, spent) < 0 || told.rank_ms % np))
         broke(w, "job %d: a generation's buckets do not sum to its wall time times %d ranks", job,
               np);
-    if (strcmp(e->kind, "generation_ended") == 0 && !spent && a->ranks_since_ms)
+    if (e->kind == EVENT_GENERATION_ENDED && !spent && a->ranks_since_ms)
         broke(w, "job %d: a generation does not tell where its time went", job);
-    if (strcmp(e->kind, "done") != 0 || w->jumped)
+    if (e->kind != EVENT_DONE || w->jumped)
         return;
     if (a->wall_ms != c->ended_ms - c->submitted_ms)
         broke(w, "job %d: %lld ms are accounted for, and it took %lld", job,
@@ -142,25 +142,25 @@ void rules_commit(struct world *w, int job, const struct core_event *e,
 {
     const struct stored *s = &w->store[job];
     if (s->done)
-        broke(w, "job %d is done, and then came '%s'", job, e->kind);
-    const bool heard = e->from_agent || strcmp(e->kind, "agent_up") == 0;
+        broke(w, "job %d is done, and then came '%s'", job, e->name);
+    const bool heard = e->from_agent || e->kind == EVENT_AGENT_UP;
     if (heard && (e->attempt != s->live || in->attempt != s->live || !in->nonce ||
                   strcmp(in->nonce, s->nonce[s->live]) != 0))
         broke(w, "job %d believes attempt %lld (%s) while attempt %lld lives", job,
-              (long long)in->attempt, e->kind, (long long)s->live);
+              (long long)in->attempt, e->name, (long long)s->live);
     ledger_commit(w, job, e);
-    if (strcmp(e->kind, "placed") == 0) {
+    if (e->kind == EVENT_PLACED) {
         const struct job_core *c = &s->latest;
         if (!w->jumped && wall(w) < c->not_before_ms)
             broke(w, "job %d starts %lld ms before its back-off is over", job,
                   (long long)(c->not_before_ms - wall(w)));
         if (s->live)
             broke(w, "job %d is placed while attempt %lld lives", job, (long long)s->live);
-    } else if (strcmp(e->kind, "retry") == 0) {
+    } else if (e->kind == EVENT_RETRY) {
         retry_commit(w, job, e, in);
-    } else if (strcmp(e->kind, "agent_lost") == 0) {
+    } else if (e->kind == EVENT_AGENT_LOST) {
         lost_commit(w, job);
-    } else if (strcmp(e->kind, "done") == 0) {
+    } else if (e->kind == EVENT_DONE) {
         done_commit(w, job, e);
     }
 }
@@ -275,6 +275,8 @@ void rules_effect(struct world *w, int job, int attempt, const struct agent_effe
     const char *cause = body_text(e->body, "cause");
     if (a->finished)
         broke(w, "agent %d.%d is over, and then says '%s'", job, attempt, e->event);
+    if (!event_kind_is(event_kind_of(e->event), EVENT_IS_AGENTS))
+        broke(w, "agent %d.%d sends '%s', which the table of events does not expect", job, attempt, e->event);
     if (strcmp(e->event, "generation_ended") == 0 && strcmp(cause, "none") != 0) {
         failed(a, e->body);
         suspicion_failed(a, e->body);

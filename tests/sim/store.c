@@ -16,7 +16,7 @@ static void append(struct stored *s, const struct core_event *e)
         if (!s->events)
             abort();
     }
-    s->events[s->count++] = (struct stored_event){ .kind = e->kind, .from_agent = e->from_agent,
+    s->events[s->count++] = (struct stored_event){ .kind = e->name, .from_agent = e->from_agent,
                                                    .at_ms = e->at_ms, .attempt = e->attempt,
                                                    .body = json_incref(e->body) };
 }
@@ -25,16 +25,16 @@ static void note(struct world *w, int job, const struct core_event *e)
 {
     struct stored *s = &w->store[job];
     enum cause cause;
-    if (strcmp(e->kind, "placed") == 0) {
+    if (e->kind == EVENT_PLACED) {
         s->live = e->attempt;
         snprintf(s->nonce[e->attempt], CORE_NONCE, "%s",
                  json_string_value(json_object_get(e->body, "nonce")));
-    } else if (strcmp(e->kind, "agent_lost") == 0) {
+    } else if (e->kind == EVENT_AGENT_LOST) {
         s->live = 0;
         w->cover.causes[CAUSE_AGENT_LOST]++;
-    } else if (strcmp(e->kind, "attempt_ended") == 0) {
+    } else if (e->kind == EVENT_ATTEMPT_ENDED) {
         s->live = 0;
-    } else if (strcmp(e->kind, "excluded") == 0) {
+    } else if (e->kind == EVENT_EXCLUDED) {
         s->excluded |= 1U << gpu_number(json_string_value(json_object_get(e->body, "gpu")));
     }
     const char *said = json_string_value(json_object_get(e->body, "cause"));
@@ -69,7 +69,7 @@ bool store_commit(struct world *w, int job, const struct job_core *c,
             continue;
         append(s, e);
         note(w, job, e);
-        say(w, "job %d: %s%s -> %s", job, e->kind, e->from_agent ? " (agent)" : "",
+        say(w, "job %d: %s%s -> %s", job, e->name, e->from_agent ? " (agent)" : "",
             job_state_name(c->state));
         w->cover.events++;
     }
@@ -136,10 +136,11 @@ void store_replay(struct world *w, int job)
     job_core_init(&b->core, job + 1);
     for (int i = 0; i < s->count; i++) {
         const struct stored_event *v = &s->events[i];
-        const struct core_event e = { .kind = v->kind, .from_agent = v->from_agent, .keep = true,
+        const struct core_event e = { .kind = event_kind_of(v->kind), .name = v->kind,
+                                      .from_agent = v->from_agent, .keep = true,
                                       .at_ms = v->at_ms, .attempt = v->attempt, .body = v->body };
         if (job_core_replay(&b->core, &e, &err) < 0)
-            broke(w, "job %d: replay of %s: %s", job, e.kind, err.text);
+            broke(w, "job %d: replay of %s: %s", job, e.name, err.text);
     }
     b->core.step = s->step;
     b->core.steps = s->steps;

@@ -14,7 +14,7 @@
 #include "agent/core/goodput.h"
 #include "controller/base/terminal.h"
 #include "controller/cli/glossary.h"
-#include "controller/job/event_text.h"
+#include "controller/job/event_kind.h"
 #include "controller/job/job_core.h"
 #include "controller/job/job_fsm.h"
 #include "controller/job/job_view.h"
@@ -44,8 +44,8 @@ static void every_term_has_a_row(void **state)
         wants(bucket_name((enum bucket)i), "the bucket of goodput");
     for (int i = 0; i < FLIGHT_PHASES; i++)
         wants(flight_phase_name((enum flight_phase)i), "the phase");
-    for (int i = 0; event_kind(i); i++)
-        wants(event_kind(i), "the event");
+    for (int i = 1; i < EVENT_KINDS; i++)
+        wants(event_kind_name((enum event_kind)i), "the event");
     for (int i = 0; job_view_column(i); i++)
         wants(job_view_column(i), "the column");
     assert_int_equal(missing, 0);

@@ -175,7 +175,7 @@ static void play(struct job_core *core, struct job_core *again, const struct lin
     }
     for (int i = 0; i < out.count; i++) {
         if (out.events[i].keep) {
-            sprintf(stored + strlen(stored), "%s ", out.events[i].kind);
+            sprintf(stored + strlen(stored), "%s ", out.events[i].name);
             if (job_core_replay(again, &out.events[i], &err) < 0)
                 fail_msg("%s: replay: %s", what, err.text);
         }
