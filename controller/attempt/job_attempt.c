@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/os/field.h"
 #include "agent/os/log.h"
 #include "agent/wire/wire.h"
 #include "controller/attempt/followers.h"
@@ -104,10 +105,9 @@ static void start_over(struct job *job, const char *why)
 
 static void note_node_lost(struct job *job, const json_t *body)
 {
-    const char *name = json_string_value(json_object_get(body, "name"));
-    const char *text = json_string_value(json_object_get(body, "text"));
-    if (job->remote == &remote_ssh && name)
-        hosts_lost(job->daemon, name, text ? text : "lost");
+    const char *text = field_text(body, "text");
+    if (job->remote == &remote_ssh && field_text(body, "name")[0])
+        hosts_lost(job->daemon, field_text(body, "name"), text[0] ? text : "lost");
 }
 
 static void hear_event(struct job *job, const json_t *message)
@@ -154,12 +154,11 @@ static double number(const json_t *body, const char *key)
 static void hear_heartbeat(struct job *job, const json_t *body)
 {
     struct job_live_stats *p = &job->live_stats;
-    const char *phase = json_string_value(json_object_get(body, "phase"));
     double step = number(body, "step"), steps = number(body, "steps");
     double loss = number(body, "loss"), rate = number(body, "samples_per_s");
     if (job->core.state != JOB_RUNNING)
         return;
-    snprintf(p->phase, sizeof(p->phase), "%s", phase ? phase : "");
+    snprintf(p->phase, sizeof(p->phase), "%s", field_text(body, "phase"));
     p->at_ms = daemon_now_ms();
     p->lr = number(body, "lr");
     p->step_ms = number(body, "step_ms");

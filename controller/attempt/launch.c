@@ -9,6 +9,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "agent/os/field.h"
 #include "controller/base/daemon.h"
 #include "controller/job/event_kind.h"
 #include "controller/job/job.h"
@@ -55,14 +56,13 @@ static json_t *make(const struct job *job, json_t *spec, const char *run_dir, js
 {
     char dir[PATH_MAX], hash[32];
     const struct job_core *c = &job->core;
-    const char *ckpt =
-        json_string_value(json_object_get(json_object_get(spec, "checkpoint"), "dir"));
+    const char *ckpt = field_text(json_object_get(spec, "checkpoint"), "dir");
     job_dir(dir, sizeof(dir), job->daemon, c->id);
     digest(hash, spec);
     json_t *more = json_pack(
         "{s:s, s:O, s:s, s:s, s:s, s:s, s:I, s:o, s:{s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:s, s:f}}",
         "name", job->name, "spec", spec, "spec_digest", hash, "run_dir", run_dir,
-        "job_dir", dir, "ckpt_dir", ckpt ? ckpt : "", "acked", (json_int_t)job->attempt->acked,
+        "job_dir", dir, "ckpt_dir", ckpt, "acked", (json_int_t)job->attempt->acked,
         "secrets", secrets ? json_incref(secrets) : json_object(), "budget",
         "restarts", (json_int_t)c->rules.max, "backoff_min_ms", (json_int_t)c->rules.backoff_min_ms,
         "backoff_max_ms", (json_int_t)c->rules.backoff_max_ms, "no_progress",

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/os/buf.h"
+#include "agent/os/field.h"
 #include "controller/base/home.h"
 #include "controller/base/program.h"
 #include "controller/cli/command.h"
@@ -27,12 +28,6 @@ static const struct option_row options[] = {
     OPTION_JSON,
     {.name = NULL},
 };
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
 
 /* The state directory, or its nearest existing parent. */
 static int nearest_home(char *out, size_t size, struct err *err)
@@ -88,7 +83,7 @@ static int name_width(const json_t *answer)
     size_t i;
     const json_t *row;
     json_array_foreach (json_object_get(answer, "rows"), i, row) {
-        const int n = (int)strlen(text_of(row, "node"));
+        const int n = (int)strlen(field_text(row, "node"));
         width = n > width ? n : width;
     }
     return width;
@@ -98,7 +93,7 @@ static bool says_the_same(const json_t *a, const json_t *b)
 {
     static const char *const keys[] = {"status", "check", "seen", "todo"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (strcmp(text_of(a, keys[i]), text_of(b, keys[i])) != 0)
+        if (strcmp(field_text(a, keys[i]), field_text(b, keys[i])) != 0)
             return false;
     return true;
 }
@@ -111,7 +106,7 @@ static int count_hosts(const json_t *rows)
     const json_t *row;
     const char *before = "all";
     json_array_foreach (rows, i, row) {
-        const char *node = text_of(row, "node");
+        const char *node = field_text(row, "node");
         n += strcmp(node, "all") != 0 && strcmp(node, before) != 0;
         before = node;
     }
@@ -122,7 +117,7 @@ static int count_hosts(const json_t *rows)
 static const char *name_of(const json_t *rows, size_t at, int hosts)
 {
     const json_t *row = json_array_get(rows, at), *other;
-    const char *node = text_of(row, "node");
+    const char *node = field_text(row, "node");
     int same = 0;
     size_t i, first = at;
     if (!node[0] || strcmp(node, "all") == 0 || hosts < 2)
@@ -144,13 +139,13 @@ static void print(const struct terminal *t, const json_t *answer)
     const int hosts = width ? count_hosts(rows) : 0;
     size_t i;
     json_array_foreach (rows, i, row) {
-        const char *status = text_of(row, "status"), *todo = text_of(row, "todo");
+        const char *status = field_text(row, "status"), *todo = field_text(row, "todo");
         const char *node = name_of(rows, i, hosts);
         if (width && !node[0])
             continue;
         fprintf(t->file, "%s%-8s%s %-*s%-*s", terminal_style(t, style_of(status)), status,
-                terminal_style(t, STYLE_PLAIN), name, node, CHECK, text_of(row, "check"));
-        terminal_hang(t, text_of(row, "seen"), indent);
+                terminal_style(t, STYLE_PLAIN), name, node, CHECK, field_text(row, "check"));
+        terminal_hang(t, field_text(row, "seen"), indent);
         if (todo[0]) {
             fprintf(t->file, "%*s-> ", indent, "");
             terminal_hang(t, todo, indent + 3);

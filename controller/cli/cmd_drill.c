@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/os/field.h"
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/drill.h"
@@ -52,9 +53,7 @@ static int source_of_job(struct source *s, const json_t *answer, struct err *err
     const json_t *spec = json_object_get(answer, "spec");
     const json_t *data = json_object_get(json_object_get(spec, "train"), "data");
     const char *workdir = json_string_value(json_object_get(spec, "workdir"));
-    const char *file =
-        json_string_value(json_object_get(json_object_get(answer, "paths"), "spec"));
-    s->file = strdup(file ? file : "");
+    s->file = strdup(field_text(json_object_get(answer, "paths"), "spec"));
     if (workdir && chdir(workdir) < 0)
         return err_set(err, ERR_SYSTEM, "cannot change to the job's workdir %s: %m", workdir);
     set_add(s, "workdir", workdir);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "agent/os/field.h"
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/interrupt.h"
@@ -24,9 +25,8 @@ static void print(struct call *call, const json_t *event)
 {
     const struct terminal *t = &call->out;
     char at[JOB_CELL];
-    const char *text = json_string_value(json_object_get(event, "text"));
+    const char *text = field_text(event, "text");
     const json_t *attempt = json_object_get(event, "attempt");
-    const char *kind = json_string_value(json_object_get(event, "kind"));
     job_view_local(at, sizeof(at), json_string_value(json_object_get(event, "at")));
     char number[24] = "";
     if (json_integer_value(attempt) > 0)
@@ -35,11 +35,11 @@ static void print(struct call *call, const json_t *event)
             number);
     if (t->width && t->width < WIDE) {
         fputc(' ', t->file);
-        terminal_hang(t, text ? text : "", NARROW_TEXT);
+        terminal_hang(t, text, NARROW_TEXT);
         return;
     }
-    fprintf(t->file, "%-18s  ", kind ? kind : "");
-    terminal_hang(t, text ? text : "", WIDE_TEXT);
+    fprintf(t->file, "%-18s  ", field_text(event, "kind"));
+    terminal_hang(t, text, WIDE_TEXT);
 }
 
 /* Events from before the job was adopted. */
@@ -52,12 +52,11 @@ static void print_past(struct call *call, const json_t *event)
     json_array_foreach (history, i, row) {
         const time_t at = (time_t)(json_integer_value(json_object_get(row, "at_ms")) / 1000);
         const char *host = json_string_value(json_object_get(row, "host"));
-        const char *text = json_string_value(json_object_get(row, "text"));
         char when[32] = "", shown[1024];
         struct tm tm;
         if (localtime_r(&at, &tm))
             strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
-        terminal_fit(&call->out, shown, sizeof(shown), text ? text : "", 0);
+        terminal_fit(&call->out, shown, sizeof(shown), field_text(row, "text"), 0);
         fprintf(call->out.file, "%s%s  on %s, job %lld: %s%s\n",
                 terminal_style(&call->out, STYLE_DIM), when, host ? host : "-",
                 (long long)json_integer_value(json_object_get(row, "job")), shown,

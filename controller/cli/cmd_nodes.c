@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/os/buf.h"
+#include "agent/os/field.h"
 #include "agent/plan/plan.h"
 #include "controller/base/client.h"
 #include "controller/base/program.h"
@@ -50,12 +51,6 @@ static void cells_free(struct cells *c)
     free(c->list);
 }
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
 /* ---- jobctl nodes ---- */
 
 static void note(char *out, size_t size, const json_t *node)
@@ -67,7 +62,7 @@ static void note(char *out, size_t size, const json_t *node)
     if (json_is_integer(job))
         at = (size_t)snprintf(out, size, "job %lld", (long long)json_integer_value(job));
     else if (!drained)
-        at = (size_t)snprintf(out, size, "%.200s", text_of(node, "error"));
+        at = (size_t)snprintf(out, size, "%.200s", field_text(node, "error"));
     if (drained && drained[0])
         at += (size_t)snprintf(out + at, size - at, "%s%.160s", at ? ", " : "", drained);
     json_array_foreach (json_object_get(node, "groups"), i, group)
@@ -79,8 +74,8 @@ static void note(char *out, size_t size, const json_t *node)
 static void fill(const struct cells *c, int r, const json_t *node)
 {
     const json_t *cpus = json_object_get(node, "cpus");
-    snprintf(cell(c, r, 0), CELL, "%s", text_of(node, "name"));
-    snprintf(cell(c, r, 1), CELL, "%s", text_of(node, "state"));
+    snprintf(cell(c, r, 0), CELL, "%s", field_text(node, "name"));
+    snprintf(cell(c, r, 1), CELL, "%s", field_text(node, "state"));
     snprintf(cell(c, r, 2), CELL, "-");
     snprintf(cell(c, r, 3), CELL, "-");
     if (json_is_integer(cpus)) {
@@ -97,7 +92,7 @@ static json_t *node_of(json_t *nodes, const char *name)
     size_t i;
     json_t *node;
     json_array_foreach (nodes, i, node)
-        if (strcmp(text_of(node, "name"), name) == 0)
+        if (strcmp(field_text(node, "name"), name) == 0)
             return node;
     node = json_pack("{s:s, s:s, s:n, s:[]}", "name", name, "state", "new", "cpus", "gpus");
     json_array_append_new(nodes, node);
@@ -167,7 +162,7 @@ static long long job_on(const json_t *nodes, const char *name)
     size_t i;
     const json_t *node;
     json_array_foreach (nodes, i, node)
-        if (strcmp(text_of(node, "name"), name) == 0)
+        if (strcmp(field_text(node, "name"), name) == 0)
             return (long long)json_integer_value(json_object_get(node, "job"));
     return 0;
 }
@@ -177,7 +172,7 @@ static bool is_listed(const json_t *nodes, const char *name)
     size_t i;
     const json_t *node;
     json_array_foreach (nodes, i, node)
-        if (strcmp(text_of(node, "name"), name) == 0)
+        if (strcmp(field_text(node, "name"), name) == 0)
             return true;
     return false;
 }
@@ -269,15 +264,15 @@ static void tell(char *out, size_t size, const json_t *answer)
 {
     const json_t *facts = json_object_get(answer, "facts");
     if (!json_is_true(json_object_get(answer, "ok"))) {
-        snprintf(out, size, "%s", text_of(answer, "text"));
+        snprintf(out, size, "%s", field_text(answer, "text"));
         return;
     }
     const json_t *gpus = json_object_get(facts, "gpus");
-    const char *model = text_of(json_array_get(gpus, 0), "name");
+    const char *model = field_text(json_array_get(gpus, 0), "name");
     snprintf(out, size, "ok in %.1f s: %lld GPUs%s%s, as %s",
              (double)json_integer_value(json_object_get(answer, "ms")) / 1000,
              (long long)plan_count_gpus(facts), model[0] ? " " : "", model,
-             text_of(facts, "hostname"));
+             field_text(facts, "hostname"));
 }
 
 static int test(struct call *call, const json_t *hosts)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/os/buf.h"
+#include "agent/os/field.h"
 #include "agent/plan/plan.h"
 #include "controller/base/client.h"
 #include "controller/base/home.h"
@@ -157,8 +158,7 @@ static int show_hosts(struct call *call, const json_t *spec)
     json_array_foreach (json_object_get(answer, "notes"), i, note)
         fprintf(call->out.file, "note: %s\n", json_string_value(note));
     plan_print(call->out.file, json_object_get(answer, "plan"));
-    const char *train = json_string_value(json_object_get(answer, "train"));
-    fprintf(call->out.file, "%s", train ? train : "");
+    fprintf(call->out.file, "%s", field_text(answer, "train"));
     json_decref(answer);
     return 0;
 }

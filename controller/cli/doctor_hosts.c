@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "agent/doctor/doctor_nodes.h"
+#include "agent/os/field.h"
 #include "controller/cli/host_query.h"
 #include "controller/spec/host_groups.h"
 #include "engine/contract/err.h"
@@ -27,12 +28,6 @@ struct round {
     json_t           **questions; /* for questions that differ per host */
     size_t             n;
 };
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
 
 static bool answered(const struct round *r, size_t i, const char *key)
 {
@@ -102,7 +97,7 @@ static void try_reach_all(struct round *r)
 /* The first host that answers writes a file; the others must find it. */
 static void share_a_file(struct round *r)
 {
-    const char *dir = text_of(json_object_get(r->spec, "checkpoint"), "dir");
+    const char *dir = field_text(json_object_get(r->spec, "checkpoint"), "dir");
     size_t first = 0;
     while (first < r->n && !answered(r, first, "look"))
         first++;

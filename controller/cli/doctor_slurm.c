@@ -9,14 +9,9 @@
 
 #include "agent/doctor/doctor_rows.h"
 #include "agent/os/buf.h"
+#include "agent/os/field.h"
 #include "controller/base/program.h"
 #include "engine/contract/err.h"
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
 
 static json_int_t wanted(const json_t *spec, const char *key)
 {
@@ -32,7 +27,7 @@ static void take_shared(struct doctor_rows *r, const json_t *here)
     r->node = "here";
     json_array_foreach (json_object_get(here, "rows"), i, row)
         for (size_t k = 0; k < sizeof(shared) / sizeof(shared[0]); k++)
-            if (strcmp(text_of(row, "check"), shared[k]) == 0)
+            if (strcmp(field_text(row, "check"), shared[k]) == 0)
                 doctor_rows_take(r, row);
 }
 
@@ -58,7 +53,7 @@ static bool is_in_service(const json_t *node)
 {
     static const char *const out[] = {"down", "drain", "fail", "power", "unknown", "maint"};
     char state[64] = "";
-    const char *said = text_of(node, "state");
+    const char *said = field_text(node, "state");
     for (size_t i = 0; said[i] && i + 1 < sizeof(state); i++)
         state[i] = said[i] >= 'A' && said[i] <= 'Z' ? (char)(said[i] + 'a' - 'A') : said[i];
     for (size_t i = 0; i < sizeof(out) / sizeof(out[0]); i++)
@@ -85,7 +80,7 @@ static json_int_t gpus_of(const char *gres)
 /* Checks each partition of the comma-separated `slurm.partition`. */
 static void check_partition(struct doctor_rows *r, const json_t *spec, const json_t *known)
 {
-    const char *wanted_one = text_of(json_object_get(spec, "slurm"), "partition");
+    const char *wanted_one = field_text(json_object_get(spec, "slurm"), "partition");
     char list[400] = "";
     size_t i, at = 0;
     const json_t *name;
@@ -114,12 +109,12 @@ static void check_cluster(struct doctor_rows *r, const json_t *spec)
     const json_t *node;
     if (!json_is_true(json_object_get(answer, "ok"))) {
         doctor_row(r, "Slurm", ROW_FAIL, "check `sinfo` and SLURM_CONF", "%s",
-                   text_of(answer, "error"));
+                   field_text(answer, "error"));
         json_decref(answer);
         return;
     }
     json_array_foreach (json_object_get(answer, "nodes"), i, node) {
-        const bool gpus = gpus_of(text_of(node, "gres")) >= wanted(spec, "gpus");
+        const bool gpus = gpus_of(field_text(node, "gres")) >= wanted(spec, "gpus");
         all++;
         good += is_in_service(node);
         fit += is_in_service(node) && (wanted(spec, "gpus") <= 0 || gpus);

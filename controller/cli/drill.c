@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/os/field.h"
 #include "agent/os/identity.h"
 #include "controller/base/client.h"
 #include "controller/job/event_kind.h"
@@ -68,33 +69,26 @@ static double time_of(const char *iso)
     return (double)timegm(&tm) + ms / 1000;
 }
 
-static int64_t number(const json_t *o, const char *key, int64_t otherwise)
-{
-    const json_t *v = json_object_get(o, key);
-    return json_is_integer(v) ? json_integer_value(v) : otherwise;
-}
-
 static void take_event(struct sight *s, const json_t *e)
 {
     const char *name = json_string_value(json_object_get(e, "kind"));
     const char *text = json_string_value(json_object_get(e, "text"));
     const enum event_kind kind = event_kind_of(name);
     const json_t *body = json_object_get(e, "body");
-    s->last_seq = number(e, "seq", s->last_seq);
+    s->last_seq = field_int(e, "seq", s->last_seq);
     if (kind == EVENT_GENERATION_STARTED) {
         const json_t *pids = json_object_get(body, "pids");
-        s->attempt = number(e, "attempt", s->attempt);
-        s->generation = number(body, "generation", s->generation);
+        s->attempt = field_int(e, "attempt", s->attempt);
+        s->generation = field_int(body, "generation", s->generation);
         s->np = (int64_t)json_array_size(pids);
         s->resumed = -1;
         for (size_t i = 0; i < sizeof(s->pids) / sizeof(s->pids[0]); i++)
             s->pids[i] = json_integer_value(json_array_get(pids, i));
-    } else if (kind == EVENT_RANK_STARTED && number(body, "rank", -1) == 0) {
-        s->resumed = number(body, "resume_step", 0);
+    } else if (kind == EVENT_RANK_STARTED && field_int(body, "rank", -1) == 0) {
+        s->resumed = field_int(body, "resume_step", 0);
     } else if (kind == EVENT_CHECKPOINT) {
-        const char *path = json_string_value(json_object_get(body, "path"));
-        s->checkpoint = number(body, "step", s->checkpoint);
-        snprintf(s->path, sizeof(s->path), "%s", path ? path : "");
+        s->checkpoint = field_int(body, "step", s->checkpoint);
+        snprintf(s->path, sizeof(s->path), "%s", field_text(body, "path"));
     }
     if (event_kind_is(kind, EVENT_IS_FAULT) && s->noticed_at == 0) {
         s->noticed_at = time_of(json_string_value(json_object_get(e, "at")));
@@ -115,11 +109,9 @@ static int look_events(struct sight *s, struct drill *d, struct err *err)
     if (client_get(d->client, &answer, err, "/v1/jobs/%lld", (long long)d->job) < 0)
         return -1;
     row = json_object_get(answer, "job");
-    const char *state = json_string_value(json_object_get(row, "state"));
-    const char *reason = json_string_value(json_object_get(row, "reason"));
-    s->running = state && strcmp(state, "running") == 0;
-    s->done = state && strcmp(state, "done") == 0;
-    snprintf(s->reason, sizeof(s->reason), "%s", reason ? reason : "");
+    s->running = strcmp(field_text(row, "state"), "running") == 0;
+    s->done = strcmp(field_text(row, "state"), "done") == 0;
+    snprintf(s->reason, sizeof(s->reason), "%s", field_text(row, "reason"));
     json_decref(answer);
     return 0;
 }
@@ -234,7 +226,7 @@ static int kill_daemon(struct drill *d, const struct sight *s, struct err *err)
     (void)s;
     if (client_get(d->client, &answer, err, "/v1/version") < 0)
         return -1;
-    int64_t pid = number(answer, "pid", 0);
+    int64_t pid = field_int(answer, "pid", 0);
     json_decref(answer);
     if (pid <= 1 || kill((pid_t)pid, SIGKILL) < 0)
         return err_set(err, ERR_SYSTEM, "cannot kill the daemon (pid %lld): %m", (long long)pid);

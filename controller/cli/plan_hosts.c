@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "agent/os/field.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_nodes.h"
 #include "controller/cli/host_query.h"
@@ -20,12 +21,6 @@ struct inquiry {
     json_t            *notes;
 };
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
 /* Sends the question; takes the reference. */
 static void ask(struct inquiry *q, size_t only, json_t *question, const char *key, int limit_ms)
 {
@@ -41,14 +36,14 @@ static int choose(struct inquiry *q, struct plan_node *out, int most)
     q->first = q->n;
     for (size_t i = 0; i < q->n && n < most; i++) {
         const json_t *node = json_array_get(q->nodes, i), *answer = json_object_get(node, "facts");
-        const char *error = text_of(json_object_get(node, "error") ? node : answer, "error");
+        const char *error = field_text(json_object_get(node, "error") ? node : answer, "error");
         if (error[0]) {
             json_array_append_new(
-                q->notes, json_sprintf("%s is skipped: %s", text_of(node, "node"), error));
+                q->notes, json_sprintf("%s is skipped: %s", field_text(node, "node"), error));
             continue;
         }
         q->first = n == 0 ? i : q->first;
-        out[n++] = (struct plan_node){text_of(node, "node"), json_object_get(answer, "facts")};
+        out[n++] = (struct plan_node){field_text(node, "node"), json_object_get(answer, "facts")};
     }
     return n;
 }
@@ -88,12 +83,12 @@ static json_t *count_memory(struct inquiry *q, bool json, struct err *err)
         MEMORY_MS);
     const json_t *node = json_array_get(q->nodes, q->first),
                  *answer = json_object_get(node, "memory");
-    const char *error = text_of(json_object_get(node, "error") ? node : answer, "error");
+    const char *error = field_text(json_object_get(node, "error") ? node : answer, "error");
     json_t *said = json_object_get(answer, "said");
     json_t *train = error[0] || !said ? NULL
                     : json ? json_loads(json_string_value(said), 0, NULL) : json_incref(said);
     if (!train)
-        err_set(err, ERR_USAGE, "%s: %s", text_of(node, "node"),
+        err_set(err, ERR_USAGE, "%s: %s", field_text(node, "node"),
                 error[0] ? error
                          : "the engine's answer is "
                            "not JSON");

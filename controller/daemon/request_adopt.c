@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/os/field.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/requests.h"
@@ -24,12 +25,6 @@
 
 enum { SCHEMA = 1, HISTORY_LINES = 100, HISTORY_BYTES = 256 * 1024, TEXT = 400 };
 
-static const char *text_of(const json_t *o, const char *key)
-{
-    const char *text = json_string_value(json_object_get(o, key));
-    return text ? text : "";
-}
-
 /* Reads DIR/job.json and checks the fields used here. */
 static int read_job(json_t **job, const char *dir, struct err *err)
 {
@@ -41,7 +36,7 @@ static int read_job(json_t **job, const char *dir, struct err *err)
         return err_set(err, ERR_NOT_FOUND, "'%s' is not the mirror of a job: %s", dir, why.text);
     const json_t *spec = json_object_get(*job, "spec");
     if (json_integer_value(json_object_get(*job, "schema")) != SCHEMA ||
-        !text_of(spec, "name")[0] || !text_of(json_object_get(spec, "checkpoint"), "origin")[0])
+        !field_text(spec, "name")[0] || !field_text(json_object_get(spec, "checkpoint"), "origin")[0])
         return err_set(err, ERR_DATA, "'%s' was written by an incompatible version of jobctl",
                        path);
     return 0;
@@ -53,13 +48,13 @@ static int settle(json_t *spec, const char *dir, struct err *err)
     const char *slash = strrchr(dir, '/');
     struct spec_diagnostics diagnostics;
     struct stat st;
-    if (!slash || strcmp(slash + 1, text_of(spec, "name")) != 0)
+    if (!slash || strcmp(slash + 1, field_text(spec, "name")) != 0)
         return err_set(err, ERR_USAGE, "the mirror of job %s must be a directory of that name, not "
-                       "'%s'", text_of(spec, "name"), dir);
+                       "'%s'", field_text(spec, "name"), dir);
     json_object_set_new(json_object_get(spec, "checkpoint"), "mirror",
                         json_stringn(dir, (size_t)(slash - dir)));
     json_object_set_new(spec, "after", json_array());
-    if (stat(text_of(spec, "workdir"), &st) < 0) /* the spec's paths are absolute */
+    if (stat(field_text(spec, "workdir"), &st) < 0) /* the spec's paths are absolute */
         json_object_set_new(spec, "workdir", json_string(dir));
     if (spec_diagnostics_init(&diagnostics, err) < 0)
         return -1;
@@ -75,7 +70,7 @@ static json_t *past(const char *line, size_t size)
     char text[TEXT];
     json_t *e = json_loadb(line, size, JSON_REJECT_DUPLICATES, NULL), *row = NULL;
     const json_t *body = json_object_get(e, "body");
-    const char *kind = text_of(e, "kind");
+    const char *kind = field_text(e, "kind");
     if (json_is_object(body) && event_is_news(kind, body)) {
         event_text(text, sizeof(text), kind, body);
         row = json_pack("{s:O?, s:O?, s:O?, s:s, s:s}", "at_ms", json_object_get(e, "at_ms"), "host",
@@ -149,8 +144,8 @@ void request_adopt(struct request *r)
     char dir[PATH_MAX];
     struct err err = { 0 };
     int64_t id;
-    if (!realpath(text_of(body, "dir"), dir))
-        err_set(&err, ERR_NOT_FOUND, "directory '%.300s' does not exist", text_of(body, "dir"));
+    if (!realpath(field_text(body, "dir"), dir))
+        err_set(&err, ERR_NOT_FOUND, "directory '%.300s' does not exist", field_text(body, "dir"));
     else if (adopt(&id, d, dir, body, &err) == 0) {
         submit_batch_flush(d);
         request_job_submitted(r, id, d->submit_batch->batch);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "agent/os/field.h"
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/http/server.h"
@@ -43,12 +44,11 @@ void request_node(struct request *r)
     struct err err = { 0 };
     const char *name = json_string_value(json_object_get(request_body(r), "name"));
     const char *action = json_string_value(json_object_get(request_body(r), "action"));
-    const char *reason = json_string_value(json_object_get(request_body(r), "reason"));
     int rc = spec_host_check(name, &err);
     if (rc == 0 && strcmp(action, "add") == 0)
         rc = hosts_add(d, name, &err);
     else if (rc == 0 && strcmp(action, "drain") == 0)
-        rc = hosts_drain(d, name, reason ? reason : "", &err);
+        rc = hosts_drain(d, name, field_text(request_body(r), "reason"), &err);
     else if (rc == 0 && strcmp(action, "resume") == 0)
         rc = hosts_resume(d, name, &err);
     else if (rc == 0 && strcmp(action, "remove") == 0)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/os/field.h"
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
@@ -260,12 +261,10 @@ static int add_checkpoint(void *ctx, const struct checkpoint_row *c)
 static json_t *paths(const struct daemon *d, int64_t id, const json_t *spec)
 {
     char dir[PATH_MAX], yaml[PATH_MAX + 16];
-    const char *checkpoints =
-        json_string_value(json_object_get(json_object_get(spec, "checkpoint"), "dir"));
     job_dir(dir, sizeof(dir), d, id);
     snprintf(yaml, sizeof(yaml), "%s/spec.yaml", dir);
     return json_pack("{s:s, s:s, s:s}", "dir", dir, "spec", yaml, "checkpoints",
-                     checkpoints ? checkpoints : "");
+                     field_text(json_object_get(spec, "checkpoint"), "dir"));
 }
 
 /* How its ranks spent their time, in seconds: stored, or up to now for a live job. */

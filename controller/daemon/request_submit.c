@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/os/field.h"
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
 #include "controller/base/diagnostics.h"
@@ -20,12 +21,6 @@
 #include "engine/contract/err.h"
 
 enum { SETS_MAX = 256 };
-
-static const char *body_text(const json_t *body, const char *key)
-{
-    const char *text = json_string_value(json_object_get(body, key));
-    return text ? text : "";
-}
 
 /* Resolves dependencies to ids; each must be a job that can still succeed. */
 static int resolve_after(json_t *spec, struct daemon *d, struct err *err)
@@ -72,7 +67,7 @@ static json_t *dry_run(struct daemon *d, const struct submission *o, struct err 
     if (json_object_get(plan, "why"))
         json_array_append_new(notes, json_sprintf(
             "ranks: %lld (%s)", (long long)json_integer_value(json_object_get(plan, "np")),
-            body_text(plan, "why")));
+            field_text(plan, "why")));
     json_array_extend(notes, json_object_get(plan, "notes"));
     if (job->nodes > 1)
         json_array_append_new(notes, json_sprintf(
@@ -112,16 +107,16 @@ void request_submit(struct request *r)
     }
     const json_t *body = request_body(r);
     const char *sets[SETS_MAX];
-    const char *file = body_text(body, "file");
+    const char *file = field_text(body, "file");
     struct diagnostics found = { .count = 0 };
     struct err err = { 0 };
     int nsets = 0;
     int64_t id;
-    struct submission o = { .yaml = body_text(body, "spec"),
+    struct submission o = { .yaml = field_text(body, "spec"),
                        .secrets = json_object_get(body, "secrets"),
                        .hold = json_is_true(json_object_get(body, "hold")) };
     if (sets_of(sets, &nsets, body, &err) < 0 ||
-        jobspec_parse(&o.spec, o.yaml, file[0] ? file : "-", body_text(body, "cwd"), sets, nsets,
+        jobspec_parse(&o.spec, o.yaml, file[0] ? file : "-", field_text(body, "cwd"), sets, nsets,
                       &found, &err) < 0 ||
         resolve_after(o.spec, d, &err) < 0)
         goto fail;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "agent/os/field.h"
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/submit_batch.h"
@@ -17,12 +18,6 @@
 #include "controller/remote/remote.h"
 #include "controller/remote/slurm_client.h"
 #include "engine/contract/err.h"
-
-static const char *body_text(const json_t *body, const char *key)
-{
-    const char *text = json_string_value(json_object_get(body, key));
-    return text ? text : "";
-}
 
 /* Several nodes simulated on this machine: each has GPUs of its own. */
 static int share_fits(const struct job *job, struct err *err)
@@ -78,7 +73,7 @@ static int give_origin(json_t *checkpoint, struct err *err)
 {
     unsigned char bits[16];
     char text[2 * sizeof(bits) + 1];
-    if (!body_text(checkpoint, "mirror")[0] || body_text(checkpoint, "origin")[0])
+    if (!field_text(checkpoint, "mirror")[0] || field_text(checkpoint, "origin")[0])
         return 0;
     if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
         return err_set(err, ERR_SYSTEM, "cannot get random numbers for the mirror's name");
@@ -93,7 +88,7 @@ static int place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, s
     json_t *checkpoint = json_object_get(spec, "checkpoint");
     if (give_origin(checkpoint, err) < 0)
         return -1;
-    if (strcmp(body_text(checkpoint, "dir"), "auto") != 0)
+    if (strcmp(field_text(checkpoint, "dir"), "auto") != 0)
         return 0;
     /* below the host's own state (agent/attempt/attach.h) */
     if (remote_of_spec(spec) == &remote_ssh) {
@@ -116,7 +111,7 @@ static json_t *submitted_body(const struct submission *o)
     json_int_t low = (json_int_t)(json_number_value(json_array_get(backoff, 0)) * 1000);
     json_int_t high = (json_int_t)(json_number_value(json_array_get(backoff, 1)) * 1000);
     return json_pack("{s:s, s:I, s:b, s:o, s:{s:I, s:I, s:[I, I]}, s:O*}", "name",
-                     body_text(o->spec, "name"), "priority",
+                     field_text(o->spec, "name"), "priority",
                      json_integer_value(json_object_get(o->spec, "priority")), "held",
                      (int)o->hold, "retry_of",
                      o->retry_of > 0 ? json_integer(o->retry_of) : json_null(), "retry", "max",

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "agent/os/buf.h"
+#include "agent/os/field.h"
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/daemon/job_json.h"
@@ -45,12 +46,6 @@ struct story {
     json_t    *evidence;
 };
 
-static const char *body_text(const json_t *body, const char *key)
-{
-    const char *text = json_string_value(json_object_get(body, key));
-    return text ? text : "";
-}
-
 /* A cause recurs in the events of generation, attempt and job; print it once. */
 static void leave_out(char *text, const char *told)
 {
@@ -66,7 +61,7 @@ static void add_output(struct story *s, const json_t *body)
 {
     const json_t *lines = json_object_get(body, "evidence");
     const size_t n = json_array_size(lines);
-    if (strcmp(body_text(body, "cause"), "preempted") == 0)
+    if (strcmp(field_text(body, "cause"), "preempted") == 0)
         return;
     for (size_t i = n > OUTPUT_LINES ? n - OUTPUT_LINES : 0; i < n; i++) {
         char line[520];
@@ -91,13 +86,13 @@ static void add_evidence(struct story *s, enum event_kind kind, const struct eve
         json_array_append_new(s->evidence, json_string(line));
     }
     add_output(s, body);
-    if (body_text(body, "text")[0])
-        snprintf(s->told, sizeof(s->told), "%.250s", body_text(body, "text"));
+    if (field_text(body, "text")[0])
+        snprintf(s->told, sizeof(s->told), "%.250s", field_text(body, "text"));
 }
 
 static void note_death(struct story *s, const json_t *body)
 {
-    const char *cause = body_text(body, "cause");
+    const char *cause = field_text(body, "cause");
     const json_t *step = json_object_get(body, "step");
     if (!cause[0] || strcmp(cause, "none") == 0)
         return;
@@ -107,11 +102,11 @@ static void note_death(struct story *s, const json_t *body)
     }
     s->deaths++;
     char where[40] = "";
-    if (json_is_integer(step) && !strstr(body_text(body, "text"), " step "))
+    if (json_is_integer(step) && !strstr(field_text(body, "text"), " step "))
         snprintf(where, sizeof(where), " at step %lld", (long long)json_integer_value(step));
-    snprintf(s->last_text, sizeof(s->last_text), "%.250s", body_text(body, "text"));
+    snprintf(s->last_text, sizeof(s->last_text), "%.250s", field_text(body, "text"));
     snprintf(s->last_death, sizeof(s->last_death), "%.200s%s (%.40s)", s->last_text, where, cause);
-    snprintf(s->advice, sizeof(s->advice), "%.199s", body_text(body, "advice"));
+    snprintf(s->advice, sizeof(s->advice), "%.199s", field_text(body, "advice"));
 }
 
 static int tell(void *ctx, const struct event_row *row)
@@ -126,30 +121,30 @@ static int tell(void *ctx, const struct event_row *row)
     } else if (kind == EVENT_GENERATION_ENDED) {
         note_death(s, body);
     } else if (kind == EVENT_INCIDENT) {
-        snprintf(s->report, sizeof(s->report), "%.599s", body_text(body, "path"));
-        snprintf(s->seen, sizeof(s->seen), "%.499s", body_text(body, "text"));
+        snprintf(s->report, sizeof(s->report), "%.599s", field_text(body, "path"));
+        snprintf(s->seen, sizeof(s->seen), "%.499s", field_text(body, "text"));
     } else if (kind == EVENT_EXCLUDED) {
         size_t n = strlen(s->excluded);
         snprintf(s->excluded + n, sizeof(s->excluded) - n, "%s%.60s", n ? ", " : "",
-                 body_text(body, "gpu"));
+                 field_text(body, "gpu"));
     } else if (kind == EVENT_NCCL) {
         bool fine = json_is_true(json_object_get(body, "expected"));
-        snprintf(s->nccl, sizeof(s->nccl), "%s", fine ? "" : body_text(body, "text"));
+        snprintf(s->nccl, sizeof(s->nccl), "%s", fine ? "" : field_text(body, "text"));
     } else if (kind == EVENT_AGENT_UP) {
         s->answered = true;
     } else if (kind == EVENT_ATTEMPT_ENDED && s->taken) {
         s->preempted++;
-        snprintf(s->last_taken, sizeof(s->last_taken), "%.250s", body_text(body, "text"));
+        snprintf(s->last_taken, sizeof(s->last_taken), "%.250s", field_text(body, "text"));
     } else if (kind == EVENT_AGENT_LOST) {
         *(s->answered ? &s->lost : &s->unstarted) += 1;
-        snprintf(s->last_text, sizeof(s->last_text), "%.250s", body_text(body, "text"));
+        snprintf(s->last_text, sizeof(s->last_text), "%.250s", field_text(body, "text"));
         snprintf(s->last_death, sizeof(s->last_death), "%.250s%s", s->last_text,
                  s->answered ? " (agent_lost)" : "");
     } else if (kind == EVENT_CHECKPOINT) {
         s->checkpoints++;
         s->last_checkpoint = json_integer_value(json_object_get(body, "step"));
     } else if (kind == EVENT_STOP_REQUESTED) {
-        snprintf(s->stop, sizeof(s->stop), "%.190s", body_text(body, "reason"));
+        snprintf(s->stop, sizeof(s->stop), "%.190s", field_text(body, "reason"));
     }
     s->end_ms = row->at_ms;
     add_evidence(s, kind, row, body);
@@ -170,7 +165,7 @@ static void put_speed(struct buf *text, const json_t *row)
 {
     const json_t *rate = json_object_get(row, "samples_per_s");
     const json_t *eta = json_object_get(row, "eta_s"), *goodput = json_object_get(row, "goodput");
-    if (strcmp(body_text(row, "state"), "running") != 0 || !json_is_number(rate))
+    if (strcmp(field_text(row, "state"), "running") != 0 || !json_is_number(rate))
         return;
     buf_print(text, " Speed: %.4g samples/s", json_number_value(rate));
     char left[32];
@@ -219,11 +214,11 @@ static void put_troubles(struct buf *text, const struct story *s, const char *re
 
 static void put_head(struct buf *text, const json_t *row, const struct story *s, bool now)
 {
-    const char *state = body_text(row, "state"), *result = body_text(row, "result");
-    const char *reason = body_text(row, "reason");
+    const char *state = field_text(row, "state"), *result = field_text(row, "result");
+    const char *reason = field_text(row, "reason");
     long long id = (long long)json_integer_value(json_object_get(row, "id"));
     const json_t *step = json_object_get(row, "step"), *steps = json_object_get(row, "steps");
-    buf_print(text, "Job %lld (%s) ", id, body_text(row, "name"));
+    buf_print(text, "Job %lld (%s) ", id, field_text(row, "name"));
     if (strcmp(state, "done") == 0) {
         buf_print(text, "%s%s", strcmp(result, "cancelled") == 0 ? "was " : "", result);
         if (json_is_integer(step))
@@ -266,10 +261,10 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
     if (s.stop[0] && job && job->core.state == JOB_STOPPING)
         buf_print(&text, " Waiting for its processes on %s to exit.",
                   job->nodes > 1 ? "its nodes" : job->core.node);
-    if (body_text(row, "agent_channel")[0])
-        buf_print(&text, " Its agent is connected %s.", body_text(row, "agent_channel"));
+    if (field_text(row, "agent_channel")[0])
+        buf_print(&text, " Its agent is connected %s.", field_text(row, "agent_channel"));
     put_speed(&text, row);
-    put_troubles(&text, &s, body_text(row, "reason"));
+    put_troubles(&text, &s, field_text(row, "reason"));
     out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence",
                     s.evidence);
     if (!out)

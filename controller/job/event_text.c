@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/os/field.h"
 #include "controller/job/event_kind.h"
 #include "controller/job/job_view.h"
 
@@ -15,12 +16,6 @@ enum { SKEW_MS = 5000 }; /* longer than any message takes to arrive */
 static const double MIB = 1 << 20;
 
 typedef void (*text_fn)(char *out, size_t size, const json_t *body);
-
-static const char *text_of(const json_t *body, const char *key)
-{
-    const char *s = json_string_value(json_object_get(body, key));
-    return s ? s : "";
-}
 
 static long long int_of(const json_t *body, const char *key)
 {
@@ -39,7 +34,7 @@ static void submitted(char *out, size_t size, const json_t *b)
     const json_t *adopted = json_object_get(b, "adopted");
     if (adopted)
         snprintf(out, size, "adopted%s from %s: continues job %lld of %s", held ? " and held" : "",
-                 text_of(adopted, "dir"), int_of(adopted, "job"), text_of(adopted, "host"));
+                 field_text(adopted, "dir"), int_of(adopted, "job"), field_text(adopted, "host"));
     else if (json_is_integer(json_object_get(b, "retry_of")))
         snprintf(out, size, "submitted%s, continues from the checkpoints of job %lld",
                  held ? " and held" : "", int_of(b, "retry_of"));
@@ -65,7 +60,7 @@ static void placed(char *out, size_t size, const json_t *b)
 {
     const long long cpus = int_of(b, "cpus"), gpus = int_of(b, "gpus");
     const json_t *nodes = json_object_get(b, "nodes"), *one;
-    size_t at = (size_t)snprintf(out, size, "placed on %s", text_of(b, "node"));
+    size_t at = (size_t)snprintf(out, size, "placed on %s", field_text(b, "node"));
     if (json_array_size(nodes) > 1) {
         at = (size_t)snprintf(out, size, "placed on %zu nodes, ", json_array_size(nodes));
         at += names(out + at, size - at, nodes);
@@ -75,7 +70,7 @@ static void placed(char *out, size_t size, const json_t *b)
                                cpus == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s");
     for (size_t i = 0; (one = json_array_get(json_object_get(b, "left_out"), i)) && at < size; i++)
         at += (size_t)snprintf(out + at, size - at, "%s%.64s (%.150s)", i ? ", " : "; excluded: ",
-                               text_of(one, "name"), text_of(one, "why"));
+                               field_text(one, "name"), field_text(one, "why"));
 }
 
 static void nodes(char *out, size_t size, const json_t *b)
@@ -86,7 +81,7 @@ static void nodes(char *out, size_t size, const json_t *b)
     for (size_t i = 0; (one = json_array_get(json_object_get(b, "nodes"), i)) && at + 100 < size; i++) {
         const long long ranks = int_of(one, "ranks"), first = int_of(one, "first_rank");
         at += (size_t)snprintf(out + at, size - at, "%s%.64s with rank%s %lld", i ? ", " : "",
-                               text_of(one, "name"), ranks == 1 ? "" : "s", first);
+                               field_text(one, "name"), ranks == 1 ? "" : "s", first);
         if (ranks > 1)
             at += (size_t)snprintf(out + at, size - at, " to %lld", first + ranks - 1);
     }
@@ -94,7 +89,7 @@ static void nodes(char *out, size_t size, const json_t *b)
 
 static void node_lost(char *out, size_t size, const json_t *b)
 {
-    const char *text = text_of(b, "text"), *name = text_of(b, "name");
+    const char *text = field_text(b, "text"), *name = field_text(b, "name");
     if (name[0] && strstr(text, name))
         snprintf(out, size, "%s", text);
     else
@@ -105,7 +100,7 @@ static void plan(char *out, size_t size, const json_t *b)
 {
     long long np = int_of(b, "np");
     snprintf(out, size, "planned: %lld rank%s, %s (plan %s)", np, np == 1 ? "" : "s",
-             text_of(b, "why"), text_of(b, "hash"));
+             field_text(b, "why"), field_text(b, "hash"));
 }
 
 static void generation_started(char *out, size_t size, const json_t *b)
@@ -139,7 +134,7 @@ static void rank_exited(char *out, size_t size, const json_t *b)
 
 static void generation_ended(char *out, size_t size, const json_t *b)
 {
-    const char *text = text_of(b, "text"), *cause = text_of(b, "cause");
+    const char *text = field_text(b, "text"), *cause = field_text(b, "cause");
     bool failed = cause[0] && strcmp(cause, "none") != 0;
     if (text[0])
         snprintf(out, size, "%s%s%s%s", text, failed ? " (" : "", failed ? cause : "",
@@ -154,7 +149,7 @@ static void restart_scheduled(char *out, size_t size, const json_t *b)
     time_of(pause, sizeof(pause), b, "delay_ms");
     /* The cause is already in the generation_ended line; "changes" is what the restart does about it. */
     const bool waits = int_of(b, "delay_ms") > 0;
-    const char *changes = text_of(b, "changes");
+    const char *changes = field_text(b, "changes");
     snprintf(out, size, "restarting %s%s as generation %lld%s%s", waits ? "in " : "now",
              waits ? pause : "", int_of(b, "generation"), *changes ? ": " : "", changes);
 }
@@ -173,17 +168,17 @@ static void checkpoint(char *out, size_t size, const json_t *b)
 
 static void quarantined(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "checkpoint %s quarantined: %s", text_of(b, "path"), text_of(b, "reason"));
+    snprintf(out, size, "checkpoint %s quarantined: %s", field_text(b, "path"), field_text(b, "reason"));
 }
 
 static void sample(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "sample of step %lld: %s", int_of(b, "step"), text_of(b, "path"));
+    snprintf(out, size, "sample of step %lld: %s", int_of(b, "step"), field_text(b, "path"));
 }
 
 static void warning(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "warning from rank %lld: %s", int_of(b, "rank"), text_of(b, "text"));
+    snprintf(out, size, "warning from rank %lld: %s", int_of(b, "rank"), field_text(b, "text"));
 }
 
 static void setup_done(char *out, size_t size, const json_t *b)
@@ -199,7 +194,7 @@ static void setup_done(char *out, size_t size, const json_t *b)
 
 static void stop_requested(char *out, size_t size, const json_t *b)
 {
-    const char *reason = text_of(b, "reason");
+    const char *reason = field_text(b, "reason");
     snprintf(out, size, "stop requested%s%s", reason[0] ? ": " : "", reason);
 }
 
@@ -209,19 +204,19 @@ static void retry(char *out, size_t size, const json_t *b)
     time_of(pause, sizeof(pause), b, "delay_ms");
     snprintf(out, size, "next attempt %s%s: %s",
              int_of(b, "delay_ms") > 0 ? "in " : "now", int_of(b, "delay_ms") > 0 ? pause : "",
-             text_of(b, "text"));
+             field_text(b, "text"));
 }
 
 static void done(char *out, size_t size, const json_t *b)
 {
-    const char *reason = text_of(b, "reason");
-    snprintf(out, size, "%s%s%s", text_of(b, "result"), reason[0] ? ": " : "", reason);
+    const char *reason = field_text(b, "reason");
+    snprintf(out, size, "%s%s%s", field_text(b, "result"), reason[0] ? ": " : "", reason);
 }
 
 static void attempt_ended(char *out, size_t size, const json_t *b)
 {
-    const char *text = text_of(b, "text");
-    snprintf(out, size, "attempt %s%s%s", text_of(b, "result"), text[0] ? ": " : "", text);
+    const char *text = field_text(b, "text");
+    snprintf(out, size, "attempt %s%s%s", field_text(b, "result"), text[0] ? ": " : "", text);
 }
 
 static void rank_started(char *out, size_t size, const json_t *b)
@@ -259,7 +254,7 @@ static void restored(char *out, size_t size, const json_t *b)
 
 static void hang(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "hang: %s", text_of(b, "text"));
+    snprintf(out, size, "hang: %s", field_text(b, "text"));
 }
 
 /* The fault itself is in the gpu_event line. */
@@ -271,38 +266,38 @@ static void gpu_fault(char *out, size_t size, const json_t *b)
 
 static void straggler(char *out, size_t size, const json_t *b)
 {
-    const char *text = text_of(b, "text");
+    const char *text = field_text(b, "text");
     snprintf(out, size, "%s", text[0] ? text : "no rank slows down the others any more");
 }
 
 static void excluded(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "%s, the GPU of rank %lld, is excluded from now on: %s", text_of(b, "gpu"),
-             int_of(b, "rank"), text_of(b, "text"));
+    snprintf(out, size, "%s, the GPU of rank %lld, is excluded from now on: %s", field_text(b, "gpu"),
+             int_of(b, "rank"), field_text(b, "text"));
 }
 
 static void incident(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "incident report: %s", text_of(b, "path"));
+    snprintf(out, size, "incident report: %s", field_text(b, "path"));
 }
 
 static void agent_up(char *out, size_t size, const json_t *b)
 {
-    const char *version = text_of(b, "version");
+    const char *version = field_text(b, "version");
     bool other = version[0] && strcmp(version, JOBCTL_VERSION) != 0;
     const long long skew = int_of(b, "skew_ms"), off = skew < 0 ? -skew : skew;
     char clock[80] = "";
     if (off >= SKEW_MS)
         snprintf(clock, sizeof(clock), "; its clock is %lld s %s the controller's, run NTP on both",
                  off / 1000, skew < 0 ? "behind" : "ahead of");
-    snprintf(out, size, "agent on %s connected, pid %lld%s%s%s%s", text_of(b, "node"),
+    snprintf(out, size, "agent on %s connected, pid %lld%s%s%s%s", field_text(b, "node"),
              int_of(b, "pid"), other ? "; its version is " : "", other ? version : "",
              other ? ", replaced by " JOBCTL_VERSION " at the next attempt" : "", clock);
 }
 
 static void text_only(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "%s", text_of(b, "text"));
+    snprintf(out, size, "%s", field_text(b, "text"));
 }
 
 #define ROW(id, name, arrow, apply, text, flags) [EVENT_##id] = text,
@@ -328,7 +323,7 @@ bool event_is_news(const char *name, const json_t *body)
 {
     const enum event_kind kind = event_kind_of(name);
     /* A generation that ended without a failure is reported by `done`. */
-    const char *cause = text_of(body, "cause");
+    const char *cause = field_text(body, "cause");
     return event_kind_is(kind, EVENT_IS_NEWS) &&
            (kind != EVENT_GENERATION_ENDED || (cause[0] && strcmp(cause, "none") != 0));
 }

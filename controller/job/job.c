@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/os/field.h"
 #include "controller/base/daemon.h"
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"
@@ -54,7 +55,6 @@ static void wants(struct job *job, const json_t *spec)
 
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err)
 {
-    const char *name = json_string_value(json_object_get(spec, "name"));
     const json_t *after = json_object_get(spec, "after");
     struct job *job = calloc(1, sizeof(*job));
     if (!job || !(job->after = calloc(json_array_size(after) + 1, sizeof(*job->after)))) {
@@ -70,7 +70,7 @@ struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct 
     job->curve_points = -1;
     job->verdict.id = id;
     live_stats_clear(&job->live_stats);
-    snprintf(job->name, sizeof(job->name), "%s", name ? name : "");
+    snprintf(job->name, sizeof(job->name), "%s", field_text(spec, "name"));
     job->nafter = json_array_size(after);
     for (size_t i = 0; i < job->nafter; i++)
         job->after[i].id = json_integer_value(json_array_get(after, i));
@@ -187,13 +187,11 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
         if (json_is_number(v = json_object_get(body, "step_ms")))
             job->live_stats.step_ms = json_number_value(v);
     } else if (kind == EVENT_STRAGGLER) {
-        const char *text = json_string_value(json_object_get(body, "text"));
-        snprintf(job->live_stats.slow, sizeof(job->live_stats.slow), "%s", text ? text : "");
+        snprintf(job->live_stats.slow, sizeof(job->live_stats.slow), "%s", field_text(body, "text"));
     } else if (kind == EVENT_NCCL) {
-        const char *text = json_string_value(json_object_get(body, "text"));
         const bool fine = json_is_true(json_object_get(body, "expected"));
-        snprintf(job->live_stats.nccl, sizeof(job->live_stats.nccl), "%s", text && !fine ? text
-                 : "");
+        snprintf(job->live_stats.nccl, sizeof(job->live_stats.nccl), "%s",
+                 fine ? "" : field_text(body, "text"));
     } else if (kind == EVENT_GENERATION_STARTED || kind == EVENT_GENERATION_ENDED) {
         job->live_stats.phase[0] = job->live_stats.slow[0] = 0;
     }

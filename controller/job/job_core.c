@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/os/field.h"
 #include "agent/wire/wire.h"
 #include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define COUNT_MAX    (INT64_C(1) << 53)
 
 static const char *const result_names[] = {
     [RESULT_NONE] = "", [RESULT_SUCCEEDED] = "succeeded", [RESULT_FAILED] = "failed",
@@ -37,20 +37,6 @@ int job_result_parse(enum job_result *result, const char *name)
     return -1;
 }
 
-/* Bodies are untrusted: a missing, mistyped or out-of-range number is `unknown`. */
-static int64_t body_int(const json_t *body, const char *key, int64_t unknown)
-{
-    const json_t *v = json_object_get(body, key);
-    int64_t n = json_integer_value(v);
-    return json_is_integer(v) && n <= COUNT_MAX && n >= -COUNT_MAX ? n : unknown;
-}
-
-static const char *body_text(const json_t *body, const char *key)
-{
-    const char *text = json_string_value(json_object_get(body, key));
-    return text ? text : "";
-}
-
 static bool body_is(const json_t *body, const char *key)
 {
     return json_is_true(json_object_get(body, key));
@@ -64,7 +50,7 @@ static void copy(char *out, size_t size, const char *text)
 
 static bool failed(const json_t *generation_ended)
 {
-    const char *cause = body_text(generation_ended, "cause");
+    const char *cause = field_text(generation_ended, "cause");
     return cause[0] && strcmp(cause, "none") != 0;
 }
 
@@ -118,11 +104,11 @@ static void apply_submitted(struct job_core *c, const struct core_event *e)
     const json_t *retry = json_object_get(e->body, "retry");
     const json_t *backoff = json_object_get(retry, "backoff_ms");
     c->submitted_ms = c->goodput.mark_ms = e->at_ms;
-    c->priority = body_int(e->body, "priority", 0);
+    c->priority = field_int(e->body, "priority", 0);
     c->held = body_is(e->body, "held");
     c->rules = (struct retry_rules){
-        .max = body_int(retry, "max", 10),
-        .no_progress = body_int(retry, "no_progress", 3),
+        .max = field_int(retry, "max", 10),
+        .no_progress = field_int(retry, "no_progress", 3),
         .backoff_min_ms = json_integer_value(json_array_get(backoff, 0)),
         .backoff_max_ms = json_integer_value(json_array_get(backoff, 1)),
     };
@@ -140,10 +126,10 @@ static void apply_placed(struct job_core *c, const struct core_event *e)
     c->live = true;
     c->agent_known = false;
     c->attempt_best = c->best;
-    c->cpus = body_int(e->body, "cpus", 0);
-    c->gpus = body_int(e->body, "gpus", 0);
-    copy(c->nonce, sizeof(c->nonce), body_text(e->body, "nonce"));
-    copy(c->node, sizeof(c->node), body_text(e->body, "node"));
+    c->cpus = field_int(e->body, "cpus", 0);
+    c->gpus = field_int(e->body, "gpus", 0);
+    copy(c->nonce, sizeof(c->nonce), field_text(e->body, "nonce"));
+    copy(c->node, sizeof(c->node), field_text(e->body, "node"));
     if (!c->started_ms)
         c->started_ms = e->at_ms;
     if (c->attempt == 1)    /* a later attempt keeps the reason of the retry */
@@ -160,28 +146,28 @@ static void apply_generation_run(struct job_core *c, const struct core_event *e)
 {
     /* If the previous generation's end was never reported, no stored event has its steps. */
     job_goodput_guess(&c->goodput, e->at_ms, 0);
-    c->generation = body_int(e->body, "generation", c->generation + 1);
-    c->np = body_int(e->body, "np", -1);
+    c->generation = field_int(e->body, "generation", c->generation + 1);
+    c->np = field_int(e->body, "np", -1);
     job_goodput_ranks(&c->goodput, e->at_ms, c->np);
     c->gen_best = c->best;
-    c->gen_from = body_int(e->body, "resume_step", -1);
+    c->gen_from = field_int(e->body, "resume_step", -1);
     if (c->generation == 1 && c->attempt == 1)
         c->reason[0] = 0;
 }
 
 static void apply_rank_started(struct job_core *c, const struct core_event *e)
 {
-    if (body_int(e->body, "rank", 0) != 0)
+    if (field_int(e->body, "rank", 0) != 0)
         return;
-    c->steps = body_int(e->body, "steps", c->steps);
-    c->gen_from = body_int(e->body, "resume_step", c->gen_from);
+    c->steps = field_int(e->body, "steps", c->steps);
+    c->gen_from = field_int(e->body, "resume_step", c->gen_from);
     see_step(c, c->gen_from);
 }
 
 static void apply_generation_ended(struct job_core *c, const struct core_event *e)
 {
     struct goodput spent;
-    see_step(c, body_int(e->body, "step", -1));
+    see_step(c, field_int(e->body, "step", -1));
     const json_t *told = json_object_get(e->body, "goodput");
     if (!told)
         told = json_object_get(e->body, "spent");   /* of an older agent */
@@ -193,8 +179,8 @@ static void apply_generation_ended(struct job_core *c, const struct core_event *
         job_goodput_guess(&c->goodput, e->at_ms, 1);
     if (!failed(e->body))
         return;
-    const char *fingerprint = body_text(e->body, "fingerprint");
-    if (body_int(e->body, "gained", 0) > 0) {
+    const char *fingerprint = field_text(e->body, "fingerprint");
+    if (field_int(e->body, "gained", 0) > 0) {
         c->failures = 0;
         c->fingerprint[0] = 0;
     } else {
@@ -202,23 +188,23 @@ static void apply_generation_ended(struct job_core *c, const struct core_event *
     }
     c->same = strcmp(fingerprint, c->fingerprint) == 0 ? c->same + 1 : 1;
     copy(c->fingerprint, sizeof(c->fingerprint), fingerprint);
-    copy(c->reason, sizeof(c->reason), body_text(e->body, "text"));
+    copy(c->reason, sizeof(c->reason), field_text(e->body, "text"));
 }
 
 static void apply_reason(struct job_core *c, const struct core_event *e)
 {
-    copy(c->reason, sizeof(c->reason), body_text(e->body, "text"));
+    copy(c->reason, sizeof(c->reason), field_text(e->body, "text"));
 }
 
 static void apply_step(struct job_core *c, const struct core_event *e)
 {
-    c->step = body_int(e->body, "step", c->step);
-    c->steps = body_int(e->body, "steps", c->steps);
+    c->step = field_int(e->body, "step", c->step);
+    c->steps = field_int(e->body, "steps", c->steps);
 }
 
 static void apply_checkpoint(struct job_core *c, const struct core_event *e)
 {
-    int64_t step = body_int(e->body, "step", -1);
+    int64_t step = field_int(e->body, "step", -1);
     if (step > c->checkpoint)
         c->checkpoint = step;
     if (step > c->best)
@@ -227,16 +213,16 @@ static void apply_checkpoint(struct job_core *c, const struct core_event *e)
 
 static void apply_attempt_over(struct job_core *c, const struct core_event *e)
 {
-    see_step(c, body_int(e->body, "step", -1));
+    see_step(c, field_int(e->body, "step", -1));
     goodput_lost(c, e->at_ms);
     c->live = false;
     c->cpus = 0;
     c->gpus = 0;
     if (e->kind == EVENT_ATTEMPT_ENDED) {
-        c->failures = body_int(e->body, "failures_without_progress", c->failures);
-        c->same = body_int(e->body, "same_fingerprint", c->same);
-        if (body_text(e->body, "fingerprint")[0])
-            copy(c->fingerprint, sizeof(c->fingerprint), body_text(e->body, "fingerprint"));
+        c->failures = field_int(e->body, "failures_without_progress", c->failures);
+        c->same = field_int(e->body, "same_fingerprint", c->same);
+        if (field_text(e->body, "fingerprint")[0])
+            copy(c->fingerprint, sizeof(c->fingerprint), field_text(e->body, "fingerprint"));
     } else if (c->best > c->attempt_best) {
         c->failures = 0;
         c->same = 0;
@@ -252,25 +238,25 @@ static void apply_stop_requested(struct job_core *c, const struct core_event *e)
 {
     c->stop_limit = body_is(e->body, "limit");
     c->stop_now = c->stop_now || body_is(e->body, "now");
-    copy(c->reason, sizeof(c->reason), body_text(e->body, "reason"));
+    copy(c->reason, sizeof(c->reason), field_text(e->body, "reason"));
 }
 
 static void apply_retry(struct job_core *c, const struct core_event *e)
 {
-    c->not_before_ms = body_int(e->body, "not_before_ms", 0);
-    copy(c->reason, sizeof(c->reason), body_text(e->body, "text"));
+    c->not_before_ms = field_int(e->body, "not_before_ms", 0);
+    copy(c->reason, sizeof(c->reason), field_text(e->body, "text"));
 }
 
 static void apply_done(struct job_core *c, const struct core_event *e)
 {
     enum job_result result = RESULT_FAILED;
-    job_result_parse(&result, body_text(e->body, "result"));
+    job_result_parse(&result, field_text(e->body, "result"));
     c->result = result;
-    c->exit_code = (int)body_int(e->body, "exit_code", 1);
+    c->exit_code = (int)field_int(e->body, "exit_code", 1);
     c->ended_ms = e->at_ms;
     job_goodput_close(&c->goodput);
     c->held = false;
-    copy(c->reason, sizeof(c->reason), body_text(e->body, "reason"));
+    copy(c->reason, sizeof(c->reason), field_text(e->body, "reason"));
 }
 
 enum { NO_ARROW = -1 };
@@ -423,14 +409,14 @@ static int again_or_not(struct core_output *out, struct job_core *next,
 static int decide_attempt_ended(struct core_output *out, struct job_core *next,
                                 const struct core_input *in, struct err *err)
 {
-    const char *result = body_text(in->body, "result"), *text = body_text(in->body, "text");
+    const char *result = field_text(in->body, "result"), *text = field_text(in->body, "text");
     if (strcmp(result, "succeeded") == 0)
         return add_done(out, next, in, RESULT_SUCCEEDED, 0, text, err);
     if (next->state == JOB_STOPPING)
         return end_as_asked(out, next, in, err);
     const json_t *helps = json_object_get(in->body, "retry_helps");
     const struct retry_case c = {
-        .cause = body_text(in->body, "cause"),
+        .cause = field_text(in->body, "cause"),
         .text = text[0] ? text : "the attempt ended",
         .helps = !json_is_false(helps) || strcmp(result, "stopped") == 0,
         .gave_up = body_is(in->body, "gave_up"),
@@ -465,7 +451,7 @@ static int decide_stop(struct core_output *out, struct job_core *next,
     bool limit = body_is(in->body, "limit");
     if (next->state != JOB_DONE && !next->live)
         return add_done(out, next, in, limit ? RESULT_FAILED : RESULT_CANCELLED, limit ? 1 : 3,
-                        body_text(in->body, "reason"), err);
+                        field_text(in->body, "reason"), err);
     return add_input(out, next, in, EVENT_STOP_REQUESTED, err);
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/os/field.h"
 #include "controller/base/daemon.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
@@ -28,18 +29,6 @@ struct draft {
     struct attempt_row *attempt;        /* a copy, or the new row */
     bool                new_attempt;
 };
-
-static int64_t body_int(const json_t *body, const char *key, int64_t unknown)
-{
-    const json_t *v = json_object_get(body, key);
-    return json_is_integer(v) ? json_integer_value(v) : unknown;
-}
-
-static const char *body_text(const json_t *body, const char *key)
-{
-    const char *text = json_string_value(json_object_get(body, key));
-    return text ? text : "";
-}
 
 static int write_event(struct job *job, struct draft *draft, const struct core_event *e,
                        const struct event_source *told, struct err *err)
@@ -71,8 +60,8 @@ static int begin_attempt(struct job *job, struct draft *draft, const struct core
     struct attempt_row *a = draft->attempt;
     *a = (struct attempt_row){ .job = job->core.id, .attempt = e->attempt, .pid = -1,
                                .start_time = -1, .started_ms = e->at_ms, .ended_ms = -1 };
-    snprintf(a->nonce, sizeof(a->nonce), "%s", body_text(e->body, "nonce"));
-    snprintf(a->node, sizeof(a->node), "%s", body_text(e->body, "node"));
+    snprintf(a->nonce, sizeof(a->nonce), "%s", field_text(e->body, "nonce"));
+    snprintf(a->node, sizeof(a->node), "%s", field_text(e->body, "node"));
     job_dir_run(a->run_dir, sizeof(a->run_dir), job->daemon, a->job, a->attempt);
     draft->new_attempt = true;
     return attempts_insert(job->daemon->store, a, err);
@@ -81,8 +70,8 @@ static int begin_attempt(struct job *job, struct draft *draft, const struct core
 static int write_checkpoint(struct job *job, const struct core_event *e, struct err *err)
 {
     const struct checkpoint_row row = {
-        .step = body_int(e->body, "step", 0), .path = body_text(e->body, "path"),
-        .digest = body_text(e->body, "digest"), .bytes = body_int(e->body, "bytes", 0),
+        .step = field_int(e->body, "step", 0), .path = field_text(e->body, "path"),
+        .digest = field_text(e->body, "digest"), .bytes = field_int(e->body, "bytes", 0),
         .trust = "written", .at_ms = e->at_ms,
     };
     return checkpoints_put(job->daemon->store, job->core.id, &row, err);
@@ -107,7 +96,7 @@ static int make_room(struct job *job, struct draft *draft, struct err *err)
 static int write_curves(struct job *job, struct draft *draft, const struct core_event *e,
                         struct err *err)
 {
-    const int64_t step = body_int(e->body, "step", -1);
+    const int64_t step = field_int(e->body, "step", -1);
     if (step < 0)
         return 0;
     if (make_room(job, draft, err) < 0)
@@ -135,21 +124,21 @@ static int write_consequences(struct job *job, struct draft *draft, const struct
     if (e->kind == EVENT_PLACED)
         return begin_attempt(job, draft, e, err);
     if (e->kind == EVENT_AGENT_UP) {
-        snprintf(a->boot_id, sizeof(a->boot_id), "%s", body_text(e->body, "boot_id"));
-        a->pid = body_int(e->body, "pid", -1);
-        a->start_time = body_int(e->body, "start_time", -1);
-        a->incarnation = body_int(e->body, "incarnation", 0);
+        snprintf(a->boot_id, sizeof(a->boot_id), "%s", field_text(e->body, "boot_id"));
+        a->pid = field_int(e->body, "pid", -1);
+        a->start_time = field_int(e->body, "start_time", -1);
+        a->incarnation = field_int(e->body, "incarnation", 0);
     } else if (e->kind == EVENT_ATTEMPT_ENDED || e->kind == EVENT_AGENT_LOST) {
         a->ended_ms = e->at_ms;
     } else if (e->kind == EVENT_CHECKPOINT) {
         return write_checkpoint(job, e, err);
     } else if (e->kind == EVENT_QUARANTINED) {
-        return checkpoints_distrust(s, job->core.id, body_text(e->body, "path"), err);
+        return checkpoints_distrust(s, job->core.id, field_text(e->body, "path"), err);
     } else if (e->kind == EVENT_STEP) {
         return write_curves(job, draft, e, err);
-    } else if (e->kind == EVENT_RANK_STARTED && body_int(e->body, "rank", 0) == 0) {
+    } else if (e->kind == EVENT_RANK_STARTED && field_int(e->body, "rank", 0) == 0) {
         draft->curve_points = -1;
-        return metrics_cut(s, job->core.id, body_int(e->body, "resume_step", 0), err);
+        return metrics_cut(s, job->core.id, field_int(e->body, "resume_step", 0), err);
     }
     return 0;
 }

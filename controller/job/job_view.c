@@ -8,17 +8,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "agent/os/field.h"
 #include "controller/base/table.h"
 #include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"
 
 typedef void (*format_fn)(char *out, size_t size, const json_t *row, const char *name);
-
-static const char *text_of(const json_t *row, const char *name)
-{
-    const char *s = json_string_value(json_object_get(row, name));
-    return s ? s : "";
-}
 
 void job_view_duration(char *out, size_t size, double s)
 {
@@ -70,7 +65,7 @@ void job_view_local(char *out, size_t size, const char *iso)
 
 static void format_text(char *out, size_t size, const json_t *row, const char *name)
 {
-    const char *s = text_of(row, name);
+    const char *s = field_text(row, name);
     snprintf(out, size, "%s", s[0] ? s : "-");
 }
 
@@ -134,7 +129,7 @@ static void format_bool(char *out, size_t size, const json_t *row, const char *n
 static void format_status(char *out, size_t size, const json_t *row, const char *name)
 {
     (void)name;
-    const char *result = text_of(row, "result"), *state = text_of(row, "state");
+    const char *result = field_text(row, "result"), *state = field_text(row, "state");
     bool held = json_is_true(json_object_get(row, "held"));
     if (result[0])
         snprintf(out, size, "%s", result);
@@ -302,12 +297,12 @@ void job_view_field(char *out, size_t size, const json_t *row, const char *name)
 void job_view_title(char *out, size_t size, const json_t *row)
 {
     snprintf(out, size, "job %lld (%s)",
-             (long long)json_integer_value(json_object_get(row, "id")), text_of(row, "name"));
+             (long long)json_integer_value(json_object_get(row, "id")), field_text(row, "name"));
 }
 
 enum terminal_style job_view_style(const json_t *row)
 {
-    const char *result = text_of(row, "result"), *state = text_of(row, "state");
+    const char *result = field_text(row, "result"), *state = field_text(row, "state");
     if (strcmp(result, "failed") == 0)
         return STYLE_RED;
     if (strcmp(result, "succeeded") == 0)
@@ -320,7 +315,7 @@ enum terminal_style job_view_style(const json_t *row)
 /* Ended as intended: such a reason is not worth a line on the screen. */
 static bool ended_plainly(const json_t *row)
 {
-    return strcmp(text_of(row, "result"), "succeeded") == 0 || strcmp(text_of(row, "reason"), "on request") == 0;
+    return strcmp(field_text(row, "result"), "succeeded") == 0 || strcmp(field_text(row, "reason"), "on request") == 0;
 }
 
 int job_view_table(const struct terminal *t, const json_t *jobs, const char *names,

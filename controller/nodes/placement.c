@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/os/field.h"
 #include "controller/base/daemon.h"
 #include "controller/job/job.h"
 #include "controller/nodes/fleet.h"
@@ -39,11 +40,10 @@ static bool lost(const struct job *job, const char *name, char *why, size_t size
     size_t i;
     json_t *one;
     json_array_foreach (job->lost, i, one) {
-        const char *text = json_string_value(json_object_get(one, "text"));
-        if (strcmp(json_string_value(json_object_get(one, "name")), name) != 0 ||
+        if (strcmp(field_text(one, "name"), name) != 0 ||
             !lately(json_integer_value(json_object_get(one, "at_ms"))))
             continue;
-        snprintf(why, size, "lost before: %s", text ? text : "");
+        snprintf(why, size, "lost before: %s", field_text(one, "text"));
         return true;
     }
     return false;

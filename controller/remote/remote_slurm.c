@@ -27,6 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/os/field.h"
 #include "agent/os/identity.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
@@ -86,12 +87,6 @@ __attribute__((format(printf, 2, 3))) static void wait_for(struct slurm *link, c
     va_end(ap);
     if (link->base.hooks.waiting && !link->spoke && !link->base.unreadable[0])
         link->base.hooks.waiting(link->base.hooks.arg, text);
-}
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
 }
 
 /* ---- the session ---- */
@@ -164,12 +159,12 @@ static void on_submitted(void *arg, const json_t *answer)
                  json_is_true(json_object_get(answer, "found")) ? " already existed" : "");
         remote_link_later(&link->base, 0, look);
     } else if (json_is_true(json_object_get(answer, "away"))) {
-        wait_for(link, "Slurm does not answer (%s); trying again", text_of(answer, "error"));
+        wait_for(link, "Slurm does not answer (%s); trying again", field_text(answer, "error"));
         /* the submit may have succeeded: look first */
         remote_link_later(&link->base, LOOK_SELDOM_MS, look);
     } else {
         snprintf(link->base.text, sizeof(link->base.text), "Slurm rejected it: %s",
-                 text_of(answer, "error"));
+                 field_text(answer, "error"));
         remote_link_later(&link->base, 0, bury);
     }
 }
@@ -253,7 +248,7 @@ static void tell_end(struct slurm *link, const json_t *job)
         { "DEADLINE", "its deadline passed" },
         { "BOOT_FAIL", "its node did not boot" },
     };
-    const char *state = text_of(job, "state"), *text = NULL;
+    const char *state = field_text(job, "state"), *text = NULL;
     if (link->settled)
         return;
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
@@ -332,7 +327,7 @@ static void running(struct slurm *link, const json_t *job)
         return;
     }
     wait_for(link, "Slurm job %lld has %s; its agent is starting",
-             (long long)json_integer_value(json_object_get(job, "job")), text_of(job, "nodes"));
+             (long long)json_integer_value(json_object_get(job, "job")), field_text(job, "nodes"));
     remote_link_later(&link->base, link->stop || !link->spoke ? LOOK_MS : LOOK_SELDOM_MS, look);
 }
 
@@ -343,7 +338,7 @@ static void running(struct slurm *link, const json_t *job)
 
 static bool is_requeued(const json_t *job)
 {
-    const char *phase = text_of(job, "phase");
+    const char *phase = field_text(job, "phase");
     return json_integer_value(json_object_get(job, "restarts")) > 0 &&
            (strcmp(phase, "pending") == 0 || strcmp(phase, "running") == 0);
 }
@@ -385,9 +380,9 @@ static const json_t *choose(const struct slurm *link, const json_t *jobs)
 {
     const json_t *found = NULL, *job;
     for (size_t i = 0; (job = json_array_get(jobs, i)); i++) {
-        if (strcmp(text_of(job, "comment"), link->comment) != 0)
+        if (strcmp(field_text(job, "comment"), link->comment) != 0)
             continue;
-        if (!found || strcmp(text_of(found, "phase"), "ended") == 0)
+        if (!found || strcmp(field_text(found, "phase"), "ended") == 0)
             found = job;
     }
     return found;
@@ -397,13 +392,13 @@ static void on_jobs(void *arg, const json_t *answer)
 {
     struct slurm *link = arg;
     if (!json_is_true(json_object_get(answer, "ok"))) {
-        wait_for(link, "Slurm does not answer (%s); trying again", text_of(answer, "error"));
+        wait_for(link, "Slurm does not answer (%s); trying again", field_text(answer, "error"));
         remote_link_later(&link->base, LOOK_SELDOM_MS, look);
         return;
     }
     end_requeued(json_object_get(answer, "jobs"));
     const json_t *job = choose(link, json_object_get(answer, "jobs"));
-    const char *phase = text_of(job, "phase");
+    const char *phase = field_text(job, "phase");
     if (!job) {
         absent(link);
         return;
@@ -416,7 +411,7 @@ static void on_jobs(void *arg, const json_t *answer)
     } else if (strcmp(phase, "pending") == 0) {
         wait_for(link, "Slurm job %lld is pending: %s",
                  (long long)json_integer_value(json_object_get(job, "job")),
-                 text_of(job, "reason")[0] ? text_of(job, "reason") : "just submitted");
+                 field_text(job, "reason")[0] ? field_text(job, "reason") : "just submitted");
         remote_link_later(&link->base, LOOK_MS, look);
     } else if (strcmp(phase, "running") == 0) {
         running(link, job);
