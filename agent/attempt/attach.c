@@ -28,6 +28,7 @@
 #include "agent/ranks/cleanup_pass.h"
 #include "agent/wire/frame.h"
 #include "agent/wire/log_feed.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 enum {
@@ -56,13 +57,6 @@ struct attach {
     int64_t used_ms; /* time of the last host cleanup; 0: none yet */
     size_t held;     /* bytes of an incomplete frame */
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static void pause_ms(int ms)
 {
@@ -96,7 +90,7 @@ static int say(struct attach *a, enum wire_message number, json_t *body, struct 
     else if ((frame = frame_make(number, body, &size, err)) &&
              (rc = write_all(a->out, frame, size)) < 0)
         err_set(err, ERR_SYSTEM, "the connection to the controller broke: %s", strerror(errno));
-    a->said_ms = now_ms();
+    a->said_ms = clock_ms();
     free(frame);
     json_decref(body);
     return rc;
@@ -112,7 +106,7 @@ static int say_logs(struct attach *a, struct err *err)
 
 static int say_alive(struct attach *a, struct err *err)
 {
-    return now_ms() - a->said_ms < ALIVE_MS ? 0 : say(a, WIRE_KEEPALIVE, json_object(), err);
+    return clock_ms() - a->said_ms < ALIVE_MS ? 0 : say(a, WIRE_KEEPALIVE, json_object(), err);
 }
 
 /* ---- ATTACH ---- */
@@ -195,10 +189,10 @@ static int make_run_dir(struct attach *a, struct err *err)
 
 static void cleanup_all(const char *nonce)
 {
-    const int64_t patient_until = now_ms() + CLEANUP_GRACE_MS;
+    const int64_t patient_until = clock_ms() + CLEANUP_GRACE_MS;
     struct cleanup_pass s = {.nonce = nonce};
     while (cleanup_pass_run(&s, NULL, 0) > 0) {
-        s.kill = now_ms() > patient_until;
+        s.kill = clock_ms() > patient_until;
         pause_ms(CLEANUP_MS);
     }
 }
@@ -324,7 +318,7 @@ static int pass_frames(struct attach *a, int agent, struct err *err)
         return 1;
     if (say_logs(a, err) < 0 || write_all(a->out, a->bytes, whole) < 0)
         return -1;
-    a->said_ms = now_ms();
+    a->said_ms = clock_ms();
     memmove(a->bytes, a->bytes + whole, a->held - whole);
     a->held -= whole;
     return 1;
@@ -345,9 +339,9 @@ static int pass_back(int in, int agent)
 static void tidy(struct attach *a)
 {
     char host_cache[PATH_MAX];
-    if (a->used_ms && now_ms() - a->used_ms < USED_MS)
+    if (a->used_ms && clock_ms() - a->used_ms < USED_MS)
         return;
-    a->used_ms = now_ms();
+    a->used_ms = clock_ms();
     snprintf(host_cache, sizeof(host_cache), "%s", a->key_dir);
     *strrchr(host_cache, '/') = '\0';
     host_cache_use(a->program);
@@ -377,7 +371,7 @@ static enum ended converse(struct attach *a, int in, int agent, struct err *err)
 
 static bool dies(const struct identity *who)
 {
-    for (const int64_t until = now_ms() + DYING_MS; now_ms() < until; pause_ms(LOOK_MS))
+    for (const int64_t until = clock_ms() + DYING_MS; clock_ms() < until; pause_ms(LOOK_MS))
         if (!identity_alive(who))
             return true;
     return false;
@@ -386,7 +380,7 @@ static bool dies(const struct identity *who)
 static int serve(struct attach *a, int in, struct err *err)
 {
     char socket[PATH_MAX + 64], text[400];
-    const int64_t give_up = now_ms() + REACH_MS;
+    const int64_t give_up = clock_ms() + REACH_MS;
     const bool may_start = json_is_true(json_object_get(a->order, "may_start"));
     int starts = 0;
     snprintf(socket, sizeof(socket), "%s/" RUN_DIR_SOCKET, a->run_dir);
@@ -398,7 +392,7 @@ static int serve(struct attach *a, int in, struct err *err)
                      strcmp(who.nonce, a->id.nonce) == 0;
         /* An agent started by someone else may be coming up: it takes the lock before it writes
          * its identity. */
-        if (!known && (starts > 0 || !may_start) && run_dir_held(a->run_dir) == 1 && now_ms() < give_up) {
+        if (!known && (starts > 0 || !may_start) && run_dir_held(a->run_dir) == 1 && clock_ms() < give_up) {
             pause_ms(LOOK_MS);
             continue;
         }
@@ -413,7 +407,7 @@ static int serve(struct attach *a, int in, struct err *err)
         if (!known || !identity_alive(&who))
             return give_remains(a, text, err);
         int agent = unix_socket_connect(socket, false, &why);
-        if (agent < 0 && now_ms() > give_up)
+        if (agent < 0 && clock_ms() > give_up)
             return err_set(err, ERR_SYSTEM, "the agent is alive (pid %lld) but unreachable: %s",
                            (long long)who.pid, why.text);
         if (agent < 0) {

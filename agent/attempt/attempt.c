@@ -25,6 +25,7 @@
 #include "agent/probe/probe.h"
 #include "agent/wire/call_home.h"
 #include "agent/wire/file_channel.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 enum {
@@ -226,7 +227,7 @@ static void look_around(struct attempt *a)
 static void on_beat(uv_timer_t *timer)
 {
     struct attempt *a = timer->data;
-    int64_t now = attempt_now_ms();
+    int64_t now = clock_ms();
     look_around(a);
     session_alive(a->session);
     if (!a->launch && run_dir_fenced(a->o.run_dir)) {
@@ -353,7 +354,7 @@ static void tell_ready(const struct attempt *a)
 int attempt_run(const struct attempt_options *options, struct err *err)
 {
     static struct attempt a;
-    a = (struct attempt){.o = *options, .started_ms = attempt_now_ms()};
+    a = (struct attempt){.o = *options, .started_ms = clock_ms()};
     snprintf(a.tag, sizeof(a.tag), "%lld.%lld", (long long)options->job,
              (long long)options->attempt);
     uv_loop_init(&a.loop);

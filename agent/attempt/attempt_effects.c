@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "agent/attempt/attempt_internal.h"
 #include "agent/attempt/incident.h"
@@ -23,14 +22,10 @@
 #include "agent/plan/gpu_selftest_child.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/wire/call_home.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 enum { LAST_COPY_MS = 10 * 60 * 1000 }; /* to the mirror, at the end */
-
-int64_t attempt_now_ms(void)
-{
-    return (int64_t)(uv_hrtime() / 1000000);
-}
 
 double attempt_jitter(void)
 {
@@ -45,11 +40,9 @@ double attempt_jitter(void)
 bool attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable)
 {
     struct err err = {0};
-    struct timespec wall;
-    clock_gettime(CLOCK_REALTIME, &wall);
     json_t *event = json_pack(
         "{s:I, s:I, s:I, s:s, s:o}", "incarnation", (json_int_t)a->identity.incarnation, "mono_ns",
-        (json_int_t)uv_hrtime(), "wall_ms", (json_int_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000,
+        (json_int_t)uv_hrtime(), "wall_ms", (json_int_t)clock_unix_ms(),
         "kind", kind, "body", body);
     int rc = event ? spool_append(a->spool, event, droppable, &err)
                    : err_set(&err, ERR_MEMORY, "no memory for an event");
@@ -163,7 +156,7 @@ static void set_timer(struct attempt *a, int64_t at_ms)
         return;
     }
     uv_update_time(&a->loop);
-    int64_t wait = at_ms - attempt_now_ms();
+    int64_t wait = at_ms - clock_ms();
     uv_timer_start(&a->timer, on_timer, wait > 0 ? (uint64_t)wait + 1 : 1, 0);
 }
 
@@ -228,7 +221,7 @@ void attempt_on_inspected_there(void *arg, int node, const char *text)
 
 static void finish(struct attempt *a)
 {
-    a->finished_ms = attempt_now_ms();
+    a->finished_ms = clock_ms();
     rank_set_dismiss(a->rank_set);
     session_pump(a->session);
     if (spool_acked(a->spool) >= spool_last(a->spool))
@@ -312,7 +305,7 @@ void attempt_feed(struct attempt *a, struct agent_input *in)
             follower_stop(a->follower, in->stop.reason, in->stop.grace_ms, in->stop.preempted);
         return;
     }
-    in->now_ms = attempt_now_ms();
+    in->now_ms = clock_ms();
     agent_core_step(a->core, in, &out);
     bool sync = false;
     for (int i = 0; i < out.n; i++)

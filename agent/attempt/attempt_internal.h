@@ -72,7 +72,6 @@ struct rank_set_started;
 
 /* --- attempt_effects.c: below the others, which call it --------------------------------------- */
 
-int64_t attempt_now_ms(void);
 
 /* [0, 1), for the jitter of the back-off. */
 double attempt_jitter(void);

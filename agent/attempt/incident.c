@@ -16,23 +16,11 @@
 #include "agent/nodes/rank_set.h"
 #include "agent/os/buf.h"
 #include "agent/os/kernel_log.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
 
 enum { LAST_ENTRIES = 24, LAST_LINES = 12, THREADS = 24, TOLD_RANKS = 4 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
-}
-
-static double ago(uint64_t then)
-{
-    uint64_t now = now_ns();
-    return now > then ? (double)(now - then) / 1e9 : 0;
-}
 
 /* The beginning of a /proc file, "" if unreadable. */
 static const char *slurp(char *out, size_t size, const char *path)
@@ -55,12 +43,12 @@ static void put_place(struct buf *t, const struct flight_page *p)
         return;
     }
     buf_print(t, "step %" PRIu64 ", %s for %.1f s", flight_step(p) + 1,
-              flight_phase_name(flight_phase_of(p)), ago(p->phase_start_ns));
+              flight_phase_name(flight_phase_of(p)), clock_ago_s(p->phase_start_ns));
     if (p->phase_total)
         buf_print(t, " (%" PRIu64 " of %" PRIu64 " done)", p->phase_done, p->phase_total);
     if (p->coll_seq > p->coll_done_seq)
         buf_print(t, ", in %s %" PRIu64 " for %.1f s", flight_coll_name(p->coll_kind), p->coll_seq,
-                  ago(p->coll_start_ns));
+                  clock_ago_s(p->coll_start_ns));
 }
 
 static void put_last_steps(struct buf *t, const struct flight_page *p)
@@ -75,7 +63,7 @@ static void put_last_steps(struct buf *t, const struct flight_page *p)
             buf_print(t, "\n    step %" PRIu64 ":", (e->step_phase >> 8) + 1);
         step = e->step_phase >> 8;
         buf_print(t, " %s -%.3fs", flight_phase_name((enum flight_phase)(e->step_phase & 0xff)),
-                  ago(e->at_ns));
+                  clock_ago_s(e->at_ns));
     }
     buf_print(t, "\n");
 }
@@ -87,7 +75,7 @@ static void put_page(struct buf *t, const struct flight_page *p)
     buf_print(t, "  collectives: %" PRIu64 " begun, %" PRIu64 " done", p->coll_seq, p->coll_done_seq);
     if (p->coll_seq)
         buf_print(t, "; the last begun: %s of %" PRIu64 " bytes, %.3f s ago",
-                  flight_coll_name(p->coll_kind), p->coll_bytes, ago(p->coll_start_ns));
+                  flight_coll_name(p->coll_kind), p->coll_bytes, clock_ago_s(p->coll_start_ns));
     buf_print(t, "\n  micro-batch %" PRIu64 " of bucket %u x %u; a step takes %.1f ms (median), "
                  "%.1f ms (99.9 %%)\n  last phases, seconds ago:",
               p->micro_batch, (unsigned)(p->bucket >> 32), (unsigned)p->bucket,

@@ -8,6 +8,7 @@
 #include "agent/monitor/straggler.h"
 #include "agent/monitor/watch.h"
 #include "agent/nodes/rank_set.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 enum { LOOK_MS = 200, LINE_BYTES = 4096 };
@@ -31,11 +32,6 @@ struct monitor {
     struct flight_page *pages;
     const char        **nodes;
 };
-
-static int64_t now_ms(void)
-{
-    return (int64_t)(uv_hrtime() / 1000000);
-}
 
 static void tell_trouble(struct monitor *v, int rank, bool init, bool value, const char *text)
 {
@@ -69,7 +65,7 @@ static void on_look(uv_timer_t *timer)
         *r = (struct hang_detector_rank){.page = &v->pages[i], .where = v->nodes[i]};
         r->alive = rank_set_look(v->rank_set, i, &v->pages[i], &r->state, &r->io_mib) > 0;
     }
-    int64_t now = now_ms();
+    int64_t now = clock_ms();
     if (straggler_look(v->straggler, v->pages, v->nodes, now))
         v->hooks.slow(v->hooks.arg, straggler_body(v->straggler));
     if (hang_detector_look(v->hang, v->look, now, &verdict))
@@ -150,9 +146,9 @@ void monitor_destroy(struct monitor *v)
 void monitor_begin(struct monitor *v, int generation)
 {
     v->generation = generation;
-    hang_detector_begin(v->hang, now_ms());
+    hang_detector_begin(v->hang, clock_ms());
     straggler_begin(v->straggler);
-    watch_begin(v->watch, now_ms());
+    watch_begin(v->watch, clock_ms());
     for (int i = 0; v->partial && i < v->np; i++)
         v->partial[i].size = 0;
     uv_timer_start(&v->timer, on_look, LOOK_MS, LOOK_MS);
@@ -178,7 +174,7 @@ void monitor_output(struct monitor *v, int rank, const char *bytes, size_t size)
         }
         p->text[p->size] = '\0';
         if (p->size)
-            watch_line(v->watch, rank, p->text, now_ms());
+            watch_line(v->watch, rank, p->text, clock_ms());
         p->size = 0;
     }
 }

@@ -5,13 +5,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/attempt/spool.h"
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
 #include "agent/wire/frame.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 enum { QUEUE_BYTES = 256 * 1024 }; /* limit of unsent bytes per connection */
@@ -117,8 +117,6 @@ static int send_hello(struct remote_link *l, struct err *err)
     struct session *s = l->session;
     const struct session_id *id = &s->id;
     int64_t last = spool_last(s->spool), acked = spool_acked(s->spool);
-    struct timespec wall;
-    clock_gettime(CLOCK_REALTIME, &wall);
     const char *trouble = s->hooks.trouble(s->hooks.arg);
     return link_send(l, WIRE_HELLO,
                      json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:O, s:I, s:s*}", "node",
@@ -127,7 +125,7 @@ static int send_hello(struct remote_link *l, struct err *err)
                                (json_int_t)id->incarnation, "version", id->version, "launched",
                                s->launched, "first_seq", (json_int_t)(last > acked ? acked + 1 : 0),
                                "last_seq", (json_int_t)last, "facts", s->facts, "wall_ms",
-                               (json_int_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000, "call_error",
+                               (json_int_t)clock_unix_ms(), "call_error",
                                trouble),
                      err);
 }

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/doctor/consistency.h"
@@ -20,6 +19,7 @@
 #include "agent/os/subprocess.h"
 #include "agent/plan/plan_internal.h"
 #include "agent/probe/probe.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 enum { PATIENCE_MS = 60000 };
@@ -109,12 +109,10 @@ static json_t *plan_memory(struct query *v, const json_t *question, struct err *
 
 static json_t *tell_time(struct query *v, const json_t *question, struct err *err)
 {
-    struct timespec t;
     (void)v;
     (void)question;
     (void)err;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return json_pack("{s:f}", "now_ms", (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6);
+    return json_pack("{s:f}", "now_ms", 1e-6 * (double)clock_unix_ns());
 }
 
 static json_t *listen_here(struct query *v, const json_t *question, struct err *err)
@@ -137,12 +135,10 @@ static json_t *leave(struct query *v, const json_t *question, struct err *err)
 {
     char dir[PATH_MAX], text[48];
     struct stat st;
-    struct timespec t;
     snprintf(dir, sizeof(dir), "%s", plan_text(question, "dir"));
     while (dir[0] && stat(dir, &st) < 0 && strrchr(dir, '/'))
         *strrchr(dir, '/') = '\0';
-    clock_gettime(CLOCK_REALTIME, &t);
-    snprintf(text, sizeof(text), "%lld.%09ld.%d", (long long)t.tv_sec, t.tv_nsec, (int)getpid());
+    snprintf(text, sizeof(text), "%lld.%d", (long long)clock_unix_ns(), (int)getpid());
     if ((size_t)snprintf(v->left, sizeof(v->left), "%s/.doctor-%s", dir, text) >= sizeof(v->left)) {
         v->left[0] = '\0';
         err_set(err, ERR_USAGE, "the path of checkpoint.dir is too long");

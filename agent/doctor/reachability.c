@@ -14,21 +14,14 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/plan/plan_internal.h"
 #include "agent/wire/tls_listener.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 enum { WORD = 32, BACKLOG = 256, TRIES = 1024, PATIENCE_MS = 3000, MORE_MS = 200 };
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 /* --- listener --------------------------------------------------------------------------------- */
 
@@ -114,7 +107,7 @@ struct try {
     const char *address, *word;
     char        said[WORD + 1];
     size_t      heard;
-    double      began, ms;
+    double      began, ms; /* began: in seconds */
     int error; /* errno of the connection, 0: none so far */
     bool        good;
 };
@@ -128,7 +121,7 @@ struct round {
 static void end_try(struct round *r, int i, int error)
 {
     struct try *t = &r->tries[i];
-    t->ms = now_ms() - t->began;
+    t->ms = 1e3 * (clock_s() - t->began);
     t->good = error == 0 && t->heard == WORD && strncmp(t->said, t->word, WORD) == 0;
     t->error = t->good ? 0 : error ? error : EPROTO;
     close(r->fds[i].fd);
@@ -141,7 +134,7 @@ static void add_try(struct round *r, size_t host, const char *address, int port,
     if (r->n == TRIES || inet_pton(AF_INET, address, &to.sin_addr) != 1)
         return;
     const int i = r->n++;
-    r->tries[i] = (struct try){.host = host, .address = address, .word = word, .began = now_ms()};
+    r->tries[i] = (struct try){.host = host, .address = address, .word = word, .began = clock_s()};
     r->fds[i] = (struct pollfd){
         .fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), .events = POLLIN};
     if (r->fds[i].fd >= 0 && connect(r->fds[i].fd, (struct sockaddr *)&to, sizeof(to)) < 0 &&
@@ -182,16 +175,16 @@ static bool all_reached(const struct round *r, size_t hosts)
 
 static void await(struct round *r, size_t hosts)
 {
-    double end = now_ms() + PATIENCE_MS;
-    for (bool cut = false; now_ms() < end;) {
+    int64_t end = clock_ms() + PATIENCE_MS;
+    for (bool cut = false; clock_ms() < end;) {
         int open = 0;
         if (!cut && all_reached(r, hosts)) { /* an earlier address may also succeed */
-            end = now_ms() + MORE_MS;
+            end = clock_ms() + MORE_MS;
             cut = true;
         }
         for (int i = 0; i < r->n; i++)
             open += r->fds[i].fd >= 0;
-        if (!open || poll(r->fds, (nfds_t)r->n, (int)(end - now_ms()) + 1) <= 0)
+        if (!open || poll(r->fds, (nfds_t)r->n, (int)(end - clock_ms()) + 1) <= 0)
             break;
         for (int i = 0; i < r->n; i++)
             if (r->fds[i].fd >= 0 && r->fds[i].revents)

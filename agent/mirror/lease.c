@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
 
@@ -92,13 +93,6 @@ static int held(const struct holder *h, struct err *err)
                    "the job is running on %s (process %lld); stop it there "
                    "first",
                    h->host[0] ? h->host : "another machine", (long long)h->who.pid);
-}
-
-static int64_t clock_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* Watches a holder of another boot: dead if its lease does not change for wait_ms. */

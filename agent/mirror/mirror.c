@@ -11,21 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/manifest.h"
 #include "engine/contract/scratch.h"
 
 enum { CHUNK = 1 << 20, SMALL_BYTES = 64 << 20, STEPS_MAX = 4096 };
-
-static int64_t clock_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static int join(char *out, const char *dir, const char *name, struct err *err)
 {

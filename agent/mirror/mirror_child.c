@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/os/buf.h"
 #include "agent/os/child.h"
 #include "agent/os/log.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 enum { PATH_SIZE = 4096, READ_BYTES = 4096 };
@@ -233,13 +233,10 @@ fail:
 
 void mirror_child_note(struct mirror_child *c, const char *kind, const json_t *body)
 {
-    struct timespec wall;
     if (!c || c->history < 0)
         return;
-    clock_gettime(CLOCK_REALTIME, &wall);
     json_t *line = json_copy(c->who);
-    json_object_set_new(line, "at_ms",
-                        json_integer((json_int_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000));
+    json_object_set_new(line, "at_ms", json_integer(clock_unix_ms()));
     json_object_set_new(line, "kind", json_string(kind));
     json_object_set(line, "body", (json_t *)(uintptr_t)body);
     char *text = json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER);

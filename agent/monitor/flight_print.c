@@ -3,26 +3,12 @@
 #include "agent/monitor/flight_print.h"
 
 #include <inttypes.h>
-#include <time.h>
 
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
 
 enum { LAST_ENTRIES = 16 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
-}
-
-/* Seconds from `then` until now; pages of an earlier boot may have times in the future. */
-static double ago(uint64_t then)
-{
-    uint64_t now = now_ns();
-    return now > then ? (double)(now - then) / 1e9 : 0;
-}
 
 static void print_hist(FILE *out, const char *name, const uint64_t hist[FLIGHT_BINS])
 {
@@ -45,7 +31,7 @@ static void print_ring(FILE *out, const struct flight_page *p)
             if (p->ring[i].seq == seq)
                 e = &p->ring[i];
         if (e)
-            fprintf(out, "  %9.3f s ago  step %" PRIu64 "  %s  %" PRIu64 "\n", ago(e->at_ns),
+            fprintf(out, "  %9.3f s ago  step %" PRIu64 "  %s  %" PRIu64 "\n", clock_ago_s(e->at_ns),
                     e->step_phase >> 8,
                     flight_phase_name((enum flight_phase)(e->step_phase & 0xFF)), e->value);
     }
@@ -65,9 +51,9 @@ int flight_print(FILE *out, const char *path, struct err *err)
         fprintf(out, ": no process attached\n");
         return 0;
     }
-    fprintf(out, ", pid %" PRIu64 ", attached %.3f s ago\n", p.pid, ago(p.attached_ns));
+    fprintf(out, ", pid %" PRIu64 ", attached %.3f s ago\n", p.pid, clock_ago_s(p.attached_ns));
     fprintf(out, "step %" PRIu64 " of %" PRIu64 ", phase %s for %.3f s", flight_step(&p),
-            p.steps_total, flight_phase_name(flight_phase_of(&p)), ago(p.phase_start_ns));
+            p.steps_total, flight_phase_name(flight_phase_of(&p)), clock_ago_s(p.phase_start_ns));
     if (p.phase_total)
         fprintf(out, ", %" PRIu64 " of %" PRIu64 " done", p.phase_done, p.phase_total);
     fprintf(out, "\ncollectives: %" PRIu64 " started, %" PRIu64 " completed", p.coll_seq,

@@ -15,6 +15,7 @@
 #include "agent/os/log.h"
 #include "agent/plan/plan_internal.h"
 #include "agent/probe/xid.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 enum { LINE = 512, RECENT_MS = 30000, EVENTS = 8 };
@@ -35,11 +36,6 @@ struct gpu_watch {
     } recent[EVENTS];
     int events; /* total so far */
 };
-
-static int64_t now_ms(void)
-{
-    return (int64_t)(uv_hrtime() / 1000000);
-}
 
 /* --- reported events ------------------------------------------------------------------------- */
 
@@ -94,7 +90,7 @@ static void take_line(struct gpu_watch *w)
              xid_meaning(xid));
     snprintf(line, sizeof(w->recent[0].line), "NVRM: Xid (PCI:%.*s): %d, %.90s",
              (int)strcspn(pci, "."), pci, xid, xid_meaning(xid));
-    w->recent[w->events++ % EVENTS].at_ms = now_ms();
+    w->recent[w->events++ % EVENTS].at_ms = clock_ms();
     w->told(w->arg, &(struct gpu_event){.uuid = uuid,
                                         .rank = rank,
                                         .xid = xid,
@@ -143,7 +139,7 @@ const char *gpu_watch_evidence(const struct gpu_watch *w, const char *kernel)
     size_t at = (size_t)snprintf(all, 4096, "%s", kernel ? kernel : "");
     at = at < 4096 ? at : 4095;
     for (int i = 0; w && i < EVENTS && i < w->events; i++)
-        if (now_ms() - w->recent[i].at_ms < RECENT_MS)
+        if (clock_ms() - w->recent[i].at_ms < RECENT_MS)
             at += (size_t)snprintf(all + at, sizeof(all) - at, "%s%s\n",
                                    at && all[at - 1] != '\n' ? "\n" : "", w->recent[i].line);
     return at ? all : kernel;

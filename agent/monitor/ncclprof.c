@@ -20,7 +20,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "engine/contract/clock.h"
 
 #include "engine/contract/flight.h"
 
@@ -88,13 +89,6 @@ static struct {
     uint64_t        next_kernel;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static uint64_t now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* Opens the page once; a program that writes its own phases keeps them. */
 static void attach(void)
 {
@@ -159,7 +153,7 @@ static void *begin_kernel(const struct handle *coll)
     struct handle *k = &state.kernels[state.next_kernel++ % KERNELS];
     *k = (struct handle){.seq = c->seq};
     if (c->started++ == 0)
-        c->started_ns = now_ns();
+        c->started_ns = clock_ns();
     return k;
 }
 
@@ -171,7 +165,7 @@ static void complete(struct handle *c)
     c->done = true;
     state.completed++;
     flight_coll_done(state.flight, state.completed);
-    flight_waited(state.flight, now_ns() - c->started_ns);
+    flight_waited(state.flight, clock_ns() - c->started_ns);
 }
 
 static int stop_event(void *handle)

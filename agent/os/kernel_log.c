@@ -9,8 +9,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "engine/contract/clock.h"
 
 enum { RECENT_US = 30 * 1000 * 1000, RECORDS_MAX = 100000 };
 
@@ -38,14 +39,12 @@ const char *kernel_log_recent(bool memory)
 {
     static char all[4096];
     char record[2048], line[500];
-    struct timespec now;
     size_t at = 0;
     int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     all[0] = '\0';
     if (fd < 0)
         return all;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    long long now_us = (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    const long long now_us = (long long)(clock_ns() / 1000);
     for (int i = 0; i < RECORDS_MAX; i++) {
         ssize_t n = read(fd, record, sizeof(record) - 1);
         if (n < 0 && (errno == EPIPE || errno == EINTR || errno == EINVAL))

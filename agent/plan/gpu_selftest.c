@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "agent/os/subprocess.h"
 #include "agent/plan/plan_internal.h"
+#include "engine/contract/clock.h"
 
 /* Both tests are silent until they finish: CUDA starts in some seconds, then copies run for a
  * second; or NCCL connects, limited to PAIR_MS after CUDA, which is limited to START_MS. */
@@ -27,13 +27,6 @@ static int pair_ms(void)
 int gpu_selftest_limit_ms(void)
 {
     return 8 * pair_ms();
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* Returns a GPU that can be tested: whole, and with no process computing on it. */
@@ -74,10 +67,10 @@ static int try_pair(json_t *pair, const json_t *a, const json_t *b, const char *
     struct buf out[ASK_OUTPUTS] = {{0}, {0}};
     char *argv[] = {(char *)(uintptr_t)train, (char[]){"peers"}, (char[]){"--gpus"}, gpus, NULL};
     snprintf(gpus, sizeof(gpus), "%.90s,%.90s", plan_text(a, "uuid"), plan_text(b, "uuid"));
-    int64_t began = now_ms();
+    int64_t began = clock_ms();
     int code = subprocess_run(argv, out, pair_ms());
     json_t *said = code == 0 ? json_loads(subprocess_text(&out[ASK_STDOUT]), 0, NULL) : NULL;
-    bool direct = plan_true(said, "direct"), hangs = code < 0 && now_ms() - began >= pair_ms();
+    bool direct = plan_true(said, "direct"), hangs = code < 0 && clock_ms() - began >= pair_ms();
     const char *copy = hangs    ? "hangs"
                        : !direct ? NULL
                        : json_integer_value(json_object_get(said, "wrong")) > 0 ? "wrong data"
@@ -97,11 +90,11 @@ int gpu_selftest_try(json_t *facts, const json_t *plan, const char *train, int b
     size_t i;
     json_t *pair;
     int bad = 0;
-    int64_t end = now_ms() + budget_ms;
+    int64_t end = clock_ms() + budget_ms;
     json_array_foreach(json_object_get(facts, "pairs"), i, pair)
     {
         const json_t *a = free_gpu(facts, pair, "a"), *b = free_gpu(facts, pair, "b");
-        if (!is_wanted(pair, plan, a, b) || now_ms() >= end)
+        if (!is_wanted(pair, plan, a, b) || clock_ms() >= end)
             continue;
         if (!try_pair(pair, a, b, train))
             break;
@@ -245,14 +238,14 @@ int gpu_selftest_sum(json_t *facts, const json_t *plan, const char *train, bool 
     size_t i;
     json_t *pair, *pairs = json_object_get(facts, "pairs");
     int bad = 0;
-    int64_t end = now_ms() + budget_ms;
+    int64_t end = clock_ms() + budget_ms;
     for (i = 0; again && i < json_array_size(pairs); i++) {
         json_object_del(json_array_get(pairs, i), "sum");
         json_object_del(json_array_get(pairs, i), "sum_needs");
     }
     json_array_foreach(pairs, i, pair)
     {
-        if (now_ms() >= end || !is_sum_wanted(facts, i, plan))
+        if (clock_ms() >= end || !is_sum_wanted(facts, i, plan))
             continue;
         const json_t *a = free_gpu(facts, pair, "a"), *b = free_gpu(facts, pair, "b");
         json_t *outcome = try_sum(a, b, plan, NULL, train);

@@ -13,31 +13,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/os/buf.h"
 #include "agent/os/descriptors.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 /* Shorter than the daemon's limit for all facts (controller/nodes/fleet_probe.c). */
 enum { GPU_TIMEOUT_MS = 10000 };
 
-static int64_t now_ms(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 /* Reads until end of file; -1: timed out. */
 static int read_until(int fd, struct buf *out, int timeout_ms)
 {
-    int64_t end = now_ms() + timeout_ms;
+    int64_t end = clock_ms() + timeout_ms;
     char bytes[4096];
     for (;;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        int64_t left = end - now_ms();
+        int64_t left = end - clock_ms();
         if (left <= 0 || poll(&p, 1, (int)left) == 0)
             return -1;
         ssize_t n = read(fd, bytes, sizeof(bytes));

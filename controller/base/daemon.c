@@ -4,14 +4,13 @@
 
 #include <signal.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "engine/contract/clock.h"
 
 int64_t daemon_now_ms(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return clock_unix_ms();
 }
 
 uint64_t daemon_random(void)

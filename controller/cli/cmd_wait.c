@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_wait.c - jobctl wait: wait until jobs are done; exit with their code */
 #include <stdio.h>
-#include <time.h>
 
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
@@ -9,6 +8,7 @@
 #include "controller/cli/job_wait.h"
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
+#include "engine/contract/clock.h"
 
 static const struct option_row options[] = {
     {"timeout", 't', OPTION_DURATION, "TIME", "give up after 90s, 5m, ... with exit code 124"},
@@ -17,22 +17,15 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 /* Replaces the rows of `jobs` by their last state. Returns the exit code, or -1. */
 static int wait_all(struct call *call, struct client *c, json_t *jobs)
 {
-    double limit = options_seconds(&call->options, "timeout", -1), start = now();
+    double limit = options_seconds(&call->options, "timeout", -1), start = clock_s();
     int code = 0;
     for (size_t i = 0; i < json_array_size(jobs); i++) {
         json_t *row;
         long long id = json_integer_value(json_object_get(json_array_get(jobs, i), "id"));
-        double left = limit < 0 ? -1 : limit - (now() - start);
+        double left = limit < 0 ? -1 : limit - (clock_s() - start);
         int rc = job_wait(c, id, limit >= 0 && left < 0 ? 0 : left, &row, &call->err);
         if (rc < 0)
             return -1;

@@ -18,24 +18,11 @@
 #include "agent/os/identity.h"
 #include "controller/base/client.h"
 #include "controller/job/event_kind.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
 
 enum { LOOK_MS = 5, READY_S = 180, SETTLE_STEPS = 3, SLOW_MS = 2500, SLOW_BEAT_MS = 25 };
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static double wall_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void pause_ms(int ms)
 {
@@ -339,7 +326,7 @@ static int interrupted(struct err *err)
 /* Waits until the job trains, some steps into its generation, with a checkpoint of it. */
 static int get_ready(struct sight *s, struct drill *d, struct err *err)
 {
-    const double until = now_s() + READY_S;
+    const double until = clock_s() + READY_S;
     bool asked = false;
     char path[64];
     snprintf(path, sizeof(path), "/v1/jobs/%lld/checkpoint", (long long)d->job);
@@ -364,7 +351,7 @@ static int get_ready(struct sight *s, struct drill *d, struct err *err)
             json_decref(body);
         }
         pause_ms(4 * LOOK_MS);
-    } while (now_s() < until && !*d->stop);
+    } while (clock_s() < until && !*d->stop);
     if (*d->stop)
         return interrupted(err);
     return err_set(err, ERR_CONFLICT, "job %lld did not start working within %d s: %s",
@@ -418,16 +405,16 @@ int drill_run(struct drill_outcome *out, struct drill *d, const struct drill_fau
     s.noticed_at = 0;
     s.noticed[0] = 0;
     const struct sight before = s;
-    const double start = now_s(), start_wall = wall_s();
+    const double start = clock_s(), start_wall = 1e-9 * (double)clock_unix_ns();
     if (f->strike(d, &before, err) < 0)
         return -1;
-    while (now_s() - start < d->limit_s && !s.done) {
+    while (clock_s() - start < d->limit_s && !s.done) {
         if (*d->stop)
             return interrupted(err);
         if (look(&s, d, err) < 0)
             return -1;
         if (is_back(&s, &before, f->goes_on)) {
-            out->back = now_s() - start;
+            out->back = clock_s() - start;
             break;
         }
         if (f->goes_on && s.noticed_at > 0)

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "controller/base/client.h"
 #include "controller/base/log_fetch.h"
@@ -19,6 +18,7 @@
 #include "controller/job/event_kind.h"
 #include "controller/job/event_text.h"
 #include "controller/job/job_view.h"
+#include "engine/contract/clock.h"
 
 enum { TICK_TTY_MS = 200, TICK_MS = 500, PLAIN_EVERY_S = 10, PAGE = 500 };
 
@@ -36,13 +36,6 @@ struct follow {
     long long                 last_step;
     json_t                   *row;
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void erase(void *user)
 {
@@ -203,11 +196,11 @@ static void draw(struct follow *f)
         }
         return;
     }
-    if (step == f->last_step || now() - f->last_plain < PLAIN_EVERY_S)
+    if (step == f->last_step || clock_s() - f->last_plain < PLAIN_EVERY_S)
         return;
     progress_line_make(line, sizeof(line), t, f->row);
     fprintf(t->file, "%s\n", line);
-    f->last_plain = now();
+    f->last_plain = clock_s();
     f->last_step = step;
 }
 
@@ -265,7 +258,7 @@ int follow_job(struct call *call, struct client *c, long long id, const struct f
     struct follow f = {.call = call, .client = c, .wish = wish, .id = id, .last_step = -1};
     const volatile int *stop = interrupt_catch();
     client_stop_when(c, stop);
-    f.last_plain = now();
+    f.last_plain = clock_s();
     if (wish->from_now && skip_old_events(&f) < 0)
         return -1;
     int rc = loop(&f, stop);

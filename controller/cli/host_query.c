@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/os/buf.h"
 #include "controller/base/autostart.h"
 #include "controller/base/program.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 extern char **environ;
@@ -40,20 +40,6 @@ struct host_query {
     size_t        n;
     void        (*old_pipe)(int);
 };
-
-static double unix_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-static double steady_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 /* --- one process per host ----------------------------------------------------------------------
  * */
@@ -129,7 +115,7 @@ static void put(struct conversation *v, const json_t *question)
     size_t size = text ? strlen(text) : 0;
     if (text)
         text[size++] = '\n'; /* replaces the NUL */
-    v->asked_ms = unix_ms();
+    v->asked_ms = 1e-6 * (double)clock_unix_ns();
     v->waits = true;
     for (size_t at = 0; at < size;) {
         ssize_t n = write(v->fd[TO], text + at, size - at);
@@ -196,7 +182,7 @@ static void serve(struct conversation *v, const struct pollfd *fds, json_t *node
     json_t *answer = take_answer(v);
     if (!answer)
         return;
-    v->answered_ms = unix_ms();
+    v->answered_ms = 1e-6 * (double)clock_unix_ns();
     json_object_set_new(node, key, answer);
 }
 
@@ -216,13 +202,13 @@ static size_t count_waiting(const struct host_query *v, struct pollfd *fds)
 void host_query_ask(struct host_query *v, json_t *const *questions, json_t *nodes, const char *key,
                     int limit_ms)
 {
-    const double end = steady_ms() + limit_ms;
+    const int64_t end = clock_ms() + limit_ms;
     struct pollfd *fds = calloc(2 * v->n + 1, sizeof(*fds));
     for (size_t i = 0; fds && i < v->n; i++)
         if (questions[i] && !v->list[i].error[0])
             put(&v->list[i], questions[i]);
     while (fds && count_waiting(v, fds) > 0) {
-        const double left = end - steady_ms();
+        const int64_t left = end - clock_ms();
         int rc = left > 0 ? poll(fds, (nfds_t)(2 * v->n), (int)left + 1) : 0;
         if (rc == 0 || (rc < 0 && errno != EINTR))
             break;

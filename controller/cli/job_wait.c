@@ -5,27 +5,20 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "controller/base/client.h"
 #include "controller/job/job_view.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 enum { ASK_S = 50 };
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 int job_wait(struct client *c, long long id, double seconds, json_t **row, struct err *err)
 {
-    double start = now();
+    double start = clock_s();
     *row = NULL;
     for (;;) {
-        double left = seconds < 0 ? ASK_S : seconds - (now() - start);
+        double left = seconds < 0 ? ASK_S : seconds - (clock_s() - start);
         int whole = left > ASK_S ? ASK_S : left > 0 ? (int)left : 0;
         json_t *answer;
         if (whole == 0 && left > 0) /* the API waits whole seconds; sleep the fraction here */
@@ -33,7 +26,7 @@ int job_wait(struct client *c, long long id, double seconds, json_t **row, struc
         if (client_get(c, &answer, err, "/v1/jobs/%lld/wait?timeout_s=%d", id, whole) < 0)
             return -1;
         int done = json_is_true(json_object_get(answer, "done"));
-        if (done || (seconds >= 0 && now() - start >= seconds)) {
+        if (done || (seconds >= 0 && clock_s() - start >= seconds)) {
             *row = json_incref(json_object_get(answer, "job"));
             json_decref(answer);
             return done;

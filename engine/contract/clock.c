@@ -10,11 +10,21 @@ int64_t clock_ms(void)
     return (int64_t)(clock_ns() / 1000000);
 }
 
-uint64_t clock_ns(void)
+static int64_t read_ns(clockid_t clock)
 {
     struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+    clock_gettime(clock, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+uint64_t clock_ns(void)
+{
+    return (uint64_t)read_ns(CLOCK_MONOTONIC);
+}
+
+int64_t clock_unix_ns(void)
+{
+    return read_ns(CLOCK_REALTIME);
 }
 
 void clock_wait(int fd, int ms)

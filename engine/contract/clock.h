@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.h - monotonic clock for deadlines, and a wait that ends at one
+/* clock.h - monotonic clock for deadlines, a wait that ends at one, and the time of day
  *
  * A separate file, so that tests can replace it by a virtual clock
  * (tests/unit/engine/contract/clock_fixture.h).
@@ -12,6 +12,26 @@
 /* Since an arbitrary moment in the past; never goes back. */
 int64_t clock_ms(void);
 uint64_t clock_ns(void);
+
+static inline double clock_s(void)
+{
+    return 1e-9 * (double)clock_ns();
+}
+
+/* Seconds since a moment of this clock; 0 if it lies ahead, as in a record of an earlier boot. */
+static inline double clock_ago_s(uint64_t then_ns)
+{
+    const uint64_t now = clock_ns();
+    return now > then_ns ? 1e-9 * (double)(now - then_ns) : 0;
+}
+
+/* Since 1970, as the system's clock says; it may be set back. */
+int64_t clock_unix_ns(void);
+
+static inline int64_t clock_unix_ms(void)
+{
+    return clock_unix_ns() / 1000000;
+}
 
 /* Until the descriptor is readable or the time is up; -1: only wait for the time. */
 void clock_wait(int fd, int ms);

@@ -16,9 +16,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 /* Writer and reader may be of different versions. */
@@ -55,13 +55,6 @@ static const char *const coll_names[FLIGHT_COLLS] = {
     [COLL_SEND_RECV] = "send/recv",   [COLL_OTHER] = "collective",
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 static void put(uint64_t *at, uint64_t v)
 {
     __atomic_store_n(at, v, __ATOMIC_RELAXED);
@@ -81,7 +74,7 @@ static void page_init(struct flight_page *p, uint64_t rank, uint64_t world_size,
     p->rank = rank;
     p->world_size = world_size;
     p->generation = generation;
-    p->phase_start_ns = now_ns();
+    p->phase_start_ns = clock_ns();
     p->step_phase = PHASE_INIT;
     p->ring_next = 1;
 }
@@ -173,8 +166,8 @@ int flight_attach(struct flight **out, const char *path, struct err *err)
         f->page = p;
         page_init(f->page, 0, 1, 0);
     }
-    put(&f->page->attached_ns, now_ns());
-    put(&f->page->phase_start_ns, now_ns());
+    put(&f->page->attached_ns, clock_ns());
+    put(&f->page->phase_start_ns, clock_ns());
     __atomic_store_n(&f->page->pid, (uint64_t)getpid(), __ATOMIC_RELEASE);
     *out = f;
     return 0;
@@ -228,7 +221,7 @@ static void ring_add(struct flight_page *p, uint64_t at_ns, uint64_t step_phase,
 void flight_enter(struct flight *f, uint64_t step, enum flight_phase phase)
 {
     struct flight_page *p = f->page;
-    uint64_t now = now_ns();
+    uint64_t now = clock_ns();
     uint64_t was = get(&p->step_phase);
     uint64_t next = step << 8 | (uint64_t)phase;
     uint64_t *spent = &p->phase_ns[(was & 0xff) % FLIGHT_PHASES];
@@ -271,7 +264,7 @@ void flight_coll_begin(struct flight *f, uint64_t seq, uint64_t kind, uint64_t b
         return;
     put(&f->page->coll_kind, kind);
     put(&f->page->coll_bytes, bytes);
-    put(&f->page->coll_start_ns, now_ns());
+    put(&f->page->coll_start_ns, clock_ns());
     __atomic_store_n(&f->page->coll_seq, seq, __ATOMIC_RELEASE);
 }
 

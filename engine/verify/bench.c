@@ -11,6 +11,7 @@
 
 #include "engine/checkpoint/double_buffer.h"
 #include "engine/checkpoint/snapshot.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
@@ -44,16 +45,16 @@ struct bench {
     double               *ms, *sgemm;
 };
 
-static double clock_ms(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 static double now_ms(void)
 {
-    return clock_ms(CLOCK_MONOTONIC);
+    return 1e-6 * (double)clock_ns();
+}
+
+static double cpu_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
 static int64_t resident_bytes(void)
@@ -189,11 +190,11 @@ static int snapshot_step(struct bench *b, struct err *err)
     double norm;
     if (params_squares(step_params(b->step), &norm, err) < 0)
         return -1;
-    const double start = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
+    const double start = cpu_ms();
     if (double_buffer_update(b->double_buffer, b->spec.lr, sqrt(norm), err) < 0)
         return -1;
     double_buffer_seal(b->double_buffer, optim_count(params_optim(step_params(b->step))), &norm, sizeof(norm));
-    b->update_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID) - start;
+    b->update_ms = cpu_ms() - start;
     return 0;
 }
 

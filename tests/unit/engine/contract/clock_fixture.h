@@ -27,6 +27,11 @@ uint64_t clock_ns(void)
     return (uint64_t)now * 1000000u;
 }
 
+int64_t clock_unix_ns(void)
+{
+    return now * 1000000;
+}
+
 void clock_wait(int fd, int ms)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
