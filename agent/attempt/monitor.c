@@ -10,6 +10,7 @@
 #include "agent/nodes/rank_set.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum { LOOK_MS = 200, LINE_BYTES = 4096 };
 
@@ -82,11 +83,6 @@ static int make_partial(struct monitor *v, int np, struct err *err)
     return v->partial ? 0 : err_set(err, ERR_MEMORY, "no memory to watch the output of %d ranks", np);
 }
 
-static int64_t seconds_ms(const json_t *map, const char *key)
-{
-    return (int64_t)(1000 * json_number_value(json_object_get(map, key)));
-}
-
 int monitor_create(struct monitor **out, uv_loop_t *loop, struct rank_set *rank_set,
                    const json_t *plan,
                    const json_t *spec, const json_t *learned, const struct monitor_hooks *hooks,
@@ -96,8 +92,8 @@ int monitor_create(struct monitor **out, uv_loop_t *loop, struct rank_set *rank_
     const json_t *hang = json_object_get(spec, "hang");
     const struct hang_detector_rules rules = {.engine = json_is_true(json_object_get(plan,
                                                                                      "engine")),
-                                              .step_ms = seconds_ms(hang, "step"),
-                                              .first_step_ms = seconds_ms(hang, "first_step")};
+                                              .step_ms = field_seconds_ms(hang, "step"),
+                                              .first_step_ms = field_seconds_ms(hang, "first_step")};
     struct monitor *v = calloc(1, sizeof(*v));
     if (v) {
         v->look = calloc((size_t)np, sizeof(*v->look));

@@ -9,6 +9,7 @@
 #include "agent/core/agent_core_internal.h"
 #include "agent/core/agent_effects.h"
 #include "agent/core/rank_line.h"
+#include "engine/contract/field.h"
 
 static void on_first_rank(struct agent_core *c, const char *ev, const json_t *line, int64_t now_ms,
                           struct agent_effects *out)
@@ -49,7 +50,7 @@ void agent_core_hear(struct agent_core *c, const struct agent_input *in, struct 
         const char *cause = rank_line_text(line, "cause"), *text = rank_line_text(line, "text");
         snprintf(r->reported, sizeof(r->reported), "%s", cause ? cause : "");
         snprintf(r->text, sizeof(r->text), "%s", text ? text : "");
-        r->failed_step = rank_line_int(line, "step", -1);
+        r->failed_step = field_int(line, "step", -1);
     } else if (strcmp(ev, "detached") == 0) {
         agent_core_hear_detached(c, in, out);
         return;

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "engine/contract/field.h"
+
 void nccl_fallback_init(struct nccl_fallback *r, const json_t *list, int used)
 {
     const int n = (int)json_array_size(list);
@@ -17,12 +19,6 @@ void nccl_fallback_fini(struct nccl_fallback *r)
     *r = (struct nccl_fallback){0};
 }
 
-static const char *text(const json_t *row, const char *key)
-{
-    const char *s = json_string_value(json_object_get(row, key));
-    return s ? s : "";
-}
-
 bool nccl_fallback_left(const struct nccl_fallback *r)
 {
     return (size_t)r->used < json_array_size(r->list);
@@ -31,7 +27,7 @@ bool nccl_fallback_left(const struct nccl_fallback *r)
 const char *nccl_fallback_next(struct nccl_fallback *r, char *words, size_t size)
 {
     const json_t *row = json_array_get(r->list, (size_t)r->used++);
-    snprintf(words, size, "%s=%s: %s (%s)", text(row, "name"), text(row, "value"), text(row, "why"),
-             text(row, "fact"));
+    snprintf(words, size, "%s=%s: %s (%s)", field_text(row, "name"), field_text(row, "value"), field_text(row, "why"),
+             field_text(row, "fact"));
     return words;
 }

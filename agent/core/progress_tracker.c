@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "agent/core/rank_line.h"
+#include "engine/contract/field.h"
 
 enum { STEP_EVENT_MS = 1000 };
 
@@ -49,8 +50,8 @@ static void reach(struct progress_tracker *p, int64_t step, int64_t now_ms)
 
 void progress_tracker_started(struct progress_tracker *p, const json_t *line, int64_t now_ms)
 {
-    p->steps = rank_line_int(line, "steps", p->steps);
-    p->step = rank_line_int(line, "resume_step", p->step);
+    p->steps = field_int(line, "steps", p->steps);
+    p->step = field_int(line, "resume_step", p->step);
     if (p->step > 0 && p->step > p->checkpoint)
         p->checkpoint = p->step;
     p->last_step_ms = p->started_ms = now_ms;
@@ -59,15 +60,15 @@ void progress_tracker_started(struct progress_tracker *p, const json_t *line, in
 json_t *progress_tracker_step(struct progress_tracker *p, int generation, const json_t *line,
                               int64_t now_ms)
 {
-    int64_t step = rank_line_int(line, "step", -1);
+    int64_t step = field_int(line, "step", -1);
     if (step < 0)
         return NULL;
     reach(p, step, now_ms);
-    p->steps = rank_line_int(line, "steps", p->steps);
-    p->loss = rank_line_number(line, "loss");
-    p->lr = rank_line_number(line, "lr");
-    p->samples_per_s = rank_line_number(line, "samples_per_s");
-    p->step_ms = rank_line_number(line, "step_ms");
+    p->steps = field_int(line, "steps", p->steps);
+    p->loss = field_number(line, "loss");
+    p->lr = field_number(line, "lr");
+    p->samples_per_s = field_number(line, "samples_per_s");
+    p->step_ms = field_number(line, "step_ms");
     json_decref(p->held);
     p->held =
         rank_line_broadcast(generation, line, "step steps loss grad_norm lr samples_per_s step_ms");
@@ -86,10 +87,10 @@ json_t *progress_tracker_held(struct progress_tracker *p)
 
 int progress_tracker_checkpoint(struct progress_tracker *p, const json_t *line, int64_t now_ms)
 {
-    int64_t step = rank_line_int(line, "step", -1);
+    int64_t step = field_int(line, "step", -1);
     if (step < 0)
         return -1;
-    const double ms = rank_line_number(line, "ms");
+    const double ms = field_number(line, "ms");
     p->checkpoint_ms = ms > 0 && ms < 1e9 ? (int64_t)ms : 0;
     if (step > p->checkpoint)
         p->checkpoint = step;
@@ -100,7 +101,7 @@ int progress_tracker_checkpoint(struct progress_tracker *p, const json_t *line, 
 
 void progress_tracker_done(struct progress_tracker *p, const json_t *line, int64_t now_ms)
 {
-    int64_t step = rank_line_int(line, "step", p->step);
+    int64_t step = field_int(line, "step", p->step);
     if (step >= 0)
         reach(p, step, now_ms);
 }

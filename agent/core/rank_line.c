@@ -6,18 +6,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-int64_t rank_line_int(const json_t *line, const char *key, int64_t missing)
-{
-    const json_t *v = json_object_get(line, key);
-    return json_is_integer(v) ? json_integer_value(v) : missing;
-}
-
-double rank_line_number(const json_t *line, const char *key)
-{
-    const json_t *v = json_object_get(line, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 const char *rank_line_text(const json_t *line, const char *key)
 {
     return json_string_value(json_object_get(line, key));

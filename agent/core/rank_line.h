@@ -10,8 +10,6 @@
 #include <jansson.h>
 #include <stdint.h>
 
-int64_t rank_line_int(const json_t *line, const char *key, int64_t missing);
-double rank_line_number(const json_t *line, const char *key);       /* NAN: absent */
 const char *rank_line_text(const json_t *line, const char *key);    /* NULL: absent */
 
 /* {generation, the named fields of the line or null}; keys: "step loss ...".  A new object, or

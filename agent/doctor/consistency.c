@@ -16,6 +16,7 @@
 #include "agent/os/file_digest.h"
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -128,8 +129,8 @@ json_t *consistency_list(const json_t *spec)
 {
     const json_t *data = json_object_get(json_object_get(spec, "train"), "data");
     const bool runs = json_is_string(json_object_get(spec, "run"));
-    return json_pack("{s:o, s:o}", "data", list_of(plan_text(data, "path"), false), "workdir",
-                     list_of(runs ? plan_text(spec, "workdir") : "", true));
+    return json_pack("{s:o, s:o}", "data", list_of(field_text(data, "path"), false), "workdir",
+                     list_of(runs ? field_text(spec, "workdir") : "", true));
 }
 
 /* --- comparing ------------------------------------------------------------------------------ */
@@ -141,20 +142,15 @@ struct side {
 
 static bool can_compare(struct side a, struct side b)
 {
-    return json_is_object(a.list) && json_is_object(b.list) && !plan_true(a.list, "cut") &&
-           !plan_true(b.list, "cut");
-}
-
-static int64_t int_of(const json_t *list, const char *key)
-{
-    return json_integer_value(json_object_get(list, key));
+    return json_is_object(a.list) && json_is_object(b.list) && !field_true(a.list, "cut") &&
+           !field_true(b.list, "cut");
 }
 
 /* "120 files of 3.2 MB" */
 static const char *amount(char out[64], const json_t *list)
 {
-    const int64_t files = int_of(list, "files");
-    const double bytes = (double)int_of(list, "bytes");
+    const int64_t files = field_int(list, "files", 0);
+    const double bytes = (double)field_int(list, "bytes", 0);
     if (files < 0)
         snprintf(out, 64, "nothing");
     else
@@ -167,14 +163,14 @@ static const char *amount(char out[64], const json_t *list)
 static int compare_data(struct side a, struct side b, struct err *err)
 {
     char ours[64], theirs[64];
-    if (!can_compare(a, b) || strcmp(plan_text(a.list, "digest"), plan_text(b.list, "digest")) == 0)
+    if (!can_compare(a, b) || strcmp(field_text(a.list, "digest"), field_text(b.list, "digest")) == 0)
         return 0;
     amount(ours, a.list);
     amount(theirs, b.list);
     return err_set(err, ERR_CONFLICT,
                    "train.data.path '%.200s' differs between nodes: %.60s has "
                    "%s, %.60s has %s%s. Copy it again, or put it on a shared file system",
-                   plan_text(a.list, "path"), a.name, ours, b.name, theirs,
+                   field_text(a.list, "path"), a.name, ours, b.name, theirs,
                    strcmp(ours, theirs) == 0 ? " with other names or sizes" : "");
 }
 
@@ -206,17 +202,17 @@ static const char *tell_program(char out[64], const json_t *programs, const char
 static int compare_workdir(struct side a, struct side b, struct err *err)
 {
     char ours[64], theirs[64];
-    const char *path = plan_text(a.list, "path");
+    const char *path = field_text(a.list, "path");
     const json_t *mine = json_object_get(a.list, "programs"),
                  *other = json_object_get(b.list, "programs");
-    const bool here = int_of(a.list, "files") >= 0, there = int_of(b.list, "files") >= 0;
+    const bool here = field_int(a.list, "files", 0) >= 0, there = field_int(b.list, "files", 0) >= 0;
     if (json_is_object(a.list) && json_is_object(b.list) && here != there)
         return err_set(
             err, ERR_CONFLICT,
             "workdir '%.200s' exists on %.60s but not on %.60s. Copy it, or put it on a shared "
             "file system",
             path, (here ? a : b).name, (here ? b : a).name);
-    if (!can_compare(a, b) || strcmp(plan_text(a.list, "digest"), plan_text(b.list, "digest")) == 0)
+    if (!can_compare(a, b) || strcmp(field_text(a.list, "digest"), field_text(b.list, "digest")) == 0)
         return 0;
     const char *name = first_unlike(mine, other);
     name = name ? name : first_unlike(other, mine);
@@ -225,9 +221,9 @@ static int compare_workdir(struct side a, struct side b, struct err *err)
                        "the programs in workdir '%.200s' differ between "
                        "nodes: %.60s has %lld with digest %s, %.60s has %lld with %s. Synchronize "
                        "them",
-                       path, a.name, (long long)int_of(a.list, "files"),
-                       plan_text(a.list, "digest"), b.name, (long long)int_of(b.list, "files"),
-                       plan_text(b.list, "digest"));
+                       path, a.name, (long long)field_int(a.list, "files", 0),
+                       field_text(a.list, "digest"), b.name, (long long)field_int(b.list, "files", 0),
+                       field_text(b.list, "digest"));
     return err_set(err, ERR_CONFLICT,
                    "%.120s in workdir '%.200s' differs between nodes: %.60s has "
                    "%s, %.60s has %s. Synchronize them",

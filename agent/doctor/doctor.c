@@ -12,6 +12,7 @@
 #include "agent/plan/plan_internal.h"
 #include "agent/probe/route.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -26,12 +27,6 @@ struct checkup {
 
 #define row(c, ...) doctor_row(&(c)->rows, __VA_ARGS__)
 
-static json_int_t number(const json_t *object, const char *key)
-{
-    const json_t *v = json_object_get(object, key);
-    return json_is_integer(v) ? json_integer_value(v) : -1;
-}
-
 static double gib(json_int_t bytes)
 {
     return (double)bytes / (double)(1 << 30);
@@ -42,9 +37,9 @@ static double gib(json_int_t bytes)
 static void check_programs(struct checkup *c)
 {
     const json_t *versions = json_object_get(c->looked, "versions");
-    const char *agent = plan_text(versions, "jobctl-agent");
-    const char *train = plan_text(versions, "jobctl-train");
-    const char *refusal = plan_text(c->looked, "start_error");
+    const char *agent = field_text(versions, "jobctl-agent");
+    const char *train = field_text(versions, "jobctl-train");
+    const char *refusal = field_text(c->looked, "start_error");
     if (!train[0] && refusal[0])
         row(c, "programs", ROW_FAIL, "", "jobctl-agent is %s; %s", agent, refusal);
     else if (!train[0])
@@ -60,22 +55,22 @@ static void check_programs(struct checkup *c)
 /* "8, AMD EPYC 7313 16-Core Processor, kernels: cpu-avx2" */
 static void check_processors(struct checkup *c)
 {
-    const char *kernels = plan_text(c->looked, "kernels");
+    const char *kernels = field_text(c->looked, "kernels");
     const char *word = kernels[0] ? ", kernels: " : "";
-    json_int_t cpus = number(c->facts, "cpus");
+    json_int_t cpus = field_int(c->facts, "cpus", -1);
     const json_t *quota = json_object_get(c->facts, "cgroup_cpus");
     if (json_is_number(quota) && json_number_value(quota) < (double)cpus)
         row(c, "processors", ROW_OK, "", "%.4g of %lld (cgroup limit)%s%s",
             json_number_value(quota), (long long)cpus, word, kernels);
     else
         row(c, "processors", ROW_OK, "", "%lld, %s%s%s", (long long)cpus,
-            plan_text(c->facts, "cpu_model"), word, kernels);
+            field_text(c->facts, "cpu_model"), word, kernels);
 }
 
 static void check_memory(struct checkup *c)
 {
-    json_int_t all = number(c->facts, "memory_bytes");
-    json_int_t limit = number(c->facts, "memory_limit_bytes");
+    json_int_t all = field_int(c->facts, "memory_bytes", -1);
+    json_int_t limit = field_int(c->facts, "memory_limit_bytes", -1);
     if (all < 0)
         row(c, "memory", ROW_UNKNOWN, "", "unknown: /proc/meminfo has no MemTotal");
     else if (limit >= 0 && limit < all)
@@ -86,12 +81,12 @@ static void check_memory(struct checkup *c)
 
 static void check_shm(struct checkup *c)
 {
-    json_int_t shm = number(c->facts, "shm_bytes");
+    json_int_t shm = field_int(c->facts, "shm_bytes", -1);
     if (shm < 0)
         row(c, "/dev/shm", ROW_UNKNOWN, "", "size unknown");
     else if (shm < (json_int_t)1 << 30)
         row(c, "/dev/shm", ROW_WARN,
-            plan_text(c->facts, "container")[0] ? "start the container with --shm-size=1g"
+            field_text(c->facts, "container")[0] ? "start the container with --shm-size=1g"
                                                 : "mount -o remount,size=8g /dev/shm",
             "%lld MiB: NCCL and data loaders of several ranks may exhaust it (SIGBUS)",
             (long long)(shm >> 20));
@@ -101,8 +96,8 @@ static void check_shm(struct checkup *c)
 
 static void check_disk(struct checkup *c)
 {
-    json_int_t left = number(c->facts, "disk_free_bytes");
-    const char *disk = plan_text(c->facts, "disk");
+    json_int_t left = field_int(c->facts, "disk_free_bytes", -1);
+    const char *disk = field_text(c->facts, "disk");
     if (left < 0)
         row(c, "disk", ROW_UNKNOWN, "", "free space in %s unknown", disk);
     else
@@ -115,7 +110,7 @@ static void check_disk(struct checkup *c)
 
 static void check_driver(struct checkup *c)
 {
-    const char *driver = plan_text(c->facts, "driver"), *trouble = plan_text(c->facts, "gpu_note");
+    const char *driver = field_text(c->facts, "driver"), *trouble = field_text(c->facts, "gpu_note");
     if (trouble[0])
         row(c, "driver", ROW_FAIL, "check nvidia-smi and the kernel log; a reboot often helps",
             "%s", trouble);
@@ -123,7 +118,7 @@ static void check_driver(struct checkup *c)
         row(c, "driver", ROW_UNKNOWN, "", "no NVIDIA driver; jobs run on the CPU");
     else
         row(c, "driver", ROW_OK, "", "%s, for CUDA up to %s", driver,
-            plan_text(c->facts, "cuda_driver"));
+            field_text(c->facts, "cuda_driver"));
 }
 
 /* The plan's reason for not using a GPU: its note begins with "GPU N ". */
@@ -152,7 +147,7 @@ static void check_gpus(struct checkup *c)
     json_array_foreach(json_object_get(c->facts, "gpus"), i, gpu)
     {
         char name[24];
-        int index = (int)number(gpu, "index");
+        int index = (int)field_int(gpu, "index", -1);
         const char *why = why_left_out(plan, index);
         snprintf(name, sizeof(name), "GPU %d", index);
         if (why && !json_is_true(json_object_get(gpu, "healthy")))
@@ -160,12 +155,12 @@ static void check_gpus(struct checkup *c)
                 "%s", why);
         else if (why)
             row(c, name, ROW_WARN, "jobs skip this GPU until the problem is resolved", "%.60s: %s",
-                plan_text(gpu, "name"), why);
+                field_text(gpu, "name"), why);
         else
-            row(c, name, ROW_OK, "", "%.60s, %.1f GiB%s%s", plan_text(gpu, "name"),
-                gib(number(gpu, "memory_bytes")),
-                plan_text(gpu, "compute")[0] ? ", compute capability " : "",
-                plan_text(gpu, "compute"));
+            row(c, name, ROW_OK, "", "%.60s, %.1f GiB%s%s", field_text(gpu, "name"),
+                gib(field_int(gpu, "memory_bytes", -1)),
+                field_text(gpu, "compute")[0] ? ", compute capability " : "",
+                field_text(gpu, "compute"));
     }
     json_decref(plan);
     json_decref(any);
@@ -180,10 +175,10 @@ static void check_pairs(struct checkup *c)
         return;
     json_array_foreach(pairs, i, pair)
     {
-        const char *p2p = plan_text(pair, "p2p");
+        const char *p2p = field_text(pair, "p2p");
         bool refused = p2p[0] && strcmp(p2p, "ok") != 0;
         blocked += refused;
-        if (refused && number(pair, "nvlinks") > 0) {
+        if (refused && field_int(pair, "nvlinks", -1) > 0) {
             broken++;
             bad = pair;
         }
@@ -194,8 +189,8 @@ static void check_pairs(struct checkup *c)
             "NCCL_IGNORE_DISABLED_P2P",
             "%zu of %zu pairs have NVLink but no peer access, such as "
             "GPU %lld and GPU %lld (%s)",
-            broken, json_array_size(pairs), (long long)number(bad, "a"),
-            (long long)number(bad, "b"), plan_text(bad, "p2p"));
+            broken, json_array_size(pairs), (long long)field_int(bad, "a", -1),
+            (long long)field_int(bad, "b", -1), field_text(bad, "p2p"));
     else if (blocked)
         row(c, "GPU pairs", ROW_OK, "",
             "%zu of %zu pairs without peer access: NCCL copies through "
@@ -213,7 +208,7 @@ static void check_copies(struct checkup *c)
     double least = 0;
     json_array_foreach(json_object_get(c->facts, "pairs"), i, pair)
     {
-        const char *copy = plan_text(pair, "copy");
+        const char *copy = field_text(pair, "copy");
         double speed = json_number_value(json_object_get(pair, "copy_gb_per_s"));
         if (!copy[0])
             continue;
@@ -227,8 +222,8 @@ static void check_copies(struct checkup *c)
             "patched driver or broken hardware",
             "%zu of %zu pairs fail, such as GPU %lld and GPU %lld: "
             "%s",
-            bad, tried, (long long)number(worst, "a"), (long long)number(worst, "b"),
-            plan_text(worst, "copy"));
+            bad, tried, (long long)field_int(worst, "a", -1), (long long)field_int(worst, "b", -1),
+            field_text(worst, "copy"));
     else if (tried)
         row(c, "GPU copies", ROW_OK, "",
             "%zu pair%s: data correct, at %.3g "
@@ -243,12 +238,12 @@ static void check_sums(struct checkup *c)
     const json_t *pair, *worst = NULL;
     json_array_foreach(json_object_get(c->facts, "pairs"), i, pair)
     {
-        const char *sum = plan_text(pair, "sum");
+        const char *sum = field_text(pair, "sum");
         tried += sum[0] != '\0';
         if (sum[0] && strcmp(sum, "ok") != 0 && bad++ == 0)
             worst = pair;
     }
-    const char *needs = plan_text(worst, "sum_needs");
+    const char *needs = field_text(worst, "sum_needs");
     if (bad)
         row(c, "GPU sums", ROW_FAIL,
             needs[0] ? "jobs run with the setting that helps; look for an IOMMU (ACS), a "
@@ -257,7 +252,7 @@ static void check_sums(struct checkup *c)
                        "kernel log and /dev/shm, and try another NCCL version",
             "NCCL sum of GPU %lld "
             "and GPU %lld: %s%s%s",
-            (long long)number(worst, "a"), (long long)number(worst, "b"), plan_text(worst, "sum"),
+            (long long)field_int(worst, "a", -1), (long long)field_int(worst, "b", -1), field_text(worst, "sum"),
             needs[0] ? "; ok with " : " even with every fallback", needs);
     else if (tried)
         row(c, "GPU sums", ROW_OK, "", "NCCL sums are correct (%zu kind%s of pairs tested)", tried,
@@ -274,8 +269,8 @@ static void check_nccl(struct checkup *c)
         {"2.25.1", "an abort of a communicator can hang"},
         {"2.26.", "non-blocking mode hangs occasionally"},
     };
-    const char *version = plan_text(c->facts, "nccl");
-    if (!plan_text(c->facts, "driver")[0])
+    const char *version = field_text(c->facts, "nccl");
+    if (!field_text(c->facts, "driver")[0])
         return; /* NCCL is only probed with a driver */
     if (!version[0]) {
         row(c, "NCCL", ROW_UNKNOWN, "", "libnccl.so.2 not found; PyTorch bundles its own");
@@ -297,14 +292,14 @@ static void check_network(struct checkup *c)
     const json_t *net;
     json_array_foreach(json_object_get(c->facts, "net"), i, net)
     {
-        json_int_t mbps = number(net, "speed_mbps");
-        if (!plan_true(net, "default_route"))
+        json_int_t mbps = field_int(net, "speed_mbps", -1);
+        if (!field_true(net, "default_route"))
             continue;
         if (mbps > 0)
             row(c, "network", ROW_OK, "", "the default route uses %s, %g Gbit/s",
-                plan_text(net, "name"), (double)mbps / 1000);
+                field_text(net, "name"), (double)mbps / 1000);
         else
-            row(c, "network", ROW_OK, "", "the default route uses %s", plan_text(net, "name"));
+            row(c, "network", ROW_OK, "", "the default route uses %s", field_text(net, "name"));
         return;
     }
     row(c, "network", ROW_UNKNOWN, "", "no interface has a default route: single-node jobs only");
@@ -319,7 +314,7 @@ static void check_rdma(struct checkup *c)
         return;
     json_array_foreach(ports, i, port)
     {
-        down += !plan_true(port, "active");
+        down += !field_true(port, "active");
     }
     row(c, "RDMA ports", down == json_array_size(ports) ? ROW_WARN : ROW_OK,
         "check them with ibstat", "%zu of %zu active", json_array_size(ports) - down,
@@ -347,12 +342,12 @@ static void check_clock(struct checkup *c)
 static void check_session(struct checkup *c)
 {
     const json_t *session = json_object_get(c->facts, "session");
-    json_int_t limit = number(session, "limit_s"), age = number(session, "age_s");
-    const char *kind = plan_text(c->facts, "host_kind");
+    json_int_t limit = field_int(session, "limit_s", -1), age = field_int(session, "age_s", -1);
+    const char *kind = field_text(c->facts, "host_kind");
     if (limit < 0)
         row(c, "machine", ROW_OK, "", "%s%s%s", kind[0] ? kind : "plain",
-            plan_text(c->facts, "container")[0] ? ", in a container of " : "",
-            plan_text(c->facts, "container"));
+            field_text(c->facts, "container")[0] ? ", in a container of " : "",
+            field_text(c->facts, "container"));
     else
         row(c, "machine", ROW_WARN, "copy checkpoints elsewhere with checkpoint.mirror",
             "%s: reclaimed after at most %lld h, up for %.1f h", kind, (long long)(limit / 3600),
@@ -369,8 +364,8 @@ static void check_plan(struct checkup *c)
         row(c, "plan", ROW_FAIL, "change the spec accordingly", "%s", c->refusal.text);
         return;
     }
-    row(c, "plan", ROW_OK, "", "%lld rank%s: %s", (long long)number(c->plan, "np"),
-        number(c->plan, "np") == 1 ? "" : "s", plan_text(c->plan, "why"));
+    row(c, "plan", ROW_OK, "", "%lld rank%s: %s", (long long)field_int(c->plan, "np", -1),
+        field_int(c->plan, "np", -1) == 1 ? "" : "s", field_text(c->plan, "why"));
     json_array_foreach(json_object_get(c->plan, "notes"), i, note)
     {
         if (strstr(json_string_value(note), "likely harmful"))
@@ -382,7 +377,7 @@ static void check_plan(struct checkup *c)
 static void check_data(struct checkup *c)
 {
     const json_t *train = json_object_get(c->looked, "train");
-    const char *wrong = plan_text(c->looked, "train_error");
+    const char *wrong = field_text(c->looked, "train_error");
     if (!json_is_object(json_object_get(c->spec, "train")))
         return;
     if (!train)
@@ -390,9 +385,9 @@ static void check_data(struct checkup *c)
             "fix the data; `jobctl verify-data FILE` lists all errors", "%s",
             wrong[0] ? wrong : "not checked: the engine did not run");
     else
-        row(c, "data", ROW_OK, "", "%lld samples, %lld steps%s%.40s", (long long)number(train, "samples"),
-            (long long)number(train, "steps"), plan_text(train, "data_digest")[0] ? ", " : "",
-            plan_text(train, "data_digest"));
+        row(c, "data", ROW_OK, "", "%lld samples, %lld steps%s%.40s", (long long)field_int(train, "samples", -1),
+            (long long)field_int(train, "steps", -1), field_text(train, "data_digest")[0] ? ", " : "",
+            field_text(train, "data_digest"));
 }
 
 /* "42.7 MiB", "1.5 GiB" */
@@ -411,23 +406,23 @@ static void check_fits(struct checkup *c)
     {
         best = json_is_false(json_object_get(device, "fits")) || !best ? device : best;
     }
-    if (!best || number(best, "planned_bytes") < 0)
+    if (!best || field_int(best, "planned_bytes", -1) < 0)
         return;
     char needs[32], may[32];
     row(c, "fits", json_is_false(json_object_get(best, "fits")) ? ROW_FAIL : ROW_OK,
         "reduce train.batch.micro, or set grad_checkpointing: true",
         "needs %s of memory on %s, %s available",
-        size_of(needs, sizeof(needs), number(best, "planned_bytes")), plan_text(best, "device"),
-        size_of(may, sizeof(may), number(best, "budget_bytes")));
+        size_of(needs, sizeof(needs), field_int(best, "planned_bytes", -1)), field_text(best, "device"),
+        size_of(may, sizeof(may), field_int(best, "budget_bytes", -1)));
 }
 
 /* `keep` checkpoints, plus the one being written before the oldest is removed. */
 static void check_checkpoints(struct checkup *c)
 {
-    json_int_t told = number(json_object_get(c->looked, "train"), "checkpoint_bytes");
-    json_int_t each = told < 0 ? number(c->looked, "checkpoint_bytes") : told;
-    json_int_t left = number(c->looked, "checkpoint_free_bytes");
-    json_int_t keep = number(json_object_get(c->spec, "checkpoint"), "keep");
+    json_int_t told = field_int(json_object_get(c->looked, "train"), "checkpoint_bytes", -1);
+    json_int_t each = told < 0 ? field_int(c->looked, "checkpoint_bytes", -1) : told;
+    json_int_t left = field_int(c->looked, "checkpoint_free_bytes", -1);
+    json_int_t keep = field_int(json_object_get(c->spec, "checkpoint"), "keep", -1);
     if (each < 0 || left < 0)
         return;
     char one[32], room[32];
@@ -439,15 +434,15 @@ static void check_checkpoints(struct checkup *c)
         "free disk space, or reduce checkpoint.keep",
         "%lld checkpoints of %s each and one being written; %s free in %s", (long long)keep,
         size_of(one, sizeof(one), each), size_of(room, sizeof(room), left),
-        plan_text(c->looked, "checkpoint_dir"));
+        field_text(c->looked, "checkpoint_dir"));
 }
 
 /* Seconds until the machine is reclaimed; -1: unknown. */
 static double seconds_left(const struct checkup *c)
 {
     const json_t *session = json_object_get(c->facts, "session");
-    json_int_t limit = number(session, "limit_s"), age = number(session, "age_s");
-    json_int_t ends = number(session, "ends_at_s"), now = number(c->looked, "now_s");
+    json_int_t limit = field_int(session, "limit_s", -1), age = field_int(session, "age_s", -1);
+    json_int_t ends = field_int(session, "ends_at_s", -1), now = field_int(c->looked, "now_s", -1);
     if (ends > 0 && now > 0)
         return ends > now ? (double)(ends - now) : 0;
     return limit < 0 ? -1 : (double)(limit - (age > 0 ? age : 0));
@@ -458,8 +453,8 @@ static double seconds_left(const struct checkup *c)
 static void check_time(struct checkup *c)
 {
     const json_t *wanted = json_object_get(c->spec, "max_duration");
-    const json_int_t steps = number(json_object_get(c->spec, "train"), "steps");
-    const json_int_t done = number(c->looked, "last_step");
+    const json_int_t steps = field_int(json_object_get(c->spec, "train"), "steps", -1);
+    const json_int_t done = field_int(c->looked, "last_step", -1);
     const double left = seconds_left(c);
     const double ms = json_number_value(json_object_get(c->looked, "step_ms"));
     const bool known = ms > 0 && steps > 0 && done >= 0;
@@ -488,9 +483,9 @@ static void check_ways(struct checkup *c)
     json_array_foreach(json_object_get(c->looked, "peers"), i, peer)
     {
         char name[64];
-        const char *address = plan_text(peer, "address");
+        const char *address = field_text(peer, "address");
         const char *over = route_interface(c->facts, address);
-        snprintf(name, sizeof(name), "route to %.50s", plan_text(peer, "host"));
+        snprintf(name, sizeof(name), "route to %.50s", field_text(peer, "host"));
         if (!address[0])
             row(c, name, ROW_UNKNOWN, "",
                 "its name does not resolve on this machine; it may be an ssh "
@@ -511,18 +506,18 @@ static void check_ways(struct checkup *c)
 static bool concerns_attempt(const json_t *r)
 {
     static const char *const checks[] = {"checkpoints", "time", "environment"};
-    if (strcmp(plan_text(r, "status"), "fail") == 0)
+    if (strcmp(field_text(r, "status"), "fail") == 0)
         return true;
     for (size_t i = 0; i < ARRAY_LEN(checks); i++)
-        if (strcmp(plan_text(r, "check"), checks[i]) == 0)
-            return strcmp(plan_text(r, "status"), "warn") == 0;
+        if (strcmp(field_text(r, "check"), checks[i]) == 0)
+            return strcmp(field_text(r, "status"), "warn") == 0;
     return false;
 }
 
 /* A program that does not start reports a better error when it is started. */
 static bool of_two_versions(const json_t *looked)
 {
-    return plan_text(json_object_get(looked, "versions"), "jobctl-train")[0];
+    return field_text(json_object_get(looked, "versions"), "jobctl-train")[0];
 }
 
 json_t *doctor_preflight(int *rc, const char *train, const json_t *facts, const json_t *spec,
@@ -541,17 +536,17 @@ json_t *doctor_preflight(int *rc, const char *train, const json_t *facts, const 
     {
         if (concerns_attempt(r))
             json_array_append(rows, r);
-        if (strcmp(plan_text(r, "check"), "programs") == 0 &&
-            strcmp(plan_text(r, "status"), "fail") == 0 && of_two_versions(looked) &&
+        if (strcmp(field_text(r, "check"), "programs") == 0 &&
+            strcmp(field_text(r, "status"), "fail") == 0 && of_two_versions(looked) &&
             json_is_object(json_object_get(spec, "train")))
-            *rc = err_set(err, ERR_CONFLICT, "%s: %s", plan_text(r, "seen"), plan_text(r, "todo"));
+            *rc = err_set(err, ERR_CONFLICT, "%s: %s", field_text(r, "seen"), field_text(r, "todo"));
     }
     json_decref(looked);
     json_decref(answer);
     const json_t *first = json_array_get(rows, 0);
     json_t *body = first ? json_pack("{s:o, s:O}", "text",
-                                     json_sprintf("%s: %s", plan_text(first, "check"),
-                                                  plan_text(first, "seen")), "rows", rows)
+                                     json_sprintf("%s: %s", field_text(first, "check"),
+                                                  field_text(first, "seen")), "rows", rows)
                          : NULL;
     json_decref(rows);
     return body;

@@ -20,6 +20,7 @@
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "agent/plan/probe_cache.h"
+#include "engine/contract/field.h"
 #include "engine/contract/manifest.h"
 
 /* Counting a large data set takes long; a version does not. */
@@ -140,7 +141,7 @@ static json_t *find_peers(const json_t *hosts)
 
 json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path, const char *dir)
 {
-    const char *own = plan_text(json_object_get(spec, "checkpoint"), "dir");
+    const char *own = field_text(json_object_get(spec, "checkpoint"), "dir");
     bool engine = json_is_object(json_object_get(spec, "train"));
     json_t *looked = json_pack("{s:{s:s, s:o}, s:o, s:I}", "versions", "jobctl-agent", JOBCTL_VERSION,
                                "jobctl-train", json_null(), "clock_synchronised",

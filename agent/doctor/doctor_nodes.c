@@ -14,6 +14,7 @@
 #include "agent/plan/plan_nodes.h"
 #include "agent/probe/route.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -28,7 +29,7 @@ struct checkup {
 
 static const char *name_of(const json_t *node)
 {
-    return plan_text(node, "node");
+    return field_text(node, "node");
 }
 
 static const json_t *look_of(const json_t *node)
@@ -42,8 +43,8 @@ static void take_node(struct checkup *c, json_t *node)
 {
     size_t i;
     const json_t *row;
-    const char *error = plan_text(node, "error")[0] ? plan_text(node, "error")
-                                                    : plan_text(look_of(node), "error");
+    const char *error = field_text(node, "error")[0] ? field_text(node, "error")
+                                                    : field_text(look_of(node), "error");
     c->rows.node = name_of(node);
     if (error[0]) {
         doctor_row(&c->rows, "reachable", ROW_FAIL,
@@ -69,7 +70,7 @@ static void check_versions(struct checkup *c)
     {
         const json_t *theirs = json_object_get(look_of(node), "versions");
         for (size_t p = 0; p < ARRAY_LEN(programs); p++) {
-            const char *a = plan_text(ours, programs[p]), *b = plan_text(theirs, programs[p]);
+            const char *a = field_text(ours, programs[p]), *b = field_text(theirs, programs[p]);
             if (strcmp(a, b) == 0)
                 continue;
             doctor_row(&c->rows, "versions", ROW_FAIL, "install the same version on all nodes",
@@ -78,7 +79,7 @@ static void check_versions(struct checkup *c)
             return;
         }
     }
-    doctor_row(&c->rows, "versions", ROW_OK, "", "all nodes have %s", plan_text(ours, programs[0]));
+    doctor_row(&c->rows, "versions", ROW_OK, "", "all nodes have %s", field_text(ours, programs[0]));
 }
 
 /* Is a note about all nodes, without the name of one in front? */
@@ -119,7 +120,7 @@ static void check_plan(struct checkup *c)
         return;
     }
     doctor_row(&c->rows, "plan", ROW_OK, "", "%lld ranks: %s",
-               (long long)json_integer_value(json_object_get(plan, "np")), plan_text(plan, "why"));
+               (long long)json_integer_value(json_object_get(plan, "np")), field_text(plan, "why"));
     json_array_foreach(json_object_get(plan, "notes"), i, note)
     {
         if (is_of_all(c, json_string_value(note)))
@@ -178,14 +179,14 @@ static void check_ways(struct checkup *c, size_t from)
     json_array_foreach(json_object_get(node, "reached"), i, way)
     {
         char check[80];
-        const char *address = plan_text(way, "address"), *host = plan_text(way, "host");
+        const char *address = field_text(way, "address"), *host = field_text(way, "host");
         const double ms = json_number_value(json_object_get(way, "ms"));
         snprintf(check, sizeof(check), "route to %.64s", host);
         if (!address[0]) {
             doctor_row(&c->rows, check, ROW_FAIL,
                        "allow TCP between the nodes on all ports: check "
                        "firewalls and routes",
-                       "no connection to %s: %s", host, plan_text(way, "error"));
+                       "no connection to %s: %s", host, field_text(way, "error"));
             continue;
         }
         over = route_interface(json_object_get(look_of(node), "facts"), address);
@@ -219,7 +220,7 @@ static void check_all_ways(struct checkup *c)
 static void check_checkpoints(struct checkup *c)
 {
     static const char todo[] = "put checkpoint.dir on a shared file system";
-    const char *wrong = plan_text(json_object_get(c->first, "left"), "error");
+    const char *wrong = field_text(json_object_get(c->first, "left"), "error");
     const json_t *node;
     size_t i;
     if (!json_object_get(c->first, "left"))
@@ -230,7 +231,7 @@ static void check_checkpoints(struct checkup *c)
     }
     json_array_foreach(c->there, i, node)
     {
-        wrong = plan_text(json_object_get(node, "found"), "error");
+        wrong = field_text(json_object_get(node, "found"), "error");
         if (!wrong[0])
             continue;
         doctor_row(&c->rows, "checkpoint.dir", ROW_FAIL, todo, "%s: %s", name_of(node), wrong);
@@ -244,13 +245,13 @@ static void check_checkpoints(struct checkup *c)
 
 static void check_data(struct checkup *c)
 {
-    const char *ours = plan_text(json_object_get(look_of(c->first), "train"), "data_digest");
+    const char *ours = field_text(json_object_get(look_of(c->first), "train"), "data_digest");
     const json_t *node;
     size_t i, seen = 0;
     json_array_foreach(c->there, i, node)
     {
         const json_t *train = json_object_get(look_of(node), "train");
-        const char *theirs = plan_text(train, "data_digest");
+        const char *theirs = field_text(train, "data_digest");
         struct err err = {0};
         if (consistency_compare(json_object_get(look_of(c->first), "consistency"),
                                 json_object_get(look_of(node),

@@ -21,6 +21,7 @@
 #include "agent/probe/probe.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum { PATIENCE_MS = 60000 };
 
@@ -88,9 +89,9 @@ static json_t *plan_memory(struct query *v, const json_t *question, struct err *
     char path[PATH_MAX];
     struct buf out[ASK_OUTPUTS] = {{0}, {0}};
     char *argv[] = {(char *)(uintptr_t)v->train, (char[]){"plan"},
-                    plan_true(question, "json") ? (char[]){"--json"} : (char[]){"--spec"},
-                    plan_true(question, "json") ? (char[]){"--spec"} : path, path, NULL};
-    if (!plan_true(question, "json"))
+                    field_true(question, "json") ? (char[]){"--json"} : (char[]){"--spec"},
+                    field_true(question, "json") ? (char[]){"--spec"} : path, path, NULL};
+    if (!field_true(question, "json"))
         argv[4] = NULL;
     if (write_spec(path, json_object_get(question, "spec"), err) < 0)
         return NULL;
@@ -135,7 +136,7 @@ static json_t *leave(struct query *v, const json_t *question, struct err *err)
 {
     char dir[PATH_MAX], text[48];
     struct stat st;
-    snprintf(dir, sizeof(dir), "%s", plan_text(question, "dir"));
+    snprintf(dir, sizeof(dir), "%s", field_text(question, "dir"));
     while (dir[0] && stat(dir, &st) < 0 && strrchr(dir, '/'))
         *strrchr(dir, '/') = '\0';
     snprintf(text, sizeof(text), "%lld.%d", (long long)clock_unix_ns(), (int)getpid());
@@ -158,7 +159,7 @@ static json_t *leave(struct query *v, const json_t *question, struct err *err)
 static json_t *find(struct query *v, const json_t *question, struct err *err)
 {
     char found[64] = "";
-    const char *path = plan_text(question, "path"), *slash = strrchr(path, '/');
+    const char *path = field_text(question, "path"), *slash = strrchr(path, '/');
     FILE *f = fopen(path, "re");
     const int why = f || errno == ENOENT ? 0 : errno;
     (void)v;
@@ -166,7 +167,7 @@ static json_t *find(struct query *v, const json_t *question, struct err *err)
         found[0] = '\0';
     if (f)
         fclose(f);
-    if (found[0] && strcmp(found, plan_text(question, "text")) == 0)
+    if (found[0] && strcmp(found, field_text(question, "text")) == 0)
         return json_object();
     err_set(err, ERR_CONFLICT, "a file that the first node wrote to '%.*s' is missing here%s%s",
             slash > path ? (int)(slash - path) : 1, slash ? path : "/", why ? ": " : "",
@@ -200,7 +201,7 @@ static json_t *answer_to(struct query *v, const json_t *question)
 {
     struct err err = {0};
     for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
-        if (strcmp(questions[i].ask, plan_text(question, "ask")) != 0)
+        if (strcmp(questions[i].ask, field_text(question, "ask")) != 0)
             continue;
         json_t *answer = questions[i].answer(v, question, &err);
         return answer ? answer : json_pack("{s:s}", "error", err.text);

@@ -9,6 +9,7 @@
 
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 static const char *const names[ROW_STATUSES] = {"ok", "warn", "fail", "unknown"};
 
@@ -41,7 +42,7 @@ void doctor_row(struct doctor_rows *r, const char *check, enum row_status status
 void doctor_rows_take(struct doctor_rows *r, const json_t *row)
 {
     int status = 0;
-    while (status < ROW_UNKNOWN && strcmp(plan_text(row, "status"), names[status]) != 0)
+    while (status < ROW_UNKNOWN && strcmp(field_text(row, "status"), names[status]) != 0)
         status++;
     add(r, json_copy((json_t *)(uintptr_t)row), (enum row_status)status);
 }

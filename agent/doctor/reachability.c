@@ -20,6 +20,7 @@
 #include "agent/wire/tls_listener.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum { WORD = 32, BACKLOG = 256, TRIES = 1024, PATIENCE_MS = 3000, MORE_MS = 200 };
 
@@ -221,14 +222,14 @@ json_t *reachability_at(const json_t *endpoints)
         {
             if (r.tries && r.fds)
                 add_try(&r, h, json_string_value(address),
-                        (int)json_integer_value(json_object_get(d, "port")), plan_text(d, "word"));
+                        (int)json_integer_value(json_object_get(d, "port")), field_text(d, "word"));
         }
     }
     await(&r, hosts);
     json_array_foreach(endpoints, h, d)
     {
         const struct try *t = best_of(&r, h);
-        const char *name = plan_text(d, "host");
+        const char *name = field_text(d, "host");
         const int port = (int)json_integer_value(json_object_get(d, "port"));
         json_array_append_new(
             out, t ? json_pack("{s:s, s:s, s:f}", "host", name, "address", t->address, "ms", t->ms)

@@ -17,6 +17,7 @@
 #include "agent/os/log.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum { PATH_SIZE = 4096, READ_BYTES = 4096 };
 
@@ -36,18 +37,12 @@ struct mirror_child {
 
 /* --- its description ---------------------------------------------------------------------- */
 
-static const char *text_of(const json_t *o, const char *key)
-{
-    const char *text = json_string_value(json_object_get(o, key));
-    return text ? text : "";
-}
-
 /* The spec for another machine: paths inside this machine's state directory are replaced. */
 static json_t *portable_spec(const json_t *launch)
 {
     json_t *spec = json_deep_copy(json_object_get(launch, "spec"));
     json_t *checkpoint = json_object_get(spec, "checkpoint");
-    const char *job_dir = text_of(launch, "job_dir"), *dir = text_of(checkpoint, "dir");
+    const char *job_dir = field_text(launch, "job_dir"), *dir = field_text(checkpoint, "dir");
     if (job_dir[0] && strncmp(dir, job_dir, strlen(job_dir)) == 0)
         json_object_set_new(checkpoint, "dir", json_string("auto"));
     return spec;
@@ -56,15 +51,15 @@ static json_t *portable_spec(const json_t *launch)
 json_t *mirror_child_task(const json_t *launch, const char *host)
 {
     const json_t *checkpoint = json_object_get(json_object_get(launch, "spec"), "checkpoint");
-    const char *mirror = text_of(checkpoint, "mirror"), *origin = text_of(checkpoint, "origin");
+    const char *mirror = field_text(checkpoint, "mirror"), *origin = field_text(checkpoint, "origin");
     if (!mirror[0])
         return NULL;
     return json_pack("{s:s, s:o, s:s, s:O, s:s, s:{s:i, s:s, s:s, s:O, s:s, s:o}}", "here",
-                     text_of(launch, "ckpt_dir"), "there",
-                     json_sprintf("%s/%s", mirror, text_of(launch, "name")), "job_dir",
-                     text_of(launch, "job_dir"), "keep", json_object_get(checkpoint, "keep"),
+                     field_text(launch, "ckpt_dir"), "there",
+                     json_sprintf("%s/%s", mirror, field_text(launch, "name")), "job_dir",
+                     field_text(launch, "job_dir"), "keep", json_object_get(checkpoint, "keep"),
                      "origin", origin, "job", "schema", 1, "origin", origin, "name",
-                     text_of(launch, "name"), "job", json_object_get(launch, "job"), "host", host,
+                     field_text(launch, "name"), "job", json_object_get(launch, "job"), "host", host,
                      "spec", portable_spec(launch));
 }
 
@@ -98,7 +93,7 @@ static json_t *copy_body(const json_t *line)
 
 static void take_object(struct mirror_child *c, const json_t *line)
 {
-    const char *ev = text_of(line, "ev"), *text = text_of(line, "text");
+    const char *ev = field_text(line, "ev"), *text = field_text(line, "text");
     if (strcmp(ev, "ready") == 0)
         tell_ready(c, NULL);
     else if (strcmp(ev, "refused") == 0)

@@ -17,6 +17,7 @@
 #include "agent/probe/xid.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum { LINE = 512, RECENT_MS = 30000, EVENTS = 8 };
 
@@ -45,7 +46,7 @@ static int find(const json_t *list, const char *key, const char *uuid)
     const json_t *row;
     json_array_foreach(list, i, row)
     {
-        if (strcmp(plan_text(row, key), uuid) == 0)
+        if (strcmp(field_text(row, key), uuid) == 0)
             return (int)i;
     }
     return -1;
@@ -58,7 +59,7 @@ static int find_gpu(const json_t *facts, const char *uuid)
     const json_t *gpu, *gpus = json_object_get(facts, "gpus");
     json_array_foreach(gpus, i, gpu)
     {
-        if (strcmp(plan_text(gpu, "uuid"), uuid) == 0 ||
+        if (strcmp(field_text(gpu, "uuid"), uuid) == 0 ||
             find(json_object_get(gpu, "mig_slices"), "uuid", uuid) >= 0)
             return (int)i;
     }
@@ -77,7 +78,7 @@ static bool is_fault(const char *line)
 static void take_line(struct gpu_watch *w)
 {
     json_t *said = json_loadb(w->line, w->size, 0, NULL);
-    const char *uuid = plan_text(said, "uuid"), *pci = plan_text(said, "pci");
+    const char *uuid = field_text(said, "uuid"), *pci = field_text(said, "pci");
     const int xid = (int)json_integer_value(json_object_get(said, "xid"));
     const int rank = find(json_object_get(w->plan, "ranks"), "gpu", uuid);
     const int index = find_gpu(w->facts, uuid);
@@ -156,8 +157,8 @@ static int start(struct gpu_watch *w, int out, const char *nonce, struct err *er
     const json_t *rank;
     json_array_foreach(json_object_get(w->plan, "ranks"), i, rank)
     {
-        if (plan_text(rank, "gpu")[0] && n < 2 + PLAN_GPUS_MOST)
-            argv[n++] = plan_text(rank, "gpu");
+        if (field_text(rank, "gpu")[0] && n < 2 + PLAN_GPUS_MOST)
+            argv[n++] = field_text(rank, "gpu");
     }
     /* the mark by which the attempt's cleanup finds this process (agent/ranks/cleanup_pass.h) */
     snprintf(mark, sizeof(mark), "JOBCTL_NONCE=%s", nonce);
@@ -174,7 +175,7 @@ int gpu_watch_start(struct gpu_watch **out, uv_loop_t *loop, const json_t *plan,
     int fds[2];
     const json_t *first = json_array_get(json_object_get(plan, "ranks"), 0);
     *out = NULL;
-    if (!plan_text(first, "gpu")[0])
+    if (!field_text(first, "gpu")[0])
         return 0;
     struct gpu_watch *w = calloc(1, sizeof(*w));
     if (!w || pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0) {

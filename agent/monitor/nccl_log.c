@@ -9,6 +9,7 @@
 
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
+#include "engine/contract/field.h"
 
 static const char *const way_names[NCCL_WAYS] = {"P2P", "SHM", "NET"};
 
@@ -115,14 +116,14 @@ static const char *who_set(const struct judge *j, const char *name, const char *
                                             {"nccl_conf", "a file nccl.conf"}};
     json_array_foreach(json_object_get(j->plan, "user_env"), i, row)
     {
-        if (strcmp(plan_text(row, "name"), name) == 0) {
-            *value = plan_text(row, "value");
+        if (strcmp(field_text(row, "name"), name) == 0) {
+            *value = field_text(row, "value");
             return "the job's env";
         }
     }
     for (int p = 0; p < 2; p++)
         if (json_object_get(json_object_get(j->facts, places[p][0]), name)) {
-            *value = plan_text(json_object_get(j->facts, places[p][0]), name);
+            *value = field_text(json_object_get(j->facts, places[p][0]), name);
             return places[p][1];
         }
     return NULL;
@@ -158,12 +159,6 @@ static bool blame_variable(const struct judge *j, const char *name, char because
     return true;
 }
 
-static json_int_t number(const json_t *object, const char *key)
-{
-    const json_t *v = json_object_get(object, key);
-    return json_is_integer(v) ? json_integer_value(v) : -1;
-}
-
 /* The GPU of a rank of this node, by global rank number, in the facts. */
 static json_int_t gpu_of(const struct judge *j, int rank)
 {
@@ -172,13 +167,13 @@ static json_int_t gpu_of(const struct judge *j, int rank)
     const char *uuid = "";
     json_array_foreach(json_object_get(j->plan, "ranks"), i, row)
     {
-        if (number(row, "rank") == rank)
-            uuid = plan_text(row, "gpu");
+        if (field_int(row, "rank", -1) == rank)
+            uuid = field_text(row, "gpu");
     }
     json_array_foreach(json_object_get(j->facts, "gpus"), i, gpu)
     {
-        if (uuid[0] && strcmp(plan_text(gpu, "uuid"), uuid) == 0)
-            return number(gpu, "index");
+        if (uuid[0] && strcmp(field_text(gpu, "uuid"), uuid) == 0)
+            return field_int(gpu, "index", -1);
     }
     return -1;
 }
@@ -190,7 +185,7 @@ static const json_t *facts_of_pair(const struct judge *j, const struct nccl_pair
     const json_int_t a = gpu_of(j, p->a), b = gpu_of(j, p->b);
     json_array_foreach(json_object_get(j->facts, "pairs"), i, pair)
     {
-        const json_int_t x = number(pair, "a"), y = number(pair, "b");
+        const json_int_t x = field_int(pair, "a", -1), y = field_int(pair, "b", -1);
         if (a >= 0 && ((x == a && y == b) || (x == b && y == a)))
             return pair;
     }
@@ -200,9 +195,9 @@ static const json_t *facts_of_pair(const struct judge *j, const struct nccl_pair
 /* "NVLink", "PCIe P2P", or NULL: host memory was expected. */
 static const char *fast_way(const json_t *pair)
 {
-    const char *path = plan_text(pair, "path");
-    const bool ok = strcmp(plan_text(pair, "p2p"), "ok") == 0;
-    if (number(pair, "nvlinks") > 0 && (ok || !plan_text(pair, "p2p")[0]))
+    const char *path = field_text(pair, "path");
+    const bool ok = strcmp(field_text(pair, "p2p"), "ok") == 0;
+    if (field_int(pair, "nvlinks", -1) > 0 && (ok || !field_text(pair, "p2p")[0]))
         return "NVLink";
     return ok && (strcmp(path, "PIX") == 0 || strcmp(path, "PXB") == 0) ? "PCIe P2P" : NULL;
 }
@@ -213,10 +208,10 @@ static void explain_slow(const struct judge *j, char because[160], char todo[160
         blame_variable(j, "NCCL_P2P_LEVEL", because, todo) ||
         blame_variable(j, "NCCL_IGNORE_DISABLED_P2P", because, todo))
         return;
-    if (plan_text(j->facts, "container")[0]) {
+    if (field_text(j->facts, "container")[0]) {
         snprintf(because, 160, "ranks in containers must see all GPUs and the same /dev/shm");
         snprintf(todo, 160, "run all ranks in one container, with --gpus all --ipc=host");
-    } else if (plan_true(j->facts, "iommu")) {
+    } else if (field_true(j->facts, "iommu")) {
         snprintf(because, 160, "an IOMMU is enabled, so NCCL may avoid P2P");
         snprintf(todo, 160, "disable it (amd_iommu=off, intel_iommu=off) on bare metal");
     } else {
@@ -257,7 +252,7 @@ static int count_ports(const json_t *facts, bool efa)
     int n = 0;
     json_array_foreach(json_object_get(facts, "rdma"), i, port)
     {
-        n += plan_true(port, "active") && (strcmp(plan_text(port, "vendor"), "0x1d0f") == 0) == efa;
+        n += field_true(port, "active") && (strcmp(field_text(port, "vendor"), "0x1d0f") == 0) == efa;
     }
     return n;
 }
@@ -267,7 +262,7 @@ static void judge_network(struct judge *j)
     char because[160], todo[160];
     const bool sockets = strcmp(j->log->network, "Socket") == 0;
     const int ports = count_ports(j->facts, false), efa = count_ports(j->facts, true);
-    if (number(j->plan, "nodes") < 2 || !sockets || ports + efa == 0 ||
+    if (field_int(j->plan, "nodes", -1) < 2 || !sockets || ports + efa == 0 ||
         plan_has_set(j, "NCCL_IB_DISABLE"))
         return;
     if (!blame_variable(j, "NCCL_IB_DISABLE", because, todo) &&
@@ -289,7 +284,7 @@ static void judge_network(struct judge *j)
 static void judge_interface(struct judge *j)
 {
     const char *want = plan_env(j->plan, "NCCL_SOCKET_IFNAME"), *have = j->log->interface;
-    if (number(j->plan, "nodes") < 2 || !have[0] || !want || want[0] != '=' ||
+    if (field_int(j->plan, "nodes", -1) < 2 || !have[0] || !want || want[0] != '=' ||
         strcmp(want + 1, have) == 0)
         return;
     unlike(j, "NCCL_SOCKET_IFNAME is overridden", "check nccl.conf and other places that set it",
@@ -333,8 +328,8 @@ json_t *nccl_log_judge(const struct nccl_log *log, const json_t *plan, const jso
     const json_t *first = json_array_get(j.unlike, 0);
     describe(log, ways, text, sizeof(text));
     if (first)
-        snprintf(text, sizeof(text), "%.230s: %.150s; %.150s", plan_text(first, "seen"),
-                 plan_text(first, "because"), plan_text(first, "todo"));
+        snprintf(text, sizeof(text), "%.230s: %.150s; %.150s", field_text(first, "seen"),
+                 field_text(first, "because"), field_text(first, "todo"));
     return json_pack("{s:s, s:b, s:o, s:o, s:o, s:i, s:{s:i, s:i, s:i}, s:o}", "text", text,
                      "expected", first == NULL, "version", text_or_null(log->version), "network",
                      text_or_null(log->network), "interface", text_or_null(log->interface),

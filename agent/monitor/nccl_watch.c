@@ -16,6 +16,7 @@
 #include "agent/os/buf.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
+#include "engine/contract/field.h"
 
 enum { READ_MOST = 1 << 20, LINE = 1024, QUIET_MS = 3000, WARNINGS = 4096, TAIL = 8192 };
 
@@ -45,11 +46,11 @@ json_t *nccl_watch_place(const char *run_dir)
 
 struct nccl_watch *nccl_watch_create(const json_t *plan, const json_t *facts)
 {
-    const char *file = plan_env(plan, "NCCL_DEBUG_FILE"), *ours = plan_text(facts, "nccl_log");
+    const char *file = plan_env(plan, "NCCL_DEBUG_FILE"), *ours = field_text(facts, "nccl_log");
     const char *debug = plan_env(plan, "NCCL_DEBUG");
     const int np = (int)json_array_size(json_object_get(plan, "ranks"));
     const json_t *first = json_array_get(json_object_get(plan, "ranks"), 0);
-    if (np * json_integer_value(json_object_get(plan, "nodes")) < 2 || !plan_text(first, "gpu")[0])
+    if (np * json_integer_value(json_object_get(plan, "nodes")) < 2 || !field_text(first, "gpu")[0])
         return NULL;
     struct nccl_watch *w = calloc(1, sizeof(*w));
     if (!w)

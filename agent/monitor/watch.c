@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 struct rule {
     char    name[64];
@@ -30,19 +31,14 @@ struct watch {
     struct rule *rule;
 };
 
-static int64_t ms_of(const json_t *map, const char *key)
-{
-    return (int64_t)(1000 * json_number_value(json_object_get(map, key)));
-}
-
 static int read_rule(struct rule *r, const json_t *from, struct err *err)
 {
     const char *name = json_string_value(json_object_get(from, "name"));
     const char *pattern = json_string_value(json_object_get(from, "pattern"));
     const char *action = json_string_value(json_object_get(from, "action"));
     const json_t *below = json_object_get(from, "below");
-    *r = (struct rule){.every_ms = ms_of(from, "every"),
-                       .start_ms = ms_of(from, "start_within"),
+    *r = (struct rule){.every_ms = field_seconds_ms(from, "every"),
+                       .start_ms = field_seconds_ms(from, "start_within"),
                        .below = json_is_number(below) ? json_number_value(below) : NAN,
                        .restart = !action || strcmp(action, "warn") != 0};
     snprintf(r->name, sizeof(r->name), "%s", name ? name : "");

@@ -11,6 +11,7 @@
 #include "agent/os/subprocess.h"
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/clock.h"
+#include "engine/contract/field.h"
 
 /* Both tests are silent until they finish: CUDA starts in some seconds, then copies run for a
  * second; or NCCL connects, limited to PAIR_MS after CUDA, which is limited to START_MS. */
@@ -34,7 +35,7 @@ static const json_t *free_gpu(const json_t *facts, const json_t *pair, const cha
 {
     const json_t *gpu = json_array_get(json_object_get(facts, "gpus"),
                                        (size_t)json_integer_value(json_object_get(pair, side)));
-    bool good = plan_true(gpu, "healthy") && !plan_true(gpu, "mig") && plan_text(gpu, "uuid")[0] &&
+    bool good = field_true(gpu, "healthy") && !field_true(gpu, "mig") && field_text(gpu, "uuid")[0] &&
                 json_array_size(json_object_get(gpu, "processes")) == 0;
     return good ? gpu : NULL;
 }
@@ -45,7 +46,7 @@ static bool has_rank_on(const json_t *plan, const json_t *gpu)
     const json_t *rank;
     json_array_foreach(json_object_get(plan, "ranks"), i, rank)
     {
-        if (strcmp(plan_text(rank, "gpu"), plan_text(gpu, "uuid")) == 0)
+        if (strcmp(field_text(rank, "gpu"), field_text(gpu, "uuid")) == 0)
             return true;
     }
     return false;
@@ -53,7 +54,7 @@ static bool has_rank_on(const json_t *plan, const json_t *gpu)
 
 static bool is_wanted(const json_t *pair, const json_t *plan, const json_t *a, const json_t *b)
 {
-    if (strcmp(plan_text(pair, "p2p"), "ok") != 0 || !a || !b)
+    if (strcmp(field_text(pair, "p2p"), "ok") != 0 || !a || !b)
         return false;
     return !plan || (!json_object_get(pair, "copy") &&
                      json_integer_value(json_object_get(pair, "nvlinks")) == 0 && has_rank_on(plan, a) &&
@@ -66,11 +67,11 @@ static int try_pair(json_t *pair, const json_t *a, const json_t *b, const char *
     char gpus[200];
     struct buf out[ASK_OUTPUTS] = {{0}, {0}};
     char *argv[] = {(char *)(uintptr_t)train, (char[]){"peers"}, (char[]){"--gpus"}, gpus, NULL};
-    snprintf(gpus, sizeof(gpus), "%.90s,%.90s", plan_text(a, "uuid"), plan_text(b, "uuid"));
+    snprintf(gpus, sizeof(gpus), "%.90s,%.90s", field_text(a, "uuid"), field_text(b, "uuid"));
     int64_t began = clock_ms();
     int code = subprocess_run(argv, out, pair_ms());
     json_t *said = code == 0 ? json_loads(subprocess_text(&out[ASK_STDOUT]), 0, NULL) : NULL;
-    bool direct = plan_true(said, "direct"), hangs = code < 0 && clock_ms() - began >= pair_ms();
+    bool direct = field_true(said, "direct"), hangs = code < 0 && clock_ms() - began >= pair_ms();
     const char *copy = hangs    ? "hangs"
                        : !direct ? NULL
                        : json_integer_value(json_object_get(said, "wrong")) > 0 ? "wrong data"
@@ -98,7 +99,7 @@ int gpu_selftest_try(json_t *facts, const json_t *plan, const char *train, int b
             continue;
         if (!try_pair(pair, a, b, train))
             break;
-        const char *copy = plan_text(pair, "copy");
+        const char *copy = field_text(pair, "copy");
         bad += copy[0] && strcmp(copy, "ok") != 0;
     }
     return bad;
@@ -127,12 +128,12 @@ static void make_env(char *env[ENV_MOST], const json_t *plan, const json_t *fall
     for (int l = 0; l < 2; l++)
         json_array_foreach(json_object_get(plan, lists[l]), i, row)
         {
-            if (n < ENV_MOST - 2 && !is_ours(plan_text(row, "name")) &&
-                asprintf(&env[n], "%s=%s", plan_text(row, "name"), plan_text(row, "value")) > 0)
+            if (n < ENV_MOST - 2 && !is_ours(field_text(row, "name")) &&
+                asprintf(&env[n], "%s=%s", field_text(row, "name"), field_text(row, "value")) > 0)
                 n++;
         }
-    if (fallback && asprintf(&env[n], "%s=%s", plan_text(fallback, "name"),
-                             plan_text(fallback, "value")) > 0)
+    if (fallback && asprintf(&env[n], "%s=%s", field_text(fallback, "name"),
+                             field_text(fallback, "value")) > 0)
         n++;
     env[n] = NULL;
 }
@@ -151,7 +152,7 @@ static json_t *try_sum(const json_t *a, const json_t *b, const json_t *plan, con
     struct buf out[ASK_OUTPUTS] = {{0}, {0}};
     char *argv[] = {(char *)(uintptr_t)train, (char[]){"sum"}, (char[]){"--gpus"}, gpus,
                     (char[]){"--deadline-ms"}, ms, NULL};
-    snprintf(gpus, sizeof(gpus), "%.90s,%.90s", plan_text(a, "uuid"), plan_text(b, "uuid"));
+    snprintf(gpus, sizeof(gpus), "%.90s,%.90s", field_text(a, "uuid"), field_text(b, "uuid"));
     snprintf(ms, sizeof(ms), "%d", pair_ms());
     make_env(env, plan, fallback);
     int code = subprocess_run_with(argv, env, out, pair_ms() + START_MS);
@@ -183,8 +184,8 @@ static void find_what_helps(json_t *pair, const json_t *a, const json_t *b, cons
         json_decref(outcome);
         if (good) {
             json_object_set_new(pair, "sum_needs",
-                                json_sprintf("%s=%s", plan_text(fallback, "name"),
-                                             plan_text(fallback, "value")));
+                                json_sprintf("%s=%s", field_text(fallback, "name"),
+                                             field_text(fallback, "value")));
             return;
         }
     }

@@ -9,6 +9,7 @@
 #include "agent/os/cpu_list.h"
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 /* A count; -1 if it is absent or the word `auto`. */
 static int count_of(const struct plan_view *v, const char *key)
@@ -26,7 +27,7 @@ static const char *name_gpus(const struct plan_view *v, int count, char *out, si
     out[0] = '\0';
     for (int i = 0; i < count && n + 1 < size; i++)
         n += (size_t)snprintf(out + n, size - n, "%s%.40s (%.44s)", i ? ", " : "",
-                              plan_text(v->gpu[i].facts, "name"), v->gpu[i].uuid);
+                              field_text(v->gpu[i].facts, "name"), v->gpu[i].uuid);
     return out;
 }
 
@@ -45,9 +46,9 @@ static int too_few_gpus(const struct plan_view *v, int asked, struct err *err)
 static void limit_engine(struct plan_view *v)
 {
     if (v->gpus < 2 || (json_is_string(json_object_get(v->facts, "nccl")) &&
-                        !plan_true(v->facts, "wsl")))
+                        !field_true(v->facts, "wsl")))
         return;
-    if (plan_true(v->facts, "wsl"))
+    if (field_true(v->facts, "wsl"))
         plan_note(
             v,
             "using one of %d GPUs: under WSL, GPUs cannot share memory between processes; set "
@@ -93,7 +94,7 @@ static void choose_ranks_alone(struct plan_view *v)
     if (v->engine && v->gpus == 0) {
         snprintf(v->why, sizeof(v->why),
                  "on the CPU one rank uses all cores; set resources.ranks for more");
-    } else if (!v->engine && v->gpus > 1 && plan_true(v->facts, "wsl")) {
+    } else if (!v->engine && v->gpus > 1 && field_true(v->facts, "wsl")) {
         v->gpus = 1;
         snprintf(v->why, sizeof(v->why),
                  "under WSL, GPUs cannot share memory between processes; "
@@ -153,8 +154,8 @@ static int near_cpus(const struct plan_view *v, const json_t *gpu, char *out, si
     json_array_foreach(numa, i, node)
     {
         if (json_integer_value(json_object_get(node, "node")) == json_integer_value(near))
-            return cpu_list_common(out, size, plan_text(node, "cpus"),
-                                   plan_text(v->facts, "cpu_list"));
+            return cpu_list_common(out, size, field_text(node, "cpus"),
+                                   field_text(v->facts, "cpu_list"));
     }
     return 0;
 }
@@ -204,7 +205,7 @@ static json_t *rank_of(const struct plan_view *v, int i)
     const struct plan_gpu *gpu = v->gpus ? &v->gpu[i % v->gpus] : NULL;
     json_t *rank = json_pack("{s:i, s:o, s:s}", "rank", i, "gpu",
                              gpu ? json_string(gpu->uuid) : json_null(), "device",
-                             gpu ? plan_text(gpu->facts, "name") : "cpu");
+                             gpu ? field_text(gpu->facts, "name") : "cpu");
     if (gpu && near_cpus(v, gpu->facts, cpus, sizeof(cpus)) > 0) {
         json_object_set(rank, "numa", json_object_get(gpu->facts, "numa"));
         json_object_set_new(rank, "cpus", json_string(cpus));
@@ -272,7 +273,7 @@ static void set_output(struct plan_view *v)
 
 static void set_profiler(struct plan_view *v)
 {
-    const char *path = plan_text(v->facts, "nccl_profiler");
+    const char *path = field_text(v->facts, "nccl_profiler");
     if (!v->engine && v->gpus > 0 && path[0])
         plan_set(v, "NCCL_PROFILER_PLUGIN", path,
                  "NCCL then reports the collective of each rank, so a hang is detected and located",
@@ -320,7 +321,7 @@ static struct plan_view look_at(const json_t *facts, const json_t *spec)
     };
     int nodes = count_of(&v, "nodes");
     v.nodes = nodes > 0 ? nodes : 1;
-    v.share = plan_true(v.resources, "share_gpus");
+    v.share = field_true(v.resources, "share_gpus");
     return v;
 }
 

@@ -13,17 +13,7 @@
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
-
-const char *plan_text(const json_t *object, const char *key)
-{
-    const char *s = json_string_value(json_object_get(object, key));
-    return s ? s : "";
-}
-
-bool plan_true(const json_t *object, const char *key)
-{
-    return json_is_true(json_object_get(object, key));
-}
+#include "engine/contract/field.h"
 
 void plan_note(struct plan_view *v, const char *fmt, ...)
 {
@@ -52,8 +42,8 @@ const char *plan_env(const json_t *plan, const char *name)
         json_t *row;
         json_array_foreach(json_object_get(plan, lists[l]), i, row)
         {
-            if (strcmp(plan_text(row, "name"), name) == 0)
-                return plan_text(row, "value");
+            if (strcmp(field_text(row, "name"), name) == 0)
+                return field_text(row, "value");
         }
     }
     return NULL;
@@ -62,7 +52,7 @@ const char *plan_env(const json_t *plan, const char *name)
 /* Settings of NCCL's log do not change what ranks do, and differ between jobs. */
 bool plan_is_words(const json_t *row)
 {
-    return strncmp(plan_text(row, "name"), "NCCL_DEBUG", strlen("NCCL_DEBUG")) == 0;
+    return strncmp(field_text(row, "name"), "NCCL_DEBUG", strlen("NCCL_DEBUG")) == 0;
 }
 
 /* A copy of a plan, or of one of its nodes, without NCCL's log settings. */

@@ -13,6 +13,7 @@
 
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
+#include "engine/contract/field.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -31,7 +32,7 @@ static bool tell_blamed_gpus(const struct plan_view *v, char *fact, bool nvlink)
     const int n = count_blamed_gpus(v, &p);
     snprintf(fact, FACT, "%d of %d pairs of GPUs %scopy directly over PCIe%s", n, p.pairs,
              p.unknown ? "may " : "",
-             plan_true(v->facts, "iommu") ? ", and an IOMMU is enabled" : "");
+             field_true(v->facts, "iommu") ? ", and an IOMMU is enabled" : "");
     return n > 0 && nvlink == (p.direct + p.through_switch > 0);
 }
 
@@ -111,7 +112,7 @@ static bool are_in_use(const struct plan_view *v, const json_t *pair)
 static void heed_sum(struct plan_view *v, const json_t *pair)
 {
     char fact[FACT];
-    const char *sum = plan_text(pair, "sum"), *needs = plan_text(pair, "sum_needs");
+    const char *sum = field_text(pair, "sum"), *needs = field_text(pair, "sum_needs");
     const struct row *row = find_row(needs);
     const int a = (int)json_integer_value(json_object_get(pair, "a"));
     const int b = (int)json_integer_value(json_object_get(pair, "b"));

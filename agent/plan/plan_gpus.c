@@ -13,6 +13,7 @@
 
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -34,14 +35,14 @@ static bool xid_is_lasting(json_int_t xid)
 static bool has_failed(const json_t *gpu, char *why, size_t size)
 {
     const json_t *remap = json_object_get(gpu, "remap"), *xids = json_object_get(gpu, "xids");
-    const char *recovery = plan_text(gpu, "recovery"), *fabric = plan_text(gpu, "fabric");
-    if (!plan_true(gpu, "healthy"))
-        return snprintf(why, size, "%.100s", plan_text(gpu, "note"));
+    const char *recovery = field_text(gpu, "recovery"), *fabric = field_text(gpu, "fabric");
+    if (!field_true(gpu, "healthy"))
+        return snprintf(why, size, "%.100s", field_text(gpu, "note"));
     if (recovery[0] && strcmp(recovery, "none") != 0)
         return snprintf(why, size, "the driver requests a %s", recovery);
-    if (plan_true(remap, "failed"))
+    if (field_true(remap, "failed"))
         return snprintf(why, size, "a bad memory row could not be remapped");
-    if (plan_true(remap, "pending") || plan_true(gpu, "retired_pending"))
+    if (field_true(remap, "pending") || field_true(gpu, "retired_pending"))
         return snprintf(why, size, "bad memory will be retired at the next GPU reset");
     if (fabric[0] && strcmp(fabric, "completed") != 0)
         return snprintf(why, size,
@@ -59,7 +60,7 @@ static bool has_failed(const json_t *gpu, char *why, size_t size)
 
 static bool is_taken(const json_t *gpu, char *why, size_t size)
 {
-    const char *mode = plan_text(gpu, "compute_mode");
+    const char *mode = field_text(gpu, "compute_mode");
     const json_t *process;
     size_t i;
     if (strcmp(mode, "prohibited") == 0)
@@ -68,8 +69,8 @@ static bool is_taken(const json_t *gpu, char *why, size_t size)
     json_array_foreach(json_object_get(gpu, "processes"), i, process)
     {
         const json_t *used = json_object_get(process, "memory_bytes");
-        const char *name = plan_text(process, "name");
-        if (plan_true(process, "jobctl") ||
+        const char *name = field_text(process, "name");
+        if (field_true(process, "jobctl") ||
             (json_is_integer(used) && json_integer_value(used) < SMALL_USE_BYTES))
             continue;
         int n = snprintf(why, size, "in use by process %lld%s%.30s%s",
@@ -86,7 +87,7 @@ static bool is_taken(const json_t *gpu, char *why, size_t size)
 static void leave_out(struct plan_view *v, const json_t *gpu, const char *why)
 {
     char text[160];
-    const char *name = plan_text(gpu, "name");
+    const char *name = field_text(gpu, "name");
     snprintf(text, sizeof(text), "GPU %d%s%.40s%s is not used: %.90s",
              (int)json_integer_value(json_object_get(gpu, "index")), name[0] ? " (" : "", name,
              name[0] ? ")" : "", why);
@@ -128,17 +129,17 @@ static void add_slices(struct plan_view *v)
     json_array_foreach(json_object_get(v->facts, "gpus"), i, gpu)
     {
         const json_t *slice = largest_slice(gpu);
-        if (!plan_true(gpu, "mig"))
+        if (!field_true(gpu, "mig"))
             continue;
         if (!slice || v->present > 0) {
             leave_out(v, gpu, "it is in MIG mode");
             continue;
         }
-        add(v, gpu, plan_text(slice, "uuid"), true);
+        add(v, gpu, field_text(slice, "uuid"), true);
         plan_note(v,
                   "GPU %zu is in MIG mode: the job gets one slice, %.50s; a process sees only one "
                   "slice, and slices cannot communicate",
-                  i, plan_text(slice, "uuid"));
+                  i, field_text(slice, "uuid"));
     }
 }
 
@@ -151,15 +152,15 @@ static void find_usable(struct plan_view *v)
     {
         if (has_failed(gpu, why, sizeof(why)))
             leave_out(v, gpu, why);
-        else if (plan_true(gpu, "mig"))
+        else if (field_true(gpu, "mig"))
             continue;
         else if (!v->share && is_taken(gpu, why, sizeof(why)))
             leave_out(v, gpu, why);
         else
-            add(v, gpu, plan_text(gpu, "uuid"), false);
+            add(v, gpu, field_text(gpu, "uuid"), false);
     }
     add_slices(v);
-    const char *trouble = plan_text(v->facts, "gpu_note");
+    const char *trouble = field_text(v->facts, "gpu_note");
     if (trouble[0])
         plan_note(v, "%s", trouble);
 }
@@ -176,13 +177,13 @@ static const json_t *gpu_named(const struct plan_view *v, const char *word, cons
     bool is_index = isdigit((unsigned char)word[0]) && !*end;
     json_array_foreach(json_object_get(v->facts, "gpus"), i, gpu)
     {
-        *uuid = plan_text(gpu, "uuid");
+        *uuid = field_text(gpu, "uuid");
         if (is_index ? index == json_integer_value(json_object_get(gpu, "index"))
                      : strlen(word) > 4 && strncmp(*uuid, word, strlen(word)) == 0)
             return gpu;
         json_array_foreach(json_object_get(gpu, "mig_slices"), k, slice)
         {
-            *uuid = plan_text(slice, "uuid");
+            *uuid = field_text(slice, "uuid");
             if (!is_index && strcmp(*uuid, word) == 0)
                 return gpu;
         }
@@ -221,7 +222,7 @@ static int gpu_twice(const char *word, const json_t *gpu, struct err *err)
                    "env.CUDA_VISIBLE_DEVICES names one GPU twice: \"%.60s\" is %.60s (%.50s) "
                    "again. Two ranks on it fail in NCCL with \"Duplicate GPU detected\"; name "
                    "each GPU once",
-                   word, plan_text(gpu, "name"), plan_text(gpu, "uuid"));
+                   word, field_text(gpu, "name"), field_text(gpu, "uuid"));
 }
 
 static bool is_present(const struct plan_view *v, const json_t *gpu)
@@ -332,7 +333,7 @@ static int same_model(const struct plan_view *v, int i)
 {
     int n = 0;
     for (int k = 0; k < v->present; k++)
-        n += strcmp(plan_text(v->gpu[k].facts, "name"), plan_text(v->gpu[i].facts, "name")) == 0;
+        n += strcmp(field_text(v->gpu[k].facts, "name"), field_text(v->gpu[i].facts, "name")) == 0;
     return n;
 }
 
@@ -352,11 +353,11 @@ static int order_by_model(struct plan_view *v)
         if (more > 0 || (more == 0 && memory_of(v, i) > memory_of(v, best)))
             best = i;
     }
-    const char *model = v->present ? plan_text(v->gpu[best].facts, "name") : "";
+    const char *model = v->present ? field_text(v->gpu[best].facts, "name") : "";
     int group = v->present ? same_model(v, best) : 0;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < v->present; i++)
-            if ((strcmp(plan_text(v->gpu[i].facts, "name"), model) == 0) == (pass == 0))
+            if ((strcmp(field_text(v->gpu[i].facts, "name"), model) == 0) == (pass == 0))
                 ordered[n++] = v->gpu[i];
     memcpy(v->gpu, ordered, sizeof(*ordered) * (size_t)n);
     return group;
@@ -418,13 +419,13 @@ void plan_count_pairs(struct plan_pairs *out, const struct plan_view *v)
     *out = (struct plan_pairs){0};
     json_array_foreach(json_object_get(v->facts, "pairs"), i, pair)
     {
-        const char *through = plan_text(pair, "through"), *p2p = plan_text(pair, "p2p");
-        const char *path = plan_text(pair, "path");
+        const char *through = field_text(pair, "through"), *p2p = field_text(pair, "p2p");
+        const char *path = field_text(pair, "path");
         if (!in_use(v, json_integer_value(json_object_get(pair, "a"))) ||
             !in_use(v, json_integer_value(json_object_get(pair, "b"))))
             continue;
         out->pairs++;
-        out->broken += plan_text(pair, "copy")[0] && strcmp(plan_text(pair, "copy"), "ok") != 0;
+        out->broken += field_text(pair, "copy")[0] && strcmp(field_text(pair, "copy"), "ok") != 0;
         if (strcmp(through, "switch") == 0)
             out->through_switch++;
         else if (strcmp(through, "gpu") == 0)

@@ -34,13 +34,10 @@ struct plan_view {
     json_t         *plan, *env, *notes;
 };
 
-/* plan_builder.c: "" if the key is missing or not a string. */
-const char *plan_text(const json_t *object, const char *key);
-bool plan_true(const json_t *object, const char *key);
-
 /* Does this variable only configure NCCL's log? */
 bool plan_is_words(const json_t *row);
 
+/* plan_builder.c */
 void plan_note(struct plan_view *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Sets a variable for every rank. fact: the evidence; confidence: "high", "medium" or "low". */

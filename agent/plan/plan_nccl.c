@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/contract/field.h"
+
 #include "agent/plan/plan_internal.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -37,7 +39,7 @@ static const json_t *default_interface(const struct plan_view *v)
     const json_t *net;
     json_array_foreach(json_object_get(v->facts, "net"), i, net)
     {
-        if (plan_true(net, "default_route") && plan_true(net, "up"))
+        if (field_true(net, "default_route") && field_true(net, "up"))
             return net;
     }
     return NULL;
@@ -45,13 +47,13 @@ static const json_t *default_interface(const struct plan_view *v)
 
 const char *plan_interface(const struct plan_view *v)
 {
-    return plan_text(default_interface(v), "name");
+    return field_text(default_interface(v), "name");
 }
 
 /* 0x1d0f is Amazon: NCCL itself cannot use elastic fabric adapters (EFA) as verbs devices. */
 static bool is_efa(const json_t *port)
 {
-    return strcmp(plan_text(port, "vendor"), "0x1d0f") == 0;
+    return strcmp(field_text(port, "vendor"), "0x1d0f") == 0;
 }
 
 bool plan_has_efa(const struct plan_view *v)
@@ -73,8 +75,8 @@ static int count_ports(const struct plan_view *v, const char *link)
     int n = 0;
     json_array_foreach(json_object_get(v->facts, "rdma"), i, port)
     {
-        n += plan_true(port, "active") && !is_efa(port) &&
-             (!link || strcmp(plan_text(port, "link"), link) == 0);
+        n += field_true(port, "active") && !is_efa(port) &&
+             (!link || strcmp(field_text(port, "link"), link) == 0);
     }
     return n;
 }
@@ -92,7 +94,7 @@ bool plan_rdma_is_ethernet(const struct plan_view *v)
 /* Cloud vendors' settings must be taken as a whole, and change with each release. */
 static bool has_vendor_script(const struct plan_view *v)
 {
-    return strncmp(plan_text(v->facts, "fabric_software"), "gcp-", 4) == 0;
+    return strncmp(field_text(v->facts, "fabric_software"), "gcp-", 4) == 0;
 }
 
 /* Is "550.40.07" older than "550.54"?  An unknown version is older than nothing. */
@@ -100,7 +102,7 @@ static bool driver_before(const struct plan_view *v, int major, int minor, int p
 {
     int have[3] = {0, 0, 0};
     const int limit[3] = {major, minor, patch};
-    if (sscanf(plan_text(v->facts, "driver"), "%d.%d.%d", &have[0], &have[1], &have[2]) < 1)
+    if (sscanf(field_text(v->facts, "driver"), "%d.%d.%d", &have[0], &have[1], &have[2]) < 1)
         return false;
     for (int i = 0; i < 3; i++)
         if (have[i] != limit[i])
@@ -122,7 +124,7 @@ static bool may_tell_all(const struct plan_view *v)
         for (size_t p = 0; p < ARRAY_LEN(places); p++)
             if (json_object_get(places[p], names[n]))
                 return false;
-    return ranks_in_all(v) > 1 && plan_text(v->facts, "nccl_log")[0];
+    return ranks_in_all(v) > 1 && field_text(v->facts, "nccl_log")[0];
 }
 
 static bool warnings(const struct plan_view *v, struct finding *f)
@@ -148,7 +150,7 @@ static bool only_connecting(const struct plan_view *v, struct finding *f)
 
 static bool into_files(const struct plan_view *v, struct finding *f)
 {
-    const char *place = plan_text(v->facts, "nccl_log");
+    const char *place = field_text(v->facts, "nccl_log");
     what_it_does(v, f);
     return may_tell_all(v) &&
            (size_t)snprintf(f->value, sizeof(f->value), "%s", place) < sizeof(f->value);
@@ -192,10 +194,10 @@ static bool adapters(const struct plan_view *v, struct finding *f)
     snprintf(f->value, sizeof(f->value), "=");
     json_array_foreach(json_object_get(v->facts, "rdma"), i, port)
     {
-        if (plan_true(port, "active") && strcmp(plan_text(port, "link"), "infiniband") == 0 &&
+        if (field_true(port, "active") && strcmp(field_text(port, "link"), "infiniband") == 0 &&
             used < sizeof(f->value) - 24)
             used += (size_t)snprintf(f->value + used, sizeof(f->value) - used, "%s%.16s",
-                                     used > 1 ? "," : "", plan_text(port, "name"));
+                                     used > 1 ? "," : "", field_text(port, "name"));
     }
     snprintf(f->fact, sizeof(f->fact), "%d InfiniBand and %d Ethernet ports are active", good,
              others);
@@ -208,7 +210,7 @@ static bool host_memory(const struct plan_view *v, struct finding *f)
     plan_count_pairs(&p, v);
     snprintf(f->value, sizeof(f->value), "0");
     snprintf(f->fact, sizeof(f->fact), "%d of %d pairs of GPUs have no P2P, driver %.20s",
-             p.unreadable, p.pairs, plan_text(v->facts, "driver"));
+             p.unreadable, p.pairs, field_text(v->facts, "driver"));
     return p.unreadable > 0 && !driver_before(v, 560, 0, 0) && driver_before(v, 580, 0, 0);
 }
 
@@ -216,10 +218,10 @@ static bool peers(const struct plan_view *v, struct finding *f)
 {
     struct plan_pairs p;
     plan_count_pairs(&p, v);
-    const char *name = v->gpus ? plan_text(v->gpu[0].facts, "name") : "";
+    const char *name = v->gpus ? field_text(v->gpu[0].facts, "name") : "";
     snprintf(f->value, sizeof(f->value), "1");
     snprintf(f->fact, sizeof(f->fact), "%.60s reports P2P support, driver %.20s", name,
-             plan_text(v->facts, "driver"));
+             field_text(v->facts, "driver"));
     return p.broken == 0 && strstr(name, "GeForce RTX 40") && p.near + p.far > 0 &&
            driver_before(v, 550, 40, 7);
 }
@@ -269,7 +271,7 @@ static const struct row {
 
 bool plan_p2p_everywhere(const struct plan_view *v)
 {
-    return v->gpus <= 2 && strstr(plan_text(v->facts, "cpu_model"), "AMD");
+    return v->gpus <= 2 && strstr(field_text(v->facts, "cpu_model"), "AMD");
 }
 
 static void expect(struct plan_view *v)
@@ -309,7 +311,7 @@ static void heed_network(struct plan_view *v)
                   "%s is installed: its NCCL settings change with each release, so source "
                   "its script in `run:` (under /usr/local/gib/scripts or /var/lib/tcpx*); "
                   "jobctl adds nothing",
-                  plan_text(v->facts, "fabric_software"));
+                  field_text(v->facts, "fabric_software"));
     else if (plan_has_efa(v))
         plan_note(v, "Amazon EFA needs the plugin aws-ofi-nccl on the library path; "
                      "without it NCCL falls back to sockets (\"Using network Socket\")");
@@ -330,7 +332,7 @@ static void heed_network(struct plan_view *v)
 static void heed_shm(struct plan_view *v)
 {
     const json_t *shm = json_object_get(v->facts, "shm_bytes");
-    const char *container = plan_text(v->facts, "container");
+    const char *container = field_text(v->facts, "container");
     if (v->np < 2 || !json_is_integer(shm) || json_integer_value(shm) >= (json_int_t)1 << 30)
         return;
     plan_note(v,
@@ -347,11 +349,11 @@ static void heed_gpus(struct plan_view *v)
 {
     struct plan_pairs p;
     plan_count_pairs(&p, v);
-    int major = v->gpus ? atoi(plan_text(v->gpu[0].facts, "compute")) : 0;
+    int major = v->gpus ? atoi(field_text(v->gpu[0].facts, "compute")) : 0;
     int minor = 0;
     if (v->gpus)
-        sscanf(plan_text(v->gpu[0].facts, "compute"), "%*d.%d", &minor);
-    if (plan_true(v->facts, "iommu") &&
+        sscanf(field_text(v->gpu[0].facts, "compute"), "%*d.%d", &minor);
+    if (field_true(v->facts, "iommu") &&
         json_is_false(json_object_get(v->facts, "virtual")) && p.near > 0)
         plan_note(v, "an IOMMU is enabled on a physical machine: copies between GPUs may be "
                      "slow or hang although the driver permits them; if so, disable it "
@@ -374,7 +376,7 @@ static void heed_session(struct plan_view *v)
             v,
             "this is a %s machine: it is reclaimed after at most %lld h; keep anything that must "
             "survive elsewhere",
-            plan_text(v->facts, "host_kind"), (long long)(limit / 3600));
+            field_text(v->facts, "host_kind"), (long long)(limit / 3600));
 }
 
 void plan_set_nccl(struct plan_view *v)

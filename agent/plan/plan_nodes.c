@@ -9,6 +9,7 @@
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 /* Input and state of the planning. */
 struct crowd {
@@ -44,10 +45,10 @@ static int compare_gpus(const struct crowd *c, int a, int b, struct err *err)
     const json_t *mine, *theirs;
     json_array_foreach(json_object_get(c->parts[a], "ranks"), i, mine)
     {
-        const char *gpu = plan_text(mine, "gpu");
+        const char *gpu = field_text(mine, "gpu");
         json_array_foreach(json_object_get(c->parts[b], "ranks"), k, theirs)
         {
-            if (gpu[0] && strcmp(gpu, plan_text(theirs, "gpu")) == 0)
+            if (gpu[0] && strcmp(gpu, field_text(theirs, "gpu")) == 0)
                 return err_set(
                     err, ERR_CONFLICT,
                     "%.60s and %.60s see the same GPU %.50s: they are one "
@@ -71,7 +72,7 @@ static int compare_devices(const struct crowd *c, int k, struct err *err)
                        (here ? other : first)->name, (here ? first : other)->name);
     if (!here)
         return 0;
-    const char *ours = plan_text(first->facts, "nccl"), *theirs = plan_text(other->facts, "nccl");
+    const char *ours = field_text(first->facts, "nccl"), *theirs = field_text(other->facts, "nccl");
     if (!ours[0] || !theirs[0])
         return err_set(err, ERR_CONFLICT,
                        "%.60s: libnccl.so.2 was not found, but GPUs of several "
@@ -115,12 +116,12 @@ static int compare(const struct crowd *c, struct err *err)
 
 static const char *model_of(const struct crowd *c, int k)
 {
-    return plan_text(json_array_get(json_object_get(c->parts[k], "ranks"), 0), "device");
+    return field_text(json_array_get(json_object_get(c->parts[k], "ranks"), 0), "device");
 }
 
 static const char *fact_of(const struct crowd *c, int k, const char *key)
 {
-    return plan_text(c->nodes[k].facts, key);
+    return field_text(c->nodes[k].facts, key);
 }
 
 /* The first node that differs from node 0, or 0; `of` returns the value to compare. */
@@ -238,8 +239,8 @@ static bool is_same(const json_t *a, const json_t *b)
 {
     if (!json_is_object(a))
         return json_equal(a, b);
-    return strcmp(plan_text(a, "name"), plan_text(b, "name")) == 0 &&
-           strcmp(plan_text(a, "value"), plan_text(b, "value")) == 0;
+    return strcmp(field_text(a, "name"), field_text(b, "name")) == 0 &&
+           strcmp(field_text(a, "value"), field_text(b, "value")) == 0;
 }
 
 static bool has_row(const json_t *list, const json_t *row)
@@ -294,7 +295,7 @@ static bool names(const json_t *list, const char *name)
     const json_t *row;
     json_array_foreach(list, i, row)
     {
-        if (strcmp(plan_text(row, "name"), name) == 0)
+        if (strcmp(field_text(row, "name"), name) == 0)
             return true;
     }
     return false;
@@ -308,7 +309,7 @@ static void share_fallbacks(struct crowd *c, json_t *plan)
     for (int k = 0; k < c->n; k++)
         json_array_foreach(json_object_get(c->parts[k], "fallbacks"), i, row)
         {
-            if (!names(all, plan_text(row, "name")))
+            if (!names(all, field_text(row, "name")))
                 json_array_append(all, row);
         }
     for (int k = 0; k < c->n && json_array_size(all) > 0; k++)
@@ -357,10 +358,10 @@ static json_t *why_of(const struct crowd *c)
 {
     bool same = true;
     for (int k = 1; k < c->n; k++)
-        same = same && strcmp(plan_text(c->parts[k], "why"), plan_text(c->parts[0], "why")) == 0;
-    return same ? json_sprintf("on each of %d nodes: %s", c->n, plan_text(c->parts[0], "why"))
+        same = same && strcmp(field_text(c->parts[k], "why"), field_text(c->parts[0], "why")) == 0;
+    return same ? json_sprintf("on each of %d nodes: %s", c->n, field_text(c->parts[0], "why"))
                 : json_sprintf("on %d nodes with different devices; on %s: %s", c->n,
-                               c->nodes[0].name, plan_text(c->parts[0], "why"));
+                               c->nodes[0].name, field_text(c->parts[0], "why"));
 }
 
 static json_t *put_together(struct crowd *c)

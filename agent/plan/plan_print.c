@@ -5,10 +5,11 @@
 
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
+#include "engine/contract/field.h"
 
 static bool is_of_nodes(const json_t *plan)
 {
-    return plan_text(json_array_get(json_object_get(plan, "ranks"), 0), "name")[0] != '\0';
+    return field_text(json_array_get(json_object_get(plan, "ranks"), 0), "name")[0] != '\0';
 }
 
 /* Is the variable also set by the job or the environment, which takes precedence? */
@@ -18,7 +19,7 @@ static bool is_overruled(const json_t *plan, const char *name)
     const json_t *row;
     json_array_foreach(json_object_get(plan, "user_env"), i, row)
     {
-        if (strcmp(plan_text(row, "name"), name) == 0)
+        if (strcmp(field_text(row, "name"), name) == 0)
             return true;
     }
     return false;
@@ -30,11 +31,11 @@ static void print_env(FILE *out, const json_t *plan, const char *list)
     const json_t *row;
     json_array_foreach(json_object_get(plan, list), i, row)
     {
-        const char *fact = plan_text(row, "fact"), *sure = plan_text(row, "confidence");
-        if (strcmp(list, "env") == 0 && is_overruled(plan, plan_text(row, "name")))
+        const char *fact = field_text(row, "fact"), *sure = field_text(row, "confidence");
+        if (strcmp(list, "env") == 0 && is_overruled(plan, field_text(row, "name")))
             continue;
-        fprintf(out, "  %s=%s\n      %s", plan_text(row, "name"), plan_text(row, "value"),
-                plan_text(row, "why"));
+        fprintf(out, "  %s=%s\n      %s", field_text(row, "name"), field_text(row, "value"),
+                field_text(row, "why"));
         if (fact[0])
             fprintf(out, " [%s; confidence %s]", fact, sure);
         fputc('\n', out);
@@ -48,7 +49,7 @@ static void print_nodes(FILE *out, const json_t *plan)
     const json_t *node;
     json_array_foreach(json_object_get(plan, "node_env"), i, node)
     {
-        fprintf(out, "on %s:\n", plan_text(node, "name"));
+        fprintf(out, "on %s:\n", field_text(node, "name"));
         print_env(out, node, "env");
     }
 }
@@ -60,20 +61,20 @@ void plan_print(FILE *out, const json_t *plan)
     int nodes = (int)json_integer_value(json_object_get(plan, "nodes"));
     const char *where = nodes < 2 ? "" : is_of_nodes(plan) ? " on all nodes" : " on each node";
     fprintf(out, "ranks: %d%s (%s)\n", (int)json_integer_value(json_object_get(plan, "np")), where,
-            plan_text(plan, "why"));
+            field_text(plan, "why"));
     json_array_foreach(json_object_get(plan, "ranks"), i, row)
     {
-        const char *gpu = plan_text(row, "gpu"), *cpus = plan_text(row, "cpus");
-        const char *name = plan_text(row, "name");
+        const char *gpu = field_text(row, "gpu"), *cpus = field_text(row, "cpus");
+        const char *name = field_text(row, "name");
         fprintf(out, "  rank %d%s%s: %s%s%s", (int)i, name[0] ? " on " : "", name,
-                plan_text(row, "device"), gpu[0] ? " " : "", gpu);
+                field_text(row, "device"), gpu[0] ? " " : "", gpu);
         if (cpus[0])
             fprintf(out, ", on CPUs %s of NUMA node %d", cpus,
                     (int)json_integer_value(json_object_get(row, "numa")));
         fputc('\n', out);
     }
-    if (plan_text(plan, "expects")[0])
-        fprintf(out, "NCCL is expected to use: %s\n", plan_text(plan, "expects"));
+    if (field_text(plan, "expects")[0])
+        fprintf(out, "NCCL is expected to use: %s\n", field_text(plan, "expects"));
     fprintf(out, "environment of every rank:\n");
     print_env(out, plan, "env");
     print_nodes(out, plan);
@@ -86,7 +87,7 @@ void plan_print(FILE *out, const json_t *plan)
     {
         fprintf(out, "note: %s\n", json_string_value(row));
     }
-    fprintf(out, "plan %s\n", plan_text(plan, "hash"));
+    fprintf(out, "plan %s\n", field_text(plan, "hash"));
 }
 
 /* --- changes ------------------------------------------------------------------------------- */
@@ -97,7 +98,7 @@ static const json_t *find(const json_t *list, const char *key, const char *value
     const json_t *row;
     json_array_foreach(list, i, row)
     {
-        if (strcmp(plan_text(row, key), value) == 0)
+        if (strcmp(field_text(row, key), value) == 0)
             return row;
     }
     return NULL;
@@ -109,21 +110,21 @@ static void compare_env(json_t *out, const json_t *before, const json_t *after)
     const json_t *row;
     json_array_foreach(after, i, row)
     {
-        const char *name = plan_text(row, "name"), *value = plan_text(row, "value");
+        const char *name = field_text(row, "name"), *value = field_text(row, "value");
         const json_t *was = find(before, "name", name);
         if (plan_is_words(row))
             continue;
         if (!was)
             json_array_append_new(out, json_sprintf("%.60s=%.200s was added: %.200s", name, value,
-                                                    plan_text(row, "why")));
-        else if (strcmp(plan_text(was, "value"), value) != 0)
+                                                    field_text(row, "why")));
+        else if (strcmp(field_text(was, "value"), value) != 0)
             json_array_append_new(out, json_sprintf("%.60s changed from %.200s to %.200s", name,
-                                                    plan_text(was, "value"), value));
+                                                    field_text(was, "value"), value));
     }
     json_array_foreach(before, i, row)
     {
-        if (!plan_is_words(row) && !find(after, "name", plan_text(row, "name")))
-            json_array_append_new(out, json_sprintf("%.60s is no longer set", plan_text(row, "name")));
+        if (!plan_is_words(row) && !find(after, "name", field_text(row, "name")))
+            json_array_append_new(out, json_sprintf("%.60s is no longer set", field_text(row, "name")));
     }
 }
 
@@ -147,14 +148,14 @@ json_t *plan_changes(const json_t *before, const json_t *after)
 {
     static const char *const lists[] = {"env", "user_env"};
     json_t *out = json_array();
-    const char *hash = plan_text(before, "hash");
-    if (hash[0] && strcmp(hash, plan_text(after, "hash")) == 0)
+    const char *hash = field_text(before, "hash");
+    if (hash[0] && strcmp(hash, field_text(after, "hash")) == 0)
         return out;
     json_int_t np = json_integer_value(json_object_get(before, "np"));
     json_int_t now = json_integer_value(json_object_get(after, "np"));
     if (np != now)
         json_array_append_new(out, json_sprintf("ranks changed from %d to %d: %.150s", (int)np,
-                                                (int)now, plan_text(after, "why")));
+                                                (int)now, field_text(after, "why")));
     for (int i = 0; i < 2; i++)
         compare_env(out, json_object_get(before, lists[i]), json_object_get(after, lists[i]));
     compare_notes(out, json_object_get(before, "notes"), json_object_get(after, "notes"));

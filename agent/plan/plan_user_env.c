@@ -12,6 +12,7 @@
 
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -28,9 +29,9 @@ static bool is_on(const char *value)
 static const char *seen(const struct plan_view *v, const char *name)
 {
     static const char *const places[] = {"environment", "nccl_conf"};
-    const char *own = plan_text(json_object_get(v->spec, "env"), name);
+    const char *own = field_text(json_object_get(v->spec, "env"), name);
     for (size_t i = 0; i < ARRAY_LEN(places) && !own[0]; i++)
-        own = plan_text(json_object_get(v->facts, places[i]), name);
+        own = field_text(json_object_get(v->facts, places[i]), name);
     return own;
 }
 
@@ -43,7 +44,7 @@ static enum verdict judge_p2p_level(const struct plan_view *v, const char *value
     plan_count_pairs(&p, v);
     bool none = strcmp(value, "LOC") == 0 || strcmp(value, "0") == 0;
     bool links_only = strcmp(value, "NVL") == 0 || strcmp(value, "1") == 0;
-    int lost = p.near + (v->gpus <= 2 && strstr(plan_text(v->facts, "cpu_model"), "AMD") ? p.far
+    int lost = p.near + (v->gpus <= 2 && strstr(field_text(v->facts, "cpu_model"), "AMD") ? p.far
                                                                                          : 0);
     int linked = p.direct + p.through_switch;
     if (v->np < 2) {
@@ -124,7 +125,7 @@ static enum verdict judge_ifname(const struct plan_view *v, const char *value, c
     const char *route = plan_interface(v);
     json_array_foreach(json_object_get(v->facts, "net"), i, net)
     {
-        matching += list_has(value, plan_text(net, "name"));
+        matching += list_has(value, field_text(net, "name"));
     }
     if (i > 0 && matching == 0 && !list_has(value, "lo")) {
         snprintf(why, size,
@@ -216,7 +217,7 @@ static bool is_planned(const json_t *env, const char *name)
     const json_t *row;
     json_array_foreach(env, i, row)
     {
-        if (strcmp(plan_text(row, "name"), name) == 0)
+        if (strcmp(field_text(row, "name"), name) == 0)
             return true;
     }
     return false;
@@ -260,7 +261,7 @@ static void judge_inherited(struct plan_view *v)
     for (size_t p = 0; p < ARRAY_LEN(places); p++)
         for (size_t i = 0; i < ARRAY_LEN(judges); i++) {
             const char *name = judges[i].name;
-            const char *value = plan_text(json_object_get(v->facts, places[p].key), name);
+            const char *value = field_text(json_object_get(v->facts, places[p].key), name);
             if (value[0] && value == seen(v, name) && !is_planned(v->env, name) &&
                 judge(v, name, value, why, sizeof(why)) == HARMFUL)
                 plan_note(v, "%s=%.60s of %s is likely harmful here: %s", name, value,

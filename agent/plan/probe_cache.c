@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/plan/plan_internal.h"
+#include "engine/contract/field.h"
 
 enum { SCHEMA = 1 };
 
@@ -20,7 +21,7 @@ enum { TRIED = sizeof(tried) / sizeof(tried[0]) };
 static int path_of(char path[PATH_MAX], const json_t *facts, const char *dir)
 {
     char host[65];
-    snprintf(host, sizeof(host), "%.64s", plan_text(facts, "hostname"));
+    snprintf(host, sizeof(host), "%.64s", field_text(facts, "hostname"));
     for (char *c = host; *c; c++)
         *c = *c == '/' || *c == '.' ? '_' : *c;
     return (size_t)snprintf(path, PATH_MAX, "%s/gpus-%s.json", dir, host[0] ? host : "here") <
@@ -38,7 +39,7 @@ static json_t *state_of(const json_t *facts)
         json_object_set_new(state, keys[i], json_deep_copy(json_object_get(facts, keys[i])));
     json_array_foreach(json_object_get(facts, "gpus"), i, gpu)
     {
-        json_array_append_new(uuids, json_string(plan_text(gpu, "uuid")));
+        json_array_append_new(uuids, json_string(field_text(gpu, "uuid")));
     }
     json_object_set_new(state, "gpus", uuids);
     return state;

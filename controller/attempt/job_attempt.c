@@ -22,6 +22,7 @@
 #include "controller/nodes/placement.h"
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum { GRACE_MS = 30000, REPEAT_MS = 1000 };
 
@@ -145,12 +146,6 @@ static void hear_event(struct job *job, const json_t *message)
         job_attempt_ack(job, told.seq);
 }
 
-static double number(const json_t *body, const char *key)
-{
-    const json_t *v = json_object_get(body, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 static void hear_heartbeat(struct job *job, const json_t *body)
 {
     struct job_live_stats *p = &job->live_stats;
@@ -160,8 +155,8 @@ static void hear_heartbeat(struct job *job, const json_t *body)
         return;
     snprintf(p->phase, sizeof(p->phase), "%s", field_text(body, "phase"));
     p->at_ms = daemon_now_ms();
-    p->lr = number(body, "lr");
-    p->step_ms = number(body, "step_ms");
+    p->lr = field_number(body, "lr");
+    p->step_ms = field_number(body, "step_ms");
     if (isfinite(loss))
         p->loss = loss;
     if (isfinite(rate))

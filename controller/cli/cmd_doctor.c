@@ -20,6 +20,7 @@
 #include "controller/cli/output.h"
 #include "controller/cli/spec_file.h"
 #include "controller/remote/remote.h"
+#include "engine/contract/field.h"
 
 enum { EXIT_UNFIT = 1 };
 

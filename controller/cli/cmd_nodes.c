@@ -14,6 +14,7 @@
 #include "controller/cli/output.h"
 #include "controller/spec/config.h"
 #include "controller/spec/host_groups.h"
+#include "engine/contract/field.h"
 
 static const struct option_row options[] = {
     {"reason", 0, OPTION_TEXT, "TEXT", "reason of a drain, shown for jobs that wait for the node"},

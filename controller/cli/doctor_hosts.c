@@ -14,6 +14,7 @@
 #include "controller/cli/host_query.h"
 #include "controller/spec/host_groups.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum {
     LOOK_MS = 300 * 1000, /* data may be large; pairs of GPUs take a minute */

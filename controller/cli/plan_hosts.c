@@ -10,6 +10,7 @@
 #include "controller/cli/host_query.h"
 #include "controller/spec/host_groups.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum { FACTS_MS = 60 * 1000, MEMORY_MS = 120 * 1000 };
 

@@ -22,6 +22,7 @@
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_paths.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum { SCHEMA = 1, HISTORY_LINES = 100, HISTORY_BYTES = 256 * 1024, TEXT = 400 };
 

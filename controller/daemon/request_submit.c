@@ -19,6 +19,7 @@
 #include "controller/remote/remote.h"
 #include "controller/spec/jobspec.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum { SETS_MAX = 256 };
 

@@ -23,6 +23,7 @@
 #include "controller/job/job_view.h"
 #include "db/events.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum { EVIDENCE_MAX = 40, OUTPUT_LINES = 5 };
 

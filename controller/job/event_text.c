@@ -11,6 +11,7 @@
 #include "agent/os/field.h"
 #include "controller/job/event_kind.h"
 #include "controller/job/job_view.h"
+#include "engine/contract/field.h"
 
 enum { SKEW_MS = 5000 }; /* longer than any message takes to arrive */
 static const double MIB = 1 << 20;

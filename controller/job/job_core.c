@@ -12,6 +12,7 @@
 #include "agent/os/field.h"
 #include "agent/wire/wire.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -419,7 +420,7 @@ static int decide_attempt_ended(struct core_output *out, struct job_core *next,
         .cause = field_text(in->body, "cause"),
         .text = text[0] ? text : "the attempt ended",
         .helps = !json_is_false(helps) || strcmp(result, "stopped") == 0,
-        .gave_up = body_is(in->body, "gave_up"),
+        .gave_up = field_true(in->body, "gave_up"),
         .failures = next->failures, .same = next->same, .step = next->step,
         .random = in->random,
     };
@@ -448,7 +449,7 @@ static int decide_agent_lost(struct core_output *out, struct job_core *next,
 static int decide_stop(struct core_output *out, struct job_core *next,
                        const struct core_input *in, struct err *err)
 {
-    bool limit = body_is(in->body, "limit");
+    bool limit = field_true(in->body, "limit");
     if (next->state != JOB_DONE && !next->live)
         return add_done(out, next, in, limit ? RESULT_FAILED : RESULT_CANCELLED, limit ? 1 : 3,
                         field_text(in->body, "reason"), err);

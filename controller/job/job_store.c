@@ -17,6 +17,7 @@
 #include "db/metrics.h"
 #include "db/store.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

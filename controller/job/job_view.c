@@ -12,6 +12,7 @@
 #include "controller/base/table.h"
 #include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 typedef void (*format_fn)(char *out, size_t size, const json_t *row, const char *name);
 

@@ -36,6 +36,7 @@
 #include "controller/remote/sbatch.h"
 #include "controller/remote/slurm_client.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum {
     LOOK_MS = 300,              /* until its agent connects */
