@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 #include "agent/os/log.h"
 #include "agent/wire/wire.h"
 #include "controller/attempt/followers.h"
@@ -149,8 +149,8 @@ static void hear_event(struct job *job, const json_t *message)
 static void hear_heartbeat(struct job *job, const json_t *body)
 {
     struct job_live_stats *p = &job->live_stats;
-    double step = number(body, "step"), steps = number(body, "steps");
-    double loss = number(body, "loss"), rate = number(body, "samples_per_s");
+    double step = field_number(body, "step"), steps = field_number(body, "steps");
+    double loss = field_number(body, "loss"), rate = field_number(body, "samples_per_s");
     if (job->core.state != JOB_RUNNING)
         return;
     snprintf(p->phase, sizeof(p->phase), "%s", field_text(body, "phase"));

@@ -9,7 +9,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 #include "controller/base/daemon.h"
 #include "controller/job/event_kind.h"
 #include "controller/job/job.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/os/buf.h"
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 #include "controller/base/home.h"
 #include "controller/base/program.h"
 #include "controller/cli/command.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/interrupt.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/os/buf.h"
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 #include "agent/plan/plan.h"
 #include "controller/base/client.h"
 #include "controller/base/program.h"

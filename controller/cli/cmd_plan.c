@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/os/buf.h"
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 #include "agent/plan/plan.h"
 #include "controller/base/client.h"
 #include "controller/base/home.h"

@@ -9,7 +9,7 @@
 
 #include "agent/doctor/doctor_rows.h"
 #include "agent/os/buf.h"
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 #include "controller/base/program.h"
 #include "engine/contract/err.h"
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_nodes.h"
 #include "controller/cli/host_query.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/requests.h"

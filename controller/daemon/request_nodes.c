@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/http/server.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"

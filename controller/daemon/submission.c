@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/submit_batch.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 #include "controller/base/daemon.h"
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 #include "agent/wire/wire.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
@@ -105,11 +105,11 @@ static void apply_submitted(struct job_core *c, const struct core_event *e)
     const json_t *retry = json_object_get(e->body, "retry");
     const json_t *backoff = json_object_get(retry, "backoff_ms");
     c->submitted_ms = c->goodput.mark_ms = e->at_ms;
-    c->priority = field_int(e->body, "priority", 0);
+    c->priority = field_safe_int(e->body, "priority", 0);
     c->held = body_is(e->body, "held");
     c->rules = (struct retry_rules){
-        .max = field_int(retry, "max", 10),
-        .no_progress = field_int(retry, "no_progress", 3),
+        .max = field_safe_int(retry, "max", 10),
+        .no_progress = field_safe_int(retry, "no_progress", 3),
         .backoff_min_ms = json_integer_value(json_array_get(backoff, 0)),
         .backoff_max_ms = json_integer_value(json_array_get(backoff, 1)),
     };
@@ -127,8 +127,8 @@ static void apply_placed(struct job_core *c, const struct core_event *e)
     c->live = true;
     c->agent_known = false;
     c->attempt_best = c->best;
-    c->cpus = field_int(e->body, "cpus", 0);
-    c->gpus = field_int(e->body, "gpus", 0);
+    c->cpus = field_safe_int(e->body, "cpus", 0);
+    c->gpus = field_safe_int(e->body, "gpus", 0);
     copy(c->nonce, sizeof(c->nonce), field_text(e->body, "nonce"));
     copy(c->node, sizeof(c->node), field_text(e->body, "node"));
     if (!c->started_ms)
@@ -147,28 +147,28 @@ static void apply_generation_run(struct job_core *c, const struct core_event *e)
 {
     /* If the previous generation's end was never reported, no stored event has its steps. */
     job_goodput_guess(&c->goodput, e->at_ms, 0);
-    c->generation = field_int(e->body, "generation", c->generation + 1);
-    c->np = field_int(e->body, "np", -1);
+    c->generation = field_safe_int(e->body, "generation", c->generation + 1);
+    c->np = field_safe_int(e->body, "np", -1);
     job_goodput_ranks(&c->goodput, e->at_ms, c->np);
     c->gen_best = c->best;
-    c->gen_from = field_int(e->body, "resume_step", -1);
+    c->gen_from = field_safe_int(e->body, "resume_step", -1);
     if (c->generation == 1 && c->attempt == 1)
         c->reason[0] = 0;
 }
 
 static void apply_rank_started(struct job_core *c, const struct core_event *e)
 {
-    if (field_int(e->body, "rank", 0) != 0)
+    if (field_safe_int(e->body, "rank", 0) != 0)
         return;
-    c->steps = field_int(e->body, "steps", c->steps);
-    c->gen_from = field_int(e->body, "resume_step", c->gen_from);
+    c->steps = field_safe_int(e->body, "steps", c->steps);
+    c->gen_from = field_safe_int(e->body, "resume_step", c->gen_from);
     see_step(c, c->gen_from);
 }
 
 static void apply_generation_ended(struct job_core *c, const struct core_event *e)
 {
     struct goodput spent;
-    see_step(c, field_int(e->body, "step", -1));
+    see_step(c, field_safe_int(e->body, "step", -1));
     const json_t *told = json_object_get(e->body, "goodput");
     if (!told)
         told = json_object_get(e->body, "spent");   /* of an older agent */
@@ -181,7 +181,7 @@ static void apply_generation_ended(struct job_core *c, const struct core_event *
     if (!failed(e->body))
         return;
     const char *fingerprint = field_text(e->body, "fingerprint");
-    if (field_int(e->body, "gained", 0) > 0) {
+    if (field_safe_int(e->body, "gained", 0) > 0) {
         c->failures = 0;
         c->fingerprint[0] = 0;
     } else {
@@ -199,13 +199,13 @@ static void apply_reason(struct job_core *c, const struct core_event *e)
 
 static void apply_step(struct job_core *c, const struct core_event *e)
 {
-    c->step = field_int(e->body, "step", c->step);
-    c->steps = field_int(e->body, "steps", c->steps);
+    c->step = field_safe_int(e->body, "step", c->step);
+    c->steps = field_safe_int(e->body, "steps", c->steps);
 }
 
 static void apply_checkpoint(struct job_core *c, const struct core_event *e)
 {
-    int64_t step = field_int(e->body, "step", -1);
+    int64_t step = field_safe_int(e->body, "step", -1);
     if (step > c->checkpoint)
         c->checkpoint = step;
     if (step > c->best)
@@ -214,14 +214,14 @@ static void apply_checkpoint(struct job_core *c, const struct core_event *e)
 
 static void apply_attempt_over(struct job_core *c, const struct core_event *e)
 {
-    see_step(c, field_int(e->body, "step", -1));
+    see_step(c, field_safe_int(e->body, "step", -1));
     goodput_lost(c, e->at_ms);
     c->live = false;
     c->cpus = 0;
     c->gpus = 0;
     if (e->kind == EVENT_ATTEMPT_ENDED) {
-        c->failures = field_int(e->body, "failures_without_progress", c->failures);
-        c->same = field_int(e->body, "same_fingerprint", c->same);
+        c->failures = field_safe_int(e->body, "failures_without_progress", c->failures);
+        c->same = field_safe_int(e->body, "same_fingerprint", c->same);
         if (field_text(e->body, "fingerprint")[0])
             copy(c->fingerprint, sizeof(c->fingerprint), field_text(e->body, "fingerprint"));
     } else if (c->best > c->attempt_best) {
@@ -244,7 +244,7 @@ static void apply_stop_requested(struct job_core *c, const struct core_event *e)
 
 static void apply_retry(struct job_core *c, const struct core_event *e)
 {
-    c->not_before_ms = field_int(e->body, "not_before_ms", 0);
+    c->not_before_ms = field_safe_int(e->body, "not_before_ms", 0);
     copy(c->reason, sizeof(c->reason), field_text(e->body, "text"));
 }
 
@@ -253,7 +253,7 @@ static void apply_done(struct job_core *c, const struct core_event *e)
     enum job_result result = RESULT_FAILED;
     job_result_parse(&result, field_text(e->body, "result"));
     c->result = result;
-    c->exit_code = (int)field_int(e->body, "exit_code", 1);
+    c->exit_code = (int)field_safe_int(e->body, "exit_code", 1);
     c->ended_ms = e->at_ms;
     job_goodput_close(&c->goodput);
     c->held = false;

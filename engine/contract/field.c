@@ -16,6 +16,12 @@ int64_t field_int(const json_t *object, const char *key, int64_t absent)
     return json_is_integer(v) ? json_integer_value(v) : absent;
 }
 
+int64_t field_safe_int(const json_t *object, const char *key, int64_t absent)
+{
+    const int64_t most = INT64_C(1) << 53, n = field_int(object, key, absent);
+    return n <= most && n >= -most ? n : absent;
+}
+
 double field_number(const json_t *object, const char *key)
 {
     const json_t *v = json_object_get(object, key);

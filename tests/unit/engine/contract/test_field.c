@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "agent/os/field.h"
+#include "engine/contract/field.h"
 
 static void any_shape(void **state)
 {
@@ -16,7 +16,8 @@ static void any_shape(void **state)
     static const char *const keys[] = { "text", "int", "real", "huge", "null", "missing" };
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         assert_string_equal(field_text(o, keys[i]), i == 0 ? "x" : "");
-        assert_int_equal(field_int(o, keys[i], 7), i == 1 ? -3 : 7);
+        assert_int_equal(field_int(o, keys[i], 7), i == 1 ? -3 : i == 3 ? INT64_MIN : 7);
+        assert_int_equal(field_safe_int(o, keys[i], 7), i == 1 ? -3 : 7);
     }
     assert_string_equal(field_text(NULL, "text"), "");
     assert_int_equal(field_int(json_object_get(o, "text"), "int", 7), 7);
