@@ -10,6 +10,7 @@
 #include "agent/attempt/spool.h"
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
+#include "agent/wire/channel.h"
 #include "agent/wire/frame.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
@@ -21,10 +22,7 @@ struct remote_link {
     struct session *session;
     uv_pipe_t pipe;
     struct frame_reader *reader;
-    bool open; /* LAUNCH was received: events may be sent */
     bool closing;
-    bool said;    /* a message was sent since the last session_alive() */
-    int64_t sent; /* highest seq sent on this connection */
     char bytes[65536];
 };
 
@@ -33,6 +31,7 @@ struct session {
     struct session_id id;
     const json_t *facts;
     struct spool *spool;
+    struct channel channel; /* open: LAUNCH was received; the spool keeps the events */
     struct session_hooks hooks;
     uv_pipe_t listener;
     char *path;
@@ -63,8 +62,10 @@ static void link_close(struct remote_link *l)
     if (l->closing)
         return;
     l->closing = true;
-    if (l->session->link == l)
+    if (l->session->link == l) {
         l->session->link = NULL;
+        channel_down(&l->session->channel);
+    }
     uv_close((uv_handle_t *)&l->pipe, link_closed);
 }
 
@@ -82,8 +83,9 @@ static void on_written(uv_write_t *req, int status)
         session_pump(l->session);
 }
 
-/* Adds the identity, frames the message and sends it. Takes the body. */
-static int link_send(struct remote_link *l, enum wire_message number, json_t *body, struct err *err)
+/* Adds the identity, frames the message and sends it. Takes the body. seq 0: unreliable. */
+static int link_send(struct remote_link *l, enum wire_message number, int64_t seq, json_t *body,
+                     struct err *err)
 {
     const struct session_id *id = &l->session->id;
     size_t size = 0;
@@ -99,7 +101,7 @@ static int link_send(struct remote_link *l, enum wire_message number, json_t *bo
         free(o);
         return -1;
     }
-    l->said = true;
+    channel_said(&l->session->channel, seq, (int64_t)uv_now(l->session->loop));
     o->link = l;
     o->req.data = o;
     uv_buf_t buf = uv_buf_init(o->frame, (unsigned)size);
@@ -118,7 +120,7 @@ static int send_hello(struct remote_link *l, struct err *err)
     const struct session_id *id = &s->id;
     int64_t last = spool_last(s->spool), acked = spool_acked(s->spool);
     const char *trouble = s->hooks.trouble(s->hooks.arg);
-    return link_send(l, WIRE_HELLO,
+    return link_send(l, WIRE_HELLO, 0,
                      json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:O, s:I, s:s*}", "node",
                                id->node, "boot_id", id->boot_id, "pid", (json_int_t)id->pid,
                                "start_time", (json_int_t)id->start_time, "incarnation",
@@ -133,11 +135,12 @@ static int send_hello(struct remote_link *l, struct err *err)
 void session_pump(struct session *s)
 {
     struct err err = {0};
-    while (s->link && s->link->open &&
+    s->channel.newest = spool_last(s->spool);
+    while (s->channel.open && s->channel.sent < s->channel.newest &&
            uv_stream_get_write_queue_size((uv_stream_t *)&s->link->pipe) < QUEUE_BYTES) {
         struct remote_link *l = s->link;
         json_t *event;
-        if (spool_next(s->spool, l->sent, &event, &err) < 0) {
+        if (spool_next(s->spool, s->channel.sent, &event, &err) < 0) {
             log_error(NULL, "%s", err.text);
             link_close(l);
             return;
@@ -145,19 +148,18 @@ void session_pump(struct session *s)
         if (!event)
             return;
         int64_t seq = json_integer_value(json_object_get(event, "seq"));
-        if (link_send(l, WIRE_EVENT, event, &err) < 0) {
+        if (link_send(l, WIRE_EVENT, seq, event, &err) < 0) {
             log_error(NULL, "event %lld: %s", (long long)seq, err.text);
             link_close(l);
             return;
         }
-        l->sent = seq;
     }
 }
 
 void session_heartbeat(struct session *s, json_t *body)
 {
     struct err err = {0};
-    if (!s->link || !s->link->open ||
+    if (!s->channel.open ||
         uv_stream_get_write_queue_size((uv_stream_t *)&s->link->pipe) > QUEUE_BYTES) {
         json_decref(body);
         return;
@@ -165,26 +167,25 @@ void session_heartbeat(struct session *s, json_t *body)
     const char *trouble = s->hooks.trouble(s->hooks.arg);
     if (trouble)
         json_object_set_new(body, "call_error", json_string(trouble));
-    if (link_send(s->link, WIRE_HEARTBEAT, body, &err) < 0)
+    if (link_send(s->link, WIRE_HEARTBEAT, 0, body, &err) < 0)
         log_error(NULL, "%s", err.text);
 }
 
 void session_alive(struct session *s)
 {
     struct err err = {0};
-    if (!s->link)
-        return;
-    if (!s->link->said && link_send(s->link, WIRE_KEEPALIVE, json_object(), &err) < 0)
+    const int64_t now_ms = (int64_t)uv_now(s->loop);
+    if (channel_look(&s->channel, now_ms, CHANNEL_ALIVE_MS) == CHANNEL_SAY_ALIVE &&
+        link_send(s->link, WIRE_KEEPALIVE, 0, json_object(), &err) < 0)
         log_error(NULL, "%s", err.text);
-    s->link->said = false;
 }
 
 void session_show_listener(struct session *s, json_t *endpoint)
 {
     struct err err = {0};
-    if (!s->link || !s->link->open)
+    if (!s->channel.open)
         json_decref(endpoint);
-    else if (link_send(s->link, WIRE_LISTENING, json_pack("{s:o}", "endpoint", endpoint), &err) < 0)
+    else if (link_send(s->link, WIRE_LISTENING, 0, json_pack("{s:o}", "endpoint", endpoint), &err) < 0)
         log_error(NULL, "%s", err.text);
 }
 
@@ -195,6 +196,15 @@ static bool is_ours(const struct session *s, const json_t *body)
     const struct wire_id ours = { s->id.job, s->id.attempt, s->id.nonce };
     const struct wire_id said = wire_id_of(body);
     return wire_id_same(&ours, &said);
+}
+
+/* The controller has all events up to `seq`; a number that is too large means all. */
+static void take_ack(struct session *s, int64_t seq)
+{
+    s->channel.newest = spool_last(s->spool);
+    channel_ack(&s->channel, seq < s->channel.newest ? seq : s->channel.newest);
+    spool_ack(s->spool, s->channel.acked);
+    s->hooks.acked(s->hooks.arg, seq);
 }
 
 static void on_message(struct remote_link *l, const struct wire_row *row, const json_t *body)
@@ -208,21 +218,15 @@ static void on_message(struct remote_link *l, const struct wire_row *row, const 
         return;
     }
     if (row->number == WIRE_ACK) {
-        int64_t seq = json_integer_value(json_object_get(body, "seq"));
-        spool_ack(s->spool, seq);
-        s->hooks.acked(s->hooks.arg, seq);
+        take_ack(s, json_integer_value(json_object_get(body, "seq")));
         return;
     }
     if (row->number == WIRE_LAUNCH) {
-        l->open = true;
-        l->sent = json_integer_value(json_object_get(body, "acked"));
-        spool_ack(s->spool, l->sent);
-        s->hooks.acked(s->hooks.arg, l->sent);
+        take_ack(s, json_integer_value(json_object_get(body, "acked")));
+        channel_open(&s->channel, s->channel.acked);
     }
-    if (row->number == WIRE_STOP && !l->open) { /* a refused attempt must not be launched first */
-        l->open = true;
-        l->sent = spool_acked(s->spool);
-    }
+    if (row->number == WIRE_STOP && !s->channel.open) /* it must not have to be launched first */
+        channel_open(&s->channel, s->channel.acked);
     s->hooks.message(s->hooks.arg, row->number, body);
     session_pump(s);
 }
@@ -280,6 +284,7 @@ static void on_connection(uv_stream_t *listener, int status)
     if (s->link)
         link_close(s->link); /* the newer controller replaces the older one */
     s->link = l;
+    channel_up(&s->channel);
     uv_read_start((uv_stream_t *)&l->pipe, on_alloc, on_read);
     if (send_hello(l, &err) < 0) {
         log_warn(NULL, "%s", err.text);
@@ -303,6 +308,8 @@ int session_open(struct session **out, uv_loop_t *loop, const char *path,
     s->id = *id;
     s->facts = facts;
     s->spool = spool;
+    s->channel = (struct channel){.newest = spool_last(spool), .acked = spool_acked(spool),
+                                  .looked_ms = (int64_t)uv_now(loop)};
     s->hooks = *hooks;
     int fd = unix_socket_listen(path, err);
     if (fd >= 0) {
@@ -347,5 +354,5 @@ void session_set_launched(struct session *s)
 
 bool session_connected(const struct session *s)
 {
-    return s->link && s->link->open;
+    return s->channel.open;
 }

@@ -8,16 +8,14 @@
 #include <string.h>
 
 #include "agent/nodes/leader_listener.h"
+#include "agent/wire/channel.h"
 #include "agent/wire/frame.h"
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/tls_listener.h"
 #include "engine/contract/err.h"
 
 enum {
-    TICK_MS = 250,
-    PULSE_TICKS = 3, /* a message is sent at least once a second */
-    REDIAL_MIN_MS = 1500,
-    REDIAL_MAX_MS = 4000, /* after this silence: reconnect */
+    LOOK_MS = CHANNEL_ALIVE_MS / 4,
     AGAIN_MIN_MS = 50,
     AGAIN_MAX_MS = 1000,
     SAID_QUEUE = 1024 * 1024, /* unreliable messages are dropped behind this many queued bytes */
@@ -25,35 +23,19 @@ enum {
     PROCESS_ID_SIZE = 17
 };
 
-/* A message that has not been acknowledged. */
-struct unacked {
-    struct unacked *next;
-    int64_t         seq;
-    void           *frame;
-    size_t          size;
-};
-
 struct node_channel {
     uv_loop_t                *loop;
     struct node_channel_hooks hooks;
-    uv_timer_t                tick, again;
+    uv_timer_t                look, again;
     int                       handles;
     bool                      closing, lost;
-    bool head;                         /* true: the leader's end */
-    bool met;                          /* a connection has been established once */
-    bool                      up;      /* CONNECT and ACCEPTED were exchanged on this connection */
+    bool                      head;    /* true: the leader's end */
+    bool                      met;     /* a connection has been established once */
     struct tls_psk           *stream;  /* or NULL */
     struct frame_reader      *reader;
-
-    struct unacked *first, *last;
-    size_t          kept_bytes;
-    int64_t sent, received, told; /* told: seq acknowledged by the last keepalive */
-
-    uint64_t ticked_ms;
-    double silent_ms, limit_ms, quiet_ms; /* quiet: on this connection */
-    int lost_ms;                          /* the follower's limit, set by the leader */
-    int unsaid;                           /* ticks since the last message */
-    char why[200];                        /* why the last connection ended, or "" */
+    struct channel            channel; /* up: CONNECT and ACCEPTED were exchanged on this connection */
+    int                       lost_ms; /* the follower's limit, set by the leader */
+    char                      why[200]; /* why the last connection ended, or "" */
 
     /* the clock */
     int64_t heard_at_ns, heard_ns; /* peer's clock and own clock at the last keepalive; 0: none */
@@ -80,7 +62,7 @@ static void hang_up(struct node_channel *l)
     frame_reader_destroy(l->reader);
     l->stream = NULL;
     l->reader = NULL;
-    l->up = false;
+    channel_down(&l->channel);
     l->heard_at_ns = 0;
 }
 
@@ -98,7 +80,7 @@ static void break_off(struct node_channel *l, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(l->why, sizeof(l->why), fmt, ap);
     va_end(ap);
-    bool was_up = l->up;
+    bool was_up = l->channel.up;
     hang_up(l);
     if (l->head || l->closing || l->lost)
         return;
@@ -121,7 +103,7 @@ static void lose(struct node_channel *l, const char *fmt, ...)
     if (l->lost || l->closing)
         return;
     l->lost = true;
-    uv_timer_stop(&l->tick);
+    uv_timer_stop(&l->look);
     uv_timer_stop(&l->again);
     hang_up(l);
     l->hooks.lost(l->hooks.arg, text);
@@ -140,12 +122,25 @@ static void *make_frame(enum wire_message number, json_t *body, size_t *size, st
     return frame;
 }
 
-static bool put(struct node_channel *l, const void *frame, size_t size)
+static int64_t now_ms(void)
+{
+    return (int64_t)(uv_hrtime() / 1000000);
+}
+
+/* seq 0: unreliable. */
+static bool put(struct node_channel *l, int64_t seq, const void *frame, size_t size)
 {
     if (!l->stream || tls_psk_write(l->stream, frame, size) < 0)
         return false;
-    l->unsaid = 0;
+    channel_said(&l->channel, seq, now_ms());
     return true;
+}
+
+static void put_kept(struct node_channel *l)
+{
+    for (const struct channel_frame *f; (f = channel_next(&l->channel));)
+        if (!put(l, l->channel.sent + 1, f->bytes, f->size))
+            return; /* repeated on the next connection */
 }
 
 /* Sends a message of the channel itself. */
@@ -153,7 +148,7 @@ static bool tell(struct node_channel *l, enum wire_message number, json_t *body)
 {
     size_t size;
     void *frame = make_frame(number, body, &size, NULL);
-    bool said = frame && put(l, frame, size);
+    bool said = frame && put(l, 0, frame, size);
     free(frame);
     return said;
 }
@@ -161,9 +156,8 @@ static bool tell(struct node_channel *l, enum wire_message number, json_t *body)
 static void keepalive(struct node_channel *l)
 {
     const int64_t now = (int64_t)uv_hrtime();
-    l->told = l->received;
     tell(l, l->head ? NODE_LEADER_KEEPALIVE : NODE_KEEPALIVE,
-         json_pack("{s:I, s:I, s:I, s:I}", "ack", (json_int_t)l->received, "at_ns",
+         json_pack("{s:I, s:I, s:I, s:I}", "ack", (json_int_t)channel_tell(&l->channel), "at_ns",
                    (json_int_t)now, "echo_ns", (json_int_t)l->heard_at_ns, "echo_age_ns",
                    (json_int_t)(l->heard_at_ns ? now - l->heard_ns : 0)));
 }
@@ -171,59 +165,39 @@ static void keepalive(struct node_channel *l)
 int node_channel_send(struct node_channel *l, enum wire_message number, json_t *body,
                       struct err *err)
 {
-    struct unacked *k = calloc(1, sizeof(*k));
-    if (!k || !body || json_object_set_new(body, "seq", json_integer(l->sent + 1)) < 0) {
-        free(k);
-        json_decref(body);
+    size_t size;
+    if (body)
+        json_object_set_new(body, "seq", json_integer(l->channel.newest + 1));
+    void *frame = make_frame(number, body, &size, err);
+    if (!frame)
+        return -1;
+    if (channel_keep(&l->channel, frame, size) < 0) {
+        free(frame);
         return err_set(err, ERR_MEMORY, "no memory for a message");
     }
-    k->frame = make_frame(number, body, &k->size, err);
-    if (!k->frame) {
-        free(k);
-        return -1;
-    }
-    k->seq = ++l->sent;
-    *(l->last ? &l->last->next : &l->first) = k;
-    l->last = k;
-    l->kept_bytes += k->size;
-    if (l->up)
-        put(l, k->frame, k->size); /* on failure it is repeated later */
+    put_kept(l);
     return 0;
 }
 
 bool node_channel_say(struct node_channel *l, enum wire_message number, json_t *body)
 {
-    if (!l->up || tls_psk_queued(l->stream) > SAID_QUEUE) {
+    if (!l->channel.up || tls_psk_queued(l->stream) > SAID_QUEUE) {
         json_decref(body);
         return false;
     }
     return tell(l, number, body);
 }
 
-static void forget_unacked(struct node_channel *l, int64_t upto)
-{
-    while (l->first && l->first->seq <= upto) {
-        struct unacked *k = l->first;
-        l->first = k->next;
-        if (!l->first)
-            l->last = NULL;
-        l->kept_bytes -= k->size;
-        free(k->frame);
-        free(k);
-    }
-}
-
-/* Both sides know what the other has received: repeats the rest. */
+/* Both sides know what the other has received. */
 static void begin(struct node_channel *l, int64_t they_have)
 {
-    forget_unacked(l, they_have);
-    l->up = l->met = true;
-    l->silent_ms = 0;
-    l->limit_ms = l->head ? l->lost_ms * LINK_HEAD_SHARE : l->lost_ms;
+    l->met = true;
+    channel_up(&l->channel);
+    channel_open(&l->channel, they_have);
+    l->channel.limit_ms = (int64_t)(l->head ? l->lost_ms * LINK_HEAD_SHARE : l->lost_ms);
     l->best_ns = 0;
     l->again_ms = AGAIN_MIN_MS;
-    for (const struct unacked *k = l->first; k; k = k->next)
-        put(l, k->frame, k->size);
+    put_kept(l);
     keepalive(l);
     l->hooks.up(l->hooks.arg);
 }
@@ -233,11 +207,6 @@ static void begin(struct node_channel *l, int64_t they_have)
 static int64_t int_of(const json_t *body, const char *key)
 {
     return json_integer_value(json_object_get(body, key));
-}
-
-static bool can_have(const struct node_channel *l, int64_t received)
-{
-    return received >= (l->first ? l->first->seq - 1 : l->sent) && received <= l->sent;
 }
 
 /* The sample with the shortest round trip is the most exact; older samples count less over time. */
@@ -260,13 +229,10 @@ static void take_clock(struct node_channel *l, const json_t *body)
 
 static void receive_keepalive(struct node_channel *l, const json_t *body)
 {
-    int64_t ack = int_of(body, "ack");
-    if (ack > l->sent) {
+    if (channel_ack(&l->channel, int_of(body, "ack")))
+        take_clock(l, body);
+    else
         break_off(l, "invalid acknowledgement");
-        return;
-    }
-    forget_unacked(l, ack);
-    take_clock(l, body);
 }
 
 /* The first message of the leader on a new connection. */
@@ -277,7 +243,7 @@ static void take_answer(struct node_channel *l, const struct wire_row *row, cons
         return;
     }
     int64_t received = int_of(body, "received"), lost_ms = int_of(body, "lost_ms");
-    if (row->number != NODE_ACCEPTED || !can_have(l, received) || lost_ms < 1 ||
+    if (row->number != NODE_ACCEPTED || !channel_can_open(&l->channel, received) || lost_ms < 1 ||
         lost_ms > INT32_MAX) {
         break_off(l, "invalid ACCEPTED message");
         return;
@@ -288,23 +254,15 @@ static void take_answer(struct node_channel *l, const struct wire_row *row, cons
 
 static void take_message(struct node_channel *l, const struct wire_row *row, const json_t *body)
 {
-    const json_t *seq = json_object_get(body, "seq");
-    if (row->number == NODE_KEEPALIVE || row->number == NODE_LEADER_KEEPALIVE) {
+    const json_t *said = json_object_get(body, "seq");
+    const int64_t seq = json_integer_value(said), received = l->channel.received;
+    const enum channel_order order = said ? channel_take(&l->channel, seq) : CHANNEL_NEW;
+    if (row->number == NODE_KEEPALIVE || row->number == NODE_LEADER_KEEPALIVE)
         receive_keepalive(l, body);
-        return;
-    }
-    if (seq) {
-        int64_t n = json_integer_value(seq);
-        if (n <= l->received)
-            return; /* a repeat: its acknowledgement was lost with the old connection */
-        if (n != l->received + 1) {
-            break_off(l, "message %lld followed message %lld", (long long)n,
-                      (long long)l->received);
-            return;
-        }
-        l->received = n;
-    }
-    l->hooks.message(l->hooks.arg, row, body);
+    else if (order == CHANNEL_GAP)
+        break_off(l, "message %lld followed message %lld", (long long)seq, (long long)received);
+    else if (order == CHANNEL_NEW) /* a repeat: its acknowledgement was lost with the old connection */
+        l->hooks.message(l->hooks.arg, row, body);
 }
 
 static void on_data(void *arg, const char *bytes, size_t size)
@@ -323,8 +281,8 @@ static void on_data(void *arg, const char *bytes, size_t size)
         at += (size_t)used;
         if (!body)
             continue;
-        l->quiet_ms = l->silent_ms = 0;
-        if (l->up)
+        channel_heard(&l->channel);
+        if (l->channel.up)
             take_message(l, row, body);
         else
             take_answer(l, row, body);
@@ -339,36 +297,19 @@ static void on_ended(void *arg, const char *text)
 
 /* --- timeouts ------------------------------------------------------------------------------- */
 
-/* A quarter of the limit: several tries before it expires. */
-static double redial_ms(const struct node_channel *l)
-{
-    double ms = l->limit_ms / 4;
-    return ms < REDIAL_MIN_MS ? REDIAL_MIN_MS : ms > REDIAL_MAX_MS ? REDIAL_MAX_MS : ms;
-}
-
-static void on_tick(uv_timer_t *timer)
+static void on_look(uv_timer_t *timer)
 {
     struct node_channel *l = timer->data;
-    uint64_t now = uv_hrtime() / 1000000;
-    double took = (double)(now - l->ticked_ms);
-    took = took < 2 * TICK_MS ? took
-                              : 2 * TICK_MS; /* longer gaps mean that this process was suspended */
-    l->ticked_ms = now;
-    l->silent_ms += took;
-    l->quiet_ms += took;
-    if (l->silent_ms >= l->limit_ms) {
+    const enum channel_due due = channel_look(&l->channel, now_ms(), LOOK_MS);
+    if (due == CHANNEL_LOST)
         lose(l,
              l->met ? "sent no heartbeat for %.0f s%s%s%s" : "did not connect within %.0f s%s%s%s",
-             l->limit_ms / 1000, l->why[0] ? " (" : "", l->why, l->why[0] ? ")" : "");
-        return;
-    }
-    if (l->kept_bytes > KEPT_MAX) {
+             (double)l->channel.limit_ms / 1000, l->why[0] ? " (" : "", l->why, l->why[0] ? ")" : "");
+    else if (l->channel.kept_bytes > KEPT_MAX)
         lose(l, "has not acknowledged %d MiB of messages", KEPT_MAX >> 20);
-        return;
-    }
-    if (l->stream && !l->head && l->quiet_ms >= redial_ms(l))
+    else if (due == CHANNEL_RECONNECT)
         break_off(l, "no data received");
-    else if (l->up && (l->received != l->told || ++l->unsaid >= PULSE_TICKS))
+    else if (due == CHANNEL_SAY_ALIVE)
         keepalive(l);
 }
 
@@ -381,7 +322,7 @@ static void on_ready(void *arg)
     if (!tell(l, NODE_CONNECT,
               json_pack("{s:I, s:I, s:s, s:i, s:s, s:I}", "job", (json_int_t)id->job, "attempt",
                         (json_int_t)id->attempt, "nonce", id->nonce, "node", l->call.node, "process_id",
-                        l->process_id, "received", (json_int_t)l->received)))
+                        l->process_id, "received", (json_int_t)l->channel.received)))
         break_off(l, "sending failed");
 }
 
@@ -389,7 +330,7 @@ static void on_dial_ended(void *arg, const char *text)
 {
     struct node_channel *l = arg;
     char address[TLS_PSK_ADDRESS];
-    if (l->up)
+    if (l->channel.up)
         break_off(l, "%s", text);
     else
         break_off(l, "%s port %d: %s", tls_listener_endpoint_text(&l->way, l->at, address),
@@ -403,7 +344,7 @@ static void dial(struct node_channel *l)
         .ready = on_ready, .data = on_data, .ended = on_dial_ended, .arg = l};
     if (l->closing || l->lost)
         return;
-    l->quiet_ms = 0;
+    channel_try(&l->channel);
     if (frame_reader_create(&l->reader, TO_FOLLOWER, &err) < 0 ||
         tls_psk_dial(&l->stream, l->loop, tls_listener_endpoint_address(&l->way, l->at),
                      LEADER_LISTENER_NAME,
@@ -419,12 +360,12 @@ static struct node_channel *make(uv_loop_t *loop, const struct node_channel_hook
     struct node_channel *l = calloc(1, sizeof(*l));
     if (!l)
         return NULL;
-    *l = (struct node_channel){.loop = loop, .hooks = *hooks, .limit_ms = join_ms, .handles = 2,
-                               .again_ms = AGAIN_MIN_MS, .ticked_ms = uv_hrtime() / 1000000};
-    uv_timer_init(loop, &l->tick);
+    *l = (struct node_channel){.loop = loop, .hooks = *hooks, .handles = 2, .again_ms = AGAIN_MIN_MS,
+                               .channel = {.limit_ms = join_ms, .looked_ms = now_ms()}};
+    uv_timer_init(loop, &l->look);
     uv_timer_init(loop, &l->again);
-    l->tick.data = l->again.data = l;
-    uv_timer_start(&l->tick, on_tick, TICK_MS, TICK_MS);
+    l->look.data = l->again.data = l;
+    uv_timer_start(&l->look, on_look, LOOK_MS, LOOK_MS);
     return l;
 }
 
@@ -475,7 +416,7 @@ const char *node_channel_take(struct node_channel *l, struct tls_psk *s,
         return "the attempt continues without this node";
     if (strlen(process_id) >= PROCESS_ID_SIZE || (l->met && strcmp(process_id, l->their_process_id) != 0))
         return "a different process of this node connected first";
-    if (!can_have(l, received))
+    if (!channel_can_open(&l->channel, received))
         return "invalid `received` in CONNECT";
     hang_up(l); /* a peer that reconnects has given up its old connection */
     snprintf(l->their_process_id, sizeof(l->their_process_id), "%s", process_id);
@@ -483,7 +424,7 @@ const char *node_channel_take(struct node_channel *l, struct tls_psk *s,
     l->reader = reader;
     tls_psk_set_hooks(s, &hooks);
     if (tell(l, NODE_ACCEPTED,
-             json_pack("{s:I, s:i}", "received", (json_int_t)l->received, "lost_ms",
+             json_pack("{s:I, s:i}", "received", (json_int_t)l->channel.received, "lost_ms",
                                          l->lost_ms)))
         begin(l, received);
     else
@@ -496,7 +437,7 @@ static void on_closed(uv_handle_t *handle)
     struct node_channel *l = handle->data;
     if (--l->handles > 0)
         return;
-    forget_unacked(l, INT64_MAX);
+    channel_free(&l->channel);
     free(l);
 }
 
@@ -506,18 +447,18 @@ void node_channel_close(struct node_channel *l)
         return;
     l->closing = true;
     hang_up(l);
-    uv_close((uv_handle_t *)&l->tick, on_closed);
+    uv_close((uv_handle_t *)&l->look, on_closed);
     uv_close((uv_handle_t *)&l->again, on_closed);
 }
 
 bool node_channel_is_up(const struct node_channel *l)
 {
-    return l->up;
+    return l->channel.up;
 }
 
 int node_channel_silent_ms(const struct node_channel *l)
 {
-    return (int)l->silent_ms;
+    return (int)l->channel.silent_ms;
 }
 
 bool node_channel_clock(const struct node_channel *l, int64_t *add_ns)

@@ -9,6 +9,7 @@
 
 #include "engine/contract/field.h"
 #include "agent/os/log.h"
+#include "agent/wire/channel.h"
 #include "agent/wire/wire.h"
 #include "controller/attempt/followers.h"
 #include "controller/attempt/launch.h"
@@ -119,14 +120,13 @@ static void hear_event(struct job *job, const json_t *message)
         .incarnation = json_integer_value(json_object_get(message, "incarnation")),
     };
     const char *kind = json_string_value(json_object_get(message, "kind"));
-    if (told.seq <= job->attempt->acked) {
+    const enum channel_order order = channel_order(job->attempt->acked, told.seq);
+    if (order == CHANNEL_REPEATED)
         job_attempt_ack(job, job->attempt->acked);
-        return;
-    }
-    if (told.seq != job->attempt->acked + 1) {
+    if (order == CHANNEL_GAP)
         start_over(job, "an event is missing");
+    if (order != CHANNEL_NEW)
         return;
-    }
     const struct core_input in = {
         .kind = CORE_AGENT_EVENT,
         .at_ms = json_integer_value(json_object_get(message, "wall_ms")),
