@@ -11,6 +11,7 @@
 #include "agent/nodes/leader_internal.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/wire/leader_wire.h"
+#include "agent/wire/tls_listener.h"
 #include "engine/contract/err.h"
 
 /* --- requests and replies ------------------------------------------------------------------- */
@@ -164,7 +165,8 @@ int leader_open(struct leader **out, uv_loop_t *loop, const struct leader_option
     for (int i = 0; rc == 0 && i < o->nodes; i++)
         rc = make_follower(c, i, err);
     if (rc == 0)
-        rc = leader_listener_open(&c->listener, loop, on_called, c, err);
+        rc = tls_listener_open(&c->listener, loop,
+                               &(struct tls_listener_hooks){.called = on_called, .arg = c}, err);
     if (rc == 0)
         leader_begin_request(c, REQUEST_JOIN);
     if (rc < 0) {
@@ -188,7 +190,7 @@ void leader_close(struct leader *c)
     if (!c || c->closed)
         return;
     c->closed = true;
-    leader_listener_close(c->listener);
+    tls_listener_close(c->listener);
     for (int i = 1; c->followers && i < c->o.nodes; i++)
         node_channel_close(c->followers[i].link);
     uv_close((uv_handle_t *)&c->later, on_closed);
@@ -233,7 +235,7 @@ static const struct follower_state *follower_of(const struct leader *c, int node
 
 json_t *leader_endpoint(const struct leader *c)
 {
-    return leader_listener_say(c->listener);
+    return tls_listener_endpoint(c->listener);
 }
 
 const json_t *leader_facts(const struct leader *c, int node)

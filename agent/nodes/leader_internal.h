@@ -5,7 +5,6 @@
 
 #include "agent/monitor/page_feed.h"
 #include "agent/nodes/leader.h"
-#include "agent/nodes/leader_listener.h"
 #include "agent/nodes/node_channel.h"
 #include "agent/ranks/snapshot_memfds.h"
 
@@ -50,7 +49,7 @@ struct leader {
     struct leader_options   o;
     char                    nonce[128], version[64];
     json_t                 *names;
-    struct leader_listener *listener;
+    struct tls_listener *listener;
     uv_timer_t later;              /* answers are delivered from the loop ... */
     uv_timer_cb             look;  /* ... by this */
     bool closed, shutdown, abandoned;  /* abandoned: never handed out */

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/nodes/leader_listener.h"
 #include "agent/wire/channel.h"
 #include "agent/wire/frame.h"
 #include "agent/wire/leader_wire.h"
@@ -347,8 +346,7 @@ static void dial(struct node_channel *l)
     channel_try(&l->channel);
     if (frame_reader_create(&l->reader, TO_FOLLOWER, &err) < 0 ||
         tls_psk_dial(&l->stream, l->loop, tls_listener_endpoint_address(&l->way, l->at),
-                     LEADER_LISTENER_NAME,
-                     l->way.key, &hooks, &err) < 0)
+                     TLS_LISTENER_NAME, l->way.key, &hooks, &err) < 0)
         on_dial_ended(l, err.text);
 }
 

@@ -2,7 +2,7 @@
 /* node_channel.h - reliable, ordered messages between a follower and its leader
  *
  * The follower connects, trying the addresses of the endpoint in turn, and again when the
- * connection breaks or falls silent; the leader accepts (agent/nodes/leader_listener.h). A reliable
+ * connection breaks or falls silent; the leader accepts (agent/wire/tls_listener.h). A reliable
  * message is kept until the other side has acknowledged it, and repeated after a reconnect; an
  * unreliable one (pages, output) may be lost. Both sides send something at least once a second.
  *

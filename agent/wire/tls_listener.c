@@ -10,14 +10,17 @@
 #include <unistd.h>
 
 #include "agent/os/log.h"
+#include "agent/wire/frame.h"
+#include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"
 
-enum { STRANGERS = 64, BACKLOG = 256 };
+enum { STRANGERS = 128, BACKLOG = 256 };
 
-/* A connection that has not yet proven that it knows a key. */
+/* A connection that its owner has not taken yet. */
 struct stranger {
     struct tls_listener *listener;
-    struct tls_psk      *stream; /* NULL: nobody */
+    struct tls_psk      *stream; /* NULL: free */
+    struct frame_reader *reader; /* NULL: it has not proven yet that it knows a key */
     uint64_t             since_ms;
 };
 
@@ -27,22 +30,16 @@ struct tls_listener {
     uv_tcp_t                  listener;
     bool                      closing;
     int                       port;
+    char                      key_text[2 * TLS_PSK_KEY + 1]; /* "": the hook knows the keys */
     struct stranger           strangers[STRANGERS];
 };
 
-static void on_ready(void *arg)
+static void send_away(struct stranger *v)
 {
-    struct stranger *v = arg;
-    struct tls_psk *s = v->stream;
+    tls_psk_close(v->stream);
+    frame_reader_destroy(v->reader);
     v->stream = NULL;
-    v->listener->hooks.came(v->listener->hooks.arg, s);
-}
-
-static void on_data(void *arg, const char *bytes, size_t size)
-{
-    (void)arg; /* accepted connections have other hooks by then */
-    (void)bytes;
-    (void)size;
+    v->reader = NULL;
 }
 
 static void on_ended(void *arg, const char *text)
@@ -53,8 +50,64 @@ static void on_ended(void *arg, const char *text)
     log_warn(NULL, "refused a connection from %s%s%s: %s",
              tls_psk_address(v->stream, true, address) ? address : "an unknown address",
              name[0] ? " with key name " : "", name, text);
-    tls_psk_close(v->stream);
-    v->stream = NULL;
+    send_away(v);
+}
+
+/* Sends the reason as REFUSED, and closes. */
+static void refuse(struct stranger *v, const char *text)
+{
+    size_t size;
+    json_t *body = json_pack("{s:s}", "text", text);
+    void *frame = frame_make(NODE_REFUSED, body, &size, NULL);
+    if (frame)
+        tls_psk_write(v->stream, frame, size);
+    free(frame);
+    json_decref(body);
+    on_ended(v, text);
+}
+
+static void on_data(void *arg, const char *bytes, size_t size)
+{
+    struct stranger *v = arg;
+    const struct tls_listener_hooks *hooks = &v->listener->hooks;
+    const struct wire_row *row;
+    const char *text;
+    json_t *body;
+    struct err err = {0};
+    int used = frame_read(v->reader, bytes, size, &row, &body, &err);
+    if (used < 0) {
+        on_ended(v, err.text);
+    } else if (body && (row->number != NODE_CONNECT || (size_t)used != size)) {
+        on_ended(v, "it did not wait for the answer to CONNECT");
+    } else if (body && (text = hooks->called(hooks->arg, v->stream, v->reader, body))) {
+        refuse(v, text);
+    } else if (body) {
+        v->stream = NULL;
+        v->reader = NULL;
+    }
+    json_decref(body);
+}
+
+static void on_ready(void *arg)
+{
+    struct stranger *v = arg;
+    const struct tls_listener_hooks *hooks = &v->listener->hooks;
+    struct tls_psk *s = v->stream;
+    struct err err = {0};
+    if (!hooks->called) {
+        v->stream = NULL;
+        hooks->came(hooks->arg, s);
+    } else if (frame_reader_create(&v->reader, TO_LEADER, &err) < 0) {
+        on_ended(v, err.text);
+    } else {
+        tls_psk_limit(s, "it sent no CONNECT in time");
+    }
+}
+
+static bool own_key(void *arg, const char *name, unsigned char key[TLS_PSK_KEY])
+{
+    const struct tls_listener *d = arg;
+    return strcmp(name, TLS_LISTENER_NAME) == 0 && tls_psk_key_parse(key, d->key_text) == 0;
 }
 
 static struct stranger *free_place(struct tls_listener *d)
@@ -66,8 +119,7 @@ static struct stranger *free_place(struct tls_listener *d)
         if (d->strangers[i].since_ms < v->since_ms)
             v = &d->strangers[i];
     }
-    tls_psk_close(v->stream); /* the oldest is closed to make room */
-    v->stream = NULL;
+    send_away(v); /* the oldest, to make room */
     return v;
 }
 
@@ -75,6 +127,7 @@ static void on_visit(uv_stream_t *listener, int status)
 {
     struct tls_listener *d = listener->data;
     struct err err = {0};
+    const bool drawn = d->key_text[0];
     if (status < 0 || d->closing)
         return;
     struct stranger *v = free_place(d);
@@ -82,7 +135,8 @@ static void on_visit(uv_stream_t *listener, int status)
         .ready = on_ready, .data = on_data, .ended = on_ended, .arg = v};
     v->listener = d;
     v->since_ms = uv_now(d->loop);
-    if (tls_psk_accept(&v->stream, listener, d->hooks.key, d->hooks.arg, &hooks, &err) < 0) {
+    if (tls_psk_accept(&v->stream, listener, drawn ? own_key : d->hooks.key,
+                       drawn ? d : d->hooks.arg, &hooks, &err) < 0) {
         v->stream = NULL;
         log_warn(NULL, "%s", err.text);
     }
@@ -167,6 +221,12 @@ int tls_listener_port(const struct tls_listener *d)
     return d->port;
 }
 
+json_t *tls_listener_endpoint(const struct tls_listener *d)
+{
+    return json_pack("{s:o, s:i, s:s}", "addresses", tls_listener_addresses(), "port", d->port, "key",
+                     d->key_text);
+}
+
 int tls_listener_endpoint_read(struct tls_listener_endpoint *out, const json_t *said,
                                struct err *err)
 {
@@ -206,7 +266,9 @@ const char *tls_listener_endpoint_text(const struct tls_listener_endpoint *w, in
 
 static void on_closed(uv_handle_t *handle)
 {
-    free(handle->data);
+    struct tls_listener *d = handle->data;
+    explicit_bzero(d->key_text, sizeof(d->key_text));
+    free(d);
 }
 
 void tls_listener_close(struct tls_listener *d)
@@ -215,7 +277,7 @@ void tls_listener_close(struct tls_listener *d)
         return;
     d->closing = true;
     for (int i = 0; i < STRANGERS; i++)
-        tls_psk_close(d->strangers[i].stream);
+        send_away(&d->strangers[i]);
     uv_close((uv_handle_t *)&d->listener, on_closed);
 }
 
@@ -259,7 +321,7 @@ int tls_listener_open(struct tls_listener **out, uv_loop_t *loop,
     d->hooks = *hooks;
     uv_tcp_init(loop, &d->listener);
     d->listener.data = d;
-    int rc = listen_anywhere(d);
+    int rc = !hooks->key && tls_psk_key_draw(d->key_text) < 0 ? UV_EIO : listen_anywhere(d);
     if (rc < 0) {
         tls_listener_close(d);
         return err_set(err, ERR_SYSTEM, "cannot listen for agents: %s", uv_strerror(rc));

@@ -2,8 +2,10 @@
 /* tls_listener.h - a TCP port with TLS that accepts only peers with a known key
  *
  * Listens on all addresses, on a port chosen by the system. A peer that proves within a few seconds
- * that it knows the key of its name is accepted; all others are closed. Only a few unproven
- * connections are kept: a new one replaces the oldest.
+ * that it knows the key of its name is accepted; all others are closed. The controller has a key for
+ * each agent that it expects; the leader of an attempt has one for all followers, and each must send
+ * CONNECT (agent/wire/leader_wire.h) within a few seconds as well. A limited number of connections
+ * may be unproven: a new one replaces the oldest.
  */
 #ifndef AGENT_WIRE_TLS_LISTENER_H
 #define AGENT_WIRE_TLS_LISTENER_H
@@ -17,10 +19,17 @@
 
 struct tls_listener;
 struct err;
+struct frame_reader;
+
+#define TLS_LISTENER_NAME "leader" /* the name of the key that a listener has drawn */
 
 struct tls_listener_hooks {
-    tls_psk_key_fn key;
-    void (*came)(void *arg, struct tls_psk *s); /* the hook owns `s` from now on */
+    tls_psk_key_fn key; /* NULL: draw one for all peers */
+    /* One of these two. The hook owns `s` from now on. */
+    void (*came)(void *arg, struct tls_psk *s);
+    /* NULL: the hook owns `s` and `reader` now; else why the peer is refused, which is sent to it. */
+    const char *(*called)(void *arg, struct tls_psk *s, struct frame_reader *reader,
+                          const json_t *connect);
     void *arg;
 };
 
@@ -28,6 +37,9 @@ int tls_listener_open(struct tls_listener **out, uv_loop_t *loop,
                       const struct tls_listener_hooks *hooks, struct err *err);
 void tls_listener_close(struct tls_listener *d); /* frees itself; NULL is fine */
 int tls_listener_port(const struct tls_listener *d);
+
+/* An endpoint with the key that it has drawn; a new object or NULL. */
+json_t *tls_listener_endpoint(const struct tls_listener *d);
 
 /* The addresses of this machine as strings: IPv4 first; loopback last, for local peers. */
 json_t *tls_listener_addresses(void);

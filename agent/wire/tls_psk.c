@@ -22,7 +22,8 @@ enum { FINISH_MS = 2000 };
 struct tls_psk {
     struct tls_psk_hooks hooks;
     uv_tcp_t             tcp;
-    uv_timer_t wait_timer; /* limits the handshake */
+    uv_timer_t           wait_timer; /* limits the handshake ... */
+    const char          *late;       /* ... with this sentence */
     uv_connect_t         connect;
     uv_shutdown_t        shutdown;
     SSL_CTX             *context;
@@ -328,7 +329,14 @@ void tls_psk_finish(struct tls_psk *s)
 
 static void on_patience(uv_timer_t *timer)
 {
-    tell_end(timer->data, "the handshake timed out");
+    struct tls_psk *s = timer->data;
+    tell_end(s, s->late);
+}
+
+void tls_psk_limit(struct tls_psk *s, const char *text)
+{
+    s->late = text;
+    uv_timer_start(&s->wait_timer, on_patience, TLS_PSK_SHAKE_MS, 0);
 }
 
 static int make(struct tls_psk **out, uv_loop_t *loop, bool server,
@@ -346,7 +354,7 @@ static int make(struct tls_psk **out, uv_loop_t *loop, bool server,
     uv_timer_init(loop, &s->wait_timer);
     s->handles = 2;
     s->tcp.data = s->wait_timer.data = s;
-    uv_timer_start(&s->wait_timer, on_patience, TLS_PSK_SHAKE_MS, 0);
+    tls_psk_limit(s, "the handshake timed out");
     *out = s;
     return 0;
 }
@@ -425,6 +433,7 @@ int tls_psk_accept(struct tls_psk **out, uv_stream_t *listener, tls_psk_key_fn f
 
 void tls_psk_set_hooks(struct tls_psk *s, const struct tls_psk_hooks *hooks)
 {
+    uv_timer_stop(&s->wait_timer);
     s->hooks = *hooks;
 }
 

@@ -43,6 +43,9 @@ void tls_psk_close(struct tls_psk *s); /* NULL is fine */
 /* The same, but data already written is still sent, if that is possible soon. */
 void tls_psk_finish(struct tls_psk *s);
 
+/* Ends the stream with `text`, a string constant, unless it has a new owner within TLS_PSK_SHAKE_MS. */
+void tls_psk_limit(struct tls_psk *s, const char *text);
+
 /* Replaces the hooks: the stream has a new owner. */
 void tls_psk_set_hooks(struct tls_psk *s, const struct tls_psk_hooks *hooks);
 

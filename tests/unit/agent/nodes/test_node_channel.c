@@ -10,10 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/nodes/leader_listener.h"
 #include "agent/nodes/node_channel.h"
 #include "agent/wire/frame.h"
 #include "agent/wire/leader_wire.h"
+#include "agent/wire/tls_listener.h"
 #include "engine/contract/err.h"
 
 enum { PATIENCE_MS = 30000, LOST_MS = 15000, MANY = 1000 };
@@ -28,7 +28,7 @@ struct end {
 };
 
 static struct end head, member;
-static struct leader_listener *door;
+static struct tls_listener *door;
 static struct proxy proxy;
 static int calls, refusals;
 
@@ -97,11 +97,11 @@ static int up(void **state)
     calls = refusals = 0;
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&loop);
-    if (leader_listener_open(&door, &loop, on_called, NULL, &err) < 0 ||
+    if (tls_listener_open(&door, &loop, &(struct tls_listener_hooks){.called = on_called}, &err) < 0 ||
         node_channel_await(&head.link, &loop, PATIENCE_MS, LOST_MS, &leader_hooks_of_test,
                            &err) < 0)
         fail_msg("%s", err.text);
-    json_t *said = leader_listener_say(door);
+    json_t *said = tls_listener_endpoint(door);
     proxy_open(&proxy, &loop, (int)json_integer_value(json_object_get(said, "port")));
     json_decref(said);
     return 0;
@@ -112,7 +112,7 @@ static int down(void **state)
     (void)state;
     node_channel_close(member.link);
     node_channel_close(head.link);
-    leader_listener_close(door);
+    tls_listener_close(door);
     proxy_close(&proxy);
     uv_run(&loop, UV_RUN_DEFAULT);
     return uv_loop_close(&loop);
@@ -120,7 +120,7 @@ static int down(void **state)
 
 static json_t *door_behind_proxy(void)
 {
-    json_t *said = leader_listener_say(door), *at = proxy_door(&proxy, said);
+    json_t *said = tls_listener_endpoint(door), *at = proxy_door(&proxy, said);
     json_decref(said);
     return at;
 }
@@ -310,8 +310,8 @@ static bool is_closed(int fd)
 static void strangers_do_not_disturb(void **state)
 {
     (void)state;
-    int silent[100];
-    for (int i = 0; i < 100; i++) { /* more than may stand at the door */
+    int silent[150];
+    for (int i = 0; i < 150; i++) { /* more than may stand at the door */
         silent[i] = call_raw();
         if (i % 20 == 0)
             run_until(NULL, 0, 5);
@@ -321,8 +321,8 @@ static void strangers_do_not_disturb(void **state)
     assert_true(is_closed(http));
     bootstrap();
     assert_true(is_closed(silent[0]));
-    assert_true(is_closed(silent[99])); /* within some seconds */
-    for (int i = 0; i < 100; i++)
+    assert_true(is_closed(silent[149])); /* within some seconds */
+    for (int i = 0; i < 150; i++)
         close(silent[i]);
     close(http);
     assert_int_equal(calls, 1);
@@ -351,6 +351,36 @@ static void talker_ended(void *arg, const char *text)
     ((struct talker *)arg)->ended = 1;
 }
 
+/* Connects with the key. */
+static void talk(struct talker *t)
+{
+    unsigned char key[TLS_PSK_KEY];
+    struct sockaddr_in a;
+    const struct tls_psk_hooks hooks = {talker_ready, talker_data, talker_ended, t};
+    json_t *at = tls_listener_endpoint(door);
+    assert_int_equal(tls_psk_key_parse(key, json_string_value(json_object_get(at, "key"))), 0);
+    json_decref(at);
+    uv_ip4_addr("127.0.0.1", proxy.to, &a);
+    assert_int_equal(tls_psk_dial(&t->s, &loop, (const struct sockaddr *)&a, TLS_LISTENER_NAME, key,
+                                  &hooks, NULL), 0);
+    assert_true(run_until(&t->ready, 1, PATIENCE_MS));
+}
+
+/* Who knows the key and says nothing is sent away after some seconds. */
+static void a_silent_peer_with_the_key_is_sent_away(void **state)
+{
+    struct talker t = {.ready = 0};
+    (void)state;
+    talk(&t);
+    assert_true(run_until(&t.ended, 1, PATIENCE_MS));
+    tls_psk_close(t.s);
+    assert_int_equal(calls, 0);
+    bootstrap();
+    run_until(NULL, 0, TLS_PSK_SHAKE_MS + 500); /* a taken connection has no such limit */
+    assert_int_equal(calls, 1);
+    assert_true(node_channel_is_up(head.link));
+}
+
 /* Who knows the key may still say nonsense. */
 static void what_is_too_long_or_nonsense_ends_the_connection(void **state)
 {
@@ -366,20 +396,10 @@ static void what_is_too_long_or_nonsense_ends_the_connection(void **state)
         {2, NODE_SPAWN, "{}"},
         {0, NODE_BROADCAST, "{\"seq\":1,\"generation\":1,\"line\":{}}"},
     };
-    unsigned char key[TLS_PSK_KEY];
-    struct sockaddr_in a;
     (void)state;
-    json_t *at = leader_listener_say(door);
-    assert_int_equal(tls_psk_key_parse(key, json_string_value(json_object_get(at, "key"))), 0);
-    json_decref(at);
-    uv_ip4_addr("127.0.0.1", proxy.to, &a);
     for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
         struct talker t = {.ready = 0};
-        const struct tls_psk_hooks hooks = {talker_ready, talker_data, talker_ended, &t};
-        assert_int_equal(tls_psk_dial(&t.s, &loop, (const struct sockaddr *)&a,
-                                      LEADER_LISTENER_NAME, key,
-                                      &hooks, NULL), 0);
-        assert_true(run_until(&t.ready, 1, PATIENCE_MS));
+        talk(&t);
         char frame[200] = {0};
         uint32_t size = said[i].size == 0 ? (uint32_t)strlen(said[i].body) : said[i].size;
         for (int k = 0; k < 4; k++)
@@ -441,6 +461,7 @@ int main(void)
         LINK(who_is_of_another_attempt_is_refused),
         LINK(another_process_does_not_take_the_place_of_a_member),
         LINK(strangers_do_not_disturb),
+        LINK(a_silent_peer_with_the_key_is_sent_away),
         LINK(what_is_too_long_or_nonsense_ends_the_connection),
         LINK(a_bad_door_is_refused),
         LINK(the_clocks_of_both_are_compared),
