@@ -18,6 +18,7 @@
 #include "agent/monitor/inspector.h"
 #include "agent/monitor/nccl_watch.h"
 #include "agent/nodes/follower.h"
+#include "agent/nodes/follower_link.h"
 #include "agent/nodes/rank_set.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
@@ -84,7 +85,7 @@ static void on_swept(void *arg, bool clean, const char *left)
     attempt_feed(arg, &in);
 }
 
-static void on_follower_over(void *arg)
+static void on_link_over(void *arg)
 {
     attempt_leave(arg);
 }
@@ -98,16 +99,17 @@ static void become_follower(struct attempt *a)
                                        .nonce = a->o.nonce,
                                        .run_dir = a->o.run_dir,
                                        .train = a->o.train,
-                                       .version = a->identity.version,
                                        .tag = a->tag,
-                                       .launch = a->launch,
                                        .facts = a->facts};
     json_t *place = nccl_watch_place(a->o.run_dir);
     if (place)
         json_object_set_new(a->facts, "nccl_log", place);
-    int rc = follower_open(&a->follower, &a->loop, &o, on_follower_over, a, &err);
-    if (a->follower)
+    int rc = follower_create(&a->follower, &a->loop, &o, &err);
+    if (rc == 0) {
         rank_set_close(a->rank_set);
+        rc = follower_link_open(&a->link, &a->loop, a->follower, &o, a->launch, a->identity.version,
+                                on_link_over, a, &err);
+    }
     if (rc < 0) {
         log_error(a->tag, "%s", err.text);
         attempt_leave(a);
@@ -377,6 +379,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     nccl_watch_destroy(a.nccl_watch);
     mirror_child_destroy(a.mirror);
     rank_set_destroy(a.rank_set);
+    follower_link_destroy(a.link);
     follower_destroy(a.follower);
     agent_core_destroy(a.core);
     spool_close(a.spool);

@@ -16,6 +16,7 @@
 #include "agent/monitor/inspector.h"
 #include "agent/monitor/nccl_watch.h"
 #include "agent/nodes/follower.h"
+#include "agent/nodes/follower_link.h"
 #include "agent/nodes/leader.h"
 #include "agent/nodes/rank_set.h"
 #include "agent/os/log.h"
@@ -300,9 +301,9 @@ static void perform(struct attempt *a, const struct agent_effect *e)
 void attempt_feed(struct attempt *a, struct agent_input *in)
 {
     struct agent_effects out = {.n = 0};
-    if (a->follower) {
+    if (a->link) {
         if (in->kind == INPUT_STOP)
-            follower_stop(a->follower, in->stop.reason, in->stop.grace_ms, in->stop.preempted);
+            follower_link_stop(a->link, in->stop.reason, in->stop.grace_ms, in->stop.preempted);
         return;
     }
     in->now_ms = clock_ms();
@@ -340,6 +341,7 @@ void attempt_leave(struct attempt *a)
     gpu_watch_close(a->gpu_watch);
     gpu_selftest_child_close(a->gpu_selftest);
     mirror_child_close(a->mirror);
+    follower_link_close(a->link);
     if (a->follower)
         follower_close(a->follower);
     else

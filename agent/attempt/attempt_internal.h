@@ -31,6 +31,7 @@ struct attempt {
     struct rank_set *rank_set;
     /* not NULL: this node is a follower; the core is unused */
     struct follower *follower;
+    struct follower_link *link;
     struct monitor *monitor; /* since LAUNCH */
     struct inspector *inspector;
     struct gpu_watch *gpu_watch;             /* NULL: job without GPUs */

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,25 +15,16 @@
 #include "agent/monitor/inspector.h"
 #include "agent/monitor/nccl_watch.h"
 #include "agent/nodes/follower_internal.h"
-#include "agent/nodes/leader.h"
 #include "agent/os/log.h"
+#include "agent/os/process.h"
 #include "agent/ranks/cleanup.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/snapshot_memfds.h"
 #include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"
+#include "engine/contract/flight.h"
 
-enum {
-    LOOK_MS = 200,
-    END_TICK_MS = 20,
-    END_MS = 5000,       /* after SIGTERM; then SIGKILL */
-    STOP_MORE_MS = 60000 /* beyond the grace: time for the leader to clean up and say so */
-};
-
-static int64_t now_ms(void)
-{
-    return (int64_t)(uv_hrtime() / 1000000);
-}
+enum { NCCL_MS = 1000, REAP_MS = 20 };
 
 static int64_t int_of(const json_t *body, const char *key)
 {
@@ -44,84 +34,6 @@ static int64_t int_of(const json_t *body, const char *key)
 static const char *string_of(const json_t *body, const char *key)
 {
     return json_string_value(json_object_get(body, key));
-}
-
-/* --- leaving ------------------------------------------------------------------------------- */
-
-static void on_end_tick(uv_timer_t *timer)
-{
-    struct follower *m = timer->data;
-    if (ranks_living(m->ranks) > 0 && now_ms() - m->end_since_ms < END_MS)
-        return;
-    uv_timer_stop(&m->end);
-    m->cleaning = 0;
-    cleanup_run(m->cleanup, 0);
-}
-
-/* Ends all ranks and leaves the attempt. */
-static void end(struct follower *m, const char *why)
-{
-    if (m->ending || m->closed)
-        return;
-    log_info(m->o.tag, "%s: this node leaves the attempt", why);
-    m->ending = true;
-    m->end_since_ms = now_ms();
-    uv_timer_stop(&m->pages);
-    ranks_signal(m->ranks, SIGTERM);
-    uv_timer_start(&m->end, on_end_tick, 0, END_TICK_MS);
-}
-
-static void on_grace_over(uv_timer_t *timer)
-{
-    end(timer->data, "stopped by the controller, without a reply from the leader");
-}
-
-void follower_stop(struct follower *m, const char *reason, int64_t grace_ms, bool preempted)
-{
-    if (m->ending || m->closed)
-        return;
-    log_info(m->o.tag, "asked to stop: %s", reason);
-    if (preempted)
-        follower_say(m, NODE_NOTICE, json_pack("{s:s, s:I}", "reason", reason, "grace_ms",
-                                               (json_int_t)grace_ms));
-    if (!m->prepared || !node_channel_is_up(m->link))
-        end(m, "no connection to the leader");
-    else if (!uv_is_active((const uv_handle_t *)&m->end))
-        uv_timer_start(&m->end, on_grace_over, (uint64_t)grace_ms + STOP_MORE_MS, 0);
-}
-
-/* --- cleanup -------------------------------------------------------------------------------- */
-
-static void on_reap(uv_timer_t *timer)
-{
-    struct follower *m = timer->data;
-    cleanup_run(m->cleanup, m->cleaning);
-}
-
-/* The exit of each rank is reported before "cleaned": after that no message of the generation
- * follows. */
-static void on_swept(void *arg, bool clean, const char *left)
-{
-    struct follower *m = arg;
-    if (clean && ranks_living(m->ranks) > 0) {
-        uv_timer_start(&m->reap, on_reap, END_TICK_MS, 0);
-        return;
-    }
-    if (!clean)
-        log_warn(m->o.tag, "these processes survived SIGKILL: %s", left);
-    if (m->ending) {
-        m->left = true;
-        m->over(m->arg);
-        return;
-    }
-    follower_say(m, NODE_CLEANED, json_pack("{s:i, s:b, s:o}", "generation", m->cleaning, "clean",
-                                            clean, "left", follower_text(left)));
-}
-
-static void clean_up(struct follower *m, const json_t *body)
-{
-    m->cleaning = (int)int_of(body, "generation");
-    cleanup_run(m->cleanup, m->cleaning);
 }
 
 /* --- preparing ------------------------------------------------------------------------------ */
@@ -151,6 +63,8 @@ static int find_proof(const json_t *proof, struct err *err)
 /* Do data and programs equal those of the first node? */
 static int compare_files(const json_t *consistency, const json_t *spec, struct err *err)
 {
+    if (!consistency) /* this is the first node */
+        return 0;
     const json_t *names = json_object_get(consistency, "names");
     const char *head = json_string_value(json_array_get(names, 0));
     const char *self = json_string_value(json_array_get(names, 1));
@@ -197,80 +111,83 @@ static int try_ways(const json_t *endpoints, const json_t *spec, json_t **prefli
     return 0;
 }
 
-/* Every check that can refuse a launch before a process is started. */
-static int prepare(struct follower *m, json_t **preflight, struct err *err)
+int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **preflight,
+                     struct err *err)
 {
     int rc;
-    const json_t *spec = json_object_get(m->prepare, "spec");
-    const json_t *launch = json_object_get(m->prepare, "launch");
     const char *dir = string_of(launch, "ckpt_dir");
+    f->spec = json_incref(spec);
     if (find_proof(json_object_get(launch, "proof"), err) < 0 ||
         compare_files(json_object_get(launch, "consistency"), spec, err) < 0 ||
-        payload_make(&m->payload, spec, m->o.run_dir, m->o.train, err) < 0)
+        payload_make(&f->payload, spec, f->o.run_dir, f->o.train, err) < 0)
         return -1;
-    *preflight = doctor_preflight(&rc, m->o.train, m->o.facts, spec,
-                                  dir && dir[0] ? dir : m->o.run_dir, NULL, err);
-    if (rc == 0)
-        rc = try_ways(json_object_get(launch, "endpoints"), spec, preflight, err);
-    if (!m->nccl_watch)
-        m->nccl_watch = nccl_watch_create(json_object_get(m->prepare, "plan"), m->o.facts);
-    m->has_watch = json_array_size(json_object_get(spec, "watch")) > 0 ||
-                   json_object_size(json_object_get(spec, "watch")) > 0;
-    ranks_set_job(m->ranks, &(struct ranks_job){.snapshots = json_object_get(spec, "train") != NULL,
-                                                .run_dir = m->o.run_dir,
-                                                .workdir = m->payload.workdir,
-                                                .argv = m->payload.argv,
-                                                .setup_argv = m->payload.setup_argv});
-    return rc;
+    *preflight = doctor_preflight(&rc, f->o.train, f->o.facts, spec,
+                                  dir && dir[0] ? dir : f->o.run_dir,
+                                  json_object_get(launch, "history"), err);
+    if (rc < 0 || try_ways(json_object_get(launch, "endpoints"), spec, preflight, err) < 0)
+        return -1;
+    ranks_set_job(f->ranks, &(struct ranks_job){.snapshots = json_object_get(spec, "train") != NULL,
+                                                .run_dir = f->o.run_dir,
+                                                .workdir = f->payload.workdir,
+                                                .argv = f->payload.argv,
+                                                .setup_argv = f->payload.setup_argv});
+    f->launch = json_incref(launch);
+    return 0;
+}
+
+bool follower_has_setup(const struct follower *f)
+{
+    return f->payload.setup_argv[0] != NULL;
 }
 
 /* A failure to watch the GPUs does not prevent training. */
-static void watch_gpus(struct follower *m)
+void follower_set_plan(struct follower *f, json_t *plan)
 {
     struct err err = {0};
-    if (gpu_watch_start(&m->gpu_watch, m->loop, json_object_get(m->prepare, "plan"), m->o.facts,
-                        m->o.nonce, follower_report_gpu, m, &err) < 0)
-        log_warn(m->o.tag, "%s", err.text);
+    f->plan = json_incref(plan);
+    f->nccl_watch = nccl_watch_create(plan, f->o.facts);
+    if (f->nccl_watch)
+        uv_timer_start(&f->look, follower_report_nccl, NCCL_MS, NCCL_MS);
+    if (gpu_watch_start(&f->gpu_watch, f->loop, plan, f->o.facts, f->o.nonce, follower_report_gpu, f,
+                        &err) < 0)
+        log_warn(f->o.tag, "%s", err.text);
 }
 
-static void on_prepare(struct follower *m, const json_t *body)
+static void on_prepare(struct follower *f, const json_t *body)
 {
     struct err err = {0};
     json_t *preflight = NULL;
-    if (m->prepare)
+    if (f->spec)
         return;
-    m->prepare = json_deep_copy(body);
-    int rc = m->prepare ? prepare(m, &preflight, &err)
-                        : err_set(&err, ERR_MEMORY, "no memory for the launch");
-    m->prepared = rc == 0;
+    int rc = follower_prepare(f, json_object_get(body, "spec"), json_object_get(body, "launch"),
+                              &preflight, &err);
     if (rc == 0)
-        watch_gpus(m);
-    if (rc < 0)
-        log_error(m->o.tag, "%s", err.text);
-    json_t *answer = json_pack("{s:o}", "text", follower_text(rc < 0 ? err.text : NULL));
-    if (preflight)
-        json_object_set_new(answer, "preflight", preflight);
-    follower_say(m, NODE_PREPARED, answer);
+        follower_set_plan(f, json_object_get(body, "plan"));
+    else
+        log_error(f->o.tag, "%s", err.text);
+    follower_say(f, NODE_PREPARED,
+                 json_pack("{s:o, s:o*}", "text", follower_text(rc < 0 ? err.text : NULL),
+                           "preflight", preflight));
 }
 
 /* --- starting -------------------------------------------------------------------------------- */
 
-static int start(struct follower *m, const json_t *body, int *n, struct err *err)
+static int start(struct follower *f, const json_t *body, int *n, struct err *err)
 {
-    const json_t *launch = json_object_get(m->prepare, "launch");
+    const json_t *launch = f->launch;
     struct launch_env e = {
-        .job = m->o.job,
-        .attempt = m->o.attempt,
+        .job = f->o.job,
+        .attempt = f->o.attempt,
         .generation = (int)int_of(body, "generation"),
         .name = string_of(launch, "name"),
-        .nonce = m->o.nonce,
-        .run_dir = m->o.run_dir,
+        .nonce = f->o.nonce,
+        .run_dir = f->o.run_dir,
         .ckpt_dir = string_of(launch, "ckpt_dir"),
         .world_size = (int)int_of(body, "world_size"),
         .first_rank = (int)int_of(body, "first_rank"),
         .local_ranks = (int)int_of(body, "ranks"),
-        .node_rank = m->node,
-        .nodes = m->nodes,
+        .node_rank = f->node,
+        .nodes = f->nodes,
         .node_ranks = string_of(body, "node_ranks"),
         .node_addr = string_of(body, "node_addr"),
         .master_addr = string_of(body, "master_addr"),
@@ -283,204 +200,218 @@ static int start(struct follower *m, const json_t *body, int *n, struct err *err
         .rejoin = json_is_true(json_object_get(body, "rejoin")),
         .keep = json_is_true(json_object_get(body, "keep")),
         .deadline_s = int_of(body, "deadline_s"),
-        .plan = json_object_get(m->prepare, "plan"),
+        .plan = f->plan,
         .fallbacks = (int)int_of(body, "fallbacks"),
         .secrets = json_object_get(launch, "secrets"),
     };
     *n = e.generation ? e.local_ranks : 1;
-    if (!m->prepared || !e.name || !e.ckpt_dir)
+    if (!f->plan || !e.name || !e.ckpt_dir)
         return err_set(err, ERR_BUG, "SPAWN without PREPARE");
     if (e.local_ranks < 1 || e.local_ranks > FOLLOWER_RANKS)
         return err_set(err, ERR_USAGE, "%d ranks on one node; at most %d", e.local_ranks,
                        FOLLOWER_RANKS);
-    if (e.generation == 0 && !m->payload.setup_argv[0])
+    if (e.generation == 0 && !f->payload.setup_argv[0])
         return err_set(err, ERR_BUG, "this job has no setup");
-    m->generation = e.generation;
-    follower_forget_reported(m, e.generation ? e.local_ranks : 0);
-    nccl_watch_begin(m->nccl_watch);
+    f->generation = e.generation;
+    nccl_watch_begin(f->nccl_watch);
     reachability_close(); /* all nodes have tested */
-    return ranks_start(m->ranks, &e, m->pids, err);
+    return ranks_start(f->ranks, &e, f->pids, err);
 }
 
-static void on_spawn(struct follower *m, const json_t *body)
+static void on_spawn(struct follower *f, const json_t *body)
 {
     struct err err = {0};
     int n = 0;
-    int rc = start(m, body, &n, &err);
+    int rc = start(f, body, &n, &err);
     json_t *pids = json_array();
     for (int i = 0; rc == 0 && i < n; i++)
-        json_array_append_new(pids, json_integer(m->pids[i]));
+        json_array_append_new(pids, json_integer(f->pids[i]));
     if (rc < 0)
-        log_error(m->o.tag, "%s", err.text);
-    follower_say(m, NODE_SPAWNED,
+        log_error(f->o.tag, "%s", err.text);
+    follower_say(f, NODE_SPAWNED,
                  json_pack("{s:I, s:o, s:o}", "generation", (json_int_t)int_of(body, "generation"),
                            "pids", pids, "text", follower_text(rc < 0 ? err.text : NULL)));
 }
 
-static void on_ask_snapshots(struct follower *m, const json_t *body)
+static void on_ask_snapshots(struct follower *f, const json_t *body)
 {
     struct snapshot_memfds_claim claims[SNAPSHOT_MEMFDS_SETS];
-    const int n = ranks_claims(m->ranks, claims);
+    const int n = ranks_claims(f->ranks, claims);
     json_t *sets = json_array();
     for (int i = 0; i < n; i++)
         json_array_append_new(sets, json_pack("[i, I]", claims[i].generation,
                                               (json_int_t)claims[i].step));
-    follower_say(m, NODE_SNAPSHOTS, json_pack("{s:I, s:o}", "generation",
+    follower_say(f, NODE_SNAPSHOTS, json_pack("{s:I, s:o}", "generation",
                                               (json_int_t)int_of(body,
                                                                  "generation"), "sets", sets));
 }
 
-/* --- messages from the leader ------------------------------------------------------------------ */
+/* --- ending ---------------------------------------------------------------------------------- */
 
-static void on_inspect(struct follower *m, const json_t *body)
+static void on_reap(uv_timer_t *timer)
 {
-    int generation = (int)int_of(body, "generation");
-    int fd = open(m->inspect_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    struct follower *f = timer->data;
+    cleanup_run(f->cleanup, f->cleaning);
+}
+
+/* The exit of each rank is reported before "cleaned": after that no message of the generation
+ * follows. */
+static void on_cleaned(void *arg, bool clean, const char *left)
+{
+    struct follower *f = arg;
+    if (clean && ranks_living(f->ranks) > 0) {
+        uv_timer_start(&f->reap, on_reap, REAP_MS, 0);
+        return;
+    }
+    if (!clean)
+        log_warn(f->o.tag, "these processes survived SIGKILL: %s", left);
+    follower_say(f, NODE_CLEANED, json_pack("{s:i, s:b, s:o}", "generation", f->cleaning, "clean",
+                                            clean, "left", follower_text(left)));
+}
+
+static void clean_up(struct follower *f, const json_t *body)
+{
+    f->cleaning = (int)int_of(body, "generation");
+    cleanup_run(f->cleanup, f->cleaning);
+}
+
+/* --- messages of the leader ------------------------------------------------------------------ */
+
+/* The leader in this process names the file of its report, and the rank to begin with. */
+static void on_inspect(struct follower *f, const json_t *body)
+{
+    const json_t *rank = json_object_get(body, "rank");
+    const char *path = string_of(body, "path");
+    int fd = path ? -1 : open(f->inspect_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd >= 0)
         close(fd);
-    int64_t *pids = ranks_workers(m->ranks, -1);
-    inspector_begin(m->inspector, generation, json_pack("{s:s}", "path", m->inspect_path), pids,
-                    pids ? ranks_count(m->ranks) : 0);
+    int64_t *pids = ranks_workers(f->ranks, rank ? (int)json_integer_value(rank) : -1);
+    inspector_begin(f->inspector, (int)int_of(body, "generation"),
+                    json_pack("{s:s}", "path", path ? path : f->inspect_path), pids,
+                    pids ? ranks_count(f->ranks) : 0);
     free(pids);
 }
 
-static void on_message(void *arg, const struct wire_row *row, const json_t *body)
+void follower_receive(struct follower *f, enum wire_message number, const json_t *body)
 {
-    struct follower *m = arg;
-    if (m->ending)
-        return;
-    switch ((int)row->number) {
+    switch ((int)number) {
     case NODE_PREPARE:
-        on_prepare(m, body);
+        on_prepare(f, body);
         break;
     case NODE_ASK_SNAPSHOTS:
-        on_ask_snapshots(m, body);
+        on_ask_snapshots(f, body);
         break;
     case NODE_SPAWN:
-        on_spawn(m, body);
+        on_spawn(f, body);
         break;
     case NODE_CONTROL:
-        ranks_control(m->ranks, string_of(body, "command"));
+        ranks_control(f->ranks, string_of(body, "command"));
         break;
     case NODE_SIGNAL:
-        ranks_signal(m->ranks, (int)int_of(body, "signo"));
+        ranks_signal(f->ranks, (int)int_of(body, "signo"));
         break;
     case NODE_CLEANUP:
-        clean_up(m, body);
+        clean_up(f, body);
         break;
     case NODE_DELIVER:
-        if (int_of(body, "generation") == m->generation)
-            ranks_broadcast(m->ranks, json_object_get(body, "line"));
+        if (int_of(body, "generation") == f->generation)
+            ranks_broadcast(f->ranks, json_object_get(body, "line"));
         break;
     case NODE_INSPECT:
-        on_inspect(m, body);
-        break;
-    case NODE_SHUTDOWN:
-        end(m, "the attempt is over");
+        on_inspect(f, body);
         break;
     default:
         break;
     }
 }
 
-/* The leader may have lost messages that are not repeated: send everything again. */
-static void on_up(void *arg)
+/* --- inspection ------------------------------------------------------------------------------ */
+
+const struct ranks *follower_ranks(const struct follower *f)
 {
-    struct follower *m = arg;
-    follower_forget_reported(m, m->n_reported);
+    return f->ranks;
 }
 
-static void on_lost(void *arg, const char *text)
+int64_t follower_look(const struct follower *f, int rank, struct flight_page *page, char *state,
+                      uint64_t *io_mib)
 {
-    char why[400];
-    snprintf(why, sizeof(why), "the leader %s", text);
-    end(arg, why);
+    int64_t pid = ranks_look(f->ranks, rank, page);
+    /* A command's page is written by a child of its shell. */
+    int64_t worker = page->pid ? (int64_t)page->pid : pid;
+    if (state)
+        *state = pid > 0 ? process_state(worker) : (char)0;
+    if (io_mib)
+        *io_mib = pid > 0 ? process_io_mib(worker) : 0;
+    return pid;
 }
 
-static void on_look(uv_timer_t *timer)
-{
-    struct follower *m = timer->data;
-    json_t *ways = nccl_watch_look(m->nccl_watch, now_ms());
-    follower_look(m);
-    if (ways)
-        follower_say(m, NODE_NCCL,
-                     json_pack("{s:i, s:o}", "generation", m->generation, "body", ways));
-}
+/* --- creation and release -------------------------------------------------------------------- */
 
-/* --- creation and release -------------------------------------------------------------------------- */
-
-static int open_parts(struct follower *m, const json_t *group, struct err *err)
+int follower_create(struct follower **out, uv_loop_t *loop, const struct follower_options *o,
+                    struct err *err)
 {
-    struct ranks_hooks ranks_hooks = follower_ranks_hooks;
-    const struct node_channel_hooks link_hooks = {on_up, on_message, on_lost, m};
-    const struct node_channel_call call = {.id = {m->o.job, m->o.attempt, m->o.nonce},
-                                           .node = m->node,
-                                           .endpoint = json_object_get(group, "endpoint"),
-                                           .join_ms = LEADER_JOIN_MS};
-    ranks_hooks.arg = m;
-    if ((size_t)snprintf(m->inspect_path, sizeof(m->inspect_path), "%s/inspect.txt",
-                         m->o.run_dir) >= sizeof(m->inspect_path))
-        return err_set(err, ERR_USAGE, "the run directory's path is too long");
-    if (ranks_create(&m->ranks, m->loop, &ranks_hooks, err) < 0 ||
-        cleanup_create(&m->cleanup, m->loop, m->o.nonce, on_swept, m, err) < 0 ||
-        inspector_create(&m->inspector, m->loop, follower_inspected, m, err) < 0)
-        return -1;
-    cleanup_set_run_dir(m->cleanup, m->o.run_dir);
-    return node_channel_dial(&m->link, m->loop, &call, &link_hooks, err);
-}
-
-int follower_open(struct follower **out, uv_loop_t *loop, const struct follower_options *o,
-                  follower_over_fn over, void *arg, struct err *err)
-{
-    const json_t *group = json_object_get(o->launch, "group");
-    struct follower *m = calloc(1, sizeof(*m));
-    if (!m)
+    struct follower *f = calloc(1, sizeof(*f));
+    struct ranks_hooks hooks = follower_ranks_hooks;
+    if (!f)
         return err_set(err, ERR_MEMORY, "no memory for a follower");
-    m->o = *o;
-    m->loop = loop;
-    m->over = over;
-    m->arg = arg;
-    m->node = (int)int_of(group, "node");
-    m->nodes = (int)int_of(group, "nodes");
-    uv_timer_init(loop, &m->pages);
-    uv_timer_init(loop, &m->end);
-    uv_timer_init(loop, &m->reap);
-    m->pages.data = m->end.data = m->reap.data = m;
-    *out = m;
-    if (open_parts(m, group, err) < 0)
+    f->o = *o;
+    f->loop = loop;
+    hooks.arg = f;
+    if ((size_t)snprintf(f->inspect_path, sizeof(f->inspect_path), "%s/inspect.txt", o->run_dir) >=
+        sizeof(f->inspect_path)) {
+        free(f);
+        return err_set(err, ERR_USAGE, "the run directory's path is too long");
+    }
+    if (ranks_create(&f->ranks, loop, &hooks, err) < 0 ||
+        cleanup_create(&f->cleanup, loop, o->nonce, on_cleaned, f, err) < 0 ||
+        inspector_create(&f->inspector, loop, follower_report_stacks, f, err) < 0) {
+        follower_destroy(f); /* only at process exit: the loop never runs */
         return -1;
-    follower_join(m); /* kept until the leader has connected */
-    uv_timer_start(&m->pages, on_look, LOOK_MS, LOOK_MS);
-    log_info(m->o.tag, "node %d of %d connects to the leader", m->node, m->nodes);
+    }
+    uv_timer_init(loop, &f->look);
+    uv_timer_init(loop, &f->reap);
+    f->look.data = f->reap.data = f;
+    *out = f;
     return 0;
 }
 
-void follower_close(struct follower *m)
+/* Other nodes may be simulated on this machine: the first one cleans up after all of them. */
+void follower_set_place(struct follower *f, int node, int nodes)
 {
-    if (!m || m->closed)
-        return;
-    m->closed = true;
-    node_channel_close(m->link);
-    if (m->ranks)
-        ranks_close(m->ranks);
-    cleanup_close(m->cleanup);
-    inspector_close(m->inspector);
-    gpu_watch_close(m->gpu_watch);
-    uv_close((uv_handle_t *)&m->pages, NULL);
-    uv_close((uv_handle_t *)&m->end, NULL);
-    uv_close((uv_handle_t *)&m->reap, NULL);
+    f->node = node;
+    f->nodes = nodes;
+    cleanup_set_run_dir(f->cleanup, node > 0 ? f->o.run_dir : NULL);
 }
 
-void follower_destroy(struct follower *m)
+void follower_set_hooks(struct follower *f, const struct follower_hooks *hooks)
 {
-    if (!m)
+    f->hooks = *hooks;
+}
+
+void follower_close(struct follower *f)
+{
+    if (!f || f->closed)
         return;
-    ranks_destroy(m->ranks);
-    cleanup_destroy(m->cleanup);
-    inspector_destroy(m->inspector);
-    nccl_watch_destroy(m->nccl_watch);
-    gpu_watch_destroy(m->gpu_watch);
-    free(m->reported);
-    json_decref(m->prepare);
-    free(m);
+    f->closed = true;
+    ranks_close(f->ranks);
+    cleanup_close(f->cleanup);
+    inspector_close(f->inspector);
+    gpu_watch_close(f->gpu_watch);
+    uv_close((uv_handle_t *)&f->look, NULL);
+    uv_close((uv_handle_t *)&f->reap, NULL);
+}
+
+void follower_destroy(struct follower *f)
+{
+    if (!f)
+        return;
+    ranks_destroy(f->ranks);
+    cleanup_destroy(f->cleanup);
+    inspector_destroy(f->inspector);
+    nccl_watch_destroy(f->nccl_watch);
+    gpu_watch_destroy(f->gpu_watch);
+    json_decref(f->spec);
+    json_decref(f->launch);
+    json_decref(f->plan);
+    free(f);
 }

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* follower.h - the agent of a node other than the first one of an attempt
+/* follower.h - what an agent does for the leader on its node: prepares, starts, watches, ends ranks
  *
- * A follower makes no decisions: it connects to the leader (agent/nodes/leader.h), joins with the
- * facts of its node, and starts, signals, inspects and cleans up the ranks of its node on the
- * leader's orders. It reports their lines, exits and flight pages. It leaves on the leader's order,
- * when the leader has been silent for the lost time, or when the controller stops it: then it first
- * kills its ranks, and no process remains.
- *
- * A STOP of the controller also goes to the leader, which stops all nodes in order; so a connected
- * follower waits for the grace period and some extra time. A follower reports to the leader when
- * its machine is about to end, and driver events of its GPUs.
+ * Every node of an attempt has one, the first included. A follower makes no decisions: it obeys the
+ * leader's messages, and reports the lines, exits and errors of its ranks as messages
+ * (agent/wire/leader_wire.h). On the first node the leader is in the same process
+ * (agent/nodes/leader.h); on the others a connection carries the messages
+ * (agent/nodes/follower_link.h).
  */
 #ifndef AGENT_NODES_FOLLOWER_H
 #define AGENT_NODES_FOLLOWER_H
@@ -19,31 +15,58 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "agent/wire/wire.h"
+
 struct err;
+struct flight_page;
 struct follower;
 
 struct follower_options {
-    int64_t       job, attempt;
-    const char   *nonce, *run_dir;
-    const char   *train;  /* path of jobctl-train */
-    const char   *version;
-    const char   *tag;    /* for the log */
-    const json_t *launch; /* the controller's LAUNCH, with its group */
-    json_t       *facts;
+    int64_t     job, attempt;
+    const char *nonce, *run_dir;
+    const char *train; /* path of jobctl-train */
+    const char *tag;   /* for the log */
+    json_t     *facts; /* of this node */
 };
 
-/* No process of the attempt is left on this node; close the follower. */
-typedef void (*follower_over_fn)(void *arg);
+struct follower_hooks {
+    void (*message)(void *arg, enum wire_message number, json_t *body); /* takes the body */
+    /* Output of a rank, if the job has rules for it (`watch:`). */
+    void (*output)(void *arg, int rank, const char *bytes, size_t size);
+    void *arg;
+};
 
-/* Connects to the leader at once. The options' pointers must stay valid. */
-int follower_open(struct follower **out, uv_loop_t *loop, const struct follower_options *o,
-                  follower_over_fn over, void *arg, struct err *err);
+/* The options' pointers must stay valid. */
+int follower_create(struct follower **out, uv_loop_t *loop, const struct follower_options *o,
+                    struct err *err);
 /* Run the loop once more before follower_destroy(). Both accept NULL. */
-void follower_close(struct follower *m);
-void follower_destroy(struct follower *m);
+void follower_close(struct follower *f);
+void follower_destroy(struct follower *f);
 
-/* Leaves: at once without a connection, else on the leader's order or after the grace.
- * preempted: the machine demands it, so the leader must be told. */
-void follower_stop(struct follower *m, const char *reason, int64_t grace_ms, bool preempted);
+/* The number of this node, and the way to the leader; before any message. */
+void follower_set_place(struct follower *f, int node, int nodes);
+void follower_set_hooks(struct follower *f, const struct follower_hooks *hooks);
+
+/* Every check that can refuse a launch before a process is started; launch: that of PREPARE
+ * (leader_prepare()). *preflight: problems found (agent/doctor/doctor.h), a new object or NULL. */
+int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **preflight,
+                     struct err *err);
+bool follower_has_setup(const struct follower *f); /* after follower_prepare() */
+/* This node's part of the plan, before ranks start: watches its GPUs from now on. */
+void follower_set_plan(struct follower *f, json_t *plan);
+
+/* Obeys a message of the leader. */
+void follower_receive(struct follower *f, enum wire_message number, const json_t *body);
+
+/* --- inspection -------------------------------------------------------------------------- */
+
+/* The ranks on this node; read-only (agent/ranks/ranks.h). */
+const struct ranks *follower_ranks(const struct follower *f);
+
+/* Reads a rank's flight page (pid 0 if it never attached), and, if not NULL, state letter and
+ * I/O of the process that writes it (agent/os/process.h; 0: not known). Returns the rank's pid,
+ * or 0 if it has exited. */
+int64_t follower_look(const struct follower *f, int rank, struct flight_page *page, char *state,
+                      uint64_t *io_mib);
 
 #endif

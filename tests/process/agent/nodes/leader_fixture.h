@@ -12,6 +12,7 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/nodes/follower.h"
+#include "agent/nodes/follower_link.h"
 #include "agent/nodes/leader.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/snapshot_memfds.h"
@@ -182,10 +183,17 @@ static inline void await_nobody(int node)
 
 /* --- members --------------------------------------------------------------------------------- */
 
+/* A member: what its node has, and the way to the head. */
+struct member {
+    struct follower *follower;
+    struct follower_link *link;
+};
+
 static inline void on_over(void *arg)
 {
-    struct follower **m = arg;
-    follower_close(*m);
+    struct member *m = arg;
+    follower_link_close(m->link);
+    follower_close(m->follower);
 }
 
 static inline json_t *group_of(int node, json_t *door)
@@ -197,7 +205,7 @@ static inline json_t *group_of(int node, json_t *door)
 static inline _Noreturn void be_follower(int node, json_t *door)
 {
     uv_loop_t mine;
-    struct follower *m = NULL;
+    struct member m = {0};
     struct err err = {0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_IGN);
@@ -205,12 +213,14 @@ static inline _Noreturn void be_follower(int node, json_t *door)
     json_t *launch = json_pack("{s:o}", "group", group_of(node, door));
     const struct follower_options o = {.job = 7, .attempt = 1, .nonce = nonce,
                                        .run_dir = places[node], .train = "/bin/false",
-                                       .version = "1", .tag = "7.1", .launch = launch,
+                                       .tag = "7.1",
                                        .facts = json_pack("{s:s}", "hostname", places[node])};
-    if (follower_open(&m, &mine, &o, on_over, &m, &err) < 0)
+    if (follower_create(&m.follower, &mine, &o, &err) < 0 ||
+        follower_link_open(&m.link, &mine, m.follower, &o, launch, "1", on_over, &m, &err) < 0)
         _exit(3);
     uv_run(&mine, UV_RUN_DEFAULT);
-    follower_destroy(m);
+    follower_link_destroy(m.link);
+    follower_destroy(m.follower);
     _exit(uv_loop_close(&mine) == 0 ? 0 : 4);
 }
 

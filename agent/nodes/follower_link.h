@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* follower_link.h - connects the follower of another node than the first to its leader
+ *
+ * Joins with the facts of the node, carries the messages of both (agent/nodes/node_channel.h), and
+ * sends flight pages of ranks as differences. The node leaves the attempt on the leader's order,
+ * when the leader has been silent for the lost time, or when the controller stops it: then it first
+ * kills its ranks, and no process remains.
+ *
+ * A STOP of the controller also goes to the leader, which stops all nodes in order; so a connected
+ * follower waits for the grace period and some extra time. The leader is told when the machine is
+ * about to end.
+ */
+#ifndef AGENT_NODES_FOLLOWER_LINK_H
+#define AGENT_NODES_FOLLOWER_LINK_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct err;
+struct follower;
+struct follower_link;
+struct follower_options;
+
+/* No process of the attempt is left on this node; close the link and the follower. */
+typedef void (*follower_link_over_fn)(void *arg);
+
+/* Connects to the leader at once. launch: the controller's LAUNCH, with its group; version: of this
+ * agent. All pointers must stay valid. */
+int follower_link_open(struct follower_link **out, uv_loop_t *loop, struct follower *follower,
+                       const struct follower_options *o, const json_t *launch, const char *version,
+                       follower_link_over_fn over, void *arg, struct err *err);
+/* Run the loop once more before follower_link_destroy(). Both accept NULL. */
+void follower_link_close(struct follower_link *l);
+void follower_link_destroy(struct follower_link *l);
+
+/* Leaves: at once without a connection, else on the leader's order or after the grace.
+ * preempted: the machine demands it, so the leader must be told. */
+void follower_link_stop(struct follower_link *l, const char *reason, int64_t grace_ms,
+                        bool preempted);
+
+#endif
