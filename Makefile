@@ -26,6 +26,11 @@ WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 WARN     += $(if $(and $(SANITIZE),$(findstring clang,$(CC))),-Wno-pass-failed)
 SAN      := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 VERSION  := $(shell sed -n 's/^\#\# \([0-9][^ ]*\).*/\1/p' CHANGES.md 2>/dev/null | head -n 1)
+# The commit and its date, if this is a checkout; only the main.c of a program depends on them.
+GIT      := $(if $(wildcard .git),git --no-optional-locks)
+COMMIT   ?= $(if $(GIT),$(shell $(GIT) describe --always --exclude '*' --abbrev=12 --dirty=+ 2>/dev/null))
+DATE     ?= $(or $(if $(GIT),$(shell $(GIT) log -1 --format=%cs 2>/dev/null)),$(shell date -u -r CHANGES.md +%F))
+FLAGS_main := -DJOBCTL_COMMIT='"$(COMMIT)"' -DJOBCTL_DATE='"$(DATE)"'
 FLAGS    := -std=gnu11 -D_GNU_SOURCE -I. $(WARN) $(WERROR) $(CFLAGS) $(SAN)
 VARIANT  := $(if $(filter gcc,$(notdir $(CC))),,$(notdir $(CC)))$(if $(SANITIZE),$(if $(filter gcc,$(notdir $(CC))),,-)$(subst $(comma),-,$(SANITIZE)))
 BUILD    := build$(if $(VARIANT),/$(VARIANT))
@@ -210,7 +215,7 @@ test: bootstrap  ## everything: units, golden numbers, simulation, end to end, s
 clang: $(OBJ)/flags  ## every source and header once more through clang's warnings
 	@command -v clang >/dev/null || { echo "no clang found: skipped"; exit 0; }; \
 	for f in $(SRCS) $(wildcard $(DIRS:=/main.c)) $(if $(HAVE_SLURM),$(SLURM_SRCS)) $(if $(HAVE_SSH),$(SSH_SRCS)); do \
-	  clang $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -Wno-unknown-warning-option $(FLAGS_clang) -fsyntax-only $$f || exit 1; \
+	  clang $(FLAGS) $(FLAGS_main) -DJOBCTL_VERSION='"$(VERSION)"' -Wno-unknown-warning-option $(FLAGS_clang) -fsyntax-only $$f || exit 1; \
 	done; \
 	for h in $(HDRS); do clang $(FLAGS) -Wno-unused-function -fsyntax-only -x c $$h || exit 1; done
 
@@ -292,9 +297,13 @@ $(OBJ)/flags: FORCE
 	@echo '$(CC) $(FLAGS) $(VERSION) $(FLAGS_kernels) $(FLAGS_simd) $(FLAGS_engine)' | cmp -s - $@ || \
 	  echo '$(CC) $(FLAGS) $(VERSION) $(FLAGS_kernels) $(FLAGS_simd) $(FLAGS_engine)' >$@
 
+$(OBJ)/built_from: FORCE
+	@mkdir -p $(@D); echo '$(COMMIT) $(DATE)' | cmp -s - $@ || echo '$(COMMIT) $(DATE)' >$@
+$(DIRS:%=$(OBJ)/%/main.o): $(OBJ)/built_from
+
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
-	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' $(FLAGS_$(firstword $(subst /, ,$<))) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' $(FLAGS_$(firstword $(subst /, ,$<))) $(if $(filter %/main.c,$<),$(FLAGS_main)) -MMD -MP -c -o $@ $<
 
 # The SQL is assembled into the object.
 $(call object,migrate.c): $(wildcard db/migrate/*.sql)

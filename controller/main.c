@@ -48,7 +48,8 @@ static bool wants_json(const struct call *call)
 
 static int run_command(const struct command *command, int argc, char **argv)
 {
-    struct call call = {.command = command};
+    static const struct build build = {JOBCTL_COMMIT, JOBCTL_DATE};
+    struct call call = {.command = command, .build = &build};
     terminal_init(&call.out, stdout);
     int code = options_parse(&call.options, command->options, argc, argv, &call.err);
     call.json = wants_json(&call);

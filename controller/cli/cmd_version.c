@@ -8,6 +8,12 @@
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
 
+#ifdef __clang__
+#define COMPILER __VERSION__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
 static const struct option_row options[] = {
     OPTION_JSON,
     {.name = "verbose", .letter = 'v', .help = "also print the processor and the engine's kernels"},
@@ -31,11 +37,14 @@ static int run(struct call *call)
         json_object_del(daemon, "schema");
     client_close(c);
     if (call->json) {
-        output_json(call, json_pack("{s:s, s:o}", "version", JOBCTL_VERSION, "daemon",
-                                    daemon ? daemon : json_null()));
+        output_json(call, json_pack("{s:s, s:s, s:s, s:s, s:o}", "version", JOBCTL_VERSION, "commit",
+                                    call->build->commit, "date", call->build->date, "compiler", COMPILER,
+                                    "daemon", daemon ? daemon : json_null()));
         return 0;
     }
     fprintf(call->out.file, "jobctl %s\n", JOBCTL_VERSION);
+    fprintf(call->out.file, "commit %s of %s, built with %s\n",
+            call->build->commit[0] ? call->build->commit : "unknown", call->build->date, COMPILER);
     const char *theirs = json_string_value(json_object_get(daemon, "version"));
     if (theirs)
         fprintf(call->out.file, "daemon %s, pid %lld\n", theirs,

@@ -35,8 +35,14 @@ struct command {
     int                    (*raw)(int argc, char **argv); /* instead of run: parses argv itself */
 };
 
+/* What this program was built from; "" if unknown. Only main.c is compiled again for each commit. */
+struct build {
+    const char *commit, *date;          /* date: 2026-01-31 */
+};
+
 struct call {
     const struct command *command;
+    const struct build   *build;
     struct options        options;
     struct terminal       out;
     bool                  json;         /* --json or JOBCTL_OUTPUT=json */
