@@ -37,6 +37,7 @@
 #include "agent/ranks/cleanup_pass.h"
 #include "agent/wire/file_channel.h"
 #include "engine/contract/err.h"
+#include "engine/contract/roff.h"
 
 /* --- run ------------------------------------------------------------------------------- */
 
@@ -483,11 +484,36 @@ static const struct command {
     {"help", "", "print this list", cmd_help},
 };
 
+/* jobctl-agent(8), for `jobctl help man jobctl-agent`. */
+static void print_manual(void)
+{
+    char usage[256];
+    roff_page(stdout, "jobctl-agent", "8", JOBCTL_DATE, "jobctl " JOBCTL_VERSION,
+              "run one attempt of a job on one node");
+    roff_section(stdout, "SYNOPSIS");
+    roff_text(stdout, "jobctl-agent COMMAND [options] [arguments]");
+    roff_section(stdout, "DESCRIPTION");
+    roff_text(stdout, "The controller starts one agent per node and attempt. It starts the ranks, watches them, "
+              "recovers them, and survives the controller. These commands are for the controller, and to examine a "
+              "node.");
+    roff_section(stdout, "COMMANDS");
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        snprintf(usage, sizeof(usage), "%s %s", commands[i].name, commands[i].arguments);
+        if (commands[i].help)
+            roff_term(stdout, usage, commands[i].help);
+    }
+    roff_section(stdout, "SEE ALSO");
+    roff_reference(stdout, "jobctl", "1", 0);
+    roff_reference(stdout, "jobctl-doctor", "1", 1);
+}
+
 static int cmd_help(int argc, char **argv, struct err *err)
 {
-    (void)argc;
-    (void)argv;
     (void)err;
+    if (argc > 1 && strcmp(argv[1], "man") == 0) {
+        print_manual();
+        return 0;
+    }
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (commands[i].help)
             printf("jobctl-agent %s %s\n    %s\n", commands[i].name, commands[i].arguments,

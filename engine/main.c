@@ -7,36 +7,32 @@
 
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/exit_code.h"
+#include "engine/contract/roff.h"
 #include "kernels/processor.h"
 
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-    const char *usage;
+    const char *arguments, *help;
 } commands[] = {
-    {"train", train_cmd_train, "--spec FILE [--backend auto|cpu|cuda] run a job spec"},
-    {"sample", train_cmd_sample,
-     "--dir DIR|--checkpoint DIR --out PNG [--captions \"a;b\"] [--score]\n"
-                               "                       draw pictures from a checkpoint"},
-    {"plan", train_cmd_plan, "--spec FILE [--json] [--gpu-memory 80,15:fp32]\n"
-                            "                       predict memory and steps of a run, on GPUs of these GiB"},
-    {"pack", train_cmd_pack, "--spec FILE [--cache DIR]    encode pictures and captions once"},
-    {"verify", train_cmd_verify,
-     "[--backend auto|cpu|cuda] [--precision fp32|bf16] [--each] CASE.json...\n"
-                               "                       check the engine against golden cases"},
-    {"verify-data", train_cmd_verify_data, "--spec FILE [--dir DIR] [--json]\n"
-                                         "                       check all data, and the samples of a run"},
-    {"verify-resume", train_cmd_verify_resume, "--dir DIR [--ranks 1,4] [--steps N] [--json]\n"
-                                             "                       repeat a run's last steps with "
-                                             "other numbers of ranks"},
-    {"bench", train_cmd_bench,
-     "--config FILE [--case NAME]|--spec FILE [--steps N] [--backend cpu] [--json]\n"
-                            "                       time a training step, and BLAS alone"},
-    {"peers", train_cmd_peers,
-     "--gpus UUID,UUID           test copies between two GPUs"},
-    {"sum", train_cmd_sum, "--gpus UUID,UUID [--deadline-ms N]\n"
-                         "                       test a sum of two ranks on two GPUs with NCCL"},
-    {"curve", train_cmd_curve, "--metrics FILE [--png FILE]  plot the loss of a run"},
+    {"train", train_cmd_train, "--spec FILE [--backend auto|cpu|cuda]", "run a job spec"},
+    {"sample", train_cmd_sample, "--dir DIR|--checkpoint DIR --out PNG [--captions \"a;b\"] [--score]",
+     "draw pictures from a checkpoint"},
+    {"plan", train_cmd_plan, "--spec FILE [--json] [--gpu-memory 80,15:fp32]",
+     "predict memory and steps of a run, on GPUs of these GiB"},
+    {"pack", train_cmd_pack, "--spec FILE [--cache DIR]", "encode pictures and captions once"},
+    {"verify", train_cmd_verify, "[--backend auto|cpu|cuda] [--precision fp32|bf16] [--each] CASE.json...",
+     "check the engine against golden cases"},
+    {"verify-data", train_cmd_verify_data, "--spec FILE [--dir DIR] [--json]",
+     "check all data, and the samples of a run"},
+    {"verify-resume", train_cmd_verify_resume, "--dir DIR [--ranks 1,4] [--steps N] [--json]",
+     "repeat a run's last steps with other numbers of ranks"},
+    {"bench", train_cmd_bench, "--config FILE [--case NAME]|--spec FILE [--steps N] [--backend cpu] [--json]",
+     "time a training step, and BLAS alone"},
+    {"peers", train_cmd_peers, "--gpus UUID,UUID", "test copies between two GPUs"},
+    {"sum", train_cmd_sum, "--gpus UUID,UUID [--deadline-ms N]",
+     "test a sum of two ranks on two GPUs with NCCL"},
+    {"curve", train_cmd_curve, "--metrics FILE [--png FILE]", "plot the loss of a run"},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -45,8 +41,30 @@ static int help(FILE *to)
 {
     fprintf(to, "jobctl-train %s: the engine of jobctl, one process per rank\n\n", JOBCTL_VERSION);
     for (int i = 0; i < COMMANDS; i++)
-        fprintf(to, "  jobctl-train %-7s %s\n", commands[i].name, commands[i].usage);
+        fprintf(to, "  jobctl-train %-7s %s\n%*s%s\n", commands[i].name, commands[i].arguments, 23, "",
+                commands[i].help);
     return to == stdout ? EXIT_DONE : EXIT_CONFIG;
+}
+
+/* jobctl-train(1), for `jobctl help man jobctl-train`. */
+static int manual(void)
+{
+    char usage[256];
+    roff_page(stdout, "jobctl-train", "1", JOBCTL_DATE, "jobctl " JOBCTL_VERSION, "the engine of jobctl");
+    roff_section(stdout, "SYNOPSIS");
+    roff_text(stdout, "jobctl-train COMMAND [options] [arguments]");
+    roff_section(stdout, "DESCRIPTION");
+    roff_text(stdout, "Trains diffusion transformers and draws pictures with them. An agent starts one process per "
+              "rank of a job with train:; the other commands are for a user.");
+    roff_section(stdout, "COMMANDS");
+    for (int i = 0; i < COMMANDS; i++) {
+        snprintf(usage, sizeof(usage), "%s %s", commands[i].name, commands[i].arguments);
+        roff_term(stdout, usage, commands[i].help);
+    }
+    roff_section(stdout, "SEE ALSO");
+    roff_reference(stdout, "jobctl", "1", 0);
+    roff_reference(stdout, "jobctl.yaml", "5", 1);
+    return EXIT_DONE;
 }
 
 /* "jobctl-train 0.2.0"; with -v also the processor and its kernels. */
@@ -74,7 +92,7 @@ int main(int argc, char **argv)
         return help(stderr);
     if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
         strcmp(argv[1], "-h") == 0)
-        return help(stdout);
+        return argc > 2 && strcmp(argv[2], "man") == 0 ? manual() : help(stdout);
     if (check_processor() != EXIT_DONE)
         return EXIT_CONFIG;
     if (strcmp(argv[1], "version") == 0 || strcmp(argv[1], "--version") == 0)

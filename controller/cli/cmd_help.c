@@ -6,6 +6,7 @@
 
 #include "controller/cli/command.h"
 #include "controller/cli/glossary.h"
+#include "controller/cli/key_text.h"
 #include "controller/cli/manual.h"
 #include "controller/cli/output.h"
 #include "controller/spec/spec_rows.h"
@@ -24,7 +25,7 @@ static void print_commands(const struct terminal *t)
         fprintf(t->file, "  %s%-13s%s %s\n", terminal_style(t, STYLE_BOLD), (*c)->name,
                 terminal_style(t, STYLE_PLAIN), (*c)->summary);
     fprintf(t->file, "\nSee jobctl help COMMAND for a command, jobctl help spec for the keys of a job "
-            "spec,\njobctl help glossary for the terms, jobctl help man for the manual page.\n"
+            "spec,\njobctl help glossary for the terms, jobctl help pages for the manual pages.\n"
             "State is kept in $JOBCTL_HOME, or ~/.local/state/jobctl.\n\n"
             "Exit codes\n");
     terminal_wrap(t, manual_exit_codes, 2);
@@ -56,35 +57,6 @@ static void print_command(const struct terminal *t, const struct command *c)
     }
 }
 
-static const char *type_of(const struct spec_field *f)
-{
-    static const char *const names[] = {
-        [FIELD_MAP] = "map", [FIELD_BOOL] = "true, false", [FIELD_INT] = "whole number",
-        [FIELD_NUMBER] = "number", [FIELD_STRING] = "text", [FIELD_ENUM] = "one word",
-        [FIELD_PATH] = "path", [FIELD_NUMBERS] = "numbers", [FIELD_STRINGS] = "list",
-        [FIELD_STRING_MAP] = "map of texts", [FIELD_DURATION] = "duration",
-        [FIELD_RANGE] = "durations", [FIELD_EVERY] = "steps or time", [FIELD_ITEMS] = "list of maps",
-    };
-    return names[f->type];
-}
-
-/* A default as YAML text. */
-static void default_of(char *out, size_t size, const struct spec_field *f)
-{
-    if (!f->def || strcmp(f->def, "null") == 0 || strcmp(f->def, "\"\"") == 0)
-        snprintf(out, size, "-");
-    else if (f->type == FIELD_EVERY)
-        snprintf(out, size, "500 steps");
-    else if (f->type == FIELD_RANGE)
-        snprintf(out, size, "5s..5m");
-    else if (f->type == FIELD_DURATION && f->def[0] != '"')
-        snprintf(out, size, "%gs", strtod(f->def, NULL));
-    else if (f->def[0] == '"')
-        snprintf(out, size, "%.*s", (int)strlen(f->def) - 2, f->def + 1);
-    else
-        snprintf(out, size, "%s", f->def);
-}
-
 static void print_spec(const struct terminal *t)
 {
     struct spec_row row;
@@ -92,20 +64,18 @@ static void print_spec(const struct terminal *t)
     fprintf(t->file, "A job spec is a YAML file with these keys (type, default, meaning):\n\n");
     while (spec_row_next(&row, &cursor)) {
         const struct spec_field *f = row.field;
-        bool never = f->later && (!f->def || strcmp(f->def, "null") == 0);
         char def[64], line[600], shown[600];
         int depth = 0;
         for (const char *p = row.path; *p; p++)
             depth += *p == '.';
-        default_of(def, sizeof(def), f);
-        if (f->type == FIELD_MAP && !never)
+        key_text_default(def, sizeof(def), f);
+        if (f->type == FIELD_MAP && !key_text_never(f))
             snprintf(line, sizeof(line), "%*s%s: %s", depth * 2, "", spec_row_leaf(row.path),
                      f->help);
         else
             snprintf(line, sizeof(line), "%*s%-*s %-13s %-9s %s%s%s%s", depth * 2, "",
-                     20 - depth * 2, spec_row_leaf(row.path), type_of(f), def, f->help,
-                     f->choices ? ": " : "", f->choices ? f->choices : "",
-                     never ? " (not supported yet)" : f->later ? " (the only value so far)" : "");
+                     20 - depth * 2, spec_row_leaf(row.path), key_text_type(f), def, f->help,
+                     f->choices ? ": " : "", f->choices ? f->choices : "", key_text_note(f));
         terminal_fit(t, shown, sizeof(shown), line, t->width);
         fprintf(t->file, "  %s\n", shown);
     }
@@ -117,6 +87,8 @@ static int run(struct call *call)
 {
     const char *topic = call->options.nargs ? call->options.args[0] : NULL;
     const struct command *c = topic ? command_find(topic) : NULL;
+    if (call->options.nargs > 1 && strcmp(topic, "man") != 0)
+        return err_set(&call->err, ERR_USAGE, "help takes one word; see jobctl help help");
     if (!topic)
         print_commands(&call->out);
     else if (c)
@@ -125,16 +97,19 @@ static int run(struct call *call)
         print_spec(&call->out);
     else if (strcmp(topic, "glossary") == 0)
         glossary_print(&call->out);
+    else if (strcmp(topic, "pages") == 0)
+        manual_list(call->out.file);
     else if (strcmp(topic, "man") == 0)
-        manual_print(call->out.file);
+        return manual_print(call, call->options.nargs > 1 ? call->options.args[1] : "jobctl");
     else
-        return err_set(&call->err, ERR_USAGE, "unknown command \"%.40s\"; jobctl help lists the "
-                       "them", topic);
+        return err_set(&call->err, ERR_USAGE, "unknown command \"%.40s\"; jobctl help lists them", topic);
     return 0;
 }
 
 const struct command cmd_help = {
-    .name = "help", .args = ARGS_WORD, .words = "[COMMAND|spec|glossary|man]",
+    .name = "help", .args = ARGS_WORDS, .words = "[COMMAND|spec|glossary|man|pages]",
     .summary = "show this list, help on a command, the keys of a job spec, or the terms",
+    .help = "`jobctl help man [PAGE]` prints a manual page: `jobctl help man submit | man -l -`; "
+            "`jobctl help pages` lists the pages.",
     .options = options, .run = run,
 };

@@ -1,54 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manual.c - see manual.h; `jobctl help man | man -l -` shows it */
+/* manual.c - see manual.h; `jobctl help man | man -l -` shows one */
 #include "controller/cli/manual.h"
 
 #include <string.h>
 
+#include "controller/base/program.h"
 #include "controller/cli/command.h"
+#include "controller/cli/key_text.h"
+#include "controller/spec/config.h"
 #include "controller/spec/spec_rows.h"
+#include "engine/contract/roff.h"
 
-/* Escapes text for roff: a leading dot or a backslash would be a request. */
-static void text(FILE *f, const char *s)
-{
-    if (*s == '.' || *s == '\'')
-        fputs("\\&", f);
-    for (; *s; s++)
-        if (*s == '\\')
-            fputs("\\e", f);
-        else if (*s == '-')
-            fputs("\\-", f);
-        else
-            fputc(*s, f);
-}
+enum { NAME = 64, LINE = 512 };
 
-static void print_command(FILE *f, const struct command *c)
-{
-    char usage[256];
-    command_usage(usage, sizeof(usage), c);
-    fputs(".TP\n.B ", f);
-    text(f, usage);
-    fputc('\n', f);
-    text(f, c->summary);
-    fputs(".\n", f);
-    if (c->help) {
-        text(f, c->help);
-        fputc('\n', f);
-    }
-    for (const struct option_row *o = c->options; o && o->name; o++) {
-        fputs(".RS\n.TP\n.B ", f);
-        if (o->letter)
-            fprintf(f, "\\-%c, ", o->letter);
-        fputs("\\-\\-", f);
-        text(f, o->name);
-        if (o->value) {
-            fputc(' ', f);
-            text(f, o->value);
-        }
-        fputc('\n', f);
-        text(f, o->help);
-        fputs(".\n.RE\n", f);
-    }
-}
+#define JOBS "A job is named by its id (7), a range (3-5 or 3,5-8), its name (the newest of that name), or last."
 
 const char manual_exit_codes[] =
     "0 success; 1 the job or a check failed; 2 wrong usage or invalid spec; 3 no such job, wrong "
@@ -57,27 +22,228 @@ const char manual_exit_codes[] =
     "limit reached, "
     "do not requeue; 124 wait --timeout expired; 130 interrupted by Ctrl-C, the job keeps running.";
 
-void manual_print(FILE *f)
+struct term { const char *name, *text; };
+
+static const struct term environment[] = {
+    {"JOBCTL_HOME", "directory of the state; default $XDG_STATE_HOME/jobctl, else ~/.local/state/jobctl"},
+    {"JOBCTL_OUTPUT", "json: as if --json were given"},
+    {"JOBCTL_CPU", "base, avx2 or avx512: the kernels of the engine; default: the widest that the processor has"},
+    {"NO_COLOR", "no colour on a terminal"},
+};
+
+static const struct term files[] = {
+    {"~/.config/jobctl/config.yaml", "settings for all jobs: jobctl-config(5)"},
+    {"~/.local/state/jobctl", "jobs, logs and checkpoints of this user"},
+};
+
+static void terms(FILE *f, const char *title, const struct term *rows, size_t n)
 {
-    fprintf(f, ".TH JOBCTL 1 \"\" \"jobctl %s\"\n.SH NAME\njobctl \\- train diffusion transformers, and "
-            "run any other command, to completion\n.SH SYNOPSIS\n.B jobctl\n.I command\n"
-            "[\\fIoptions\\fR] [\\fIarguments\\fR]\n.SH COMMANDS\n", JOBCTL_VERSION);
+    roff_section(f, title);
+    for (size_t i = 0; i < n; i++)
+        roff_term(f, rows[i].name, rows[i].text);
+}
+
+static void page(const struct call *call, const char *name, const char *section, const char *summary)
+{
+    roff_page(call->out.file, name, section, call->build->date, "jobctl " JOBCTL_VERSION, summary);
+}
+
+static bool takes_jobs(const struct command *c)
+{
+    return c->args == ARGS_JOB || c->args == ARGS_JOBS || c->args == ARGS_JOBS_OR_NONE || c->args == ARGS_FILE_OR_JOB;
+}
+
+/* ---- jobctl-COMMAND(1) ---- */
+
+static void print_options(FILE *f, const struct option_row *o)
+{
+    char term[NAME];
+    roff_section(f, "OPTIONS");
+    for (; o && o->name; o++) {
+        snprintf(term, sizeof(term), "%s%.1s%s--%s%s%s", o->letter ? "-" : "", &o->letter, o->letter ? ", " : "",
+                 o->name, o->value ? " " : "", o->value ? o->value : "");
+        roff_term(f, term, o->help);
+    }
+    roff_term(f, "-h, --help", "print the usage and the options");
+}
+
+static void print_aliases(FILE *f, const char *aliases)
+{
+    char line[LINE];
+    if (!aliases)
+        return;
+    snprintf(line, sizeof(line), "Other names of this command: %s.", aliases);
+    for (char *p = line; *p; p++)
+        if (*p == '|')
+            *p = ',';
+    roff_text(f, "\n");
+    roff_text(f, line);
+}
+
+static void print_command(struct call *call, const struct command *c)
+{
+    FILE *f = call->out.file;
+    char name[NAME], usage[LINE] = "jobctl ";
+    snprintf(name, sizeof(name), "jobctl-%s", c->name);
+    page(call, name, "1", c->summary);
+    roff_section(f, "SYNOPSIS");
+    command_usage(usage + 7, sizeof(usage) - 7, c);
+    roff_text(f, usage);
+    roff_section(f, "DESCRIPTION");
+    roff_text(f, c->help ? c->help : c->summary);
+    print_aliases(f, c->aliases);
+    if (takes_jobs(c)) {
+        roff_text(f, "\n");
+        roff_text(f, JOBS);
+    }
+    print_options(f, c->options);
+    roff_section(f, "EXIT STATUS");
+    roff_text(f, manual_exit_codes);
+    roff_section(f, "SEE ALSO");
+    roff_reference(f, "jobctl", "1", false);
+    roff_reference(f, "jobctl.yaml", "5", true);
+}
+
+/* ---- jobctl(1) ---- */
+
+static void print_jobctl(struct call *call)
+{
+    FILE *f = call->out.file;
+    page(call, "jobctl", "1", "train diffusion transformers, and run any other command, to completion");
+    roff_section(f, "SYNOPSIS");
+    roff_text(f, "jobctl COMMAND [options] [arguments]");
+    roff_section(f, "DESCRIPTION");
+    roff_text(f, "jobctl starts a job, watches it, explains it, and resumes it after failures: on this machine, on "
+              "hosts over SSH, and on Slurm. A job is described by a file, jobctl.yaml(5). The first command starts "
+              "a daemon for this user; jobs do not depend on it.\n\n" JOBS);
+    roff_section(f, "COMMANDS");
     for (const struct command *const *c = command_list(); *c; c++)
-        print_command(f, *c);
-    fputs(".SH JOBS\nA job is named by its id (7), a range (3\\-5 or 3,5\\-8), its name (the newest "
-          "of that name), or\n.BR last .\n.SH JOB SPEC\nA YAML file with these keys:\n", f);
+        roff_term(f, (*c)->name, (*c)->summary);
+    roff_text(f, "\nEach has a page of its own, such as jobctl-submit(1).");
+    roff_section(f, "EXIT STATUS");
+    roff_text(f, manual_exit_codes);
+    terms(f, "ENVIRONMENT", environment, sizeof(environment) / sizeof(environment[0]));
+    terms(f, "FILES", files, sizeof(files) / sizeof(files[0]));
+    roff_section(f, "EXAMPLES");
+    roff_example(f, "jobctl submit job.yaml --follow\njobctl status\njobctl why last");
+    roff_section(f, "SEE ALSO");
+    for (const struct command *const *c = command_list(); *c; c++) {
+        char name[NAME];
+        snprintf(name, sizeof(name), "jobctl-%s", (*c)->name);
+        roff_reference(f, name, "1", false);
+    }
+    roff_reference(f, "jobctl.yaml", "5", false);
+    roff_reference(f, "jobctl-config", "5", false);
+    roff_reference(f, "jobctl-train", "1", false);
+    roff_reference(f, "jobctl-agent", "8", true);
+}
+
+/* ---- jobctl.yaml(5), jobctl-config(5) ---- */
+
+static void print_key(FILE *f, const char *path, const struct spec_field *key)
+{
+    char term[LINE], def[NAME], text[2 * LINE];
+    key_text_default(def, sizeof(def), key);
+    snprintf(term, sizeof(term), "%s (%s%s%s)", path, key_text_type(key), strcmp(def, "-") == 0 ? "" : ", default ",
+             strcmp(def, "-") == 0 ? "" : def);
+    snprintf(text, sizeof(text), "%s%s%s%s", key->help, key->choices ? ": " : "", key->choices ? key->choices : "",
+             key_text_note(key));
+    roff_term(f, term, text);
+}
+
+static void print_spec(struct call *call)
+{
+    FILE *f = call->out.file;
     struct spec_row row;
     size_t cursor = 0;
-    while (spec_row_next(&row, &cursor)) {
-        fputs(".TP\n.B ", f);
-        text(f, row.path);
-        fputc('\n', f);
-        text(f, row.field->help);
-        fputs(row.field->later && !row.field->def ? " (not supported yet)\n" : "\n", f);
+    page(call, "jobctl.yaml", "5", "a job of jobctl, described in YAML");
+    roff_section(f, "DESCRIPTION");
+    roff_text(f, "The file may have any name; jobctl submit FILE checks it and reports all mistakes at once. A dot "
+              "below stands for a level: train.steps is the key steps inside of train. Durations are 30s, 5m, 1h 30m "
+              "or \"24:00:00\".");
+    roff_section(f, "KEYS");
+    while (spec_row_next(&row, &cursor))
+        print_key(f, row.path, row.field);
+    roff_section(f, "EXAMPLES");
+    roff_example(f, "name: hello\nresources: {gpus: 0, ranks: 2}\nrun: echo \"rank $RANK of $WORLD_SIZE\"");
+    roff_section(f, "SEE ALSO");
+    roff_reference(f, "jobctl-submit", "1", false);
+    roff_reference(f, "jobctl-plan", "1", false);
+    roff_reference(f, "jobctl-config", "5", true);
+}
+
+static void print_config(struct call *call)
+{
+    FILE *f = call->out.file;
+    const struct config_key *key;
+    char term[LINE];
+    page(call, "jobctl-config", "5", "settings of jobctl for all jobs of a user");
+    roff_section(f, "SYNOPSIS");
+    roff_text(f, "$XDG_CONFIG_HOME/jobctl/config.yaml, else ~/.config/jobctl/config.yaml");
+    roff_section(f, "DESCRIPTION");
+    roff_text(f, "The file is checked as strictly as a job spec and read on each use, so a change takes effect at "
+              "once. Without it the defaults apply.");
+    roff_section(f, "KEYS");
+    for (size_t i = 0; (key = config_key_at(i)) != NULL; i++) {
+        snprintf(term, sizeof(term), "%s (%s)", key->name, key->value);
+        roff_term(f, term, key->help);
     }
-    fputs(".SH EXIT STATUS\n", f);
-    text(f, manual_exit_codes);
-    fputs("\n.SH ENVIRONMENT\n.TP\n.B JOBCTL_HOME\nwhere state is kept; otherwise "
-          "$XDG_STATE_HOME/jobctl or ~/.local/state/jobctl\n.TP\n.B JOBCTL_OUTPUT\njson: as if "
-          "\\-\\-json were given\n.TP\n.B NO_COLOR\nno colour on a terminal\n", f);
+    roff_section(f, "EXAMPLES");
+    roff_example(f, "groups:\n  gpus: [gpu1, gpu2]\nhost_lost: 2m");
+    roff_section(f, "SEE ALSO");
+    roff_reference(f, "jobctl-nodes", "1", false);
+    roff_reference(f, "jobctl.yaml", "5", true);
+}
+
+/* ---- all pages ---- */
+
+/* Pages that belong to no command; `program` prints its own. */
+static const struct page {
+    const char *name, *section, *program;
+    void      (*print)(struct call *call);
+} pages[] = {
+    {"jobctl", "1", NULL, print_jobctl},
+    {"jobctl.yaml", "5", NULL, print_spec},
+    {"jobctl-config", "5", NULL, print_config},
+    {"jobctl-train", "1", "jobctl-train", NULL},
+    {"jobctl-agent", "8", "jobctl-agent", NULL},
+};
+
+enum { PAGES = sizeof(pages) / sizeof(pages[0]) };
+
+void manual_list(FILE *f)
+{
+    for (int i = 0; i < PAGES; i++)
+        fprintf(f, "%s.%s\n", pages[i].name, pages[i].section);
+    for (const struct command *const *c = command_list(); *c; c++)
+        fprintf(f, "jobctl-%s.1\n", (*c)->name);
+}
+
+static int print_page(struct call *call, const struct page *p)
+{
+    static const char *const words[] = {"help", "man", NULL};
+    if (p->print)
+        p->print(call);
+    return p->program ? program_pass(p->program, words, call->out.file, &call->err) : 0;
+}
+
+/* "jobctl-submit.1" and "jobctl-submit" are the page of this name and section. */
+static bool named(const char *given, const char *name, const char *section)
+{
+    const size_t n = strlen(name);
+    return strncmp(given, name, n) == 0 && (!given[n] || (given[n] == '.' && strcmp(given + n + 1, section) == 0));
+}
+
+int manual_print(struct call *call, const char *name)
+{
+    const char *word = strncmp(name, "jobctl-", 7) == 0 ? name + 7 : name;
+    for (int i = 0; i < PAGES; i++)
+        if (named(name, pages[i].name, pages[i].section))
+            return print_page(call, &pages[i]);
+    for (const struct command *const *c = command_list(); *c; c++)
+        if (named(word, (*c)->name, "1")) {
+            print_command(call, *c);
+            return 0;
+        }
+    return err_set(&call->err, ERR_USAGE, "there is no page \"%.40s\"; jobctl help pages lists them", name);
 }

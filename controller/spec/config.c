@@ -145,22 +145,33 @@ static int take_call_address(struct config *c, const struct yaml_node *n, const 
 }
 
 static const struct key {
-    const char *name;
+    struct config_key key;
     int (*take)(struct config *c, const struct yaml_node *n, const char *path, struct err *err);
 } keys[] = {
-    { "groups", take_groups },
-    { "host_lost", take_host_lost },
-    { "node_lost", take_node_lost },
-    { "call_address", take_call_address },
+    { { "groups", "names with lists of hosts",
+        "names for lists of hosts, in `hosts` of a spec and as @NAME in jobctl nodes" }, take_groups },
+    { { "host_lost", "duration",
+        "launch: ssh: give up a host that is unreachable for this long; default 2m" }, take_host_lost },
+    { { "node_lost", "duration",
+        "a node of several leaves after this time without a message from the first; default 15s" },
+      take_node_lost },
+    { { "call_address", "addresses or interfaces",
+        "launch: slurm: the address to which agents connect, such as ib0; none = they do not" },
+      take_call_address },
 };
 
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 
+const struct config_key *config_key_at(size_t i)
+{
+    return i < KEYS ? &keys[i].key : NULL;
+}
+
 static int unknown(const struct yaml_node *n, const char *path, struct err *err)
 {
     for (int k = 0; k < KEYS; k++)
-        if (spec_distance(n->key, keys[k].name) <= 2) {
-            err_set(err, ERR_USAGE, "unknown key \"%.60s\"; did you mean %s?", n->key, keys[k].name);
+        if (spec_distance(n->key, keys[k].key.name) <= 2) {
+            err_set(err, ERR_USAGE, "unknown key \"%.60s\"; did you mean %s?", n->key, keys[k].key.name);
             return wrong(path, &n->key_at, err);
         }
     err_set(err, ERR_USAGE, "unknown key \"%.60s\"; valid keys are groups, host_lost, node_lost "
@@ -178,7 +189,7 @@ static int take_root(struct config *c, const struct yaml_node *root, const char 
     }
     for (const struct yaml_node *n = root->first; n; n = n->next) {
         int k = 0;
-        while (k < KEYS && strcmp(n->key, keys[k].name) != 0)
+        while (k < KEYS && strcmp(n->key, keys[k].key.name) != 0)
             k++;
         if ((k < KEYS ? keys[k].take(c, n, path, err) : unknown(n, path, err)) < 0)
             return -1;

@@ -4,11 +4,8 @@
  *   $XDG_CONFIG_HOME/jobctl/config.yaml, else ~/.config/jobctl/config.yaml
  *
  *     groups:
- *       gpus: [gpu1, gpu2]     names for lists of hosts (host_groups.h)
- *     host_lost: 2m            give up a host of launch: ssh that is unreachable for so long
- *     node_lost: 15s           a node that receives nothing for so long leaves
- * (agent/nodes/leader.h)
- *     call_address: ib0        address for agents of launch: slurm to connect to (agent_listener.h)
+ *       gpus: [gpu1, gpu2]
+ *     host_lost: 2m
  *
  * The file is checked as strictly as a spec and read on each use, so a change takes effect at once.
  * A missing file means defaults.
@@ -26,6 +23,14 @@ struct config {
     int64_t host_lost_ms, node_lost_ms; /* 0: not set */
     char    call_address[256];          /* "": not set */
 };
+
+/* A key of the file, its value in words, and its meaning. */
+struct config_key {
+    const char *name, *value, *help;
+};
+
+/* All keys, in the order of the manual; returns NULL after the last. */
+const struct config_key *config_key_at(size_t i);
 
 /* -1: the error begins with FILE:LINE:COLUMN, and *c is empty. */
 int config_load(struct config *c, struct err *err);
