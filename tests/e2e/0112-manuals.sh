@@ -6,7 +6,8 @@ cd "$WORK"
 code 0 jobctl help pages
 mkdir pages
 while read -r page; do jobctl help man "$page" >"pages/$page"; done <out
-[ "$(jobctl help | sed -n '/^Commands/,/^$/p' | grep -c '^  [a-z]')" = "$(find pages -name 'jobctl-*.1' ! -name jobctl-train.1 | wc -l)" ]
+commands=$(jobctl help | sed -n '/^Commands/,/^$/p' | grep -c '^  [a-z]')
+[ "$commands" = "$(find pages -name 'jobctl-*.1' ! -name jobctl-train.1 | wc -l)" ]
 for page in jobctl.1 jobctl.yaml.5 jobctl-config.5 jobctl-train.1 jobctl-agent.8; do [ -s "pages/$page" ]; done
 mandoc -T lint -W warning pages/*
 
@@ -17,7 +18,9 @@ for command in submit status prune nodes; do
     jobctl help $command | grep -oE -e '--[a-z-]+ ' >options
     while read -r option; do grep -qF -e "$option" "pages/jobctl-$command.1.txt"; done <options
 done
-for key in resources.min_nodes train.optimizer.lr 'watch\[\].pattern'; do grep -q "^ *$key (" pages/jobctl.yaml.5.txt; done
+for key in resources.min_nodes train.optimizer.lr 'watch\[\].pattern'; do
+    grep -q "^ *$key (" pages/jobctl.yaml.5.txt
+done
 for key in groups host_lost node_lost call_address; do grep -q "^ *$key (" pages/jobctl-config.5.txt; done
 grep -q '^ *verify-resume --dir DIR' pages/jobctl-train.1.txt
 grep -q '^ *probe \[DIR\]' pages/jobctl-agent.8.txt
