@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "agent/os/field.h"
 #include "controller/base/client.h"
 #include "controller/cli/key_text.h"
 #include "controller/spec/spec_rows.h"
@@ -24,18 +25,12 @@ static json_t *fetch(const char *path, const char *name)
     return list;
 }
 
-static const char *text_of(const json_t *row, const char *key)
-{
-    const char *s = json_string_value(json_object_get(row, key));
-    return s ? s : "";
-}
-
 /* Is it the first row of this name?  Then it is the newest job that the name stands for. */
 static bool first_of_name(const json_t *jobs, size_t at)
 {
-    const char *name = text_of(json_array_get(jobs, at), "name");
+    const char *name = field_text(json_array_get(jobs, at), "name");
     for (size_t i = 0; i < at; i++)
-        if (strcmp(text_of(json_array_get(jobs, i), "name"), name) == 0)
+        if (strcmp(field_text(json_array_get(jobs, i), "name"), name) == 0)
             return false;
     return true;
 }
@@ -45,13 +40,13 @@ static void print_jobs(FILE *f)
     json_t *jobs = fetch("/v1/jobs?all=1&limit=100", "jobs"), *row;
     size_t i;
     json_array_foreach (jobs, i, row) {
-        const char *result = text_of(row, "result");
-        fprintf(f, "%lld\t%s, %s\n", (long long)json_integer_value(json_object_get(row, "id")), text_of(row, "name"),
-                result[0] ? result : text_of(row, "state"));
+        const char *result = field_text(row, "result");
+        fprintf(f, "%lld\t%s, %s\n", (long long)json_integer_value(json_object_get(row, "id")), field_text(row, "name"),
+                result[0] ? result : field_text(row, "state"));
     }
     json_array_foreach (jobs, i, row)
         if (first_of_name(jobs, i))
-            fprintf(f, "%s\tjob %lld\n", text_of(row, "name"),
+            fprintf(f, "%s\tjob %lld\n", field_text(row, "name"),
                     (long long)json_integer_value(json_object_get(row, "id")));
     if (json_array_size(jobs) > 0)
         fputs("last\tthe newest job\n", f);
@@ -63,7 +58,7 @@ static void print_nodes(FILE *f)
     json_t *nodes = fetch("/v1/nodes", "nodes"), *row;
     size_t i;
     json_array_foreach (nodes, i, row)
-        fprintf(f, "%s\t%s\n", text_of(row, "name"), text_of(row, "state"));
+        fprintf(f, "%s\t%s\n", field_text(row, "name"), field_text(row, "state"));
     json_decref(nodes);
 }
 
