@@ -5,11 +5,11 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "agent/os/field.h"
 #include "controller/base/client.h"
 #include "controller/cli/key_text.h"
 #include "controller/spec/spec_rows.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 
 /* The list `name` in the daemon's answer, for json_decref(); NULL if there is none. */
