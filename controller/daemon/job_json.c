@@ -11,6 +11,7 @@
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "db/checkpoints.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 static json_t *known(int64_t value)
@@ -75,7 +76,6 @@ const char *job_json_obstacle(const struct job *job)
 void job_json_reason(char *out, unsigned long size, const struct job *job)
 {
     const struct job_core *c = &job->core;
-    const int64_t now_ms = daemon_now_ms();
     const char *obstacle = job_json_obstacle(job);
     if (obstacle) {
         snprintf(out, size, "%s", obstacle);
@@ -97,7 +97,7 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
     if (job->verdict.word == SCHED_HOST && job->unplaced[0])
         snprintf(wait, sizeof(wait), "%s", job->unplaced);
     else
-        sched_text(wait, sizeof(wait), &job->verdict, now_ms);
+        sched_text(wait, sizeof(wait), &job->verdict, clock_ms());
     if (c->state == JOB_RECOVERING)
         snprintf(out, size, "%s%s%s", c->reason, wait[0] ? "; " : "", wait);
     else

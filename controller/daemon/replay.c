@@ -13,6 +13,7 @@
 #include "controller/job/job.h"
 #include "controller/nodes/fleet.h"
 #include "db/events.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 struct ids {
@@ -72,6 +73,16 @@ static void take_numbers(struct job *job, const struct job_row *row)
                  row->state, job_state_name(job->core.state));
 }
 
+/* What is left of durations that began before this program; never more than all of it. */
+static void restart_clocks(struct job *job)
+{
+    const int64_t wall_ms = daemon_now_ms(), all_ms = job->max_duration_ms;
+    const int64_t left_ms = job->core.started_ms + all_ms - wall_ms;
+    job->ready_ms = clock_ms() + job_core_backoff_left(&job->core, wall_ms);
+    if (job->core.started_ms)
+        job->limit_ms = clock_boot_ms() + (left_ms < 0 ? 0 : left_ms < all_ms ? left_ms : all_ms);
+}
+
 static int replay_one(struct daemon *d, int64_t id, struct err *err)
 {
     struct job_row row;
@@ -92,6 +103,7 @@ static int replay_one(struct daemon *d, int64_t id, struct err *err)
     if (!job || events_each(d->store, id, 0, INT64_MAX, replay_event, &r, err) < 0)
         goto out;
     take_numbers(job, &row);
+    restart_clocks(job);
     if (job->core.attempt > 0) {
         job->attempt = calloc(1, sizeof(*job->attempt));
         if (!job->attempt || attempts_get(job->attempt, d->store, id, job->core.attempt, err) < 0)

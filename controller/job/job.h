@@ -47,6 +47,8 @@ struct job {
     size_t                nafter;
     int64_t               want_cpus, want_gpus;   /* -1: all of a node */
     int64_t               max_duration_ms;        /* 0: none */
+    int64_t               ready_ms;       /* end of its back-off, on clock_ms() */
+    int64_t               limit_ms;       /* end of max_duration, on clock_boot_ms(); 0: not yet */
     bool                  trains;         /* `train:`, not `run:` */
     bool                  has_secrets;
     json_t               *secrets;        /* in memory only, never stored; NULL after a restart */

@@ -9,6 +9,7 @@
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_store.h"
+#include "engine/contract/clock.h"
 
 static void log_change(const struct job *job, const struct job_core *was)
 {
@@ -21,6 +22,16 @@ static void log_change(const struct job *job, const struct job_core *was)
         log_info(tag, "%s: %s", job_result_name(c->result), c->reason);
     else
         log_info(tag, "%s%s%s", job_state_name(c->state), c->reason[0] ? ": " : "", c->reason);
+}
+
+/* Durations count from here on clocks that nobody sets. */
+static void start_clocks(struct job *job, const struct core_output *out)
+{
+    for (int i = 0; i < out->count; i++)
+        if (out->events[i].kind == EVENT_RETRY)
+            job->ready_ms = clock_ms() + job->core.backoff_ms;
+    if (job->core.started_ms && !job->limit_ms)
+        job->limit_ms = clock_boot_ms() + job->max_duration_ms;
 }
 
 int job_apply(struct job *job, const struct core_input *in, const struct event_source *told,
@@ -40,6 +51,7 @@ int job_apply(struct job *job, const struct core_input *in, const struct event_s
             core_output_fini(&out);
             return -1;
         }
+        start_clocks(job, &out);
         if (out.events[0].keep)
             daemon_test_hook(job->daemon);
     }

@@ -60,7 +60,7 @@ static void see_step(struct job_core *c, int64_t step)
 {
     if (step < 0)
         return;
-    c->step = step;
+    c->step = c->stored_step = step;
     if (step > c->best)
         c->best = step;
 }
@@ -90,11 +90,12 @@ static void goodput_for(struct job_core *c, int64_t at_ms)
     }
 }
 
-/* Ranks whose end was never reported: charge the share of steps that were new. */
+/* Ranks whose end was never reported: charge the share of steps that were new.  Of steps that are
+ * stored only: a replay must come to the same. */
 static void goodput_lost(struct job_core *c, int64_t at_ms)
 {
-    int64_t from = c->gen_from > 0 ? c->gen_from : 0, done = c->step - from;
-    int64_t fresh = c->step - (c->gen_best > from ? c->gen_best : from);
+    int64_t from = c->gen_from > 0 ? c->gen_from : 0, done = c->stored_step - from;
+    int64_t fresh = c->stored_step - (c->gen_best > from ? c->gen_best : from);
     job_goodput_guess(&c->goodput, at_ms, done > 0 && fresh > 0 ? (double)fresh / (double)done : 0);
 }
 
@@ -208,6 +209,8 @@ static void apply_checkpoint(struct job_core *c, const struct core_event *e)
     int64_t step = field_safe_int(e->body, "step", -1);
     if (step > c->checkpoint)
         c->checkpoint = step;
+    if (step > c->stored_step)
+        c->stored_step = step;
     if (step > c->best)
         c->best = step;
 }
@@ -245,6 +248,7 @@ static void apply_stop_requested(struct job_core *c, const struct core_event *e)
 static void apply_retry(struct job_core *c, const struct core_event *e)
 {
     c->not_before_ms = field_safe_int(e->body, "not_before_ms", 0);
+    c->backoff_ms = field_safe_int(e->body, "delay_ms", c->rules.backoff_max_ms);
     copy(c->reason, sizeof(c->reason), field_text(e->body, "text"));
 }
 
@@ -322,7 +326,7 @@ int job_core_replay(struct job_core *core, const struct core_event *event, struc
 void job_core_init(struct job_core *core, int64_t id)
 {
     *core = (struct job_core){ .id = id, .np = -1, .step = -1, .steps = -1, .best = -1,
-                               .checkpoint = -1, .gen_from = -1, .attempt_best = -1 };
+                               .checkpoint = -1, .gen_from = -1, .stored_step = -1, .attempt_best = -1 };
 }
 
 bool job_core_waits(const struct job_core *c)
@@ -330,9 +334,10 @@ bool job_core_waits(const struct job_core *c)
     return c->state == JOB_PENDING || (c->state == JOB_RECOVERING && !c->live);
 }
 
-int64_t job_core_not_before(const struct job_core *c, int64_t now_ms)
+int64_t job_core_backoff_left(const struct job_core *c, int64_t wall_ms)
 {
-    return c->not_before_ms > now_ms + c->rules.backoff_max_ms ? now_ms : c->not_before_ms;
+    const int64_t left = c->not_before_ms - wall_ms;
+    return left < 0 ? 0 : left < c->backoff_ms ? left : c->backoff_ms;
 }
 
 void job_core_spent(struct goodput *out, const struct job_core *core, int64_t now_ms)

@@ -54,8 +54,10 @@ struct job_core {
     int64_t            priority;
     int64_t            attempt, generation, np;
     int64_t            cpus, gpus;      /* held by the live attempt */
-    int64_t            not_before_ms;   /* back-off */
+    int64_t            not_before_ms;   /* end of the back-off; wall time */
+    int64_t            backoff_ms;      /* its length */
     int64_t            step, steps, best, checkpoint;
+    int64_t            stored_step;     /* the newest step that a stored event tells */
     int64_t            attempt_best;    /* `best` when the attempt began */
     int64_t            failures, same;  /* without progress; in a row with this fingerprint */
     int64_t            submitted_ms, started_ms, ended_ms;
@@ -125,8 +127,10 @@ int job_core_replay(struct job_core *core, const struct core_event *event, struc
 /* True if the scheduler may place the job. */
 bool job_core_waits(const struct job_core *core);
 
-/* End of the back-off. A clock set back cannot extend it beyond the rules' maximum. */
-int64_t job_core_not_before(const struct job_core *core, int64_t now_ms);
+/* What is left of the back-off for a program that has just read the job from the store. A wall clock
+ * that was set meanwhile may shorten it or start it again, and cannot make it longer. While the
+ * program lives it counts on a clock that nobody sets (struct job). */
+int64_t job_core_backoff_left(const struct job_core *core, int64_t wall_ms);
 
 /* How the job's time was spent so far. Live ranks count as productive beyond `best`. */
 void job_core_spent(struct goodput *out, const struct job_core *core, int64_t now_ms);

@@ -36,7 +36,7 @@ struct sched_job {
     int64_t        id;
     int64_t        priority;
     bool           held;
-    int64_t        not_before_ms;
+    int64_t        not_before_ms;   /* on the clock of now_ms, which must not jump */
     int64_t        cpus;            /* slots needed; -1: all of a node */
     int64_t        gpus;            /* -1: all of a node */
     enum dep_state dep;             /* the worst state of its dependencies ... */

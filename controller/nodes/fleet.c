@@ -19,6 +19,7 @@
 #include "controller/nodes/placement.h"
 #include "controller/remote/remote.h"
 #include "db/nodes.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 enum { AGAIN_MS = 1000 };   /* retry a failed store: the disk may have space again */
@@ -115,7 +116,7 @@ static void judge_after(struct sched_job *s, struct job *job)
     }
 }
 
-static int gather(struct daemon *d, size_t *count, int64_t now_ms)
+static int gather(struct daemon *d, size_t *count)
 {
     struct fleet *f = d->fleet;
     if (f->room < d->active_jobs->count) {
@@ -133,7 +134,7 @@ static int gather(struct daemon *d, size_t *count, int64_t now_ms)
             continue;
         f->queue[n] = (struct sched_job){
             .id = job->core.id, .priority = job->core.priority, .held = job->core.held,
-            .not_before_ms = job_core_not_before(&job->core, now_ms), .cpus = job->want_cpus,
+            .not_before_ms = job->ready_ms, .cpus = job->want_cpus,
             .gpus = job->want_gpus, .owner = job,
         };
         if (job->nafter > 0)
@@ -207,18 +208,19 @@ static bool act(struct daemon *d, const struct sched_job *s, int64_t now_ms)
     return rc == 0;
 }
 
-/* Stops jobs beyond max_duration; returns the next time limit, or -1. */
-static int64_t limits(struct daemon *d, int64_t now_ms)
+/* Stops jobs beyond max_duration; returns in how many milliseconds the next one reaches it, or -1. */
+static int64_t limits(struct daemon *d)
 {
     int64_t next = -1;
+    const int64_t now_ms = clock_boot_ms();
     for (size_t i = d->active_jobs->count; i-- > 0;) {
         struct job *job = d->active_jobs->jobs[i];
         const struct job_core *c = &job->core;
-        if (!job->max_duration_ms || !c->started_ms || c->state == JOB_STOPPING)
+        if (!job->max_duration_ms || !job->limit_ms || c->state == JOB_STOPPING)
             continue;
-        int64_t at = c->started_ms + job->max_duration_ms;
-        if (at > now_ms) {
-            next = next < 0 || at < next ? at : next;
+        const int64_t left = job->limit_ms - now_ms;
+        if (left > 0) {
+            next = next < 0 || left < next ? left : next;
             continue;
         }
         struct err err = { 0 };
@@ -226,10 +228,10 @@ static int64_t limits(struct daemon *d, int64_t now_ms)
         snprintf(reason, sizeof(reason), "max_duration (%.0f s) reached",
                  (double)job->max_duration_ms / 1000);
         json_t *body = json_pack("{s:s, s:b, s:b}", "reason", reason, "limit", 1, "now", 0);
-        const struct core_input in = { .kind = CORE_STOP, .at_ms = now_ms, .body = body };
+        const struct core_input in = { .kind = CORE_STOP, .at_ms = daemon_now_ms(), .body = body };
         if (body && job_apply(job, &in, NULL, &err) < 0) {
             log_error(NULL, "job %lld: %s; trying again", (long long)c->id, err.text);
-            next = now_ms + AGAIN_MS;
+            next = AGAIN_MS;
         }
         json_decref(body);
     }
@@ -241,13 +243,13 @@ static void pass(uv_timer_t *timer)
     struct daemon *d = timer->data;
     struct fleet *f = d->fleet;
     const uint64_t began = uv_hrtime();
-    const int64_t now_ms = daemon_now_ms();
+    const int64_t now_ms = clock_ms();
     struct sched_node node = { .cpus = f->cpus, .gpus = d->gpus };
     size_t count = 0;
     fleet_free(d, &node.cpus_free, &node.gpus_free);
     if (!f->facts)
         return;             /* the probe's answer requests another pass */
-    if (gather(d, &count, now_ms) < 0) {
+    if (gather(d, &count) < 0) {
         log_error(NULL, "out of memory for a queue of %zu jobs", d->active_jobs->count);
         return;
     }
@@ -261,11 +263,11 @@ static void pass(uv_timer_t *timer)
         if ((f->queue[i].word == SCHED_PLACE || f->queue[i].word == SCHED_AFTER_FAILED) &&
             !act(d, &f->queue[i], now_ms) && (wake < 0 || wake > now_ms + AGAIN_MS))
             wake = now_ms + AGAIN_MS;
-    int64_t limit = limits(d, now_ms);     /* includes jobs just placed */
-    if (wake < 0 || (limit >= 0 && limit < wake))
-        wake = limit;
-    if (wake >= 0)
-        uv_timer_start(&f->wake, pass, (uint64_t)(wake > now_ms ? wake - now_ms : 0) + 1, 0);
+    int64_t wait = limits(d);              /* includes jobs just placed */
+    if (wake >= 0 && (wait < 0 || wake - now_ms < wait))
+        wait = wake > now_ms ? wake - now_ms : 0;
+    if (wait >= 0)
+        uv_timer_start(&f->wake, pass, (uint64_t)wait + 1, 0);
 }
 
 void fleet_dirty(struct daemon *d)

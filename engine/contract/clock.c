@@ -22,6 +22,11 @@ uint64_t clock_ns(void)
     return (uint64_t)read_ns(CLOCK_MONOTONIC);
 }
 
+int64_t clock_boot_ms(void)
+{
+    return read_ns(CLOCK_BOOTTIME) / 1000000;
+}
+
 int64_t clock_unix_ns(void)
 {
     return read_ns(CLOCK_REALTIME);

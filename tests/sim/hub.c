@@ -119,6 +119,15 @@ static void perform(struct world *w, int job, enum job_effect effect)
         b->known = false;
 }
 
+/* As start_clocks() of job_apply.c. */
+static void start_clocks(struct world *w, int job, const struct core_output *out)
+{
+    struct hub_job *b = &w->hub[job];
+    for (int i = 0; i < out->count; i++)
+        if (out->events[i].kind == EVENT_RETRY)
+            b->ready_ms = w->now + b->core.backoff_ms;
+}
+
 /* As job_apply(): decided, committed, done. Refused, not stored, or the controller died: -1. */
 static int apply(struct world *w, int job, const struct core_input *in, int64_t seq,
                  struct err *err)
@@ -139,6 +148,8 @@ static int apply(struct world *w, int job, const struct core_input *in, int64_t 
     enum job_effect effect = out.effect;
     bool decided = out.count > 0;
     bool stored = !decided || store_commit(w, job, &b->core, &out, in, seq);
+    if (stored)
+        start_clocks(w, job, &out);
     core_output_fini(&out);
     if (!stored) {
         b->core = was;
@@ -230,7 +241,7 @@ size_t hub_queue(const struct world *w, struct sched_job *queue, struct sched_no
         if (job_core_waits(c))
             queue[n++] = (struct sched_job){
                 .id = j + 1, .priority = c->priority, .held = c->held,
-                .not_before_ms = job_core_not_before(c, wall(w)), .cpus = w->truth[j].np,
+                .not_before_ms = w->hub[j].ready_ms, .cpus = w->truth[j].np,
                 .dep = dep_of(w, j), .dep_id = w->after[j] + 1 };
     }
     return n;
@@ -244,17 +255,16 @@ static void pass(struct world *w)
     if (w->now < w->pass_due)
         return;                 /* an older timer: it was replaced */
     w->pass_due = INT64_MAX;
-    w->jumped_at = -1;
     size_t n = hub_queue(w, queue, &node);
-    int64_t wake = sched_run(queue, n, &node, wall(w));
+    int64_t wake = sched_run(queue, n, &node, w->now);
     for (size_t i = 0; i < n; i++) {
         w->hub[queue[i].id - 1].verdict = queue[i];
-        sched_text(text, sizeof(text), &queue[i], wall(w));
+        sched_text(text, sizeof(text), &queue[i], w->now);
         if (queue[i].word == SCHED_NONE || !text[0])
             broke(w, "job %lld waits without a reason", (long long)queue[i].id - 1);
     }
     if (wake >= 0)
-        pass_in(w, wake > wall(w) ? wake - wall(w) : 0);
+        pass_in(w, wake > w->now ? wake - w->now : 0);
     for (size_t i = 0; i < n && w->up; i++)
         if (!act(w, &queue[i]))
             pass_in(w, AGAIN_MS);

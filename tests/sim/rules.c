@@ -40,14 +40,14 @@ static void wakes(struct world *w)
 {
     struct sched_job queue[JOBS];
     struct sched_node node;
-    if (!w->up || w->jumped_at >= 0)
+    if (!w->up)
         return;
     size_t n = hub_queue(w, queue, &node);
     if (node.cpus_free < 0)
         broke(w, "%lld CPU slots are given out, there are %d",
               (long long)(w->cpus - node.cpus_free), w->cpus);
     int64_t wake = -1;
-    sched_run(queue, n, &node, wall(w));
+    sched_run(queue, n, &node, w->now);
     int64_t due = w->pass_due == INT64_MAX ? INT64_MAX : w->pass_due - w->now;
     for (size_t i = 0; i < n; i++) {
         if (queue[i].word == SCHED_BACKOFF && (wake < 0 || queue[i].not_before_ms < wake))
@@ -57,11 +57,9 @@ static void wakes(struct world *w)
             broke(w, "job %lld could start, and nobody looks for %lld ms",
                   (long long)queue[i].id - 1, (long long)due);
     }
-    /* Not after a clock was set back: then a back-off may be forgiven, and counted again when its
-     * turn comes (job_core_not_before()). */
-    if (wake >= 0 && due > wake - wall(w) && due > 0 && !w->jumped)
+    if (wake >= 0 && due > wake - w->now && due > 0)
         broke(w, "a back-off is over in %lld ms, and the next look is in %lld",
-              (long long)(wake - wall(w)), (long long)due);
+              (long long)(wake - w->now), (long long)due);
 }
 
 /* ---- the controller ---- */
@@ -154,6 +152,9 @@ void rules_commit(struct world *w, int job, const struct core_event *e,
         if (!w->jumped && wall(w) < c->not_before_ms)
             broke(w, "job %d starts %lld ms before its back-off is over", job,
                   (long long)(c->not_before_ms - wall(w)));
+        if (w->now < w->hub[job].ready_ms)
+            broke(w, "job %d starts %lld ms before its back-off is over, on a clock that does not jump",
+                  job, (long long)(w->hub[job].ready_ms - w->now));
         if (s->live)
             broke(w, "job %d is placed while attempt %lld lives", job, (long long)s->live);
     } else if (e->kind == EVENT_RETRY) {

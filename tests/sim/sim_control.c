@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim_control.c - seeds through a world of faults; after each step the rules hold
  *
- *   sim_control SEEDS            seeds 1..SEEDS on all processors, a line for each that fails;
+ *   sim_control SEEDS [FIRST]    the seeds that once failed, then SEEDS of them from FIRST (1), on all
+ *                                processors, a line for each that fails;
  *                                with 2000 seeds or more, also when something of the tables of
  *                                states, causes and faults was never seen
  *   sim_control --seed N [-v]    one of them, told step by step; the same every time
@@ -23,6 +24,10 @@
 #include "tests/sim/world.h"
 
 enum { COVERS_ALL = 2000, WORKERS = 64 };
+
+/* What failed in some 300,000 runs: a wall clock that was set back left a job that nobody looked at (the
+ * first four); steps that only the row knew went into the account, which a restart then did not find. */
+static const uint64_t once_failed[] = { 119398, 199944, 200458, 69583, 252877 };
 
 static struct retry_rules some_rules(struct world *w)
 {
@@ -71,7 +76,6 @@ static void begin(struct world *w, uint64_t seed, bool verbose)
     w->seed = w->chance = seed;
     w->verbose = verbose;
     w->pass_due = INT64_MAX;
-    w->jumped_at = -1;
     w->jobs = (int)between(w, 1, JOBS);
     w->cpus = (int)between(w, 1, CPUS);
     w->calm = (int)between(w, 1, 3);
@@ -101,7 +105,6 @@ static void jump(struct world *w)
 {
     w->skew += between(w, -3600000, 3600000);
     w->jumped = true;
-    w->jumped_at = w->now;
     w->cover.harms[HARM_CLOCK]++;
     say(w, "! the clock jumps to %+lld s", (long long)w->skew / 1000);
 }
@@ -164,11 +167,13 @@ static void run(struct tally *t, uint64_t first, uint64_t last, uint64_t stride,
         end(&w);
     }
     free(w.heap);
+    w.heap = NULL;
+    w.room = 0;
     fflush(stdout);
 }
 
 /* A worker per processor; each sends its tally through a pipe. */
-static int run_all(struct tally *sum, uint64_t seeds)
+static int run_all(struct tally *sum, uint64_t first, uint64_t seeds)
 {
     long workers = sysconf(_SC_NPROCESSORS_ONLN);
     int pipes[WORKERS], started = 0;
@@ -180,7 +185,7 @@ static int run_all(struct tally *sum, uint64_t seeds)
         pid_t pid = fork();
         if (pid == 0) {
             struct tally t = { 0 };
-            run(&t, 1 + (uint64_t)started, seeds, (uint64_t)workers, false);
+            run(&t, first + (uint64_t)started, first + seeds - 1, (uint64_t)workers, false);
             _exit(write(ends[1], &t, sizeof(t)) == (ssize_t)sizeof(t) ? 0 : 1);
         }
         close(ends[1]);
@@ -205,23 +210,29 @@ static int run_all(struct tally *sum, uint64_t seeds)
 
 int main(int argc, char **argv)
 {
-    uint64_t one = 0, seeds = 50;
+    uint64_t one = 0, number[2] = { 50, 1 };
     bool verbose = false;
+    int numbers = 0;
     struct tally sum = { 0 };
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "-v") == 0)
             verbose = true;
         else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
             one = strtoull(argv[++i], NULL, 10);
-        else
-            seeds = strtoull(argv[i], NULL, 10);
+        else if (numbers < 2)
+            number[numbers++] = strtoull(argv[i], NULL, 10);
     }
     if (one) {
         run(&sum, one, one, 1, verbose);
         return sum.failed ? 1 : 0;
     }
-    int bad = run_all(&sum, seeds);
+    const uint64_t seeds = number[0], first = number[1];
+    for (size_t i = 0; i < sizeof(once_failed) / sizeof(once_failed[0]); i++)
+        run(&sum, once_failed[i], once_failed[i], 1, false);
+    sum.cover = (struct cover){ 0 };
+    int bad = run_all(&sum, first, seeds);
     int never = cover_print(&sum.cover, (long)seeds);
-    printf("sim_control: %llu seeds, %ld failed\n", (unsigned long long)seeds, sum.failed);
+    printf("sim_control: %llu seeds from %llu, %ld failed\n", (unsigned long long)seeds,
+           (unsigned long long)first, sum.failed);
     return bad || sum.failed || (seeds >= COVERS_ALL && never) ? 1 : 0;
 }

@@ -8,6 +8,8 @@
 #include "engine/contract/err.h"
 #include "tests/sim/world.h"
 
+enum { REPLAY_EVERY = 8 };
+
 static void append(struct stored *s, const struct core_event *e)
 {
     if (s->count == s->room) {
@@ -56,6 +58,64 @@ static void finished(struct world *w, int job, const struct job_core *c)
         broke(w, "job %d was cancelled and nobody had asked for it", job);
 }
 
+/* A restart is a replay: the job is what it was at the last commit. */
+static void compare(struct world *w, int job, const struct job_core *x)
+{
+    const struct job_core *y = &w->store[job].latest;
+    const struct {
+        const char *what;
+        int64_t     now, before;
+    } fields[] = {
+        { "state", x->state, y->state },
+        { "attempt", x->attempt, y->attempt },
+        { "generation", x->generation, y->generation },
+        { "live", x->live, y->live },
+        { "held", x->held, y->held },
+        { "failures", x->failures, y->failures },
+        { "same", x->same, y->same },
+        { "backoff_ms", x->backoff_ms, y->backoff_ms },
+        { "not_before_ms", x->not_before_ms, y->not_before_ms },
+        { "checkpoint", x->checkpoint, y->checkpoint },
+        { "best", x->best, y->best },
+        { "cpus", x->cpus, y->cpus },
+        { "rank_ms", x->goodput.spent.rank_ms, y->goodput.spent.rank_ms },
+        { "wall_ms", x->goodput.wall_ms, y->goodput.wall_ms },
+        { "mark_ms", x->goodput.mark_ms, y->goodput.mark_ms },
+        { "attempt_best", x->attempt_best, y->attempt_best },
+    };
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        if (fields[i].now != fields[i].before)
+            broke(w, "job %d after a replay: %s is %lld and was %lld", job, fields[i].what,
+                  (long long)fields[i].now, (long long)fields[i].before);
+    for (int i = 0; i < BUCKETS; i++)
+        if (x->goodput.spent.ms[i] != y->goodput.spent.ms[i])
+            broke(w, "job %d after a replay: %lld ms were %s, not %lld", job,
+                  (long long)x->goodput.spent.ms[i], bucket_name((enum bucket)i),
+                  (long long)y->goodput.spent.ms[i]);
+    if (strcmp(x->reason, y->reason) != 0 || strcmp(x->fingerprint, y->fingerprint) != 0)
+        broke(w, "job %d after a replay: its reason is '%s' and was '%s'", job, x->reason,
+              y->reason);
+}
+
+/* The job as a controller that starts now would read it. */
+static void replayed(struct world *w, int job, struct job_core *core)
+{
+    const struct stored *s = &w->store[job];
+    struct err err = { .code = ERR_NONE };
+    job_core_init(core, job + 1);
+    for (int i = 0; i < s->count; i++) {
+        const struct stored_event *v = &s->events[i];
+        const struct core_event e = { .kind = event_kind_of(v->kind), .name = v->kind,
+                                      .from_agent = v->from_agent, .keep = true,
+                                      .at_ms = v->at_ms, .attempt = v->attempt, .body = v->body };
+        if (job_core_replay(core, &e, &err) < 0)
+            broke(w, "job %d: replay of %s: %s", job, e.name, err.text);
+    }
+    core->step = s->step;
+    core->steps = s->steps;
+    compare(w, job, core);
+}
+
 bool store_commit(struct world *w, int job, const struct job_core *c,
                   const struct core_output *out, const struct core_input *in, int64_t seq)
 {
@@ -82,69 +142,23 @@ bool store_commit(struct world *w, int job, const struct job_core *c,
     s->step = c->step;
     s->steps = c->steps;
     s->latest = *c;
+    struct job_core again;
+    if (c->state == JOB_DONE || s->count % REPLAY_EVERY == 0)   /* not only where a restart happens to fall */
+        replayed(w, job, &again);
     if (c->state == JOB_DONE)
         finished(w, job, c);
     return true;
-}
-
-/* A restart is a replay: the job is what it was at the last commit. */
-static void compare(struct world *w, int job)
-{
-    const struct job_core *x = &w->hub[job].core, *y = &w->store[job].latest;
-    const struct {
-        const char *what;
-        int64_t     now, before;
-    } fields[] = {
-        { "state", x->state, y->state },
-        { "attempt", x->attempt, y->attempt },
-        { "generation", x->generation, y->generation },
-        { "live", x->live, y->live },
-        { "held", x->held, y->held },
-        { "failures", x->failures, y->failures },
-        { "same", x->same, y->same },
-        { "not_before_ms", x->not_before_ms, y->not_before_ms },
-        { "checkpoint", x->checkpoint, y->checkpoint },
-        { "best", x->best, y->best },
-        { "cpus", x->cpus, y->cpus },
-        { "rank_ms", x->goodput.spent.rank_ms, y->goodput.spent.rank_ms },
-        { "wall_ms", x->goodput.wall_ms, y->goodput.wall_ms },
-        { "mark_ms", x->goodput.mark_ms, y->goodput.mark_ms },
-        { "attempt_best", x->attempt_best, y->attempt_best },
-    };
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-        if (fields[i].now != fields[i].before)
-            broke(w, "job %d after a restart: %s is %lld and was %lld", job, fields[i].what,
-                  (long long)fields[i].now, (long long)fields[i].before);
-    for (int i = 0; i < BUCKETS; i++)
-        if (x->goodput.spent.ms[i] != y->goodput.spent.ms[i])
-            broke(w, "job %d after a restart: %lld ms were %s, not %lld", job,
-                  (long long)x->goodput.spent.ms[i], bucket_name((enum bucket)i),
-                  (long long)y->goodput.spent.ms[i]);
-    if (strcmp(x->reason, y->reason) != 0 || strcmp(x->fingerprint, y->fingerprint) != 0)
-        broke(w, "job %d after a restart: its reason is '%s' and was '%s'", job, x->reason,
-              y->reason);
 }
 
 void store_replay(struct world *w, int job)
 {
     struct hub_job *b = &w->hub[job];
     const struct stored *s = &w->store[job];
-    struct err err = { .code = ERR_NONE };
     if (s->count == 0 || s->done)
         return;
     b->known = true;
-    job_core_init(&b->core, job + 1);
-    for (int i = 0; i < s->count; i++) {
-        const struct stored_event *v = &s->events[i];
-        const struct core_event e = { .kind = event_kind_of(v->kind), .name = v->kind,
-                                      .from_agent = v->from_agent, .keep = true,
-                                      .at_ms = v->at_ms, .attempt = v->attempt, .body = v->body };
-        if (job_core_replay(&b->core, &e, &err) < 0)
-            broke(w, "job %d: replay of %s: %s", job, e.name, err.text);
-    }
-    b->core.step = s->step;
-    b->core.steps = s->steps;
-    compare(w, job);
+    replayed(w, job, &b->core);
+    b->ready_ms = w->now + job_core_backoff_left(&b->core, wall(w));
 }
 
 void store_end(struct stored *s)

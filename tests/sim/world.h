@@ -136,6 +136,7 @@ struct hub_job {
     bool             may_start, greeted;
     int              conn;
     int64_t          bury_until;
+    int64_t          ready_ms;      /* end of the back-off, on w->now */
 };
 
 struct stored_event {
@@ -169,7 +170,6 @@ struct cover {
 struct world {
     uint64_t         seed, chance;
     int64_t          now, skew;         /* monotonic; the wall is skew ahead */
-    int64_t          jumped_at;         /* -1: never */
     bool             jumped, verbose;
     struct happening *heap;
     size_t           count, room;

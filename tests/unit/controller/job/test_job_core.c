@@ -301,6 +301,18 @@ static void strange_bodies(void **state)
 }
 
 /* Only the agent of the live attempt may send events. */
+/* After a restart the wall clock may have been set: never more is left than the whole back-off. */
+static void backoff_is_never_longer(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t wall_ms, left_ms;
+    } rows[] = { { 100000, 4000 }, { 102500, 1500 }, { 104000, 0 }, { 999999, 0 }, { 0, 4000 } };
+    const struct job_core core = { .not_before_ms = 104000, .backoff_ms = 4000 };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(job_core_backoff_left(&core, rows[i].wall_ms), rows[i].left_ms);
+}
+
 static void fence(void **state)
 {
     (void)state;
@@ -337,6 +349,7 @@ int main(void)
         cmocka_unit_test(goodput),
         cmocka_unit_test(another_queue),
         cmocka_unit_test(strange_bodies),
+        cmocka_unit_test(backoff_is_never_longer),
         cmocka_unit_test(fence),
     };
     return cmocka_run_group_tests_name("job_core", tests, NULL, NULL);
