@@ -34,29 +34,21 @@ static void row_read(struct attempt_row *row, sqlite3_stmt *st)
 
 int attempts_insert(struct store *s, const struct attempt_row *row, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, INSERT, err);
-    if (!st || stmt_bind(st, err, "iittttooiiio", row->job, row->attempt, row->nonce, row->node,
-                         row->run_dir, row->boot_id, row->pid, row->start_time, row->incarnation,
-                         row->acked, row->started_ms, row->ended_ms) < 0)
-        return -1;
-    return stmt_run(st, err);
+    return stmt_do(s, err, INSERT, "iittttooiiio", row->job, row->attempt, row->nonce, row->node,
+                   row->run_dir, row->boot_id, row->pid, row->start_time, row->incarnation,
+                   row->acked, row->started_ms, row->ended_ms);
 }
 
 int attempts_update(struct store *s, const struct attempt_row *row, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, UPDATE, err);
-    if (!st || stmt_bind(st, err, "iitooiio", row->job, row->attempt, row->boot_id, row->pid,
-                         row->start_time, row->incarnation, row->acked, row->ended_ms) < 0)
-        return -1;
-    return stmt_run(st, err);
+    return stmt_do(s, err, UPDATE, "iitooiio", row->job, row->attempt, row->boot_id, row->pid,
+                   row->start_time, row->incarnation, row->acked, row->ended_ms);
 }
 
 int attempts_get(struct attempt_row *row, struct store *s, int64_t job, int64_t attempt,
                  struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, GET, err);
-    if (!st || stmt_bind(st, err, "ii", job, attempt) < 0)
-        return -1;
+    sqlite3_stmt *st = stmt_query(s, err, GET, "ii", job, attempt);
     int rc = stmt_step(st, err);
     if (rc == 0)
         return err_set(err, ERR_NOT_FOUND, "job %lld has no attempt %lld", (long long)job,
@@ -71,17 +63,13 @@ int attempts_get(struct attempt_row *row, struct store *s, int64_t job, int64_t 
 int attempts_ended_since(struct store *s, int64_t ms, attempts_each_fn each, void *ctx,
                          struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, ENDED, err);
-    if (!st || stmt_bind(st, err, "i", ms) < 0)
-        return -1;
-    int rc, stop = 0;
-    while (!stop && (rc = stmt_step(st, err)) != 0) {
+    sqlite3_stmt *st = stmt_query(s, err, ENDED, "i", ms);
+    int rc = 0;
+    while (rc == 0 && (rc = stmt_step(st, err)) > 0) {
         struct attempt_row row;
-        if (rc < 0)
-            return -1;
         row_read(&row, st);
-        stop = each(ctx, &row);
+        rc = each(ctx, &row);
     }
     sqlite3_reset(st);
-    return stop;
+    return rc;
 }

@@ -18,24 +18,16 @@ static const char SEEN[] =
 
 int events_append(struct store *s, const struct event_row *row, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, APPEND, err);
-    if (!st || stmt_bind(st, err, "iiittitoot", row->job, row->seq, row->at_ms, row->source,
-                         row->kind, row->attempt, row->node, row->incarnation, row->agent_seq,
-                         row->body) < 0)
-        return -1;
-    return stmt_run(st, err);
+    return stmt_do(s, err, APPEND, "iiittitoot", row->job, row->seq, row->at_ms, row->source,
+                   row->kind, row->attempt, row->node, row->incarnation, row->agent_seq, row->body);
 }
 
 int events_each(struct store *s, int64_t job, int64_t after, int64_t limit, events_each_fn each,
                 void *ctx, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, EACH, err);
-    if (!st || stmt_bind(st, err, "iii", job, after, limit) < 0)
-        return -1;
-    int rc, stop = 0;
-    while (!stop && (rc = stmt_step(st, err)) != 0) {
-        if (rc < 0)
-            return -1;
+    sqlite3_stmt *st = stmt_query(s, err, EACH, "iii", job, after, limit);
+    int rc = 0;
+    while (rc == 0 && (rc = stmt_step(st, err)) > 0) {
         const struct event_row row = {
             .job = job,
             .seq = stmt_int(st, 0, 0),
@@ -48,18 +40,17 @@ int events_each(struct store *s, int64_t job, int64_t after, int64_t limit, even
             .agent_seq = stmt_int(st, 7, -1),
             .body = (const char *)sqlite3_column_text(st, 8),
         };
-        stop = each(ctx, &row);
+        rc = each(ctx, &row);
     }
     sqlite3_reset(st);
-    return stop;
+    return rc;
 }
 
 int events_seen(struct store *s, int64_t job, int64_t attempt, const char *node,
                 int64_t incarnation, int64_t agent_seq, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, SEEN, err);
-    if (!st || stmt_bind(st, err, "iitii", job, attempt, node, incarnation, agent_seq) < 0)
-        return -1;
+    sqlite3_stmt *st = stmt_query(s, err, SEEN, "iitii", job, attempt, node, incarnation,
+                                  agent_seq);
     int rc = stmt_step(st, err);
     sqlite3_reset(st);
     return rc;

@@ -22,8 +22,8 @@ static const char SUM[] =
 int goodput_rows_add(struct store *s, int64_t job, int64_t attempt, int64_t generation,
                      const struct goodput *spent, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, ADD, err);
-    if (!st || stmt_bind(st, err, "iiii", job, attempt, generation, spent->rank_ms) < 0)
+    sqlite3_stmt *st = stmt_query(s, err, ADD, "iiii", job, attempt, generation, spent->rank_ms);
+    if (!st)
         return -1;
     for (int i = 0; i < BUCKETS; i++)
         sqlite3_bind_int64(st, 5 + i, spent->ms[i]);
@@ -32,8 +32,8 @@ int goodput_rows_add(struct store *s, int64_t job, int64_t attempt, int64_t gene
 
 int goodput_rows_sum(struct goodput *spent, struct store *s, int64_t job, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, SUM, err);
-    if (!st || stmt_bind(st, err, "i", job) < 0 || stmt_step(st, err) < 0)
+    sqlite3_stmt *st = stmt_query(s, err, SUM, "i", job);
+    if (stmt_step(st, err) < 0)
         return -1;
     spent->rank_ms = stmt_int(st, 0, 0);
     for (int i = 0; i < BUCKETS; i++)

@@ -59,8 +59,8 @@ static void row_read(struct job_row *row, sqlite3_stmt *st)
 
 int jobs_next_id(int64_t *id, struct store *s, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, NEXT_ID, err);
-    if (!st || stmt_step(st, err) < 0)
+    sqlite3_stmt *st = stmt_query(s, err, NEXT_ID, "");
+    if (stmt_step(st, err) < 0)
         return -1;
     *id = stmt_int(st, 0, 1);
     sqlite3_reset(st);
@@ -70,40 +70,28 @@ int jobs_next_id(int64_t *id, struct store *s, struct err *err)
 int jobs_insert(struct store *s, const struct job_row *row, const char *yaml,
                 const char *canonical, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, INSERT, err);
-    if (!st ||
-        stmt_bind(st, err, "ittttt" "iiii" "ooooo" "i" "oo" "ii" "dd" "i", row->id, row->name, row->state,
-                  null_if_empty(row->result), row->reason, row->after, row->priority, row->held,
-                  row->attempt, row->generation, row->np, row->step, row->steps, row->exit_code,
-                  row->retry_of, row->submitted_ms, row->started_ms, row->ended_ms,
-                  row->productive_ms, row->last_seq, row->loss, row->samples_per_s, row->busy_ms) < 0 ||
-        stmt_run(st, err) < 0)
+    if (stmt_do(s, err, INSERT, "ittttt" "iiii" "ooooo" "i" "oo" "ii" "dd" "i", row->id, row->name,
+                row->state, null_if_empty(row->result), row->reason, row->after, row->priority,
+                row->held, row->attempt, row->generation, row->np, row->step, row->steps,
+                row->exit_code, row->retry_of, row->submitted_ms, row->started_ms, row->ended_ms,
+                row->productive_ms, row->last_seq, row->loss, row->samples_per_s, row->busy_ms) < 0)
         return -1;
-    st = stmt_get(s, INSERT_SPEC, err);
-    if (!st || stmt_bind(st, err, "itt", row->id, yaml, canonical) < 0)
-        return -1;
-    return stmt_run(st, err);
+    return stmt_do(s, err, INSERT_SPEC, "itt", row->id, yaml, canonical);
 }
 
 int jobs_update(struct store *s, const struct job_row *row, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, UPDATE, err);
-    if (!st ||
-        stmt_bind(st, err, "ittt" "iiii" "oooo" "oo" "ii" "dd" "i", row->id, row->state,
-                  null_if_empty(row->result), row->reason, row->priority, row->held, row->attempt,
-                  row->generation, row->np, row->step, row->steps, row->exit_code, row->started_ms,
-                  row->ended_ms, row->productive_ms, row->last_seq, row->loss,
-                  row->samples_per_s, row->busy_ms) < 0)
-        return -1;
-    return stmt_run(st, err);
+    return stmt_do(s, err, UPDATE, "ittt" "iiii" "oooo" "oo" "ii" "dd" "i", row->id, row->state,
+                   null_if_empty(row->result), row->reason, row->priority, row->held, row->attempt,
+                   row->generation, row->np, row->step, row->steps, row->exit_code,
+                   row->started_ms, row->ended_ms, row->productive_ms, row->last_seq, row->loss,
+                   row->samples_per_s, row->busy_ms);
 }
 
 /* The statement positioned at the job's row; the caller resets it. NULL on failure. */
 static sqlite3_stmt *step_to(struct store *s, const char *sql, int64_t id, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, sql, err);
-    if (!st || stmt_bind(st, err, "i", id) < 0)
-        return NULL;
+    sqlite3_stmt *st = stmt_query(s, err, sql, "i", id);
     int rc = stmt_step(st, err);
     if (rc == 0)
         removed_say(s, id, err);
@@ -140,24 +128,17 @@ int jobs_spec(char **yaml, char **canonical, struct store *s, int64_t id, struct
 int jobs_that_mention(struct store *s, const char *text, int64_t but, jobs_mention_fn each, void *ctx,
                       struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, MENTION, err);
-    if (!st || stmt_bind(st, err, "it", but, text) < 0)
-        return -1;
-    int rc, stop = 0;
-    while (!stop && (rc = stmt_step(st, err)) != 0) {
-        if (rc < 0)
-            return -1;
-        stop = each(ctx, stmt_int(st, 0, 0), (const char *)sqlite3_column_text(st, 1));
-    }
+    sqlite3_stmt *st = stmt_query(s, err, MENTION, "it", but, text);
+    int rc = 0;
+    while (rc == 0 && (rc = stmt_step(st, err)) > 0)
+        rc = each(ctx, stmt_int(st, 0, 0), (const char *)sqlite3_column_text(st, 1));
     sqlite3_reset(st);
-    return stop;
+    return rc;
 }
 
 int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, name ? FIND : NEWEST, err);
-    if (!st || (name && stmt_bind(st, err, "t", name) < 0))
-        return -1;
+    sqlite3_stmt *st = stmt_query(s, err, name ? FIND : NEWEST, name ? "t" : "", name);
     int rc = stmt_step(st, err);
     if (rc == 0)
         return name ? err_set(err, ERR_NOT_FOUND, "no job is named '%s'", name)
@@ -172,17 +153,14 @@ int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err)
 int jobs_each(struct store *s, bool open, int64_t before, int64_t limit, jobs_each_fn each,
               void *ctx, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, open ? EACH_OPEN : EACH, err);
-    if (!st || stmt_bind(st, err, "ii", before > 0 ? before : INT64_MAX, limit) < 0)
-        return -1;
-    int rc, stop = 0;
-    while (!stop && (rc = stmt_step(st, err)) != 0) {
+    sqlite3_stmt *st = stmt_query(s, err, open ? EACH_OPEN : EACH, "ii",
+                                  before > 0 ? before : INT64_MAX, limit);
+    int rc = 0;
+    while (rc == 0 && (rc = stmt_step(st, err)) > 0) {
         struct job_row row;
-        if (rc < 0)
-            return -1;
         row_read(&row, st);
-        stop = each(ctx, &row);
+        rc = each(ctx, &row);
     }
     sqlite3_reset(st);
-    return stop;
+    return rc;
 }

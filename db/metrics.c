@@ -18,17 +18,14 @@ static const char EACH[] = "SELECT step, value FROM metrics WHERE job=? AND name
 int metrics_put(struct store *s, int64_t job, const char *name, int64_t step, double value,
                 struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, PUT, err);
-    if (!st || stmt_bind(st, err, "itid", job, name, step, value) < 0)
-        return -1;
-    return stmt_run(st, err);
+    return stmt_do(s, err, PUT, "itid", job, name, step, value);
 }
 
 int metrics_count(int64_t *count, struct store *s, int64_t job, const char *name,
                   struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, COUNT, err);
-    if (!st || stmt_bind(st, err, "it", job, name) < 0 || stmt_step(st, err) < 0)
+    sqlite3_stmt *st = stmt_query(s, err, COUNT, "it", job, name);
+    if (stmt_step(st, err) < 0)
         return -1;
     *count = stmt_int(st, 0, 0);
     sqlite3_reset(st);
@@ -38,18 +35,12 @@ int metrics_count(int64_t *count, struct store *s, int64_t job, const char *name
 int metrics_thin(struct store *s, int64_t job, const char *name, int64_t stride,
                  struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, THIN, err);
-    if (!st || stmt_bind(st, err, "iti", job, name, stride) < 0)
-        return -1;
-    return stmt_run(st, err);
+    return stmt_do(s, err, THIN, "iti", job, name, stride);
 }
 
 int metrics_cut(struct store *s, int64_t job, int64_t step, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, CUT, err);
-    if (!st || stmt_bind(st, err, "ii", job, step) < 0)
-        return -1;
-    return stmt_run(st, err);
+    return stmt_do(s, err, CUT, "ii", job, step);
 }
 
 int metrics_each(struct store *s, int64_t job, const char *name, int64_t limit,
@@ -59,16 +50,10 @@ int metrics_each(struct store *s, int64_t job, const char *name, int64_t limit,
     if (metrics_count(&count, s, job, name, err) < 0)
         return -1;
     int64_t every = limit > 0 && count > limit ? (count + limit - 1) / limit : 1;
-    sqlite3_stmt *st = stmt_get(s, EACH, err);
-    if (!st || stmt_bind(st, err, "it", job, name) < 0)
-        return -1;
-    int rc, stop = 0;
-    for (int64_t i = 0; !stop && (rc = stmt_step(st, err)) != 0; i++) {
-        if (rc < 0)
-            return -1;
-        if (i % every == 0 || i == count - 1)
-            stop = each(ctx, stmt_int(st, 0, 0), stmt_real(st, 1));
-    }
+    sqlite3_stmt *st = stmt_query(s, err, EACH, "it", job, name);
+    int rc = 0;
+    for (int64_t i = 0; rc == 0 && (rc = stmt_step(st, err)) > 0; i++)
+        rc = i % every == 0 || i == count - 1 ? each(ctx, stmt_int(st, 0, 0), stmt_real(st, 1)) : 0;
     sqlite3_reset(st);
-    return stop;
+    return rc;
 }

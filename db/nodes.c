@@ -20,39 +20,26 @@ static const char EACH[] =
 
 int nodes_put(struct store *s, const struct node_row *row, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, PUT, err);
-    if (!st || stmt_bind(st, err, "ttiti", row->name, row->boot_id, row->cpus, row->facts,
-                         row->last_seen_ms) < 0)
-        return -1;
-    return stmt_run(st, err);
+    return stmt_do(s, err, PUT, "ttiti", row->name, row->boot_id, row->cpus, row->facts,
+                   row->last_seen_ms);
 }
 
 int nodes_put_health(struct store *s, const struct node_row *row, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, PUT_HEALTH, err);
-    if (!st || stmt_bind(st, err, "tiiiitt", row->name, row->last_seen_ms, row->failures,
-                         row->failed_ms, (int64_t)row->vanished, row->error, row->drained) < 0)
-        return -1;
-    return stmt_run(st, err);
+    return stmt_do(s, err, PUT_HEALTH, "tiiiitt", row->name, row->last_seen_ms, row->failures,
+                   row->failed_ms, (int64_t)row->vanished, row->error, row->drained);
 }
 
 int nodes_remove(struct store *s, const char *name, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, REMOVE, err);
-    if (!st || stmt_bind(st, err, "t", name) < 0)
-        return -1;
-    return stmt_run(st, err);
+    return stmt_do(s, err, REMOVE, "t", name);
 }
 
 int nodes_each(struct store *s, nodes_each_fn each, void *ctx, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, EACH, err);
-    if (!st)
-        return -1;
-    int rc, stop = 0;
-    while (!stop && (rc = stmt_step(st, err)) != 0) {
-        if (rc < 0)
-            return -1;
+    sqlite3_stmt *st = stmt_query(s, err, EACH, "");
+    int rc = 0;
+    while (rc == 0 && (rc = stmt_step(st, err)) > 0) {
         const struct node_row row = {
             .name = (const char *)sqlite3_column_text(st, 0),
             .boot_id = (const char *)sqlite3_column_text(st, 1),
@@ -65,8 +52,8 @@ int nodes_each(struct store *s, nodes_each_fn each, void *ctx, struct err *err)
             .error = (const char *)sqlite3_column_text(st, 8),
             .drained = (const char *)sqlite3_column_text(st, 9),
         };
-        stop = each(ctx, &row);
+        rc = each(ctx, &row);
     }
     sqlite3_reset(st);
-    return stop;
+    return rc;
 }

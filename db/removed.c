@@ -24,10 +24,7 @@ static const char EACH_PENDING[] = "SELECT " COLUMNS " FROM removed WHERE pendin
 
 static int run_with_id(struct store *s, const char *sql, int64_t job, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, sql, err);
-    if (!st || stmt_bind(st, err, "i", job) < 0)
-        return -1;
-    return stmt_run(st, err);
+    return stmt_do(s, err, sql, "i", job);
 }
 
 static int replace(struct store *s, const struct removed_row *row, struct err *err)
@@ -35,11 +32,8 @@ static int replace(struct store *s, const struct removed_row *row, struct err *e
     for (size_t i = 0; i < sizeof(FORGET) / sizeof(FORGET[0]); i++)
         if (run_with_id(s, FORGET[i], row->job, err) < 0)
             return -1;
-    sqlite3_stmt *st = stmt_get(s, PUT, err);
-    if (!st || stmt_bind(st, err, "itiitoi", row->job, row->name, row->removed_ms, row->bytes,
-                         row->checkpoints, row->checkpoint_bytes, (int64_t)row->kept) < 0)
-        return -1;
-    return stmt_run(st, err);
+    return stmt_do(s, err, PUT, "itiitoi", row->job, row->name, row->removed_ms, row->bytes,
+                   row->checkpoints, row->checkpoint_bytes, (int64_t)row->kept);
 }
 
 int removed_put(struct store *s, const struct removed_row *row, struct err *err)
@@ -71,9 +65,7 @@ static void row_read(struct removed_row *row, sqlite3_stmt *st)
 
 int removed_get(struct removed_row *row, struct store *s, int64_t job, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, GET, err);
-    if (!st || stmt_bind(st, err, "i", job) < 0)
-        return -1;
+    sqlite3_stmt *st = stmt_query(s, err, GET, "i", job);
     int rc = stmt_step(st, err);
     if (rc == 0)
         return err_set(err, ERR_NOT_FOUND, "job %lld does not exist", (long long)job);
@@ -85,19 +77,15 @@ int removed_get(struct removed_row *row, struct store *s, int64_t job, struct er
 
 int removed_each_pending(struct store *s, removed_each_fn each, void *ctx, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, EACH_PENDING, err);
-    if (!st)
-        return -1;
-    int rc, stop = 0;
-    while (!stop && (rc = stmt_step(st, err)) != 0) {
+    sqlite3_stmt *st = stmt_query(s, err, EACH_PENDING, "");
+    int rc = 0;
+    while (rc == 0 && (rc = stmt_step(st, err)) > 0) {
         struct removed_row row;
-        if (rc < 0)
-            return -1;
         row_read(&row, st);
-        stop = each(ctx, &row);
+        rc = each(ctx, &row);
     }
     sqlite3_reset(st);
-    return stop;
+    return rc;
 }
 
 int removed_say(struct store *s, int64_t job, struct err *err)

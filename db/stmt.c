@@ -3,7 +3,6 @@
 #include "db/stmt.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,10 +23,8 @@ static int fail(sqlite3_stmt *st, struct err *err)
     return -1;
 }
 
-int stmt_bind(sqlite3_stmt *st, struct err *err, const char *types, ...)
+int stmt_bind(sqlite3_stmt *st, struct err *err, const char *types, va_list ap)
 {
-    va_list ap;
-    va_start(ap, types);
     int rc = SQLITE_OK;
     for (int i = 0; types[i] && rc == SQLITE_OK; i++) {
         if (types[i] == 't') {
@@ -44,12 +41,13 @@ int stmt_bind(sqlite3_stmt *st, struct err *err, const char *types, ...)
                                               : sqlite3_bind_int64(st, i + 1, value);
         }
     }
-    va_end(ap);
     return rc == SQLITE_OK ? 0 : fail(st, err);
 }
 
 int stmt_step(sqlite3_stmt *st, struct err *err)
 {
+    if (!st)
+        return -1;
     int rc = sqlite3_step(st);
     if (rc == SQLITE_ROW)
         return 1;

@@ -2,13 +2,14 @@
 /* stmt.h - prepared statements: cache, bind, step; errors quote the statement
  *
  * Only for the files of this folder.  A statement is identified by the address
- * of its text, which must be a static constant.  stmt_get() returns it reset; it
- * belongs to the caller until the next stmt_get() of the same text.
+ * of its text, which must be a static constant.  stmt_query() returns it reset; it
+ * belongs to the caller until the next query of the same text.
  */
 #ifndef DB_STMT_H
 #define DB_STMT_H
 
 #include <sqlite3.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,15 +18,17 @@ struct store;
 
 sqlite3 *store_handle(struct store *s);
 
-/* NULL on failure. */
-sqlite3_stmt *stmt_get(struct store *s, const char *sql, struct err *err);
-void stmt_forget_all(struct store *s);
-
 /* One argument per letter: i int64_t, t text or NULL, d double (NaN is stored
- * as NULL), o int64_t where a negative one is stored as NULL. */
-int stmt_bind(sqlite3_stmt *st, struct err *err, const char *types, ...);
+ * as NULL), o int64_t where a negative one is stored as NULL. NULL on failure. */
+sqlite3_stmt *stmt_query(struct store *s, struct err *err, const char *sql, const char *types, ...);
 
-/* Returns 1: a row; 0: done; -1: failed. */
+/* The same for a statement without rows; runs it. 0 or -1. */
+int stmt_do(struct store *s, struct err *err, const char *sql, const char *types, ...);
+
+/* 0 or -1; only for stmt_query() and stmt_do(). */
+int stmt_bind(sqlite3_stmt *st, struct err *err, const char *types, va_list ap);
+
+/* Returns 1: a row; 0: done; -1: failed, or st is NULL because its query failed. */
 int stmt_step(sqlite3_stmt *st, struct err *err);
 
 /* Steps a statement without rows and resets it. 0 or -1. */

@@ -35,7 +35,8 @@ sqlite3 *store_handle(struct store *s)
     return s->db;
 }
 
-sqlite3_stmt *stmt_get(struct store *s, const char *sql, struct err *err)
+/* From the cache, or prepared now; reset. */
+static sqlite3_stmt *get(struct store *s, const char *sql, struct err *err)
 {
     for (int i = 0; i < s->nstmts; i++) {
         if (s->stmts[i].sql == sql) {
@@ -57,7 +58,32 @@ sqlite3_stmt *stmt_get(struct store *s, const char *sql, struct err *err)
     return st;
 }
 
-void stmt_forget_all(struct store *s)
+static sqlite3_stmt *bound(struct store *s, struct err *err, const char *sql, const char *types,
+                           va_list ap)
+{
+    sqlite3_stmt *st = get(s, sql, err);
+    return st && stmt_bind(st, err, types, ap) == 0 ? st : NULL;
+}
+
+sqlite3_stmt *stmt_query(struct store *s, struct err *err, const char *sql, const char *types, ...)
+{
+    va_list ap;
+    va_start(ap, types);
+    sqlite3_stmt *st = bound(s, err, sql, types, ap);
+    va_end(ap);
+    return st;
+}
+
+int stmt_do(struct store *s, struct err *err, const char *sql, const char *types, ...)
+{
+    va_list ap;
+    va_start(ap, types);
+    sqlite3_stmt *st = bound(s, err, sql, types, ap);
+    va_end(ap);
+    return stmt_run(st, err);
+}
+
+static void forget_all(struct store *s)
 {
     for (int i = 0; i < s->nstmts; i++)
         sqlite3_finalize(s->stmts[i].st);
@@ -106,21 +132,19 @@ void store_close(struct store *s)
 {
     if (!s)
         return;
-    stmt_forget_all(s);
+    forget_all(s);
     sqlite3_close(s->db);
     free(s);
 }
 
 int store_begin(struct store *s, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, BEGIN, err);
-    return st ? stmt_run(st, err) : -1;
+    return stmt_do(s, err, BEGIN, "");
 }
 
 int store_commit(struct store *s, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, COMMIT, err);
-    if (st && stmt_run(st, err) == 0)
+    if (stmt_do(s, err, COMMIT, "") == 0)
         return 0;
     store_rollback(s);
     return -1;
