@@ -12,7 +12,7 @@
  *   utc, job_dir, server        time formats, directories of a job, HTTP
  *   job, active_jobs            one job in memory, and all unfinished ones
  *   job_store, job_apply        store a decision, then apply it
- *   hosts, placement, orphan    records of nodes, choice of nodes, agents lost without proof
+ *   hosts, placement, orphan    records of nodes, choice of nodes, agents that outlived their attempt
  *   launch, followers,          the agents of a job: messages to them, and their messages as inputs
  *   job_attempt
  *   fleet_probe, fleet          this machine's resources, and scheduler passes
@@ -22,7 +22,7 @@
  *   job_json, why               how jobs are shown
  *   request_job, request_*      the handlers of requests
  *   requests                    the table of requests
- *   replay, final_ack           recovery after a restart of the daemon
+ *   replay                      recovery after a restart of the daemon
  *   daemon_run                  start and stop
  *
  * Lower files notify higher ones through hooks: `applied` (active_jobs.h), struct service
@@ -39,7 +39,6 @@
 #include "controller/base/instance.h"
 
 struct err;
-struct final_ack;
 struct fleet;
 struct host;
 struct submit_batch;
@@ -60,8 +59,7 @@ struct daemon {
     int64_t              gpus;          /* of this node; valid after its probe */
     char                 instance[INSTANCE];
     struct host         *hosts;         /* the record of each host (hosts.h) */
-    struct orphan       *orphans;       /* agents that may live on unreachable hosts */
-    struct final_ack    *final_acks;    /* agents that wait for their final ack */
+    struct orphan       *orphans;       /* agents that outlived their attempt */
     struct removal      *removals;      /* jobs whose files are being deleted */
     int64_t              next_id;
     int64_t              started_ms;

@@ -19,7 +19,6 @@
 #include "controller/attempt/job_attempt.h"
 #include "controller/base/home.h"
 #include "controller/daemon/effects.h"
-#include "controller/daemon/final_ack.h"
 #include "controller/daemon/removal.h"
 #include "controller/daemon/replay.h"
 #include "controller/daemon/requests.h"
@@ -152,7 +151,6 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
         job_attempt_close(d->active_jobs->jobs[i]);
     active_jobs_fini(d->active_jobs);
     removal_close(d);
-    final_ack_close(d);
     orphan_close(d);
     hosts_close(d);
     fleet_close(d);
@@ -188,11 +186,9 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
     if (rc == 0)
         rc = replay_all(d, err);
     if (rc == 0)
-        rc = final_ack_open(d, err);
-    if (rc == 0)
         rc = removal_open(d, err);
     if (rc == 0)
-        orphan_open(d);
+        rc = orphan_open(d, err);
     if (rc == 0) {
         log_info(NULL, "jobctl %s, pid %d, serves %s", JOBCTL_VERSION, (int)getpid(), d->home);
         say_ready(ready_fd);

@@ -6,41 +6,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/os/identity.h"
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
 #include "controller/job/job_dir.h"
 #include "controller/remote/remote.h"
 #include "db/attempts.h"
+#include "db/orphans.h"
 #include "engine/contract/err.h"
 
-enum { FIRST_CALL_MS = 1000 };
+enum {
+    FIRST_CALL_MS = 1000,
+    LINGER_MS = 11 * 60 * 1000          /* slightly longer than an agent waits for its last ack */
+};
 
 struct orphan {
     struct daemon       *daemon;
     const struct remote *remote;
     struct remote_link  *link;
     int                  node;
+    bool                 dismiss;       /* end it; otherwise it only waits for its last ack */
     struct attempt_row   attempt;       /* `node` and `run_dir` are the orphan's */
     struct orphan       *next;
 };
-
-static void folder(char *out, size_t size, const struct daemon *d)
-{
-    snprintf(out, size, "%.3900s/orphans", d->home);
-}
-
-/* JOB.ATTEMPT; for nodes 1, 2, ... JOB.ATTEMPT.NODE */
-static void path_of(char *out, size_t size, const struct orphan *s)
-{
-    char node[16] = "";
-    if (s->node > 0)
-        snprintf(node, sizeof(node), ".%d", s->node);
-    snprintf(out, size, "%.3900s/orphans/%lld.%lld%s", s->daemon->home, (long long)s->attempt.job,
-             (long long)s->attempt.attempt, node);
-}
 
 static void let_go(struct orphan *s)
 {
@@ -52,29 +42,35 @@ static void let_go(struct orphan *s)
     free(s);
 }
 
-static void forget(struct orphan *s)
-{
-    char path[PATH_MAX];
-    path_of(path, sizeof(path), s);
-    unlink(path);
-    let_go(s);
-}
-
-/* The remote helper ends the agent and its processes before it reports. */
+/* One to dismiss is ended by its remote helper, which then reports; the other's last event was
+ * attempt_ended: it only waits for its acknowledgement. */
 static void hear(void *arg, enum wire_message number, const json_t *body)
 {
-    (void)arg;
-    (void)number;
-    (void)body;
+    struct orphan *s = arg;
+    const struct attempt_row *a = &s->attempt;
+    if (s->dismiss || number != WIRE_HELLO)
+        return;
+    log_info(NULL, "job %lld: repeated the final ack for the agent of attempt %lld",
+             (long long)a->job, (long long)a->attempt);
+    json_t *ack = json_pack("{s:I, s:I, s:s, s:O}", "job", (json_int_t)a->job, "attempt",
+                            (json_int_t)a->attempt, "nonce", a->nonce, "seq",
+                            json_object_get(body, "last_seq"));
+    if (ack)
+        s->remote->send(s->link, WIRE_ACK, ack);
+    let_go(s);
 }
 
 static void proven_gone(void *arg, const char *text)
 {
-    const struct orphan *s = arg;
-    log_info(NULL, "job %lld: the orphaned attempt %lld on %s has ended: %s",
-             (long long)s->attempt.job,
-             (long long)s->attempt.attempt, s->attempt.node, text);
-    forget(arg);
+    struct orphan *s = arg;
+    const struct attempt_row *a = &s->attempt;
+    struct err err = { 0 };
+    if (s->dismiss)
+        log_info(NULL, "job %lld: the orphaned attempt %lld on %s has ended: %s", (long long)a->job,
+                 (long long)a->attempt, a->node, text);
+    if (s->dismiss && orphans_remove(s->daemon->store, a->job, a->attempt, s->node, &err) < 0)
+        log_error(NULL, "%s", err.text);
+    let_go(s);
 }
 
 static int64_t acked(void *arg)
@@ -83,124 +79,120 @@ static int64_t acked(void *arg)
     return s->attempt.acked;
 }
 
-/* Takes ownership. */
-static void call(struct orphan *s)
+/* Connects to the agent of a node of an attempt, and keeps trying. */
+static void call(struct daemon *d, const struct attempt_row *row, const struct remote *remote,
+                 int node, const char *host, bool dismiss)
 {
     struct err err = { 0 };
     char key[48];
-    remote_key(key, sizeof(key), s->daemon->instance, s->attempt.job);
-    const struct remote_link_spec spec = { .job = s->attempt.job, .attempt = s->attempt.attempt,
+    struct orphan *s = calloc(1, sizeof(*s));
+    if (!s)
+        return;
+    *s = (struct orphan){ .daemon = d, .remote = remote, .node = node, .dismiss = dismiss,
+                          .attempt = *row, .next = d->orphans };
+    snprintf(s->attempt.node, sizeof(s->attempt.node), "%s", host);
+    job_dir_node(s->attempt.run_dir, sizeof(s->attempt.run_dir), row->run_dir, node);
+    remote_key(key, sizeof(key), d->instance, row->job);
+    const struct remote_link_spec spec = { .job = row->job, .attempt = row->attempt,
                                     .nonce = s->attempt.nonce, .run_dir = s->attempt.run_dir,
-                                    .host = s->attempt.node, .key = key, .dismiss = true,
-                                    .node = s->node, .nodes = s->node + 1,
-                                    .delay_ms = FIRST_CALL_MS };
+                                    .host = s->attempt.node, .key = key, .dismiss = dismiss,
+                                    .node = node, .nodes = node + 1,
+                                    .delay_ms = dismiss ? FIRST_CALL_MS : 0 };
     const struct remote_link_hooks hooks = { .message = hear, .lost = proven_gone, .acked = acked,
                                       .arg = s };
-    if (s->remote->open(&s->link, &s->daemon->loop, &spec, &hooks, &err) < 0) {
+    if (remote->open(&s->link, &d->loop, &spec, &hooks, &err) < 0) {
         log_warn(NULL, "%s", err.text);
         free(s);
         return;
     }
-    s->next = s->daemon->orphans;
-    s->daemon->orphans = s;
-}
-
-static struct orphan *orphan_make(struct daemon *d, const struct attempt_row *row,
-                                  const struct remote *remote, int node, const char *host)
-{
-    struct orphan *s = calloc(1, sizeof(*s));
-    if (!s)
-        return NULL;
-    s->daemon = d;
-    s->remote = remote;
-    s->node = node;
-    s->attempt = *row;
-    snprintf(s->attempt.node, sizeof(s->attempt.node), "%s", host);
-    job_dir_node(s->attempt.run_dir, sizeof(s->attempt.run_dir), row->run_dir, node);
-    return s;
+    d->orphans = s;
 }
 
 void orphan_add(struct daemon *d, const struct attempt_row *row, const struct remote *remote,
                 int node,
                 const char *host)
 {
-    char path[PATH_MAX];
-    struct orphan *s = orphan_make(d, row, remote, node, host);
-    if (!s)
-        return;
-    folder(path, sizeof(path), d);
-    mkdir(path, 0700);
-    path_of(path, sizeof(path), s);
-    FILE *f = fopen(path, "we");
-    if (!f || fprintf(f, "%s %s\n", remote->name, host) < 0)
-        log_error(NULL, "cannot record an orphaned agent in %s: %m", path);
-    if (f)
-        fclose(f);
-    call(s);
+    const struct orphan_row record = { row->job, row->attempt, node, remote->name, host };
+    struct err err = { 0 };
+    if (orphans_put(d->store, &record, &err) < 0)
+        log_error(NULL, "cannot record an orphaned agent of job %lld: %s", (long long)row->job,
+                  err.text);
+    call(d, row, remote, node, host, true);
 }
 
 const char *orphan_of(const struct daemon *d, int64_t job)
 {
     for (const struct orphan *s = d->orphans; s; s = s->next)
-        if (s->attempt.job == job)
+        if (s->dismiss && s->attempt.job == job)
             return s->attempt.node;
     return NULL;
 }
 
-/* Reads launcher and host; files of older controllers lack them: launch: ssh. */
-static const struct remote *read_file(char host[128], const char *path)
+/* ---- at the start ---- */
+
+/* The file JOB.ATTEMPT or JOB.ATTEMPT.NODE has launcher and host; the oldest lack them: launch: ssh. */
+static int take_file(struct daemon *d, const char *name, const char *path, struct err *err)
 {
-    char name[16] = "";
+    char launcher[16] = "", host[128] = "";
+    long long job, attempt;
+    int node = 0;
+    struct attempt_row row;
     FILE *f = fopen(path, "re");
-    host[0] = 0;
-    if (f && fscanf(f, "%15s %127s", name, host) < 1)
-        name[0] = 0;
+    if (f && fscanf(f, "%15s %127s", launcher, host) < 1)
+        launcher[0] = 0;
     if (f)
         fclose(f);
-    return strcmp(name, remote_local.name) == 0 ? &remote_local : &remote_ssh;
+    if (sscanf(name, "%lld.%lld.%d", &job, &attempt, &node) < 2)
+        return err_set(err, ERR_DATA, "its name is not JOB.ATTEMPT");
+    if (attempts_get(&row, d->store, job, attempt, err) < 0)
+        return -1;
+    const struct orphan_row record = { job, attempt, node, launcher[0] ? launcher : remote_ssh.name,
+                                       host[0] ? host : row.node };
+    return orphans_put(d->store, &record, err);
 }
 
-/* Older controllers kept the files in `strays`. */
-static void take_over(const struct daemon *d, const char *to)
+/* Older controllers kept a file per orphan. */
+static void take_over(struct daemon *d, const char *folder)
 {
-    char from[PATH_MAX], was[PATH_MAX], is[PATH_MAX];
-    snprintf(from, sizeof(from), "%.3900s/strays", d->home);
-    DIR *dir = opendir(from);
-    if (dir)
-        mkdir(to, 0700);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        snprintf(was, sizeof(was), "%.3900s/%.100s", from, e->d_name);
-        snprintf(is, sizeof(is), "%.3900s/%.100s", to, e->d_name);
-        if (e->d_name[0] != '.' && rename(was, is) < 0)
-            log_error(NULL, "cannot move %s to %s: %m", was, is);
-    }
-    if (dir)
-        closedir(dir);
-    rmdir(from);
-}
-
-void orphan_open(struct daemon *d)
-{
-    char path[PATH_MAX];
-    folder(path, sizeof(path), d);
-    take_over(d, path);
+    char path[PATH_MAX], file[PATH_MAX];
+    snprintf(path, sizeof(path), "%.3900s/%s", d->home, folder);
     DIR *dir = opendir(path);
     for (struct dirent *e; dir && (e = readdir(dir));) {
-        long long job, attempt;
-        int node = 0;
-        struct attempt_row row;
-        if (sscanf(e->d_name, "%lld.%lld.%d", &job, &attempt, &node) < 2 ||
-            attempts_get(&row, d->store, job, attempt, NULL) < 0)
-            continue;
-        char file[PATH_MAX], host[128];
+        struct err err = { 0 };
         snprintf(file, sizeof(file), "%.3900s/%.100s", path, e->d_name);
-        const struct remote *remote = read_file(host, file);
-        struct orphan *s = orphan_make(d, &row, remote, node, host[0] ? host : row.node);
-        if (s)
-            call(s);
+        if (e->d_name[0] != '.' && (take_file(d, e->d_name, file, &err) < 0 || unlink(file) < 0))
+            log_error(NULL, "cannot move %s into the store: %s", file, err.text);
     }
     if (dir)
         closedir(dir);
+    rmdir(path);
+}
+
+static int load(void *ctx, const struct orphan_row *o)
+{
+    struct daemon *d = ctx;
+    struct attempt_row row;
+    if (attempts_get(&row, d->store, o->job, o->attempt, NULL) == 0)
+        call(d, &row, strcmp(o->launcher, remote_local.name) == 0 ? &remote_local : &remote_ssh,
+             (int)o->node, o->host, true);
+    return 0;
+}
+
+static int look_after(void *ctx, const struct attempt_row *row)
+{
+    struct identity who;
+    if (identity_read(&who, row->run_dir, NULL) == 0 && identity_alive(&who))
+        call(ctx, row, &remote_local, 0, row->node, false);
+    return 0;
+}
+
+int orphan_open(struct daemon *d, struct err *err)
+{
+    take_over(d, "strays");
+    take_over(d, "orphans");
+    if (orphans_each(d->store, load, d, err) < 0)
+        return -1;
+    return attempts_ended_since(d->store, daemon_now_ms() - LINGER_MS, look_after, d, err);
 }
 
 void orphan_close(struct daemon *d)

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* orphan.h - ends agents of attempts that were lost without proof of their death
+/* orphan.h - agents that outlived their attempt: ends them, or sends a lost acknowledgement again
  *
  * A host that stopped answering may return with ranks that train in parallel to their successors.
- * Each such attempt, or node of one, is a file in $JOBCTL_HOME/orphans; the controller, also after
+ * Each such attempt, or node of one, is a row of the store (db/orphans.h); the controller, also after
  * restarts, contacts the host until all processes of the attempt have ended.
+ *
+ * The daemon may die after it stored attempt_ended and before it sent the ack.  The agent then lingers
+ * although the job is done.  So at each start the daemon contacts the agents of attempts that ended
+ * recently.
  */
 #ifndef CONTROLLER_NODES_ORPHAN_H
 #define CONTROLLER_NODES_ORPHAN_H
@@ -12,6 +16,7 @@
 
 struct attempt_row;
 struct daemon;
+struct err;
 struct remote;
 
 /* Records node `node` (followers.h) of the attempt and starts to contact its host. */
@@ -22,8 +27,8 @@ void orphan_add(struct daemon *d, const struct attempt_row *row, const struct re
 /* A host on which an agent of the job may still live, or NULL. */
 const char *orphan_of(const struct daemon *d, int64_t job);
 
-/* Loads the orphans of earlier controllers. */
-void orphan_open(struct daemon *d);
+/* Finds the orphans of earlier controllers. */
+int orphan_open(struct daemon *d, struct err *err);
 void orphan_close(struct daemon *d);
 
 #endif

@@ -183,7 +183,8 @@ check_machines() {
     holds "drained('gpu2') == 'a fan is broken' and not drained('gpu1') and not drained('alpha')"
     soon "the orphan is gone" log_has "$orphan_gone"
     [ ! -e "$JOBCTL_HOME/strays" ]
-    [ -z "$(ls "$JOBCTL_HOME/orphans")" ]
+    [ ! -e "$JOBCTL_HOME/orphans" ]
+    [ "$(sqlite3 "$JOBCTL_HOME/jobs.db" 'select count(*) from orphans')" = 0 ]
 }
 check_call() { # an agent finds in call.json where to call, and by which name
     mkdir -m 700 called

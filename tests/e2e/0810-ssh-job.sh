@@ -151,9 +151,9 @@ host_freeze one
 wait_event moves kind=placed 'text~placed on two' | field text
 jobctl events moves | grep 'one has not answered for '
 wait_for "job moves trains on" resumes moves
-[ -n "$(ls "$JOBCTL_HOME/orphans")" ]
+[ "$(sqlite3 "$JOBCTL_HOME/jobs.db" 'select host from orphans')" = one ]
 host_thaw one
-no_orphans() { ls "$JOBCTL_HOME/orphans"; [ -z "$(ls "$JOBCTL_HOME/orphans")" ]; }
+no_orphans() { [ "$(sqlite3 "$JOBCTL_HOME/jobs.db" 'select count(*) from orphans')" = 0 ]; }
 wait_for "what was left on host one is ended" no_orphans
 [ ! -d "/proc/$agent" ] || grep -q '^State:.Z' "/proc/$agent/status"
 for p in $(host_pids one); do

@@ -56,7 +56,7 @@ json "o['attempts'][1]['left_out'][0]['name'] == 'node1'"
 code 0 jobctl why "$job"
 has 'node1' out
 wait_for "job $job runs" job_is "$job" state running
-no_orphans() { ls "$JOBCTL_HOME/orphans" 2>/dev/null; [ -z "$(ls "$JOBCTL_HOME/orphans" 2>/dev/null)" ]; }
+no_orphans() { [ "$(sqlite3 "$JOBCTL_HOME/jobs.db" 'select count(*) from orphans')" = 0 ]; }
 wait_for "nothing of the lost node is left" no_orphans
 jobctl cancel "$job" --now
 code 3 jobctl wait "$job"

@@ -25,6 +25,7 @@
 #include "db/metrics.h"
 #include "db/migrate.h"
 #include "db/nodes.h"
+#include "db/orphans.h"
 #include "db/removed.h"
 #include "db/stmt.h"
 #include "db/store.h"
@@ -255,6 +256,14 @@ static int last_checkpoint(void *ctx, const struct checkpoint_row *row)
     return 1;
 }
 
+static int all_orphans(void *ctx, const struct orphan_row *row)
+{
+    char *text = ctx;
+    sprintf(text + strlen(text), "%d.%d.%d %s %s; ", (int)row->job, (int)row->attempt, (int)row->node,
+            row->launcher, row->host);
+    return 0;
+}
+
 static int last_node(void *ctx, const struct node_row *row)
 {
     snprintf(ctx, 64, "%s %lld %lld %s %s", row->name, (long long)row->cpus,
@@ -319,6 +328,20 @@ static void smaller_tables(void **state)
     assert_int_equal(all.rank_ms, 3 * ((1 << BUCKETS) - 1));
     for (int i = 0; i < BUCKETS; i++)
         assert_int_equal(all.ms[i], 3 << i);
+
+    struct orphan_row orphan = { 1, 2, 0, "ssh", "gpu1" };
+    assert_int_equal(orphans_put(s, &orphan, &err), 0);
+    orphan.host = "gpu2";       /* the newest row holds */
+    assert_int_equal(orphans_put(s, &orphan, &err), 0);
+    orphan = (struct orphan_row){ 1, 2, 3, "local", "gpu3" };
+    assert_int_equal(orphans_put(s, &orphan, &err), 0);
+    text[0] = 0;
+    assert_int_equal(orphans_each(s, all_orphans, text, &err), 0);
+    assert_string_equal(text, "1.2.0 ssh gpu2; 1.2.3 local gpu3; ");
+    assert_int_equal(orphans_remove(s, 1, 2, 0, &err), 0);
+    text[0] = 0;
+    assert_int_equal(orphans_each(s, all_orphans, text, &err), 0);
+    assert_string_equal(text, "1.2.3 local gpu3; ");
 
     struct node_row node = { .name = "n", .boot_id = "b", .cpus = 2, .facts = "{}" };
     assert_int_equal(nodes_put(s, &node, &err), 0);
@@ -488,6 +511,7 @@ static void a_job_goes_with_all_its_rows_and_one_stays(void **state)
     insert(s, 2, "sana", "done");
     assert_int_equal(events_append(s, &event, &err), 0);
     assert_int_equal(checkpoints_put(s, 1, &checkpoint, &err), 0);
+    assert_int_equal(orphans_put(s, &(struct orphan_row){ 1, 1, 0, "ssh", "gpu1" }, &err), 0);
     assert_int_equal(removed_put(s, &row, &err), 0);
     store_close(s);
 
