@@ -220,6 +220,17 @@ static json_t *load(const char *path, struct err *err)
     return v;
 }
 
+/* A spec, also inside the answer of `jobctl submit --dry-run --json`. */
+static json_t *load_spec(const char *path, struct err *err)
+{
+    json_t *answer = load(path, err), *spec = json_object_get(answer, "spec");
+    if (!json_is_object(spec))
+        return answer;
+    json_incref(spec);
+    json_decref(answer);
+    return spec;
+}
+
 static int cmd_plan(int argc, char **argv, struct err *err)
 {
     static const struct option options[] = {
@@ -245,7 +256,7 @@ static int cmd_plan(int argc, char **argv, struct err *err)
     }
     if (!spec_path || optind != argc)
         return err_set(err, ERR_USAGE, "plan needs --spec FILE (a job's spec.json)");
-    json_t *plan = NULL, *facts = NULL, *spec = load(spec_path, err);
+    json_t *plan = NULL, *facts = NULL, *spec = load_spec(spec_path, err);
     int rc = -1;
     if (spec)
         facts = facts_path ? load(facts_path, err) : probe_facts(".", err);
@@ -290,7 +301,7 @@ static int cmd_doctor(int argc, char **argv, struct err *err)
     if (optind != argc || find_train(train, sizeof(train), err) < 0)
         return err_set(err, ERR_USAGE, "doctor takes --spec FILE, --facts FILE, --dir DIR and --state "
                        "DIR only");
-    json_t *spec = spec_path ? load(spec_path, err) : NULL;
+    json_t *spec = spec_path ? load_spec(spec_path, err) : NULL;
     if (spec_path && !spec)
         return -1;
     json_t *facts = facts_path ? load(facts_path, err) : probe_facts(dir, err);
