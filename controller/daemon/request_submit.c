@@ -2,14 +2,12 @@
 /* request_submit.c - POST /v1/jobs and /retry: checks a spec and stores it as a job */
 #include "controller/daemon/requests.h"
 #include "controller/daemon/submit_batch.h"
-#include "controller/nodes/fleet.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/contract/field.h"
-#include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
 #include "controller/base/diagnostics.h"
 #include "controller/daemon/request_job.h"
@@ -59,10 +57,7 @@ static json_t *dry_run(struct daemon *d, const struct submission *o, struct err 
 {
     json_t *plan = NULL, *notes = NULL, *answer = NULL;
     struct job *job = job_create(d, d->next_id, o->spec, err);
-    if (!job || submission_fits(job, o->spec, err) < 0)
-        goto out;
-    if (job->remote == &remote_local && json_object_size(d->fleet->facts) > 0 &&
-        plan_make(&plan, d->fleet->facts, o->spec, err) < 0)
+    if (!job || submission_fits(&plan, job, o->spec, err) < 0)
         goto out;
     notes = json_array();
     if (json_object_get(plan, "why"))

@@ -38,10 +38,10 @@ static int share_fits(const struct job *job, struct err *err)
     return 0;
 }
 
-int submission_fits(const struct job *job, const json_t *spec, struct err *err)
+int submission_fits(json_t **plan, const struct job *job, const json_t *spec, struct err *err)
 {
     const struct fleet *f = job->daemon->fleet;
-    json_t *plan = NULL;
+    *plan = NULL;
     if (job->remote == &remote_slurm)
         return slurm_client_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: slurm needs "
                                                                    "jobctl-slurm, "
@@ -49,9 +49,8 @@ int submission_fits(const struct job *job, const json_t *spec, struct err *err)
     if (job->remote == &remote_ssh)
         return remote_ssh_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: ssh needs jobctl-ssh, "
                "which is not installed beside jobctl; install libssh-dev and rebuild");
-    if (json_object_size(f->facts) > 0 && plan_make(&plan, f->facts, spec, err) < 0)
+    if (json_object_size(f->facts) > 0 && plan_make(plan, f->facts, spec, err) < 0)
         return -1;
-    json_decref(plan);
     if (job->nodes > 1 && share_fits(job, err) < 0)
         return -1;
     if (job->want_cpus > f->cpus && job->nodes > 1)
@@ -140,10 +139,10 @@ static int take_secrets(struct job *job, const struct submission *o, struct err 
 int submission_place(int64_t *id, struct daemon *d, const struct submission *o, struct err *err)
 {
     char *canonical = NULL;
-    json_t *body = NULL;
+    json_t *body = NULL, *plan = NULL;
     struct job *job = job_create(d, d->next_id, o->spec, err);
     int rc = -1;
-    if (!job || submission_fits(job, o->spec, err) < 0 || take_secrets(job, o, err) < 0 ||
+    if (!job || submission_fits(&plan, job, o->spec, err) < 0 || take_secrets(job, o, err) < 0 ||
         place_checkpoints(o->spec, d, job->core.id, err) < 0)
         goto out;
     job->retry_of = o->retry_of > 0 ? o->retry_of : -1;
@@ -161,6 +160,7 @@ int submission_place(int64_t *id, struct daemon *d, const struct submission *o, 
 out:
     job_destroy(job);
     json_decref(body);
+    json_decref(plan);
     free(canonical);
     return rc;
 }

@@ -20,8 +20,9 @@ struct submission {
     json_t       *adopted;   /* borrowed, or NULL: {dir, host, job, step, history: []} */
 };
 
-/* Rejects a spec that this machine can never satisfy, in the agent's words. */
-int submission_fits(const struct job *job, const json_t *spec, struct err *err);
+/* Rejects a spec that this machine can never satisfy, in the agent's words. *plan receives
+ * a new reference, NULL for other machines. */
+int submission_fits(json_t **plan, const struct job *job, const json_t *spec, struct err *err);
 
 /* Stores the job; it is durable once the submit batch is committed. */
 int submission_place(int64_t *id, struct daemon *d, const struct submission *o, struct err *err);
