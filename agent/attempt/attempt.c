@@ -14,12 +14,9 @@
 #include "agent/attempt/session.h"
 #include "agent/attempt/spool.h"
 #include "agent/mirror/mirror_child.h"
-#include "agent/monitor/gpu_watch.h"
-#include "agent/monitor/inspector.h"
-#include "agent/monitor/nccl_watch.h"
 #include "agent/nodes/follower.h"
 #include "agent/nodes/follower_link.h"
-#include "agent/nodes/rank_set.h"
+#include "agent/nodes/leader.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
 #include "agent/plan/gpu_selftest_child.h"
@@ -40,41 +37,34 @@ enum {
 
 static void on_exited(void *arg, const struct agent_exit *e)
 {
-    struct attempt *a = arg;
     struct agent_input in = {.kind = e->generation ? INPUT_RANK_EXITED : INPUT_SETUP_EXITED,
                              .exited = *e,
                              .jitter = attempt_jitter()};
-    if (rank_set_is_here(a->rank_set,
-                         e->rank)) { /* recent kernel messages are those of this node */
-        in.exited.kernel = gpu_watch_evidence(a->gpu_watch, e->kernel);
-        in.exited.last_lines = nccl_watch_evidence(a->nccl_watch, e->last_lines);
-    }
-    attempt_feed(a, &in);
+    attempt_feed(arg, &in);
 }
 
-static void on_line(void *arg, int generation, int rank, const json_t *line)
+static int64_t int_of(const json_t *body, const char *key)
 {
-    struct attempt *a = arg;
-    struct agent_exit spent = {0};
-    const char *ev = json_string_value(json_object_get(line, "ev"));
-    if (ev && strcmp(ev, "detached") == 0)
-        rank_set_phases(a->rank_set, rank, &spent);
+    return json_integer_value(json_object_get(body, key));
+}
+
+static void on_line(void *arg, int generation, int rank, const json_t *line, const json_t *spent)
+{
     struct agent_input in = {.kind = INPUT_PROGRESS,
                              .jitter = attempt_jitter(),
                              .progress = {.generation = generation,
                                           .rank = rank,
                                           .line = line,
-                                          .init_ms = spent.init_ms,
-                                          .data_ms = spent.data_ms,
-                                          .checkpoint_ms = spent.checkpoint_ms}};
-    attempt_feed(a, &in);
+                                          .init_ms = int_of(spent, "init_ms"),
+                                          .data_ms = int_of(spent, "data_ms"),
+                                          .checkpoint_ms = int_of(spent, "checkpoint_ms")}};
+    attempt_feed(arg, &in);
 }
 
 static void on_output(void *arg, int rank, const char *bytes, size_t size)
 {
     struct attempt *a = arg;
     monitor_output(a->monitor, rank, bytes, size);
-    nccl_watch_output(a->nccl_watch, rank, bytes, size);
 }
 
 static void on_swept(void *arg, bool clean, const char *left)
@@ -90,27 +80,24 @@ static void on_link_over(void *arg)
     attempt_leave(arg);
 }
 
-/* A follower has ranks of its own; SIGCHLD must be handled in one place. */
+static struct follower_options options_of(const struct attempt *a)
+{
+    return (struct follower_options){.job = a->o.job,
+                                     .attempt = a->o.attempt,
+                                     .nonce = a->o.nonce,
+                                     .run_dir = a->o.run_dir,
+                                     .train = a->o.train,
+                                     .tag = a->tag,
+                                     .facts = a->facts};
+}
+
+/* From now on the leader is on another node. */
 static void become_follower(struct attempt *a)
 {
     struct err err = {0};
-    const struct follower_options o = {.job = a->o.job,
-                                       .attempt = a->o.attempt,
-                                       .nonce = a->o.nonce,
-                                       .run_dir = a->o.run_dir,
-                                       .train = a->o.train,
-                                       .tag = a->tag,
-                                       .facts = a->facts};
-    json_t *place = nccl_watch_place(a->o.run_dir);
-    if (place)
-        json_object_set_new(a->facts, "nccl_log", place);
-    int rc = follower_create(&a->follower, &a->loop, &o, &err);
-    if (rc == 0) {
-        rank_set_close(a->rank_set);
-        rc = follower_link_open(&a->link, &a->loop, a->follower, &o, a->launch, a->identity.version,
-                                on_link_over, a, &err);
-    }
-    if (rc < 0) {
+    const struct follower_options o = options_of(a);
+    if (follower_link_open(&a->link, &a->loop, a->follower, &o, a->launch, a->identity.version,
+                           on_link_over, a, &err) < 0) {
         log_error(a->tag, "%s", err.text);
         attempt_leave(a);
     }
@@ -245,9 +232,8 @@ static void on_beat(uv_timer_t *timer)
                  "exiting: events %lld to %lld were not acknowledged; they stay in the spool",
                  (long long)spool_acked(a->spool) + 1, (long long)spool_last(a->spool));
         attempt_leave(a);
-    } else if (a->launch && !a->finished_ms && !a->follower) {
-        session_heartbeat(a->session, heartbeat_body(a->core, a->rank_set));
-        attempt_on_nccl(a, nccl_watch_look(a->nccl_watch, now));
+    } else if (a->launch && !a->finished_ms && !a->link) {
+        session_heartbeat(a->session, heartbeat_body(a->core, a->leader));
         if (++a->beats % LEARNED_BEATS == 0)
             attempt_store_learned(a);
     }
@@ -297,26 +283,33 @@ static int open_files(struct attempt *a, struct err *err)
     return spool_open(&a->spool, path, SPOOL_BYTES, err);
 }
 
+/* A leader of this node, until a LAUNCH says otherwise. */
+static int open_nodes(struct attempt *a, struct err *err)
+{
+    const struct follower_options o = options_of(a);
+    const struct leader_hooks hooks = {.started = attempt_on_started,
+                                       .exited = on_exited,
+                                       .line = on_line,
+                                       .output = on_output,
+                                       .cleaned = on_swept,
+                                       .stacks = attempt_on_stacks,
+                                       .stacks_done = attempt_on_stacks_done,
+                                       .nccl = attempt_on_nccl,
+                                       .gpu = attempt_on_gpu,
+                                       .gathered = attempt_on_gathered,
+                                       .prepared = attempt_on_prepared,
+                                       .notice = attempt_on_notice,
+                                       .lost = attempt_on_lost,
+                                       .arg = a};
+    return follower_create(&a->follower, &a->loop, &o, err) < 0
+               ? -1
+               : leader_create(&a->leader, &a->loop, a->follower, &hooks, err);
+}
+
 static int open_all(struct attempt *a, struct err *err)
 {
     char path[4096];
-    if (open_files(a, err) < 0 || agent_core_create(&a->core, err) < 0 ||
-        rank_set_create(&a->rank_set, &a->loop, a->o.nonce,
-                        &(struct rank_set_hooks){.started = attempt_on_started,
-                                                 .exited = on_exited,
-                                                 .line = on_line,
-                                                 .output = on_output,
-                                                 .cleaned = on_swept,
-                                                 .gathered = attempt_on_gathered,
-                                                 .prepared = attempt_on_prepared,
-                                                 .inspected = attempt_on_inspected_there,
-                                                 .nccl = attempt_on_nccl_there,
-                                                 .lost = attempt_on_lost,
-                                                 .notice = attempt_on_notice,
-                                                 .gpu = attempt_on_gpu_there,
-                                                 .arg = a},
-                        err) < 0 ||
-        inspector_create(&a->inspector, &a->loop, attempt_on_inspected, a, err) < 0)
+    if (open_files(a, err) < 0 || agent_core_create(&a->core, err) < 0 || open_nodes(a, err) < 0)
         return -1;
     const char *node = json_string_value(json_object_get(a->facts, "hostname"));
     struct session_id id = {.job = a->o.job,
@@ -373,12 +366,9 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     file_channel_close(a.file_channel);
     session_destroy(a.session);
     monitor_destroy(a.monitor);
-    inspector_destroy(a.inspector);
-    gpu_watch_destroy(a.gpu_watch);
     gpu_selftest_child_destroy(a.gpu_selftest);
-    nccl_watch_destroy(a.nccl_watch);
     mirror_child_destroy(a.mirror);
-    rank_set_destroy(a.rank_set);
+    leader_destroy(a.leader);
     follower_link_destroy(a.link);
     follower_destroy(a.follower);
     agent_core_destroy(a.core);

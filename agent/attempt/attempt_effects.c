@@ -12,13 +12,9 @@
 #include "agent/attempt/spool.h"
 #include "agent/core/agent_effects.h"
 #include "agent/mirror/mirror_child.h"
-#include "agent/monitor/gpu_watch.h"
-#include "agent/monitor/inspector.h"
-#include "agent/monitor/nccl_watch.h"
 #include "agent/nodes/follower.h"
 #include "agent/nodes/follower_link.h"
 #include "agent/nodes/leader.h"
-#include "agent/nodes/rank_set.h"
 #include "agent/os/log.h"
 #include "agent/plan/gpu_selftest_child.h"
 #include "agent/ranks/launch_env.h"
@@ -88,20 +84,14 @@ static void log_event(const struct attempt *a, const struct agent_effect *e)
 
 bool attempt_may_rejoin(const struct attempt *a)
 {
-    return json_is_true(json_object_get(a->plan, "engine")) && rank_set_ranks(a->rank_set) > 1;
+    return json_is_true(json_object_get(a->plan, "engine")) && leader_ranks(a->leader) > 1;
 }
 
 static void start_processes(struct attempt *a, const struct agent_effect *by)
 {
     const int generation = by->kind == DO_SETUP ? 0 : by->generation;
-    struct launch_env e = {
-        .job = a->o.job,
-        .attempt = a->o.attempt,
+    const struct launch_env e = {
         .generation = generation,
-        .name = json_string_value(json_object_get(a->launch, "name")),
-        .nonce = a->o.nonce,
-        .run_dir = a->o.run_dir,
-        .ckpt_dir = json_string_value(json_object_get(a->launch, "ckpt_dir")),
         .restarts = a->restarts,
         .resume_step = generation ? by->resume_step : -1,
         .skip_step = generation ? by->skip_step : -1,
@@ -109,21 +99,18 @@ static void start_processes(struct attempt *a, const struct agent_effect *by)
         .keep = by->keep,
         .rejoin = attempt_may_rejoin(a),
         .deadline_s = a->deadline_s,
-        .plan = a->part ? a->part : a->plan,
         .fallbacks = generation ? by->fallbacks : 0,
-        .secrets = json_object_get(a->launch, "secrets"),
     };
     if (e.fallbacks > a->fallbacks) {
         a->fallbacks = e.fallbacks;
         attempt_store_learned(
             a); /* at once: this agent may be lost */
     }
-    nccl_watch_begin(a->nccl_watch);
     a->nccl_unlike = false;
-    rank_set_start(a->rank_set, &e);
+    leader_start(a->leader, &e);
 }
 
-void attempt_on_started(void *arg, const struct rank_set_started *s)
+void attempt_on_started(void *arg, const struct leader_started *s)
 {
     struct attempt *a = arg;
     struct agent_input in = {.kind = s->text ? INPUT_SPAWN_FAILED : INPUT_SPAWNED,
@@ -161,8 +148,16 @@ static void set_timer(struct attempt *a, int64_t at_ms)
     uv_timer_start(&a->timer, on_timer, wait > 0 ? (uint64_t)wait + 1 : 1, 0);
 }
 
-/* Records what is visible at once; for a hang then starts an inspector, for the blamed rank
- * first. */
+static void tell_report(struct attempt *a, int generation, json_t *body)
+{
+    struct agent_input in = {.kind = INPUT_REPORTED,
+                             .reported = {.generation = generation, .body = body}};
+    attempt_feed(a, &in);
+    json_decref(body);
+}
+
+/* Records what is visible at once; for a hang then collects stacks, one incident at a time, of the
+ * blamed rank first. */
 static void report(struct attempt *a, const struct agent_effect *e)
 {
     struct err err = {0};
@@ -173,80 +168,58 @@ static void report(struct attempt *a, const struct agent_effect *e)
         .attempt = a->o.attempt,
         .generation = e->generation,
         .reason = e->text,
-        .rank_set = a->rank_set,
+        .leader = a->leader,
     };
     json_t *body = incident_write(&incident, &err);
     if (!body)
         log_warn(a->tag, "no incident report: %s", err.text);
-    int n = 0;
-    int64_t *pids = e->inspect ? rank_set_workers(a->rank_set, e->rank, &n) : NULL;
-    a->inspect_generation = e->generation;
-    a->inspecting = e->inspect ? rank_set_inspect(a->rank_set, e->generation) : 0;
-    inspector_begin(a->inspector, e->generation, body, pids, n);
-    free(pids);
-}
-
-static void tell_report(struct attempt *a, int generation, json_t *body)
-{
-    struct agent_input in = {.kind = INPUT_REPORTED,
-                             .reported = {.generation = generation, .body = body}};
-    attempt_feed(a, &in);
-}
-
-void attempt_on_inspected(void *arg, int generation, json_t *body)
-{
-    struct attempt *a = arg;
-    if (a->inspecting == 0 || !body) {
-        tell_report(a, generation, body);
+    if (!body || !e->inspect || a->incident) {
+        tell_report(a, e->generation, body);
         return;
     }
-    json_decref(a->incident); /* complete once the other nodes have answered */
-    a->incident = json_pack("{s:i, s:O}", "generation", generation, "body", body);
+    a->incident = body;
+    a->incident_generation = e->generation;
+    leader_inspect(a->leader, e->generation, e->rank,
+                   json_string_value(json_object_get(body, "path")));
 }
 
-void attempt_on_inspected_there(void *arg, int node, const char *text)
+/* Those of this node are in the report already. */
+void attempt_on_stacks(void *arg, int node, const char *text)
 {
     struct attempt *a = arg;
-    json_t *incident = a->incident;
-    if (a->inspecting == 0)
-        return;
-    incident_append(a->o.run_dir, a->inspect_generation,
-                    leader_name(rank_set_leader(a->rank_set), node), text);
-    if (--a->inspecting > 0 || !incident)
-        return;
+    if (node > 0 && a->incident)
+        incident_append(a->o.run_dir, a->incident_generation, leader_name(a->leader, node), text);
+}
+
+void attempt_on_stacks_done(void *arg)
+{
+    struct attempt *a = arg;
+    json_t *body = a->incident;
     a->incident = NULL;
-    tell_report(a, (int)json_integer_value(json_object_get(incident, "generation")),
-                json_object_get(incident, "body"));
-    json_decref(incident);
+    tell_report(a, a->incident_generation, body);
 }
 
 static void finish(struct attempt *a)
 {
     a->finished_ms = clock_ms();
-    rank_set_dismiss(a->rank_set);
+    leader_shutdown(a->leader);
     session_pump(a->session);
     if (spool_acked(a->spool) >= spool_last(a->spool))
         attempt_leave(a);
 }
 
-void attempt_on_nccl(struct attempt *a, json_t *body)
-{
-    if (body && (!a->nccl_unlike || json_is_false(json_object_get(body, "expected"))))
-        attempt_store(a, "nccl", json_incref(body), false);
-    json_decref(body);
-}
-
-void attempt_on_nccl_there(void *arg, int node, const json_t *body)
+void attempt_on_nccl(void *arg, int node, const json_t *body)
 {
     struct attempt *a = arg;
     const char *text = json_string_value(json_object_get(body, "text"));
-    if (!json_is_false(json_object_get(body, "expected")))
+    const bool expected = !json_is_false(json_object_get(body, "expected"));
+    if (expected && (node > 0 || a->nccl_unlike))
         return;
     json_t *named = json_deep_copy(body);
-    json_object_set_new(named, "text",
-                        json_sprintf("%s: %s", leader_name(rank_set_leader(a->rank_set), node),
-                                                    text ? text : ""));
-    a->nccl_unlike = true;
+    if (node > 0)
+        json_object_set_new(named, "text", json_sprintf("%s: %s", leader_name(a->leader, node),
+                                                        text ? text : ""));
+    a->nccl_unlike = a->nccl_unlike || node > 0;
     attempt_store(a, "nccl", named, false);
     if (!a->leaving)
         session_pump(a->session);
@@ -260,12 +233,12 @@ static void clean_up(struct attempt *a, int generation)
         mirror_child_finish(a->mirror,
                             LAST_COPY_MS); /* then attempt_cleanup() */
     else
-        rank_set_cleanup(a->rank_set, generation);
+        leader_cleanup(a->leader, generation);
 }
 
 void attempt_cleanup(struct attempt *a)
 {
-    rank_set_cleanup(a->rank_set, 0);
+    leader_cleanup(a->leader, 0);
 }
 
 static void perform(struct attempt *a, const struct agent_effect *e)
@@ -278,10 +251,10 @@ static void perform(struct attempt *a, const struct agent_effect *e)
         start_processes(a, e);
         break;
     case DO_CONTROL:
-        rank_set_control(a->rank_set, e->command);
+        leader_control(a->leader, e->command);
         break;
     case DO_SIGNAL:
-        rank_set_signal(a->rank_set, e->signo);
+        leader_signal(a->leader, e->signo);
         break;
     case DO_INCIDENT:
         report(a, e);
@@ -337,15 +310,11 @@ void attempt_leave(struct attempt *a)
     session_close(a->session);
     call_home_close(a->call_home);
     monitor_close(a->monitor);
-    inspector_close(a->inspector);
-    gpu_watch_close(a->gpu_watch);
     gpu_selftest_child_close(a->gpu_selftest);
     mirror_child_close(a->mirror);
+    leader_close(a->leader);
     follower_link_close(a->link);
-    if (a->follower)
-        follower_close(a->follower);
-    else
-        rank_set_close(a->rank_set);
+    follower_close(a->follower);
     uv_close((uv_handle_t *)&a->timer, NULL);
     uv_close((uv_handle_t *)&a->beat, NULL);
     uv_close((uv_handle_t *)&a->deadline_timer, NULL);

@@ -17,7 +17,6 @@
 #include "agent/attempt/deadline_timer.h"
 #include "agent/core/agent_core.h"
 #include "agent/os/identity.h"
-#include "agent/os/payload.h"
 
 struct attempt {
     struct attempt_options o;
@@ -28,16 +27,12 @@ struct attempt {
     uv_timer_t deadline_timer; /* when to save before the machine ends */
     uv_signal_t sigterm, sigint;
     struct agent_core *core;
-    struct rank_set *rank_set;
-    /* not NULL: this node is a follower; the core is unused */
-    struct follower *follower;
-    struct follower_link *link;
-    struct monitor *monitor; /* since LAUNCH */
-    struct inspector *inspector;
-    struct gpu_watch *gpu_watch;             /* NULL: job without GPUs */
+    struct follower *follower;  /* runs the ranks of this node */
+    struct leader *leader;
+    struct follower_link *link; /* not NULL: the leader is on another node; ours and the core are unused */
+    struct monitor *monitor;    /* since LAUNCH */
     struct gpu_selftest_child *gpu_selftest; /* NULL: no self-test needed */
     void (*planned)(struct attempt *a);      /* called after attempt_begin() */
-    struct nccl_watch *nccl_watch;           /* NULL: no NCCL log expected */
     bool nccl_unlike; /* another node has reported unexpected NCCL transports */
     struct session *session;
     struct call_home *call_home;       /* NULL: controllers connect to the socket */
@@ -52,12 +47,11 @@ struct attempt {
     json_t *part;      /* this node's part of it; NULL: the whole */
     json_t *all_facts; /* GPU facts of all nodes; NULL: single node, see facts */
     char proof[4200];  /* a file that other nodes must find (attempt_nodes.c), "" = none */
-    json_t *incident; /* incident whose report waits for answers of other nodes, and their number */
-    int     inspecting, inspect_generation;
+    json_t *incident; /* incident whose report waits for stacks, and its generation; NULL: none */
+    int     incident_generation;
     int64_t deadline_s;     /* deadline_timer.h; with several nodes the earliest */
     char deadline_node[80]; /* its node; "": this one */
     char tag[48]; /* "7.1", for the log */
-    struct payload payload;
     int64_t restarts;
     struct mirror_child *mirror; /* NULL: job without mirror */
 
@@ -69,7 +63,7 @@ struct attempt {
 };
 
 struct gpu_event;
-struct rank_set_started;
+struct leader_started;
 
 /* --- attempt_effects.c: below the others, which call it --------------------------------------- */
 
@@ -89,20 +83,18 @@ void attempt_store_learned(struct attempt *a);
 /* The mirror has its last copy: cleans up the attempt. */
 void attempt_cleanup(struct attempt *a);
 
-/* An inspector has finished, on this node or another. */
-void attempt_on_inspected(void *arg, int generation, json_t *body);
-void attempt_on_inspected_there(void *arg, int node, const char *text);
+/* Hooks: native stacks of a node's ranks have come; of all nodes. */
+void attempt_on_stacks(void *arg, int node, const char *text);
+void attempt_on_stacks_done(void *arg);
 
-/* Reports how NCCL connected on this or another node: one event for all, unexpected transports
- * first. */
-void attempt_on_nccl(struct attempt *a, json_t *body); /* takes the body; NULL: nothing new */
-void attempt_on_nccl_there(void *arg, int node, const json_t *body);
+/* Hook: how NCCL connected on a node: one event for all, unexpected transports first. */
+void attempt_on_nccl(void *arg, int node, const json_t *body);
 
 /* May ranks that lost a peer wait in their processes (engine/train/rejoin.h)? */
 bool attempt_may_rejoin(const struct attempt *a);
 
-/* Hook: the answer to a start (agent/nodes/rank_set.h). */
-void attempt_on_started(void *arg, const struct rank_set_started *s);
+/* Hook: the answer to a start. */
+void attempt_on_started(void *arg, const struct leader_started *s);
 
 /* Closes every handle, so that the loop ends. */
 void attempt_leave(struct attempt *a);
@@ -120,8 +112,8 @@ bool attempt_is_waiting(const struct attempt *a);
 void attempt_ready(struct attempt *a);
 /* Sets the timer for checkpoints before a->deadline_s. */
 void attempt_watch_deadline(struct attempt *a);
-/* Hook: a driver event for a GPU of another node. */
-void attempt_on_gpu_there(void *arg, int node, const struct gpu_event *e);
+/* Hook: a driver event for a GPU. */
+void attempt_on_gpu(void *arg, int node, const struct gpu_event *e);
 /* Ends the attempt: it cannot run, or (`missing`) a node did not connect. */
 void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_lost *missing);
 
@@ -132,7 +124,7 @@ void attempt_gather(struct attempt *a);
 void attempt_show_listener(struct attempt *a);
 /* The controller reports that an agent is gone or will not start. */
 void attempt_on_node_gone(struct attempt *a, const json_t *body);
-/* Hooks of the rank set, see agent/nodes/leader.h. */
+/* Hooks, see agent/nodes/leader.h. */
 void attempt_on_gathered(void *arg);
 void attempt_on_prepared(void *arg, const char *refusal);
 void attempt_on_lost(void *arg, const struct agent_lost *l);

@@ -12,18 +12,16 @@
 #include "agent/attempt/attempt_internal.h"
 #include "agent/attempt/monitor.h"
 #include "agent/attempt/session.h"
-#include "agent/doctor/doctor.h"
 #include "agent/mirror/mirror_child.h"
 #include "agent/monitor/gpu_watch.h"
 #include "agent/monitor/nccl_watch.h"
+#include "agent/nodes/follower.h"
 #include "agent/nodes/leader.h"
-#include "agent/nodes/rank_set.h"
 #include "agent/os/log.h"
 #include "agent/plan/gpu_selftest.h"
 #include "agent/plan/gpu_selftest_child.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/probe_cache.h"
-#include "agent/ranks/ranks.h"
 #include "engine/contract/err.h"
 
 static void on_trouble(void *arg, const struct monitor_trouble *t)
@@ -40,11 +38,6 @@ static void on_trouble(void *arg, const struct monitor_trouble *t)
 static void on_warning(void *arg, const char *text)
 {
     attempt_store(arg, "warning", json_pack("{s:n, s:s}", "rank", "text", text), false);
-}
-
-static bool has_engine(const json_t *spec)
-{
-    return json_is_object(json_object_get(spec, "train"));
 }
 
 static void on_slow(void *arg, json_t *body)
@@ -67,40 +60,23 @@ static void tell_gpu(struct attempt *a, const struct gpu_event *e, const char *t
         session_pump(a->session);
 }
 
-static void on_gpu(void *arg, const struct gpu_event *e)
-{
-    tell_gpu(arg, e, e->text);
-}
-
-void attempt_on_gpu_there(void *arg, int node, const struct gpu_event *e)
+void attempt_on_gpu(void *arg, int node, const struct gpu_event *e)
 {
     struct attempt *a = arg;
     char text[400];
-    snprintf(text, sizeof(text), "%s: %s", leader_name(rank_set_leader(a->rank_set), node),
-             e->text);
+    snprintf(text, sizeof(text), "%s: %s", leader_name(a->leader, node), e->text);
     if (!a->finished_ms)
-        tell_gpu(a, e, text);
+        tell_gpu(a, e, node > 0 ? text : e->text);
 }
 
-/* A failure to watch the GPUs does not prevent training. */
-static void watch_gpus(struct attempt *a)
+/* Problems are reported before anything starts. */
+static int prepare(struct attempt *a, struct err *err)
 {
-    struct err err = {0};
-    const json_t *plan = a->part ? a->part : a->plan;
-    if (gpu_watch_start(&a->gpu_watch, &a->loop, plan, a->facts, a->o.nonce, on_gpu, a, &err) < 0)
-        log_warn(a->tag, "%s", err.text);
-}
-
-/* The preflight: problems are reported before anything starts. */
-static int look_before(struct attempt *a, const json_t *spec, struct err *err)
-{
-    int rc;
-    const char *dir = json_string_value(json_object_get(a->launch, "ckpt_dir"));
-    json_t *body = doctor_preflight(&rc, a->o.train, a->facts, spec,
-                                    dir && dir[0] ? dir : a->o.run_dir,
-                                    json_object_get(a->launch, "history"), err);
-    if (body)
-        attempt_store(a, "preflight", body, false);
+    json_t *preflight = NULL;
+    int rc = follower_prepare(a->follower, json_object_get(a->launch, "spec"), a->launch, &preflight,
+                              err);
+    if (preflight)
+        attempt_store(a, "preflight", preflight, false);
     return rc;
 }
 
@@ -149,21 +125,11 @@ bool attempt_is_waiting(const struct attempt *a)
     return v.phase == AGENT_IDLE;
 }
 
-/* Adds cached self-test results, and where NCCL may write its log. */
-static int plan_launch(struct attempt *a, const json_t *spec, const char *state, struct err *err)
-{
-    json_t *place = nccl_watch_place(a->o.run_dir);
-    if (place)
-        json_object_set_new(a->facts, "nccl_log", place);
-    probe_cache_recall(a->facts, state);
-    return plan_make(&a->plan, a->facts, spec, err);
-}
-
 /* Everything that can refuse a launch before other nodes are involved. */
 static void conclude(struct attempt *a, int rc, struct err *err)
 {
     if (rc == 0)
-        rc = look_before(a, json_object_get(a->launch, "spec"), err);
+        rc = prepare(a, err);
     attempt_store(a, "facts", json_incref(a->facts), false); /* including self-test results */
     if (rc < 0)
         attempt_refuse(a, err->text, NULL);
@@ -195,12 +161,9 @@ void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a))
     const json_t *spec = json_object_get(a->launch, "spec");
     struct err err = {0};
     char path[PATH_MAX];
-    int rc = 0;
     a->planned = planned;
-    if (settle_checkpoints(a, &err) < 0 ||
-        payload_make(&a->payload, spec, a->o.run_dir, a->o.train, &err) < 0 ||
-        plan_launch(a, spec, state_dir(a, path), &err) < 0)
-        rc = -1;
+    probe_cache_recall(a->facts, state_dir(a, path));
+    int rc = settle_checkpoints(a, &err) < 0 ? -1 : plan_make(&a->plan, a->facts, spec, &err);
     if (rc == 0 && gpu_selftest_wanted(a->facts, a->plan)) {
         if (gpu_selftest_child_start(&a->gpu_selftest, &a->loop, a->facts, spec, a->o.nonce,
                                      on_tried, a, &err) == 0)
@@ -211,19 +174,13 @@ void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a))
     conclude(a, rc, &err);
 }
 
-/* The ranks' command, their placement, and their monitor. */
-static int settle_rank_set(struct attempt *a, struct err *err)
+/* The placement of ranks, and their monitor. */
+static int place_ranks(struct attempt *a, struct err *err)
 {
-    const json_t *spec = json_object_get(a->launch, "spec");
-    const struct ranks_job job = {.run_dir = a->o.run_dir,
-                                  .workdir = a->payload.workdir,
-                                  .argv = a->payload.argv,
-                                  .setup_argv = a->payload.setup_argv,
-                                  .snapshots = has_engine(spec)};
-    if (rank_set_prepare(a->rank_set, &job, a->plan, err) < 0)
+    if (leader_place(a->leader, a->plan, err) < 0)
         return -1;
-    return monitor_create(&a->monitor, &a->loop, a->rank_set, a->plan, spec,
-                          json_object_get(a->launch, "learned"),
+    return monitor_create(&a->monitor, &a->loop, a->leader, a->plan,
+                          json_object_get(a->launch, "spec"), json_object_get(a->launch, "learned"),
                           &(struct monitor_hooks){.trouble = on_trouble,
                                                   .warning = on_warning,
                                                   .slow = on_slow,
@@ -248,7 +205,7 @@ static void feed_launch(struct attempt *a, const char *refusal, const struct age
         .kind = INPUT_LAUNCH,
         .launch = {.np = (int)json_integer_value(json_object_get(a->plan, "np")),
                    .engine = json_is_true(json_object_get(a->plan, "engine")),
-                   .has_setup = a->payload.setup_argv[0] != NULL,
+                   .has_setup = follower_has_setup(a->follower),
                    .rejoin = attempt_may_rejoin(a),
                    .refusal = refusal,
                    .missing = missing,
@@ -337,6 +294,9 @@ int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
     session_set_launched(a->session);
     if (json_object_get(a->launch, "excluded"))
         json_object_set(a->facts, "excluded", json_object_get(a->launch, "excluded"));
+    json_t *place = nccl_watch_place(a->o.run_dir);
+    if (place)
+        json_object_set_new(a->facts, "nccl_log", place);
     if (launch_int(a->launch, "group", "node") > 0)
         return 0; /* the leader plans for all nodes */
     a->deadline_s = deadline_timer_of(a->facts, time(NULL));
@@ -353,11 +313,10 @@ void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_l
 void attempt_ready(struct attempt *a)
 {
     struct err err = {0};
-    int rc = settle_rank_set(a, &err);
+    int rc = place_ranks(a, &err);
     if (rc == 0) {
         attempt_store(a, "plan", json_incref(a->plan), false);
-        watch_gpus(a);
-        a->nccl_watch = nccl_watch_create(a->part ? a->part : a->plan, a->facts);
+        follower_set_plan(a->follower, a->part ? a->part : a->plan);
     }
     attempt_sync(a);
     if (rc == 0)

@@ -16,7 +16,6 @@
 #include "agent/attempt/session.h"
 #include "agent/doctor/consistency.h"
 #include "agent/nodes/leader.h"
-#include "agent/nodes/rank_set.h"
 #include "agent/os/log.h"
 #include "agent/plan/plan_nodes.h"
 #include "engine/contract/err.h"
@@ -44,9 +43,9 @@ static int join_ms(void)
 
 void attempt_show_listener(struct attempt *a)
 {
-    const struct leader *leader = rank_set_leader(a->rank_set);
-    if (leader && !a->finished_ms)
-        session_show_listener(a->session, leader_endpoint(leader));
+    json_t *endpoint = a->finished_ms ? NULL : leader_endpoint(a->leader);
+    if (endpoint)
+        session_show_listener(a->session, endpoint);
 }
 
 void attempt_gather(struct attempt *a)
@@ -61,7 +60,7 @@ void attempt_gather(struct attempt *a)
                                      .join_ms = join_ms(),
                                      .lost_ms = json_integer_value(
                                        json_object_get(group_of(a), "lost_ms"))};
-    if (rank_set_gather(a->rank_set, &o, &err) < 0) {
+    if (leader_gather(a->leader, &o, &err) < 0) {
         attempt_refuse(a, err.text, NULL);
         return;
     }
@@ -85,7 +84,7 @@ static json_t *facts_of(const struct attempt *a, int node)
 {
     if (node == 0)
         return json_incref(a->facts);
-    json_t *facts = json_copy((json_t *)(uintptr_t)leader_facts(rank_set_leader(a->rank_set),
+    json_t *facts = json_copy((json_t *)(uintptr_t)leader_facts(a->leader,
                                                                 node));
     if (facts && json_object_get(a->facts, "excluded"))
         json_object_set(facts, "excluded", json_object_get(a->facts, "excluded"));
@@ -95,7 +94,7 @@ static json_t *facts_of(const struct attempt *a, int node)
 /* All ranks end with the first machine that ends. */
 static void find_deadline(struct attempt *a, int n)
 {
-    const struct leader *leader = rank_set_leader(a->rank_set);
+    const struct leader *leader = a->leader;
     for (int k = 1; k < n; k++) {
         const int64_t end_s = deadline_timer_of(leader_facts(leader, k), time(NULL));
         if (end_s > 0 && (a->deadline_s == 0 || end_s < a->deadline_s)) {
@@ -114,7 +113,7 @@ static int plan_all(struct attempt *a, json_t **parts, int n, struct err *err)
     if (!nodes)
         return err_set(err, ERR_MEMORY, "no memory for the plan of %d nodes", n);
     for (int k = 0; k < n; k++)
-        nodes[k] = (struct plan_node){.name = leader_name(rank_set_leader(a->rank_set), k),
+        nodes[k] = (struct plan_node){.name = leader_name(a->leader, k),
                                       .facts = facts_of(a, k)};
     int rc = plan_nodes_make(&plan, parts, nodes, n, json_object_get(a->launch, "spec"), err);
     if (rc == 0) {
@@ -163,7 +162,7 @@ static void take_proof_away(struct attempt *a)
  * nodes. */
 static json_t *consistency_body(const struct attempt *a, int k, json_t *list)
 {
-    const struct leader *leader = rank_set_leader(a->rank_set);
+    const struct leader *leader = a->leader;
     return json_pack("{s:[s?, s?], s:O}", "names", leader_name(leader, 0), leader_name(leader, k),
                      "list", list);
 }
@@ -173,7 +172,7 @@ static json_t *consistency_body(const struct attempt *a, int k, json_t *list)
 static json_t *endpoints_for(const struct attempt *a, int k, int n)
 {
     enum { NEIGHBOURS = 16 };
-    const struct leader *leader = rank_set_leader(a->rank_set);
+    const struct leader *leader = a->leader;
     json_t *endpoints = json_array();
     for (int i = 1; i < n - 1 && i <= NEIGHBOURS; i++) {
         const int other = (k - 1 + i) % (n - 1) + 1;
@@ -207,7 +206,7 @@ static int prepare_all(struct attempt *a, json_t *const *parts, int n, struct er
     int rc = leave_proof(a, err);
     for (int k = 1; k < n && rc == 0; k++) {
         json_t *body = prepare_body(a, k, parts[k], list);
-        rc = body ? leader_prepare(rank_set_leader(a->rank_set), k, body, err)
+        rc = body ? leader_prepare(a->leader, k, body, err)
                   : err_set(err, ERR_MEMORY, "no memory for the plan of %d nodes", n);
         json_decref(body);
     }
@@ -240,7 +239,7 @@ void attempt_on_gathered(void *arg)
 
 static json_t *node_row(const struct attempt *a, int k)
 {
-    const struct leader *leader = rank_set_leader(a->rank_set);
+    const struct leader *leader = a->leader;
     const json_t *facts = k ? leader_facts(leader, k) : a->facts, *rank;
     const char *hostname = json_string_value(json_object_get(facts, "hostname"));
     const char *name = leader_name(leader, k), *address = leader_address(leader, k);
@@ -259,7 +258,7 @@ static json_t *node_row(const struct attempt *a, int k)
 /* Stores the findings of a follower's preflight, preceded by its name. */
 static void tell_preflight(struct attempt *a, int k)
 {
-    const struct leader *leader = rank_set_leader(a->rank_set);
+    const struct leader *leader = a->leader;
     const json_t *found = leader_preflight(leader, k);
     const char *text = json_string_value(json_object_get(found, "text"));
     if (!text)
@@ -308,7 +307,7 @@ void attempt_on_notice(void *arg, int node, const char *reason, int64_t grace_ms
     struct attempt *a = arg;
     char text[320];
     struct agent_input in = {.kind = INPUT_STOP, .jitter = attempt_jitter()};
-    snprintf(text, sizeof(text), "%s: %s", leader_name(rank_set_leader(a->rank_set), node), reason);
+    snprintf(text, sizeof(text), "%s: %s", leader_name(a->leader, node), reason);
     in.stop.reason = text;
     in.stop.grace_ms = grace_ms;
     in.stop.checkpoint = in.stop.preempted = true;
@@ -321,8 +320,7 @@ void attempt_on_notice(void *arg, int node, const char *reason, int64_t grace_ms
 
 void attempt_on_node_gone(struct attempt *a, const json_t *body)
 {
-    struct leader *leader = a->rank_set && !a->follower ? rank_set_leader(a->rank_set) : NULL;
-    if (leader && !a->finished_ms)
-        leader_node_gone(leader, (int)json_integer_value(json_object_get(body, "node")),
+    if (!a->finished_ms)
+        leader_node_gone(a->leader, (int)json_integer_value(json_object_get(body, "node")),
                          json_string_value(json_object_get(body, "text")));
 }

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "agent/core/agent_core.h"
-#include "agent/nodes/rank_set.h"
+#include "agent/nodes/leader.h"
 
 static json_t *number(double v)
 {
@@ -17,11 +17,11 @@ static json_t *count(int64_t v)
     return v >= 0 ? json_integer(v) : json_null();
 }
 
-json_t *heartbeat_body(const struct agent_core *core, const struct rank_set *rank_set)
+json_t *heartbeat_body(const struct agent_core *core, const struct leader *leader)
 {
     struct agent_view v;
     agent_core_view(core, &v);
-    const char *phase = v.ranks_alive ? rank_set_phase(rank_set, 0) : NULL;
+    const char *phase = v.ranks_alive ? leader_phase(leader, 0) : NULL;
     return json_pack("{s:i, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:o}", "generation",
                      v.generation, "state", agent_phase_name(v.phase), "step", count(v.step), "steps",
                      count(v.steps), "phase", phase ? phase : "", "loss", number(v.loss), "lr",

@@ -6,9 +6,9 @@
 #include <jansson.h>
 
 struct agent_core;
-struct rank_set;
+struct leader;
 
 /* A new object, or NULL when memory ran out. */
-json_t *heartbeat_body(const struct agent_core *core, const struct rank_set *rank_set);
+json_t *heartbeat_body(const struct agent_core *core, const struct leader *leader);
 
 #endif

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/nodes/rank_set.h"
+#include "agent/nodes/leader.h"
 #include "agent/os/buf.h"
 #include "agent/os/kernel_log.h"
 #include "engine/contract/clock.h"
@@ -146,16 +146,16 @@ static void put_output(struct buf *t, const char *tail)
 
 static void put_rank(struct buf *t, const struct incident *i, int rank, struct flight_page *page)
 {
-    int64_t pid = rank_set_look(i->rank_set, rank, page, NULL, NULL);
-    const char *where = rank_set_where(i->rank_set, rank);
+    int64_t pid = leader_look(i->leader, rank, page, NULL, NULL);
+    const char *where = leader_where(i->leader, rank);
     buf_print(t, "\nrank %d%s%s: %s", rank, where[0] ? " on " : "", where,
               pid ? "" : "exited; last state: ");
     put_place(t, page);
     buf_print(t, "\n");
     put_page(t, page);
-    if (pid && rank_set_is_here(i->rank_set, rank))
+    if (pid && leader_is_here(i->leader, rank))
         put_process(t, page->pid ? (int64_t)page->pid : pid);
-    put_output(t, rank_set_last_lines(i->rank_set, rank));
+    put_output(t, leader_last_lines(i->leader, rank));
 }
 
 /* --- node -------------------------------------------------------------------------------- */
@@ -195,9 +195,9 @@ static void put_node(struct buf *t, const struct incident *i)
 /* One sentence; of many ranks only the first few. `reason` names the blamed rank. */
 static void put_summary(struct buf *t, const struct incident *i, struct flight_page *page)
 {
-    const int np = rank_set_ranks(i->rank_set);
+    const int np = leader_ranks(i->leader);
     for (int r = 0; r < np && r < TOLD_RANKS; r++) {
-        int64_t pid = rank_set_look(i->rank_set, r, page, NULL, NULL);
+        int64_t pid = leader_look(i->leader, r, page, NULL, NULL);
         buf_print(t, "%srank %d: %s", r ? "; " : "", r, pid ? "" : "exited, last state: ");
         put_place(t, page);
     }
@@ -258,7 +258,7 @@ json_t *incident_write(const struct incident *i, struct err *err)
     }
     buf_print(&text, "incident of job %" PRId64 ", attempt %" PRId64 ", generation %d, %s\n%s\n", i->job,
               i->attempt, i->generation, when, i->reason);
-    for (int r = 0; r < rank_set_ranks(i->rank_set); r++)
+    for (int r = 0; r < leader_ranks(i->leader); r++)
         put_rank(&text, i, r, page);
     put_node(&text, i);
     put_summary(&summary, i, page);

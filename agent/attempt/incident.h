@@ -13,14 +13,14 @@
 #include <stdint.h>
 
 struct err;
-struct rank_set;
+struct leader;
 
 struct incident {
     const char            *run_dir, *ckpt_dir;
     int64_t                job, attempt;
     int                    generation;
     const char            *reason;
-    const struct rank_set *rank_set;
+    const struct leader *leader;
 };
 
 enum { INCIDENTS_KEPT = 20 }; /* older ones of the same attempt are removed */

@@ -7,7 +7,7 @@
 
 #include "agent/monitor/straggler.h"
 #include "agent/monitor/watch.h"
-#include "agent/nodes/rank_set.h"
+#include "agent/nodes/leader.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
@@ -21,7 +21,7 @@ struct partial {
 };
 
 struct monitor {
-    struct rank_set           *rank_set;
+    struct leader             *leader;
     struct monitor_hooks       hooks;
     struct hang_detector      *hang;
     struct straggler          *straggler;
@@ -62,9 +62,9 @@ static void on_look(uv_timer_t *timer)
     struct hang_detector_verdict verdict;
     for (int i = 0; i < v->np; i++) {
         struct hang_detector_rank *r = &v->look[i];
-        v->nodes[i] = rank_set_where(v->rank_set, i);
+        v->nodes[i] = leader_where(v->leader, i);
         *r = (struct hang_detector_rank){.page = &v->pages[i], .where = v->nodes[i]};
-        r->alive = rank_set_look(v->rank_set, i, &v->pages[i], &r->state, &r->io_mib) > 0;
+        r->alive = leader_look(v->leader, i, &v->pages[i], &r->state, &r->io_mib) > 0;
     }
     int64_t now = clock_ms();
     if (straggler_look(v->straggler, v->pages, v->nodes, now))
@@ -83,7 +83,7 @@ static int make_partial(struct monitor *v, int np, struct err *err)
     return v->partial ? 0 : err_set(err, ERR_MEMORY, "no memory to watch the output of %d ranks", np);
 }
 
-int monitor_create(struct monitor **out, uv_loop_t *loop, struct rank_set *rank_set,
+int monitor_create(struct monitor **out, uv_loop_t *loop, struct leader *leader,
                    const json_t *plan,
                    const json_t *spec, const json_t *learned, const struct monitor_hooks *hooks,
                    struct err *err)
@@ -110,7 +110,7 @@ int monitor_create(struct monitor **out, uv_loop_t *loop, struct rank_set *rank_
         monitor_destroy(v);
         return -1;
     }
-    v->rank_set = rank_set;
+    v->leader = leader;
     v->np = np;
     v->hooks = *hooks;
     uv_timer_init(loop, &v->timer);

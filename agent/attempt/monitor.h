@@ -2,7 +2,7 @@
 /* monitor.h - checks the ranks a few times a second and reports hangs and stragglers
  *
  * The shell around agent/monitor/hang_detector.h, agent/monitor/straggler.h and
- * agent/monitor/watch.h: a timer, the rank states from agent/nodes/rank_set.h, and the learned
+ * agent/monitor/watch.h: a timer, the rank states from agent/nodes/leader.h, and the learned
  * durations.
  */
 #ifndef AGENT_ATTEMPT_MONITOR_H
@@ -15,7 +15,7 @@
 
 struct err;
 struct monitor;
-struct rank_set;
+struct leader;
 
 /* A generation that must be ended. */
 struct monitor_trouble {
@@ -31,8 +31,8 @@ struct monitor_hooks {
     void *arg;
 };
 
-/* Idle until monitor_begin(). `world` must outlive it. */
-int monitor_create(struct monitor **out, uv_loop_t *loop, struct rank_set *rank_set,
+/* Idle until monitor_begin(). The leader must outlive it. */
+int monitor_create(struct monitor **out, uv_loop_t *loop, struct leader *leader,
                    const json_t *plan,
                    const json_t *spec, const json_t *learned,
                    const struct monitor_hooks *hooks, struct err *err);

@@ -6,9 +6,10 @@
 #include "agent/monitor/page_feed.h"
 #include "agent/nodes/leader.h"
 #include "agent/nodes/node_channel.h"
+#include "agent/ranks/launch_env.h"
 #include "agent/ranks/snapshot_memfds.h"
 
-/* Requests to all followers. */
+/* Requests to the followers of all nodes. */
 enum leader_request {
     REQUEST_JOIN,
     REQUEST_PREPARE,
@@ -26,21 +27,20 @@ enum { LEADER_TEXT = 600, LEADER_NAME = 80, LEADER_GONE = 400 };
 struct follower_state {
     struct leader       *leader;
     int                  node;
-    struct node_channel *link;
+    struct node_channel *link; /* NULL: node 0, whose follower is in this process */
     char                 name[LEADER_NAME], address[TLS_PSK_ADDRESS];
     json_t              *facts, *preflight, *endpoint;
     bool                 lost;
     char gone[LEADER_GONE];                 /* proven gone: report as lost; "" = no */
     bool owes[LEADER_REQUESTS];             /* an answer is outstanding */
-    int                  first_rank, ranks; /* of the present generation */
+    int                  first_rank, ranks; /* since leader_place() */
 };
 
 /* A rank on another node. */
 struct remote_rank {
-    int64_t add_ns; /* offset of its clock, for the times on its page */
+    int64_t          add_ns; /* offset of its clock, for the times on its page */
     bool             ended;
     struct page_view seen;
-    json_t *spent; /* its time by phase, once it has detached; or NULL */
 };
 
 struct leader {
@@ -49,32 +49,41 @@ struct leader {
     struct leader_options   o;
     char                    nonce[128], version[64];
     json_t                 *names;
-    struct tls_listener *listener;
-    uv_timer_t later;              /* answers are delivered from the loop ... */
-    uv_timer_cb             look;  /* ... by this */
-    bool closed, shutdown, abandoned;  /* abandoned: never handed out */
-    struct follower_state  *followers; /* [nodes]; 0 is not used */
-    char address[TLS_PSK_ADDRESS];     /* of the leader, as seen by followers */
+    struct follower        *follower; /* of node 0 */
+    struct tls_listener    *listener; /* NULL: single node */
+    uv_timer_t              later;    /* answers are delivered from the loop ... */
+    uv_timer_cb             look;     /* ... by this */
+    bool                    closed, shutdown;
+    int                     nodes;
+    struct follower_state  *followers; /* [nodes] */
 
     bool asked[LEADER_REQUESTS];
-    char text[LEADER_TEXT];    /* why PREPARE or SPAWN failed */
-    bool clean;                /* of CLEANUP */
-    char left[LEADER_TEXT];
-    struct {                   /* of SNAPSHOTS */
-        int generation;        /* to be started */
+    char text[LEADER_TEXT]; /* why PREPARE or SPAWN failed */
+    int  cleaning;          /* the generation of CLEANUP or UNDO; ... */
+    bool clean;
+    char left[LEADER_TEXT]; /* ... what is left */
+    struct {                /* of SNAPSHOTS */
         struct snapshot_memfds_claim common[SNAPSHOT_MEMFDS_SETS];
         int n, heard; /* claims; followers heard */
     } kept;
 
-    int generation;   /* being started, or running */
-    json_t *deferred; /* [[node, number, body]...]: messages before `spawned` */
-    int                  world;
-    int64_t             *pids;       /* [world] */
-    struct remote_rank **remote;     /* [world]; NULL for ranks on this node */
+    struct launch_env env; /* of the generation that starts */
+    bool    keeps;         /* ranks have snapshot memory (agent/ranks/snapshot_memfds.h) */
+    int     generation;    /* being started, or running */
+    json_t *deferred;      /* [[node, number, body]...]: messages before `started` */
+    int     setups;        /* nodes whose setup is running */
+    json_t *setup;         /* EXITED of the first that failed, or of the last; NULL: none yet */
+    int     setup_node;
+
+    int      np;
+    char    *node_ranks;         /* "4,4,2"; NULL: single node */
+    struct follower_state **of;  /* [np]: node of each rank; NULL before leader_place() */
+    int64_t *pids;               /* [np] */
+    struct remote_rank **remote; /* [np]; NULL for ranks on this node */
 };
 
 /*
- * Call order, bottom up: leader_requests, leader_replies, leader.c; a file calls only those before it.
+ * Call order, bottom up: leader_requests, leader_start, leader_replies, leader.c; a file calls only those before it.
  */
 
 /* leader_requests.c.  Answers are evaluated from the loop, soon. */
@@ -82,9 +91,12 @@ void leader_look_later(struct leader *c);
 void leader_begin_request(struct leader *c, enum leader_request ask);
 void leader_answered(struct follower_state *s, enum leader_request ask);
 bool leader_is_answered(const struct leader *c, int ask);
+void leader_give_up(struct leader *c, enum leader_request ask); /* no answer is awaited any more */
 /* To one follower, or to all that are not lost; after a request they owe an answer. All take the
  * body. */
 int leader_send(struct follower_state *s, enum wire_message number, json_t *body, struct err *err);
+int leader_ask(struct follower_state *s, enum leader_request ask, enum wire_message number,
+               json_t *body, struct err *err);
 void leader_send_all(struct leader *c, enum wire_message number, json_t *body);
 void leader_request_all(struct leader *c, enum leader_request ask, enum wire_message number,
                         json_t *body);
@@ -92,8 +104,17 @@ void leader_request_all(struct leader *c, enum leader_request ask, enum wire_mes
 void leader_lose(struct follower_state *s, const char *fmt,
                  ...) __attribute__((format(printf, 2, 3)));
 
+/* leader_start.c: from leader_start() to `started`. */
+void leader_spawn(struct leader *c); /* c->env, whose snapshot was chosen */
+void leader_spawned(struct leader *c);
+void leader_undo(struct leader *c);
+void leader_undone(struct leader *c);
+void leader_setup_ended(struct follower_state *s, json_t *body);
+/* An EXITED of a follower; e->rank: the rank, or the node of a setup. */
+void leader_tell_exit(struct follower_state *s, int rank, const json_t *body);
+
 /* leader_replies.c: a message of a follower. */
-void leader_receive(struct follower_state *s, enum wire_message number, const json_t *body);
+void leader_receive(struct follower_state *s, enum wire_message number, json_t *body);
 /* Delivers the deferred messages, in order. */
 void leader_receive_deferred(struct leader *c);
 

@@ -42,7 +42,7 @@ static int rank_of(const struct follower_state *s, const json_t *body)
 static void hear_join(struct follower_state *s, const json_t *body)
 {
     struct leader *c = s->leader;
-    char here[TLS_PSK_ADDRESS];
+    char here[TLS_PSK_ADDRESS], *ours = c->followers[0].address;
     const char *version = json_string_value(json_object_get(body, "version"));
     if (strcmp(version, c->version) != 0) {
         leader_lose(s,
@@ -60,18 +60,25 @@ static void hear_join(struct follower_state *s, const json_t *body)
                  json_string_value(json_object_get(body, "address")));
     /* With nodes simulated on one machine this may be a loopback address; a follower elsewhere
      * knows a better one. */
-    if ((!c->address[0] || strncmp(c->address, "127.", 4) == 0) &&
-        node_channel_address(s->link, false, here))
-        memcpy(c->address, here, sizeof(here));
+    if ((!ours[0] || strncmp(ours, "127.", 4) == 0) && node_channel_address(s->link, false, here))
+        memcpy(ours, here, sizeof(here));
     leader_answered(s, REQUEST_JOIN);
+}
+
+/* Appends a text of a node, with its name if there are others. */
+static void note(const struct follower_state *s, char out[LEADER_TEXT], const char *text)
+{
+    const size_t n = strlen(out);
+    const bool alone = s->leader->nodes == 1;
+    snprintf(out + n, LEADER_TEXT - n, "%s%s%s%s", n ? "; " : "", alone ? "" : s->name,
+             alone ? "" : ": ", text);
 }
 
 static void note_refusal(struct follower_state *s, const json_t *body)
 {
-    struct leader *c = s->leader;
     char *text = text_of(body, "text");
-    if (text && !c->text[0])
-        snprintf(c->text, sizeof(c->text), "%s: %s", s->name, text);
+    if (text && !s->leader->text[0])
+        note(s, s->leader->text, text);
     free(text);
 }
 
@@ -96,7 +103,7 @@ static void hear_spawned(struct follower_state *s, const json_t *body)
         if (c->generation == 0 || i >= (size_t)s->ranks)
             break;
         c->pids[rank] = json_integer_value(pid);
-        if (!c->remote[rank]->ended && c->remote[rank]->seen.pid == 0)
+        if (c->remote[rank] && !c->remote[rank]->ended && c->remote[rank]->seen.pid == 0)
             c->remote[rank]->seen.pid = c->pids[rank];
     }
     note_refusal(s, body);
@@ -107,14 +114,14 @@ static void receive_cleaned(struct follower_state *s, const json_t *body)
 {
     struct leader *c = s->leader;
     char *left = text_of(body, "left");
-    if (s->owes[REQUEST_CLEANUP] && !json_is_true(json_object_get(body, "clean"))) {
-        size_t n = strlen(c->left);
+    const bool present = int_of(body, "generation") == c->cleaning;
+    if (present && s->owes[REQUEST_CLEANUP] && !json_is_true(json_object_get(body, "clean"))) {
         c->clean = false;
-        snprintf(c->left + n, sizeof(c->left) - n, "%s%s: %s", n ? "; " : "", s->name,
-                 left ? left : "?");
+        note(s, c->left, left ? left : "?");
     }
     free(left);
-    leader_answered(s, s->owes[REQUEST_UNDO] ? REQUEST_UNDO : REQUEST_CLEANUP);
+    if (present)
+        leader_answered(s, s->owes[REQUEST_UNDO] ? REQUEST_UNDO : REQUEST_CLEANUP);
 }
 
 static int read_claims(struct snapshot_memfds_claim out[SNAPSHOT_MEMFDS_SETS], const json_t *sets)
@@ -136,7 +143,7 @@ static void receive_snapshots(struct follower_state *s, const json_t *body)
 {
     struct leader *c = s->leader;
     struct snapshot_memfds_claim claims[SNAPSHOT_MEMFDS_SETS];
-    if (!s->owes[REQUEST_SNAPSHOTS] || int_of(body, "generation") != c->kept.generation)
+    if (!s->owes[REQUEST_SNAPSHOTS] || int_of(body, "generation") != c->env.generation)
         return;
     const int n = read_claims(claims, json_object_get(body, "sets"));
     if (c->kept.heard++ == 0) {
@@ -154,7 +161,7 @@ static void hear_inspected(struct follower_state *s, const json_t *body)
     char *text = text_of(body, "text");
     if (s->owes[REQUEST_INSPECT]) {
         leader_answered(s, REQUEST_INSPECT);
-        c->hooks.inspected(c->hooks.arg, s->node, text ? text : "");
+        c->hooks.stacks(c->hooks.arg, s->node, text ? text : "");
     }
     free(text);
 }
@@ -162,41 +169,27 @@ static void hear_inspected(struct follower_state *s, const json_t *body)
 static void hear_nccl(const struct follower_state *s, const json_t *body)
 {
     const struct leader *c = s->leader;
-    if (is_present(s, body) && c->hooks.nccl)
+    if (is_present(s, body))
         c->hooks.nccl(c->hooks.arg, s->node, json_object_get(body, "body"));
 }
 
 /* --- from ranks ------------------------------------------------------------------------------ */
 
-static void hear_exited(struct follower_state *s, const json_t *body)
+static void hear_exited(struct follower_state *s, json_t *body)
 {
     struct leader *c = s->leader;
-    int rank = c->generation ? rank_of(s, body) : s->node;
+    const int rank = rank_of(s, body);
+    if (c->generation == 0) {
+        leader_setup_ended(s, body);
+        return;
+    }
     if (rank < 0)
         return;
-    if (c->generation) {
+    if (c->remote[rank]) {
         c->remote[rank]->ended = true;
         c->remote[rank]->seen.pid = 0;
     }
-    char *last_lines = text_of(body, "last_lines"), *kernel = text_of(body, "kernel");
-    const struct agent_exit e = {
-        .generation = c->generation,
-        .rank = rank,
-        .pid = int_of(body, "pid"),
-        .signalled = json_is_true(json_object_get(body, "signalled")),
-        .signo = (int)int_of(body, "signo"),
-        .exit_code = (int)int_of(body, "exit_code"),
-        .oom_killed = json_is_true(json_object_get(body, "oom_killed")),
-        .after_ms = int_of(body, "after_ms"),
-        .init_ms = int_of(body, "init_ms"),
-        .data_ms = int_of(body, "data_ms"),
-        .checkpoint_ms = int_of(body, "checkpoint_ms"),
-        .last_lines = last_lines,
-        .kernel = kernel,
-    };
-    c->hooks.exited(c->hooks.arg, &e);
-    free(last_lines);
-    free(kernel);
+    leader_tell_exit(s, rank, body);
 }
 
 static void hear_output(struct follower_state *s, const json_t *body)
@@ -210,30 +203,27 @@ static void hear_output(struct follower_state *s, const json_t *body)
     free(bytes);
 }
 
-static void hear_line(struct leader *c, int rank, const json_t *body)
-{
-    json_t *spent = json_object_get(body, "spent");
-    if (spent) {
-        json_decref(c->remote[rank]->spent);
-        c->remote[rank]->spent = json_incref(spent);
-    }
-    c->hooks.line(c->hooks.arg, c->generation, rank, json_object_get(body, "line"));
-}
-
-static void hear_rank(struct follower_state *s, enum wire_message number, const json_t *body)
+static void hear_line(struct follower_state *s, const json_t *body)
 {
     struct leader *c = s->leader;
-    int rank = rank_of(s, body);
+    const int rank = rank_of(s, body);
+    if (rank >= 0)
+        c->hooks.line(c->hooks.arg, c->generation, rank, json_object_get(body, "line"),
+                      json_object_get(body, "spent"));
+}
+
+static void hear_rank(struct follower_state *s, enum wire_message number, json_t *body)
+{
     if (number == NODE_EXITED)
         hear_exited(s, body);
     else if (number == NODE_OUTPUT)
         hear_output(s, body);
-    else if (rank >= 0)
-        hear_line(c, rank, body);
+    else
+        hear_line(s, body);
 }
 
 /* Events of a rank wait until its generation has been announced. */
-static void defer_or_receive(struct follower_state *s, enum wire_message number, const json_t *body)
+static void defer_or_receive(struct follower_state *s, enum wire_message number, json_t *body)
 {
     struct leader *c = s->leader;
     if (number != NODE_OUTPUT && !is_present(s, body))
@@ -264,14 +254,11 @@ void leader_receive_deferred(struct leader *c)
 static void hear_relay(struct follower_state *from, const json_t *body)
 {
     struct leader *c = from->leader;
-    json_t *line = json_object_get(body, "line");
-    if (!is_present(from, body))
-        return;
-    for (int i = 1; i < c->o.nodes; i++)
+    for (int i = 0; i < c->nodes && is_present(from, body); i++)
         if (&c->followers[i] != from)
             leader_send(&c->followers[i], NODE_DELIVER,
-                        json_pack("{s:i, s:O}", "generation", c->generation, "line", line), NULL);
-    c->hooks.broadcast(c->hooks.arg, line);
+                        json_pack("{s:i, s:O}", "generation", c->generation, "line",
+                                  json_object_get(body, "line")), NULL);
 }
 
 /* The clock is converted when a page changes, not when it is read, so that a page without
@@ -287,7 +274,7 @@ static void receive_pages(struct follower_state *s, const json_t *body)
     json_array_foreach(json_object_get(body, "ranks"), i, row)
     {
         int rank = page_feed_rank(row);
-        if (rank < s->first_rank || rank >= s->first_rank + s->ranks)
+        if (rank < s->first_rank || rank >= s->first_rank + s->ranks || !c->remote[rank])
             continue;
         struct remote_rank *f = c->remote[rank];
         if (page_feed_take(&f->seen, row, &err) < 0)
@@ -329,7 +316,7 @@ static void hear_gpu(struct follower_state *s, const json_t *body)
                                .line = line});
 }
 
-void leader_receive(struct follower_state *s, enum wire_message number, const json_t *body)
+void leader_receive(struct follower_state *s, enum wire_message number, json_t *body)
 {
     switch ((int)number) {
     case NODE_JOIN:

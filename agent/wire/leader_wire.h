@@ -43,6 +43,9 @@
  *   DELIVER   {seq, generation, line}                       from a rank of another node
  *   ASK_SNAPSHOTS {seq, generation}                         before that generation starts
  *   INSPECT   {seq, generation}     SHUTDOWN {seq}          leave
+ *
+ * The follower of the leader's own node gets and sends the same bodies without seq, by function calls; its INSPECT
+ * also has {rank, path}: the rank to begin with, and the report to append to.
  */
 #ifndef AGENT_WIRE_LEADER_WIRE_H
 #define AGENT_WIRE_LEADER_WIRE_H

@@ -15,19 +15,20 @@
 #include "agent/nodes/follower_link.h"
 #include "agent/nodes/leader.h"
 #include "agent/ranks/launch_env.h"
-#include "agent/ranks/snapshot_memfds.h"
 
 enum { NODES = 3, EACH = 2, RANKS = 1 + 2 * EACH, LINES = 64 };
 
 static struct leader *leader;
+static struct follower *local; /* of node 0 */
 static struct proxy wires[NODES];
 static pid_t followers[NODES];
+static int ends[NODES]; /* read ends: a member's exit status comes here, or nothing if it was killed */
 static char places[NODES][160], self[4096];
 
 /* What the hooks have told. */
 static struct told {
-    int kept, kept_before, kept_sets;
-    int gathered, prepared, spawned, exits, lines, relays, outputs, cleaned, inspections, losses;
+    int gathered, prepared, spawned, exits, lines, outputs, cleaned, inspections, inspected_all, losses;
+    int64_t pids[RANKS];
     char refusal[700], spawn_text[700], left[700], lost[700], inspected[8192], order[40];
     bool clean;
     int lost_node, generation, wrong; /* wrong: of another generation, or too many */
@@ -51,16 +52,6 @@ static inline void on_gathered(void *arg)
     mark('g');
 }
 
-static inline void on_kept(void *arg, int generation, const struct snapshot_memfds_claim *common,
-                           int n)
-{
-    (void)arg;
-    (void)common;
-    t.kept++;
-    t.kept_before = generation;
-    t.kept_sets = n;
-}
-
 static inline void on_prepared(void *arg, const char *refusal)
 {
     (void)arg;
@@ -68,12 +59,13 @@ static inline void on_prepared(void *arg, const char *refusal)
     snprintf(t.refusal, sizeof(t.refusal), "%s", refusal ? refusal : "");
 }
 
-static inline void on_spawned(void *arg, int generation, const char *text)
+static inline void on_started(void *arg, const struct leader_started *s)
 {
     (void)arg;
     t.spawned++;
-    t.generation = generation;
-    snprintf(t.spawn_text, sizeof(t.spawn_text), "%s", text ? text : "");
+    t.generation = s->generation;
+    memcpy(t.pids, s->pids, sizeof(t.pids));
+    snprintf(t.spawn_text, sizeof(t.spawn_text), "%s", s->text ? s->text : "");
     mark('s');
 }
 
@@ -89,9 +81,11 @@ static inline void on_exited(void *arg, const struct agent_exit *e)
     mark('x');
 }
 
-static inline void on_line(void *arg, int generation, int rank, const json_t *line)
+static inline void on_line(void *arg, int generation, int rank, const json_t *line,
+                           const json_t *spent)
 {
     (void)arg;
+    (void)spent;
     if (generation != t.generation || t.lines == LINES) {
         t.wrong++;
         return;
@@ -101,13 +95,6 @@ static inline void on_line(void *arg, int generation, int rank, const json_t *li
     t.line_rank[t.lines++] = rank;
     free(text);
     mark('l');
-}
-
-static inline void on_relay(void *arg, const json_t *line)
-{
-    (void)arg;
-    (void)line;
-    t.relays++;
 }
 
 static inline void on_output(void *arg, int rank, const char *bytes, size_t size)
@@ -127,40 +114,47 @@ static inline void on_swept(void *arg, bool clean, const char *left)
     snprintf(t.left, sizeof(t.left), "%s", left);
 }
 
-static inline void on_inspected(void *arg, int node, const char *text)
+static inline void on_stacks(void *arg, int node, const char *text)
 {
     (void)arg;
-    (void)node;
     t.inspections++;
-    snprintf(t.inspected, sizeof(t.inspected), "%s", text);
+    if (node > 0)
+        snprintf(t.inspected, sizeof(t.inspected), "%s", text);
 }
 
-static inline void on_lost(void *arg, int node, const char *text)
+static inline void on_stacks_done(void *arg)
+{
+    (void)arg;
+    t.inspected_all++;
+}
+
+static inline void on_lost(void *arg, const struct agent_lost *l)
 {
     (void)arg;
     t.losses++;
-    t.lost_node = node;
-    snprintf(t.lost, sizeof(t.lost), "%s", text);
+    t.lost_node = l->node;
+    snprintf(t.lost, sizeof(t.lost), "%s", l->text);
     mark('L');
 }
 
 static const struct leader_hooks hooks = {
-    .gathered = on_gathered, .prepared = on_prepared, .kept = on_kept, .spawned = on_spawned,
-    .exited = on_exited, .line = on_line, .broadcast = on_relay, .output = on_output,
-    .cleaned = on_swept, .inspected = on_inspected, .lost = on_lost};
+    .gathered = on_gathered, .prepared = on_prepared, .started = on_started, .exited = on_exited,
+    .line = on_line, .output = on_output, .cleaned = on_swept, .stacks = on_stacks,
+    .stacks_done = on_stacks_done, .lost = on_lost};
 
 /* --- the loop ------------------------------------------------------------------------------- */
 
 #define AWAIT(what, least) assert_true(run_until(&t.what, least, PATIENCE_MS))
 
-/* The exit status of a member, while the head goes on. */
+/* The exit status of a member, while the head goes on; the ranks' own handler reaps it. */
 static inline int await_follower(int node)
 {
-    int status;
+    unsigned char status;
     for (int i = 0; i < PATIENCE_MS / 20; i++) {
-        if (waitpid(followers[node], &status, WNOHANG) == followers[node]) {
+        ssize_t n = read(ends[node], &status, 1);
+        if (n >= 0) {
             followers[node] = 0;
-            return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+            return n ? status : -1;
         }
         run_until(NULL, 0, 20);
     }
@@ -202,7 +196,12 @@ static inline json_t *group_of(int node, json_t *door)
                      "n1", "n2", "endpoint", door);
 }
 
-static inline _Noreturn void be_follower(int node, json_t *door)
+static inline _Noreturn void leave(int end, unsigned char status)
+{
+    _exit(write(end, &status, 1) == 1 ? status : 1);
+}
+
+static inline _Noreturn void be_follower(int node, json_t *door, int end)
 {
     uv_loop_t mine;
     struct member m = {0};
@@ -217,22 +216,28 @@ static inline _Noreturn void be_follower(int node, json_t *door)
                                        .facts = json_pack("{s:s}", "hostname", places[node])};
     if (follower_create(&m.follower, &mine, &o, &err) < 0 ||
         follower_link_open(&m.link, &mine, m.follower, &o, launch, "1", on_over, &m, &err) < 0)
-        _exit(3);
+        leave(end, 3);
     uv_run(&mine, UV_RUN_DEFAULT);
     follower_link_destroy(m.link);
     follower_destroy(m.follower);
-    _exit(uv_loop_close(&mine) == 0 ? 0 : 4);
+    leave(end, uv_loop_close(&mine) == 0 ? 0 : 4);
 }
 
 static inline void start_follower(int node)
 {
+    int fds[2];
     json_t *door = leader_endpoint(leader), *at = proxy_door(&wires[node], door);
+    assert_int_equal(pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
     followers[node] = fork();
     if (followers[node] == 0)
-        be_follower(node, at);
+        be_follower(node, at, fds[1]);
+    close(fds[1]);
+    ends[node] = fds[0];
     json_decref(at);
     json_decref(door);
 }
+
+static json_t *facts; /* of node 0 */
 
 static inline int leader_up(void **state)
 {
@@ -247,10 +252,15 @@ static inline int leader_up(void **state)
         mkdir(places[i], 0700);
     }
     uv_loop_init(&loop);
+    facts = json_pack("{s:s}", "hostname", "n0");
+    const struct follower_options here = {.job = 7, .attempt = 1, .nonce = nonce,
+                                          .run_dir = places[0], .train = "/bin/false",
+                                          .tag = "7.1", .facts = facts};
     json_t *names = json_pack("[s, s, s]", "n0", "n1", "n2");
     const struct leader_options o = {.job = 7, .attempt = 1, .nonce = nonce, .nodes = NODES,
                                      .names = names, .version = "1", .join_ms = PATIENCE_MS};
-    if (leader_open(&leader, &loop, &o, &hooks, &err) < 0)
+    if (follower_create(&local, &loop, &here, &err) < 0 ||
+        leader_create(&leader, &loop, local, &hooks, &err) < 0 || leader_gather(leader, &o, &err) < 0)
         fail_msg("%s", err.text);
     json_decref(names);
     json_t *door = leader_endpoint(leader);
@@ -268,20 +278,31 @@ static inline int quick_up(void **state)
     return rc;
 }
 
+/* -1: the member is still there. */
+static inline ssize_t await_end(int node)
+{
+    unsigned char status;
+    return read(ends[node], &status, 1);
+}
+
 static inline int leader_down(void **state)
 {
     (void)state;
     leader_close(leader);
+    follower_close(local);
     for (int i = 1; i < NODES; i++) {
         proxy_close(&wires[i]);
-        if (followers[i] > 0) {
+        if (followers[i] > 0 && await_end(i) < 0) {
             kill(followers[i], SIGKILL);
             waitpid(followers[i], NULL, 0);
-            followers[i] = 0;
         }
+        followers[i] = 0;
+        close(ends[i]);
     }
     uv_run(&loop, UV_RUN_DEFAULT);
     leader_destroy(leader);
+    follower_destroy(local);
+    json_decref(facts);
     leader = NULL;
     int rc = uv_loop_close(&loop), left = 1;
     const struct cleanup_pass s = {.nonce = nonce, .kill = true};
@@ -318,6 +339,29 @@ static inline json_t *prepare_body(int node, const char *run, const char *setup)
                      "s3cret", "restarts", 3, "deadline_s", 0);
 }
 
+/* One rank on the first node, EACH on every other. */
+static inline json_t *plan_of_all(void)
+{
+    json_t *ranks = json_array();
+    for (int i = 0; i < RANKS; i++)
+        json_array_append_new(ranks, json_pack("{s:i, s:i}", "rank", i, "node", (i + EACH - 1) / EACH));
+    return json_pack("{s:i, s:o}", "np", RANKS, "ranks", ranks);
+}
+
+static inline void prepare_here(const char *run, const char *setup)
+{
+    struct err err = {0};
+    json_t *body = prepare_body(0, run, setup), *preflight = NULL, *plan = plan_of_all();
+    if (follower_prepare(local, json_object_get(body, "spec"), json_object_get(body, "launch"),
+                         &preflight, &err) < 0 ||
+        leader_place(leader, plan, &err) < 0)
+        fail_msg("%s", err.text);
+    follower_set_plan(local, json_object_get(body, "plan"));
+    json_decref(preflight);
+    json_decref(plan);
+    json_decref(body);
+}
+
 static inline void prepare(const char *run, const char *setup)
 {
     struct err err = {0};
@@ -329,17 +373,15 @@ static inline void prepare(const char *run, const char *setup)
     }
     AWAIT(prepared, 1);
     assert_string_equal(t.refusal, "");
+    prepare_here(run, setup);
 }
 
 static inline void spawn_some(int generation)
 {
-    static const struct leader_spawn where[] = {{1, 1, EACH}, {2, 1 + EACH, EACH}};
-    const struct launch_env e = {.generation = generation, .world_size = RANKS,
-                                 .node_ranks = "1,2,2", .master_addr = leader_address(leader, 0),
-                                 .master_port = 4321, .restarts = 3, .resume_step = -1,
+    const struct launch_env e = {.generation = generation, .restarts = 3, .resume_step = -1,
                                  .skip_step = -1};
     int before = t.spawned;
-    leader_spawn(leader, &e, where, NODES - 1);
+    leader_start(leader, &e);
     AWAIT(spawned, before + 1);
 }
 
@@ -356,6 +398,13 @@ static inline void put_log(int node, int rank, char *out, size_t size)
     char name[40];
     snprintf(name, sizeof(name), "node%d/rank%d.log", node, rank);
     read_file(name, out, size);
+}
+
+/* The cleanup of the first node ends children of this process that carry no mark; so members, which
+ * are forks of it, carry one. */
+static inline int be_marked(char **argv)
+{
+    return getenv("JOBCTL_NONCE") ? 0 : setenv("JOBCTL_NONCE", "of the test", 1) + execv("/proc/self/exe", argv);
 }
 
 #define LEADER_TEST(test)  cmocka_unit_test_setup_teardown(test, leader_up, leader_down)
