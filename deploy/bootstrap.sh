@@ -14,7 +14,7 @@ set -euo pipefail
 packages=(
     gcc make pkg-config libc6-dev
     libsqlite3-dev libjansson-dev libyaml-dev libuv1-dev libmicrohttpd-dev
-    libcurl4-openssl-dev libxxhash-dev libssl-dev
+    libcurl4-openssl-dev libarchive-dev libxxhash-dev libssl-dev
     zlib1g-dev libzstd-dev # a newer libcrypto.a calls both
     libopenblas-pthread-dev libpng-dev libjpeg-dev libwebp-dev libssh-dev
 )

@@ -25,15 +25,16 @@ libsqlite3    | sqlite3       |              | sqlite3.h       | sqlite3_open_v2
 libyaml       | yaml-0.1      |              | yaml.h          | yaml_parser_initialize
 libmicrohttpd | libmicrohttpd |              | microhttpd.h    | MHD_start_daemon
 libcurl       | libcurl       |              | curl/curl.h     | curl_easy_init
+libarchive    | libarchive    |              | archive.h       | archive_write_new
 libxxhash     | libxxhash     |              | xxhash.h        |
 libssh        | libssh        |              | libssh/libssh.h | ssh_new
 libcmocka     | cmocka        |              | cmocka.h        | _cmocka_run_group_tests
 '
 agent='libjansson libuv libssl'
 train='libjansson libpng libz libjpeg libwebp libopenblas'
-ctl='libsqlite3 libjansson libyaml libuv libmicrohttpd libcurl libssl libz'
+ctl='libsqlite3 libjansson libyaml libuv libmicrohttpd libcurl libssl libarchive'
 ssh='libssh libjansson libuv'
-all="$ctl libpng libjpeg libwebp libopenblas libxxhash"
+all="$ctl libz libpng libjpeg libwebp libopenblas libxxhash"
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tarball.h - writes files from memory into a .tar.gz (ustar)
+/* tarball.h - writes files from memory into a .tar.gz (ustar), by libarchive
  *
  * The archive is written to a temporary file and renamed at the end, so it is complete or absent.
  */
@@ -13,7 +13,7 @@ struct err;
 struct tarball;
 
 int tarball_create(struct tarball **out, const char *path, struct err *err);
-/* name: at most 99 bytes, "folder/file". The first failure is kept; tarball_finish() returns it. */
+/* name: "folder/file". The first failure is kept; tarball_finish() returns it. */
 void tarball_add(struct tarball *t, const char *name, const char *bytes, size_t size, int64_t time_s);
 /* Frees the tarball in any case; on failure no file is left. */
 int tarball_finish(struct tarball *t, struct err *err);
