@@ -273,14 +273,17 @@ demo: bootstrap  ## train a small Sana on icons, here and now, and look at what 
 	@$(MAKE) --no-print-directory all
 	@deploy/demo.sh $(BIN)
 
-install: all  ## copy programs, templates and manuals below PREFIX (default /usr/local)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/jobctl \
-	  $(DESTDIR)$(PREFIX)/share/man/man1
-	$(BIN)/jobctl help man >$(DESTDIR)$(PREFIX)/share/man/man1/jobctl.1
-	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install -d $(DESTDIR)$(PREFIX)/lib
-	install -m 755 $(NCCLPROF) $(if $(NVCC),$(CUDA)) $(DESTDIR)$(PREFIX)/lib
-	cp -R templates $(DESTDIR)$(PREFIX)/share/jobctl/
+# The same files for `make install`, the package and the tarball: deploy/install.sh has the list.
+INSTALL := deploy/install.sh
+install: all man completions  ## programs, manuals, completions, templates, documents below PREFIX (/usr/local)
+	@$(INSTALL) install '$(BUILD)' '$(DESTDIR)' '$(PREFIX)' $(notdir $(PROGRAMS))
+
+uninstall:  ## remove what `make install` with the same PREFIX and DESTDIR put there
+	@$(INSTALL) uninstall '$(BUILD)' '$(DESTDIR)' '$(PREFIX)' $(notdir $(PROGRAMS))
+
+completions: $(BIN)/jobctl
+	@mkdir -p $(BUILD)/completions
+	@set -e; for shell in bash zsh fish; do $(BIN)/jobctl completions $$shell >$(BUILD)/completions/$$shell; done
 
 man: $(BIN)/jobctl $(BIN)/jobctl-agent $(BIN)/jobctl-train  ## the manual pages, into build/man
 	@rm -rf $(BUILD)/man; mkdir -p $(BUILD)/man
@@ -400,4 +403,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo install man clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo install uninstall man completions clean help FORCE

@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # demo.sh [BIN] - train a small Sana on icons through jobctl, and show what it learned
 #
-# BIN holds the programs (default build/bin).  Ends with the loss curve, the pictures,
+# BIN holds the programs (default: build/bin, or bin/ of the installation).  Ends with the loss curve, the pictures,
 # the checkpoint and three commands to try next.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-bin=${1:-build/bin}
-case $bin in /*) ;; *) bin=$PWD/$bin ;; esac
+cd "$(dirname "$(readlink -f "$0")")"
+bin=${1:-../../bin}         # share/jobctl/demo.sh of an installation
+if [ ! -d templates ]; then
+    cd ..
+    bin=${1:-build/bin}
+fi
+bin=$(cd "$bin" && pwd)
 export PATH="$bin:$PATH"
 
 echo "A small Sana (3.8 million parameters) learns 24 icons from their captions, on this machine's GPU if"
@@ -49,4 +53,4 @@ echo "  # what happened, and why"
 echo "  ${run}jobctl why $id"
 echo
 echo "  # the same with another seed; kill -9 its jobctl-train in the middle and watch it come back"
-echo "  ${run}jobctl submit --follow templates/sana-icons.yaml --set train.seed=2"
+echo "  ${run}jobctl submit --follow $(printf %q "$PWD/templates/sana-icons.yaml") --set train.seed=2"

@@ -45,7 +45,8 @@ int submission_fits(json_t **plan, const struct job *job, const json_t *spec, st
     if (job->remote == &remote_slurm)
         return slurm_client_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: slurm needs "
                                                                    "jobctl-slurm, "
-               "which is not installed beside jobctl; install libslurm-dev and rebuild");
+               "which is not installed beside jobctl; run share/jobctl/build-slurm of the installation, or "
+               "install libslurm-dev and rebuild");
     if (job->remote == &remote_ssh)
         return remote_ssh_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: ssh needs jobctl-ssh, "
                "which is not installed beside jobctl; install libssh-dev and rebuild");
