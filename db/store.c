@@ -2,11 +2,13 @@
 /* store.c - see store.h */
 #include "db/store.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/os/file_system.h"
 #include "db/migrate.h"
 #include "db/stmt.h"
 #include "engine/contract/err.h"
@@ -22,8 +24,10 @@ struct store {
     } stmts[STMTS];
 };
 
-static const char SETTINGS[] = "PRAGMA journal_mode=WAL;"
-                               "PRAGMA synchronous=FULL;"
+/* WAL needs memory that all who open the store share, which machines do not. */
+static const char LOCAL[] = "PRAGMA journal_mode=WAL;";
+static const char SHARED[] = "PRAGMA journal_mode=TRUNCATE;";
+static const char SETTINGS[] = "PRAGMA synchronous=FULL;"
                                "PRAGMA foreign_keys=ON;"
                                "PRAGMA wal_autocheckpoint=4000;"
                                "PRAGMA temp_store=MEMORY;";
@@ -101,6 +105,18 @@ static int make_private(const char *path, struct err *err)
     return rc == 0 ? 0 : err_set(err, ERR_SYSTEM, "cannot make %s private: %m", path);
 }
 
+static int apply_settings(struct store *s, const char *path, struct err *err)
+{
+    sqlite3_busy_timeout(s->db, 5000);
+    if (sqlite3_exec(s->db, file_system_shared(path) ? SHARED : LOCAL, NULL, NULL, NULL) ==
+            SQLITE_OK &&
+        sqlite3_exec(s->db, SETTINGS, NULL, NULL, NULL) == SQLITE_OK)
+        return 0;
+    if (sqlite3_system_errno(s->db) == ENOLCK)
+        return file_system_lock_error(err, path, ENOLCK);
+    return err_set(err, ERR_SYSTEM, "cannot use the store %s: %s", path, sqlite3_errmsg(s->db));
+}
+
 int store_open(struct store **out, const char *path, struct err *err)
 {
     struct store *s = calloc(1, sizeof(*s));
@@ -114,11 +130,8 @@ int store_open(struct store **out, const char *path, struct err *err)
                 s->db ? sqlite3_errmsg(s->db) : "out of memory");
         goto out;
     }
-    sqlite3_busy_timeout(s->db, 5000);
-    if (sqlite3_exec(s->db, SETTINGS, NULL, NULL, NULL) != SQLITE_OK) {
-        err_set(err, ERR_SYSTEM, "cannot use the store %s: %s", path, sqlite3_errmsg(s->db));
+    if (apply_settings(s, path, err) < 0)
         goto out;
-    }
     if (migrate_run(s->db, path, MIGRATIONS, migrations_count(), err) < 0)
         goto out;
     *out = s;

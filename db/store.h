@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store.h - the controller's database
  *
- * sqlite in WAL mode with synchronous=FULL: a transaction survives a power cut
- * once store_commit() has returned.  One writer, one thread.  A store of a newer
- * version is rejected; an older one is backed up beside itself and upgraded in
- * one transaction.
+ * sqlite with synchronous=FULL: a transaction survives a power cut once store_commit() has
+ * returned.  In WAL mode; on a file system that machines share, with a rollback journal.  One
+ * writer, one thread.  A store of a newer version is rejected; an older one is backed up beside
+ * itself and upgraded in one transaction.
  */
 #ifndef DB_STORE_H
 #define DB_STORE_H

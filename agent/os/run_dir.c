@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "agent/os/file_system.h"
 #include "engine/contract/err.h"
 
 static int join(char *out, size_t size, const char *dir, const char *name, struct err *err)
@@ -31,7 +32,7 @@ int run_dir_lock(const char *dir, struct err *err)
         errno = code;
         return code == EWOULDBLOCK
                    ? err_set(err, ERR_CONFLICT, "an agent lives in %s: it holds the lock", dir)
-                   : err_set(err, ERR_SYSTEM, "cannot lock %s: %m", path);
+                   : file_system_lock_error(err, path, code);
     }
     return fd;
 }

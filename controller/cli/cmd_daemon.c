@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/os/file_system.h"
 #include "agent/os/unix_socket.h"
 #include "controller/base/daemon.h"
 #include "controller/base/home.h"
@@ -82,8 +83,13 @@ static int start_lock(struct err *err)
         return err_set(err, ERR_SYSTEM, "cannot create the state directory %s (JOBCTL_HOME): "
                        "%m", dir);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || flock(fd, LOCK_EX) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot lock %s: %m", path);
+    if (fd < 0)
+        return err_set(err, ERR_SYSTEM, "cannot open %s: %m", path);
+    if (flock(fd, LOCK_EX) < 0) {
+        file_system_lock_error(err, path, errno);
+        close(fd);
+        return -1;
+    }
     return fd;
 }
 

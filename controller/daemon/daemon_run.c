@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -19,6 +18,7 @@
 #include "controller/attempt/job_attempt.h"
 #include "controller/base/home.h"
 #include "controller/daemon/effects.h"
+#include "controller/daemon/home_lock.h"
 #include "controller/daemon/removal.h"
 #include "controller/daemon/replay.h"
 #include "controller/daemon/requests.h"
@@ -31,7 +31,7 @@
 #include "db/store.h"
 #include "engine/contract/err.h"
 
-enum { LOCK_TRIES = 500, LOCK_PAUSE_MS = 20, LOG_BYTES = 10 * 1024 * 1024 };
+enum { LOG_BYTES = 10 * 1024 * 1024 };
 
 /* mkdir -p with mode 0700. */
 static int make_path(const char *path, struct err *err)
@@ -76,29 +76,6 @@ static int home_open(struct daemon *d, struct err *err)
         return -1;
     snprintf(jobs, sizeof(jobs), "%s/jobs", d->home);
     return make_path(jobs, err);
-}
-
-/* Held until the process ends. Waits for a daemon that is just stopping or starting. */
-static int lock_home(const struct daemon *d, const char *socket, struct err *err)
-{
-    char path[PATH_MAX + 16];
-    snprintf(path, sizeof(path), "%s/daemon.lock", d->home);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return err_set(err, ERR_SYSTEM, "cannot open %s: %m", path);
-    for (int tries = 0; tries < LOCK_TRIES; tries++) {
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-            return fd;
-        int other = unix_socket_connect(socket, true, NULL);
-        if (other >= 0) {
-            close(other);
-            close(fd);
-            return err_set(err, ERR_CONFLICT, "a daemon is already running for %s", d->home);
-        }
-        nanosleep(&(struct timespec){ .tv_nsec = LOCK_PAUSE_MS * 1000000L }, NULL);
-    }
-    close(fd);
-    return err_set(err, ERR_SYSTEM, "another daemon holds %s but does not answer", path);
 }
 
 static int log_to_file(const struct daemon *d, struct err *err)
@@ -236,7 +213,7 @@ int daemon_run(const struct daemon_options *options, struct err *err)
         goto out;
     snprintf(socket, sizeof(socket), "%s/" HOME_SOCKET, d->home);
     snprintf(db, sizeof(db), "%s/jobs.db", d->home);
-    if ((lock = lock_home(d, socket, err)) < 0)
+    if ((lock = home_lock(d->home, socket, err)) < 0)
         goto out;
     if (options->detach && log_to_file(d, err) < 0)
         goto out;
