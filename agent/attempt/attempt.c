@@ -25,6 +25,7 @@
 #include "agent/wire/file_channel.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum {
     LAUNCH_WAIT_MS = 60 * 1000, /* without a LAUNCH: exit */
@@ -43,11 +44,6 @@ static void on_exited(void *arg, const struct agent_exit *e)
     attempt_feed(arg, &in);
 }
 
-static int64_t int_of(const json_t *body, const char *key)
-{
-    return json_integer_value(json_object_get(body, key));
-}
-
 static void on_line(void *arg, int generation, int rank, const json_t *line, const json_t *spent)
 {
     struct agent_input in = {.kind = INPUT_PROGRESS,
@@ -55,9 +51,9 @@ static void on_line(void *arg, int generation, int rank, const json_t *line, con
                              .progress = {.generation = generation,
                                           .rank = rank,
                                           .line = line,
-                                          .init_ms = int_of(spent, "init_ms"),
-                                          .data_ms = int_of(spent, "data_ms"),
-                                          .checkpoint_ms = int_of(spent, "checkpoint_ms")}};
+                                          .init_ms = field_int(spent, "init_ms", 0),
+                                          .data_ms = field_int(spent, "data_ms", 0),
+                                          .checkpoint_ms = field_int(spent, "checkpoint_ms", 0)}};
     attempt_feed(arg, &in);
 }
 

@@ -22,14 +22,10 @@
 #include "agent/ranks/snapshot_memfds.h"
 #include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 #include "engine/contract/flight.h"
 
 enum { NCCL_MS = 1000, REAP_MS = 20 };
-
-static int64_t int_of(const json_t *body, const char *key)
-{
-    return json_integer_value(json_object_get(body, key));
-}
 
 static const char *string_of(const json_t *body, const char *key)
 {
@@ -178,30 +174,30 @@ static int start(struct follower *f, const json_t *body, int *n, struct err *err
     struct launch_env e = {
         .job = f->o.job,
         .attempt = f->o.attempt,
-        .generation = (int)int_of(body, "generation"),
+        .generation = (int)field_int(body, "generation", 0),
         .name = string_of(launch, "name"),
         .nonce = f->o.nonce,
         .run_dir = f->o.run_dir,
         .ckpt_dir = string_of(launch, "ckpt_dir"),
-        .world_size = (int)int_of(body, "world_size"),
-        .first_rank = (int)int_of(body, "first_rank"),
-        .local_ranks = (int)int_of(body, "ranks"),
+        .world_size = (int)field_int(body, "world_size", 0),
+        .first_rank = (int)field_int(body, "first_rank", 0),
+        .local_ranks = (int)field_int(body, "ranks", 0),
         .node_rank = f->node,
         .nodes = f->nodes,
         .node_ranks = string_of(body, "node_ranks"),
         .node_addr = string_of(body, "node_addr"),
         .master_addr = string_of(body, "master_addr"),
-        .master_port = (int)int_of(body, "master_port"),
-        .restarts = int_of(body, "restarts"),
-        .resume_step = int_of(body, "resume_step"),
-        .skip_step = int_of(body, "skip_step"),
-        .from = (int)int_of(body, "from"),
-        .snapshot_step = int_of(body, "snapshot_step"),
-        .rejoin = json_is_true(json_object_get(body, "rejoin")),
-        .keep = json_is_true(json_object_get(body, "keep")),
-        .deadline_s = int_of(body, "deadline_s"),
+        .master_port = (int)field_int(body, "master_port", 0),
+        .restarts = field_int(body, "restarts", 0),
+        .resume_step = field_int(body, "resume_step", 0),
+        .skip_step = field_int(body, "skip_step", 0),
+        .from = (int)field_int(body, "from", 0),
+        .snapshot_step = field_int(body, "snapshot_step", 0),
+        .rejoin = field_true(body, "rejoin"),
+        .keep = field_true(body, "keep"),
+        .deadline_s = field_int(body, "deadline_s", 0),
         .plan = f->plan,
-        .fallbacks = (int)int_of(body, "fallbacks"),
+        .fallbacks = (int)field_int(body, "fallbacks", 0),
         .secrets = json_object_get(launch, "secrets"),
     };
     *n = e.generation ? e.local_ranks : 1;
@@ -229,7 +225,7 @@ static void on_spawn(struct follower *f, const json_t *body)
     if (rc < 0)
         log_error(f->o.tag, "%s", err.text);
     follower_say(f, NODE_SPAWNED,
-                 json_pack("{s:I, s:o, s:o}", "generation", (json_int_t)int_of(body, "generation"),
+                 json_pack("{s:I, s:o, s:o}", "generation", (json_int_t)field_int(body, "generation", 0),
                            "pids", pids, "text", follower_text(rc < 0 ? err.text : NULL)));
 }
 
@@ -241,9 +237,9 @@ static void on_ask_snapshots(struct follower *f, const json_t *body)
     for (int i = 0; i < n; i++)
         json_array_append_new(sets, json_pack("[i, I]", claims[i].generation,
                                               (json_int_t)claims[i].step));
-    follower_say(f, NODE_SNAPSHOTS, json_pack("{s:I, s:o}", "generation",
-                                              (json_int_t)int_of(body,
-                                                                 "generation"), "sets", sets));
+    follower_say(f, NODE_SNAPSHOTS,
+                 json_pack("{s:I, s:o}", "generation", (json_int_t)field_int(body, "generation", 0),
+                           "sets", sets));
 }
 
 /* --- ending ---------------------------------------------------------------------------------- */
@@ -271,7 +267,7 @@ static void on_cleaned(void *arg, bool clean, const char *left)
 
 static void clean_up(struct follower *f, const json_t *body)
 {
-    f->cleaning = (int)int_of(body, "generation");
+    f->cleaning = (int)field_int(body, "generation", 0);
     cleanup_run(f->cleanup, f->cleaning);
 }
 
@@ -280,13 +276,12 @@ static void clean_up(struct follower *f, const json_t *body)
 /* The leader in this process names the file of its report, and the rank to begin with. */
 static void on_inspect(struct follower *f, const json_t *body)
 {
-    const json_t *rank = json_object_get(body, "rank");
     const char *path = string_of(body, "path");
     int fd = path ? -1 : open(f->inspect_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd >= 0)
         close(fd);
-    int64_t *pids = ranks_workers(f->ranks, rank ? (int)json_integer_value(rank) : -1);
-    inspector_begin(f->inspector, (int)int_of(body, "generation"),
+    int64_t *pids = ranks_workers(f->ranks, (int)field_int(body, "rank", -1));
+    inspector_begin(f->inspector, (int)field_int(body, "generation", 0),
                     json_pack("{s:s}", "path", path ? path : f->inspect_path), pids,
                     pids ? ranks_count(f->ranks) : 0);
     free(pids);
@@ -308,13 +303,13 @@ void follower_receive(struct follower *f, enum wire_message number, const json_t
         ranks_control(f->ranks, string_of(body, "command"));
         break;
     case NODE_SIGNAL:
-        ranks_signal(f->ranks, (int)int_of(body, "signo"));
+        ranks_signal(f->ranks, (int)field_int(body, "signo", 0));
         break;
     case NODE_CLEANUP:
         clean_up(f, body);
         break;
     case NODE_DELIVER:
-        if (int_of(body, "generation") == f->generation)
+        if (field_int(body, "generation", 0) == f->generation)
             ranks_broadcast(f->ranks, json_object_get(body, "line"));
         break;
     case NODE_INSPECT:

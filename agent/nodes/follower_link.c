@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "agent/doctor/reachability.h"
 #include "agent/monitor/page_feed.h"
@@ -17,7 +16,9 @@
 #include "agent/ranks/ranks.h"
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/log_feed.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum {
     ROWS = 16, /* of one PAGES */
@@ -42,16 +43,6 @@ struct follower_link {
     struct page_view       *reported; /* [n_reported]: state last sent to the leader */
     int                     n_reported;
 };
-
-static int64_t now_ms(void)
-{
-    return (int64_t)(uv_hrtime() / 1000000);
-}
-
-static int int_of(const json_t *body, const char *key)
-{
-    return (int)json_integer_value(json_object_get(body, key));
-}
 
 static void say(struct follower_link *l, enum wire_message number, json_t *body)
 {
@@ -142,7 +133,7 @@ static void tell(struct follower_link *l, enum wire_message number, const char *
 static void on_end_tick(uv_timer_t *timer)
 {
     struct follower_link *l = timer->data;
-    if (ranks_living(l->ranks) > 0 && now_ms() - l->end_since_ms < END_MS)
+    if (ranks_living(l->ranks) > 0 && clock_ms() - l->end_since_ms < END_MS)
         return;
     uv_timer_stop(&l->end);
     tell(l, NODE_CLEANUP, "generation", 0);
@@ -155,7 +146,7 @@ static void end(struct follower_link *l, const char *why)
         return;
     log_info(l->o.tag, "%s: this node leaves the attempt", why);
     l->ending = true;
-    l->end_since_ms = now_ms();
+    l->end_since_ms = clock_ms();
     uv_timer_stop(&l->pages);
     tell(l, NODE_SIGNAL, "signo", SIGTERM);
     uv_timer_start(&l->end, on_end_tick, 0, END_TICK_MS);
@@ -218,7 +209,7 @@ static void on_message(void *arg, const struct wire_row *row, const json_t *body
     }
     follower_receive(l->follower, row->number, body);
     if (row->number == NODE_SPAWN) {
-        l->generation = int_of(body, "generation");
+        l->generation = (int)field_int(body, "generation", 0);
         forget_reported(l, l->generation ? ranks_count(l->ranks) : 0);
     }
 }
@@ -240,15 +231,12 @@ static void on_lost(void *arg, const char *text)
 /* Kept until the leader has connected. */
 static void join(struct follower_link *l, const char *name, const char *version)
 {
-    struct timespec wall;
     char address[TLS_PSK_ADDRESS] = "";
-    clock_gettime(CLOCK_REALTIME, &wall);
     node_channel_address(l->channel, false, address);
     say(l, NODE_JOIN,
         json_pack("{s:s, s:s, s:O, s:I, s:s, s:o*}", "name", name ? name : "", "version", version,
-                  "facts", l->o.facts, "wall_ms",
-                  (json_int_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000, "address", address,
-                  "endpoint", reachability_listen(NULL)));
+                  "facts", l->o.facts, "wall_ms", (json_int_t)clock_unix_ms(),
+                  "address", address, "endpoint", reachability_listen(NULL)));
 }
 
 /* --- creation and release ------------------------------------------------------------------ */
@@ -257,7 +245,7 @@ static int dial(struct follower_link *l, uv_loop_t *loop, const json_t *group, s
 {
     const struct node_channel_hooks hooks = {on_up, on_message, on_lost, l};
     const struct node_channel_call call = {.id = {l->o.job, l->o.attempt, l->o.nonce},
-                                           .node = int_of(group, "node"),
+                                           .node = (int)field_int(group, "node", 0),
                                            .endpoint = json_object_get(group, "endpoint"),
                                            .join_ms = LEADER_JOIN_MS};
     return node_channel_dial(&l->channel, loop, &call, &hooks, err);
@@ -268,7 +256,7 @@ int follower_link_open(struct follower_link **out, uv_loop_t *loop, struct follo
                        follower_link_over_fn over, void *arg, struct err *err)
 {
     const json_t *group = json_object_get(launch, "group");
-    const int node = int_of(group, "node"), nodes = int_of(group, "nodes");
+    const int node = (int)field_int(group, "node", 0), nodes = (int)field_int(group, "nodes", 0);
     struct follower_link *l = calloc(1, sizeof(*l));
     if (!l)
         return err_set(err, ERR_MEMORY, "no memory for a follower");

@@ -10,6 +10,7 @@
 #include "agent/nodes/follower_internal.h"
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/log_feed.h"
+#include "engine/contract/clock.h"
 
 enum { STACKS = 200 * 1024 }; /* bytes of one INSPECTED */
 
@@ -95,7 +96,7 @@ void follower_report_gpu(void *arg, const struct gpu_event *e)
 void follower_report_nccl(uv_timer_t *timer)
 {
     struct follower *f = timer->data;
-    json_t *ways = nccl_watch_look(f->nccl_watch, (int64_t)(uv_hrtime() / 1000000));
+    json_t *ways = nccl_watch_look(f->nccl_watch, clock_ms());
     if (ways)
         follower_say(f, NODE_NCCL,
                      json_pack("{s:i, s:o}", "generation", f->generation, "body", ways));

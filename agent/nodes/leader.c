@@ -100,7 +100,7 @@ static void on_message(void *arg, const struct wire_row *row, const json_t *body
 {
     struct follower_state *s = arg;
     if (!s->lost && !s->leader->closed)
-        leader_receive(s, row->number, (json_t *)(uintptr_t)body);
+        leader_receive(s, row->number, body);
 }
 
 static void on_lost(void *arg, const char *text)

@@ -109,12 +109,12 @@ void leader_spawn(struct leader *c); /* c->env, whose snapshot was chosen */
 void leader_spawned(struct leader *c);
 void leader_undo(struct leader *c);
 void leader_undone(struct leader *c);
-void leader_setup_ended(struct follower_state *s, json_t *body);
+void leader_setup_ended(struct follower_state *s, const json_t *body);
 /* An EXITED of a follower; e->rank: the rank, or the node of a setup. */
 void leader_tell_exit(struct follower_state *s, int rank, const json_t *body);
 
 /* leader_replies.c: a message of a follower. */
-void leader_receive(struct follower_state *s, enum wire_message number, json_t *body);
+void leader_receive(struct follower_state *s, enum wire_message number, const json_t *body);
 /* Delivers the deferred messages, in order. */
 void leader_receive_deferred(struct leader *c);
 

@@ -11,11 +11,7 @@
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/log_feed.h"
 #include "engine/contract/err.h"
-
-static int64_t int_of(const json_t *body, const char *key)
-{
-    return json_integer_value(json_object_get(body, key));
-}
+#include "engine/contract/field.h"
 
 /* A decoded text of any bytes (agent/wire/log_feed.h); free() it. NULL: none. */
 static char *text_of(const json_t *body, const char *key)
@@ -27,13 +23,13 @@ static char *text_of(const json_t *body, const char *key)
 
 static bool is_present(const struct follower_state *s, const json_t *body)
 {
-    return int_of(body, "generation") == s->leader->generation;
+    return field_int(body, "generation", 0) == s->leader->generation;
 }
 
 /* The rank of a message, or -1: not a rank of this follower. */
 static int rank_of(const struct follower_state *s, const json_t *body)
 {
-    int64_t rank = int_of(body, "rank");
+    int64_t rank = field_int(body, "rank", 0);
     return rank >= s->first_rank && rank < s->first_rank + s->ranks ? (int)rank : -1;
 }
 
@@ -114,8 +110,8 @@ static void receive_cleaned(struct follower_state *s, const json_t *body)
 {
     struct leader *c = s->leader;
     char *left = text_of(body, "left");
-    const bool present = int_of(body, "generation") == c->cleaning;
-    if (present && s->owes[REQUEST_CLEANUP] && !json_is_true(json_object_get(body, "clean"))) {
+    const bool present = field_int(body, "generation", 0) == c->cleaning;
+    if (present && s->owes[REQUEST_CLEANUP] && !field_true(body, "clean")) {
         c->clean = false;
         note(s, c->left, left ? left : "?");
     }
@@ -143,7 +139,7 @@ static void receive_snapshots(struct follower_state *s, const json_t *body)
 {
     struct leader *c = s->leader;
     struct snapshot_memfds_claim claims[SNAPSHOT_MEMFDS_SETS];
-    if (!s->owes[REQUEST_SNAPSHOTS] || int_of(body, "generation") != c->env.generation)
+    if (!s->owes[REQUEST_SNAPSHOTS] || field_int(body, "generation", 0) != c->env.generation)
         return;
     const int n = read_claims(claims, json_object_get(body, "sets"));
     if (c->kept.heard++ == 0) {
@@ -166,7 +162,7 @@ static void hear_inspected(struct follower_state *s, const json_t *body)
     free(text);
 }
 
-static void hear_nccl(const struct follower_state *s, const json_t *body)
+static void hear_nccl(struct follower_state *s, const json_t *body)
 {
     const struct leader *c = s->leader;
     if (is_present(s, body))
@@ -175,16 +171,16 @@ static void hear_nccl(const struct follower_state *s, const json_t *body)
 
 /* --- from ranks ------------------------------------------------------------------------------ */
 
-static void hear_exited(struct follower_state *s, json_t *body)
+static void hear_exited(struct follower_state *s, const json_t *body)
 {
     struct leader *c = s->leader;
     const int rank = rank_of(s, body);
+    if (!is_present(s, body) || (c->generation > 0 && rank < 0))
+        return;
     if (c->generation == 0) {
         leader_setup_ended(s, body);
         return;
     }
-    if (rank < 0)
-        return;
     if (c->remote[rank]) {
         c->remote[rank]->ended = true;
         c->remote[rank]->seen.pid = 0;
@@ -206,49 +202,10 @@ static void hear_output(struct follower_state *s, const json_t *body)
 static void hear_line(struct follower_state *s, const json_t *body)
 {
     struct leader *c = s->leader;
-    const int rank = rank_of(s, body);
+    const int rank = is_present(s, body) ? rank_of(s, body) : -1;
     if (rank >= 0)
         c->hooks.line(c->hooks.arg, c->generation, rank, json_object_get(body, "line"),
                       json_object_get(body, "spent"));
-}
-
-static void hear_rank(struct follower_state *s, enum wire_message number, json_t *body)
-{
-    if (number == NODE_EXITED)
-        hear_exited(s, body);
-    else if (number == NODE_OUTPUT)
-        hear_output(s, body);
-    else
-        hear_line(s, body);
-}
-
-/* Events of a rank wait until its generation has been announced. */
-static void defer_or_receive(struct follower_state *s, enum wire_message number, json_t *body)
-{
-    struct leader *c = s->leader;
-    if (number != NODE_OUTPUT && !is_present(s, body))
-        return;
-    if (c->asked[REQUEST_UNDO])
-        return; /* the generation never began */
-    if (c->asked[REQUEST_SPAWN])
-        json_array_append_new(c->deferred, json_pack("[i, i, O]", s->node, (int)number, body));
-    else
-        hear_rank(s, number, body);
-}
-
-void leader_receive_deferred(struct leader *c)
-{
-    json_t *deferred = c->deferred, *entry;
-    size_t i;
-    c->deferred = json_array();
-    json_array_foreach(deferred, i, entry)
-    {
-        struct follower_state *s = &c->followers[json_integer_value(json_array_get(entry, 0))];
-        if (!c->closed)
-            hear_rank(s, (enum wire_message)json_integer_value(json_array_get(entry, 1)),
-                      json_array_get(entry, 2));
-    }
-    json_decref(deferred);
 }
 
 static void hear_relay(struct follower_state *from, const json_t *body)
@@ -291,7 +248,7 @@ static void receive_pages(struct follower_state *s, const json_t *body)
 static void hear_notice(struct follower_state *s, const json_t *body)
 {
     char reason[200];
-    const int64_t grace_ms = int_of(body, "grace_ms");
+    const int64_t grace_ms = field_int(body, "grace_ms", 0);
     snprintf(reason, sizeof(reason), "%s", json_string_value(json_object_get(body, "reason")));
     err_make_printable(reason);
     s->leader->hooks.notice(s->leader->hooks.arg, s->node, reason, grace_ms > 0 ? grace_ms : 0);
@@ -310,54 +267,64 @@ static void hear_gpu(struct follower_state *s, const json_t *body)
                              &(struct gpu_event){
                                .uuid = json_string_value(json_object_get(body, "gpu")),
                                .rank = rank,
-                               .xid = (int)int_of(body, "xid"),
-                               .fault = json_is_true(json_object_get(body, "fault")),
+                               .xid = (int)field_int(body, "xid", 0),
+                               .fault = field_true(body, "fault"),
                                .text = text,
                                .line = line});
 }
 
-void leader_receive(struct follower_state *s, enum wire_message number, json_t *body)
+/* --- all messages ---------------------------------------------------------------------------- */
+
+static const struct row {
+    enum wire_message number;
+    bool              of_rank; /* waits until its generation has been announced */
+    void (*receive)(struct follower_state *s, const json_t *body);
+} rows[] = {
+    {NODE_JOIN, false, hear_join},
+    {NODE_PREPARED, false, hear_prepared},
+    {NODE_SNAPSHOTS, false, receive_snapshots},
+    {NODE_SPAWNED, false, hear_spawned},
+    {NODE_CLEANED, false, receive_cleaned},
+    {NODE_INSPECTED, false, hear_inspected},
+    {NODE_NCCL, false, hear_nccl},
+    {NODE_EXITED, true, hear_exited},
+    {NODE_LINE, true, hear_line},
+    {NODE_OUTPUT, true, hear_output},
+    {NODE_BROADCAST, false, hear_relay},
+    {NODE_PAGES, false, receive_pages},
+    {NODE_NOTICE, false, hear_notice},
+    {NODE_GPU, false, hear_gpu},
+};
+
+/* A generation that is undone has no events. */
+static void defer_or_receive(struct follower_state *s, size_t row, const json_t *body)
 {
-    switch ((int)number) {
-    case NODE_JOIN:
-        hear_join(s, body);
-        break;
-    case NODE_PREPARED:
-        hear_prepared(s, body);
-        break;
-    case NODE_SNAPSHOTS:
-        receive_snapshots(s, body);
-        break;
-    case NODE_SPAWNED:
-        hear_spawned(s, body);
-        break;
-    case NODE_CLEANED:
-        receive_cleaned(s, body);
-        break;
-    case NODE_NCCL:
-        hear_nccl(s, body);
-        break;
-    case NODE_INSPECTED:
-        hear_inspected(s, body);
-        break;
-    case NODE_EXITED:
-    case NODE_LINE:
-    case NODE_OUTPUT:
-        defer_or_receive(s, number, body);
-        break;
-    case NODE_BROADCAST:
-        hear_relay(s, body);
-        break;
-    case NODE_PAGES:
-        receive_pages(s, body);
-        break;
-    case NODE_NOTICE:
-        hear_notice(s, body);
-        break;
-    case NODE_GPU:
-        hear_gpu(s, body);
-        break;
-    default:
-        break;
+    struct leader *c = s->leader;
+    if (c->asked[REQUEST_SPAWN])
+        json_array_append_new(c->deferred, json_pack("[i, i, O]", s->node, (int)row, body));
+    else if (!c->asked[REQUEST_UNDO])
+        rows[row].receive(s, body);
+}
+
+void leader_receive(struct follower_state *s, enum wire_message number, const json_t *body)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].number == number && rows[i].of_rank)
+            defer_or_receive(s, i, body);
+        else if (rows[i].number == number)
+            rows[i].receive(s, body);
+}
+
+void leader_receive_deferred(struct leader *c)
+{
+    json_t *deferred = c->deferred, *entry;
+    size_t i;
+    c->deferred = json_array();
+    json_array_foreach(deferred, i, entry)
+    {
+        struct follower_state *s = &c->followers[json_integer_value(json_array_get(entry, 0))];
+        if (!c->closed)
+            rows[json_integer_value(json_array_get(entry, 1))].receive(s, json_array_get(entry, 2));
     }
+    json_decref(deferred);
 }

@@ -11,18 +11,14 @@
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/log_feed.h"
 #include "engine/contract/err.h"
-
-static int64_t int_of(const json_t *body, const char *key)
-{
-    return json_integer_value(json_object_get(body, key));
-}
+#include "engine/contract/field.h"
 
 /* --- placing --------------------------------------------------------------------------------- */
 
 /* Counts the ranks of each node in the plan, and finds the first one. */
 static int place_rank(struct leader *c, int rank, const json_t *row)
 {
-    const int64_t k = int_of(row, "node");
+    const int64_t k = field_int(row, "node", 0);
     struct follower_state *s = k >= 0 && k < c->nodes ? &c->followers[k] : NULL;
     if (!s || (s->node > 0 && !(c->remote[rank] = calloc(1, sizeof(*c->remote[rank])))))
         return -1;
@@ -46,12 +42,12 @@ static char *list_ranks(const struct leader *c)
 int leader_place(struct leader *c, const json_t *plan, struct err *err)
 {
     const json_t *ranks = json_object_get(plan, "ranks");
-    const int np = (int)int_of(plan, "np");
+    const int np = (int)field_int(plan, "np", 0);
     const size_t room = np > 0 ? (size_t)np : 1;
     c->of = calloc(room, sizeof(struct follower_state *));
     c->remote = calloc(room, sizeof(struct remote_rank *));
     c->pids = calloc(room, sizeof(*c->pids));
-    c->keeps = json_is_true(json_object_get(plan, "engine"));
+    c->keeps = field_true(plan, "engine");
     bool good = c->of && c->remote && c->pids;
     for (; good && c->np < np; c->np++)
         good = place_rank(c, c->np, json_array_get(ranks, (size_t)c->np)) == 0;
@@ -182,15 +178,15 @@ void leader_tell_exit(struct follower_state *s, int rank, const json_t *body)
     const struct agent_exit e = {
         .generation = c->generation,
         .rank = rank,
-        .pid = int_of(body, "pid"),
-        .signalled = json_is_true(json_object_get(body, "signalled")),
-        .signo = (int)int_of(body, "signo"),
-        .exit_code = (int)int_of(body, "exit_code"),
-        .oom_killed = json_is_true(json_object_get(body, "oom_killed")),
-        .after_ms = int_of(body, "after_ms"),
-        .init_ms = int_of(body, "init_ms"),
-        .data_ms = int_of(body, "data_ms"),
-        .checkpoint_ms = int_of(body, "checkpoint_ms"),
+        .pid = field_int(body, "pid", 0),
+        .signalled = field_true(body, "signalled"),
+        .signo = (int)field_int(body, "signo", 0),
+        .exit_code = (int)field_int(body, "exit_code", 0),
+        .oom_killed = field_true(body, "oom_killed"),
+        .after_ms = field_int(body, "after_ms", 0),
+        .init_ms = field_int(body, "init_ms", 0),
+        .data_ms = field_int(body, "data_ms", 0),
+        .checkpoint_ms = field_int(body, "checkpoint_ms", 0),
         .last_lines = last_lines,
         .kernel = kernel,
         .node = c->nodes > 1 ? s->name : NULL,
@@ -202,11 +198,11 @@ void leader_tell_exit(struct follower_state *s, int rank, const json_t *body)
 
 static bool failed(const json_t *body)
 {
-    return json_is_true(json_object_get(body, "signalled")) || int_of(body, "exit_code") != 0;
+    return field_true(body, "signalled") || field_int(body, "exit_code", 0) != 0;
 }
 
 /* After one failure the others are not needed, and it is reported when they have ended. */
-void leader_setup_ended(struct follower_state *s, json_t *body)
+void leader_setup_ended(struct follower_state *s, const json_t *body)
 {
     struct leader *c = s->leader;
     const bool first = failed(body) && !c->setup;
@@ -214,7 +210,7 @@ void leader_setup_ended(struct follower_state *s, json_t *body)
         return;
     c->setups--;
     if (!c->setup && (first || c->setups == 0)) {
-        c->setup = json_incref(body);
+        c->setup = json_copy((json_t *)(uintptr_t)body);
         c->setup_node = s->node;
     }
     if (first)
