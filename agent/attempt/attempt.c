@@ -76,40 +76,14 @@ static void on_link_over(void *arg)
     attempt_leave(arg);
 }
 
-static struct follower_options options_of(const struct attempt *a)
-{
-    return (struct follower_options){.job = a->o.job,
-                                     .attempt = a->o.attempt,
-                                     .nonce = a->o.nonce,
-                                     .run_dir = a->o.run_dir,
-                                     .train = a->o.train,
-                                     .tag = a->tag,
-                                     .facts = a->facts};
-}
-
 /* From now on the leader is on another node. */
 static void become_follower(struct attempt *a)
 {
     struct err err = {0};
-    const struct follower_options o = options_of(a);
-    if (follower_link_open(&a->link, &a->loop, a->follower, &o, a->launch, a->identity.version,
-                           on_link_over, a, &err) < 0) {
+    if (follower_link_open(&a->link, &a->loop, a->follower, a->launch, on_link_over, a, &err) < 0) {
         log_error(a->tag, "%s", err.text);
         attempt_leave(a);
     }
-}
-
-static bool has_nodes(const struct attempt *a)
-{
-    return json_integer_value(json_object_get(json_object_get(a->launch, "group"), "nodes")) > 1;
-}
-
-static void on_planned(struct attempt *a)
-{
-    if (has_nodes(a))
-        attempt_gather(a);
-    else
-        attempt_ready(a);
 }
 
 static void on_launch(struct attempt *a, const json_t *body)
@@ -121,10 +95,10 @@ static void on_launch(struct attempt *a, const json_t *body)
     }
     if (attempt_take_launch(a, body, &err) < 0)
         attempt_refuse(a, err.text, NULL);
-    else if (json_integer_value(json_object_get(json_object_get(a->launch, "group"), "node")) > 0)
+    else if (field_int(json_object_get(a->launch, "group"), "node", 0) > 0)
         become_follower(a);
     else
-        attempt_begin(a, on_planned);
+        attempt_begin(a, attempt_gather);
 }
 
 static void on_message(void *arg, enum wire_message number, const json_t *body)
@@ -282,7 +256,14 @@ static int open_files(struct attempt *a, struct err *err)
 /* A leader of this node, until a LAUNCH says otherwise. */
 static int open_nodes(struct attempt *a, struct err *err)
 {
-    const struct follower_options o = options_of(a);
+    const struct follower_options o = {.job = a->o.job,
+                                       .attempt = a->o.attempt,
+                                       .nonce = a->o.nonce,
+                                       .run_dir = a->o.run_dir,
+                                       .train = a->o.train,
+                                       .version = a->identity.version,
+                                       .tag = a->tag,
+                                       .facts = a->facts};
     const struct leader_hooks hooks = {.started = attempt_on_started,
                                        .exited = on_exited,
                                        .line = on_line,

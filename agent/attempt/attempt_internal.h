@@ -117,8 +117,9 @@ void attempt_on_gpu(void *arg, int node, const struct gpu_event *e);
 /* Ends the attempt: it cannot run, or (`missing`) a node did not connect. */
 void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_lost *missing);
 
-/* --- attempt_nodes.c: a LAUNCH of several nodes, after attempt_take_launch() --------------- */
+/* --- attempt_nodes.c: a LAUNCH of several nodes, after attempt_begin() ---------------------- */
 
+/* Waits for the other nodes; with one node goes on at once. */
 void attempt_gather(struct attempt *a);
 /* Sends LISTENING to the controller, again after each LAUNCH. */
 void attempt_show_listener(struct attempt *a);

@@ -51,6 +51,10 @@ void attempt_show_listener(struct attempt *a)
 void attempt_gather(struct attempt *a)
 {
     struct err err = {0};
+    if (nodes_of(a) < 2) {
+        attempt_ready(a);
+        return;
+    }
     const struct leader_options o = {.job = a->o.job,
                                      .attempt = a->o.attempt,
                                      .nonce = a->o.nonce,

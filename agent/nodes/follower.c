@@ -322,6 +322,11 @@ void follower_receive(struct follower *f, enum wire_message number, const json_t
 
 /* --- inspection ------------------------------------------------------------------------------ */
 
+const struct follower_options *follower_options(const struct follower *f)
+{
+    return &f->o;
+}
+
 const struct ranks *follower_ranks(const struct follower *f)
 {
     return f->ranks;

@@ -24,9 +24,10 @@ struct follower;
 struct follower_options {
     int64_t     job, attempt;
     const char *nonce, *run_dir;
-    const char *train; /* path of jobctl-train */
-    const char *tag;   /* for the log */
-    json_t     *facts; /* of this node */
+    const char *train;   /* path of jobctl-train */
+    const char *version; /* of this agent */
+    const char *tag;     /* for the log */
+    json_t     *facts;   /* of this node */
 };
 
 struct follower_hooks {
@@ -59,6 +60,8 @@ void follower_set_plan(struct follower *f, json_t *plan);
 void follower_receive(struct follower *f, enum wire_message number, const json_t *body);
 
 /* --- inspection -------------------------------------------------------------------------- */
+
+const struct follower_options *follower_options(const struct follower *f);
 
 /* The ranks on this node; read-only (agent/ranks/ranks.h). */
 const struct ranks *follower_ranks(const struct follower *f);

@@ -29,26 +29,26 @@ enum {
 };
 
 struct follower_link {
-    struct follower        *follower;
-    const struct ranks     *ranks; /* the follower's */
-    struct follower_options o;
-    follower_link_over_fn   over;
-    void                   *arg;
-    struct node_channel    *channel;
-    uv_timer_t              pages; /* several looks per second */
-    uv_timer_t              end;   /* grace, then until the last rank has exited */
-    bool                    closed, ending, prepared;
-    int64_t                 end_since_ms;
-    int                     generation;
-    struct page_view       *reported; /* [n_reported]: state last sent to the leader */
-    int                     n_reported;
+    struct follower      *follower;
+    const struct ranks   *ranks; /* the follower's, and its options */
+    const struct follower_options *o;
+    follower_link_over_fn over;
+    void                 *arg;
+    struct node_channel  *channel;
+    uv_timer_t            pages; /* several looks per second */
+    uv_timer_t            end;   /* grace, then until the last rank has exited */
+    bool                  closed, ending, prepared;
+    int64_t               end_since_ms;
+    int                   generation;
+    struct page_view     *reported; /* [n_reported]: state last sent to the leader */
+    int                   n_reported;
 };
 
 static void say(struct follower_link *l, enum wire_message number, json_t *body)
 {
     struct err err = {0};
     if (node_channel_send(l->channel, number, body, &err) < 0)
-        log_error(l->o.tag, "cannot report to the leader: %s", err.text);
+        log_error(l->o->tag, "cannot report to the leader: %s", err.text);
 }
 
 /* --- flight pages ---------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ static void end(struct follower_link *l, const char *why)
 {
     if (l->ending || l->closed)
         return;
-    log_info(l->o.tag, "%s: this node leaves the attempt", why);
+    log_info(l->o->tag, "%s: this node leaves the attempt", why);
     l->ending = true;
     l->end_since_ms = clock_ms();
     uv_timer_stop(&l->pages);
@@ -162,7 +162,7 @@ void follower_link_stop(struct follower_link *l, const char *reason, int64_t gra
 {
     if (l->ending || l->closed)
         return;
-    log_info(l->o.tag, "asked to stop: %s", reason);
+    log_info(l->o->tag, "asked to stop: %s", reason);
     if (preempted)
         say(l, NODE_NOTICE,
             json_pack("{s:s, s:I}", "reason", reason, "grace_ms", (json_int_t)grace_ms));
@@ -229,13 +229,14 @@ static void on_lost(void *arg, const char *text)
 }
 
 /* Kept until the leader has connected. */
-static void join(struct follower_link *l, const char *name, const char *version)
+static void join(struct follower_link *l, const json_t *names, int node)
 {
+    const char *name = json_string_value(json_array_get(names, (size_t)node));
     char address[TLS_PSK_ADDRESS] = "";
     node_channel_address(l->channel, false, address);
     say(l, NODE_JOIN,
-        json_pack("{s:s, s:s, s:O, s:I, s:s, s:o*}", "name", name ? name : "", "version", version,
-                  "facts", l->o.facts, "wall_ms", (json_int_t)clock_unix_ms(),
+        json_pack("{s:s, s:s, s:O, s:I, s:s, s:o*}", "name", name ? name : "", "version",
+                  l->o->version, "facts", l->o->facts, "wall_ms", (json_int_t)clock_unix_ms(),
                   "address", address, "endpoint", reachability_listen(NULL)));
 }
 
@@ -244,7 +245,7 @@ static void join(struct follower_link *l, const char *name, const char *version)
 static int dial(struct follower_link *l, uv_loop_t *loop, const json_t *group, struct err *err)
 {
     const struct node_channel_hooks hooks = {on_up, on_message, on_lost, l};
-    const struct node_channel_call call = {.id = {l->o.job, l->o.attempt, l->o.nonce},
+    const struct node_channel_call call = {.id = {l->o->job, l->o->attempt, l->o->nonce},
                                            .node = (int)field_int(group, "node", 0),
                                            .endpoint = json_object_get(group, "endpoint"),
                                            .join_ms = LEADER_JOIN_MS};
@@ -252,16 +253,19 @@ static int dial(struct follower_link *l, uv_loop_t *loop, const json_t *group, s
 }
 
 int follower_link_open(struct follower_link **out, uv_loop_t *loop, struct follower *follower,
-                       const struct follower_options *o, const json_t *launch, const char *version,
-                       follower_link_over_fn over, void *arg, struct err *err)
+                       const json_t *launch, follower_link_over_fn over, void *arg,
+                       struct err *err)
 {
     const json_t *group = json_object_get(launch, "group");
     const int node = (int)field_int(group, "node", 0), nodes = (int)field_int(group, "nodes", 0);
     struct follower_link *l = calloc(1, sizeof(*l));
     if (!l)
         return err_set(err, ERR_MEMORY, "no memory for a follower");
-    *l = (struct follower_link){
-        .follower = follower, .ranks = follower_ranks(follower), .o = *o, .over = over, .arg = arg};
+    *l = (struct follower_link){.follower = follower,
+                                .ranks = follower_ranks(follower),
+                                .o = follower_options(follower),
+                                .over = over,
+                                .arg = arg};
     if (dial(l, loop, group, err) < 0) {
         free(l);
         return -1;
@@ -273,10 +277,9 @@ int follower_link_open(struct follower_link **out, uv_loop_t *loop, struct follo
     follower_set_place(follower, node, nodes);
     follower_set_hooks(follower,
                        &(struct follower_hooks){.message = on_report, .output = on_output, .arg = l});
-    join(l, json_string_value(json_array_get(json_object_get(group, "names"), (size_t)node)),
-         version);
+    join(l, json_object_get(group, "names"), node);
     uv_timer_start(&l->pages, on_look, LOOK_MS, LOOK_MS);
-    log_info(l->o.tag, "node %d of %d connects to the leader", node, nodes);
+    log_info(l->o->tag, "node %d of %d connects to the leader", node, nodes);
     return 0;
 }
 

@@ -21,16 +21,15 @@
 struct err;
 struct follower;
 struct follower_link;
-struct follower_options;
 
 /* No process of the attempt is left on this node; close the link and the follower. */
 typedef void (*follower_link_over_fn)(void *arg);
 
-/* Connects to the leader at once. launch: the controller's LAUNCH, with its group; version: of this
- * agent. All pointers must stay valid. */
+/* Connects to the leader at once. launch: the controller's LAUNCH, with its group. The follower must
+ * outlive the link. */
 int follower_link_open(struct follower_link **out, uv_loop_t *loop, struct follower *follower,
-                       const struct follower_options *o, const json_t *launch, const char *version,
-                       follower_link_over_fn over, void *arg, struct err *err);
+                       const json_t *launch, follower_link_over_fn over, void *arg,
+                       struct err *err);
 /* Run the loop once more before follower_link_destroy(). Both accept NULL. */
 void follower_link_close(struct follower_link *l);
 void follower_link_destroy(struct follower_link *l);

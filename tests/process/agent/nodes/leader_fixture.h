@@ -212,10 +212,10 @@ static inline _Noreturn void be_follower(int node, json_t *door, int end)
     json_t *launch = json_pack("{s:o}", "group", group_of(node, door));
     const struct follower_options o = {.job = 7, .attempt = 1, .nonce = nonce,
                                        .run_dir = places[node], .train = "/bin/false",
-                                       .tag = "7.1",
+                                       .version = "1", .tag = "7.1",
                                        .facts = json_pack("{s:s}", "hostname", places[node])};
     if (follower_create(&m.follower, &mine, &o, &err) < 0 ||
-        follower_link_open(&m.link, &mine, m.follower, &o, launch, "1", on_over, &m, &err) < 0)
+        follower_link_open(&m.link, &mine, m.follower, launch, on_over, &m, &err) < 0)
         leave(end, 3);
     uv_run(&mine, UV_RUN_DEFAULT);
     follower_link_destroy(m.link);
