@@ -125,6 +125,7 @@ NCCLPROF := $(BUILD)/lib/libjobctl_ncclprof.so
 # Who has built the kernels for the CPU once gets them anew with `all`: a single end-to-end test takes what is there.
 all: $(PROGRAMS) $(NCCLPROF) $(if $(NVCC),$(CUDA)) $(wildcard $(CUDA_CPU))  ## build every program this machine can build, into build/bin
 	@$(if $(NVCC),:,echo "  no nvcc found: kernels run on the CPU")
+	@$(if $(filter libwebp,$(LIBS_LACKING)),echo "  no libwebp found: WebP pictures cannot be read",:)
 	@$(if $(HAVE_SLURM),:,echo "  no libslurm found: launch: slurm needs jobctl-slurm, which is not built")
 	@$(if $(HAVE_SSH),:,echo "  no libssh found: jobs run on this machine only")
 	@$(if $(AGENT_SHARED),echo "  static $(AGENT_SHARED) not found: jobctl-agent needs $(AGENT_SHARED:=.so) on each host",:)

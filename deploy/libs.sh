@@ -34,6 +34,7 @@ agent='libjansson libuv libssl'
 train='libjansson libpng libz libjpeg libwebp libopenblas'
 ctl='libsqlite3 libjansson libyaml libuv libmicrohttpd libcurl libssl libarchive'
 ssh='libssh libjansson libuv'
+optional='libwebp'
 all="$ctl libz libpng libjpeg libwebp libopenblas libxxhash"
 
 tmp=$(mktemp -d)
@@ -113,9 +114,16 @@ program() {
 
 # shellcheck disable=SC2086
 write_flags() {
-    local missing agent_shared=$agent train_shared=$train
-    missing=$(missing_of_all $all)
+    local missing lacks='' agent_shared train_shared n
+    missing=" $(missing_of_all $all) "
+    for n in $optional; do      # a build without them says what it cannot do
+        case $missing in *" $n "*) lacks+="$n " ;; *) continue ;; esac
+        missing=${missing/ $n / } train=${train/ $n/} all=${all/ $n/}
+        cflags[$n]=-DWITHOUT_${n^^}
+    done
+    missing=$(words <<<"$missing") agent_shared=$agent train_shared=$train
     echo "# deploy/libs.sh wrote this file."
+    echo "LIBS_LACKING := $lacks"
     echo "LIBS_CFLAGS := $(printf '%s\n' "${cflags[@]}" | tr -s ' ' '\n' | sort -u | words)"
     echo "LIBS_MISSING := $missing"
     if [ -n "$static" ] && [ -z "$missing" ]; then

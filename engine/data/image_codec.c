@@ -14,7 +14,9 @@
 
 #include <jpeglib.h>
 #include <png.h>
+#ifndef WITHOUT_LIBWEBP
 #include <webp/decode.h>
+#endif
 
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
@@ -128,6 +130,17 @@ static int decode_jpeg(struct image *out, const void *bytes, size_t size, const 
     return 0;
 }
 
+#ifdef WITHOUT_LIBWEBP
+static int decode_webp(struct image *out, const void *bytes, size_t size, const char *name,
+                       struct err *err)
+{
+    (void)out, (void)bytes, (void)size;
+    return err_set(err, ERR_DATA,
+                   "%s is a WebP picture, and jobctl was built without libwebp: install it and build "
+                   "again, or convert the picture to PNG",
+                   name);
+}
+#else
 static int decode_webp(struct image *out, const void *bytes, size_t size, const char *name,
                        struct err *err)
 {
@@ -143,6 +156,7 @@ static int decode_webp(struct image *out, const void *bytes, size_t size, const 
     WebPFree(rgba);
     return rc;
 }
+#endif
 
 int image_decode(struct image *out, const void *bytes, size_t size, const char *name,
                  struct err *err)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the build does where a library is missing: one that it needs is named, without libwebp it goes on and says so.
+. "$TOP/tests/e2e/expect.sh"
+cd "$TOP"
+cc=${CC:-cc}
+# cc-without HEADER: a compiler for which this header is not installed
+cc_without() {
+    printf '#!/bin/sh\nfor f; do case $f in *.c) ! grep -q "%s" "$f" || exit 1 ;; esac; done\nexec %s "$@"\n' \
+        "$1" "$cc" >"$WORK/cc"
+    chmod +x "$WORK/cc"
+}
+
+cc_without webp/
+code 0 deploy/libs.sh "$WORK/webp.mk" "$WORK/cc"
+has 'LIBS_LACKING := libwebp' webp.mk
+has -DWITHOUT_LIBWEBP webp.mk
+grep -qx 'LIBS_MISSING := *' "$WORK/webp.mk"
+! grep -E '^(TRAIN|ALL)_LD' "$WORK/webp.mk" | grep -q webp || exit 1
+for f in engine/data/image_codec.c tests/unit/engine/data/test_image.c; do
+    "$cc" -std=gnu11 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -DWITHOUT_LIBWEBP -fsyntax-only "$f"
+done
+
+cc_without yaml.h
+code 0 deploy/libs.sh "$WORK/yaml.mk" "$WORK/cc"
+grep -qx 'LIBS_MISSING := libyaml' "$WORK/yaml.mk"
+grep -qx 'LIBS_LACKING := *' "$WORK/yaml.mk"
