@@ -73,26 +73,19 @@ static int submit_copy(struct call *call, struct client *c, struct source *s, in
     int rc = spec_file_request(call, s->file, (const char *const *)s->set, s->nset, &request, &spec);
     if (rc < 0)
         return -1;
-    const char *launch = json_string_value(json_object_get(spec, "launch"));
-    if (launch && strcmp(launch, "ssh") == 0) {
-        json_decref(request);
-        json_decref(spec);
-        return err_set(&call->err, ERR_USAGE, "drill injects faults on this machine only, but the "
-                       "job runs on other hosts; add --set launch=local --set 'hosts=[]'");
-    }
-    snprintf(name, sizeof(name), "%.50s-drill", json_string_value(json_object_get(spec, "name")));
-    set_add(s, "name", name);
-    set_add(s, "checkpoint.dir", "auto");
+    snprintf(name, sizeof(name), "%.50s-drill", field_text(spec, "name"));
+    json_object_set_new(spec, "name", json_string(name));
+    json_object_set_new(json_object_get(spec, "checkpoint"), "dir", json_string("auto"));
     if (json_is_object(json_object_get(spec, "train")))
-        set_add(s, "train.steps", "1000000000");
-    json_decref(request);
-    json_decref(spec);
-    if (spec_file_request(call, s->file, (const char *const *)s->set, s->nset, &request, NULL) < 0)
-        return -1;
-    rc = spec_file_post(call, c, &answer, request);
+        json_object_set_new(json_object_get(spec, "train"), "steps", json_integer(1000000000));
+    rc = strcmp(field_text(spec, "launch"), "ssh") != 0
+             ? spec_file_post(call, c, &answer, request)
+             : err_set(&call->err, ERR_USAGE, "drill injects faults on this machine only, but the "
+                       "job runs on other hosts; add --set launch=local --set 'hosts=[]'");
     if (rc == 0)
         *id = json_integer_value(json_object_get(json_object_get(answer, "job"), "id"));
     json_decref(request);
+    json_decref(spec);
     json_decref(answer);
     return rc;
 }

@@ -64,7 +64,7 @@ int spec_file_request(struct call *call, const char *file, const char *const *se
                       json_t **request, json_t **spec)
 {
     char cwd[PATH_MAX];
-    json_t *canonical = NULL, *secrets = NULL, *sets = NULL;
+    json_t *canonical = NULL, *secrets = NULL;
     int rc = -1;
 
     *request = NULL;
@@ -80,13 +80,10 @@ int spec_file_request(struct call *call, const char *file, const char *const *se
         goto out;
     if (!(secrets = spec_file_secrets(json_object_get(canonical, "secrets"), &call->err)))
         goto out;
-    sets = json_array();
-    for (int i = 0; i < nset; i++)
-        json_array_append_new(sets, json_string(set[i]));
-    *request = json_pack("{s:s, s:s, s:s, s:O, s:O}", "spec", text, "file", file, "cwd", cwd, "set",
-                         sets, "secrets", secrets);
+    *request = json_pack("{s:s, s:s, s:O, s:O}", "spec", text, "cwd", cwd, "canonical", canonical,
+                         "secrets", secrets);
     if (!*request) {
-        err_set(&call->err, ERR_USAGE, "%s, its path or a --set is not valid UTF-8", file);
+        err_set(&call->err, ERR_USAGE, "%s or its path is not valid UTF-8", file);
         goto out;
     }
     if (spec)
@@ -95,7 +92,6 @@ int spec_file_request(struct call *call, const char *file, const char *const *se
 out:
     json_decref(canonical);
     json_decref(secrets);
-    json_decref(sets);
     free(text);
     return rc;
 }

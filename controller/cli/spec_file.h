@@ -18,7 +18,7 @@ json_t *spec_file_secrets(const json_t *names, struct err *err);
 int spec_file_request(struct call *call, const char *file, const char *const *set, int nset,
                       json_t **request, json_t **spec);
 
-/* POST /v1/jobs. The daemon checks the spec again, later, and may reject it although we did not. */
+/* POST /v1/jobs. The daemon does not parse the spec again, but may have no machine for it. */
 int spec_file_post(struct call *call, struct client *c, json_t **answer, const json_t *request);
 
 #endif

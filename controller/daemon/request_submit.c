@@ -16,6 +16,7 @@
 #include "controller/job/job.h"
 #include "controller/remote/remote.h"
 #include "controller/spec/jobspec.h"
+#include "controller/spec/spec_rules.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
@@ -82,15 +83,22 @@ out:
     return answer;
 }
 
-static int sets_of(const char **sets, int *count, const json_t *body, struct err *err)
+/* The canonical spec: from jobctl, which has parsed the text, or of the text of another client. */
+static int read_spec(json_t **spec, const json_t *body, struct diagnostics *found, struct err *err)
 {
-    const json_t *list = json_object_get(body, "set");
-    *count = (int)json_array_size(list);
-    if (*count > SETS_MAX)
+    const json_t *list = json_object_get(body, "set"), *canonical = json_object_get(body, "canonical");
+    const char *sets[SETS_MAX], *file = field_text(body, "file");
+    const size_t count = json_array_size(list);
+    if (canonical && spec_name_check(field_text(canonical, "name"), err) < 0)
+        return err_prefix(err, "canonical: ");
+    if (canonical)
+        return (*spec = json_deep_copy(canonical)) ? 0 : err_set(err, ERR_MEMORY, "out of memory");
+    if (count > SETS_MAX)
         return err_set(err, ERR_USAGE, "set: expected at most %d texts", SETS_MAX);
-    for (int i = 0; i < *count; i++)
-        sets[i] = json_string_value(json_array_get(list, (size_t)i));
-    return 0;
+    for (size_t i = 0; i < count; i++)
+        sets[i] = json_string_value(json_array_get(list, i));
+    return jobspec_parse(spec, field_text(body, "spec"), file[0] ? file : "-", field_text(body, "cwd"),
+                         sets, (int)count, found, err);
 }
 
 void request_submit(struct request *r)
@@ -102,19 +110,13 @@ void request_submit(struct request *r)
         return;
     }
     const json_t *body = request_body(r);
-    const char *sets[SETS_MAX];
-    const char *file = field_text(body, "file");
     struct diagnostics found = { .count = 0 };
     struct err err = { 0 };
-    int nsets = 0;
     int64_t id;
     struct submission o = { .yaml = field_text(body, "spec"),
                        .secrets = json_object_get(body, "secrets"),
                        .hold = json_is_true(json_object_get(body, "hold")) };
-    if (sets_of(sets, &nsets, body, &err) < 0 ||
-        jobspec_parse(&o.spec, o.yaml, file[0] ? file : "-", field_text(body, "cwd"), sets, nsets,
-                      &found, &err) < 0 ||
-        resolve_after(o.spec, d, &err) < 0)
+    if (read_spec(&o.spec, body, &found, &err) < 0 || resolve_after(o.spec, d, &err) < 0)
         goto fail;
     if (json_is_true(json_object_get(body, "dry_run"))) {
         json_t *answer = dry_run(d, &o, &err);
@@ -131,7 +133,7 @@ void request_submit(struct request *r)
     json_decref(o.spec);
     return;
 fail:
-    request_fail(r, &err, diagnostics_to_json(&found, file));
+    request_fail(r, &err, diagnostics_to_json(&found, field_text(body, "file")));
     json_decref(o.spec);
 }
 

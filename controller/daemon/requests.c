@@ -102,7 +102,7 @@ static void shut_down(struct request *r)
 static const struct route routes[] = {
     { "GET", "/v1/version", request_version, NULL },
     { "POST", "/v1/jobs", request_submit,
-      "spec:s! cwd:s! file:s set:l hold:b dry_run:b secrets:m" },
+      "spec:s! cwd:s! file:s set:l canonical:o hold:b dry_run:b secrets:m" },
     { "GET", "/v1/jobs", request_list, NULL },
     { "GET", "/v1/jobs/JOB", request_show, NULL },
     { "POST", "/v1/jobs/JOB/cancel", cancel, "reason:s now:b" },

@@ -362,6 +362,8 @@ static const char *type_wanted(const json_t *value, char type)
         return json_is_boolean(value) ? NULL : "true or false";
     case 'l':
         return json_is_array(value) && all_texts(value) ? NULL : "a list of texts";
+    case 'o':
+        return json_is_object(value) ? NULL : "an object";
     default:
         return json_is_object(value) && all_texts(value) ? NULL : "a map of texts";
     }

@@ -28,7 +28,7 @@ struct route {
     const char *path;
     request_fn  handle;
     const char *body;       /* its fields, "spec:s! hold:b": s text, b true or false, l list of
-                               texts, m map of texts; ! must be there; NULL: none */
+                               texts, m map of texts, o object; ! must be there; NULL: none */
 };
 
 /* The table to serve. A handler may leave a batch open, to which others of the same turn add. */

@@ -69,6 +69,21 @@ assert e["code"] == "usage" and (e["file"], e["line"], e["column"]) == ("x.yaml"
 assert [(x["file"], x["line"], x["column"]) for x in all] == [("x.yaml", 3, 9), ("x.yaml", 4, 6)], all
 END
 
+# jobctl sends what it made of the text; the daemon does not parse the text again.
+code 0 jobctl submit --dry-run --json train.yaml
+cp out dry.json
+python3 - <<'END'
+import json
+json.dump({"spec": "{ no YAML", "cwd": "/", "dry_run": True, "canonical": json.load(open("dry.json"))["spec"]},
+          open("request.json", "w"))
+END
+curl -sS --unix-socket "$JOBCTL_HOME/jobctl.sock" http://jobctl/v1/jobs -d @request.json >out
+python3 -c 'import json; a, b = (json.load(open(f)) for f in ("out", "dry.json")); assert a == b, a'
+
+# The answer is a spec for the agent, too.
+code 0 jobctl submit --dry-run --json - <<<'{run: echo, resources: {gpus: 0, ranks: 2, cpus: 1}}'
+jobctl-agent plan --spec out | grep 'ranks: 2'
+
 # Every key of `jobctl help spec` stands in docs/SPEC.md, word for word.
 LC_ALL=C.UTF-8 jobctl help spec | grep '^  ' >keys
 sed -n '/^```$/,/^```$/p' "$TOP/docs/SPEC.md" | grep '^  ' >written

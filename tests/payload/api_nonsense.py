@@ -98,6 +98,8 @@ ROWS = [
     ("POST", "/v1/jobs", {"spec": SPEC, "cwd": "/", "hold": "yes"}, (400,)),
     ("POST", "/v1/jobs", {"spec": SPEC, "cwd": "/", "secrets": []}, (400,)),
     ("POST", "/v1/jobs", {"spec": SPEC, "cwd": "/", "secrets": {"A": 5}}, (400,)),
+    ("POST", "/v1/jobs", {"spec": SPEC, "cwd": "/", "canonical": "run: x"}, (400,)),
+    ("POST", "/v1/jobs", {"spec": SPEC, "cwd": "/", "canonical": {}}, (400,)),
     ("POST", "/v1/jobs", {"spec": SPEC, "cwd": "not/absolute"}, (201, 400)),
     ("POST", "/v1/jobs", {"spec": SPEC, "file": "x" * 100000, "cwd": "/"}, (201, 400)),
     ("POST", "/v1/jobs", {"spec": "x: " + "y" * 2_000_000, "cwd": "/"}, (400, 413)),
