@@ -8,22 +8,20 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent/attempt/host_cache.h"
 #include "agent/attempt/spool.h"
-#include "agent/os/child.h"
 #include "agent/os/identity.h"
 #include "agent/os/run_dir.h"
+#include "agent/os/subprocess.h"
 #include "agent/os/unix_socket.h"
 #include "agent/ranks/cleanup_pass.h"
 #include "agent/wire/frame.h"
@@ -265,33 +263,22 @@ static int give_remains(struct attach *a, const char *text, struct err *err)
 static int start_agent(const struct attach *a, struct err *err)
 {
     char job[24], attempt[24], nonce[NONCE_CHARS + 32], said[300] = "";
-    int fd = memfd_create("jobctl-agent-said", MFD_CLOEXEC), status = 0;
+    int fd = memfd_create("jobctl-agent-said", MFD_CLOEXEC);
     snprintf(nonce, sizeof(nonce), "JOBCTL_AGENT_NONCE=%.*s", NONCE_CHARS, a->id.nonce);
-    char **env = child_environ(nonce);
-    pid_t pid = -1;
-    posix_spawn_file_actions_t files;
     snprintf(job, sizeof(job), "%lld", (long long)a->id.job);
     snprintf(attempt, sizeof(attempt), "%lld", (long long)a->id.attempt);
     const char *const args[] = {a->program, "run", "--dir", a->run_dir, "--job", job, "--attempt",
                                 attempt, NULL};
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&files, fd, 1);
-    posix_spawn_file_actions_adddup2(&files, fd, 2);
-    int rc = env ? posix_spawn(&pid, a->program, &files, NULL, (char **)(uintptr_t)args, env)
-                 : ENOMEM;
-    posix_spawn_file_actions_destroy(&files);
-    while (rc == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    ssize_t n = pread(fd, said, sizeof(said) - 1, 0);
-    said[n > 0 ? n : 0] = '\0';
-    free(env);
+    const struct subprocess_spec s = {
+        .argv = args, .set = (const char *const[]){nonce, NULL}, .out = fd, .err = fd};
+    const int code = subprocess_run(&s, NULL, -1, err);
+    subprocess_last_line(said, sizeof(said), fd, "jobctl-agent");
     close(fd);
-    if (rc != 0)
-        return err_set(err, ERR_SYSTEM, "cannot start the agent: %s", strerror(rc));
-    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == EXIT_LOCKED))
-        return 0;
-    return err_set(err, ERR_SYSTEM, "cannot start the agent (status %d): %s", status, said);
+    if (code < 0)
+        return -1;
+    return code == 0 || code == EXIT_LOCKED
+               ? 0
+               : err_set(err, ERR_SYSTEM, "cannot start the agent (status %d): %s", code, said);
 }
 
 /* Relays from the agent: whole frames, preceded by the log lines written until now. */

@@ -41,9 +41,11 @@ static void read_version(json_t *looked, const char *said)
 /* The engine's version and kernels, or the error with which it fails to start. */
 static void ask_version(json_t *looked, const char *train)
 {
-    struct buf out[ASK_OUTPUTS] = {{0}, {0}};
-    char *argv[] = {(char *)(uintptr_t)train, (char[]){"version"}, (char[]){"-v"}, NULL};
-    if (subprocess_run(argv, out, VERSION_MS) == 0)
+    struct buf out[2] = {{0}, {0}};
+    const struct subprocess_spec s = {.argv = (const char *const[]){train, "version", "-v", NULL},
+                                      .out = SUBPROCESS_PIPE,
+                                      .err = SUBPROCESS_PIPE};
+    if (subprocess_run(&s, out, VERSION_MS, NULL) == 0)
         read_version(looked, subprocess_text(&out[0]));
     else if (out[1].data)
         json_object_set_new(looked, "start_error", json_stringn(out[1].data, strcspn(out[1].data, "\n")));
@@ -53,10 +55,12 @@ static void ask_version(json_t *looked, const char *train)
 
 static void ask_train(json_t *looked, const char *train, const char *spec_path)
 {
-    struct buf out[ASK_OUTPUTS] = {{0}, {0}};
-    char *argv[] = {(char *)(uintptr_t)train, (char[]){"plan"}, (char[]){"--json"},
-                    (char[]){"--spec"}, (char *)(uintptr_t)spec_path, NULL};
-    int code = subprocess_run(argv, out, PATIENCE_MS);
+    struct buf out[2] = {{0}, {0}};
+    const struct subprocess_spec s = {
+        .argv = (const char *const[]){train, "plan", "--json", "--spec", spec_path, NULL},
+        .out = SUBPROCESS_PIPE,
+        .err = SUBPROCESS_PIPE};
+    int code = subprocess_run(&s, out, PATIENCE_MS, NULL);
     json_t *plan = code == 0 ? json_loads(subprocess_text(&out[0]), 0, NULL) : NULL;
     if (plan) {
         json_object_set_new(looked, "train", plan);

@@ -87,24 +87,24 @@ static json_t *tell_facts(struct query *v, const json_t *question, struct err *e
 static json_t *plan_memory(struct query *v, const json_t *question, struct err *err)
 {
     char path[PATH_MAX];
-    struct buf out[ASK_OUTPUTS] = {{0}, {0}};
-    char *argv[] = {(char *)(uintptr_t)v->train, (char[]){"plan"},
-                    field_true(question, "json") ? (char[]){"--json"} : (char[]){"--spec"},
-                    field_true(question, "json") ? (char[]){"--spec"} : path, path, NULL};
-    if (!field_true(question, "json"))
-        argv[4] = NULL;
+    struct buf out[2] = {{0}, {0}};
+    const char *const text[] = {v->train, "plan", "--spec", path, NULL};
+    const char *const json[] = {v->train, "plan", "--json", "--spec", path, NULL};
+    const struct subprocess_spec s = {.argv = field_true(question, "json") ? json : text,
+                                      .out = SUBPROCESS_PIPE,
+                                      .err = SUBPROCESS_PIPE};
     if (write_spec(path, json_object_get(question, "spec"), err) < 0)
         return NULL;
-    const int code = subprocess_run(argv, out, PATIENCE_MS);
+    const int code = subprocess_run(&s, out, PATIENCE_MS, NULL);
     json_t *answer = code == 0 ? json_pack("{s:s}", "said",
-                                           subprocess_text(&out[ASK_STDOUT])) : NULL;
+                                           subprocess_text(&out[0])) : NULL;
     if (!answer)
-        err_set(err, ERR_USAGE, "%.*s", (int)strcspn(subprocess_text(&out[ASK_STDERR]), "\n"),
-                subprocess_text(&out[ASK_STDERR])[0] ? subprocess_text(&out[ASK_STDERR])
+        err_set(err, ERR_USAGE, "%.*s", (int)strcspn(subprocess_text(&out[1]), "\n"),
+                subprocess_text(&out[1])[0] ? subprocess_text(&out[1])
                                                      : "jobctl-train wrote no output");
     unlink(path);
-    buf_fini(&out[ASK_STDOUT]);
-    buf_fini(&out[ASK_STDERR]);
+    buf_fini(&out[0]);
+    buf_fini(&out[1]);
     return answer;
 }
 

@@ -9,30 +9,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/os/buf.h"
-#include "agent/os/child.h"
 #include "agent/os/log.h"
+#include "agent/os/subprocess.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
-enum { PATH_SIZE = 4096, READ_BYTES = 4096 };
+enum { PATH_SIZE = 4096 };
 
 struct mirror_child {
     struct mirror_hooks hooks;
-    uv_pipe_t    pipe;
-    uv_timer_t limit; /* time limit of the last copy */
-    int pidfd;        /* -1: not supported by the kernel */
-    pid_t        pid;
+    struct subprocess  *process; /* NULL: ended */
     int          history;  /* RUN_DIR/history.jsonl */
     json_t *who;           /* first fields of every history line */
     bool         told;     /* ready() was called */
     bool         finishing;
-    struct buf   lines;
-    char         room[READ_BYTES];
 };
 
 /* --- its description ---------------------------------------------------------------------- */
@@ -107,8 +100,9 @@ static void take_object(struct mirror_child *c, const json_t *line)
 }
 
 /* A line that is not JSON is meant for people: it goes to the agent's log. */
-static void take_line(struct mirror_child *c, const char *text, size_t size)
+static void take_line(void *arg, const char *text, size_t size)
 {
+    struct mirror_child *c = arg;
     json_t *line = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
     if (json_is_object(line))
         take_object(c, line);
@@ -117,35 +111,12 @@ static void take_line(struct mirror_child *c, const char *text, size_t size)
     json_decref(line);
 }
 
-static void take_lines(struct mirror_child *c)
+static void on_end(void *arg, const struct subprocess_end *e)
 {
-    size_t at = 0;
-    for (char *end; (end = memchr(c->lines.data + at, '\n', c->lines.size - at));) {
-        take_line(c, c->lines.data + at, (size_t)(end - c->lines.data) - at);
-        at = (size_t)(end - c->lines.data) + 1;
-    }
-    buf_consume(&c->lines, at);
-}
-
-static void give_room(uv_handle_t *handle, size_t wish, uv_buf_t *out)
-{
-    struct mirror_child *c = handle->data;
-    (void)wish;
-    *out = uv_buf_init(c->room, sizeof(c->room));
-}
-
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *bytes)
-{
-    struct mirror_child *c = stream->data;
-    if (n > 0 && buf_append(&c->lines, bytes->base, (size_t)n) == 0) {
-        take_lines(c);
-        return;
-    }
-    if (n == 0)
-        return;
-    uv_read_stop(stream);
-    uv_timer_stop(&c->limit);
-    c->pid = 0;
+    struct mirror_child *c = arg;
+    c->process = NULL;
+    if (e->timed_out)
+        log_warn(NULL, "the last copy to the mirror timed out; it is incomplete");
     tell_ready(c, "the mirror process ended before it was ready");
     if (c->finishing)
         c->hooks.ended(c->hooks.arg);
@@ -153,26 +124,20 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *bytes)
 
 /* --- start and end ------------------------------------------------------------------------ */
 
-static int launch(struct mirror_child *c, int out, const char *task, const char *nonce,
+static int launch(struct mirror_child *c, uv_loop_t *loop, const char *task, const char *nonce,
                   struct err *err)
 {
-    char self[PATH_SIZE], mark[160];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (n < 0)
-        return err_set(err, ERR_SYSTEM, "cannot find the path of this program: %s",
-                       strerror(errno));
-    self[n] = '\0';
+    char mark[160];
     snprintf(mark, sizeof(mark), "JOBCTL_NONCE=%s", nonce);
-    const char *const argv[] = {self, "mirror", task, NULL};
-    char **env = child_environ(mark);
-    if (!env)
-        return err_set(err, ERR_MEMORY, "no memory for an environment");
-    c->pid = child_start(&(struct child){.argv = argv, .envp = env, .out = out}, err);
-    free(env);
-    if (c->pid < 0)
-        return -1;
-    c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
-    return 0;
+    const struct subprocess_spec s = {
+        .argv = (const char *const[]){"/proc/self/exe", "mirror", task, NULL},
+        .set = (const char *const[]){mark, NULL},
+        .out = SUBPROCESS_PIPE,
+        .err = SUBPROCESS_OUT,
+        .session = true,
+        .tied = true};
+    const struct subprocess_hooks hooks = {take_line, on_end, c};
+    return subprocess_open(&c->process, loop, &s, 0, &hooks, err);
 }
 
 static void open_history(struct mirror_child *c, const char *run_dir, const json_t *task)
@@ -190,40 +155,20 @@ int mirror_child_start(struct mirror_child **out, uv_loop_t *loop, const char *r
                        struct err *err)
 {
     char path[PATH_SIZE];
-    int fds[2] = {-1, -1};
     struct mirror_child *c = calloc(1, sizeof(*c));
     if (!c)
         return err_set(err, ERR_MEMORY, "no memory for a mirror");
-    c->hooks = *hooks;
-    c->pidfd = c->history = -1;
-    if (snprintf(path, sizeof(path), "%s/mirror.json", run_dir) >= PATH_SIZE) {
-        err_set(err, ERR_USAGE, "the run directory's path is too long");
-        goto fail;
+    *c = (struct mirror_child){.hooks = *hooks, .history = -1};
+    int rc = snprintf(path, sizeof(path), "%s/mirror.json", run_dir) >= PATH_SIZE
+                 ? err_set(err, ERR_USAGE, "the run directory's path is too long")
+                 : write_task(path, task, err);
+    if (rc < 0 || launch(c, loop, path, nonce, err) < 0) {
+        free(c);
+        return -1;
     }
-    if (write_task(path, task, err) < 0)
-        goto fail;
-    if (pipe2(fds, O_CLOEXEC) < 0) {
-        err_set(err, ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
-        goto fail;
-    }
-    if (launch(c, fds[1], path, nonce, err) < 0)
-        goto fail;
-    close(fds[1]);
-    uv_pipe_init(loop, &c->pipe, 0);
-    uv_timer_init(loop, &c->limit);
-    c->pipe.data = c->limit.data = c;
-    uv_pipe_open(&c->pipe, fds[0]);
-    uv_read_start((uv_stream_t *)&c->pipe, give_room, on_read);
     open_history(c, run_dir, task);
     *out = c;
     return 0;
-fail:
-    if (fds[0] >= 0)
-        close(fds[0]);
-    if (fds[1] >= 0)
-        close(fds[1]);
-    free(c);
-    return -1;
 }
 
 void mirror_child_note(struct mirror_child *c, const char *kind, const json_t *body)
@@ -241,52 +186,29 @@ void mirror_child_note(struct mirror_child *c, const char *kind, const json_t *b
     json_decref(line);
 }
 
-static void send_signal(const struct mirror_child *c, int signo)
-{
-    if (c->pid <= 0)
-        return;
-    if (c->pidfd >= 0)
-        syscall(SYS_pidfd_send_signal, c->pidfd, signo, NULL, 0);
-    else
-        kill(c->pid, signo);
-}
-
-static void on_limit(uv_timer_t *timer)
-{
-    const struct mirror_child *c = timer->data;
-    log_warn(NULL, "the last copy to the mirror timed out; it is incomplete");
-    send_signal(c, SIGKILL);
-}
-
 void mirror_child_finish(struct mirror_child *c, int64_t wait_ms)
 {
     c->finishing = true;
-    if (c->pid <= 0) {
+    if (!c->process) {
         c->hooks.ended(c->hooks.arg);
         return;
     }
-    send_signal(c, SIGTERM);
-    uv_timer_start(&c->limit, on_limit, (uint64_t)wait_ms, 0);
+    subprocess_kill(c->process, SIGTERM);
+    subprocess_limit(c->process, wait_ms);
 }
 
 void mirror_child_close(struct mirror_child *c)
 {
-    if (!c)
-        return;
-    send_signal(c, SIGTERM);
-    uv_close((uv_handle_t *)&c->pipe, NULL);
-    uv_close((uv_handle_t *)&c->limit, NULL);
+    if (c)
+        subprocess_close(&c->process, SIGTERM);
 }
 
 void mirror_child_destroy(struct mirror_child *c)
 {
     if (!c)
         return;
-    if (c->pidfd >= 0)
-        close(c->pidfd);
     if (c->history >= 0)
         close(c->history);
     json_decref(c->who);
-    buf_fini(&c->lines);
     free(c);
 }

@@ -129,7 +129,7 @@ static void copy_all(struct keeper *k)
         warn(k, &err);
 }
 
-/* SIGTERM, also sent by the kernel when the agent dies (agent/os/child.h). */
+/* SIGTERM, also sent by the kernel when the agent dies (agent/os/subprocess.h). */
 static void serve(struct keeper *k, const sigset_t *ends)
 {
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};

@@ -2,35 +2,27 @@
 /* gpu_watch.c - see gpu_watch.h */
 #include "agent/monitor/gpu_watch.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "agent/core/rules.h"
-#include "agent/os/child.h"
 #include "agent/os/log.h"
+#include "agent/os/subprocess.h"
 #include "agent/plan/plan_internal.h"
 #include "agent/probe/xid.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
-enum { LINE = 512, RECENT_MS = 30000, EVENTS = 8 };
+enum { RECENT_MS = 30000, EVENTS = 8 };
 
 struct gpu_watch {
-    uv_poll_t     poll;
-    int           pipe;
-    pid_t         pid;
-    bool          closed;
+    struct subprocess *process; /* NULL: ended, or not started */
     gpu_watch_fn  told;
     void         *arg;
     const json_t *plan, *facts;
-    char line[LINE]; /* partial line being read */
-    size_t        size;
     struct {
         int64_t at_ms;
         char    line[160];
@@ -75,9 +67,10 @@ static bool is_fault(const char *line)
     return r && r->kind == RULE_PROOF && r->cause == CAUSE_GPU_FAULT;
 }
 
-static void take_line(struct gpu_watch *w)
+static void take_line(void *arg, const char *bytes, size_t size)
 {
-    json_t *said = json_loadb(w->line, w->size, 0, NULL);
+    struct gpu_watch *w = arg;
+    json_t *said = json_loadb(bytes, size, 0, NULL);
     const char *uuid = field_text(said, "uuid"), *pci = field_text(said, "pci");
     const int xid = (int)json_integer_value(json_object_get(said, "xid"));
     const int rank = find(json_object_get(w->plan, "ranks"), "gpu", uuid);
@@ -101,37 +94,12 @@ static void take_line(struct gpu_watch *w)
     json_decref(said);
 }
 
-static void take(struct gpu_watch *w, const char *bytes, size_t n)
+/* No events on this machine any more. */
+static void on_end(void *arg, const struct subprocess_end *e)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (bytes[i] != '\n') {
-            if (w->size < LINE)
-                w->line[w->size++] = bytes[i];
-            continue;
-        }
-        take_line(w);
-        w->size = 0;
-    }
-}
-
-static void let_go(struct gpu_watch *w)
-{
-    if (!w->closed)
-        uv_close((uv_handle_t *)&w->poll, NULL);
-    w->closed = true;
-}
-
-static void on_pipe(uv_poll_t *handle, int status, int events)
-{
-    struct gpu_watch *w = handle->data;
-    char bytes[4096];
-    (void)status;
-    (void)events;
-    ssize_t n = read(w->pipe, bytes, sizeof(bytes));
-    if (n > 0)
-        take(w, bytes, (size_t)n);
-    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-        let_go(w); /* the process has ended: no events on this machine */
+    struct gpu_watch *w = arg;
+    (void)e;
+    w->process = NULL;
 }
 
 const char *gpu_watch_evidence(const struct gpu_watch *w, const char *kernel)
@@ -148,7 +116,7 @@ const char *gpu_watch_evidence(const struct gpu_watch *w, const char *kernel)
 
 /* --- the gpu-events process ------------------------------------------------------------------ */
 
-static int start(struct gpu_watch *w, int out, const char *nonce, struct err *err)
+static int start(struct gpu_watch *w, uv_loop_t *loop, const char *nonce, struct err *err)
 {
     const char *argv[2 + PLAN_GPUS_MOST + 1] = {"/proc/self/exe", "gpu-events"};
     char mark[160];
@@ -162,53 +130,42 @@ static int start(struct gpu_watch *w, int out, const char *nonce, struct err *er
     }
     /* the mark by which the attempt's cleanup finds this process (agent/ranks/cleanup_pass.h) */
     snprintf(mark, sizeof(mark), "JOBCTL_NONCE=%s", nonce);
-    char **env = child_environ(mark);
-    const struct child c = {.argv = argv, .envp = env, .out = out};
-    w->pid = env ? child_start(&c, err) : err_set(err, ERR_MEMORY, "no memory for an environment");
-    free(env);
-    return w->pid < 0 ? -1 : 0;
+    const struct subprocess_spec s = {.argv = argv,
+                                      .set = (const char *const[]){mark, NULL},
+                                      .out = SUBPROCESS_PIPE,
+                                      .err = SUBPROCESS_OUT,
+                                      .session = true,
+                                      .tied = true};
+    const struct subprocess_hooks hooks = {take_line, on_end, w};
+    return subprocess_open(&w->process, loop, &s, 0, &hooks, err);
 }
 
 int gpu_watch_start(struct gpu_watch **out, uv_loop_t *loop, const json_t *plan, const json_t *facts,
                     const char *nonce, gpu_watch_fn told, void *arg, struct err *err)
 {
-    int fds[2];
     const json_t *first = json_array_get(json_object_get(plan, "ranks"), 0);
     *out = NULL;
     if (!field_text(first, "gpu")[0])
         return 0;
     struct gpu_watch *w = calloc(1, sizeof(*w));
-    if (!w || pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0) {
-        free(w);
-        return err_set(err, ERR_SYSTEM, "cannot watch the GPUs: %s", strerror(errno));
-    }
-    *w = (struct gpu_watch){.pipe = fds[0], .told = told, .arg = arg, .plan = plan, .facts = facts};
-    int rc = start(w, fds[1], nonce, err);
-    close(fds[1]);
-    if (rc < 0) {
-        close(fds[0]);
+    if (!w)
+        return err_set(err, ERR_MEMORY, "no memory to watch the GPUs");
+    *w = (struct gpu_watch){.told = told, .arg = arg, .plan = plan, .facts = facts};
+    if (start(w, loop, nonce, err) < 0) {
         free(w);
         return -1;
     }
-    uv_poll_init(loop, &w->poll, w->pipe);
-    w->poll.data = w;
-    uv_poll_start(&w->poll, UV_READABLE | UV_DISCONNECT, on_pipe);
     *out = w;
     return 0;
 }
 
 void gpu_watch_close(struct gpu_watch *w)
 {
-    if (!w)
-        return;
-    if (!w->closed)
-        kill(-w->pid, SIGKILL); /* not yet reaped, since its pipe is open */
-    let_go(w);
+    if (w)
+        subprocess_close(&w->process, SIGKILL);
 }
 
 void gpu_watch_destroy(struct gpu_watch *w)
 {
-    if (w)
-        close(w->pipe);
     free(w);
 }

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/os/subprocess.h"
 #include "agent/probe/probe.h"
 #include "engine/contract/err.h"
 
@@ -20,17 +20,10 @@ enum { RAS_WAIT_MS = 1000 };
 #define RAS_ADDRESS "localhost:28028"
 
 /* Runs a program with this process's output; false: not installed. */
-static bool run(char *const argv[])
+static bool run(const char *const argv[])
 {
-    int status;
-    pid_t pid = fork();
-    if (pid == 0) {
-        unsetenv("DEBUGINFOD_URLS"); /* do not download symbols now */
-        execvp(argv[0], argv);
-        _exit(127);
-    }
-    return pid > 0 && waitpid(pid, &status, 0) == pid &&
-           !(WIFEXITED(status) && WEXITSTATUS(status) == 127);
+    const struct subprocess_spec s = {.argv = argv, .out = 1, .err = 2};
+    return subprocess_run(&s, NULL, -1, NULL) >= 0;
 }
 
 static bool is_python(int pid)
@@ -46,17 +39,9 @@ static void print_stacks(FILE *out, int pid)
 {
     char text[16];
     snprintf(text, sizeof(text), "%d", pid);
-    char *gdb[] = {(char[]){"gdb"},
-                   (char[]){"-nx"},
-                   (char[]){"-batch"},
-                   (char[]){"-p"},
-                   text,
-                   (char[]){"-ex"},
-                   (char[]){"set pagination off"},
-                   (char[]){"-ex"},
-                   (char[]){"thread apply all bt 16"},
-                   NULL};
-    char *spy[] = {(char[]){"py-spy"}, (char[]){"dump"}, (char[]){"--pid"}, text, NULL};
+    const char *const gdb[] = {"gdb", "-nx", "-batch", "-p", text, "-ex", "set pagination off",
+                               "-ex", "thread apply all bt 16", NULL};
+    const char *const spy[] = {"py-spy", "dump", "--pid", text, NULL};
     fprintf(out, "\nnative stacks of process %d:\n", pid);
     fflush(out);
     if (is_python(pid) && run(spy))
@@ -151,6 +136,7 @@ static void print_gpus(FILE *out)
 int inspect_print(FILE *out, const int *pids, int n, struct err *err)
 {
     char address[256];
+    unsetenv("DEBUGINFOD_URLS"); /* gdb must not download symbols now */
     ras_address(address, sizeof(address), n > 0 ? pids[0] : 0);
     inspect_ras(out, address[0] ? address : NULL);
     print_gpus(out); /* before the stacks, which may use up the remaining time */

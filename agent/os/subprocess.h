@@ -1,21 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* subprocess.h - run a program to its end and collect its output */
+/* subprocess.h - start a program, read its lines, limit its time, learn its end
+ *
+ * subprocess_start(), _wait() and _run() need no event loop; subprocess_open() and what follows it
+ * use one.  The program has default signals and the descriptors named here; all others are closed.
+ */
 #ifndef AGENT_OS_SUBPROCESS_H
 #define AGENT_OS_SUBPROCESS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
 #include "agent/os/buf.h"
 
-enum ask_output { ASK_STDOUT, ASK_STDERR, ASK_OUTPUTS };
+struct err;
+struct subprocess;
 
-/* argv[0] is a path. `out` gets stdout and stderr; the caller frees it. Returns the exit code;
- * -1: ended by a signal, or no output for wait_ms and killed. */
-int subprocess_run(char *const argv[], struct buf out[ASK_OUTPUTS], int wait_ms);
+enum {
+    SUBPROCESS_EXTRA = 160,
+    SUBPROCESS_FIRST_FD = 3,   /* of the extra descriptors */
+    SUBPROCESS_NULL = 0,       /* instead of a descriptor: /dev/null */
+    SUBPROCESS_PIPE = -1,      /* instead of a descriptor: see subprocess_run(), subprocess_open() */
+    SUBPROCESS_OUT = -2,       /* for err: the same as out */
+    SUBPROCESS_SIGNALLED = 256 /* added to the number of the signal that ended a program */
+};
 
-/* The same with additional "NAME=VALUE" entries, ended by NULL, in the environment. */
-int subprocess_run_with(char *const argv[], char *const env[], struct buf out[ASK_OUTPUTS],
-                        int wait_ms);
+struct subprocess_spec {
+    const char *const *argv; /* argv[0]: a path, or a name to be found in PATH */
+    char *const *env;        /* NULL: that of this process */
+    const char *const *set;  /* "NAME=VALUE", ended by NULL: replaces or adds a variable; or NULL */
+    const char *cwd;         /* NULL: inherited */
+    const char *cpus;        /* CPU affinity such as "0-3,8"; NULL: inherited */
+    int in, out, err;
+    int extra[SUBPROCESS_EXTRA];
+    int n_extra;
+    bool session; /* it leads a new session; signals are sent to its process group, its pid */
+    bool tied;    /* it gets SIGTERM when the thread that started it ends */
+};
+
+/* Returns the pid, or -1 with err set; no process is left running on failure. */
+pid_t subprocess_start(const struct subprocess_spec *spec, struct err *err);
+
+/* Returns the exit code, or SUBPROCESS_SIGNALLED + N, or -1 if another has reaped it. */
+int subprocess_wait(pid_t pid);
+
+/* Runs a program to its end.  out[0] gets its stdout, out[1] its stderr, where spec says
+ * SUBPROCESS_PIPE; the caller frees them.  Returns what subprocess_wait() does; -1 with err set: not
+ * started, or no output for wait_ms (-1: for ever) and killed. */
+int subprocess_run(const struct subprocess_spec *spec, struct buf out[2], int wait_ms, struct err *err);
 
 /* The output as text; "" if there was none. */
 const char *subprocess_text(const struct buf *b);
+
+/* The last line of a file that a program had as stderr, printable, without "NAME: ". */
+void subprocess_last_line(char *out, size_t size, int fd, const char *name);
+
+/* --- on an event loop ---------------------------------------------------------------------------- */
+
+struct subprocess_end {
+    int code;              /* as of subprocess_wait() */
+    bool timed_out;        /* killed at its limit */
+    const struct buf *out; /* without a `line` hook: all that it wrote */
+    int said;              /* its stderr as a file, or -1 */
+};
+
+/* A hook may call subprocess_close(). */
+struct subprocess_hooks {
+    void (*line)(void *arg, const char *text, size_t size); /* without '\n'; NULL: see subprocess_end */
+    void (*ended)(void *arg, const struct subprocess_end *end); /* *out is no longer valid after it */
+    void *arg;
+};
+
+/* SUBPROCESS_PIPE: `in` takes subprocess_tell(), `out` is read, `err` is kept in memory.
+ * limit_ms: 0 = none.  *out frees itself after `ended` or subprocess_close(). */
+int subprocess_open(struct subprocess **out, uv_loop_t *loop, const struct subprocess_spec *spec,
+                    int64_t limit_ms, const struct subprocess_hooks *hooks, struct err *err);
+
+/* Begins a new limit, after which the program is killed; `ended` follows. */
+void subprocess_limit(struct subprocess *p, int64_t limit_ms);
+
+void subprocess_tell(struct subprocess *p, const char *text, size_t size);
+void subprocess_end_input(struct subprocess *p);
+
+/* Does nothing after its end. */
+void subprocess_kill(struct subprocess *p, int signo);
+
+/* Sends it a signal (0: none), closes its pipes, calls no hook any more and sets *p to NULL, as it
+ * may already be. */
+void subprocess_close(struct subprocess **p, int signo);
 
 #endif

@@ -65,12 +65,15 @@ static bool is_wanted(const json_t *pair, const json_t *plan, const json_t *a, c
 static int try_pair(json_t *pair, const json_t *a, const json_t *b, const char *train)
 {
     char gpus[200];
-    struct buf out[ASK_OUTPUTS] = {{0}, {0}};
-    char *argv[] = {(char *)(uintptr_t)train, (char[]){"peers"}, (char[]){"--gpus"}, gpus, NULL};
+    struct buf out[2] = {{0}, {0}};
+    const struct subprocess_spec s = {
+        .argv = (const char *const[]){train, "peers", "--gpus", gpus, NULL},
+        .out = SUBPROCESS_PIPE,
+        .err = SUBPROCESS_PIPE};
     snprintf(gpus, sizeof(gpus), "%.90s,%.90s", field_text(a, "uuid"), field_text(b, "uuid"));
     int64_t began = clock_ms();
-    int code = subprocess_run(argv, out, pair_ms());
-    json_t *said = code == 0 ? json_loads(subprocess_text(&out[ASK_STDOUT]), 0, NULL) : NULL;
+    int code = subprocess_run(&s, out, pair_ms(), NULL);
+    json_t *said = code == 0 ? json_loads(subprocess_text(&out[0]), 0, NULL) : NULL;
     bool direct = field_true(said, "direct"), hangs = code < 0 && clock_ms() - began >= pair_ms();
     const char *copy = hangs    ? "hangs"
                        : !direct ? NULL
@@ -81,8 +84,8 @@ static int try_pair(json_t *pair, const json_t *a, const json_t *b, const char *
     if (direct)
         json_object_set(pair, "copy_gb_per_s", json_object_get(said, "gb_per_s"));
     json_decref(said);
-    buf_fini(&out[ASK_STDOUT]);
-    buf_fini(&out[ASK_STDERR]);
+    buf_fini(&out[0]);
+    buf_fini(&out[1]);
     return code == 0 || hangs;
 }
 
@@ -149,20 +152,23 @@ static json_t *try_sum(const json_t *a, const json_t *b, const json_t *plan, con
                        const char *train)
 {
     char gpus[200], ms[16], *env[ENV_MOST];
-    struct buf out[ASK_OUTPUTS] = {{0}, {0}};
-    char *argv[] = {(char *)(uintptr_t)train, (char[]){"sum"}, (char[]){"--gpus"}, gpus,
-                    (char[]){"--deadline-ms"}, ms, NULL};
+    struct buf out[2] = {{0}, {0}};
+    const struct subprocess_spec s = {
+        .argv = (const char *const[]){train, "sum", "--gpus", gpus, "--deadline-ms", ms, NULL},
+        .set = (const char *const *)env,
+        .out = SUBPROCESS_PIPE,
+        .err = SUBPROCESS_PIPE};
     snprintf(gpus, sizeof(gpus), "%.90s,%.90s", field_text(a, "uuid"), field_text(b, "uuid"));
     snprintf(ms, sizeof(ms), "%d", pair_ms());
     make_env(env, plan, fallback);
-    int code = subprocess_run_with(argv, env, out, pair_ms() + START_MS);
+    int code = subprocess_run(&s, out, pair_ms() + START_MS, NULL);
     free_env(env);
-    json_t *said = code == 0 ? json_loads(subprocess_text(&out[ASK_STDOUT]), 0, NULL) : NULL;
+    json_t *said = code == 0 ? json_loads(subprocess_text(&out[0]), 0, NULL) : NULL;
     json_t *outcome = json_object_get(said, "outcome");
     json_t *found = json_is_string(outcome) ? json_incref(outcome) : NULL;
     json_decref(said);
-    buf_fini(&out[ASK_STDOUT]);
-    buf_fini(&out[ASK_STDERR]);
+    buf_fini(&out[0]);
+    buf_fini(&out[1]);
     return found;
 }
 

@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 
 #include "agent/core/agent_core.h"
-#include "agent/os/child.h"
 #include "agent/os/kernel_log.h"
 #include "agent/os/log.h"
+#include "agent/os/subprocess.h"
 #include "agent/probe/oom.h"
 #include "agent/ranks/capture.h"
 #include "agent/ranks/launch_env.h"
@@ -201,8 +201,8 @@ static void give_snapshots(struct ranks *r, struct launch_env *e)
                               &err) < 0)
         log_warn(e->name, "%s", err.text);
     else
-        e->snapshot_fd = CHILD_FIRST_FD + 2;
-    e->old_fd = CHILD_FIRST_FD + 2 + (e->snapshot_fd > 0);
+        e->snapshot_fd = SUBPROCESS_FIRST_FD + 2;
+    e->old_fd = SUBPROCESS_FIRST_FD + 2 + (e->snapshot_fd > 0);
     e->old_fds = r->keep.last.n;
 }
 
@@ -241,8 +241,8 @@ int ranks_start(struct ranks *r, struct launch_env *e, int64_t *pids, struct err
     const int n = e->generation ? launch_env_local(e) : 1;
     if (!e->keep)
         forget_all(r);
-    e->event_fd = CHILD_FIRST_FD;
-    e->control_fd = CHILD_FIRST_FD + 1;
+    e->event_fd = SUBPROCESS_FIRST_FD;
+    e->control_fd = SUBPROCESS_FIRST_FD + 1;
     give_snapshots(r, e);
     if (give_ports(r, e, err) < 0)
         return -1;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/core/agent_core.h"
-#include "agent/os/child.h"
+#include "agent/os/subprocess.h"
 #include "agent/ranks/capture.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/ranks.h"
@@ -178,18 +178,21 @@ static int start_process(struct runner *r, const struct runner_role *role, struc
     if (!env)
         goto out;
     r->started_ns = uv_hrtime();
-    struct child c = {.argv = e->generation ? role->job->argv : role->job->setup_argv,
-                      .envp = env,
-                      .cwd = role->job->workdir,
-                      .cpus = cpus_of(e, r->rank),
-                      .out = out[1],
-                      .extra = {event[1], control[0]},
-                      .n_extra = 2};
+    struct subprocess_spec c = {.argv = e->generation ? role->job->argv : role->job->setup_argv,
+                               .env = env,
+                               .cwd = role->job->workdir,
+                               .cpus = cpus_of(e, r->rank),
+                               .out = out[1],
+                               .err = SUBPROCESS_OUT,
+                               .extra = {event[1], control[0]},
+                               .n_extra = 2,
+                               .session = true,
+                               .tied = true};
     if (role->snapshot >= 0)
         c.extra[c.n_extra++] = role->snapshot;
     for (int i = 0; i < role->n_old; i++)
         c.extra[c.n_extra++] = role->old[i];
-    pid_t pid = child_start(&c, err);
+    pid_t pid = subprocess_start(&c, err);
     if (pid < 0)
         goto out;
     r->pid = r->was = pid;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_child.c - children: descriptors, signals, failure to start; sweeping; capture; identity */
+/* test_subprocess.c - programs: descriptors, signals, failure to start, lines, limits; cleanup; capture; identity */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +20,9 @@
 
 #include <cmocka.h>
 
-#include "agent/os/child.h"
 #include "agent/os/identity.h"
+#include "agent/os/process.h"
+#include "agent/os/subprocess.h"
 #include "agent/probe/oom.h"
 #include "agent/ranks/capture.h"
 #include "agent/ranks/cleanup_pass.h"
@@ -56,7 +57,9 @@ static pid_t shell(const char *script, char **env, int *out)
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     const char *argv[] = {"/bin/sh", "-c", script, NULL};
     struct err err = {0};
-    pid_t pid = child_start(&(struct child){.argv = argv, .envp = env, .out = fds[1]}, &err);
+    pid_t pid = subprocess_start(
+        &(struct subprocess_spec){.argv = argv, .env = env, .out = fds[1], .err = SUBPROCESS_OUT, .session = true},
+        &err);
     if (pid < 0)
         fail_msg("%s", err.text);
     close(fds[1]);
@@ -88,8 +91,8 @@ static void a_child_is_bound_to_its_processors(void **state)
                           "sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status", NULL};
     char *env[] = {NULL};
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-    pid_t pid = child_start(
-        &(struct child){.argv = argv, .envp = env, .out = fds[1], .cpus = want}, NULL);
+    pid_t pid = subprocess_start(
+        &(struct subprocess_spec){.argv = argv, .env = env, .out = fds[1], .cpus = want}, NULL);
     assert_true(pid > 0);
     close(fds[1]);
     read_all(fds[0], got, sizeof(got));
@@ -114,13 +117,14 @@ static void a_child_has_what_it_should_and_no_more(void **state)
         "grep SigIgn /proc/self/status; echo $A",
         NULL};
     struct err err = {0};
-    pid_t pid = child_start(&(struct child){.argv = argv,
-                                            .envp = env,
-                                            .out = fds[1],
-                                            .cwd = dir,
-                                            .extra = {event[1]},
-                                            .n_extra = 1},
-                            &err);
+    pid_t pid = subprocess_start(&(struct subprocess_spec){.argv = argv,
+                                                           .env = env,
+                                                           .out = fds[1],
+                                                           .err = SUBPROCESS_OUT,
+                                                           .cwd = dir,
+                                                           .extra = {event[1]},
+                                                           .n_extra = 1},
+                                 &err);
     assert_true(pid > 0);
     close(fds[1]);
     close(event[1]);
@@ -145,17 +149,135 @@ static void failures_to_start_are_sentences(void **state)
     char *env[] = {NULL};
     const char *argv[] = {"/nonexistent/x", NULL};
     struct err err = {0};
-    assert_int_equal(child_start(&(struct child){.argv = argv, .envp = env, .out = 1}, &err), -1);
+    assert_int_equal(subprocess_start(&(struct subprocess_spec){.argv = argv, .env = env}, &err), -1);
     assert_string_equal(err.text, "cannot execute '/nonexistent/x': No such file or directory");
     err = (struct err){0};
     argv[0] = "/bin/true";
     assert_int_equal(
-        child_start(&(struct child){.argv = argv, .envp = env, .out = 1, .cwd = "/nonexistent"},
-                    &err),
+        subprocess_start(&(struct subprocess_spec){.argv = argv, .env = env, .cwd = "/nonexistent"}, &err),
         -1);
     assert_non_null(strstr(err.text, "cannot change to the directory '/nonexistent'"));
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nothing is left */
     assert_int_equal(errno, ECHILD);
+}
+
+/* --- to its end, and on an event loop ------------------------------------------------------------ */
+
+static void a_run_gives_output_and_exit_code(void **state)
+{
+    (void)state;
+    struct buf out[2] = {{0}, {0}};
+    struct err err = {0};
+    const struct subprocess_spec s = {
+        .argv = (const char *const[]){"sh", "-c", "echo $A$HOME; echo no >&2; exit 7", NULL},
+        .set = (const char *const[]){"A=1", "HOME=2", NULL},
+        .out = SUBPROCESS_PIPE,
+        .err = SUBPROCESS_PIPE};
+    assert_int_equal(subprocess_run(&s, out, -1, &err), 7);
+    assert_string_equal(subprocess_text(&out[0]), "12\n");
+    assert_string_equal(subprocess_text(&out[1]), "no\n");
+    buf_fini(&out[0]);
+    buf_fini(&out[1]);
+    const struct subprocess_spec killed = {.argv = (const char *const[]){"sh", "-c", "kill -9 $$", NULL}};
+    assert_int_equal(subprocess_run(&killed, NULL, -1, &err), SUBPROCESS_SIGNALLED + SIGKILL);
+    const struct subprocess_spec silent = {.argv = (const char *const[]){"sleep", "600", NULL},
+                                           .out = SUBPROCESS_PIPE};
+    assert_int_equal(subprocess_run(&silent, out, 10, &err), -1);
+    assert_string_equal(err.text, "sleep timed out after 0 s");
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+struct seen {
+    struct subprocess *p;
+    char lines[200], said[80];
+    int ends, code;
+    bool timed_out;
+};
+
+static void on_line(void *arg, const char *text, size_t size)
+{
+    struct seen *seen = arg;
+    char line[80];
+    snprintf(line, sizeof(line), "[%.*s]", (int)size, text);
+    strcat(seen->lines, line);
+    if (strcmp(line, "[ask]") == 0)
+        subprocess_tell(seen->p, "answer\nlast\n", 12);
+    if (strcmp(line, "[stop]") == 0)
+        subprocess_close(&seen->p, 0);
+}
+
+static void on_end(void *arg, const struct subprocess_end *e)
+{
+    struct seen *seen = arg;
+    seen->ends++;
+    seen->code = e->code;
+    seen->timed_out = e->timed_out;
+    if (e->said >= 0)
+        subprocess_last_line(seen->said, sizeof(seen->said), e->said, "it");
+}
+
+static void on_tick(uv_timer_t *tick)
+{
+    uv_close((uv_handle_t *)tick, NULL);
+}
+
+/* Runs a script on a loop of its own, until the loop has nothing to do. */
+static struct seen watch(const char *script, int64_t limit_ms)
+{
+    struct seen seen = {.code = -9};
+    struct err err = {0};
+    uv_loop_t loop;
+    uv_timer_t tick;
+    const struct subprocess_spec s = {.argv = (const char *const[]){"sh", "-c", script, NULL},
+                                      .in = SUBPROCESS_PIPE,
+                                      .out = SUBPROCESS_PIPE,
+                                      .err = SUBPROCESS_PIPE,
+                                      .session = true};
+    const struct subprocess_hooks hooks = {on_line, on_end, &seen};
+    uv_loop_init(&loop);
+    if (subprocess_open(&seen.p, &loop, &s, limit_ms, &hooks, &err) < 0)
+        fail_msg("%s", err.text);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    while (uv_loop_close(&loop) == UV_EBUSY) { /* a process that was let go and not yet reaped */
+        uv_timer_init(&loop, &tick);
+        uv_timer_start(&tick, on_tick, 1, 0);
+        uv_run(&loop, UV_RUN_DEFAULT);
+    }
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    return seen;
+}
+
+static void a_watched_program_talks_and_ends(void **state)
+{
+    (void)state;
+    struct seen seen = watch("echo first; echo ask; read a; echo got $a; printf 'half'; "
+                             "echo 'x\nit: broken' >&2; exit 3", 0);
+    assert_string_equal(seen.lines, "[first][ask][got answer]");
+    assert_string_equal(seen.said, "broken");
+    assert_int_equal(seen.ends, 1);
+    assert_int_equal(seen.code, 3);
+    assert_false(seen.timed_out);
+    seen = watch("kill -9 $$", 0);
+    assert_int_equal(seen.code, SUBPROCESS_SIGNALLED + SIGKILL);
+}
+
+static void a_limit_ends_the_whole_group(void **state)
+{
+    (void)state;
+    struct seen seen = watch("sleep 600 & echo $!; wait", 500);
+    assert_int_equal(seen.ends, 1);
+    assert_true(seen.timed_out);
+    pid_t child = atoi(seen.lines + 1);
+    while (process_state(child) != 0 && process_state(child) != 'Z') /* whether init reaps it or not */
+        poll(NULL, 0, 5);
+}
+
+static void no_hook_is_called_after_close(void **state)
+{
+    (void)state;
+    struct seen seen = watch("echo stop; echo more", 0);
+    assert_string_equal(seen.lines, "[stop]");
+    assert_int_equal(seen.ends, 0);
 }
 
 static void reap_all(void)
@@ -323,11 +445,15 @@ int main(void)
         TEST(a_child_has_what_it_should_and_no_more),
         TEST(a_child_is_bound_to_its_processors),
         TEST(failures_to_start_are_sentences),
+        TEST(a_run_gives_output_and_exit_code),
+        TEST(a_watched_program_talks_and_ends),
+        TEST(a_limit_ends_the_whole_group),
+        TEST(no_hook_is_called_after_close),
         TEST(sweep_finds_those_who_hide),
         TEST(sweep_leaves_what_another_has_marked),
         TEST(capture_rotates_at_lines),
         TEST(the_tail_is_bounded_and_begins_with_a_line),
         TEST(an_identity_names_one_process),
     };
-    return cmocka_run_group_tests_name("child", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("subprocess", tests, NULL, NULL);
 }
