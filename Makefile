@@ -290,6 +290,9 @@ man: $(BIN)/jobctl $(BIN)/jobctl-agent $(BIN)/jobctl-train  ## the manual pages,
 	@rm -rf $(BUILD)/man; mkdir -p $(BUILD)/man
 	@set -e; for page in $$($(BIN)/jobctl help pages); do $(BIN)/jobctl help man $$page >$(BUILD)/man/$$page; done
 
+deb:  ## a Debian package of this tree, into build/; needs debhelper
+	@COMMIT='$(COMMIT)' DATE='$(DATE)' deploy/deb.sh '$(abspath $(BUILD))' '$(VERSION)'
+
 clean:  ## remove build/
 	rm -rf build
 
@@ -404,4 +407,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo install uninstall man completions clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo install uninstall man completions deb clean help FORCE

@@ -5,6 +5,7 @@
 #   deploy/bootstrap.sh            what `make` and `make demo` need
 #   deploy/bootstrap.sh --tests    also what `make test` needs
 #   deploy/bootstrap.sh --peers    also what the comparisons need (PyTorch)
+#   deploy/bootstrap.sh --list     install nothing; print the packages, one per line
 #   deploy/bootstrap.sh --check    install nothing; name what is missing and exit with 1
 #
 # As root, or with sudo, it calls apt-get; otherwise it prints the exact line
@@ -25,7 +26,7 @@ optional=(libclang-rt-dev gcc-11)
 cluster=(slurmctld slurmd slurm-client libslurm-dev munge)
 peers=(python3-torch python3-numpy)
 
-check=
+check= list=
 wanted=()
 extra=()
 for arg in "$@"; do
@@ -33,11 +34,16 @@ for arg in "$@"; do
     --tests) packages+=("${tests[@]}"); wanted=("${optional[@]}"); extra=("${cluster[@]}") ;;
     --peers) packages+=("${tests[@]}" "${peers[@]}"); wanted=("${optional[@]}") ;;
     --check) check=1 ;;
-    -h | --help) sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "bootstrap.sh: unknown argument '$arg'; it takes --tests, --peers and --check" >&2; exit 2 ;;
+    --list) list=1 ;;
+    -h | --help) sed -n '3,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "bootstrap.sh: unknown argument '$arg'; it takes --tests, --peers, --list and --check" >&2; exit 2 ;;
     esac
 done
 
+if [ -n "$list" ]; then
+    printf '%s\n' "${packages[@]}"
+    exit 0
+fi
 if ! command -v dpkg-query >/dev/null 2>&1; then
     echo "bootstrap.sh: this is not a Debian or Ubuntu system." >&2
     echo "Install the equivalents of: ${packages[*]}" >&2

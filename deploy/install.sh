@@ -18,15 +18,21 @@ each() { # each MODE FOLDER FILE... - files into one folder
 }
 
 tree() { # tree FOLDER FILE... - files with their paths below the top
-    local folder=$1 f
+    local folder=$1 f mode head
     shift
-    for f in "$@"; do printf '644\t%s\t%s\n' "$f" "$folder/$f"; done
+    for f in "$@"; do
+        mode=644
+        read -r -N 2 head <"$f" 2>/dev/null || :
+        [ "$head" != '#!' ] || mode=755
+        printf '%s\t%s\t%s\n' $mode "$f" "$folder/$f"
+    done
 }
 
 rows() {
     local p zsh=site-functions
     for p in "$@"; do
         each 755 lib/jobctl/bin "$build/bin/$p"
+        case $p in jobctl-ssh | jobctl-slurm) continue ;; esac  # for jobctl alone
         printf 'link\t%s\t%s\n' "../lib/jobctl/bin/$p" "bin/$p"
     done
     each 644 lib/jobctl/lib "$build"/lib/libjobctl_*.so

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+# roots.sh - chroots of Debian and Ubuntu for release_check.sh and dist.sh, which source this file at the top of the tree
+#
+# A bare root by debootstrap is kept in build/roots/RELEASE, packages beside it in RELEASE.debs; work is done in a copy,
+# RELEASE.run.  Needs root.  The mirrors are those of this machine's apt, or DEBIAN_MIRROR and UBUNTU_MIRROR.
+roots=$PWD/build/roots
+step_limit=1800 # seconds
+
+releases='
+debian-11     bullseye
+debian-12     bookworm
+debian-13     trixie
+ubuntu-22.04  jammy
+ubuntu-24.04  noble
+'
+
+mirror_of() { # mirror_of Debian|Ubuntu
+    local given=${1^^}_MIRROR
+    if [ -n "${!given:-}" ]; then echo "${!given}"; return; fi
+    apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+        awk -v d="$1" '$1 == d && $2 == d { print $3; exit }'
+}
+
+# why_not NAME - a reason not to run, or nothing
+why_not() {
+    local distro=${1%%-*}
+    [ "$(id -u)" = 0 ] || { echo "needs root, for debootstrap and chroot"; return; }
+    [ ! -d "$roots/$1" ] || return 0
+    command -v debootstrap >/dev/null || { echo "no debootstrap found: apt-get install debootstrap"; return; }
+    [ -n "$(mirror_of "${distro^}")" ] ||
+        { echo "apt of this machine has no mirror of ${distro^}: run apt-get update, or set ${distro^^}_MIRROR"; return; }
+    [ -s "/usr/share/keyrings/$distro-archive-keyring.gpg" ] ||
+        echo "no /usr/share/keyrings/$distro-archive-keyring.gpg, the keys that its packages are signed with"
+}
+
+# bare_root NAME SUITE - make the root once; one that is not whole has another name
+bare_root() {
+    local distro=${1%%-*} root=$roots/$1
+    [ ! -d "$root" ] || return 0
+    rm -rf --one-file-system "$root.new"
+    debootstrap --variant=minbase --include=ca-certificates --force-check-gpg \
+        --keyring="/usr/share/keyrings/$distro-archive-keyring.gpg" "$2" "$root.new" "$(mirror_of "${distro^}")" &&
+        mv "$root.new" "$root"
+}
+
+# What runs in the namespaces of one step: mount what programs expect, then the command.
+inside='
+    set -e
+    mount -t proc proc "$0/proc"
+    mount -t sysfs -o ro sysfs "$0/sys"
+    mount --rbind /dev "$0/dev"
+    mount -t tmpfs tmpfs "$0/dev/shm"
+    mount --bind "${0%.run}.debs" "$0/var/cache/apt/archives"
+    for d in $2; do mkdir -p "$0$d"; mount --bind -o ro "$d" "$0$d"; done
+    exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+        DEBIAN_FRONTEND=noninteractive bash -c "$1"
+'
+
+# Folders of this machine that a script wants at the same place in its root.
+mounts=
+
+# enter ROOT COMMAND - run it with a time limit.  Mounts and processes belong to namespaces that end
+# with this script, however it ends.
+enter() {
+    setpriv --pdeathsig KILL timeout -k 2 $step_limit \
+        setpriv --pdeathsig KILL unshare --mount --pid --ipc --fork --kill-child \
+        bash -c "$inside" "$1" "$2" "$mounts" </dev/null &
+    step=$!
+    local rc=0
+    wait $step || rc=$?
+    step=
+    return $rc
+}
+
+# fresh_root NAME - a copy of the bare root with a user and the tree of HEAD
+fresh_root() {
+    local run=$roots/$1.run
+    rm -rf --one-file-system "$run" &&
+        cp -a "$roots/$1" "$run" &&
+        mkdir -p "$roots/$1.debs/partial" &&
+        cp -L /etc/resolv.conf "$run/etc/resolv.conf" &&
+        printf '127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n' "$(hostname)" >"$run/etc/hosts" &&
+        chroot "$run" useradd -m -s /bin/bash user &&
+        mkdir "$run/home/user/jobctl" &&
+        git archive HEAD | tar -x -C "$run/home/user/jobctl" &&
+        chroot "$run" chown -R user: /home/user/jobctl
+}
+
+# run_steps NAME STEPS - lines "name | user, root, or here | command"; sets `failed` to the first that failed.
+# A command of `here` is a function of the script: it runs outside of the root and is given NAME.
+run_steps() {
+    local name who command
+    failed=
+    while IFS='|' read -r name who command; do
+        name=$(echo $name)
+        [ -n "$name" ] || continue
+        echo "== $name"
+        if [ $who = here ]; then
+            $command "$1" || { failed=$name; return; }
+            continue
+        fi
+        command="cd /home/user/jobctl && $command"
+        [ $who = root ] || command="runuser -u user -- env HOME=/home/user bash -c $(printf %q "$command")"
+        enter "$roots/$1.run" "$command" || { failed=$name; return; }
+    done <<<"$2"
+}
+
+# The step is ended before its root is removed.
+end_roots() {
+    [ -z "$step" ] || ! kill "$step" 2>/dev/null || wait "$step" || :
+    rm -rf --one-file-system "$roots"/*.run
+}
+
+# One script at a time; what it leaves is removed however it ends.
+begin_roots() {
+    mkdir -p "$roots"
+    exec 9>"$roots/lock"
+    flock -n 9 || { echo "$0: another one is running in $roots" >&2; exit 4; }
+    [ -z "$(git status --porcelain -uno)" ] || echo "$0: what is not committed is left out" >&2
+    step=
+    trap end_roots EXIT
+    trap 'exit 1' INT TERM HUP
+}
