@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.h - builds the body of LAUNCH (agent/wire/wire.h): all that an agent needs to run an
- * attempt
+/* launch.h - builds the body of LAUNCH (agent/wire/wire.h), with which an agent runs an attempt
  *
  * The leader of an attempt gets the data of earlier attempts and the secrets; the followers get
  * them from the leader (agent/nodes/leader.h).

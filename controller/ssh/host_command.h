@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host_command.h - runs a command on the host: for its output, or connected to our stdin and
- * stdout */
+/* host_command.h - runs a command on the host: for its output, or connected to stdin and stdout */
 #ifndef CONTROLLER_SSH_HOST_COMMAND_H
 #define CONTROLLER_SSH_HOST_COMMAND_H
 

@@ -120,7 +120,7 @@ static const struct spec_field fields[] = {
     {.path = "ema", .type = FIELD_NUMBER, .min = 0, .max = 0.999999999, .def = "0.0",
      .help = "rate of the moving average of the weights, such as 0.9999; 0 = none"},
     {.path = "caption_dropout", .type = FIELD_NUMBER, .min = 0, .max = 1, .def = "0.1",
-     .help = "share of captions replaced by the empty one; required for guidance"},
+     .help = "share of captions replaced by the empty caption; required for guidance"},
     {.path = "grad_checkpointing", .type = FIELD_BOOL, .auto_ok = true, .def = AUTO,
      .help = "recompute blocks instead of keeping activations; auto = only if they would not fit"},
     {.path = "parallel", .type = FIELD_ENUM, .choices = "ddp|zero1|fsdp", .auto_ok = true,

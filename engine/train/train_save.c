@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_save.c - checkpoints, written by all ranks while steps go on; see train.h
+/* train_save.c - checkpoints, written by all ranks while training continues; see train.h
  *
  * The saved state does not change while it is written: on the CPU steps go on in other memory
  * (double_buffer.h); on a GPU training pauses until the views in this process's memory are

@@ -143,7 +143,7 @@ static void strange_text_is_survived(void **state)
 /* The table of docs/RECOVERY.md, as causes and rules have it. */
 static void draw(struct buf *out)
 {
-    buf_print(out, "| cause | what it means | another try | told by output or kernel |\n|---|---|---|---|\n");
+    buf_print(out, "| cause | meaning | retried | rules that recognise it |\n|---|---|---|---|\n");
     for (int c = CAUSE_NONE + 1; c < CAUSES; c++) {
         buf_print(out, "| `%s` | %s | %s |", cause_name((enum cause)c), cause_meaning((enum cause)c),
                   cause_retry_helps((enum cause)c) ? "yes" : "no");
