@@ -54,11 +54,11 @@ static void wakes(struct world *w)
             wake = queue[i].not_before_ms;
         const bool now = queue[i].word == SCHED_PLACE || queue[i].word == SCHED_AFTER_FAILED;
         if (now && due > (w->full || w->now < FAULTS_UNTIL_MS ? 1000 : 0))
-            broke(w, "job %lld could start, and nobody looks for %lld ms",
+            broke(w, "job %lld could start, but no scheduler pass runs for %lld ms",
                   (long long)queue[i].id - 1, (long long)due);
     }
     if (wake >= 0 && due > wake - w->now && due > 0)
-        broke(w, "a back-off is over in %lld ms, and the next look is in %lld",
+        broke(w, "a back-off is over in %lld ms, but the next scheduler pass runs in %lld",
               (long long)(wake - w->now), (long long)due);
 }
 
