@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/field.h"
 #include "agent/os/log.h"
 #include "agent/wire/channel.h"
 #include "agent/wire/wire.h"

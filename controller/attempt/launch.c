@@ -9,6 +9,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "controller/job/job_store.h"
 #include "engine/contract/field.h"
 #include "controller/base/daemon.h"
 #include "controller/job/event_kind.h"
@@ -79,19 +80,6 @@ static json_t *make(const struct job *job, json_t *spec, const char *run_dir, js
     return body;
 }
 
-/* The spec as it was submitted. */
-static json_t *stored_spec(const struct job *job, struct err *err)
-{
-    char *yaml = NULL, *canonical = NULL;
-    json_t *spec = NULL;
-    if (jobs_spec(&yaml, &canonical, job->daemon->store, job->core.id, err) == 0 &&
-        !(spec = json_loads(canonical, 0, NULL)))
-        err_set(err, ERR_DATA, "cannot read its stored spec");
-    free(yaml);
-    free(canonical);
-    return spec;
-}
-
 /* Tells the leader how many nodes the attempt has. */
 static int add_group(json_t *body, const struct job *job)
 {
@@ -107,7 +95,7 @@ static int add_group(json_t *body, const struct job *job)
 
 json_t *launch_leader(const struct job *job, struct err *err)
 {
-    json_t *spec = stored_spec(job, err);
+    json_t *spec = job_store_spec(job->daemon->store, job->core.id, err);
     json_t *body = spec ? make(job, spec, job->attempt->run_dir, job->secrets) : NULL;
     if (body && (add_earlier(body, job) < 0 || add_group(body, job) < 0)) {
         json_decref(body);
@@ -121,7 +109,7 @@ json_t *launch_leader(const struct job *job, struct err *err)
 
 json_t *launch_follower(const struct job *job, const char *run_dir, json_t *group, struct err *err)
 {
-    json_t *spec = stored_spec(job, err);
+    json_t *spec = job_store_spec(job->daemon->store, job->core.id, err);
     json_t *body = spec ? make(job, spec, run_dir, NULL) : NULL;
     if (body)
         json_object_set_new(body, "acked", json_integer(0));

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "agent/os/buf.h"
-#include "engine/contract/field.h"
 #include "controller/base/home.h"
 #include "controller/base/program.h"
 #include "controller/cli/command.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "agent/os/buf.h"
-#include "engine/contract/field.h"
 #include "agent/plan/plan.h"
 #include "controller/base/client.h"
 #include "controller/base/program.h"

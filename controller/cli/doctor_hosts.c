@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "agent/doctor/doctor_nodes.h"
-#include "engine/contract/field.h"
 #include "controller/cli/host_query.h"
 #include "controller/spec/host_groups.h"
 #include "engine/contract/err.h"

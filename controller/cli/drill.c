@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/contract/field.h"
 #include "agent/os/identity.h"
 #include "controller/base/client.h"
 #include "controller/job/event_kind.h"

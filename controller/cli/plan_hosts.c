@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "engine/contract/field.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_nodes.h"
 #include "controller/cli/host_query.h"

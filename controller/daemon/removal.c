@@ -21,6 +21,7 @@
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
+#include "controller/job/job_store.h"
 #include "controller/nodes/orphan.h"
 #include "db/checkpoints.h"
 #include "db/removed.h"
@@ -130,11 +131,11 @@ static int any(void *ctx, const struct checkpoint_row *row)
 static int find_checkpoints(struct removed_row *row, struct daemon *d, int fd, const char *dir,
                             struct err *err)
 {
-    char own[PATH_MAX + 16], *yaml = NULL, *canonical = NULL;
-    snprintf(own, sizeof(own), "%s/" CHECKPOINTS, dir);
-    if (jobs_spec(&yaml, &canonical, d->store, row->job, err) < 0)
+    char own[PATH_MAX + 16];
+    json_t *spec = job_store_spec(d->store, row->job, err);
+    if (!spec)
         return -1;
-    json_t *spec = json_loads(canonical, 0, NULL);
+    snprintf(own, sizeof(own), "%s/" CHECKPOINTS, dir);
     const json_t *checkpoint = json_object_get(spec, "checkpoint");
     const char *given = json_string_value(json_object_get(checkpoint, "dir"));
     const bool ours = !given || strcmp(given, own) == 0;
@@ -145,8 +146,6 @@ static int find_checkpoints(struct removed_row *row, struct daemon *d, int fd, c
                  ours ? own : given);
     row->kept = row->kept || !ours;
     json_decref(spec);
-    free(yaml);
-    free(canonical);
     return wrote < 0 ? -1 : 0;
 }
 

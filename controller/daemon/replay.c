@@ -11,6 +11,7 @@
 #include "controller/daemon/effects.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/job/job_store.h"
 #include "controller/nodes/fleet.h"
 #include "db/events.h"
 #include "engine/contract/clock.h"
@@ -86,18 +87,11 @@ static void restart_clocks(struct job *job)
 static int replay_one(struct daemon *d, int64_t id, struct err *err)
 {
     struct job_row row;
-    char *yaml = NULL, *canonical = NULL;
     json_t *spec = NULL;
     struct job *job = NULL;
     int rc = -1;
-    if (jobs_get(&row, d->store, id, err) < 0 ||
-        jobs_spec(&yaml, &canonical, d->store, id, err) < 0)
+    if (jobs_get(&row, d->store, id, err) < 0 || !(spec = job_store_spec(d->store, id, err)))
         goto out;
-    spec = json_loads(canonical, 0, NULL);
-    if (!spec) {
-        err_set(err, ERR_DATA, "the stored spec of job %lld is not JSON", (long long)id);
-        goto out;
-    }
     job = job_create(d, id, spec, err);
     struct replay r = { job, err };
     if (!job || events_each(d->store, id, 0, INT64_MAX, replay_event, &r, err) < 0)
@@ -116,8 +110,6 @@ static int replay_one(struct daemon *d, int64_t id, struct err *err)
 out:
     job_destroy(job);
     json_decref(spec);
-    free(yaml);
-    free(canonical);
     return rc;
 }
 

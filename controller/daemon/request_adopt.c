@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/contract/field.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/requests.h"

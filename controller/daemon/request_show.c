@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "controller/job/job_store.h"
 #include "engine/contract/field.h"
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
@@ -286,7 +287,6 @@ void request_show(struct request *r)
 {
     struct daemon *d = request_daemon(r);
     struct err err = { 0 };
-    char *yaml = NULL, *canonical = NULL;
     json_t *row = NULL, *spec = NULL, *attempts = json_array(), *checkpoints = json_array();
     struct history history = { .attempts = attempts };
     json_t *spent = NULL;
@@ -294,9 +294,8 @@ void request_show(struct request *r)
     if (request_number(&whole, r, "plan", 0) < 0)
         goto out;
     if (request_job_id(&id, d, request_job(r), &err) < 0 || !(row = job_json_of_id(d, id, &err)) ||
-        jobs_spec(&yaml, &canonical, d->store, id, &err) < 0 || job_dir_fill(d, id, &err) < 0 ||
+        !(spec = job_store_spec(d->store, id, &err)) || job_dir_fill(d, id, &err) < 0 ||
         events_each(d->store, id, 0, INT64_MAX, fold, &history, &err) < 0 ||
-        !(spec = json_loads(canonical, 0, NULL)) ||
         checkpoints_each(d->store, id, CHECKPOINTS_MAX, add_checkpoint,
                          &(struct seen){ checkpoints, remote_of_spec(spec) == &remote_ssh },
                          &err) < 0 ||
@@ -315,8 +314,6 @@ out:
     json_decref(history.plan);
     json_decref(attempts);
     json_decref(checkpoints);
-    free(yaml);
-    free(canonical);
 }
 
 void request_why(struct request *r)

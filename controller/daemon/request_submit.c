@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/field.h"
 #include "controller/base/daemon.h"
 #include "controller/base/diagnostics.h"
 #include "controller/daemon/request_job.h"

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "agent/os/buf.h"
-#include "engine/contract/field.h"
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/daemon/job_json.h"

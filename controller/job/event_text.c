@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/field.h"
 #include "controller/job/event_kind.h"
 #include "controller/job/job_view.h"
 #include "engine/contract/field.h"

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/field.h"
 #include "agent/wire/wire.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/field.h"
 #include "controller/base/daemon.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
@@ -253,4 +252,17 @@ int job_store_heard(struct job *job, const struct event_source *told, struct err
         return -1;
     job->attempt->acked = told->seq;
     return 0;
+}
+
+json_t *job_store_spec(struct store *s, int64_t id, struct err *err)
+{
+    char *yaml = NULL, *canonical = NULL;
+    if (jobs_spec(&yaml, &canonical, s, id, err) < 0)
+        return NULL;
+    json_t *spec = json_loads(canonical, 0, NULL);
+    if (!spec)
+        err_set(err, ERR_DATA, "the stored spec of job %lld is not JSON", (long long)id);
+    free(yaml);
+    free(canonical);
+    return spec;
 }

@@ -7,12 +7,14 @@
 #ifndef CONTROLLER_JOB_JOB_STORE_H
 #define CONTROLLER_JOB_JOB_STORE_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 struct core_output;
 struct err;
 struct job;
 struct job_core;
+struct store;
 
 /* The source of an event: the key by which the store drops duplicates. */
 struct event_source {
@@ -28,6 +30,9 @@ int job_store_write(struct job *job, const struct job_core *was, const struct co
 /* Stores the rows of a new job in the open transaction (submit_batch.h). */
 int job_store_submit(struct job *job, const struct core_output *out, const char *yaml,
                      const char *canonical, struct err *err);
+
+/* The canonical spec of a stored job, a new reference; NULL on failure. */
+json_t *job_store_spec(struct store *s, int64_t id, struct err *err);
 
 /* For an obsolete agent event: stores only its sequence number. */
 int job_store_heard(struct job *job, const struct event_source *told, struct err *err);

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/contract/field.h"
 #include "controller/base/table.h"
 #include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"

@@ -27,7 +27,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/field.h"
 #include "agent/os/identity.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
