@@ -79,18 +79,12 @@ static int write_all(int fd, const void *bytes, size_t size)
 static int say(struct attach *a, enum wire_message number, json_t *body, struct err *err)
 {
     size_t size = 0;
-    char *frame = NULL;
-    int rc = -1;
-    if (!body || json_object_set_new(body, "job", json_integer(a->id.job)) < 0 ||
-        json_object_set_new(body, "attempt", json_integer(a->id.attempt)) < 0 ||
-        json_object_set_new(body, "nonce", json_string(a->id.nonce)) < 0)
-        err_set(err, ERR_MEMORY, "no memory for a message");
-    else if ((frame = frame_make(number, body, &size, err)) &&
-             (rc = write_all(a->out, frame, size)) < 0)
+    char *frame = frame_pack(number, &a->id, body, &size, err);
+    int rc = frame ? write_all(a->out, frame, size) : -1;
+    if (frame && rc < 0)
         err_set(err, ERR_SYSTEM, "the connection to the controller broke: %s", strerror(errno));
     a->said_ms = clock_ms();
     free(frame);
-    json_decref(body);
     return rc;
 }
 

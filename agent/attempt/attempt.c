@@ -135,6 +135,18 @@ static const char *trouble(void *arg)
     return call_home_trouble(a->call_home);
 }
 
+static void on_call_home(void *arg, struct byte_stream *stream)
+{
+    const struct attempt *a = arg;
+    session_take(a->session, stream);
+}
+
+static void on_hung_up(void *arg)
+{
+    const struct attempt *a = arg;
+    call_home_again(a->call_home);
+}
+
 static void on_acked(void *arg, int64_t seq)
 {
     struct attempt *a = arg;
@@ -299,7 +311,7 @@ static int open_all(struct attempt *a, struct err *err)
                             .start_time = a->identity.start_time,
                             .version = a->identity.version};
     struct session_hooks hooks = {
-        .message = on_message, .acked = on_acked, .trouble = trouble, .arg = a};
+        .message = on_message, .acked = on_acked, .trouble = trouble, .hung_up = on_hung_up, .arg = a};
     if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_SOCKET, a->o.run_dir) >= sizeof(path))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     /* Written before the socket: whoever finds the socket also finds the identity. */
@@ -308,7 +320,7 @@ static int open_all(struct attempt *a, struct err *err)
         return -1;
     if (!a->o.away)
         return 0;
-    return call_home_open(&a->call_home, &a->loop, a->o.run_dir, path, err) < 0 ||
+    return call_home_open(&a->call_home, &a->loop, a->o.run_dir, on_call_home, a, err) < 0 ||
                    file_channel_open(&a->file_channel, a->o.run_dir, path, err) < 0
                ? -1
                : 0;

@@ -10,20 +10,24 @@
 #include "agent/attempt/spool.h"
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
+#include "agent/wire/byte_stream.h"
 #include "agent/wire/channel.h"
 #include "agent/wire/frame.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
-enum { QUEUE_BYTES = 256 * 1024 }; /* limit of unsent bytes per connection */
+enum {
+    QUEUE_BYTES = 256 * 1024, /* limit of unsent bytes per connection */
+    FINISH_MS = 2000          /* time for the last ones */
+};
 
 /* One connection; it frees itself once its handle is closed. */
 struct remote_link {
     struct session *session;
-    uv_pipe_t pipe;
+    struct byte_stream *stream;
     struct frame_reader *reader;
+    bool taken; /* by session_take() */
     bool closing;
-    char bytes[65536];
 };
 
 struct session {
@@ -36,23 +40,14 @@ struct session {
     uv_pipe_t listener;
     char *path;
     struct remote_link *link; /* the current connection, or NULL */
-    int links;         /* not yet freed */
     bool launched, closed;
-};
-
-/* A write in progress. */
-struct outgoing {
-    uv_write_t req;
-    struct remote_link *link;
-    char *frame;
 };
 
 /* --- sending --------------------------------------------------------------------------- */
 
-static void link_closed(uv_handle_t *handle)
+static void link_free(void *arg)
 {
-    struct remote_link *l = handle->data;
-    l->session->links--;
+    struct remote_link *l = arg;
     frame_reader_destroy(l->reader);
     free(l);
 }
@@ -66,52 +61,31 @@ static void link_close(struct remote_link *l)
         l->session->link = NULL;
         channel_down(&l->session->channel);
     }
-    uv_close((uv_handle_t *)&l->pipe, link_closed);
+    byte_stream_finish(l->stream, FINISH_MS);
+    if (l->taken)
+        l->session->hooks.hung_up(l->session->hooks.arg);
 }
 
-static void on_written(uv_write_t *req, int status)
+static struct wire_id wire_id(const struct session *s)
 {
-    struct outgoing *o = req->data;
-    struct remote_link *l = o->link;
-    free(o->frame);
-    free(o);
-    if (l->closing)
-        return;
-    if (status < 0)
-        link_close(l);
-    else
-        session_pump(l->session);
+    return (struct wire_id){s->id.job, s->id.attempt, s->id.nonce};
 }
 
 /* Adds the identity, frames the message and sends it. Takes the body. seq 0: unreliable. */
 static int link_send(struct remote_link *l, enum wire_message number, int64_t seq, json_t *body,
                      struct err *err)
 {
-    const struct session_id *id = &l->session->id;
+    struct session *s = l->session;
+    const struct wire_id id = wire_id(s);
     size_t size = 0;
-    struct outgoing *o = calloc(1, sizeof(*o));
-    if (!body || !o || json_object_set_new(body, "job", json_integer(id->job)) < 0 ||
-        json_object_set_new(body, "attempt", json_integer(id->attempt)) < 0 ||
-        json_object_set_new(body, "nonce", json_string(id->nonce)) < 0)
-        err_set(err, ERR_MEMORY, "no memory for a message");
-    else
-        o->frame = frame_make(number, body, &size, err);
-    json_decref(body);
-    if (!o || !o->frame) {
-        free(o);
-        return -1;
-    }
-    channel_said(&l->session->channel, seq, (int64_t)uv_now(l->session->loop));
-    o->link = l;
-    o->req.data = o;
-    uv_buf_t buf = uv_buf_init(o->frame, (unsigned)size);
-    int rc = uv_write(&o->req, (uv_stream_t *)&l->pipe, &buf, 1, on_written);
-    if (rc < 0) {
-        free(o->frame);
-        free(o);
-        return err_set(err, ERR_SYSTEM, "cannot send to the controller: %s", uv_strerror(rc));
-    }
-    return 0;
+    char *frame = frame_pack(number, &id, body, &size, err);
+    int rc = frame ? byte_stream_write(l->stream, frame, size) : -1;
+    if (frame && rc < 0)
+        err_set(err, ERR_SYSTEM, "cannot send to the controller");
+    if (rc == 0)
+        channel_said(&s->channel, seq, (int64_t)uv_now(s->loop));
+    free(frame);
+    return rc;
 }
 
 static int send_hello(struct remote_link *l, struct err *err)
@@ -137,7 +111,7 @@ void session_pump(struct session *s)
     struct err err = {0};
     s->channel.newest = spool_last(s->spool);
     while (s->channel.open && s->channel.sent < s->channel.newest &&
-           uv_stream_get_write_queue_size((uv_stream_t *)&s->link->pipe) < QUEUE_BYTES) {
+           byte_stream_queued(s->link->stream) < QUEUE_BYTES) {
         struct remote_link *l = s->link;
         json_t *event;
         if (spool_next(s->spool, s->channel.sent, &event, &err) < 0) {
@@ -160,7 +134,7 @@ void session_heartbeat(struct session *s, json_t *body)
 {
     struct err err = {0};
     if (!s->channel.open ||
-        uv_stream_get_write_queue_size((uv_stream_t *)&s->link->pipe) > QUEUE_BYTES) {
+        byte_stream_queued(s->link->stream) > QUEUE_BYTES) {
         json_decref(body);
         return;
     }
@@ -191,13 +165,6 @@ void session_show_listener(struct session *s, json_t *endpoint)
 
 /* --- receiving ------------------------------------------------------------------------- */
 
-static bool is_ours(const struct session *s, const json_t *body)
-{
-    const struct wire_id ours = { s->id.job, s->id.attempt, s->id.nonce };
-    const struct wire_id said = wire_id_of(body);
-    return wire_id_same(&ours, &said);
-}
-
 /* The controller has all events up to `seq`; a number that is too large means all. */
 static void take_ack(struct session *s, int64_t seq)
 {
@@ -207,19 +174,20 @@ static void take_ack(struct session *s, int64_t seq)
     s->hooks.acked(s->hooks.arg, seq);
 }
 
-static void on_message(struct remote_link *l, const struct wire_row *row, const json_t *body)
+static bool on_message(void *arg, const struct wire_row *row, const json_t *body)
 {
+    struct remote_link *l = arg;
     struct session *s = l->session;
-    if (!is_ours(s, body)) {
+    const struct wire_id ours = wire_id(s), said = wire_id_of(body);
+    if (!wire_id_same(&ours, &said)) {
         log_warn(NULL, "refused a %s message of another attempt (job %lld attempt %lld)", row->name,
-                 (long long)json_integer_value(json_object_get(body, "job")),
-                 (long long)json_integer_value(json_object_get(body, "attempt")));
+                 (long long)said.job, (long long)said.attempt);
         link_close(l);
-        return;
+        return false;
     }
     if (row->number == WIRE_ACK) {
         take_ack(s, json_integer_value(json_object_get(body, "seq")));
-        return;
+        return !l->closing;
     }
     if (row->number == WIRE_LAUNCH) {
         take_ack(s, json_integer_value(json_object_get(body, "acked")));
@@ -229,67 +197,98 @@ static void on_message(struct remote_link *l, const struct wire_row *row, const 
         channel_open(&s->channel, s->channel.acked);
     s->hooks.message(s->hooks.arg, row->number, body);
     session_pump(s);
+    return !l->closing;
 }
 
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+static void on_data(void *arg, const char *bytes, size_t size)
 {
-    (void)suggested;
-    struct remote_link *l = handle->data;
-    *buf = uv_buf_init(l->bytes, sizeof(l->bytes));
-}
-
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
-{
-    struct remote_link *l = stream->data;
-    if (n < 0) {
-        link_close(l);
+    struct remote_link *l = arg;
+    struct err err = {0};
+    if (l->closing || frame_read_all(l->reader, bytes, size, on_message, l, &err) == 0)
         return;
-    }
-    for (size_t at = 0; at < (size_t)n && !l->closing;) {
-        const struct wire_row *row;
-        json_t *body;
-        struct err err = {0};
-        int used = frame_read(l->reader, buf->base + at, (size_t)n - at, &row, &body, &err);
-        if (used < 0) {
-            log_warn(NULL, "closed the connection to the controller: %s", err.text);
-            link_close(l);
-            return;
-        }
-        at += (size_t)used;
-        if (body)
-            on_message(l, row, body);
-        json_decref(body);
+    log_warn(NULL, "closed the connection to the controller: %s", err.text);
+    link_close(l);
+}
+
+static void on_ended(void *arg, const char *text)
+{
+    struct remote_link *l = arg;
+    if (l->taken)
+        log_warn(NULL, "the connection to the controller closed: %s", text);
+    link_close(l);
+}
+
+static void on_sent(void *arg)
+{
+    session_pump(((struct remote_link *)arg)->session);
+}
+
+static struct byte_stream_hooks link_hooks(struct remote_link *l)
+{
+    return (struct byte_stream_hooks){
+        .data = on_data, .ended = on_ended, .sent = on_sent, .closed = link_free, .arg = l};
+}
+
+/* NULL: no memory. */
+static struct remote_link *link_make(struct session *s, struct err *err)
+{
+    struct remote_link *l = calloc(1, sizeof(*l));
+    if (l)
+        l->session = s;
+    if (l && frame_reader_create(&l->reader, TO_AGENT, err) == 0)
+        return l;
+    free(l);
+    return NULL;
+}
+
+static void link_begin(struct remote_link *l)
+{
+    struct session *s = l->session;
+    struct err err = {0};
+    if (s->link)
+        link_close(s->link); /* the newer controller replaces the older one */
+    s->link = l;
+    channel_up(&s->channel);
+    if (send_hello(l, &err) < 0) {
+        log_warn(NULL, "%s", err.text);
+        link_close(l);
     }
 }
 
 static void on_connection(uv_stream_t *listener, int status)
 {
     struct session *s = listener->data;
-    struct remote_link *l = status < 0 ? NULL : calloc(1, sizeof(*l));
     struct err err = {0};
+    struct remote_link *l = status < 0 ? NULL : link_make(s, &err);
     if (!l)
         return;
-    l->session = s;
-    uv_pipe_init(s->loop, &l->pipe, 0);
-    l->pipe.data = l;
-    s->links++;
-    uv_os_fd_t fd;
-    if (frame_reader_create(&l->reader, TO_AGENT, &err) < 0 ||
-        uv_accept(listener, (uv_stream_t *)&l->pipe) < 0 ||
-        uv_fileno((uv_handle_t *)&l->pipe, &fd) < 0 || unix_socket_check_peer(fd, &err) < 0) {
-        log_warn(NULL, "refused a connection: %s", err.text);
-        link_close(l);
+    const struct byte_stream_hooks hooks = link_hooks(l);
+    int rc = byte_stream_accept(&l->stream, listener, NULL, &hooks, &err);
+    if (rc == 0 && byte_stream_check_peer(l->stream, &err) == 0) {
+        link_begin(l);
         return;
     }
-    if (s->link)
-        link_close(s->link); /* the newer controller replaces the older one */
-    s->link = l;
-    channel_up(&s->channel);
-    uv_read_start((uv_stream_t *)&l->pipe, on_alloc, on_read);
-    if (send_hello(l, &err) < 0) {
-        log_warn(NULL, "%s", err.text);
-        link_close(l);
+    log_warn(NULL, "refused a connection: %s", err.text);
+    if (rc < 0)
+        link_free(l);
+    else
+        byte_stream_close(l->stream);
+}
+
+void session_take(struct session *s, struct byte_stream *stream)
+{
+    struct err err = {0};
+    struct remote_link *l = link_make(s, &err);
+    if (!l) {
+        byte_stream_close(stream);
+        s->hooks.hung_up(s->hooks.arg);
+        return;
     }
+    const struct byte_stream_hooks hooks = link_hooks(l);
+    l->stream = stream;
+    l->taken = true;
+    byte_stream_set_hooks(stream, &hooks);
+    link_begin(l);
 }
 
 /* --- creation and release -------------------------------------------------------------- */

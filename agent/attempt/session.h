@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* session.h - the agent's connection to its controller: at most one at a time
  *
- * The agent listens at RUN_DIR/agent.sock (mode 0600, same user only). A newer connection replaces
- * the older one. The agent sends HELLO; after the controller's LAUNCH it sends every spooled event
+ * The agent listens at RUN_DIR/agent.sock (mode 0600, same user only), or connects itself
+ * (agent/wire/call_home.h). A newer connection replaces the older one. The agent sends HELLO; after the controller's LAUNCH it sends every spooled event
  * after LAUNCH.acked in order, again after each reconnect. A message of another job, attempt or
  * nonce closes the connection. The agent never waits for the controller: without one, events
  * accumulate in the spool and the ranks keep running.
@@ -34,6 +34,7 @@
 
 #include "agent/wire/wire.h"
 
+struct byte_stream;
 struct err;
 struct session;
 struct spool;
@@ -63,6 +64,7 @@ struct session_hooks {
     session_message_fn message;
     session_acked_fn   acked;
     session_trouble_fn trouble;
+    void             (*hung_up)(void *arg); /* a connection of session_take() has ended */
     void              *arg;
 };
 
@@ -71,7 +73,10 @@ int session_open(struct session **out, uv_loop_t *loop, const char *path,
                  const struct session_id *id, const json_t *facts, struct spool *spool,
                  const struct session_hooks *hooks, struct err *err);
 
-/* Closes the connection and removes the socket; run the loop once more, then call
+/* A connection that is ready; it belongs to the session now. */
+void session_take(struct session *s, struct byte_stream *stream);
+
+/* Closes the connection and removes the socket; run the loop until it is empty, then call
  * session_destroy(). */
 void session_close(struct session *s);
 void session_destroy(struct session *s);

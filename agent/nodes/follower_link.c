@@ -232,7 +232,7 @@ static void on_lost(void *arg, const char *text)
 static void join(struct follower_link *l, const json_t *names, int node)
 {
     const char *name = json_string_value(json_array_get(names, (size_t)node));
-    char address[TLS_PSK_ADDRESS] = "";
+    char address[BYTE_STREAM_ADDRESS] = "";
     node_channel_address(l->channel, false, address);
     say(l, NODE_JOIN,
         json_pack("{s:s, s:s, s:O, s:I, s:s, s:o*}", "name", name ? name : "", "version",

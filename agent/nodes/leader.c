@@ -108,7 +108,7 @@ static void on_lost(void *arg, const char *text)
     leader_lose(arg, "%s", text);
 }
 
-static const char *on_called(void *arg, struct tls_psk *stream, struct frame_reader *reader,
+static const char *on_called(void *arg, struct byte_stream *stream, struct frame_reader *reader,
                              const json_t *call)
 {
     struct leader *c = arg;

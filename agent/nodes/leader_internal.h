@@ -28,7 +28,7 @@ struct follower_state {
     struct leader       *leader;
     int                  node;
     struct node_channel *link; /* NULL: node 0, whose follower is in this process */
-    char                 name[LEADER_NAME], address[TLS_PSK_ADDRESS];
+    char                 name[LEADER_NAME], address[BYTE_STREAM_ADDRESS];
     json_t              *facts, *preflight, *endpoint;
     bool                 lost;
     char gone[LEADER_GONE];                 /* proven gone: report as lost; "" = no */

@@ -38,7 +38,7 @@ static int rank_of(const struct follower_state *s, const json_t *body)
 static void hear_join(struct follower_state *s, const json_t *body)
 {
     struct leader *c = s->leader;
-    char here[TLS_PSK_ADDRESS], *ours = c->followers[0].address;
+    char here[BYTE_STREAM_ADDRESS], *ours = c->followers[0].address;
     const char *version = json_string_value(json_object_get(body, "version"));
     if (strcmp(version, c->version) != 0) {
         leader_lose(s,

@@ -11,6 +11,7 @@
 #include "agent/wire/frame.h"
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/tls_listener.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 enum {
@@ -30,7 +31,7 @@ struct node_channel {
     bool                      closing, lost;
     bool                      head;    /* true: the leader's end */
     bool                      met;     /* a connection has been established once */
-    struct tls_psk           *stream;  /* or NULL */
+    struct byte_stream       *stream;  /* or NULL */
     struct frame_reader      *reader;
     struct channel            channel; /* up: CONNECT and ACCEPTED were exchanged on this connection */
     int                       lost_ms; /* the follower's limit, set by the leader */
@@ -57,7 +58,7 @@ static void dial(struct node_channel *l);
 
 static void hang_up(struct node_channel *l)
 {
-    tls_psk_close(l->stream);
+    byte_stream_close(l->stream);
     frame_reader_destroy(l->reader);
     l->stream = NULL;
     l->reader = NULL;
@@ -110,28 +111,12 @@ static void lose(struct node_channel *l, const char *fmt, ...)
 
 /* --- sending -------------------------------------------------------------------------------- */
 
-static void *make_frame(enum wire_message number, json_t *body, size_t *size, struct err *err)
-{
-    void *frame = NULL;
-    if (body)
-        frame = frame_make(number, body, size, err);
-    else
-        err_set(err, ERR_MEMORY, "no memory for a message");
-    json_decref(body);
-    return frame;
-}
-
-static int64_t now_ms(void)
-{
-    return (int64_t)(uv_hrtime() / 1000000);
-}
-
 /* seq 0: unreliable. */
 static bool put(struct node_channel *l, int64_t seq, const void *frame, size_t size)
 {
-    if (!l->stream || tls_psk_write(l->stream, frame, size) < 0)
+    if (!l->stream || byte_stream_write(l->stream, frame, size) < 0)
         return false;
-    channel_said(&l->channel, seq, now_ms());
+    channel_said(&l->channel, seq, clock_ms());
     return true;
 }
 
@@ -146,7 +131,7 @@ static void put_kept(struct node_channel *l)
 static bool tell(struct node_channel *l, enum wire_message number, json_t *body)
 {
     size_t size;
-    void *frame = make_frame(number, body, &size, NULL);
+    void *frame = frame_pack(number, NULL, body, &size, NULL);
     bool said = frame && put(l, 0, frame, size);
     free(frame);
     return said;
@@ -154,7 +139,7 @@ static bool tell(struct node_channel *l, enum wire_message number, json_t *body)
 
 static void keepalive(struct node_channel *l)
 {
-    const int64_t now = (int64_t)uv_hrtime();
+    const int64_t now = (int64_t)clock_ns();
     tell(l, l->head ? NODE_LEADER_KEEPALIVE : NODE_KEEPALIVE,
          json_pack("{s:I, s:I, s:I, s:I}", "ack", (json_int_t)channel_tell(&l->channel), "at_ns",
                    (json_int_t)now, "echo_ns", (json_int_t)l->heard_at_ns, "echo_age_ns",
@@ -167,7 +152,7 @@ int node_channel_send(struct node_channel *l, enum wire_message number, json_t *
     size_t size;
     if (body)
         json_object_set_new(body, "seq", json_integer(l->channel.newest + 1));
-    void *frame = make_frame(number, body, &size, err);
+    void *frame = frame_pack(number, NULL, body, &size, err);
     if (!frame)
         return -1;
     if (channel_keep(&l->channel, frame, size) < 0) {
@@ -180,7 +165,7 @@ int node_channel_send(struct node_channel *l, enum wire_message number, json_t *
 
 bool node_channel_say(struct node_channel *l, enum wire_message number, json_t *body)
 {
-    if (!l->channel.up || tls_psk_queued(l->stream) > SAID_QUEUE) {
+    if (!l->channel.up || byte_stream_queued(l->stream) > SAID_QUEUE) {
         json_decref(body);
         return false;
     }
@@ -211,7 +196,7 @@ static int64_t int_of(const json_t *body, const char *key)
 /* The sample with the shortest round trip is the most exact; older samples count less over time. */
 static void take_clock(struct node_channel *l, const json_t *body)
 {
-    const int64_t now = (int64_t)uv_hrtime(), echo = int_of(body, "echo_ns");
+    const int64_t now = (int64_t)clock_ns(), echo = int_of(body, "echo_ns");
     l->heard_at_ns = int_of(body, "at_ns");
     l->heard_ns = now;
     if (echo <= 0)
@@ -264,29 +249,25 @@ static void take_message(struct node_channel *l, const struct wire_row *row, con
         l->hooks.message(l->hooks.arg, row, body);
 }
 
+/* False: the connection it came on has ended. */
+static bool take(void *arg, const struct wire_row *row, const json_t *body)
+{
+    struct node_channel *l = arg;
+    const struct frame_reader *reader = l->reader;
+    channel_heard(&l->channel);
+    if (l->channel.up)
+        take_message(l, row, body);
+    else
+        take_answer(l, row, body);
+    return !l->closing && l->reader == reader;
+}
+
 static void on_data(void *arg, const char *bytes, size_t size)
 {
     struct node_channel *l = arg;
-    const struct tls_psk *stream = l->stream;
-    for (size_t at = 0; at < size && !l->closing && l->stream == stream && stream;) {
-        const struct wire_row *row;
-        json_t *body;
-        struct err err = {0};
-        int used = frame_read(l->reader, bytes + at, size - at, &row, &body, &err);
-        if (used < 0) {
-            break_off(l, "%.180s", err.text);
-            return;
-        }
-        at += (size_t)used;
-        if (!body)
-            continue;
-        channel_heard(&l->channel);
-        if (l->channel.up)
-            take_message(l, row, body);
-        else
-            take_answer(l, row, body);
-        json_decref(body);
-    }
+    struct err err = {0};
+    if (!l->closing && l->stream && frame_read_all(l->reader, bytes, size, take, l, &err) < 0)
+        break_off(l, "%.180s", err.text);
 }
 
 static void on_ended(void *arg, const char *text)
@@ -299,7 +280,7 @@ static void on_ended(void *arg, const char *text)
 static void on_look(uv_timer_t *timer)
 {
     struct node_channel *l = timer->data;
-    const enum channel_due due = channel_look(&l->channel, now_ms(), LOOK_MS);
+    const enum channel_due due = channel_look(&l->channel, clock_ms(), LOOK_MS);
     if (due == CHANNEL_LOST)
         lose(l,
              l->met ? "sent no heartbeat for %.0f s%s%s%s" : "did not connect within %.0f s%s%s%s",
@@ -328,7 +309,7 @@ static void on_ready(void *arg)
 static void on_dial_ended(void *arg, const char *text)
 {
     struct node_channel *l = arg;
-    char address[TLS_PSK_ADDRESS];
+    char address[BYTE_STREAM_ADDRESS];
     if (l->channel.up)
         break_off(l, "%s", text);
     else
@@ -339,14 +320,14 @@ static void on_dial_ended(void *arg, const char *text)
 static void dial(struct node_channel *l)
 {
     struct err err = {0};
-    struct tls_psk_hooks hooks = {
+    struct byte_stream_hooks hooks = {
         .ready = on_ready, .data = on_data, .ended = on_dial_ended, .arg = l};
     if (l->closing || l->lost)
         return;
     channel_try(&l->channel);
     if (frame_reader_create(&l->reader, TO_FOLLOWER, &err) < 0 ||
-        tls_psk_dial(&l->stream, l->loop, tls_listener_endpoint_address(&l->way, l->at),
-                     TLS_LISTENER_NAME, l->way.key, &hooks, &err) < 0)
+        byte_stream_connect(&l->stream, l->loop, tls_listener_endpoint_address(&l->way, l->at),
+                            tls_psk_client(TLS_LISTENER_NAME, l->way.key), &hooks, &err) < 0)
         on_dial_ended(l, err.text);
 }
 
@@ -359,7 +340,7 @@ static struct node_channel *make(uv_loop_t *loop, const struct node_channel_hook
     if (!l)
         return NULL;
     *l = (struct node_channel){.loop = loop, .hooks = *hooks, .handles = 2, .again_ms = AGAIN_MIN_MS,
-                               .channel = {.limit_ms = join_ms, .looked_ms = now_ms()}};
+                               .channel = {.limit_ms = join_ms, .looked_ms = clock_ms()}};
     uv_timer_init(loop, &l->look);
     uv_timer_init(loop, &l->again);
     l->look.data = l->again.data = l;
@@ -403,13 +384,13 @@ int node_channel_await(struct node_channel **out, uv_loop_t *loop, int join_ms, 
     return 0;
 }
 
-const char *node_channel_take(struct node_channel *l, struct tls_psk *s,
+const char *node_channel_take(struct node_channel *l, struct byte_stream *s,
                               struct frame_reader *reader,
                               const json_t *call)
 {
     const char *process_id = json_string_value(json_object_get(call, "process_id"));
     int64_t received = int_of(call, "received");
-    struct tls_psk_hooks hooks = {.ready = NULL, .data = on_data, .ended = on_ended, .arg = l};
+    struct byte_stream_hooks hooks = {.data = on_data, .ended = on_ended, .arg = l};
     if (l->lost || l->closing)
         return "the attempt continues without this node";
     if (strlen(process_id) >= PROCESS_ID_SIZE || (l->met && strcmp(process_id, l->their_process_id) != 0))
@@ -420,7 +401,7 @@ const char *node_channel_take(struct node_channel *l, struct tls_psk *s,
     snprintf(l->their_process_id, sizeof(l->their_process_id), "%s", process_id);
     l->stream = s;
     l->reader = reader;
-    tls_psk_set_hooks(s, &hooks);
+    byte_stream_set_hooks(s, &hooks);
     if (tell(l, NODE_ACCEPTED,
              json_pack("{s:I, s:i}", "received", (json_int_t)l->channel.received, "lost_ms",
                                          l->lost_ms)))
@@ -465,7 +446,7 @@ bool node_channel_clock(const struct node_channel *l, int64_t *add_ns)
     return l->clocked;
 }
 
-bool node_channel_address(const struct node_channel *l, bool other, char out[TLS_PSK_ADDRESS])
+bool node_channel_address(const struct node_channel *l, bool other, char out[BYTE_STREAM_ADDRESS])
 {
-    return l->stream && tls_psk_address(l->stream, other, out);
+    return l->stream && byte_stream_address(l->stream, other, out);
 }

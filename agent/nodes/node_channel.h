@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "agent/wire/tls_psk.h"
+#include "agent/wire/byte_stream.h"
 #include "agent/wire/wire.h"
 
 struct node_channel;
@@ -56,7 +56,7 @@ int node_channel_await(struct node_channel **out, uv_loop_t *loop, int join_ms, 
                        const struct node_channel_hooks *hooks, struct err *err);
 /* A follower has connected and sent `call`. NULL: the channel owns stream and reader now; else
  * the reason for the refusal, and the caller keeps them. */
-const char *node_channel_take(struct node_channel *l, struct tls_psk *s,
+const char *node_channel_take(struct node_channel *l, struct byte_stream *s,
                               struct frame_reader *reader,
                               const json_t *call);
 
@@ -77,7 +77,7 @@ int node_channel_silent_ms(const struct node_channel *l);
 /* Offset from the other side's CLOCK_MONOTONIC to the local one; false: not known yet. */
 bool node_channel_clock(const struct node_channel *l, int64_t *add_ns);
 
-/* Like tls_psk_address(), of the newest connection. */
-bool node_channel_address(const struct node_channel *l, bool other, char out[TLS_PSK_ADDRESS]);
+/* Like byte_stream_address(), of the newest connection. */
+bool node_channel_address(const struct node_channel *l, bool other, char out[BYTE_STREAM_ADDRESS]);
 
 #endif

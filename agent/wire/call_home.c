@@ -15,10 +15,8 @@
 
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
-#include "agent/os/unix_socket.h"
-#include "agent/wire/relay.h"
+#include "agent/wire/byte_stream.h"
 #include "agent/wire/tls_listener.h"
-#include "agent/wire/tls_psk.h"
 #include "engine/contract/err.h"
 
 enum { LOOK_MS = 500, AGAIN_MS = 50, PAUSE_MIN_MS = 500, PAUSE_MAX_MS = 10000, TEXT = 8192 };
@@ -26,15 +24,16 @@ enum { LOOK_MS = 500, AGAIN_MS = 50, PAUSE_MIN_MS = 500, PAUSE_MAX_MS = 10000, T
 struct call_home {
     uv_loop_t                   *loop;
     uv_timer_t                   timer;
-    bool                         closing;
-    char                         path[PATH_MAX], socket[PATH_MAX];
+    bool                         closing, connected;
+    call_home_fn                 take; /* the owner of a connection */
+    void                        *arg;
+    char                         path[PATH_MAX];
     char text[TEXT];                  /* contents of the file at the last read */
     struct tls_listener_endpoint way; /* parsed from it; no addresses: unusable */
     char                         name[TLS_PSK_NAME];
     int at; /* index of the address being tried */
     uint64_t                     due_ms, pause_ms;
-    struct tls_psk *stream;                    /* connecting, not ready yet */
-    struct relay                *relay;        /* not NULL: connected */
+    struct byte_stream          *stream; /* not ready yet */
     char first[300];                           /* error of the first address in this round */
     char trouble[300];                         /* error of the last complete round; "" = none */
 };
@@ -101,7 +100,7 @@ static bool look_at_file(struct call_home *d)
 static void on_look(uv_timer_t *timer)
 {
     struct call_home *d = timer->data;
-    if (d->stream || d->relay)
+    if (d->stream || d->connected)
         return;
     if (look_at_file(d)) {
         d->at = 0;
@@ -112,37 +111,31 @@ static void on_look(uv_timer_t *timer)
         try_address(d);
 }
 
-static void on_hung_up(void *arg, const char *text)
+void call_home_again(struct call_home *d)
 {
-    struct call_home *d = arg;
-    log_warn(NULL, "the connection to the controller closed: %s", text);
-    d->relay = NULL;
-    uv_timer_start(&d->timer, on_look, AGAIN_MS, LOOK_MS);
+    d->connected = false;
+    if (!d->closing)
+        uv_timer_start(&d->timer, on_look, AGAIN_MS, LOOK_MS);
 }
 
 static void on_ready(void *arg)
 {
     struct call_home *d = arg;
-    struct err err = {0};
-    char address[TLS_PSK_ADDRESS];
-    struct tls_psk *s = d->stream;
+    char address[BYTE_STREAM_ADDRESS];
+    struct byte_stream *s = d->stream;
     d->stream = NULL;
     d->trouble[0] = 0;
     d->pause_ms = PAUSE_MIN_MS;
     d->due_ms = 0;
-    int fd = unix_socket_connect(d->socket, true, &err);
-    if (fd < 0)
-        tls_psk_close(s);
-    else if (relay_open(&d->relay, d->loop, s, fd, on_hung_up, d, &err) == 0)
-        log_info(NULL, "connected to the controller at %s port %d",
-                 tls_listener_endpoint_text(&d->way, d->at, address), d->way.port);
-    if (!d->relay)
-        log_error(NULL, "connected to the controller, but cannot use the connection: %s", err.text);
+    d->connected = true;
+    log_info(NULL, "connected to the controller at %s port %d",
+             tls_listener_endpoint_text(&d->way, d->at, address), d->way.port);
+    d->take(d->arg, s);
 }
 
 static void on_data(void *arg, const char *bytes, size_t size)
 {
-    (void)arg; /* data goes to the relay's hook */
+    (void)arg; /* data goes to the new owner's hook */
     (void)bytes;
     (void)size;
 }
@@ -160,7 +153,7 @@ static void end_round(struct call_home *d)
 
 static void next_address(struct call_home *d, const char *text)
 {
-    char address[TLS_PSK_ADDRESS], more[60] = "";
+    char address[BYTE_STREAM_ADDRESS], more[60] = "";
     if (d->way.addresses > 1)
         snprintf(more, sizeof(more), "; %d more addresses failed too", d->way.addresses - 1);
     if (d->at == 0)
@@ -176,7 +169,7 @@ static void next_address(struct call_home *d, const char *text)
 static void on_ended(void *arg, const char *text)
 {
     struct call_home *d = arg;
-    tls_psk_close(d->stream);
+    byte_stream_close(d->stream);
     d->stream = NULL;
     next_address(d, text);
 }
@@ -184,11 +177,10 @@ static void on_ended(void *arg, const char *text)
 static void try_address(struct call_home *d)
 {
     struct err err = {0};
-    const struct tls_psk_hooks hooks = {
+    const struct byte_stream_hooks hooks = {
         .ready = on_ready, .data = on_data, .ended = on_ended, .arg = d};
-    if (tls_psk_dial(&d->stream, d->loop, tls_listener_endpoint_address(&d->way, d->at), d->name,
-                     d->way.key,
-                     &hooks, &err) < 0) {
+    if (byte_stream_connect(&d->stream, d->loop, tls_listener_endpoint_address(&d->way, d->at),
+                            tls_psk_client(d->name, d->way.key), &hooks, &err) < 0) {
         d->stream = NULL;
         next_address(d, err.text);
     }
@@ -196,23 +188,24 @@ static void try_address(struct call_home *d)
 
 const char *call_home_trouble(const struct call_home *d)
 {
-    return d && !d->relay && d->trouble[0] ? d->trouble : NULL;
+    return d && !d->connected && d->trouble[0] ? d->trouble : NULL;
 }
 
 /* --- creation and release -------------------------------------------------------------------- */
 
-int call_home_open(struct call_home **out, uv_loop_t *loop, const char *run_dir, const char *socket,
-                   struct err *err)
+int call_home_open(struct call_home **out, uv_loop_t *loop, const char *run_dir,
+                   call_home_fn connected, void *arg, struct err *err)
 {
     struct call_home *d = calloc(1, sizeof(*d));
     if (!d)
         return err_set(err, ERR_MEMORY, "no memory to connect to the controller");
-    if (snprintf(d->path, sizeof(d->path), "%s/" RUN_DIR_CALL, run_dir) >= (int)sizeof(d->path) ||
-        snprintf(d->socket, sizeof(d->socket), "%s", socket) >= (int)sizeof(d->socket)) {
+    if (snprintf(d->path, sizeof(d->path), "%s/" RUN_DIR_CALL, run_dir) >= (int)sizeof(d->path)) {
         free(d);
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     }
     d->loop = loop;
+    d->take = connected;
+    d->arg = arg;
     uv_timer_init(loop, &d->timer);
     d->timer.data = d;
     uv_timer_start(&d->timer, on_look, 0, LOOK_MS);
@@ -230,8 +223,6 @@ void call_home_close(struct call_home *d)
     if (!d || d->closing)
         return;
     d->closing = true;
-    tls_psk_close(d->stream);
-    if (d->relay)
-        relay_forget(d->relay); /* ends when the session closes its socket */
+    byte_stream_close(d->stream);
     uv_close((uv_handle_t *)&d->timer, on_closed);
 }

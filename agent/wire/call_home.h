@@ -7,21 +7,26 @@
  *
  * its addresses and port, and the key of this agent. A new controller replaces the file atomically.
  * While disconnected, the agent reads the file twice a second and tries one address after another,
- * then again after growing pauses; changed contents are tried at once. A connection is relayed to
- * the agent's own socket (agent/attempt/session.h), so the protocol is the same as elsewhere.
+ * then again after growing pauses; changed contents are tried at once. Over the connection agent and
+ * controller speak the protocol of the agent's own socket (agent/attempt/session.h).
  */
 #ifndef AGENT_WIRE_CALL_HOME_H
 #define AGENT_WIRE_CALL_HOME_H
 
 #include <uv.h>
 
+struct byte_stream;
 struct call_home;
 struct err;
 
-int call_home_open(struct call_home **out, uv_loop_t *loop, const char *run_dir, const char *socket,
-                   struct err *err);
+/* Connected: the hook owns the stream now, and calls call_home_again() when it has ended. */
+typedef void (*call_home_fn)(void *arg, struct byte_stream *s);
 
-/* Data already written by the agent is still sent. Frees itself; accepts NULL. */
+int call_home_open(struct call_home **out, uv_loop_t *loop, const char *run_dir,
+                   call_home_fn connected, void *arg, struct err *err);
+void call_home_again(struct call_home *d);
+
+/* Frees itself; accepts NULL. */
 void call_home_close(struct call_home *d);
 
 /* Why the controller is unreachable; NULL: connected, or not tried yet. */

@@ -137,6 +137,24 @@ broken:
     return -1;
 }
 
+int frame_read_all(struct frame_reader *r, const void *bytes, size_t size,
+                   bool (*each)(void *arg, const struct wire_row *row, const json_t *body), void *arg,
+                   struct err *err)
+{
+    bool more = true;
+    for (size_t at = 0; more && at < size;) {
+        const struct wire_row *row;
+        json_t *body;
+        int used = frame_read(r, (const char *)bytes + at, size - at, &row, &body, err);
+        if (used < 0)
+            return -1;
+        at += (size_t)used;
+        more = !body || each(arg, row, body);
+        json_decref(body);
+    }
+    return 0;
+}
+
 unsigned frame_reader_version(const struct frame_reader *r)
 {
     return r->version;
@@ -175,6 +193,20 @@ static void *put_together(const struct wire_row *row, const json_t *body, unsign
 void *frame_make(enum wire_message number, const json_t *body, size_t *size, struct err *err)
 {
     return frame_make_of_version(WIRE_VERSION, number, body, size, err);
+}
+
+void *frame_pack(enum wire_message number, const struct wire_id *id, json_t *body, size_t *size,
+                 struct err *err)
+{
+    void *frame = NULL;
+    if (!body || (id && (json_object_set_new(body, "job", json_integer(id->job)) < 0 ||
+                         json_object_set_new(body, "attempt", json_integer(id->attempt)) < 0 ||
+                         json_object_set_new(body, "nonce", json_string(id->nonce)) < 0)))
+        err_set(err, ERR_MEMORY, "no memory for a message");
+    else
+        frame = frame_make(number, body, size, err);
+    json_decref(body);
+    return frame;
 }
 
 void *frame_make_of_version(unsigned version, enum wire_message number, const json_t *body, size_t *size,

@@ -19,7 +19,7 @@ enum { STRANGERS = 128, BACKLOG = 256 };
 /* A connection that its owner has not taken yet. */
 struct stranger {
     struct tls_listener *listener;
-    struct tls_psk      *stream; /* NULL: free */
+    struct byte_stream  *stream; /* NULL: free */
     struct frame_reader *reader; /* NULL: it has not proven yet that it knows a key */
     uint64_t             since_ms;
 };
@@ -36,7 +36,7 @@ struct tls_listener {
 
 static void send_away(struct stranger *v)
 {
-    tls_psk_close(v->stream);
+    byte_stream_close(v->stream);
     frame_reader_destroy(v->reader);
     v->stream = NULL;
     v->reader = NULL;
@@ -45,10 +45,10 @@ static void send_away(struct stranger *v)
 static void on_ended(void *arg, const char *text)
 {
     struct stranger *v = arg;
-    char address[TLS_PSK_ADDRESS];
-    const char *name = tls_psk_name(v->stream);
+    char address[BYTE_STREAM_ADDRESS];
+    const char *name = byte_stream_key_name(v->stream);
     log_warn(NULL, "refused a connection from %s%s%s: %s",
-             tls_psk_address(v->stream, true, address) ? address : "an unknown address",
+             byte_stream_address(v->stream, true, address) ? address : "an unknown address",
              name[0] ? " with key name " : "", name, text);
     send_away(v);
 }
@@ -57,12 +57,10 @@ static void on_ended(void *arg, const char *text)
 static void refuse(struct stranger *v, const char *text)
 {
     size_t size;
-    json_t *body = json_pack("{s:s}", "text", text);
-    void *frame = frame_make(NODE_REFUSED, body, &size, NULL);
+    void *frame = frame_pack(NODE_REFUSED, NULL, json_pack("{s:s}", "text", text), &size, NULL);
     if (frame)
-        tls_psk_write(v->stream, frame, size);
+        byte_stream_write(v->stream, frame, size);
     free(frame);
-    json_decref(body);
     on_ended(v, text);
 }
 
@@ -92,7 +90,7 @@ static void on_ready(void *arg)
 {
     struct stranger *v = arg;
     const struct tls_listener_hooks *hooks = &v->listener->hooks;
-    struct tls_psk *s = v->stream;
+    struct byte_stream *s = v->stream;
     struct err err = {0};
     if (!hooks->called) {
         v->stream = NULL;
@@ -100,7 +98,7 @@ static void on_ready(void *arg)
     } else if (frame_reader_create(&v->reader, TO_LEADER, &err) < 0) {
         on_ended(v, err.text);
     } else {
-        tls_psk_limit(s, "it sent no CONNECT in time");
+        byte_stream_limit(s, "it sent no CONNECT in time");
     }
 }
 
@@ -131,14 +129,14 @@ static void on_visit(uv_stream_t *listener, int status)
     if (status < 0 || d->closing)
         return;
     struct stranger *v = free_place(d);
-    const struct tls_psk_hooks hooks = {
+    const struct byte_stream_hooks hooks = {
         .ready = on_ready, .data = on_data, .ended = on_ended, .arg = v};
     v->listener = d;
     v->since_ms = uv_now(d->loop);
-    if (tls_psk_accept(&v->stream, listener, drawn ? own_key : d->hooks.key,
-                       drawn ? d : d->hooks.arg, &hooks, &err) < 0) {
+    struct tls_psk *tls = drawn ? tls_psk_server(own_key, d) : tls_psk_server(d->hooks.key, d->hooks.arg);
+    if (byte_stream_accept(&v->stream, listener, tls, &hooks, &err) < 0) {
         v->stream = NULL;
-        log_warn(NULL, "%s", err.text);
+        log_warn(NULL, "cannot accept a connection: %s", err.text);
     }
 }
 
@@ -162,10 +160,10 @@ json_t *tls_listener_addresses(void)
         n = 0;
     for (int six = 0; six < 2; six++)
         for (int i = 0; i < n && json_array_size(list) < TLS_LISTENER_ADDRESSES - 1; i++) {
-            char text[TLS_PSK_ADDRESS];
+            char text[BYTE_STREAM_ADDRESS];
             if (is_public(&all[i]) &&
                 (all[i].address.address4.sin_family == AF_INET6) == (six == 1) &&
-                tls_psk_ip((const struct sockaddr *)&all[i].address, text) == 0)
+                byte_stream_ip((const struct sockaddr *)&all[i].address, text) == 0)
                 json_array_append_new(list, json_string(text));
         }
     if (all)
@@ -178,14 +176,14 @@ json_t *tls_listener_addresses(void)
 static bool add_named(json_t *list, const char *name, const uv_interface_address_t *all, int n)
 {
     struct sockaddr_storage a;
-    char text[TLS_PSK_ADDRESS];
+    char text[BYTE_STREAM_ADDRESS];
     bool found = uv_ip4_addr(name, 0, (struct sockaddr_in *)&a) == 0 ||
                  uv_ip6_addr(name, 0, (struct sockaddr_in6 *)&a) == 0;
     if (found)
         json_array_append_new(list, json_string(name));
     for (int i = 0; i < n; i++)
         if (strcmp(all[i].name, name) == 0 &&
-            tls_psk_ip((const struct sockaddr *)&all[i].address, text) == 0) {
+            byte_stream_ip((const struct sockaddr *)&all[i].address, text) == 0) {
             json_array_append_new(list, json_string(text));
             found = true;
         }
@@ -255,9 +253,9 @@ const struct sockaddr *tls_listener_endpoint_address(const struct tls_listener_e
 }
 
 const char *tls_listener_endpoint_text(const struct tls_listener_endpoint *w, int i,
-                                       char out[TLS_PSK_ADDRESS])
+                                       char out[BYTE_STREAM_ADDRESS])
 {
-    if (tls_psk_ip(tls_listener_endpoint_address(w, i), out) < 0)
+    if (byte_stream_ip(tls_listener_endpoint_address(w, i), out) < 0)
         out[0] = 0;
     return out;
 }

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <uv.h>
 
-#include "agent/wire/tls_psk.h"
+#include "agent/wire/byte_stream.h"
 
 struct tls_listener;
 struct err;
@@ -26,9 +26,9 @@ struct frame_reader;
 struct tls_listener_hooks {
     tls_psk_key_fn key; /* NULL: draw one for all peers */
     /* One of these two. The hook owns `s` from now on. */
-    void (*came)(void *arg, struct tls_psk *s);
+    void (*came)(void *arg, struct byte_stream *s);
     /* NULL: the hook owns `s` and `reader` now; else why the peer is refused, which is sent to it. */
-    const char *(*called)(void *arg, struct tls_psk *s, struct frame_reader *reader,
+    const char *(*called)(void *arg, struct byte_stream *s, struct frame_reader *reader,
                           const json_t *connect);
     void *arg;
 };
@@ -61,6 +61,6 @@ int tls_listener_endpoint_read(struct tls_listener_endpoint *out, const json_t *
 
 const struct sockaddr *tls_listener_endpoint_address(const struct tls_listener_endpoint *w, int i);
 const char *tls_listener_endpoint_text(const struct tls_listener_endpoint *w, int i,
-                                       char out[TLS_PSK_ADDRESS]); /* out */
+                                       char out[BYTE_STREAM_ADDRESS]); /* out */
 
 #endif

@@ -84,14 +84,16 @@ static void stream_ended(void *arg)
     h->ended(h->link);
 }
 
-static int converse(struct agent_channel *h, int fd)
+/* A session over a stream, or over a descriptor if there is none. Takes it. */
+static int converse(struct agent_channel *h, struct byte_stream *bytes, int fd)
 {
     struct err err = { 0 };
     struct remote_link *link = h->link;
     const struct wire_id id = remote_link_id(link);
     const struct agent_stream_hooks hooks = { channel_text, unreadable, stream_ended, h };
     h->heard_at = uv_now(link->loop);
-    if (agent_stream_open(&link->stream, link->loop, fd, &id, &hooks, &err) == 0)
+    if ((bytes ? agent_stream_take(&link->stream, bytes, &id, &hooks, &err)
+               : agent_stream_open(&link->stream, link->loop, fd, &id, &hooks, &err)) == 0)
         return 0;
     link->stream = NULL;
     log_error(link->tag, "%s", err.text);
@@ -100,12 +102,12 @@ static int converse(struct agent_channel *h, int fd)
 
 /* ---- the agent connects over TLS ---- */
 
-static void came(void *arg, int fd, const char *address)
+static void came(void *arg, struct byte_stream *bytes, const char *address)
 {
     struct agent_channel *h = arg;
     char text[80];
     remote_link_hang_up(h->link);
-    h->calls = converse(h, fd) == 0;
+    h->calls = converse(h, bytes, -1) == 0;
     h->was_files = false;
     h->why_not[0] = 0;
     snprintf(text, sizeof(text), "over TLS, from %s", address);
@@ -167,7 +169,7 @@ static void use_files(struct agent_channel *h)
         return;
     }
     h->was_files = true;
-    converse(h, ends[0]);
+    converse(h, NULL, ends[0]);
 }
 
 /* TCP detects lost packets, but not a hung proxy or host that still acknowledges them. */

@@ -10,13 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
-#include "agent/wire/relay.h"
 #include "agent/wire/tls_listener.h"
 #include "controller/spec/config.h"
 #include "engine/contract/err.h"
@@ -55,25 +53,16 @@ static bool find_key(void *arg, const char *name, unsigned char key[TLS_PSK_KEY]
     return g != NULL;
 }
 
-static void on_came(void *arg, struct tls_psk *s)
+static void on_came(void *arg, struct byte_stream *s)
 {
-    struct expected_agent *g = find(tls_psk_name(s));
-    struct relay *relay;
-    struct err err = { 0 };
-    char address[TLS_PSK_ADDRESS] = "";
-    int ends[2];
+    struct expected_agent *g = find(byte_stream_key_name(s));
+    char address[BYTE_STREAM_ADDRESS] = "";
     (void)arg;
-    if (!g || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-        tls_psk_close(s);           /* no longer expected, or it has connected again */
-        return;
-    }
-    tls_psk_address(s, true, address);
-    if (relay_open(&relay, listening.loop, s, ends[0], NULL, NULL, &err) < 0) {
-        log_error(g->name, "%s", err.text);
-        close(ends[1]);
-        return;
-    }
-    g->came(g->arg, ends[1], address);
+    byte_stream_address(s, true, address);
+    if (g)
+        g->came(g->arg, s, address);
+    else
+        byte_stream_close(s); /* no longer expected */
 }
 
 /* ---- the file for the agent: addresses and key ---- */

@@ -12,12 +12,13 @@
 
 #include <uv.h>
 
+struct byte_stream;
 struct err;
 struct expected_agent;
 
-/* An agent connected: its socket, now owned by the hook, and its address. Called again after each
+/* An agent connected: its stream, now owned by the hook, and its address. Called again after each
  * reconnect. */
-typedef void (*expected_agent_fn)(void *arg, int fd, const char *address);
+typedef void (*expected_agent_fn)(void *arg, struct byte_stream *s, const char *address);
 
 /* `name`: "JOB.ATTEMPT.NODE". -1 with *err set: no agent can connect. */
 int agent_listener_expect(struct expected_agent **out, uv_loop_t *loop, const char *run_dir,

@@ -3,7 +3,7 @@
  *
  * Frames in, frames out, in the wire version of the agent's HELLO, and the fence:
  * a peer that does not start with HELLO is disconnected; an agent of another
- * attempt is sent STOP.  Every launcher (remote.h) supplies a connected descriptor.
+ * attempt is sent STOP.  Every launcher (remote.h) supplies a connected descriptor or stream.
  */
 #ifndef CONTROLLER_REMOTE_AGENT_STREAM_H
 #define CONTROLLER_REMOTE_AGENT_STREAM_H
@@ -14,6 +14,7 @@
 #include "agent/wire/wire.h"
 
 struct agent_stream;
+struct byte_stream;
 struct err;
 
 /* A hook may close the stream. */
@@ -25,8 +26,10 @@ struct agent_stream_hooks {
     void *arg;
 };
 
-/* Takes ownership of the socket, even on failure. `id` is copied. */
+/* Both take the socket or stream, even on failure. `id` is copied. */
 int agent_stream_open(struct agent_stream **out, uv_loop_t *loop, int fd, const struct wire_id *id,
+                      const struct agent_stream_hooks *hooks, struct err *err);
+int agent_stream_take(struct agent_stream **out, struct byte_stream *bytes, const struct wire_id *id,
                       const struct agent_stream_hooks *hooks, struct err *err);
 
 /* The peer is `jobctl-agent attach`: it may report a dead agent without HELLO. */

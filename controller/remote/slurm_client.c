@@ -10,6 +10,7 @@
 
 #include "agent/os/buf.h"
 #include "agent/os/log.h"
+#include "agent/wire/byte_stream.h"
 #include "controller/base/autostart.h"
 
 struct ask {
@@ -178,35 +179,15 @@ static int helper_start(void)
 
 /* ---- requests ---- */
 
-struct parcel {
-    uv_write_t write;
-    char      *text;
-};
-
-static void sent(uv_write_t *write, int status)
-{
-    struct parcel *p = write->data;
-    (void)status;
-    free(p->text);
-    free(p);
-}
-
 static void send_line(const json_t *request)
 {
-    struct parcel *p = calloc(1, sizeof(*p));
     char *text = json_dumps(request, JSON_COMPACT);
     size_t size = text ? strlen(text) : 0;
-    if (!p || !text) {
-        free(p);
-        free(text);
+    if (!text)
         return;
-    }
     text[size] = '\n';          /* replaces the NUL */
-    p->text = text;
-    p->write.data = p;
-    uv_buf_t buf = uv_buf_init(text, (unsigned)size + 1);
-    if (uv_write(&p->write, (uv_stream_t *)&client.helper->in, &buf, 1, sent) != 0)
-        sent(&p->write, 0);
+    byte_stream_put((uv_stream_t *)&client.helper->in, text, size + 1, NULL, NULL);
+    free(text);
 }
 
 static bool is_for_jobs(const json_t *request)

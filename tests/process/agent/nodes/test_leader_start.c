@@ -99,10 +99,10 @@ int node_channel_silent_ms(const struct node_channel *l)
     return silent_ms;
 }
 
-bool node_channel_address(const struct node_channel *l, bool other, char out[TLS_PSK_ADDRESS])
+bool node_channel_address(const struct node_channel *l, bool other, char out[BYTE_STREAM_ADDRESS])
 {
     (void)l;
-    snprintf(out, TLS_PSK_ADDRESS, "10.0.0.%d", other ? 2 : 1);
+    snprintf(out, BYTE_STREAM_ADDRESS, "10.0.0.%d", other ? 2 : 1);
     return true;
 }
 
@@ -130,7 +130,7 @@ int node_channel_dial(struct node_channel **out, uv_loop_t *loop,
     return err_set(err, ERR_BUG, "not here");
 }
 
-const char *node_channel_take(struct node_channel *l, struct tls_psk *s,
+const char *node_channel_take(struct node_channel *l, struct byte_stream *s,
                               struct frame_reader *reader, const json_t *call)
 {
     (void)l;

@@ -57,7 +57,7 @@ static void on_lost(void *arg, const char *text)
 static const struct node_channel_hooks leader_hooks_of_test = {on_up, on_message, on_lost, &head};
 static const struct node_channel_hooks follower_hooks = {on_up, on_message, on_lost, &member};
 
-static const char *on_called(void *arg, struct tls_psk *s, struct frame_reader *reader,
+static const char *on_called(void *arg, struct byte_stream *s, struct frame_reader *reader,
                              const json_t *call)
 {
     const struct wire_id ours = {7, 1, NONCE}, said = wire_id_of(call);
@@ -329,7 +329,7 @@ static void strangers_do_not_disturb(void **state)
 }
 
 struct talker {
-    struct tls_psk *s;
+    struct byte_stream *s;
     int ready, ended;
 };
 
@@ -356,13 +356,14 @@ static void talk(struct talker *t)
 {
     unsigned char key[TLS_PSK_KEY];
     struct sockaddr_in a;
-    const struct tls_psk_hooks hooks = {talker_ready, talker_data, talker_ended, t};
+    const struct byte_stream_hooks hooks = {
+        .ready = talker_ready, .data = talker_data, .ended = talker_ended, .arg = t};
     json_t *at = tls_listener_endpoint(door);
     assert_int_equal(tls_psk_key_parse(key, json_string_value(json_object_get(at, "key"))), 0);
     json_decref(at);
     uv_ip4_addr("127.0.0.1", proxy.to, &a);
-    assert_int_equal(tls_psk_dial(&t->s, &loop, (const struct sockaddr *)&a, TLS_LISTENER_NAME, key,
-                                  &hooks, NULL), 0);
+    assert_int_equal(byte_stream_connect(&t->s, &loop, (const struct sockaddr *)&a,
+                                         tls_psk_client(TLS_LISTENER_NAME, key), &hooks, NULL), 0);
     assert_true(run_until(&t->ready, 1, PATIENCE_MS));
 }
 
@@ -373,10 +374,10 @@ static void a_silent_peer_with_the_key_is_sent_away(void **state)
     (void)state;
     talk(&t);
     assert_true(run_until(&t.ended, 1, PATIENCE_MS));
-    tls_psk_close(t.s);
+    byte_stream_close(t.s);
     assert_int_equal(calls, 0);
     bootstrap();
-    run_until(NULL, 0, TLS_PSK_SHAKE_MS + 500); /* a taken connection has no such limit */
+    run_until(NULL, 0, BYTE_STREAM_LIMIT_MS + 500); /* a taken connection has no such limit */
     assert_int_equal(calls, 1);
     assert_true(node_channel_is_up(head.link));
 }
@@ -407,9 +408,9 @@ static void what_is_too_long_or_nonsense_ends_the_connection(void **state)
         frame[4] = WIRE_VERSION;
         frame[6] = (char)said[i].number;
         strcpy(frame + FRAME_HEADER, said[i].body);
-        assert_int_equal(tls_psk_write(t.s, frame, FRAME_HEADER + strlen(said[i].body)), 0);
+        assert_int_equal(byte_stream_write(t.s, frame, FRAME_HEADER + strlen(said[i].body)), 0);
         assert_true(run_until(&t.ended, 1, PATIENCE_MS));
-        tls_psk_close(t.s);
+        byte_stream_close(t.s);
     }
     assert_int_equal(calls, 0);
     bootstrap();

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_call_home.c - an agent that calls its controller: both ends in one loop, a socket for the
- * agent's session */
+/* test_call_home.c - an agent that calls its controller: both ends in one loop */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +10,6 @@
 #include "tests/unit/agent/os/loop_fixture.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <netinet/in.h>
@@ -27,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/os/unix_socket.h"
+#include "agent/wire/byte_stream.h"
 #include "agent/wire/call_home.h"
 #include "agent/wire/tls_psk.h"
 #include "controller/remote/agent_listener.h"
@@ -35,21 +33,60 @@
 
 enum { PATIENCE_MS = 20000, MANY = 4 * 1024 * 1024 };
 
+/* One end of a connection, and what came to it. */
+struct end {
+    struct byte_stream *s; /* NULL: none */
+    char  *in;
+    size_t got;
+    int    times, ended; /* how often it was connected; and since then ended */
+};
+
 static char dir[64];
-static int listener;    /* the agent's session */
-static int calls, fd;   /* how often it came, and the newest conversation */
+static struct end agent_end, controller_end;
 static struct call_home *agent;
 static struct expected_agent *expected;
 static pid_t impostor; /* a process; 0: none */
 
-static void came(void *arg, int ours, const char *address)
+static void on_data(void *arg, const char *bytes, size_t size)
+{
+    struct end *e = arg;
+    assert_true(e->in && e->got + size <= MANY);
+    memcpy(e->in + e->got, bytes, size);
+    e->got += size;
+}
+
+static void drop(struct end *e)
+{
+    byte_stream_close(e->s);
+    e->s = NULL;
+    if (e == &agent_end && agent)
+        call_home_again(agent);
+}
+
+static void on_ended(void *arg, const char *text)
+{
+    struct end *e = arg;
+    (void)text;
+    e->ended++;
+    drop(e);
+}
+
+static void connected(void *arg, struct byte_stream *stream)
+{
+    struct end *e = arg;
+    byte_stream_close(e->s);
+    e->s = stream;
+    e->times++;
+    e->ended = 0;
+    byte_stream_set_hooks(stream, &(struct byte_stream_hooks){
+                                      .data = on_data, .ended = on_ended, .arg = e});
+}
+
+static void came(void *arg, struct byte_stream *stream, const char *address)
 {
     (void)arg;
     assert_string_equal(address, "127.0.0.1");
-    if (fd >= 0)
-        close(fd);
-    fd = ours;
-    calls++;
+    connected(&controller_end, stream);
 }
 
 static const char *path_of(const char *name)
@@ -68,19 +105,7 @@ static void expect(const char *name)
 
 static void call(void)
 {
-    assert_int_equal(call_home_open(&agent, &loop, dir, path_of("agent.sock"), NULL), 0);
-}
-
-/* The other end of the tunnel in the agent, as its session would have it. */
-static int session(void)
-{
-    int got = -1;
-    for (int i = 0; i < PATIENCE_MS / 10 && got < 0; i++) {
-        run_until(NULL, 0, 10);
-        got = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    }
-    assert_true(got >= 0);
-    return got;
+    assert_int_equal(call_home_open(&agent, &loop, dir, connected, &agent_end, NULL), 0);
 }
 
 static int up(void **state)
@@ -92,10 +117,7 @@ static int up(void **state)
     uv_loop_init(&loop);
     snprintf(dir, sizeof(dir), "%.40s/dial.XXXXXX", tmp ? tmp : "/tmp");
     assert_non_null(mkdtemp(dir));
-    listener = unix_socket_listen(path_of("agent.sock"), NULL);
-    assert_true(listener >= 0);
-    calls = 0;
-    fd = -1;
+    agent_end = controller_end = (struct end){ .s = NULL };
     agent = NULL;
     expected = NULL;
     return 0;
@@ -111,11 +133,9 @@ static int down(void **state)
     }
     call_home_close(agent);
     agent_listener_forget(expected);
-    close(listener);
-    if (fd >= 0)
-        close(fd);
+    byte_stream_close(agent_end.s);
+    byte_stream_close(controller_end.s);
     uv_run(&loop, UV_RUN_DEFAULT);
-    unlink(path_of("agent.sock"));
     unlink(path_of("call.json"));
     return rmdir(dir) | uv_loop_close(&loop);
 }
@@ -130,35 +150,22 @@ static void has_trouble(const char *text)
 }
 
 /* What is written at one end comes out at the other, all of it, and after that its end. */
-static void carry(int from, int to)
+static void carry(struct end *from, struct end *to)
 {
-    char *out = malloc(MANY), *in = malloc(MANY + 1);
-    size_t sent = 0, got = 0;
-    assert_true(out && in);
+    char *out = malloc(MANY);
+    to->in = malloc(MANY);
+    assert_true(out && to->in);
     for (size_t i = 0; i < MANY; i++)
         out[i] = (char)(i * 2654435761U >> 13);
-    fcntl(from, F_SETFL, O_NONBLOCK);
-    fcntl(to, F_SETFL, O_NONBLOCK);
-    for (int i = 0; i < PATIENCE_MS && got < MANY; i++) {
-        ssize_t n = sent < MANY ? send(from, out + sent, MANY - sent, MSG_NOSIGNAL) : 0;
-        sent += n > 0 ? (size_t)n : 0;
-        if (sent == MANY)
-            shutdown(from, SHUT_RDWR);
-        n = recv(to, in + got, MANY + 1 - got, 0);
-        got += n > 0 ? (size_t)n : 0;
-        if (n <= 0)
-            run_until(NULL, 0, 1);
-    }
-    assert_int_equal(got, MANY);
-    assert_memory_equal(in, out, MANY);
-    ssize_t end = -1;
-    for (int i = 0; i < PATIENCE_MS / 10 && end != 0; i++) {
-        run_until(NULL, 0, 10);
-        end = recv(to, in, 1, 0);
-    }
-    assert_int_equal(end, 0);
+    assert_int_equal(byte_stream_write(from->s, out, MANY), 0);
+    assert_true(byte_stream_queued(from->s) > 0);
+    byte_stream_finish(from->s, 0);
+    from->s = NULL;
+    assert_true(run_until(&to->ended, 1, PATIENCE_MS));
+    assert_int_equal(to->got, MANY);
+    assert_memory_equal(to->in, out, MANY);
     free(out);
-    free(in);
+    free(to->in);
 }
 
 /* --- tests ------------------------------------------------------------------------------------- */
@@ -168,11 +175,10 @@ static void what_an_agent_says_arrives_before_its_end(void **state)
     (void)state;
     expect("7.1.0");
     call();
-    assert_true(run_until(&calls, 1, PATIENCE_MS));
+    assert_true(run_until(&controller_end.times, 1, PATIENCE_MS));
     assert_null(call_home_trouble(agent));
-    int s = session();
-    carry(s, fd);
-    close(s);
+    assert_true(run_until(&agent_end.times, 1, PATIENCE_MS));
+    carry(&agent_end, &controller_end);
 }
 
 static void what_a_controller_says_arrives_before_its_end(void **state)
@@ -180,10 +186,9 @@ static void what_a_controller_says_arrives_before_its_end(void **state)
     (void)state;
     expect("7.1.0");
     call();
-    assert_true(run_until(&calls, 1, PATIENCE_MS));
-    int s = session();
-    carry(fd, s);
-    close(s);
+    assert_true(run_until(&controller_end.times, 1, PATIENCE_MS));
+    assert_true(run_until(&agent_end.times, 1, PATIENCE_MS));
+    carry(&controller_end, &agent_end);
 }
 
 static void the_key_is_for_nobody_else_and_goes_with_the_attempt(void **state)
@@ -238,7 +243,7 @@ static void a_file_that_others_may_read_is_not_believed(void **state)
     assert_int_equal(chmod(path_of("call.json"), 0644), 0);
     call();
     has_trouble("accessible to other users");
-    assert_int_equal(calls, 0);
+    assert_int_equal(controller_end.times, 0);
 }
 
 /* As if the file were changed by somebody: another key, another name, no door. */
@@ -265,7 +270,7 @@ static void who_does_not_know_the_key_is_not_let_in(void **state)
     rewrite(key, NULL, 0);
     call();
     has_trouble("does not know the key of this attempt");
-    assert_int_equal(calls, 0);
+    assert_int_equal(controller_end.times, 0);
 }
 
 /* The key of another attempt is none. */
@@ -276,7 +281,7 @@ static void who_is_of_another_attempt_is_not_let_in(void **state)
     rewrite(NULL, "7.2.0", 0);
     call();
     has_trouble("does not know the key of this attempt");
-    assert_int_equal(calls, 0);
+    assert_int_equal(controller_end.times, 0);
 }
 
 /* Somebody at the port of the controller who has no key, but a certificate for all that. */
@@ -322,7 +327,7 @@ static void a_certificate_is_no_proof(void **state)
     rewrite(NULL, NULL, start_impostor());
     call();
     has_trouble("does not know the key of this attempt");
-    assert_int_equal(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), -1);
+    assert_int_equal(agent_end.times, 0);
     assert_int_equal(waitpid(impostor, NULL, WNOHANG), 0);
 }
 
@@ -341,10 +346,11 @@ static void a_connection_that_was_cut_is_made_again(void **state)
     expect("7.1.0");
     call();
     for (int i = 1; i <= 3; i++) {
-        assert_true(run_until(&calls, i, PATIENCE_MS));
-        close(session());           /* as a newer connection would do */
+        assert_true(run_until(&controller_end.times, i, PATIENCE_MS));
+        assert_true(run_until(&agent_end.times, i, PATIENCE_MS));
+        drop(&agent_end);           /* as a newer connection would do */
     }
-    assert_true(run_until(&calls, 4, PATIENCE_MS));
+    assert_true(run_until(&controller_end.times, 4, PATIENCE_MS));
 }
 
 /* Another controller has another port and another key. */
@@ -353,15 +359,14 @@ static void a_controller_that_comes_again_is_found(void **state)
     (void)state;
     expect("7.1.0");
     call();
-    assert_true(run_until(&calls, 1, PATIENCE_MS));
+    assert_true(run_until(&controller_end.times, 1, PATIENCE_MS));
     agent_listener_forget(expected);
-    close(fd);
-    fd = -1;
+    drop(&controller_end);
     expected = NULL;
     run_until(NULL, 0, 700);
-    assert_int_equal(calls, 1);
+    assert_int_equal(controller_end.times, 1);
     expect("7.1.0");
-    assert_true(run_until(&calls, 2, PATIENCE_MS));
+    assert_true(run_until(&controller_end.times, 2, PATIENCE_MS));
     assert_null(call_home_trouble(agent));
 }
 
