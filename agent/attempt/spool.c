@@ -299,6 +299,25 @@ int64_t spool_last(const struct spool *s)
     return s->last;
 }
 
+/* The next event after `seq`, from *at on, which moves behind it: 1; 0: no more; -1: it is not JSON.
+ * *after: seq of the record before *at. */
+static int next_event(int fd, off_t *at, int64_t *after, int64_t seq, json_t **event)
+{
+    struct record r;
+    char *text;
+    *event = NULL;
+    while (read_record(fd, *at, (uint64_t)*after, &r, &text) > 0) {
+        *at += record_bytes(r.length);
+        *after = (int64_t)r.seq;
+        if (*after > seq)
+            *event = json_loadb(text, r.length, 0, NULL);
+        free(text);
+        if (*after > seq)
+            return *event ? 1 : -1;
+    }
+    return 0;
+}
+
 int spool_next(struct spool *s, int64_t seq, json_t **event, struct err *err)
 {
     *event = NULL;
@@ -306,34 +325,22 @@ int spool_next(struct spool *s, int64_t seq, json_t **event, struct err *err)
         s->next_at = s->head;
         s->next_seq = s->acked;
     }
-    while (s->next_at < s->tail) {
-        struct record r;
-        char *text = NULL;
-        int rc = read_record(s->fd, s->next_at, 0, &r, &text);
-        if (rc <= 0)
-            return err_set(err, rc ? ERR_MEMORY : ERR_DATA, "cannot read the spool '%s' at %lld",
-                           s->path, (long long)s->next_at);
-        if ((int64_t)r.seq > seq)
-            *event = json_loadb(text, r.length, 0, NULL);
-        bool wanted = (int64_t)r.seq > seq;
-        free(text);
-        if (wanted && !*event)
-            return err_set(err, ERR_DATA, "event %lld of the spool '%s' is not JSON",
-                           (long long)r.seq, s->path);
-        if (wanted)
-            return 0;
-        s->next_at += record_bytes(r.length);
-        s->next_seq = (int64_t)r.seq;
-    }
-    return 0;
+    int rc = s->next_at < s->tail
+                 ? next_event(s->fd, &s->next_at, &s->next_seq, seq, event) : 0;
+    if (rc > 0 || (rc == 0 && s->next_at == s->tail))
+        return 0;
+    return err_set(err, ERR_DATA, "cannot read the spool '%s' at %lld", s->path,
+                   (long long)s->next_at);
 }
 
 int spool_read(const char *path, int64_t seq, int (*each)(void *arg, const json_t *event),
                void *arg, struct err *err)
 {
     struct header h;
-    int given = 0;
-    uint64_t after = 0;
+    int given = 0, rc;
+    off_t at = HEADER;
+    int64_t after = 0;
+    json_t *event;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM,
@@ -342,22 +349,10 @@ int spool_read(const char *path, int64_t seq, int (*each)(void *arg, const json_
         close(fd);
         return err_set(err, ERR_DATA, "'%s' is not a spool", path);
     }
-    for (off_t at = HEADER;;) {
-        struct record r;
-        char *text;
-        if (read_record(fd, at, after, &r, &text) <= 0)
-            break;
-        at += record_bytes(r.length);
-        after = r.seq;
-        json_t *event = (int64_t)r.seq > seq ? json_loadb(text, r.length, 0, NULL) : NULL;
-        free(text);
-        if (!event)
-            continue;
-        given++;
-        int stop = each(arg, event);
+    for (bool stop = false; !stop && (rc = next_event(fd, &at, &after, seq, &event)) != 0;) {
+        given += rc > 0;
+        stop = rc > 0 && each(arg, event) != 0;
         json_decref(event);
-        if (stop)
-            break;
     }
     close(fd);
     return given;

@@ -16,11 +16,11 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 /* Poll interval: short after data arrived, long when idle. */
@@ -34,13 +34,6 @@ struct header {
     uint64_t length;
     uint64_t closed;
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static int make_path(char out[PATH_MAX], const char *run_dir, const char *name, struct err *err)
 {
@@ -220,14 +213,14 @@ static int talk_run(struct talk *t, struct err *err)
         bool moved = write_outbox(t, wait_ms, err);
         if (!t->over)
             moved = read_inbox(t) || moved;
-        if (t->answer_by && now_ms() > t->answer_by)
+        if (t->answer_by && clock_ms() > t->answer_by)
             err_set(err, ERR_NOT_FOUND, "no answer from an agent in %s", t->run_dir);
         if (t->caller &&
             (t->taken >= FILE_CHANNEL_LIMIT || t->out.header.length >= FILE_CHANNEL_LIMIT))
             break;
         if (stop_asked(t)) {
-            drain_until = drain_until ? drain_until : now_ms() + DRAIN_MS;
-            if (now_ms() > drain_until)
+            drain_until = drain_until ? drain_until : clock_ms() + DRAIN_MS;
+            if (clock_ms() > drain_until)
                 break;
             usleep(LOOK_MIN_MS * 1000);
         }
@@ -240,7 +233,7 @@ static int talk_run(struct talk *t, struct err *err)
 int file_channel_call(const char *run_dir, int fd, int wait_ms, struct err *err)
 {
     struct talk t = { .run_dir = run_dir, .in_name = "mail.up", .fd = fd, .stop = -1,
-                      .answer_by = now_ms() + wait_ms, .caller = true };
+                      .answer_by = clock_ms() + wait_ms, .caller = true };
     if (getrandom(&t.connection, sizeof(t.connection), 0) != sizeof(t.connection))
         return err_set(err, ERR_SYSTEM, "no random numbers for a connection");
     if (outbox_begin(&t.out, run_dir, "mail.down", t.connection, err) < 0)

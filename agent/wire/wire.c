@@ -98,44 +98,27 @@ static const char *inside(const struct field *f, const char *prefix, size_t *len
     return f->name + n;
 }
 
-static const char *type_name(char type)
-{
-    switch (type) {
-    case 'i':
-        return "an integer";
-    case 's':
-        return "a string";
-    case 'b':
-        return "true or false";
-    case 'n':
-        return "a number or null";
-    case 't':
-        return "a string or null";
-    case 'a':
-        return "an array";
-    default:
-        return "an object";
-    }
-}
+/* The types of a field, each with the types of JSON that it may have; the last for all other letters. */
+static const struct type {
+    char        letter;
+    const char *name;
+    unsigned    json;
+} types[] = {
+    {'i', "an integer", 1U << JSON_INTEGER},
+    {'s', "a string", 1U << JSON_STRING},
+    {'b', "true or false", 1U << JSON_TRUE | 1U << JSON_FALSE},
+    {'n', "a number or null", 1U << JSON_INTEGER | 1U << JSON_REAL | 1U << JSON_NULL},
+    {'t', "a string or null", 1U << JSON_STRING | 1U << JSON_NULL},
+    {'a', "an array", 1U << JSON_ARRAY},
+    {'o', "an object", 1U << JSON_OBJECT},
+};
 
-static bool has_type(const json_t *v, char type)
+static const struct type *type_of(char letter)
 {
-    switch (type) {
-    case 'i':
-        return json_is_integer(v);
-    case 's':
-        return json_is_string(v);
-    case 'b':
-        return json_is_boolean(v);
-    case 'n':
-        return json_is_number(v) || json_is_null(v);
-    case 't':
-        return json_is_string(v) || json_is_null(v);
-    case 'a':
-        return json_is_array(v);
-    default:
-        return json_is_object(v);
-    }
+    const struct type *t = types;
+    while (t < types + ARRAY_LEN(types) - 1 && t->letter != letter)
+        t++;
+    return t;
 }
 
 /* Does the row list `key` in the object `prefix`? */
@@ -180,9 +163,10 @@ static int check_object(const struct wire_row *row, const char *prefix, const js
         if (!v)
             return err_set(err, ERR_DATA, "a %s message has no field '%s%s'", row->name, prefix,
                            name);
-        if (!has_type(v, f.type))
+        const struct type *type = type_of(f.type);
+        if (!(type->json >> json_typeof(v) & 1))
             return err_set(err, ERR_DATA, "field '%s%s' of a %s message is not %s", prefix, name,
-                           row->name, type_name(f.type));
+                           row->name, type->name);
         memcpy(path, f.name, f.len);
         memcpy(path + f.len, ".", 2);
         if (f.type == 'o' && described(row, path) && check_object(row, path, v, err) < 0)
