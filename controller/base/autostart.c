@@ -5,17 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/os/descriptors.h"
+#include "agent/os/subprocess.h"
 #include "agent/os/unix_socket.h"
 #include "agent/ranks/cleanup_pass.h"
 #include "controller/base/home.h"
@@ -57,40 +54,33 @@ static void tail_of(char *out, size_t size, int fd)
         *p = '|';
 }
 
-/* The daemon belongs to no job, even if a rank of a job starts it. */
-static void leave_job(void)
+/* The environment of the daemon, which belongs to no job even if a rank of a job starts it. */
+static char **leave_job(void)
 {
-    char name[64];
-    for (char **e = environ; *e;) {
-        size_t n = strcspn(*e, "=");
-        if (strncmp(*e, "JOBCTL_", 7) == 0 && strncmp(*e, "JOBCTL_HOME=", 12) != 0 &&
-            n < sizeof(name)) {
-            snprintf(name, sizeof(name), "%.*s", (int)n, *e);
-            unsetenv(name);     /* shifts the rest up */
-        } else {
-            e++;
-        }
-    }
-    putenv((char *)(uintptr_t)CLEANUP_PASS_DAEMON);
+    size_t n = 0, used = 0;
+    while (environ[n])
+        n++;
+    char **env = calloc(n + 1, sizeof(*env));
+    for (size_t i = 0; env && i < n; i++)
+        if (strncmp(environ[i], "JOBCTL_", 7) != 0 || strncmp(environ[i], "JOBCTL_HOME=", 12) == 0)
+            env[used++] = environ[i];
+    return env;
 }
 
-static void become_daemon(const char *self, int said)
+/* In a session of its own: Ctrl-C must end the command, not the daemon. */
+static int run_daemon(const char *self, int said, struct err *err)
 {
-    int null = open("/dev/null", O_RDWR);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL);
-    setsid(); /* Ctrl-C must end the command, not the daemon */
-    dup2(null, STDIN_FILENO);
-    dup2(null, STDOUT_FILENO);
-    dup2(said, STDERR_FILENO);
-    descriptors_close(STDERR_FILENO + 1, ~0U); /* do not leak our descriptors */
-    leave_job();
-    char *const argv[] = {(char[]){"jobctl"}, (char[]){"daemon"}, (char[]){"--detach"}, NULL};
-    execv(self, argv);
-    dprintf(STDERR_FILENO, "cannot run %s: %s", self, strerror(errno));
-    _exit(127);
+    char **env = leave_job();
+    const struct subprocess_spec s = {
+        .argv = (const char *const[]){self, "daemon", "--detach", NULL},
+        .env = env,
+        .set = (const char *const[]){CLEANUP_PASS_DAEMON, NULL},
+        .err = said,
+        .session = true};
+    int code = env ? subprocess_run(&s, NULL, -1, err)
+                   : err_set(err, ERR_MEMORY, "no memory for an environment");
+    free(env);
+    return code;
 }
 
 static int not_started(int said, struct err *err)
@@ -129,7 +119,7 @@ static int connect_patiently(const char *socket, struct err *err)
 int autostart(const char *socket, struct err *err)
 {
     char self[PATH_MAX];
-    int status = 0, fd = -1;
+    int fd = -1;
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (n <= 0)
         return err_set(err, ERR_SYSTEM, "cannot find the path of this program in /proc/self/exe: "
@@ -138,20 +128,11 @@ int autostart(const char *socket, struct err *err)
     int said = memfd_create("jobctl-daemon-said", MFD_CLOEXEC);
     if (said < 0)
         return err_set(err, ERR_SYSTEM, "cannot create a memory file: %s", strerror(errno));
-    pid_t pid = fork();
-    if (pid < 0) {
-        err_set(err, ERR_SYSTEM, "cannot fork: %s", strerror(errno));
-        goto out;
-    }
-    if (pid == 0)
-        become_daemon(self, said);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    const int code = run_daemon(self, said, err);
+    if (code == 0)
         fd = connect_patiently(socket, err);
-    else if ((fd = unix_socket_connect(socket, false, NULL)) < 0) /* another daemon may have won */
+    else if (code > 0 && (fd = unix_socket_connect(socket, false, NULL)) < 0) /* another daemon may have won */
         not_started(said, err);
-out:
     close(said);
     return fd;
 }

@@ -4,20 +4,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/os/buf.h"
+#include "agent/os/subprocess.h"
 #include "controller/base/autostart.h"
 #include "engine/contract/err.h"
-
-extern char **environ;
 
 enum { WORDS = 16 };
 
@@ -36,63 +31,35 @@ int program_spec_file(char path[PROGRAM_PATH], const json_t *spec, struct err *e
     return 0;
 }
 
-static void read_all(int fd, const char *name, struct buf *out, struct err *err)
-{
-    char piece[4096];
-    ssize_t n;
-    while ((n = read(fd, piece, sizeof(piece))) > 0 || (n < 0 && errno == EINTR))
-        if (n > 0 && buf_append(out, piece, (size_t)n) < 0)
-            err_set(err, ERR_MEMORY, "out of memory while reading from %s", name);
-}
-
-/* in: its standard input, -1: inherit ours. */
-static int run(const char *name, const char *const *words, int in, struct buf *out, int *status,
-               struct err *err)
+static int run(const char *name, const char *const *words, int in, struct buf *out, struct err *err)
 {
     char path[PROGRAM_PATH];
-    char *argv[WORDS + 1] = {path};
-    int ends[2];
-    pid_t pid;
-    posix_spawn_file_actions_t actions;
+    const char *argv[WORDS + 1] = {path};
+    struct buf both[2] = {*out, {0}};
     for (int n = 1; *words && n < WORDS; n++)
-        argv[n] = (char *)(uintptr_t)*words++;
+        argv[n] = *words++;
     autostart_sibling(path, sizeof(path), name);
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot create a pipe: %s", strerror(errno));
-    posix_spawn_file_actions_init(&actions);
-    if (in >= 0)
-        posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    int rc = posix_spawnp(&pid, path, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    if (rc == 0) {
-        read_all(ends[0], path, out, err);
-        while (waitpid(pid, status, 0) < 0 && errno == EINTR)
-            ;
-    } else {
-        err_set(err, ERR_SYSTEM, "cannot run %s: %s", path, strerror(rc));
-    }
-    close(ends[0]);
-    return err->code == ERR_NONE ? 0 : -1;
+    const struct subprocess_spec s = {.argv = argv, .in = in, .out = SUBPROCESS_PIPE, .err = 2};
+    int code = subprocess_run(&s, both, -1, err);
+    *out = both[0];
+    return code;
 }
 
-int program_run(const char *name, const char *const *words, struct buf *out, int *status,
-                struct err *err)
+int program_run(const char *name, const char *const *words, struct buf *out, struct err *err)
 {
-    return run(name, words, -1, out, status, err);
+    return run(name, words, SUBPROCESS_NULL, out, err);
 }
 
 /* A request is small: it fits into the pipe. */
 int program_tell(const char *name, const json_t *request, struct buf *out, struct err *err)
 {
     const char *const words[] = {NULL};
-    int ends[2], status = 0;
+    int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
         return err_set(err, ERR_SYSTEM, "cannot create a pipe: %s", strerror(errno));
     const bool told = json_dumpfd(request, ends[1], JSON_COMPACT) == 0 && write(ends[1], "\n", 1) == 1;
     close(ends[1]);
-    int rc = told ? run(name, words, ends[0], out, &status, err)
+    int rc = told ? run(name, words, ends[0], out, err)
                   : err_set(err, ERR_SYSTEM, "cannot write to %s: %s", name, strerror(errno));
     close(ends[0]);
     return rc;
@@ -100,14 +67,10 @@ int program_tell(const char *name, const json_t *request, struct buf *out, struc
 
 int program_pass(const char *name, const char *const *words, FILE *to, struct err *err)
 {
-    struct buf out;
-    int status = 0;
-    buf_init(&out);
-    int rc = program_run(name, words, &out, &status, err);
-    if (rc == 0 && out.size > 0)
+    struct buf out = {0};
+    int code = program_run(name, words, &out, err);
+    if (code >= 0 && out.size > 0)
         fwrite(out.data, 1, out.size, to);
     buf_fini(&out);
-    if (rc < 0)
-        return -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 256;
+    return code;
 }

@@ -17,14 +17,13 @@ enum { PROGRAM_PATH = PATH_MAX };
 int program_spec_file(char path[PROGRAM_PATH], const json_t *spec, struct err *err);
 
 /* Runs `name` with the NULL-terminated arguments and waits for its end; it inherits our stderr.
- * *status is from waitpid(). */
-int program_run(const char *name, const char *const *words, struct buf *out, int *status,
-                struct err *err);
+ * Returns the exit code, 256 or more if a signal ended it, or -1. */
+int program_run(const char *name, const char *const *words, struct buf *out, struct err *err);
 
 /* Without arguments, but with `request`, one line of JSON, as input; ignores the exit status. */
 int program_tell(const char *name, const json_t *request, struct buf *out, struct err *err);
 
-/* Like program_run(); its stdout goes to `to`. Returns the exit code; 256 if killed by a signal. */
+/* Like program_run(); its stdout goes to `to`. */
 int program_pass(const char *name, const char *const *words, FILE *to, struct err *err);
 
 #endif

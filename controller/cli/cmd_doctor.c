@@ -45,7 +45,7 @@ static int ask_agent(struct call *call, json_t **answer, const char *spec_path)
     char state[PROGRAM_PATH];
     const char *words[8] = {"doctor", "--dir", home};
     struct buf out;
-    int n = 3, status = 0;
+    int n = 3;
     buf_init(&out);
     if (home_dir(state, sizeof(state), &call->err) < 0 ||
         nearest_home(home, sizeof(home), &call->err) < 0)
@@ -59,11 +59,12 @@ static int ask_agent(struct call *call, json_t **answer, const char *spec_path)
         words[n++] = "--state";
         words[n++] = state;
     }
-    int rc = program_run("jobctl-agent", words, &out, &status, &call->err);
+    const int code = program_run("jobctl-agent", words, &out, &call->err);
+    int rc = code < 0 ? -1 : 0;
     *answer = rc == 0 ? json_loadb(out.data ? out.data : "", out.size, 0, NULL) : NULL;
     if (rc == 0 && !*answer)
         rc = err_set(&call->err, ERR_SYSTEM, "jobctl-agent did not answer (status %d): run "
-                     "`jobctl-agent doctor` to see why", status);
+                     "`jobctl-agent doctor` to see why", code);
     buf_fini(&out);
     return rc;
 }

@@ -248,9 +248,8 @@ static json_t *ask(const char *host, struct err *err)
 {
     const char *const words[] = {"test", host, NULL};
     struct buf out = {0};
-    int status = 0;
     json_t *answer = NULL;
-    if (program_run("jobctl-ssh", words, &out, &status, err) == 0) {
+    if (program_run("jobctl-ssh", words, &out, err) >= 0) {
         answer = json_loadb(out.data ? out.data : "", out.size, 0, NULL);
         if (!answer)    /* its error, if any, is on stderr */
             answer = json_pack("{s:s, s:b, s:b, s:s}", "host", host, "ok", 0, "again", 1, "text",

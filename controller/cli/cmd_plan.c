@@ -7,7 +7,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/os/buf.h"
@@ -32,11 +31,11 @@ static const struct option_row options[] = {
 };
 
 /* The answer of one of our programs about the spec: JSON with --json, else text. */
-static int subprocess_run(struct call *call, json_t **answer, const char *program,
+static int ask(struct call *call, json_t **answer, const char *program,
                           const char *const *words, const char *spec_path)
 {
     const char *argv[10];
-    int n = 0, status = 0;
+    int n = 0;
     struct buf out;
     json_error_t why;
     buf_init(&out);
@@ -44,18 +43,18 @@ static int subprocess_run(struct call *call, json_t **answer, const char *progra
         argv[n++] = *words;
     argv[n++] = spec_path;
     argv[n] = NULL;
-    int rc = program_run(program, argv, &out, &status, &call->err);
+    const int code = program_run(program, argv, &out, &call->err);
+    int rc = code < 0 ? -1 : 0;
     memset(&why, 0, sizeof(why));
     if (rc == 0 && !call->json)
         *answer = json_stringn(out.data ? out.data : "", out.size);
     else
         *answer = rc == 0 ? json_loadb(out.data ? out.data : "", out.size, 0, &why) : NULL;
     buf_fini(&out);
-    if (rc == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
+    if (code > 0) {
         json_decref(*answer);
         *answer = NULL;
-        return err_set(&call->err, WIFEXITED(status) && WEXITSTATUS(status) < 70 ? ERR_USAGE
-                       : ERR_SYSTEM, "%s rejected this spec; see its error above", program);
+        return err_set(&call->err, code < 70 ? ERR_USAGE : ERR_SYSTEM, "%s rejected this spec; see its error above", program);
     }
     if (rc == 0 && !*answer)
         return err_set(&call->err, ERR_SYSTEM, "%s did not answer with JSON: %s", program,
@@ -83,10 +82,10 @@ static int ask_all(struct call *call, json_t *plan)
         return -1;
     int rc = 0;
     if (remote_of_spec(spec) == &remote_local &&
-        (rc = subprocess_run(call, &answer, "jobctl-agent", agent_words, path)) == 0)
+        (rc = ask(call, &answer, "jobctl-agent", agent_words, path)) == 0)
         json_object_set_new(plan, "launch", answer);
     if (rc == 0 && json_is_object(json_object_get(spec, "train")) &&
-        (rc = subprocess_run(call, &answer, "jobctl-train", gpus ? card_words : words, path)) == 0)
+        (rc = ask(call, &answer, "jobctl-train", gpus ? card_words : words, path)) == 0)
         json_object_set_new(plan, "train", answer);
     unlink(path);
     return rc;

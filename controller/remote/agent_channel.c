@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/os/log.h"
+#include "agent/os/subprocess.h"
 #include "controller/remote/agent_listener.h"
 #include "controller/remote/agent_stream.h"
 #include "engine/contract/err.h"
@@ -118,53 +119,31 @@ static void came(void *arg, struct byte_stream *bytes, const char *address)
 /* ---- files ---- */
 
 /* `jobctl-agent file-channel`, which carries the messages of both sides. */
-struct carrier {
-    uv_process_t process;
-};
-
-static void carrier_closed(uv_handle_t *handle)
-{
-    free(handle->data);
-}
-
-static void carrier_exited(uv_process_t *process, int64_t status, int signo)
-{
-    (void)status;               /* the stream ended with the process */
-    (void)signo;
-    uv_close((uv_handle_t *)process, carrier_closed);
-}
-
-static int carrier_start(const struct remote_link *link, int fd)
+static int carrier_start(const struct remote_link *link, int fd, struct err *err)
 {
     char path[PATH_MAX];
-    struct carrier *c = calloc(1, sizeof(*c));
-    if (!c)
-        return UV_ENOMEM;
+    struct subprocess *carrier;
     remote_agent_program(path, sizeof(path));
-    char *args[] = { path, (char[]){ "file-channel" }, link->run_dir, NULL };
-    uv_stdio_container_t io[3] = { { .flags = UV_INHERIT_FD, .data.fd = fd },
-                                   { .flags = UV_IGNORE },
-                                   { .flags = UV_INHERIT_FD, .data.fd = 2 } };
-    uv_process_options_t options = { .exit_cb = carrier_exited, .file = path, .args = args,
-                                     .flags = UV_PROCESS_DETACHED, .stdio = io, .stdio_count = 3 };
-    c->process.data = c;
-    int rc = uv_spawn(link->loop, &c->process, &options);
-    if (rc != 0)
-        uv_close((uv_handle_t *)&c->process, carrier_closed);
-    else
-        uv_unref((uv_handle_t *)&c->process);
+    const struct subprocess_spec s = {
+        .argv = (const char *const[]){path, "file-channel", link->run_dir, NULL},
+        .in = fd,
+        .err = 2,
+        .session = true};
+    int rc = subprocess_open(&carrier, link->loop, &s, 0, &(struct subprocess_hooks){0}, err);
+    subprocess_close(&carrier, 0);  /* the stream ends with the process */
     return rc;
 }
 
 static void use_files(struct agent_channel *h)
 {
     int ends[2];
+    struct err err = { 0 };
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return;
-    int rc = carrier_start(h->link, ends[1]);
+    int rc = carrier_start(h->link, ends[1], &err);
     close(ends[1]);
     if (rc != 0) {
-        log_error(h->link->tag, "cannot start jobctl-agent file-channel: %s", uv_strerror(rc));
+        log_error(h->link->tag, "cannot start jobctl-agent file-channel: %s", err.text);
         close(ends[0]);
         return;
     }

@@ -15,12 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/os/identity.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
+#include "agent/os/subprocess.h"
 #include "agent/os/unix_socket.h"
 #include "agent/ranks/cleanup_pass.h"
 #include "agent/wire/wire.h"
@@ -37,15 +37,9 @@ enum {
     EXIT_LOCKED = 3
 };
 
-struct start {
-    uv_process_t process;
-    struct local *link;
-    int           said;              /* its stderr */
-};
-
 struct local {
     struct remote_link base;
-    struct start      *start;
+    struct subprocess *start; /* of an agent; NULL: none */
     bool               alone;     /* the only agent of its attempt on this machine */
     int                starts, looks;
     uint64_t           bury_until;
@@ -97,43 +91,21 @@ static int stream_open(struct local *link, int fd, struct err *err)
 
 /* ---- starting an agent ---- */
 
-static void start_closed(uv_handle_t *handle)
+static void start_ended(void *arg, const struct subprocess_end *e)
 {
-    struct start *s = handle->data;
-    if (s->said >= 0)
-        close(s->said);
-    free(s);
-}
-
-/* The stderr of the starter as one line. */
-static void start_words(char *out, size_t size, int said)
-{
-    ssize_t n = pread(said, out, size - 1, 0);
-    out[n > 0 ? n : 0] = 0;
-    for (char *p = out; *p; p++)
-        if (*p == '\n')
-            *p = p[1] ? ' ' : 0;
-}
-
-static void start_exited(uv_process_t *process, int64_t status, int signo)
-{
-    struct start *s = process->data;
-    struct local *link = s->link;
-    if (link) {
-        char words[300];
-        start_words(words, sizeof(words), s->said);
-        link->start = NULL;
-        if (status == 0 || status == EXIT_LOCKED) {
-            remote_link_later(&link->base, status == 0 ? 0 : LOOK_AGAIN_MS, look);
-        } else {
-            snprintf(link->base.text, sizeof(link->base.text),
-                     "cannot start its agent (%s %d)%s%s", signo ? "signal" : "exit code",
-                                              signo ? signo : (int)status,
-                     words[0] ? ": " : "", words);
-            remote_link_later(&link->base, 0, bury);
-        }
+    struct local *link = arg;
+    char words[300];
+    const bool killed = e->code >= SUBPROCESS_SIGNALLED;
+    link->start = NULL;
+    if (e->code == 0 || e->code == EXIT_LOCKED) {
+        remote_link_later(&link->base, e->code == 0 ? 0 : LOOK_AGAIN_MS, look);
+        return;
     }
-    uv_close((uv_handle_t *)process, start_closed);
+    subprocess_last_line(words, sizeof(words), e->said, "jobctl-agent");
+    snprintf(link->base.text, sizeof(link->base.text), "cannot start its agent (%s %d)%s%s",
+             killed ? "signal" : "exit code", killed ? e->code - SUBPROCESS_SIGNALLED : e->code,
+             words[0] ? ": " : "", words);
+    remote_link_later(&link->base, 0, bury);
 }
 
 /* The agent of this build is installed beside this program. */
@@ -170,66 +142,35 @@ void remote_share_gpus(char *out, size_t size, int64_t each, int node)
     }
 }
 
-static int start_spawn(struct local *link, struct start *s)
+static int start_spawn(struct local *link, struct err *err)
 {
     char program[PATH_MAX], job[24], attempt[24], nonce[128], gpus[sizeof(link->gpus) + 32];
     remote_agent_program(program, sizeof(program));
     snprintf(job, sizeof(job), "%lld", (long long)link->base.job);
     snprintf(attempt, sizeof(attempt), "%lld", (long long)link->base.attempt);
     snprintf(nonce, sizeof(nonce), "JOBCTL_AGENT_NONCE=%s", link->base.nonce);
-    size_t n = 0;
-    while (environ[n])
-        n++;
-    char **env = calloc(n + 3, sizeof(*env));
-    if (!env)
-        return UV_ENOMEM;
-    n = 0;
-    for (char **e = environ; *e; e++)
-        if (!link->gpus[0] || strncmp(*e, "CUDA_VISIBLE_DEVICES=", 21) != 0)
-            env[n++] = *e;
-    env[n++] = nonce;
-    if (link->gpus[0]) {
-        snprintf(gpus, sizeof(gpus), "CUDA_VISIBLE_DEVICES=%s", link->gpus);
-        env[n] = gpus;
-    }
-    char *args[] = { program, (char[]){ "run" }, (char[]){ "--dir" }, link->base.run_dir,
-                     (char[]){ "--job" }, job, (char[]){ "--attempt" }, attempt, NULL };
-    uv_stdio_container_t io[3] = { { .flags = UV_IGNORE }, { .flags = UV_IGNORE },
-                                   { .flags = UV_INHERIT_FD, .data.fd = s->said } };
-    uv_process_options_t options = { .exit_cb = start_exited, .file = program, .args = args,
-                                     .env = env, .flags = UV_PROCESS_DETACHED, .stdio = io,
-                                     .stdio_count = 3 };
-    int rc = uv_spawn(link->base.loop, &s->process, &options);
-    free(env);
-    return rc;
+    snprintf(gpus, sizeof(gpus), "CUDA_VISIBLE_DEVICES=%s", link->gpus);
+    const struct subprocess_spec s = {
+        .argv = (const char *const[]){program, "run", "--dir", link->base.run_dir, "--job", job,
+                                      "--attempt", attempt, NULL},
+        .set = (const char *const[]){nonce, link->gpus[0] ? gpus : NULL, NULL},
+        .err = SUBPROCESS_PIPE,
+        .session = true};
+    const struct subprocess_hooks hooks = {.ended = start_ended, .arg = link};
+    return subprocess_open(&link->start, link->base.loop, &s, 0, &hooks, err);
 }
 
 static void start(struct local *link)
 {
+    struct err err = {0};
     if (link->starts++ >= STARTS) {
         snprintf(link->base.text, sizeof(link->base.text),
                  "its agent exited right after each of %d starts", STARTS);
         bury(&link->base);
-        return;
+    } else if (start_spawn(link, &err) < 0) {
+        snprintf(link->base.text, sizeof(link->base.text), "cannot start its agent: %.300s", err.text);
+        bury(&link->base);
     }
-    struct start *s = calloc(1, sizeof(*s));
-    if (!s) {
-        remote_link_later(&link->base, LOOK_SELDOM_MS, look);
-        return;
-    }
-    s->process.data = s;
-    s->link = link;
-    s->said = memfd_create("jobctl-agent-said", MFD_CLOEXEC);
-    int rc = start_spawn(link, s);
-    if (rc == 0) {
-        link->start = s;
-        return;
-    }
-    snprintf(link->base.text, sizeof(link->base.text), "cannot start its agent: %s",
-             uv_strerror(rc));
-    s->link = NULL;
-    uv_close((uv_handle_t *)&s->process, start_closed);
-    bury(&link->base);
 }
 
 /* ---- end an attempt whose agent is dead ---- */
@@ -334,11 +275,7 @@ static int local_open(struct remote_link **out, uv_loop_t *loop,
 
 static void local_close(struct remote_link *base)
 {
-    struct start *s = local_of(base)->start;
-    if (s) {
-        s->link = NULL;
-        uv_unref((uv_handle_t *)&s->process);
-    }
+    subprocess_close(&local_of(base)->start, 0);
     remote_link_close(base);
 }
 

@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/os/log.h"
+#include "agent/os/subprocess.h"
 #include "controller/remote/agent_stream.h"
 #include "controller/remote/log_copy.h"
 #include "controller/remote/remote_link.h"
@@ -30,15 +30,9 @@ enum {
     EXIT_REFUSED = 2            /* of jobctl-ssh: the user must fix something first */
 };
 
-struct helper {
-    uv_process_t process;
-    struct ssh  *link;          /* NULL: closed, only to be freed */
-    int          said;          /* its stderr */
-};
-
 struct ssh {
     struct remote_link base;
-    struct helper     *helper;
+    struct subprocess *helper;   /* NULL: not running */
     bool               reached;  /* an agent of this attempt was reached at least once */
     uint64_t           lost_ms, silent_ms;
     uint64_t           tried_at; /* start of this session */
@@ -102,47 +96,20 @@ static void judge(struct ssh *link, int status)
     link->pause_ms = 2 * link->pause_ms < PAUSE_MAX_MS ? 2 * link->pause_ms : PAUSE_MAX_MS;
 }
 
-static void helper_closed(uv_handle_t *handle)
+static void helper_ended(void *arg, const struct subprocess_end *e)
 {
-    struct helper *h = handle->data;
-    if (h->said >= 0)
-        close(h->said);
-    free(h);
-}
-
-/* The last line of its stderr, without its name. */
-static void last_words(char *out, size_t size, int said)
-{
-    char text[4096];
-    ssize_t n = pread(said, text, sizeof(text) - 1, 0);
-    text[n > 0 ? n : 0] = 0;
-    while (n > 0 && text[n - 1] == '\n')
-        text[--n] = 0;
-    const char *line = strrchr(text, '\n');
-    line = line ? line + 1 : text;
-    if (strncmp(line, "jobctl-ssh: ", 12) == 0)
-        line += 12;
-    snprintf(out, size, "%.399s", line);
-    err_make_printable(out);
-}
-
-static void helper_exited(uv_process_t *process, int64_t status, int signo)
-{
-    struct helper *h = process->data;
-    struct ssh *link = h->link;
-    if (link) {
-        char words[sizeof(link->why)];
-        link->helper = NULL;
-        last_words(words, sizeof(words), h->said);
-        if (words[0])
-            memcpy(link->why, words, sizeof(words));
-        if (signo && !link->why[0])
-            snprintf(link->why, sizeof(link->why), "jobctl-ssh for %s was killed by signal %d",
-                     link->host, signo);
-        if (!link->base.stream)
-            judge(link, (int)status);
-    }
-    uv_close((uv_handle_t *)process, helper_closed);
+    struct ssh *link = arg;
+    char words[sizeof(link->why)];
+    const int signo = e->code - SUBPROCESS_SIGNALLED;
+    link->helper = NULL;
+    subprocess_last_line(words, sizeof(words), e->said, "jobctl-ssh");
+    if (words[0])
+        memcpy(link->why, words, sizeof(words));
+    if (signo > 0 && !link->why[0])
+        snprintf(link->why, sizeof(link->why), "jobctl-ssh for %s was killed by signal %d",
+                 link->host, signo);
+    if (!link->base.stream)
+        judge(link, signo > 0 ? 0 : e->code);
 }
 
 static void unreadable(void *arg, const char *text)
@@ -159,7 +126,7 @@ static void stream_ended(void *arg)
     if (!link->helper)
         judge(link, 0);
     else
-        uv_process_kill(&link->helper->process, SIGTERM);   /* our own child, no longer needed */
+        subprocess_kill(link->helper, SIGTERM);   /* our own child, no longer needed */
 }
 
 /* ---- a session ---- */
@@ -179,7 +146,7 @@ static void listen_for(struct remote_link *base)
     link->away_since = link->heard_at;
     remote_link_hang_up(&link->base);
     if (link->helper)
-        uv_process_kill(&link->helper->process, SIGKILL);
+        subprocess_kill(link->helper, SIGKILL);
     else
         judge(link, 0);
 }
@@ -245,18 +212,19 @@ bool remote_ssh_there(void)
     return access(program, X_OK) == 0;
 }
 
-/* setsid: its children find no terminal to prompt on. */
-static int spawn(struct ssh *link, struct helper *h, int fd)
+/* In a session of its own its children find no terminal to prompt on. */
+static int spawn(struct ssh *link, int fd, struct err *err)
 {
     char program[PATH_MAX];
     helper_program(program, sizeof(program));
-    char *args[] = { program, (char[]){ "attach" }, link->host, NULL };
-    uv_stdio_container_t io[3] = { { .flags = UV_INHERIT_FD, .data.fd = fd },
-                                   { .flags = UV_INHERIT_FD, .data.fd = fd },
-                                   { .flags = UV_INHERIT_FD, .data.fd = h->said } };
-    uv_process_options_t options = { .exit_cb = helper_exited, .file = program, .args = args,
-                                     .flags = UV_PROCESS_DETACHED, .stdio = io, .stdio_count = 3 };
-    return uv_spawn(link->base.loop, &h->process, &options);
+    const struct subprocess_spec s = {
+        .argv = (const char *const[]){program, "attach", link->host, NULL},
+        .in = fd,
+        .out = fd,
+        .err = SUBPROCESS_PIPE,
+        .session = true};
+    const struct subprocess_hooks hooks = {.ended = helper_ended, .arg = link};
+    return subprocess_open(&link->helper, link->base.loop, &s, 0, &hooks, err);
 }
 
 static void reach(struct remote_link *base)
@@ -264,29 +232,21 @@ static void reach(struct remote_link *base)
     struct ssh *link = ssh_of(base);
     struct err err = { 0 };
     int pair[2];
-    struct helper *h = calloc(1, sizeof(*h));
-    if (!h || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
-        free(h);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
         reach_later(link, PAUSE_MAX_MS);
         return;
     }
-    h->process.data = h;
-    h->said = memfd_create("jobctl-ssh-said", MFD_CLOEXEC);
     link->why[0] = 0;
     link->tried_at = uv_now(link->base.loop);
     link->heard_at = 0;
-    int rc = spawn(link, h, pair[1]);
+    int rc = spawn(link, pair[1], &err);
     close(pair[1]);
     if (rc != 0) {
         close(pair[0]);
-        uv_close((uv_handle_t *)&h->process, helper_closed);
-        snprintf(link->why, sizeof(link->why), "cannot start jobctl-ssh: %s",
-                 uv_strerror(rc));
+        snprintf(link->why, sizeof(link->why), "cannot start jobctl-ssh: %.300s", err.text);
         judge(link, 0);
         return;
     }
-    h->link = link;
-    link->helper = h;
     const struct wire_id id = remote_link_id(&link->base);
     const struct agent_stream_hooks hooks = { channel_text, unreadable, stream_ended, link };
     if (agent_stream_open(&link->base.stream, link->base.loop, pair[0], &id, &hooks, &err) < 0) {
@@ -317,11 +277,7 @@ static int ssh_open(struct remote_link **out, uv_loop_t *loop, const struct remo
 /* The helper exits at the end of its input. */
 static void ssh_close(struct remote_link *base)
 {
-    struct helper *h = ssh_of(base)->helper;
-    if (h) {
-        h->link = NULL;
-        uv_unref((uv_handle_t *)&h->process);
-    }
+    subprocess_close(&ssh_of(base)->helper, 0);
     remote_link_close(base);
 }
 

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/os/buf.h"
 #include "agent/os/log.h"
-#include "agent/wire/byte_stream.h"
+#include "agent/os/subprocess.h"
 #include "controller/base/autostart.h"
+#include "engine/contract/err.h"
 
 struct ask {
     struct ask     *next;
@@ -21,21 +21,12 @@ struct ask {
     void           *arg;
 };
 
-/* The process and its two pipes; it frees itself when all three are closed. */
-struct helper {
-    uv_process_t process;
-    uv_pipe_t    in, out;
-    int          handles;
-    struct buf   line;
-    char         bytes[65536];
-};
-
 static struct {
     uv_loop_t     *loop;
     int            users;
     int64_t        last_id;
     struct ask    *asks;        /* in the order of their requests */
-    struct helper *helper;      /* NULL: not running */
+    struct subprocess *helper;  /* NULL: not running */
 } client;
 
 static const char *program(char path[PATH_MAX])
@@ -78,8 +69,9 @@ static void give_away(const char *why)
     json_decref(answer);
 }
 
-static void take_line(const char *text, size_t size)
+static void take_line(void *arg, const char *text, size_t size)
 {
+    (void)arg;
     json_t *answer = json_loadb(text, size, 0, NULL);
     if (json_is_object(answer))
         give(json_integer_value(json_object_get(answer, "id")), answer);
@@ -90,91 +82,26 @@ static void take_line(const char *text, size_t size)
 
 /* ---- the process ---- */
 
-static void handle_closed(uv_handle_t *handle)
+static void helper_ended(void *arg, const struct subprocess_end *e)
 {
-    struct helper *h = handle->data;
-    if (--h->handles > 0)
-        return;
-    buf_fini(&h->line);
-    free(h);
-}
-
-static void close_one(uv_handle_t *handle)
-{
-    if (!uv_is_closing(handle))
-        uv_close(handle, handle_closed);
-}
-
-static void helper_close(struct helper *h)
-{
-    if (client.helper == h)
-        client.helper = NULL;
-    close_one((uv_handle_t *)&h->in);
-    close_one((uv_handle_t *)&h->out);
-}
-
-static void helper_exited(uv_process_t *process, int64_t status, int signo)
-{
-    struct helper *h = process->data;
-    bool ours = client.helper == h;
     char why[80];
-    helper_close(h);
-    close_one((uv_handle_t *)process);
+    const int signo = e->code - SUBPROCESS_SIGNALLED;
+    (void)arg;
+    client.helper = NULL;
     snprintf(why, sizeof(why), "jobctl-slurm ended (%s %d); see daemon.log",
-             signo ? "signal" : "exit", signo ? signo : (int)status);
-    if (ours)
-        give_away(why);
+             signo > 0 ? "signal" : "exit", signo > 0 ? signo : e->code);
+    give_away(why);
 }
 
-static void room(uv_handle_t *handle, size_t wanted, uv_buf_t *buf)
-{
-    struct helper *h = handle->data;
-    (void)wanted;
-    *buf = uv_buf_init(h->bytes, sizeof(h->bytes));
-}
-
-static void heard(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
-{
-    struct helper *h = stream->data;
-    if (n <= 0 || buf_append(&h->line, buf->base, (size_t)n) < 0)
-        return;                 /* helper_exited() handles its end */
-    size_t at = 0;
-    for (char *end; (end = memchr(h->line.data + at, '\n', h->line.size - at));) {
-        size_t size = (size_t)(end - h->line.data) - at;
-        take_line(h->line.data + at, size);
-        at += size + 1;
-    }
-    buf_consume(&h->line, at);
-}
-
-static int helper_start(void)
+static int helper_start(struct err *err)
 {
     char path[PATH_MAX];
-    struct helper *h = calloc(1, sizeof(*h));
-    if (!h)
-        return UV_ENOMEM;
-    buf_init(&h->line);
-    uv_pipe_init(client.loop, &h->in, 0);
-    uv_pipe_init(client.loop, &h->out, 0);
-    h->in.data = h->out.data = h->process.data = h;
-    h->handles = 3;
-    char *args[] = { (char *)(uintptr_t)program(path), NULL };
-    uv_stdio_container_t io[3] = {
-        { .flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&h->in },
-        { .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&h->out },
-        { .flags = UV_INHERIT_FD, .data.fd = 2 },
-    };
-    uv_process_options_t options = { .exit_cb = helper_exited, .file = path, .args = args,
-                                     .stdio = io, .stdio_count = 3 };
-    int rc = uv_spawn(client.loop, &h->process, &options);
-    if (rc != 0) {
-        helper_close(h);
-        close_one((uv_handle_t *)&h->process);
-        return rc;
-    }
-    client.helper = h;
-    uv_read_start((uv_stream_t *)&h->out, room, heard);
-    return 0;
+    const struct subprocess_spec s = {.argv = (const char *const[]){program(path), NULL},
+                                      .in = SUBPROCESS_PIPE,
+                                      .out = SUBPROCESS_PIPE,
+                                      .err = 2};
+    const struct subprocess_hooks hooks = {take_line, helper_ended, NULL};
+    return subprocess_open(&client.helper, client.loop, &s, 0, &hooks, err);
 }
 
 /* ---- requests ---- */
@@ -183,10 +110,9 @@ static void send_line(const json_t *request)
 {
     char *text = json_dumps(request, JSON_COMPACT);
     size_t size = text ? strlen(text) : 0;
-    if (!text)
-        return;
-    text[size] = '\n';          /* replaces the NUL */
-    byte_stream_put((uv_stream_t *)&client.helper->in, text, size + 1, NULL, NULL);
+    if (text)
+        text[size++] = '\n'; /* replaces the NUL */
+    subprocess_tell(client.helper, text, size);
     free(text);
 }
 
@@ -204,10 +130,12 @@ void slurm_client_ask(json_t *request, slurm_answer_fn answer, void *arg)
     for (; *last; last = &(*last)->next)
         if ((*last)->jobs && jobs)
             same = *last;
-    int rc = !a || !request ? UV_ENOMEM : client.helper ? 0 : helper_start();
+    struct err err = { 0 };
+    int rc = !a || !request ? err_set(&err, ERR_MEMORY, "out of memory")
+             : client.helper ? 0 : helper_start(&err);
     if (rc != 0) {
-        char why[160];
-        snprintf(why, sizeof(why), "cannot start jobctl-slurm: %s", uv_strerror(rc));
+        char why[400];
+        snprintf(why, sizeof(why), "cannot start jobctl-slurm: %.300s", err.text);
         json_t *refusal = json_pack("{s:b, s:b, s:s}", "ok", 0, "away", 1, "error", why);
         free(a);
         answer(arg, refusal);
@@ -247,6 +175,5 @@ void slurm_client_leave(void)
 {
     if (--client.users > 0 || !client.helper)
         return;
-    uv_unref((uv_handle_t *)&client.helper->process);
-    helper_close(client.helper);
+    subprocess_close(&client.helper, 0);
 }
