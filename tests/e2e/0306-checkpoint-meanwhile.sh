@@ -88,7 +88,7 @@ FAKE_DISK_SLOW=optimizer.safetensors:600
 meanwhile 1 "$WORK/asked" ' 75'
 meanwhile 2 "$WORK/asked2" ' 75 75'
 
-FAKE_DISK_SLOW=optimizer.safetensors:900
+FAKE_DISK_SLOW=optimizer.safetensors:60000 # it is killed long before
 # Killed in the middle of writing, with one rank and with three: all of them, or one.
 spec "$WORK/killed"
 ranks 1 "$WORK/killed"
@@ -97,6 +97,7 @@ kill -9 $pids
 ends ' 137'
 [ -n "$(ls -d "$WORK"/killed/.tmp-*-step-00000015)" ]
 [ ! -e "$WORK/killed/step-00000015" ]
+FAKE_DISK_SLOW=optimizer.safetensors:3000
 ranks 3 "$WORK/killed"
 until_line "$WORK/killed.0.events" '"ev":"checkpoint","step":15,'
 until_line "$WORK/killed.0.events" '"ev":"step","step":3[1-9],'
