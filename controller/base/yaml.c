@@ -400,6 +400,25 @@ static int compose_stream(struct composer *c, struct yaml_node **root)
     return 0;
 }
 
+char *yaml_read(FILE *f, const char *name, struct err *err)
+{
+    char *text = calloc(1, YAML_TEXT_MAX + 2);
+    size_t n = text ? fread(text, 1, YAML_TEXT_MAX + 1, f) : 0;
+    int rc = 0;
+    if (!text)
+        rc = err_set(err, ERR_MEMORY, "out of memory while reading %s", name);
+    else if (ferror(f))
+        rc = err_set(err, ERR_USAGE, "cannot read %s: %m", name);
+    else if (n > YAML_TEXT_MAX || memchr(text, 0, n))
+        rc = err_set(err, ERR_USAGE, "%s is larger than 1 MiB or contains a NUL byte; is it YAML?", name);
+    if (f != stdin)
+        fclose(f);
+    if (rc == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
 static int compose_text(struct composer *c, struct yaml_node **root)
 {
     size_t size = strlen(c->text);

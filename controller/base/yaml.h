@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 struct err;
 
@@ -43,6 +44,9 @@ struct yaml_node {
 };
 
 struct yaml_doc;
+
+/* The text of an open file, which is closed; for free(). NULL: unreadable, or no YAML (ERR_USAGE). */
+char *yaml_read(FILE *f, const char *name, struct err *err);
 
 /* Parses the one document in `text`. On failure *out is NULL, *where is the place
  * (line 0 if there is none) and *err is ERR_USAGE. An empty document has a NULL

@@ -92,8 +92,8 @@ static int fetch(struct call *call, struct client *c, const char *job, json_t *a
                 json_array_append(all, event);
         }
         size_t n = json_array_size(events);
-        const char *state = json_string_value(json_object_get(answer, "state"));
-        bool over = n < PAGE && (!follow || (n == 0 && state && strcmp(state, "done") == 0));
+        const bool done = strcmp(field_text(answer, "state"), "done") == 0;
+        const bool over = n < PAGE && (!follow || (n == 0 && done));
         json_decref(answer);
         if (over || output_closed(call))
             return 0;

@@ -9,6 +9,7 @@
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
+#include "engine/contract/field.h"
 
 static const struct option_row options[] = {
     {"spec", 0, OPTION_FLAG, NULL, "print only the canonical spec (JSON)"},
@@ -76,20 +77,19 @@ static void print_goodput(const struct terminal *t, const json_t *goodput)
 
 static void print_generation(const struct terminal *t, const json_t *attempt, const json_t *g)
 {
-    const char *cause = json_string_value(json_object_get(g, "cause"));
-    const char *text = json_string_value(json_object_get(g, "text"));
+    const char *cause = field_text(g, "cause"), *text = field_text(g, "text");
     long long np = json_integer_value(json_object_get(g, "np"));
     long long from = json_integer_value(json_object_get(g, "resume_step"));
     long long to = json_integer_value(json_object_get(g, "step"));
     char value[1024], steps[80] = "", why[128] = "";
     if (to > 0)
         snprintf(steps, sizeof(steps), ", step %lld to %lld", from, to);
-    if (cause && strcmp(cause, "none") != 0)
+    if (cause[0] && strcmp(cause, "none") != 0)
         snprintf(why, sizeof(why), " (%s)", cause);
     snprintf(value, sizeof(value), "%lld.%lld with %lld rank%s%s%s%s%s",
              (long long)json_integer_value(json_object_get(attempt, "attempt")),
              (long long)json_integer_value(json_object_get(g, "generation")), np,
-             np == 1 ? "" : "s", steps, text && text[0] ? ": " : "", text ? text : "", why);
+             np == 1 ? "" : "s", steps, text[0] ? ": " : "", text, why);
     line(t, "generation", value);
 }
 
@@ -97,8 +97,7 @@ static void print_generation(const struct terminal *t, const json_t *attempt, co
 static void print_plan(const struct terminal *t, const json_t *plan)
 {
     char value[1024];
-    const char *hash = json_string_value(json_object_get(plan, "hash"));
-    size_t at = (size_t)snprintf(value, sizeof(value), "%s", hash ? hash : ""), i;
+    size_t at = (size_t)snprintf(value, sizeof(value), "%s", field_text(plan, "hash")), i;
     json_t *change;
     json_array_foreach (json_object_get(plan, "changes"), i, change)
         if (at < sizeof(value))
@@ -115,7 +114,7 @@ static void print_node(const struct terminal *t, const json_t *node)
 {
     const char *name = json_string_value(json_object_get(node, "name"));
     const char *state = json_string_value(json_object_get(node, "state"));
-    const char *text = json_string_value(json_object_get(node, "text"));
+    const char *text = field_text(node, "text");
     const json_t *ranks = json_object_get(node, "ranks");
     const long long first = json_integer_value(json_object_get(node, "first_rank"));
     const long long last = first + json_integer_value(ranks) - 1;
@@ -126,7 +125,7 @@ static void print_node(const struct terminal *t, const json_t *node)
         snprintf(which, sizeof(which), ", rank %lld", first);
     snprintf(value, sizeof(value), "%lld %.80s%s: %s%s%s",
              (long long)json_integer_value(json_object_get(node, "node")), name ? name : "-", which,
-             state ? state : "-", text && text[0] ? ", " : "", text ? text : "");
+             state ? state : "-", text[0] ? ", " : "", text);
     line(t, "node", value);
 }
 
@@ -137,12 +136,11 @@ static void print_attempts(const struct terminal *t, const json_t *attempts)
     json_array_foreach (attempts, i, attempt) {
         const char *node = json_string_value(json_object_get(attempt, "node"));
         const char *state = json_string_value(json_object_get(attempt, "state"));
-        const char *text = json_string_value(json_object_get(attempt, "text"));
+        const char *text = field_text(attempt, "text");
         char value[1024];
         snprintf(value, sizeof(value), "%lld on %s: %s%s%s",
                  (long long)json_integer_value(json_object_get(attempt, "attempt")),
-                 node ? node : "-", state ? state : "-", text && text[0] ? ", " : "",
-                 text ? text : "");
+                 node ? node : "-", state ? state : "-", text[0] ? ", " : "", text);
         line(t, "attempt", value);
         json_array_foreach (json_object_get(attempt, "nodes"), j, one)
             print_node(t, one);

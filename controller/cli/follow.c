@@ -19,6 +19,7 @@
 #include "controller/job/event_text.h"
 #include "controller/job/job_view.h"
 #include "engine/contract/clock.h"
+#include "engine/contract/field.h"
 
 enum { TICK_TTY_MS = 200, TICK_MS = 500, PLAIN_EVERY_S = 10, PAGE = 500 };
 
@@ -206,8 +207,7 @@ static void draw(struct follow *f)
 
 static bool is_done(const struct follow *f)
 {
-    const char *state = json_string_value(json_object_get(f->row, "state"));
-    return state && strcmp(state, "done") == 0;
+    return strcmp(field_text(f->row, "state"), "done") == 0;
 }
 
 /* Read the row first: if it is done, the events and output read next are complete. */

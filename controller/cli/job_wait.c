@@ -10,6 +10,7 @@
 #include "controller/job/job_view.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum { ASK_S = 50 };
 
@@ -37,11 +38,7 @@ int job_wait(struct client *c, long long id, double seconds, json_t **row, struc
 
 int job_wait_exit_code(const json_t *row)
 {
-    const json_t *code = json_object_get(row, "exit_code");
-    const char *result = json_string_value(json_object_get(row, "result"));
-    if (json_is_integer(code))
-        return (int)json_integer_value(code);
-    return result && strcmp(result, "succeeded") == 0 ? 0 : 1;
+    return (int)field_int(row, "exit_code", strcmp(field_text(row, "result"), "succeeded") == 0 ? 0 : 1);
 }
 
 int job_wait_worse(int a, int b)

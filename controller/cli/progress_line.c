@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "controller/job/job_view.h"
+#include "engine/contract/field.h"
 
 enum { BAR_LEAST = 8, BAR_MOST = 32, WIDTH_PLAIN = 100 };
 
@@ -34,14 +35,12 @@ static void draw_bar(char *out, size_t size, int columns, double share, bool utf
 /* All known fields, the least important last: a narrow terminal cuts them first. */
 static void facts(char *out, size_t size, const json_t *row)
 {
-    const char *state = json_string_value(json_object_get(row, "state"));
-    const char *phase = json_string_value(json_object_get(row, "phase"));
     out[0] = '\0';
-    const bool runs = state && strcmp(state, "running") == 0;
+    const bool runs = strcmp(field_text(row, "state"), "running") == 0;
     const bool steps = json_is_integer(json_object_get(row, "step"));
     if (!runs)
         add(out, size, "", row, "status", 0);
-    else if (phase && strcmp(phase, "init") == 0)
+    else if (strcmp(field_text(row, "phase"), "init") == 0)
         add(out, size, "", row, "phase", 0);
     add(out, size, "", row, "progress", 0);
     add(out, size, "loss", row, "loss", 6);

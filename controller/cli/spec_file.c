@@ -17,29 +17,10 @@
 
 static char *read_text(const char *file, struct err *err)
 {
-    bool in = strcmp(file, "-") == 0;
-    FILE *f = in ? stdin : fopen(file, "re");
-    if (!f) {
-        err_set(err, ERR_USAGE, "cannot read %s: %s", file, strerror(errno));
-        return NULL;
-    }
-    char *text = calloc(1, YAML_TEXT_MAX + 2);
-    size_t n = text ? fread(text, 1, YAML_TEXT_MAX + 1, f) : 0;
-    if (!text)
-        err_set(err, ERR_MEMORY, "out of memory while reading %s", file);
-    else if (ferror(f))
-        err_set(err, ERR_USAGE, "cannot read %s: %s", file, strerror(errno));
-    else if (n > YAML_TEXT_MAX)
-        err_set(err, ERR_USAGE, "%s is larger than 1 MiB; is it a job spec?", file);
-    else if (memchr(text, '\0', n))
-        err_set(err, ERR_USAGE, "%s contains a NUL byte; is it a job spec?", file);
-    if (!in)
-        fclose(f);
-    if (err->code != ERR_NONE) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    FILE *f = strcmp(file, "-") == 0 ? stdin : fopen(file, "re");
+    if (!f)
+        err_set(err, ERR_USAGE, "cannot read %s: %m", file);
+    return f ? yaml_read(f, file, err) : NULL;
 }
 
 json_t *spec_file_secrets(const json_t *names, struct err *err)

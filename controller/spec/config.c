@@ -34,26 +34,12 @@ static int config_path(char *out, size_t size, struct err *err)
 /* For free(); "" if there is no file, NULL if it cannot be read. */
 static char *read_text(const char *path, struct err *err)
 {
-    char *text = calloc(1, YAML_TEXT_MAX + 2);
-    FILE *f = text ? fopen(path, "re") : NULL;
-    if (!text) {
-        err_set(err, ERR_MEMORY, "out of memory while reading %s", path);
-        return NULL;
-    }
+    FILE *f = fopen(path, "re");
     if (!f && (errno == ENOENT || errno == ENOTDIR))
-        return text;
-    size_t n = f ? fread(text, 1, YAML_TEXT_MAX + 1, f) : 0;
-    if (!f || ferror(f))
+        f = fopen("/dev/null", "re");
+    if (!f)
         err_set(err, ERR_USAGE, "cannot read %s: %m", path);
-    else if (n > YAML_TEXT_MAX || memchr(text, 0, n))
-        err_set(err, ERR_USAGE, "%s is larger than 1 MiB or contains a NUL byte", path);
-    if (f)
-        fclose(f);
-    if (err->code) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return f ? yaml_read(f, path, err) : NULL;
 }
 
 /* Prefixes the place. */
