@@ -26,16 +26,6 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* Loads the job of the path from the store. */
-static int find(struct request *r, struct job_row *row, struct err *err)
-{
-    struct daemon *d = request_daemon(r);
-    int64_t id;
-    if (request_job_id(&id, d, request_job(r), err) < 0)
-        return -1;
-    return jobs_get(row, d->store, id, err);
-}
-
 /* ---- events ---- */
 
 static int add_event(void *ctx, const struct event_row *row)
@@ -57,12 +47,8 @@ void request_events(struct request *r)
     struct job_row row;
     int64_t after, limit, wait_s;
     if (request_number(&after, r, "after", 0) < 0 || request_number(&limit, r, "limit", 1000) < 0 ||
-        request_number(&wait_s, r, "wait_s", 0) < 0)
+        request_number(&wait_s, r, "wait_s", 0) < 0 || request_job_row(&row, r) < 0)
         return;
-    if (find(r, &row, &err) < 0) {
-        request_fail(r, &err, NULL);
-        return;
-    }
     if (row.last_seq <= after && !row.result[0] && wait_s > 0 && !request_over(r)) {
         request_sleep(r, row.id, clamp(wait_s, 0, WAIT_MAX_S) * 1000);
         return;
@@ -183,11 +169,9 @@ void request_logs(struct request *r)
         request_number(&p.setup, r, "setup", 0) < 0 ||
         request_number(&p.bytes.offset, r, "offset", 0) < 0 ||
         request_number(&p.limit, r, "limit", 65536) < 0 ||
-        request_number(&wait_s, r, "wait_s", 0) < 0)
+        request_number(&wait_s, r, "wait_s", 0) < 0 || request_job_row(&row, r) < 0)
         return;
     p.limit = clamp(p.limit, 4, LOG_MAX);
-    if (find(r, &row, &err) < 0)
-        goto fail;
     latest = row.attempt;
     if (p.attempt <= 0)
         p.attempt = latest;
@@ -236,12 +220,8 @@ void request_wait(struct request *r)
     struct err err = { 0 };
     struct job_row row;
     int64_t timeout_s;
-    if (request_number(&timeout_s, r, "timeout_s", WAIT_MAX_S) < 0)
+    if (request_number(&timeout_s, r, "timeout_s", WAIT_MAX_S) < 0 || request_job_row(&row, r) < 0)
         return;
-    if (find(r, &row, &err) < 0) {
-        request_fail(r, &err, NULL);
-        return;
-    }
     bool done = row.result[0] != 0;
     if (!done && timeout_s > 0 && !request_over(r)) {
         request_sleep(r, row.id, clamp(timeout_s, 0, WAIT_MAX_S) * 1000);

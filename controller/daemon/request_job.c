@@ -27,6 +27,17 @@ int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *
     return jobs_find(id, d->store, strcmp(word, "last") == 0 ? NULL : word, err);
 }
 
+int request_job_row(struct job_row *row, struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    struct err err = { 0 };
+    int64_t id;
+    if (request_job_id(&id, d, request_job(r), &err) == 0 && jobs_get(row, d->store, id, &err) == 0)
+        return 0;
+    request_fail(r, &err, NULL);
+    return -1;
+}
+
 void request_job_answer(struct request *r, int status, int64_t id)
 {
     struct err err = { 0 };

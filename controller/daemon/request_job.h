@@ -7,10 +7,14 @@
 
 struct daemon;
 struct err;
+struct job_row;
 struct request;
 
 /* Resolves a number, a name (its newest job) or `last` to an id. */
 int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *err);
+
+/* Loads the job of the request's path; if there is none, answers with the error and returns -1. */
+int request_job_row(struct job_row *row, struct request *r);
 
 /* Answers with {job: ROW}. */
 void request_job_answer(struct request *r, int status, int64_t id);

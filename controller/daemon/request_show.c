@@ -343,13 +343,11 @@ void request_metrics(struct request *r)
     struct err err = { 0 };
     struct job_row row;
     const char *name = request_query(r, "name");
-    int64_t id, limit;
-    if (request_number(&limit, r, "limit", 500) < 0)
+    int64_t limit;
+    if (request_number(&limit, r, "limit", 500) < 0 || request_job_row(&row, r) < 0)
         return;
     json_t *points = json_array();
-    if (request_job_id(&id, d, request_job(r), &err) < 0 ||
-        jobs_get(&row, d->store, id, &err) < 0 ||
-        metrics_each(d->store, id, name ? name : "loss",
+    if (metrics_each(d->store, row.id, name ? name : "loss",
                      limit < 1 || limit > POINTS_MAX ? POINTS_MAX : limit, add_point, points,
                      &err) < 0) {
         json_decref(points);

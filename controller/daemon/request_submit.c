@@ -13,6 +13,7 @@
 #include "controller/daemon/submission.h"
 #include "controller/http/server.h"
 #include "controller/job/job.h"
+#include "controller/job/job_store.h"
 #include "controller/remote/remote.h"
 #include "controller/spec/jobspec.h"
 #include "controller/spec/spec_rules.h"
@@ -144,23 +145,18 @@ void request_retry(struct request *r)
     char *yaml = NULL, *canonical = NULL;
     int64_t id;
     struct submission o = { .secrets = json_object_get(request_body(r), "secrets") };
-    if (request_job_id(&id, d, request_job(r), &err) < 0 ||
-        jobs_get(&row, d->store, id, &err) < 0)
-        goto fail;
+    if (request_job_row(&row, r) < 0)
+        return;
     if (!row.result[0]) {
         err_set(&err, ERR_CONFLICT, "job %lld is %s; only done jobs can be retried",
-                (long long)id, row.state);
+                (long long)row.id, row.state);
         goto fail;
     }
-    if (jobs_spec(&yaml, &canonical, d->store, id, &err) < 0)
+    if (jobs_spec(&yaml, &canonical, d->store, row.id, &err) < 0 ||
+        !(o.spec = job_store_spec(d->store, row.id, &err)))
         goto fail;
-    o.spec = json_loads(canonical, 0, NULL);
     o.yaml = yaml;
-    o.retry_of = id;
-    if (!o.spec) {
-        err_set(&err, ERR_DATA, "the stored spec of job %lld is not JSON", (long long)id);
-        goto fail;
-    }
+    o.retry_of = row.id;
     json_object_set_new(o.spec, "after", json_array());     /* they have succeeded already */
     if (submission_place(&id, d, &o, &err) < 0)
         goto fail;
