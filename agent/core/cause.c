@@ -37,6 +37,9 @@ static const struct {
     [CAUSE_DATA_ERROR] = {"data_error", false, "the data is missing or damaged"},
     [CAUSE_CHECKPOINT_ERROR] = {"checkpoint_error", true, "a checkpoint cannot be written or read"},
     [CAUSE_DISK_FULL] = {"disk_full", true, "a disk is full"},
+    [CAUSE_IO_ERROR] = {"io_error", true, "a disk or network file system failed"},
+    [CAUSE_RESOURCE_LIMIT] =
+        {"resource_limit", true, "out of file descriptors, processes or threads"},
     [CAUSE_CONFIG_ERROR] =
         {"config_error", false,
          "the configuration or environment is wrong; a retry fails the same way"},
@@ -64,6 +67,8 @@ static const struct {
     {EXIT_NAN, CAUSE_NAN_LOSS, "loss or gradients are NaN or infinite"},
     {EXIT_DESYNC, CAUSE_DESYNC, "the ranks are at different steps"},
     {EXIT_DISK_FULL, CAUSE_DISK_FULL, "the disk is full"},
+    {EXIT_IO, CAUSE_IO_ERROR, "a disk or network file system failed"},
+    {EXIT_LIMIT, CAUSE_RESOURCE_LIMIT, "out of file descriptors, processes or threads"},
 };
 
 const char *cause_name(enum cause cause)
@@ -136,7 +141,7 @@ static bool apply_rule(struct verdict *out, const char *lines)
     len -= len && line[len - 1] == '\r';
     out->cause = r->cause;
     out->echo = r->kind == RULE_ECHO;
-    out->retry_helps = causes[r->cause].retry_helps || r->kind == RULE_AGAIN;
+    out->retry_helps = causes[r->cause].retry_helps;
     out->advice = r->advice;
     snprintf(out->line, sizeof(out->line), "%.*s", (int)len, line);
     return true;

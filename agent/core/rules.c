@@ -82,9 +82,13 @@ static const struct rule rules[] = {
     {"disk.full", RULE_PROOF, CAUSE_DISK_FULL,
      "No space left on device|[Dd]isk quota exceeded|\\[Errno 28\\]|\\[Errno 122\\]",
      "free disk space; checkpoint.keep limits how many checkpoints are kept"},
-    {"disk.io", RULE_AGAIN, CAUSE_DATA_ERROR,
+    {"disk.io", RULE_PROOF, CAUSE_IO_ERROR,
      "\\[Errno 5\\] Input/output error|Stale file handle|Transport endpoint is not connected",
      "check the disk or network file system: see the node's kernel log"},
+    {"system.limit", RULE_PROOF, CAUSE_RESOURCE_LIMIT,
+     "\\[Errno 24\\] Too many open files|\\[Errno 23\\] |Too many open files in system|"
+     "\\[Errno 11\\] Resource temporarily unavailable|can't start new thread|fork: retry: Resource temporarily",
+     "raise the limits of files and processes (ulimit -n, ulimit -u), or use fewer data workers"},
     {"checkpoint.torn", RULE_PROOF, CAUSE_CHECKPOINT_ERROR,
      "PytorchStreamReader failed|failed finding central directory|archive is corrupted|"
      "HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer|UnpicklingError|"

@@ -19,7 +19,6 @@
 
 enum rule_kind {
     RULE_PROOF,
-    RULE_AGAIN, /* as RULE_PROOF, and a retry helps although the cause says it does not */
     RULE_ECHO
 };
 

@@ -158,7 +158,7 @@ void request_sleep(struct request *r, int64_t job, int64_t ms)
         r->deadline_ms = now + ms;
     r->timer = calloc(1, sizeof(*r->timer));
     if (!r->timer) {
-        request_fail(r, &(struct err){ ERR_MEMORY, "out of memory" }, NULL);
+        request_fail(r, &(struct err){.code = ERR_MEMORY, .text = "out of memory"}, NULL);
         return;
     }
     uv_timer_init(&s->daemon->loop, r->timer);

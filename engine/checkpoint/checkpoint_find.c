@@ -42,8 +42,7 @@ static int list_steps(int64_t **steps, int *len, const char *root, struct err *e
     *steps = NULL;
     *len = 0;
     if (!d && errno != ENOENT)
-        return err_set(err, ERR_SYSTEM, "cannot read the checkpoint directory %s: %s", root,
-                       strerror(errno));
+        return err_set_errno(err, errno, "cannot read the checkpoint directory %s", root);
     for (struct dirent *e; d && (e = readdir(d));) {
         int64_t step = step_of(e->d_name);
         if (step < 0)
@@ -103,7 +102,7 @@ int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char 
             break;
     }
     if (rename(dir, to) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot move %s to %s: %s", dir, to, strerror(errno));
+        return err_set_errno(err, errno, "cannot move %s to %s", dir, to);
     snprintf(note, sizeof(note), "%s/reason.txt", to);
     FILE *f = fopen(note, "we");
     if (f) { /* a full disk must not keep a damaged checkpoint in place */
@@ -166,12 +165,12 @@ int checkpoint_mark_good(const char *dir, struct err *err)
         return -1;
     FILE *f = fopen(tmp, "we");
     if (!f)
-        return err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+        return err_set_errno(err, errno, "cannot write %s", path);
     int bad = fputs("good\n", f) < 0;
     bad |= fclose(f) != 0;
     if (bad || rename(tmp, path) < 0) {
         unlink(tmp);
-        return err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+        return err_set_errno(err, errno, "cannot write %s", path);
     }
     return 0;
 }
@@ -190,7 +189,7 @@ int checkpoint_prune(const char *root, int keep, struct err *err)
         if (rc == 0 && i >= keep && (good_kept || !good)) {
             char tmp[SCRATCH_PATH]; /* removed now, or by a later cleanup */
             if (scratch_name(tmp, path, err) < 0 || rename(path, tmp) < 0)
-                rc = err_set(err, ERR_SYSTEM, "cannot remove %s: %s", path, strerror(errno));
+                rc = err_set_errno(err, errno, "cannot remove %s", path);
             else
                 rc = scratch_remove(tmp, err);
         }

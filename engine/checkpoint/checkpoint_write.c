@@ -40,7 +40,7 @@ static int write_text(const char *path, const char *text, struct err *err)
     if (fd >= 0)
         close(fd);
     if (rc < 0)
-        err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(why));
+        err_set_errno(err, why, "cannot write %s", path);
     errno = why;
     return rc;
 }
@@ -80,7 +80,7 @@ static int cannot_write(const char *path, struct err *err)
     const int why = errno;
     const char *scratch = strstr(path, "/.tmp-");
     const int dir = scratch ? (int)(scratch - path) : (int)strlen(path);
-    err_set(err, ERR_SYSTEM, "cannot write a checkpoint into %.*s: %s", dir, path, strerror(why));
+    err_set_errno(err, why, "cannot write a checkpoint into %.*s", dir, path);
     errno = why;
     return -1;
 }
@@ -92,7 +92,7 @@ static int reserve(const char *path, const struct state *s, int first, int last,
     int64_t bytes;
     int rc = -1, fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600), why = errno;
     if (fd < 0) {
-        err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(why));
+        err_set_errno(err, why, "cannot write %s", path);
         goto out;
     }
     if (st_writer_create(&w, err) < 0)
@@ -142,8 +142,7 @@ int checkpoint_begin(struct checkpoint_writing *w, const struct state *s, struct
         return -1;
     if (mkdir(w->tmp, 0700) < 0) {
         w->disk_full = errno == ENOSPC || errno == EDQUOT;
-        return err_set(err, ERR_SYSTEM, "cannot make the directory %s: %s", w->tmp,
-                       strerror(errno));
+        return err_set_errno(err, errno, "cannot make the directory %s", w->tmp);
     }
     errno = 0;
     if (join(path, w->tmp, files[0], err) == 0 && reserve(path, s, 0, s->weights, err) == 0 &&
@@ -260,8 +259,7 @@ int checkpoint_commit(struct checkpoint_info *info, struct checkpoint_writing *w
         rc = checkpoint_quarantine(aside, w->path, "another checkpoint of the same step was "
                                                    "written in its place", err);
     if (rc == 0 && rename(w->tmp, w->path) < 0)
-        rc = err_set(err, ERR_SYSTEM, "cannot rename %s to %s: %s", w->tmp, w->path,
-                     strerror(errno));
+        rc = err_set_errno(err, errno, "cannot rename %s to %s", w->tmp, w->path);
     if (rc < 0)
         checkpoint_abandon(w);
     char root[CHECKPOINT_PATH];

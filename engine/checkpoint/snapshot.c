@@ -16,7 +16,7 @@
 int snapshot_make(struct err *err)
 {
     int fd = memfd_create("jobctl-snapshot", MFD_CLOEXEC);
-    return fd >= 0 ? fd : err_set(err, ERR_SYSTEM, "no memory file: %s", strerror(errno));
+    return fd >= 0 ? fd : err_set_errno(err, errno, "no memory file");
 }
 
 uint64_t snapshot_checksum(int64_t step, const uint64_t *chunks, size_t n)

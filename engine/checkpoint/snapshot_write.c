@@ -78,10 +78,10 @@ void snapshot_list(struct snapshot *p, const struct state *s, const float *home)
 static int map(struct snapshot *p, int fd, size_t size, struct err *err)
 {
     if (ftruncate(fd, (off_t)size) < 0)
-        return err_set(err, ERR_SYSTEM, "no snapshots in memory: %s", strerror(errno));
+        return err_set_errno(err, errno, "no snapshots in memory");
     void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
-        return err_set(err, ERR_SYSTEM, "no snapshots in memory: %s", strerror(errno));
+        return err_set_errno(err, errno, "no snapshots in memory");
     p->head = at;
     p->size = size;
     p->fd = fd;

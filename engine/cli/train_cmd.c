@@ -73,8 +73,7 @@ int train_cmd_in_scratch(int (*work)(void *arg, const char *dir, struct err *err
     const char *tmp = getenv("TMPDIR");
     snprintf(dir, sizeof(dir), "%s/jobctl-train.XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(dir))
-        return err_set(err, ERR_SYSTEM, "cannot make a temporary directory like %s: %s", dir,
-                       strerror(errno));
+        return err_set_errno(err, errno, "cannot make a temporary directory like %s", dir);
     int rc = work(arg, dir, err);
     scratch_remove(dir, rc == 0 ? err : NULL);
     return rc;

@@ -114,7 +114,7 @@ static int write_spec(const struct replay *r, const char *path, struct err *err)
     json_object_set_new(r->job, "checkpoint",
                         json_pack("{s:{s:I}, s:i}", "every", "steps", (json_int_t)1 << 40, "keep", 2));
     if (json_dump_file(r->job, path, JSON_COMPACT) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+        return err_set_errno(err, errno, "cannot write %s", path);
     return 0;
 }
 
@@ -182,7 +182,7 @@ static int run_ranks(const struct replay *r, int size, const char *dir, struct e
     if (write_spec(r, spec, err) < 0)
         return -1;
     if (access(cache, F_OK) == 0 && symlink(cache, link) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot make %s: %s", link, strerror(errno));
+        return err_set_errno(err, errno, "cannot make %s", link);
     snprintf(until, sizeof(until), "%lld", (long long)r->last);
     fflush(NULL);
     for (int i = 0; i < size; i++)

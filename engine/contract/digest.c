@@ -66,8 +66,8 @@ int digest_file(char text[DIGEST_TEXT], int64_t *bytes, const char *path, struct
     int rc = -1;
     int64_t total = 0;
     if (fd < 0) {
-        err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, "cannot read %s: %s", path,
-                strerror(errno));
+        errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "cannot read %s: %s", path, strerror(errno))
+                        : err_set_errno(err, errno, "cannot read %s", path);
         goto out;
     }
     if (!buf) {
@@ -80,7 +80,7 @@ int digest_file(char text[DIGEST_TEXT], int64_t *bytes, const char *path, struct
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            err_set(err, ERR_SYSTEM, "cannot read %s: %s", path, strerror(errno));
+            err_set_errno(err, errno, "cannot read %s", path);
             goto out;
         }
         digest_add(d, buf, (size_t)n);

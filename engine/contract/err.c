@@ -44,18 +44,39 @@ static void mark_cut(char *text, size_t size)
     memcpy(text + end, "...", sizeof("..."));
 }
 
+__attribute__((format(printf, 3, 0))) static void set(struct err *err, enum err_code code, const char *fmt,
+                                                      va_list ap)
+{
+    if (vsnprintf(err->text, sizeof(err->text), fmt, ap) >= (int)sizeof(err->text))
+        mark_cut(err->text, sizeof(err->text));
+    err_make_printable(err->text);
+    err->code = code;
+}
+
 int err_set(struct err *err, enum err_code code, const char *fmt, ...)
 {
     if (!err || err->code != ERR_NONE)
         return -1;
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(err->text, sizeof(err->text), fmt, ap);
+    err->errnum = 0;
+    set(err, code, fmt, ap);
     va_end(ap);
-    if (n >= (int)sizeof(err->text))
+    return -1;
+}
+
+int err_set_errno(struct err *err, int errnum, const char *fmt, ...)
+{
+    if (!err || err->code != ERR_NONE)
+        return -1;
+    va_list ap;
+    va_start(ap, fmt);
+    set(err, ERR_SYSTEM, fmt, ap);
+    va_end(ap);
+    err->errnum = errnum;
+    const size_t n = strlen(err->text);
+    if (snprintf(err->text + n, sizeof(err->text) - n, ": %s", strerror(errnum)) >= (int)(sizeof(err->text) - n))
         mark_cut(err->text, sizeof(err->text));
-    err_make_printable(err->text);
-    err->code = code;
     return -1;
 }
 

@@ -25,14 +25,18 @@ enum err_code {
 
 struct err {
     enum err_code code;
+    int           errnum; /* of ERR_SYSTEM: the errno value, or 0 */
     char          text[504];
 };
 
-/* Both accept err == NULL and always return -1, for `return err_set(...)`.
+/* All accept err == NULL and always return -1, for `return err_set(...)`.
  * err_set() keeps the first failure: a later one is usually its consequence.
  * A sentence that does not fit is cut at a character and ends in "..."; quoted
  * bytes may be anything: the text is always one line of printable UTF-8. */
 int err_set(struct err *err, enum err_code code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* ERR_SYSTEM with the class of errno value `errnum`; its words follow the sentence: "cannot write x: ...". */
+int err_set_errno(struct err *err, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int err_prefix(struct err *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -2,7 +2,37 @@
 /* exit_code.c - see exit_code.h */
 #include "engine/contract/exit_code.h"
 
+#include <errno.h>
+
 #include "engine/contract/err.h"
+
+/* Errors of the system by their class. The rest, as EACCES, would fail in the same way again. */
+static int exit_code_of_system(int errnum)
+{
+    switch (errnum) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return EXIT_DISK_FULL;
+    case EIO:
+    case ESTALE:
+    case ENXIO:
+    case ENODEV:
+    case ENOTCONN: /* a file system in user space whose process is gone */
+    case EREMOTEIO:
+    case ETIMEDOUT:
+    case EHOSTDOWN:
+    case EUCLEAN:
+        return EXIT_IO;
+    case EMFILE:
+    case ENFILE:
+    case EAGAIN:
+        return EXIT_LIMIT;
+    case ENOMEM:
+        return EXIT_HOST_MEMORY;
+    }
+    return EXIT_DATA;
+}
 
 int exit_code_of(const struct err *err)
 {
@@ -14,8 +44,9 @@ int exit_code_of(const struct err *err)
     case ERR_NOT_FOUND:
         return EXIT_CONFIG;
     case ERR_DATA:
-    case ERR_SYSTEM:
         return EXIT_DATA;
+    case ERR_SYSTEM:
+        return exit_code_of_system(err->errnum);
     case ERR_MEMORY:
         return EXIT_HOST_MEMORY;
     case ERR_NO_DEVICE:

@@ -22,12 +22,14 @@ enum exit_code {
     EXIT_ABORTED     = 75, /* stopped on request, state saved where possible */
     EXIT_NAN         = 76, /* NaN or Inf in loss or gradients */
     EXIT_DESYNC      = 77, /* ranks disagree on the current step */
-    EXIT_DISK_FULL   = 78
+    EXIT_DISK_FULL   = 78,
+    EXIT_IO          = 79, /* a disk or network file system failed: EIO, ESTALE */
+    EXIT_LIMIT       = 80  /* out of file descriptors, processes or threads: EMFILE */
 };
 
 struct err;
 
-/* The exit code of an error whose cause is known only by its err code. */
+/* The exit code of an error whose cause is known only by its err code and errno value. */
 int exit_code_of(const struct err *err);
 
 #endif

@@ -98,13 +98,12 @@ int flight_create(const char *path, uint64_t rank, uint64_t world_size, uint64_t
     }
     fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) {
-        err_set(err, ERR_SYSTEM, "cannot create %s: %s", tmp, strerror(errno));
+        err_set_errno(err, errno, "cannot create %s", tmp);
         goto out;
     }
     ssize_t put_bytes = write(fd, page, FLIGHT_BYTES);
     if (put_bytes != FLIGHT_BYTES || rename(tmp, path) < 0) {
-        err_set(err, ERR_SYSTEM, "cannot write %s: %s", path,
-                put_bytes < 0 || put_bytes == FLIGHT_BYTES ? strerror(errno) : "disk full");
+        err_set_errno(err, put_bytes < 0 || put_bytes == FLIGHT_BYTES ? errno : ENOSPC, "cannot write %s", path);
         unlink(tmp);
         goto out;
     }
@@ -121,7 +120,7 @@ static int map_file(struct flight *f, const char *path, bool writable, struct er
     int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0) {
-        err_set(err, ERR_SYSTEM, "cannot open the flight page %s: %s", path, strerror(errno));
+        err_set_errno(err, errno, "cannot open the flight page %s", path);
         if (fd >= 0)
             close(fd);
         return -1;
@@ -136,7 +135,7 @@ static int map_file(struct flight *f, const char *path, bool writable, struct er
     int why = errno;
     close(fd);
     if (p == MAP_FAILED)
-        return err_set(err, ERR_SYSTEM, "cannot map the flight page %s: %s", path, strerror(why));
+        return err_set_errno(err, why, "cannot map the flight page %s", path);
     f->page = p;
     if (f->page->magic != FLIGHT_MAGIC || f->page->bytes != FLIGHT_BYTES)
         return err_set(err, ERR_DATA, "%s is not a flight page", path);

@@ -60,7 +60,7 @@ static int write_text(const char *path, const char *text, struct err *err)
         int why = errno;
         if (fd >= 0)
             close(fd);
-        err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(why));
+        err_set_errno(err, why, "cannot write %s", path);
         errno = why;
         return -1;
     }
@@ -144,8 +144,8 @@ int manifest_read(struct manifest *out, const char *dir, struct err *err)
         return -1;
     FILE *f = fopen(path, "re");
     if (!f)
-        return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, "cannot read %s: %s",
-                       path, strerror(errno));
+        return errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "cannot read %s: %s", path, strerror(errno))
+                               : err_set_errno(err, errno, "cannot read %s", path);
     size_t n = fread(text, 1, sizeof(text), f);
     fclose(f);
     json_t *outer = n < sizeof(text) ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;

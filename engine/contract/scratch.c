@@ -54,8 +54,7 @@ static int writer_self(struct writer *w, struct err *err)
     struct stat st;
     if (read_line("/proc/sys/kernel/random/boot_id", w->boot, sizeof(w->boot)) < 0 ||
         stat("/proc/self/ns/pid", &st) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot read this process's identity from /proc: %s",
-                       strerror(errno));
+        return err_set_errno(err, errno, "cannot read this process's identity from /proc");
     w->pid_ns = st.st_ino;
     w->pid = (int)getpid();
     w->start = start_time(w->pid);
@@ -118,7 +117,7 @@ int scratch_remove(const char *path, struct err *err)
     if (lstat(path, &st) < 0 && errno == ENOENT)
         return 0;
     if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) != 0)
-        return err_set(err, ERR_SYSTEM, "cannot remove %s: %s", path, strerror(errno));
+        return err_set_errno(err, errno, "cannot remove %s", path);
     return 0;
 }
 
@@ -133,8 +132,7 @@ int scratch_mkdirs(const char *dir, struct err *err)
         char was = *p;
         *p = '\0';
         if (mkdir(path, 0700) < 0 && errno != EEXIST)
-            return err_set(err, ERR_SYSTEM, "cannot make the directory %s: %s", path,
-                           strerror(errno));
+            return err_set_errno(err, errno, "cannot make the directory %s", path);
         *p = was;
         if (was == '\0')
             return 0;
@@ -148,6 +146,5 @@ int scratch_sync_dir(const char *dir, struct err *err)
     int why = errno;
     if (fd >= 0)
         close(fd);
-    return rc == 0 ? 0 : err_set(err, ERR_SYSTEM, "cannot sync the directory %s: %s", dir,
-                                 strerror(why));
+    return rc == 0 ? 0 : err_set_errno(err, why, "cannot sync the directory %s", dir);
 }

@@ -191,7 +191,7 @@ static int open_features(struct dataset *d, const char *path, struct err *err)
     struct dirent **names = NULL;
     int rc = 0;
     if (stat(path, &st) < 0)
-        return err_set(err, ERR_DATA, "cannot read the data %s: %s", path, strerror(errno));
+        return err_set_errno(err, errno, "cannot read the data %s", path);
     if (!S_ISDIR(st.st_mode))
         return source_add(d, path, err);
     int n = scandir(path, &names, is_shard, by_name);

@@ -64,7 +64,8 @@ static int add(struct folder *f, const char *file, const char *caption, struct e
     if (join(path, f->path, file, err) < 0)
         return -1;
     if (stat(path, &st) < 0)
-        return err_set(err, ERR_DATA, "cannot read the picture %s: %s", path, strerror(errno));
+        return errno == ENOENT ? err_set(err, ERR_DATA, "cannot read the picture %s: %s", path, strerror(errno))
+                               : err_set_errno(err, errno, "cannot read the picture %s", path);
     if ((f->len & (f->len - 1)) == 0) { /* the list doubles at each power of two */
         size_t room = f->len ? (size_t)f->len * 2 : 1;
         struct folder_item *more = realloc(f->items, room * sizeof(*more));
@@ -164,8 +165,7 @@ static int read_dir(struct reading *r, struct err *err)
     int n = scandir(f->path, &names, is_picture, by_name);
     int rc = 0;
     if (n < 0)
-        return err_set(err, ERR_DATA, "cannot read the data folder %s: %s", f->path,
-                       strerror(errno));
+        return err_set_errno(err, errno, "cannot read the data folder %s", f->path);
     for (int i = 0; i < n; i++) {
         if (rc == 0 && add_with_txt(f, names[i]->d_name, err) < 0)
             rc = bad_sample(r, names[i]->d_name, err);

@@ -182,7 +182,8 @@ int image_read(struct image *out, const char *path, struct err *err)
     void *bytes = NULL;
     int rc = -1;
     if (!f || fstat(fileno(f), &st) < 0) {
-        err_set(err, ERR_DATA, "cannot read %s: %s", path, strerror(errno));
+        errno == ENOENT ? err_set(err, ERR_DATA, "cannot read %s: %s", path, strerror(errno))
+                        : err_set_errno(err, errno, "cannot read %s", path);
         goto out;
     }
     if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX) {
@@ -220,16 +221,16 @@ int image_write_png(const struct image *im, const char *path, struct err *err)
         return -1;
     f = fopen(tmp, "wbe");
     if (!f)
-        return err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+        return err_set_errno(err, errno, "cannot write %s", path);
     if (!png_image_write_to_stdio(&png, f, 0, im->rgb, 0, NULL)) {
-        err_set(err, ERR_SYSTEM, "cannot write %s: %s", path,
-                ferror(f) ? strerror(errno) : png.message);
+        ferror(f) ? err_set_errno(err, errno, "cannot write %s", path)
+                  : err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, png.message);
         goto out;
     }
     int closed = fclose(f);
     f = NULL;
     if (closed != 0 || rename(tmp, path) < 0) {
-        err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+        err_set_errno(err, errno, "cannot write %s", path);
         goto out;
     }
     rc = 0;

@@ -135,13 +135,13 @@ static int pack_write(struct pack *p, const char *path, struct err *err)
         goto out;
     fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
-        err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+        err_set_errno(err, errno, "cannot write %s", path);
         goto out;
     }
     if (st_writer_write(w, fd, &bytes, err) < 0)
         goto out;
     if (fsync(fd) < 0 || rename(tmp, path) < 0) {
-        err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+        err_set_errno(err, errno, "cannot write %s", path);
         goto out;
     }
     rc = 0;

@@ -248,8 +248,8 @@ int st_open(struct st_file **out, const char *path, struct err *err)
     struct st_file *f = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0) {
-        err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, "%s: %s", path,
-                strerror(errno));
+        errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "%s: %s", path, strerror(errno))
+                        : err_set_errno(err, errno, "%s", path);
         goto out;
     }
     if (!S_ISREG(st.st_mode) || st.st_size == 0) {
@@ -258,7 +258,7 @@ int st_open(struct st_file **out, const char *path, struct err *err)
     }
     map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED) {
-        err_set(err, ERR_SYSTEM, "%s: cannot be mapped: %s", path, strerror(errno));
+        err_set_errno(err, errno, "%s: cannot be mapped", path);
         goto out;
     }
     if (st_parse(&f, map, (size_t)st.st_size, err) < 0) {

@@ -128,8 +128,7 @@ static int write_all(int fd, const void *data, size_t bytes, struct err *err)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return err_set(err, ERR_SYSTEM, "tensors could not be written: %s",
-                           strerror(n < 0 ? errno : ENOSPC));
+            return err_set_errno(err, n < 0 ? errno : ENOSPC, "tensors could not be written");
         p += n;
         bytes -= (size_t)n;
     }
@@ -184,6 +183,6 @@ int st_writer_reserve(struct st_writer *w, int fd, int64_t *bytes, struct err *e
         return -1;
     *bytes = (int64_t)(size + w->bytes);
     errno = w->bytes ? posix_fallocate(fd, (off_t)size, (off_t)w->bytes) : 0;
-    return errno ? err_set(err, ERR_SYSTEM, "tensors could not be written: %s", strerror(errno))
+    return errno ? err_set_errno(err, errno, "tensors could not be written")
                  : 0;
 }

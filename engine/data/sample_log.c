@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +16,18 @@
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
 
-enum { LOG_PATH = 4096, SLOT_TEXT = 34 }; /* digits per slot */
+enum { LOG_PATH = 4096, SLOT_TEXT = 34 /* digits per slot */, UNWRITTEN = 64 << 20 };
 
 struct sample_log {
-    int                fd, rank, world;
+    atomic_int         fd; /* -1: not opened yet; read by the thread that syncs */
+    int                rank, world;
     int                height, width; /* size of the latents of the step */
     char               path[LOG_PATH];
+    int64_t            resume;
     struct batch_slot *slots;
     size_t             n, room;
-    char              *text;
-    size_t             text_room;
+    char              *text;  /* lines that are not written yet */
+    size_t             len, text_room;
 };
 
 /* Step of a line, or -1. */
@@ -43,8 +46,7 @@ static int cut(const char *path, int64_t last, struct err *err)
     off_t keep = 0;
     FILE *in = fopen(path, "re");
     if (!in)
-        return errno == ENOENT ? 0 : err_set(err, ERR_SYSTEM, "cannot read %s: %s", path,
-                                             strerror(errno));
+        return errno == ENOENT ? 0 : err_set_errno(err, errno, "cannot read %s", path);
     while ((n = getline(&line, &room, in)) >= 0) {
         int64_t step = step_of(line);
         if (step < 0 || step > last)
@@ -54,7 +56,7 @@ static int cut(const char *path, int64_t last, struct err *err)
     free(line);
     fclose(in);
     if (truncate(path, keep) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot truncate %s: %s", path, strerror(errno));
+        return err_set_errno(err, errno, "cannot truncate %s", path);
     return 0;
 }
 
@@ -92,29 +94,36 @@ static int cut_others(const char *dir, int world, int64_t last, struct err *err)
     return rc;
 }
 
-int sample_log_open(struct sample_log **out, const char *dir, int rank, int world,
-                    int64_t resume_step, struct err *err)
+static int open_file(struct sample_log *l, struct err *err)
+{
+    char dir[LOG_PATH];
+    if (l->fd >= 0)
+        return 0;
+    snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(l->path, '/') - l->path), l->path);
+    if (scratch_mkdirs(dir, err) < 0 || cut(l->path, l->resume, err) < 0 ||
+        (l->rank == 0 && cut_others(dir, l->world, l->resume, err) < 0))
+        return -1;
+    l->fd = open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    return l->fd >= 0 ? 0 : err_set_errno(err, errno, "cannot write %s", l->path);
+}
+
+struct sample_log *sample_log_open(const char *dir, int rank, int world, int64_t resume_step, struct err *err)
 {
     char name[32];
     struct sample_log *l = calloc(1, sizeof(*l));
-    if (!l)
-        return err_set(err, ERR_MEMORY, "out of memory for a log of samples");
-    *l = (struct sample_log){.fd = -1, .rank = rank, .world = world};
-    snprintf(name, sizeof(name), "rank-%05d.jsonl", rank);
-    if (scratch_mkdirs(dir, err) < 0 || name_file(l->path, dir, name, err) < 0 ||
-        cut(l->path, resume_step, err) < 0 ||
-        (rank == 0 && cut_others(dir, world, resume_step, err) < 0))
-        goto fail;
-    l->fd = open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (l->fd < 0) {
-        err_set(err, ERR_SYSTEM, "cannot write %s: %s", l->path, strerror(errno));
-        goto fail;
+    if (!l) {
+        err_set(err, ERR_MEMORY, "out of memory for a log of samples");
+        return NULL;
     }
-    *out = l;
-    return 0;
-fail:
-    sample_log_close(l);
-    return -1;
+    *l = (struct sample_log){.rank = rank, .world = world, .resume = resume_step};
+    atomic_init(&l->fd, -1);
+    snprintf(name, sizeof(name), "rank-%05d.jsonl", rank);
+    if (name_file(l->path, dir, name, err) < 0) {
+        free(l);
+        return NULL;
+    }
+    open_file(l, err);
+    return l;
 }
 
 void sample_log_close(struct sample_log *l)
@@ -154,10 +163,10 @@ int sample_log_add(struct sample_log *l, const struct batch_slot *slots, int n, 
     return 0;
 }
 
-/* Formats the line in l->text; returns its length. */
+/* Formats the line behind those in l->text; returns its length. */
 static size_t format(struct sample_log *l, int64_t step)
 {
-    char *p = l->text;
+    char *const line = l->text + l->len, *p = line;
     p += sprintf(p, "{\"step\":%" PRId64 ",\"rank\":%d,\"world\":%d,\"height\":%d,\"width\":%d,",
                  step, l->rank, l->world, l->height, l->width);
     p += sprintf(p, "\"epochs\":[");
@@ -167,36 +176,48 @@ static size_t format(struct sample_log *l, int64_t step)
     for (size_t i = 0; i < l->n; i++)
         p += sprintf(p, "%s%" PRId64, i ? "," : "", l->slots[i].sample);
     p += sprintf(p, "]}\n");
-    return (size_t)(p - l->text);
+    return (size_t)(p - line);
+}
+
+/* Writes what is unwritten; what the disk does not take waits for the next step. */
+static int write_lines(struct sample_log *l, struct err *err)
+{
+    if (open_file(l, err) < 0)
+        return -1;
+    while (l->len > 0) {
+        const ssize_t wrote = write(l->fd, l->text, l->len);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            return err_set_errno(err, wrote < 0 ? errno : ENOSPC, "cannot write %s", l->path);
+        l->len -= (size_t)wrote;
+        memmove(l->text, l->text + wrote, l->len);
+    }
+    return 0;
 }
 
 int sample_log_commit(struct sample_log *l, int64_t step, struct err *err)
 {
     if (!l)
         return 0;
-    size_t room = 200 + l->n * SLOT_TEXT;
+    size_t room = l->len + 200 + l->n * SLOT_TEXT;
+    if (room > UNWRITTEN)
+        return write_lines(l, err) < 0 ? -1 : sample_log_commit(l, step, err);
     if (room > l->text_room) {
-        char *more = realloc(l->text, room);
+        char *more = realloc(l->text, 2 * room);
         if (!more)
             return err_set(err, ERR_MEMORY, "out of memory for a log of %zu samples", l->n);
         l->text = more;
-        l->text_room = room;
+        l->text_room = 2 * room;
     }
-    size_t size = format(l, step);
-    ssize_t wrote;
-    do
-        wrote = write(l->fd, l->text, size);
-    while (wrote < 0 && errno == EINTR);
-    if (wrote == (ssize_t)size)
-        return 0;
-    return err_set(err, ERR_SYSTEM, "cannot write %s: %s", l->path,
-                   strerror(wrote < 0 ? errno : ENOSPC));
+    l->len += format(l, step);
+    return write_lines(l, err);
 }
 
 int sample_log_sync(struct sample_log *l, struct err *err)
 {
-    if (l && fsync(l->fd) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot write %s to disk: %s", l->path, strerror(errno));
+    if (l && l->fd >= 0 && fsync(l->fd) < 0)
+        return err_set_errno(err, errno, "cannot write %s to disk", l->path);
     return 0;
 }
 
@@ -230,7 +251,7 @@ static int read_file(const char *path, sample_log_fn fn, void *arg, struct err *
     int rc = 0;
     FILE *in = fopen(path, "re");
     if (!in)
-        return err_set(err, ERR_SYSTEM, "cannot read %s: %s", path, strerror(errno));
+        return err_set_errno(err, errno, "cannot read %s", path);
     for (int at = 1; rc == 0 && getline(&text, &room, in) >= 0; at++) {
         json_t *o = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
         struct sample_log_line line = {

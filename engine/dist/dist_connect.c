@@ -84,7 +84,7 @@ static int write_addresses(char text[ADDRESS], const struct dist_bootstrap *boot
     const char *wanted = bootstrap->interface;
     const char *known = !wanted && is_address(bootstrap->address) ? bootstrap->address : NULL;
     if (getifaddrs(&all) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot list the network interfaces: %s", strerror(errno));
+        return err_set_errno(err, errno, "cannot list the network interfaces");
     if (known)
         n = (size_t)snprintf(text, ADDRESS, "%s:%d", known, port);
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
@@ -116,8 +116,7 @@ static int listen_anywhere(struct dist_connect *d, struct err *err)
     if (d->listener < 0 || bind(d->listener, (struct sockaddr *)&a, size) < 0 ||
         listen(d->listener, BACKLOG) < 0 ||
         getsockname(d->listener, (struct sockaddr *)&a, &size) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot listen for ranks on other nodes: %s",
-                       strerror(errno));
+        return err_set_errno(err, errno, "cannot listen for ranks on other nodes");
     snprintf(key, sizeof(key), "tcp.%d", name_of(d, d->c.rank));
     if (write_addresses(text, d->c.bootstrap, ntohs(a.sin_port), err) < 0)
         return -1;
@@ -221,7 +220,7 @@ static int begin_connection(struct dist_connect *d, struct connection *v, int ra
                        name_of(d, rank), text);
     v->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (v->fd < 0)
-        return err_set(err, ERR_SYSTEM, "cannot make a socket: %s", strerror(errno));
+        return err_set_errno(err, errno, "cannot make a socket");
     v->at_ms = clock_ms();
     if (connect(v->fd, (struct sockaddr *)&a, sizeof(a)) < 0 && errno != EINPROGRESS)
         end_connection(v, clock_ms() + AGAIN_MS);

@@ -50,8 +50,8 @@ static int put_file(const struct rendezvous *r, const char *key, const char *val
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     size_t n = strlen(value);
     if (fd < 0 || write(fd, value, n) != (ssize_t)n || close(fd) < 0 || rename(path, whole) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot write %.200s, from which the ranks of other nodes "
-                       "read this rank's address: %s", whole, strerror(errno));
+        return err_set_errno(err, errno, "cannot write %.200s, from which the ranks of other nodes "
+                       "read this rank's address", whole);
     return 0;
 }
 

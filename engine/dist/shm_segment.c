@@ -72,12 +72,10 @@ static int make_page(struct shm_segment_hold *h, int *fd, struct err *err)
     size_t bytes = head + world * slot;
     *fd = memfd_create("jobctl-ranks", MFD_CLOEXEC);
     if (*fd < 0 || ftruncate(*fd, (off_t)bytes) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot make %zu bytes of shared memory: %s", bytes,
-                       strerror(errno));
+        return err_set_errno(err, errno, "cannot make %zu bytes of shared memory", bytes);
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
     if (at == MAP_FAILED)
-        return err_set(err, ERR_SYSTEM, "cannot map %zu bytes of shared memory: %s", bytes,
-                       strerror(errno));
+        return err_set_errno(err, errno, "cannot map %zu bytes of shared memory", bytes);
     struct shm_segment *p = at;
     p->magic = SHM_SEGMENT_MAGIC;
     p->world = (uint32_t)world;
@@ -132,7 +130,7 @@ int shm_segment_begin(struct shm_segment_hold *h, int rank, int world, const cha
     socklen_t size = address_of(&a, h);
     h->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (h->listener < 0)
-        return err_set(err, ERR_SYSTEM, "cannot make a socket: %s", strerror(errno));
+        return err_set_errno(err, errno, "cannot make a socket");
     if (bind(h->listener, (struct sockaddr *)&a, size) < 0 || listen(h->listener, 128) < 0) {
         int why = errno;
         close_fd(&h->listener);
@@ -141,8 +139,7 @@ int shm_segment_begin(struct shm_segment_hold *h, int rank, int world, const cha
                              "another rank 0 of the same job, attempt and generation runs on this "
                              "machine (%.80s): end it first",
                              name)
-                   : err_set(err, ERR_SYSTEM, "cannot listen for the other ranks: %s",
-                             strerror(why));
+                   : err_set_errno(err, why, "cannot listen for the other ranks");
     }
     return 0;
 }
@@ -201,7 +198,7 @@ static int call_rank0(struct shm_segment_hold *h, struct err *err)
     socklen_t size = address_of(&a, h);
     int line = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (line < 0)
-        return err_set(err, ERR_SYSTEM, "cannot make a socket: %s", strerror(errno));
+        return err_set_errno(err, errno, "cannot make a socket");
     if (connect(line, (struct sockaddr *)&a, size) < 0) {
         close(line); /* rank 0 does not listen yet */
         return 0;
@@ -226,7 +223,7 @@ static int map_page(struct shm_segment_hold *h, int fd, struct err *err)
         return err_set(err, ERR_SYSTEM, "the shared memory of rank 0 has another version");
     void *at = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
-        return err_set(err, ERR_SYSTEM, "cannot map shared memory: %s", strerror(errno));
+        return err_set_errno(err, errno, "cannot map shared memory");
     struct shm_segment *p = at;
     if (p->magic != SHM_SEGMENT_MAGIC || p->world != (uint32_t)h->world ||
         p->bytes != (uint64_t)st.st_size) {

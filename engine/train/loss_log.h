@@ -16,13 +16,13 @@ enum { LOSS_LOG_LINES = 4000 };
 
 struct loss_log;
 
-/* Opens to append, after removing lines after `resume_step`. */
-int loss_log_open(struct loss_log **out, const char *path, int64_t resume_step, int64_t steps,
-                  struct err *err);
-void loss_log_close(struct loss_log *m);
-/* A failure to write is ignored and loses the line. */
-void loss_log_add(struct loss_log *m, int64_t step, double loss, double grad_norm, double lr,
-                  double samples_per_s);
+/* Opens to append, after removing lines after `resume_step`. A failure is in *err and does not end the run:
+ * loss_log_add() tries again. NULL: no memory. */
+struct loss_log *loss_log_open(const char *path, int64_t resume_step, int64_t steps, struct err *err);
+void loss_log_close(struct loss_log *m); /* NULL is allowed, here and below */
+/* -1: the line is lost, because the file cannot be opened or written. */
+int loss_log_add(struct loss_log *m, int64_t step, double loss, double grad_norm, double lr,
+                 double samples_per_s, struct err *err);
 
 struct loss_log_point {
     int64_t step;

@@ -48,7 +48,9 @@ static void report(struct train *t, double grad_norm, double lr, double took)
     double speed = t->spec.batch_global / t->step_s;
     if (!train_is_first(t))
         return;
-    loss_log_add(t->metrics, t->at, t->loss, grad_norm, lr, speed);
+    struct err log = {0};
+    if (loss_log_add(t->metrics, t->at, t->loss, grad_norm, lr, speed, &log) < 0)
+        train_warn_log(t, &log);
     if (edge || now - t->told_s >= 0.02) {
         progress_step(t->progress, t->at, t->spec.steps, t->loss, grad_norm, lr, speed,
                       1000 * took);
@@ -103,10 +105,9 @@ static int one_step(struct train *t)
         return -1;
     t->at++;
     t->micro.samples = 0;
-    if (sample_log_commit(t->samples, t->at, &t->err) < 0) {
-        t->code = EXIT_DISK_FULL;
-        return -1;
-    }
+    struct err log = {0};
+    if (sample_log_commit(t->samples, t->at, &log) < 0)
+        train_warn_log(t, &log);
     train_snapshot_save(t);
     double took = train_clock() - start;
     flight_step_done(t->flight, (uint64_t)t->at, (uint64_t)(took * 1e9));
@@ -173,6 +174,8 @@ static const char *cause_of(enum exit_code code)
         [EXIT_NAN] = "nan_loss",
         [EXIT_DESYNC] = "desync",
         [EXIT_DISK_FULL] = "disk_full",
+        [EXIT_IO] = "io_error",
+        [EXIT_LIMIT] = "resource_limit",
     };
     const bool known = (size_t)code < sizeof(causes) / sizeof(causes[0]) && causes[code];
     return known ? causes[code] : "unknown";

@@ -77,6 +77,7 @@ struct train {
     double  saved_s;       /* time of the last checkpoint, or of the start */
     double  loss;          /* of the last step */
     double  step_s;        /* moving average of a step's time */
+    bool    told_log;      /* that a log cannot be written */
     double  said_s, told_s; /* time of the last line to stdout, to the agent */
     bool    fresh;         /* did not resume */
     struct train_skips left_out; /* skipped so far, the newest TRAIN_SKIPS */
@@ -187,6 +188,8 @@ bool train_save_end(struct train *t);
 void train_save_prove(struct train *t);
 
 /* train_start.c: everything before the first step. */
+/* A log of losses or samples cannot be written: says so once. */
+void train_warn_log(struct train *t, const struct err *err);
 int train_start(struct train *t);
 
 /* Monotonic seconds. */

@@ -42,6 +42,7 @@ struct train_saving {
     int                       keep;
     double                    whole_s;  /* time of the commit */
     struct err                unpruned; /* a failure to remove older ones */
+    struct err                unlogged; /* a failure to sync the sample log */
     /* The thread. */
     pthread_t                 thread;
     bool                      running, alone;
@@ -65,8 +66,8 @@ static int do_work(struct train_saving *x)
     case BEGIN:
         return checkpoint_begin(&x->w, &x->from, &x->err);
     case FILL: /* the sample log first: it must not lag behind the checkpoint */
-        return sample_log_sync(x->samples, &x->err) < 0 ? -1
-                                                        : checkpoint_fill(&x->w, &x->from, &x->err);
+        sample_log_sync(x->samples, &x->unlogged);
+        return checkpoint_fill(&x->w, &x->from, &x->err);
     case COMMIT:
         break;
     }
@@ -142,6 +143,7 @@ static int collect(struct train *t)
         pthread_join(x->thread, NULL);
     x->running = false;
     atomic_store(&x->over, false);
+    train_warn_log(t, &x->unlogged);
     if (x->work >= FILL) /* the thread reads it no more */
         train_snapshot_release(t);
     if (x->rc < 0) {

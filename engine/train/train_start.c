@@ -388,17 +388,28 @@ static void digest_spec(struct train *t)
     free(text);
 }
 
-static int open_logs(struct train *t)
+void train_warn_log(struct train *t, const struct err *err)
 {
+    if (err->code == ERR_NONE || t->told_log)
+        return;
+    t->told_log = true;
+    progress_warning(t->progress, "%s; training goes on, and the log has a gap until it can be written", err->text);
+}
+
+static void open_logs(struct train *t)
+{
+    struct err err = {0};
     char path[CHECKPOINT_PATH + 16];
     snprintf(path, sizeof(path), "%s/" SAMPLE_LOG_DIR, t->dir);
-    if (t->spec.sample_log && sample_log_open(&t->samples, path, t->env->rank, t->env->world_size,
-                                              t->at, &t->err) < 0)
-        return -1;
+    if (t->spec.sample_log)
+        t->samples = sample_log_open(path, t->env->rank, t->env->world_size, t->at, &err);
+    train_warn_log(t, &err);
     if (!train_is_first(t))
-        return 0;
+        return;
     snprintf(path, sizeof(path), "%s/metrics.jsonl", t->dir);
-    return loss_log_open(&t->metrics, path, t->at, t->spec.steps, &t->err);
+    err = (struct err){0};
+    t->metrics = loss_log_open(path, t->at, t->spec.steps, &err);
+    train_warn_log(t, &err);
 }
 
 int train_start(struct train *t)
@@ -420,5 +431,6 @@ int train_start(struct train *t)
     flight_set_total(t->flight, (uint64_t)t->spec.steps);
     progress_started(t->progress, t->env->rank, t->env->world_size, t->at, t->spec.steps,
                      layout_params(model_layout(step_model(t->step))), backend_device());
-    return open_logs(t);
+    open_logs(t);
+    return 0;
 }

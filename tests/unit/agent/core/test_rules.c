@@ -3,7 +3,7 @@
  *
  * A file begins with "# key: value" lines: cause; exit or signal; line (part of what must be shown as
  * the proof); payload: engine; reported: CAUSE | TEXT (the rank's own word); kernel (a line of the
- * kernel's log); again: yes (another try helps).  Then an empty line, then the output.
+ * kernel's log).  Then an empty line, then the output.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,6 @@
 struct ending {
     struct evidence evidence;
     char cause[32], line[200], reported[32], text[300], kernel[500];
-    bool again;
     char output[16384];
 };
 
@@ -49,8 +48,6 @@ static void take_header(struct ending *e, const char *key, char *value)
     } else if (strcmp(key, "kernel") == 0) {
         snprintf(e->kernel, sizeof(e->kernel), "%s", value);
         e->evidence.kernel = e->kernel;
-    } else if (strcmp(key, "again") == 0) {
-        e->again = true;
     } else if (strcmp(key, "reported") == 0) {
         assert_int_equal(sscanf(value, "%31s | %299[^\n]", e->reported, e->text), 2);
         e->evidence.reported = e->reported;
@@ -63,7 +60,7 @@ static void take_header(struct ending *e, const char *key, char *value)
 static void read_ending(struct ending *e, const char *name)
 {
     char path[300], line[1000], key[32];
-    *e = (struct ending){.again = false};
+    *e = (struct ending){0};
     snprintf(path, sizeof(path), FOLDER "/%s", name);
     FILE *f = fopen(path, "r");
     assert_non_null(f);
@@ -84,8 +81,8 @@ static int check(const char *name)
     struct verdict v;
     read_ending(&e, name);
     cause_classify(&v, &e.evidence, 0);
-    bool helps = e.again || (strcmp(e.cause, "config_error") && strcmp(e.cause, "data_error") &&
-                             strcmp(e.cause, "duplicate_gpu") && strcmp(e.cause, "wrong_processor"));
+    bool helps = strcmp(e.cause, "config_error") && strcmp(e.cause, "data_error") &&
+                 strcmp(e.cause, "duplicate_gpu") && strcmp(e.cause, "wrong_processor");
     if (strcmp(cause_name(v.cause), e.cause) == 0 && v.retry_helps == helps &&
         (strstr(v.text, e.line) || strstr(v.line, e.line)))
         return 0;
@@ -150,7 +147,7 @@ static void draw(struct buf *out)
         for (const struct rule *r = rules_all(); r->name; r++)
             if (r->cause == (enum cause)c)
                 buf_print(out, " %s%s", r->name,
-                          r->kind == RULE_ECHO ? " (echo)" : r->kind == RULE_AGAIN ? " (yes)" : "");
+                          r->kind == RULE_ECHO ? " (echo)" : "");
         buf_print(out, " |\n");
     }
 }

@@ -77,7 +77,8 @@ static void run(int64_t from, int64_t to, int world)
     assert_int_equal(batch_plan_create(&p, 3, BATCH, sizes, 2, &err), 0);
     for (int rank = 0; rank < world; rank++) {
         int first = BATCH * rank / world, end = BATCH * (rank + 1) / world;
-        assert_int_equal(sample_log_open(&l, logs, rank, world, from, &err), 0);
+        l = sample_log_open(logs, rank, world, from, &err);
+        assert_int_equal(err.code, ERR_NONE);
         for (int64_t step = from; step < to; step++) {
             sample_log_begin(l);
             for (int i = first; i < end; i++) { /* a sample at a time, as a micro-batch of one */
@@ -188,12 +189,50 @@ static void a_log_may_begin_in_the_middle(void **state)
     assert_int_equal(a.first, 8);
 }
 
+/* A file is where its folder should be: what cannot be written waits, and no line is lost. */
+static void lines_wait_for_the_disk(void **state)
+{
+    (void)state;
+    const struct batch_slot s = {.sample = 1};
+    struct err err = {0};
+    char line[300], in[320];
+    assert_int_equal(scratch_remove(logs, NULL), 0);
+    FILE *f = fopen(logs, "w");
+    assert_non_null(f);
+    fclose(f);
+    struct sample_log *l = sample_log_open(logs, 0, 1, 0, &err);
+    assert_non_null(l);
+    assert_int_equal(err.code, ERR_SYSTEM);
+    for (int64_t step = 1; step <= 4; step++) {
+        struct err at = {0};
+        if (step == 3)
+            assert_int_equal(unlink(logs), 0);
+        sample_log_begin(l);
+        assert_int_equal(sample_log_add(l, &s, 1, 2, 4, &at), 0);
+        assert_int_equal(sample_log_commit(l, step, &at), step < 3 ? -1 : 0);
+        assert_int_equal(sample_log_sync(l, &at), 0);
+    }
+    sample_log_close(l);
+    snprintf(in, sizeof(in), "%s/rank-00000.jsonl", logs);
+    f = fopen(in, "r");
+    assert_non_null(f);
+    for (int step = 1; step <= 4; step++) {
+        char want[32];
+        snprintf(want, sizeof(want), "{\"step\":%d,", step);
+        assert_non_null(fgets(line, sizeof(line), f));
+        assert_int_equal(strncmp(line, want, strlen(want)), 0);
+    }
+    assert_null(fgets(line, sizeof(line), f));
+    fclose(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_after_the_checkpoint_do_not_count),
         cmocka_unit_test(audit_errors_are_named),
         cmocka_unit_test(a_log_may_begin_in_the_middle),
+        cmocka_unit_test(lines_wait_for_the_disk),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

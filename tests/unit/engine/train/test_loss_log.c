@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/contract/err.h"
@@ -44,9 +45,10 @@ static void run(int64_t from, int64_t to, int64_t steps, double scale)
 {
     struct loss_log *m;
     struct err err = {0};
-    assert_int_equal(loss_log_open(&m, path, from, steps, &err), 0);
+    m = loss_log_open(path, from, steps, &err);
+    assert_int_equal(err.code, ERR_NONE);
     for (int64_t k = from + 1; k <= to; k++)
-        loss_log_add(m, k, k == 5 ? NAN : scale * (double)k, 1, 1, 1);
+        assert_int_equal(loss_log_add(m, k, k == 5 ? NAN : scale * (double)k, 1, 1, 1, &err), 0);
     loss_log_close(m);
 }
 
@@ -71,6 +73,32 @@ static void what_a_crash_undid_is_cut(void **state)
     free(p);
     unlink(path);
     assert_int_equal(loss_log_read(&p, &n, path, &err), -1);
+}
+
+/* Its folder is not there yet: each line that cannot be written is told, and the rest is. */
+static void a_log_that_cannot_be_opened_is_tried_again(void **state)
+{
+    (void)state;
+    char sub[300], in[320];
+    struct loss_log_point *p;
+    struct err err = {0}, at = {0}, no = {0};
+    int n;
+    snprintf(sub, sizeof(sub), "%s/later", dir);
+    snprintf(in, sizeof(in), "%s/metrics.jsonl", sub);
+    struct loss_log *m = loss_log_open(in, 0, 4, &err);
+    assert_non_null(m);
+    assert_int_equal(err.code, ERR_SYSTEM);
+    assert_int_equal(loss_log_add(m, 1, 1, 1, 1, 1, &at), -1);
+    assert_int_equal(at.code, ERR_SYSTEM);
+    assert_int_equal(mkdir(sub, 0700), 0);
+    for (int64_t k = 2; k <= 4; k++)
+        assert_int_equal(loss_log_add(m, k, 1, 1, 1, 1, &no), 0);
+    loss_log_close(m);
+    assert_int_equal(loss_log_read(&p, &n, in, &no), 0);
+    assert_int_equal(n, 3);
+    free(p);
+    unlink(in);
+    rmdir(sub);
 }
 
 static void a_long_run_is_thinned(void **state)
@@ -130,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_crash_undid_is_cut),
+        cmocka_unit_test(a_log_that_cannot_be_opened_is_tried_again),
         cmocka_unit_test(a_long_run_is_thinned),
         cmocka_unit_test(a_falling_loss_falls_on_the_screen),
     };
