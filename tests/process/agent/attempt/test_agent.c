@@ -179,10 +179,13 @@ static void stop_leaves_nothing(void **state)
            1);
     await(&p, "sample");
     assert_true(cleanup_pass_run(&look, NULL, 0) >= 2);
+    const int64_t asked_ms = now_ms();
     send_to(&p, WIRE_STOP,
             json_pack("{s:s, s:i, s:b}", "reason", "cancelled by a test", "grace_ms", 200,
                       "checkpoint", 0));
     assert_string_equal(text(await(&p, "stop_asked"), "reason"), "cancelled by a test");
+    await(&p, "rank_exited");
+    assert_true(now_ms() - asked_ms >= 200); /* it had its grace, however busy the machine is */
     json_t *last = await(&p, "attempt_ended");
     assert_string_equal(text(last, "result"), "stopped");
     assert_true(json_is_true(json_object_get(last, "clean")));
