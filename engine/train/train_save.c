@@ -58,6 +58,16 @@ struct train_saving {
     bool                      told_room, told_wait;
 };
 
+void train_warn_log(struct train *t, const struct err *err)
+{
+    if (err->code == ERR_NONE || t->told_log)
+        return;
+    t->told_log = true;
+    progress_warning(t->progress,
+                     "%s; training continues, and the log has a gap until it can be written",
+                     err->text);
+}
+
 /* --- the thread -------------------------------------------------------------------------- */
 
 static int do_work(struct train_saving *x)

@@ -388,14 +388,6 @@ static void digest_spec(struct train *t)
     free(text);
 }
 
-void train_warn_log(struct train *t, const struct err *err)
-{
-    if (err->code == ERR_NONE || t->told_log)
-        return;
-    t->told_log = true;
-    progress_warning(t->progress, "%s; training goes on, and the log has a gap until it can be written", err->text);
-}
-
 static void open_logs(struct train *t)
 {
     struct err err = {0};

@@ -34,14 +34,20 @@ static const struct ending {
     { .code = 1, .lines = "ncclInvalidUsage: Duplicate GPU detected", .final = true },
     { .code = 64, .reported = "duplicate_gpu", .final = true },
     { .signo = 4, .final = true },
+    /* Drawn in the place of a full disk, now and then: a seed means the same as before they came. */
+    { .code = EXIT_IO },
+    { .code = EXIT_LIMIT },
 };
-enum { ENDINGS = sizeof(endings) / sizeof(endings[0]) };
+enum { ENDINGS = sizeof(endings) / sizeof(endings[0]), LATE = 2, DRAWN = ENDINGS - LATE };
 
 _Static_assert(ENDINGS > ENDS_ALONE - ROWS_FROM, "a row that has a name is missing");
 
 int ending_draw(struct world *w)
 {
-    const int row = (int)between(w, 0, ENDINGS - 1);
+    int row = (int)between(w, 0, DRAWN - 1);
+    const int late = (int)(w->order % (LATE + 1));
+    if (endings[row].code == EXIT_DISK_FULL && late < LATE)
+        row = DRAWN + late;
     return ROWS_FROM + (endings[row].final && chance(w) % 4 != 0 ? 0 : row);
 }
 
