@@ -265,7 +265,7 @@ static void on_cleaned(void *arg, bool clean, const char *left)
                                             clean, "left", follower_text(left)));
 }
 
-static void clean_up(struct follower *f, const json_t *body)
+static void on_cleanup(struct follower *f, const json_t *body)
 {
     f->cleaning = (int)field_int(body, "generation", 0);
     cleanup_run(f->cleanup, f->cleaning);
@@ -287,37 +287,36 @@ static void on_inspect(struct follower *f, const json_t *body)
     free(pids);
 }
 
+static void on_control(struct follower *f, const json_t *body)
+{
+    ranks_control(f->ranks, field_text(body, "command"));
+}
+
+static void on_signal(struct follower *f, const json_t *body)
+{
+    ranks_signal(f->ranks, (int)field_int(body, "signo", 0));
+}
+
+static void on_deliver(struct follower *f, const json_t *body)
+{
+    if (field_int(body, "generation", 0) == f->generation)
+        ranks_broadcast(f->ranks, json_object_get(body, "line"));
+}
+
 void follower_receive(struct follower *f, enum wire_message number, const json_t *body)
 {
-    switch ((int)number) {
-    case NODE_PREPARE:
-        on_prepare(f, body);
-        break;
-    case NODE_ASK_SNAPSHOTS:
-        on_ask_snapshots(f, body);
-        break;
-    case NODE_SPAWN:
-        on_spawn(f, body);
-        break;
-    case NODE_CONTROL:
-        ranks_control(f->ranks, string_of(body, "command"));
-        break;
-    case NODE_SIGNAL:
-        ranks_signal(f->ranks, (int)field_int(body, "signo", 0));
-        break;
-    case NODE_CLEANUP:
-        clean_up(f, body);
-        break;
-    case NODE_DELIVER:
-        if (field_int(body, "generation", 0) == f->generation)
-            ranks_broadcast(f->ranks, json_object_get(body, "line"));
-        break;
-    case NODE_INSPECT:
-        on_inspect(f, body);
-        break;
-    default:
-        break;
-    }
+    static const struct {
+        enum wire_message number;
+        void (*receive)(struct follower *f, const json_t *body);
+    } rows[] = {
+        {NODE_PREPARE, on_prepare}, {NODE_ASK_SNAPSHOTS, on_ask_snapshots},
+        {NODE_SPAWN, on_spawn},     {NODE_CONTROL, on_control},
+        {NODE_SIGNAL, on_signal},   {NODE_DELIVER, on_deliver},
+        {NODE_INSPECT, on_inspect}, {NODE_CLEANUP, on_cleanup},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].number == number)
+            rows[i].receive(f, body);
 }
 
 /* --- inspection ------------------------------------------------------------------------------ */

@@ -17,6 +17,11 @@ enum { SILENT_MS = 2500 };
 
 /* --- requests and replies ------------------------------------------------------------------- */
 
+static void tell_gathered(struct leader *c)
+{
+    c->hooks.gathered(c->hooks.arg);
+}
+
 static void tell_prepared(struct leader *c)
 {
     char text[LEADER_TEXT];
@@ -24,14 +29,13 @@ static void tell_prepared(struct leader *c)
     c->hooks.prepared(c->hooks.arg, text[0] ? text : NULL);
 }
 
-static void tell_cleaned(struct leader *c)
+static void choose_snapshot(struct leader *c)
 {
-    char left[LEADER_TEXT];
-    snprintf(left, sizeof(left), "%s", c->left);
-    c->hooks.cleaned(c->hooks.arg, c->clean, left);
+    launch_env_recall(&c->env, c->kept.common, c->kept.n);
+    leader_spawn(c);
 }
 
-static void complete_spawn(struct leader *c)
+static void tell_spawned(struct leader *c)
 {
     if (c->text[0]) {
         leader_undo(c);
@@ -41,37 +45,25 @@ static void complete_spawn(struct leader *c)
     leader_receive_deferred(c);
 }
 
-/* All followers have answered. */
-static void complete(struct leader *c, enum leader_request ask)
+static void tell_cleaned(struct leader *c)
 {
-    c->asked[ask] = false;
-    switch (ask) {
-    case REQUEST_JOIN:
-        c->hooks.gathered(c->hooks.arg);
-        break;
-    case REQUEST_PREPARE:
-        tell_prepared(c);
-        break;
-    case REQUEST_SNAPSHOTS:
-        launch_env_recall(&c->env, c->kept.common, c->kept.n);
-        leader_spawn(c);
-        break;
-    case REQUEST_SPAWN:
-        complete_spawn(c);
-        break;
-    case REQUEST_UNDO:
-        leader_undone(c);
-        break;
-    case REQUEST_CLEANUP:
-        tell_cleaned(c);
-        break;
-    case REQUEST_INSPECT:
-        c->hooks.stacks_done(c->hooks.arg);
-        break;
-    default:
-        break;
-    }
+    char left[LEADER_TEXT];
+    snprintf(left, sizeof(left), "%s", c->left);
+    c->hooks.cleaned(c->hooks.arg, c->clean, left);
 }
+
+static void tell_stacks_done(struct leader *c)
+{
+    c->hooks.stacks_done(c->hooks.arg);
+}
+
+/* All followers have answered. */
+static void (*const complete[LEADER_REQUESTS])(struct leader *c) = {
+    [REQUEST_JOIN] = tell_gathered,        [REQUEST_PREPARE] = tell_prepared,
+    [REQUEST_SNAPSHOTS] = choose_snapshot, [REQUEST_SPAWN] = tell_spawned,
+    [REQUEST_UNDO] = leader_undone,        [REQUEST_CLEANUP] = tell_cleaned,
+    [REQUEST_INSPECT] = tell_stacks_done,
+};
 
 static void give_up_gone(struct leader *c)
 {
@@ -85,8 +77,10 @@ static void on_later(uv_timer_t *timer)
     struct leader *c = timer->data;
     give_up_gone(c);
     for (int ask = 0; ask < LEADER_REQUESTS && !c->closed; ask++)
-        if (c->asked[ask] && leader_is_answered(c, ask))
-            complete(c, (enum leader_request)ask);
+        if (c->asked[ask] && leader_is_answered(c, ask)) {
+            c->asked[ask] = false;
+            complete[ask](c);
+        }
 }
 
 /* --- followers --------------------------------------------------------------------------------- */
