@@ -37,6 +37,7 @@
 #include "agent/ranks/cleanup_pass.h"
 #include "agent/wire/file_channel.h"
 #include "engine/contract/err.h"
+#include "engine/contract/install.h"
 #include "engine/contract/roff.h"
 
 /* --- run ------------------------------------------------------------------------------- */
@@ -55,16 +56,9 @@ static int parse_number(const char *text, const char *option, int64_t *out, stru
 /* jobctl-train is installed next to this program. */
 static int find_train(char *out, size_t size, struct err *err)
 {
-    ssize_t n = readlink("/proc/self/exe", out, size - 1);
-    if (n < 0)
-        return err_set(err, ERR_SYSTEM, "cannot find the path of this program: %s",
-                       strerror(errno));
-    out[n] = '\0';
-    char *slash = strrchr(out, '/');
-    size_t at = slash ? (size_t)(slash + 1 - out) : 0;
-    if ((size_t)snprintf(out + at, size - at, "jobctl-train") >= size - at)
-        return err_set(err, ERR_SYSTEM, "the path of this program is too long");
-    return 0;
+    return install_path(out, size, "jobctl-train")
+               ? 0
+               : err_set(err, ERR_SYSTEM, "cannot find the path of this program");
 }
 
 /* stdin from /dev/null, output to agent.log. */

@@ -28,6 +28,7 @@
 #include "agent/wire/log_feed.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
 
 enum {
     LOOK_MS = 20,
@@ -55,11 +56,6 @@ struct attach {
     int64_t used_ms; /* time of the last host cleanup; 0: none yet */
     size_t held;     /* bytes of an incomplete frame */
 };
-
-static void pause_ms(int ms)
-{
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
-}
 
 static int write_all(int fd, const void *bytes, size_t size)
 {
@@ -134,21 +130,9 @@ static int read_attach(struct attach *a, int in, struct err *err)
 
 static int make_path(const char *path, struct err *err)
 {
-    char part[PATH_MAX + 24];
     struct stat st;
-    snprintf(part, sizeof(part), "%s", path);
-    for (char *p = part + 1;; p++) {
-        if (*p && *p != '/')
-            continue;
-        char was = *p;
-        *p = '\0';
-        if (mkdir(part, 0700) < 0 && errno != EEXIST)
-            return err_set(err, ERR_SYSTEM, "cannot make the directory '%s': %s", part,
-                           strerror(errno));
-        *p = was;
-        if (!was)
-            break;
-    }
+    if (scratch_mkdirs(path, err) < 0)
+        return -1;
     /* Anyone who can write here could make an agent run commands as this user. */
     if (stat(path, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022))
         return err_set(err, ERR_SYSTEM,
@@ -185,7 +169,7 @@ static void cleanup_all(const char *nonce)
     struct cleanup_pass s = {.nonce = nonce};
     while (cleanup_pass_run(&s, NULL, 0) > 0) {
         s.kill = clock_ms() > patient_until;
-        pause_ms(CLEANUP_MS);
+        clock_wait(-1, CLEANUP_MS);
     }
 }
 
@@ -196,7 +180,7 @@ static void bury(const char *run_dir, const char *nonce)
     struct err err = {0};
     while ((lock = run_dir_lock(run_dir, &err)) < 0 && err.code == ERR_CONFLICT) {
         err = (struct err){0};
-        pause_ms(LOOK_MS);
+        clock_wait(-1, LOOK_MS);
     }
     if (lock >= 0) {
         run_dir_fence(run_dir, NULL, NULL);
@@ -352,7 +336,7 @@ static enum ended converse(struct attach *a, int in, int agent, struct err *err)
 
 static bool dies(const struct identity *who)
 {
-    for (const int64_t until = clock_ms() + DYING_MS; clock_ms() < until; pause_ms(LOOK_MS))
+    for (const int64_t until = clock_ms() + DYING_MS; clock_ms() < until; clock_wait(-1, LOOK_MS))
         if (!identity_alive(who))
             return true;
     return false;
@@ -374,7 +358,7 @@ static int serve(struct attach *a, int in, struct err *err)
         /* An agent started by someone else may be coming up: it takes the lock before it writes
          * its identity. */
         if (!known && (starts > 0 || !may_start) && run_dir_held(a->run_dir) == 1 && clock_ms() < give_up) {
-            pause_ms(LOOK_MS);
+            clock_wait(-1, LOOK_MS);
             continue;
         }
         if (!known && may_start && !run_dir_fenced(a->run_dir) && starts++ < STARTS) {
@@ -392,7 +376,7 @@ static int serve(struct attach *a, int in, struct err *err)
             return err_set(err, ERR_SYSTEM, "the agent is alive (pid %lld) but unreachable: %s",
                            (long long)who.pid, why.text);
         if (agent < 0) {
-            pause_ms(LOOK_MS);
+            clock_wait(-1, LOOK_MS);
             continue;
         }
         enum ended ended = converse(a, in, agent, err);

@@ -7,7 +7,6 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "engine/contract/clock.h"
@@ -99,11 +98,10 @@ static int held(const struct holder *h, struct err *err)
 static int watch(const struct lease *l, const struct holder *before, int64_t wait_ms,
                  struct err *err)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
     const int64_t until = clock_ms() + wait_ms;
     while (clock_ms() < until) {
         struct holder now;
-        nanosleep(&pause, NULL);
+        clock_wait(-1, LOOK_MS);
         int rc = read_holder(&now, l, err);
         if (rc < 0)
             return -1;

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include "agent/os/descriptors.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/install.h"
 
 /* Shorter than the daemon's limit for all facts (controller/nodes/fleet_probe.c). */
 enum { GPU_TIMEOUT_MS = 10000 };
@@ -99,14 +101,10 @@ static void probe_gpu_apart(json_t *facts)
 /* libjobctl_ncclprof.so is installed in ../lib next to this program. */
 static void find_profiler(json_t *facts)
 {
-    char path[4200];
-    ssize_t n = readlink("/proc/self/exe", path, 4095);
-    path[n > 0 ? n : 0] = '\0';
-    for (int i = 0; i < 2 && strrchr(path, '/'); i++)
-        *strrchr(path, '/') = '\0';
-    strcat(path, "/lib/libjobctl_ncclprof.so");
+    char path[PATH_MAX], real[PATH_MAX];
+    const bool there = install_path(path, sizeof(path), "../lib/libjobctl_ncclprof.so") && realpath(path, real);
     json_object_set_new(facts, "nccl_profiler",
-                        access(path, R_OK) == 0 ? json_string(path) : json_null());
+                        there && access(real, R_OK) == 0 ? json_string(real) : json_null());
 }
 
 json_t *probe_facts(const char *disk, struct err *err)

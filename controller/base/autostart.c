@@ -9,34 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/os/subprocess.h"
 #include "agent/os/unix_socket.h"
 #include "agent/ranks/cleanup_pass.h"
 #include "controller/base/home.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 enum { TAIL = 300, CONNECT_TRIES = 200, CONNECT_PAUSE_MS = 25 };
-
-void autostart_sibling(char *out, unsigned long size, const char *name)
-{
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    snprintf(out, size, "%s", name);
-    if (n <= 0)
-        return;
-    self[n] = '\0';
-    char *slash = strrchr(self, '/');
-    if (!slash || strlen(self) + strlen(name) >= size)
-        return;
-    *slash = '\0';
-    char path[PATH_MAX + 64];
-    snprintf(path, sizeof(path), "%s/%.60s", self, name);
-    if (access(path, X_OK) == 0 && strlen(path) < size)
-        strcpy(out, path);
-}
 
 /* The last bytes of a file as one line. */
 static void tail_of(char *out, size_t size, int fd)
@@ -111,7 +93,7 @@ static int connect_patiently(const char *socket, struct err *err)
             return fd;
         if (last.code != ERR_NOT_FOUND)
             break;
-        nanosleep(&(struct timespec){.tv_nsec = CONNECT_PAUSE_MS * 1000000L}, NULL);
+        clock_wait(-1, CONNECT_PAUSE_MS);
     }
     return err_set(err, ERR_SYSTEM, "the daemon started but does not answer: %.300s", last.text);
 }

@@ -12,7 +12,4 @@ struct err;
 /* A descriptor connected to `socket`; or -1 with the reason and the last lines of daemon.log. */
 int autostart(const char *socket, struct err *err);
 
-/* The path of a program beside our own, else `name` itself, to be found in PATH. */
-void autostart_sibling(char *out, unsigned long size, const char *name);
-
 #endif

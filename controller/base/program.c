@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "agent/os/subprocess.h"
-#include "controller/base/autostart.h"
 #include "engine/contract/err.h"
+#include "engine/contract/install.h"
 
 enum { WORDS = 16 };
 
@@ -38,7 +38,7 @@ static int run(const char *name, const char *const *words, int in, struct buf *o
     struct buf both[2] = {*out, {0}};
     for (int n = 1; *words && n < WORDS; n++)
         argv[n] = *words++;
-    autostart_sibling(path, sizeof(path), name);
+    install_find(path, sizeof(path), name);
     const struct subprocess_spec s = {.argv = argv, .in = in, .out = SUBPROCESS_PIPE, .err = 2};
     int code = subprocess_run(&s, both, -1, err);
     *out = both[0];

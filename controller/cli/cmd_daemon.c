@@ -22,6 +22,7 @@
 #include "controller/base/home.h"
 #include "controller/cli/command.h"
 #include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
 
 static const struct option_row options[] = {
     {"detach", 0, OPTION_FLAG, NULL, "run in the background, log to daemon.log; return when it "
@@ -74,14 +75,8 @@ static int start_lock(struct err *err)
     char dir[PATH_MAX], path[PATH_MAX];
     if (home_dir(dir, sizeof(dir), err) < 0 || home_path(path, sizeof(path), "start.lock", err) < 0)
         return -1;
-    for (char *p = dir + 1; (p = strchr(p, '/')); p++) {
-        *p = 0;
-        mkdir(dir, 0700);
-        *p = '/';
-    }
-    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
-        return err_set(err, ERR_SYSTEM, "cannot create the state directory %s (JOBCTL_HOME): "
-                       "%m", dir);
+    if (scratch_mkdirs(dir, err) < 0)
+        return err_prefix(err, "the state directory (JOBCTL_HOME): ");
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_set(err, ERR_SYSTEM, "cannot open %s: %m", path);

@@ -11,6 +11,7 @@
 #include "controller/cli/spec_file.h"
 #include "controller/remote/remote.h"
 #include "controller/remote/sbatch.h"
+#include "engine/contract/install.h"
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set slurm.partition=gpu"},
@@ -26,7 +27,7 @@ static int show(struct call *call, const json_t *spec)
     if (home_dir(home, sizeof(home), &call->err) < 0)
         return -1;
     snprintf(dir, sizeof(dir), "%s/jobs/0/1", home);
-    remote_agent_program(agent, sizeof(agent));
+    install_path(agent, sizeof(agent), "jobctl-agent");
     const struct sbatch s = { .spec = spec, .attempt = 1, .nonce = "0", .run_dir = dir,
                               .agent = agent };
     char *script = sbatch_render(&s, &call->err);

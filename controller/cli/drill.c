@@ -24,12 +24,6 @@
 
 enum { LOOK_MS = 5, READY_S = 180, SETTLE_STEPS = 3, SLOW_MS = 2500, SLOW_BEAT_MS = 25 };
 
-static void pause_ms(int ms)
-{
-    const struct timespec t = { ms / 1000, (long)(ms % 1000) * 1000000 };
-    nanosleep(&t, NULL);
-}
-
 /* ---- observing ---- */
 
 /* The job's progress: its newest generation and the step of its first rank. */
@@ -189,10 +183,10 @@ static int slow_rank(struct drill *d, const struct sight *s, struct err *err)
     for (int at = 0; at < SLOW_MS; at += 2 * SLOW_BEAT_MS) {
         if (hit_rank(d, s, s->np - 1, SIGSTOP, err) < 0)
             return -1;
-        pause_ms(SLOW_BEAT_MS);
+        clock_wait(-1, SLOW_BEAT_MS);
         if (hit_rank(d, s, s->np - 1, SIGCONT, err) < 0)
             return -1;
-        pause_ms(SLOW_BEAT_MS);
+        clock_wait(-1, SLOW_BEAT_MS);
     }
     return 0;
 }
@@ -350,7 +344,7 @@ static int get_ready(struct sight *s, struct drill *d, struct err *err)
             json_decref(answer);
             json_decref(body);
         }
-        pause_ms(4 * LOOK_MS);
+        clock_wait(-1, 4 * LOOK_MS);
     } while (clock_s() < until && !*d->stop);
     if (*d->stop)
         return interrupted(err);
@@ -419,7 +413,7 @@ int drill_run(struct drill_outcome *out, struct drill *d, const struct drill_fau
         }
         if (f->goes_on && s.noticed_at > 0)
             break;
-        pause_ms(LOOK_MS);
+        clock_wait(-1, LOOK_MS);
     }
     if (s.noticed_at > 0)
         out->noticed = s.noticed_at > start_wall ? s.noticed_at - start_wall : 0;

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "agent/os/subprocess.h"
-#include "controller/base/autostart.h"
 #include "controller/base/program.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/install.h"
 
 struct conversation {
     struct subprocess *process;  /* NULL: ended */
@@ -65,7 +65,7 @@ static void on_end(void *arg, const struct subprocess_end *e)
 static int spawn(uv_loop_t *loop, struct conversation *v, const char *host, struct err *err)
 {
     char path[PROGRAM_PATH];
-    autostart_sibling(path, sizeof(path), "jobctl-ssh");
+    install_find(path, sizeof(path), "jobctl-ssh");
     const struct subprocess_spec s = {
         .argv = (const char *const[]){path, "doctor-query", host, NULL},
         .in = SUBPROCESS_PIPE,

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/os/log.h"
@@ -30,26 +29,9 @@
 #include "controller/nodes/orphan.h"
 #include "db/store.h"
 #include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
 
 enum { LOG_BYTES = 10 * 1024 * 1024 };
-
-/* mkdir -p with mode 0700. */
-static int make_path(const char *path, struct err *err)
-{
-    char part[PATH_MAX];
-    snprintf(part, sizeof(part), "%s", path);
-    for (char *p = part + 1;; p++) {
-        if (*p && *p != '/')
-            continue;
-        char was = *p;
-        *p = 0;
-        if (mkdir(part, 0700) < 0 && errno != EEXIST)
-            return err_set(err, ERR_SYSTEM, "cannot create directory %s: %m", part);
-        *p = was;
-        if (!was)
-            return 0;
-    }
-}
 
 /* A user who can write here could make the daemon run commands. */
 static int check_private(const char *path, struct err *err)
@@ -71,11 +53,11 @@ static int check_private(const char *path, struct err *err)
 static int home_open(struct daemon *d, struct err *err)
 {
     char jobs[PATH_MAX + 8];
-    if (home_dir(d->home, sizeof(d->home), err) < 0 || make_path(d->home, err) < 0 ||
+    if (home_dir(d->home, sizeof(d->home), err) < 0 || scratch_mkdirs(d->home, err) < 0 ||
         check_private(d->home, err) < 0)
         return -1;
     snprintf(jobs, sizeof(jobs), "%s/jobs", d->home);
-    return make_path(jobs, err);
+    return scratch_mkdirs(jobs, err);
 }
 
 static int log_to_file(const struct daemon *d, struct err *err)

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/os/log.h"
@@ -25,6 +24,7 @@
 #include "controller/nodes/orphan.h"
 #include "db/checkpoints.h"
 #include "db/removed.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 #define CHECKPOINTS "checkpoints"
@@ -189,7 +189,7 @@ static int hold(struct removal *r, const char *name)
             return lock;
         if (err.code != ERR_CONFLICT || tries == AGENT_TRIES || r->stop)
             return err_set(&r->err, err.code, "%s", err.text);
-        nanosleep(&(struct timespec){ .tv_nsec = AGENT_PAUSE_MS * 1000000L }, NULL);
+        clock_wait(-1, AGENT_PAUSE_MS);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "controller/nodes/fleet.h"
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"
+#include "engine/contract/install.h"
 
 enum { PATIENCE_MS = 15000 };
 
@@ -40,7 +41,7 @@ struct fleet_probe *fleet_probe_open(struct daemon *d, fleet_probe_fn told)
     char program[PATH_MAX];
     struct err err = {0};
     struct fleet_probe *p = calloc(1, sizeof(*p));
-    remote_agent_program(program, sizeof(program));
+    install_path(program, sizeof(program), "jobctl-agent");
     const struct subprocess_spec s = {.argv = (const char *const[]){program, "probe", d->home, NULL},
                                       .out = SUBPROCESS_PIPE};
     const struct subprocess_hooks hooks = {.ended = on_end, .arg = p};

@@ -14,6 +14,7 @@
 #include "controller/remote/agent_listener.h"
 #include "controller/remote/agent_stream.h"
 #include "engine/contract/err.h"
+#include "engine/contract/install.h"
 
 static uint64_t settled_ms(const char *variable, uint64_t unsaid)
 {
@@ -123,7 +124,7 @@ static int carrier_start(const struct remote_link *link, int fd, struct err *err
 {
     char path[PATH_MAX];
     struct subprocess *carrier;
-    remote_agent_program(path, sizeof(path));
+    install_path(path, sizeof(path), "jobctl-agent");
     const struct subprocess_spec s = {
         .argv = (const char *const[]){path, "file-channel", link->run_dir, NULL},
         .in = fd,

@@ -82,7 +82,4 @@ void remote_key(char *out, size_t size, const char *instance, int64_t job);
  * the nodes share all. */
 void remote_share_gpus(char *out, size_t size, int64_t each, int node);
 
-/* The path of the agent installed beside this program. */
-void remote_agent_program(char *out, size_t size);
-
 #endif

@@ -27,6 +27,7 @@
 #include "controller/remote/agent_stream.h"
 #include "controller/remote/remote_link.h"
 #include "engine/contract/err.h"
+#include "engine/contract/install.h"
 
 enum {
     LOOK_AGAIN_MS = 20,
@@ -108,16 +109,6 @@ static void start_ended(void *arg, const struct subprocess_end *e)
     remote_link_later(&link->base, 0, bury);
 }
 
-/* The agent of this build is installed beside this program. */
-void remote_agent_program(char *out, size_t size)
-{
-    ssize_t n = readlink("/proc/self/exe", out, size - 1);
-    out[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(out, '/');
-    size_t at = slash ? (size_t)(slash + 1 - out) : 0;
-    snprintf(out + at, size - at, "jobctl-agent");
-}
-
 /* The start of the k-th entry of a list "a,b,c", or NULL. */
 static const char *entry(const char *list, int64_t k)
 {
@@ -145,7 +136,7 @@ void remote_share_gpus(char *out, size_t size, int64_t each, int node)
 static int start_spawn(struct local *link, struct err *err)
 {
     char program[PATH_MAX], job[24], attempt[24], nonce[128], gpus[sizeof(link->gpus) + 32];
-    remote_agent_program(program, sizeof(program));
+    install_path(program, sizeof(program), "jobctl-agent");
     snprintf(job, sizeof(job), "%lld", (long long)link->base.job);
     snprintf(attempt, sizeof(attempt), "%lld", (long long)link->base.attempt);
     snprintf(nonce, sizeof(nonce), "JOBCTL_AGENT_NONCE=%s", link->base.nonce);

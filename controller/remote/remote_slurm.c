@@ -36,6 +36,7 @@
 #include "controller/remote/slurm_client.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/install.h"
 
 enum {
     LOOK_MS = 300,              /* until its agent connects */
@@ -175,7 +176,7 @@ static char *render(const struct slurm *link, json_t **secrets, struct err *err)
     char path[PATH_MAX], agent[PATH_MAX];
     json_error_t why;
     snprintf(path, sizeof(path), "%s/../spec.json", link->base.run_dir);
-    remote_agent_program(agent, sizeof(agent));
+    install_path(agent, sizeof(agent), "jobctl-agent");
     json_t *spec = json_load_file(path, 0, &why);
     const struct sbatch s = { .spec = spec, .job = link->base.job, .attempt = link->base.attempt,
                               .nonce = link->base.nonce, .run_dir = link->base.run_dir, .agent = agent,

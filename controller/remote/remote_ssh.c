@@ -21,6 +21,7 @@
 #include "controller/remote/remote_link.h"
 #include "controller/spec/config.h"
 #include "engine/contract/err.h"
+#include "engine/contract/install.h"
 
 enum {
     HOST_LOST_MS = 120 * 1000,
@@ -197,18 +198,10 @@ static void send_attach(struct ssh *link)
     json_decref(body);
 }
 
-static void helper_program(char *out, size_t size)
-{
-    remote_agent_program(out, size);
-    char *name = strrchr(out, '/');
-    name = name ? name + 1 : out;
-    snprintf(name, size - (size_t)(name - out), "jobctl-ssh");
-}
-
 bool remote_ssh_there(void)
 {
     char program[PATH_MAX];
-    helper_program(program, sizeof(program));
+    install_path(program, sizeof(program), "jobctl-ssh");
     return access(program, X_OK) == 0;
 }
 
@@ -216,7 +209,7 @@ bool remote_ssh_there(void)
 static int spawn(struct ssh *link, int fd, struct err *err)
 {
     char program[PATH_MAX];
-    helper_program(program, sizeof(program));
+    install_path(program, sizeof(program), "jobctl-ssh");
     const struct subprocess_spec s = {
         .argv = (const char *const[]){program, "attach", link->host, NULL},
         .in = fd,

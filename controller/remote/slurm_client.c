@@ -10,8 +10,8 @@
 
 #include "agent/os/log.h"
 #include "agent/os/subprocess.h"
-#include "controller/base/autostart.h"
 #include "engine/contract/err.h"
+#include "engine/contract/install.h"
 
 struct ask {
     struct ask     *next;
@@ -31,7 +31,7 @@ static struct {
 
 static const char *program(char path[PATH_MAX])
 {
-    autostart_sibling(path, PATH_MAX, "jobctl-slurm");
+    install_find(path, PATH_MAX, "jobctl-slurm");
     return path;
 }
 

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -19,6 +18,7 @@
 
 #include "controller/ssh/host_command.h"
 #include "controller/ssh/login.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 enum {
@@ -253,7 +253,7 @@ int programs_send(const struct programs *p, ssh_session s, const char *host, con
     for (int i = 0; i < TRIES && !done; i++) {
         struct err why = {0};
         if (i > 0)
-            nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
+            clock_wait(-1, PAUSE_MS);
         rc = send_once(p, s, sftp, host, whole, i == 2, &done, &why);
         done = done || is_there(sftp, whole);
         if (!done && (i == TRIES - 1 || why.code == ERR_USAGE || !ssh_is_connected(s))) {

@@ -12,6 +12,7 @@
 
 #include "engine/contract/env.h"
 #include "engine/contract/err.h"
+#include "engine/contract/install.h"
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 
@@ -173,21 +174,6 @@ void backend_host_free(void *p)
         free(p);
 }
 
-/* The path of this program's directory followed by `rest`; false if unknown. */
-static bool beside_program(char path[PATH_MAX], const char *rest)
-{
-    char self[PATH_MAX];
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (n < 1)
-        return false;
-    self[n] = '\0';
-    char *slash = strrchr(self, '/');
-    if (!slash)
-        return false;
-    *slash = '\0';
-    return snprintf(path, PATH_MAX, "%s/%s", self, rest) < PATH_MAX;
-}
-
 /* NULL with a sentence if the plugin is missing or cannot be loaded. */
 static void *load_plugin(struct err *err)
 {
@@ -198,7 +184,7 @@ static void *load_plugin(struct err *err)
     if (found)
         found = snprintf(path, sizeof(path), "%s", named) < (int)sizeof(path);
     for (size_t i = 0; !found && i < sizeof(places) / sizeof(places[0]); i++)
-        found = beside_program(path, places[i]) && access(path, R_OK) == 0;
+        found = install_path(path, sizeof(path), places[i]) && access(path, R_OK) == 0;
     if (!found) {
         err_set(err, ERR_NO_DEVICE, "%s is neither beside this program nor in ../lib of it: build "
                 "it on a machine with nvcc", PLUGIN);
