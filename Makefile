@@ -124,7 +124,7 @@ NCCLPROF := $(BUILD)/lib/libjobctl_ncclprof.so
 
 # Who has built the kernels for the CPU once gets them anew with `all`: a single end-to-end test takes what is there.
 all: $(PROGRAMS) $(NCCLPROF) $(if $(NVCC),$(CUDA)) $(wildcard $(CUDA_CPU))  ## build every program this machine can build, into build/bin
-	@$(if $(NVCC),:,echo "  no nvcc found: kernels run on the CPU")
+	@$(if $(NVCC),:,echo "  without nvcc: kernels run on the CPU")
 	@$(if $(filter libwebp,$(LIBS_LACKING)),echo "  no libwebp found: WebP pictures cannot be read",:)
 	@$(if $(HAVE_SLURM),:,echo "  no libslurm found: launch: slurm needs jobctl-slurm, which is not built")
 	@$(if $(HAVE_SSH),:,echo "  no libssh found: jobs run on this machine only")
@@ -270,8 +270,9 @@ bootstrap:
 release-check:  ## build, demo and units on bare Debian 11, 12, 13 (and Ubuntu): RELEASES="debian-13 ..."; needs root
 	@deploy/release_check.sh $(RELEASES)
 
+# Where no GPU is, the demo does without the CUDA plugin, which takes as long to compile as all the rest.
 demo: bootstrap  ## train a small Sana on icons, here and now, and look at what it learned
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory -j$(JOBS) all $(if $(wildcard /dev/nvidiactl /dev/dxg),,NVCC=)
 	@deploy/demo.sh $(BIN)
 
 # The same files for `make install`, the package and the tarball: deploy/install.sh has the list.

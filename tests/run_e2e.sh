@@ -4,7 +4,7 @@
 #
 # A test exits 0 (passed), 77 (skipped, last line says why) or anything else.
 # After each, nothing of it may be left: no process with its home in the
-# environment, no file.  E2E_LANES (2) run at once, for most of them wait most of
+# environment, no file.  E2E_LANES (processors + 1) run at once, for most of them wait most of
 # the time; those that say "# alone: why" come at the end, one by one.  The last
 # line is what a log reader counts.  A kernel that the caller chose for OpenBLAS would be the choice
 # here and not on a host reached over SSH: their losses would differ.
@@ -13,7 +13,7 @@ bin=$(cd "$1" && pwd)
 shift
 cd "$(dirname "$0")/.." || exit 1
 [ $# -gt 0 ] || set -- tests/e2e/[0-9]*.sh
-lanes=${E2E_LANES:-2} running=0
+lanes=${E2E_LANES:-$(($(nproc) + 1))} running=0
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 
