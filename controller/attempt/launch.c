@@ -93,33 +93,29 @@ static int add_group(json_t *body, const struct job *job)
     return json_object_set_new(body, "group", group);
 }
 
+/* Takes all references; `rc` < 0: something could not be added. */
+static json_t *finish(json_t *body, json_t *spec, int rc, struct err *err)
+{
+    if (spec && (!body || rc < 0))
+        err_set(err, ERR_MEMORY, "out of memory");
+    json_decref(spec);
+    if (rc == 0)
+        return body;
+    json_decref(body);
+    return NULL;
+}
+
 json_t *launch_leader(const struct job *job, struct err *err)
 {
     json_t *spec = job_store_spec(job->daemon->store, job->core.id, err);
     json_t *body = spec ? make(job, spec, job->attempt->run_dir, job->secrets) : NULL;
-    if (body && (add_earlier(body, job) < 0 || add_group(body, job) < 0)) {
-        json_decref(body);
-        body = NULL;
-    }
-    if (spec && !body)
-        err_set(err, ERR_MEMORY, "out of memory");
-    json_decref(spec);
-    return body;
+    return finish(body, spec, body && add_earlier(body, job) == 0 ? add_group(body, job) : -1, err);
 }
 
 json_t *launch_follower(const struct job *job, const char *run_dir, json_t *group, struct err *err)
 {
     json_t *spec = job_store_spec(job->daemon->store, job->core.id, err);
     json_t *body = spec ? make(job, spec, run_dir, NULL) : NULL;
-    if (body)
-        json_object_set_new(body, "acked", json_integer(0));
-    if (body && (!group || json_object_set(body, "group", group) < 0)) {
-        json_decref(body);
-        body = NULL;
-    }
-    if (spec && !body)
-        err_set(err, ERR_MEMORY, "out of memory");
-    json_decref(spec);
-    json_decref(group);
-    return body;
+    json_object_set_new(body, "acked", json_integer(0));
+    return finish(body, spec, json_object_set_new(body, "group", group), err);
 }

@@ -156,31 +156,21 @@ static int list(struct call *call)
 
 /* ---- jobctl nodes add, drain, resume, remove ---- */
 
-/* The job on the node; 0: none. */
-static long long job_on(const json_t *nodes, const char *name)
+/* NULL: not listed. */
+static const json_t *find(const json_t *nodes, const char *name)
 {
     size_t i;
     const json_t *node;
     json_array_foreach (nodes, i, node)
         if (strcmp(field_text(node, "name"), name) == 0)
-            return (long long)json_integer_value(json_object_get(node, "job"));
-    return 0;
-}
-
-static bool is_listed(const json_t *nodes, const char *name)
-{
-    size_t i;
-    const json_t *node;
-    json_array_foreach (nodes, i, node)
-        if (strcmp(field_text(node, "name"), name) == 0)
-            return true;
-    return false;
+            return node;
+    return NULL;
 }
 
 /* Prints the result for one node; `before` and `after` are the lists of nodes. */
 static void say(FILE *out, const char *action, const char *name, const json_t *before, const json_t *after)
 {
-    const long long job = job_on(after, name);
+    const long long job = field_int(find(after, name), "job", 0);
     if (strcmp(action, "add") == 0)
         fprintf(out, "%s is listed; to test it: jobctl nodes test %s\n", name, name);
     else if (strcmp(action, "resume") == 0)
@@ -193,8 +183,7 @@ static void say(FILE *out, const char *action, const char *name, const json_t *b
 name, job, name);
     else
         fprintf(out, "%s accepts no jobs; to undo: jobctl nodes resume %s%s\n", name, name,
-                is_listed(before,
-                          name) ? "" : " (this node was not listed before: check its name)");
+                find(before, name) ? "" : " (this node was not listed before: check its name)");
 }
 
 static int tell_daemon(struct call *call, const char *action, const json_t *names, const char *reason)

@@ -63,10 +63,10 @@ void job_view_local(char *out, size_t size, const char *iso)
         snprintf(out, size, "-");
 }
 
+/* Each writes one field, or nothing if it is unknown. */
 static void format_text(char *out, size_t size, const json_t *row, const char *name)
 {
-    const char *s = field_text(row, name);
-    snprintf(out, size, "%s", s[0] ? s : "-");
+    snprintf(out, size, "%s", field_text(row, name));
 }
 
 static void format_integer(char *out, size_t size, const json_t *row, const char *name)
@@ -74,8 +74,6 @@ static void format_integer(char *out, size_t size, const json_t *row, const char
     const json_t *v = json_object_get(row, name);
     if (json_is_integer(v))
         snprintf(out, size, "%lld", (long long)json_integer_value(v));
-    else
-        snprintf(out, size, "-");
 }
 
 static void format_loss(char *out, size_t size, const json_t *row, const char *name)
@@ -84,8 +82,6 @@ static void format_loss(char *out, size_t size, const json_t *row, const char *n
     double x = json_number_value(v);
     if (json_is_number(v)) /* fixed width if possible, so that digits line up */
         snprintf(out, size, fabs(x) >= 0.001 && fabs(x) < 1000 ? "%.4f" : "%.3g", x);
-    else
-        snprintf(out, size, "-");
 }
 
 static void format_speed(char *out, size_t size, const json_t *row, const char *name)
@@ -94,8 +90,6 @@ static void format_speed(char *out, size_t size, const json_t *row, const char *
     double x = json_number_value(v);
     if (json_is_number(v))
         snprintf(out, size, x >= 100 ? "%.0f/s" : "%.3g/s", x);
-    else
-        snprintf(out, size, "-");
 }
 
 static void format_share(char *out, size_t size, const json_t *row, const char *name)
@@ -103,8 +97,6 @@ static void format_share(char *out, size_t size, const json_t *row, const char *
     const json_t *v = json_object_get(row, name);
     if (json_is_number(v))
         snprintf(out, size, "%.0f%%", 100 * json_number_value(v));
-    else
-        snprintf(out, size, "-");
 }
 
 static void format_seconds(char *out, size_t size, const json_t *row, const char *name)
@@ -112,8 +104,6 @@ static void format_seconds(char *out, size_t size, const json_t *row, const char
     const json_t *v = json_object_get(row, name);
     if (json_is_number(v))
         job_view_duration(out, size, json_number_value(v));
-    else
-        snprintf(out, size, "-");
 }
 
 static void format_time(char *out, size_t size, const json_t *row, const char *name)
@@ -155,9 +145,7 @@ static void format_elapsed(char *out, size_t size, const json_t *row, const char
     (void)name;
     double from = job_view_time(json_string_value(json_object_get(row, "started_at")));
     double to = job_view_time(json_string_value(json_object_get(row, "ended_at")));
-    if (from < 0)
-        snprintf(out, size, "-");
-    else
+    if (from >= 0)
         job_view_duration(out, size, (to < 0 ? (double)time(NULL) : to) - from);
 }
 
@@ -167,15 +155,12 @@ static void format_checkpoint(char *out, size_t size, const json_t *row, const c
     if (json_is_object(v))
         snprintf(out, size, "step %lld",
                  (long long)json_integer_value(json_object_get(v, "step")));
-    else
-        snprintf(out, size, "-");
 }
 
 static void format_list(char *out, size_t size, const json_t *row, const char *name)
 {
     size_t i, at = 0;
     json_t *v;
-    out[0] = '\0';
     json_array_foreach (json_object_get(row, name), i, v) {
         if (json_is_integer(v))
             at += (size_t)snprintf(out + at, size - at, "%s%lld", i ? "," : "",
@@ -186,8 +171,6 @@ static void format_list(char *out, size_t size, const json_t *row, const char *n
         if (at >= size)
             return;
     }
-    if (!out[0])
-        snprintf(out, size, "-");
 }
 
 /* clang-format off */
@@ -285,13 +268,18 @@ static int choose(const struct field **chosen, const char *names, struct err *er
     return n;
 }
 
+static void format(char *out, size_t size, const json_t *row, const struct field *f)
+{
+    out[0] = '\0';
+    if (f)
+        f->format(out, size, row, f->name);
+    if (!out[0])
+        snprintf(out, size, "-");
+}
+
 void job_view_field(char *out, size_t size, const json_t *row, const char *name)
 {
-    const struct field *f = find_field(name, strlen(name));
-    if (f)
-        f->format(out, size, row, name);
-    else
-        snprintf(out, size, "-");
+    format(out, size, row, find_field(name, strlen(name)));
 }
 
 void job_view_title(char *out, size_t size, const json_t *row)
@@ -341,7 +329,7 @@ int job_view_table(const struct terminal *t, const json_t *jobs, const char *nam
         const json_t *row = json_array_get(jobs, (size_t)r);
         styles[r] = job_view_style(row);
         for (int i = 0; i < n; i++) {
-            chosen[i]->format(text[r * n + i], JOB_CELL, row, chosen[i]->name);
+            format(text[r * n + i], JOB_CELL, row, chosen[i]);
             cells[r * n + i] = text[r * n + i];
         }
         if (!names && t->width && ended_plainly(row))
