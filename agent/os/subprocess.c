@@ -119,11 +119,20 @@ static char **environment(const struct subprocess_spec *s)
     return env;
 }
 
+/* Some parents ignore SIGCHLD, and their children inherit that: no exit code would be known. */
+static void keep_exit_codes(void)
+{
+    struct sigaction now;
+    if (sigaction(SIGCHLD, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
+        signal(SIGCHLD, SIG_DFL);
+}
+
 static pid_t fork_child(const struct subprocess_spec *s, char **env, int report)
 {
     _Alignas(cpu_set_t) unsigned char cpus[CPU_LIST_BYTES];
     const cpu_set_t *mask = s->cpus ? cpu_list_mask(cpus, s->cpus) : NULL;
     sigset_t all, old;
+    keep_exit_codes();
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &old); /* no handler of this process may run in the child */
     pid_t parent = getpid(), pid = fork();
