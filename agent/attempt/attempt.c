@@ -13,6 +13,7 @@
 #include "agent/attempt/monitor.h"
 #include "agent/attempt/session.h"
 #include "agent/attempt/spool.h"
+#include "agent/core/redact.h"
 #include "agent/mirror/mirror_child.h"
 #include "agent/nodes/follower.h"
 #include "agent/nodes/follower_link.h"
@@ -342,7 +343,9 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     snprintf(a.tag, sizeof(a.tag), "%lld.%lld", (long long)options->job,
              (long long)options->attempt);
     uv_loop_init(&a.loop);
-    int rc = open_all(&a, err);
+    a.redact = redact_create();
+    log_filter(redact_line, a.redact);
+    int rc = a.redact ? open_all(&a, err) : err_set(err, ERR_MEMORY, "no memory for the attempt");
     if (rc == 0) {
         init_handles(&a);
         log_info(a.tag, "agent %s listens, pid %lld, incarnation %lld", JOBCTL_VERSION,
@@ -369,5 +372,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     json_decref(a.all_facts);
     json_decref(a.incident);
     json_decref(a.learned);
+    log_filter(redact_line, NULL);
+    redact_destroy(a.redact);
     return rc;
 }

@@ -11,6 +11,7 @@
 #include "agent/attempt/session.h"
 #include "agent/attempt/spool.h"
 #include "agent/core/agent_effects.h"
+#include "agent/core/redact.h"
 #include "agent/mirror/mirror_child.h"
 #include "agent/nodes/follower.h"
 #include "agent/nodes/follower_link.h"
@@ -37,17 +38,20 @@ double attempt_jitter(void)
 bool attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable)
 {
     struct err err = {0};
+    json_t *clean = redact_event(a->redact, body);
     json_t *event = json_pack(
-        "{s:I, s:I, s:I, s:s, s:o}", "incarnation", (json_int_t)a->identity.incarnation, "mono_ns",
+        "{s:I, s:I, s:I, s:s, s:O}", "incarnation", (json_int_t)a->identity.incarnation, "mono_ns",
         (json_int_t)uv_hrtime(), "wall_ms", (json_int_t)clock_unix_ms(),
-        "kind", kind, "body", body);
+        "kind", kind, "body", clean);
     int rc = event ? spool_append(a->spool, event, droppable, &err)
                    : err_set(&err, ERR_MEMORY, "no memory for an event");
     if (rc < 0)
         log_error(a->tag, "event %s was lost: %s", kind, err.text);
     if (!droppable)
-        mirror_child_note(a->mirror, kind, body);
+        mirror_child_note(a->mirror, kind, clean);
     json_decref(event);
+    json_decref(clean);
+    json_decref(body);
     return rc == 0 && !droppable;
 }
 

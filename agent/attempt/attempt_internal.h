@@ -43,6 +43,7 @@ struct attempt {
 
     /* from LAUNCH */
     json_t *launch;
+    struct redact *redact; /* knows its secrets */
     json_t *plan;      /* of all nodes */
     json_t *part;      /* this node's part of it; NULL: the whole */
     json_t *all_facts; /* GPU facts of all nodes; NULL: single node, see facts */

@@ -12,6 +12,7 @@
 #include "agent/attempt/attempt_internal.h"
 #include "agent/attempt/monitor.h"
 #include "agent/attempt/session.h"
+#include "agent/core/redact.h"
 #include "agent/mirror/mirror_child.h"
 #include "agent/monitor/gpu_watch.h"
 #include "agent/monitor/nccl_watch.h"
@@ -291,6 +292,8 @@ void attempt_watch_deadline(struct attempt *a)
 int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
 {
     a->launch = json_deep_copy(body);
+    if (!a->launch || redact_add_all(a->redact, json_object_get(body, "secrets")) < 0)
+        return err_set(err, ERR_MEMORY, "no memory for the launch");
     session_set_launched(a->session);
     if (json_object_get(a->launch, "excluded"))
         json_object_set(a->facts, "excluded", json_object_get(a->launch, "excluded"));
@@ -301,7 +304,7 @@ int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
         return 0; /* the leader plans for all nodes */
     a->deadline_s = deadline_timer_of(a->facts, time(NULL));
     attempt_watch_deadline(a);
-    return a->launch ? 0 : err_set(err, ERR_MEMORY, "no memory for the launch");
+    return 0;
 }
 
 void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_lost *missing)

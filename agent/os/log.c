@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,12 +15,20 @@ enum { LINE = 2048 };
 static int log_fd = -1;
 static const char *log_unit = "";
 static enum log_level log_least = LOG_LEVEL_INFO;
+static char *(*log_clean)(const void *arg, const char *text);
+static const void *log_clean_arg;
 
 void log_open(int fd, const char *unit, enum log_level least)
 {
     log_fd = fd;
     log_unit = unit;
     log_least = least;
+}
+
+void log_filter(char *(*clean)(const void *arg, const char *text), const void *arg)
+{
+    log_clean = clean;
+    log_clean_arg = arg;
 }
 
 /* Copies text as one line, control characters escaped; returns the length written. */
@@ -42,11 +51,13 @@ void log_write(enum log_level level, const char *job, const char *fmt, ...)
         return;
     int keep = errno;
 
-    char text[LINE], line[LINE + 128];
+    char text[LINE], line[LINE + 128], *clean = NULL;
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    if (log_clean && !(clean = log_clean(log_clean_arg, text)))
+        return;
 
     struct timespec ts;
     struct tm tm;
@@ -55,7 +66,8 @@ void log_write(enum log_level level, const char *job, const char *fmt, ...)
     size_t n = strftime(line, sizeof(line), "%Y-%m-%dT%H:%M:%S", &tm);
     n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03dZ %-5s %s %.40s ",
                           (int)(ts.tv_nsec / 1000000), names[level], log_unit, job ? job : "-");
-    n += put_visible(line + n, sizeof(line) - n - 1, text);
+    n += put_visible(line + n, sizeof(line) - n - 1, clean ? clean : text);
+    free(clean);
     line[n++] = '\n';
     if (write(log_fd, line, n) < 0) {
         /* a failed write to the log cannot be reported */

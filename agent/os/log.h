@@ -16,6 +16,10 @@ enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERRO
  * below `least` are dropped. The caller keeps ownership of the descriptor. */
 void log_open(int fd, const char *unit, enum log_level least);
 
+/* Each text passes through `clean`, which returns a new string, or NULL when memory ran out: the line
+ * is then dropped. `arg` is kept by reference; clean NULL: texts are written as they are. */
+void log_filter(char *(*clean)(const void *arg, const char *text), const void *arg);
+
 /* job: "7.1" (id.attempt), or NULL for lines that belong to no job. */
 void log_write(enum log_level level, const char *job, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -69,8 +69,8 @@
  *   LISTENING  {job, attempt, nonce, endpoint: {addresses: [], port, key}}   by the leader, after each
  *               LAUNCH, for the followers' LAUNCH (leader_endpoint()); key: a secret, kept in memory only
  *
- * Kinds of EVENT and their bodies (stored unchanged; the controller's job_core acts on those marked
- * *)
+ * Kinds of EVENT and their bodies (stored without secrets, see agent/core/redact.h; the controller's job_core
+ * acts on those marked *)
  *   facts              output of `jobctl-agent probe`
  *   preflight          {text,
  *                      rows}: problems found (agent/doctor/doctor.h); absent if there are none

@@ -10,9 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/core/redact.h"
 #include "agent/os/buf.h"
 #include "controller/base/client.h"
-#include "controller/base/redact.h"
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
 #include "controller/cli/tarball.h"
@@ -37,24 +37,30 @@ struct report {
     int             files;
 };
 
+/* Text without secrets. */
 static void add(struct report *r, const char *name, const char *text)
 {
     char path[100];
-    size_t size;
-    char *clean = redact_text(r->redact, text, &size);
     snprintf(path, sizeof(path), "job-%lld/%s", r->id, name);
-    if (clean) {
-        tarball_add(r->tar, path, clean, size, time(NULL));
-        r->files++;
-    }
+    tarball_add(r->tar, path, text, strlen(text), time(NULL));
+    r->files++;
+}
+
+static void add_text(struct report *r, const char *name, const char *text)
+{
+    char *clean = redact_text(r->redact, text, NULL);
+    if (clean)
+        add(r, name, clean);
     free(clean);
 }
 
 static void add_json(struct report *r, const char *name, const json_t *value)
 {
-    char *text = json_dumps(value, JSON_INDENT(1));
+    json_t *clean = redact_tree(r->redact, value, NULL);
+    char *text = clean ? json_dumps(clean, JSON_INDENT(1)) : NULL;
     if (text)
         add(r, name, text);
+    json_decref(clean);
     free(text);
 }
 
@@ -70,7 +76,7 @@ static void add_file(struct report *r, const char *name, const char *path)
         for (ssize_t i = 0; i < n; i++)
             if (text[i] == '\0')
                 text[i] = '?'; /* output may contain any bytes */
-        add(r, name, text);
+        add_text(r, name, text);
     }
     free(text);
     if (fd >= 0)
@@ -135,10 +141,12 @@ static int add_events(struct report *r)
         json_array_foreach (events, i, event) {
             const enum event_kind kind =
                 event_kind_of(json_string_value(json_object_get(event, "kind")));
-            char *text = json_dumps(event, JSON_COMPACT);
+            json_t *clean = redact_tree(r->redact, event, NULL);
+            char *text = clean ? json_dumps(clean, JSON_COMPACT) : NULL;
             after = json_integer_value(json_object_get(event, "seq"));
             if (text)
                 buf_print(&lines, "%s\n", text);
+            json_decref(clean);
             free(text);
             json_t **keep = kind == EVENT_FACTS ? &facts : kind == EVENT_PLAN ? &plan : NULL;
             if (keep) {
@@ -163,7 +171,7 @@ out:
 }
 
 /* Known secrets: values of the job's secrets that are set in this environment, and values of the
- * spec whose key looks like a secret. */
+ * spec whose key looks like a secret. What memory has no room for is found by its shape only. */
 static void learn_secrets(struct report *r, const json_t *job)
 {
     const json_t *spec = json_object_get(job, "spec");

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/core/redact.h"
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
 #include "controller/attempt/job_attempt.h"
@@ -200,6 +201,7 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     if (options->detach && log_to_file(d, err) < 0)
         goto out;
     log_open(STDERR_FILENO, "daemon", getenv("JOBCTL_DEBUG") ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
+    log_filter(redact_line, NULL);
     if (store_open(&d->store, db, err) < 0 || (listen_fd = unix_socket_listen(socket, err)) < 0)
         goto out;
     rc = serve(d, listen_fd, options->ready_fd, err);

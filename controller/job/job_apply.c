@@ -3,13 +3,16 @@
 #include "controller/job/job_apply.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "agent/core/redact.h"
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_store.h"
 #include "engine/contract/clock.h"
+#include "engine/contract/err.h"
 
 static void log_change(const struct job *job, const struct job_core *was)
 {
@@ -34,8 +37,24 @@ static void start_clocks(struct job *job, const struct core_output *out)
         job->limit_ms = clock_boot_ms() + job->max_duration_ms;
 }
 
-int job_apply(struct job *job, const struct core_input *in, const struct event_source *told,
-              struct err *err)
+/* What an agent or its launcher says may quote output of ranks: its text and body without secrets, to be
+ * released by the caller. */
+static int redact_input(struct core_input *in, json_t **body, char **text, const struct job *job, struct err *err)
+{
+    struct redact *known = redact_create();
+    int rc = known ? redact_add_all(known, job->secrets) : -1;
+    if (rc == 0 && in->kind == CORE_AGENT_EVENT && in->body &&
+        !(in->body = *body = redact_event(known, in->body)))
+        rc = -1;
+    if (rc == 0 && in->text && !(in->text = *text = redact_text(known, in->text, NULL)))
+        rc = -1;
+    redact_destroy(known);
+    return rc == 0 ? 0 : err_set(err, ERR_MEMORY, "out of memory for job %lld", (long long)job->core.id);
+}
+
+/* Decides and stores. On failure nothing changes. */
+static int apply_clean(struct job *job, const struct core_input *in, const struct event_source *told,
+                       enum job_effect *effect, struct err *err)
 {
     const struct job_core was = job->core;
     const struct job_live_stats live_stats = job->live_stats;
@@ -44,20 +63,36 @@ int job_apply(struct job *job, const struct core_input *in, const struct event_s
         return -1;
     for (int i = 0; i < out.count; i++)
         job_note(job, out.events[i].kind, out.events[i].body, out.events[i].at_ms);
+    if (out.count > 0 && job_store_write(job, &was, &out, told, err) < 0) {
+        job->core = was;
+        job->live_stats = live_stats;
+        core_output_fini(&out);
+        return -1;
+    }
     if (out.count > 0) {
-        if (job_store_write(job, &was, &out, told, err) < 0) {
-            job->core = was;
-            job->live_stats = live_stats;
-            core_output_fini(&out);
-            return -1;
-        }
         start_clocks(job, &out);
         if (out.events[0].keep)
             daemon_test_hook(job->daemon);
     }
-    const enum job_effect effect = out.effect;
+    *effect = out.effect;
     core_output_fini(&out);
     log_change(job, &was);
-    job->daemon->active_jobs->applied(job, told, effect);
     return 0;
+}
+
+int job_apply(struct job *job, const struct core_input *in, const struct event_source *told,
+              struct err *err)
+{
+    struct core_input clean = *in;
+    json_t *body = NULL;
+    char *text = NULL;
+    enum job_effect effect = DO_NOTHING;
+    int rc = redact_input(&clean, &body, &text, job, err);
+    if (rc == 0)
+        rc = apply_clean(job, &clean, told, &effect, err);
+    if (rc == 0)
+        job->daemon->active_jobs->applied(job, told, effect);
+    json_decref(body);
+    free(text);
+    return rc;
 }
