@@ -2,6 +2,8 @@
 /* replay.c - see replay.h */
 #include "controller/daemon/replay.h"
 
+#include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +115,25 @@ out:
     return rc;
 }
 
+/* An id is never given to two jobs, also where the store was lost or is older than the directories. */
+static void ids_above_directories(struct daemon *d)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof(path), "%s/jobs", d->home);
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char *end;
+        const long long id = strtoll(e->d_name, &end, 10);
+        if (*end || id < d->next_id || id >= INT64_MAX)
+            continue;
+        log_warn(NULL, "the store does not know job %lld, whose directory %s/%s remains: the store is "
+                 "new, or older than the directory", id, path, e->d_name);
+        d->next_id = id + 1;
+    }
+    if (dir)
+        closedir(dir);
+}
+
 int replay_all(struct daemon *d, struct err *err)
 {
     struct ids ids = { 0 };
@@ -120,6 +141,7 @@ int replay_all(struct daemon *d, struct err *err)
     if (jobs_next_id(&d->next_id, d->store, err) < 0 ||
         jobs_each(d->store, true, 0, INT64_MAX, remember, &ids, err) < 0)
         goto out;
+    ids_above_directories(d);
     for (size_t i = ids.count; i-- > 0;) {      /* the list is newest first */
         struct err one = { 0 };
         if (replay_one(d, ids.list[i], &one) < 0)

@@ -22,11 +22,31 @@
 
 enum { SETS_MAX = 256 };
 
+/* A job that waits for another may continue its checkpoints, and what that one continued. */
+static int inherit(json_t *lineage, struct daemon *d, int64_t id, struct err *err)
+{
+    char *yaml = NULL, *canonical = NULL;
+    if (jobs_spec(&yaml, &canonical, d->store, id, err) < 0)
+        return -1;
+    json_t *spec = json_loads(canonical, 0, NULL);
+    const json_t *checkpoint = json_object_get(spec, "checkpoint");
+    const char *origin = field_text(checkpoint, "origin");
+    if (origin[0])
+        json_array_append_new(lineage, json_string(origin));
+    json_t *older = json_object_get(checkpoint, "lineage");
+    if (json_is_array(older))
+        json_array_extend(lineage, older);
+    json_decref(spec);
+    free(yaml);
+    free(canonical);
+    return 0;
+}
+
 /* Resolves dependencies to ids; each must be a job that can still succeed. */
 static int resolve_after(json_t *spec, struct daemon *d, struct err *err)
 {
     const json_t *after = json_object_get(spec, "after");
-    json_t *ids = json_array();
+    json_t *ids = json_array(), *lineage = json_array();
     for (size_t i = 0; i < json_array_size(after); i++) {
         const json_t *v = json_array_get(after, i);
         char word[80];
@@ -44,11 +64,17 @@ static int resolve_after(json_t *spec, struct daemon *d, struct err *err)
                     (long long)id, row.result);
             goto fail;
         }
+        if (inherit(lineage, d, id, err) < 0)
+            goto fail;
         json_array_append_new(ids, json_integer(id));
     }
+    if (json_array_size(lineage) > 0)
+        json_object_set(json_object_get(spec, "checkpoint"), "lineage", lineage);
+    json_decref(lineage);
     return json_object_set_new(spec, "after", ids);
 fail:
     err_prefix(err, "after: ");
+    json_decref(lineage);
     json_decref(ids);
     return -1;
 }

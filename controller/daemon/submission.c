@@ -68,15 +68,16 @@ int submission_fits(json_t **plan, const struct job *job, const json_t *spec, st
     return 0;
 }
 
-/* The job's identity in a mirror, on any machine: 128 random bits, kept by `retry` and `adopt`. */
+/* The job's identity on any machine: 128 random bits, kept by `retry` and `adopt`.  Checkpoints and mirrors
+ * have it (engine/checkpoint/lineage.h). */
 static int give_origin(json_t *checkpoint, struct err *err)
 {
     unsigned char bits[16];
     char text[2 * sizeof(bits) + 1];
-    if (!field_text(checkpoint, "mirror")[0] || field_text(checkpoint, "origin")[0])
+    if (field_text(checkpoint, "origin")[0])
         return 0;
     if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
-        return err_set(err, ERR_SYSTEM, "cannot get random numbers for the mirror's name");
+        return err_set(err, ERR_SYSTEM, "cannot get random numbers for the job's origin");
     for (size_t i = 0; i < sizeof(bits); i++)
         snprintf(text + 2 * i, 3, "%02x", bits[i]);
     return json_object_set_new(checkpoint, "origin", json_string(text));

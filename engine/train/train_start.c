@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/checkpoint/lineage.h"
 #include "engine/contract/digest.h"
 #include "engine/contract/env.h"
 #include "engine/contract/flight.h"
@@ -331,11 +332,15 @@ static int find_origin(struct train *t, int64_t memory, struct origin *o)
     if (find_memory(t, memory, o))
         return 0;
     if (latest || t->env->again) {
+        if (lineage_check_root(t->job, t->dir, &t->err) < 0) /* before anything there is touched */
+            return -1;
         int found = checkpoint_latest(&info, t->dir, on_bad, t, &t->err);
         if (found < 0) {
             t->code = EXIT_CHECKPOINT;
             return -1;
         }
+        if (found && lineage_check(t->job, info.path, &t->err) < 0)
+            return -1;
         if (found) {
             o->saved = info.step;
             memcpy(o->path, info.path, sizeof(o->path));
