@@ -55,7 +55,7 @@ static int manual(void)
     roff_text(stdout, "jobctl-train COMMAND [options] [arguments]");
     roff_section(stdout, "DESCRIPTION");
     roff_text(stdout, "Trains diffusion transformers and draws pictures with them. An agent starts one process per "
-              "rank of a job with train:; the other commands are for a user.");
+              "rank of a job with train:; the other commands are for users.");
     roff_section(stdout, "COMMANDS");
     for (int i = 0; i < COMMANDS; i++) {
         snprintf(usage, sizeof(usage), "%s %s", commands[i].name, commands[i].arguments);

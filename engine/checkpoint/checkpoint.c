@@ -49,8 +49,8 @@ static int read_state(struct checkpoint_state *s, const char *dir, const struct 
         rc = err_set(err, ERR_DATA, "%s has a format that this version does not read", path);
     else if (strcmp(was, layout) != 0)
         rc = err_set(err, ERR_USAGE,
-                     "%s is a checkpoint of another model than train.model describes; use the same "
-                     "model, or another checkpoint.dir",
+                     "%s is a checkpoint of a different model; set train.model to the same model, or use "
+                     "another checkpoint.dir",
                      dir);
     json_decref(o);
     return rc;
@@ -80,10 +80,10 @@ static int say_mismatch(const char *path, const struct checkpoint_match *m, stru
         snprintf(missing, sizeof(missing), "; it has no tensor '%s'%s", m->first_missing,
                  m->missing > 1 ? " and others" : "");
     if (m->shapes)
-        snprintf(shapes, sizeof(shapes), "; '%s'%s another shape than this model's", m->first_shape,
+        snprintf(shapes, sizeof(shapes), "; '%s'%s a different shape in this model", m->first_shape,
                  m->shapes > 1 ? " and others have" : " has");
-    return err_set(err, ERR_USAGE, "%s: %d of %d tensors match, %d missing, %d of another shape, "
-                                   "%d left over%s%s",
+    return err_set(err, ERR_USAGE, "%s: %d of %d tensors match, %d missing, %d with a different "
+                                   "shape, %d unused%s%s",
                    path, m->matched, m->matched + m->missing + m->shapes, m->missing, m->shapes,
                    m->left, missing, shapes);
 }

@@ -135,7 +135,7 @@ int checkpoint_latest(struct checkpoint_info *info, const char *root, checkpoint
             found = err_set(err, why.code, "checkpoint %s: %s", info->path, why.text);
         } else {
             if (why.code == ERR_NONE)
-                err_set(&why, ERR_DATA, "the manifest is of step %lld", (long long)m.step);
+                err_set(&why, ERR_DATA, "the manifest belongs to step %lld", (long long)m.step);
             if (checkpoint_quarantine(aside, info->path, why.text, err) < 0)
                 found = -1;
             else if (bad)

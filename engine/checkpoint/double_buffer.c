@@ -64,7 +64,7 @@ static int list_pieces(struct double_buffer *t, struct err *err)
     t->piece = calloc(most, sizeof(*t->piece));
     t->first = calloc((size_t)t->state.weights + 1, sizeof(*t->first));
     if (!t->piece || !t->first)
-        return err_set(err, ERR_MEMORY, "no memory for a list of what updates change");
+        return err_set(err, ERR_MEMORY, "no memory for the list of updated ranges");
     for (int i = 0; i < t->state.weights; i++) {
         const struct state_part *p = &t->state.part[i];
         optim_range(o, i, &from, &to);
@@ -104,7 +104,7 @@ static int list_chunks(struct double_buffer *t, struct err *err)
     size_t used = 0;
     t->chunk = calloc(chunks + 1, sizeof(*t->chunk));
     if (!t->chunk)
-        return err_set(err, ERR_MEMORY, "no memory for a list of what updates change");
+        return err_set(err, ERR_MEMORY, "no memory for the list of updated ranges");
     for (size_t i = 0; i < chunks; i++)
         if (maker(t, i))
             maker(t, i)->chunks++;

@@ -231,7 +231,7 @@ int train_cmd_bench(int argc, char **argv)
         return model_only(nodes, gpus, params, step_ms, &err) < 0 ? train_cmd_fail("bench", &err)
                                                                   : EXIT_DONE;
     if (!config == !job) {
-        err_set(&err, ERR_USAGE, "expected one of --config FILE and --spec FILE");
+        err_set(&err, ERR_USAGE, "expected either --config FILE or --spec FILE");
         return train_cmd_fail("bench", &err);
     }
     if (steps) {

@@ -184,7 +184,7 @@ static int tell(struct page *page, int ended, int64_t deadline_ms)
     struct err err = {0};
     if (ended < 0 || (ended && bad && bad->code == ERR_NO_DEVICE)) {
         err_set(&err, ERR_NO_DEVICE, "the GPUs cannot be tested: %s",
-                bad ? bad->why : "CUDA does not start on them within a minute");
+                bad ? bad->why : "CUDA did not start on them within a minute");
         return train_cmd_fail("sum", &err);
     }
     if (!ended)

@@ -121,12 +121,12 @@ static void print_words(const struct verdict *v, bool run)
         printf("sample log  none; data.sample_log: true keeps one\n");
     char sizes[48] = "";
     if (a->sizes > 1)
-        snprintf(sizes, sizeof(sizes), " on %d numbers of ranks", a->sizes);
+        snprintf(sizes, sizeof(sizes), " with %d different numbers of ranks", a->sizes);
     if (v->logged)
         printf("sample log  steps %lld to %lld%s, %lld samples, %.2f epochs: %s\n",
                (long long)a->first, (long long)a->last, sizes, (long long)a->samples,
                (double)a->samples / (double)v->data.samples,
-               a->wrong ? "they do not add up" : "each exactly once an epoch");
+               a->wrong ? "some not exactly once an epoch" : "each exactly once an epoch");
 }
 
 static void print_json(const struct verdict *v)

@@ -206,7 +206,7 @@ static int distance(double *out, const char *a, const char *b, struct err *err)
     for (int i = 0; rc == 0 && i < st_len(f); i++) {
         const struct st_tensor *x = st_at(f, i), *y = st_find(g, x->name);
         if (!y || y->bytes != x->bytes)
-            rc = err_set(err, ERR_DATA, "%s and %s are of different models", a, b);
+            rc = err_set(err, ERR_DATA, "%s and %s contain different models", a, b);
         for (size_t k = 0; rc == 0 && k < x->count; k++) {
             float p, q;
             memcpy(&p, (const char *)x->data + k * sizeof(p), sizeof(p));
@@ -320,7 +320,7 @@ int train_cmd_verify_resume(int argc, char **argv)
     if (rc == 0) {
         long long n = strtoll(steps, &end, 10);
         if (*end || n < 1)
-            err_set(&err, ERR_USAGE, "--steps %.40s: expected a whole number from 1", steps);
+            err_set(&err, ERR_USAGE, "--steps %.40s: expected a whole number of at least 1", steps);
         else if (parse_sizes(&r, sizes, &err) == 0 && find_steps(&r, n, &err) == 0)
             replay_all(&r, &err);
         rc = err.code != ERR_NONE ? train_cmd_fail("verify-resume", &err)

@@ -17,7 +17,7 @@ int env_int(const char *name, int least, int *value, struct err *err)
     errno = 0;
     long n = strtol(text, &end, 10);
     if (errno || *end || n < least || n > INT_MAX)
-        return err_set(err, ERR_USAGE, "%s is '%s'; expected a number from %d", name, text, least);
+        return err_set(err, ERR_USAGE, "%s is '%s'; expected a number of at least %d", name, text, least);
     *value = (int)n;
     return 0;
 }

@@ -79,7 +79,7 @@ int manifest_write(struct manifest *out, const char *dir, int64_t step, const ch
     for (; names[m.len]; m.len++) {
         struct manifest_file *f = &m.files[m.len];
         if (m.len == MANIFEST_FILES || strlen(names[m.len]) >= sizeof(f->name))
-            return err_set(err, ERR_BUG, "a manifest of more than %d files", MANIFEST_FILES);
+            return err_set(err, ERR_BUG, "a manifest lists more than %d files", MANIFEST_FILES);
         snprintf(f->name, sizeof(f->name), "%s", names[m.len]);
         if (join(path, dir, f->name, err) < 0 || digest_file(f->digest, &f->bytes, path, err) < 0)
             return -1;

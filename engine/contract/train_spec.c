@@ -145,7 +145,7 @@ static int check_value(const struct spec_field *f, const json_t *v, struct err *
             return err_set(err, ERR_USAGE, "train.%s: longer than 1023 bytes", f->path);
         return 0;
     default:
-        return err_set(err, ERR_BUG, "train.%s: a row of a type that train: does not use",
+        return err_set(err, ERR_BUG, "train.%s: train: does not support the type of this row",
                        f->path);
     }
 }

@@ -50,7 +50,7 @@ static int family(const struct train_spec *s, const json_t *job, struct err *err
     const char *preset = json_string_value(json_object_get(model, "preset"));
     if (!said || strcmp(said, "auto") == 0 || strcmp(said, names[s->model.family]) == 0)
         return 0;
-    return err_set(err, ERR_USAGE, "train.model.family: preset %s is of the family %s; take a preset of %s, or "
+    return err_set(err, ERR_USAGE, "train.model.family: preset %s belongs to the family %s; use a preset of %s, or "
                    "leave the family out", preset ? preset : "tiny", names[s->model.family], said);
 }
 
@@ -182,7 +182,7 @@ static int checkpoint_keep(const struct train_spec *s, const json_t *job, struct
 {
     (void)job;
     if (s->checkpoint_keep < 1 || s->checkpoint_keep > 1000000)
-        return err_set(err, ERR_USAGE, "checkpoint.keep: expected a whole number from 1");
+        return err_set(err, ERR_USAGE, "checkpoint.keep: expected a whole number of at least 1");
     return 0;
 }
 

@@ -44,7 +44,7 @@ void batch_plan_destroy(struct batch_plan *p)
 static int add_bucket(struct batch_plan *p, struct bucket *b, int64_t size, struct err *err)
 {
     if (size < 1)
-        return err_set(err, ERR_BUG, "a bucket of %lld samples", (long long)size);
+        return err_set(err, ERR_BUG, "a bucket has %lld samples", (long long)size);
     b->first = p->samples;
     b->size = size;
     p->samples += size;

@@ -177,7 +177,7 @@ int dataset_get(const struct dataset *d, int64_t i, float *latent, float *captio
                 struct err *err)
 {
     if (i < 0 || i >= d->shape.samples)
-        return err_set(err, ERR_BUG, "sample %lld of %lld", (long long)i,
+        return err_set(err, ERR_BUG, "sample %lld does not exist; there are %lld", (long long)i,
                        (long long)d->shape.samples);
     if (d->synthetic) {
         const struct dataset_shape *z = &d->shape;

@@ -42,7 +42,7 @@ static int shard_compare(const struct dataset *d, const struct shard *s, struct 
     const int64_t *l = s->latent->dim, *c = s->caption->dim;
     const int64_t *fl = first->latent->dim, *fc = first->caption->dim;
     if (l[1] != fl[1] || c[1] != fc[1] || c[2] != fc[2])
-        return err_set(err, ERR_DATA, "shard %s has samples of another shape than shard %s",
+        return err_set(err, ERR_DATA, "shards %s and %s have samples of different shapes",
                        shard_name(d, s), shard_name(d, first));
     if (d->multi_scale || (l[2] == fl[2] && l[3] == fl[3]))
         return 0;

@@ -121,7 +121,7 @@ int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from,
     size_t row = (size_t)l->shape.words * (size_t)l->shape.caption_channels;
     float *mask = l->mask + (size_t)l->batch_micro * (size_t)l->shape.words;
     if (n > l->batch_micro)
-        return err_set(err, ERR_BUG, "a micro-batch of %d, room for %d", n, l->batch_micro);
+        return err_set(err, ERR_BUG, "a micro-batch of %d samples exceeds the limit of %d", n, l->batch_micro);
     batch_plan_slots(l->plan, l->slots, step, from, n);
     for (int i = 0; i < n; i++) {
         const struct batch_slot *s = &l->slots[i];

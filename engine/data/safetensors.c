@@ -63,7 +63,7 @@ static int parse_dtype(struct st_tensor *t, const json_t *value, struct err *err
             return 0;
         }
     return err_set(err, ERR_DATA,
-                   "tensor %s has the type \"%.20s\"; F32 F64 F16 BF16 I64 I32 U8 can be read",
+                   "tensor %s has the type \"%.20s\"; supported types are F32, F64, F16, BF16, I64, I32 and U8",
                    t->name, name);
 }
 
@@ -102,7 +102,7 @@ static int parse_offsets(struct st_tensor *t, const json_t *value, const unsigne
                        "tensor %s is at bytes %lld to %lld of %zu: file damaged or truncated",
                        t->name, (long long)begin, (long long)end, data_size);
     if ((size_t)(end - begin) != t->bytes)
-        return err_set(err, ERR_DATA, "tensor %s needs %zu bytes by its shape and has %lld",
+        return err_set(err, ERR_DATA, "the shape of tensor %s needs %zu bytes, but the file has %lld",
                        t->name, t->bytes, (long long)(end - begin));
     t->data = data + begin;
     return 0;
@@ -113,7 +113,7 @@ static int parse_tensor(struct st_tensor *t, const char *name, const json_t *row
 {
     size_t length = strlen(name);
     if (length == 0 || length >= ST_NAME)
-        return err_set(err, ERR_DATA, "a tensor name has %zu characters; 1 to %d are possible",
+        return err_set(err, ERR_DATA, "a tensor name has %zu characters; it must have 1 to %d",
                        length, ST_NAME - 1);
     memcpy(t->name, name, length + 1);
     if (!json_is_object(row))
@@ -201,7 +201,7 @@ static int parse_bytes(struct st_file *f, struct err *err)
 {
     uint64_t length;
     if (f->size < sizeof(length))
-        return err_set(err, ERR_DATA, "%zu bytes are too few for a safetensors file", f->size);
+        return err_set(err, ERR_DATA, "a file of %zu bytes is too short for safetensors", f->size);
     memcpy(&length, f->bytes, sizeof(length));
     if (length > HEADER_MAX && is_pytorch(f))
         return err_set(err, ERR_DATA, "a PyTorch file (.pth, .pt, .bin), which only Python can read: "
@@ -388,7 +388,7 @@ int st_range_to_float(float *dst, const struct st_tensor *t, size_t from, size_t
 {
     struct st_tensor part = *t;
     if (from > t->count || n > t->count - from)
-        return err_set(err, ERR_BUG, "numbers %zu to %zu of %s, which has %zu", from, from + n,
+        return err_set(err, ERR_BUG, "range %zu to %zu exceeds tensor %s, which has %zu numbers", from, from + n,
                        t->name, t->count);
     part.data = (const char *)t->data + from * st_dtype_size(t->dtype);
     part.bytes = n * st_dtype_size(t->dtype);

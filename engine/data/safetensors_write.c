@@ -79,11 +79,11 @@ static int tensor_bytes(size_t *bytes, const char *name, enum st_dtype dtype, in
 {
     size_t n = st_dtype_size(dtype);
     if (ndim < 0 || ndim > ST_DIMS)
-        return err_set(err, ERR_USAGE, "tensor %s has %d dimensions; at most %d are possible",
+        return err_set(err, ERR_USAGE, "tensor %s has %d dimensions; the limit is %d",
                        name, ndim, ST_DIMS);
     for (int i = 0; i < ndim; i++)
         if (dim[i] < 0 || __builtin_mul_overflow(n, (size_t)dim[i], &n) || n > INT64_MAX / 2)
-            return err_set(err, ERR_USAGE, "the shape of tensor %s is not possible", name);
+            return err_set(err, ERR_USAGE, "tensor %s has an impossible shape", name);
     *bytes = n;
     return 0;
 }

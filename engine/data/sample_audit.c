@@ -99,13 +99,13 @@ static void count_sample(struct books *b, const struct batch_slot *s, int64_t st
 {
     uint8_t *seen = b->seen[s->epoch], bit = (uint8_t)(1 << (s->sample & 7));
     if (seen[s->sample >> 3] & bit)
-        complain(b, where, "sample %lld comes a second time in epoch %u", (long long)s->sample,
+        complain(b, where, "sample %lld occurs twice in epoch %u", (long long)s->sample,
                  s->epoch);
     else
         b->counts[(int64_t)s->epoch * b->shape.buckets + bucket]++;
     seen[s->sample >> 3] |= bit;
     if (b->steps[step - 1].bucket != bucket)
-        complain(b, where, "sample %lld is of another bucket than the rest of the step",
+        complain(b, where, "sample %lld belongs to a different bucket from the rest of the step",
                  (long long)s->sample);
 }
 
@@ -124,7 +124,7 @@ static int count_line(void *arg, const struct sample_log_line *line, struct err 
     for (int i = 0; i < line->n; i++) {
         const struct batch_slot *s = &line->slots[i];
         if (s->sample < 0 || s->sample >= b->shape.samples || s->epoch >= EPOCHS_MOST) {
-            complain(b, where, "there is no sample %lld of epoch %u", (long long)s->sample,
+            complain(b, where, "sample %lld of epoch %u does not exist", (long long)s->sample,
                      s->epoch);
             continue;
         }

@@ -61,7 +61,7 @@ static int say(const struct dist *d, struct err *err)
                        f->rank, call);
     case DIST_MISMATCH:
         return err_set(err, ERR_SYSTEM,
-                       "desync: rank %d called another collective than the others; this rank was "
+                       "desync: rank %d called a different collective from the others; this rank was "
                        "in %s",
                        f->rank, call);
     case DIST_SYSTEM:
@@ -70,7 +70,7 @@ static int say(const struct dist *d, struct err *err)
     }
     if (d->why[0])
         return err_set(err, ERR_SYSTEM, "%s (%s)", d->why, call);
-    return err_set(err, ERR_SYSTEM, "the ranks of this job cannot talk to each other (%s)", call);
+    return err_set(err, ERR_SYSTEM, "the ranks of this job cannot communicate (%s)", call);
 }
 
 /* Fails all ranks. The first fault reported by any rank counts. */
@@ -227,7 +227,7 @@ static int begin_call(struct dist *d, struct dist_call call, struct err *err)
     if (d->fault.kind != DIST_FINE)
         return say(d, err);
     if (!d->connected)
-        return err_set(err, ERR_BUG, "a collective before the ranks are connected");
+        return err_set(err, ERR_BUG, "a collective was called before the ranks were connected");
     while (d->tail - d->head >= DIST_QUEUE)
         if (dist_wait(d, err) < 0)
             return -1;
@@ -264,7 +264,7 @@ int dist_broadcast(struct dist *d, void *data, size_t n, enum dist_type type, in
                    struct err *err)
 {
     if (root < 0 || root >= d->c.world)
-        return err_set(err, ERR_BUG, "a broadcast from rank %d of %d", root, d->c.world);
+        return err_set(err, ERR_BUG, "broadcast: rank %d does not exist; there are %d ranks", root, d->c.world);
     return begin_call(d, (struct dist_call){DIST_BROADCAST, type, DIST_SUM, root, data, n, 0}, err);
 }
 

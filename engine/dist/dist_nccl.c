@@ -406,7 +406,7 @@ static int begin_connect(struct gpu *g, const char *text)
     struct nccl_id id;
     struct nccl_config config = NCCL_CONFIG;
     if (strlen(text) != 2 * NCCL_ID || !read_id(&id, text))
-        return fail(g, NCCL_INVALID_USAGE, "reading the id that rank 0 gave");
+        return fail(g, NCCL_INVALID_USAGE, "reading the NCCL id of rank 0");
     atomic_store(&g->watch->inside_ms, clock_ms());
     int rc = g->nccl->CommInitRankConfig(&g->comm, g->d->c.world, id, g->d->c.rank, &config);
     atomic_store(&g->watch->inside_ms, 0);

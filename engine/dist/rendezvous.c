@@ -112,7 +112,7 @@ static int count_nodes(struct rendezvous *r, const char *list, int world, struct
     if (at == world)
         return 0;
     return err_set(err, ERR_USAGE, "JOBCTL_NODE_RANKS is \"%.60s\"; it must be the number of ranks "
-                   "on each node, like 4,4, with the sum WORLD_SIZE, %d", list, world);
+                   "on each node, like 4,4, and their sum must be WORLD_SIZE (%d)", list, world);
 }
 
 static int find_nodes(struct rendezvous *r, int world, struct err *err)

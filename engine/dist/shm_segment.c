@@ -220,7 +220,7 @@ static int map_page(struct shm_segment_hold *h, int fd, struct err *err)
 {
     struct stat st;
     if (fstat(fd, &st) < 0 || (size_t)st.st_size < sizeof(struct shm_segment))
-        return err_set(err, ERR_SYSTEM, "the shared memory of rank 0 has another version");
+        return err_set(err, ERR_SYSTEM, "this rank and rank 0 run different versions of jobctl-train");
     void *at = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
         return err_set_errno(err, errno, "cannot map shared memory");
@@ -228,7 +228,7 @@ static int map_page(struct shm_segment_hold *h, int fd, struct err *err)
     if (p->magic != SHM_SEGMENT_MAGIC || p->world != (uint32_t)h->world ||
         p->bytes != (uint64_t)st.st_size) {
         munmap(at, (size_t)st.st_size);
-        return err_set(err, ERR_SYSTEM, "the shared memory of rank 0 has another version");
+        return err_set(err, ERR_SYSTEM, "this rank and rank 0 run different versions of jobctl-train");
     }
     h->page = p;
     h->bytes = (size_t)st.st_size;

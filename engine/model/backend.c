@@ -186,7 +186,7 @@ static void *load_plugin(struct err *err)
     for (size_t i = 0; !found && i < sizeof(places) / sizeof(places[0]); i++)
         found = install_path(path, sizeof(path), places[i]) && access(path, R_OK) == 0;
     if (!found) {
-        err_set(err, ERR_NO_DEVICE, "%s is neither beside this program nor in ../lib of it: build "
+        err_set(err, ERR_NO_DEVICE, "%s is missing: it is neither beside this program nor in ../lib; build "
                 "it on a machine with nvcc", PLUGIN);
         return NULL;
     }
@@ -213,7 +213,7 @@ int backend_try_peers(struct kern_peer *p, struct err *err)
     void *symbol = dlsym(lib, "kern_cuda_peer");
     memcpy(&fn, &symbol, sizeof(fn));
     if (!fn)
-        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_peer: it has another version",
+        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_peer: it belongs to a different version",
                        PLUGIN);
     if (fn(p) < 0)
         return err_set(err, ERR_NO_DEVICE, "the GPUs cannot be tested: %s", p->why);
@@ -242,7 +242,7 @@ int backend_sharers(void)
 static int open_cuda(enum wish wish, struct err *err)
 {
     static const char *const words[] = {
-        [KERN_CUDA_OTHER_BUILD] = "the CUDA kernels have another version than this program",
+        [KERN_CUDA_OTHER_BUILD] = "the CUDA kernels and this program have different versions",
         [KERN_CUDA_NO_DRIVER] = "no NVIDIA driver",
         [KERN_CUDA_OLD_DRIVER] = "the NVIDIA driver is too old",
         [KERN_CUDA_NO_DEVICE] = "no GPU",
@@ -261,7 +261,7 @@ static int open_cuda(enum wish wish, struct err *err)
         return -1;
     const kern_cuda_open_fn entry = find_cuda(lib);
     if (!entry)
-        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_open: it has another version",
+        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_open: it belongs to a different version",
                        PLUGIN);
     int r = entry(&c);
     if (r == KERN_CUDA_NO_BF16 && wish == WISH_AUTO) {

@@ -60,7 +60,7 @@ void config_reader_must_be(struct config_reader *s, const char *key, const char 
     for (const char *p = built; text && p; p = strchr(p, '|'), p = p ? p + 1 : NULL)
         if (strncmp(p, text, strlen(text)) == 0 && strchr("|", p[strlen(text)]))
             return;
-    err_set(s->err, ERR_USAGE, "%s.%s is %s%.40s%s; this engine builds %s", s->name, key,
+    err_set(s->err, ERR_USAGE, "%s.%s is %s%.40s%s; this engine supports %s", s->name, key,
             text ? "\"" : "", text ? text : "not a string", text ? "\"" : "", built);
     s->failed = true;
 }

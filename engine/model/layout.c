@@ -46,7 +46,7 @@ static int count_floats(size_t *count, const char *name, int ndim, const int64_t
     const size_t most = (size_t)INT64_MAX / 64;
     size_t n = 1;
     if (ndim < 0 || ndim > TENSOR_DIMS)
-        return err_set(err, ERR_USAGE, "tensor %s has %d dimensions; at most %d are possible",
+        return err_set(err, ERR_USAGE, "tensor %s has %d dimensions; the limit is %d",
                        name, ndim, TENSOR_DIMS);
     for (int i = 0; i < ndim; i++) {
         if (dim[i] <= 0)
@@ -81,7 +81,7 @@ int layout_add(struct layout *l, const char *name, enum tensor_kind kind, int nd
     size_t count = 0, length = strlen(name);
     if (length == 0 || length >= TENSOR_NAME)
         return err_set(err, ERR_USAGE,
-                       "tensor name \"%.40s\" has %zu characters; 1 to %d are possible", name,
+                       "tensor name \"%.40s\" has %zu characters; it must have 1 to %d", name,
                        length, TENSOR_NAME - 1);
     if (layout_find(l, name) >= 0)
         return err_set(err, ERR_USAGE, "two tensors are named %s", name);

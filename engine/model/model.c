@@ -213,7 +213,7 @@ int model_backward(struct model *m, const struct model_input *in, const float *d
         return err_set(err, ERR_BUG, "a model created for inference has no backward pass");
     if (in->batch != m->batch || in->height != m->height || in->width != m->width ||
         in->text != m->text || (in->first ? in->rows : in->batch * in->text) != m->rows)
-        return err_set(err, ERR_BUG, "the backward pass got another batch than the forward pass");
+        return err_set(err, ERR_BUG, "the backward pass got a different batch from the forward pass");
     m->net->backward(m, in, dout, dy);
     return 0;
 }

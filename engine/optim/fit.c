@@ -115,7 +115,7 @@ static void tell_micro(const struct choice *c)
     memory_text(c->ask->room.free, most);
     memory_text(c->fit->plan.total, planned);
     if (c->fit->micro == lowered_to(c->ask, c->fit->micro + 1))
-        snprintf(why, FIT_WHY, "the run ran out of memory with more");
+        snprintf(why, FIT_WHY, "the run ran out of memory with larger ones");
     else if (!c->fit->fits)
         snprintf(why, FIT_WHY, "does not fit: needs %s, and may use %d %% of the %s free", planned,
                  FIT_PERCENT, most);
@@ -139,10 +139,10 @@ static void tell_recompute(const struct choice *c)
     else if (c->ask->recompute && c->fit->recompute)
         snprintf(why, FIT_WHY, "the run ran out of memory with one sample at a time");
     else if (c->fit->recompute)
-        snprintf(why, FIT_WHY, "%s does not fit without",
+        snprintf(why, FIT_WHY, "without it %s does not fit",
                  s->micro_auto ? "one sample" : "the micro-batch");
     else
-        snprintf(why, FIT_WHY, c->fit->fits ? "it fits without" : "it does not fit with it either");
+        snprintf(why, FIT_WHY, c->fit->fits ? "the batch fits without it" : "the batch does not fit with it either");
 }
 
 int fit_choose(struct fit *out, const struct fit_ask *ask, struct err *err)

@@ -223,7 +223,7 @@ static int take_share(struct optim *o, struct err *err)
     }
     o->floats = shard_floats(o->share.shard, o->share.rank);
     if (cut == SHARD_TENSORS && shard_cut(o->share.shard) != cut)
-        return err_set(err, ERR_BUG, "CAME needs whole tensors, and got a share cut within them");
+        return err_set(err, ERR_BUG, "CAME needs whole tensors, but got a share that splits a tensor");
     return 0;
 }
 

@@ -85,8 +85,8 @@ static int read_notes(struct train *t, const json_t *notes, const char *dir)
     name_kernels(kernels, sizeof(kernels));
     if (!was || strcmp(was, kernels) != 0)
         return err_set(&t->err, ERR_USAGE,
-                       "train.reproducible: the checkpoint was made with other kernels (%.60s) than this "
-                       "machine has (%.60s), so the bits would differ; use a machine of that kind, or "
+                       "train.reproducible: the checkpoint was made with kernels (%.60s) that this "
+                       "machine does not use (%.60s), so the bits would differ; use a machine of that kind, or "
                        "reproducible: false",
                        was ? was : "unknown", kernels);
     if (json_array_size(list) != n)

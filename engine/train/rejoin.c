@@ -92,8 +92,8 @@ bool rejoin_wait(struct progress *p, int timeout_ms, struct err *err)
         json_decref(word);
         const int64_t left = until - clock_ms();
         if (stop || left <= 0) {
-            err_set(err, ERR_CONFLICT, "%s", stop ? "a command to stop came first"
-                                                  : "no command of the agent came in time");
+            err_set(err, ERR_CONFLICT, "%s", stop ? "a stop command arrived first"
+                                                  : "no command arrived from the agent in time");
             return false;
         }
         progress_wait(p, (int)left);

@@ -53,6 +53,6 @@ int train_accumulate(struct train *t)
     for (int i = 0; i < TRIES && done == 0; i++)
         done = accumulate(t);
     if (done == 0)
-        err_set(&t->err, ERR_BUG, "the exponents of step %lld do not settle", (long long)t->at + 1);
+        err_set(&t->err, ERR_BUG, "the exponents of step %lld do not converge", (long long)t->at + 1);
     return done > 0 ? 0 : -1;
 }

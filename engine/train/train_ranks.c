@@ -286,7 +286,7 @@ int train_ranks_open(struct train *t)
     struct dist_fault fault;
     const struct train_env *e = t->env;
     if (e->rank >= e->world_size)
-        return err_set(&t->err, ERR_USAGE, "RANK is %d; with WORLD_SIZE %d it is at most %d",
+        return err_set(&t->err, ERR_USAGE, "RANK is %d; with WORLD_SIZE %d it must be at most %d",
                        e->rank, e->world_size, e->world_size - 1);
     t->words = calloc((size_t)e->world_size, sizeof(*t->words));
     if (!t->words)

@@ -251,7 +251,7 @@ static bool hold(struct train *t)
     const bool held = train_snapshot_hold(t, &bytes);
     if (!held && !x->told_room)
         progress_warning(t->progress, "training pauses while a checkpoint is written: rank %d needs %.1f MiB "
-                                      "more memory to go on meanwhile than may be used",
+                                      "more memory than allowed to continue meanwhile",
                          t->env->rank, (double)bytes / 0x1p20);
     x->told_room = x->told_room || !held;
     return held;

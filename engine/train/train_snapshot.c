@@ -83,7 +83,7 @@ static void report_no_memory(struct train *t, int64_t bytes)
     if (train_ranks_first_local(t))
         progress_warning(t->progress,
                          "no snapshots in memory: they need %.1f GiB of the %.1f GiB free, and may use a "
-                         "quarter; after a failure the steps since the last checkpoint run again",
+                         "quarter; after a failure the steps since the last checkpoint are repeated",
                          (double)bytes * train_ranks_local(t) / 0x1p30,
                          (double)device_memory_host().free / 0x1p30);
 }

@@ -121,7 +121,7 @@ static void tell_data(const struct train *t)
     static const char *const made[] = {
         [PACK_FOUND] = "packed before",
         [PACK_BUILT] = "packed now",
-        [PACK_RENEWED] = "packed again: the old pack was of an older version of jobctl",
+        [PACK_RENEWED] = "packed again: an older version of jobctl wrote the old pack",
     };
     struct dataset_shape s = dataset_shape(t->data);
     printf("data: %lld samples, ", (long long)s.samples);

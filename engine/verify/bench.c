@@ -296,7 +296,7 @@ static int open_double_buffer(struct bench *b, struct err *err)
     if (!b->spec.snapshots)
         return 0;
     if (!backend_ops()->host)
-        return err_set(err, ERR_USAGE, "snapshots are measured on the CPU; on a GPU they are copied beside "
+        return err_set(err, ERR_USAGE, "snapshots are measured on the CPU; on a GPU they are copied during "
                                        "the next step");
     return double_buffer_create(&b->double_buffer, -1, &run, step_params(b->step), err);
 }

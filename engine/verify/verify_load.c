@@ -66,8 +66,8 @@ int verify_load_weights(float *weights, const struct layout *l,
         if (!from)
             return err_set(err, ERR_DATA, "tensor %s is missing", name);
         if (!same_shape(t, from))
-            return err_set(err, ERR_DATA, "tensor %s has another shape than its configuration asks "
-                           "for", name);
+            return err_set(err, ERR_DATA, "tensor %s does not have the shape of the "
+                           "configuration", name);
         if (st_to_float(weights + t->offset, from, t->count, err) < 0)
             return -1;
     }
@@ -75,7 +75,7 @@ int verify_load_weights(float *weights, const struct layout *l,
         const char *name = st_at(files->golden, i)->name;
         const char *weight = weight_name(name, prefix);
         if (weight && layout_find(l, weight) < 0)
-            return err_set(err, ERR_DATA, "tensor %s has no place in this configuration", name);
+            return err_set(err, ERR_DATA, "tensor %s is not part of this configuration", name);
     }
     return 0;
 }

@@ -57,7 +57,7 @@ static int check_names(const struct st_file *golden, struct err *err)
                strncmp(name, known[k], strlen(known[k])) != 0)
             k++;
         if (k == sizeof(known) / sizeof(known[0]))
-            return err_set(err, ERR_DATA, "tensor %s is of a kind that verify does not know", name);
+            return err_set(err, ERR_DATA, "verify does not support the kind of tensor %s", name);
     }
     return 0;
 }

@@ -195,7 +195,7 @@ int verify_pictures_begin(struct verify_pictures *p, const struct verify_case_fi
     p->time = NULL;
     snprintf(more, sizeof(more), "%sx1.%d", prefix, p->batch);
     if (st_find(files->golden, more))
-        return err_set(err, ERR_DATA, "tensor %s is of a picture for which %s has no caption",
+        return err_set(err, ERR_DATA, "tensor %s belongs to a picture for which %s has no caption",
                        more, y->name);
     p->time = verify_floats(files, t->name, (size_t)p->batch, err);
     p->ops->zero(model_kernel_grads(p->model), layout_floats(model_layout(p->model)));

@@ -55,8 +55,8 @@ static int draw_tensor(float *to, const struct tensor *t, const json_t *rule, st
         return err_set(err, ERR_DATA, "procedural.tensors has no offset and scale for %s",
                        t->name);
     if (!same_shape(t, json_object_get(own, "shape")))
-        return err_set(err, ERR_DATA, "procedural.tensors.%s has another shape than its "
-                       "configuration asks for", t->name);
+        return err_set(err, ERR_DATA, "procedural.tensors.%s does not have the shape "
+                       "of the configuration", t->name);
     const json_int_t seed = json_integer_value(json_object_get(rule, "seed"));
     const struct draw d = draw_begin(t->name, (uint64_t)seed, json_number_value(offset),
                                      json_number_value(scale));
@@ -82,7 +82,7 @@ int verify_rule_weights(float *weights, const struct layout *l, const json_t *ru
             return -1;
     json_object_foreach(json_object_get(rule, "tensors"), name, own)
         if (layout_find(l, name) < 0)
-            return err_set(err, ERR_DATA, "procedural.tensors.%s has no place in this "
+            return err_set(err, ERR_DATA, "procedural.tensors.%s is not part of this "
                            "configuration", name);
     return 0;
 }

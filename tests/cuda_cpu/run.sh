@@ -190,7 +190,7 @@ JSON
     small="$bin/jobctl-train train --backend cuda --spec $work/small.json"
     ends 72 'micro-batches of 8 do not fit; the next start uses 4: out of GPU memory' \
         env CUDA_CPU_FAIL=memory:40 $small
-    ends 0 'batch: 8 samples in 2 micro-batches of 4 (the run ran out of memory with more)' \
+    ends 0 'batch: 8 samples in 2 micro-batches of 4 (the run ran out of memory with larger ones)' \
         env CUDA_CPU_FAIL=memory:40 $small
     sed -i 's/"micro":8/"micro":"auto"/; s/small"}}/auto"}}/' "$work/small.json"
     ends 0 'batch: 8 samples in . micro-batches of . (the most that fits into 85 %' \
@@ -209,7 +209,7 @@ JSON
     many="$bin/jobctl-train train --backend cuda --spec $work/many.json"
     ends 72 'do not fit; the next start uses at most 4 of .* and no more pixels of other sizes: out of GPU' \
         env CUDA_CPU_FAIL=memory:50 $many
-    ends 0 'batch: 8 samples in [2-9] micro-batches of [4-7] (the run ran out of memory with more)' \
+    ends 0 'batch: 8 samples in [2-9] micro-batches of [4-7] (the run ran out of memory with larger ones)' \
         env CUDA_CPU_FAIL=memory:50 $many
 }
 

@@ -91,7 +91,7 @@ sed 's/"preset":"tiny"/"preset":"tiny","depth":1/' "$WORK/stopped.json" >"$WORK/
 rc=0
 jobctl-train train --spec "$WORK/deep.json" 2>"$WORK/deep.err" || rc=$?
 [ $rc = 64 ]
-grep -q 'another model' "$WORK/deep.err"
+grep -q 'a different model' "$WORK/deep.err"
 
 # ... but none means none only for the first start: a restart of the same job goes on from its own
 JOBCTL_GENERATION=2 jobctl-train train --spec "$WORK/none.json" >"$WORK/again.log" 2>&1

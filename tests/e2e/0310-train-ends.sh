@@ -33,7 +33,7 @@ printf '{"train":' >"$WORK/torn.json"
 ends torn 64 config_error 'torn.json:1: '
 spec ranks
 WORLD_SIZE=2 RANK=1 ends ranks 64 config_error 'ranks cannot find each other: set JOBCTL_RUN_DIR'
-WORLD_SIZE=2 RANK=2 ends ranks 64 config_error 'RANK is 2; with WORLD_SIZE 2 it is at most 1'
+WORLD_SIZE=2 RANK=2 ends ranks 64 config_error 'RANK is 2; with WORLD_SIZE 2 it must be at most 1'
 DATA=$WORK/nothing spec nodata
 ends nodata 65 data_error 'nothing'
 

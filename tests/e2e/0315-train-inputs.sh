@@ -45,7 +45,7 @@ sed 's/"preset":"tiny"/"preset":"tiny","hidden":32,"heads":1/' warm.json | sed "
 rc=0
 jobctl-train train --spec warm3.json 2>err || rc=$?
 [ $rc = 64 ]
-grep -q "tensors match, .* have another shape than this model's" err
+grep -q "tensors match, .* have a different shape in this model" err
 
 # A file as models are often published: what it is, and what to do.
 printf 'PK\003\004\000\000\010\010\000\000archive/data.pkl' >"$WORK/model.pth"

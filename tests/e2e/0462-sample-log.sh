@@ -41,7 +41,7 @@ finish
 
 code 0 jobctl-train verify-data --spec "$WORK/job.json" --dir "$WORK/run"
 has 'data        53 samples' out
-has 'sample log  steps 1 to 60 on 4 numbers of ranks, 480 samples, 9.06 epochs: each exactly once an epoch' out
+has 'sample log  steps 1 to 60 with 4 different numbers of ranks, 480 samples, 9.06 epochs: each exactly once an epoch' out
 code 0 jobctl-train verify-data --json --spec "$WORK/job.json" --dir "$WORK/run"
 json 'o["good"] and o["sample_log"]["samples"] == 480 and o["sample_log"]["wrong"] == 0'
 
@@ -49,8 +49,8 @@ json 'o["good"] and o["sample_log"]["samples"] == 480 and o["sample_log"]["wrong
 cp -r "$WORK/run" "$WORK/keep"
 sed -i 's/"samples":\[\([0-9]*\),[0-9]*/"samples":[\1,\1/; q' "$WORK/run/sample-log/rank-00001.jsonl"
 code 65 jobctl-train verify-data --spec "$WORK/job.json" --dir "$WORK/run"
-has 'a second time in epoch' out
-has 'they do not add up' out
+has 'occurs twice in epoch' out
+has 'some not exactly once an epoch' out
 rm -r "$WORK/run"
 mv "$WORK/keep" "$WORK/run"
 

@@ -40,4 +40,4 @@ done
 code 2 jobctl submit "$WORK/job.yaml" --set train.model.kv_heads=3
 has 'train.model.kv_heads: 3 does not divide model.heads, which is 4' err
 code 2 jobctl submit "$WORK/job.yaml" --set train.model.preset=tiny
-has 'preset tiny is of the family sana' err
+has 'preset tiny belongs to the family sana' err

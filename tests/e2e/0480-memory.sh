@@ -36,7 +36,7 @@ echo '{"schema":1,"device":"cpu","micro":1,"recompute":true}' >noted/memory.json
 echo '{"schema":1,"device":"NVIDIA X","micro":1,"recompute":true}' >other/memory.json
 run noted '"auto"'
 run other '"auto"'
-grep -q 'batch: 6 samples in 6 micro-batches of 1 (the run ran out of memory with more)' noted.log
+grep -q 'batch: 6 samples in 6 micro-batches of 1 (the run ran out of memory with larger ones)' noted.log
 grep -q '(the run ran out of memory with one sample at a time)' noted.log
 grep -q 'batch: 6 samples in 2 micro-batches of 4' other.log
 
@@ -60,7 +60,7 @@ for next in 4 2; do
 done
 shapes small
 grep -q 'batch: at most 2 samples of 8x8 latents per micro-batch, and no more pixels of other sizes (the run ran out' small.log
-grep -q 'batch: 8 samples in 4 micro-batches of 2 (the run ran out of memory with more)' small.log
+grep -q 'batch: 8 samples in 4 micro-batches of 2 (the run ran out of memory with larger ones)' small.log
 activations() { sed -n 's/^memory: .*activations \([0-9.]*\) MiB.*/\1/p' "$1.log" | tail -n 1; }
 python3 -c 'import sys; a, b = map(float, sys.argv[1:]); assert b < a / 3, (a, b)' "$(activations fits)" "$(activations small)"
 python3 - <<'PY'

@@ -109,7 +109,7 @@ static const struct wrong {
     {"\"model\":{\"hidden\":96,\"heads\":5}", "train.model.heads: 5 does not divide"},
     {"\"model\":{\"hidden\":80,\"heads\":5}", "train.model.linear_head_dim: 32 does not divide"},
     {"\"model\":{\"preset\":\"huge\"}", "train.model.preset: expected one of tiny|"},
-    {"\"model\":{\"family\":\"lumina\"}", "train.model.family: preset tiny is of the family sana"},
+    {"\"model\":{\"family\":\"lumina\"}", "train.model.family: preset tiny belongs to the family sana"},
     {"\"model\":{\"preset\":\"lumina-tiny\",\"kv_heads\":3}", "train.model.kv_heads: 3 does not divide"},
     {"\"model\":{\"preset\":\"lumina-tiny\",\"heads\":32}", "train.model.heads: 32 heads of model.hidden 64"},
     {"\"config\":\"x.yaml\"", "train.config: not supported yet"},

@@ -152,19 +152,19 @@ static void audit_errors_are_named(void **state)
     assert_int_equal(account().wrong, 0);
     append(1, "{\"step\":12,\"rank\":1,\"world\":2,\"epochs\":[0],\"samples\":[0]}\n");
     assert_true(account().wrong >= 2);
-    says("step 12, rank 1 of 2: sample 0 comes a second time in epoch 0");
+    says("step 12, rank 1 of 2: sample 0 occurs twice in epoch 0");
     says("step 12: 5 samples instead of 4");
     run(0, 12, 2);
     append(0, "{\"step\":14,\"rank\":0,\"world\":2,\"epochs\":[99,9,9],\"samples\":[12,-1,1]}\n");
     account();
-    says("step 14, rank 0 of 2: there is no sample 12 of epoch 99");
-    says("there is no sample -1 of epoch 9");
+    says("step 14, rank 0 of 2: sample 12 of epoch 99 does not exist");
+    says("sample -1 of epoch 9 does not exist");
     says("step 13: 0 samples instead of 4");
     says("epoch 8, bucket 2x4: 0 of 7 samples");
     run(0, 12, 2);
     append(0, "{\"step\":13,\"rank\":0,\"world\":2,\"epochs\":[40,40],\"samples\":[1,8]}\n");
     account();
-    says("sample 8 is of another bucket than the rest of the step");
+    says("sample 8 belongs to a different bucket from the rest of the step");
     /* a half-written last line is ignored; a damaged line is an error */
     run(0, 12, 2);
     append(0, "{\"step\":13,\"rank\":0,\"wor");

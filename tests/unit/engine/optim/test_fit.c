@@ -47,13 +47,13 @@ static const struct row {
     const char *why, *why_again;
 } rows[] = {
     {"everything fits", 16, 0, RECOMPUTE_AUTO, false, 1, 16, false, 0, 16, false, true,
-     "a rank's whole share of the step", "it fits without"},
+     "a rank's whole share of the step", "the batch fits without it"},
     {"in equal parts", 100, 0, RECOMPUTE_AUTO, false, 1, 45, false, 0, 34, false, true,
-     "the most that fits into 85 %", "it fits without"},
+     "the most that fits into 85 %", "the batch fits without it"},
     {"one at a time", 16, 0, RECOMPUTE_AUTO, false, 1, 1, false, 0, 1, false, true,
-     "the most that fits", "it fits without"},
+     "the most that fits", "the batch fits without it"},
     {"not even one without", 16, 0, RECOMPUTE_AUTO, false, 1, 1, true, 0, 1, true, true,
-     "the most that fits", "one sample does not fit without"},
+     "the most that fits", "without it one sample does not fit"},
     {"never, says the spec", 16, 0, RECOMPUTE_OFF, false, 1, 1, true, 0, 1, false, false,
      "does not fit", "set by train.grad_checkpointing"},
     {"always, says the spec", 16, 0, RECOMPUTE_ON, false, 1, 4, true, 0, 4, true, true,
@@ -61,23 +61,23 @@ static const struct row {
     {"nothing fits", 16, 0, RECOMPUTE_AUTO, false, 1, 0, false, 0, 1, true, false, "does not fit",
      "one sample does not fit"},
     {"a given one fits", 16, 4, RECOMPUTE_AUTO, false, 1, 4, false, 0, 4, false, true,
-     "set by train.batch.micro", "it fits without"},
+     "set by train.batch.micro", "the batch fits without it"},
     {"a given one fits again", 16, 4, RECOMPUTE_AUTO, false, 1, 4, true, 0, 4, true, true,
-     "set by train.batch.micro", "the micro-batch does not fit without"},
+     "set by train.batch.micro", "without it the micro-batch does not fit"},
     {"a given one does not", 16, 16, RECOMPUTE_AUTO, false, 1, 1, false, 0, 16, false, false,
-     "does not fit", "it does not fit with it either"},
+     "does not fit", "the batch does not fit with it either"},
     {"a rank's share", 16, 0, RECOMPUTE_AUTO, false, 3, -1, false, 0, 6, false, true,
-     "a rank's whole share", "it fits without"},
+     "a rank's whole share", "the batch fits without it"},
     {"a given one of a rank", 16, 8, RECOMPUTE_AUTO, false, 4, -1, false, 0, 4, false, true,
-     "set by train.batch.micro, limited to a rank's share", "it fits without"},
+     "set by train.batch.micro, limited to a rank's share", "the batch fits without it"},
     {"reproducible", 16, 0, RECOMPUTE_AUTO, true, 4, -1, false, 0, 2, false, true,
-     "an eighth of the batch", "it fits without"},
+     "an eighth of the batch", "the batch fits without it"},
     {"unknown room", 16, 0, RECOMPUTE_AUTO, false, 1, -1, false, 0, 16, false, true,
-     "a rank's whole share", "it fits without"},
+     "a rank's whole share", "the batch fits without it"},
     {"it was too much", 16, 0, RECOMPUTE_AUTO, false, 1, 16, false, 4, 4, false, true,
-     "the run ran out of memory with more", "it fits without"},
+     "the run ran out of memory with larger ones", "the batch fits without it"},
     {"a given one was too much", 16, 8, RECOMPUTE_AUTO, false, 1, 16, false, 4, 4, false, true,
-     "the run ran out of memory with more", "it fits without"},
+     "the run ran out of memory with larger ones", "the batch fits without it"},
 };
 
 static void each_row(void **state)
@@ -196,7 +196,7 @@ static void after_some_pixels_were_too_much(void **state)
     ask.pixels_least = 48;
     assert_int_equal(fit_choose(&f, &ask, NULL), 0);
     assert_int_equal(f.micro, 4);
-    assert_string_equal(f.micro_why, "the run ran out of memory with more");
+    assert_string_equal(f.micro_why, "the run ran out of memory with larger ones");
     assert_int_equal(model_limits_pixels(&f.plan.limits), 3 * 64);
     assert_true(f.plan.total < whole.plan.total);
     ask.pixels_least = 4; /* very small ones: as many as ever, in the same memory */

@@ -130,8 +130,8 @@ static int64_t agent_says(int64_t until)
 #define KEY  "{\"cmd\":\"rendezvous\",\"key\":\"tcp.1\",\"value\":\"a\"}\n"
 #define STOP "{\"cmd\":\"stop\"}\n"
 
-static const char nobody[] = "no command of the agent came in time";
-static const char stopped[] = "a command to stop came first";
+static const char nobody[] = "no command arrived from the agent in time";
+static const char stopped[] = "a stop command arrived first";
 
 static const struct {
     const char *what;
