@@ -181,7 +181,7 @@ static int cmd_run(int argc, char **argv, struct err *err)
     if (rc < 0 && told >= 0) {
         log_error(NULL, "%s", err->text);
         if (write(told, err->text, strlen(err->text)) < 0)
-            log_error(NULL, "cannot report the error: nobody reads it");
+            log_error(NULL, "cannot report the error: the reader closed the pipe");
     }
     return rc;
 }
@@ -463,7 +463,7 @@ static const struct command {
     {"gpu-events", "UUID...",
      "print error events of these GPUs as they happen, one line of JSON each", cmd_gpu_events},
     {"doctor", "[--spec FILE] [--facts FILE] [--dir DIR] [--state DIR]",
-     "check this node for jobs, or for this one; JSON output for `jobctl doctor`", cmd_doctor},
+     "check whether this node can run jobs, or the job of FILE; JSON output for `jobctl doctor`", cmd_doctor},
     {"gpu-selftest", "",
      "test the GPUs of a plan before its ranks start (agent/plan/gpu_selftest_child.h)",
      cmd_gpu_selftest},
@@ -498,9 +498,9 @@ static void print_manual(void)
     roff_section(stdout, "SYNOPSIS");
     roff_text(stdout, "jobctl-agent COMMAND [options] [arguments]");
     roff_section(stdout, "DESCRIPTION");
-    roff_text(stdout, "The controller starts one agent per node and attempt. It starts the ranks, watches them, "
-              "recovers them, and survives the controller. These commands are for the controller, and to examine a "
-              "node.");
+    roff_text(stdout, "The controller starts one agent per node and attempt. The agent starts the ranks, watches them, "
+              "recovers them, and survives the controller. These commands are for the controller, and for users who "
+              "examine a node.");
     roff_section(stdout, "COMMANDS");
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         snprintf(usage, sizeof(usage), "%s %s", commands[i].name, commands[i].arguments);

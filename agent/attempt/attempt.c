@@ -332,7 +332,7 @@ static void tell_ready(const struct attempt *a)
     if (a->o.ready_fd < 0)
         return;
     if (write(a->o.ready_fd, "ready\n", 6) < 0)
-        log_warn(a->tag, "cannot report readiness: nobody reads it");
+        log_warn(a->tag, "cannot report readiness: the reader closed the pipe");
     close(a->o.ready_fd);
 }
 

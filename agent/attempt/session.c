@@ -180,7 +180,7 @@ static bool on_message(void *arg, const struct wire_row *row, const json_t *body
     struct session *s = l->session;
     const struct wire_id ours = wire_id(s), said = wire_id_of(body);
     if (!wire_id_same(&ours, &said)) {
-        log_warn(NULL, "refused a %s message of another attempt (job %lld attempt %lld)", row->name,
+        log_warn(NULL, "refused a %s message from another attempt (job %lld attempt %lld)", row->name,
                  (long long)said.job, (long long)said.attempt);
         link_close(l);
         return false;

@@ -204,11 +204,11 @@ static const struct rule rules[] = {
     /* --- echoes: another rank failed or hangs --- */
     {"torch.first", RULE_ECHO, CAUSE_HANG_INIT,
      "Watchdog caught collective operation timeout: WorkNCCL\\(SeqNum=1,",
-     "check the path between the GPUs, and for a rank that never entered the first collective"},
+     "check the path between the GPUs, and whether a rank never entered the first collective"},
     {"torch.watchdog", RULE_ECHO, CAUSE_HANG_STEP,
      "Watchdog caught collective operation timeout|watchdog got stuck for|Timeout at NCCL work|"
      "is stuck or far behind",
-     "look at the rank that never entered the collective, not at this one"},
+     "look at the rank that never entered the collective, not at this rank"},
     {"gloo.timeout", RULE_ECHO, CAUSE_HANG_STEP,
      "Timed out waiting [0-9]+ ?ms for (recv|send) operation",
      NULL},

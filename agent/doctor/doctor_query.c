@@ -67,7 +67,7 @@ static json_t *look(struct query *v, const json_t *question, struct err *err)
         json_object_set_new(answer, "consistency", consistency_list(spec));
         json_object_set(answer, "facts", facts);
     } else {
-        err_set(err, ERR_MEMORY, "no memory to look at this node");
+        err_set(err, ERR_MEMORY, "no memory to check this node");
     }
     json_decref(looked);
     json_decref(facts);

@@ -129,7 +129,7 @@ static void heed_sum(struct plan_view *v, const json_t *pair)
     else if (!is_decided(v, row->name))
         plan_set(v, row->name, row->value,
                  "the self-test of an NCCL sum passes with this setting and fails "
-                 "without",
+                 "without it",
                  fact, "high");
 }
 

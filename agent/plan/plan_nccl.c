@@ -374,8 +374,8 @@ static void heed_session(struct plan_view *v)
     if (limit > 0)
         plan_note(
             v,
-            "this is a %s machine: it is reclaimed after at most %lld h; keep anything that must "
-            "survive elsewhere",
+            "this is a %s machine: it is reclaimed after at most %lld h; store results "
+            "on another machine",
             field_text(v->facts, "host_kind"), (long long)(limit / 3600));
 }
 

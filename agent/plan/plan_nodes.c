@@ -182,7 +182,7 @@ static void heed_differences(struct crowd *c)
         const char *what, *so;
     } rows[] = {
         {NULL, true, "", "the slowest limits the speed"},
-        {"driver", true, "driver ", "if the first collective fails, install the same version"},
+        {"driver", true, "driver ", "if the first collective fails, install the same driver on all nodes"},
         {"nccl", true, "NCCL ", "a program that does not bundle NCCL fails to connect its ranks"},
         {"arch", false, "", "results may differ in the last digits"},
     };

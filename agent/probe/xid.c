@@ -11,7 +11,7 @@ static const struct {
     {8, "GPU work timed out"},
     {13, "graphics engine exception, usually a bug in the program"},
     {31, "GPU memory page fault, usually a bug in the program"},
-    {43, "GPU work stopped after an error of the program"},
+    {43, "GPU work stopped after an error in the program"},
     {45, "GPU work stopped, usually after another error"},
     {46, "the GPU stopped processing"},
     {48, "uncorrectable memory error (double-bit ECC)"},

@@ -243,7 +243,7 @@ int tls_listener_endpoint_read(struct tls_listener_endpoint *out, const json_t *
             out->addresses++;
     }
     if (out->addresses == 0 || out->port == 0 || tls_psk_key_parse(out->key, key) < 0)
-        return err_set(err, ERR_DATA, "not an endpoint: needs addresses, a port and a key");
+        return err_set(err, ERR_DATA, "an endpoint needs addresses, a port and a key");
     return 0;
 }
 
