@@ -72,7 +72,7 @@ static void hear_hello(struct job *job, const json_t *hello)
     job->waits[0] = 0;
     if (placement_learn(job, &err) < 0) {
         log_error(TAG(job), "%s", err.text);
-        start_over(job, "its nodes are not known yet");
+        start_over(job, "the nodes of the attempt are not known yet");
         json_decref(body);
         return;
     }
@@ -89,7 +89,7 @@ static void hear_hello(struct job *job, const json_t *hello)
                  "the next one uses the new version", version, JOBCTL_VERSION);
     if (!body || job_apply(job, &in, NULL, &err) < 0) {
         log_error(TAG(job), "hello: %s", body ? err.text : "out of memory");
-        start_over(job, "its hello could not be stored");
+        start_over(job, "the HELLO message could not be stored");
     }
     json_decref(body);
 }
@@ -99,7 +99,7 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms);
 /* Restarts the session: the agent then repeats unacknowledged events. */
 static void start_over(struct job *job, const char *why)
 {
-    log_warn(TAG(job), "%s; asking the agent to repeat", why);
+    log_warn(TAG(job), "%s; asking the agent to send it again", why);
     close_link(job);
     open_link(job, false, REPEAT_MS);
 }
@@ -200,7 +200,7 @@ static bool lose(struct job *job, const char *cause, const char *text)
     if (job_apply(job, &in, NULL, &err) == 0)
         return true;
     log_error(TAG(job), "%s", err.text);
-    start_over(job, "its end could not be stored");
+    start_over(job, "the end of the attempt could not be stored");
     return false;
 }
 

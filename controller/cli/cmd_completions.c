@@ -327,7 +327,7 @@ static int run(struct call *call)
 const struct command cmd_completions = {
     .name = "completions", .args = ARGS_WORD, .words = "bash|zsh|fish|jobs|nodes|keys",
     .summary = "print a completion script for bash, zsh or fish",
-    .help = "The scripts call `jobctl completions jobs`, `nodes` and `keys` for words with their meanings. These start "
-            "no daemon.",
+    .help = "The scripts call `jobctl completions jobs`, `nodes` and `keys` for words with their meanings. These calls "
+            "start no daemon.",
     .options = options, .run = run,
 };

@@ -212,7 +212,7 @@ const struct command cmd_doctor = {
     .summary = "check whether this machine can run jobs, or the job in FILE",
     .help = "Checks programs, processors, memory, disk, driver, GPUs, network and clock; with FILE "
             "also its plan, its data and the disk space it needs. Each check is ok, warn, fail or "
-            "unknown, with the finding and the remedy. Exit code 1 if a check failed. With "
+            "unknown, with the finding and the fix. The exit code is 1 if a check failed. With "
             "launch: ssh "
             "doctor checks all hosts of FILE and compares them: programs, plan, clocks, "
             "connections "

@@ -259,7 +259,7 @@ const struct command cmd_drill = {
     .help = "Submits a copy of the job, injects faults into it, and cancels it at the end; --live "
             "uses "
             "JOB itself. Faults: kill-rank, slow-rank, stop-rank, checkpoint (the newest one is "
-            "corrupted), disk (no space for a checkpoint), kill-daemon, sigterm, kill-agent. Exit "
-            "code 0 if the job recovered from every fault in time, else 1.",
+            "corrupted), disk (no space for a checkpoint), kill-daemon, sigterm, kill-agent. The "
+            "exit code is 0 if the job recovered from every fault in time, else 1.",
     .options = options, .run = run,
 };

@@ -87,7 +87,7 @@ static int run(struct call *call)
         goto out;
     }
     if (options_has(o, "all") && (options_has(o, "rank") || options_has(o, "setup"))) {
-        err_set(&call->err, ERR_USAGE, "--all excludes --rank and --setup");
+        err_set(&call->err, ERR_USAGE, "--all cannot be combined with --rank or --setup");
         goto out;
     }
     long long id = json_integer_value(json_object_get(json_array_get(jobs, 0), "id"));

@@ -263,8 +263,7 @@ const struct command cmd_report = {
     .name = "report", .args = ARGS_JOB,
     .summary = "collect all diagnostics of a job in one file to share",
     .help = "Writes a .tar.gz with spec, events, why, facts of the node, incident reports and the "
-            "ends of logs. Removed from it: values of the job's secrets, keys of well-known "
-            "services "
-            "and values after words such as token=.",
+            "ends of logs. It leaves out values of the job's secrets, keys of well-known "
+            "services and values after words such as token=.",
     .options = options, .run = run,
 };

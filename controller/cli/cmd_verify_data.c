@@ -86,6 +86,6 @@ const struct command cmd_verify_data = {
             "sizes that do not fit and numbers that are not finite. For a job, also reports "
             "whether "
             "the data changed since it started and, with data.sample_log: true, whether each epoch "
-            "used every sample exactly once. Exit code 65 if there is a problem.",
+            "used every sample exactly once. The exit code is 65 if there is a problem.",
     .options = options, .run = run,
 };

@@ -71,8 +71,8 @@ const struct command cmd_verify_resume = {
     .help = "Replays the steps from an earlier checkpoint to the newest one on this machine, in a "
             "scratch directory, and compares the weights with the newest checkpoint's. A job with "
             "reproducible: true must end with the same bits; any other must agree within "
-            "rounding. Exit "
-            "code 1 if a replay differs.",
+            "rounding. The "
+            "exit code is 1 if a replay differs.",
     .options = options,
     .run = run,
 };

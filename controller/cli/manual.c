@@ -26,9 +26,9 @@ struct term { const char *name, *text; };
 
 static const struct term environment[] = {
     {"JOBCTL_HOME", "directory of the state; default $XDG_STATE_HOME/jobctl, else ~/.local/state/jobctl"},
-    {"JOBCTL_OUTPUT", "json: as if --json were given"},
+    {"JOBCTL_OUTPUT", "json: print JSON, like --json"},
     {"JOBCTL_CPU", "base, avx2 or avx512: the kernels of the engine; default: the widest that the processor has"},
-    {"NO_COLOR", "no colour on a terminal"},
+    {"NO_COLOR", "if set, no colours are printed"},
 };
 
 static const struct term files[] = {

@@ -120,7 +120,7 @@ static int read_spec(json_t **spec, const json_t *body, struct diagnostics *foun
     if (canonical)
         return (*spec = json_deep_copy(canonical)) ? 0 : err_set(err, ERR_MEMORY, "out of memory");
     if (count > SETS_MAX)
-        return err_set(err, ERR_USAGE, "set: expected at most %d texts", SETS_MAX);
+        return err_set(err, ERR_USAGE, "set: expected at most %d strings", SETS_MAX);
     for (size_t i = 0; i < count; i++)
         sets[i] = json_string_value(json_array_get(list, i));
     return jobspec_parse(spec, field_text(body, "spec"), file[0] ? file : "-", field_text(body, "cwd"),

@@ -206,9 +206,9 @@ static void put_troubles(struct buf *text, const struct story *s, const char *re
     if (s->excluded[0])
         buf_print(text, " GPUs excluded after failures: %s.", s->excluded);
     if (s->checkpoints == 1)
-        buf_print(text, " Its only checkpoint is of step %lld.", (long long)s->last_checkpoint);
+        buf_print(text, " It has one checkpoint, at step %lld.", (long long)s->last_checkpoint);
     else if (s->checkpoints > 0)
-        buf_print(text, " The newest of %d checkpoints is of step %lld.", s->checkpoints,
+        buf_print(text, " It has %d checkpoints, the newest at step %lld.", s->checkpoints,
                   (long long)s->last_checkpoint);
 }
 

@@ -49,7 +49,7 @@ struct fleet_probe *fleet_probe_open(struct daemon *d, fleet_probe_fn told)
         *p = (struct fleet_probe){.daemon = d, .told = told};
     if (p && subprocess_open(&p->process, &d->loop, &s, PATIENCE_MS, &hooks, &err) == 0)
         return p;
-    log_warn(NULL, "this node is not probed, its GPUs are not used: %s", p ? err.text : "no memory");
+    log_warn(NULL, "cannot probe this node, so its GPUs are not used: %s", p ? err.text : "no memory");
     free(p);
     told(d, json_object());
     return NULL;

@@ -116,7 +116,7 @@ static void helper_ended(void *arg, const struct subprocess_end *e)
 static void unreadable(void *arg, const char *text)
 {
     struct ssh *link = arg;
-    snprintf(link->why, sizeof(link->why), "its agent on %.100s cannot be understood: %.200s", link->host,
+    snprintf(link->why, sizeof(link->why), "cannot understand the agent on %.100s: %.200s", link->host,
              text);
 }
 

@@ -129,9 +129,8 @@ static int check_host(ssh_session s, const char *host, struct err *err)
                        "man-in-the-middle attack, or the machine was reinstalled. In that case run "
                        "`ssh-keygen -R %s` and `ssh %s` once", host, print, host, host);
     if (known == SSH_KNOWN_HOSTS_OTHER)
-        return err_set(err, ERR_USAGE, "%s has a host key of another type (%s) than in "
-                                       "known_hosts; "
-                       "run `ssh %s` once and compare", host, print, host);
+        return err_set(err, ERR_USAGE, "the host key of %s has a different type (%s) from the one in "
+                       "known_hosts; run `ssh %s` once and compare", host, print, host);
     if (known == SSH_KNOWN_HOSTS_ERROR)
         return err_set(err, ERR_USAGE, "cannot read known_hosts: %s", ssh_get_error(s));
     return err_set(err, ERR_USAGE, "%s is not in known_hosts; run `ssh %s` once, compare the host "

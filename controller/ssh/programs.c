@@ -59,7 +59,7 @@ int programs_find(struct programs *p, struct err *err)
     for (int up = 0; up < 2; up++) {
         char *slash = strrchr(root, '/');
         if (!slash)
-            return err_set(err, ERR_SYSTEM, "cannot tell where this program is");
+            return err_set(err, ERR_SYSTEM, "cannot find the path of this program");
         *slash = '\0';
     }
     for (int i = 0; i < PROGRAMS; i++)
