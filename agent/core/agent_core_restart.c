@@ -98,6 +98,8 @@ void agent_core_decide(struct agent_core *c, const struct agent_input *in, struc
     } else if (c->blame.verdict.cause == CAUSE_GPU_FAULT || c->not_clean ||
                gpu_blame_guilty(&c->gpu_blame)) {
         elsewhere(c, out);
+    } else if (c->blame.verdict.cause == CAUSE_DISK_FULL && c->job.engine) {
+        agent_core_close(c, out, "failed", true, false, c->blame.verdict.text); /* it has waited with its GPUs */
     } else if (restart_policy_decide(&c->restart_policy, text, sizeof(text)) < 0) {
         size_t n = strlen(text);
         snprintf(text + n, sizeof(text) - n, "%s", c->blame.verdict.text);

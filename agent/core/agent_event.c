@@ -12,7 +12,7 @@ const char *const agent_event_kinds[] = {
     "facts", "preflight", "plan", "nodes", "node_lost", "deadline", "setup_started", "setup_done",
     "generation_started", "rank_started", "step", "learned", "straggler", "gpu_event", "nccl", "hang",
     "gpu_fault", "incident", "excluded", "rank_exited", "generation_ended", "restart_scheduled",
-    "checkpoint", "mirrored", "restored", "quarantined", "sample", "warning", "stop_asked",
+    "checkpoint", "mirrored", "restored", "no_room", "quarantined", "sample", "warning", "stop_asked",
     "attempt_ended", NULL
 };
 

@@ -105,6 +105,7 @@
  * * step               {generation, step, steps, loss, grad_norm, lr, samples_per_s, step_ms}
  *                      at most one a second; dropped first when the spool fills
  * * checkpoint         {generation, step, path, bytes, ms, digest}
+ *   no_room           {generation, over, step, bytes, free, wait_s, path, text}  training pauses for a full disk
  *   mirrored, restored {step, bytes, ms, path}     to and from the mirror (agent/mirror/mirror.h)
  *   quarantined        {path, reason}
  *   sample             {step, path}

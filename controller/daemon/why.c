@@ -43,6 +43,7 @@ struct story {
     char       advice[200], excluded[200];     /* UUIDs of excluded GPUs */
     char       nccl[600];           /* how NCCL differs from the plan */
     char       report[600], seen[500]; /* of the last incident: its file, and the ranks' state */
+    char       room[CORE_REASON];   /* what a checkpoint needs whose disk is full, now */
     json_t    *evidence;
 };
 
@@ -140,12 +141,16 @@ static int tell(void *ctx, const struct event_row *row)
         snprintf(s->last_text, sizeof(s->last_text), "%.250s", field_text(body, "text"));
         snprintf(s->last_death, sizeof(s->last_death), "%.250s%s", s->last_text,
                  s->answered ? " (agent_lost)" : "");
+    } else if (kind == EVENT_NO_ROOM && !json_is_true(json_object_get(body, "over"))) {
+        snprintf(s->room, sizeof(s->room), "%.*s", CORE_REASON - 1, field_text(body, "text"));
     } else if (kind == EVENT_CHECKPOINT) {
         s->checkpoints++;
         s->last_checkpoint = json_integer_value(json_object_get(body, "step"));
     } else if (kind == EVENT_STOP_REQUESTED) {
         snprintf(s->stop, sizeof(s->stop), "%.190s", field_text(body, "reason"));
     }
+    if (kind == EVENT_GENERATION_ENDED || kind == EVENT_AGENT_LOST || json_is_true(json_object_get(body, "over")))
+        s->room[0] = '\0';
     s->end_ms = row->at_ms;
     add_evidence(s, kind, row, body);
     json_decref(body);
@@ -263,6 +268,8 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
                   job->nodes > 1 ? "its nodes" : job->core.node);
     if (field_text(row, "agent_channel")[0])
         buf_print(&text, " Its agent is connected %s.", field_text(row, "agent_channel"));
+    if (s.room[0])
+        buf_print(&text, " It waits for its disk: %s.", s.room);
     put_speed(&text, row);
     put_troubles(&text, &s, field_text(row, "reason"));
     out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence",

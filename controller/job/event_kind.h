@@ -57,6 +57,7 @@ enum event_flag {
   X(CHECKPOINT,         checkpoint,         NO_ARROW,  apply_checkpoint,       checkpoint,         NEWS)               \
   X(MIRRORED,           mirrored,           NO_ARROW,  NULL,                   mirrored,           0)                  \
   X(RESTORED,           restored,           NO_ARROW,  NULL,                   restored,           NEWS)               \
+  X(NO_ROOM,            no_room,            NO_ARROW,  apply_no_room,          text_only,          NEWS|BAD|WHY)       \
   X(QUARANTINED,        quarantined,        NO_ARROW,  NULL,                   quarantined,        NEWS|BAD|WHY)       \
   X(SAMPLE,             sample,             NO_ARROW,  NULL,                   sample,             NEWS)               \
   X(WARNING,            warning,            NO_ARROW,  NULL,                   warning,            NEWS|BAD|WHY)       \

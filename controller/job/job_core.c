@@ -197,6 +197,12 @@ static void apply_reason(struct job_core *c, const struct core_event *e)
     copy(c->reason, sizeof(c->reason), field_text(e->body, "text"));
 }
 
+/* Training is paused for a full disk, or goes on. */
+static void apply_no_room(struct job_core *c, const struct core_event *e)
+{
+    copy(c->reason, sizeof(c->reason), body_is(e->body, "over") ? "" : field_text(e->body, "text"));
+}
+
 static void apply_step(struct job_core *c, const struct core_event *e)
 {
     c->step = field_safe_int(e->body, "step", c->step);

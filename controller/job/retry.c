@@ -3,6 +3,7 @@
 #include "controller/job/retry.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "engine/contract/err.h"
 
@@ -29,10 +30,36 @@ static const char *times(int64_t n, char *out, size_t size)
     return out;
 }
 
+/* Whoever makes room on a disk is no part of the job: it is tried again without limit. */
+static bool counts(const struct retry_case *c)
+{
+    return !c->cause || strcmp(c->cause, "disk_full") != 0;
+}
+
+/* A limit of failures without progress is reached. */
+static bool is_over(struct retry_verdict *out, const struct retry_rules *rules, const struct retry_case *c)
+{
+    char buf[32];
+    if (rules->no_progress > 0 && c->failures > 0 && c->same >= rules->no_progress) {
+        out->exit_code = EXIT_NO_MORE;
+        snprintf(out->text, sizeof(out->text),
+                 "same failure (%s) %s in a row without a new step. Last error: %.250s", c->cause,
+                 times(c->same, buf, sizeof(buf)), c->text);
+        return true;
+    }
+    if (c->failures > rules->max) {
+        out->exit_code = EXIT_NO_MORE;
+        snprintf(out->text, sizeof(out->text),
+                 "retry limit (%lld) reached without progress. Last error: %.250s",
+                 (long long)rules->max, c->text);
+        return true;
+    }
+    return false;
+}
+
 static void decide(struct retry_verdict *out, const struct retry_rules *rules,
                    const struct retry_case *c)
 {
-    char buf[32];
     *out = (struct retry_verdict){ .exit_code = 1 };
     if (rules->max == 0) {       /* retries are off: a plain failure */
         snprintf(out->text, sizeof(out->text), "%.300s; not retried: retry.max is 0", c->text);
@@ -48,20 +75,8 @@ static void decide(struct retry_verdict *out, const struct retry_rules *rules,
                  c->text);
         return;
     }
-    if (rules->no_progress > 0 && c->failures > 0 && c->same >= rules->no_progress) {
-        out->exit_code = EXIT_NO_MORE;
-        snprintf(out->text, sizeof(out->text),
-                 "same failure (%s) %s in a row without a new step. Last error: %.250s", c->cause,
-                 times(c->same, buf, sizeof(buf)), c->text);
+    if (counts(c) && is_over(out, rules, c))
         return;
-    }
-    if (c->failures > rules->max) {
-        out->exit_code = EXIT_NO_MORE;
-        snprintf(out->text, sizeof(out->text),
-                 "retry limit (%lld) reached without progress. Last error: %.250s",
-                 (long long)rules->max, c->text);
-        return;
-    }
     out->again = true;
     out->exit_code = 0;
     out->delay_ms = retry_backoff(rules, c->failures, c->random);

@@ -5,6 +5,7 @@
  * Only failures without progress count: the first step beyond the best so far
  * resets the count.  Back-off starts at the second such failure, doubles, and
  * has jitter, so that jobs that failed together do not restart together.
+ * A full disk is no fault of the job: it is tried again until there is room.
  */
 #ifndef CONTROLLER_JOB_RETRY_H
 #define CONTROLLER_JOB_RETRY_H

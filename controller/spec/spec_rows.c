@@ -64,6 +64,8 @@ static const struct spec_field fields[] = {
      .help = "pause before the second and later restarts without progress"},
     {.path = "retry.no_progress", .type = FIELD_INT, .min = 1, .max = 100000, .def = "3",
      .help = "equal failures in a row without progress before the job ends with exit code 93"},
+    {.path = "retry.disk_wait", .type = FIELD_DURATION, .min = 0, .max = 31536000, .def = "1800.0",
+     .help = "time that training pauses, with its GPUs, until a checkpoint fits on its disk"},
     {.path = "secrets", .type = FIELD_STRINGS, .def = "[]",
      .help = "names of variables taken from the submitter's environment; values are never stored"},
     {.path = "after", .type = FIELD_STRINGS, .def = "[]",

@@ -118,6 +118,11 @@ int64_t checkpoint_newest_step(const char *root);
 int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char *reason,
                           struct err *err);
 
+/* Bytes of a checkpoint of this state on disk, about; bytes that the disk of `root` has free, or -1 if that is
+ * not known. */
+int64_t checkpoint_need(const struct state *s);
+int64_t checkpoint_free(const char *root);
+
 /* Marks one as good. */
 int checkpoint_mark_good(const char *dir, struct err *err);
 bool checkpoint_is_good(const char *dir);

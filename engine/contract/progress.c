@@ -205,6 +205,15 @@ void progress_sample(struct progress *p, int64_t step, const char *path)
               false);
 }
 
+void progress_no_room(struct progress *p, const struct progress_room *r)
+{
+    send_line(p,
+              json_pack("{s:s, s:b, s:I, s:I, s:I, s:f, s:o, s:o}", "ev", "no_room", "over", (int)r->over, "step",
+                        (json_int_t)r->step, "bytes", (json_int_t)r->need, "free", (json_int_t)r->left, "wait_s",
+                        r->wait_s, "path", words(r->path), "text", words(r->text)),
+              false);
+}
+
 void progress_warning(struct progress *p, const char *fmt, ...)
 {
     char text[1024];

@@ -15,6 +15,9 @@
  *    "digest":"xxh3:..."}                         ms: duration; stall_ms: time without steps
  *   {"ev":"quarantined","path":"/...","reason":"..."}
  *   {"ev":"sample","step":40,"path":"/..."}
+ *   {"ev":"no_room","over":false,"step":40,"bytes":123,"free":45,"wait_s":1800,"path":"/...","text":"..."}
+ *                                                training is paused until a checkpoint of so many bytes fits
+ *                                                there; free: -1 = not known; over: it fits
  *   {"ev":"warning","text":"..."}
  *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"...","step":17}    cause: agent/core/cause.h
  *   {"ev":"done","step":40,"loss":0.12}
@@ -61,6 +64,14 @@ void progress_checkpoint(struct progress *p, int64_t step, const char *path, int
                          double ms, double stall_ms, const char *digest);
 void progress_quarantined(struct progress *p, const char *path, const char *reason);
 void progress_sample(struct progress *p, int64_t step, const char *path);
+/* A checkpoint does not fit on its disk, or (over) fits now. */
+struct progress_room {
+    bool        over;
+    int64_t     step, need, left; /* bytes needed, and free or -1 */
+    double      wait_s;           /* before the run gives up */
+    const char *path, *text;
+};
+void progress_no_room(struct progress *p, const struct progress_room *r);
 void progress_warning(struct progress *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text,

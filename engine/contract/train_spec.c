@@ -367,6 +367,7 @@ static void fill_job(struct train_spec *s, const json_t *job)
     if (!s->resume[0])
         snprintf(s->resume, sizeof(s->resume), "latest");
     copy_text(s->load_from, sizeof(s->load_from), json_object_get(job, "load_from"));
+    s->disk_wait_s = json_number_value(json_object_get(json_object_get(job, "retry"), "disk_wait"));
     const json_t *hang = json_object_get(job, "hang");
     s->hang_step_s = json_number_value(json_object_get(hang, "step"));
     s->hang_first_s = json_number_value(json_object_get(hang, "first_step"));

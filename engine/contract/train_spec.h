@@ -90,6 +90,7 @@ struct train_spec {
     char     resume[1024];       /* "latest", "none" or a path */
     char     load_from[1024];    /* load weights only from this path, or "" */
     double   hang_step_s, hang_first_s; /* time limit for other ranks; 0 = auto */
+    double   disk_wait_s;        /* how long a full disk may stop the run; 0: it ends at once */
 };
 
 /* `job` is the whole canonical spec (docs/SPEC.md); absent keys get their

@@ -116,6 +116,27 @@ static int one_step(struct train *t)
     return 0;
 }
 
+/* A checkpoint of the current step; `whole`: returns when it is. Waits for a full disk. */
+static int save(struct train *t, bool whole)
+{
+    if (train_save(t) < 0 || (whole && train_save_wait(t) < 0))
+        return -1;
+    return train_save_lacks_room(t) ? train_room_wait(t) : 0;
+}
+
+/* With a checkpoint, unless its disk is full. */
+static int stop(struct train *t)
+{
+    if (train_save(t) < 0 || train_save_wait(t) < 0)
+        return -1;
+    t->code = EXIT_ABORTED;
+    if (train_save_lacks_room(t))
+        return err_set(&t->err, ERR_CONFLICT, "stopped on request at step %lld of %lld without a checkpoint: %.300s",
+                       (long long)t->at, (long long)t->spec.steps, train_save_full(t)->text);
+    return err_set(&t->err, ERR_CONFLICT, "stopped on request at step %lld of %lld; the checkpoint is written",
+                   (long long)t->at, (long long)t->spec.steps);
+}
+
 /* At a step boundary: carries out commands and writes checkpoints that are due. */
 static int boundary(struct train *t)
 {
@@ -124,15 +145,11 @@ static int boundary(struct train *t)
     if (train_save_poll(t, &orders.stage) < 0 || train_ranks_agree(t, &orders) < 0)
         return -1;
     train_save_advance(t, orders.stage);
-    if (orders.asked == CMD_STOP) {
-        if (train_save(t) < 0 || train_save_wait(t) < 0)
-            return -1;
-        t->code = EXIT_ABORTED;
-        return err_set(&t->err, ERR_CONFLICT, "stopped on request at step %lld of %lld; the "
-                                              "checkpoint is written",
-                       (long long)t->at, (long long)t->spec.steps);
-    }
-    return orders.asked == CMD_CHECKPOINT || orders.due ? train_save(t) : 0;
+    if (orders.asked == CMD_STOP)
+        return stop(t);
+    if (train_save_lacks_room(t) && train_room_wait(t) < 0)
+        return -1;
+    return orders.asked == CMD_CHECKPOINT || orders.due ? save(t, false) : 0;
 }
 
 /* All ranks find NaN in the same step, so they can still finish the checkpoint that is being written. */
@@ -155,7 +172,7 @@ static int train_steps(struct train *t)
             return after_failure(t);
     if (train_is_first(t))
         train_ranks_summary(t, &before);
-    return train_save(t) < 0 ? -1 : train_save_wait(t);
+    return save(t, true);
 }
 
 /* The cause that agent/core/cause.h knows. */

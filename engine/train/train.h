@@ -37,6 +37,7 @@ struct train_env {
     int         desync_at;   /* JOBCTL_TEST_DESYNC: use the wrong batch from this step on; or 0 */
     const char *oom;         /* JOBCTL_TEST_OOM=HxW:N: out of memory with more than N samples of this size; or NULL */
     int64_t     until;       /* --until: end after this step; 0: after the last one of the spec */
+    bool        new_attempt; /* JOBCTL_ATTEMPT above 1, and its first generation */
     bool        again;       /* JOBCTL_ATTEMPT or JOBCTL_GENERATION above 1: the job ran before */
 };
 

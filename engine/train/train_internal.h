@@ -92,7 +92,7 @@ struct train {
 };
 
 /*
- * From the bottom up: ranks; memory, units; reducer_buckets, reducer_fixed, reducer; snapshot; micro; save; start;
+ * From the bottom up: ranks; memory, units; reducer_buckets, reducer_fixed, reducer; snapshot; micro; save; room; start;
  * pictures; train. A file calls those below it.
  */
 
@@ -184,8 +184,19 @@ void train_save_advance(struct train *t, int least);
 int train_save_wait(struct train *t);
 /* After the last step. False: a thread is still busy, and only _exit() ends it. */
 bool train_save_end(struct train *t);
+/* Whether the last checkpoint failed on all ranks because its disk is full, and why; nothing of it is left. Set by
+ * those above while retry.disk_wait allows to wait. train_save_retry() forgets it. */
+bool train_save_lacks_room(const struct train *t);
+const struct err *train_save_full(const struct train *t);
+void train_save_retry(struct train *t);
 /* Marks checkpoints as good that enough steps have followed. */
 void train_save_prove(struct train *t);
+
+/* train_room.c: all ranks pause until the checkpoint of this step fits on its disk, and is whole. Fails after
+ * retry.disk_wait, and on a stop. */
+int train_room_wait(struct train *t);
+/* Fails if there is no room for a checkpoint: the job would only train until it has to wait. */
+int train_room_check(struct train *t);
 
 /* train_start.c: everything before the first step. */
 /* A log of losses or samples cannot be written: says so once. */

@@ -10,8 +10,9 @@
  * not the flight page, the ranks, the device, or the progress lines.
  *
  * One checkpoint is written at a time: the next one, and the end of a run, wait for it.
- * A failure to write fails the run at its next step boundary.
+ * A failure to write fails the run at its next step boundary; a full disk lets it wait there (train_room.c).
  */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -27,7 +28,7 @@
 #include "engine/train/train_internal.h"
 
 enum work { BEGIN, FILL, COMMIT };
-enum stage { BEGINNING, BEGUN, FILLED }; /* that a rank has completed */
+enum stage { NO_ROOM = -1, BEGINNING, BEGUN, FILLED }; /* that a rank has completed */
 
 struct train_saving {
     /* The current checkpoint; owned by the thread while it runs. */
@@ -56,6 +57,9 @@ struct train_saving {
     double                    asked_s, stall_s;
     double                    waits_s;  /* since when the run waits for it, or 0 */
     bool                      told_room, told_wait;
+    bool                      lacks_room; /* the last one failed so, on all ranks */
+    struct err                full;       /* as one rank saw it */
+    int64_t                   saved;      /* step of the one before, or -1 */
 };
 
 void train_warn_log(struct train *t, const struct err *err)
@@ -145,6 +149,15 @@ static void report(struct train *t)
         progress_warning(t->progress, "%s", x->unpruned.text);
 }
 
+/* The exit code of a checkpoint that failed. */
+static enum exit_code code_of(const struct train_saving *x)
+{
+    const int code = exit_code_of(&x->err);
+    if (x->w.disk_full)
+        return EXIT_DISK_FULL;
+    return code == EXIT_DISK_FULL || code == EXIT_IO || code == EXIT_LIMIT ? (enum exit_code)code : EXIT_CHECKPOINT;
+}
+
 /* Waits for the thread and takes its result. */
 static int collect(struct train *t)
 {
@@ -159,9 +172,14 @@ static int collect(struct train *t)
     if (x->rc < 0) {
         if (x->work == FILL && train_is_first(t))
             checkpoint_abandon(&x->w);
+        if (code_of(x) == EXIT_DISK_FULL && t->spec.disk_wait_s > 0) {
+            x->stage = NO_ROOM;
+            x->full = x->err;
+            return 0;
+        }
         x->shared = false;
         t->err = x->err;
-        t->code = x->w.disk_full ? EXIT_DISK_FULL : EXIT_CHECKPOINT;
+        t->code = code_of(x);
         return -1;
     }
     if (x->work == COMMIT)
@@ -185,10 +203,31 @@ int train_save_poll(struct train *t, int *stage)
     return 0;
 }
 
+/* A rank found the disk full, so no rank continues with this checkpoint. */
+static void drop(struct train *t)
+{
+    struct train_saving *x = t->saving;
+    if (x->running)
+        pthread_join(x->thread, NULL);
+    x->running = false;
+    atomic_store(&x->over, false);
+    train_snapshot_release(t);
+    if (train_is_first(t))
+        checkpoint_abandon(&x->w);
+    if (x->full.code == ERR_NONE)
+        err_set_errno(&x->full, ENOSPC, "another rank cannot write its part of the checkpoint");
+    x->shared = false;
+    x->stage = FILLED;
+    x->lacks_room = true;
+    t->saved = x->saved;
+}
+
 /* All ranks get the same `least`, so all advance together. */
 void train_save_advance(struct train *t, int least)
 {
     struct train_saving *x = t->saving;
+    if (least == NO_ROOM)
+        drop(t);
     if (!x->shared || is_busy(x))
         return;
     if (least == BEGUN && x->stage == BEGUN)
@@ -220,9 +259,29 @@ int train_save_wait(struct train *t)
 {
     flight_enter(t->flight, (uint64_t)t->at, PHASE_CHECKPOINT);
     t->saving->waits_s = train_clock();
-    int rc = finish(t);
+    int rc = finish(t), stage = (int)t->saving->stage;
     t->saving->waits_s = 0;
-    return rc < 0 || train_ranks_barrier(t) < 0 ? -1 : 0;
+    if (rc < 0 || train_ranks_least(t, &stage) < 0) /* the first rank's commit may have failed */
+        return -1;
+    if (stage == NO_ROOM)
+        drop(t);
+    return 0;
+}
+
+bool train_save_lacks_room(const struct train *t)
+{
+    return t->saving->lacks_room;
+}
+
+const struct err *train_save_full(const struct train *t)
+{
+    return &t->saving->full;
+}
+
+void train_save_retry(struct train *t)
+{
+    t->saving->lacks_room = false;
+    t->saving->full = (struct err){0};
 }
 
 /* The next checkpoint is due before the last one is finished. */
@@ -310,6 +369,8 @@ int train_save(struct train *t)
         return 0;
     if (wait_for_last(t) < 0)
         return -1;
+    if (x->lacks_room)
+        return 0;
     x->asked_s = train_clock();
     if (prepare(t, &held) < 0)
         return -1;
@@ -318,11 +379,10 @@ int train_save(struct train *t)
     x->stall_s = train_clock() - x->asked_s;
     if (train_is_first(t))
         start(x, BEGIN);
-    if (!held && train_save_wait(t) < 0)
-        return -1;
+    x->saved = t->saved;
     t->saved = t->at;
     t->saved_s = train_clock();
-    return 0;
+    return held ? 0 : train_save_wait(t);
 }
 
 int train_save_open(struct train *t)

@@ -57,6 +57,7 @@ int train_env_read(struct train_env *env, struct err *err)
     env->flight = flight && *flight ? flight : NULL;
     env->oom = oom && *oom ? oom : NULL;
     env->again = attempt > 1 || generation > 1;
+    env->new_attempt = attempt > 1 && generation == 1;
     return 0;
 }
 
@@ -68,7 +69,7 @@ static int find_dir(struct train *t)
                                                   : "checkpoints";
     char whole[PATH_MAX];
     if (scratch_mkdirs(dir, &t->err) < 0) {
-        t->code = errno == ENOSPC ? EXIT_DISK_FULL : EXIT_CHECKPOINT;
+        t->code = exit_code_of(&t->err) == EXIT_DATA ? EXIT_CHECKPOINT : EXIT_DONE;
         return -1;
     }
     if (!realpath(dir, whole))
@@ -423,7 +424,7 @@ int train_start(struct train *t)
         return -1;
     remember_products(t);
     if (open_data(t) < 0 || create_step(t) < 0 || train_snapshot_open(t) < 0 || train_save_open(t) < 0 ||
-        resume_or_start(t) < 0)
+        resume_or_start(t) < 0 || (t->env->new_attempt && t->saved < t->spec.steps && train_room_check(t) < 0))
         return -1;
     flight_set_total(t->flight, (uint64_t)t->spec.steps);
     progress_started(t->progress, t->env->rank, t->env->world_size, t->at, t->spec.steps,

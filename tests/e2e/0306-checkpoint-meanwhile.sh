@@ -122,7 +122,7 @@ unset FAKE_DISK_SLOW
 
 # What fails on the way, with the code of the cause, and nothing left behind.
 for n in 1 2; do
-    for failure in 28:78:disk_full 5:66:checkpoint_error; do
+    for failure in 28:78:disk_full 5:79:io_error; do
         dir=$WORK/of$n.${failure##*:}
         code=${failure#*:}
         spec "$dir"

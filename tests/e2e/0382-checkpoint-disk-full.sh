@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The disk of the checkpoints is full.  Curves and logs of samples do without it: one warning, and the same bits.
+# Training waits with its steps in memory until a checkpoint fits, says what it needs, loses no step and takes no
+# second attempt; it can be cancelled meanwhile; after retry.disk_wait it ends, and starts again until there is room.
 . "$TOP/tests/e2e/events.sh"
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o "$WORK/disk.so" "$TOP/tests/fake/disk.c" -ldl
 
@@ -41,7 +43,55 @@ for name in curve samples; do
     same $name
 done
 for id in 2 3; do
-    [ "$(events_of $id kind=warning text | grep -c 'No space left on device; training goes on')" = 1 ]
+    [ "$(events_of $id kind=warning text | grep -c 'No space left on device; training continues')" = 1 ]
     [ "$(job_field $id attempt)" = 1 ]
 done
 [ ! -e "$WORK/curve/metrics.jsonl" ]
+
+# No room for the first checkpoint: it waits in a step after it, as it says, and goes on from there.
+full() { # ID NAME RANKS SENTENCE: it needs so much, and the disk ...
+    local told
+    job "$2" "/$2/.tmp-" '' "$3"
+    wait_event "$1" kind=no_room >/dev/null
+    [ "$(last_event "$1" kind=no_room bytes)" -gt 1000000 ]
+    wait_for "status tells the need of job $1" says 'no room for the checkpoint of step 1' jobctl status "$1"
+    told=$(jobctl why "$1" --json | field text)
+    grep -F 'It waits for its disk: no room for the checkpoint of step 1' <<<"$told"
+    grep -F "MiB, and the disk of $WORK/$2 $4. Training is paused" <<<"$told"
+    job_is "$1" state running
+    $(grep -o 'jobctl prune .*--dry-run' <<<"$told") | grep -F '(plain)' # what it names lists a finished job
+    [ -z "$(ls -d "$WORK/$2"/step-* "$WORK/$2"/.tmp-* 2>/dev/null)" ]
+    rm "$WORK/$2.full"
+    jobctl wait "$1"
+    same "$2"
+    jobctl-train verify-data --spec "$JOBCTL_HOME/jobs/$1/spec.json" --dir "$WORK/$2" >"$WORK/$2.data"
+    cut -d, -f1,2 "$WORK/$2/metrics.jsonl" >"$WORK/$2.losses"
+    cut -d, -f1,2 "$WORK/plain/metrics.jsonl" | cmp - "$WORK/$2.losses"
+    [ "$(events_of "$1" kind=rank_started rank=0 | wc -l)" = 1 ]
+    [ "$(last_event "$1" kind=no_room over)" = true ]
+    [ "$(jobctl why "$1" --json | field text | grep -c "waits for its disk")" = 0 ]
+}
+touch "$WORK/alone.full"
+full 4 alone 1 'has 0.0 MiB free'
+echo 122 >"$WORK/both.full" # EDQUOT: the disk itself has room
+full 5 both 2 'takes no more'
+
+# Cancelled while it waits.
+touch "$WORK/ended.full"
+job ended /ended/.tmp-
+wait_event 6 kind=no_room >/dev/null
+jobctl cancel 6
+jobctl wait 6 || true
+job_is 6 result cancelled
+
+# It waits for a second only, and is started again and again, more often than retry.max, until there is room.
+touch "$WORK/tried.full"
+job tried /tried/.tmp- ', disk_wait: 1s'
+wait_for 'job 7 is in attempt 6' last_event 7 kind=placed attempt=6
+last_event 7 kind=attempt_ended cause=disk_full
+events_of 7 kind=attempt_ended text | head -n 1 | grep 'no room for the checkpoint of step 1[0-9]* within 1 s'
+events_of 7 kind=attempt_ended text | tail -n 1 | grep 'still no room'
+[ "$(events_of 7 kind=no_room | wc -l)" = 1 ] # later attempts do not hold their GPUs for it
+rm "$WORK/tried.full"
+jobctl wait 7
+same tried

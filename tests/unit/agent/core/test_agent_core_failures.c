@@ -71,6 +71,23 @@ static void an_echo_does_not_hide_the_cause(void **state)
     expect(field("rank"), "1");
 }
 
+/* The engine has waited for its disk; the GPUs are for others now, and no restart of this attempt is tried. */
+static void a_full_disk_ends_the_attempt(void **state)
+{
+    (void)state;
+    launch(1, true, false);
+    spawned(1);
+    expect(line(1, 0, "{\"ev\":\"no_room\",\"over\":false,\"bytes\":9,\"text\":\"no room\"}"), "no_room");
+    expect(field("text"), "\"no room\"");
+    expect(exited(1, 0, 78), "rank_exited generation_ended CLEANUP(1)");
+    expect(field("cause"), "\"disk_full\"");
+    cleaned(true);
+    expect(cleaned(true), "attempt_ended FINISH");
+    expect(field("result"), "\"failed\"");
+    expect(field("retry_helps"), "true");
+    expect(field("gave_up"), "false");
+}
+
 /* Ranks 0 and 1 on GPU-a and GPU-b; `excluded`: a fact of an earlier attempt, or "". */
 static void launch_on_gpus(const char *excluded)
 {
@@ -454,6 +471,7 @@ int main(void)
         TEST(a_report_that_takes_too_long_is_not_waited_for),
         TEST(one_batch_with_nan_is_left_out_once),
         TEST(some_causes_end_it),
+        TEST(a_full_disk_ends_the_attempt),
         TEST(smaller_and_smaller_is_not_the_same_failure),
         TEST(a_gpu_fault_is_for_the_controller),
         TEST(a_gpu_that_failed_is_left_out),

@@ -33,6 +33,8 @@ static const struct {
       "retry limit (4) reached without progress. Last error: x" },
     { { .text = "no such config", .helps = false, .failures = 1 }, false, 1, 0, 0,
       "no such config; not retried, the same failure would recur" },
+    { { .cause = "disk_full", .text = "no room", .helps = true, .failures = 9, .same = 9 }, true, 0, 45000, 60000,
+      "no room" },
     { { .text = "restart limit (4) reached", .helps = true, .gave_up = true, .failures = 1 }, false, 93,
       0, 0, "restart limit (4) reached" },
 };
