@@ -101,7 +101,7 @@ static void perform(struct world *w, int job, enum job_effect effect)
     struct hub_job *b = &w->hub[job];
     const struct job_core *committed = &w->store[job].latest;
     if (b->core.state != committed->state || b->core.attempt != committed->attempt)
-        broke(w, "job %d: '%s' begins, and that it is %s is not committed", job,
+        broke(w, "job %d: '%s' begins before the state '%s' is committed", job,
               job_effect_name(effect), job_state_name(b->core.state));
     if (!b->core.live && b->link != LINK_NONE)
         remote_link_close(w, job);
