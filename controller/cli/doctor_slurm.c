@@ -157,7 +157,7 @@ json_t *doctor_slurm(const json_t *here, const json_t *spec, struct err *err)
     check_cluster(&r, spec);
     check_time(&r, spec);
     doctor_row(&r, "compute nodes", ROW_UNKNOWN,
-               "submit the job: each attempt checks them before its ranks "
+               "submit the job: each attempt checks its nodes before its ranks "
                "start; see `jobctl events`",
                "GPUs, driver, network, clocks and access to files can only be "
                "checked on the nodes");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec_diagnostics.h - collects mistakes of a spec with their places, and suppresses follow-up
- * errors
+/* spec_diagnostics.h - collects mistakes of a spec with their places, without follow-up mistakes
  *
  * A check that finds a mistake reports it here and continues.  To report each
  * mistake only once, a key that is wrong by itself is suppressed: a rule between

@@ -42,7 +42,7 @@ static const struct spec_field fields[] = {
     {.path = "run", .type = FIELD_STRING, .def = "null",
      .help = "shell text, run once per rank; exactly one of run and train"},
     {.path = "train", .type = FIELD_MAP, .def = "null",
-     .help = "the embedded engine; exactly one of run and train"},
+     .help = "the built-in engine; exactly one of run and train"},
     {.path = "checkpoint", .type = FIELD_MAP, .help = "when and where checkpoints are saved"},
     {.path = "checkpoint.every", .type = FIELD_EVERY, .def = "{\"steps\":500}",
      .help = "\"500 steps\" or a duration such as 10m"},

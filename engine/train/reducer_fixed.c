@@ -45,7 +45,7 @@ int reducer_fixed_open(struct train *t)
         return 0;
     if (micro_batches(t) > FIXED_POINT_SUM_ADDENDS)
         return err_set(&t->err, ERR_USAGE,
-                       "train.batch.micro: %d makes %d micro-batches of a step; reproducible: true "
+                       "train.batch.micro: %d splits a step into %d micro-batches; reproducible: true "
                        "allows %d at most",
                        t->spec.batch_micro, micro_batches(t), FIXED_POINT_SUM_ADDENDS);
     return fixed_point_sum_create(&t->fixed_sum, model_layout(step_model(t->step)), params_floats(t->params),

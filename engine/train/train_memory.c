@@ -100,7 +100,7 @@ static void tell(const struct train *t)
                100 * f->plan.again, f->recompute_why);
     if (t->lowered.samples > 0)
         printf("batch: at most %d samples of %dx%d latents per micro-batch, and no more pixels of other sizes "
-               "(the run ran out of memory with more)\n", t->lowered.samples, t->lowered.height,
+               "(the run ran out of memory with more samples)\n", t->lowered.samples, t->lowered.height,
                t->lowered.width);
     if (t->lowered.micro > 0)
         progress_warning(t->progress, "reduced to micro-batches of %d%s: the run ran out of memory on %s; "
