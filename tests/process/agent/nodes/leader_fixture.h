@@ -208,6 +208,7 @@ static inline _Noreturn void be_follower(int node, json_t *door, int end)
     struct err err = {0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_IGN);
+    uv_loop_fork(&loop); /* or signals of this process are told to the loop of its parent */
     uv_loop_init(&mine);
     json_t *launch = json_pack("{s:o}", "group", group_of(node, door));
     const struct follower_options o = {.job = 7, .attempt = 1, .nonce = nonce,

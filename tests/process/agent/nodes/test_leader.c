@@ -114,7 +114,8 @@ static void commands_signals_and_what_is_left(void **state)
 static void setup_on_each_node(void **state)
 {
     (void)state;
-    char log[100];
+    char log[100], name[40];
+    int made = 0;
     gather();
     prepare("exit 0", "echo made $JOBCTL_GENERATION; exit 5");
     spawn_some(0);
@@ -123,8 +124,12 @@ static void setup_on_each_node(void **state)
     assert_int_equal(t.exited[0].exit_code, 5);
     run_until(NULL, 0, 200);
     assert_int_equal(t.exits, 1);
-    read_file("node2/setup.node2.log", log, sizeof(log));
-    assert_string_equal(log, "made 0\n");
+    for (int i = 0; i < NODES; i++) { /* the failure of one ends the others before they print */
+        snprintf(name, sizeof(name), i ? "node%d/setup.node%d.log" : "node%d/setup.log", i, i);
+        read_file(name, log, sizeof(log));
+        made += strcmp(log, "made 0\n") == 0;
+    }
+    assert_true(made >= 1);
 }
 
 static void who_cannot_is_named(void **state)
@@ -233,7 +238,7 @@ static void pages_travel(void **state)
     snprintf(run, sizeof(run), "exec '%s' fly", self);
     begin(run);
     int64_t pid = 0;
-    for (int i = 0; i < PATIENCE_MS / 20 && !page.pid; i++) {
+    for (int i = 0; i < PATIENCE_MS / 20 && !(page.steps_total && page.phase_start_ns); i++) {
         run_until(NULL, 0, 20);
         pid = leader_look(leader, 3, &page, &state_letter, &io);
     }
