@@ -125,8 +125,7 @@ static void check_cluster(struct doctor_rows *r, const json_t *spec)
         snprintf(with, sizeof(with), " with %lld GPU%s", (long long)wanted(spec, "gpus"),
                  wanted(spec, "gpus") == 1 ? "" : "s");
     if ((json_int_t)fit < wanted(spec, "nodes"))
-        doctor_row(r, "Slurm", ROW_FAIL, "request fewer nodes, or see `sinfo -R` for why nodes "
-                                         "are down",
+        doctor_row(r, "Slurm", ROW_FAIL, "request fewer nodes; `sinfo -R` says why nodes are down",
                    "resources.nodes is %lld%s, but of %zu nodes %zu are in service and %zu "
                    "fit",
                    (long long)wanted(spec, "nodes"), with, all, good, fit);

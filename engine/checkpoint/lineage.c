@@ -48,7 +48,7 @@ int lineage_check(const json_t *job, const char *path, struct err *err)
     if (own[0] && theirs[0] && strcmp(own, theirs) != 0 && !is_ancestor(job, theirs) &&
         !is_named(job, theirs))
         rc = err_set(err, ERR_CONFLICT,
-                     "%s was written by another job (%s): give this one a checkpoint.dir of its own, or "
+                     "%s was written by another job (%s): set another checkpoint.dir for this job, or "
                      "continue from it with `resume: %s`",
                      path, field_text(writer, "name"), path);
     json_decref(notes);

@@ -42,7 +42,7 @@ jobctl submit -q --wait owner.yaml
 spec stranger 30 4 '' "$shared"
 code 1 jobctl submit -q --wait stranger.yaml
 jobctl why last | tr -s ' \n' ' ' >why
-has 'step-00000020 was written by another job (owner): give this one a checkpoint.dir of its own' why
+has 'step-00000020 was written by another job (owner): set another checkpoint.dir for this job' why
 has "continue from it with \`resume: $WORK/shared/step-00000020\`" why
 (cd shared && find . -type f -name '*.safetensors' -exec sha256sum {} + | sort) | cmp before -
 gone shared/quarantine
