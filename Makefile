@@ -75,6 +75,9 @@ TESTING  := $(filter check units processes asan,$(MAKECMDGOALS))
 MISSING  := $(strip $(LIBS_MISSING) $(if $(TESTING),$(TEST_MISSING)))
 FLAGS    += $(LIBS_CFLAGS)
 
+# PORTABLE=1: jobctl and jobctl-ssh look for their libraries beside them first, those of other libraries included.
+RPATH    := $(if $(PORTABLE),-Wl$(comma)--disable-new-dtags -Wl$(comma)-rpath$(comma)'$$ORIGIN/../lib')
+
 # The controller's helper for other machines, where libssh is.
 HAVE_SSH := $(if $(SSH_LD),1)
 SSH_SRCS := $(filter controller/ssh/%.c,$(FILES))
@@ -294,6 +297,9 @@ man: $(BIN)/jobctl $(BIN)/jobctl-agent $(BIN)/jobctl-train  ## the manual pages,
 deb:  ## a Debian package of this tree, into build/; needs debhelper
 	@COMMIT='$(COMMIT)' DATE='$(DATE)' deploy/deb.sh '$(abspath $(BUILD))' '$(VERSION)'
 
+dist:  ## a tarball that runs wherever it is unpacked, into build/; built in a Debian 11, needs root
+	@deploy/dist.sh '$(VERSION)' '$(COMMIT)' '$(DATE)'
+
 clean:  ## remove build/
 	rm -rf build
 
@@ -342,7 +348,7 @@ $(foreach d,$(DIRS),$(eval $(call library,$(d))))
 
 $(BIN)/jobctl: $(OBJ)/controller/main.o $(call libs,controller db agent engine)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
-	$(Q)$(CC) $(FLAGS) -o $@ $^ $(CTL_LD)
+	$(Q)$(CC) $(FLAGS) -o $@ $^ $(CTL_LD) $(RPATH)
 
 $(BIN)/jobctl-agent: $(OBJ)/agent/main.o $(call libs,agent engine)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
@@ -358,7 +364,7 @@ $(BIN)/jobctl-slurm: $(SLURM_SRCS:%.c=$(OBJ)/%.o) $(call object,err.c)
 
 $(BIN)/jobctl-ssh: $(SSH_SRCS:%.c=$(OBJ)/%.o) $(call libs,agent engine)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
-	$(Q)$(CC) $(FLAGS) -o $@ $^ $(SSH_LD)
+	$(Q)$(CC) $(FLAGS) -o $@ $^ $(SSH_LD) $(RPATH)
 
 $(NCCLPROF): $(foreach f,ncclprof.c flight.c err.c clock.c flight.h err.h clock.h,$(call source,$(f))) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
@@ -408,4 +414,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo install uninstall man completions deb clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo install uninstall man completions deb dist clean help FORCE

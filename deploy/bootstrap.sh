@@ -19,7 +19,7 @@ packages=(
     zlib1g-dev libzstd-dev # a newer libcrypto.a calls both
     libopenblas-pthread-dev libpng-dev libjpeg-dev libwebp-dev libssh-dev
 )
-tests=(libcmocka-dev g++ clang libomp-dev qemu-user mandoc zsh fish sqlite3 curl openssh-server iproute2 python3 python3-nbclient python3-ipykernel)
+tests=(libcmocka-dev g++ clang libomp-dev qemu-user mandoc zsh fish zstd sqlite3 curl openssh-server iproute2 python3 python3-nbclient python3-ipykernel)
 # Not every release has these: left out where they are unknown.
 optional=(libclang-rt-dev gcc-11)
 # A real Slurm for tests/slurm: where it cannot be installed those tests are skipped.

@@ -78,6 +78,7 @@ fresh_root() {
     rm -rf --one-file-system "$run" &&
         cp -a "$roots/$1" "$run" &&
         mkdir -p "$roots/$1.debs/partial" &&
+        echo force-unsafe-io >"$run/etc/dpkg/dpkg.cfg.d/thrown_away" &&
         cp -L /etc/resolv.conf "$run/etc/resolv.conf" &&
         printf '127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n' "$(hostname)" >"$run/etc/hosts" &&
         chroot "$run" useradd -m -s /bin/bash user &&

@@ -30,6 +30,15 @@ wait $! || true
 rm -rf "$WORK/vm1"
 [ ! -e "$WORK/drive/icons/checkpoints/step-00000160" ] || { echo "it was over before the VM was gone"; exit 1; }
 
+# The second VM takes a release instead of the clone: what `make install` installs, as a tarball.
+release=$WORK/release/jobctl
+mkdir -p "$WORK/build/completions" "$release"
+ln -s "$BIN" "$BIN/../lib" "$WORK/build"
+for shell in bash zsh fish; do jobctl completions $shell >"$WORK/build/completions/$shell"; done
+"$TOP/deploy/install.sh" install "$WORK/build" "$release" "" jobctl jobctl-agent jobctl-train
+tar -C "$WORK/release" -c jobctl | zstd -q -1 >"$WORK/release.tar.zst"
+export JOBCTL_TARBALL=$WORK/release.tar.zst JOBCTL_WORK=$WORK/vm2/jobctl
+
 on vm2 $python "$TOP/tests/payload/run_notebook.py" "$TOP/deploy/colab.ipynb" second.ipynb >"$WORK/second.log" 2>&1 ||
     { tail -n 30 "$WORK/second.log"; exit 1; }
 $python - "$WORK/vm2/second.ipynb" <<'PY'
@@ -41,6 +50,7 @@ for wanted in ("goes on with what is on the drive", "restored from the mirror", 
     assert wanted in text, (wanted, text)
 assert "job 1 begins" not in text and pictures == 2, (pictures, text)
 PY
+[ "$(readlink "$WORK/vm2/jobctl/bin/jobctl")" = ../lib/jobctl/bin/jobctl ]
 for pid in $(of_vm vm2); do kill "$pid"; done
 nobody_there() { of_vm vm2; [ -z "$(of_vm vm2)" ]; }
 wait_for "the processes of the second VM end" nobody_there
