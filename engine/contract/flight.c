@@ -117,7 +117,7 @@ out:
 
 static int map_file(struct flight *f, const char *path, bool writable, struct err *err)
 {
-    int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0) {
         err_set_errno(err, errno, "cannot open the flight page %s", path);
