@@ -16,6 +16,7 @@
 #include "agent/nodes/leader.h"
 #include "agent/os/buf.h"
 #include "agent/os/kernel_log.h"
+#include "agent/os/safe_open.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
@@ -207,7 +208,7 @@ static void put_summary(struct buf *t, const struct incident *i, struct flight_p
 
 static int write_all(const char *path, const struct buf *t, struct err *err)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = safe_open(path, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     size_t at = 0;
     while (fd >= 0 && at < t->size) {
         ssize_t n = write(fd, t->data + at, t->size - at);
@@ -233,11 +234,13 @@ static int name_file(char *out, size_t size, const char *run_dir, int generation
 void incident_append(const char *run_dir, int generation, const char *node, const char *text)
 {
     char path[4200];
-    FILE *f = name_file(path, sizeof(path), run_dir, generation) < 0 ? NULL : fopen(path, "ae");
-    if (!f)
+    if (name_file(path, sizeof(path), run_dir, generation) < 0)
+        return;
+    int fd = safe_open(path, O_WRONLY | O_APPEND | O_CREAT, NULL);
+    if (fd < 0)
         return; /* no report to append to */
-    fprintf(f, "\non %s:\n%s\n", node, text);
-    fclose(f);
+    dprintf(fd, "\non %s:\n%s\n", node, text);
+    close(fd);
 }
 
 json_t *incident_write(const struct incident *i, struct err *err)

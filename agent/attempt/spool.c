@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/os/safe_open.h"
 #include "engine/contract/err.h"
 
 enum { HEADER = 4096, RECORD_MAX = 512 * 1024 };
@@ -135,8 +136,10 @@ int spool_open(struct spool **out, const char *path, size_t bytes, struct err *e
         free(s);
         return err_set(err, ERR_MEMORY, "no memory for the spool");
     }
-    s->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (s->fd < 0 || fstat(s->fd, &st) < 0) {
+    s->fd = safe_open(path, O_RDWR | O_CREAT, err);
+    if (s->fd < 0)
+        goto fail;
+    if (fstat(s->fd, &st) < 0) {
         err_set(err, ERR_SYSTEM, "cannot open the spool '%s': %s", path, strerror(errno));
         goto fail;
     }
@@ -196,7 +199,7 @@ static int renew(struct spool *s, off_t more, struct err *err)
     if ((size_t)snprintf(tmp, sizeof(tmp), "%s.new", s->path) >= sizeof(tmp))
         return err_set(err, ERR_USAGE, "the path of the spool is too long");
 
-    fd = open(tmp, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    fd = safe_open(tmp, O_RDWR | O_CREAT | O_TRUNC, NULL);
     copy = malloc((size_t)used + 1);
     struct header h = {MAGIC, (uint64_t)s->acked};
     if (fd < 0 || !copy || posix_fallocate(fd, 0, size) != 0 ||
@@ -341,10 +344,9 @@ int spool_read(const char *path, int64_t seq, int (*each)(void *arg, const json_
     off_t at = HEADER;
     int64_t after = 0;
     json_t *event;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = safe_open(path, O_RDONLY, err);
     if (fd < 0)
-        return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM,
-                       "cannot open the spool '%s': %s", path, strerror(errno));
+        return -1;
     if (pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) || h.magic != MAGIC) {
         close(fd);
         return err_set(err, ERR_DATA, "'%s' is not a spool", path);

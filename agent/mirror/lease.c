@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/os/safe_open.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
@@ -40,10 +41,10 @@ static void take_text(char *out, size_t size, const json_t *o, const char *key)
 static int read_holder(struct holder *h, const struct lease *l, struct err *err)
 {
     char path[LEASE_PATH];
-    json_error_t why;
+    struct err why = {0};
     if (path_of(path, l, err) < 0)
         return -1;
-    json_t *o = json_load_file(path, 0, &why);
+    json_t *o = safe_open_json(path, 0, &why);
     if (!o && access(path, F_OK) < 0 && errno == ENOENT)
         return 0;
     if (!o)
@@ -72,7 +73,7 @@ static int write_holder(const struct lease *l, bool released, struct err *err)
                           l->origin, "token", (json_int_t)l->token, "beat", (json_int_t)l->beat,
                           "released", released, "host", l->host, "boot_id", l->owner.boot_id, "pid",
                           (json_int_t)l->owner.pid, "start_time", (json_int_t)l->owner.start_time);
-    int fd = o ? open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    int fd = o ? safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL) : -1;
     int rc = fd >= 0 && json_dumpfd(o, fd, JSON_COMPACT) == 0 && fsync(fd) == 0 ? 0 : -1;
     if (fd >= 0 && close(fd) < 0)
         rc = -1;

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/os/safe_open.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/manifest.h"
@@ -48,8 +49,9 @@ static int copy_bytes(int to, int from)
 /* Synced, and dropped from the page cache: the next reader reads from disk. */
 static int copy_file(const char *to, const char *from, struct err *err)
 {
-    int in = open(from, O_RDONLY | O_CLOEXEC);
-    int out = in >= 0 ? open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    struct err strange = {0};
+    int in = safe_open(from, O_RDONLY, &strange);
+    int out = in >= 0 ? safe_open(to, O_WRONLY | O_CREAT | O_TRUNC, &strange) : -1;
     int rc = out >= 0 && copy_bytes(out, in) == 0 && fsync(out) == 0 ? 0 : -1;
     int why = errno;
     if (out >= 0) {
@@ -62,7 +64,7 @@ static int copy_file(const char *to, const char *from, struct err *err)
     if (in >= 0)
         close(in);
     return rc == 0 ? 0 : err_set(err, ERR_SYSTEM, "cannot copy %s to %s: %s", from, to,
-                                 strerror(why));
+                                 out < 0 ? strange.text : strerror(why));
 }
 
 /* Copies by way of a scratch name and a rename. */
@@ -283,7 +285,7 @@ int mirror_pull(const struct mirror *m, struct mirror_copy *done, mirror_bad_fn 
 
 static int append_file(int to, const char *path)
 {
-    int from = open(path, O_RDONLY | O_CLOEXEC);
+    int from = safe_open(path, O_RDONLY, NULL);
     int rc = from < 0 ? 0 : copy_bytes(to, from);
     if (from >= 0)
         close(from);
@@ -297,7 +299,7 @@ static int write_history(const struct mirror *m, struct err *err)
     struct stat st;
     if (join(path, m->there, "history.jsonl", err) < 0 || scratch_name(tmp, path, err) < 0)
         return -1;
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     snprintf(one, sizeof(one), "%s/before.jsonl", m->job_dir);
     int rc = fd >= 0 ? append_file(fd, one) : -1;
     for (int i = 1; rc == 0; i++) {
@@ -328,9 +330,9 @@ int mirror_inherit(const struct mirror *m, struct err *err)
         return 0;
     if (access(history, F_OK) == 0)
         return replace_file(before, history, err);
-    int fd = open(before, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    int fd = safe_open(before, O_WRONLY | O_CREAT, err);
     if (fd < 0)
-        return err_set(err, ERR_SYSTEM, "cannot write %s: %s", before, strerror(errno));
+        return -1;
     close(fd);
     return 0;
 }
@@ -348,7 +350,7 @@ int mirror_describe(const struct mirror *m, const json_t *job, struct err *err)
     char path[MIRROR_PATH], tmp[SCRATCH_PATH];
     if (join(path, m->there, "job.json", err) < 0 || scratch_name(tmp, path, err) < 0)
         return -1;
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     int rc = fd >= 0 && json_dumpfd(job, fd, JSON_INDENT(1)) == 0 && fsync(fd) == 0 &&
                      rename(tmp, path) == 0
                  ? 0

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/os/log.h"
+#include "agent/os/safe_open.h"
 #include "agent/os/subprocess.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
@@ -58,7 +59,7 @@ json_t *mirror_child_task(const json_t *launch, const char *host)
 
 static int write_task(const char *path, const json_t *task, struct err *err)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = safe_open(path, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     int rc = fd >= 0 && json_dumpfd(task, fd, JSON_COMPACT) == 0
                  ? 0
                  : err_set(err, ERR_SYSTEM, "cannot write '%s': %s", path, strerror(errno));
@@ -145,7 +146,7 @@ static void open_history(struct mirror_child *c, const char *run_dir, const json
     char path[PATH_SIZE];
     const json_t *job = json_object_get(task, "job");
     snprintf(path, sizeof(path), "%s/history.jsonl", run_dir);
-    c->history = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    c->history = safe_open(path, O_WRONLY | O_CREAT | O_APPEND, NULL);
     c->who = json_pack("{s:O, s:O}", "host", json_object_get(job, "host"), "job",
                        json_object_get(job, "job"));
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/os/log.h"
+#include "agent/os/safe_open.h"
 #include "agent/os/subprocess.h"
 #include "engine/contract/err.h"
 
@@ -65,7 +66,7 @@ static int start(struct inspector *i, const int64_t *pids, int n, struct err *er
     static char names[INSPECTED][24];
     const char *argv[INSPECTED + 3] = {"/proc/self/exe", "inspect"};
     const char *path = json_string_value(json_object_get(i->body, "path"));
-    int file = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+    int file = path ? safe_open(path, O_WRONLY | O_APPEND, NULL) : -1;
     if (file < 0)
         return err_set(err, ERR_SYSTEM, "cannot append to the report: %s", strerror(errno));
     for (int k = 0; k < n && k < INSPECTED; k++) {

@@ -14,6 +14,7 @@
 
 #include "agent/monitor/nccl_log.h"
 #include "agent/os/buf.h"
+#include "agent/os/safe_open.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/field.h"
@@ -107,7 +108,7 @@ static void read_it(const char *path, void *arg)
 {
     char line[LINE];
     long left = READ_MOST;
-    FILE *f = fopen(path, "re");
+    FILE *f = safe_open_stream(path, NULL);
     while (f && left > 0 && fgets(line, sizeof(line), f)) {
         left -= (long)strlen(line);
         nccl_log_line(arg, line);
@@ -126,7 +127,7 @@ static void read_warnings(const char *path, void *arg)
 {
     struct warnings *all = arg;
     char line[LINE];
-    FILE *f = fopen(path, "re");
+    FILE *f = safe_open_stream(path, NULL);
     if (f && fseek(f, -TAIL, SEEK_END) < 0)
         rewind(f);
     while (f && fgets(line, sizeof(line), f)) {

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/os/safe_open.h"
 #include "engine/contract/err.h"
 
 static int read_text(const char *path, char *out, size_t size)
@@ -69,7 +70,7 @@ int identity_write(const struct identity *id, const char *run_dir, struct err *e
                           "boot_id", id->boot_id, "start_time", (json_int_t)id->start_time, "nonce",
                           id->nonce, "job", (json_int_t)id->job, "attempt", (json_int_t)id->attempt,
                           "incarnation", (json_int_t)id->incarnation, "version", id->version);
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     int rc = v && fd >= 0 && json_dumpfd(v, fd, JSON_COMPACT) == 0 && fsync(fd) == 0 &&
                      rename(tmp, path) == 0
                  ? 0
@@ -90,8 +91,8 @@ int identity_read(struct identity *id, const char *run_dir, struct err *err)
     if (access(path, R_OK) < 0)
         return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, "cannot read '%s': %s",
                        path, strerror(errno));
-    json_error_t why;
-    json_t *v = json_load_file(path, 0, &why);
+    struct err why = {0};
+    json_t *v = safe_open_json(path, 0, &why);
     json_int_t pid, start, job, attempt, incarnation;
     const char *boot, *nonce, *version;
     int rc = v && json_unpack(v, "{s:I, s:s, s:I, s:s, s:I, s:I, s:I, s:s}", "pid", &pid, "boot_id",

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/os/safe_open.h"
 #include "engine/contract/err.h"
 
 enum { TRIES = 4 };
@@ -25,7 +26,7 @@ int64_t log_reader_base(const char *path)
     long long base = 0;
     if ((size_t)snprintf(name, sizeof(name), "%s" LOG_READER_BASE, path) >= sizeof(name))
         return 0;
-    FILE *f = fopen(name, "re");
+    FILE *f = safe_open_stream(name, NULL);
     if (f && (fscanf(f, "%lld", &base) != 1 || base < 0))
         base = 0;
     if (f)
@@ -34,10 +35,10 @@ int64_t log_reader_base(const char *path)
 }
 
 /* Opens for reading; *size gets the length, or 0 if there is no file. */
-static int open_sized(const char *path, int64_t *size)
+static int open_sized(const char *path, int64_t *size, struct err *err)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = safe_open(path, O_RDONLY, err);
     *size = 0;
     if (fd >= 0 && fstat(fd, &st) == 0)
         *size = st.st_size;
@@ -76,14 +77,14 @@ static int read_both(struct log_reader *c, int64_t base, int older, int64_t olde
 }
 
 static int read_once(struct log_reader *c, const char *path, const char *older_path, int64_t base,
-                     size_t limit)
+                     size_t limit, struct err *err)
 {
     int64_t newer_size, older_size = 0;
-    int newer = open_sized(path, &newer_size), older = -1;
+    int newer = open_sized(path, &newer_size, err), older = -1;
     if (newer < 0)
         return errno == ENOENT ? 0 : -1;
     if (base > 0)
-        older = open_sized(older_path, &older_size);
+        older = open_sized(older_path, &older_size, NULL);
     c->size = base + newer_size;
     int rc = read_both(c, base, older, older_size, newer, limit);
     int saved = errno;
@@ -108,8 +109,10 @@ int log_reader_read(struct log_reader *c, const char *path, size_t limit, struct
         c->offset = wanted;
         c->size = -1;
         c->got = 0;
-        if (read_once(c, path, older, base, limit) < 0)
-            return err_set(err, ERR_SYSTEM, "cannot read %s: %s", path, strerror(errno));
+        struct err why = {0};
+        if (read_once(c, path, older, base, limit, &why) < 0)
+            return why.code ? err_set(err, why.code, "%s", why.text)
+                            : err_set(err, ERR_SYSTEM, "cannot read %s: %s", path, strerror(errno));
         if (log_reader_base(path) == base)
             break;
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/os/safe_open.h"
 #include "engine/contract/err.h"
 
 /* Writes the spec in the engine's format. */
@@ -19,7 +20,7 @@ static int write_spec(struct payload *p, const json_t *spec, const char *run_dir
         sizeof(p->spec_path))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     snprintf(tmp, sizeof(tmp), "%s.new", p->spec_path);
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     int rc = fd >= 0 && json_dumpfd(spec, fd, JSON_COMPACT) == 0 && rename(tmp, p->spec_path) == 0
                  ? 0
                  : err_set(err, ERR_SYSTEM, "cannot write '%s': %s", p->spec_path, strerror(errno));

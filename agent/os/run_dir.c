@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/os/file_system.h"
+#include "agent/os/safe_open.h"
 #include "engine/contract/err.h"
 
 static int join(char *out, size_t size, const char *dir, const char *name, struct err *err)
@@ -23,9 +24,9 @@ int run_dir_lock(const char *dir, struct err *err)
     char path[4096];
     if (join(path, sizeof(path), dir, RUN_DIR_LOCK, err) < 0)
         return -1;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = safe_open(path, O_RDWR | O_CREAT, err);
     if (fd < 0)
-        return err_set(err, ERR_SYSTEM, "cannot open %s: %m", path);
+        return -1;
     if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         int code = errno;
         close(fd);
@@ -51,9 +52,9 @@ int run_dir_fence(const char *dir, const char *why, struct err *err)
     char path[4096];
     if (join(path, sizeof(path), dir, RUN_DIR_FENCED, err) < 0)
         return -1;
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    int fd = safe_open(path, O_WRONLY | O_CREAT, err);
     if (fd < 0)
-        return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
+        return -1;
     if (why)
         (void)!write(fd, why, strlen(why)); /* the file's existence is the fence */
     close(fd);
@@ -66,7 +67,7 @@ void run_dir_fence_why(char *out, size_t size, const char *dir)
     out[0] = '\0';
     if (join(path, sizeof(path), dir, RUN_DIR_FENCED, NULL) < 0)
         return;
-    FILE *f = fopen(path, "re");
+    FILE *f = safe_open_stream(path, NULL);
     out[f ? fread(out, 1, size - 1, f) : 0] = '\0';
     err_make_printable(out);
     if (f)
@@ -85,7 +86,7 @@ bool run_dir_notice(const char *dir, int64_t *left_ms)
     long long ms = 0;
     if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_NOTICE, dir) >= sizeof(path))
         return false;
-    FILE *f = fopen(path, "re");
+    FILE *f = safe_open_stream(path, NULL);
     if (!f)
         return false;
     bool known = fscanf(f, "%lld", &ms) == 1 && ms >= 0;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/os/log_reader.h"
+#include "agent/os/safe_open.h"
 #include "engine/contract/err.h"
 
 struct capture {
@@ -27,8 +28,10 @@ struct capture {
 static int open_file(struct capture *c, struct err *err)
 {
     struct stat st;
-    c->fd = open(c->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (c->fd < 0 || fstat(c->fd, &st) < 0)
+    c->fd = safe_open(c->path, O_WRONLY | O_CREAT | O_APPEND, err);
+    if (c->fd < 0)
+        return -1;
+    if (fstat(c->fd, &st) < 0)
         return err_set(err, ERR_SYSTEM, "cannot open the log '%s': %s", c->path, strerror(errno));
     c->size = st.st_size;
     return 0;
@@ -85,7 +88,7 @@ static void write_base(const char *path, int64_t base)
     if ((size_t)snprintf(name, sizeof(name), "%s" LOG_READER_BASE, path) >= sizeof(name))
         return;
     snprintf(fresh, sizeof(fresh), "%s.new", name);
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = safe_open(fresh, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     int n = snprintf(text, sizeof(text), "%lld\n", (long long)base);
     if (fd < 0 || write(fd, text, (size_t)n) != n || rename(fresh, name) < 0)
         unlink(fresh);

@@ -12,6 +12,7 @@
 
 #include "agent/core/redact.h"
 #include "agent/os/buf.h"
+#include "agent/os/safe_open.h"
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
@@ -68,7 +69,10 @@ static void add_json(struct report *r, const char *name, const json_t *value)
 static void add_file(struct report *r, const char *name, const char *path)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct err strange = { 0 };
+    int fd = safe_open(path, O_RDONLY, &strange);
+    if (fd < 0 && strange.code != ERR_NOT_FOUND)
+        add(r, name, strange.text);
     char *text = fd >= 0 && fstat(fd, &st) == 0 ? malloc(TAIL + 1) : NULL;
     if (text) {
         ssize_t n = pread(fd, text, TAIL, st.st_size > TAIL ? st.st_size - TAIL : 0);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/os/safe_open.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/requests.h"
@@ -29,9 +30,9 @@ enum { SCHEMA = 1, HISTORY_LINES = 100, HISTORY_BYTES = 256 * 1024, TEXT = 400 }
 static int read_job(json_t **job, const char *dir, struct err *err)
 {
     char path[PATH_MAX + 16];
-    json_error_t why;
+    struct err why = { 0 };
     snprintf(path, sizeof(path), "%s/job.json", dir);
-    *job = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+    *job = safe_open_json(path, JSON_REJECT_DUPLICATES, &why);
     if (!*job)
         return err_set(err, ERR_NOT_FOUND, "'%s' is not the mirror of a job: %s", dir, why.text);
     const json_t *spec = json_object_get(*job, "spec");
@@ -88,7 +89,7 @@ static json_t *read_history(const char *dir)
     json_t *rows = json_array();
     char *bytes = malloc(HISTORY_BYTES);
     snprintf(path, sizeof(path), "%s/history.jsonl", dir);
-    FILE *f = bytes ? fopen(path, "re") : NULL;
+    FILE *f = bytes ? safe_open_stream(path, NULL) : NULL;
     size_t n = 0;
     if (f) {
         if (fseek(f, -HISTORY_BYTES, SEEK_END) < 0)

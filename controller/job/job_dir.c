@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/os/safe_open.h"
 #include "controller/base/daemon.h"
 #include "db/jobs.h"
 #include "engine/contract/err.h"
@@ -45,9 +46,9 @@ static int write_file(const char *dir, const char *name, const char *text, struc
     char path[PATH_MAX], beside[PATH_MAX + 8];
     snprintf(path, sizeof(path), "%s/%s", dir, name);
     snprintf(beside, sizeof(beside), "%s.new", path);
-    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = safe_open(beside, O_WRONLY | O_CREAT | O_TRUNC, err);
     if (fd < 0)
-        return err_set(err, ERR_SYSTEM, "cannot write %s: %m", beside);
+        return -1;
     size_t size = strlen(text);
     bool ok = write(fd, text, size) == (ssize_t)size;
     close(fd);

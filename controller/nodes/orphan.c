@@ -10,6 +10,7 @@
 
 #include "agent/os/identity.h"
 #include "agent/os/log.h"
+#include "agent/os/safe_open.h"
 #include "controller/base/daemon.h"
 #include "controller/job/job_dir.h"
 #include "controller/remote/remote.h"
@@ -137,7 +138,7 @@ static int take_file(struct daemon *d, const char *name, const char *path, struc
     long long job, attempt;
     int node = 0;
     struct attempt_row row;
-    FILE *f = fopen(path, "re");
+    FILE *f = safe_open_stream(path, NULL);
     if (f && fscanf(f, "%15s %127s", launcher, host) < 1)
         launcher[0] = 0;
     if (f)

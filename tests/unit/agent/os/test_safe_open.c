@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_safe_open.c - regular files are opened; nothing else is, and nothing waits */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent/os/safe_open.h"
+#include "engine/contract/err.h"
+
+/* Makes `name` in a new directory, which is the working directory from then on. */
+static int enter(void **state)
+{
+    char *dir = strdup("/tmp/safe_open.XXXXXX");
+    *state = dir;
+    assert_non_null(mkdtemp(dir));
+    return chdir(dir);
+}
+
+static int leave(void **state)
+{
+    static const char *const names[] = {"plain", "fifo", "link", "broken", "socket"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unlink(names[i]);
+    int rc = rmdir("dir") | chdir("/") | rmdir(*state);
+    free(*state);
+    return rc;
+}
+
+static void make_strange_files(void)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = "socket"};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    close(fd);
+    assert_int_equal(mkfifo("fifo", 0600), 0);
+    assert_int_equal(mkdir("dir", 0700), 0);
+    assert_int_equal(symlink("plain", "link"), 0);
+    assert_int_equal(symlink("nowhere", "broken"), 0);
+}
+
+static void only_regular_files_are_opened(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *text;
+        int         code;
+    } rows[] = {
+        {"fifo", "cannot open fifo: it is a FIFO, not a regular file", EINVAL},
+        {"link", "cannot open link: it is a symbolic link, not a regular file", ELOOP},
+        {"broken", "cannot open broken: it is a symbolic link, not a regular file", ELOOP},
+        {"dir", "cannot open dir: it is a directory, not a regular file", EINVAL},
+        {"socket", "cannot open socket: it is a socket, not a regular file", EINVAL},
+        {"/dev/null", "cannot open /dev/null: it is a device, not a regular file", EINVAL},
+        {"/dev/zero", "cannot open /dev/zero: it is a device, not a regular file", EINVAL},
+    };
+    static const int flags[] = {O_RDONLY, O_WRONLY, O_RDWR, O_WRONLY | O_CREAT | O_TRUNC, O_WRONLY | O_APPEND};
+    make_strange_files();
+    int fd = safe_open("plain", O_RDWR | O_CREAT, NULL);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "{\"a\": 1}", 8), 8);
+    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    close(fd);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (size_t f = 0; f < sizeof(flags) / sizeof(flags[0]); f++) {
+            struct err err = {0};
+            errno = 0;
+            assert_int_equal(safe_open(rows[i].path, flags[f], &err), -1);
+            assert_int_equal(errno, rows[i].code);
+            assert_string_equal(err.text, rows[i].text);
+        }
+    json_t *value = safe_open_json("plain", 0, NULL); /* nothing of it was lost through the link */
+    assert_int_equal(json_integer_value(json_object_get(value, "a")), 1);
+    json_decref(value);
+}
+
+static void what_is_missing_or_no_json_is_said(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    assert_int_equal(safe_open("none", O_RDONLY, &err), -1);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    assert_string_equal(err.text, "cannot open none: No such file or directory");
+    close(safe_open("plain", O_WRONLY | O_CREAT, NULL));
+    err = (struct err){0};
+    assert_null(safe_open_json("plain", 0, &err));
+    assert_int_equal(err.code, ERR_DATA);
+    assert_non_null(strstr(err.text, "plain is not JSON: "));
+    mkdir("dir", 0700);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(only_regular_files_are_opened, enter, leave),
+        cmocka_unit_test_setup_teardown(what_is_missing_or_no_json_is_said, enter, leave),
+    };
+    return cmocka_run_group_tests_name("safe_open", tests, NULL, NULL);
+}
