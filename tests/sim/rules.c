@@ -77,10 +77,11 @@ static void retry_commit(struct world *w, int job, const struct core_event *e,
         broke(w, "job %d waits %lld ms after %lld failures, not %lld", job,
               (long long)body_int(e->body, "delay_ms"), (long long)c->failures,
               (long long)(pause - jitter));
-    if (c->failures > r->max)
+    const bool limited = strcmp(body_text(in->body, "cause"), "disk_full") != 0;    /* retry.h */
+    if (limited && c->failures > r->max)
         broke(w, "job %d is tried again after %lld failures of at most %lld", job,
               (long long)c->failures, (long long)r->max);
-    if (r->no_progress > 0 && c->failures > 0 && c->same >= r->no_progress)
+    if (limited && r->no_progress > 0 && c->failures > 0 && c->same >= r->no_progress)
         broke(w, "job %d is tried again after %lld same failures", job, (long long)c->same);
     if (before->state == JOB_STOPPING)
         broke(w, "job %d was to stop and is tried again", job);
