@@ -33,6 +33,7 @@ struct sight {
     int64_t checkpoint;         /* step of the newest; -1: none */
     int64_t resumed;            /* first step of the newest generation; -1: unknown yet */
     double  noticed_at;         /* wall time of the first event about a failure; 0: none */
+    bool    waits_for_room;     /* training is paused for a full disk */
     char    noticed[160], path[PATH_MAX];
     bool    running, done;
     char    reason[160];
@@ -67,11 +68,13 @@ static void take_event(struct sight *s, const json_t *e)
             s->pids[i] = json_integer_value(json_array_get(pids, i));
     } else if (kind == EVENT_RANK_STARTED && field_int(body, "rank", -1) == 0) {
         s->resumed = field_int(body, "resume_step", 0);
+    } else if (kind == EVENT_NO_ROOM) {
+        s->waits_for_room = !field_true(body, "over");
     } else if (kind == EVENT_CHECKPOINT) {
         s->checkpoint = field_int(body, "step", s->checkpoint);
         snprintf(s->path, sizeof(s->path), "%s", field_text(body, "path"));
     }
-    if (event_kind_is(kind, EVENT_IS_FAULT) && s->noticed_at == 0) {
+    if ((event_kind_is(kind, EVENT_IS_FAULT) || s->waits_for_room) && s->noticed_at == 0) {
         s->noticed_at = time_of(json_string_value(json_object_get(e, "at")));
         snprintf(s->noticed, sizeof(s->noticed), "%s", text ? text : name);
     }
@@ -248,22 +251,43 @@ static int corrupt(struct drill *d, const struct sight *s, struct err *err)
     return kill_rank(d, s, err);
 }
 
-/* Limits the ranks' file size to 0, then requests a checkpoint. */
-static int fill_disk(struct drill *d, const struct sight *s, struct err *err)
+/* Each rank's file size, as a user may lower it and raise it again; *old gets the limits before. */
+static int limit_files(const struct drill *d, const struct sight *s, rlim_t most, struct rlimit *old,
+                       struct err *err)
 {
-    const struct rlimit none = { 4096, 4096 };
-    char path[64];
-    for (int64_t r = 0; r < s->np && r < 64; r++)
-        if (!is_of_job(d, s, s->pids[r]) ||
-            prlimit((pid_t)s->pids[r], RLIMIT_FSIZE, &none, NULL) < 0)
+    for (int64_t r = 0; r < s->np && r < 64; r++) {
+        struct rlimit now;
+        if (!is_of_job(d, s, s->pids[r]) || prlimit((pid_t)s->pids[r], RLIMIT_FSIZE, NULL, &now) < 0)
+            return err_set(err, ERR_SYSTEM, "cannot read the file size limit of rank %lld",
+                           (long long)r);
+        const struct rlimit set = { most, now.rlim_max };
+        if (prlimit((pid_t)s->pids[r], RLIMIT_FSIZE, &set, NULL) < 0)
             return err_set(err, ERR_SYSTEM, "cannot limit the file size of rank %lld",
                            (long long)r);
+        *old = now;
+    }
+    return 0;
+}
+
+/* Nothing fits until the job says that it waits for room; then all does again. */
+static int fill_disk(struct drill *d, const struct sight *s, struct err *err)
+{
+    struct sight now = *s;
+    struct rlimit old = { RLIM_INFINITY, RLIM_INFINITY }, unused;
+    char path[64];
+    if (limit_files(d, s, 4096, &old, err) < 0)
+        return -1;
     snprintf(path, sizeof(path), "/v1/jobs/%lld/checkpoint", (long long)d->job);
     json_t *answer = NULL, *body = json_object();
     int rc = client_post(d->client, &answer, path, body, err);
     json_decref(answer);
     json_decref(body);
-    return rc;
+    const double until = clock_s() + d->limit_s / 2;
+    while (rc == 0 && !now.waits_for_room && !*d->stop && clock_s() < until) {
+        clock_wait(-1, LOOK_MS);
+        rc = look(&now, d, err);
+    }
+    return rc < 0 ? -1 : limit_files(d, &now, old.rlim_cur, &unused, err);
 }
 
 /* ---- the faults ---- */
@@ -280,7 +304,7 @@ static const struct drill_fault {
     { "stop-rank", "a rank is stopped (SIGSTOP)", stop_rank, false, true, 1 },
     { "checkpoint", "the newest checkpoint is corrupted, then a rank is killed", corrupt, false,
      true, 1 },
-    { "disk", "there is no disk space for a checkpoint", fill_disk, false, true, 1 },
+    { "disk", "there is no disk space for a checkpoint", fill_disk, true, true, 1 },
     { "kill-daemon", "the daemon is killed", kill_daemon, true, false, 1 },
     { "sigterm", "the node is reclaimed (SIGTERM)", terminate, false, false, 1 },
     { "kill-agent", "the agent is killed", kill_agent, false, false, 1 },
@@ -411,7 +435,7 @@ int drill_run(struct drill_outcome *out, struct drill *d, const struct drill_fau
             out->back = clock_s() - start;
             break;
         }
-        if (f->goes_on && s.noticed_at > 0)
+        if (f->goes_on && (s.attempt != before.attempt || s.generation != before.generation))
             break;
         clock_wait(-1, LOOK_MS);
     }

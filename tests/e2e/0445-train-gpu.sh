@@ -73,4 +73,4 @@ events_of "$id" kind=plan env | grep -q '"CUDA_VISIBLE_DEVICES","value":"GPU-b"'
 rm lib/libjobctl_cuda.so
 run bare
 has 'succeeded' out
-has 'running on the CPU: libjobctl_cuda.so is neither beside this program' out
+has 'running on the CPU: libjobctl_cuda.so is missing: it is neither beside this program' out

@@ -47,6 +47,7 @@ class Job:
     def __init__(self, id):
         self.id, self.seq, self.pids, self.attempt, self.generation = id, 0, [], 0, 0
         self.checkpoint, self.path, self.began, self.ends = -1, None, -1, []
+        self.waits_for_room = False
 
     def look(self):
         for e in json.loads(jobctl("events", str(self.id), "--json"))["events"][self.seq:]:
@@ -60,6 +61,8 @@ class Job:
                 self.checkpoint, self.path = body["step"], body["path"]
             elif kind in ("generation_ended", "agent_lost") and body.get("cause") != "none":
                 self.ends.append(body.get("cause", kind))
+            elif kind == "no_room":
+                self.waits_for_room = not body.get("over")
             elif kind == "done":
                 raise SystemExit(f"chaos: the job ended: {body}")
 
@@ -123,10 +126,17 @@ def spoil(job, rank, how):
 
 
 def no_disk(job, rank):
-    if job.ours(job.pids[rank]):
-        subprocess.run(("prlimit", f"--pid={job.pids[rank]}", "--fsize=4096"), check=True)
-        # Every rank writes its part of each checkpoint: one that was due has perhaps failed already.
-        jobctl("checkpoint", str(job.id), check=False)
+    """Until the job says that it waits for room; then there is some again, and the ranks go on."""
+    pid, until = job.pids[rank], time.time() + BACK_S / 2
+    if not job.ours(pid):
+        return
+    subprocess.run(("prlimit", f"--pid={pid}", "--fsize=4096:unlimited"), check=True)
+    # Every rank writes its part of each checkpoint: one that was due has perhaps failed already.
+    jobctl("checkpoint", str(job.id), check=False)
+    while not job.waits_for_room and time.time() < until:
+        time.sleep(0.05)
+        job.look()
+    subprocess.run(("prlimit", f"--pid={pid}", "--fsize=unlimited:unlimited"), check=False)
 
 
 def kill_daemon(job, rank):
