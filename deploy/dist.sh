@@ -46,7 +46,7 @@ failed=root
 [ -z "$failed" ] || { echo "dist.sh: failed: $failed:" >&2; tail -n 20 "$log" >&2; exit 1; }
 echo "  build/$folder.tar.zst ($(stat -c %s "build/$folder.tar.zst") bytes, $((SECONDS - begin)) s)"
 while read -r release _; do
-    [ -d "$roots/$release" ] || continue
+    [ -n "$release" ] && [ -d "$roots/$release" ] || continue
     failed=copy
     ! fresh_root "$release" >"$log" 2>&1 || run_steps "$release" "$checks" >>"$log" 2>&1
     [ -z "$failed" ] || { echo "dist.sh: on $release: failed: $failed:" >&2; tail -n 20 "$log" >&2; exit 1; }
