@@ -12,9 +12,6 @@ static const char APPEND[] =
 static const char EACH[] =
     "SELECT seq, at_ms, source, kind, attempt, node, incarnation, agent_seq, body FROM events "
     "WHERE job = ? AND seq > ? ORDER BY seq LIMIT ?";
-static const char SEEN[] =
-    "SELECT 1 FROM events WHERE job = ? AND attempt = ? AND node = ? AND incarnation = ? "
-    "AND agent_seq = ?";
 
 int events_append(struct store *s, const struct event_row *row, struct err *err)
 {
@@ -42,16 +39,6 @@ int events_each(struct store *s, int64_t job, int64_t after, int64_t limit, even
         };
         rc = each(ctx, &row);
     }
-    sqlite3_reset(st);
-    return rc;
-}
-
-int events_seen(struct store *s, int64_t job, int64_t attempt, const char *node,
-                int64_t incarnation, int64_t agent_seq, struct err *err)
-{
-    sqlite3_stmt *st = stmt_query(s, err, SEEN, "iitii", job, attempt, node, incarnation,
-                                  agent_seq);
-    int rc = stmt_step(st, err);
     sqlite3_reset(st);
     return rc;
 }

@@ -30,8 +30,5 @@ int events_append(struct store *s, const struct event_row *row, struct err *err)
  * Returns the nonzero value of `each` that stopped it, else 0. */
 int events_each(struct store *s, int64_t job, int64_t after, int64_t limit, events_each_fn each,
                 void *ctx, struct err *err);
-/* 1 if this event of an agent is stored, 0 if not, -1. */
-int events_seen(struct store *s, int64_t job, int64_t attempt, const char *node,
-                int64_t incarnation, int64_t agent_seq, struct err *err);
 
 #endif

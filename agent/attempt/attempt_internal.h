@@ -120,7 +120,7 @@ void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_l
 
 /* --- attempt_nodes.c: a LAUNCH of several nodes, after attempt_begin() ---------------------- */
 
-/* Waits for the other nodes; with one node goes on at once. */
+/* Waits for the other nodes; a single node does not wait. */
 void attempt_gather(struct attempt *a);
 /* Sends LISTENING to the controller, again after each LAUNCH. */
 void attempt_show_listener(struct attempt *a);

@@ -290,7 +290,7 @@ static const char *option_before(const json_t *array, size_t i)
     return before && redact_shape_is_option(before) ? before : NULL;
 }
 
-/* Lines of output may be the elements: a private key then goes on from one to the next. */
+/* The elements may be lines of output: a private key then continues in the next one. */
 static json_t *clean_array(const struct tree *t, const char *key, json_t *array)
 {
     size_t i;

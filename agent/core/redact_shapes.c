@@ -138,7 +138,7 @@ static const char *closing_quote(const char *start, char quote, size_t level)
     return p;
 }
 
-/* Length of the quotes and backslashes at p if the value goes on behind them, as in 'a'"b"; else 0. */
+/* Length of the quotes and backslashes at p if the value continues after them, as in 'a'"b"; else 0. */
 static size_t quote_gap(const char *p)
 {
     const size_t n = strspn(p, "\\\"'`"), slashes = strspn(p, "\\");
@@ -338,7 +338,7 @@ static struct redact_span named_at(const char *text, const char *p)
 
 /* ---- other shapes ---- */
 
-/* Quotes within a key are a part of it if it goes on behind them. */
+/* Quotes within a key belong to it if the key continues after them. */
 static size_t key_len(const struct key_row *row, const char *p)
 {
     size_t n = 0, more = 0;

@@ -212,11 +212,6 @@ int64_t hang_detector_deadline_ms(const struct hang_detector *h, int rank,
     return deadline;
 }
 
-int64_t hang_detector_quiet_ms(const struct hang_detector *h, int rank)
-{
-    return h->seen[rank].quiet_ms;
-}
-
 /* --- verdict ----------------------------------------------------------------------------- */
 
 static bool waits(const struct flight_page *p)

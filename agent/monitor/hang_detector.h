@@ -72,8 +72,7 @@ bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank
                         int64_t now_ms,
                         struct hang_detector_verdict *out);
 
-/* How long a rank has been quiet at the last look, and its deadline; -1 = none. */
-int64_t hang_detector_quiet_ms(const struct hang_detector *h, int rank);
+/* How long a rank may be quiet; -1 = no deadline. */
 int64_t hang_detector_deadline_ms(const struct hang_detector *h, int rank,
                                   const struct flight_page *page, char state);
 

@@ -7,8 +7,8 @@
  * kills its ranks, and no process remains.
  *
  * A STOP of the controller also goes to the leader, which stops all nodes in order; so a connected
- * follower waits for the grace period and some extra time. The leader is told when the machine is
- * about to end.
+ * follower waits for the grace period and some extra time. If its machine is about
+ * to end, the follower tells the leader.
  */
 #ifndef AGENT_NODES_FOLLOWER_LINK_H
 #define AGENT_NODES_FOLLOWER_LINK_H

@@ -98,7 +98,7 @@ int host_query_open(struct host_query **out, const json_t *hosts, struct err *er
     return rc;
 }
 
-/* A process exits at the end of its input, or is told to if its host did not answer. */
+/* A process exits at the end of its input. One whose host did not answer is sent a signal. */
 void host_query_close(struct host_query *v)
 {
     if (!v)

@@ -50,6 +50,8 @@ static struct holder holder_read(int fd)
 
 static int held(const struct holder *h, const char *home, struct err *err)
 {
+    if (!h->pid)
+        return err_set(err, ERR_SYSTEM, "another daemon holds %s/" NAME " but does not answer", home);
     if (h->here)
         return err_set(err, ERR_SYSTEM, "another daemon (pid %d) holds %s/" NAME " but does not "
                        "answer", h->pid, home);
