@@ -165,12 +165,17 @@ float *params_view(const struct params *p)
     return p->view;
 }
 
+void params_round(struct params *p)
+{
+    if (!p->ops->host)
+        p->ops->round(p->narrow, p->weights, p->floats);
+}
+
 int params_push(struct params *p, struct err *err)
 {
-    if (!p->ops->host) {
+    if (!p->ops->host)
         p->ops->upload(p->weights, p->view, p->floats * sizeof(float));
-        p->ops->round(p->narrow, p->weights, p->floats);
-    }
+    params_round(p);
     return optim_push(p->optim, err);
 }
 

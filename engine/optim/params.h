@@ -58,6 +58,8 @@ struct shard_part params_part(const struct params *p, int unit);
 size_t params_floats(const struct params *p);
 float *params_weights(const struct params *p);
 float *params_grads(const struct params *p);
+/* Copies weights that something else than an update wrote to their narrow copy (kernels.h). */
+void params_round(struct params *p);
 /* The first number of a tensor that this rank has all of. */
 float *params_tensor(const struct params *p, const struct tensor *t);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reducer.c - gradients added up as floats, on one rank or several; see reducer.h */
+/* reducer.c - gradients added up as floats; see reducer.h */
 #include "engine/train/reducer.h"
 
 #include <math.h>
@@ -9,6 +9,7 @@
 #include "engine/data/loader.h"
 #include "engine/model/backend.h"
 #include "engine/optim/step.h"
+#include "engine/train/exchange.h"
 #include "engine/train/train_internal.h"
 #include "kernels/kernels.h"
 
@@ -29,7 +30,6 @@ static void begin(struct train *t)
 {
     t->loss = 0;
     step_begin(t->step);
-    reducer_buckets_begin(t);
 }
 
 static void add(struct train *t, double loss, int samples)
@@ -58,43 +58,32 @@ static void unit_in(struct train *t, struct shard_part part, const void *numbers
     backend_ops()->ema(params_grads(t->params) + part.at, (const float *)numbers + at, 1, 1, part.to - part.from);
 }
 
-static int finish_plain(struct train *t)
-{
-    (void)t;
-    return 1;
-}
-
-static int finish_sharded(struct train *t)
-{
-    flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    return train_ranks_sum(t, &t->loss) < 0 || (t->gpus && train_ranks_wait(t) < 0) ? -1 : 1;
-}
-
 /* A failure stays in t->err, where train_accumulate() finds it. */
 static void ready(void *train, size_t from)
 {
     struct train *t = train;
     if (t->last_micro && t->err.code == ERR_NONE)
-        reducer_buckets_send(t, from, params_grads(t->params));
+        exchange_send(t, from, params_grads(t->params));
 }
 
-static int finish_bucketed(struct train *t)
+static int finish(struct train *t)
 {
+    if (t->env->world_size == 1)
+        return 1;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    return reducer_buckets_send(t, 0, params_grads(t->params)) < 0 ? -1 : finish_sharded(t);
+    if (exchange_send(t, 0, params_grads(t->params)) < 0 || train_ranks_sum(t, &t->loss) < 0)
+        return -1;
+    return t->gpus && train_ranks_wait(t) < 0 ? -1 : 1;
 }
 
-#define FLOATS .type = DIST_F32, .slice = slice, .begin = begin, .add = add, .norm = norm
-
-static const struct reducer plain = {FLOATS, .finish = finish_plain};
-static const struct reducer bucketed = {FLOATS, .ready = ready, .finish = finish_bucketed};
-static const struct reducer sharded = {FLOATS, .finish = finish_sharded, .unit_out = unit_out, .unit_in = unit_in};
-
-const struct reducer *reducer_choose(const struct train *t)
-{
-    if (t->spec.reproducible)
-        return &reducer_fixed_point;
-    if (!params_has_all(t->params))
-        return &sharded;
-    return t->env->world_size > 1 ? &bucketed : &plain;
-}
+const struct reducer reducer_plain = {
+    .type = DIST_F32,
+    .slice = slice,
+    .begin = begin,
+    .add = add,
+    .ready = ready,
+    .finish = finish,
+    .norm = norm,
+    .unit_out = unit_out,
+    .unit_in = unit_in,
+};

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reducer.h - the ways in which gradients of micro-batches and ranks are added up; one is chosen per run
+/* reducer.h - the numbers as which gradients of micro-batches and ranks are added up; one table is chosen per run
  *
- *   plain         one rank: the backward pass adds to the same array
- *   bucketed      ddp, zero1: buckets of the array go to other ranks during the last backward pass
- *   sharded       fsdp: after each unit's backward pass, its gradients go to the ranks that own it (train_units.c)
- *   fixed-point   reproducible: true: micro-batches are added as integers (fixed_point_sum.h), with any sharing
+ *   plain         floats: each backward pass adds to the same array
+ *   fixed-point   reproducible: true: micro-batches are added as integers (fixed_point_sum.h)
  *
- * A step (train_micro.c): begin(), add() after each micro-batch, finish(), norm().  The gradients are in
- * params_grads() then, as far as this rank updates them, and the mean loss of the batch is in t->loss.
+ * exchange.h sends them to the other ranks.  A step (train_micro.c): begin(), add() after each micro-batch, finish(),
+ * norm().  The gradients are in params_grads() then, as far as this rank updates them, and the mean loss of the batch
+ * is in t->loss.
  */
 #ifndef ENGINE_TRAIN_REDUCER_H
 #define ENGINE_TRAIN_REDUCER_H
@@ -32,7 +31,8 @@ struct reducer {
     struct reducer_slice (*slice)(const struct train *t);
     void (*begin)(struct train *t);
     void (*add)(struct train *t, double loss, int samples);
-    /* During the last backward pass: gradients from `from` on are complete. NULL: not needed. */
+    /* During the last backward pass: gradients from `from` on are complete, so that other ranks can have them. NULL:
+     * not before finish(). */
     void (*ready)(void *train, size_t from);
     /* 1: done. 0: the step must be computed again, from begin() on. -1: failed. */
     int (*finish)(struct train *t);
@@ -44,12 +44,8 @@ struct reducer {
     void (*unit_in)(struct train *t, struct shard_part part, const void *numbers, size_t at);
 };
 
-const struct reducer *reducer_choose(const struct train *t);
-
-/* reducer_buckets.c: a block of numbers of the reducer's type, bucket by bucket. Send those that are complete when
- * numbers from `from` on are; then poll what is on its way. */
-void reducer_buckets_begin(struct train *t);
-int reducer_buckets_send(struct train *t, size_t from, void *block);
+/* reducer.c */
+extern const struct reducer reducer_plain;
 
 /* reducer_fixed.c; without reproducible: true these do nothing. */
 extern const struct reducer reducer_fixed_point;

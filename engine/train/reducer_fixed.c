@@ -15,6 +15,7 @@
 #include "engine/model/backend.h"
 #include "engine/optim/fixed_point_sum.h"
 #include "engine/optim/step.h"
+#include "engine/train/exchange.h"
 #include "engine/train/reducer.h"
 #include "engine/train/train_internal.h"
 #include "kernels/kernels.h"
@@ -126,7 +127,6 @@ static void begin(struct train *t)
 {
     fixed_point_sum_begin(t->fixed_sum);
     step_begin(t->step);
-    reducer_buckets_begin(t);
 }
 
 /* With fsdp, unit_out() has added the gradients. */
@@ -168,8 +168,7 @@ static int exchange(struct train *t)
     size_t n, k;
     int64_t *sums = fixed_point_sum_sums(t->fixed_sum, &n);
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    if (add_up(t, fixed_point_sum_loss(t->fixed_sum), 1) < 0 ||
-        (params_has_all(t->params) && reducer_buckets_send(t, 0, sums) < 0))
+    if (add_up(t, fixed_point_sum_loss(t->fixed_sum), 1) < 0 || exchange_send(t, 0, sums) < 0)
         return -1;
     /* waits for this rank's kernels, not for other ranks */
     float *maxima = fixed_point_sum_maxima(t->fixed_sum, &k);

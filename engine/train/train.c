@@ -19,6 +19,7 @@
 #include "engine/optim/fixed_point_sum.h"
 #include "engine/optim/schedule.h"
 #include "engine/optim/step.h"
+#include "engine/train/exchange.h"
 #include "engine/train/loss_log.h"
 #include "engine/train/reducer.h"
 #include "engine/train/rejoin.h"
@@ -101,7 +102,7 @@ static int one_step(struct train *t)
         return -1;
     if (!isfinite(grad_norm))
         return not_finite(t, "the gradient norm", grad_norm);
-    if (train_snapshot_update(t, lr, grad_norm) < 0 || train_units_gather(t) < 0)
+    if (train_snapshot_update(t, lr, grad_norm) < 0 || t->exchange->updated(t) < 0)
         return -1;
     t->at++;
     t->micro.samples = 0;
@@ -239,7 +240,7 @@ static void close_rest(struct train *t)
 {
     train_save_close(t);
     train_snapshot_close(t);
-    train_units_close(t);
+    exchange_fsdp_close(t);
     fixed_point_sum_destroy(t->fixed_sum);
     loss_log_close(t->metrics);
     sample_log_close(t->samples);

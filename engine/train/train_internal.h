@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_internal.h - struct train, shared by train*.c and reducer*.c only
+/* train_internal.h - struct train, shared by train*.c, reducer*.c and exchange*.c only
  *
  * Functions return 0 or -1 with a sentence in t->err; t->code is the exit code of a failure,
  * or EXIT_DONE to derive it from the kind of the error.
@@ -62,13 +62,14 @@ struct train {
     struct loss_log *metrics;
     struct sample_log *samples; /* data.sample_log: true, else NULL */
     const struct reducer *reducer;
+    const struct exchange *exchange;
     struct fixed_point_sum *fixed_sum; /* reproducible: true, else NULL */
     struct fit              fit;   /* the chosen micro-batch and sharing */
     struct train_lowered lowered;
     struct {
         int height, width, samples;
     } micro;                /* the current micro-batch; samples 0: none */
-    struct train_units *units;
+    struct exchange_units *units;
     struct train_snapshot *snapshot;
     struct train_saving *saving;
 
@@ -92,8 +93,8 @@ struct train {
 };
 
 /*
- * From the bottom up: ranks; memory, units; reducer_buckets, reducer_fixed, reducer; snapshot; micro; save; room; start;
- * pictures; train. A file calls those below it.
+ * From the bottom up: ranks; memory; exchange_fsdp, exchange; reducer_fixed, reducer; snapshot; micro; save; room;
+ * start; pictures; train. A file calls those below it.
  */
 
 /* train_ranks.c: agreement and exchange between ranks; no-ops with one rank. */
@@ -138,17 +139,6 @@ int train_memory_micro(const struct train *t, int height, int width);
 int train_memory_take(struct train *t, int height, int width, int samples);
 /* Out of device memory: lowers the limits for the next start, and says so in t->err. */
 void train_memory_lower(struct train *t);
-
-/* train_units.c: zero1 and fsdp, unit by unit. */
-int train_units_open(struct train *t);
-void train_units_close(struct train *t);
-void train_units_begin_step(struct train *t);
-/* The sum of a unit over ranks, in the reducer's type; only this rank's part of it is valid. */
-int train_units_reduce(struct train *t, int unit, void *numbers);
-/* zero1: after the update of each rank's part, all weights to all ranks. */
-int train_units_gather(struct train *t);
-/* fsdp: passes without samples, because collectives need all ranks. */
-int train_units_idle(struct train *t, int passes);
 
 /* train_snapshot.c: snapshots in memory that outlives this rank. */
 int train_snapshot_open(struct train *t);

@@ -4,6 +4,7 @@
 #include "engine/data/loader.h"
 #include "engine/data/sample_log.h"
 #include "engine/optim/step.h"
+#include "engine/train/exchange.h"
 #include "engine/train/reducer.h"
 #include "engine/train/train_internal.h"
 
@@ -26,14 +27,22 @@ static int micro(struct train *t, int from, int n, int index, double *loss)
     return t->err.code == ERR_NONE ? 0 : -1; /* a callback of the backward pass may have failed */
 }
 
+/* The collectives of a pass need all ranks: passes without samples. Without callbacks of units they do nothing. */
+static int idle(struct train *t, int passes)
+{
+    for (int i = 0; i < passes; i++)
+        model_pass_idle(step_model(t->step));
+    return t->err.code == ERR_NONE ? 0 : -1;
+}
+
 /* As reducer.finish(). A rank with fewer micro-batches than others makes up for them with idle passes (fsdp). */
 static int accumulate(struct train *t)
 {
     const struct reducer_slice s = t->reducer->slice(t);
     int index = 0;
     t->reducer->begin(t);
+    t->exchange->begin(t);
     sample_log_begin(t->samples);
-    train_units_begin_step(t);
     for (int from = s.from; from < s.to; from += s.micro, index++) {
         const int n = s.to - from < s.micro ? s.to - from : s.micro;
         double loss;
@@ -42,7 +51,7 @@ static int accumulate(struct train *t)
             return -1;
         t->reducer->add(t, loss, n);
     }
-    if (train_snapshot_settle(t) < 0 || train_units_idle(t, s.passes - index) < 0)
+    if (train_snapshot_settle(t) < 0 || idle(t, s.passes - index) < 0)
         return -1;
     return t->reducer->finish(t);
 }

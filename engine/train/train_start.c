@@ -19,6 +19,7 @@
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
 #include "engine/optim/step.h"
+#include "engine/train/exchange.h"
 #include "engine/train/loss_log.h"
 #include "engine/train/reducer.h"
 #include "engine/train/train_internal.h"
@@ -180,13 +181,14 @@ static int create_step(struct train *t)
         step_create(&t->step, &t->spec.model, &max, &t->spec.optim, t->spec.flow_shift, &share, &t->err) < 0)
         return -1;
     t->params = step_params(t->step);
-    t->reducer = reducer_choose(t);
-    if (train_units_open(t) < 0 || reducer_fixed_open(t) < 0)
+    t->reducer = t->spec.reproducible ? &reducer_fixed_point : &reducer_plain;
+    if (exchange_open(t) < 0 || reducer_fixed_open(t) < 0)
         return -1;
     if (step_null(t->step) && dataset_null(t->data, step_null(t->step), &t->err) < 0)
         return -1;
     step_on_backward(t->step, on_backward, t);
-    model_on_ready(step_model(t->step), t->reducer->ready, t);
+    if (t->env->world_size > 1)
+        model_on_ready(step_model(t->step), t->reducer->ready, t);
     if (train_is_first(t))
         printf("model: %lld parameters, depth %d, %d channels\n",
                (long long)layout_params(model_layout(step_model(t->step))), t->spec.model.depth,

@@ -162,7 +162,7 @@ static void read_back(struct rank *ranks, int world, int64_t step, struct step *
     snapshot_set_close(set);
 }
 
-/* zero1: the updates of a rank go to all, as in train_units.c. */
+/* zero1: the updates of a rank go to all, as in exchange.c. */
 static void gather(struct rank *ranks, int world)
 {
     for (int from = 0; from < world; from++) {

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exchange.h - how gradients and weights travel between ranks: one table per sharing (shard.h)
+ *
+ *   ddp     each rank has everything.  The sum of gradients goes to all ranks, bucket by bucket, during the last
+ *           backward pass.
+ *   zero1   each rank has all weights and gradients, and its part of the optimizer's state.  A bucket is a unit of
+ *           the model, whose sum goes to the ranks that own it; they update their weights, and all ranks gather them.
+ *   fsdp    each rank has its part of everything, and a unit travels when the model needs it (exchange_fsdp.c).
+ *
+ * An optimizer that needs whole tensors has parts of unequal length, for which there are no collectives:
+ * each rank broadcasts its part, and sums go to all ranks.
+ */
+#ifndef ENGINE_TRAIN_EXCHANGE_H
+#define ENGINE_TRAIN_EXCHANGE_H
+
+#include <stddef.h>
+
+struct train;
+
+struct exchange {
+    /* Before the first step. */
+    int (*open)(struct train *t);
+    /* Before the micro-batches of a step. */
+    void (*begin)(struct train *t);
+    /* Starts the sum of n numbers of the reducer's type, complete where its owners are. */
+    int (*sum)(struct train *t, void *numbers, size_t n);
+    /* After the update of a step: each rank has updated its part. */
+    int (*updated)(struct train *t);
+};
+
+/* Opens the table for t->fit.sharing. */
+int exchange_open(struct train *t);
+/* Numbers of `block` from `from` on are complete: sends buckets of which all numbers are, and polls what is on its
+ * way. Does nothing for fsdp. */
+int exchange_send(struct train *t, size_t from, void *block);
+
+/* The ranks whose device has the numbers. */
+struct dist *exchange_ranks(const struct train *t);
+/* Starts to gather a unit in `block`, which has this rank's part in its place. */
+int exchange_gather(struct train *t, int unit, float *block);
+/* exchange.sum() to the ranks that own the numbers. */
+int exchange_sum_to_owners(struct train *t, void *numbers, size_t n);
+
+/* exchange_fsdp.c */
+extern const struct exchange exchange_fsdp;
+void exchange_fsdp_close(struct train *t);
+
+#endif
