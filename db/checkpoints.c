@@ -28,14 +28,18 @@ int checkpoints_each(struct store *s, int64_t job, int64_t limit, checkpoints_ea
                      void *ctx, struct err *err)
 {
     sqlite3_stmt *st = stmt_query(s, err, EACH, "ii", job, limit);
+    char path[4096], digest[80], trust[32];
     int rc = 0;
     while (rc == 0 && (rc = stmt_step(st, err)) > 0) {
+        stmt_words(path, sizeof(path), st, 1);
+        stmt_words(digest, sizeof(digest), st, 2);
+        stmt_words(trust, sizeof(trust), st, 4);
         const struct checkpoint_row row = {
             .step = stmt_int(st, 0, 0),
-            .path = (const char *)sqlite3_column_text(st, 1),
-            .digest = (const char *)sqlite3_column_text(st, 2),
+            .path = path,
+            .digest = digest,
             .bytes = stmt_int(st, 3, 0),
-            .trust = (const char *)sqlite3_column_text(st, 4),
+            .trust = trust,
             .at_ms = stmt_int(st, 5, 0),
         };
         rc = each(ctx, &row);

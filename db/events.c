@@ -23,16 +23,20 @@ int events_each(struct store *s, int64_t job, int64_t after, int64_t limit, even
                 void *ctx, struct err *err)
 {
     sqlite3_stmt *st = stmt_query(s, err, EACH, "iii", job, after, limit);
+    char source[32], kind[64], node[256];
     int rc = 0;
     while (rc == 0 && (rc = stmt_step(st, err)) > 0) {
+        stmt_words(source, sizeof(source), st, 2);
+        stmt_words(kind, sizeof(kind), st, 3);
+        stmt_words(node, sizeof(node), st, 5);
         const struct event_row row = {
             .job = job,
             .seq = stmt_int(st, 0, 0),
             .at_ms = stmt_int(st, 1, 0),
-            .source = (const char *)sqlite3_column_text(st, 2),
-            .kind = (const char *)sqlite3_column_text(st, 3),
+            .source = source,
+            .kind = kind,
             .attempt = stmt_int(st, 4, 0),
-            .node = (const char *)sqlite3_column_text(st, 5),
+            .node = sqlite3_column_type(st, 5) == SQLITE_NULL ? NULL : node,
             .incarnation = stmt_int(st, 6, 0),
             .agent_seq = stmt_int(st, 7, -1),
             .body = (const char *)sqlite3_column_text(st, 8),

@@ -2,6 +2,7 @@
 /* jobs.c - see jobs.h */
 #include "db/jobs.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "db/removed.h"
@@ -14,6 +15,7 @@
     "step, steps, exit_code, retry_of, submitted_ms, started_ms, ended_ms, productive_ms, "   \
     "last_seq, loss, samples_per_s, busy_ms"
 
+static const char DAMAGED[] = "its row in the store is damaged: run `jobctl doctor --repair`";
 static const char NEXT_ID[] =
     "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0) + 1";
 static const char INSERT[] = "INSERT INTO jobs (" COLUMNS ") "
@@ -41,11 +43,13 @@ static const char *null_if_empty(const char *text)
 static void row_read(struct job_row *row, sqlite3_stmt *st)
 {
     row->id = stmt_int(st, 0, -1);
-    stmt_text(row->name, sizeof(row->name), st, 1);
-    stmt_text(row->state, sizeof(row->state), st, 2);
-    stmt_text(row->result, sizeof(row->result), st, 3);
-    stmt_text(row->reason, sizeof(row->reason), st, 4);
-    stmt_text(row->after, sizeof(row->after), st, 5);
+    row->damaged = !stmt_words(row->name, sizeof(row->name), st, 1) |
+                   !stmt_words(row->state, sizeof(row->state), st, 2) |
+                   !stmt_words(row->result, sizeof(row->result), st, 3) |
+                   !stmt_words(row->reason, sizeof(row->reason), st, 4) |
+                   !stmt_words(row->after, sizeof(row->after), st, 5);
+    if (row->damaged)
+        snprintf(row->reason, sizeof(row->reason), "%s", DAMAGED);
     int64_t *numbers[] = { &row->priority, &row->held, &row->attempt, &row->generation, &row->np,
                            &row->step, &row->steps, &row->exit_code, &row->retry_of,
                            &row->submitted_ms, &row->started_ms, &row->ended_ms,

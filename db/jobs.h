@@ -36,6 +36,7 @@ struct job_row {
     int64_t last_seq;
     double  loss;
     double  samples_per_s;
+    bool    damaged;                /* a text in it was none: `reason` says so */
 };
 
 /* Returns nonzero to stop the listing, which then returns that value. */

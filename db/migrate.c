@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "db/integrity.h"
 #include "engine/contract/err.h"
 
 /* The assembler reads the file; the Makefile has the dependency. */
@@ -34,6 +35,8 @@ static int version_read(int *version, sqlite3 *db, struct err *err)
     int rc = -1;
     if (sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &st, NULL) != SQLITE_OK ||
         sqlite3_step(st) != SQLITE_ROW) {
+        if (integrity_is_damage(sqlite3_errcode(db)))
+            integrity_failed(db, sqlite3_errmsg(db), err);
         err_set(err, ERR_DATA, "cannot read the store: %s", sqlite3_errmsg(db));
     } else {
         *version = sqlite3_column_int(st, 0);

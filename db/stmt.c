@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "db/integrity.h"
 #include "engine/contract/err.h"
 
 static int fail(sqlite3_stmt *st, struct err *err)
@@ -16,6 +17,8 @@ static int fail(sqlite3_stmt *st, struct err *err)
     if (sqlite3_errcode(db) == SQLITE_FULL)
         err_set(err, ERR_SYSTEM, "the disk of %s is full, so the request was not stored; free some "
                 "space and try again", sqlite3_db_filename(db, "main"));
+    else if (integrity_is_damage(sqlite3_errcode(db)))
+        integrity_failed(db, sqlite3_errmsg(db), err);
     else
         err_set(err, code, "store error: %s, in: %.160s", sqlite3_errmsg(db),
                 sqlite3_sql(st));
@@ -68,6 +71,15 @@ void stmt_text(char *out, size_t size, sqlite3_stmt *st, int column)
 {
     const unsigned char *text = sqlite3_column_text(st, column);
     snprintf(out, size, "%s", text ? (const char *)text : "");
+}
+
+bool stmt_words(char *out, size_t size, sqlite3_stmt *st, int column)
+{
+    const unsigned char *text = sqlite3_column_text(st, column);
+    stmt_text(out, size, st, column);
+    const size_t end = strlen(out);
+    err_make_printable(out);
+    return !text || memcmp(out, text, end) == 0;
 }
 
 char *stmt_dup(sqlite3_stmt *st, int column, struct err *err)

@@ -54,6 +54,8 @@ static sqlite3_stmt *get(struct store *s, const char *sql, struct err *err)
         return NULL;
     }
     if (sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &st, NULL) != SQLITE_OK) {
+        if (integrity_is_damage(sqlite3_errcode(s->db)))
+            integrity_failed(s->db, sqlite3_errmsg(s->db), err);
         err_set(err, ERR_SYSTEM, "store error: %s, in: %.160s", sqlite3_errmsg(s->db), sql);
         return NULL;
     }
@@ -114,10 +116,17 @@ static int apply_settings(struct store *s, const char *path, struct err *err)
         return 0;
     if (sqlite3_system_errno(s->db) == ENOLCK)
         return file_system_lock_error(err, path, ENOLCK);
+    if (integrity_is_damage(sqlite3_errcode(s->db)))
+        return integrity_failed(s->db, sqlite3_errmsg(s->db), err);
     return err_set(err, ERR_SYSTEM, "cannot use the store %s: %s", path, sqlite3_errmsg(s->db));
 }
 
 int store_open(struct store **out, const char *path, struct err *err)
+{
+    return store_open_checked(out, path, INTEGRITY_UNCHECKED, err);
+}
+
+int store_open_checked(struct store **out, const char *path, enum integrity depth, struct err *err)
 {
     struct store *s = calloc(1, sizeof(*s));
     if (!s)
@@ -130,7 +139,7 @@ int store_open(struct store **out, const char *path, struct err *err)
                 s->db ? sqlite3_errmsg(s->db) : "out of memory");
         goto out;
     }
-    if (apply_settings(s, path, err) < 0)
+    if (apply_settings(s, path, err) < 0 || integrity_check(s->db, depth, err) < 0)
         goto out;
     if (migrate_run(s->db, path, MIGRATIONS, migrations_count(), err) < 0)
         goto out;

@@ -9,11 +9,15 @@
 #ifndef DB_STORE_H
 #define DB_STORE_H
 
+#include "db/integrity.h"
+
 struct err;
 struct store;
 
 /* Opens or creates `path` (mode 0600). The caller closes it. */
 int store_open(struct store **out, const char *path, struct err *err);
+/* The same, and checks it before it is upgraded. */
+int store_open_checked(struct store **out, const char *path, enum integrity depth, struct err *err);
 void store_close(struct store *s);
 
 /* A transaction; without one each row is committed by itself. A failed commit is

@@ -70,6 +70,8 @@ static int read_both(struct log_reader *c, int64_t base, int older, int64_t olde
         c->offset = c->size + c->offset > 0 ? c->size + c->offset : 0;
     if (c->offset < first)
         c->offset = first;
+    if (c->offset >= c->size)           /* the kernel refuses offsets of 2^63 - 1 */
+        return 0;
     if (c->offset < base && fill(c, older, c->offset - first, limit) < 0)
         return -1;
     int64_t at = c->offset + (int64_t)c->got;

@@ -18,7 +18,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
-enum { TAIL = 300, CONNECT_TRIES = 200, CONNECT_PAUSE_MS = 25 };
+enum { TAIL = 300, SAID = 4096, CONNECT_TRIES = 200, CONNECT_PAUSE_MS = 25 };
 
 /* The last bytes of a file as one line. */
 static void tail_of(char *out, size_t size, int fd)
@@ -67,7 +67,7 @@ static int run_daemon(const char *self, int said, struct err *err)
 
 static int not_started(int said, struct err *err)
 {
-    char words[TAIL], log[PATH_MAX], lines[TAIL] = "";
+    char words[SAID], log[PATH_MAX], lines[TAIL] = "";
     tail_of(words, sizeof(words), said);
     if (words[0])
         return err_set(err, ERR_SYSTEM, "cannot start the daemon: %s",

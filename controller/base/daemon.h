@@ -65,6 +65,7 @@ struct daemon {
     int64_t              started_ms;
     int64_t              die_at_event;  /* daemon_test_hook(); 0: never */
     bool                 stopping;
+    bool                 damaged;       /* the store is: the daemon stops */
 };
 
 struct daemon_options {

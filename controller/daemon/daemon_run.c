@@ -179,10 +179,36 @@ static struct daemon *whole_create(void)
     return &w->daemon;
 }
 
+/* The daemon does not run on a damaged store: the store stops it, and the next start checks all of it. */
+static void store_damaged(void *arg, const char *text)
+{
+    struct daemon *d = arg;
+    if (!d->damaged)
+        log_error(NULL, "stopping: %s", text);
+    d->damaged = true;
+    if (d->store)       /* it runs */
+        daemon_stop(d);
+}
+
+/* Checks the store only when its last user may not have finished with it: a quick check, which finds what a crash
+ * of the machine or a foreign write leaves; after damage that it may miss, the full one. */
+static int open_store(struct daemon *d, enum home_end before, struct err *err)
+{
+    static const enum integrity depths[] = { [HOME_CLEAN] = INTEGRITY_UNCHECKED, [HOME_UNCLEAN] = INTEGRITY_QUICK,
+                                             [HOME_DAMAGED] = INTEGRITY_FULL };
+    char db[PATH_MAX + 16];
+    snprintf(db, sizeof(db), "%s/jobs.db", d->home);
+    integrity_hook(store_damaged, d);
+    if (before != HOME_CLEAN)
+        log_info(NULL, "the daemon before did not stop cleanly; checking %s", db);
+    return store_open_checked(&d->store, db, depths[before], err);
+}
+
 int daemon_run(const struct daemon_options *options, struct err *err)
 {
     struct daemon *d = whole_create();
-    char socket[PATH_MAX + 16], db[PATH_MAX + 16];
+    char socket[PATH_MAX + 16];
+    enum home_end before;
     const char *die = getenv("JOBCTL_TEST_DIE_AT_EVENT");
     int lock = -1, listen_fd, rc = -1;
     if (!d)
@@ -195,22 +221,28 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     if (home_open(d, err) < 0 || instance_open(d->instance, d->home, err) < 0)
         goto out;
     snprintf(socket, sizeof(socket), "%s/" HOME_SOCKET, d->home);
-    snprintf(db, sizeof(db), "%s/jobs.db", d->home);
-    if ((lock = home_lock(d->home, socket, err)) < 0)
+    if ((lock = home_lock(&before, d->home, socket, err)) < 0)
         goto out;
     if (options->detach && log_to_file(d, err) < 0)
         goto out;
     log_open(STDERR_FILENO, "daemon", getenv("JOBCTL_DEBUG") ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
     log_filter(redact_line, NULL);
-    if (store_open(&d->store, db, err) < 0 || (listen_fd = unix_socket_listen(socket, err)) < 0)
+    if (open_store(d, before, err) < 0 || (listen_fd = unix_socket_listen(socket, err)) < 0)
         goto out;
     rc = serve(d, listen_fd, options->ready_fd, err);
     unlink(socket);
+    if (d->damaged)
+        rc = err_set(err, ERR_SYSTEM, "the store %s/jobs.db is damaged: run `jobctl doctor --repair`", d->home);
     if (rc == 0)
         log_info(NULL, "stopped");
 out:
     store_close(d->store);
-    if (lock >= 0)
+    integrity_hook(NULL, NULL);
+    if (d->damaged && lock >= 0)
+        home_lock_damaged(lock);
+    if (rc == 0 && !d->damaged)
+        home_lock_release(lock);
+    else if (lock >= 0)
         close(lock);
     free(d);
     return rc;

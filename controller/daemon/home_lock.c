@@ -17,6 +17,7 @@
 #include "engine/contract/err.h"
 
 #define NAME "daemon.lock"
+#define DAMAGED "damaged\n"
 
 enum { TRIES = 500, PAUSE_MS = 20, HOLDER = 300 };
 
@@ -59,12 +60,23 @@ static int held(const struct holder *h, const char *home, struct err *err)
                    "or set JOBCTL_HOME to a directory of this machine", home, h->host, h->pid);
 }
 
-static int take(int fd, const char *home, const char *path, const char *socket, struct err *err)
+static enum home_end end_before(int fd)
+{
+    char text[HOLDER + 16] = "";
+    if (pread(fd, text, sizeof(text) - 1, 0) == 0)
+        return HOME_CLEAN;
+    return strstr(text, DAMAGED) ? HOME_DAMAGED : HOME_UNCLEAN;
+}
+
+static int take(int fd, enum home_end *before, const char *home, const char *path, const char *socket,
+                struct err *err)
 {
     struct holder h = { .here = true };
     for (int i = 0; i < TRIES && h.here; i++) {
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            *before = end_before(fd);
             return holder_write(fd, home, err);
+        }
         if (errno != EWOULDBLOCK)
             return file_system_lock_error(err, path, errno);
         int other = unix_socket_connect(socket, true, NULL);
@@ -78,15 +90,29 @@ static int take(int fd, const char *home, const char *path, const char *socket, 
     return held(&h, home, err);
 }
 
-int home_lock(const char *home, const char *socket, struct err *err)
+int home_lock(enum home_end *before, const char *home, const char *socket, struct err *err)
 {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof(path), "%s/" NAME, home);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_set(err, ERR_SYSTEM, "cannot open %s: %m", path);
-    if (take(fd, home, path, socket, err) == 0)
+    if (take(fd, before, home, path, socket, err) == 0)
         return fd;
     close(fd);
     return -1;
+}
+
+void home_lock_damaged(int lock)
+{
+    const off_t end = lseek(lock, 0, SEEK_END);
+    if (end < 0 || pwrite(lock, DAMAGED, sizeof(DAMAGED) - 1, end) < 0)
+        errno = 0;                  /* the next holder makes the shorter check */
+}
+
+void home_lock_release(int lock)
+{
+    if (ftruncate(lock, 0) < 0)     /* the next holder checks the store, which costs time only */
+        errno = 0;
+    close(lock);
 }

@@ -2,16 +2,24 @@
 /* home_lock.h - one daemon for a home, also where several machines share it
  *
  * The lock is flock() on daemon.lock, which NFS and Lustre pass on to their servers.  The file tells
- * who holds it: "HOST PID".
+ * who holds it: "HOST PID"; a holder that stops cleanly empties it.
  */
 #ifndef CONTROLLER_DAEMON_HOME_LOCK_H
 #define CONTROLLER_DAEMON_HOME_LOCK_H
 
 struct err;
 
+/* How the holder before ended: DAMAGED: it stopped because the store was damaged. */
+enum home_end { HOME_CLEAN, HOME_UNCLEAN, HOME_DAMAGED };
+
 /* A descriptor that holds the lock until it is closed, or the process ends.  Waits a little for a
  * daemon of this machine that is just starting or stopping; -1: another one runs (ERR_CONFLICT if it
  * answers at `socket`), or there are no locks. */
-int home_lock(const char *home, const char *socket, struct err *err);
+int home_lock(enum home_end *before, const char *home, const char *socket, struct err *err);
+
+/* A clean end: closes the descriptor. */
+void home_lock_release(int lock);
+/* The store is damaged: the next holder learns it. */
+void home_lock_damaged(int lock);
 
 #endif

@@ -32,7 +32,10 @@ static int add_event(void *ctx, const struct event_row *row)
 {
     char text[600];
     json_t *body = json_loads(row->body, 0, NULL);
-    event_text(text, sizeof(text), row->kind, body);
+    if (body)
+        event_text(text, sizeof(text), row->kind, body);
+    else
+        snprintf(text, sizeof(text), "this event is damaged in the store: run `jobctl doctor --repair`");
     json_t *e = json_pack("{s:I, s:o, s:s, s:s, s:o, s:s, s:o}", "seq", (json_int_t)row->seq, "at",
                           utc_json(row->at_ms), "source", row->source, "kind", row->kind,
                           "attempt", row->attempt > 0 ? json_integer(row->attempt) : json_null(),

@@ -116,6 +116,7 @@ static void a_tail_reaches_over_both_files(void **state)
     assert_string_equal(all, written + size - (int64_t)strlen(all));
     assert_memory_equal(all, "line ", 5);
     assert_string_equal(read_at(size + 5, 40, &next), "");
+    assert_string_equal(read_at(INT64_MAX, 40, &next), "");
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, up, down)
