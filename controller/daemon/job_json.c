@@ -94,7 +94,7 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
         return;
     }
     char wait[240];
-    if (job->verdict.word == SCHED_HOST && job->unplaced[0])
+    if ((job->verdict.word == SCHED_HOST || job->verdict.word == SCHED_DIR) && job->unplaced[0])
         snprintf(wait, sizeof(wait), "%s", job->unplaced);
     else
         sched_text(wait, sizeof(wait), &job->verdict, clock_ms());

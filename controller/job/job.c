@@ -2,6 +2,7 @@
 /* job.c - see job.h */
 #include "controller/job/job.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "engine/contract/field.h"
 #include "controller/base/daemon.h"
+#include "controller/job/job_dir.h"
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"
 
@@ -53,6 +55,17 @@ static void wants(struct job *job, const json_t *spec)
         job->want_cpus *= job->nodes;
 }
 
+/* checkpoint.dir, unless it is below the job's own directory, here or on the host (submission.c). */
+static char *named_dir(const struct job *job, const json_t *spec)
+{
+    char own[PATH_MAX];
+    const char *dir = field_text(json_object_get(spec, "checkpoint"), "dir");
+    job_dir(own, sizeof(own), job->daemon, job->core.id);
+    const size_t n = strlen(own);
+    const bool below = strncmp(dir, own, n) == 0 && dir[n] == '/';
+    return dir[0] == '/' && !below ? strdup(dir) : NULL;
+}
+
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err)
 {
     const json_t *after = json_object_get(spec, "after");
@@ -81,6 +94,7 @@ struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct 
     if (job->remote == &remote_ssh)
         job->hosts = json_incref(json_object_get(spec, "hosts"));
     wants(job, spec);
+    job->dir = named_dir(job, spec);
     return job;
 }
 
@@ -94,6 +108,7 @@ void job_destroy(struct job *job)
     json_decref(job->names);
     json_decref(job->lost);
     free(job->after);
+    free(job->dir);
     free(job->checkpoint_path);
     free(job->attempt);
     free(job);

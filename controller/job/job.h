@@ -58,13 +58,14 @@ struct job {
     struct attempt_row   *attempt;        /* the newest one, NULL before the first */
     const struct remote *remote;        /* where its attempts run */
     json_t             *hosts;          /* of launch: ssh */
+    char               *dir;            /* the checkpoint.dir that its spec names; NULL: its own */
     int                 nodes, min_nodes;   /* of an attempt; the least after a node was lost */
     int64_t             node_gpus;      /* GPUs per node of several; -1: unspecified */
     json_t             *placed;         /* how the newest attempt was placed: job_core.h */
     json_t             *names;          /* of its nodes; NULL: one, or not known yet */
     json_t             *lost;           /* [{name, text, at_ms}] nodes that attempts lost */
     bool                gathered;       /* all nodes of the newest attempt joined */
-    char                unplaced[240];  /* the nodes it waits for; "" = none */
+    char                unplaced[240];  /* the nodes or the directory it waits for; "" = none */
     char                waits[240];     /* what its launcher waits for; "" = nothing */
     struct remote_link *link;           /* while the attempt lives */
     /* the channel in use; "" = there is only one */

@@ -35,6 +35,10 @@ static enum sched_word not_queued(struct sched_job *j, const struct sched_node *
         j->other = j->cpus > node->cpus ? node->cpus : node->gpus;
         return SCHED_TOO_BIG;
     }
+    if (j->writer) {
+        j->other = j->writer;
+        return SCHED_DIR;
+    }
     if (j->not_before_ms > now_ms)
         return SCHED_BACKOFF;
     return SCHED_NONE;
@@ -141,6 +145,9 @@ void sched_text(char *out, size_t size, const struct sched_job *j, int64_t now_m
     case SCHED_HOST:
         snprintf(out, size, "waiting for a host: job %lld is using one, none is free",
                  (long long)j->other);
+        return;
+    case SCHED_DIR:
+        snprintf(out, size, "waiting for job %lld, which writes the same checkpoint.dir", (long long)j->other);
         return;
     case SCHED_TOO_BIG:
         too_big(out, size, j);

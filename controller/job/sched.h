@@ -5,7 +5,7 @@
  * Input: the queue and the node's resources; output: a verdict per job.  Order
  * is priority, then id.  A job that waits only for slots reserves the free ones,
  * so that later jobs cannot starve it; a job that waits for anything else
- * (held, dependency, back-off) reserves nothing.
+ * (held, dependency, back-off, directory) reserves nothing.
  */
 #ifndef CONTROLLER_JOB_SCHED_H
 #define CONTROLLER_JOB_SCHED_H
@@ -25,6 +25,7 @@ enum sched_word {
     SCHED_GPUS,
     SCHED_TURN,         /* queued behind job `other`; `place` jobs are ahead */
     SCHED_HOST,         /* none of its hosts is free; job `other` uses one */
+    SCHED_DIR,          /* job `other` writes the checkpoint.dir that it names */
     SCHED_TOO_BIG,      /* exceeds every node; `other`: capacity of the largest */
     SCHED_WORDS
 };
@@ -41,6 +42,7 @@ struct sched_job {
     int64_t        gpus;            /* -1: all of a node */
     enum dep_state dep;             /* the worst state of its dependencies ... */
     int64_t        dep_id;          /* ... and the job in that state */
+    int64_t         writer;         /* the job that writes its checkpoint.dir, or 0 */
     void          *owner;
     /* out */
     enum sched_word word;

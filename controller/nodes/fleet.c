@@ -17,6 +17,7 @@
 #include "controller/job/job_apply.h"
 #include "controller/nodes/fleet_probe.h"
 #include "controller/nodes/placement.h"
+#include "controller/nodes/shared_dir.h"
 #include "controller/remote/remote.h"
 #include "db/nodes.h"
 #include "engine/contract/clock.h"
@@ -76,9 +77,11 @@ void fleet_close(struct daemon *d)
     uv_close((uv_handle_t *)&f->wake, NULL);
     json_decref(f->facts);
     free(f->queue);
+    free(f->writers);
     f->probe = NULL;
     f->facts = NULL;
     f->queue = NULL;
+    f->writers = NULL;
 }
 
 void fleet_free(const struct daemon *d, int64_t *cpus, int64_t *gpus)
@@ -116,17 +119,46 @@ static void judge_after(struct sched_job *s, struct job *job)
     }
 }
 
+/* Room for all active jobs, in the queue and among the writers. */
+static int make_room(struct fleet *f, size_t jobs)
+{
+    const size_t room = jobs + jobs / 2 + 64;
+    if (f->room >= jobs)
+        return 0;
+    struct sched_job *queue = reallocarray(f->queue, room, sizeof(*queue));
+    f->queue = queue ? queue : f->queue;
+    struct job **writers = reallocarray(f->writers, room, sizeof(struct job *));
+    f->writers = writers ? writers : f->writers;
+    if (!queue || !writers)
+        return -1;
+    f->room = room;
+    return 0;
+}
+
+static void gather_writers(struct daemon *d)
+{
+    struct fleet *f = d->fleet;
+    f->nwriters = 0;
+    for (size_t i = 0; i < d->active_jobs->count; i++)
+        if (shared_dir_writes(d->active_jobs->jobs[i]))
+            f->writers[f->nwriters++] = d->active_jobs->jobs[i];
+}
+
+static void judge_dir(struct sched_job *s, struct job *job)
+{
+    const struct fleet *f = job->daemon->fleet;
+    const struct job *writer = shared_dir_writer(job, f->writers, f->nwriters);
+    s->writer = writer ? writer->core.id : 0;
+    if (writer)
+        shared_dir_text(job, writer);
+}
+
 static int gather(struct daemon *d, size_t *count)
 {
     struct fleet *f = d->fleet;
-    if (f->room < d->active_jobs->count) {
-        size_t room = d->active_jobs->count + d->active_jobs->count / 2 + 64;
-        struct sched_job *queue = reallocarray(f->queue, room, sizeof(*queue));
-        if (!queue)
-            return -1;
-        f->queue = queue;
-        f->room = room;
-    }
+    if (make_room(f, d->active_jobs->count) < 0)
+        return -1;
+    gather_writers(d);
     size_t n = 0;
     for (size_t i = 0; i < d->active_jobs->count; i++) {
         struct job *job = d->active_jobs->jobs[i];
@@ -139,6 +171,8 @@ static int gather(struct daemon *d, size_t *count)
         };
         if (job->nafter > 0)
             judge_after(&f->queue[n], job);
+        if (job->dir)
+            judge_dir(&f->queue[n], job);
         n++;
     }
     *count = n;
@@ -161,6 +195,19 @@ static int refuse(struct job *job, const char *text, struct err *err)
     return job_apply(job, &in, NULL, err);
 }
 
+/* An earlier job of this pass has just begun to write its directory: it waits, and others get its slots. */
+static bool is_late(struct job *job)
+{
+    const struct active_jobs *all = job->daemon->active_jobs;
+    const struct job *writer = shared_dir_writer(job, all->jobs, all->count);
+    if (!writer)
+        return false;
+    job->verdict.word = SCHED_DIR;
+    shared_dir_text(job, writer);
+    fleet_dirty(job->daemon);
+    return true;
+}
+
 static int place(struct job *job, const struct sched_job *s, struct err *err)
 {
     char nonce[CORE_NONCE], text[160];
@@ -170,6 +217,8 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
                  "and run `jobctl retry %lld`", (long long)job->core.id);
         return refuse(job, text, err);
     }
+    if (job->dir && is_late(job))
+        return 0;
     json_t *where = placement_make(job);
     if (!where) {
         job->verdict.word = SCHED_HOST;

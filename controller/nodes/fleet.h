@@ -20,6 +20,7 @@
 struct daemon;
 struct err;
 struct fleet_probe;
+struct job;
 
 struct fleet {
     char              node[64];
@@ -29,6 +30,8 @@ struct fleet {
     struct fleet_probe *probe;          /* the running probe, or NULL */
     struct sched_job *queue;
     size_t            room;
+    struct job      **writers;          /* of directories that specs name (shared_dir.h), during a pass */
+    size_t            nwriters;
     uv_timer_t        soon, wake;
     uint64_t          cost_us;          /* duration of the latest pass */
 };

@@ -61,6 +61,13 @@ static bool is_word(const char *text)
     return strcmp(text, "auto") == 0 || strcmp(text, "latest") == 0 || strcmp(text, "none") == 0;
 }
 
+/* A batch system may run the job where the same directory has another real name. */
+static bool runs_here(const json_t *spec)
+{
+    const char *launch = json_string_value(json_object_get(spec, "launch"));
+    return !launch || (strcmp(launch, "slurm") != 0 && strcmp(launch, "ssh") != 0);
+}
+
 /* Can the path be checked here? Not if the job runs on another or an unknown machine. */
 static bool is_here(const json_t *spec, const struct spec_diagnostics *diagnostics)
 {
@@ -88,6 +95,21 @@ static void resolve_workdir(json_t *spec, const char *base, char *workdir, size_
         fault(diagnostics, "workdir", &err);
     else if (here || given[0])
         json_object_set_new(spec, "workdir", json_string(workdir));
+}
+
+/* Replaces the part of `path` that exists by the same without symbolic links: two jobs that name one directory
+ * in two ways are found (controller/nodes/shared_dir.h), and a link that changes does not move a job. */
+static void follow_links(char path[PATH_MAX])
+{
+    char head[PATH_MAX], whole[PATH_MAX], rest[PATH_MAX];
+    snprintf(head, sizeof(head), "%s", path);
+    for (char *slash; !realpath(head, whole); *slash = '\0')
+        if (!(slash = strrchr(head, '/')) || slash == head)
+            return;
+    snprintf(rest, sizeof(rest), "%s", path + strlen(head));
+    const int n = snprintf(head, sizeof(head), "%s%s", strcmp(whole, "/") == 0 && rest[0] ? "" : whole, rest);
+    if (n < 1024)
+        snprintf(path, PATH_MAX, "%s", head);
 }
 
 /* Makes the value of `key` absolute; -1 with a sentence without the key. */
@@ -130,7 +152,9 @@ void spec_paths_resolve(json_t *spec, const char *base, struct spec_diagnostics 
         if (resolve(absolute, sizeof(absolute), workdir, paths[i].whole, given,
                     paths[i].must_exist && here, &err) < 0)
             fault(diagnostics, paths[i].whole, &err);
-        else
+        else if (runs_here(spec) && strcmp(paths[i].whole, "checkpoint.dir") == 0)
+            follow_links(absolute);
+        if (err.code == ERR_NONE)
             json_object_set_new(map, paths[i].key, json_string(absolute));
     }
 }

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shared_dir.c - see shared_dir.h */
+#include "controller/nodes/shared_dir.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/base/daemon.h"
+#include "controller/job/active_jobs.h"
+#include "controller/job/job.h"
+#include "controller/job/job_dir.h"
+#include "controller/remote/remote.h"
+#include "engine/contract/err.h"
+
+bool shared_dir_writes(const struct job *job)
+{
+    return job->dir && job->core.attempt > 0;
+}
+
+/* Hosts of launch: ssh have disks of their own: a name means the same directory on the same host only. */
+static bool share_a_host(const struct job *a, const struct job *b)
+{
+    for (size_t i = 0; i < json_array_size(a->hosts); i++)
+        for (size_t k = 0; k < json_array_size(b->hosts); k++)
+            if (json_equal(json_array_get(a->hosts, i), json_array_get(b->hosts, k)))
+                return true;
+    return !a->hosts;
+}
+
+static bool same_dir(const struct job *a, const struct job *b)
+{
+    return a->dir && b->dir && a->remote == b->remote && strcmp(a->dir, b->dir) == 0 && share_a_host(a, b);
+}
+
+/* The job whose own directory the spec of `job` names, jobs/N/checkpoints of this home. */
+static struct job *owner(const struct job *job)
+{
+    char jobs[4096], *end;
+    const struct daemon *d = job->daemon;
+    const int n = snprintf(jobs, sizeof(jobs), "%.4000s/jobs/", d->home);
+    if (job->remote != &remote_local || strncmp(job->dir, jobs, (size_t)n) != 0)
+        return NULL;
+    const long long id = strtoll(job->dir + n, &end, 10);
+    struct job *found = *end == '/' ? active_jobs_find(d->active_jobs, id) : NULL;
+    return found && found != job && !found->dir && found->core.attempt > 0 ? found : NULL;
+}
+
+struct job *shared_dir_writer(const struct job *job, struct job *const *others, size_t count)
+{
+    if (!job->dir)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct job *o = others[i];
+        if (o == job || !shared_dir_writes(o) || !same_dir(job, o))
+            continue;
+        if (o->core.live || job->core.attempt == 0 || o->core.id < job->core.id)
+            return o;
+    }
+    return owner(job);
+}
+
+void shared_dir_text(struct job *job, const struct job *writer)
+{
+    snprintf(job->unplaced, sizeof(job->unplaced), "waiting for job %lld (%.60s), which writes %.140s",
+             (long long)writer->core.id, writer->name, job->dir);
+    err_make_printable(job->unplaced); /* a path may be cut inside a character */
+}

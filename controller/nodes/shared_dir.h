@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shared_dir.h - jobs that name one checkpoint.dir: the one that began first writes there, the others wait
+ *
+ * This keeps them from taking GPUs for a directory that they cannot have.  It compares names, in which `submit`
+ * has resolved links.
+ */
+#ifndef CONTROLLER_NODES_SHARED_DIR_H
+#define CONTROLLER_NODES_SHARED_DIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct job;
+
+/* A job that began and is not done may write into the checkpoint.dir that its spec names. */
+bool shared_dir_writes(const struct job *job);
+
+/* The job that must be done before `job` may begin, or NULL.  Of `others` those that write are considered. */
+struct job *shared_dir_writer(const struct job *job, struct job *const *others, size_t count);
+
+/* Writes why `job` waits for `writer` into job->unplaced. */
+void shared_dir_text(struct job *job, const struct job *writer);
+
+#endif
