@@ -23,7 +23,7 @@
  *   request_job, request_*      the handlers of requests
  *   requests                    the table of requests
  *   replay                      recovery after a restart of the daemon
- *   daemon_run                  start and stop
+ *   home_watch, daemon_run      start and stop
  *
  * Lower files notify higher ones through hooks: `applied` (active_jobs.h), struct service
  * (server.h), remote_link_hooks (remote.h), fleet_probe_fn.
@@ -36,6 +36,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "agent/os/dir_identity.h"
 #include "controller/base/instance.h"
 
 struct err;
@@ -51,6 +52,9 @@ struct orphan;
 struct daemon {
     uv_loop_t            loop;
     char                 home[PATH_MAX];
+    struct dir_identity  home_inode;    /* of the home, since the start */
+    bool                 home_gone;     /* home_watch.h */
+    uv_timer_t           beat;          /* of home_watch */
     struct store        *store;
     struct active_jobs  *active_jobs;   /* unfinished jobs */
     struct fleet        *fleet;         /* this node, and the scheduler passes */
@@ -76,6 +80,9 @@ struct daemon_options {
 /* Runs until it is stopped (daemon_run.c). */
 int daemon_run(const struct daemon_options *options, struct err *err);
 void daemon_stop(struct daemon *d);
+
+/* False while the home is not at its path: nothing may be begun that writes into it by path. */
+bool daemon_home_is_here(const struct daemon *d);
 
 /* Called after each commit: JOBCTL_TEST_DIE_AT_EVENT=n kills the daemon after the n-th one,
  * before its effect. */

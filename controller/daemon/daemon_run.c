@@ -19,6 +19,7 @@
 #include "controller/base/home.h"
 #include "controller/daemon/effects.h"
 #include "controller/daemon/home_lock.h"
+#include "controller/daemon/home_watch.h"
 #include "controller/daemon/removal.h"
 #include "controller/daemon/replay.h"
 #include "controller/daemon/requests.h"
@@ -55,7 +56,7 @@ static int home_open(struct daemon *d, struct err *err)
 {
     char jobs[PATH_MAX + 8];
     if (home_dir(d->home, sizeof(d->home), err) < 0 || scratch_mkdirs(d->home, err) < 0 ||
-        check_private(d->home, err) < 0)
+        check_private(d->home, err) < 0 || dir_identity_open(&d->home_inode, d->home, err) < 0)
         return -1;
     snprintf(jobs, sizeof(jobs), "%s/jobs", d->home);
     return scratch_mkdirs(jobs, err);
@@ -114,6 +115,7 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     orphan_close(d);
     hosts_close(d);
     fleet_close(d);
+    home_watch_close(d);
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&signals[i], NULL);
     uv_run(&d->loop, UV_RUN_DEFAULT);
@@ -134,6 +136,7 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
         signals[i].data = d;
         uv_signal_start(&signals[i], signal_came, numbers[i]);
     }
+    home_watch_open(d);
     int rc = fleet_open(d, err);
     while (rc == 0 && !d->fleet->facts && !d->stopping)
         uv_run(&d->loop, UV_RUN_ONCE);      /* until the node is probed; clients wait */
@@ -156,7 +159,7 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
             uv_run(&d->loop, UV_RUN_DEFAULT);
     }
     shut(d, signals);
-    return rc;
+    return rc < 0 ? rc : home_watch_result(d, err);
 }
 
 /* The daemon and the parts that daemon.h points to, in one allocation. */
@@ -172,6 +175,7 @@ static struct daemon *whole_create(void)
     struct whole *w = calloc(1, sizeof(*w));
     if (!w)
         return NULL;
+    w->daemon.home_inode = DIR_IDENTITY_NONE;
     w->daemon.active_jobs = &w->active_jobs;
     w->daemon.fleet = &w->fleet;
     w->daemon.submit_batch = &w->submit_batch;
@@ -230,7 +234,7 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     if (open_store(d, before, err) < 0 || (listen_fd = unix_socket_listen(socket, err)) < 0)
         goto out;
     rc = serve(d, listen_fd, options->ready_fd, err);
-    unlink(socket);
+    unlinkat(d->home_inode.fd, HOME_SOCKET, 0);     /* never that of another home at the same path */
     if (d->damaged)
         rc = err_set(err, ERR_SYSTEM, "the store %s/jobs.db is damaged: run `jobctl doctor --repair`", d->home);
     if (rc == 0)
@@ -244,6 +248,7 @@ out:
         home_lock_release(lock);
     else if (lock >= 0)
         close(lock);
+    dir_identity_close(&d->home_inode);
     free(d);
     return rc;
 }

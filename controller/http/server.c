@@ -444,6 +444,9 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
             return r->result;
         }
         route(r, method, url);
+        if (!r->answered && strcmp(method, "GET") != 0 && !daemon_home_is_here(s->daemon))
+            answer_error(r, 503, "system", "the directory of this daemon (JOBCTL_HOME) was moved or removed; the "
+                         "daemon stops. Run the command again", NULL);
         if (r->answered || !body_parse(r))
             return r->answered ? r->result : MHD_NO;
     }

@@ -298,6 +298,10 @@ static void pass(uv_timer_t *timer)
     fleet_free(d, &node.cpus_free, &node.gpus_free);
     if (!f->facts)
         return;             /* the probe's answer requests another pass */
+    if (!daemon_home_is_here(d)) {
+        uv_timer_start(&f->wake, pass, AGAIN_MS, 0);
+        return;
+    }
     if (gather(d, &count) < 0) {
         log_error(NULL, "out of memory for a queue of %zu jobs", d->active_jobs->count);
         return;

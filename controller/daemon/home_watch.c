@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* home_watch.c - see home_watch.h */
+#include "controller/daemon/home_watch.h"
+
+#include <stdio.h>
+#include <syslog.h>
+
+#include "agent/os/log.h"
+#include "controller/base/daemon.h"
+#include "engine/contract/err.h"
+
+enum { BEAT_MS = 1000 };
+
+int home_watch_result(const struct daemon *d, struct err *err)
+{
+    char where[PATH_MAX + 64], now[PATH_MAX];
+    if (!d->home_gone)
+        return 0;
+    dir_identity_text(where, sizeof(where), &d->home_inode, d->home);
+    if (dir_identity_path(now, sizeof(now), &d->home_inode) == 0)
+        return err_set(err, ERR_SYSTEM, "%s (JOBCTL_HOME) %s; its jobs go on once it is back", d->home, where);
+    return err_set(err, ERR_SYSTEM, "%s (JOBCTL_HOME) %s; the jobs in it are lost unless it is restored", d->home,
+                   where);
+}
+
+static void beat(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+    struct err err = {0};
+    char now[PATH_MAX];
+    if (!dir_identity_gone(&d->home_inode, d->home))
+        return;
+    d->home_gone = true;
+    home_watch_result(d, &err);
+    log_error(NULL, "stopping: %s", err.text);
+    if (dir_identity_path(now, sizeof(now), &d->home_inode) < 0)
+        syslog(LOG_USER | LOG_ERR, "jobctl daemon: stopping: %s", err.text);
+    daemon_stop(d);
+}
+
+void home_watch_open(struct daemon *d)
+{
+    uv_timer_init(&d->loop, &d->beat);
+    d->beat.data = d;
+    uv_timer_start(&d->beat, beat, BEAT_MS, BEAT_MS);
+}
+
+void home_watch_close(struct daemon *d)
+{
+    uv_close((uv_handle_t *)&d->beat, NULL);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* home_watch.h - stops the daemon when its home was removed, renamed or replaced
+ *
+ * A daemon that went on would write into a directory of another daemon: paths lead there.  It looks once a
+ * second (agent/os/dir_identity.h), says in daemon.log (its descriptor follows the home), on stderr and, where
+ * the log was removed too, to syslog where the home is now, and ends with an error.  It ends
+ * nothing that runs.
+ */
+#ifndef CONTROLLER_DAEMON_HOME_WATCH_H
+#define CONTROLLER_DAEMON_HOME_WATCH_H
+
+struct daemon;
+struct err;
+
+/* After home_inode and the loop exist. */
+void home_watch_open(struct daemon *d);
+void home_watch_close(struct daemon *d);
+
+/* Why it stopped the daemon: -1 and the error; 0: it did not. */
+int home_watch_result(const struct daemon *d, struct err *err);
+
+#endif
