@@ -12,21 +12,60 @@
 #include "agent/os/safe_open.h"
 #include "engine/contract/err.h"
 
-/* Writes the spec in the engine's format. */
-static int write_spec(struct payload *p, const json_t *spec, const char *run_dir, struct err *err)
+enum { PATH_BYTES = sizeof(((struct payload *)0)->spec_path) };
+
+static int write_all(int fd, const char *text)
 {
-    char tmp[sizeof(p->spec_path) + 8];
-    if ((size_t)snprintf(p->spec_path, sizeof(p->spec_path), "%s/spec.json", run_dir) >=
-        sizeof(p->spec_path))
+    for (size_t at = 0, size = strlen(text); at < size;) {
+        ssize_t n = write(fd, text + at, size - at);
+        if (n < 0 && errno != EINTR)
+            return -1;
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* Writes RUN_DIR/NAME, complete or not at all: the spec, or if there is none the text. */
+static int write_file(char path[PATH_BYTES], const char *run_dir, const char *name, const json_t *spec,
+                      const char *text, struct err *err)
+{
+    char tmp[PATH_BYTES + 8];
+    if (snprintf(path, PATH_BYTES, "%s/%s", run_dir, name) >= PATH_BYTES)
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
-    snprintf(tmp, sizeof(tmp), "%s.new", p->spec_path);
+    snprintf(tmp, sizeof(tmp), "%s.new", path);
     int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL);
-    int rc = fd >= 0 && json_dumpfd(spec, fd, JSON_COMPACT) == 0 && rename(tmp, p->spec_path) == 0
+    int rc = fd >= 0 && (spec ? json_dumpfd(spec, fd, JSON_COMPACT) : write_all(fd, text)) == 0 &&
+                     rename(tmp, path) == 0
                  ? 0
-                 : err_set(err, ERR_SYSTEM, "cannot write '%s': %s", p->spec_path, strerror(errno));
+                 : err_set(err, ERR_SYSTEM, "cannot write '%s': %s", path, strerror(errno));
     if (fd >= 0)
         close(fd);
     return rc;
+}
+
+/* argv gets the command of a shell text. */
+static int shell_argv(const char *argv[4], char path[PATH_BYTES], const char *text, const char *run_dir,
+                      const char *name, struct err *err)
+{
+    const bool argument = strlen(text) <= PAYLOAD_ARGUMENT;
+    if (!argument && write_file(path, run_dir, name, NULL, text, err) < 0)
+        return -1;
+    argv[0] = "/bin/sh";
+    argv[1] = argument ? "-c" : path;
+    argv[2] = argument ? text : NULL;
+    argv[3] = NULL;
+    return 0;
+}
+
+static int engine_argv(struct payload *p, const char *engine, struct err *err)
+{
+    if (access(engine, X_OK) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot execute the engine '%s': %s", engine, strerror(errno));
+    p->argv[0] = engine;
+    p->argv[1] = "train";
+    p->argv[2] = "--spec";
+    p->argv[3] = p->spec_path;
+    return 0;
 }
 
 int payload_make(struct payload *out, const json_t *spec, const char *run_dir, const char *engine,
@@ -39,28 +78,10 @@ int payload_make(struct payload *out, const json_t *spec, const char *run_dir, c
     bool train = json_is_object(json_object_get(spec, "train"));
     if (!run == !train)
         return err_set(err, ERR_USAGE, "a job needs one of `run:` and `train:`");
-    if (write_spec(p, spec, run_dir, err) < 0)
+    if (write_file(p->spec_path, run_dir, "spec.json", spec, NULL, err) < 0 ||
+        (run ? shell_argv(p->argv, p->run_path, run, run_dir, "run.sh", err) : engine_argv(p, engine, err)) < 0 ||
+        (setup && shell_argv(p->setup_argv, p->setup_path, setup, run_dir, "setup.sh", err) < 0))
         return -1;
-    int n = 0;
-    if (run) {
-        p->argv[n++] = "/bin/sh";
-        p->argv[n++] = "-c";
-        p->argv[n++] = run;
-    } else {
-        if (access(engine, X_OK) < 0)
-            return err_set(err, ERR_SYSTEM, "cannot execute the engine '%s': %s", engine,
-                           strerror(errno));
-        p->argv[n++] = engine;
-        p->argv[n++] = "train";
-        p->argv[n++] = "--spec";
-        p->argv[n++] = p->spec_path;
-    }
-    p->argv[n] = NULL;
-    if (setup) {
-        p->setup_argv[0] = "/bin/sh";
-        p->setup_argv[1] = "-c";
-        p->setup_argv[2] = setup;
-    }
     p->workdir = json_string_value(json_object_get(spec, "workdir"));
     if (p->workdir && !p->workdir[0])
         p->workdir = NULL; /* default: the agent's working directory */

@@ -142,8 +142,28 @@ static pid_t fork_child(const struct subprocess_spec *s, char **env, int report)
     return pid;
 }
 
+/* E2BIG: which of what it was to get is the largest. */
+static int too_large(const struct subprocess_spec *s, char *const *env, struct err *err)
+{
+    size_t total = 0, largest = 0;
+    const char *name = "an argument";
+    int chars = (int)strlen(name);
+    for (const char *const *a = s->argv; *a; total += strlen(*a++) + 1)
+        largest = strlen(*a) > largest ? strlen(*a) : largest;
+    for (; *env; total += strlen(*env++) + 1)
+        if (strlen(*env) > largest) {
+            largest = strlen(*env);
+            name = *env;
+            chars = (int)strcspn(name, "=");
+        }
+    return err_set(err, ERR_SYSTEM,
+                   "cannot execute '%s': its arguments and environment (%zu bytes) exceed the kernel's limit; the "
+                   "largest is %.*s with %zu bytes; pass large values in a file",
+                   s->argv[0], total, chars, name, largest);
+}
+
 /* Returns once the program has been executed, or could not be. */
-static int await_exec(const struct subprocess_spec *s, pid_t pid, int report, struct err *err)
+static int await_exec(const struct subprocess_spec *s, char *const *env, pid_t pid, int report, struct err *err)
 {
     struct failure f;
     ssize_t n;
@@ -153,6 +173,8 @@ static int await_exec(const struct subprocess_spec *s, pid_t pid, int report, st
     if (n != (ssize_t)sizeof(f))
         return 0;
     subprocess_wait(pid);
+    if (f.step == 'e' && f.errnum == E2BIG)
+        return too_large(s, env, err);
     return f.step == 'd' ? err_set(err, ERR_SYSTEM, "cannot change to the directory '%s': %s", s->cwd,
                                    strerror(f.errnum))
                          : err_set(err, ERR_SYSTEM, "cannot execute '%s': %s", s->argv[0],
@@ -173,7 +195,7 @@ pid_t subprocess_start(const struct subprocess_spec *s, struct err *err)
     if (pid < 0)
         err_set(err, ERR_SYSTEM, "cannot start a process: %s", strerror(errno));
     close(report[1]);
-    if (pid > 0 && await_exec(s, pid, report[0], err) < 0)
+    if (pid > 0 && await_exec(s, env, pid, report[0], err) < 0)
         pid = -1;
     close(report[0]);
     free(env);

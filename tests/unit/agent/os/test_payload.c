@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_payload.c - short shell texts are arguments, long ones files that only the user reads */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "agent/os/payload.h"
+#include "agent/os/tree.h"
+#include "engine/contract/err.h"
+
+static char dir[256];
+
+static int setup(void **state)
+{
+    (void)state;
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof(dir), "%s/jobctl-payload.XXXXXX", tmp ? tmp : "/tmp");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    return tree_remove(AT_FDCWD, dir, &err);
+}
+
+static char *text_of(size_t size)
+{
+    char *text = malloc(size + 1);
+    assert_non_null(text);
+    memset(text, '#', size);
+    text[size] = '\0';
+    return text;
+}
+
+static void is_file(const char *path, const char *text)
+{
+    struct stat st;
+    const size_t size = strlen(text);
+    char *read = malloc(size);
+    assert_non_null(read);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(st.st_size, size);
+    FILE *f = fopen(path, "re");
+    assert_non_null(f);
+    assert_int_equal(fread(read, 1, size, f), size);
+    assert_memory_equal(read, text, size);
+    fclose(f);
+    free(read);
+}
+
+static void long_text_goes_through_a_file(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct payload p;
+    char path[300];
+    char *limit = text_of(PAYLOAD_ARGUMENT), *beyond = text_of(PAYLOAD_ARGUMENT + 1);
+
+    json_t *spec = json_pack("{s:s, s:s}", "run", limit, "setup", limit);
+    assert_int_equal(payload_make(&p, spec, dir, "/nowhere", &err), 0);
+    assert_string_equal(p.argv[1], "-c");
+    assert_string_equal(p.argv[2], limit);
+    assert_string_equal(p.setup_argv[2], limit);
+    assert_null(p.setup_argv[3]);
+    json_decref(spec);
+
+    spec = json_pack("{s:s, s:s}", "run", beyond, "setup", beyond);
+    assert_int_equal(payload_make(&p, spec, dir, "/nowhere", &err), 0);
+    assert_string_equal(p.argv[0], "/bin/sh");
+    snprintf(path, sizeof(path), "%s/run.sh", dir);
+    assert_string_equal(p.argv[1], path);
+    assert_null(p.argv[2]);
+    is_file(p.argv[1], beyond);
+    snprintf(path, sizeof(path), "%s/setup.sh", dir);
+    assert_string_equal(p.setup_argv[1], path);
+    is_file(p.setup_argv[1], beyond);
+    json_decref(spec);
+    free(limit);
+    free(beyond);
+}
+
+static void a_directory_that_cannot_be_written_is_told(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct payload p;
+    json_t *spec = json_pack("{s:s}", "run", "true");
+    assert_int_equal(payload_make(&p, spec, "/nowhere at all", "/nowhere", &err), -1);
+    assert_string_equal(err.text, "cannot write '/nowhere at all/spec.json': No such file or directory");
+    json_decref(spec);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(long_text_goes_through_a_file, setup, teardown),
+        cmocka_unit_test(a_directory_that_cannot_be_written_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
