@@ -9,7 +9,8 @@
  *
  *   event_kind, job_core, sched decisions, pure (docs/HOUSE.md)
  *   remote_link, remote_*       launchers: start and reach agents here and on other machines
- *   utc, job_dir, server        time formats, directories of a job, HTTP
+ *   file_work, utc, job_dir,    file operations in threads, time formats, directories of a job, HTTP
+ *   server
  *   job, active_jobs            one job in memory, and all unfinished ones
  *   job_store, job_apply        store a decision, then apply it
  *   hosts, placement, orphan    records of nodes, choice of nodes, agents that outlived their attempt
@@ -40,6 +41,7 @@
 #include "controller/base/instance.h"
 
 struct err;
+struct file_work;
 struct fleet;
 struct host;
 struct submit_batch;
@@ -56,6 +58,7 @@ struct daemon {
     bool                 home_gone;     /* home_watch.h */
     uv_timer_t           beat;          /* of home_watch */
     struct store        *store;
+    struct file_work    *files;         /* all file operations that may hang */
     struct active_jobs  *active_jobs;   /* unfinished jobs */
     struct fleet        *fleet;         /* this node, and the scheduler passes */
     struct server       *server;

@@ -207,7 +207,10 @@ static int fill(struct report *r, const json_t *job)
     json_decref(why);
     if (add_events(r) < 0)
         return -1;
-    if (!dir)
+    const char *hang = json_string_value(json_object_get(job, "files"));
+    if (hang)
+        add(r, "files.txt", hang);
+    if (!dir || hang)
         return 0;
     snprintf(path, sizeof(path), "%s/spec.yaml", dir);
     add_file(r, "spec.yaml", path);

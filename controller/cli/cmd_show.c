@@ -166,6 +166,8 @@ static void print(struct call *call, const json_t *answer)
     print_attempts(t, json_object_get(answer, "attempts"));
     json_object_foreach (json_object_get(answer, "paths"), key, path)
         line(t, key, json_string_value(path));
+    if (json_object_get(answer, "files"))
+        line(t, "files", json_string_value(json_object_get(answer, "files")));
 }
 
 static int run(struct call *call)

@@ -16,6 +16,7 @@
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
 #include "controller/attempt/job_attempt.h"
+#include "controller/base/file_work.h"
 #include "controller/base/home.h"
 #include "controller/daemon/effects.h"
 #include "controller/daemon/home_lock.h"
@@ -116,6 +117,7 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     hosts_close(d);
     fleet_close(d);
     home_watch_close(d);
+    file_work_close(d->files);
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&signals[i], NULL);
     uv_run(&d->loop, UV_RUN_DEFAULT);
@@ -137,7 +139,8 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
         uv_signal_start(&signals[i], signal_came, numbers[i]);
     }
     home_watch_open(d);
-    int rc = fleet_open(d, err);
+    d->files = file_work_open(&d->loop, FILE_WORK_PATIENCE_MS, err);
+    int rc = d->files ? fleet_open(d, err) : -1;
     while (rc == 0 && !d->fleet->facts && !d->stopping)
         uv_run(&d->loop, UV_RUN_ONCE);      /* until the node is probed; clients wait */
     if (rc == 0)

@@ -19,12 +19,14 @@
 static void start(struct job *job)
 {
     struct err err = { 0 };
+    struct job_dir_files files = { .yaml = NULL };
     char tag[24];
-    if (job_dir_fill(job->daemon, job->core.id, &err) < 0 ||
-        job_dir_make(job->attempt->run_dir, &err) < 0) {
+    if (job_dir_files_init(&files, job->daemon, job->core.id, &err) < 0 ||
+        job_dir_files_write(&files, &err) < 0 || job_dir_make(job->attempt->run_dir, &err) < 0) {
         snprintf(tag, sizeof(tag), "%lld", (long long)job->core.id);
         log_error(tag, "%s", err.text);     /* the attempt will report the missing directory */
     }
+    job_dir_files_fini(&files);
     job_attempt_open(job, true);
 }
 

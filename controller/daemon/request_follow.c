@@ -9,6 +9,7 @@
 
 #include "agent/os/log_reader.h"
 #include "controller/base/daemon.h"
+#include "controller/base/file_work.h"
 #include "controller/base/utc.h"
 #include "controller/daemon/job_json.h"
 #include "controller/daemon/request_job.h"
@@ -70,8 +71,17 @@ void request_events(struct request *r)
 /* ---- logs ---- */
 
 struct log_part {
-    int64_t           attempt, rank, setup, limit;
+    int64_t           attempt, rank, setup, limit, wait_s;
     struct log_reader bytes;
+};
+
+/* A read of a log by a thread; the row is of before it. */
+struct log_task {
+    struct file_task base;
+    struct job_row   row;
+    struct log_part  part;
+    char             run_dir[PATH_MAX], dir[PATH_MAX];  /* of the attempt; of the rank's node */
+    struct err       err;
 };
 
 /* Each invalid UTF-8 byte becomes U+FFFD; an incomplete character at the end is left for the next
@@ -118,32 +128,38 @@ static json_t *text_of(const char *data, size_t size, size_t *used)
     return text;
 }
 
-/* The path of a rank's log: in the directory of node 0 or of the rank's node. */
-static void log_dir(char *out, size_t size, const struct log_part *p, const struct daemon *d,
-                    int64_t id)
+/* The directory of a rank's log: that of node 0 or of the rank's node. */
+static void log_dir(struct log_task *t)
 {
-    char run_dir[PATH_MAX], path[PATH_MAX + 40];
-    job_dir_run(run_dir, sizeof(run_dir), d, id, p->attempt);
+    char path[PATH_MAX + 40];
     for (int node = 0;; node++) {
-        job_dir_node(out, size, run_dir, node);
-        if (access(out, F_OK) < 0)
+        job_dir_node(t->dir, sizeof(t->dir), t->run_dir, node);
+        if (access(t->dir, F_OK) < 0)
             break;
-        snprintf(path, sizeof(path), "%s/rank%lld.log", out, (long long)p->rank);
-        if (p->setup || access(path, F_OK) == 0)
+        snprintf(path, sizeof(path), "%s/rank%lld.log", t->dir, (long long)t->part.rank);
+        if (t->part.setup || access(path, F_OK) == 0)
             return;
     }
-    job_dir_node(out, size, run_dir, 0);
+    job_dir_node(t->dir, sizeof(t->dir), t->run_dir, 0);
 }
 
-static int log_read(struct log_part *p, const struct daemon *d, int64_t id, struct err *err)
+static void log_work(struct file_task *task)
 {
-    char dir[PATH_MAX], path[PATH_MAX + 40];
-    log_dir(dir, sizeof(dir), p, d, id);
-    if (p->setup)
-        snprintf(path, sizeof(path), "%s/setup.log", dir);
+    struct log_task *t = (struct log_task *)task;
+    char path[PATH_MAX + 40];
+    log_dir(t);
+    if (t->part.setup)
+        snprintf(path, sizeof(path), "%s/setup.log", t->dir);
     else
-        snprintf(path, sizeof(path), "%s/rank%lld.log", dir, (long long)p->rank);
-    return log_reader_read(&p->bytes, path, (size_t)p->limit, err);
+        snprintf(path, sizeof(path), "%s/rank%lld.log", t->dir, (long long)t->part.rank);
+    log_reader_read(&t->part.bytes, path, (size_t)t->part.limit, &t->err);
+}
+
+static void log_destroy(struct file_task *task)
+{
+    struct log_task *t = (struct log_task *)task;
+    free(t->part.bytes.data);
+    free(t);
 }
 
 static void log_answer(struct request *r, const struct log_part *p, bool done)
@@ -160,59 +176,98 @@ static void log_answer(struct request *r, const struct log_part *p, bool done)
                                      (int)(done && next >= size)));
 }
 
+/* Why there is no such log; a log that may still come is no error. */
+static void log_check(struct log_task *t, bool done)
+{
+    const struct log_part *p = &t->part;
+    const long long id = t->row.id;
+    if (t->err.code || p->bytes.size >= 0)
+        return;
+    if (done && p->setup)
+        err_set(&t->err, ERR_NOT_FOUND, "attempt %lld of job %lld ran no setup", (long long)p->attempt, id);
+    else if (done && p->rank != 0)
+        err_set(&t->err, ERR_NOT_FOUND, "attempt %lld of job %lld has no log of rank %lld",
+                (long long)p->attempt, id, (long long)p->rank);
+    else if (p->attempt == t->row.attempt && t->row.np > 0 && p->rank >= t->row.np)
+        err_set(&t->err, ERR_NOT_FOUND, "job %lld has only ranks 0 to %lld, not %lld", id,
+                (long long)t->row.np - 1, (long long)p->rank);
+}
+
+/* Of the read: answers, or sleeps until there is more. The memo keeps where it was: offset + 1 and size. */
+static void log_read_done(struct request *r, struct log_task *t)
+{
+    const struct log_part *p = &t->part;
+    const bool done = t->row.result[0] || p->attempt < t->row.attempt;
+    log_check(t, done);
+    if (t->err.code) {
+        request_fail(r, &t->err, NULL);
+    } else if (p->bytes.got == 0 && !done && p->wait_s > 0 && !request_over(r)) {
+        request_memo(r)[0] = p->bytes.offset + 1;
+        request_memo(r)[1] = p->bytes.size;
+        request_sleep(r, t->row.id, clamp(p->wait_s, 0, WAIT_MAX_S) * 1000);
+        if (t->dir[0])
+            request_watch(r, t->dir);
+    } else {
+        log_answer(r, p, done);
+    }
+}
+
+static int log_parse(struct log_part *p, struct request *r)
+{
+    if (request_number(&p->attempt, r, "attempt", 0) < 0 || request_number(&p->rank, r, "rank", 0) < 0 ||
+        request_number(&p->setup, r, "setup", 0) < 0 ||
+        request_number(&p->bytes.offset, r, "offset", 0) < 0 ||
+        request_number(&p->limit, r, "limit", 65536) < 0 || request_number(&p->wait_s, r, "wait_s", 0) < 0)
+        return -1;
+    p->limit = clamp(p->limit, 4, LOG_MAX);
+    return 0;
+}
+
+static void log_read(struct request *r, struct log_task *t)
+{
+    char lane[48], what[PATH_MAX + 20];
+    job_dir_run(t->run_dir, sizeof(t->run_dir), request_daemon(r), t->row.id, t->part.attempt);
+    snprintf(lane, sizeof(lane), "logs of %lld", (long long)t->row.id);
+    snprintf(what, sizeof(what), "reading logs in %s", t->run_dir);
+    request_work(r, &t->base, lane, what);
+}
+
+static void log_ask(struct request *r, struct log_task *t)
+{
+    struct log_part *p = &t->part;
+    const int64_t *memo = request_memo(r);
+    if (p->attempt <= 0)
+        p->attempt = t->row.attempt;
+    if (p->attempt > t->row.attempt)
+        err_set(&t->err, ERR_NOT_FOUND, "job %lld has no attempt %lld", (long long)t->row.id,
+                (long long)p->attempt);
+    else if (request_closing(r) && memo[0]) /* as it was when the request fell asleep */
+        p->bytes = (struct log_reader){ .offset = memo[0] - 1, .size = memo[1] };
+    else if (p->attempt > 0) {
+        log_read(r, t);
+        return;
+    }
+    log_read_done(r, t);
+    log_destroy(&t->base);
+}
+
 void request_logs(struct request *r)
 {
-    struct daemon *d = request_daemon(r);
-    struct err err = { 0 };
-    struct job_row row;
-    struct log_part p = { 0 };
-    int64_t wait_s, latest;
-    if (request_number(&p.attempt, r, "attempt", 0) < 0 ||
-        request_number(&p.rank, r, "rank", 0) < 0 ||
-        request_number(&p.setup, r, "setup", 0) < 0 ||
-        request_number(&p.bytes.offset, r, "offset", 0) < 0 ||
-        request_number(&p.limit, r, "limit", 65536) < 0 ||
-        request_number(&wait_s, r, "wait_s", 0) < 0 || request_job_row(&row, r) < 0)
+    struct log_task *t = (struct log_task *)request_worked(r);
+    if (t) {
+        log_read_done(r, t);
         return;
-    p.limit = clamp(p.limit, 4, LOG_MAX);
-    latest = row.attempt;
-    if (p.attempt <= 0)
-        p.attempt = latest;
-    if (p.attempt > latest) {
-        err_set(&err, ERR_NOT_FOUND, "job %lld has no attempt %lld", (long long)row.id,
-                (long long)p.attempt);
-        goto fail;
     }
-    if (p.attempt > 0 && log_read(&p, d, row.id, &err) < 0)
-        goto fail;
-    bool done = row.result[0] || p.attempt < latest;
-    if (done && p.bytes.size < 0 && p.setup)
-        err_set(&err, ERR_NOT_FOUND, "attempt %lld of job %lld ran no setup",
-                (long long)p.attempt, (long long)row.id);
-    else if (done && p.bytes.size < 0 && p.rank != 0)
-        err_set(&err, ERR_NOT_FOUND, "attempt %lld of job %lld has no log of rank %lld",
-                (long long)p.attempt, (long long)row.id, (long long)p.rank);
-    else if (p.bytes.size < 0 && p.attempt == latest && row.np > 0 && p.rank >= row.np)
-        err_set(&err, ERR_NOT_FOUND, "job %lld has only ranks 0 to %lld, not %lld",
-                (long long)row.id,
-                (long long)row.np - 1, (long long)p.rank);
-    if (err.code)
-        goto fail;
-    if (p.bytes.got == 0 && !done && wait_s > 0 && !request_over(r)) {
-        char dir[PATH_MAX];
-        request_sleep(r, row.id, clamp(wait_s, 0, WAIT_MAX_S) * 1000);
-        if (p.attempt > 0) {
-            log_dir(dir, sizeof(dir), &p, d, row.id);
-            request_watch(r, dir);
-        }
-    } else {
-        log_answer(r, &p, done);
+    if (!(t = calloc(1, sizeof(*t)))) {
+        request_fail(r, &(struct err){ .code = ERR_MEMORY, .text = "out of memory" }, NULL);
+        return;
     }
-    free(p.bytes.data);
-    return;
-fail:
-    free(p.bytes.data);
-    request_fail(r, &err, NULL);
+    t->base.work = log_work;
+    t->base.destroy = log_destroy;
+    if (log_parse(&t->part, r) < 0 || request_job_row(&t->row, r) < 0)
+        free(t);
+    else
+        log_ask(r, t);
 }
 
 /* ---- the end ---- */

@@ -16,6 +16,7 @@
 #include "engine/contract/field.h"
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
+#include "controller/base/file_work.h"
 #include "controller/base/utc.h"
 #include "controller/daemon/job_json.h"
 #include "controller/daemon/request_job.h"
@@ -242,20 +243,11 @@ static int fold(void *ctx, const struct event_row *row)
     return 0;
 }
 
-struct seen {
-    json_t *list;
-    bool    elsewhere;      /* on another machine, not accessible */
-};
-
-/* The newest `keep` are on disk; older ones were pruned. */
 static int add_checkpoint(void *ctx, const struct checkpoint_row *c)
 {
-    const struct seen *seen = ctx;
-    const char *trust = seen->elsewhere || access(c->path, F_OK) == 0 ? c->trust : "removed";
-    json_array_append_new(seen->list, json_pack("{s:I, s:s, s:s, s:I, s:s, s:o}", "step",
-                                         (json_int_t)c->step, "path", c->path, "digest", c->digest,
-                                         "bytes", (json_int_t)c->bytes, "trust", trust, "at",
-                                         utc_json(c->at_ms)));
+    json_array_append_new(ctx, json_pack("{s:I, s:s, s:s, s:I, s:s, s:o}", "step", (json_int_t)c->step, "path",
+                                         c->path, "digest", c->digest, "bytes", (json_int_t)c->bytes,
+                                         "trust", c->trust, "at", utc_json(c->at_ms)));
     return 0;
 }
 
@@ -283,6 +275,66 @@ static json_t *spent_of(struct daemon *d, int64_t id, struct err *err)
     return out ? out : (err_set(err, ERR_MEMORY, "out of memory for the goodput"), NULL);
 }
 
+/* The answer, but for what only its files tell; a thread completes it. */
+struct show_task {
+    struct file_task     base;
+    struct job_dir_files files;
+    json_t              *answer, *checkpoints;
+    struct err           err;
+};
+
+static void show_work(struct file_task *task)
+{
+    struct show_task *t = (struct show_task *)task;
+    json_t *c;
+    size_t i;
+    if (job_dir_files_write(&t->files, &t->err) < 0)
+        return;
+    /* The newest `keep` are on disk; older ones were pruned. */
+    json_array_foreach (t->checkpoints, i, c)
+        if (access(field_text(c, "path"), F_OK) < 0)
+            json_object_set_new(c, "trust", json_string("removed"));
+}
+
+static void show_destroy(struct file_task *task)
+{
+    struct show_task *t = (struct show_task *)task;
+    job_dir_files_fini(&t->files);
+    json_decref(t->answer);
+    json_decref(t->checkpoints);
+    free(t);
+}
+
+/* Checkpoints of other machines cannot be looked for: none is in the task. */
+static void show_begin(struct request *r, int64_t id, json_t *answer, struct err *err)
+{
+    struct show_task *t = calloc(1, sizeof(*t));
+    char lane[48], what[2 * PATH_MAX + 80];
+    const char *dir = field_text(json_object_get(answer, "paths"), "checkpoints");
+    if (!t || job_dir_files_init(&t->files, request_daemon(r), id, err) < 0) {
+        json_decref(answer);
+        free(t);
+        request_fail(r, err, NULL);
+        return;
+    }
+    t->base.work = show_work;
+    t->base.destroy = show_destroy;
+    t->answer = answer;
+    if (remote_of_spec(json_object_get(answer, "spec")) != &remote_ssh)
+        t->checkpoints = json_incref(json_object_get(answer, "checkpoints"));
+    snprintf(lane, sizeof(lane), "files of %lld", (long long)id);
+    snprintf(what, sizeof(what), "reading %s and its checkpoints in %s", t->files.dir, dir);
+    request_work_or(r, &t->base, lane, what, json_deep_copy(answer));
+}
+
+static void show_done(struct request *r, const struct show_task *t)
+{
+    if (t->err.code)
+        request_fail(r, &t->err, NULL);
+    else
+        request_answer(r, 200, json_incref(t->answer));
+}
+
 void request_show(struct request *r)
 {
     struct daemon *d = request_daemon(r);
@@ -291,22 +343,23 @@ void request_show(struct request *r)
     struct history history = { .attempts = attempts };
     json_t *spent = NULL;
     int64_t id, whole;
+    if (request_worked(r)) {
+        show_done(r, (const struct show_task *)request_worked(r));
+        goto out;
+    }
     if (request_number(&whole, r, "plan", 0) < 0)
         goto out;
     if (request_job_id(&id, d, request_job(r), &err) < 0 || !(row = job_json_of_id(d, id, &err)) ||
-        !(spec = job_store_spec(d->store, id, &err)) || job_dir_fill(d, id, &err) < 0 ||
+        !(spec = job_store_spec(d->store, id, &err)) ||
         events_each(d->store, id, 0, INT64_MAX, fold, &history, &err) < 0 ||
-        checkpoints_each(d->store, id, CHECKPOINTS_MAX, add_checkpoint,
-                         &(struct seen){ checkpoints, remote_of_spec(spec) == &remote_ssh },
-                         &err) < 0 ||
-        !(spent = spent_of(d, id, &err))) {
+        checkpoints_each(d->store, id, CHECKPOINTS_MAX, add_checkpoint, checkpoints, &err) < 0 ||
+        !(spent = spent_of(d, id, &err)))
         request_fail(r, &err, NULL);
-    } else {
-        request_answer(r, 200, json_pack("{s:O, s:O?, s:O, s:O, s:O, s:o, s:O*}", "job", row,
-                                         "spec", spec, "attempts", attempts, "checkpoints",
-                                         checkpoints, "goodput", spent, "paths", paths(d, id, spec),
-                                         "plan", whole ? history.plan : NULL));
-    }
+    else
+        show_begin(r, id, json_pack("{s:O, s:O?, s:O, s:O, s:O, s:o, s:O*}", "job", row, "spec", spec,
+                                    "attempts", attempts, "checkpoints", checkpoints, "goodput", spent,
+                                    "paths", paths(d, id, spec), "plan", whole ? history.plan : NULL),
+                   &err);
 out:
     json_decref(row);
     json_decref(spec);

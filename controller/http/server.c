@@ -14,9 +14,10 @@
 #include "agent/os/unix_socket.h"
 #include "controller/base/client.h"
 #include "controller/base/daemon.h"
+#include "controller/base/file_work.h"
 #include "engine/contract/err.h"
 
-enum { CONNECTIONS_MAX = 1000, IDLE_S = 300 };
+enum { CONNECTIONS_MAX = 1000, IDLE_S = 300, NO_JOB = -1 };
 
 struct server {
     struct daemon        *daemon;
@@ -47,6 +48,10 @@ struct request {
     struct request        *next;
     uv_timer_t            *timer;
     uv_fs_event_t         *watch;
+    struct file_task      *task;            /* it waits for this one; or, once it has ended, the handler's */
+    bool                   worked;          /* the task has ended */
+    struct err             failed;          /* why it will not wait any longer */
+    json_t                *otherwise;       /* the answer then; NULL: the error */
 };
 
 static const struct {
@@ -150,6 +155,16 @@ static void file_changed(uv_fs_event_t *watch, const char *name, int events, int
     wake(watch->data);
 }
 
+static void lie_down(struct request *r, int64_t job)
+{
+    struct server *s = r->server;
+    r->wake_job = job;
+    r->asleep = true;
+    r->next = s->asleep;
+    s->asleep = r;
+    MHD_suspend_connection(r->connection);
+}
+
 void request_sleep(struct request *r, int64_t job, int64_t ms)
 {
     struct server *s = r->server;
@@ -165,11 +180,7 @@ void request_sleep(struct request *r, int64_t job, int64_t ms)
     r->timer->data = r;
     uv_timer_start(r->timer, sleep_over,
                    (uint64_t)(r->deadline_ms > now ? r->deadline_ms - now : 0), 0);
-    r->wake_job = job;
-    r->asleep = true;
-    r->next = s->asleep;
-    s->asleep = r;
-    MHD_suspend_connection(r->connection);
+    lie_down(r, job);
 }
 
 void request_watch(struct request *r, const char *dir)
@@ -184,10 +195,87 @@ void request_watch(struct request *r, const char *dir)
     }
 }
 
+bool request_closing(const struct request *r)
+{
+    return r->server->closing;
+}
+
 bool request_over(const struct request *r)
 {
     return r->server->closing ||
            (r->deadline_ms && (int64_t)uv_now(&r->server->daemon->loop) >= r->deadline_ms);
+}
+
+/* ---- file work ---- */
+
+#define STOPPING "the daemon is stopping"
+
+static void task_done(struct file_task *task)
+{
+    struct request *r = task->owner;
+    r->worked = true;
+    wake(r);
+}
+
+/* It goes on by itself; nobody reads its result. */
+static void task_drop(struct request *r)
+{
+    if (r->task)
+        file_work_drop(r->server->daemon->files, r->task);
+    r->task = NULL;
+}
+
+static void task_late(struct file_task *task)
+{
+    struct request *r = task->owner;
+    file_work_why(r->server->daemon->files, task, &r->failed);
+    task_drop(r);
+    wake(r);
+}
+
+/* The answer without the files. */
+static void answer_otherwise(struct request *r, const struct err *err)
+{
+    json_t *answer = r->otherwise;
+    r->otherwise = NULL;
+    if (!answer) {
+        request_fail(r, err, NULL);
+        return;
+    }
+    log_error(NULL, "%s %s: %s", r->route->method, r->route->path, err->text);
+    json_object_set_new(answer, "files", json_string(err->text));
+    request_answer(r, 200, answer);
+}
+
+void request_work_or(struct request *r, struct file_task *task, const char *lane, const char *what,
+                     json_t *otherwise)
+{
+    struct file_work *files = r->server->daemon->files;
+    struct err err = { 0 };
+    task->done = task_done;
+    task->late = task_late;
+    task->owner = r;
+    r->otherwise = otherwise;
+    if (r->server->closing)
+        err_set(&err, ERR_SYSTEM, STOPPING);
+    else if (!file_work_stuck(files, lane, &err) && file_work_begin(files, task, lane, what, &err) == 0) {
+        r->task = task;
+        r->worked = false;
+        lie_down(r, NO_JOB);
+        return;
+    }
+    task->destroy(task);
+    answer_otherwise(r, &err);
+}
+
+void request_work(struct request *r, struct file_task *task, const char *lane, const char *what)
+{
+    request_work_or(r, task, lane, what, NULL);
+}
+
+struct file_task *request_worked(const struct request *r)
+{
+    return r->worked ? r->task : NULL;
 }
 
 /* ---- functions for handlers ---- */
@@ -419,6 +507,27 @@ static enum MHD_Result request_begin(struct server *s, struct MHD_Connection *co
     return MHD_YES;
 }
 
+/* A task that has ended is the handler's while it runs; the handler may begin another. */
+static void call_handler(struct request *r)
+{
+    struct file_task *ended = request_worked(r);
+    if (r->task && !ended) {
+        task_drop(r);
+        err_set(&r->failed, ERR_SYSTEM, STOPPING);
+    }
+    if (r->failed.code) {
+        answer_otherwise(r, &r->failed);
+        return;
+    }
+    r->route->handle(r);
+    if (!ended)
+        return;
+    if (r->task == ended)
+        r->task = NULL;
+    r->worked = false;
+    ended->destroy(ended);
+}
+
 static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *upload,
                               size_t *upload_size, void **state)
@@ -452,7 +561,7 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
     }
     if (r->route->handle != s->service->gathers)
         settle(s);
-    r->route->handle(r);
+    call_handler(r);
     if (r->answered)
         return r->result;
     return r->asleep ? MHD_YES : MHD_NO;
@@ -468,8 +577,10 @@ static void completed(void *arg, struct MHD_Connection *connection, void **state
     if (!r)
         return;
     bedding_away(r);
+    task_drop(r);
     r->server->requests--;
     json_decref(r->json);
+    json_decref(r->otherwise);
     buf_fini(&r->body);
     free(r);
     *state = NULL;

@@ -15,6 +15,7 @@
 
 struct daemon;
 struct err;
+struct file_task;
 struct request;
 struct server;
 
@@ -67,7 +68,18 @@ int64_t *request_memo(struct request *r);
  * `ms`; request_over() returns true after it. */
 void request_sleep(struct request *r, int64_t job, int64_t ms);
 bool request_over(const struct request *r);
+bool request_closing(const struct request *r);      /* the daemon stops: answer now, begin nothing */
 /* Also calls it again when a file in this directory changes. */
 void request_watch(struct request *r, const char *dir);
+
+/* File work for a request (controller/base/file_work.h): handlers touch no file. request_work() begins a task,
+ * which has work() and destroy(), and takes it; the request sleeps. When the task has ended, the handler is called
+ * again, and request_worked() returns the task, until the handler returns. If it does not end in time, the request is
+ * answered with an error that names what hangs; with request_work_or(), with this document, which it takes, and the
+ * error's sentence in its key "files". */
+void request_work(struct request *r, struct file_task *task, const char *lane, const char *what);
+void request_work_or(struct request *r, struct file_task *task, const char *lane, const char *what,
+                     json_t *otherwise);
+struct file_task *request_worked(const struct request *r);      /* NULL: none */
 
 #endif

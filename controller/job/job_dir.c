@@ -57,23 +57,27 @@ static int write_file(const char *dir, const char *name, const char *text, struc
     return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
 }
 
-int job_dir_fill(const struct daemon *d, int64_t id, struct err *err)
+int job_dir_files_init(struct job_dir_files *f, const struct daemon *d, int64_t id, struct err *err)
 {
-    char dir[PATH_MAX], spec[PATH_MAX + 16];
-    char *yaml = NULL, *canonical = NULL;
-    job_dir(dir, sizeof(dir), d, id);
-    snprintf(spec, sizeof(spec), "%s/spec.json", dir);
+    *f = (struct job_dir_files){ .yaml = NULL };
+    job_dir(f->dir, sizeof(f->dir), d, id);
+    return jobs_spec(&f->yaml, &f->canonical, d->store, id, err);
+}
+
+void job_dir_files_fini(struct job_dir_files *f)
+{
+    free(f->yaml);
+    free(f->canonical);
+    f->yaml = f->canonical = NULL;
+}
+
+int job_dir_files_write(const struct job_dir_files *f, struct err *err)
+{
+    char spec[PATH_MAX + 16];
+    snprintf(spec, sizeof(spec), "%s/spec.json", f->dir);
     if (access(spec, F_OK) == 0)
         return 0;
-    int rc = -1;
-    if (job_dir_make(dir, err) < 0 ||
-        jobs_spec(&yaml, &canonical, d->store, id, err) < 0 ||
-        write_file(dir, "spec.yaml", yaml, err) < 0 ||
-        write_file(dir, "spec.json", canonical, err) < 0)
-        goto out;
-    rc = 0;
-out:
-    free(yaml);
-    free(canonical);
-    return rc;
+    if (job_dir_make(f->dir, err) < 0 || write_file(f->dir, "spec.yaml", f->yaml, err) < 0)
+        return -1;
+    return write_file(f->dir, "spec.json", f->canonical, err);
 }

@@ -8,6 +8,7 @@
 #ifndef CONTROLLER_JOB_JOB_DIR_H
 #define CONTROLLER_JOB_JOB_DIR_H
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,8 +25,16 @@ void job_dir_node(char *out, size_t size, const char *run_dir, int node);
 /* Creates one of them; an existing directory is no error. */
 int job_dir_make(const char *path, struct err *err);
 
-/* Creates jobs/<id>/ and, where missing, spec.yaml and spec.json from the store. Files cost more
- * than a commit, so they are created on first access, at the latest when the job starts. */
-int job_dir_fill(const struct daemon *d, int64_t id, struct err *err);
+/* jobs/<id>/ and the texts of spec.yaml and spec.json in it, from the store. Files cost more than a commit, so they
+ * are created on first access, at the latest when the job starts: by a thread (controller/base/file_work.h). */
+struct job_dir_files {
+    char  dir[PATH_MAX];
+    char *yaml, *canonical;
+};
+int job_dir_files_init(struct job_dir_files *f, const struct daemon *d, int64_t id, struct err *err);
+void job_dir_files_fini(struct job_dir_files *f);
+
+/* Creates what is missing. Accesses only files. */
+int job_dir_files_write(const struct job_dir_files *f, struct err *err);
 
 #endif

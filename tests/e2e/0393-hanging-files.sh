@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# The file system of one job's directory, then that of its checkpoints, no longer answers: the requests that
+# need it say so, and the daemon does all else meanwhile. Once it answers again, so do they.
+cd "$WORK"
+. "$TOP/tests/e2e/expect.sh"
+jobs=$JOBCTL_HOME/jobs
+${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o hang.so "$TOP/tests/fake/hang.c" -ldl
+soon() { timeout 60 jobctl "$@"; }
+hangs='has not answered for'
+
+printf 'name: plain\nrun: echo hello\nresources: {cpus: 1}\n' >plain.yaml
+mkdir elsewhere
+LD_PRELOAD=$WORK/hang.so FAKE_HANG=/state/jobs/1:$WORK/hang jobctl daemon --detach
+for _ in 1 2; do jobctl submit -q plain.yaml; done
+jobctl wait 1-2
+
+# Requests that wait: the sentence comes; twenty clients more do not use up the threads.
+touch hang
+for k in $(seq 20); do
+    soon logs 1 >"logs.$k" 2>&1 &
+done
+soon report 1 -o "$WORK/1.tgz" >report 2>&1 &
+code 0 soon status -a
+code 0 soon show 2
+code 0 soon logs 2
+has hello out
+jobctl submit -q plain.yaml
+code 0 soon wait 3
+code 4 soon logs 1
+has "reading logs in $jobs/1/1 $hangs" err
+code 0 soon show 1
+has "$hangs" out
+code 0 soon show 1 --json
+json "'$jobs/1' in o['files'] and o['job']['result'] == 'succeeded'"
+wait
+for k in $(seq 20); do grep "reading logs in $jobs/1/1 $hangs" "logs.$k"; done
+tar xzf 1.tgz
+grep "$hangs" job-1/files.txt
+code 0 soon logs 3
+has hello out
+
+# It answers again.
+rm hang
+wait_for "the log" says hello soon logs 1
+code 0 soon show 1
+lacks "$hangs" out
