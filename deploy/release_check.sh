@@ -6,7 +6,7 @@
 # that is thrown away afterwards.  There a plain user builds what `git archive HEAD` holds, after root
 # ran deploy/bootstrap.sh.  One line per release:
 #
-#     RELEASE: ok (SECONDS s)
+#     RELEASE: ok (SECONDS s: STEP SECONDS s, ...)
 #     RELEASE: failed: STEP: first error           the log is build/roots/RELEASE.log
 #     RELEASE: not run: why
 #
@@ -65,7 +65,7 @@ check_release() {
         echo "$title: failed: $failed: $(first_error "$log")"
         return 1
     fi
-    echo "$title: ok ($((SECONDS - begin)) s)"
+    echo "$title: ok ($((SECONDS - begin)) s: $times)"
 }
 
 # count RC - of one line

@@ -87,22 +87,25 @@ fresh_root() {
         chroot "$run" chown -R user: /home/user/jobctl
 }
 
-# run_steps NAME STEPS - lines "name | user, root, or here | command"; sets `failed` to the first that failed.
+# run_steps NAME STEPS - lines "name | user, root, or here | command"; sets `failed` to the first that failed, and
+# `times` to "name N s, ..." of the others.
 # A command of `here` is a function of the script: it runs outside of the root and is given NAME.
 run_steps() {
-    local name who command
-    failed=
+    local name who command begin
+    failed= times=
     while IFS='|' read -r name who command; do
         name=$(echo $name)
         [ -n "$name" ] || continue
         echo "== $name"
+        begin=$SECONDS
         if [ $who = here ]; then
             $command "$1" || { failed=$name; return; }
-            continue
+        else
+            command="cd /home/user/jobctl && $command"
+            [ $who = root ] || command="runuser -u user -- env HOME=/home/user bash -c $(printf %q "$command")"
+            enter "$roots/$1.run" "$command" || { failed=$name; return; }
         fi
-        command="cd /home/user/jobctl && $command"
-        [ $who = root ] || command="runuser -u user -- env HOME=/home/user bash -c $(printf %q "$command")"
-        enter "$roots/$1.run" "$command" || { failed=$name; return; }
+        times+="${times:+, }$name $((SECONDS - begin)) s"
     done <<<"$2"
 }
 
