@@ -147,6 +147,11 @@ struct shard_part shard_part(const struct shard *s, int unit, int rank)
     return s->part[unit * s->world + rank];
 }
 
+struct shard_part shard_held(struct shard_holder h, int unit)
+{
+    return shard_part(h.shard, unit, h.rank);
+}
+
 size_t shard_floats(const struct shard *s, int rank)
 {
     return s->floats[rank];
@@ -161,16 +166,16 @@ size_t shard_widest(const struct shard *s)
     return padded(most);
 }
 
-void shard_of_tensor(const struct shard *s, const struct tensor *t, int rank, size_t *from,
-                     size_t *to, size_t *at)
+void shard_of_tensor(struct shard_holder h, const struct tensor *t, size_t *from, size_t *to, size_t *at)
 {
-    const struct shard_part p = shard_part(s, t->unit, rank);
+    const struct shard *s = h.shard;
+    const struct shard_part p = shard_held(h, t->unit);
     const size_t end = t->offset + t->count;
     const size_t lo = p.from > t->offset ? p.from : t->offset, hi = p.to < end ? p.to : end;
     *from = *to = *at = 0;
     if (t->kind != TENSOR_PARAM) {
         *to = t->count;
-        *at = s->floats[rank] - s->buffers + (t->offset - s->buffers_from);
+        *at = s->floats[h.rank] - s->buffers + (t->offset - s->buffers_from);
     } else if (lo < hi) {
         *from = lo - t->offset;
         *to = hi - t->offset;

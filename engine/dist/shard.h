@@ -33,6 +33,12 @@ struct shard_part {
 
 struct shard;
 
+/* A rank of a shard, and so its numbers. */
+struct shard_holder {
+    const struct shard *shard;
+    int                 rank;
+};
+
 int shard_create(struct shard **out, const struct layout *l, int world, enum shard_cut cut,
                  struct err *err);
 void shard_destroy(struct shard *s);
@@ -42,15 +48,15 @@ enum shard_cut shard_cut(const struct shard *s);
 int shard_units(const struct shard *s);
 /* The whole unit: at is 0. */
 struct shard_part shard_unit(const struct shard *s, int unit);
-/* The part of `rank`; from == to if it is empty. */
+/* The part of a rank; from == to if it is empty. */
 struct shard_part shard_part(const struct shard *s, int unit, int rank);
+struct shard_part shard_held(struct shard_holder h, int unit);
 /* Numbers of a rank's packed memory, and of the widest unit. */
 size_t shard_floats(const struct shard *s, int rank);
 size_t shard_widest(const struct shard *s);
 
-/* The numbers [*from, *to) of a tensor, counted from its first, that `rank` has (of a buffer: all),
+/* The numbers [*from, *to) of a tensor, counted from its first, that a rank has (of a buffer: all),
  * and the offset of the first of them in its packed memory. */
-void shard_of_tensor(const struct shard *s, const struct tensor *t, int rank, size_t *from,
-                     size_t *to, size_t *at);
+void shard_of_tensor(struct shard_holder h, const struct tensor *t, size_t *from, size_t *to, size_t *at);
 
 #endif

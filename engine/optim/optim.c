@@ -70,12 +70,12 @@ static void free_block(struct optim *o, struct block *b)
 
 static int make_ranges(struct optim *o, struct err *err)
 {
-    const struct shard *s = o->share.shard;
-    o->range = calloc((size_t)shard_units(s) + 1, sizeof(*o->range));
+    const int units = shard_units(o->share.updated.shard);
+    o->range = calloc((size_t)units + 1, sizeof(*o->range));
     if (!o->range)
         return err_set(err, ERR_MEMORY, "no memory for an optimizer");
-    for (int u = 0; u < shard_units(s); u++) {
-        const struct shard_part p = shard_part(s, u, o->share.rank);
+    for (int u = 0; u < units; u++) {
+        const struct shard_part p = shard_held(o->share.updated, u), h = shard_held(o->share.held, u);
         struct range *last = o->ranges ? &o->range[o->ranges - 1] : NULL;
         if (p.to == p.from)
             continue;
@@ -83,23 +83,17 @@ static int make_ranges(struct optim *o, struct err *err)
             optim_padded(last->at + last->count) == p.at)
             last->count = p.to - last->offset;
         else
-            o->range[o->ranges++] = (struct range){p.from, p.at, p.to - p.from};
+            o->range[o->ranges++] = (struct range){p.from, h.at + (p.from - h.from), p.at, p.to - p.from};
     }
     return 0;
 }
 
-/* The offset of a range in weights and gradients. */
-static size_t place(const struct optim *o, const struct range *r)
+struct range optim_find(const struct optim *o, const struct tensor *t)
 {
-    return o->share.packed ? r->at : r->offset;
-}
-
-/* The offset of a whole tensor in a block of state; false if another rank owns it. */
-static bool has_tensor(const struct optim *o, const struct tensor *t, size_t *at)
-{
-    size_t from, to;
-    shard_of_tensor(o->share.shard, t, o->share.rank, &from, &to, at);
-    return t->kind == TENSOR_PARAM && to > from;
+    size_t from, to, at, first, end, held;
+    shard_of_tensor(o->share.updated, t, &from, &to, &at);
+    shard_of_tensor(o->share.held, t, &first, &end, &held);
+    return (struct range){t->offset + from, held + (from - first), at, to - from};
 }
 
 static struct optim_state *add_state(struct optim *o, const char *prefix, const struct tensor *t,
@@ -123,11 +117,10 @@ static struct optim_state *add_state(struct optim *o, const char *prefix, const 
 static void add_elementwise(struct optim *o, const char *prefix, const struct tensor *t,
                             float *base)
 {
-    size_t from, to, at;
-    shard_of_tensor(o->share.shard, t, o->share.rank, &from, &to, &at);
-    struct optim_state *s = add_state(o, prefix, t, base + at, t->ndim, t->dim);
-    s->from = from;
-    s->to = to;
+    const struct range r = optim_find(o, t);
+    struct optim_state *s = add_state(o, prefix, t, base + r.at, t->ndim, t->dim);
+    s->from = r.offset - t->offset;
+    s->to = s->from + r.count;
 }
 
 size_t optim_factors(const struct optim *o, struct kern_came_state *to, float *base, float *m)
@@ -135,15 +128,15 @@ size_t optim_factors(const struct optim *o, struct kern_came_state *to, float *b
     size_t used = 0, work = 0;
     for (int i = 0; i < layout_len(o->layout); i++) {
         const struct tensor *t = layout_at(o->layout, i);
-        size_t first;
-        if (!has_tensor(o, t, &first))
+        const struct range r = optim_find(o, t);
+        if (t->kind != TENSOR_PARAM || r.count == 0)
             continue;
         const size_t rows = is_factored(t) ? (size_t)t->dim[0] : 0;
         const size_t cols = rows ? t->count / rows : 0;
         float *at = base ? base + used : NULL;
         if (base)
             to[i] = (struct kern_came_state){
-                .rows = (int)rows, .cols = (int)cols, .m = m + first,
+                .rows = (int)rows, .cols = (int)cols, .m = m + r.at,
                 .v = rows ? NULL : at,
                 .row = rows ? at : NULL,
                 .res_row = rows ? at + optim_padded(rows) : NULL,
@@ -211,28 +204,15 @@ static int name_states(struct optim *o, struct err *err)
     return 0;
 }
 
-static int take_share(struct optim *o, struct err *err)
-{
-    const enum shard_cut cut = o->cfg.type == OPTIM_CAME ? SHARD_TENSORS : SHARD_EVEN;
-    if (!o->share.shard) {
-        if (shard_create(&o->whole, o->layout, 1, cut, err) < 0)
-            return -1;
-        o->share = (struct optim_share){o->whole, 0, false};
-        o->floats = layout_floats(o->layout); /* buffers too */
-        return 0;
-    }
-    o->floats = shard_floats(o->share.shard, o->share.rank);
-    if (cut == SHARD_TENSORS && shard_cut(o->share.shard) != cut)
-        return err_set(err, ERR_BUG, "CAME needs whole tensors, but got a share that splits a tensor");
-    return 0;
-}
-
 static int build(struct optim *o, struct err *err)
 {
-    if (take_share(o, err) < 0 || make_ranges(o, err) < 0)
-        return -1;
     const bool came = o->cfg.type == OPTIM_CAME;
-    if (alloc_block(o, &o->block[MOMENTS], o->floats, USE_OPTIMIZER, err) < 0 ||
+    const struct shard_holder mine = o->share.updated;
+    o->floats = shard_floats(mine.shard, mine.rank);
+    if (came && shard_cut(mine.shard) != SHARD_TENSORS)
+        return err_set(err, ERR_BUG, "CAME needs whole tensors, but got a share that splits a tensor");
+    if (make_ranges(o, err) < 0 ||
+        alloc_block(o, &o->block[MOMENTS], o->floats, USE_OPTIMIZER, err) < 0 ||
         (came ? make_factors(o, err) : alloc_block(o, &o->block[SQUARES], o->floats, USE_OPTIMIZER, err)) < 0 ||
         (o->cfg.ema > 0 && alloc_block(o, &o->block[AVERAGE], o->floats, USE_EMA, err) < 0))
         return -1;
@@ -247,11 +227,7 @@ int optim_create(struct optim **out, const struct optim_config *cfg, const struc
     struct optim *o = calloc(1, sizeof(*o));
     if (!o)
         return err_set(err, ERR_MEMORY, "no memory for an optimizer");
-    o->cfg = *cfg;
-    o->ops = backend_ops();
-    o->layout = l;
-    if (share)
-        o->share = *share;
+    *o = (struct optim){.cfg = *cfg, .ops = backend_ops(), .layout = l, .share = *share};
     if (build(o, err) < 0) {
         optim_destroy(o);
         return -1;
@@ -266,7 +242,6 @@ void optim_destroy(struct optim *o)
         return;
     for (int i = 0; i < BLOCKS; i++)
         free_block(o, &o->block[i]);
-    shard_destroy(o->whole);
     free(o->came);
     free(o->range);
     free(o->state);
@@ -282,7 +257,7 @@ double optim_share_squares(const struct optim *o, const float *grads)
 {
     double total = 0;
     for (int i = 0; i < o->ranges; i++)
-        total += o->ops->sum_squares(grads + place(o, &o->range[i]), o->range[i].count);
+        total += o->ops->sum_squares(grads + o->range[i].held, o->range[i].count);
     return total;
 }
 
@@ -311,9 +286,8 @@ static void step_adamw(struct optim *o, float *weights, void *narrow, const floa
 {
     for (int i = 0; i < o->ranges; i++) {
         const struct range *r = &o->range[i];
-        const size_t w = place(o, r);
-        o->ops->adamw(weights + w, skip(o, narrow, w), o->block[MOMENTS].at + r->at,
-                      o->block[SQUARES].at + r->at, grads + w, args, r->count);
+        o->ops->adamw(weights + r->held, skip(o, narrow, r->held), o->block[MOMENTS].at + r->at,
+                      o->block[SQUARES].at + r->at, grads + r->held, args, r->count);
     }
 }
 
@@ -336,11 +310,9 @@ static void step_came(struct optim *o, float *weights, void *narrow, const float
 {
     for (int i = 0; i < layout_len(o->layout); i++) {
         const struct tensor *t = layout_at(o->layout, i);
-        size_t at;
-        if (!has_tensor(o, t, &at))
-            continue;
-        const size_t w = o->share.packed ? at : t->offset;
-        o->ops->came(weights + w, skip(o, narrow, w), o->came[i], grads + w, args, t->count);
+        const struct range r = optim_find(o, t);
+        if (t->kind == TENSOR_PARAM && r.count > 0)
+            o->ops->came(weights + r.held, skip(o, narrow, r.held), o->came[i], grads + r.held, args, t->count);
     }
 }
 
@@ -356,7 +328,7 @@ void optim_step(struct optim *o, float *weights, void *narrow, float *grads, dou
     const float clip = optim_clip(o, grad_norm);
     for (int i = 0; o->block[AVERAGE].at && i < o->ranges; i++) {
         const struct range *r = &o->range[i];
-        o->ops->ema(o->block[AVERAGE].at + r->at, weights + place(o, r), (float)o->cfg.ema,
+        o->ops->ema(o->block[AVERAGE].at + r->at, weights + r->held, (float)o->cfg.ema,
                     (float)(1 - o->cfg.ema), r->count);
     }
     o->count++;
@@ -378,18 +350,17 @@ void optim_set_count(struct optim *o, int64_t k)
 
 const float *optim_ema(const struct optim *o)
 {
-    return o->whole ? o->block[AVERAGE].here : NULL;
+    return o->block[AVERAGE].here;
 }
 
 void optim_ema_reset(struct optim *o, const float *weights)
 {
     if (!o->block[AVERAGE].at)
         return;
-    for (int i = 0; !o->whole && i < o->ranges; i++)
-        memcpy(o->block[AVERAGE].here + o->range[i].at, weights + place(o, &o->range[i]),
-               o->range[i].count * sizeof(float));
-    if (o->whole) /* the moving average of a buffer is the buffer */
-        memcpy(o->block[AVERAGE].here, weights, o->floats * sizeof(float));
+    for (int i = 0; i < layout_len(o->layout); i++) { /* the moving average of a buffer is the buffer */
+        const struct range r = optim_find(o, layout_at(o->layout, i));
+        memcpy(o->block[AVERAGE].here + r.at, weights + r.held, r.count * sizeof(float));
+    }
     if (!o->ops->host)
         o->ops->upload(o->block[AVERAGE].at, o->block[AVERAGE].here, o->floats * sizeof(float));
 }

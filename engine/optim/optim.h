@@ -21,18 +21,15 @@
 #include <stdint.h>
 
 #include "engine/contract/train_config.h"
+#include "engine/dist/shard.h"
 #include "kernels/kernels.h"
 
 struct err;
 struct layout;
-struct shard;
 
-/* The part of a layout that an optimizer updates. */
+/* The part of a layout that an optimizer updates, and that the arrays of weights and gradients have. */
 struct optim_share {
-    const struct shard *shard;    /* outlives the optimizer */
-    int                 rank;
-    bool                packed;   /* weights and gradients are this rank's packed memory (shard.h),
-                                     not whole blocks */
+    struct shard_holder updated, held; /* their shards outlive the optimizer */
 };
 
 /* One named array of state, as a checkpoint saves it. */
@@ -42,13 +39,13 @@ struct optim_state {
     int64_t dim[4];
     int64_t count;                /* numbers of the whole array */
     int     tensor;               /* index in the layout of its weight */
-    size_t  from, to;             /* the numbers held here: all, or the share */
+    size_t  from, to;             /* the numbers held here */
     float  *data;                 /* view of number `from` */
 };
 
 struct optim;
 
-/* `share` NULL: the whole layout. State is allocated for the share only. */
+/* State is allocated for what is updated only. */
 int optim_create(struct optim **out, const struct optim_config *cfg, const struct layout *l,
                  const struct optim_share *share, struct err *err);
 void optim_destroy(struct optim *o);
@@ -57,7 +54,7 @@ void optim_destroy(struct optim *o);
  * and buffers have zero gradients. `grads` is a kernel array. Waits. */
 double optim_grad_norm(const struct kern_ops *ops, const struct layout *l, const float *grads);
 
-/* The sum of squares of the share's gradients, to be added up over ranks. */
+/* The sum of squares of the gradients of what is updated, to be added up over ranks. */
 double optim_share_squares(const struct optim *o, const float *grads);
 
 /* One update: clip by grad_norm, EMA, step. Counts k itself. Kernel arrays; `narrow` gets a narrow copy of the
@@ -102,7 +99,7 @@ void optim_move(const struct optim *o, const struct optim_move *m, int tensor, s
 
 int64_t optim_count(const struct optim *o);          /* updates done so far */
 void optim_set_count(struct optim *o, int64_t k);    /* on resume */
-/* The averages, a view of a block of the layout; NULL without EMA, or with a share only. */
+/* The averages of what is updated, a view; NULL without EMA. */
 const float *optim_ema(const struct optim *o);
 void optim_ema_reset(struct optim *o, const float *weights); /* ema = weights (view): at step 0 */
 

@@ -5,9 +5,9 @@
 
 #include "engine/optim/optim.h"
 
-/* Adjacent trained numbers: `offset` in blocks of the layout, `at` in blocks of state. */
+/* Adjacent trained numbers: `offset` in the layout, `held` in weights and gradients, `at` in blocks of state. */
 struct range {
-    size_t offset, at, count;
+    size_t offset, held, at, count;
 };
 
 /* A kernel array and its view; on the CPU the same memory. borrowed: it is in an image of the caller. */
@@ -31,7 +31,6 @@ struct optim {
     const struct kern_ops *ops;
     const struct layout   *layout;
     struct optim_share     share;
-    struct shard          *whole;        /* with no share */
     size_t                 floats;       /* numbers of a block of state */
     int64_t                count;
     struct block           block[BLOCKS];
@@ -41,6 +40,9 @@ struct optim {
     struct optim_state    *state;
     int                    states;
 };
+
+/* The numbers of a tensor that are updated, possibly none; of a buffer: all. */
+struct range optim_find(const struct optim *o, const struct tensor *t);
 
 static inline size_t optim_padded(size_t n)
 {

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/dist/shard.h"
 #include "engine/model/layout.h"
 #include "engine/optim/optim_internal.h"
 #include "kernels/thread_pool.h"
@@ -62,20 +61,20 @@ void optim_place(struct optim *o, float *image)
 void optim_carry(const struct optim *o, float *image)
 {
     float *to = image + offset_of(o, AVERAGE);
-    for (int i = 0; o->whole && o->block[AVERAGE].at && i < layout_len(o->layout); i++) {
+    for (int i = 0; o->block[AVERAGE].at && i < layout_len(o->layout); i++) {
         const struct tensor *t = layout_at(o->layout, i);
+        const struct range r = optim_find(o, t);
         if (t->kind != TENSOR_PARAM)
-            memcpy(to + t->offset, o->block[AVERAGE].at + t->offset, t->count * sizeof(float));
+            memcpy(to + r.at, o->block[AVERAGE].at + r.at, r.count * sizeof(float));
     }
 }
 
 void optim_range(const struct optim *o, int tensor, size_t *from, size_t *to)
 {
     const struct tensor *t = layout_at(o->layout, tensor);
-    size_t at;
-    *from = *to = 0;
-    if (t->kind == TENSOR_PARAM)
-        shard_of_tensor(o->share.shard, t, o->share.rank, from, to, &at);
+    const struct range r = optim_find(o, t);
+    *from = r.offset - t->offset;
+    *to = t->kind == TENSOR_PARAM ? *from + r.count : *from;
 }
 
 bool optim_is_elementwise(const struct optim *o)
@@ -150,10 +149,8 @@ void optim_move(const struct optim *o, const struct optim_move *m, int tensor, s
                 size_t to, const struct optim_look *look)
 {
     const struct tensor *t = layout_at(o->layout, tensor);
-    size_t first, end, at;
-    shard_of_tensor(o->share.shard, t, o->share.rank, &first, &end, &at);
-    at += from - first;
-    const size_t n = to - from, w = o->share.packed ? at : t->offset + from;
+    const struct range r = optim_find(o, t);
+    const size_t n = to - from, skip = t->offset + from - r.offset, at = r.at + skip, w = r.held + skip;
     if (o->cfg.type == OPTIM_ADAMW) {
         move_range(o, m, w, at, n, look);
         return;

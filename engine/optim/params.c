@@ -17,9 +17,8 @@ struct params {
     const struct kern_ops *ops;
     struct model          *model;
     struct optim          *optim;
-    struct shard          *shard;
-    int                    rank;
-    bool                   packed, updates_all;
+    struct shard          *shard, *whole;  /* of all ranks; of one rank, which has everything */
+    struct shard_holder    held, updated, saved;
     size_t                 floats;         /* of weights, and of gradients */
     float                 *weights, *grads;
     void                  *narrow;         /* the weights, narrow; themselves where that is fp32 */
@@ -45,10 +44,14 @@ static int alloc_packed(struct params *p, struct err *err)
     return r;
 }
 
-static int find_arrays(struct params *p, struct err *err)
+static int find_arrays(struct params *p, const struct params_share *share, struct err *err)
 {
-    p->floats = p->packed ? shard_floats(p->shard, p->rank) : layout_floats(model_layout(p->model));
-    if (p->packed)
+    const struct shard_holder all = {p->whole, 0}, part = {p->shard, share->rank};
+    p->held = share->sharing == SHARING_FSDP ? part : all;
+    p->updated = share->sharing == SHARING_DDP ? all : part;
+    p->saved = part;
+    p->floats = shard_floats(p->held.shard, p->held.rank);
+    if (!params_has_all(p))
         return alloc_packed(p, err);
     p->weights = model_kernel_weights(p->model);
     p->grads = model_kernel_grads(p->model);
@@ -66,14 +69,10 @@ int params_create(struct params **out, struct model *m, const struct optim_confi
     struct params *p = calloc(1, sizeof(*p));
     if (!p)
         return err_set(err, ERR_MEMORY, "no memory for weights");
-    *p = (struct params){.ops = backend_ops(), .model = m, .rank = share.rank,
-                         .packed = share.sharing == SHARING_FSDP,
-                         .updates_all = share.sharing == SHARING_DDP};
-    struct optim_share part = {.rank = p->rank, .packed = p->packed};
-    int rc = shard_create(&p->shard, l, share.world, cut, err);
-    part.shard = p->shard;
-    if (rc < 0 || find_arrays(p, err) < 0 ||
-        optim_create(&p->optim, opt, l, p->updates_all ? NULL : &part, err) < 0) {
+    *p = (struct params){.ops = backend_ops(), .model = m};
+    if (shard_create(&p->shard, l, share.world, cut, err) < 0 || shard_create(&p->whole, l, 1, cut, err) < 0 ||
+        find_arrays(p, &share, err) < 0 ||
+        optim_create(&p->optim, opt, l, &(struct optim_share){p->updated, p->held}, err) < 0) {
         params_destroy(p);
         return -1;
     }
@@ -98,7 +97,8 @@ void params_destroy(struct params *p)
         return;
     optim_destroy(p->optim);
     shard_destroy(p->shard);
-    if (p->packed)
+    shard_destroy(p->whole);
+    if (!params_has_all(p))
         free_packed(p);
     free(p);
 }
@@ -115,20 +115,18 @@ const struct shard *params_shard(const struct params *p)
 
 bool params_has_all(const struct params *p)
 {
-    return !p->packed;
+    return p->held.shard == p->whole;
 }
 
 bool params_updates_all(const struct params *p)
 {
-    return p->updates_all;
+    return p->updated.shard == p->whole;
 }
 
 struct shard_part params_part(const struct params *p, int unit)
 {
-    struct shard_part part = p->updates_all ? shard_unit(p->shard, unit)
-                                            : shard_part(p->shard, unit, p->rank);
-    part.at = p->packed ? part.at : part.from;
-    return part;
+    const struct shard_part u = shard_held(p->updated, unit), h = shard_held(p->held, unit);
+    return (struct shard_part){u.from, u.to, h.at + (u.from - h.from)};
 }
 
 size_t params_floats(const struct params *p)
@@ -149,9 +147,8 @@ float *params_grads(const struct params *p)
 /* Where a tensor that this rank has all of is in a block or packed memory like `weights`. */
 static float *tensor_in(const struct params *p, float *weights, const struct tensor *t)
 {
-    size_t from, to, at = t->offset;
-    if (p->packed)
-        shard_of_tensor(p->shard, t, p->rank, &from, &to, &at);
+    size_t from, to, at;
+    shard_of_tensor(p->held, t, &from, &to, &at);
     return weights + at;
 }
 
@@ -188,9 +185,8 @@ int params_pull(struct params *p, struct err *err)
 
 int params_state(const struct params *p, struct state *out, struct err *err)
 {
-    const struct state_source source = {.layout = model_layout(p->model), .weights = p->view,
-                                        .packed = p->packed, .optim = p->optim,
-                                        .shard = p->shard, .rank = p->rank};
+    const struct state_source source = {.layout = model_layout(p->model), .weights = p->view, .optim = p->optim,
+                                        .held = p->held, .saved = p->saved};
     return state_make(out, &source, err);
 }
 
@@ -251,7 +247,7 @@ size_t params_image(const struct params *p)
 
 void params_place(struct params *p, float *image)
 {
-    if (!p->packed)
+    if (params_has_all(p))
         model_place(p->model, image);
     else if (!p->borrowed)
         p->ops->release(p->weights);

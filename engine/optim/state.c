@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
-#include "engine/dist/shard.h"
 #include "engine/model/layout.h"
 #include "engine/optim/optim.h"
 
@@ -17,14 +16,14 @@ static void set_saved(struct state_part *p, const struct state_source *c, const 
     size_t at;
     p->save_from = 0;
     p->save_to = p->count;
-    if (!c->shard)
+    if (!c->saved.shard)
         return;
     if (t->kind != TENSOR_PARAM) {
-        p->save_to = c->rank == 0 ? p->count : 0;
+        p->save_to = c->saved.rank == 0 ? p->count : 0;
         return;
     }
-    shard_of_tensor(c->shard, t, c->rank, &p->save_from, &p->save_to, &at);
-    if (shard_cut(c->shard) == SHARD_TENSORS)
+    shard_of_tensor(c->saved, t, &p->save_from, &p->save_to, &at);
+    if (shard_cut(c->saved.shard) == SHARD_TENSORS)
         p->save_to = p->save_to > 0 ? p->count : 0;
 }
 
@@ -36,8 +35,8 @@ static void add_weight(struct state *s, const struct state_source *c, int tensor
     *p = (struct state_part){
         .name = t->name, .ndim = t->ndim, .dim = t->dim, .count = t->count, .to = t->count,
         .tensor = tensor};
-    if (c->packed)
-        shard_of_tensor(c->shard, t, c->rank, &p->from, &p->to, &at);
+    if (c->held.shard)
+        shard_of_tensor(c->held, t, &p->from, &p->to, &at);
     p->data = (float *)(uintptr_t)(c->weights + at);
     set_saved(p, c, t);
 }

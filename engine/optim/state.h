@@ -9,14 +9,14 @@
 #ifndef ENGINE_OPTIM_STATE_H
 #define ENGINE_OPTIM_STATE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "engine/dist/shard.h"
 
 struct err;
 struct layout;
 struct optim;
-struct shard;
 
 struct state_part {
     const char    *name;
@@ -37,11 +37,10 @@ struct state {
 /* What a rank holds; must outlive the state. */
 struct state_source {
     const struct layout *layout;
-    const float         *weights; /* in this process's memory: a block, or packed (shard.h) */
-    bool                 packed;
+    const float         *weights; /* in this process's memory */
     struct optim        *optim;   /* NULL: weights only */
-    const struct shard  *shard;   /* NULL: one rank holds and saves everything */
-    int                  rank;
+    /* What `weights` has, and what this rank saves; without shards: everything. */
+    struct shard_holder  held, saved;
 };
 
 int state_make(struct state *out, const struct state_source *source, struct err *err);

@@ -21,7 +21,7 @@
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
-#include "engine/optim/optim.h"
+#include "engine/optim/params.h"
 #include "engine/verify/verify_internal.h"
 #include "engine/verify/verify_pictures.h"
 
@@ -36,7 +36,7 @@ struct run {
     int                      steps;
     struct verify_pictures  *pictures;
     struct model            *model; /* of the pictures */
-    struct optim            *optim;
+    struct params           *params;
     float                   *losses, *norms;
     float                   *start; /* the weights before the first step */
 };
@@ -115,16 +115,10 @@ static int begin(struct run *r, const struct verify_case_files *begun,
     r->model = verify_pictures_model(r->pictures);
     if (verify_begin_weights(r->model, begun, err) < 0 ||
         keep_start(r, err) < 0 ||
-        optim_create(&r->optim, &r->opt, model_layout(r->model), NULL, err) < 0)
+        params_create(&r->params, r->model, &r->opt, NULL, err) < 0)
         return -1;
-    optim_ema_reset(r->optim, model_weights(r->model));
+    optim_ema_reset(params_optim(r->params), model_weights(r->model));
     return 0;
-}
-
-static void update(struct run *r, double norm, double lr)
-{
-    optim_step(r->optim, model_kernel_weights(r->model), model_kernel_narrow(r->model),
-               model_kernel_grads(r->model), norm, lr);
 }
 
 static int run_step(struct run *r, int k, struct err *err)
@@ -144,10 +138,9 @@ static int run_step(struct run *r, int k, struct err *err)
     }
     const double norm = optim_grad_norm(model_ops(r->model), model_layout(r->model),
                                         model_kernel_grads(r->model));
-    update(r, norm, r->lr);
     r->losses[k] = (float)(total / pictures);
     r->norms[k] = (float)norm;
-    return 0;
+    return params_update(r->params, r->lr, norm, err);
 }
 
 static bool is_noise(const struct run *r, const char *tensor)
@@ -219,10 +212,10 @@ static int check_final(struct run *r, struct err *err)
         return -1;
     if (has_weights(r) && check_block(r, "final.param", model_weights(r->model), 1, err) < 0)
         return -1;
-    update(r, 0, 0); /* updates the average first: see above */
-    if (optim_pull(r->optim, err) < 0)
+    if (params_update(r->params, 0, 0, err) < 0 || /* updates the average first: see above */
+        params_pull(r->params, err) < 0)
         return -1;
-    return check_block(r, "final.ema", optim_ema(r->optim), 1 - pow(r->opt.ema, r->steps), err);
+    return check_block(r, "final.ema", optim_ema(params_optim(r->params)), 1 - pow(r->opt.ema, r->steps), err);
 }
 
 static int verify_run(struct run *r, const struct verify_case_files *begun,
@@ -233,7 +226,7 @@ static int verify_run(struct run *r, const struct verify_case_files *begun,
         rc = run_step(r, k, err);
     if (rc == 0)
         rc = check_final(r, err);
-    optim_destroy(r->optim);
+    params_destroy(r->params);
     verify_pictures_destroy(r->pictures);
     st_close(r->files.golden);
     free(r->losses);

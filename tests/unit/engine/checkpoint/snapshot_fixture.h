@@ -28,7 +28,7 @@ static struct layout *tensors;
 enum held { HELD_WHOLE, HELD_MOMENTS_APART, HELD_APART };
 
 struct rank {
-    struct shard *shard;
+    struct shard *shard, *whole; /* whole: of one rank */
     struct optim *optim;
     float        *weights;
     struct state  state;
@@ -40,18 +40,19 @@ static struct rank ranks[SAVERS];
 
 static inline void make_rank(struct rank *r, int rank, int of, enum shard_cut cut, enum held held)
 {
-    const bool packed = held == HELD_APART;
     const struct optim_config cfg = {
         .type = cut == SHARD_TENSORS ? OPTIM_CAME : OPTIM_ADAMW, .beta = {0.9, 0.99, 0.999},
         .eps = {1e-8, 1e-16}, .clip_threshold = 1, .ema = 0.5};
     struct err err = {0};
     *r = (struct rank){.fd = snapshot_make(&err)};
     shard_create(&r->shard, tensors, of, cut, &err);
-    const struct optim_share share = {r->shard, rank, packed};
-    if (optim_create(&r->optim, &cfg, tensors, of > 1 && held != HELD_WHOLE ? &share : NULL, &err) < 0)
+    shard_create(&r->whole, tensors, 1, cut, &err);
+    const struct shard_holder all = {r->whole, 0}, part = {r->shard, rank};
+    const struct optim_share share = {held == HELD_WHOLE ? all : part, held == HELD_APART ? part : all};
+    if (optim_create(&r->optim, &cfg, tensors, &share, &err) < 0)
         fail_msg("%s", err.text);
     r->weights = calloc(layout_floats(tensors) + shard_floats(r->shard, rank), sizeof(float));
-    const struct state_source source = {tensors, r->weights, packed, r->optim, r->shard, rank};
+    const struct state_source source = {tensors, r->weights, r->optim, share.held, part};
     assert_int_equal(state_make(&r->state, &source, &err), 0);
     const struct snapshot_run run = {LAYOUT, rank, of};
     assert_int_equal(snapshot_create(&r->writer, r->fd, &run, &r->state, &err), 0);
@@ -65,6 +66,7 @@ static inline void drop_rank(struct rank *r)
     state_free(&r->state);
     optim_destroy(r->optim);
     shard_destroy(r->shard);
+    shard_destroy(r->whole);
     free(r->weights);
 }
 

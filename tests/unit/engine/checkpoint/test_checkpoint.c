@@ -28,6 +28,7 @@
 
 static char dir[256];
 static struct layout *layout;
+static struct shard *whole;
 static struct optim *optim;
 static float *weights, *grads;
 
@@ -42,7 +43,8 @@ static int make_state(void **state)
         layout_add(layout, "a.weight", TENSOR_PARAM, 2, (int64_t[]){7, 5}, NULL) < 0 ||
         layout_add(layout, "a.bias", TENSOR_PARAM, 1, (int64_t[]){7}, NULL) < 0 ||
         layout_add(layout, "table", TENSOR_BUFFER, 2, (int64_t[]){3, 3}, NULL) < 0 ||
-        optim_create(&optim, &cfg, layout, NULL, NULL) < 0)
+        shard_create(&whole, layout, 1, SHARD_EVEN, NULL) < 0 ||
+        optim_create(&optim, &cfg, layout, &(struct optim_share){{whole, 0}, {whole, 0}}, NULL) < 0)
         return -1;
     weights = layout_alloc(layout);
     grads = layout_alloc(layout);
@@ -53,6 +55,7 @@ static int free_state(void **state)
 {
     (void)state;
     optim_destroy(optim);
+    shard_destroy(whole);
     layout_destroy(layout);
     free(weights);
     free(grads);

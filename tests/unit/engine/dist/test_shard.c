@@ -48,7 +48,7 @@ static void count(unsigned char *times, const struct shard *s)
         for (int i = 0; i < layout_len(layout); i++) {
             const struct tensor *t = layout_at(layout, i);
             size_t from, to, at;
-            shard_of_tensor(s, t, r, &from, &to, &at);
+            shard_of_tensor((struct shard_holder){s, r}, t, &from, &to, &at);
             for (size_t k = from; k < to; k++)
                 times[t->offset + k] += t->kind == TENSOR_PARAM || r == 0;
             assert_true(t->kind == TENSOR_PARAM || to - from == t->count);
@@ -68,6 +68,7 @@ static void every_number_has_one_owner(void **state)
             unsigned char *times = calloc(1, layout_floats(layout));
             assert_int_equal(shard_create(&s, layout, world, (enum shard_cut)cut, NULL), 0);
             assert_int_equal(shard_units(s), 3);
+            assert_true(world > 1 || shard_floats(s, 0) == layout_floats(layout));
             count(times, s);
             for (int i = 0; i < layout_len(layout); i++) {
                 const struct tensor *t = layout_at(layout, i);
