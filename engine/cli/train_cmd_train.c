@@ -9,6 +9,7 @@
 #include "engine/contract/exit_code.h"
 #include "engine/contract/progress.h"
 #include "engine/train/train.h"
+#include "engine/train/train_env.h"
 
 int train_cmd_train(int argc, char **argv)
 {

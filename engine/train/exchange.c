@@ -3,12 +3,9 @@
 #include "engine/train/exchange.h"
 
 #include "engine/contract/flight.h"
-#include "engine/dist/bucket_plan.h"
-#include "engine/dist/dist.h"
-#include "engine/dist/shard.h"
 #include "engine/optim/params.h"
-#include "engine/train/reducer.h"
-#include "engine/train/train_internal.h"
+#include "engine/train/train_ranks.h"
+#include "engine/train/train_state.h"
 
 struct dist *exchange_ranks(const struct train *t)
 {
@@ -33,19 +30,19 @@ int exchange_gather(struct train *t, int unit, float *block)
 
 static int sum_everywhere(struct train *t, void *numbers, size_t n)
 {
-    return dist_all_reduce(exchange_ranks(t), numbers, n, t->reducer->type, DIST_SUM, &t->err);
+    return dist_all_reduce(exchange_ranks(t), numbers, n, t->numbers->type, DIST_SUM, &t->err);
 }
 
 int exchange_sum_to_owners(struct train *t, void *numbers, size_t n)
 {
     if (shard_cut(params_shard(t->params)) != SHARD_EVEN)
         return sum_everywhere(t, numbers, n);
-    return dist_reduce_scatter(exchange_ranks(t), numbers, n, t->reducer->type, DIST_SUM, &t->err);
+    return dist_reduce_scatter(exchange_ranks(t), numbers, n, t->numbers->type, DIST_SUM, &t->err);
 }
 
 static size_t bytes_each(const struct train *t)
 {
-    return t->reducer->type == DIST_I64 ? sizeof(int64_t) : sizeof(float);
+    return t->numbers->type == DIST_I64 ? sizeof(int64_t) : sizeof(float);
 }
 
 int exchange_send(struct train *t, size_t from, void *block)
@@ -68,7 +65,7 @@ static void begin_even(struct train *t)
     t->buckets = bucket_plan_even(params_floats(t->params), bytes_each(t));
 }
 
-static const struct exchange ddp = {nothing, begin_even, sum_everywhere, nothing};
+const struct exchange exchange_ddp = {nothing, begin_even, sum_everywhere, nothing};
 
 static void begin_units(struct train *t)
 {
@@ -91,12 +88,4 @@ static int gather_weights(struct train *t)
     return 0;
 }
 
-static const struct exchange zero1 = {nothing, begin_units, exchange_sum_to_owners, gather_weights};
-
-int exchange_open(struct train *t)
-{
-    static const struct exchange *const ways[] = {
-        [SHARING_DDP] = &ddp, [SHARING_ZERO1] = &zero1, [SHARING_FSDP] = &exchange_fsdp};
-    t->exchange = ways[t->fit.sharing];
-    return t->exchange->open(t);
-}
+const struct exchange exchange_zero1 = {nothing, begin_units, exchange_sum_to_owners, gather_weights};

@@ -14,22 +14,34 @@
 #define ENGINE_TRAIN_EXCHANGE_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+#include "engine/dist/dist.h"
+#include "engine/dist/shard.h"
 
 struct train;
+
+/* The numbers that ranks add up (reducer.h). */
+struct exchange_numbers {
+    enum dist_type type;
+    /* With fsdp: `grads` of a unit as numbers of `type`, in `sums` or in place; and this rank's part of their sum,
+     * the numbers from `at` on, is added to the gradients of the step. */
+    void *(*unit_out)(struct train *t, struct shard_part unit, float *grads, int64_t *sums);
+    void (*unit_in)(struct train *t, struct shard_part part, const void *numbers, size_t at);
+};
 
 struct exchange {
     /* Before the first step. */
     int (*open)(struct train *t);
     /* Before the micro-batches of a step. */
     void (*begin)(struct train *t);
-    /* Starts the sum of n numbers of the reducer's type, complete where its owners are. */
+    /* Starts the sum of n numbers, complete where its owners are. */
     int (*sum)(struct train *t, void *numbers, size_t n);
     /* After the update of a step: each rank has updated its part. */
     int (*updated)(struct train *t);
 };
 
-/* Opens the table for t->fit.sharing. */
-int exchange_open(struct train *t);
+extern const struct exchange exchange_ddp, exchange_zero1, exchange_fsdp;
 /* Numbers of `block` from `from` on are complete: sends buckets of which all numbers are, and polls what is on its
  * way. Does nothing for fsdp. */
 int exchange_send(struct train *t, size_t from, void *block);
@@ -41,8 +53,7 @@ int exchange_gather(struct train *t, int unit, float *block);
 /* exchange.sum() to the ranks that own the numbers. */
 int exchange_sum_to_owners(struct train *t, void *numbers, size_t n);
 
-/* exchange_fsdp.c */
-extern const struct exchange exchange_fsdp;
+/* exchange_fsdp.c; nothing to do for the others. */
 void exchange_fsdp_close(struct train *t);
 
 #endif

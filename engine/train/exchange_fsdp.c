@@ -11,15 +11,12 @@
  */
 #include <stdlib.h>
 
-#include "engine/contract/err.h"
-#include "engine/dist/dist.h"
 #include "engine/dist/prefetch.h"
-#include "engine/dist/shard.h"
 #include "engine/model/backend.h"
 #include "engine/optim/step.h"
 #include "engine/train/exchange.h"
-#include "engine/train/reducer.h"
-#include "engine/train/train_internal.h"
+#include "engine/train/train_ranks.h"
+#include "engine/train/train_state.h"
 #include "kernels/kernels.h"
 
 /* All weights of a unit, gathered or being gathered. */
@@ -95,7 +92,7 @@ static void arrive(struct train *t, struct leaving *l)
     if (l->unit < 0 || t->err.code != ERR_NONE || train_ranks_wait_call(t, exchange_ranks(t), l->call) < 0)
         return;
     const struct shard_part u = shard_unit(params_shard(t->params), l->unit), p = params_part(t->params, l->unit);
-    t->reducer->unit_in(t, p, l->numbers, p.from - u.from);
+    t->numbers->unit_in(t, p, l->numbers, p.from - u.from);
     l->unit = -1;
 }
 
@@ -108,7 +105,7 @@ static void done(void *arg, int unit)
     const struct shard_part u = shard_unit(params_shard(t->params), unit);
     if (t->err.code != ERR_NONE)
         return;
-    l->numbers = t->reducer->unit_out(t, u, l->grads, l->sums);
+    l->numbers = t->numbers->unit_out(t, u, l->grads, l->sums);
     if (exchange_sum_to_owners(t, l->numbers, u.to - u.from) < 0) {
         train_ranks_failed(t);
         return;
@@ -140,7 +137,7 @@ static int alloc_units(struct train *t, struct exchange_units *x, size_t floats)
         g->weights = array_of(t, floats * sizeof(*g->weights));
         g->narrow = narrow < sizeof(float) ? array_of(t, floats * narrow) : g->weights;
         l->grads = array_of(t, floats * sizeof(*l->grads));
-        l->sums = t->reducer->type == DIST_I64 ? array_of(t, floats * sizeof(*l->sums)) : NULL;
+        l->sums = t->numbers->type == DIST_I64 ? array_of(t, floats * sizeof(*l->sums)) : NULL;
     }
     return t->err.code == ERR_NONE ? 0 : -1;
 }

@@ -9,8 +9,9 @@
 #include "engine/data/loader.h"
 #include "engine/model/backend.h"
 #include "engine/optim/step.h"
-#include "engine/train/exchange.h"
-#include "engine/train/train_internal.h"
+#include "engine/train/train_memory.h"
+#include "engine/train/train_ranks.h"
+#include "engine/train/train_state.h"
 #include "kernels/kernels.h"
 
 /* About as many samples for each rank; the last rank has the most. */
@@ -58,7 +59,7 @@ static void unit_in(struct train *t, struct shard_part part, const void *numbers
     backend_ops()->ema(params_grads(t->params) + part.at, (const float *)numbers + at, 1, 1, part.to - part.from);
 }
 
-/* A failure stays in t->err, where train_accumulate() finds it. */
+/* A failure stays in t->err, where micro() of train.c finds it. */
 static void ready(void *train, size_t from)
 {
     struct train *t = train;
@@ -77,13 +78,11 @@ static int finish(struct train *t)
 }
 
 const struct reducer reducer_plain = {
-    .type = DIST_F32,
+    .numbers = {DIST_F32, unit_out, unit_in},
     .slice = slice,
     .begin = begin,
     .add = add,
     .ready = ready,
     .finish = finish,
     .norm = norm,
-    .unit_out = unit_out,
-    .unit_in = unit_in,
 };

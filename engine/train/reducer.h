@@ -4,7 +4,7 @@
  *   plain         floats: each backward pass adds to the same array
  *   fixed-point   reproducible: true: micro-batches are added as integers (fixed_point_sum.h)
  *
- * exchange.h sends them to the other ranks.  A step (train_micro.c): begin(), add() after each micro-batch, finish(),
+ * exchange.h sends them to the other ranks.  A step (train.c): begin(), add() after each micro-batch, finish(),
  * norm().  The gradients are in params_grads() then, as far as this rank updates them, and the mean loss of the batch
  * is in t->loss.
  */
@@ -15,10 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/dist/dist.h"
-#include "engine/dist/shard.h"
-
-struct train;
+#include "engine/train/exchange.h"
 
 /* This rank computes samples [from, to) of the global batch, `micro` at a time. `passes`: the most micro-batches
  * that any rank has. */
@@ -27,7 +24,7 @@ struct reducer_slice {
 };
 
 struct reducer {
-    enum dist_type type; /* of the numbers that ranks add up */
+    struct exchange_numbers numbers; /* that ranks add up */
     struct reducer_slice (*slice)(const struct train *t);
     void (*begin)(struct train *t);
     void (*add)(struct train *t, double loss, int samples);
@@ -38,10 +35,6 @@ struct reducer {
     int (*finish)(struct train *t);
     /* The norm of the gradients of all ranks. */
     int (*norm)(struct train *t, double *norm);
-    /* With fsdp: `grads` of a unit as numbers of `type`, in `sums` or in place; and this rank's part of their sum,
-     * the numbers from `at` on, is added to the gradients of the step. */
-    void *(*unit_out)(struct train *t, struct shard_part unit, float *grads, int64_t *sums);
-    void (*unit_in)(struct train *t, struct shard_part part, const void *numbers, size_t at);
 };
 
 /* reducer.c */

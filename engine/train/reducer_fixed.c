@@ -10,14 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/checkpoint/checkpoint.h"
 #include "engine/contract/flight.h"
 #include "engine/model/backend.h"
 #include "engine/optim/fixed_point_sum.h"
 #include "engine/optim/step.h"
-#include "engine/train/exchange.h"
 #include "engine/train/reducer.h"
-#include "engine/train/train_internal.h"
+#include "engine/train/train_ranks.h"
+#include "engine/train/train_state.h"
 #include "kernels/kernels.h"
 
 static void name_kernels(char *text, size_t size)
@@ -207,12 +206,10 @@ static int norm(struct train *t, double *out)
 }
 
 const struct reducer reducer_fixed_point = {
-    .type = DIST_I64,
+    .numbers = {DIST_I64, unit_out, unit_in},
     .slice = slice,
     .begin = begin,
     .add = add,
     .finish = finish,
     .norm = norm,
-    .unit_out = unit_out,
-    .unit_in = unit_in,
 };

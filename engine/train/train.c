@@ -8,22 +8,85 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/exit_code.h"
 #include "engine/contract/flight.h"
-#include "engine/contract/progress.h"
 #include "engine/data/dataset.h"
 #include "engine/data/loader.h"
 #include "engine/data/sample_log.h"
-#include "engine/dist/dist.h"
-#include "engine/dist/rendezvous.h"
+#include "engine/dist/step_sync.h"
 #include "engine/optim/fixed_point_sum.h"
 #include "engine/optim/schedule.h"
 #include "engine/optim/step.h"
-#include "engine/train/exchange.h"
 #include "engine/train/loss_log.h"
 #include "engine/train/reducer.h"
 #include "engine/train/rejoin.h"
-#include "engine/train/train_internal.h"
+#include "engine/train/train_memory.h"
+#include "engine/train/train_pictures.h"
+#include "engine/train/train_ranks.h"
+#include "engine/train/train_room.h"
+#include "engine/train/train_save.h"
+#include "engine/train/train_snapshot.h"
+#include "engine/train/train_start.h"
+#include "engine/train/train_state.h"
+
+/* --- a step ----------------------------------------------------------------------------- */
+
+enum { TRIES = 4 };
+
+/* Samples [from, from + n) of the global batch, forward and backward. */
+static int micro(struct train *t, int from, int n, int index, double *loss)
+{
+    struct step_input in;
+    flight_enter(t->flight, (uint64_t)t->at, PHASE_DATA);
+    if (loader_fill(t->loader, &in, train_plan_step(t), from, n, &t->err) < 0 ||
+        sample_log_add(t->samples, loader_slots(t->loader), n, in.height, in.width, &t->err) < 0)
+        return -1;
+    flight_micro(t->flight, (uint64_t)index, (uint64_t)in.height, (uint64_t)in.width);
+    if (train_memory_take(t, in.height, in.width, n) < 0)
+        return -1;
+    flight_enter(t->flight, (uint64_t)t->at, PHASE_FORWARD);
+    if (step_micro(t->step, &in, (double)n / t->spec.batch_global, loss, NULL, &t->err) < 0)
+        return -1;
+    return t->err.code == ERR_NONE ? 0 : -1; /* a callback of the backward pass may have failed */
+}
+
+/* The collectives of a pass need all ranks: passes without samples. Without callbacks of units they do nothing. */
+static int idle(struct train *t, int passes)
+{
+    for (int i = 0; i < passes; i++)
+        model_pass_idle(step_model(t->step));
+    return t->err.code == ERR_NONE ? 0 : -1;
+}
+
+/* As reducer.finish(). A rank with fewer micro-batches than others makes up for them with idle passes (fsdp). */
+static int try_accumulate(struct train *t)
+{
+    const struct reducer_slice s = t->reducer->slice(t);
+    int index = 0;
+    t->reducer->begin(t);
+    t->exchange->begin(t);
+    sample_log_begin(t->samples);
+    for (int from = s.from; from < s.to; from += s.micro, index++) {
+        const int n = s.to - from < s.micro ? s.to - from : s.micro;
+        double loss;
+        t->last_micro = from + n == s.to;
+        if (micro(t, from, n, index, &loss) < 0)
+            return -1;
+        t->reducer->add(t, loss, n);
+    }
+    if (train_snapshot_settle(t) < 0 || idle(t, s.passes - index) < 0)
+        return -1;
+    return t->reducer->finish(t);
+}
+
+static int accumulate(struct train *t)
+{
+    int done = 0;
+    for (int i = 0; i < TRIES && done == 0; i++)
+        done = try_accumulate(t);
+    if (done == 0)
+        err_set(&t->err, ERR_BUG, "the exponents of step %lld do not converge", (long long)t->at + 1);
+    return done > 0 ? 0 : -1;
+}
 
 static bool save_is_due(const struct train *t)
 {
@@ -93,7 +156,7 @@ static int one_step(struct train *t)
         return skip_step(t);
     double start = train_clock(), grad_norm = 0;
     double lr = schedule_lr(&t->spec.schedule, t->at);
-    if (train_accumulate(t) < 0)
+    if (accumulate(t) < 0)
         return -1;
     if (!isfinite(t->loss))
         return not_finite(t, "the loss", t->loss);
@@ -228,14 +291,6 @@ static bool only_detached(const struct train *t, int rc)
            rejoin_offered(t->progress);
 }
 
-static void close_ranks(struct train *t)
-{
-    dist_destroy(t->gpus);
-    dist_destroy(t->dist);
-    rendezvous_close(t->rendezvous);
-    free(t->words);
-}
-
 static void close_rest(struct train *t)
 {
     train_save_close(t);
@@ -282,7 +337,7 @@ static int run_once(struct train *t, bool *again)
     const bool idle = train_save_end(t);
     const bool detached = idle && only_detached(t, rc);
     int code = detached ? EXIT_DONE : tell_end(t, rc);
-    close_ranks(t);
+    train_ranks_close(t);
     if (!idle || dist_is_stuck())
         leave_now(detached ? tell_end(t, rc) : code);
     close_rest(t);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_memory.c - the micro-batch: chosen before the run, lowered after it ran out of memory
- *
- * A run that runs out of device memory leaves a note, memory.json, in its checkpoint
- * directory.  The next start uses smaller micro-batches of the same global batch:
- * after a step, half as many samples of the size that ran out, and no more pixels of
- * other sizes; else half as many of all sizes.  Another kind of device ignores the note.
- */
+/* train_memory.c - see train_memory.h */
+#include "engine/train/train_memory.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +10,8 @@
 #include "engine/data/dataset.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"
-#include "engine/train/train_internal.h"
+#include "engine/train/train_ranks.h"
+#include "engine/train/train_state.h"
 #include "kernels/kernels.h"
 
 enum { MICRO_MOST = 1 << 20 };

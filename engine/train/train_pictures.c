@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_pictures.c - sample pictures drawn before and after training; see train.h
- *
- * A failure to draw or write them is a warning and does not end the run.
- */
+/* train_pictures.c - see train_pictures.h */
+#include "engine/train/train_pictures.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/contract/flight.h"
-#include "engine/contract/progress.h"
 #include "engine/contract/scratch.h"
 #include "engine/data/dataset.h"
 #include "engine/model/layout.h"
@@ -16,7 +14,7 @@
 #include "engine/optim/step.h"
 #include "engine/train/sample_grid.h"
 #include "engine/train/sample_prompts.h"
-#include "engine/train/train_internal.h"
+#include "engine/train/train_state.h"
 
 static void tick(void *arg, double share)
 {

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_ranks.c - connection, agreement and exchange between the ranks of a run; see train.h
- *
- * Every rank derives the same plan of batches, computes its slice of the global batch, and updates its part of the
- * weights, or all of them, from the same sum of gradients.  Only rank 0 writes metrics and pictures.
- *
- * Ranks agree on each step before they compute it (step_sync.h).
- */
+/* train_ranks.c - see train_ranks.h */
+#include "engine/train/train_ranks.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,17 +9,15 @@
 
 #include "engine/contract/digest.h"
 #include "engine/contract/flight.h"
-#include "engine/contract/progress.h"
 #include "engine/data/dataset.h"
 #include "engine/data/loader.h"
-#include "engine/dist/dist.h"
 #include "engine/dist/rendezvous.h"
 #include "engine/dist/step_sync.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
 #include "engine/optim/schedule.h"
 #include "engine/optim/step.h"
-#include "engine/train/train_internal.h"
+#include "engine/train/train_state.h"
 #include "kernels/kernels.h"
 #include "kernels/thread_pool.h"
 
@@ -115,7 +109,7 @@ static int64_t timeout_ms(const struct train *t)
 }
 
 /* Sends this rank's record; t->words gets those of all. */
-static int exchange(struct train *t, const struct step_sync_words *mine, int64_t wait_ms)
+static int gather_records(struct train *t, const struct step_sync_words *mine, int64_t wait_ms)
 {
     t->words[t->env->rank] = *mine;
     return step_sync_exchange(t->dist, t->words, wait_ms, &t->err) < 0 ? train_ranks_failed(t) : 0;
@@ -141,7 +135,7 @@ int train_ranks_agree(struct train *t, struct step_sync_orders *orders)
     mine.due = orders->due;
     mine.stage = orders->stage;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    if (exchange(t, &mine, timeout_ms(t)) < 0 || check(t, "samples, learning rate, job or data") < 0)
+    if (gather_records(t, &mine, timeout_ms(t)) < 0 || check(t, "samples, learning rate, job or data") < 0)
         return -1;
     *orders = step_sync_orders(t->words, world);
     return 0;
@@ -153,7 +147,7 @@ int train_ranks_least(struct train *t, int *value)
     if (world == 1)
         return 0;
     const struct step_sync_words mine = {.step = t->at, .least = *value};
-    if (exchange(t, &mine, ALONE_MS) < 0)
+    if (gather_records(t, &mine, ALONE_MS) < 0)
         return -1;
     *value = step_sync_least(t->words, world);
     return 0;
@@ -197,7 +191,7 @@ int train_ranks_same_weights(struct train *t)
         digest_numbers(t, params_view(t->params), params_floats(t->params), &mine.hash[0]) < 0)
         return -1;
     mine.hash[1] = 0; /* the hash covers only weights */
-    return exchange(t, &mine, timeout_ms(t)) < 0 ? -1 : check(t, "weights");
+    return gather_records(t, &mine, timeout_ms(t)) < 0 ? -1 : check(t, "weights");
 }
 
 int train_ranks_wait(struct train *t)
@@ -221,7 +215,7 @@ static int same_device(struct train *t)
     const struct step_sync_words mine = {.least = backend_ops()->host};
     const struct step_sync_words *all = t->words;
     int odd = 0;
-    if (exchange(t, &mine, ALONE_MS) < 0)
+    if (gather_records(t, &mine, ALONE_MS) < 0)
         return -1;
     while (odd < t->env->world_size && all[odd].least == all[0].least)
         odd++;
@@ -311,6 +305,14 @@ int train_ranks_open(struct train *t)
     return -1;
 }
 
+void train_ranks_close(struct train *t)
+{
+    dist_destroy(t->gpus);
+    dist_destroy(t->dist);
+    rendezvous_close(t->rendezvous);
+    free(t->words);
+}
+
 /* --- traffic ---------------------------------------------------------------------------- */
 
 struct train_traffic train_ranks_traffic(const struct train *t)
@@ -347,7 +349,7 @@ int train_ranks_sum(struct train *t, double *value)
     if (world == 1)
         return 0;
     const struct step_sync_words mine = {.step = t->at, .value = *value};
-    if (exchange(t, &mine, timeout_ms(t)) < 0)
+    if (gather_records(t, &mine, timeout_ms(t)) < 0)
         return -1;
     *value = step_sync_sum(t->words, world);
     return 0;

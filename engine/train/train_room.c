@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_room.c - a checkpoint does not fit on its disk: pause until it does; see train.h
- *
- * Training pauses at the step boundary where the failure is learned, so the steps since the last
- * checkpoint stay in memory and the GPUs stay with the job.  Rank 0 looks at the disk, and all ranks
- * try again together.  After retry.disk_wait the run ends with EXIT_DISK_FULL, and the job continues
- * from its last checkpoint when there is room.  Nothing is removed to make room: older checkpoints go
- * by checkpoint.keep alone, after a new one is whole.
- */
+/* train_room.c - see train_room.h */
+#include "engine/train/train_room.h"
+
 #include <stdio.h>
 
 #include "engine/contract/flight.h"
 #include "engine/optim/step.h"
-#include "engine/train/train_internal.h"
+#include "engine/train/train_ranks.h"
+#include "engine/train/train_save.h"
+#include "engine/train/train_state.h"
 
 enum { LOOK_MS = 500, AGAIN_S = 5 }; /* the disk may say that it has room, and a quota that it has not */
 

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_save.c - checkpoints, written by all ranks while training continues; see train.h
+/* train_save.c - see train_save.h
  *
- * The saved state does not change while it is written: on the CPU steps go on in other memory
- * (double_buffer.h); on a GPU training pauses until the views in this process's memory are
- * up to date.  A thread then does all disk I/O: rank 0 begins, each rank writes its
- * ranges, rank 0 commits.  Ranks exchange their stage with the record before each
- * step, so that no rank waits for another one's disk; with one rank, the thread does all stages
- * in a row.  Only this file's thread touches the checkpoint, and it touches nothing else:
+ * Only this file's thread touches the checkpoint, and it touches nothing else:
  * not the flight page, the ranks, the device, or the progress lines.
- *
- * One checkpoint is written at a time: the next one, and the end of a run, wait for it.
- * A failure to write fails the run at its next step boundary; a full disk lets it wait there (train_room.c).
  */
+#include "engine/train/train_save.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -25,10 +19,20 @@
 #include "engine/data/sample_log.h"
 #include "engine/optim/step.h"
 #include "engine/train/reducer.h"
-#include "engine/train/train_internal.h"
+#include "engine/train/train_ranks.h"
+#include "engine/train/train_snapshot.h"
+#include "engine/train/train_state.h"
 
 enum work { BEGIN, FILL, COMMIT };
 enum stage { NO_ROOM = -1, BEGINNING, BEGUN, FILLED }; /* that a rank has completed */
+
+enum { PENDING = 16 };
+
+/* A checkpoint that is marked good after more steps without failure. */
+struct pending {
+    int64_t step;
+    char    path[CHECKPOINT_PATH];
+};
 
 struct train_saving {
     /* The current checkpoint; owned by the thread while it runs. */
@@ -60,6 +64,7 @@ struct train_saving {
     bool                      lacks_room; /* the last one failed so, on all ranks */
     struct err                full;       /* as one rank saw it */
     int64_t                   saved;      /* step of the one before, or -1 */
+    struct pending            pending[PENDING];
 };
 
 void train_warn_log(struct train *t, const struct err *err)
@@ -120,8 +125,8 @@ static void start(struct train_saving *x, enum work work)
 
 void train_save_prove(struct train *t)
 {
-    for (int i = 0; i < TRAIN_PENDING && !t->saving->running; i++) {
-        struct train_pending *p = &t->pending[i];
+    for (int i = 0; i < PENDING && !t->saving->running; i++) {
+        struct pending *p = &t->saving->pending[i];
         if (!p->path[0] || t->at < p->step + CHECKPOINT_GOOD_STEPS)
             continue;
         checkpoint_mark_good(p->path, NULL); /* failing is fine: it is removed or stays as it is */
@@ -136,9 +141,9 @@ static void report(struct train *t)
     const double ms = 1000 * (x->whole_s - x->asked_s);
     const double waited_s = x->waits_s > 0 && x->waits_s < x->whole_s ? x->whole_s - x->waits_s : 0;
     const double stall_ms = 1000 * (x->stall_s + waited_s);
-    struct train_pending *p = &t->pending[0];
-    for (int i = 1; i < TRAIN_PENDING && p->path[0]; i++)
-        p = &t->pending[i];
+    struct pending *p = &x->pending[0];
+    for (int i = 1; i < PENDING && p->path[0]; i++)
+        p = &x->pending[i];
     p->step = x->info.step;
     memcpy(p->path, x->info.path, sizeof(p->path));
     progress_checkpoint(t->progress, x->info.step, x->info.path, x->info.bytes, ms, stall_ms,

@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_snapshot.c - snapshots of each step in memory that outlives this rank; see snapshot.h
- *
- * On the CPU the state lives in that memory, and a step's update is its snapshot
- * (double_buffer.h).  On a GPU a copy starts after each step, on a stream of its own,
- * and overlaps with the next step.  It is sealed before this rank sends the last gradients of
- * that step: a rank that has their sum knows that all ranks have the copy of the step before (snapshot.h).
- *
- * Snapshots of another node's ranks are fetched from there (snapshot_share.h).
- *
- * Without an agent, which creates the memory, or without enough free memory, a run resumes
- * from checkpoints only.
- */
+/* train_snapshot.c - see train_snapshot.h */
+#include "engine/train/train_snapshot.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +13,13 @@
 #include "engine/checkpoint/snapshot_share.h"
 #include "engine/contract/env.h"
 #include "engine/contract/flight.h"
-#include "engine/dist/dist.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"
 #include "engine/model/layout.h"
-#include "engine/optim/state.h"
 #include "engine/optim/step.h"
 #include "engine/train/reducer.h"
-#include "engine/train/train_internal.h"
+#include "engine/train/train_ranks.h"
+#include "engine/train/train_state.h"
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 
@@ -72,7 +62,7 @@ static void read_env(struct train_snapshot *s)
     }
 }
 
-bool train_has_memory(const struct train *t, int64_t bytes)
+static bool has_memory(const struct train *t, int64_t bytes)
 {
     const struct device_memory room = device_memory_host();
     return room.free == 0 || bytes * train_ranks_local(t) <= room.free / 4;
@@ -117,7 +107,7 @@ static int open_double_buffer(struct train *t, struct train_snapshot *s)
     if (params_state(t->params, &state, &t->err) < 0)
         return -1;
     const int64_t more = (int64_t)(state_saves(&state) * sizeof(float));
-    const bool room = train_has_memory(t, more);
+    const bool room = has_memory(t, more);
     state_free(&state);
     if (s->fd >= 0 && !room)
         report_no_memory(t, more);
@@ -134,7 +124,7 @@ static int open_writer(struct train *t, struct train_snapshot *s)
     struct err why = {0};
     if (params_kernel_state(t->params, &s->state, &t->err) < 0)
         return -1;
-    if (!train_has_memory(t, snapshot_bytes(&s->state))) {
+    if (!has_memory(t, snapshot_bytes(&s->state))) {
         report_no_memory(t, snapshot_bytes(&s->state));
         return 0;
     }
@@ -330,7 +320,7 @@ bool train_snapshot_hold(struct train *t, int64_t *bytes)
     *bytes = double_buffer ? double_buffer_image_bytes(double_buffer) : 0;
     if (!double_buffer) /* on a GPU, steps change device memory only */
         return true;
-    if (!train_has_memory(t, *bytes))
+    if (!has_memory(t, *bytes))
         return false;
     double_buffer_hold(double_buffer);
     return true;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_start.c - opens data and model, and resumes or starts fresh; see train.h */
+/* train_start.c - see train_start.h */
+#include "engine/train/train_start.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,9 +11,7 @@
 
 #include "engine/checkpoint/lineage.h"
 #include "engine/contract/digest.h"
-#include "engine/contract/env.h"
 #include "engine/contract/flight.h"
-#include "engine/contract/progress.h"
 #include "engine/contract/scratch.h"
 #include "engine/data/dataset.h"
 #include "engine/data/loader.h"
@@ -19,48 +19,16 @@
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
 #include "engine/optim/step.h"
-#include "engine/train/exchange.h"
 #include "engine/train/loss_log.h"
 #include "engine/train/reducer.h"
-#include "engine/train/train_internal.h"
+#include "engine/train/train_memory.h"
+#include "engine/train/train_ranks.h"
+#include "engine/train/train_room.h"
+#include "engine/train/train_save.h"
+#include "engine/train/train_snapshot.h"
+#include "engine/train/train_state.h"
 #include "kernels/kernels.h"
 #include "kernels/processor.h"
-
-static int read_skips(struct train_skips *s, struct err *err)
-{
-    const char *text = getenv("JOBCTL_SKIP_STEP");
-    char *end;
-    for (; text && *text; text = *end ? end + 1 : end) {
-        const long long step = strtoll(text, &end, 10);
-        if (end == text || step < 0 || (*end && *end != ',') || s->n == TRAIN_SKIPS)
-            return err_set(err, ERR_USAGE, "JOBCTL_SKIP_STEP is '%.60s', expected at most %d numbers from "
-                                           "0, as in 17,23", getenv("JOBCTL_SKIP_STEP"), TRAIN_SKIPS);
-        s->step[s->n++] = step;
-    }
-    return 0;
-}
-
-int train_env_read(struct train_env *env, struct err *err)
-{
-    int attempt = 1, generation = 1;
-    *env = (struct train_env){.world_size = 1};
-    if (env_int("RANK", 0, &env->rank, err) < 0 ||
-        env_int("WORLD_SIZE", 1, &env->world_size, err) < 0 ||
-        read_skips(&env->skips, err) < 0 ||
-        env_int("JOBCTL_TEST_DESYNC", 1, &env->desync_at, err) < 0 ||
-        env_int("JOBCTL_ATTEMPT", 1, &attempt, err) < 0 ||
-        env_int("JOBCTL_GENERATION", 1, &generation, err) < 0)
-        return -1;
-    const char *dir = getenv("JOBCTL_CKPT_DIR"), *flight = getenv("JOBCTL_FLIGHT");
-    const char *backend = getenv("JOBCTL_BACKEND"), *oom = getenv("JOBCTL_TEST_OOM");
-    env->backend = backend && *backend ? backend : NULL;
-    env->ckpt_dir = dir && *dir ? dir : NULL;
-    env->flight = flight && *flight ? flight : NULL;
-    env->oom = oom && *oom ? oom : NULL;
-    env->again = attempt > 1 || generation > 1;
-    env->new_attempt = attempt > 1 && generation == 1;
-    return 0;
-}
 
 /* The agent's directory, else the spec's, else ./checkpoints. */
 static int find_dir(struct train *t)
@@ -175,6 +143,8 @@ static void on_backward(void *arg)
 
 static int create_step(struct train *t)
 {
+    static const struct exchange *const exchanges[] = {
+        [SHARING_DDP] = &exchange_ddp, [SHARING_ZERO1] = &exchange_zero1, [SHARING_FSDP] = &exchange_fsdp};
     const struct model_limits max = t->fit.plan.limits;
     const struct params_share share = {t->fit.sharing, t->env->rank, t->env->world_size};
     if (model_config_check(&t->spec.model, &t->err) < 0 ||
@@ -182,7 +152,9 @@ static int create_step(struct train *t)
         return -1;
     t->params = step_params(t->step);
     t->reducer = t->spec.reproducible ? &reducer_fixed_point : &reducer_plain;
-    if (exchange_open(t) < 0 || reducer_fixed_open(t) < 0)
+    t->numbers = &t->reducer->numbers;
+    t->exchange = exchanges[t->fit.sharing];
+    if (t->exchange->open(t) < 0 || reducer_fixed_open(t) < 0)
         return -1;
     if (step_null(t->step) && dataset_null(t->data, step_null(t->step), &t->err) < 0)
         return -1;

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_env.c - see train_env.h */
+#include "engine/train/train_env.h"
+
+#include <stdlib.h>
+
+#include "engine/contract/env.h"
+#include "engine/contract/err.h"
+
+static int read_skips(struct train_skips *s, struct err *err)
+{
+    const char *text = getenv("JOBCTL_SKIP_STEP");
+    char *end;
+    for (; text && *text; text = *end ? end + 1 : end) {
+        const long long step = strtoll(text, &end, 10);
+        if (end == text || step < 0 || (*end && *end != ',') || s->n == TRAIN_SKIPS)
+            return err_set(err, ERR_USAGE, "JOBCTL_SKIP_STEP is '%.60s', expected at most %d numbers from "
+                                           "0, as in 17,23", getenv("JOBCTL_SKIP_STEP"), TRAIN_SKIPS);
+        s->step[s->n++] = step;
+    }
+    return 0;
+}
+
+int train_env_read(struct train_env *env, struct err *err)
+{
+    int attempt = 1, generation = 1;
+    *env = (struct train_env){.world_size = 1};
+    if (env_int("RANK", 0, &env->rank, err) < 0 ||
+        env_int("WORLD_SIZE", 1, &env->world_size, err) < 0 ||
+        read_skips(&env->skips, err) < 0 ||
+        env_int("JOBCTL_TEST_DESYNC", 1, &env->desync_at, err) < 0 ||
+        env_int("JOBCTL_ATTEMPT", 1, &attempt, err) < 0 ||
+        env_int("JOBCTL_GENERATION", 1, &generation, err) < 0)
+        return -1;
+    const char *dir = getenv("JOBCTL_CKPT_DIR"), *flight = getenv("JOBCTL_FLIGHT");
+    const char *backend = getenv("JOBCTL_BACKEND"), *oom = getenv("JOBCTL_TEST_OOM");
+    env->backend = backend && *backend ? backend : NULL;
+    env->ckpt_dir = dir && *dir ? dir : NULL;
+    env->flight = flight && *flight ? flight : NULL;
+    env->oom = oom && *oom ? oom : NULL;
+    env->again = attempt > 1 || generation > 1;
+    env->new_attempt = attempt > 1 && generation == 1;
+    return 0;
+}
