@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "agent/attempt/heartbeat.h"
@@ -32,6 +33,7 @@ enum {
     LAUNCH_WAIT_MS = 60 * 1000, /* without a LAUNCH: exit */
     LINGER_MS = 10 * 60 * 1000, /* without an acknowledgement: exit, keeping the spool */
     HEARTBEAT_MS = 1000,
+    STOP_GRACE_MS = 10 * 1000, /* for a checkpoint */
     LEARNED_BEATS = 300 /* interval of storing learned durations, in case the node is lost */
 };
 
@@ -165,12 +167,39 @@ static void on_end_signal(uv_signal_t *handle, int signo)
                          ? "Slurm ended the allocation: the job was preempted, "
                            "requeued or cancelled there (SIGTERM)"
                          : "the agent got SIGTERM";
-    in.stop.grace_ms = 10000;
+    in.stop.grace_ms = STOP_GRACE_MS;
     in.stop.checkpoint = in.stop.preempted = true;
     attempt_feed(handle->data, &in);
 }
 
 /* --- heartbeats and leaving -------------------------------------------------------------- */
+
+/* Two agents must never write one folder: an agent whose directory was removed, renamed or replaced stops its
+ * ranks, and says where the directory is (agent.log goes with it; syslog where it was removed). */
+static void check_dir(struct attempt *a)
+{
+    char where[PATH_MAX + 64], text[2 * PATH_MAX];
+    if (a->dir_gone || !dir_identity_gone(&a->dir, a->o.run_dir))
+        return;
+    a->dir_gone = true;
+    dir_identity_text(where, sizeof(where), &a->dir, a->o.run_dir);
+    snprintf(text, sizeof(text), "its directory %s %s", a->o.run_dir, where);
+    log_error(a->tag, "%s", text);
+    if (strncmp(where, "was removed", 11) == 0)
+        syslog(LOG_USER | LOG_ERR, "jobctl-agent %s: %s", a->tag, text);
+    struct agent_input in = {.kind = INPUT_STOP, .jitter = attempt_jitter()};
+    in.stop.reason = text;
+    in.stop.grace_ms = STOP_GRACE_MS;
+    in.stop.checkpoint = in.stop.preempted = true;
+    if (a->launch && !a->finished_ms)
+        attempt_feed(a, &in);
+}
+
+/* By path, so only while that leads to its own directory. */
+static bool is_fenced(const struct attempt *a)
+{
+    return dir_identity_here(&a->dir, a->o.run_dir) && run_dir_fenced(a->o.run_dir);
+}
 
 /* Checks the run directory for files from outside: the attempt was given up, or the machine will
  * end soon. */
@@ -178,9 +207,9 @@ static void look_around(struct attempt *a)
 {
     struct agent_input in = {.kind = INPUT_STOP, .jitter = attempt_jitter()};
     char why[160], text[220];
-    if (a->noticed || !a->launch || a->finished_ms)
+    if (a->noticed || a->dir_gone || !a->launch || a->finished_ms)
         return;
-    if (run_dir_fenced(a->o.run_dir)) {
+    if (is_fenced(a)) {
         run_dir_fence_why(why, sizeof(why), a->o.run_dir);
         snprintf(text, sizeof(text), "the controller gave up this attempt%s%s", why[0] ? ": " : "",
                  why);
@@ -200,9 +229,13 @@ static void on_beat(uv_timer_t *timer)
 {
     struct attempt *a = timer->data;
     int64_t now = clock_ms();
+    check_dir(a);
     look_around(a);
     session_alive(a->session);
-    if (!a->launch && run_dir_fenced(a->o.run_dir)) {
+    if (a->dir_gone && (!a->launch || (a->finished_ms && !session_connected(a->session)))) {
+        log_warn(a->tag, "exiting: the controller of its directory can no longer reach it");
+        attempt_leave(a);
+    } else if (!a->launch && is_fenced(a)) {
         log_info(a->tag, "exiting: the controller gave up this attempt before it began");
         attempt_leave(a);
     } else if (!a->launch && now - a->started_ms > LAUNCH_WAIT_MS) {
@@ -210,7 +243,7 @@ static void on_beat(uv_timer_t *timer)
         attempt_leave(a);
     } else if (a->finished_ms &&
                (now - a->finished_ms > LINGER_MS ||
-                (run_dir_fenced(a->o.run_dir) && !session_connected(a->session)))) {
+                (is_fenced(a) && !session_connected(a->session)))) {
         log_warn(a->tag,
                  "exiting: events %lld to %lld were not acknowledged; they stay in the spool",
                  (long long)spool_acked(a->spool) + 1, (long long)spool_last(a->spool));
@@ -245,7 +278,7 @@ static int open_files(struct attempt *a, struct err *err)
     char path[4096];
     struct identity before;
     /* Held until this process exits; ranks do not inherit it. */
-    if (run_dir_lock(a->o.run_dir, err) < 0)
+    if (run_dir_lock(a->o.run_dir, err) < 0 || dir_identity_open(&a->dir, a->o.run_dir, err) < 0)
         return -1;
     if (run_dir_fenced(a->o.run_dir))
         return err_set(err, ERR_CONFLICT, "the attempt of '%s' is over and must not start again",
@@ -339,7 +372,7 @@ static void tell_ready(const struct attempt *a)
 int attempt_run(const struct attempt_options *options, struct err *err)
 {
     static struct attempt a;
-    a = (struct attempt){.o = *options, .started_ms = clock_ms()};
+    a = (struct attempt){.o = *options, .dir = DIR_IDENTITY_NONE, .started_ms = clock_ms()};
     snprintf(a.tag, sizeof(a.tag), "%lld.%lld", (long long)options->job,
              (long long)options->attempt);
     uv_loop_init(&a.loop);
@@ -372,6 +405,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     json_decref(a.all_facts);
     json_decref(a.incident);
     json_decref(a.learned);
+    dir_identity_close(&a.dir);
     log_filter(redact_line, NULL);
     redact_destroy(a.redact);
     return rc;

@@ -17,10 +17,13 @@
 #include "agent/attempt/deadline_timer.h"
 #include "agent/core/agent_core.h"
 #include "agent/os/identity.h"
+#include "engine/contract/dir_identity.h"
 
 struct attempt {
     struct attempt_options o;
     struct identity identity;
+    struct dir_identity dir;   /* of the run directory */
+    bool dir_gone;             /* it is not at its path any more */
     uv_loop_t loop;
     uv_timer_t timer;          /* the core's */
     uv_timer_t beat;           /* heartbeats, and limits on waiting for the controller */

@@ -37,8 +37,8 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "agent/os/dir_identity.h"
 #include "controller/base/instance.h"
+#include "engine/contract/dir_identity.h"
 
 struct err;
 struct file_work;

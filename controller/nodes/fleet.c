@@ -2,6 +2,7 @@
 /* fleet.c - see fleet.h */
 #include "controller/nodes/fleet.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
+#include "controller/job/job_dir.h"
 #include "controller/nodes/fleet_probe.h"
 #include "controller/nodes/placement.h"
 #include "controller/nodes/shared_dir.h"
@@ -208,9 +210,23 @@ static bool is_late(struct job *job)
     return true;
 }
 
+/* Was the directory of a job that has run moved or removed, with what it has reached? */
+static bool lost_directory(char *out, size_t size, const struct job *job)
+{
+    char dir[PATH_MAX];
+    job_dir(dir, sizeof(dir), job->daemon, job->core.id);
+    if (job->core.attempt == 0 || access(dir, F_OK) == 0 || errno != ENOENT)
+        return false;
+    snprintf(out, size, "its directory was moved or removed while it ran: put it back as %s, then `jobctl retry "
+             "%lld`", dir, (long long)job->core.id);
+    return true;
+}
+
 static int place(struct job *job, const struct sched_job *s, struct err *err)
 {
-    char nonce[CORE_NONCE], text[160];
+    char nonce[CORE_NONCE], text[PATH_MAX + 160];
+    if (lost_directory(text, sizeof(text), job))
+        return refuse(job, text, err);
     if (job->has_secrets && !job->secrets) {
         snprintf(text, sizeof(text), "the daemon restarted and secrets are kept in memory only; "
                                      "set them "

@@ -19,6 +19,7 @@
 #include "engine/data/sample_log.h"
 #include "engine/optim/step.h"
 #include "engine/train/reducer.h"
+#include "engine/train/train_dir.h"
 #include "engine/train/train_ranks.h"
 #include "engine/train/train_snapshot.h"
 #include "engine/train/train_state.h"
@@ -377,7 +378,7 @@ int train_save(struct train *t)
     if (x->lacks_room)
         return 0;
     x->asked_s = train_clock();
-    if (prepare(t, &held) < 0)
+    if (train_dir_follow(t) < 0 || prepare(t, &held) < 0)
         return -1;
     x->shared = !x->alone;
     x->stage = train_is_first(t) ? BEGINNING : BEGUN;

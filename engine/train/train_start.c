@@ -2,8 +2,6 @@
 /* train_start.c - see train_start.h */
 #include "engine/train/train_start.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +20,7 @@
 #include "engine/train/loss_log.h"
 #include "engine/train/reducer.h"
 #include "engine/train/train_memory.h"
+#include "engine/train/train_dir.h"
 #include "engine/train/train_ranks.h"
 #include "engine/train/train_room.h"
 #include "engine/train/train_save.h"
@@ -29,24 +28,6 @@
 #include "engine/train/train_state.h"
 #include "kernels/kernels.h"
 #include "kernels/processor.h"
-
-/* The agent's directory, else the spec's, else ./checkpoints. */
-static int find_dir(struct train *t)
-{
-    const char *dir = t->env->ckpt_dir         ? t->env->ckpt_dir
-                      : t->spec.checkpoint_dir[0] ? t->spec.checkpoint_dir
-                                                  : "checkpoints";
-    char whole[PATH_MAX];
-    if (scratch_mkdirs(dir, &t->err) < 0) {
-        t->code = exit_code_of(&t->err) == EXIT_DATA ? EXIT_CHECKPOINT : EXIT_DONE;
-        return -1;
-    }
-    if (!realpath(dir, whole))
-        return err_set(&t->err, ERR_USAGE, "cannot find the checkpoint directory %s: %s", dir,
-                       strerror(errno));
-    snprintf(t->dir, sizeof(t->dir), "%s", whole);
-    return 0;
-}
 
 /* Each rank chooses its algorithms for matrix products once per run: a resumed run has the same bits and saves
  * the time to choose. */
@@ -394,7 +375,7 @@ int train_start(struct train *t)
         return -1;
     if (train_is_first(t))
         tell_device(t);
-    if (train_ranks_open(t) < 0 || find_dir(t) < 0)
+    if (train_ranks_open(t) < 0 || train_dir_open(t) < 0)
         return -1;
     remember_products(t);
     if (open_data(t) < 0 || create_step(t) < 0 || train_snapshot_open(t) < 0 || train_save_open(t) < 0 ||

@@ -17,6 +17,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/contract/clock.h"
+#include "engine/contract/dir_identity.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/progress.h"
@@ -38,7 +39,8 @@ struct train {
     const json_t           *job;
     const struct train_env *env;
     struct train_spec       spec;
-    char                    dir[CHECKPOINT_PATH]; /* of checkpoints, absolute */
+    char                    dir[CHECKPOINT_PATH]; /* of checkpoints, absolute; see train_dir_follow() */
+    struct dir_identity     dir_inode;
     char                    spec_digest[MANIFEST_DIGEST], data_digest[MANIFEST_DIGEST];
 
     struct progress *progress;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dir_identity.c - see dir_identity.h */
-#include "agent/os/dir_identity.h"
+#include "engine/contract/dir_identity.h"
 
 #include <errno.h>
 #include <fcntl.h>

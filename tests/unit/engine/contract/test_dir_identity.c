@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/os/dir_identity.h"
+#include "engine/contract/dir_identity.h"
 #include "engine/contract/err.h"
 
 struct place {

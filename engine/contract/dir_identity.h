@@ -10,8 +10,8 @@
  * change (NFS, FUSE), they are compared with those that the open descriptor has now; an error that says
  * nothing about the directory (EIO, EACCES, a server that does not answer) does not count.
  */
-#ifndef AGENT_OS_DIR_IDENTITY_H
-#define AGENT_OS_DIR_IDENTITY_H
+#ifndef ENGINE_CONTRACT_DIR_IDENTITY_H
+#define ENGINE_CONTRACT_DIR_IDENTITY_H
 
 #include <stdbool.h>
 #include <stddef.h>
