@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_adopt.c - POST /v1/adopt: continues a job of another machine from its mirror
  *
- * The mirror (agent/mirror/mirror.h) is the only source. It becomes a new job of this store with
- * the origin of the old one: its agent takes the mirror's lease and restores the newest checkpoint
+ * The mirror (agent/mirror/mirror.h) is the only source, and whoever can write it decides what runs. So job.json
+ * passes the checks of a submitted spec (canonical.h), and with `dry_run` the answer says what would run; `expect` in
+ * the next request is what the user was shown. It becomes a new job of this store with the origin of the old one: its agent takes the mirror's lease and restores the newest checkpoint
  * before the ranks start. The latest lines of the history are kept in the event `submitted`.
  */
 #include <limits.h>
@@ -19,27 +20,70 @@
 #include "controller/daemon/submit_batch.h"
 #include "controller/http/server.h"
 #include "controller/job/event_text.h"
+#include "controller/spec/canonical.h"
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_paths.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
-enum { SCHEMA = 1, HISTORY_LINES = 100, HISTORY_BYTES = 256 * 1024, TEXT = 400 };
+enum { SCHEMA = 1, HOST_BYTES = 255, HISTORY_LINES = 100, HISTORY_BYTES = 256 * 1024, TEXT = 400 };
 
-/* Reads DIR/job.json and checks the fields used here. */
-static int read_job(json_t **job, const char *dir, struct err *err)
+/* A text that the other machine wrote, to be stored and shown. */
+static bool is_word(const json_t *v, size_t most)
+{
+    const char *text = json_string_value(v);
+    if (!text || !text[0] || strlen(text) > most)
+        return false;
+    while (*text && (unsigned char)*text > ' ' && *text != 127)
+        text++;
+    return !*text;
+}
+
+/* The keys beside `spec`; NULL: all are as the agent writes them, else what is wrong. */
+static const char *wrong_key(const json_t *job)
+{
+    static const char *const known = "|schema|origin|name|job|host|spec|";
+    const json_t *spec = json_object_get(job, "spec"), *checkpoint = json_object_get(spec, "checkpoint");
+    const char *key;
+    json_t *value;
+    char word[40];
+    json_object_foreach ((json_t *)(uintptr_t)job, key, value) {
+        snprintf(word, sizeof(word), "|%.30s|", key);
+        if (!strstr(known, word))
+            return "has an unknown key beside schema, origin, name, job, host and spec";
+    }
+    if (!json_is_object(spec))
+        return "spec: expected a map of keys";
+    if (!json_equal(json_object_get(job, "name"), json_object_get(spec, "name")))
+        return "name: expected the name of its spec";
+    if (!json_equal(json_object_get(job, "origin"), json_object_get(checkpoint, "origin")))
+        return "origin: expected the origin of its spec";
+    if (!json_is_integer(json_object_get(job, "job")) || json_integer_value(json_object_get(job, "job")) < 1)
+        return "job: expected the number of a job";
+    if (!is_word(json_object_get(job, "host"), HOST_BYTES))
+        return "host: expected the name of a machine";
+    return NULL;
+}
+
+/* Reads and checks DIR/job.json; *spec is what a submit would have made of its spec. */
+static int read_job(json_t **job, json_t **spec, const char *dir, struct err *err)
 {
     char path[PATH_MAX + 16];
+    struct diagnostics found; /* one sentence is enough: nobody edits this file */
     struct err why = { 0 };
     snprintf(path, sizeof(path), "%s/job.json", dir);
     *job = safe_open_json(path, JSON_REJECT_DUPLICATES, &why);
     if (!*job)
         return err_set(err, ERR_NOT_FOUND, "'%s' is not the mirror of a job: %s", dir, why.text);
-    const json_t *spec = json_object_get(*job, "spec");
-    if (json_integer_value(json_object_get(*job, "schema")) != SCHEMA ||
-        !field_text(spec, "name")[0] || !field_text(json_object_get(spec, "checkpoint"), "origin")[0])
-        return err_set(err, ERR_DATA, "'%s' was written by an incompatible version of jobctl",
-                       path);
+    if (!json_is_integer(json_object_get(*job, "schema")) ||
+        json_integer_value(json_object_get(*job, "schema")) != SCHEMA)
+        return err_set(err, ERR_DATA, "'%s' was written by an incompatible version of jobctl", path);
+    const char *wrong = wrong_key(*job);
+    if (wrong)
+        return err_set(err, ERR_DATA, "%s: %s; no version of jobctl writes that, so it was damaged or changed", path,
+                       wrong);
+    if (canonical_check(spec, json_object_get(*job, "spec"), true, &found, err) < 0)
+        return err_prefix(err, "%s: spec: ", path);
     return 0;
 }
 
@@ -110,30 +154,38 @@ static json_t *read_history(const char *dir)
     return rows;
 }
 
-static int adopt(int64_t *id, struct daemon *d, const char *dir, const json_t *body,
-                 struct err *err)
+struct adoption {
+    const char *dir;
+    json_t     *job, *spec; /* job.json, and the spec as it will run here */
+};
+
+static void adoption_fini(struct adoption *a)
 {
-    char *yaml = NULL;
-    json_t *job = NULL;
-    struct submission o = { .secrets = json_object_get(body, "secrets"),
+    json_decref(a->spec);
+    json_decref(a->job);
+}
+
+/* `expect`: the spec that the user agreed to, or NULL. */
+static int adoption_read(struct adoption *a, const json_t *expect, struct err *err)
+{
+    if (read_job(&a->job, &a->spec, a->dir, err) < 0 || settle(a->spec, a->dir, err) < 0)
+        return -1;
+    if (expect && !json_equal(expect, a->spec))
+        return err_set(err, ERR_CONFLICT, "'%s/job.json' has changed since it was shown; repeat the command", a->dir);
+    return 0;
+}
+
+static int adopt(int64_t *id, struct daemon *d, const struct adoption *a, const json_t *body, struct err *err)
+{
+    struct submission o = { .spec = a->spec, .secrets = json_object_get(body, "secrets"),
                        .hold = json_is_true(json_object_get(body, "hold")) };
-    int rc = -1;
-    if (read_job(&job, dir, err) < 0)
-        goto out;
-    o.spec = json_deep_copy(json_object_get(job, "spec"));
-    if (!o.spec || settle(o.spec, dir, err) < 0)
-        goto out;
-    o.adopted = json_pack("{s:s, s:O?, s:O?, s:o}", "dir", dir, "host", json_object_get(job, "host"),
-                          "job", json_object_get(job, "job"), "history", read_history(dir));
-    o.yaml = yaml = json_dumps(o.spec, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-    if (!o.adopted || !yaml)
-        err_set(err, ERR_MEMORY, "out of memory for a job");
-    else
-        rc = submission_place(id, d, &o, err);
-out:
-    json_decref(o.spec);
+    char *yaml = json_dumps(o.spec, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    o.adopted = json_pack("{s:s, s:O, s:O, s:o}", "dir", a->dir, "host", json_object_get(a->job, "host"),
+                          "job", json_object_get(a->job, "job"), "history", read_history(a->dir));
+    o.yaml = yaml;
+    int rc = !o.adopted || !yaml ? err_set(err, ERR_MEMORY, "out of memory for a job")
+                                 : submission_place(id, d, &o, err);
     json_decref(o.adopted);
-    json_decref(job);
     free(yaml);
     return rc;
 }
@@ -143,14 +195,20 @@ void request_adopt(struct request *r)
     struct daemon *d = request_daemon(r);
     const json_t *body = request_body(r);
     char dir[PATH_MAX];
+    struct adoption a = { .dir = dir };
     struct err err = { 0 };
     int64_t id;
     if (!realpath(field_text(body, "dir"), dir))
         err_set(&err, ERR_NOT_FOUND, "directory '%.300s' does not exist", field_text(body, "dir"));
-    else if (adopt(&id, d, dir, body, &err) == 0) {
+    else if (adoption_read(&a, json_object_get(body, "expect"), &err) == 0 &&
+             json_is_true(json_object_get(body, "dry_run")))
+        request_answer(r, 200, json_pack("{s:s, s:O, s:O, s:O}", "dir", dir, "host", json_object_get(a.job, "host"),
+                                         "job", json_object_get(a.job, "job"), "spec", a.spec));
+    else if (err.code == ERR_NONE && adopt(&id, d, &a, body, &err) == 0) {
         submit_batch_flush(d);
         request_job_submitted(r, id, d->submit_batch->batch);
-        return;
     }
-    request_fail(r, &err, NULL);
+    if (err.code != ERR_NONE)
+        request_fail(r, &err, NULL);
+    adoption_fini(&a);
 }

@@ -15,8 +15,8 @@
 #include "controller/job/job.h"
 #include "controller/job/job_store.h"
 #include "controller/remote/remote.h"
+#include "controller/spec/canonical.h"
 #include "controller/spec/jobspec.h"
-#include "controller/spec/spec_rules.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
@@ -109,16 +109,14 @@ out:
     return answer;
 }
 
-/* The canonical spec: from jobctl, which has parsed the text, or of the text of another client. */
+/* The canonical spec: from jobctl, which has parsed the text, or of the text of another client. Both are checked. */
 static int read_spec(json_t **spec, const json_t *body, struct diagnostics *found, struct err *err)
 {
     const json_t *list = json_object_get(body, "set"), *canonical = json_object_get(body, "canonical");
     const char *sets[SETS_MAX], *file = field_text(body, "file");
     const size_t count = json_array_size(list);
-    if (canonical && spec_name_check(field_text(canonical, "name"), err) < 0)
-        return err_prefix(err, "canonical: ");
     if (canonical)
-        return (*spec = json_deep_copy(canonical)) ? 0 : err_set(err, ERR_MEMORY, "out of memory");
+        return canonical_check(spec, canonical, false, found, err) < 0 ? err_prefix(err, "canonical: ") : 0;
     if (count > SETS_MAX)
         return err_set(err, ERR_USAGE, "set: expected at most %d strings", SETS_MAX);
     for (size_t i = 0; i < count; i++)

@@ -90,7 +90,18 @@ static void expand_hosts(json_t *spec, struct spec_diagnostics *diagnostics)
     spec_diagnostics_suppress(diagnostics, "hosts");
 }
 
-/* `spec` has every key; now the checks that need all of it. */
+int jobspec_check_whole(json_t *spec, const char *base, struct spec_diagnostics *diagnostics, struct err *err)
+{
+    number_ids(json_object_get(spec, "after"));
+    spec_rules_check(spec, diagnostics);
+    if (base)
+        spec_paths_resolve(spec, base, diagnostics);
+    else
+        spec_paths_check_absolute(spec, diagnostics);
+    return check_engine(spec, diagnostics, err);
+}
+
+/* `spec` has every key; now the values that the file's place and the user's configuration decide. */
 static int finish(json_t *spec, const char *file, const char *cwd,
                   struct spec_diagnostics *diagnostics,
                   struct err *err)
@@ -100,13 +111,10 @@ static int finish(json_t *spec, const char *file, const char *cwd,
         default_name(name, sizeof(name), file);
         json_object_set_new(spec, "name", json_string(name));
     }
-    number_ids(json_object_get(spec, "after"));
     if (base_of(base, sizeof(base), file, cwd, err) < 0)
         return -1;
     expand_hosts(spec, diagnostics);
-    spec_rules_check(spec, diagnostics);
-    spec_paths_resolve(spec, base, diagnostics);
-    return check_engine(spec, diagnostics, err);
+    return jobspec_check_whole(spec, base, diagnostics, err);
 }
 
 /* The root of the tree after --set; NULL: an error was reported. The value of an invalid --set is

@@ -11,6 +11,7 @@
 
 struct err;
 struct diagnostics;
+struct spec_diagnostics;
 
 enum { JOB_NAME_MAX = 64 };
 
@@ -20,5 +21,10 @@ enum { JOB_NAME_MAX = 64 };
  * and the first one in *err. If the text is not YAML, only the first mistake is reported. */
 int jobspec_parse(json_t **canonical, const char *text, const char *file, const char *cwd,
                   const char *const *set, int nset, struct diagnostics *found, struct err *err);
+
+/* The checks that need all keys: rules between them, paths, the engine's own. `base`: paths become absolute against
+ * this directory, and those that must exist are looked for; NULL: `spec` is canonical already, so each path must be
+ * absolute, and none is looked for. Mistakes are added to *found; -1: out of memory. */
+int jobspec_check_whole(json_t *spec, const char *base, struct spec_diagnostics *found, struct err *err);
 
 #endif

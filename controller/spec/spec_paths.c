@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +133,16 @@ static int resolve(char *absolute, size_t size, const char *workdir, const char 
                    given[0] == '/' ? "" : "; relative paths start at workdir");
 }
 
+/* The map that holds the path of a row. */
+static json_t *map_of(const json_t *spec, size_t i)
+{
+    if (!paths[i].map)
+        return (json_t *)(uintptr_t)spec;
+    if (strncmp(paths[i].whole, "train.", 6) == 0)
+        spec = json_object_get(spec, "train");
+    return json_object_get(spec, paths[i].map);
+}
+
 void spec_paths_resolve(json_t *spec, const char *base, struct spec_diagnostics *diagnostics)
 {
     char workdir[PATH_MAX] = "", absolute[PATH_MAX];
@@ -141,10 +152,7 @@ void spec_paths_resolve(json_t *spec, const char *base, struct spec_diagnostics 
                                                                                        diagnostics);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         struct err err = {.code = ERR_NONE};
-        json_t *map = !paths[i].map ? spec
-                      : strncmp(paths[i].whole, "train.", 6) == 0
-                          ? json_object_get(json_object_get(spec, "train"), paths[i].map)
-                          : json_object_get(spec, paths[i].map);
+        json_t *map = map_of(spec, i);
         const char *given = json_string_value(json_object_get(map, paths[i].key));
         if (!given || is_word(given) || (!rooted && given[0] != '/' && given[0] != '~') ||
             !spec_diagnostics_trust(diagnostics, paths[i].whole))
@@ -156,5 +164,32 @@ void spec_paths_resolve(json_t *spec, const char *base, struct spec_diagnostics 
             follow_links(absolute);
         if (err.code == ERR_NONE)
             json_object_set_new(map, paths[i].key, json_string(absolute));
+    }
+}
+
+static void check_absolute(const char *key, const char *given, struct spec_diagnostics *diagnostics)
+{
+    char absolute[PATH_MAX];
+    struct err err = {.code = ERR_NONE};
+    if (given[0] != '/')
+        err_set(&err, ERR_USAGE, "expected an absolute path, not \"%.60s\"", given);
+    else if (resolve(absolute, sizeof(absolute), "/", key, given, false, &err) == 0 &&
+             strcmp(absolute, given) != 0)
+        err_set(&err, ERR_USAGE, "expected %.300s, not %.300s", absolute, given);
+    if (err.code != ERR_NONE)
+        fault(diagnostics, key, &err);
+}
+
+void spec_paths_check_absolute(const json_t *spec, struct spec_diagnostics *diagnostics)
+{
+    const char *launch = json_string_value(json_object_get(spec, "launch"));
+    const char *workdir = json_string_value(json_object_get(spec, "workdir"));
+    const bool ssh = launch && strcmp(launch, "ssh") == 0; /* "": the user's home on the host */
+    if (workdir && spec_diagnostics_trust(diagnostics, "workdir") && (workdir[0] || !ssh))
+        check_absolute("workdir", workdir, diagnostics);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        const char *given = json_string_value(json_object_get(map_of(spec, i), paths[i].key));
+        if (given && !is_word(given) && spec_diagnostics_trust(diagnostics, paths[i].whole))
+            check_absolute(paths[i].whole, given, diagnostics);
     }
 }

@@ -229,7 +229,7 @@ for fixture in "$TOP"/tests/fixtures/*/; do
     version=$(basename "$fixture")
     open_home "$fixture"
     check_jobs
-    code 0 jobctl adopt mirror/cancelled
+    code 0 jobctl adopt --yes mirror/cancelled
     check_running
     check_spooled
     check_waiting

@@ -35,7 +35,7 @@ wait_for "two checkpoints in the mirror" two_copies
 run=$first/jobs/2/1
 
 # Nobody takes it away from one who lives.
-code 1 on "$second" jobctl adopt "$drive/icons" --wait
+code 1 on "$second" jobctl adopt --yes "$drive/icons" --wait
 has "stop it there first" out
 
 victims="$(on "$first" daemon_pid) $(field pid <"$run/agent.json") $(field pid <"$drive/icons/lease.json")
@@ -49,7 +49,7 @@ newest=$(ls -d "$drive"/icons/checkpoints/step-* | tail -n 1)
 truncate -s 1000 "$newest/model.safetensors"
 mkdir "$drive/icons/checkpoints/.tmp-half"
 
-code 0 on "$second" jobctl adopt "$drive/icons" --wait
+code 0 on "$second" jobctl adopt --yes "$drive/icons" --wait
 code 0 on "$second" jobctl events last
 has "adopted from $drive/icons: continues job 2 of" out
 has "generation 1 starts" out
@@ -65,6 +65,6 @@ head -n 1 "$second/jobs/2/checkpoints/metrics.jsonl" | grep -q '"step":1,'
 # Another job of that name has another mirror.
 code 1 on "$second" jobctl submit --wait "$WORK/icons.yaml"
 has "mirror of another job" out
-code 3 on "$second" jobctl adopt "$WORK"
+code 3 on "$second" jobctl adopt --yes "$WORK"
 has "is not the mirror of a job" err
 end "$second"
