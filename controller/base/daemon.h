@@ -7,7 +7,8 @@
  *
  * The files of the daemon from the bottom up; a file calls only what is listed before it:
  *
- *   event_kind, job_core, sched decisions, pure (docs/HOUSE.md)
+ *   event_kind, job_core,       decisions, pure (docs/HOUSE.md)
+ *   sched, sched_queue
  *   remote_link, remote_*       launchers: start and reach agents here and on other machines
  *   file_work, utc, job_dir,    file operations in threads, time formats, directories of a job, HTTP
  *   server

@@ -33,6 +33,7 @@ static void start(struct job *job)
 void effect_perform(struct job *job, enum job_effect effect)
 {
     struct daemon *d = job->daemon;
+    fleet_note(job);
     if (!job->core.live) {
         followers_dismiss(job);
         job_attempt_close(job);
@@ -60,6 +61,7 @@ void effect_perform(struct job *job, enum job_effect effect)
         job_attempt_stop(job);
         return;
     case DO_REPORT:
+        fleet_forget(job);
         active_jobs_remove(d->active_jobs, job);
         fleet_dirty(d);
         return;

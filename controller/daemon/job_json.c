@@ -10,6 +10,7 @@
 #include "controller/base/utc.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/nodes/fleet.h"
 #include "db/checkpoints.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
@@ -94,6 +95,7 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
         return;
     }
     char wait[240];
+    fleet_explain(job->daemon);
     if ((job->verdict.word == SCHED_HOST || job->verdict.word == SCHED_DIR) && job->unplaced[0])
         snprintf(wait, sizeof(wait), "%s", job->unplaced);
     else

@@ -21,6 +21,7 @@
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
 #include "controller/job/job_store.h"
+#include "controller/nodes/fleet.h"
 #include "controller/nodes/orphan.h"
 #include "db/checkpoints.h"
 #include "db/removed.h"
@@ -47,15 +48,10 @@ struct removal {
 
 static int check_after(const struct daemon *d, int64_t id, struct err *err)
 {
-    for (size_t i = 0; i < d->active_jobs->count; i++) {
-        const struct job *job = d->active_jobs->jobs[i];
-        for (size_t k = 0; k < job->nafter; k++)
-            if (job->after[k].id == id)
-                return err_set(err, ERR_CONFLICT, "job %lld (%s) depends on job %lld and is not "
-                               "done; cancel it, or remove job %lld later", (long long)job->core.id,
-                               job->name, (long long)id, (long long)id);
-    }
-    return 0;
+    const struct job *job = fleet_dependent(d, id);
+    return !job ? 0 : err_set(err, ERR_CONFLICT, "job %lld (%s) depends on job %lld and is not done; cancel it, "
+                              "or remove job %lld later", (long long)job->core.id, job->name, (long long)id,
+                              (long long)id);
 }
 
 struct mention {

@@ -82,7 +82,10 @@ bool submit_batch_flush(struct daemon *d)
     }
     in->open = false;
     for (int64_t id = in->first_id; id < d->next_id; id++) {
+        struct job *job = active_jobs_find(d->active_jobs, id);
         daemon_test_hook(d);
+        if (job)
+            fleet_note(job);
         server_wake(d->server, id);
     }
     fleet_dirty(d);

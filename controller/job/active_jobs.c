@@ -44,9 +44,20 @@ struct job *active_jobs_find(const struct active_jobs *r, int64_t id)
     return i < r->count && r->jobs[i]->core.id == id ? r->jobs[i] : NULL;
 }
 
+int active_jobs_note(struct active_jobs *r, struct job *job)
+{
+    return job->core.attempt > 0 ? job_order_put(&r->begun, job->core.id, 0, job) : 0;
+}
+
+struct job *active_jobs_begun(const struct active_jobs *r, size_t i)
+{
+    return job_order_at(&r->begun, i)->of;
+}
+
 void active_jobs_remove(struct active_jobs *r, struct job *job)
 {
     size_t i = lower_bound(r, job->core.id);
+    job_order_drop(&r->begun, job->core.id, 0);
     if (i < r->count && r->jobs[i] == job) {
         memmove(r->jobs + i, r->jobs + i + 1, (r->count - i - 1) * sizeof(*r->jobs));
         r->count--;
@@ -59,5 +70,6 @@ void active_jobs_fini(struct active_jobs *r)
     for (size_t i = 0; i < r->count; i++)
         job_destroy(r->jobs[i]);
     free(r->jobs);
+    job_order_fini(&r->begun);
     *r = (struct active_jobs){ 0 };
 }

@@ -73,7 +73,9 @@ struct job {
     bool                channel_degraded; /* a fallback channel is in use */
     char                absent[240];    /* what keeps a node from joining; "" = nothing */
     struct followers   *followers;      /* the agents beside the one at `link` (followers.h) */
-    struct sched_job    verdict;        /* why it waits */
+    int64_t             noted_attempt;  /* its newest attempt when fleet_note() last saw it ... */
+    bool                noted_live;     /* ... and whether that lived */
+    struct sched_job    verdict;        /* where it is filed (fleet_note()) and why it waits (fleet_explain()) */
 };
 
 /* From its canonical spec; not yet among the active jobs, nor stored. */

@@ -5,7 +5,8 @@
  * Input: the queue and the node's resources; output: a verdict per job.  Order
  * is priority, then id.  A job that waits only for slots reserves the free ones,
  * so that later jobs cannot starve it; a job that waits for anything else
- * (held, dependency, back-off, directory) reserves nothing.
+ * (held, dependency, back-off, directory) reserves nothing.  Passes use sched_queue.h, which starts the same jobs
+ * without a look at the rest; this file says of each why it waits.
  */
 #ifndef CONTROLLER_JOB_SCHED_H
 #define CONTROLLER_JOB_SCHED_H
@@ -30,6 +31,9 @@ enum sched_word {
     SCHED_WORDS
 };
 
+/* Where sched_queue.h has filed a job. */
+enum sched_shelf { SHELF_NONE, SHELF_ASIDE, SHELF_REFUSED, SHELF_BACKOFF, SHELF_LINE };
+
 enum dep_state { DEP_SUCCEEDED /* or none */, DEP_OPEN, DEP_FAILED };
 
 struct sched_job {
@@ -42,8 +46,9 @@ struct sched_job {
     int64_t        gpus;            /* -1: all of a node */
     enum dep_state dep;             /* the worst state of its dependencies ... */
     int64_t        dep_id;          /* ... and the job in that state */
-    int64_t         writer;         /* the job that writes its checkpoint.dir, or 0 */
+    int64_t        writer;          /* the job that writes its checkpoint.dir, or 0 */
     void          *owner;
+    enum sched_shelf shelf;         /* of sched_queue.h, and only written there */
     /* out */
     enum sched_word word;
     int64_t         other;

@@ -78,27 +78,29 @@ void fleet_close(struct daemon *d)
     uv_close((uv_handle_t *)&f->soon, NULL);
     uv_close((uv_handle_t *)&f->wake, NULL);
     json_decref(f->facts);
-    free(f->queue);
-    free(f->writers);
+    sched_queue_fini(&f->queue);
+    job_order_fini(&f->after);
+    job_order_fini(&f->named);
+    job_order_fini(&f->writers);
     f->probe = NULL;
     f->facts = NULL;
-    f->queue = NULL;
-    f->writers = NULL;
 }
 
 void fleet_free(const struct daemon *d, int64_t *cpus, int64_t *gpus)
 {
     *cpus = d->fleet->cpus;
     *gpus = d->gpus;
-    for (size_t i = 0; i < d->active_jobs->count; i++) {
-        *cpus -= d->active_jobs->jobs[i]->core.cpus;
-        *gpus -= d->active_jobs->jobs[i]->core.gpus;
+    for (size_t i = 0; i < d->active_jobs->begun.count; i++) {
+        *cpus -= active_jobs_begun(d->active_jobs, i)->core.cpus;
+        *gpus -= active_jobs_begun(d->active_jobs, i)->core.gpus;
     }
     if (*cpus < 0)
         *cpus = 0;
     if (*gpus < 0)
         *gpus = 0;
 }
+
+/* ---- the queue ---- */
 
 /* The worst state of its dependencies; final states are cached. */
 static void judge_after(struct sched_job *s, struct job *job)
@@ -121,65 +123,157 @@ static void judge_after(struct sched_job *s, struct job *job)
     }
 }
 
-/* Room for all active jobs, in the queue and among the writers. */
-static int make_room(struct fleet *f, size_t jobs)
-{
-    const size_t room = jobs + jobs / 2 + 64;
-    if (f->room >= jobs)
-        return 0;
-    struct sched_job *queue = reallocarray(f->queue, room, sizeof(*queue));
-    f->queue = queue ? queue : f->queue;
-    struct job **writers = reallocarray(f->writers, room, sizeof(struct job *));
-    f->writers = writers ? writers : f->writers;
-    if (!queue || !writers)
-        return -1;
-    f->room = room;
-    return 0;
-}
-
-static void gather_writers(struct daemon *d)
-{
-    struct fleet *f = d->fleet;
-    f->nwriters = 0;
-    for (size_t i = 0; i < d->active_jobs->count; i++)
-        if (shared_dir_writes(d->active_jobs->jobs[i]))
-            f->writers[f->nwriters++] = d->active_jobs->jobs[i];
-}
-
 static void judge_dir(struct sched_job *s, struct job *job)
 {
-    const struct fleet *f = job->daemon->fleet;
-    const struct job *writer = shared_dir_writer(job, f->writers, f->nwriters);
+    const struct job *writer = shared_dir_writer(job, &job->daemon->fleet->writers);
     s->writer = writer ? writer->core.id : 0;
     if (writer)
         shared_dir_text(job, writer);
+    else if (job->verdict.writer)
+        job->unplaced[0] = 0;
 }
 
-static int gather(struct daemon *d, size_t *count)
+static bool same_wait(const struct sched_job *a, const struct sched_job *b)
 {
-    struct fleet *f = d->fleet;
-    if (make_room(f, d->active_jobs->count) < 0)
-        return -1;
-    gather_writers(d);
-    size_t n = 0;
-    for (size_t i = 0; i < d->active_jobs->count; i++) {
-        struct job *job = d->active_jobs->jobs[i];
-        if (!job_core_waits(&job->core))
-            continue;
-        f->queue[n] = (struct sched_job){
-            .id = job->core.id, .priority = job->core.priority, .held = job->core.held,
-            .not_before_ms = job->ready_ms, .cpus = job->want_cpus,
-            .gpus = job->want_gpus, .owner = job,
-        };
-        if (job->nafter > 0)
-            judge_after(&f->queue[n], job);
-        if (job->dir)
-            judge_dir(&f->queue[n], job);
-        n++;
-    }
-    *count = n;
-    return 0;
+    return a->priority == b->priority && a->held == b->held && a->not_before_ms == b->not_before_ms &&
+           a->cpus == b->cpus && a->gpus == b->gpus && a->dep == b->dep && a->dep_id == b->dep_id &&
+           a->writer == b->writer;
 }
+
+static int file(struct fleet *f, struct job *job)
+{
+    struct sched_job now = { .id = job->core.id, .priority = job->core.priority, .held = job->core.held,
+                             .not_before_ms = job->ready_ms, .cpus = job->want_cpus, .gpus = job->want_gpus,
+                             .owner = job };
+    judge_after(&now, job);
+    judge_dir(&now, job);
+    if (job->verdict.shelf != SHELF_NONE && same_wait(&now, &job->verdict))
+        return 0;
+    sched_queue_drop(&f->queue, &job->verdict);
+    job->verdict = now;
+    f->explained = false;
+    for (size_t i = 0; i < job->nafter; i++)
+        if (job_order_put(&f->after, job->after[i].id, job->core.id, job) < 0)
+            return -1;
+    return sched_queue_put(&f->queue, &job->verdict);
+}
+
+/* Among those that wait for a directory, or that write there. */
+static int file_dir(struct fleet *f, struct job *job)
+{
+    const int64_t key = shared_dir_key(job);
+    const bool writes = shared_dir_writes(job), waits = job_core_waits(&job->core);
+    if (!waits)
+        job_order_drop(&f->named, key, job->core.id);
+    if (waits && job_order_put(&f->named, key, job->core.id, job) < 0)
+        return -1;
+    return writes ? job_order_put(&f->writers, key, job->core.id, job) : 0;
+}
+
+static void say_no_memory(const struct job *job)
+{
+    log_error(NULL, "out of memory for the queue: job %lld may wait until the daemon restarts",
+              (long long)job->core.id);
+}
+
+/* A job has begun to write its directory, or has stopped: who waits for that? */
+static void judge_again(struct fleet *f, int64_t key)
+{
+    for (size_t i = job_order_find(&f->named, key, 0); i < f->named.count && job_order_at(&f->named, i)->a == key;
+         i++)
+        if (file(f, job_order_at(&f->named, i)->of) < 0)
+            say_no_memory(job_order_at(&f->named, i)->of);
+}
+
+void fleet_note(struct job *job)
+{
+    struct daemon *d = job->daemon;
+    struct fleet *f = d->fleet;
+    int rc = active_jobs_note(d->active_jobs, job);
+    if (job->dir && file_dir(f, job) < 0)
+        rc = -1;
+    if (!job_core_waits(&job->core)) {
+        f->explained &= job->verdict.shelf == SHELF_NONE;
+        sched_queue_drop(&f->queue, &job->verdict);
+    } else if (file(f, job) < 0) {
+        rc = -1;
+    }
+    if (rc < 0)
+        say_no_memory(job);
+    const bool changed = job->noted_attempt != job->core.attempt || job->noted_live != job->core.live;
+    job->noted_attempt = job->core.attempt;
+    job->noted_live = job->core.live;
+    if (changed && job->core.attempt > 0)
+        judge_again(f, shared_dir_key(job));
+}
+
+/* The dependency of some is done. */
+static void settle(struct fleet *f, const struct job *done)
+{
+    const int64_t id = done->core.id;
+    for (size_t i = job_order_find(&f->after, id, 0); i < f->after.count && job_order_at(&f->after, i)->a == id;
+         i++) {
+        struct job *next = job_order_at(&f->after, i)->of;
+        for (size_t k = 0; k < next->nafter; k++)
+            if (next->after[k].id == id) {
+                next->after[k].settled = true;
+                next->after[k].succeeded = done->core.result == RESULT_SUCCEEDED;
+            }
+        fleet_note(next);
+    }
+}
+
+void fleet_forget(struct job *job)
+{
+    struct fleet *f = job->daemon->fleet;
+    const int64_t id = job->core.id, key = shared_dir_key(job);
+    sched_queue_drop(&f->queue, &job->verdict);
+    f->explained = false;
+    for (size_t i = 0; i < job->nafter; i++)
+        job_order_drop(&f->after, job->after[i].id, id);
+    job_order_drop(&f->named, key, id);
+    job_order_drop(&f->writers, key, id);
+    settle(f, job);
+    judge_again(f, key);
+}
+
+const struct job *fleet_dependent(const struct daemon *d, int64_t id)
+{
+    const struct job_order *after = &d->fleet->after;
+    const size_t i = job_order_find(after, id, 0);
+    return i < after->count && job_order_at(after, i)->a == id ? job_order_at(after, i)->of : NULL;
+}
+
+/* The results of the whole queue: O(n log n). */
+static void explain_all(struct daemon *d, struct sched_job *queue)
+{
+    struct sched_node node = { .cpus = d->fleet->cpus, .gpus = d->gpus };
+    size_t n = 0;
+    for (size_t i = 0; i < d->active_jobs->count; i++)
+        if (d->active_jobs->jobs[i]->verdict.shelf != SHELF_NONE)
+            queue[n++] = d->active_jobs->jobs[i]->verdict;
+    fleet_free(d, &node.cpus_free, &node.gpus_free);
+    sched_run(queue, n, &node, clock_ms());
+    for (size_t i = 0; i < n; i++) {
+        struct job *job = queue[i].owner;
+        job->verdict.word = queue[i].word == SCHED_PLACE && job->unplaced[0] ? SCHED_HOST : queue[i].word;
+        job->verdict.other = queue[i].other;
+        job->verdict.place = queue[i].place;
+    }
+}
+
+void fleet_explain(struct daemon *d)
+{
+    if (d->fleet->explained || !d->fleet->facts)
+        return;
+    struct sched_job *queue = calloc(d->active_jobs->count + 1, sizeof(*queue));
+    if (queue)
+        explain_all(d, queue);
+    d->fleet->explained = queue != NULL;
+    free(queue);
+}
+
+/* ---- a pass ---- */
 
 static void nonce_make(char out[CORE_NONCE])
 {
@@ -195,19 +289,6 @@ static int refuse(struct job *job, const char *text, struct err *err)
 {
     const struct core_input in = { .kind = CORE_REFUSE, .at_ms = daemon_now_ms(), .text = text };
     return job_apply(job, &in, NULL, err);
-}
-
-/* An earlier job of this pass has just begun to write its directory: it waits, and others get its slots. */
-static bool is_late(struct job *job)
-{
-    const struct active_jobs *all = job->daemon->active_jobs;
-    const struct job *writer = shared_dir_writer(job, all->jobs, all->count);
-    if (!writer)
-        return false;
-    job->verdict.word = SCHED_DIR;
-    shared_dir_text(job, writer);
-    fleet_dirty(job->daemon);
-    return true;
 }
 
 /* Was the directory of a job that has run moved or removed, with what it has reached? */
@@ -233,13 +314,9 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
                  "and run `jobctl retry %lld`", (long long)job->core.id);
         return refuse(job, text, err);
     }
-    if (job->dir && is_late(job))
-        return 0;
     json_t *where = placement_make(job);
-    if (!where) {
-        job->verdict.word = SCHED_HOST;
-        return 0;
-    }
+    if (!where)
+        return 0;           /* job->unplaced says why */
     nonce_make(nonce);
     json_t *body = json_pack("{s:s, s:I, s:I}", "nonce", nonce, "cpus", (json_int_t)s->take_cpus,
                              "gpus", (json_int_t)s->take_gpus);
@@ -261,6 +338,10 @@ static bool act(struct daemon *d, const struct sched_job *s, int64_t now_ms)
     int rc = 0;
     if (!job || !job_core_waits(&job->core))
         return true;
+    if (s->word == SCHED_PLACE && job->verdict.shelf != SHELF_LINE) {
+        fleet_dirty(d);         /* an earlier job of this pass writes its directory: others get its slots */
+        return true;
+    }
     if (s->word == SCHED_AFTER_FAILED) {
         sched_text(text, sizeof(text), s, now_ms);
         rc = refuse(job, text, &err);
@@ -278,8 +359,8 @@ static int64_t limits(struct daemon *d)
 {
     int64_t next = -1;
     const int64_t now_ms = clock_boot_ms();
-    for (size_t i = d->active_jobs->count; i-- > 0;) {
-        struct job *job = d->active_jobs->jobs[i];
+    for (size_t i = d->active_jobs->begun.count; i-- > 0;) {
+        struct job *job = active_jobs_begun(d->active_jobs, i);
         const struct job_core *c = &job->core;
         if (!job->max_duration_ms || !job->limit_ms || c->state == JOB_STOPPING)
             continue;
@@ -310,27 +391,18 @@ static void pass(uv_timer_t *timer)
     const uint64_t began = uv_hrtime();
     const int64_t now_ms = clock_ms();
     struct sched_node node = { .cpus = f->cpus, .gpus = d->gpus };
-    size_t count = 0;
-    fleet_free(d, &node.cpus_free, &node.gpus_free);
+    int64_t wake;
     if (!f->facts)
         return;             /* the probe's answer requests another pass */
-    if (!daemon_home_is_here(d)) {
-        uv_timer_start(&f->wake, pass, AGAIN_MS, 0);
-        return;
-    }
-    if (gather(d, &count) < 0) {
+    fleet_free(d, &node.cpus_free, &node.gpus_free);
+    f->explained = false;
+    if (sched_queue_pass(&f->queue, &node, now_ms, &wake) < 0) {
         log_error(NULL, "out of memory for a queue of %zu jobs", d->active_jobs->count);
-        return;
+        wake = now_ms + AGAIN_MS;
     }
-    int64_t wake = sched_run(f->queue, count, &node, now_ms);
     f->cost_us = (uv_hrtime() - began) / 1000;
-    for (size_t i = 0; i < count; i++) {
-        struct job *job = f->queue[i].owner;
-        job->verdict = f->queue[i];
-    }
-    for (size_t i = 0; i < count; i++)
-        if ((f->queue[i].word == SCHED_PLACE || f->queue[i].word == SCHED_AFTER_FAILED) &&
-            !act(d, &f->queue[i], now_ms) && (wake < 0 || wake > now_ms + AGAIN_MS))
+    for (size_t i = 0; i < f->queue.nstarts; i++)
+        if (!act(d, &f->queue.starts[i], now_ms) && (wake < 0 || wake > now_ms + AGAIN_MS))
             wake = now_ms + AGAIN_MS;
     int64_t wait = limits(d);              /* includes jobs just placed */
     if (wake >= 0 && (wait < 0 || wake - now_ms < wait))
@@ -342,6 +414,7 @@ static void pass(uv_timer_t *timer)
 void fleet_dirty(struct daemon *d)
 {
     struct fleet *f = d->fleet;
+    f->explained = false;
     if (!d->stopping && !uv_is_active((uv_handle_t *)&f->soon))
         uv_timer_start(&f->soon, pass, f->cost_us < 33000 ? f->cost_us * 30 / 1000 : 1000, 0);
 }

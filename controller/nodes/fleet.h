@@ -3,8 +3,8 @@
  *
  * Free resources are computed from what live attempts hold, so a restart cannot
  * miscount.  fleet_dirty() requests a pass, which is made soon: many requests
- * share one, and passes take at most a few percent of the time, however many
- * jobs wait.
+ * share one.  A pass looks at the jobs that start, not at those that wait
+ * (sched_queue.h); why each of these waits is worked out when somebody asks.
  */
 #ifndef CONTROLLER_NODES_FLEET_H
 #define CONTROLLER_NODES_FLEET_H
@@ -15,7 +15,8 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "controller/job/sched.h"
+#include "controller/job/job_order.h"
+#include "controller/job/sched_queue.h"
 
 struct daemon;
 struct err;
@@ -28,10 +29,11 @@ struct fleet {
     int64_t           cpus;             /* CPU slots; its GPUs are in struct daemon */
     json_t           *facts;            /* from `jobctl-agent probe`; NULL until it answers */
     struct fleet_probe *probe;          /* the running probe, or NULL */
-    struct sched_job *queue;
-    size_t            room;
-    struct job      **writers;          /* of directories that specs name (shared_dir.h), during a pass */
-    size_t            nwriters;
+    struct sched_queue queue;           /* the `verdict` of each waiting job */
+    struct job_order  after;            /* (dependency, id): jobs that name it, until they are done */
+    struct job_order  named;            /* waiting jobs by the checkpoint.dir that they name (shared_dir.h) ... */
+    struct job_order  writers;          /* ... and those that write there */
+    bool              explained;        /* the verdicts are those of the present queue */
     uv_timer_t        soon, wake;
     uint64_t          cost_us;          /* duration of the latest pass */
 };
@@ -39,6 +41,16 @@ struct fleet {
 /* Probes the node (fleet_probe.h); no job is placed before the probe answers. */
 int fleet_open(struct daemon *d, struct err *err);
 void fleet_close(struct daemon *d);
+
+/* Called after each change of a job, and before it is removed: files it for the next pass. */
+void fleet_note(struct job *job);
+void fleet_forget(struct job *job);
+
+/* A job that is not done and names job `id` in `after`, or NULL. */
+const struct job *fleet_dependent(const struct daemon *d, int64_t id);
+
+/* Sets why each waiting job waits, as of now: job->verdict. */
+void fleet_explain(struct daemon *d);
 
 /* Requests a scheduler pass. */
 void fleet_dirty(struct daemon *d);

@@ -44,8 +44,8 @@ static bool has_node(const struct job *job, const char *name)
 /* `except`: NULL, or a job to ignore. */
 static int64_t holder_of(const struct daemon *d, const struct job *except, const char *name)
 {
-    for (size_t i = 0; i < d->active_jobs->count; i++) {
-        const struct job *job = d->active_jobs->jobs[i];
+    for (size_t i = 0; i < d->active_jobs->begun.count; i++) {
+        const struct job *job = active_jobs_begun(d->active_jobs, i);
         if (job != except && job->core.live && job->remote == &remote_ssh && has_node(job, name))
             return job->core.id;
     }

@@ -9,7 +9,7 @@
 #include "controller/base/daemon.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
-#include "controller/job/job_dir.h"
+#include "controller/job/job_order.h"
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"
 
@@ -33,25 +33,40 @@ static bool same_dir(const struct job *a, const struct job *b)
     return a->dir && b->dir && a->remote == b->remote && strcmp(a->dir, b->dir) == 0 && share_a_host(a, b);
 }
 
-/* The job whose own directory the spec of `job` names, jobs/N/checkpoints of this home. */
-static struct job *owner(const struct job *job)
+/* The job whose own directory the spec of `job` names, jobs/N/checkpoints of this home: N, or 0. */
+static int64_t owner_id(const struct job *job)
 {
     char jobs[4096], *end;
-    const struct daemon *d = job->daemon;
-    const int n = snprintf(jobs, sizeof(jobs), "%.4000s/jobs/", d->home);
+    const int n = snprintf(jobs, sizeof(jobs), "%.4000s/jobs/", job->daemon->home);
     if (job->remote != &remote_local || strncmp(job->dir, jobs, (size_t)n) != 0)
-        return NULL;
+        return 0;
     const long long id = strtoll(job->dir + n, &end, 10);
-    struct job *found = *end == '/' ? active_jobs_find(d->active_jobs, id) : NULL;
-    return found && found != job && !found->dir && found->core.attempt > 0 ? found : NULL;
+    return *end == '/' ? id : 0;
 }
 
-struct job *shared_dir_writer(const struct job *job, struct job *const *others, size_t count)
+static struct job *owner(const struct job *job)
+{
+    struct job *found = active_jobs_find(job->daemon->active_jobs, owner_id(job));
+    const bool writes = found && found != job && !found->dir && found->core.attempt > 0;
+    return writes && found->core.state != JOB_DONE ? found : NULL;
+}
+
+int64_t shared_dir_key(const struct job *job)
+{
+    uint64_t hash = 1469598103934665603U;   /* FNV-1a */
+    const int64_t id = job->dir ? owner_id(job) : job->core.id;
+    for (const char *p = job->dir; id <= 0 && p && *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 1099511628211U;
+    return id > 0 ? id : -(int64_t)(hash >> 1) - 1;
+}
+
+struct job *shared_dir_writer(const struct job *job, const struct job_order *writers)
 {
     if (!job->dir)
         return NULL;
-    for (size_t i = 0; i < count; i++) {
-        struct job *o = others[i];
+    const int64_t key = shared_dir_key(job);
+    for (size_t i = job_order_find(writers, key, 0); i < writers->count && job_order_at(writers, i)->a == key; i++) {
+        struct job *o = job_order_at(writers, i)->of;
         if (o == job || !shared_dir_writes(o) || !same_dir(job, o))
             continue;
         if (o->core.live || job->core.attempt == 0 || o->core.id < job->core.id)

@@ -8,15 +8,19 @@
 #define CONTROLLER_NODES_SHARED_DIR_H
 
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdint.h>
 
 struct job;
+struct job_order;
 
 /* A job that began and is not done may write into the checkpoint.dir that its spec names. */
 bool shared_dir_writes(const struct job *job);
 
-/* The job that must be done before `job` may begin, or NULL.  Of `others` those that write are considered. */
-struct job *shared_dir_writer(const struct job *job, struct job *const *others, size_t count);
+/* Equal for jobs of which one may write into the directory of the other; ids are those of owners of jobs/N. */
+int64_t shared_dir_key(const struct job *job);
+
+/* The job that must be done before `job` may begin, or NULL.  `writers`: those that write, by (key, id). */
+struct job *shared_dir_writer(const struct job *job, const struct job_order *writers);
 
 /* Writes why `job` waits for `writer` into job->unplaced. */
 void shared_dir_text(struct job *job, const struct job *writer);

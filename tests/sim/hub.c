@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "controller/job/sched_queue.h"
 #include "engine/contract/err.h"
 #include "tests/sim/world.h"
 
@@ -256,7 +257,20 @@ static void pass(struct world *w)
         return;                 /* an older timer: it was replaced */
     w->pass_due = INT64_MAX;
     size_t n = hub_queue(w, queue, &node);
-    int64_t wake = sched_run(queue, n, &node, w->now);
+    struct sched_node left = node;
+    struct sched_queue filed = { .nlines = 0 };
+    int64_t wake, told = sched_run(queue, n, &node, w->now);
+    for (size_t i = 0; i < n; i++)
+        sched_queue_put(&filed, &queue[i]);
+    sched_queue_pass(&filed, &left, w->now, &wake);
+    if (wake != told || left.cpus_free != node.cpus_free)
+        broke(w, "a pass leaves %lld slots and wakes at %lld, not %lld and %lld", (long long)left.cpus_free,
+              (long long)wake, (long long)node.cpus_free, (long long)told);
+    size_t starts = 0;
+    for (size_t i = 0; i < n; i++)
+        starts += queue[i].word == SCHED_PLACE || queue[i].word == SCHED_AFTER_FAILED;
+    if (starts != filed.nstarts)
+        broke(w, "a pass starts %zu jobs, not %zu", filed.nstarts, starts);
     for (size_t i = 0; i < n; i++) {
         w->hub[queue[i].id - 1].verdict = queue[i];
         sched_text(text, sizeof(text), &queue[i], w->now);
@@ -265,9 +279,10 @@ static void pass(struct world *w)
     }
     if (wake >= 0)
         pass_in(w, wake > w->now ? wake - w->now : 0);
-    for (size_t i = 0; i < n && w->up; i++)
-        if (!act(w, &queue[i]))
+    for (size_t i = 0; i < filed.nstarts && w->up; i++)
+        if (!act(w, &filed.starts[i]))
             pass_in(w, AGAIN_MS);
+    sched_queue_fini(&filed);
 }
 
 /* ---- a link ---- */
