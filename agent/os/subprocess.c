@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* subprocess.c - see subprocess.h; only async-signal-safe calls between fork and exec */
+/* subprocess.c - see subprocess.h; only async-signal-safe calls between vfork and exec */
 #include "agent/os/subprocess.h"
 
 #include <errno.h>
@@ -135,7 +135,8 @@ static pid_t fork_child(const struct subprocess_spec *s, char **env, int report)
     keep_exit_codes();
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &old); /* no handler of this process may run in the child */
-    pid_t parent = getpid(), pid = fork();
+    /* vfork: the child borrows this memory until it executes; a copy would cost a large daemon milliseconds */
+    pid_t parent = getpid(), pid = vfork();
     if (pid == 0)
         run_child(s, env, mask, report, parent);
     sigprocmask(SIG_SETMASK, &old, NULL);
