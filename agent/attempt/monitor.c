@@ -10,7 +10,6 @@
 #include "agent/nodes/leader.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
-#include "engine/contract/field.h"
 
 enum { LOOK_MS = 200, LINE_BYTES = 4096 };
 
@@ -64,12 +63,15 @@ static void on_look(uv_timer_t *timer)
         struct hang_detector_rank *r = &v->look[i];
         v->nodes[i] = leader_where(v->leader, i);
         *r = (struct hang_detector_rank){.page = &v->pages[i], .where = v->nodes[i]};
-        r->alive = leader_look(v->leader, i, &v->pages[i], &r->state, &r->io_mib) > 0;
+        r->alive = leader_look(v->leader, i, &v->pages[i], &r->state, &r->use) > 0;
     }
     int64_t now = clock_ms();
     if (straggler_look(v->straggler, v->pages, v->nodes, now))
         v->hooks.slow(v->hooks.arg, straggler_body(v->straggler));
-    if (hang_detector_look(v->hang, v->look, now, &verdict))
+    const bool hangs = hang_detector_look(v->hang, v->look, now, &verdict);
+    if (hangs && verdict.warning)
+        v->hooks.warning(v->hooks.arg, verdict.text);
+    else if (hangs)
         tell_trouble(v, verdict.rank, verdict.init, false, verdict.text);
     else
         look_at_rules(v, now);
@@ -89,11 +91,7 @@ int monitor_create(struct monitor **out, uv_loop_t *loop, struct leader *leader,
                    struct err *err)
 {
     const int np = (int)json_integer_value(json_object_get(plan, "np"));
-    const json_t *hang = json_object_get(spec, "hang");
-    const struct hang_detector_rules rules = {.engine = json_is_true(json_object_get(plan,
-                                                                                     "engine")),
-                                              .step_ms = field_seconds_ms(hang, "step"),
-                                              .first_step_ms = field_seconds_ms(hang, "first_step")};
+    struct hang_rules rules;
     struct monitor *v = calloc(1, sizeof(*v));
     if (v) {
         v->look = calloc((size_t)np, sizeof(*v->look));
@@ -104,6 +102,7 @@ int monitor_create(struct monitor **out, uv_loop_t *loop, struct leader *leader,
         monitor_destroy(v);
         return err_set(err, ERR_MEMORY, "no memory to watch %d ranks", np);
     }
+    hang_rules_read(&rules, spec, json_is_true(json_object_get(plan, "engine")));
     if (hang_detector_create(&v->hang, np, &rules, learned, err) < 0 ||
         straggler_create(&v->straggler, np, err) < 0 ||
         watch_create(&v->watch, json_object_get(spec, "watch"), err) < 0 || make_partial(v, np, err) < 0) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/monitor/silence.h"
 #include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -15,29 +16,10 @@ enum { WHO = 64 }; /* "rank 3 on NAME" */
 
 enum {
     BUCKETS = 64,       /* the first one covers all sizes */
-    TIMES = 4,          /* deadline = this factor x 99.9th percentile */
-    STOPPED_MS = 5000,  /* deadline of a process known to be stopped */
+    IO_SHIFT = 20,      /* of file I/O, MiB count */
     STEP_COLLS = 50,    /* this many collectives count as a step */
     LOOK_MAX_MS = 1000, /* longest quiet time counted between two looks: the agent itself, or
                            the whole machine, may have been suspended */
-};
-
-/* Minimum deadline of a phase, in s; 0: none. Pages of commands show less, and work between two
- * steps (validation, saving) may look like part of a step. */
-static const struct {
-    int  engine_s, command_s;
-    bool of_step; /* hang.step applies to this phase */
-    bool files;   /* file I/O in this phase counts as progress */
-} phases[FLIGHT_PHASES] = {
-    [PHASE_INIT] = {300, 300, false, true},
-    [PHASE_DATA] = {20, 300, true, true},
-    [PHASE_FORWARD] = {5, 300, true, false},
-    [PHASE_BACKWARD] = {5, 300, true, false},
-    [PHASE_REDUCE] = {5, 300, true, false},
-    [PHASE_OPTIMIZER] = {5, 300, true, false},
-    [PHASE_CHECKPOINT] = {600, 1800, false, true},
-    [PHASE_VALIDATE] = {600, 1800, false, true},
-    [PHASE_IDLE] = {0, 0, false, false},
 };
 
 /* Durations learned for batches of one size. */
@@ -51,7 +33,14 @@ struct bucket {
 struct seen {
     bool begun;       /* there was a look */
     uint64_t mark[9]; /* values that change with any activity */
-    int64_t  quiet_ms;
+    int64_t  quiet_ms;   /* nothing in its page has changed */
+    int64_t  idle_ms;    /* no sign of life at all */
+    int64_t  mute_ms;    /* no output */
+    int64_t  stopped_ms; /* by a signal */
+    struct activity activity;
+    bool printed;        /* there was output */
+    bool moved;          /* its page has changed since the last sample of the counters */
+    bool warned;         /* of its page's present quiet time */
     bool at_work, stepped; /* has left init; has completed a step since */
     uint64_t base_step, base_coll;
     uint64_t learned_seq; /* ring entries up to here are counted */
@@ -59,7 +48,10 @@ struct seen {
 };
 
 struct hang_detector {
-    struct hang_detector_rules rules;
+    struct hang_rules          rules;
+    struct silence             silence;
+    bool                       warned;  /* of the present silence */
+    int64_t                    thaw_ms; /* no verdict for so long */
     int                        n;
     int64_t                    looked_ms;
     struct seen               *seen;
@@ -92,7 +84,7 @@ static void learn_one(struct hang_detector *h, uint64_t size, uint64_t phase, ui
 }
 
 /* Takes the ring entries since the last look: each phase lasted until the next began. Nothing is
- * learned before the end of the first step. */
+ * learned before the end of the first step, nor from a time in which the ranks may have been frozen. */
 static void learn(struct hang_detector *h, struct seen *s, const struct flight_page *p)
 {
     uint64_t next = p->ring_next, from = s->learned_seq ? s->learned_seq : 1;
@@ -106,7 +98,7 @@ static void learn(struct hang_detector *h, struct seen *s, const struct flight_p
         uint64_t phase = e->step_phase & 0xff;
         if (phase == PHASE_FORWARD)
             s->size = e->value;
-        if (s->stepped)
+        if (s->stepped && h->thaw_ms <= 0)
             learn_one(h, s->size, phase, after->at_ns - e->at_ns);
     }
     if (next > 0)
@@ -138,6 +130,7 @@ json_t *hang_detector_learned(const struct hang_detector *h)
             json_object_set(all, name, one);
         json_decref(one);
     }
+    json_object_set_new(all, "silence", silence_learned(&h->silence));
     if (all && json_object_size(all))
         return all;
     json_decref(all);
@@ -160,6 +153,7 @@ static void remember_all(struct hang_detector *h, const json_t *learned)
     json_t *value;
     json_t *walk = (json_t *)(uintptr_t)learned; /* iterating does not modify it */
     remember(&h->bucket[0], learned);
+    silence_remember(&h->silence, json_object_get(learned, "silence"));
     json_object_foreach(walk, name, value)
     {
         unsigned height, width;
@@ -175,41 +169,66 @@ static int64_t longest(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static int64_t first_step_ms(const struct hang_detector *h)
+/* What is usual in this phase for batches of this size, in ms; 0: not known. */
+static int64_t usual_ms(const struct hang_detector *h, const struct flight_page *p)
 {
-    return h->rules.first_step_ms > 0 ? h->rules.first_step_ms : HANG_DETECTOR_FIRST_STEP_MS;
-}
-
-/* The deadline of the phase on the page; -1 = none. */
-static int64_t phase_deadline(const struct hang_detector *h, const struct seen *s,
-                              const struct flight_page *p)
-{
-    if (!p->pid)
-        return h->rules.engine ? first_step_ms(h) : -1;
-    enum flight_phase phase = flight_phase_of(p);
-    int floor_s = h->rules.engine ? phases[phase].engine_s : phases[phase].command_s;
-    if (floor_s == 0)
-        return -1;
-    if (phase == PHASE_INIT)
-        return first_step_ms(h);
-    if (s->stepped && h->rules.step_ms > 0 && phases[phase].of_step)
-        return h->rules.step_ms;
+    const enum flight_phase phase = flight_phase_of(p);
     const struct bucket *b = &h->bucket[0];
     for (int i = 1; i < h->buckets; i++)
         if (h->bucket[i].size == p->bucket && p999_ns(&h->bucket[i], phase))
             b = &h->bucket[i];
-    uint64_t usual_ns = p999_ns(b, phase);
-    int64_t deadline = longest(1000 * floor_s, (int64_t)(usual_ns / 1000000) * TIMES);
-    return s->stepped && usual_ns ? deadline : longest(deadline, first_step_ms(h));
+    return (int64_t)(p999_ns(b, phase) / 1000000);
+}
+
+static bool is_set(const struct hang_detector *h, int rank, const struct flight_page *p)
+{
+    return p->pid && hang_rules_is_set(&h->rules, flight_phase_of(p), h->seen[rank].stepped);
+}
+
+static int64_t auto_deadline(const struct hang_detector *h, const struct seen *s,
+                             const struct flight_page *p)
+{
+    const int64_t first = hang_rules_first_step_ms(&h->rules);
+    const int64_t usual = HANG_TIMES * usual_ms(h, p);
+    const int64_t deadline = longest(hang_rules_floor_ms(&h->rules, flight_phase_of(p)), usual);
+    return s->stepped && usual ? deadline : longest(deadline, first);
+}
+
+/* The deadline of the phase on the page; -1 = none. */
+static int64_t phase_deadline(const struct hang_detector *h, int rank, const struct flight_page *p)
+{
+    const struct seen *s = &h->seen[rank];
+    const int64_t first = hang_rules_first_step_ms(&h->rules);
+    const int alarms = h->silence.false_alarms;
+    if (!p->pid)
+        return h->rules.engine ? hang_rules_doubled_ms(first, alarms) : -1;
+    if (hang_rules_floor_ms(&h->rules, flight_phase_of(p)) < 0)
+        return -1;
+    if (is_set(h, rank, p))
+        return s->stepped ? h->rules.step_ms : first;
+    return hang_rules_doubled_ms(flight_phase_of(p) == PHASE_INIT ? first : auto_deadline(h, s, p),
+                                 alarms);
 }
 
 int64_t hang_detector_deadline_ms(const struct hang_detector *h, int rank,
                                   const struct flight_page *page, char state)
 {
-    int64_t deadline = phase_deadline(h, &h->seen[rank], page);
-    if (state == 'T' && (deadline < 0 || deadline > STOPPED_MS))
-        return STOPPED_MS;
+    int64_t deadline = phase_deadline(h, rank, page);
+    if (state == 'T' && (deadline < 0 || deadline > HANG_STOPPED_MS))
+        return HANG_STOPPED_MS;
     return deadline;
+}
+
+/* How long a rank has not done what its deadline asks for. */
+static int64_t still_ms(const struct hang_detector *h, int rank, const struct hang_detector_rank *r)
+{
+    const struct seen *s = &h->seen[rank];
+    if (r->state == 'T')
+        return s->stopped_ms;
+    if (is_set(h, rank, r->page) || !r->page->pid ||
+        !hang_rules_life_counts(&h->rules, flight_phase_of(r->page)))
+        return s->quiet_ms;
+    return s->idle_ms;
 }
 
 /* --- verdict ----------------------------------------------------------------------------- */
@@ -337,10 +356,9 @@ static bool any_stopped(const struct hang_detector *h, const struct hang_detecto
     return false;
 }
 
-/* Of the candidates, the rank that is furthest beyond its deadline. A stopped process explains
- * the silence of all others, and its own deadline is short, so it is waited for. */
-static bool judge(const struct hang_detector *h, const struct hang_detector_rank *ranks,
-                  struct hang_detector_verdict *out)
+/* Of the candidates, the rank that is furthest beyond its deadline; -1: none. A stopped process
+ * explains the silence of all others, and its own deadline is short, so it is waited for. */
+static int worst_rank(const struct hang_detector *h, const struct hang_detector_rank *ranks)
 {
     uint64_t least = fewest(h, ranks);
     bool stopped = any_stopped(h, ranks);
@@ -351,39 +369,179 @@ static bool judge(const struct hang_detector *h, const struct hang_detector_rank
         if (!r->alive || (stopped ? r->state != 'T' : r->page->coll_seq > least))
             continue;
         int64_t deadline = hang_detector_deadline_ms(h, i, r->page, r->state);
-        double far = deadline > 0 ? (double)h->seen[i].quiet_ms / (double)deadline : 0;
+        double far = deadline > 0 ? (double)still_ms(h, i, r) / (double)deadline : 0;
         if (far >= worst && (culprit < 0 || far > worst)) {
             worst = far;
             culprit = i;
         }
     }
+    return culprit;
+}
+
+/* A sign of life in the newer half of its quiet time, or one that only a GPU without traffic
+ * speaks against. */
+static bool at_work(const struct seen *s, int64_t quiet_ms)
+{
+    return 2 * s->idle_ms < quiet_ms || s->activity.spins;
+}
+
+/* Counts a false alarm; true: it was warned of already. */
+static bool excuse(struct hang_detector *h, bool *warned, struct hang_detector_verdict *v)
+{
+    const bool sure = v->quiet_ms >= HANG_SURE_MS;
+    if (*warned && !sure)
+        return true;
+    h->silence.false_alarms++;
+    v->warning = h->silence.false_alarms >= HANG_WARN_FROM && !sure;
+    *warned = v->warning;
+    add(v->text, sizeof(v->text), "; it may be at work: %s",
+        v->warning ? "only a warning, after two false alarms"
+                   : "automatic deadlines are doubled from now on");
+    return false;
+}
+
+static bool judge(struct hang_detector *h, const struct hang_detector_rank *ranks,
+                  struct hang_detector_verdict *out)
+{
+    const int culprit = worst_rank(h, ranks);
     if (culprit < 0)
         return false;
+    struct seen *s = &h->seen[culprit];
     const struct flight_page *p = ranks[culprit].page;
+    const char state = ranks[culprit].state;
     *out = (struct hang_detector_verdict){
         .rank = culprit,
-        .init = !h->seen[culprit].stepped,
+        .init = !s->stepped,
         .phase = flight_phase_of(p),
         .step = flight_step(p),
-        .quiet_ms = h->seen[culprit].quiet_ms,
-        .deadline_ms = hang_detector_deadline_ms(h, culprit, p, ranks[culprit].state),
+        .quiet_ms = still_ms(h, culprit, &ranks[culprit]),
+        .deadline_ms = hang_detector_deadline_ms(h, culprit, p, state),
     };
-    tell(out, h, ranks, all_wait(h, ranks, least));
+    tell(out, h, ranks, all_wait(h, ranks, fewest(h, ranks)));
+    if (state == 'T' || !at_work(s, out->quiet_ms))
+        return true;
+    if (!is_set(h, culprit, p))
+        return !excuse(h, &s->warned, out);
+    add(out->text, sizeof(out->text), "; it was at work: raise hang.%s if it may take so long",
+        s->stepped ? "step" : "first_step");
+    return true;
+}
+
+/* --- silence of all ranks ---------------------------------------------------------------- */
+
+/* The rank that gave the last sign of life; -1: none is alive. */
+static int last_alive(const struct hang_detector *h, const struct hang_detector_rank *ranks)
+{
+    int last = -1;
+    for (int i = 0; i < h->n; i++)
+        if (ranks[i].alive && (last < 0 || h->seen[i].idle_ms < h->seen[last].idle_ms))
+            last = i;
+    return last;
+}
+
+static bool has_pages(const struct hang_detector *h, const struct hang_detector_rank *ranks)
+{
+    for (int i = 0; i < h->n; i++)
+        if (ranks[i].page->pid)
+            return true;
+    return false;
+}
+
+static bool has_begun(const struct hang_detector *h)
+{
+    for (int i = 0; i < h->n; i++)
+        if (h->seen[i].printed || h->seen[i].stepped)
+            return true;
+    return false;
+}
+
+static void start_verdict(struct hang_detector_verdict *v, const struct hang_detector *h,
+                          int64_t quiet_ms, int64_t deadline_ms)
+{
+    *v = (struct hang_detector_verdict){.rank = h->n > 1 ? -1 : 0,
+                                        .init = !has_begun(h),
+                                        .quiet_ms = quiet_ms,
+                                        .deadline_ms = deadline_ms};
+    if (h->n > 1)
+        add(v->text, sizeof(v->text), "none of %d ranks", h->n);
+    else
+        add(v->text, sizeof(v->text), "rank 0");
+}
+
+static bool judge_silence(struct hang_detector *h, const struct hang_detector_rank *ranks, int last,
+                          struct hang_detector_verdict *out)
+{
+    struct seen *s = &h->seen[last];
+    const int64_t deadline = silence_deadline_ms(&h->silence, &h->rules);
+    if (deadline < 0 || s->idle_ms < deadline)
+        return false;
+    start_verdict(out, h, s->idle_ms, deadline);
+    add(out->text, sizeof(out->text), "%s shows a sign of life for %.1f s (limit %.1f s): ",
+        h->n > 1 ? "" : " hangs: none of its processes", (double)s->idle_ms / 1000,
+        (double)deadline / 1000);
+    activity_say(out->text, sizeof(out->text), &s->activity, &h->silence.norm);
+    add(out->text, sizeof(out->text), "%s", state_words(ranks[last].state));
+    return h->rules.silent_ms > 0 || h->rules.step_ms > 0 || !s->activity.spins ||
+           !excuse(h, &h->warned, out);
+}
+
+/* hang.step of a command without pages: output is the only sign of its steps. */
+static bool judge_output(const struct hang_detector *h, const struct hang_detector_rank *ranks,
+                         struct hang_detector_verdict *out)
+{
+    const bool begun = has_begun(h);
+    int64_t mute = INT64_MAX;
+    if (h->rules.engine || has_pages(h, ranks) || h->rules.step_ms <= 0 ||
+        (!begun && !hang_rules_is_set(&h->rules, PHASE_INIT, false)))
+        return false;
+    const int64_t deadline = begun ? h->rules.step_ms : h->rules.first_step_ms;
+    for (int i = 0; i < h->n; i++)
+        if (ranks[i].alive && h->seen[i].mute_ms < mute)
+            mute = h->seen[i].mute_ms;
+    if (mute == INT64_MAX || mute < deadline)
+        return false;
+    start_verdict(out, h, mute, deadline);
+    add(out->text, sizeof(out->text), "%s printed anything for %.1f s (hang.%s: %.1f s), and it has "
+                                      "no flight page that shows its steps",
+        h->n > 1 ? "" : " hangs: it has not", (double)mute / 1000, begun ? "step" : "first_step",
+        (double)deadline / 1000);
     return true;
 }
 
 /* --- looking ----------------------------------------------------------------------------- */
 
+/* Signs of life since the last sample. */
+static unsigned look_at_use(struct hang_detector *h, struct seen *s,
+                            const struct hang_detector_rank *r)
+{
+    if (r->use.at_ms == s->activity.last.at_ms)
+        return 0;
+    const uint64_t output = s->activity.last.output_bytes;
+    const bool stuck = r->page->pid && waits(r->page) && !s->moved;
+    const unsigned signs = activity_take(&s->activity, &h->silence.norm, &r->use, stuck);
+    s->moved = false;
+    if (r->use.output_bytes > output) {
+        s->mute_ms = 0;
+        s->printed = true;
+    }
+    return signs;
+}
+
 static void look_at(struct hang_detector *h, struct seen *s, const struct hang_detector_rank *r,
                     int64_t passed_ms)
 {
     const struct flight_page *p = r->page;
-    const uint64_t mark[9] = {p->step_phase,    p->phase_start_ns, p->phase_done,
-                              p->micro_batch,   p->coll_seq,       p->coll_done_seq,
-                              p->ring_next,     p->pid,
-                              phases[flight_phase_of(p)].files ? r->io_mib : 0};
-    bool same = s->begun && memcmp(mark, s->mark, sizeof(mark)) == 0;
+    const uint64_t mark[9] = {
+        p->step_phase,    p->phase_start_ns, p->phase_done, p->micro_batch, p->coll_seq,
+        p->coll_done_seq, p->ring_next,      p->pid,
+        hang_rules_files_count(flight_phase_of(p)) ? r->use.io_bytes >> IO_SHIFT : 0};
+    const bool same = s->begun && memcmp(mark, s->mark, sizeof(mark)) == 0;
     s->quiet_ms = same && r->alive ? s->quiet_ms + passed_ms : 0;
+    s->stopped_ms = r->state == 'T' ? s->stopped_ms + passed_ms : 0;
+    s->mute_ms += passed_ms;
+    s->moved = s->moved || !same;
+    s->idle_ms = !look_at_use(h, s, r) && same && r->alive ? s->idle_ms + passed_ms : 0;
+    s->warned = s->warned && same;
     memcpy(s->mark, mark, sizeof(mark));
     s->begun = true;
     if (!p->pid)
@@ -399,26 +557,39 @@ static void look_at(struct hang_detector *h, struct seen *s, const struct hang_d
                                                p->coll_done_seq > s->base_coll + STEP_COLLS));
 }
 
+static void forgive(struct hang_detector *h)
+{
+    for (int i = 0; i < h->n; i++) {
+        struct seen *s = &h->seen[i];
+        s->quiet_ms = s->idle_ms = s->mute_ms = s->stopped_ms = 0;
+    }
+}
+
 bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank *ranks,
                         int64_t now_ms,
                         struct hang_detector_verdict *out)
 {
-    int64_t passed = now_ms - h->looked_ms;
+    const int64_t since = now_ms - h->looked_ms, passed = since < LOOK_MAX_MS ? since : LOOK_MAX_MS;
     bool traced = false;
     h->looked_ms = now_ms;
+    h->thaw_ms = since > HANG_GAP_MS ? HANG_THAW_MS : h->thaw_ms - passed;
     for (int i = 0; i < h->n; i++) {
-        look_at(h, &h->seen[i], &ranks[i], passed < LOOK_MAX_MS ? passed : LOOK_MAX_MS);
+        look_at(h, &h->seen[i], &ranks[i], passed);
         traced = traced || (ranks[i].alive && ranks[i].state == 't');
     }
-    for (int i = 0; traced && i < h->n; i++)
-        h->seen[i].quiet_ms = 0;
-    return judge(h, ranks, out);
+    const int last = last_alive(h, ranks);
+    silence_pass(&h->silence, passed, last < 0 ? 0 : h->seen[last].idle_ms);
+    h->warned = h->warned && h->silence.quiet_ms > 0;
+    if (traced || h->thaw_ms > 0)
+        forgive(h);
+    return judge(h, ranks, out) || (last >= 0 && judge_silence(h, ranks, last, out)) ||
+           judge_output(h, ranks, out);
 }
 
 /* --- creation and release ---------------------------------------------------------------- */
 
 int hang_detector_create(struct hang_detector **out, int ranks,
-                         const struct hang_detector_rules *rules, const json_t *learned,
+                         const struct hang_rules *rules, const json_t *learned,
                          struct err *err)
 {
     struct hang_detector *h = calloc(1, sizeof(*h));
@@ -448,4 +619,6 @@ void hang_detector_begin(struct hang_detector *h, int64_t now_ms)
 {
     memset(h->seen, 0, (size_t)h->n * sizeof(*h->seen));
     h->looked_ms = now_ms;
+    h->thaw_ms = 0;
+    silence_begin(&h->silence);
 }

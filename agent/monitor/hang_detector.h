@@ -2,9 +2,9 @@
 /* hang_detector.h - detects hung ranks from flight pages and time stamps alone
  *
  * Pure: no clock, no I/O.
- * Input: what the pages show at a look; output: a verdict. A rank is quiet since anything in its
- * page last changed: step, phase, work done, a collective. It hangs when it is quiet for longer
- * than the deadline of its phase,
+ * Input: what the pages and the counters show at a look; output: a verdict. agent/core/hang_rules.h
+ * has the limits. A rank is quiet since anything in its page last changed: step, phase, work done, a
+ * collective. It hangs when it is quiet for longer than the deadline of its phase,
  *
  *     max(floor of the phase, 4 x the 99.9th percentile of that phase in that bucket)
  *
@@ -13,12 +13,20 @@
  * images) is not quiet while the count grows; outside the compute phases, neither is a process that
  * reads or writes a MiB now and then (a large checkpoint).
  *
+ * A rank is idle since it last showed any sign of life (agent/monitor/activity.h). An automatic
+ * deadline of a command asks for an idle rank; and a command whose ranks are all idle for hang.silent
+ * hangs, with or without pages.
+ *
  * A rank that waits for others is never the cause: the rank that has entered the fewest collectives
  * is judged, by its own phase. So a slow checkpoint of one rank does not make the others "hang" in
  * the barrier after it, and the rank that never entered a collective is named.
  *
  * A stopped process (SIGSTOP) is recognized by its state; 5 s of that count as a hang in any phase.
- * While a debugger holds a rank, no verdict is given.
+ * While a debugger holds a rank, no verdict is given; nor for HANG_THAW_MS after the agent itself
+ * did not run, because its ranks may have been frozen with it and come back later.
+ *
+ * A verdict on a rank that shows signs of life is a false alarm, unless the spec set the limit:
+ * automatic deadlines then double, and from the third on the verdict is only a warning.
  */
 #ifndef AGENT_MONITOR_HANG_DETECTOR_H
 #define AGENT_MONITOR_HANG_DETECTOR_H
@@ -27,24 +35,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/core/hang_rules.h"
+#include "agent/monitor/activity.h"
 #include "engine/contract/flight.h"
 
 struct err;
 struct hang_detector;
 
-struct hang_detector_rules {
-    bool engine;           /* jobctl-train: pages are complete, and every rank must attach */
-    int64_t step_ms;       /* deadline of the phases of a step; 0 = learned */
-    int64_t first_step_ms; /* until the first step is done; 0 = HANG_DETECTOR_FIRST_STEP_MS */
-};
-
-enum { HANG_DETECTOR_FIRST_STEP_MS = 5 * 60 * 1000 };
-
 /* State of one rank at one look. */
 struct hang_detector_rank {
     bool                      alive;
     char state; /* of /proc/PID/stat, 0 = not known; 't': traced, no verdict */
-    uint64_t                  io_mib; /* read and written so far, in MiB; 0 = not known */
+    struct activity_sample    use;    /* of all its processes */
     const struct flight_page *page;   /* pid 0: it never attached */
     const char *where;                /* name of its node; NULL or "": single node */
 };
@@ -55,19 +57,20 @@ struct hang_detector_verdict {
     enum flight_phase phase;
     uint64_t          step;
     int64_t           quiet_ms, deadline_ms;
+    bool              warning; /* it may be at work: tell it, and end nothing */
     char text[224]; /* "rank 1 hangs in ..." */
 };
 
 /* learned: result of hang_detector_learned() in an earlier attempt, or NULL. */
 int hang_detector_create(struct hang_detector **out, int ranks,
-                         const struct hang_detector_rules *rules, const json_t *learned,
+                         const struct hang_rules *rules, const json_t *learned,
                          struct err *err);
 void hang_detector_destroy(struct hang_detector *h);
 
 /* Starts a new generation: forgets the processes, keeps what was learned. */
 void hang_detector_begin(struct hang_detector *h, int64_t now_ms);
 
-/* One look at all ranks: true and *out if a rank hangs. */
+/* One look at all ranks: true and *out if a rank hangs. A false alarm is counted. */
 bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank *ranks,
                         int64_t now_ms,
                         struct hang_detector_verdict *out);
@@ -76,8 +79,8 @@ bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank
 int64_t hang_detector_deadline_ms(const struct hang_detector *h, int rank,
                                   const struct flight_page *page, char state);
 
-/* {"forward": ms, ..., "32x32": {"forward": ms, ...}}: the 99.9th percentiles, for the next
- * attempt; a new object, or NULL if nothing was learned. */
+/* {"forward": ms, ..., "32x32": {"forward": ms, ...}, "silence": {}}: the 99.9th percentiles and
+ * agent/monitor/silence.h, for the next attempt; a new object, or NULL if nothing was learned. */
 json_t *hang_detector_learned(const struct hang_detector *h);
 
 #endif

@@ -20,6 +20,31 @@ static json_t *block_row(const struct page_view *v, int n)
     return json_pack("[i, s]", n, (const char *)text);
 }
 
+static json_t *use_row(const struct activity_sample *u)
+{
+    return json_pack("[I, I, I, I, b, i, i, I]", (json_int_t)u->at_ms, (json_int_t)u->cpu_ms,
+                     (json_int_t)u->io_bytes, (json_int_t)u->output_bytes, u->gpu,
+                     (int)u->gpu_busy, (int)u->gpu_memory, (json_int_t)u->link_kb_s);
+}
+
+static uint64_t counter(const json_t *row, size_t i)
+{
+    const json_int_t v = json_integer_value(json_array_get(row, i));
+    return v > 0 ? (uint64_t)v : 0;
+}
+
+static void take_use(struct activity_sample *u, const json_t *row)
+{
+    *u = (struct activity_sample){.at_ms = (int64_t)counter(row, 0),
+                                  .cpu_ms = counter(row, 1),
+                                  .io_bytes = counter(row, 2),
+                                  .output_bytes = counter(row, 3),
+                                  .gpu = json_is_true(json_array_get(row, 4)),
+                                  .gpu_busy = (unsigned)counter(row, 5),
+                                  .gpu_memory = (unsigned)counter(row, 6),
+                                  .link_kb_s = counter(row, 7)};
+}
+
 json_t *page_feed_row(int rank, const struct page_view *now, const struct page_view *told)
 {
     json_t *blocks = json_array();
@@ -30,13 +55,13 @@ json_t *page_feed_row(int rank, const struct page_view *now, const struct page_v
     }
     const bool lines = strcmp(now->lines, told->lines) != 0;
     if (json_array_size(blocks) == 0 && !lines && now->pid == told->pid &&
-        now->state == told->state && now->io_mib == told->io_mib) {
+        now->state == told->state && now->use.at_ms == told->use.at_ms) {
         json_decref(blocks);
         return NULL;
     }
-    json_t *row = json_pack("{s:i, s:I, s:i, s:I, s:o}", "rank", rank, "pid",
-                            (json_int_t)now->pid, "state", now->state, "io_mib",
-                            (json_int_t)now->io_mib, "blocks", blocks);
+    json_t *row = json_pack("{s:i, s:I, s:i, s:o, s:o}", "rank", rank, "pid",
+                            (json_int_t)now->pid, "state", now->state, "use",
+                            use_row(&now->use), "blocks", blocks);
     if (row && lines)
         json_object_set_new(row, "lines", log_feed_text(now->lines, strlen(now->lines)));
     return row;
@@ -83,7 +108,7 @@ int page_feed_take(struct page_view *seen, const json_t *row, struct err *err)
     }
     seen->pid = json_integer_value(json_object_get(row, "pid"));
     seen->state = (char)json_integer_value(json_object_get(row, "state"));
-    seen->io_mib = (uint64_t)json_integer_value(json_object_get(row, "io_mib"));
+    take_use(&seen->use, json_object_get(row, "use"));
     take_lines(seen, json_object_get(row, "lines"));
     return 0;
 }

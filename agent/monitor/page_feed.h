@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "agent/monitor/activity.h"
 #include "agent/ranks/capture.h"
 #include "engine/contract/flight.h"
 
@@ -23,7 +24,7 @@ enum { PAGE_BLOCK = 256, PAGE_BLOCKS = FLIGHT_BYTES / PAGE_BLOCK };
 struct page_view {
     int64_t pid;       /* of the rank; 0: it has exited */
     char     state;    /* agent/os/process.h */
-    uint64_t io_mib;
+    struct activity_sample use;
     char lines[CAPTURE_TAIL + 1]; /* tail of its output */
     union {
         struct flight_page page;

@@ -14,6 +14,7 @@
 #include "agent/doctor/reachability.h"
 #include "agent/monitor/inspector.h"
 #include "agent/monitor/nccl_watch.h"
+#include "agent/monitor/usage.h"
 #include "agent/nodes/follower_internal.h"
 #include "agent/os/log.h"
 #include "agent/os/process.h"
@@ -332,15 +333,15 @@ const struct ranks *follower_ranks(const struct follower *f)
 }
 
 int64_t follower_look(const struct follower *f, int rank, struct flight_page *page, char *state,
-                      uint64_t *io_mib)
+                      struct activity_sample *use)
 {
     int64_t pid = ranks_look(f->ranks, rank, page);
     /* A command's page is written by a child of its shell. */
     int64_t worker = page->pid ? (int64_t)page->pid : pid;
     if (state)
         *state = pid > 0 ? process_state(worker) : (char)0;
-    if (io_mib)
-        *io_mib = pid > 0 ? process_io_mib(worker) : 0;
+    if (use)
+        usage_get(f->usage, rank, use);
     return pid;
 }
 
@@ -362,6 +363,7 @@ int follower_create(struct follower **out, uv_loop_t *loop, const struct followe
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     }
     if (ranks_create(&f->ranks, loop, &hooks, err) < 0 ||
+        usage_create(&f->usage, f->ranks, err) < 0 ||
         cleanup_create(&f->cleanup, loop, o->nonce, on_cleaned, f, err) < 0 ||
         inspector_create(&f->inspector, loop, follower_report_stacks, f, err) < 0) {
         follower_destroy(f); /* only at process exit: the loop never runs */
@@ -407,6 +409,7 @@ void follower_destroy(struct follower *f)
     ranks_destroy(f->ranks);
     cleanup_destroy(f->cleanup);
     inspector_destroy(f->inspector);
+    usage_destroy(f->usage);
     nccl_watch_destroy(f->nccl_watch);
     gpu_watch_destroy(f->gpu_watch);
     json_decref(f->spec);

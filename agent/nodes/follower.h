@@ -17,6 +17,7 @@
 
 #include "agent/wire/wire.h"
 
+struct activity_sample;
 struct err;
 struct flight_page;
 struct follower;
@@ -66,10 +67,10 @@ const struct follower_options *follower_options(const struct follower *f);
 /* The ranks on this node; read-only (agent/ranks/ranks.h). */
 const struct ranks *follower_ranks(const struct follower *f);
 
-/* Reads a rank's flight page (pid 0 if it never attached), and, if not NULL, state letter and
- * I/O of the process that writes it (agent/os/process.h; 0: not known). Returns the rank's pid,
- * or 0 if it has exited. */
+/* Reads a rank's flight page (pid 0 if it never attached), and, if not NULL, the state letter of
+ * the process that writes it (agent/os/process.h; 0: not known) and the counters of all processes
+ * of the rank. Returns the rank's pid, or 0 if it has exited. */
 int64_t follower_look(const struct follower *f, int rank, struct flight_page *page, char *state,
-                      uint64_t *io_mib);
+                      struct activity_sample *use);
 
 #endif

@@ -19,6 +19,7 @@ struct follower {
     struct ranks      *ranks;
     struct cleanup    *cleanup;
     struct inspector  *inspector;
+    struct usage      *usage;
     struct nccl_watch *nccl_watch; /* NULL: no NCCL log expected */
     struct gpu_watch  *gpu_watch;  /* NULL: ranks without GPUs, or no events from the driver */
     uv_timer_t         look;       /* at NCCL's log */

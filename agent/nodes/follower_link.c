@@ -64,7 +64,7 @@ static void forget_reported(struct follower_link *l, int n)
 static void see(const struct follower_link *l, int rank, struct page_view *v)
 {
     memset(v, 0, sizeof(*v));
-    v->pid = follower_look(l->follower, rank, &v->u.page, &v->state, &v->io_mib);
+    v->pid = follower_look(l->follower, rank, &v->u.page, &v->state, &v->use);
     const char *lines = ranks_last_lines(l->ranks, rank);
     size_t n = strlen(lines);
     memcpy(v->lines, lines, n < CAPTURE_TAIL ? n : CAPTURE_TAIL);

@@ -395,16 +395,16 @@ static char state_of(const struct follower_state *s, char seen)
 }
 
 int64_t leader_look(const struct leader *c, int rank, struct flight_page *page, char *state,
-                    uint64_t *io_mib)
+                    struct activity_sample *use)
 {
     const struct remote_rank *f = remote_of(c, rank);
     if (!f)
-        return follower_look(c->follower, rank, page, state, io_mib);
+        return follower_look(c->follower, rank, page, state, use);
     *page = f->seen.u.page;
     if (state)
         *state = state_of(c->of[rank], f->seen.state);
-    if (io_mib)
-        *io_mib = f->seen.io_mib;
+    if (use)
+        *use = f->seen.use;
     flight_shift(page, f->add_ns);
     return f->seen.pid;
 }

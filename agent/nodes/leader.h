@@ -35,6 +35,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+struct activity_sample;
 struct agent_exit;
 struct agent_lost;
 struct err;
@@ -175,11 +176,11 @@ const char *leader_where(const struct leader *c, int rank);
 bool leader_is_here(const struct leader *c, int rank);
 
 /* Reads the newest flight page of a rank (pid 0 if it never attached), its times on the clock of
- * this machine, and, if not NULL, state letter and I/O of the process that writes it
- * (agent/os/process.h; 0: not known; the letter is 't' while its node is silent). Returns the
- * rank's pid, or 0 if it has exited. */
+ * this machine, and, if not NULL, the state letter of the process that writes it
+ * (agent/os/process.h; 0: not known; 't' while its node is silent) and the counters of all processes
+ * of the rank. Returns the rank's pid, or 0 if it has exited. */
 int64_t leader_look(const struct leader *c, int rank, struct flight_page *page, char *state,
-                    uint64_t *io_mib);
+                    struct activity_sample *use);
 
 /* The name of the phase on a rank's page, or NULL if it never attached. */
 const char *leader_phase(const struct leader *c, int rank);

@@ -20,20 +20,3 @@ char process_state(int64_t pid)
     const char *after = strrchr(text, ')'); /* the name in parentheses may hold any character */
     return after && after[1] == ' ' ? after[2] : 0;
 }
-
-uint64_t process_io_mib(int64_t pid)
-{
-    char path[40], line[128];
-    uint64_t all = 0;
-    snprintf(path, sizeof(path), "/proc/%lld/io", (long long)pid);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof(line), f)) {
-        unsigned long long n;
-        if (sscanf(line, "rchar: %llu", &n) == 1 || sscanf(line, "wchar: %llu", &n) == 1 ||
-            sscanf(line, "read_bytes: %llu", &n) == 1)
-            all += n;
-    }
-    if (f)
-        fclose(f);
-    return all >> 20;
-}

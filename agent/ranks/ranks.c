@@ -303,6 +303,18 @@ int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page)
     return p->pid;
 }
 
+int64_t ranks_pid(const struct ranks *r, int rank)
+{
+    const struct runner *p = runner_of(r, rank);
+    return p ? p->pid : 0;
+}
+
+uint64_t ranks_output_bytes(const struct ranks *r, int rank)
+{
+    const struct runner *p = runner_of(r, rank);
+    return p ? p->out_bytes : 0;
+}
+
 int ranks_first(const struct ranks *r)
 {
     return r->first;

@@ -73,6 +73,10 @@ void ranks_signal(struct ranks *r, int signo);
  * has ended. */
 int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page);
 
+/* The pid of a rank, 0 if the process has ended; the bytes of its output so far. */
+int64_t ranks_pid(const struct ranks *r, int rank);
+uint64_t ranks_output_bytes(const struct ranks *r, int rank);
+
 /* The time of a live rank by phase: init_ms, data_ms and checkpoint_ms. */
 void ranks_phases(const struct ranks *r, int rank, struct agent_exit *e);
 

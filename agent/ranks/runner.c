@@ -50,6 +50,7 @@ static void take_events(struct runner *r, const char *bytes, size_t size)
 static void take_output(struct runner *r, const char *bytes, size_t size)
 {
     capture_write(r->capture, bytes, size);
+    r->out_bytes += size;
     r->hooks.output(r->hooks.arg, r->rank, bytes, size);
 }
 

@@ -31,8 +31,9 @@
  *   GPU       {seq, rank, gpu, xid, fault, text, line}      struct gpu_event (agent/monitor/gpu_watch.h)
  *   SNAPSHOTS {seq, generation, sets: [[generation, step]...]}   in memory there (agent/ranks/snapshot_memfds.h)
  *   OUTPUT    {rank, data}                                  data: as in LOG (agent/wire/log_feed.h)
- *   PAGES     {generation, ranks: [{rank, pid, state, io_mib, lines?, blocks: [[n, base64]...]}]}
- *                       differences since the last PAGES of this connection (agent/monitor/page_feed.h)
+ *   PAGES     {generation, ranks: [{rank, pid, state, use, lines?, blocks: [[n, base64]...]}]}
+ *                       differences since the last PAGES of this connection (agent/monitor/page_feed.h);
+ *                       use: struct activity_sample (agent/monitor/activity.h) as an array
  *
  * To a follower
  *   PREPARE   {seq, spec, plan, launch}                     see leader_prepare()

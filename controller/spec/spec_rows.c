@@ -110,9 +110,12 @@ static const struct spec_field fields[] = {
                                                 "restart"},
     {.path = "hang.step", .type = FIELD_DURATION, .auto_ok = true, .min = 0.5, .max = 31536000, .def = AUTO,
      .help = "limit for each phase of a step; auto = 4 times its usual maximum, at least 5s (run: "
-             "5m)"},
+             "5m without a sign of life)"},
     {.path = "hang.first_step", .type = FIELD_DURATION, .min = 1, .max = 31536000, .def = "300.0",
      .help = "limit for the first step"},
+    {.path = "hang.silent", .type = FIELD_DURATION, .auto_ok = true, .min = 0.5, .max = 31536000, .def = AUTO,
+     .help = "limit for no sign of life from any rank; auto = 4 times the longest quiet time, at "
+             "least 1m (first hour: 10m; train: none)"},
     {.path = "notify", .type = FIELD_MAP, .def = "null",
      .later = "not supported yet; remove notify", .help = "notifications"},
     {.path = NULL},

@@ -3,6 +3,7 @@
 #include "tests/process/agent/nodes/leader_fixture.h"
 
 #include "agent/doctor/reachability.h"
+#include "agent/monitor/activity.h"
 #include "agent/monitor/inspect.h"
 
 /* Each says a word, tells the others where it is, waits until it has heard of each once, and ends with its
@@ -232,7 +233,7 @@ static void pages_travel(void **state)
 {
     static struct flight_page page, again;
     char state_letter;
-    uint64_t io;
+    struct activity_sample use;
     char run[5000];
     (void)state;
     snprintf(run, sizeof(run), "exec '%s' fly", self);
@@ -240,7 +241,7 @@ static void pages_travel(void **state)
     int64_t pid = 0;
     for (int i = 0; i < PATIENCE_MS / 20 && !(page.steps_total && page.phase_start_ns); i++) {
         run_until(NULL, 0, 20);
-        pid = leader_look(leader, 3, &page, &state_letter, &io);
+        pid = leader_look(leader, 3, &page, &state_letter, &use);
     }
     assert_int_equal(pid, t.pids[3]);
     assert_int_equal(page.pid, pid);
@@ -272,7 +273,7 @@ static void pages_travel(void **state)
     }
     assert_int_equal(flight_step(&again), 1);
     assert_int_equal(again.rank, 4);
-    assert_int_equal(leader_look(leader, 0, &page, &state_letter, &io), t.pids[0]);
+    assert_int_equal(leader_look(leader, 0, &page, &state_letter, &use), t.pids[0]);
     assert_true((int64_t)page.pid == t.pids[0] && state_letter == 'S'); /* as a page of this node */
     leader_signal(leader, SIGKILL);
     AWAIT(exits, RANKS);

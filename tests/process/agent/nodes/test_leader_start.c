@@ -541,7 +541,7 @@ static void all_get_signals_and_words(void **state)
 static void say_page(void)
 {
     static struct page_view view, nothing;
-    view = (struct page_view){.pid = 1003, .state = 'S', .io_mib = 7, .lines = "far away\n"};
+    view = (struct page_view){.pid = 1003, .state = 'S', .use = {.at_ms = 9, .cpu_ms = 7, .gpu = true}, .lines = "far away\n"};
     view.u.page = (struct flight_page){.pid = 44, .step_phase = 40 << 8 | PHASE_FORWARD};
     for (int rank = 2; rank < 4; rank++)
         say(NODE_PAGES, json_pack("{s:i, s:[o]}", "generation", 1, "ranks",
@@ -553,7 +553,7 @@ static void ranks_elsewhere_are_looked_at_as_those_here(void **state)
     (void)state;
     static struct flight_page page;
     char letter;
-    uint64_t mib;
+    struct activity_sample use;
     prepare("sleep 1000");
     start(1);
     say_spawned(1, NULL);
@@ -562,12 +562,12 @@ static void ranks_elsewhere_are_looked_at_as_those_here(void **state)
     assert_string_equal(leader_where(leader, 1), "n0");
     assert_string_equal(leader_where(leader, 2), "n1");
     assert_true(leader_is_here(leader, 1) && !leader_is_here(leader, 2));
-    assert_int_equal(leader_look(leader, 3, &page, &letter, &mib), 1003);
+    assert_int_equal(leader_look(leader, 3, &page, &letter, &use), 1003);
     assert_int_equal(page.pid, 44);
     assert_int_equal(letter, 'S');
-    assert_int_equal(mib, 7);
+    assert_true(use.at_ms == 9 && use.cpu_ms == 7 && use.gpu);
     silent_ms = 4000; /* nobody can tell what it does, so nobody says that it hangs */
-    leader_look(leader, 3, &page, &letter, &mib);
+    leader_look(leader, 3, &page, &letter, &use);
     assert_int_equal(letter, 't');
     silent_ms = 0;
     assert_true(leader_look(leader, 0, &page, &letter, NULL) > 0);

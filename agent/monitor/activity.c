@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* activity.c - see activity.h */
+#include "agent/monitor/activity.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SHARE 0.01 /* of the norm; less is background */
+
+enum {
+    NORM_S = 3600,      /* the norm forgets what is older than about this */
+    SPIN_BUSY = 50,     /* percent: a GPU that does this much, ... */
+    SPIN_MEMORY = 1,    /* with its memory controller at most so busy, ... */
+    SPIN_LINK_KB = 1024 /* and its links below this rate, spins */
+};
+
+/* The least rate that is a sign of life while no norm is known, and its words. */
+static const struct {
+    double      least;
+    const char *key, *none, *some;
+} signs[ACTIVITY_SIGNS] = {
+    [ACTIVITY_OUTPUT] = {1e-9, "output", "no output", "output"},
+    [ACTIVITY_CPU] = {1e-3, "cpu", "no CPU time", "CPU time"},
+    [ACTIVITY_IO] = {4096, "io", "nothing read or written", "bytes read and written"},
+    [ACTIVITY_GPU] = {1, "gpu", "no GPU work", "GPU work"},
+};
+
+double activity_usual(const struct activity_norm *norm, enum activity_sign sign)
+{
+    return norm->seconds[sign] > 0 ? norm->sum[sign] / norm->seconds[sign] : 0;
+}
+
+static bool counts(const struct activity_norm *norm, enum activity_sign sign, double rate)
+{
+    return rate >= signs[sign].least && rate >= SHARE * activity_usual(norm, sign);
+}
+
+static void learn(struct activity_norm *norm, enum activity_sign sign, double rate, double seconds)
+{
+    norm->sum[sign] += rate * seconds;
+    norm->seconds[sign] += seconds;
+    if (norm->seconds[sign] > NORM_S) {
+        norm->sum[sign] *= NORM_S / norm->seconds[sign];
+        norm->seconds[sign] = NORM_S;
+    }
+}
+
+/* A counter that shrinks belongs to a new process. */
+static double rate_of(uint64_t now, uint64_t before, double unit, double seconds)
+{
+    return now > before ? (double)(now - before) / unit / seconds : 0;
+}
+
+/* Work on a GPU moves data: percent of the time that its memory controller is busy, or of 10 GB/s
+ * over its links; at least 1 if it is busy at all. */
+static double gpu_work(const struct activity_sample *s)
+{
+    const double links = fmin((double)s->link_kb_s / 1e5, 100);
+    return s->gpu && s->gpu_busy > 0 ? fmax(1, fmax(s->gpu_memory, links)) : 0;
+}
+
+static bool spins(const struct activity_sample *s)
+{
+    return s->gpu && s->gpu_busy >= SPIN_BUSY && s->gpu_memory <= SPIN_MEMORY &&
+           s->link_kb_s < SPIN_LINK_KB;
+}
+
+static void measure(struct activity *a, const struct activity_sample *s, double seconds)
+{
+    const struct activity_sample *before = &a->last;
+    a->rate[ACTIVITY_OUTPUT] = rate_of(s->output_bytes, before->output_bytes, 1, seconds);
+    a->rate[ACTIVITY_CPU] = rate_of(s->cpu_ms, before->cpu_ms, 1000, seconds);
+    a->rate[ACTIVITY_IO] = rate_of(s->io_bytes, before->io_bytes, 1, seconds);
+    a->rate[ACTIVITY_GPU] = gpu_work(s);
+    a->spins = spins(s);
+}
+
+unsigned activity_take(struct activity *a, struct activity_norm *norm,
+                       const struct activity_sample *s, bool in_collective)
+{
+    unsigned seen = 0;
+    if (s->at_ms == a->last.at_ms)
+        return 0;
+    const double seconds = (double)(s->at_ms - a->last.at_ms) / 1000;
+    const bool first = a->last.at_ms == 0 || seconds <= 0;
+    if (!first)
+        measure(a, s, seconds);
+    a->last = *s;
+    for (int i = 0; !first && !in_collective && i < ACTIVITY_SIGNS; i++) {
+        const enum activity_sign sign = (enum activity_sign)i;
+        if ((a->spins && (sign == ACTIVITY_CPU || sign == ACTIVITY_GPU)) ||
+            !counts(norm, sign, a->rate[i]))
+            continue;
+        learn(norm, sign, a->rate[i], seconds);
+        seen |= 1u << i;
+    }
+    return seen;
+}
+
+__attribute__((format(printf, 3, 4))) static void add(char *text, size_t size, const char *fmt, ...)
+{
+    size_t n = strlen(text);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text + n, size - n, fmt, ap);
+    va_end(ap);
+}
+
+void activity_say(char *text, size_t size, const struct activity *a,
+                  const struct activity_norm *norm)
+{
+    for (int i = 0; i < ACTIVITY_SIGNS; i++) {
+        const double usual = activity_usual(norm, (enum activity_sign)i);
+        const char *comma = i ? ", " : "";
+        if (i == ACTIVITY_GPU && !a->last.gpu)
+            continue;
+        if (i == ACTIVITY_GPU && a->spins)
+            add(text, size, "%sGPU busy but its memory idle", comma);
+        else if (a->rate[i] < signs[i].least || usual <= 0)
+            add(text, size, "%s%s", comma, signs[i].none);
+        else
+            add(text, size, "%s%s %.2g %% of the usual", comma, signs[i].some,
+                100 * a->rate[i] / usual);
+    }
+}
+
+/* The power of two next to it: what is stored should not change with every sample. */
+static double coarse(double v)
+{
+    double c = 1;
+    while (c * 1.5 <= v)
+        c *= 2;
+    while (c > v * 1.5)
+        c /= 2;
+    return c;
+}
+
+json_t *activity_norm_json(const struct activity_norm *norm)
+{
+    json_t *out = json_object();
+    for (int i = 0; i < ACTIVITY_SIGNS; i++) {
+        const double usual = activity_usual(norm, (enum activity_sign)i);
+        if (usual > 0)
+            json_object_set_new(out, signs[i].key, json_real(coarse(usual)));
+    }
+    return out;
+}
+
+void activity_norm_read(struct activity_norm *norm, const json_t *json)
+{
+    memset(norm, 0, sizeof(*norm));
+    for (int i = 0; i < ACTIVITY_SIGNS; i++) {
+        const double usual = json_number_value(json_object_get(json, signs[i].key));
+        if (usual > 0 && usual < 1e15)
+            learn(norm, (enum activity_sign)i, usual, 60);
+    }
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* activity.h - signs of life of a rank, from the counters of its whole process tree
+ *
+ * Pure: no clock, no I/O.
+ * A counter that grows is a sign of life if it grows by at least 1 % of the job's norm: its mean
+ * rate over all intervals in which it was one, of all ranks. So a thread that ticks, or a logger,
+ * is none once the job has worked. A first norm is whatever comes first.
+ *
+ * Spinning is no sign of life: neither is anything while the rank is inside a collective, nor CPU
+ * and GPU time while the GPU is busy with its memory controller and its links idle.
+ */
+#ifndef AGENT_MONITOR_ACTIVITY_H
+#define AGENT_MONITOR_ACTIVITY_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum activity_sign { ACTIVITY_OUTPUT, ACTIVITY_CPU, ACTIVITY_IO, ACTIVITY_GPU, ACTIVITY_SIGNS };
+
+/* One reading of a rank's counters. */
+struct activity_sample {
+    int64_t  at_ms; /* on the monotonic clock of its node; 0: none yet */
+    uint64_t cpu_ms, io_bytes, output_bytes; /* they grow */
+    bool     gpu;                            /* the rest is known */
+    unsigned gpu_busy, gpu_memory;           /* percent of the time */
+    uint64_t link_kb_s;                      /* over PCIe and NVLink */
+};
+
+/* What is usual in the job; zeroed: not known. */
+struct activity_norm {
+    double sum[ACTIVITY_SIGNS], seconds[ACTIVITY_SIGNS];
+};
+
+/* State of one rank; zeroed: no sample yet. */
+struct activity {
+    struct activity_sample last;
+    double rate[ACTIVITY_SIGNS]; /* between the last two samples: cores, bytes/s, percent */
+    bool spins;                  /* its GPU was busy without moving data */
+};
+
+/* Takes a sample; the result has a bit 1 << sign for each sign of life since the one before, 0
+ * for a sample that was taken already. in_collective: it was in the same one all the time. */
+unsigned activity_take(struct activity *a, struct activity_norm *norm,
+                       const struct activity_sample *s, bool in_collective);
+
+/* The usual rate; 0: not known. */
+double activity_usual(const struct activity_norm *norm, enum activity_sign sign);
+
+/* Appends "no output, no CPU time, nothing read or written" to the text, with the rest of it that
+ * is too little to count: "CPU time 0.2 % of the usual". */
+void activity_say(char *text, size_t size, const struct activity *a,
+                  const struct activity_norm *norm);
+
+/* The norm for the next attempt: {"cpu": cores, "io": bytes/s, ...}, coarse, a new object; and its
+ * reading, NULL accepted. */
+json_t *activity_norm_json(const struct activity_norm *norm);
+void activity_norm_read(struct activity_norm *norm, const json_t *json);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* silence.h - how long the ranks of a job have shown no sign of life, and how long is too long
+ *
+ * Pure: no clock, no I/O.
+ * Keeps what is learned of the job over its generations and attempts: the norm of its activity, its
+ * longest quiet time, how long it was watched, and the number of false alarms.
+ */
+#ifndef AGENT_MONITOR_SILENCE_H
+#define AGENT_MONITOR_SILENCE_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "agent/core/hang_rules.h"
+#include "agent/monitor/activity.h"
+
+struct silence {
+    struct activity_norm norm;
+    int64_t watched_ms, longest_ms;
+    int64_t quiet_ms; /* of all ranks together, now */
+    int     false_alarms;
+};
+
+/* A new generation. */
+void silence_begin(struct silence *s);
+
+/* Time has passed; quiet_ms: of the rank that gave the last sign of life. */
+void silence_pass(struct silence *s, int64_t passed_ms, int64_t quiet_ms);
+
+/* -1: the silence of this job is not watched. */
+int64_t silence_deadline_ms(const struct silence *s, const struct hang_rules *rules);
+
+/* For the next attempt: {"longest_ms", "watched_ms", "false_alarms", "usual": {}}, a new object, or
+ * NULL if nothing is worth it; and its reading, NULL accepted. */
+json_t *silence_learned(const struct silence *s);
+void silence_remember(struct silence *s, const json_t *learned);
+
+#endif

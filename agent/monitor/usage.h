@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* usage.h - reads the counters of all ranks of a node (agent/monitor/activity.h), once a second
+ *
+ * One pass over /proc serves all ranks. On a machine where it takes long it is made less often: at
+ * most 2 % of the time go into it.
+ */
+#ifndef AGENT_MONITOR_USAGE_H
+#define AGENT_MONITOR_USAGE_H
+
+struct activity_sample;
+struct err;
+struct ranks;
+struct usage;
+
+/* The ranks must outlive it. */
+int usage_create(struct usage **out, const struct ranks *ranks, struct err *err);
+void usage_destroy(struct usage *u); /* NULL accepted */
+
+/* The newest sample of a rank, read anew if it is old; all zero if it has none. */
+void usage_get(struct usage *u, int rank, struct activity_sample *out);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* process_tree.c - see process_tree.h */
+#include "agent/os/process_tree.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KTHREADD = 2, NONE = -1 };
+
+/* A process of this machine. */
+struct entry {
+    int64_t  pid, parent, session;
+    uint64_t ticks;
+    int      tree; /* index of its tree, or NONE */
+};
+
+struct table {
+    struct entry *entries;
+    size_t n, room;
+};
+
+/* The text of /proc/PID/NAME, "" if unreadable. */
+static const char *slurp(char *out, size_t size, int64_t pid, const char *name)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, out, size - 1);
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    return out;
+}
+
+/* Fields 3 and on of /proc/PID/stat; threads of the kernel belong to no tree. */
+static bool read_entry(struct entry *e, int64_t pid)
+{
+    char text[1024];
+    long long parent, session;
+    unsigned long long t[4];
+    const char *after = strrchr(slurp(text, sizeof(text), pid, "stat"), ')');
+    if (!after || sscanf(after + 1, " %*c %lld %*d %lld %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu",
+                         &parent, &session, &t[0], &t[1], &t[2], &t[3]) != 6)
+        return false;
+    *e = (struct entry){pid, parent, session, t[0] + t[1] + t[2] + t[3], NONE};
+    return parent != KTHREADD && pid != KTHREADD;
+}
+
+static bool add(struct table *t, const struct entry *e)
+{
+    if (t->n == t->room) {
+        const size_t room = t->room ? 2 * t->room : 256;
+        struct entry *more = realloc(t->entries, room * sizeof(*more));
+        if (!more)
+            return false;
+        t->entries = more;
+        t->room = room;
+    }
+    t->entries[t->n++] = *e;
+    return true;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+static void read_all(struct table *t)
+{
+    DIR *d = opendir("/proc");
+    struct entry one;
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (isdigit((unsigned char)e->d_name[0]) && read_entry(&one, atoll(e->d_name)) &&
+            !add(t, &one))
+            break;
+    if (d)
+        closedir(d);
+    if (t->n)
+        qsort(t->entries, t->n, sizeof(*t->entries), by_pid);
+}
+
+static int tree_of(const struct entry *e, const struct process_tree *trees, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (trees[i].root > 0 && (e->pid == trees[i].root || e->session == trees[i].root))
+            return i;
+    return NONE;
+}
+
+/* Its tree is that of its parent, unless it is known: returns whether that is news. */
+static bool inherit(const struct table *t, struct entry *e)
+{
+    const struct entry key = {.pid = e->parent};
+    const struct entry *parent =
+        e->tree == NONE ? bsearch(&key, t->entries, t->n, sizeof(key), by_pid) : NULL;
+    if (parent)
+        e->tree = parent->tree;
+    return parent && parent->tree != NONE;
+}
+
+static void assign(struct table *t, const struct process_tree *trees, int n)
+{
+    bool more = true;
+    for (size_t i = 0; i < t->n; i++)
+        t->entries[i].tree = tree_of(&t->entries[i], trees, n);
+    while (more) {
+        more = false;
+        for (size_t i = 0; i < t->n; i++)
+            more = inherit(t, &t->entries[i]) || more;
+    }
+}
+
+static uint64_t io_bytes(int64_t pid)
+{
+    static const char *const names[] = {"rchar: ", "wchar: ", "read_bytes: "};
+    char text[512];
+    uint64_t all = 0;
+    slurp(text, sizeof(text), pid, "io");
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *at = strstr(text, names[i]);
+        all += at ? strtoull(at + strlen(names[i]), NULL, 10) : 0;
+    }
+    return all;
+}
+
+void process_tree_read(struct process_tree *trees, int n)
+{
+    const uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
+    struct table t = {NULL, 0, 0};
+    read_all(&t);
+    assign(&t, trees, n);
+    for (int i = 0; i < n; i++)
+        trees[i].cpu_ms = trees[i].io_bytes = 0;
+    for (size_t i = 0; i < t.n; i++)
+        if (t.entries[i].tree != NONE) {
+            struct process_tree *to = &trees[t.entries[i].tree];
+            to->cpu_ms += t.entries[i].ticks * 1000 / hz;
+            to->io_bytes += io_bytes(t.entries[i].pid);
+        }
+    free(t.entries);
+}

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+# A script that says nothing about itself is watched by what its processes do: one that sleeps is found, and
+# `why` has the evidence; so is one that spins, inside a collective or with a limit that its user set; one that
+# computes for longer than the limit is left alone.
+command -v python3 >/dev/null || { echo "no python3"; exit 77; }
+. "$TOP/tests/e2e/events.sh"
+cp "$TOP/templates/jobctl_progress.py" "$WORK"
+
+cat >"$WORK/sleeps.py" <<'PY'
+import os, sys, time
+if os.environ["JOBCTL_GENERATION"] != "1":
+    sys.exit(0)
+end = time.process_time() + 1
+while time.process_time() < end:
+    pass
+print("worked")
+time.sleep(100000)
+PY
+cat >"$WORK/sleeps.yaml" <<YAML
+name: sleeps
+run: python3 sleeps.py; true
+workdir: $WORK
+hang: {silent: 3s}
+YAML
+jobctl submit -q "$WORK/sleeps.yaml"
+wait_event 1 kind=hang | field text
+jobctl wait 1
+wait_event 1 kind=generation_ended generation=1 | field cause | grep -qx hang_step
+wait_event 1 kind=hang | field text |
+    grep -q 'rank 0 hangs: none of its processes shows a sign of life for [0-9.]* s (limit 3.0 s): no output, no CPU time, nothing read'
+
+# A collective that stays unfinished: all CPU time is spinning, and the helper that writes and prints is no life.
+cat >"$WORK/spins.py" <<'PY'
+import os, sys, struct, threading, time
+from jobctl_progress import enter, _put
+if os.environ["JOBCTL_GENERATION"] != "1":
+    sys.exit(0)
+def tick():
+    while True:
+        time.sleep(0.1)
+        print("heartbeat", flush=True)
+for step in range(3):
+    enter(step)
+_put(112, 7, 0, 4096, time.monotonic_ns(), 6)   # all-reduce 7 has begun, 6 are done
+threading.Thread(target=tick, daemon=True).start()
+while True:
+    pass
+PY
+sed 's/sleeps/spins/' "$WORK/sleeps.yaml" >"$WORK/spins.yaml"
+jobctl submit -q "$WORK/spins.yaml"
+wait_event 2 kind=hang | field text
+jobctl wait 2
+
+# hang.step of a script without a flight page: its output shows its steps.
+cat >"$WORK/loops.yaml" <<YAML
+name: loops
+run: |
+  echo "step 1"
+  if [ \$JOBCTL_GENERATION = 1 ]; then while :; do :; done; fi
+hang: {step: 3s}
+YAML
+jobctl submit -q "$WORK/loops.yaml"
+jobctl wait 3
+wait_event 3 kind=hang | field text | grep 'rank 0 hangs: it has not printed anything for'
+
+# At work in one phase, three times as long as the silence that is allowed: no hang.
+cat >"$WORK/works.py" <<'PY'
+import time
+from jobctl_progress import enter
+enter(0, "init")
+enter(0, "forward")
+start = time.monotonic()
+while time.monotonic() < start + 9:
+    pass
+print("compiled")
+PY
+sed 's/sleeps/works/' "$WORK/sleeps.yaml" >"$WORK/works.yaml"
+jobctl submit -q "$WORK/works.yaml"
+jobctl wait 4
+[ "$(events_of 4 kind=hang | wc -l)" = 0 ]
+jobctl logs 4 | grep -q compiled

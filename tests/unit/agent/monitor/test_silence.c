@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_silence.c - commands on a virtual clock, judged by what their processes do: which silence is a
+ * hang, which work is none */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/monitor/hang_detector.h"
+
+enum { RANKS = 2, LOOK_MS = 200, MINUTE = 60 * 1000, HOUR = 60 * MINUTE };
+
+static struct hang_detector *h;
+static struct flight_page page[RANKS];
+static struct hang_detector_rank ranks[RANKS];
+static struct hang_detector_verdict verdict;
+static int64_t now;
+static int n;
+
+/* --- a world of commands ------------------------------------------------------------------- */
+
+/* What a rank does in a second. */
+struct load {
+    uint64_t cpu_ms, io, output;
+    bool     gpu;
+    unsigned busy, memory;
+    uint64_t link_kb_s;
+};
+
+static const struct load sleeps, compiles = {.cpu_ms = 1000}, ticks = {.cpu_ms = 4, .output = 1},
+    trains = {.cpu_ms = 2500, .io = 8 << 20, .output = 120},
+    downloads = {.cpu_ms = 60, .io = 3 << 20},
+    spins = {.cpu_ms = 1000, .output = 1, .gpu = true, .busy = 100, .memory = 0, .link_kb_s = 9},
+    evaluates = {.cpu_ms = 20, .gpu = true, .busy = 92, .memory = 37},
+    gpu_trains = {.cpu_ms = 1500, .io = 1 << 20, .output = 200, .gpu = true, .busy = 98, .memory = 45};
+
+static void begin(const struct hang_rules *rules, const json_t *learned, int count)
+{
+    n = count;
+    assert_int_equal(hang_detector_create(&h, n, rules, learned, NULL), 0);
+    memset(page, 0, sizeof(page));
+    now = 5000000;
+    for (int i = 0; i < RANKS; i++)
+        ranks[i] = (struct hang_detector_rank){.alive = true, .state = 'S', .page = &page[i]};
+    hang_detector_begin(h, now);
+}
+
+static int down(void **state)
+{
+    (void)state;
+    hang_detector_destroy(h);
+    h = NULL;
+    return 0;
+}
+
+static void use(struct activity_sample *s, const struct load *l)
+{
+    s->at_ms = now;
+    s->cpu_ms += l->cpu_ms;
+    s->io_bytes += l->io;
+    s->output_bytes += l->output;
+    s->gpu = l->gpu;
+    s->gpu_busy = l->busy;
+    s->gpu_memory = l->memory;
+    s->link_kb_s = l->link_kb_s;
+}
+
+/* All ranks do this for so long; true as soon as a hang is found. */
+static bool all_do(const struct load *l, int64_t ms)
+{
+    for (int64_t end = now + ms; now < end;) {
+        now += LOOK_MS;
+        for (int i = 0; i < n && now % 1000 == 0; i++)
+            use(&ranks[i].use, l);
+        if (hang_detector_look(h, ranks, now, &verdict))
+            return true;
+    }
+    return false;
+}
+
+/* As templates/jobctl_progress.py and NCCL's plugin write it. */
+static void enter(int rank, uint64_t step, enum flight_phase phase)
+{
+    struct flight_page *p = &page[rank];
+    const uint64_t seq = p->ring_next ? p->ring_next : 1;
+    p->pid = (uint64_t)(100 + rank);
+    p->step_phase = step << 8 | (uint64_t)phase;
+    p->phase_start_ns = (uint64_t)now * 1000000;
+    p->ring[seq % FLIGHT_RING] =
+        (struct flight_entry){.seq = seq, .at_ns = p->phase_start_ns, .step_phase = p->step_phase};
+    p->ring_next = seq + 1;
+}
+
+static void steps(uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        for (int r = 0; r < n; r++) {
+            enter(r, i, i % 2 ? PHASE_FORWARD : PHASE_DATA);
+            page[r].coll_seq = page[r].coll_done_seq = i + 1;
+        }
+        assert_false(all_do(&trains, LOOK_MS));
+    }
+    for (int r = 0; r < n; r++)
+        enter(r, count, PHASE_FORWARD);
+}
+
+static const struct hang_rules automatic, engine = {.engine = true};
+
+/* --- what is a hang ------------------------------------------------------------------------ */
+
+static void silence_of_ten_minutes_is_one_in_the_first_hour(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    assert_false(all_do(&trains, MINUTE));
+    int64_t since = now;
+    assert_true(all_do(&sleeps, 11 * MINUTE));
+    assert_in_range(now - since, 10 * MINUTE - 1000, 10 * MINUTE + 1000);
+    assert_false(verdict.init);
+    assert_string_equal(verdict.text, "none of 2 ranks shows a sign of life for 600.0 s (limit 600.0 s): "
+                                      "no output, no CPU time, nothing read or written");
+}
+
+static void later_it_is_four_times_the_longest_quiet_time(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, 1);
+    assert_false(all_do(&trains, 30 * MINUTE));
+    assert_false(all_do(&sleeps, 40 * 1000)); /* a checkpoint on a slow disk */
+    assert_false(all_do(&trains, HOUR));
+    int64_t since = now;
+    assert_true(all_do(&sleeps, 10 * MINUTE));
+    assert_in_range(now - since, 150 * 1000, 170 * 1000);
+}
+
+static void it_is_never_less_than_a_minute(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, 1);
+    assert_false(all_do(&trains, HOUR + MINUTE));
+    int64_t since = now;
+    assert_true(all_do(&sleeps, 10 * MINUTE));
+    assert_in_range(now - since, 60 * 1000 - 1000, 62 * 1000);
+}
+
+static void one_rank_at_work_is_life(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    assert_false(all_do(&trains, MINUTE));
+    for (int64_t end = now + HOUR; now < end;) { /* rank 0 evaluates, rank 1 waits for it */
+        use(&ranks[0].use, &compiles);
+        assert_false(all_do(&sleeps, 1000));
+    }
+}
+
+static void a_thread_that_ticks_is_no_life(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    assert_false(all_do(&trains, 5 * MINUTE));
+    int64_t since = now;
+    assert_true(all_do(&ticks, 11 * MINUTE));
+    assert_in_range(now - since, 10 * MINUTE - 1000, 10 * MINUTE + 1000);
+    assert_non_null(strstr(verdict.text, "CPU time 0.16 % of the usual"));
+}
+
+static void a_rank_that_spins_in_a_collective_is_found(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    steps(100);
+    page[0].coll_seq = page[1].coll_seq = 101; /* of NCCL's plugin: begun, never finished */
+    int64_t since = now;
+    assert_true(all_do(&spins, HOUR));
+    assert_in_range(now - since, 290 * 1000, 310 * 1000);
+    assert_non_null(strstr(verdict.text, "all ranks are in all-reduce 101"));
+}
+
+static void without_the_plugin_an_idle_memory_controller_tells(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    assert_false(all_do(&gpu_trains, 5 * MINUTE));
+    int64_t since = now;
+    assert_true(all_do(&spins, HOUR));
+    assert_in_range(now - since, 10 * MINUTE - 1000, 10 * MINUTE + 1000);
+    assert_non_null(strstr(verdict.text, "GPU busy but its memory idle"));
+}
+
+static void the_spec_is_obeyed(void **state)
+{
+    (void)state;
+    begin(&(struct hang_rules){.silent_ms = 5000}, NULL, 1);
+    assert_true(all_do(&sleeps, 6000));
+    assert_true(verdict.init);
+    down(state);
+    begin(&(struct hang_rules){.step_ms = 5000}, NULL, 1); /* no page: nothing else shows a step */
+    assert_true(all_do(&sleeps, 6000));
+    down(state);
+    begin(&(struct hang_rules){.step_ms = 5000}, NULL, 1);
+    assert_false(all_do(&compiles, 250 * 1000)); /* the import */
+    assert_false(all_do(&trains, MINUTE));
+    assert_true(all_do(&compiles, 7000));
+    assert_non_null(strstr(verdict.text, "it has not printed anything for 5"));
+    down(state);
+    begin(&(struct hang_rules){.step_ms = 5000, .first_step_ms = 20000}, NULL, 1);
+    assert_false(all_do(&compiles, 19000));
+    assert_true(all_do(&compiles, 2000));
+    down(state);
+    begin(&(struct hang_rules){.step_ms = 5000}, NULL, 1);
+    steps(60);
+    assert_true(all_do(&compiles, 7000)); /* a step is a step */
+    assert_non_null(strstr(verdict.text, "it was at work: raise hang.step"));
+    assert_false(verdict.warning);
+}
+
+/* --- what is none -------------------------------------------------------------------------- */
+
+static void compiling_for_long_in_a_phase_is_none(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    for (int r = 0; r < RANKS; r++)
+        enter(r, 0, PHASE_FORWARD);
+    assert_false(all_do(&compiles, 8 * MINUTE));
+    steps(60);
+    for (int r = 0; r < RANKS; r++)
+        enter(r, 60, PHASE_DATA);
+    assert_false(all_do(&compiles, 380 * 1000));
+}
+
+static void downloads_and_evaluations_are_none(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, 1);
+    assert_false(all_do(&downloads, 30 * MINUTE));
+    assert_false(all_do(&gpu_trains, 2 * HOUR));
+    assert_false(all_do(&downloads, 30 * MINUTE));
+    assert_false(all_do(&evaluates, 30 * MINUTE));
+}
+
+static void the_engine_may_load_data_for_long(void **state)
+{
+    (void)state;
+    begin(&engine, NULL, 1);
+    steps(60);
+    enter(0, 60, PHASE_DATA);
+    assert_false(all_do(&compiles, 380 * 1000));
+    int64_t since = now;
+    assert_true(all_do(&sleeps, MINUTE));
+    assert_in_range(now - since, 19000, 21000);
+}
+
+static void a_suspended_machine_is_none(void **state)
+{
+    (void)state;
+    begin(&(struct hang_rules){.silent_ms = 5000}, NULL, RANKS);
+    assert_false(all_do(&trains, MINUTE));
+    for (int i = 0; i < 20; i++) {
+        now += 3 * HOUR;
+        assert_false(all_do(&sleeps, 4000));
+        assert_false(all_do(&trains, 10 * 1000));
+    }
+}
+
+static void frozen_together_and_thawed_apart_is_none(void **state)
+{
+    (void)state;
+    begin(&engine, NULL, RANKS);
+    steps(60);
+    now += 40 * 1000; /* agent and ranks are frozen; the agent comes back first */
+    ranks[0].state = ranks[1].state = 'T';
+    assert_false(all_do(&sleeps, 12 * 1000));
+    ranks[0].state = 'S';
+    assert_false(all_do(&sleeps, 12 * 1000));
+    ranks[1].state = 'S';
+    steps(10);
+    int64_t since = now; /* and in earnest again */
+    assert_true(all_do(&sleeps, MINUTE));
+    assert_in_range(now - since, 4000, 31000);
+}
+
+/* --- false alarms -------------------------------------------------------------------------- */
+
+/* The engine computes, but a step takes longer than any before. */
+static bool slow_step(int64_t ms)
+{
+    hang_detector_begin(h, now);
+    steps(60);
+    return all_do(&compiles, ms);
+}
+
+static void each_doubles_the_deadline_and_the_third_only_warns(void **state)
+{
+    (void)state;
+    begin(&engine, NULL, 1);
+    int64_t limit = 5000;
+    for (int i = 0; i < 2; i++, limit *= 2) {
+        assert_true(slow_step(limit + 1500));
+        assert_in_range(verdict.deadline_ms, limit, limit);
+        assert_false(verdict.warning);
+        assert_non_null(strstr(verdict.text, "deadlines are doubled"));
+    }
+    json_t *learned = hang_detector_learned(h);
+    down(state);
+    begin(&engine, learned, 1); /* in the next attempt */
+    json_decref(learned);
+    assert_true(slow_step(25000));
+    assert_in_range(verdict.deadline_ms, 20000, 20000);
+    assert_true(verdict.warning);
+    assert_false(all_do(&compiles, 20 * MINUTE)); /* told once */
+    assert_true(all_do(&compiles, 15 * MINUTE));  /* in the same step for half an hour */
+    assert_false(verdict.warning);
+}
+
+static void a_rank_that_sleeps_is_no_false_alarm(void **state)
+{
+    (void)state;
+    begin(&engine, NULL, 1);
+    for (int i = 0; i < 6; i++) {
+        hang_detector_begin(h, now);
+        steps(60);
+        assert_true(all_do(&sleeps, 7000));
+        assert_in_range(verdict.deadline_ms, 5000, 5000);
+        assert_false(verdict.warning);
+    }
+}
+
+static void what_is_learned_changes_seldom(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, 1);
+    assert_null(hang_detector_learned(h));
+    assert_false(all_do(&trains, 59 * 1000));
+    assert_null(hang_detector_learned(h)); /* nothing to store of a short job */
+    json_t *last = NULL;
+    int changes = 0;
+    for (int i = 0; i < 300; i++) {
+        assert_false(all_do(&trains, MINUTE));
+        json_t *learned = hang_detector_learned(h);
+        changes += !json_equal(learned, last);
+        json_decref(last);
+        last = learned;
+    }
+    json_decref(last);
+    assert_in_range(changes, 2, 9);
+}
+
+#define TEST(f) cmocka_unit_test_teardown(f, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(silence_of_ten_minutes_is_one_in_the_first_hour),
+        TEST(later_it_is_four_times_the_longest_quiet_time),
+        TEST(it_is_never_less_than_a_minute),
+        TEST(one_rank_at_work_is_life),
+        TEST(a_thread_that_ticks_is_no_life),
+        TEST(a_rank_that_spins_in_a_collective_is_found),
+        TEST(without_the_plugin_an_idle_memory_controller_tells),
+        TEST(the_spec_is_obeyed),
+        TEST(compiling_for_long_in_a_phase_is_none),
+        TEST(downloads_and_evaluations_are_none),
+        TEST(the_engine_may_load_data_for_long),
+        TEST(a_suspended_machine_is_none),
+        TEST(frozen_together_and_thawed_apart_is_none),
+        TEST(each_doubles_the_deadline_and_the_third_only_warns),
+        TEST(a_rank_that_sleeps_is_no_false_alarm),
+        TEST(what_is_learned_changes_seldom),
+    };
+    return cmocka_run_group_tests_name("silence", tests, NULL, NULL);
+}
