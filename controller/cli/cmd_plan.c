@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/core/hang_rules.h"
 #include "agent/os/buf.h"
 #include "engine/contract/field.h"
 #include "agent/plan/plan.h"
@@ -91,6 +92,25 @@ static int ask_all(struct call *call, json_t *plan)
     return rc;
 }
 
+/* What is watched in a job with this spec, and how soon: an array of sentences. */
+static json_t *hangs_of(const json_t *spec)
+{
+    struct hang_rules rules;
+    hang_rules_read(&rules, spec, json_is_object(json_object_get(spec, "train")));
+    return hang_rules_say(&rules);
+}
+
+static void print_hangs(FILE *out, const json_t *spec)
+{
+    size_t i;
+    const json_t *row;
+    json_t *rows = hangs_of(spec);
+    fprintf(out, "all ranks restart after:\n");
+    json_array_foreach (rows, i, row)
+        fprintf(out, "  %s\n", json_string_value(row));
+    json_decref(rows);
+}
+
 static void print(struct call *call, const json_t *plan)
 {
     const char *gpus = options_text(&call->options, "gpu-memory");
@@ -110,6 +130,7 @@ static void print(struct call *call, const json_t *plan)
                          "add "
                 "--gpu-memory 80\n");
     fprintf(t->file, "%s%s", launch ? launch : "", train ? train : "");
+    print_hangs(t->file, json_object_get(plan, "spec"));
 }
 
 /* The plan of a job, and how NCCL carried it out. */
@@ -130,11 +151,13 @@ static int show(struct call *call, const char *job)
     int rc = plan ? 0 : err_set(&call->err, ERR_CONFLICT, "job %.80s has no plan yet: none of its attempts has "
                                 "begun", job);
     if (rc == 0 && call->json) {
-        output_json(call, json_pack("{s:O, s:O?}", "plan", plan, "nccl", json_object_get(newest, "nccl")));
+        output_json(call, json_pack("{s:O, s:O?, s:o}", "plan", plan, "nccl", json_object_get(newest, "nccl"),
+                                    "hangs", hangs_of(json_object_get(answer, "spec"))));
     } else if (rc == 0) {
         plan_print(call->out.file, plan);
         if (nccl[0])
             fprintf(call->out.file, "NCCL: %s\n", nccl);
+        print_hangs(call->out.file, json_object_get(answer, "spec"));
     }
     json_decref(answer);
     return rc;
@@ -151,6 +174,7 @@ static int show_hosts(struct call *call, const json_t *spec)
     if (!answer)
         return -1;
     if (call->json) {
+        json_object_set_new(answer, "hangs", hangs_of(spec));
         output_json(call, answer);
         return 0;
     }
@@ -158,6 +182,7 @@ static int show_hosts(struct call *call, const json_t *spec)
         fprintf(call->out.file, "note: %s\n", json_string_value(note));
     plan_print(call->out.file, json_object_get(answer, "plan"));
     fprintf(call->out.file, "%s", field_text(answer, "train"));
+    print_hangs(call->out.file, spec);
     json_decref(answer);
     return 0;
 }
@@ -186,6 +211,7 @@ static int run(struct call *call)
         spec_file_post(call, c, &plan, request) == 0)
         rc = ask_all(call, plan);
     if (rc == 0 && call->json) {
+        json_object_set_new(plan, "hangs", hangs_of(json_object_get(plan, "spec")));
         output_json(call, json_incref(plan));
     } else if (rc == 0) {
         print(call, plan);
@@ -200,7 +226,7 @@ const struct command cmd_plan = {
     .name = "plan", .args = ARGS_FILE_OR_JOB,
     .summary = "print how a spec would run on this machine, and why; or how a job runs",
     .help = "Checks FILE, then prints ranks, devices, environment, memory and batches, each decision "
-            "with its reason. Nothing is submitted. For a JOB, prints the plan of its newest "
+            "with its reason, and what counts as a hang, how soon. Nothing is submitted. For a JOB, prints the plan of its newest "
             "attempt and "
             "whether NCCL connects as predicted. With launch: ssh the plan uses the present state "
             "of the "

@@ -79,3 +79,8 @@ jobctl submit -q "$WORK/works.yaml"
 jobctl wait 4
 [ "$(events_of 4 kind=hang | wc -l)" = 0 ]
 jobctl logs 4 | grep -q compiled
+
+# The plan says what is watched, and how soon.
+jobctl plan "$WORK/loops.yaml" | grep -q 'no step, whatever else the ranks do: 3 s (hang.step)'
+jobctl plan "$WORK/sleeps.yaml" --json | field hangs | grep -q 'no sign of life from any rank.*: 3 s (hang.silent)'
+jobctl plan 1 | grep -q 'no sign of life from any rank.*: 3 s (hang.silent)'
