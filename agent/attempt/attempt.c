@@ -225,12 +225,23 @@ static void look_around(struct attempt *a)
     attempt_feed(a, &in);
 }
 
+/* What an end that takes long waits for. */
+static void tell_slow_end(struct attempt *a)
+{
+    char text[600];
+    if (!mirror_child_slow(a->mirror, text, sizeof(text)))
+        return;
+    attempt_store(a, "warning", json_pack("{s:n, s:s, s:b}", "rank", "text", text, "ending", 1), false);
+    session_pump(a->session);
+}
+
 static void on_beat(uv_timer_t *timer)
 {
     struct attempt *a = timer->data;
     int64_t now = clock_ms();
     check_dir(a);
     look_around(a);
+    tell_slow_end(a);
     session_alive(a->session);
     if (a->dir_gone && (!a->launch || (a->finished_ms && !session_connected(a->session)))) {
         log_warn(a->tag, "exiting: the controller of its directory can no longer reach it");

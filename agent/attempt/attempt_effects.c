@@ -23,7 +23,8 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
-enum { LAST_COPY_MS = 10 * 60 * 1000 }; /* to the mirror, at the end */
+/* The last copy to the mirror; after a stop that does not wait, time to release its lease. */
+enum { LAST_COPY_MS = 10 * 60 * 1000, NO_COPY_MS = 2000 };
 
 double attempt_jitter(void)
 {
@@ -234,8 +235,7 @@ static void clean_up(struct attempt *a, int generation)
 {
     monitor_end(a->monitor);
     if (generation == 0 && a->mirror)
-        mirror_child_finish(a->mirror,
-                            LAST_COPY_MS); /* then attempt_cleanup() */
+        mirror_child_finish(a->mirror, a->now ? NO_COPY_MS : LAST_COPY_MS); /* then attempt_cleanup() */
     else
         leader_cleanup(a->leader, generation);
 }
@@ -282,6 +282,10 @@ void attempt_feed(struct attempt *a, struct agent_input *in)
         if (in->kind == INPUT_STOP)
             follower_link_stop(a->link, in->stop.reason, in->stop.grace_ms, in->stop.preempted);
         return;
+    }
+    if (in->kind == INPUT_STOP && in->stop.grace_ms == 0 && !in->stop.checkpoint) {
+        a->now = true;
+        mirror_child_hurry(a->mirror, NO_COPY_MS);
     }
     in->now_ms = clock_ms();
     agent_core_step(a->core, in, &out);

@@ -61,6 +61,7 @@ struct attempt {
 
     int64_t started_ms, finished_ms; /* finished: 0 = not yet */
     int64_t beats;
+    bool now;          /* a stop that does not wait for copies */
     bool leaving;
     int fallbacks;   /* fallbacks of the plan in use */
     json_t *learned; /* as last stored, or NULL */

@@ -18,7 +18,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
-enum { PATH_SIZE = 4096 };
+enum { PATH_SIZE = 4096, SLOW_MS = 3000, UNREADY_MS = 2000 };
 
 struct mirror_child {
     struct mirror_hooks hooks;
@@ -26,7 +26,9 @@ struct mirror_child {
     int          history;  /* RUN_DIR/history.jsonl */
     json_t *who;           /* first fields of every history line */
     bool         told;     /* ready() was called */
-    bool         finishing;
+    bool         finishing, told_slow;
+    int64_t      finish_ms, wait_ms; /* when it was told to finish, and its limit */
+    char        *there;
 };
 
 /* --- its description ---------------------------------------------------------------------- */
@@ -168,6 +170,7 @@ int mirror_child_start(struct mirror_child **out, uv_loop_t *loop, const char *r
         return -1;
     }
     open_history(c, run_dir, task);
+    c->there = strdup(field_text(task, "there"));
     *out = c;
     return 0;
 }
@@ -190,12 +193,30 @@ void mirror_child_note(struct mirror_child *c, const char *kind, const json_t *b
 void mirror_child_finish(struct mirror_child *c, int64_t wait_ms)
 {
     c->finishing = true;
+    c->finish_ms = clock_ms();
+    c->wait_ms = c->told || wait_ms < UNREADY_MS ? wait_ms : UNREADY_MS;
     if (!c->process) {
         c->hooks.ended(c->hooks.arg);
         return;
     }
     subprocess_kill(c->process, SIGTERM);
-    subprocess_limit(c->process, wait_ms);
+    subprocess_limit(c->process, c->wait_ms);
+}
+
+void mirror_child_hurry(struct mirror_child *c, int64_t wait_ms)
+{
+    if (c && c->finishing && c->process && clock_ms() + wait_ms < c->finish_ms + c->wait_ms)
+        subprocess_limit(c->process, wait_ms);
+}
+
+bool mirror_child_slow(struct mirror_child *c, char *text, size_t size)
+{
+    if (!c || !c->process || !c->finishing || c->told_slow || clock_ms() - c->finish_ms < SLOW_MS)
+        return false;
+    c->told_slow = true;
+    snprintf(text, size, "the last copy to the mirror %.400s is not done; the attempt waits for it, at most %lld min; "
+             "`jobctl cancel --now` ends it without", c->there ? c->there : "", (long long)c->wait_ms / 60000);
+    return true;
 }
 
 void mirror_child_close(struct mirror_child *c)
@@ -211,5 +232,6 @@ void mirror_child_destroy(struct mirror_child *c)
     if (c->history >= 0)
         close(c->history);
     json_decref(c->who);
+    free(c->there);
     free(c);
 }

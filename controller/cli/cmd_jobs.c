@@ -112,7 +112,7 @@ static int run(struct call *call)
 
 static const struct option_row cancel_options[] = {
     {"reason", 0, OPTION_TEXT, "TEXT", "stored with the job and shown by jobctl why"},
-    {"now", 0, OPTION_FLAG, NULL, "stop without a last checkpoint"},
+    {"now", 0, OPTION_FLAG, NULL, "stop without a last checkpoint or copy to the mirror"},
     OPTION_QUIET,
     OPTION_JSON,
     {.name = NULL},

@@ -44,6 +44,7 @@ struct story {
     char       nccl[600];           /* how NCCL differs from the plan */
     char       report[600], seen[500]; /* of the last incident: its file, and the ranks' state */
     char       room[CORE_REASON];   /* what a checkpoint needs whose disk is full, now */
+    char       ending[600];         /* what the end of the attempt waits for, now */
     json_t    *evidence;
 };
 
@@ -148,7 +149,11 @@ static int tell(void *ctx, const struct event_row *row)
         s->last_checkpoint = json_integer_value(json_object_get(body, "step"));
     } else if (kind == EVENT_STOP_REQUESTED) {
         snprintf(s->stop, sizeof(s->stop), "%.190s", field_text(body, "reason"));
+    } else if (kind == EVENT_WARNING && json_is_true(json_object_get(body, "ending"))) {
+        snprintf(s->ending, sizeof(s->ending), "%.599s", field_text(body, "text"));
     }
+    if (kind == EVENT_ATTEMPT_ENDED || kind == EVENT_AGENT_LOST)
+        s->ending[0] = '\0';
     if (kind == EVENT_GENERATION_ENDED || kind == EVENT_AGENT_LOST || json_is_true(json_object_get(body, "over")))
         s->room[0] = '\0';
     s->end_ms = row->at_ms;
@@ -263,7 +268,9 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
         goto out;
     const struct job *job = active_jobs_find(d->active_jobs, id);
     put_head(&text, row, &s, job && job_json_obstacle(job));
-    if (s.stop[0] && job && job->core.state == JOB_STOPPING)
+    if (s.ending[0] && job)
+        buf_print(&text, " %c%s.", toupper((unsigned char)s.ending[0]), s.ending + 1);
+    else if (s.stop[0] && job && job->core.state == JOB_STOPPING)
         buf_print(&text, " Waiting for its processes on %s to exit.",
                   job->nodes > 1 ? "its nodes" : job->core.node);
     if (field_text(row, "agent_channel")[0])

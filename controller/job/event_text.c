@@ -178,7 +178,10 @@ static void sample(char *out, size_t size, const json_t *b)
 
 static void warning(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "warning from rank %lld: %s", int_of(b, "rank"), field_text(b, "text"));
+    if (json_is_number(json_object_get(b, "rank")))
+        snprintf(out, size, "warning from rank %lld: %s", int_of(b, "rank"), field_text(b, "text"));
+    else
+        snprintf(out, size, "warning: %s", field_text(b, "text"));
 }
 
 static void setup_done(char *out, size_t size, const json_t *b)

@@ -49,6 +49,7 @@ static const struct {
     {"checkpoint", "{\"step\":80,\"bytes\":317200000,\"ms\":773,\"stall_ms\":45.21,\"path\":\"/x\"}",
      "checkpoint of step 80 written (302.5 MiB, 773 ms, training paused for 45.2 ms)", true},
     {"warning", "{\"rank\":0,\"text\":\"slow disk\"}", "warning from rank 0: slow disk", true},
+    {"warning", "{\"rank\":null,\"text\":\"slow disk\"}", "warning: slow disk", true},
     {"no_room", "{\"over\":false,\"bytes\":9,\"text\":\"no room\"}", "no room", true},
     {"done", "{\"result\":\"failed\",\"reason\":\"it broke\"}", "failed: it broke", false},
     {"retry", "{\"delay_ms\":65000,\"text\":\"it broke\"}",
