@@ -154,6 +154,7 @@ pure: $(OBJS)
 circles: $(SEEN)
 	@tests/check_circles.sh . $(OBJ) $(SEEN)
 	@tests/check_prefixes.sh . $(OBJ) $(OBJS)
+	@tests/check_opens.sh . $(OBJ) $(OBJS)
 
 guards:
 	@CC='$(CC)' tests/check_guards.sh

@@ -39,6 +39,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/install.h"
 #include "engine/contract/roff.h"
+#include "engine/contract/safe_open.h"
 
 /* --- run ------------------------------------------------------------------------------- */
 
@@ -68,8 +69,10 @@ static int redirect(const char *run_dir, struct err *err)
     if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_LOG, run_dir) >= sizeof(path))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (null < 0 || log < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
+    int log = safe_open(path, O_WRONLY | O_CREAT | O_APPEND, err);
+    if (log < 0)
+        return -1;
+    if (null < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
         return err_set(err, ERR_SYSTEM, "cannot open '%s': %s", path, strerror(errno));
     close(null);
     close(log);

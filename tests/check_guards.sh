@@ -36,8 +36,8 @@ small_house() {
     file engine/step/step.c 'a step' '#include "engine/contract/err.h"' '#include "engine/step/step.h"' \
         'int step_take(void) { return err_set(1); }'
     file agent/os/log.h 'lines' 'int log_line(void);'
-    file agent/os/log.c 'lines' '#include "agent/os/log.h"' '#include "engine/contract/err.h"' \
-        'int log_line(void) { return err_set(2); }'
+    file agent/os/log.c 'lines' '#include <fcntl.h>' '#include "agent/os/log.h"' '#include "engine/contract/err.h"' \
+        'int log_line(void) { return err_set(open("/dev/null", O_RDONLY)); }'
     file agent/core/verdict.h "$pure" 'int verdict_of(int seen);' 'int verdict_part(int seen);'
     file agent/core/verdict.c 'see verdict.h' '#include "agent/core/verdict.h"' '#include "engine/contract/err.h"' \
         'int verdict_of(int seen) { return err_set(verdict_part(seen)); }'
@@ -64,6 +64,8 @@ column engine
 column agent
 pure verdict verdict_part
 borrows err_set
+safe agent/os agent/core
+opens agent/os/log.c it is the place
 ROOMS
     printf '# House\n<!-- rooms -->\n<!-- end -->\n' | tee docs/HOUSE.md >README.md
     compile $(find . -name '*.c' ! -name main.c | sed 's|^\./||')
@@ -73,6 +75,7 @@ layers() { "$here/check_layers.sh" . agent engine; }
 layers_of_three() { "$here/check_layers.sh" . agent engine kernels; }
 circles() { "$here/check_circles.sh" . obj $(find obj -name '*.o'); }
 prefixes() { "$here/check_prefixes.sh" . obj $(find obj -name '*.o'); }
+opens() { "$here/check_opens.sh" . obj $(find obj -name '*.o'); }
 pure() { "$here/check_pure.sh" . obj; }
 house() { "$here/check_house.sh" .; }
 scripts() { "$here/check_scripts.sh" tests; }
@@ -110,7 +113,7 @@ add() {
 mkdir "$work/good" && cd "$work/good"
 small_house
 "$here/check_house.sh" --write .
-for guard in layers circles prefixes pure house scripts tree; do
+for guard in layers circles prefixes opens pure house scripts tree; do
     $guard || { echo "check_$guard.sh refuses a house that is right" >&2; exit 1; }
 done
 
@@ -272,6 +275,18 @@ broken; add tests/e2e/0100-good.sh "pid=\$(sed -n 's/.*\"pid\": *\([0-9]*\).*/\1
 refuses scripts 'JSON is read as text'
 broken; rm tests/e2e/0100-good.sh
 refuses scripts 'nothing was checked'
+
+# Opens.
+broken; add agent/core/round.c '#include <fcntl.h>' 'int round_read(void) { return open("log", O_RDONLY); }'
+refuses opens 'agent/core/round.c calls open(): '
+broken; add agent/core/round.c '#include <stdio.h>' 'FILE *round_read(void) { return fopen("log", "r"); }'
+refuses opens 'agent/core/round.c calls fopen(): '
+broken; sed -i 's/^safe .*/safe agent\/os agent\/no/' tests/rooms.txt
+refuses opens 'safe agent/no has no source'
+broken; sed -i 's/^safe .*/safe agent\/core/' tests/rooms.txt
+refuses opens 'opens agent/os/log.c is no exception any more'
+broken; sed -i '/^safe/d; /^opens/d' tests/rooms.txt
+refuses opens 'found no safe rooms: nothing was checked'
 
 # Files.
 broken; echo 'Host one' >config

@@ -19,6 +19,7 @@
 #include "agent/os/log.h"
 #include "agent/plan/plan_nodes.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
 static const json_t *group_of(const struct attempt *a)
@@ -146,10 +147,9 @@ static int leave_proof(struct attempt *a, struct err *err)
     if (scratch_mkdirs(dir, err) < 0)
         return -1;
     snprintf(a->proof, sizeof(a->proof), "%.4000s/.nodes-%.64s", dir, a->o.nonce);
-    FILE *f = fopen(a->proof, "we");
-    if (f)
-        fprintf(f, "%s", a->o.nonce);
-    if (f && fclose(f) == 0)
+    const int fd = safe_open(a->proof, O_WRONLY | O_CREAT | O_TRUNC, NULL);
+    const bool wrote = fd >= 0 && dprintf(fd, "%s", a->o.nonce) > 0;
+    if (fd >= 0 && close(fd) == 0 && wrote)
         return 0;
     a->proof[0] = '\0';
     return err_set(err, ERR_SYSTEM, "cannot write to the checkpoint directory '%s': %m", dir);

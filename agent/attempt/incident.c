@@ -16,10 +16,10 @@
 #include "agent/nodes/leader.h"
 #include "agent/os/buf.h"
 #include "agent/os/kernel_log.h"
-#include "agent/os/safe_open.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
+#include "engine/contract/safe_open.h"
 
 enum { LAST_ENTRIES = 24, LAST_LINES = 12, THREADS = 24, TOLD_RANKS = 4 };
 

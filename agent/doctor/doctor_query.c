@@ -22,6 +22,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/safe_open.h"
 
 enum { PATIENCE_MS = 60000 };
 
@@ -160,7 +161,7 @@ static json_t *find(struct query *v, const json_t *question, struct err *err)
 {
     char found[64] = "";
     const char *path = field_text(question, "path"), *slash = strrchr(path, '/');
-    FILE *f = fopen(path, "re");
+    FILE *f = safe_open_stream(path, NULL);
     const int why = f || errno == ENOENT ? 0 : errno;
     (void)v;
     if (f && !fgets(found, sizeof(found), f))

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/os/safe_open.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
 enum { SCHEMA = 1, LOOK_MS = 100 };
@@ -144,7 +144,7 @@ static int claim(struct lease *l, const struct holder *h, int64_t wait_ms, struc
     char path[LEASE_PATH + 32];
     for (l->token = h->token + 1;; l->token++) {
         snprintf(path, sizeof(path), "%s/lease-%lld", l->dir, (long long)l->token);
-        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        int fd = safe_open(path, O_WRONLY | O_CREAT | O_EXCL, NULL);
         if (fd >= 0)
             return close(fd);
         if (errno != EEXIST)

@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/os/safe_open.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/manifest.h"
+#include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
 enum { CHUNK = 1 << 20, SMALL_BYTES = 64 << 20, STEPS_MAX = 4096 };

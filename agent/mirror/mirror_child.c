@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "agent/os/log.h"
-#include "agent/os/safe_open.h"
 #include "agent/os/subprocess.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/safe_open.h"
 
 enum { PATH_SIZE = 4096, SLOW_MS = 3000, UNREADY_MS = 2000 };
 

@@ -19,6 +19,7 @@
 #include "agent/mirror/lease.h"
 #include "agent/mirror/mirror.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 enum { PATIENCE_MS = 30000, BEATS = 6, LOOK_MS = 200 };
 
@@ -151,10 +152,9 @@ static int take_path(char *out, const json_t *o, const char *key, struct err *er
 
 static int read_file(struct keeper *k, const char *path, struct err *err)
 {
-    json_error_t why;
-    k->file = json_load_file(path, 0, &why);
+    k->file = safe_open_json(path, 0, err);
     if (!k->file)
-        return err_set(err, ERR_USAGE, "'%s' is not JSON: %s", path, why.text);
+        return -1;
     const char *origin = json_string_value(json_object_get(k->file, "origin"));
     const char *ms = getenv("JOBCTL_LEASE_MS");
     snprintf(k->origin, sizeof(k->origin), "%s", origin ? origin : "");

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "agent/os/log.h"
-#include "agent/os/safe_open.h"
 #include "agent/os/subprocess.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 enum { LIMIT_MS = 2000, INSPECTED = 8 };
 

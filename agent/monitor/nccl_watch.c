@@ -14,10 +14,10 @@
 
 #include "agent/monitor/nccl_log.h"
 #include "agent/os/buf.h"
-#include "agent/os/safe_open.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/field.h"
+#include "engine/contract/safe_open.h"
 
 enum { READ_MOST = 1 << 20, LINE = 1024, QUIET_MS = 3000, WARNINGS = 4096, TAIL = 8192 };
 

@@ -25,6 +25,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/flight.h"
+#include "engine/contract/safe_open.h"
 
 enum { NCCL_MS = 1000, REAP_MS = 20 };
 
@@ -42,7 +43,7 @@ static int find_proof(const json_t *proof, struct err *err)
     const char *path = string_of(proof, "path"), *text = string_of(proof, "text");
     if (!proof || !path || !text)
         return 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = safe_open(path, O_RDONLY, NULL);
     ssize_t n = fd >= 0 ? read(fd, found, sizeof(found) - 1) : -1;
     int why = errno;
     if (fd >= 0)
@@ -278,7 +279,7 @@ static void on_cleanup(struct follower *f, const json_t *body)
 static void on_inspect(struct follower *f, const json_t *body)
 {
     const char *path = string_of(body, "path");
-    int fd = path ? -1 : open(f->inspect_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = path ? -1 : safe_open(f->inspect_path, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     if (fd >= 0)
         close(fd);
     int64_t *pids = ranks_workers(f->ranks, (int)field_int(body, "rank", -1));

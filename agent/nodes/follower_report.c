@@ -11,6 +11,7 @@
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/log_feed.h"
 #include "engine/contract/clock.h"
+#include "engine/contract/safe_open.h"
 
 enum { STACKS = 200 * 1024 }; /* bytes of one INSPECTED */
 
@@ -109,7 +110,7 @@ void follower_report_stacks(void *arg, int generation, json_t *body)
     const char *path = json_string_value(json_object_get(body, "path"));
     const bool own = path && strcmp(path, f->inspect_path) == 0;
     char *text = own ? malloc(STACKS) : NULL;
-    int fd = text ? open(f->inspect_path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = text ? safe_open(f->inspect_path, O_RDONLY, NULL) : -1;
     ssize_t n = fd >= 0 ? read(fd, text, STACKS - 1) : 0;
     if (fd >= 0)
         close(fd);

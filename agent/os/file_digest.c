@@ -13,6 +13,7 @@
 #include <xxhash.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 enum { PIECE = 1024 * 1024 };
 
@@ -20,7 +21,7 @@ int file_digest(char out[FILE_DIGEST], const char *path, struct err *err)
 {
     XXH3_state_t *state = XXH3_createState();
     char *bytes = malloc(PIECE);
-    int fd = open(path, O_RDONLY | O_CLOEXEC), rc = -1;
+    int fd = safe_open_linked(path, O_RDONLY, NULL), rc = -1;
     ssize_t n = -1;
     if (!state || !bytes) {
         err_set(err, ERR_MEMORY, "no memory to read '%s'", path);

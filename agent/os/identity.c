@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/os/safe_open.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 static int read_text(const char *path, char *out, size_t size)
 {

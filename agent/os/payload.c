@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/os/safe_open.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 enum { PATH_BYTES = sizeof(((struct payload *)0)->spec_path) };
 

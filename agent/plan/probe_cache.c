@@ -9,6 +9,7 @@
 
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/field.h"
+#include "engine/contract/safe_open.h"
 
 enum { SCHEMA = 1 };
 
@@ -52,7 +53,7 @@ void probe_cache_recall(json_t *facts, const char *dir)
     json_t *row;
     if (json_array_size(json_object_get(facts, "pairs")) == 0 || path_of(path, facts, dir) < 0)
         return;
-    json_t *kept = json_load_file(path, 0, NULL), *state = state_of(facts);
+    json_t *kept = safe_open_json(path, 0, NULL), *state = state_of(facts);
     const json_t *rows = json_object_get(kept, "pairs");
     if (json_equal(json_object_get(kept, "state"), state))
         json_array_foreach(json_object_get(facts, "pairs"), i, row)

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "agent/os/log_reader.h"
-#include "agent/os/safe_open.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 struct capture {
     int fd;

@@ -18,6 +18,7 @@
 #include "agent/wire/byte_stream.h"
 #include "agent/wire/tls_listener.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 enum { LOOK_MS = 500, AGAIN_MS = 50, PAUSE_MIN_MS = 500, PAUSE_MAX_MS = 10000, TEXT = 8192 };
 
@@ -46,15 +47,15 @@ static void try_address(struct call_home *d);
 static int read_file(char out[TEXT], const char *path, struct err *err)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = safe_open(path, O_RDONLY, err);
     if (fd < 0)
-        return err_set(err, ERR_NOT_FOUND, "%s: %s", path, strerror(errno));
+        return -1;
     ssize_t n = fstat(fd, &st) == 0 ? read(fd, out, TEXT - 1) : -1;
     close(fd);
     if (n < 0 || n == TEXT - 1)
         return err_set(err, ERR_DATA, "cannot read %s", path);
     out[n] = 0;
-    if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+    if (st.st_uid != geteuid() || (st.st_mode & 077))
         return err_set(err, ERR_DATA, "%s is accessible to other users", path);
     return 0;
 }

@@ -22,6 +22,7 @@
 #include "agent/os/unix_socket.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 /* Poll interval: short after data arrived, long when idle. */
 enum { LOOK_MIN_MS = 10, LOOK_MAX_MS = 400, DRAIN_MS = 2000, PIECE = 64 * 1024 };
@@ -66,9 +67,9 @@ static int outbox_begin(struct outbox *o, const char *run_dir, const char *name,
     if (make_path(path, run_dir, name, err) < 0 || make_path(beside, run_dir, new_name, err) < 0)
         return -1;
     o->header = (struct header){ .magic = MAGIC, .connection = connection };
-    o->fd = open(beside, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    o->fd = safe_open(beside, O_RDWR | O_CREAT | O_TRUNC, err);
     if (o->fd < 0)
-        return err_set(err, ERR_SYSTEM, "cannot write %s: %s", beside, strerror(errno));
+        return -1;
     if (outbox_header(o, err) == 0 && rename(beside, path) == 0)
         return 0;
     err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
@@ -112,7 +113,7 @@ static int inbox_open(struct header *h, const char *run_dir, const char *name)
     struct err ignored = { 0 };
     if (make_path(path, run_dir, name, &ignored) < 0)
         return -1;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = safe_open(path, O_RDONLY, NULL);
     if (fd < 0)
         return -1;
     if (pread(fd, h, sizeof(*h), 0) == sizeof(*h) && h->magic == MAGIC)

@@ -17,6 +17,7 @@
 #include "controller/base/home.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 enum { TAIL = 300, SAID = 4096, CONNECT_TRIES = 200, CONNECT_PAUSE_MS = 25 };
 
@@ -73,7 +74,7 @@ static int not_started(int said, struct err *err)
         return err_set(err, ERR_SYSTEM, "cannot start the daemon: %s",
                        strncmp(words, "jobctl: ", 8) == 0 ? words + 8 : words);
     if (home_path(log, sizeof(log), HOME_DAEMON_LOG, NULL) == 0) {
-        int fd = open(log, O_RDONLY | O_CLOEXEC);
+        int fd = safe_open(log, O_RDONLY, NULL);
         if (fd >= 0) {
             tail_of(lines, sizeof(lines), fd);
             close(fd);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 static bool is_one(const char *text)
 {
@@ -23,7 +24,7 @@ int instance_open(char out[INSTANCE], const char *home, struct err *err)
     char path[PATH_MAX];
     uint64_t bits = 0;
     snprintf(path, sizeof(path), "%.3900s/instance", home);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = safe_open(path, O_RDONLY, NULL);
     ssize_t n = fd < 0 ? 0 : read(fd, out, INSTANCE - 1);
     if (fd >= 0)
         close(fd);
@@ -34,7 +35,7 @@ int instance_open(char out[INSTANCE], const char *home, struct err *err)
         return err_set(err, ERR_SYSTEM, "cannot get random numbers for the name of this "
                                         "controller");
     snprintf(out, INSTANCE, "%016llx", (unsigned long long)bits);
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    fd = safe_open(path, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     bool ok = fd >= 0 && write(fd, out, INSTANCE - 1) == INSTANCE - 1 && fsync(fd) == 0;
     if (fd >= 0)
         close(fd);

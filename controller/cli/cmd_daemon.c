@@ -22,6 +22,7 @@
 #include "controller/base/home.h"
 #include "controller/cli/command.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
 static const struct option_row options[] = {
@@ -77,7 +78,7 @@ static int start_lock(struct err *err)
         return -1;
     if (scratch_mkdirs(dir, err) < 0)
         return err_prefix(err, "the state directory (JOBCTL_HOME): ");
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = safe_open(path, O_RDWR | O_CREAT, NULL);
     if (fd < 0)
         return err_set(err, ERR_SYSTEM, "cannot open %s: %m", path);
     if (flock(fd, LOCK_EX) < 0) {

@@ -12,13 +12,13 @@
 
 #include "agent/core/redact.h"
 #include "agent/os/buf.h"
-#include "agent/os/safe_open.h"
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
 #include "controller/cli/tarball.h"
 #include "controller/job/event_kind.h"
 #include "controller/job/job_dir.h"
+#include "engine/contract/safe_open.h"
 
 enum { TAIL = 256 * 1024, EVENTS = 1000 };
 

@@ -32,6 +32,7 @@
 #include "controller/nodes/orphan.h"
 #include "db/store.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
 enum { LOG_BYTES = 10 * 1024 * 1024 };
@@ -71,8 +72,10 @@ static int log_to_file(const struct daemon *d, struct err *err)
     snprintf(old, sizeof(old), "%s.1", path);
     if (stat(path, &st) == 0 && st.st_size > LOG_BYTES)
         rename(path, old);
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+    int fd = safe_open(path, O_WRONLY | O_CREAT | O_APPEND, err);
+    if (fd < 0)
+        return -1;
+    if (dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
         return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
     close(fd);
     return 0;

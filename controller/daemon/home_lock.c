@@ -15,6 +15,7 @@
 #include "agent/os/file_system.h"
 #include "agent/os/unix_socket.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 #define NAME "daemon.lock"
 #define DAMAGED "damaged\n"
@@ -94,9 +95,9 @@ int home_lock(enum home_end *before, const char *home, const char *socket, struc
 {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof(path), "%s/" NAME, home);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = safe_open(path, O_RDWR | O_CREAT, err);
     if (fd < 0)
-        return err_set(err, ERR_SYSTEM, "cannot open %s: %m", path);
+        return -1;
     if (take(fd, before, home, path, socket, err) == 0)
         return fd;
     close(fd);

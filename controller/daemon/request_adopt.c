@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "agent/os/safe_open.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/requests.h"
@@ -25,6 +24,7 @@
 #include "controller/spec/spec_paths.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/safe_open.h"
 
 enum { SCHEMA = 1, HOST_BYTES = 255, HISTORY_LINES = 100, HISTORY_BYTES = 256 * 1024, TEXT = 400 };
 

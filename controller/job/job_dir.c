@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/os/safe_open.h"
 #include "controller/base/daemon.h"
 #include "db/jobs.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 void job_dir(char *out, size_t size, const struct daemon *d, int64_t id)
 {

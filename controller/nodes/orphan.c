@@ -10,13 +10,13 @@
 
 #include "agent/os/identity.h"
 #include "agent/os/log.h"
-#include "agent/os/safe_open.h"
 #include "controller/base/daemon.h"
 #include "controller/job/job_dir.h"
 #include "controller/remote/remote.h"
 #include "db/attempts.h"
 #include "db/orphans.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 enum {
     FIRST_CALL_MS = 1000,

@@ -14,6 +14,7 @@
 #include "controller/nodes/hosts.h"
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 struct candidate {
     char    name[64];
@@ -248,7 +249,7 @@ int placement_learn(struct job *job, struct err *err)
     if (job->remote != &remote_slurm || job->nodes == 1 || job->names)
         return 0;
     snprintf(path, sizeof(path), "%.4000s/nodes", job->attempt->run_dir);
-    FILE *f = fopen(path, "re");
+    FILE *f = safe_open_stream(path, NULL);
     json_t *names = json_array();
     while (f && fgets(line, sizeof(line), f)) {
         line[strcspn(line, "\n")] = 0;

@@ -18,6 +18,7 @@
 #include "agent/wire/tls_listener.h"
 #include "controller/spec/config.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 struct expected_agent {
     struct expected_agent *next;
@@ -83,7 +84,7 @@ static int write_file(const char *path, const char *text, struct err *err)
     char beside[PATH_MAX + 8];
     snprintf(beside, sizeof(beside), "%s.new", path);
     unlink(beside);
-    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = safe_open(beside, O_WRONLY | O_CREAT | O_EXCL, NULL);
     const size_t size = strlen(text);
     bool whole = fd >= 0 && write(fd, text, size) == (ssize_t)size && fsync(fd) == 0;
     if (fd >= 0 && close(fd) < 0)

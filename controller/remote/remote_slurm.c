@@ -37,6 +37,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/install.h"
+#include "engine/contract/safe_open.h"
 
 enum {
     LOOK_MS = 300,              /* until its agent connects */
@@ -174,10 +175,9 @@ static void on_submitted(void *arg, const json_t *answer)
 static char *render(const struct slurm *link, json_t **secrets, struct err *err)
 {
     char path[PATH_MAX], agent[PATH_MAX];
-    json_error_t why;
     snprintf(path, sizeof(path), "%s/../spec.json", link->base.run_dir);
     install_path(agent, sizeof(agent), "jobctl-agent");
-    json_t *spec = json_load_file(path, 0, &why);
+    json_t *spec = safe_open_json(path, 0, err);
     const struct sbatch s = { .spec = spec, .job = link->base.job, .attempt = link->base.attempt,
                               .nonce = link->base.nonce, .run_dir = link->base.run_dir, .agent = agent,
                               .nodes = link->nodes, .least = link->least,
@@ -185,8 +185,6 @@ static char *render(const struct slurm *link, json_t **secrets, struct err *err)
     char *script = NULL;
     if (spec)
         script = sbatch_render(&s, err);
-    else
-        err_set(err, ERR_SYSTEM, "cannot read %s: %s", path, why.text);
     *secrets = json_incref(json_object_get(spec, "secrets"));
     json_decref(spec);
     return script;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/optim/optim.h"
@@ -26,10 +27,10 @@ static int read_state(struct checkpoint_state *s, const char *dir, const struct 
                       struct err *err)
 {
     char path[CHECKPOINT_PATH], layout[17];
-    json_error_t why;
+    struct err why = { 0 };
     if (join(path, dir, "state.json", err) < 0)
         return -1;
-    json_t *o = json_load_file(path, 0, &why);
+    json_t *o = safe_open_json(path, 0, &why);
     if (!o)
         return err_set(err, ERR_DATA, "%s is not readable: %s", path, why.text);
     const char *was = json_string_value(json_object_get(o, "layout_digest"));
@@ -59,10 +60,10 @@ static int read_state(struct checkpoint_state *s, const char *dir, const struct 
 json_t *checkpoint_notes(const char *dir, struct err *err)
 {
     char path[CHECKPOINT_PATH];
-    json_error_t why;
+    struct err why = { 0 };
     if (join(path, dir, "state.json", err) < 0)
         return NULL;
-    json_t *o = json_load_file(path, 0, &why);
+    json_t *o = safe_open_json(path, 0, &why);
     if (!json_is_object(json_object_get(o, "job"))) {
         err_set(err, ERR_DATA, "%s is not the state of a checkpoint: %s", path,
                 o ? "it has no job id" : why.text);

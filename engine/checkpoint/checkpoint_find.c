@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
 /* "step-00000040" to 40, anything else to -1. */
@@ -104,10 +105,10 @@ int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char 
     if (rename(dir, to) < 0)
         return err_set_errno(err, errno, "cannot move %s to %s", dir, to);
     snprintf(note, sizeof(note), "%s/reason.txt", to);
-    FILE *f = fopen(note, "we");
-    if (f) { /* a full disk must not keep a damaged checkpoint in place */
-        fprintf(f, "%s\n", reason);
-        fclose(f);
+    const int fd = safe_open(note, O_WRONLY | O_CREAT | O_TRUNC, NULL);
+    if (fd >= 0) { /* a full disk must not keep a damaged checkpoint in place */
+        dprintf(fd, "%s\n", reason);
+        close(fd);
     }
     return 0;
 }
@@ -150,7 +151,7 @@ bool checkpoint_is_good(const char *dir)
 {
     char path[CHECKPOINT_PATH + 8], word[16] = "";
     snprintf(path, sizeof(path), "%s/trust", dir);
-    FILE *f = fopen(path, "re");
+    FILE *f = safe_open_stream(path, NULL);
     bool good = f && fgets(word, sizeof(word), f) && strcmp(word, "good\n") == 0;
     if (f)
         fclose(f);
@@ -163,12 +164,11 @@ int checkpoint_mark_good(const char *dir, struct err *err)
     snprintf(path, sizeof(path), "%s/trust", dir);
     if (scratch_name(tmp, path, err) < 0)
         return -1;
-    FILE *f = fopen(tmp, "we");
-    if (!f)
+    const int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL);
+    if (fd < 0)
         return err_set_errno(err, errno, "cannot write %s", path);
-    int bad = fputs("good\n", f) < 0;
-    bad |= fclose(f) != 0;
-    if (bad || rename(tmp, path) < 0) {
+    const bool wrote = dprintf(fd, "good\n") > 0;
+    if (close(fd) < 0 || !wrote || rename(tmp, path) < 0) {
         unlink(tmp);
         return err_set_errno(err, errno, "cannot write %s", path);
     }

@@ -16,6 +16,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
@@ -33,7 +34,7 @@ static int join(char *path, const char *dir, const char *name, struct err *err)
 
 static int write_text(const char *path, const char *text, struct err *err)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = safe_open(path, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     size_t n = strlen(text);
     int rc = fd >= 0 && write(fd, text, n) == (ssize_t)n && fsync(fd) == 0 ? 0 : -1;
     int why = errno;
@@ -90,7 +91,7 @@ static int reserve(const char *path, const struct state *s, int first, int last,
 {
     struct st_writer *w = NULL;
     int64_t bytes;
-    int rc = -1, fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600), why = errno;
+    int rc = -1, fd = safe_open(path, O_RDWR | O_CREAT | O_EXCL, NULL), why = errno;
     if (fd < 0) {
         err_set_errno(err, why, "cannot write %s", path);
         goto out;
@@ -185,7 +186,7 @@ static size_t saved_bytes(const struct state_part *p)
 static int fill_file(const char *path, const struct state *s, int first, int last, struct err *err)
 {
     struct st_file *f = NULL;
-    int rc = st_open(&f, path, err), fd = open(path, O_WRONLY | O_CLOEXEC), why = 0;
+    int rc = st_open(&f, path, err), fd = safe_open(path, O_WRONLY, NULL), why = 0;
     for (int i = first; rc == 0 && i < last; i++) {
         const struct state_part *p = &s->part[i];
         const struct st_tensor *t = st_find(f, p->name);

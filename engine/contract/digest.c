@@ -13,6 +13,7 @@
 #include <xxhash.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 struct digest {
     XXH3_state_t *state;
@@ -62,14 +63,11 @@ int digest_file(char text[DIGEST_TEXT], int64_t *bytes, const char *path, struct
     enum { CHUNK = 1 << 18 };
     struct digest *d = NULL;
     char *buf = malloc(CHUNK);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = safe_open_linked(path, O_RDONLY, err);
     int rc = -1;
     int64_t total = 0;
-    if (fd < 0) {
-        errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "cannot read %s: %s", path, strerror(errno))
-                        : err_set_errno(err, errno, "cannot read %s", path);
+    if (fd < 0)
         goto out;
-    }
     if (!buf) {
         err_set(err, ERR_MEMORY, "out of memory to read %s", path);
         goto out;

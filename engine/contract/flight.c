@@ -20,6 +20,7 @@
 
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 /* Writer and reader may be of different versions. */
 _Static_assert(offsetof(struct flight_page, magic) == 0, "offset");
@@ -96,7 +97,7 @@ int flight_create(const char *path, uint64_t rank, uint64_t world_size, uint64_t
         err_set(err, ERR_USAGE, "flight page: the path is too long: %.200s", path);
         goto out;
     }
-    fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    fd = safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     if (fd < 0) {
         err_set_errno(err, errno, "cannot create %s", tmp);
         goto out;
@@ -117,7 +118,7 @@ out:
 
 static int map_file(struct flight *f, const char *path, bool writable, struct err *err)
 {
-    int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC);
+    int fd = safe_open(path, writable ? O_RDWR : O_RDONLY, NULL);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0) {
         err_set_errno(err, errno, "cannot open the flight page %s", path);

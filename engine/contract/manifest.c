@@ -13,6 +13,7 @@
 
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 _Static_assert((int)MANIFEST_DIGEST == (int)DIGEST_TEXT, "one size of digests");
 
@@ -54,7 +55,7 @@ static int digest_of(char text[DIGEST_TEXT], const json_t *inner, struct err *er
 
 static int write_text(const char *path, const char *text, struct err *err)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = safe_open(path, O_WRONLY | O_CREAT | O_EXCL, NULL);
     size_t n = strlen(text);
     if (fd < 0 || write(fd, text, n) != (ssize_t)n || fsync(fd) < 0) {
         int why = errno;
@@ -142,10 +143,9 @@ int manifest_read(struct manifest *out, const char *dir, struct err *err)
     char path[PATH_SIZE], text[MANIFEST_BYTES];
     if (join(path, dir, MANIFEST_FILE, err) < 0)
         return -1;
-    FILE *f = fopen(path, "re");
+    FILE *f = safe_open_stream(path, err);
     if (!f)
-        return errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "cannot read %s: %s", path, strerror(errno))
-                               : err_set_errno(err, errno, "cannot read %s", path);
+        return -1;
     size_t n = fread(text, 1, sizeof(text), f);
     fclose(f);
     json_t *outer = n < sizeof(text) ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;

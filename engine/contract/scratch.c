@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 struct writer {
     char               boot[40];
@@ -25,7 +26,7 @@ struct writer {
 
 static int read_line(const char *path, char *text, size_t size)
 {
-    FILE *f = fopen(path, "re");
+    FILE *f = safe_open_stream(path, NULL);
     char *got = f ? fgets(text, (int)size, f) : NULL;
     if (f)
         fclose(f);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "this machine is not little-endian");
 
@@ -246,13 +247,10 @@ int st_open(struct st_file **out, const char *path, struct err *err)
     void *map = MAP_FAILED;
     struct stat st;
     struct st_file *f = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "%s: %s", path, strerror(errno))
-                        : err_set_errno(err, errno, "%s", path);
+    int fd = safe_open_linked(path, O_RDONLY, err);
+    if (fd < 0)
         goto out;
-    }
-    if (!S_ISREG(st.st_mode) || st.st_size == 0) {
+    if (fstat(fd, &st) < 0 || st.st_size == 0) {
         err_set(err, ERR_DATA, "%s: not a file with tensors", path);
         goto out;
     }

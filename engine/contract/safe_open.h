@@ -3,10 +3,10 @@
  *
  * Ranks write where logs, identity, spool and mirror lie. A FIFO there would stop whoever opens it,
  * a link lead elsewhere, a device do anything. The last component is not followed if it is a link;
- * links before it are. Not for files that the user names: those may be links.
+ * links before it are. Files that the user names may be links: safe_open_linked().
  */
-#ifndef AGENT_OS_SAFE_OPEN_H
-#define AGENT_OS_SAFE_OPEN_H
+#ifndef ENGINE_CONTRACT_SAFE_OPEN_H
+#define ENGINE_CONTRACT_SAFE_OPEN_H
 
 #include <jansson.h>
 #include <stdio.h>
@@ -18,7 +18,10 @@ struct err;
  * file; err (or NULL) says "cannot open PATH: it is a FIFO, not a regular file". */
 int safe_open(const char *path, int flags, struct err *err);
 
-/* For reading; NULL: as above. */
+/* The same for a file that the user names: a link is followed, to a regular file. */
+int safe_open_linked(const char *path, int flags, struct err *err);
+
+/* As safe_open(), for reading; NULL: as above. */
 FILE *safe_open_stream(const char *path, struct err *err);
 
 /* A new value, or NULL: as above, or it is no JSON. `flags` are those of json_loadf(). */

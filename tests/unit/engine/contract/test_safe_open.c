@@ -16,8 +16,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/os/safe_open.h"
 #include "engine/contract/err.h"
+#include "engine/contract/manifest.h"
+#include "engine/contract/safe_open.h"
 
 /* Makes `name` in a new directory, which is the working directory from then on. */
 static int enter(void **state)
@@ -85,6 +86,38 @@ static void only_regular_files_are_opened(void **state)
     json_decref(value);
 }
 
+static void a_file_that_the_user_names_may_be_a_link(void **state)
+{
+    (void)state;
+    static const char *const refused[] = {"fifo", "broken", "dir", "socket", "/dev/zero"};
+    make_strange_files();
+    close(safe_open("plain", O_WRONLY | O_CREAT, NULL));
+    int fd = safe_open_linked("link", O_RDONLY, NULL);
+    assert_true(fd >= 0);
+    close(fd);
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+        assert_int_equal(safe_open_linked(refused[i], O_RDONLY, NULL), -1);
+}
+
+/* A checkpoint or a mirror with a FIFO in it is damaged; nothing waits for a writer. */
+static void a_checkpoint_with_a_strange_file_is_damaged(void **state)
+{
+    (void)state;
+    struct manifest m;
+    struct err err = {0};
+    assert_int_equal(mkdir("dir", 0700), 0);
+    close(safe_open("dir/plain", O_WRONLY | O_CREAT, NULL));
+    assert_int_equal(manifest_write(&m, "dir", 7, (const char *const[]){"plain", NULL}, NULL), 0);
+    assert_int_equal(manifest_verify(&m, "dir", NULL), 0);
+    assert_int_equal(unlink("dir/plain") | mkfifo("dir/plain", 0600), 0);
+    assert_int_equal(manifest_verify(&m, "dir", &err), -1);
+    assert_int_equal(err.code, ERR_DATA);
+    assert_string_equal(err.text, "cannot open dir/plain: it is a FIFO, not a regular file");
+    assert_int_equal(unlink("dir/" MANIFEST_FILE) | mkfifo("dir/" MANIFEST_FILE, 0600), 0);
+    assert_int_equal(manifest_verify(&m, "dir", NULL), -1);
+    assert_int_equal(unlink("dir/plain") | unlink("dir/" MANIFEST_FILE), 0);
+}
+
 static void what_is_missing_or_no_json_is_said(void **state)
 {
     (void)state;
@@ -105,6 +138,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(only_regular_files_are_opened, enter, leave),
+        cmocka_unit_test_setup_teardown(a_file_that_the_user_names_may_be_a_link, enter, leave),
+        cmocka_unit_test_setup_teardown(a_checkpoint_with_a_strange_file_is_damaged, enter, leave),
         cmocka_unit_test_setup_teardown(what_is_missing_or_no_json_is_said, enter, leave),
     };
     return cmocka_run_group_tests_name("safe_open", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* safe_open.c - see safe_open.h */
-#include "agent/os/safe_open.h"
+#include "engine/contract/safe_open.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,28 +18,35 @@ static const char *kind_of(mode_t mode)
 }
 
 /* Why open(2) failed, or what it opened, in one sentence; errno as promised. */
-static int refuse(const char *path, int why, struct err *err)
+static int refuse(const char *path, int flags, int why, struct err *err)
 {
     struct stat st;
-    const bool strange = lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
+    const bool strange = (flags & O_NOFOLLOW ? lstat : stat)(path, &st) == 0 && !S_ISREG(st.st_mode);
     if (strange)
         err_set(err, ERR_SYSTEM, "cannot open %s: it is a %s, not a regular file", path, kind_of(st.st_mode));
+    else if (why == ENOENT)
+        err_set(err, ERR_NOT_FOUND, "cannot open %s: %s", path, strerror(why));
     else
-        err_set(err, why == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, "cannot open %s: %s", path, strerror(why));
+        err_set_errno(err, why, "cannot open %s", path);
     errno = !strange ? why : S_ISLNK(st.st_mode) ? ELOOP : EINVAL;
     return -1;
 }
 
-int safe_open(const char *path, int flags, struct err *err)
+int safe_open_linked(const char *path, int flags, struct err *err)
 {
     struct stat st;
-    int fd = open(path, flags | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = open(path, flags | O_NONBLOCK | O_CLOEXEC, 0600);
     if (fd < 0)
-        return refuse(path, errno, err);
+        return refuse(path, flags, errno, err);
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         return fd;
     close(fd);
-    return refuse(path, EINVAL, err);
+    return refuse(path, flags, EINVAL, err);
+}
+
+int safe_open(const char *path, int flags, struct err *err)
+{
+    return safe_open_linked(path, flags | O_NOFOLLOW, err);
 }
 
 FILE *safe_open_stream(const char *path, struct err *err)

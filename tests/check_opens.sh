@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# check_opens.sh ROOT OBJDIR OBJECT... - files that somebody else can write are opened in one place
+#
+# A FIFO in the place of a file stops whoever opens it, and a link leads elsewhere. In the safe rooms of
+# ROOT/tests/rooms.txt only engine/contract/safe_open.h opens files; other sources are exceptions there, with the
+# reason why nobody can plant anything. A directory listing (opendir) waits for nothing and is free.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$1
+cd "$root"
+objects=$2
+shift 2
+nm -A -P "$@" | sed "s|^$objects/||; s/\.o: / /" | awk "$(cat "$here/rooms.awk")"'
+BEGIN {
+    read_rooms("tests/rooms.txt")
+    words_into(bare, "open openat openat2 creat fopen freopen readlink readlinkat json_load_file json_dump_file")
+}
+# The names that compilers and C libraries give the same functions: open64, __open_2.
+function plain(name) { sub(/@.*/, "", name); sub(/^__/, "", name); sub(/(64)?(_2|_chk)?$/, "", name); return name }
+{ seen[folder_of($1)]++ }
+$3 == "U" && folder_of($1) in safe && plain($2) in bare {
+    path = $1 ".c"
+    if (path in opens) used["opens", path] = 1
+    else fail(path " calls " plain($2) "(): use engine/contract/safe_open.h, or say in tests/rooms.txt why not")
+}
+END {
+    for (name in safe) { rooms_found++; if (!(name in seen)) fail("tests/rooms.txt: safe " name " has no source") }
+    some(rooms_found, "safe rooms")
+    all_used("opens", opens, "is no exception any more")
+    exit bad
+}'
