@@ -88,7 +88,7 @@ static void *beat(void *arg)
     while (!k->over) {
         struct timespec until;
         struct err err = {0};
-        clock_gettime(CLOCK_REALTIME, &until);
+        clock_gettime(CLOCK_MONOTONIC, &until); /* a wall clock that is set back would stop the beat */
         int64_t ns = until.tv_nsec + k->wait_ms / BEATS * 1000000;
         until.tv_sec += ns / 1000000000;
         until.tv_nsec = ns % 1000000000;
@@ -104,6 +104,16 @@ static void *beat(void *arg)
     }
     pthread_mutex_unlock(&k->lock);
     return NULL;
+}
+
+static int start_beat(struct keeper *k)
+{
+    pthread_condattr_t a;
+    pthread_condattr_init(&a);
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    pthread_cond_init(&k->wake, &a);
+    pthread_condattr_destroy(&a);
+    return pthread_create(&k->beater, NULL, beat, k) == 0 ? 0 : -1;
 }
 
 static void end_beat(struct keeper *k)
@@ -174,7 +184,7 @@ static int begin(struct keeper *k, const char *path, struct err *err)
     if (read_file(k, path, err) < 0 || mirror_open(&k->mirror, err) < 0 ||
         lease_take(&k->lease, k->mirror.there, k->origin, k->wait_ms, waits, err) < 0)
         return -1;
-    if (pthread_create(&k->beater, NULL, beat, k) != 0) {
+    if (start_beat(k) < 0) {
         lease_release(&k->lease, NULL);
         return err_set(err, ERR_SYSTEM, "cannot start a thread");
     }
@@ -194,7 +204,7 @@ static int begin(struct keeper *k, const char *path, struct err *err)
 
 int mirror_run(const char *file, struct err *err)
 {
-    static struct keeper k = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+    static struct keeper k = {.lock = PTHREAD_MUTEX_INITIALIZER};
     struct err late = {0};
     sigset_t ends;
     sigemptyset(&ends);
