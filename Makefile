@@ -367,7 +367,7 @@ $(BIN)/jobctl-ssh: $(SSH_SRCS:%.c=$(OBJ)/%.o) $(call libs,agent engine)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(SSH_LD) $(RPATH)
 
-$(NCCLPROF): $(foreach f,ncclprof.c flight.c err.c clock.c flight.h err.h clock.h,$(call source,$(f))) $(OBJ)/flags
+$(NCCLPROF): $(foreach f,ncclprof.c flight.c err.c clock.c safe_open.c flight.h err.h clock.h safe_open.h,$(call source,$(f))) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -fPIC -shared -fvisibility=hidden -o $@ $(filter %.c,$^) -lpthread -lm
 

@@ -114,6 +114,7 @@ static char *as_file(const json_t *canonical)
     to_duration(json_object_get(spec, "slurm"), "grace");
     to_duration(json_object_get(spec, "hang"), "step");
     to_duration(json_object_get(spec, "hang"), "first_step");
+    to_duration(json_object_get(spec, "hang"), "silent");
     to_duration(retry, "disk_wait");
     json_array_foreach (json_object_get(spec, "watch"), i, watch) {
         to_duration(watch, "every");
