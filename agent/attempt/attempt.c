@@ -41,6 +41,8 @@ enum {
 
 static void on_exited(void *arg, const struct agent_exit *e)
 {
+    struct attempt *a = arg;
+    monitor_progress(a->monitor);
     struct agent_input in = {.kind = e->generation ? INPUT_RANK_EXITED : INPUT_SETUP_EXITED,
                              .exited = *e,
                              .jitter = attempt_jitter()};
@@ -49,6 +51,9 @@ static void on_exited(void *arg, const struct agent_exit *e)
 
 static void on_line(void *arg, int generation, int rank, const json_t *line, const json_t *spent)
 {
+    struct attempt *a = arg;
+    if (rank == 0 && strcmp(field_text(line, "ev"), "step") == 0)
+        monitor_tells_itself(a->monitor);
     struct agent_input in = {.kind = INPUT_PROGRESS,
                              .jitter = attempt_jitter(),
                              .progress = {.generation = generation,

@@ -41,6 +41,14 @@ static void on_warning(void *arg, const char *text)
     attempt_store(arg, "warning", json_pack("{s:n, s:s}", "rank", "text", text), false);
 }
 
+static void on_progress(void *arg, int generation, const json_t *line)
+{
+    struct agent_input in = {.kind = INPUT_PROGRESS,
+                             .jitter = attempt_jitter(),
+                             .progress = {.generation = generation, .rank = 0, .line = line}};
+    attempt_feed(arg, &in);
+}
+
 static void on_slow(void *arg, json_t *body)
 {
     struct attempt *a = arg;
@@ -184,6 +192,7 @@ static int place_ranks(struct attempt *a, struct err *err)
                           json_object_get(a->launch, "spec"), json_object_get(a->launch, "learned"),
                           &(struct monitor_hooks){.trouble = on_trouble,
                                                   .warning = on_warning,
+                                                  .progress = on_progress,
                                                   .slow = on_slow,
                                                   .arg = a},
                           err);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/monitor/output_progress.h"
 #include "agent/monitor/straggler.h"
 #include "agent/monitor/watch.h"
 #include "agent/nodes/leader.h"
@@ -26,6 +27,8 @@ struct monitor {
     struct straggler          *straggler;
     struct watch              *watch;
     struct partial *partial; /* per rank; NULL without watch rules */
+    struct output_progress     progress;
+    bool                       reads_progress; /* of a `run:` job that tells none itself */
     uv_timer_t                 timer;
     int                        np, generation;
     struct hang_detector_rank *look;
@@ -55,6 +58,20 @@ static void look_at_rules(struct monitor *v, int64_t now)
     }
 }
 
+void monitor_progress(struct monitor *v)
+{
+    json_t *line = v && v->reads_progress ? output_progress_line(&v->progress, &v->pages[0]) : NULL;
+    if (line)
+        v->hooks.progress(v->hooks.arg, v->generation, line);
+    json_decref(line);
+}
+
+void monitor_tells_itself(struct monitor *v)
+{
+    if (v)
+        v->reads_progress = false;
+}
+
 static void on_look(uv_timer_t *timer)
 {
     struct monitor *v = timer->data;
@@ -66,6 +83,7 @@ static void on_look(uv_timer_t *timer)
         r->alive = leader_look(v->leader, i, &v->pages[i], &r->state, &r->use) > 0;
     }
     int64_t now = clock_ms();
+    monitor_progress(v);
     if (straggler_look(v->straggler, v->pages, v->nodes, now))
         v->hooks.slow(v->hooks.arg, straggler_body(v->straggler));
     const bool hangs = hang_detector_look(v->hang, v->look, now, &verdict);
@@ -112,6 +130,8 @@ int monitor_create(struct monitor **out, uv_loop_t *loop, struct leader *leader,
     v->leader = leader;
     v->np = np;
     v->hooks = *hooks;
+    v->reads_progress = !rules.engine;
+    output_progress_init(&v->progress, json_string_value(json_object_get(spec, "progress")));
     uv_timer_init(loop, &v->timer);
     v->timer.data = v;
     *out = v;
@@ -131,6 +151,7 @@ void monitor_destroy(struct monitor *v)
     hang_detector_destroy(v->hang);
     straggler_destroy(v->straggler);
     watch_destroy(v->watch);
+    output_progress_fini(&v->progress);
     free(v->partial);
     free(v->look);
     free(v->pages);
@@ -144,6 +165,7 @@ void monitor_begin(struct monitor *v, int generation)
     hang_detector_begin(v->hang, clock_ms());
     straggler_begin(v->straggler);
     watch_begin(v->watch, clock_ms());
+    output_progress_begin(&v->progress);
     for (int i = 0; v->partial && i < v->np; i++)
         v->partial[i].size = 0;
     uv_timer_start(&v->timer, on_look, LOOK_MS, LOOK_MS);
@@ -158,6 +180,8 @@ void monitor_end(struct monitor *v)
 /* Lines longer than LINE_BYTES are truncated. */
 void monitor_output(struct monitor *v, int rank, const char *bytes, size_t size)
 {
+    if (v && rank == 0 && v->reads_progress)
+        output_progress_feed(&v->progress, bytes, size);
     if (!v || !v->partial || rank < 0 || rank >= v->np)
         return;
     struct partial *p = &v->partial[rank];

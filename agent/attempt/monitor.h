@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* monitor.h - checks the ranks a few times a second and reports hangs and stragglers
  *
- * The shell around agent/monitor/hang_detector.h, agent/monitor/straggler.h and
- * agent/monitor/watch.h: a timer, the rank states from agent/nodes/leader.h, and the learned
- * durations.
+ * The shell around agent/monitor/hang_detector.h, agent/monitor/straggler.h,
+ * agent/monitor/watch.h and agent/monitor/output_progress.h: a timer, the rank states from
+ * agent/nodes/leader.h, and the learned durations.
  */
 #ifndef AGENT_ATTEMPT_MONITOR_H
 #define AGENT_ATTEMPT_MONITOR_H
@@ -27,6 +27,7 @@ struct monitor_trouble {
 struct monitor_hooks {
     void (*trouble)(void *arg, const struct monitor_trouble *t);
     void (*warning)(void *arg, const char *text);
+    void (*progress)(void *arg, int generation, const json_t *line); /* agent/monitor/output_progress.h */
     void (*slow)(void *arg, json_t *body); /* straggler_body() after a change; takes the body */
     void *arg;
 };
@@ -44,7 +45,12 @@ void monitor_destroy(struct monitor *v);
 void monitor_begin(struct monitor *v, int generation);
 void monitor_end(struct monitor *v);
 
-/* Output of a rank, for the rules of `watch:`. */
+/* Reports progress in the output that came since the last look. */
+void monitor_progress(struct monitor *v);
+/* The job tells its progress in lines of its own: its output is not read for it. */
+void monitor_tells_itself(struct monitor *v);
+
+/* Output of a rank, for the rules of `watch:` and for progress. */
 void monitor_output(struct monitor *v, int rank, const char *bytes, size_t size);
 
 /* The durations learned so far, for the next attempt (hang_detector_learned()); NULL: none. */

@@ -57,21 +57,36 @@ void progress_tracker_started(struct progress_tracker *p, const json_t *line, in
     p->last_step_ms = p->started_ms = now_ms;
 }
 
+/* The time of a step: as the line says, else as measured, smoothed over some ten lines. */
+static void measure(struct progress_tracker *p, const json_t *line, int64_t step, int64_t now_ms)
+{
+    const double told = field_number(line, "step_ms");
+    if (isfinite(told)) {
+        p->step_ms = told;
+    } else if (step > p->step && p->step >= 0 && p->last_step_ms) {
+        const double measured = (double)(now_ms - p->last_step_ms) / (double)(step - p->step);
+        p->step_ms = isfinite(p->step_ms) ? 0.9 * p->step_ms + 0.1 * measured : measured;
+    }
+}
+
 json_t *progress_tracker_step(struct progress_tracker *p, int generation, const json_t *line,
                               int64_t now_ms)
 {
     int64_t step = field_int(line, "step", -1);
     if (step < 0)
         return NULL;
+    measure(p, line, step, now_ms);
     reach(p, step, now_ms);
     p->steps = field_int(line, "steps", p->steps);
     p->loss = field_number(line, "loss");
     p->lr = field_number(line, "lr");
     p->samples_per_s = field_number(line, "samples_per_s");
-    p->step_ms = field_number(line, "step_ms");
     json_decref(p->held);
     p->held =
-        rank_line_broadcast(generation, line, "step steps loss grad_norm lr samples_per_s step_ms");
+        rank_line_broadcast(generation, line, "step steps loss grad_norm lr samples_per_s step_ms "
+                                              "epoch epochs tokens_per_s eta_s");
+    if (p->held && isfinite(p->step_ms))
+        json_object_set_new(p->held, "step_ms", json_real(p->step_ms));
     if (p->event_ms && now_ms - p->event_ms < STEP_EVENT_MS)
         return NULL;
     p->event_ms = now_ms;

@@ -33,7 +33,7 @@ struct follower_options {
 
 struct follower_hooks {
     void (*message)(void *arg, enum wire_message number, json_t *body); /* takes the body */
-    /* Output of a rank, if the job has rules for it (`watch:`). */
+    /* Output of a rank that the job has rules for (`watch:`), and of the first rank of a `run:` job. */
     void (*output)(void *arg, int rank, const char *bytes, size_t size);
     void *arg;
 };

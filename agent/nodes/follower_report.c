@@ -64,17 +64,19 @@ static void on_relay(void *arg, int generation, const json_t *line)
                  json_pack("{s:i, s:O}", "generation", generation, "line", line));
 }
 
-static bool has_rules(const struct follower *f)
+/* For the rules of `watch:`, and progress from the output of the first rank of a `run:` job. */
+static bool output_is_read(const struct follower *f, int rank)
 {
     const json_t *watch = json_object_get(f->spec, "watch");
-    return json_array_size(watch) > 0 || json_object_size(watch) > 0;
+    return json_array_size(watch) > 0 || json_object_size(watch) > 0 ||
+           (rank == 0 && json_is_string(json_object_get(f->spec, "run")));
 }
 
 static void on_output(void *arg, int rank, const char *bytes, size_t size)
 {
     struct follower *f = arg;
     nccl_watch_output(f->nccl_watch, rank, bytes, size);
-    if (has_rules(f))
+    if (output_is_read(f, rank))
         f->hooks.output(f->hooks.arg, rank, bytes, size);
 }
 

@@ -28,12 +28,12 @@ static void line(const struct terminal *t, const char *name, const char *value)
 static void print_fields(const struct terminal *t, const json_t *row)
 {
     static const char *const names[] = {
-        "phase", "progress", "loss", "samples_per_s", "eta_s", "goodput", "checkpoint", "np",
+        "phase", "progress", "epoch", "loss", "speed", "eta_s", "goodput", "checkpoint", "np",
         "agent_channel", "attempt", "generation", "priority", "after", "retry_of", "exit_code",
         "submitted_at", "started_at", "ended_at", "elapsed",
     };
     static const char *const titles[] = {
-        "phase", "step", "loss", "samples", "ETA", "goodput", "checkpoint", "ranks",
+        "phase", "step", "epoch", "loss", "speed", "ETA", "goodput", "checkpoint", "ranks",
         "agent channel", "attempt", "generation", "priority", "after", "retry of", "exit code", "submitted",
         "started", "ended", "elapsed",
     };

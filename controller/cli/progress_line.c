@@ -44,7 +44,7 @@ static void facts(char *out, size_t size, const json_t *row)
         add(out, size, "", row, "phase", 0);
     add(out, size, "", row, "progress", 0);
     add(out, size, "loss", row, "loss", 6);
-    add(out, size, "", row, "samples_per_s", 6);
+    add(out, size, "", row, "speed", 6);
     add(out, size, "ETA", row, "eta_s", 6);
     if (steps)
         add(out, size, "goodput", row, "goodput", 4);

@@ -30,6 +30,16 @@ static json_t *text_or_null(const char *text)
     return text && text[0] ? json_string(text) : json_null();
 }
 
+/* Numbers that are not stored: those of a job that is not in memory are null. */
+static json_t *add_live(json_t *o, const struct job_live_stats *p)
+{
+    json_object_set_new(o, "epoch", p ? number(p->epoch) : json_null());
+    json_object_set_new(o, "epochs", p ? number(p->epochs) : json_null());
+    json_object_set_new(o, "step_ms", p ? number(p->step_ms) : json_null());
+    json_object_set_new(o, "tokens_per_s", p ? number(p->tokens_per_s) : json_null());
+    return o;
+}
+
 /* The productive share of its ranks' time. */
 static json_t *goodput(int64_t productive_ms, int64_t busy_ms)
 {
@@ -39,6 +49,8 @@ static json_t *goodput(int64_t productive_ms, int64_t busy_ms)
 static json_t *eta(const struct job *job)
 {
     const struct job_core *c = &job->core;
+    if (c->state == JOB_RUNNING && c->steps <= 0)
+        return number(job->live_stats.eta_s);
     if (c->state != JOB_RUNNING || c->steps <= 0 || c->step < 0 ||
         !isfinite(job->live_stats.step_ms))
         return json_null();
@@ -120,9 +132,10 @@ json_t *job_json_of_job(const struct job *job)
     job_core_spent(&spent, c, daemon_now_ms());
     row.productive_ms = spent.ms[BUCKET_PRODUCTIVE];
     row.busy_ms = c->started_ms ? job_goodput_busy_ms(&spent) : 0;
-    return job_json_make(&row, checkpoint, eta(job), c->state == JOB_RUNNING
-                         ? job->live_stats.phase : "",
-                         job->channel_text);
+    json_t *o = job_json_make(&row, checkpoint, eta(job), c->state == JOB_RUNNING
+                              ? job->live_stats.phase : "",
+                              job->channel_text);
+    return add_live(o, &job->live_stats);
 }
 
 static int newest_good(void *ctx, const struct checkpoint_row *row)

@@ -16,7 +16,8 @@
 
 static void live_stats_clear(struct job_live_stats *p)
 {
-    *p = (struct job_live_stats){ .loss = NAN, .lr = NAN, .samples_per_s = NAN, .step_ms = NAN };
+    *p = (struct job_live_stats){ .loss = NAN, .lr = NAN, .samples_per_s = NAN, .step_ms = NAN,
+                                   .tokens_per_s = NAN, .epoch = NAN, .epochs = NAN, .eta_s = NAN };
 }
 
 static int64_t number_or(const json_t *v, int64_t otherwise)
@@ -201,6 +202,10 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
             job->live_stats.samples_per_s = json_number_value(v);
         if (json_is_number(v = json_object_get(body, "step_ms")))
             job->live_stats.step_ms = json_number_value(v);
+        job->live_stats.tokens_per_s = field_number(body, "tokens_per_s");
+        job->live_stats.epoch = field_number(body, "epoch");
+        job->live_stats.epochs = field_number(body, "epochs");
+        job->live_stats.eta_s = field_number(body, "eta_s");
     } else if (kind == EVENT_STRAGGLER) {
         snprintf(job->live_stats.slow, sizeof(job->live_stats.slow), "%s", field_text(body, "text"));
     } else if (kind == EVENT_NCCL) {

@@ -27,6 +27,7 @@ struct job_live_stats {
     char    slow[280];          /* the straggler, "" = none */
     char    nccl[600];          /* where NCCL differs from the plan, "" = nowhere */
     double  loss, lr, samples_per_s, step_ms;
+    double  tokens_per_s, epoch, epochs, eta_s; /* as a `run:` job printed them */
     char    phase[16];
     int64_t at_ms;
 };

@@ -92,6 +92,27 @@ static void format_speed(char *out, size_t size, const json_t *row, const char *
         snprintf(out, size, x >= 100 ? "%.0f/s" : "%.3g/s", x);
 }
 
+static double number_of(const json_t *row, const char *name)
+{
+    const json_t *v = json_object_get(row, name);
+    return json_is_number(v) ? json_number_value(v) : 0;
+}
+
+/* Samples a second where they are known, else steps, else tokens. */
+static void format_rate(char *out, size_t size, const json_t *row, const char *name)
+{
+    (void)name;
+    const double step_ms = number_of(row, "step_ms"), tokens = number_of(row, "tokens_per_s");
+    if (number_of(row, "samples_per_s") > 0)
+        format_speed(out, size, row, "samples_per_s");
+    else if (step_ms > 10000)
+        snprintf(out, size, "%.3g s/it", step_ms / 1000);
+    else if (step_ms > 0)
+        snprintf(out, size, "%.3g it/s", 1000 / step_ms);
+    else if (tokens > 0)
+        snprintf(out, size, "%.0f tok/s", tokens);
+}
+
 static void format_share(char *out, size_t size, const json_t *row, const char *name)
 {
     const json_t *v = json_object_get(row, name);
@@ -137,6 +158,23 @@ static void format_progress(char *out, size_t size, const json_t *row, const cha
         snprintf(out, size, "%*lld/%s", digits, (long long)json_integer_value(step), of);
     else
         format_integer(out, size, row, "step");
+}
+
+static void format_number(char *out, size_t size, const json_t *row, const char *name)
+{
+    if (json_is_number(json_object_get(row, name)))
+        snprintf(out, size, "%.4g", number_of(row, name));
+}
+
+static void format_epoch(char *out, size_t size, const json_t *row, const char *name)
+{
+    const double epochs = number_of(row, "epochs");
+    if (!json_is_number(json_object_get(row, name)))
+        return;
+    const double epoch = number_of(row, name);
+    const size_t n = (size_t)snprintf(out, size, epoch == (double)(int64_t)epoch ? "%.0f" : "%.2f", epoch);
+    if (epochs > 0 && n < size)
+        snprintf(out + n, size - n, "/%.0f", epochs);
 }
 
 /* Duration from the first start to the end, or to now. */
@@ -189,7 +227,11 @@ static const struct field {
     {"step", "STEP", format_integer, true, false, 0},
     {"steps", "STEPS", format_integer, true, false, 0},
     {"loss", "LOSS", format_loss, true, true, 3},
-    {"samples_per_s", "SAMPLES", format_speed, true, true, 4},
+    {"speed", "SPEED", format_rate, true, true, 4},
+    {"samples_per_s", "SAMPLES", format_speed, true, false, 1},
+    {"step_ms", "STEP_MS", format_number, true, false, 1},
+    {"tokens_per_s", "TOKENS", format_speed, true, false, 1},
+    {"epoch", "EPOCH", format_epoch, true, false, 1},
     {"eta_s", "ETA", format_seconds, true, true, 2},
     {"goodput", "GOODPUT", format_share, true, true, 5},
     {"elapsed", "ELAPSED", format_elapsed, true, true, 6},

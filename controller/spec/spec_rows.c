@@ -106,6 +106,9 @@ static const struct spec_field fields[] = {
      .help = "upper limit of the number; nan violates it"},
     {.path = "watch[].action", .type = FIELD_ENUM, .choices = "restart|warn", .def = "\"restart\"",
      .help = "what to do if a rule is violated"},
+    {.path = "progress", .type = FIELD_STRING,
+     .help = "how step, loss and speed are read from the output of a `run:` job: auto (also if left out), off, or a "
+             "pattern such as \"it {step}/{steps} loss={loss}\""},
     {.path = "hang", .type = FIELD_MAP, .help = "time limits; if a rank exceeds one, all ranks "
                                                 "restart"},
     {.path = "hang.step", .type = FIELD_DURATION, .auto_ok = true, .min = 0.5, .max = 31536000, .def = AUTO,

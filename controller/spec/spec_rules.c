@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "agent/printed/progress_pattern.h"
 #include "controller/spec/jobspec.h"
 #include "controller/spec/sbatch_text.h"
 #include "controller/spec/spec_diagnostics.h"
@@ -299,6 +300,17 @@ static void rule_watch(struct rule_context *c)
     }
 }
 
+static void rule_progress(struct rule_context *c)
+{
+    struct err why = {.code = ERR_NONE};
+    const char *rule = json_string_value(json_object_get(c->spec, "progress"));
+    if (!rule || strcmp(rule, "auto") == 0 || strcmp(rule, "off") == 0)
+        return;
+    if (progress_pattern_check(rule, &why) < 0)
+        spec_diagnostic_of(c->diagnostics, "progress", "progress: expected auto, off or a pattern such as "
+                           "\"it {step}/{steps} loss={loss}\": %s", why.text);
+}
+
 static void rule_after(struct rule_context *c)
 {
     size_t i;
@@ -332,6 +344,7 @@ static const struct {
     {"run|train|checkpoint.mirror", rule_mirror},
     {"env", rule_env},
     {"secrets|env", rule_secrets},
+    {"progress", rule_progress},
     {"after", rule_after},
     {"watch", rule_watch},
 };

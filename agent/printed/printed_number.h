@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* printed_number.h - numbers, durations and dates as programs print them
+ *
+ * Pure: no clock, no I/O.
+ * Each reader returns the end of what it read, or NULL if `p` does not begin with such a thing.
+ */
+#ifndef AGENT_PRINTED_PRINTED_NUMBER_H
+#define AGENT_PRINTED_PRINTED_NUMBER_H
+
+#include <stdbool.h>
+
+/* 12  -0.5  1e-05  1,200 (thousands)  0,3421 (a decimal comma)  12.5k  1.62M  nan  inf.  `whole`: an integer without
+ * point, exponent or suffix.  A suffix counts only where no letter follows. */
+const char *printed_number_read(const char *p, double *value, bool *whole);
+
+/* 1:30:23  46:13  2 days, 13:50:02  3h12m  1m 51s  9 s, 96.299 ms  2 h, 31 m, 38 s  15.6s  0us, in seconds */
+const char *printed_duration_read(const char *p, double *seconds);
+
+/* 2024-11-05T09:13:22.48Z  12/26/2024 02:11:11  08/12 16:13:47  12:00:04,123 */
+const char *printed_date_read(const char *p);
+
+#endif

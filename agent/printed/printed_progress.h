@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* printed_progress.h - step, loss, speed and so on, as training programs print them
+ *
+ * Pure: no clock, no I/O.
+ * Bars (tqdm, rich, Keras), records ("step 10/100 | loss 2.1", {'loss': 2.1, 'epoch': 0.3}, JSON), tables of one
+ * number a row, and the banners that tell the total.  Evaluations, downloads, loading, checkpoints and settings tell
+ * nothing.  A number is what the line says: a step that counts from 0 is not corrected.
+ */
+#ifndef AGENT_PRINTED_PRINTED_PROGRESS_H
+#define AGENT_PRINTED_PRINTED_PROGRESS_H
+
+#include <stdbool.h>
+
+#include "agent/printed/printed_unit.h"
+
+enum printed_field {
+    PRINTED_STEP,       /* done */
+    PRINTED_STEPS,      /* total */
+    PRINTED_EPOCH,
+    PRINTED_EPOCHS,
+    PRINTED_PERCENT,    /* only where no step and total say it */
+    PRINTED_LOSS,       /* NAN if "nan" was printed */
+    PRINTED_LR,
+    PRINTED_PER_S,      /* `rate_counts` a second */
+    PRINTED_S_PER_STEP, /* seconds per one of `rate_counts` */
+    PRINTED_ETA_S,
+    PRINTED_FIELDS
+};
+
+struct printed_progress {
+    unsigned told; /* bits 1 << field */
+    double   value[PRINTED_FIELDS];
+    enum printed_count counts, rate_counts;
+    bool of_epoch; /* the counters begin anew with each epoch */
+    int  rank;     /* named by a prefix "[rank1]:"; -1 = none */
+};
+
+/* Reads output of one or more lines, which is overwritten.  Frames of a bar follow each other by '\r'; a later one
+ * replaces an earlier one, lines of one record add to each other.  told == 0: no progress. */
+void printed_progress_read(struct printed_progress *out, char *text);
+struct printed_table;
+/* One frame or line, without its end; `table` keeps the heads of a table for the lines behind it. */
+void printed_progress_line(struct printed_progress *out, char *line, struct printed_table *table);
+/* Adds what a later piece of output said. */
+void printed_progress_merge(struct printed_progress *out, const struct printed_progress *later);
+
+static inline bool printed_progress_has(const struct printed_progress *p, enum printed_field f)
+{
+    return p->told & 1u << f;
+}
+
+const char *printed_field_name(enum printed_field f);
+
+#endif
