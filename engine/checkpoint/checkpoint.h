@@ -50,19 +50,13 @@ struct checkpoint_info {
     char    path[CHECKPOINT_PATH];
     int64_t step, bytes;
     char    digest[MANIFEST_DIGEST];
-    bool    disk_full;      /* why a save failed */
 };
 
-/* Writes one below `root` (created if missing). An existing checkpoint of that step
- * is moved to quarantine. A failure leaves nothing behind. */
-int checkpoint_save(struct checkpoint_info *info, const char *root,
-                    const struct checkpoint_state *state, const struct layout *l,
-                    const float *weights, struct optim *o, struct err *err);
-
-/* The same by many ranks: the first names it and begins, all fill in the ranges that they save, and when
- * all are done the first commits; or abandons, if a rank failed. A failed begin or commit
- * leaves nothing behind. *w can be sent to the other ranks as soon as it has a name. From
- * begin on only the arguments are read: another thread may do it, if no thread changes them. */
+/* Writes one below `root` (created if missing), by all ranks: the first names it and begins, all fill in the ranges
+ * that they save, and when all are done the first commits; or abandons, if a rank failed. A failed begin or commit
+ * leaves nothing behind. An existing checkpoint of that step is moved to quarantine. *w can be sent to the other
+ * ranks as soon as it has a name. From begin on only the arguments are read: another thread may do it, if no thread
+ * changes them. */
 struct checkpoint_writing {
     char    path[CHECKPOINT_PATH], tmp[CHECKPOINT_PATH];
     int64_t step;

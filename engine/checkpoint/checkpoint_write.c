@@ -267,25 +267,3 @@ int checkpoint_commit(struct checkpoint_info *info, struct checkpoint_writing *w
     name_root(root, w);
     return rc < 0 ? -1 : scratch_sync_dir(root, err);
 }
-
-int checkpoint_save(struct checkpoint_info *info, const char *root,
-                    const struct checkpoint_state *state, const struct layout *l,
-                    const float *weights, struct optim *o, struct err *err)
-{
-    const struct state_source source = {.layout = l, .weights = weights, .optim = o};
-    struct checkpoint_writing w = {0};
-    struct state s;
-    *info = (struct checkpoint_info){0};
-    if (state_make(&s, &source, err) < 0)
-        return -1;
-    int rc = checkpoint_name(&w, root, state->step, err);
-    if (rc == 0)
-        rc = checkpoint_begin(&w, &s, err);
-    if (rc == 0 && (rc = checkpoint_fill(&w, &s, err)) < 0)
-        checkpoint_abandon(&w);
-    if (rc == 0)
-        rc = checkpoint_commit(info, &w, state, l, err);
-    info->disk_full = w.disk_full;
-    state_free(&s);
-    return rc;
-}

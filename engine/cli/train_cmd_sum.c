@@ -97,13 +97,12 @@ static int add_up(struct page *page, int rank, struct err *err)
                                            START_MS, .wait_ms = START_MS, .bootstrap = &bootstrap,
                                        .device = &device};
     struct dist *d = NULL;
-    void *there = NULL;
+    void *there = backend_alloc(device.ops, most * sizeof(float), USE_EXCHANGE, err);
     float *here = malloc(most * sizeof(*here));
-    int rc = here ? backend_alloc(device.ops, &there, most * sizeof(*here), USE_EXCHANGE, err)
-                  : err_set(err, ERR_MEMORY, "no memory for numbers to add up");
+    int rc = here ? 0 : err_set(err, ERR_MEMORY, "no memory for numbers to add up");
     int64_t began = clock_ms();
     if (rc == 0)
-        rc = dist_connect(&d, &config, NULL, err);
+        rc = there ? dist_connect(&d, &config, NULL, err) : -1;
     for (size_t i = 0; rc == 0 && i < sizeof(sizes) / sizeof(sizes[0]); i++)
         rc = try_size(&page->side[rank], d, here, there, sizes[i], err);
     page->side[rank].ms = clock_ms() - began;

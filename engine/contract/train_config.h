@@ -48,7 +48,7 @@ struct optim_config {
     double          ema;          /* 0 = none */
 };
 
-enum schedule_type { SCHEDULE_CONSTANT, SCHEDULE_COSINE, SCHEDULE_TYPES };
+enum schedule_type { SCHEDULE_CONSTANT, SCHEDULE_COSINE };
 
 struct schedule {
     enum schedule_type type;

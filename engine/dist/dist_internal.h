@@ -118,11 +118,7 @@ static inline size_t dist_size(enum dist_type t)
     return size[t];
 }
 
-/* dst[n] = a op b, element by element; dst may be a or b. (dist_sum.c) */
-void dist_combine(void *dst, const void *a, const void *b, size_t n, enum dist_type type,
-                  enum dist_op op);
-
-/* dst[n] = x[0] op x[1] op ..., in this order; dst may be one of them. */
+/* dst[n] = x[0] op x[1] op ..., element by element, in this order; dst may be one of them. (dist_sum.c) */
 void dist_fold(char *dst, const char *const *x, int many, size_t n, enum dist_type type,
                enum dist_op op);
 

@@ -33,8 +33,8 @@ COMBINE(max_f32, float, x != x || x > y ? x : y)
 COMBINE(max_f64, double, x != x || x > y ? x : y)
 COMBINE(max_i64, int64_t, x > y ? x : y)
 
-void dist_combine(void *dst, const void *a, const void *b, size_t n, enum dist_type type,
-                  enum dist_op op)
+/* dst[n] = a op b; dst may be a or b. */
+static void combine(void *dst, const void *a, const void *b, size_t n, enum dist_type type, enum dist_op op)
 {
     switch (type) {
     case DIST_F32:
@@ -64,7 +64,7 @@ void dist_fold(char *dst, const char *const *x, int many, size_t n, enum dist_ty
         const char *sum = x[0] + at * size;
         for (int i = 1; i < many; i++) {
             char *into = i == many - 1 ? dst + at * size : acc; /* all have been read by then */
-            dist_combine(into, sum, x[i] + at * size, k, type, op);
+            combine(into, sum, x[i] + at * size, k, type, op);
             sum = into;
         }
     }

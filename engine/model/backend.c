@@ -143,29 +143,32 @@ const char *backend_use_name(enum backend_use use)
     return names[use];
 }
 
-int backend_alloc(const struct kern_ops *ops, void **out, size_t bytes, enum backend_use use,
-                  struct err *err)
+static void no_memory(size_t bytes, enum backend_use use, struct err *err)
 {
-    *out = ops->alloc(bytes);
-    if (*out && counting.to)
-        count(use, bytes);
-    if (*out)
-        return 0;
-    if (ops->host)
-        return err_set(err, ERR_MEMORY, "no memory for %.1f MiB of %s", (double)bytes / 0x1p20,
-                       backend_use_name(use));
-    return err_set(err, ERR_DEVICE_MEMORY, "out of GPU memory: %.1f MiB of %s do not fit; a "
-                   "smaller batch.micro needs less", (double)bytes / 0x1p20,
-                   backend_use_name(use));
+    err_set(err, ERR_MEMORY, "no memory for %.1f MiB of %s", (double)bytes / 0x1p20, backend_use_name(use));
 }
 
-int backend_host(void **out, size_t bytes, struct err *err)
+void *backend_alloc(const struct kern_ops *ops, size_t bytes, enum backend_use use, struct err *err)
 {
-    *out = counting.to ? no_alloc(bytes) : calloc(1, bytes);
-    if (*out && counting.to)
+    void *p = ops->alloc(bytes);
+    if (p && counting.to)
+        count(use, bytes);
+    if (!p && ops->host)
+        no_memory(bytes, use, err);
+    else if (!p)
+        err_set(err, ERR_DEVICE_MEMORY, "out of GPU memory: %.1f MiB of %s do not fit; a "
+                "smaller batch.micro needs less", (double)bytes / 0x1p20, backend_use_name(use));
+    return p;
+}
+
+void *backend_host(size_t bytes, struct err *err)
+{
+    void *p = counting.to ? no_alloc(bytes) : calloc(1, bytes);
+    if (p && counting.to)
         count(USE_HOST, bytes);
-    return *out ? 0 : err_set(err, ERR_MEMORY, "no memory for %.1f MiB of %s",
-                              (double)bytes / 0x1p20, backend_use_name(USE_HOST));
+    if (!p)
+        no_memory(bytes, USE_HOST, err);
+    return p;
 }
 
 void backend_host_free(void *p)

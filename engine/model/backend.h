@@ -64,11 +64,10 @@ enum backend_use {
 
 const char *backend_use_name(enum backend_use use); /* "optimizer state" */
 
-/* alloc() of the table: ERR_MEMORY or ERR_DEVICE_MEMORY. */
-int backend_alloc(const struct kern_ops *ops, void **out, size_t bytes, enum backend_use use,
-                  struct err *err);
-/* Zeroed host memory for the copy of a device's array; release with backend_host_free(). */
-int backend_host(void **out, size_t bytes, struct err *err);
+/* alloc() of the table; or NULL: ERR_MEMORY or ERR_DEVICE_MEMORY. */
+void *backend_alloc(const struct kern_ops *ops, size_t bytes, enum backend_use use, struct err *err);
+/* Zeroed host memory for the copy of a device's array, or NULL; release with backend_host_free(). */
+void *backend_host(size_t bytes, struct err *err);
 void backend_host_free(void *p);
 
 /* For engine/optim/memory.c: until backend_count_end(), allocations are only counted, as on a

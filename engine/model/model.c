@@ -30,23 +30,12 @@ static int build(struct model *m, struct err *err)
     if (m->net->open(m, err) < 0 || layout_create(&m->layout, err) < 0 || m->net->declare(m, err) < 0)
         return -1;
     const size_t bytes = layout_floats(m->layout) * sizeof(float);
-    void *weights = NULL, *grads = NULL, *freqs = NULL, *narrow = NULL;
+    const size_t narrow = layout_floats(m->layout) * m->ops->narrow;
     const bool whole = !m->max.by_unit;
-    int r = 0;
-    if (whole)
-        r = backend_alloc(m->ops, &weights, bytes, USE_WEIGHTS, err);
-    if (r == 0 && whole && m->train)
-        r = backend_alloc(m->ops, &grads, bytes, USE_GRADIENTS, err);
-    if (r == 0)
-        r = backend_alloc(m->ops, &freqs, sizeof(timestep_freqs), USE_INPUTS, err);
-    if (r == 0 && whole && m->ops->narrow < sizeof(float))
-        r = backend_alloc(m->ops, &narrow, bytes / sizeof(float) * m->ops->narrow, USE_WEIGHTS,
-                          err);
-    m->weights = weights;
-    m->narrow = narrow ? narrow : weights;
-    m->grads = grads;
-    m->freqs = freqs;
-    if (r < 0)
+    if ((whole && !(m->narrow = m->weights = backend_alloc(m->ops, bytes, USE_WEIGHTS, err))) ||
+        (whole && m->train && !(m->grads = backend_alloc(m->ops, bytes, USE_GRADIENTS, err))) ||
+        !(m->freqs = backend_alloc(m->ops, sizeof(timestep_freqs), USE_INPUTS, err)) ||
+        (whole && narrow < bytes && !(m->narrow = backend_alloc(m->ops, narrow, USE_WEIGHTS, err))))
         return -1;
     m->ops->upload(m->freqs, timestep_freqs, sizeof(timestep_freqs));
     return model_carve(m, err) < 0 ? -1 : model_make_views(m, err);

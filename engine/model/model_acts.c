@@ -37,18 +37,15 @@ int model_carve(struct model *m, struct err *err)
         M * m->max.text * c->heads * c->depth > most)
         return err_set(err, ERR_USAGE, "a batch of %d x %d x %d is more than memory can address",
                        m->max.batch, m->max.height, m->max.width);
-    void *acts = NULL, *back = NULL;
     m->acts_floats = carve(m, NULL, false);
     m->back_floats = m->train ? carve(m, NULL, true) : 0;
-    if (backend_alloc(m->ops, &acts, m->acts_floats * sizeof(float), USE_ACTIVATIONS, err) < 0)
+    if (!(m->acts = backend_alloc(m->ops, m->acts_floats * sizeof(float), USE_ACTIVATIONS, err)))
         return -1;
-    m->acts = acts;
     carve(m, m->acts, false);
     if (!m->train)
         return 0;
-    if (backend_alloc(m->ops, &back, m->back_floats * sizeof(float), USE_BACKWARD, err) < 0)
+    if (!(m->back_acts = backend_alloc(m->ops, m->back_floats * sizeof(float), USE_BACKWARD, err)))
         return -1;
-    m->back_acts = back;
     carve(m, m->back_acts, true);
     return 0;
 }

@@ -17,12 +17,9 @@ static size_t block_bytes(const struct model *m)
     return layout_floats(m->layout) * sizeof(float);
 }
 
-static int stage_alloc(struct model *m, float **to, size_t count, struct err *err)
+static void *stage_alloc(const struct model *m, size_t numbers, struct err *err)
 {
-    void *p = NULL;
-    const int r = backend_alloc(m->ops, &p, count * sizeof(float), USE_INPUTS, err);
-    *to = p;
-    return r;
+    return backend_alloc(m->ops, numbers * sizeof(float), USE_INPUTS, err);
 }
 
 int model_make_views(struct model *m, struct err *err)
@@ -36,18 +33,13 @@ int model_make_views(struct model *m, struct err *err)
         m->host_grads = m->grads;
         return 0;
     }
-    void *here = NULL, *first = NULL;
-    if (backend_host(&here, block_bytes(m), err) < 0)
+    if (!(m->host_weights = backend_host(block_bytes(m), err)) ||
+        !(m->stage.x = stage_alloc(m, latent, err)) || !(m->stage.out = stage_alloc(m, latent, err)) ||
+        !(m->stage.timestep = stage_alloc(m, B, err)) || !(m->stage.mask = stage_alloc(m, text, err)) ||
+        !(m->stage.first = stage_alloc(m, B + 1, err)) ||
+        !(m->stage.y = stage_alloc(m, text * (size_t)c->caption_channels, err)))
         return -1;
-    m->host_weights = here;
-    if (stage_alloc(m, &m->stage.x, latent, err) < 0 ||
-        stage_alloc(m, &m->stage.out, latent, err) < 0 ||
-        stage_alloc(m, &m->stage.timestep, B, err) < 0 ||
-        stage_alloc(m, &m->stage.mask, text, err) < 0 ||
-        backend_alloc(m->ops, &first, (B + 1) * sizeof(*m->stage.first), USE_INPUTS, err) < 0)
-        return -1;
-    m->stage.first = first;
-    return stage_alloc(m, &m->stage.y, text * (size_t)c->caption_channels, err);
+    return 0;
 }
 
 void model_free_views(struct model *m)
@@ -127,10 +119,8 @@ int model_pull_grads(struct model *m, struct err *err)
         return 0;
     if (!m->grads)
         return err_set(err, ERR_BUG, "a model created for inference has no gradients");
-    void *here = m->host_grads;
-    if (!here && backend_host(&here, block_bytes(m), err) < 0)
+    if (!m->host_grads && !(m->host_grads = backend_host(block_bytes(m), err)))
         return -1;
-    m->host_grads = here;
     m->ops->download(m->host_grads, m->grads, block_bytes(m));
     return backend_check(m->ops, err);
 }

@@ -30,35 +30,20 @@ struct fixed_point_sum {
     bool                   most_here, squares_here;
 };
 
-/* [tensors + 1] of 8 bytes: on the device, and in this process's memory. */
-static int alloc_pair(struct fixed_point_sum *e, void **there, void **here, struct err *err)
-{
-    const size_t n = (size_t)e->tensors + 1;
-    if (backend_alloc(e->ops, there, n * sizeof(int64_t), USE_GRADIENTS, err) < 0)
-        return -1;
-    *here = e->ops->host ? *there : calloc(n, sizeof(int64_t));
-    return *here ? 0 : err_set(err, ERR_MEMORY, "no memory for reproducible sums");
-}
-
 static int alloc_all(struct fixed_point_sum *e, struct err *err)
 {
-    const size_t n = (size_t)e->tensors + 1;
-    void *sum = NULL, *most = NULL, *kernel_most = NULL, *squares = NULL, *kernel_squares = NULL;
-    int r = backend_alloc(e->ops, &sum, e->floats * sizeof(*e->sum), USE_GRADIENTS, err);
-    e->sum = sum;
-    if (r == 0)
-        r = alloc_pair(e, &kernel_most, &most, err);
-    e->kernel_most = kernel_most;
-    e->most = most;
-    if (r == 0)
-        r = alloc_pair(e, &kernel_squares, &squares, err);
-    e->kernel_squares = kernel_squares;
-    e->squares = squares;
+    const size_t n = (size_t)e->tensors + 1, bytes = n * sizeof(int64_t);
+    const bool host = e->ops->host;
+    if (!(e->sum = backend_alloc(e->ops, e->floats * sizeof(*e->sum), USE_GRADIENTS, err)) ||
+        !(e->kernel_most = backend_alloc(e->ops, bytes, USE_GRADIENTS, err)) ||
+        !(e->kernel_squares = backend_alloc(e->ops, bytes, USE_GRADIENTS, err)))
+        return -1;
+    e->most = host ? e->kernel_most : calloc(1, bytes);
+    e->squares = host ? e->kernel_squares : calloc(1, bytes);
     e->exponent = calloc(n, sizeof(*e->exponent));
     e->unit = calloc(n, sizeof(*e->unit));
-    if (r == 0 && (!e->exponent || !e->unit))
-        r = err_set(err, ERR_MEMORY, "no memory for reproducible sums");
-    return r;
+    return e->most && e->squares && e->exponent && e->unit
+               ? 0 : err_set(err, ERR_MEMORY, "no memory for reproducible sums");
 }
 
 int fixed_point_sum_create(struct fixed_point_sum **out, const struct layout *l, size_t floats,

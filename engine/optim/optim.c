@@ -48,16 +48,10 @@ static bool is_factored(const struct tensor *t)
 static int alloc_block(struct optim *o, struct block *b, size_t count, enum backend_use use,
                        struct err *err)
 {
-    void *at = NULL, *here = NULL;
     const size_t bytes = (count ? count : 16) * sizeof(float);
-    if (backend_alloc(o->ops, &at, bytes, use, err) < 0)
-        return -1;
-    *b = (struct block){.at = at, .here = at, .count = count};
-    if (o->ops->host)
-        return 0;
-    const int r = backend_host(&here, bytes, err);
-    b->here = here;
-    return r;
+    *b = (struct block){.at = backend_alloc(o->ops, bytes, use, err), .count = count};
+    b->here = !b->at || o->ops->host ? b->at : backend_host(bytes, err);
+    return b->here ? 0 : -1;
 }
 
 static void free_block(struct optim *o, struct block *b)

@@ -29,19 +29,13 @@ struct params {
 static int alloc_packed(struct params *p, struct err *err)
 {
     const size_t bytes = sizeof(float) * p->floats;
-    void *weights = NULL, *grads = NULL, *narrow = NULL, *view = NULL;
-    int r = backend_alloc(p->ops, &weights, bytes, USE_WEIGHTS, err);
-    if (r == 0)
-        r = backend_alloc(p->ops, &grads, bytes, USE_GRADIENTS, err);
-    if (r == 0 && p->ops->narrow < sizeof(float))
-        r = backend_alloc(p->ops, &narrow, p->floats * p->ops->narrow, USE_WEIGHTS, err);
-    if (r == 0 && !p->ops->host)
-        r = backend_host(&view, bytes, err);
-    p->weights = weights;
-    p->grads = grads;
-    p->narrow = narrow ? narrow : weights;
-    p->view = view ? view : weights;
-    return r;
+    const bool wide = p->ops->narrow == sizeof(float);
+    if (!(p->narrow = p->view = p->weights = backend_alloc(p->ops, bytes, USE_WEIGHTS, err)) ||
+        !(p->grads = backend_alloc(p->ops, bytes, USE_GRADIENTS, err)) ||
+        (!wide && !(p->narrow = backend_alloc(p->ops, p->floats * p->ops->narrow, USE_WEIGHTS, err))) ||
+        (!p->ops->host && !(p->view = backend_host(bytes, err))))
+        return -1;
+    return 0;
 }
 
 static int find_arrays(struct params *p, const struct params_share *share, struct err *err)
@@ -200,14 +194,6 @@ int params_kernel_state(const struct params *p, struct state *out, struct err *e
                                       : optim_kernel(p->optim, part->data);
     }
     return 0;
-}
-
-int64_t params_bytes(const struct params *p)
-{
-    size_t floats = 2 * p->floats;
-    for (int i = 0; i < optim_state_len(p->optim); i++)
-        floats += optim_state_at(p->optim, i)->to - optim_state_at(p->optim, i)->from;
-    return (int64_t)(floats * sizeof(float));
 }
 
 int params_squares(const struct params *p, double *squares, struct err *err)

@@ -72,8 +72,6 @@ int params_pull(struct params *p, struct err *err);
  * frees it. params_place() moves it. */
 int params_state(const struct params *p, struct state *out, struct err *err);
 int params_kernel_state(const struct params *p, struct state *out, struct err *err);
-/* Bytes of weights, gradients and optimizer state. */
-int64_t params_bytes(const struct params *p);
 
 /* The sum of squares of the gradients that this rank updates. */
 int params_squares(const struct params *p, double *squares, struct err *err);

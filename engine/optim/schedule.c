@@ -3,30 +3,8 @@
 #include "engine/optim/schedule.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "engine/contract/err.h"
-
-static const char *const names[SCHEDULE_TYPES] = {
-    [SCHEDULE_CONSTANT] = "constant",
-    [SCHEDULE_COSINE] = "cosine",
-};
-
-int schedule_type_parse(enum schedule_type *type, const char *name, struct err *err)
-{
-    for (int i = 0; i < SCHEDULE_TYPES; i++)
-        if (strcmp(name, names[i]) == 0) {
-            *type = (enum schedule_type)i;
-            return 0;
-        }
-    return err_set(err, ERR_USAGE, "schedule type \"%.40s\" is not known; use constant or cosine",
-                   name);
-}
-
-const char *schedule_type_name(enum schedule_type type)
-{
-    return names[type];
-}
 
 int schedule_check(const struct schedule *s, struct err *err)
 {

@@ -18,9 +18,6 @@
 
 struct err;
 
-/* -1 (ERR_USAGE) for an unknown name ("constant", "cosine"). */
-int schedule_type_parse(enum schedule_type *type, const char *name, struct err *err);
-const char *schedule_type_name(enum schedule_type type);
 int schedule_check(const struct schedule *s, struct err *err);
 
 double schedule_lr(const struct schedule *s, int64_t step);

@@ -40,12 +40,9 @@ struct step {
     struct graphs         *graphs;           /* NULL: no recording */
 };
 
-static int add(struct step *s, float **to, size_t count, struct err *err)
+static void *array_of(const struct step *s, size_t bytes, struct err *err)
 {
-    void *p = NULL;
-    const int r = backend_alloc(s->ops, &p, count * sizeof(float), USE_INPUTS, err);
-    *to = p;
-    return r;
+    return backend_alloc(s->ops, bytes, USE_INPUTS, err);
 }
 
 /* Next-DiT does not mask padding, so captions have none; and it has no weight for a dropped caption. */
@@ -58,32 +55,27 @@ static int alloc_scratch(struct step *s, struct err *err)
 {
     const struct model_config *c = model_config(s->model);
     const size_t B = (size_t)s->max.batch, text = B * (size_t)s->max.text;
-    const size_t latent = (size_t)c->latent_channels * (size_t)model_limits_pixels(&s->max);
-    const size_t caption = text * (size_t)c->caption_channels;
-    void *losses = NULL, *first = NULL;
-    if (add(s, &s->x_t, latent, err) < 0 || add(s, &s->out, latent, err) < 0 ||
-        add(s, &s->dout, latent, err) < 0 || add(s, &s->y, caption, err) < 0 ||
-        add(s, &s->mask, text, err) < 0 || add(s, &s->alpha, B, err) < 0 || add(s, &s->sigma, B, err) < 0 ||
-        add(s, &s->timestep, B, err) < 0 ||
-        backend_alloc(s->ops, &losses, B * sizeof(*s->per_sample), USE_INPUTS, err) < 0)
+    const size_t latents = (size_t)c->latent_channels * (size_t)model_limits_pixels(&s->max);
+    const size_t latent = latents * sizeof(float), token = (size_t)c->caption_channels * sizeof(float);
+    const bool exact = captions_are_exact(s), host = s->ops->host;
+    if (!(s->x_t = array_of(s, latent, err)) || !(s->out = array_of(s, latent, err)) ||
+        !(s->dout = array_of(s, latent, err)) || !(s->y = array_of(s, text * token, err)) ||
+        !(s->mask = array_of(s, text * sizeof(*s->mask), err)) ||
+        !(s->alpha = array_of(s, B * sizeof(*s->alpha), err)) ||
+        !(s->sigma = array_of(s, B * sizeof(*s->sigma), err)) ||
+        !(s->timestep = array_of(s, B * sizeof(*s->timestep), err)) ||
+        !(s->per_sample = array_of(s, B * sizeof(*s->per_sample), err)) ||
+        !(s->first = array_of(s, (B + 1) * sizeof(*s->first), err)) ||
+        (exact && !(s->null_own = array_of(s, (size_t)c->caption_len * token, err))) ||
+        (!host && (!(s->x0 = array_of(s, latent, err)) || !(s->noise = array_of(s, latent, err)))))
         return -1;
-    s->per_sample = losses;
-    if (backend_alloc(s->ops, &first, (B + 1) * sizeof(*s->first), USE_INPUTS, err) < 0)
-        return -1;
-    s->first = first;
-    s->row_step = captions_are_exact(s) ? 1 : text_rows_step(s->max.batch, s->max.text);
-    if (captions_are_exact(s) &&
-        add(s, &s->null_own, (size_t)c->caption_len * (size_t)c->caption_channels, err) < 0)
-        return -1;
-    if (!s->ops->host && (add(s, &s->x0, latent, err) < 0 || add(s, &s->noise, latent, err) < 0))
-        return -1;
+    s->row_step = exact ? 1 : text_rows_step(s->max.batch, s->max.text);
     s->host_losses = calloc(B, sizeof(*s->host_losses));
     s->host_times = calloc(B, sizeof(*s->host_times));
     s->host_mask = calloc(text, sizeof(*s->host_mask));
     s->host_first = calloc(B + 1, sizeof(*s->host_first));
-    s->host_out = s->ops->host ? NULL : calloc(latent, sizeof(*s->host_out));
-    if (s->host_losses && s->host_times && s->host_mask && s->host_first &&
-        (s->host_out || s->ops->host))
+    s->host_out = host ? NULL : calloc(latents, sizeof(*s->host_out));
+    if (s->host_losses && s->host_times && s->host_mask && s->host_first && (s->host_out || host))
         return 0;
     return err_set(err, ERR_MEMORY, "no memory for a batch of %d", s->max.batch);
 }

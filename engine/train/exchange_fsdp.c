@@ -121,9 +121,7 @@ static void done(void *arg, int unit)
 /* A kernel array, or NULL with t->err. */
 static void *array_of(struct train *t, size_t bytes)
 {
-    void *p = NULL;
-    if (t->err.code == ERR_NONE)
-        backend_alloc(backend_ops(), &p, bytes, USE_EXCHANGE, &t->err);
+    void *p = t->err.code == ERR_NONE ? backend_alloc(backend_ops(), bytes, USE_EXCHANGE, &t->err) : NULL;
     t->units->array[t->units->arrays++] = p;
     return p;
 }

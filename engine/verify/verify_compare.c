@@ -45,7 +45,8 @@ static const struct {
     [VERIFY_EXACT] = {"numbers that differ", 0, 0},
 };
 
-double verify_tolerance(enum verify_kind kind)
+/* A larger difference fails, unless the case has a tolerance of its own. */
+static double tolerance_of(enum verify_kind kind)
 {
     return backend_is_bf16() ? kinds[kind].bf16 : kinds[kind].tolerance;
 }
@@ -53,7 +54,8 @@ double verify_tolerance(enum verify_kind kind)
 /* Share of all gradients together: a smaller gradient is measured as if it had this size. */
 #define GRADIENT_FLOOR 2e-5
 
-double verify_norm(const double *x, size_t n)
+/* L2 */
+static double norm_of(const double *x, size_t n)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
@@ -76,8 +78,8 @@ double verify_change(const double *want, const float *start, size_t count)
 
 double verify_update_scale(const double *want, size_t count, double change, double step)
 {
-    const double noise = ROUNDING * verify_norm(want, count) + NOISY_STEP * step;
-    return change + noise / verify_tolerance(VERIFY_ADAMW);
+    const double noise = ROUNDING * norm_of(want, count) + NOISY_STEP * step;
+    return change + noise / tolerance_of(VERIFY_ADAMW);
 }
 
 static double norm_of_difference(const struct verify_row *r)
@@ -136,7 +138,7 @@ static double error_of(const struct verify_row *r)
     case VERIFY_GRADIENT:
     case VERIFY_GRADIENT_QK:
         return norm_of_difference(r) /
-               fmax(fmax(verify_norm(r->want, r->count), GRADIENT_FLOOR * r->scale), 1e-30);
+               fmax(fmax(norm_of(r->want, r->count), GRADIENT_FLOOR * r->scale), 1e-30);
     case VERIFY_ADAMW:
     case VERIFY_CAME:
     case VERIFY_GRADIENT_ZERO:
@@ -145,7 +147,7 @@ static double error_of(const struct verify_row *r)
         return most_apart(r) / fmax(r->scale, 1e-30);
     case VERIFY_STATE_ADAMW:
     case VERIFY_STATE_CAME:
-        return norm_of_difference(r) / fmax(verify_norm(r->want, r->count), 1e-30);
+        return norm_of_difference(r) / fmax(norm_of(r->want, r->count), 1e-30);
     case VERIFY_EXACT:
         for (size_t i = 0; i < r->count; i++)
             differ += r->ours[i] != (float)r->want[i];
@@ -169,7 +171,7 @@ void verify_compare(struct verify_result *result, const struct verify_case_files
 {
     const json_t *own = json_object_get(json_object_get(files->config, "tolerance"), row->name);
     const bool takes_own = json_is_number(own) && !backend_is_bf16();
-    const double tolerance = takes_own ? json_number_value(own) : verify_tolerance(row->kind);
+    const double tolerance = takes_own ? json_number_value(own) : tolerance_of(row->kind);
     double error = error_of(row);
     if (isnan(error))
         error = INFINITY;

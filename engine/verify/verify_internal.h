@@ -61,9 +61,6 @@ struct verify_row {
 /* Counts the comparison into the result, with the JSON's tolerance if it has one. */
 void verify_compare(struct verify_result *result, const struct verify_case_files *files,
                     const struct verify_row *row);
-/* A larger difference fails, unless the case has a tolerance of its own. */
-double verify_tolerance(enum verify_kind kind);
-double verify_norm(const double *x, size_t count); /* L2 */
 /* The scale of VERIFY_ADAMW: the update's norm `change`, and the noise that the tolerance allows:
  * the rounding of stored weights, and one element whose gradient nearly cancels. `step`: a full
  * step. */

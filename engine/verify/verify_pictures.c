@@ -105,18 +105,12 @@ static int make_arrays(struct verify_pictures *p, struct err *err)
         [CAPTION] = text * (size_t)p->features, [MASK] = text, [TIME] = one, [ALPHA] = one,
         [SIGMA] = one,
     };
-    void *at = NULL;
-    for (int i = 0; i < ARRAYS; i++) {
-        if (backend_alloc(p->ops, &at, counts[i] * sizeof(float), USE_INPUTS, err) < 0)
+    for (int i = 0; i < ARRAYS; i++)
+        if (!(p->array[i] = backend_alloc(p->ops, counts[i] * sizeof(float), USE_INPUTS, err)))
             return -1;
-        p->array[i] = at;
-    }
-    if (backend_alloc(p->ops, &at, 2 * sizeof(*p->first), USE_INPUTS, err) < 0)
+    if (!(p->first = backend_alloc(p->ops, 2 * sizeof(*p->first), USE_INPUTS, err)) ||
+        !(p->loss = backend_alloc(p->ops, sizeof(*p->loss), USE_INPUTS, err)))
         return -1;
-    p->first = at;
-    if (backend_alloc(p->ops, &at, sizeof(*p->loss), USE_INPUTS, err) < 0)
-        return -1;
-    p->loss = at;
     p->seen = calloc(2 * latent, sizeof(*p->seen));
     return p->seen ? 0 : err_set(err, ERR_MEMORY, "no memory for a latent of %zu numbers", latent);
 }

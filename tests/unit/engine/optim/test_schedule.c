@@ -63,28 +63,11 @@ static void impossible_schedules_are_refused(void **state)
     }
 }
 
-static void names_go_both_ways(void **state)
-{
-    (void)state;
-    for (int i = 0; i < SCHEDULE_TYPES; i++) {
-        enum schedule_type t;
-        struct err err = {0};
-        assert_int_equal(schedule_type_parse(&t, schedule_type_name((enum schedule_type)i), &err),
-                         0);
-        assert_int_equal(t, i);
-    }
-    enum schedule_type t;
-    struct err err = {0};
-    assert_int_equal(schedule_type_parse(&t, "linear", &err), -1);
-    assert_non_null(strstr(err.text, "linear"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_at_the_corners),
         cmocka_unit_test(impossible_schedules_are_refused),
-        cmocka_unit_test(names_go_both_ways),
     };
     return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
 }
