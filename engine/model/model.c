@@ -127,6 +127,7 @@ int model_set_sizes(struct model *m, const struct model_input *in, struct err *e
                        "%d", in->text, in->rows, in->batch);
     m->batch = in->batch;
     m->first = in->first;
+    m->mask = in->mask;
     m->rows = in->first ? in->rows : in->batch * in->text;
     m->height = in->height;
     m->width = in->width;
@@ -135,7 +136,7 @@ int model_set_sizes(struct model *m, const struct model_input *in, struct err *e
     return 0;
 }
 
-void model_enter_unit(struct model *m, int unit, bool backward)
+static void enter_unit(struct model *m, int unit, bool backward)
 {
     if (!m->max.by_unit)
         return;
@@ -144,10 +145,13 @@ void model_enter_unit(struct model *m, int unit, bool backward)
     m->units.need(m->units.arg, unit, &m->weights, &m->narrow, backward ? &m->grads : NULL);
 }
 
-void model_leave_unit(struct model *m, int unit)
+/* After its backward pass. */
+static void leave_unit(struct model *m, int unit)
 {
     if (m->max.by_unit)
         m->units.done(m->units.arg, unit);
+    if (m->on_ready && unit != MODEL_FIRST_UNIT)
+        m->on_ready(m->on_ready_arg, (size_t)m->net->unit_from(m, unit));
 }
 
 void model_on_units(struct model *m, const struct model_units *units)
@@ -158,10 +162,11 @@ void model_on_units(struct model *m, const struct model_units *units)
 void model_pass_idle(struct model *m)
 {
     for (int u = MODEL_FIRST_UNIT; u <= model_last_unit(m); u++)
-        model_enter_unit(m, u, false);
+        enter_unit(m, u, false);
     for (int u = model_last_unit(m); u >= MODEL_FIRST_UNIT; u--) {
-        model_enter_unit(m, u, true);
-        model_leave_unit(m, u);
+        enter_unit(m, u, true);
+        if (m->max.by_unit)
+            m->units.done(m->units.arg, u);
     }
 }
 
@@ -174,7 +179,14 @@ int model_forward(struct model *m, const struct model_input *in, float *out, str
 {
     if (model_set_sizes(m, in, err) < 0)
         return -1;
-    m->net->forward(m, in, out);
+    enter_unit(m, MODEL_FIRST_UNIT, false);
+    m->net->first_forward(m, in);
+    for (int i = 0; i < m->cfg.depth; i++) {
+        enter_unit(m, i + 1, false);
+        m->net->block_forward(m, i);
+    }
+    enter_unit(m, model_last_unit(m), false);
+    m->net->last_forward(m, out);
     return 0;
 }
 
@@ -184,15 +196,28 @@ void model_on_ready(struct model *m, model_ready_fn fn, void *arg)
     m->on_ready_arg = arg;
 }
 
-bool model_has_on_ready(const struct model *m)
+bool model_calls_back(const struct model *m)
 {
-    return m->on_ready != NULL;
+    return m->on_ready || m->max.by_unit;
 }
 
-void model_tell_ready(struct model *m, weight_at from)
+/* Units are left as soon as their gradients are complete. */
+static void backward(struct model *m, const struct model_input *in, const float *dout, float *dy)
 {
-    if (m->on_ready)
-        m->on_ready(m->on_ready_arg, (size_t)from);
+    const int last = model_last_unit(m);
+    enter_unit(m, last, true);
+    m->net->last_backward(m, dout);
+    leave_unit(m, last);
+    for (int i = m->cfg.depth - 1; i >= 0; i--) {
+        enter_unit(m, i + 1, true);
+        if (m->max.recompute && i < m->cfg.depth - 1)
+            m->net->block_again(m, i);
+        m->net->block_backward(m, i);
+        leave_unit(m, i + 1);
+    }
+    enter_unit(m, MODEL_FIRST_UNIT, true);
+    m->net->first_backward(m, in, dy);
+    leave_unit(m, MODEL_FIRST_UNIT);
 }
 
 int model_backward(struct model *m, const struct model_input *in, const float *dout, float *dy,
@@ -203,7 +228,7 @@ int model_backward(struct model *m, const struct model_input *in, const float *d
     if (in->batch != m->batch || in->height != m->height || in->width != m->width ||
         in->text != m->text || (in->first ? in->rows : in->batch * in->text) != m->rows)
         return err_set(err, ERR_BUG, "the backward pass got a different batch from the forward pass");
-    m->net->backward(m, in, dout, dy);
+    backward(m, in, dout, dy);
     return 0;
 }
 

@@ -116,7 +116,8 @@ int model_backward(struct model *m, const struct model_input *in, const float *d
  * are complete for this batch. NULL: no callback. */
 typedef void (*model_ready_fn)(void *arg, size_t from);
 void model_on_ready(struct model *m, model_ready_fn fn, void *arg);
-bool model_has_on_ready(const struct model *m);
+/* Whether a pass calls these or those of model_on_units(). */
+bool model_calls_back(const struct model *m);
 
 /* With limits.by_unit: callbacks that supply the weights of a unit of the layout before each use.
  * The callee may hold only one unit at a time. */

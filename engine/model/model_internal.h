@@ -47,9 +47,15 @@ struct model_net {
     void (*carve_back)(struct model *m, struct arena *k);
     /* The first weight of a unit. */
     weight_at (*unit_from)(const struct model *m, int unit);
-    /* For the current sizes. */
-    void (*forward)(struct model *m, const struct model_input *in, float *out);
-    void (*backward)(struct model *m, const struct model_input *in, const float *dout, float *dy);
+    /* The passes, unit by unit, for the current sizes; with max.recompute, block_again() before block_backward() of
+     * all blocks but the last. */
+    void (*first_forward)(struct model *m, const struct model_input *in);
+    void (*block_forward)(struct model *m, int i);
+    void (*last_forward)(struct model *m, float *out);
+    void (*last_backward)(struct model *m, const float *dout);
+    void (*block_again)(struct model *m, int i);
+    void (*block_backward)(struct model *m, int i);
+    void (*first_backward)(struct model *m, const struct model_input *in, float *dy);
     /* See model_activation(). */
     const float *(*activation)(struct model *m, const char *name, int64_t *count, struct err *err);
     double (*flops)(const struct model_config *c, int batch, int height, int width, int text);
@@ -88,6 +94,7 @@ struct model {
     /* sizes of the current batch */
     int batch, height, width, text, tokens, rows;
     const int *first; /* first rows of the captions, a kernel array, or NULL */
+    const float *mask; /* of the captions, a kernel array */
     struct sana sana; /* state of its family */
     struct nextdit next;
 };
@@ -128,10 +135,6 @@ static inline __attribute__((unused)) float *model_g(const struct model *m, weig
 extern const struct model_net sana_net, nextdit_net;
 const struct model_net *model_net(enum model_family family);
 
-/* model.c: a unit of the layout is needed, or released; gradients from a weight on are complete. */
-void model_enter_unit(struct model *m, int unit, bool backward);
-void model_leave_unit(struct model *m, int unit);
-void model_tell_ready(struct model *m, weight_at from);
 enum { MODEL_FIRST_UNIT };
 static inline int model_last_unit(const struct model *m)
 {

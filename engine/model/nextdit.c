@@ -120,7 +120,7 @@ static void take_channels(const struct model *m, float *to, size_t to_channels, 
         m->ops->copy(to + b * to_channels * pixels, from + b * from_channels * pixels, C * pixels);
 }
 
-static void final_forward(struct model *m, float *out)
+static void last_forward(struct model *m, float *out)
 {
     const struct kern_ops *k = m->ops;
     const struct nextdit_top_weights *w = &m->next.w;
@@ -136,28 +136,21 @@ static void final_forward(struct model *m, float *out)
     take_channels(m, out, (size_t)m->cfg.latent_channels, a->image, channels_made(m));
 }
 
-static void forward(struct model *m, const struct model_input *in, float *out)
+static void first_forward(struct model *m, const struct model_input *in)
 {
     struct nextdit_top_acts *a = &m->next.top;
     const int C = m->cfg.hidden, M = m->batch * m->tokens, P = model_patch_width(m);
     const size_t caption = (size_t)m->rows * (size_t)m->cfg.caption_channels;
-    model_enter_unit(m, MODEL_FIRST_UNIT, false);
     turn_grid(m);
     m->ops->patch_embed(a->tok, in->x, model_image(m), m->cfg.patch);
     m->ops->linear_wide(a->x0, a->tok, model_wn(m, m->next.w.x), model_w(m, m->next.w.x_b), M, P, C);
     condition_forward(m, in);
     a->y = (void *)(uintptr_t)model_narrow(m, a->y, in->y, caption);
-    for (int i = 0; i < m->cfg.depth; i++) {
-        model_enter_unit(m, i + 1, false);
-        nextdit_block_forward(m, i);
-    }
-    model_enter_unit(m, model_last_unit(m), false);
-    final_forward(m, out);
 }
 
 /* --- backward -------------------------------------------------------------------------------- */
 
-static void final_backward(struct model *m, const float *dout)
+static void last_backward(struct model *m, const float *dout)
 {
     const struct kern_ops *k = m->ops;
     const struct nextdit_top_weights *w = &m->next.w;
@@ -200,31 +193,17 @@ static void condition_backward(struct model *m)
 }
 
 /* Captions are inputs and get no gradient. */
-static void backward(struct model *m, const struct model_input *in, const float *dout, float *dy)
+static void first_backward(struct model *m, const struct model_input *in, float *dy)
 {
-    const int C = m->cfg.hidden, M = m->batch * m->tokens, last = m->cfg.depth - 1;
+    const int C = m->cfg.hidden, M = m->batch * m->tokens;
     struct nextdit_back_acts *d = &m->next.back;
     (void)in;
     if (dy)
         m->ops->zero(dy, (size_t)m->rows * (size_t)m->cfg.caption_channels);
-    model_enter_unit(m, model_last_unit(m), true);
-    final_backward(m, dout);
-    model_leave_unit(m, model_last_unit(m));
-    model_tell_ready(m, m->next.w.out);
-    for (int i = last; i >= 0; i--) {
-        model_enter_unit(m, i + 1, true);
-        if (m->max.recompute && i < last)
-            nextdit_block_forward(m, i);
-        nextdit_block_backward(m, i);
-        model_leave_unit(m, i + 1);
-        model_tell_ready(m, m->next.bw[i].gate);
-    }
-    model_enter_unit(m, MODEL_FIRST_UNIT, true);
     m->ops->linear_back(NULL, model_g(m, m->next.w.x), model_g(m, m->next.w.x_b),
                         model_narrow(m, d->dxn, d->dx, (size_t)M * (size_t)C), m->next.top.tok,
                         model_wn(m, m->next.w.x), M, model_patch_width(m), C);
     condition_backward(m);
-    model_leave_unit(m, MODEL_FIRST_UNIT);
 }
 
 /* --- named activations ----------------------------------------------------------------------- */
@@ -270,8 +249,13 @@ const struct model_net nextdit_net = {
     .carve = nextdit_carve,
     .carve_back = nextdit_carve_back,
     .unit_from = unit_from,
-    .forward = forward,
-    .backward = backward,
+    .first_forward = first_forward,
+    .block_forward = nextdit_block_forward,
+    .last_forward = last_forward,
+    .last_backward = last_backward,
+    .block_again = nextdit_block_forward,
+    .block_backward = nextdit_block_backward,
+    .first_backward = first_backward,
     .activation = activation,
     .flops = nextdit_flops,
     .start = nextdit_start,

@@ -81,21 +81,22 @@ static void caption_forward(struct model *m, const float *y)
                     m->cfg.y_norm_eps);
 }
 
-static void forward(struct model *m, const struct model_input *in, float *out)
+static void first_forward(struct model *m, const struct model_input *in)
 {
     const struct kern_ops *k = m->ops;
     struct sana_top_acts *a = &m->sana.top;
     const int C = m->cfg.hidden, M = m->batch * m->tokens, P = model_patch_width(m);
-    model_enter_unit(m, MODEL_FIRST_UNIT, false);
     k->patch_embed(a->tok, in->x, model_image(m), m->cfg.patch);
     k->linear_wide(a->x0, a->tok, model_wn(m, m->sana.w.x), model_w(m, m->sana.w.x_b), M, P, C);
     timestep_forward(m, in->timestep);
     caption_forward(m, in->y);
-    for (int i = 0; i < m->cfg.depth; i++) {
-        model_enter_unit(m, i + 1, false);
-        block_forward(m, i, a->y, in->mask);
-    }
-    model_enter_unit(m, model_last_unit(m), false);
+}
+
+static void last_forward(struct model *m, float *out)
+{
+    const struct kern_ops *k = m->ops;
+    struct sana_top_acts *a = &m->sana.top;
+    const int C = m->cfg.hidden, M = m->batch * m->tokens, P = model_patch_width(m);
     /* The final layer is modulated by t itself: one row for shift and scale. */
     k->mod_add(a->mod, model_w(m, m->sana.w.table), a->t, C, 0, m->batch, FINAL_ROWS, C);
     block_leave(m, a->h, a->stats, a->mod, FINAL_ROWS * C);
@@ -103,7 +104,7 @@ static void forward(struct model *m, const struct model_input *in, float *out)
     k->unpatchify(out, a->out, model_image(m), m->cfg.patch);
 }
 
-static void final_backward(struct model *m, const float *dout)
+static void last_backward(struct model *m, const float *dout)
 {
     const struct kern_ops *k = m->ops;
     const struct sana_top_acts *a = &m->sana.top;
@@ -115,6 +116,7 @@ static void final_backward(struct model *m, const float *dout)
     block_leave_back(m, d->dtop, a->stats, a->mod, FINAL_ROWS * C);
     k->zero(d->dt, (size_t)m->batch * (size_t)C);
     k->mod_add_back(model_g(m, m->sana.w.table), d->dt, C, 0, d->dtop, m->batch, FINAL_ROWS, C);
+    k->zero(d->dt0, (size_t)m->batch * 6 * (size_t)C);
 }
 
 static void timestep_backward(struct model *m)
@@ -154,29 +156,14 @@ static void caption_backward(struct model *m, const float *y, float *dy)
                         model_wn(m, m->sana.w.y1), T, D, C);
 }
 
-static void backward(struct model *m, const struct model_input *in, const float *dout, float *dy)
+static void first_backward(struct model *m, const struct model_input *in, float *dy)
 {
     const int C = m->cfg.hidden, M = m->batch * m->tokens;
-    model_enter_unit(m, model_last_unit(m), true);
-    final_backward(m, dout);
-    model_leave_unit(m, model_last_unit(m));
-    model_tell_ready(m, m->sana.w.table);
-    m->ops->zero(m->sana.back.dt0, (size_t)m->batch * 6 * (size_t)C);
-    for (int i = m->cfg.depth - 1; i >= 0; i--) {
-        model_enter_unit(m, i + 1, true);
-        if (m->max.recompute && i < m->cfg.depth - 1)
-            block_again(m, i, m->sana.top.y, in->mask);
-        block_backward(m, i, m->sana.top.y, in->mask);
-        model_leave_unit(m, i + 1);
-        model_tell_ready(m, m->sana.bw[i].table);
-    }
-    model_enter_unit(m, MODEL_FIRST_UNIT, true);
     m->ops->linear_back(NULL, model_g(m, m->sana.w.x), model_g(m, m->sana.w.x_b),
                         model_narrow(m, m->sana.back.dxn, m->sana.back.dx, (size_t)M * (size_t)C),
                         m->sana.top.tok, model_wn(m, m->sana.w.x), M, model_patch_width(m), C);
     timestep_backward(m);
     caption_backward(m, in->y, dy);
-    model_leave_unit(m, MODEL_FIRST_UNIT);
 }
 
 static const float *block_activation(struct model *m, const char *name, int64_t *count,
@@ -239,8 +226,13 @@ const struct model_net sana_net = {
     .carve = sana_carve,
     .carve_back = sana_carve_back,
     .unit_from = unit_from,
-    .forward = forward,
-    .backward = backward,
+    .first_forward = first_forward,
+    .block_forward = block_forward,
+    .last_forward = last_forward,
+    .last_backward = last_backward,
+    .block_again = block_again,
+    .block_backward = block_backward,
+    .first_backward = first_backward,
     .activation = activation,
     .flops = flops,
     .start = sana_start,

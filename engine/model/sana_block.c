@@ -32,9 +32,9 @@ static struct kern_heads cross_heads(const struct model *m)
     return (struct kern_heads){m->batch, m->tokens, m->cfg.heads, m->cfg.hidden / m->cfg.heads};
 }
 
-static struct kern_text captions(const struct model *m, const float *mask)
+static struct kern_text captions(const struct model *m)
 {
-    return (struct kern_text){.mask = mask, .first = m->first, .most = m->text};
+    return (struct kern_text){.mask = m->mask, .first = m->first, .most = m->text};
 }
 
 static struct kern_image mlp_image(const struct model *m)
@@ -83,21 +83,20 @@ static void self_forward(struct model *m, const struct sana_block_weights *w, st
     k->gate(a->x1, a->x1n, a->in, a->mod + GATE1 * C, ld, a->attn_out, m->batch, m->tokens, C);
 }
 
-static void cross_forward(struct model *m, const struct sana_block_weights *w, struct sana_block_acts *a,
-                          const void *y, const float *mask)
+static void cross_forward(struct model *m, const struct sana_block_weights *w, struct sana_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
     const int C = m->cfg.hidden, M = m->batch * m->tokens, T = m->rows;
     const bool norm = m->cfg.cross_norm;
     k->linear(a->cq, a->x1n, model_wn(m, w->cross_q), model_wn(m, w->cross_q_b), M, C, C);
-    k->linear(a->ckv, y, model_wn(m, w->cross_kv), model_wn(m, w->cross_kv_b), T, C, 2 * C);
+    k->linear(a->ckv, m->sana.top.y, model_wn(m, w->cross_kv), model_wn(m, w->cross_kv_b), T, C, 2 * C);
     if (norm) {
         k->rms_norm(a->cqn, C, a->cq_rstd, a->cq, C, model_w(m, w->cross_q_norm), M, C, CROSS_EPS);
         k->rms_norm(a->ckn, C, a->ck_rstd, a->ckv, 2 * C, model_w(m, w->cross_k_norm), T, C,
                     CROSS_EPS);
     }
     k->cross_attn(a->cross, a->prob, norm ? a->cqn : a->cq, norm ? a->ckn : a->ckv,
-                  norm ? C : 2 * C, model_skip(m, a->ckv, C), 2 * C, captions(m, mask),
+                  norm ? C : 2 * C, model_skip(m, a->ckv, C), 2 * C, captions(m),
                   cross_heads(m));
     k->linear(a->cross_out, a->cross, model_wn(m, w->cross_proj), model_wn(m, w->cross_proj_b),
               M, C, C);
@@ -116,7 +115,7 @@ static void mlp_forward(struct model *m, const struct sana_block_weights *w, str
     k->linear(a->mlp_out, a->g, model_wn(m, w->point), NULL, M, F, C);
 }
 
-void block_forward(struct model *m, int i, const void *y, const float *mask)
+void block_forward(struct model *m, int i)
 {
     const struct sana_block_weights *w = &m->sana.bw[i];
     struct sana_block_acts *a = &m->sana.ba[i];
@@ -125,12 +124,12 @@ void block_forward(struct model *m, int i, const void *y, const float *mask)
                     C);
     enter_forward(m, i);
     self_forward(m, w, a);
-    cross_forward(m, w, a, y, mask);
+    cross_forward(m, w, a);
     mlp_forward(m, w, a);
 }
 
 /* The modulation and the sum at the block's start are kept and not recomputed. */
-void block_again(struct model *m, int i, const void *y, const float *mask)
+void block_again(struct model *m, int i)
 {
     const struct sana_block_weights *w = &m->sana.bw[i];
     struct sana_block_acts *a = &m->sana.ba[i];
@@ -138,7 +137,7 @@ void block_again(struct model *m, int i, const void *y, const float *mask)
     m->ops->norm_mod(a->h1, a->stats1, a->in, a->mod + SHIFT1 * C, a->mod + SCALE1 * C, ld,
                      m->batch, m->tokens, C, LN_EPS);
     self_forward(m, w, a);
-    cross_forward(m, w, a, y, mask);
+    cross_forward(m, w, a);
     mlp_forward(m, w, a);
     m->ops->gate_back(m->sana.back.a, m->sana.back.dmod[i % 2] + GATE2 * C, m->sana.back.dx, a->mod + GATE2 * C,
                       ld, a->mlp_out, m->batch, m->tokens, C);
@@ -183,7 +182,7 @@ static void mlp_backward(struct model *m, const struct sana_block_weights *w, co
 
 /* `first`: the last block, which runs backward first, initializes the gradient of y. */
 static void cross_backward(struct model *m, const struct sana_block_weights *w,
-                           const struct sana_block_acts *a, const void *y, const float *mask, int first)
+                           const struct sana_block_acts *a, int first)
 {
     const struct kern_ops *k = m->ops;
     struct sana_back_acts *d = &m->sana.back;
@@ -193,7 +192,7 @@ static void cross_backward(struct model *m, const struct sana_block_weights *w,
                    model_wn(m, w->cross_proj), M, C, C);
     k->cross_attn_back(d->b, d->dkv, model_skip(m, d->dkv, C), 2 * C, d->work, d->a, a->prob,
                        norm ? a->cqn : a->cq, norm ? a->ckn : a->ckv, norm ? C : 2 * C,
-                       model_skip(m, a->ckv, C), 2 * C, captions(m, mask), cross_heads(m));
+                       model_skip(m, a->ckv, C), 2 * C, captions(m), cross_heads(m));
     if (norm) {
         k->rms_norm_back(d->b, C, model_g(m, w->cross_q_norm), d->b, C, a->cq, C, a->cq_rstd,
                          model_w(m, w->cross_q_norm), M, C);
@@ -203,7 +202,7 @@ static void cross_backward(struct model *m, const struct sana_block_weights *w,
     k->linear_back_wide(d->dx, 1, model_g(m, w->cross_q), model_g(m, w->cross_q_b), d->b, a->x1n,
                         model_wn(m, w->cross_q), M, C, C);
     k->linear_back_wide(d->dy, !first, model_g(m, w->cross_kv), model_g(m, w->cross_kv_b), d->dkv,
-                        y, model_wn(m, w->cross_kv), T, C, 2 * C);
+                        m->sana.top.y, model_wn(m, w->cross_kv), T, C, 2 * C);
 }
 
 /* Ends with the gradient of h1 in d->a. */
@@ -250,14 +249,14 @@ static void enter_backward(struct model *m, int i)
                           m->batch, m->tokens, C);
 }
 
-void block_backward(struct model *m, int i, const void *y, const float *mask)
+void block_backward(struct model *m, int i)
 {
     const struct sana_block_weights *w = &m->sana.bw[i];
     const struct sana_block_acts *a = &m->sana.ba[i];
     const int C = m->cfg.hidden;
     float *dmod = m->sana.back.dmod[i % 2];
     mlp_backward(m, w, a, dmod);
-    cross_backward(m, w, a, y, mask, i == m->cfg.depth - 1);
+    cross_backward(m, w, a, i == m->cfg.depth - 1);
     self_backward(m, w, a, dmod);
     enter_backward(m, i);
     m->ops->mod_add_back(model_g(m, w->table), m->sana.back.dt0, MOD_ROWS * C, C, dmod, m->batch,

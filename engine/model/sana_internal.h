@@ -102,16 +102,16 @@ struct model_start sana_start(const struct model_config *c, const struct tensor 
 void sana_carve(struct model *m, struct arena *k);
 void sana_carve_back(struct model *m, struct arena *k);
 
-/* sana_block.c: y is narrow. After the last block block_leave() completes the residual stream and
+/* sana_block.c. After the last block block_leave() completes the residual stream and
  * norms it with `mod`, shift and scale of C each, for the final layer. */
-void block_forward(struct model *m, int i, const void *y, const float *mask);
+void block_forward(struct model *m, int i);
 void block_leave(struct model *m, void *h, float *stats, const float *mod, int ld);
 /* Starts with the gradient of h in back.a, and ends where block_backward() of the last block
  * starts. */
 void block_leave_back(struct model *m, float *dmod, const float *stats, const float *mod, int ld);
-void block_backward(struct model *m, int i, const void *y, const float *mask);
+void block_backward(struct model *m, int i);
 /* With max.recompute, before block_backward() of all blocks but the last: runs forward again, and
  * turns back.dx into the gradient of the block's MLP output. */
-void block_again(struct model *m, int i, const void *y, const float *mask);
+void block_again(struct model *m, int i);
 
 #endif

@@ -260,8 +260,7 @@ static int run(struct pass *p, int part, struct err *err)
         .part = part, .batch = in->batch, .height = in->height, .width = in->width,
         .text = in->text, .rows = in->rows, .weight = p->weight,
     };
-    const bool callbacks = model_has_on_ready(s->model) || !params_has_all(s->params);
-    return graphs_run(callbacks ? NULL : s->graphs, &key,
+    return graphs_run(model_calls_back(s->model) ? NULL : s->graphs, &key,
                       part == FORWARD ? forward : backward, p, err);
 }
 
