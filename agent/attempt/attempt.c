@@ -71,14 +71,6 @@ static void on_output(void *arg, int rank, const char *bytes, size_t size)
     monitor_output(a->monitor, rank, bytes, size);
 }
 
-static void on_swept(void *arg, bool clean, const char *left)
-{
-    struct agent_input in = {.kind = INPUT_CLEANED,
-                             .jitter = attempt_jitter(),
-                             .cleaned = {.clean = clean, .left = left}};
-    attempt_feed(arg, &in);
-}
-
 static void on_link_over(void *arg)
 {
     attempt_leave(arg);
@@ -106,7 +98,7 @@ static void on_launch(struct attempt *a, const json_t *body)
     else if (field_int(json_object_get(a->launch, "group"), "node", 0) > 0)
         become_follower(a);
     else
-        attempt_begin(a, attempt_gather);
+        attempt_claim(a, attempt_gather);
 }
 
 static void on_message(void *arg, enum wire_message number, const json_t *body)
@@ -330,7 +322,7 @@ static int open_nodes(struct attempt *a, struct err *err)
                                        .exited = on_exited,
                                        .line = on_line,
                                        .output = on_output,
-                                       .cleaned = on_swept,
+                                       .cleaned = attempt_on_swept,
                                        .stacks = attempt_on_stacks,
                                        .stacks_done = attempt_on_stacks_done,
                                        .nccl = attempt_on_nccl,

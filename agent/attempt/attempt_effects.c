@@ -16,6 +16,7 @@
 #include "agent/nodes/follower.h"
 #include "agent/nodes/follower_link.h"
 #include "agent/nodes/leader.h"
+#include "agent/os/lease_keeper.h"
 #include "agent/os/log.h"
 #include "agent/plan/gpu_selftest_child.h"
 #include "agent/ranks/launch_env.h"
@@ -23,8 +24,11 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
-/* The last copy to the mirror; after a stop that does not wait, time to release its lease. */
-enum { LAST_COPY_MS = 10 * 60 * 1000, NO_COPY_MS = 2000 };
+enum {
+    LAST_COPY_MS = 10 * 60 * 1000, /* to the mirror, at the end */
+    NO_COPY_MS = 2000,             /* after a stop that does not wait: to release the mirror's lease */
+    RELEASE_MS = 5000              /* of the lease of checkpoint.dir; then its file system hangs */
+};
 
 double attempt_jitter(void)
 {
@@ -308,6 +312,40 @@ void attempt_feed(struct attempt *a, struct agent_input *in)
     agent_effects_fini(&out);
 }
 
+/* --- no process is left ------------------------------------------------------------------- */
+
+static void feed_swept(struct attempt *a, bool clean, const char *left)
+{
+    struct agent_input in = {.kind = INPUT_CLEANED,
+                             .jitter = attempt_jitter(),
+                             .cleaned = {.clean = clean, .left = left}};
+    attempt_feed(a, &in);
+}
+
+/* No process of the attempt is left: the lease goes back before anybody hears that the attempt is over. */
+void attempt_on_swept(void *arg, bool clean, const char *left)
+{
+    struct attempt *a = arg;
+    struct agent_view v;
+    agent_core_view(a->core, &v);
+    if (!a->lease || v.phase != AGENT_CLOSING) {
+        feed_swept(a, clean, left);
+        return;
+    }
+    if (a->swept.there)
+        return;
+    a->swept.there = true;
+    a->swept.clean = clean;
+    snprintf(a->swept.left, sizeof(a->swept.left), "%s", left ? left : "");
+    lease_keeper_finish(a->lease, RELEASE_MS);
+}
+
+void attempt_on_lease_ended(void *arg)
+{
+    struct attempt *a = arg;
+    feed_swept(a, a->swept.clean, a->swept.left);
+}
+
 /* --- leaving --------------------------------------------------------------------------- */
 
 void attempt_leave(struct attempt *a)
@@ -320,6 +358,8 @@ void attempt_leave(struct attempt *a)
     monitor_close(a->monitor);
     gpu_selftest_child_close(a->gpu_selftest);
     mirror_child_close(a->mirror);
+    lease_keeper_close(a->lease);
+    a->lease = NULL;
     leader_close(a->leader);
     follower_link_close(a->link);
     follower_close(a->follower);

@@ -58,6 +58,11 @@ struct attempt {
     char tag[48]; /* "7.1", for the log */
     int64_t restarts;
     struct mirror_child *mirror; /* NULL: job without mirror */
+    struct lease_keeper *lease;  /* of the checkpoint.dir that the spec names; NULL: the job's own directory */
+    struct {
+        bool there, clean;
+        char left[200];
+    } swept; /* the last cleanup is done, and the lease is being released */
 
     int64_t started_ms, finished_ms; /* finished: 0 = not yet */
     int64_t beats;
@@ -101,6 +106,10 @@ bool attempt_may_rejoin(const struct attempt *a);
 /* Hook: the answer to a start. */
 void attempt_on_started(void *arg, const struct leader_started *s);
 
+/* Hooks: a cleanup is done; the lease is released. */
+void attempt_on_swept(void *arg, bool clean, const char *left);
+void attempt_on_lease_ended(void *arg);
+
 /* Closes every handle, so that the loop ends. */
 void attempt_leave(struct attempt *a);
 
@@ -111,6 +120,8 @@ int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err);
 /* Prepares the commands and the plan of this node, after a GPU self-test if one is needed;
  * stores the facts. Then calls `planned`, at once or from the loop, or refuses the launch. */
 void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a));
+/* The same once the agent has the lease of checkpoint.dir, which a directory of the job's own does not need. */
+void attempt_claim(struct attempt *a, void (*planned)(struct attempt *a));
 /* False if the core has already begun, or the attempt was ended before. */
 bool attempt_is_waiting(const struct attempt *a);
 /* The plan is made: starts watch and mirror, then launches the core. */

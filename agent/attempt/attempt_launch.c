@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt_launch.c - from LAUNCH to the start of the core: commands, plan, watch, mirror
+/* attempt_launch.c - from LAUNCH to the start of the core: lease, commands, plan, watch, mirror
  *
- * attempt_take_launch() -> attempt_begin() [-> GPU self-test] -> attempt_ready(); with several
+ * attempt_take_launch() -> attempt_claim() -> attempt_begin() [-> GPU self-test] -> attempt_ready(); with several
  * nodes attempt_nodes.c comes between the last two. attempt_refuse() ends it from anywhere. */
 #include <limits.h>
 #include <stdio.h>
@@ -18,12 +18,15 @@
 #include "agent/monitor/nccl_watch.h"
 #include "agent/nodes/follower.h"
 #include "agent/nodes/leader.h"
+#include "agent/os/lease_keeper.h"
 #include "agent/os/log.h"
 #include "agent/plan/gpu_selftest.h"
 #include "agent/plan/gpu_selftest_child.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/probe_cache.h"
 #include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
+#include "engine/contract/field.h"
 
 static void on_trouble(void *arg, const struct monitor_trouble *t)
 {
@@ -204,7 +207,7 @@ static int64_t launch_int(const json_t *launch, const char *object, const char *
 }
 
 /* Both NULL, or the reason why ranks must not start. */
-static void feed_launch(struct attempt *a, const char *refusal, const struct agent_lost *missing)
+static void feed_launch(struct attempt *a, const char *refusal, enum cause cause, const struct agent_lost *missing)
 {
     const json_t *body = a->launch;
     const char *fingerprint =
@@ -218,6 +221,7 @@ static void feed_launch(struct attempt *a, const char *refusal, const struct age
                    .has_setup = follower_has_setup(a->follower),
                    .rejoin = attempt_may_rejoin(a),
                    .refusal = refusal,
+                   .cause = cause,
                    .missing = missing,
                    .budget = {a->restarts, launch_int(body, "budget", "backoff_min_ms"),
                               launch_int(body, "budget", "backoff_max_ms"),
@@ -236,7 +240,7 @@ static void feed_launch(struct attempt *a, const char *refusal, const struct age
 
 static void on_mirror_ready(void *arg, const char *refusal)
 {
-    feed_launch(arg, refusal, NULL);
+    feed_launch(arg, refusal, CAUSE_NONE, NULL);
 }
 
 static void on_mirror_event(void *arg, const char *kind, json_t *body)
@@ -269,6 +273,93 @@ static int start_mirror(struct attempt *a, struct err *err)
     int rc = mirror_child_start(&a->mirror, &a->loop, a->o.run_dir, a->o.nonce, task, &hooks, err);
     json_decref(task);
     return rc;
+}
+
+/* --- the lease -------------------------------------------------------------------------- */
+
+/* The directory of one job: RUN_DIR/.. contains it, here and on a host (agent/attempt/attach.h). */
+static bool is_own(const struct attempt *a, const char *dir)
+{
+    const char *slash = strrchr(a->o.run_dir, '/');
+    const size_t n = slash ? (size_t)(slash - a->o.run_dir) : 0;
+    return dir[0] != '/' || (n > 0 && strncmp(dir, a->o.run_dir, n) == 0 && dir[n] == '/');
+}
+
+/* As what a refusal ends; CAUSE_NONE: the job runs without a lease, as where it may only read. */
+static enum cause refusal_cause(const struct err *err)
+{
+    if (err->code == ERR_CONFLICT)
+        return CAUSE_DIR_IN_USE;
+    if (err->code != ERR_SYSTEM)
+        return CAUSE_CONFIG_ERROR;
+    const int code = exit_code_of(err);
+    return code == EXIT_DISK_FULL ? CAUSE_DISK_FULL
+           : code == EXIT_IO      ? CAUSE_IO_ERROR
+           : code == EXIT_LIMIT   ? CAUSE_RESOURCE_LIMIT : CAUSE_NONE;
+}
+
+static void on_lease_ready(void *arg, const struct err *refusal)
+{
+    struct attempt *a = arg;
+    const enum cause cause = refusal ? refusal_cause(refusal) : CAUSE_NONE;
+    if (!attempt_is_waiting(a))
+        return;
+    if (refusal && cause == CAUSE_NONE)
+        on_warning(a, refusal->text);
+    follower_set_fence(a->follower, lease_keeper_fence(a->lease));
+    if (cause == CAUSE_NONE) {
+        attempt_begin(a, a->planned);
+    } else {
+        attempt_sync(a);
+        feed_launch(a, refusal->text, cause, NULL);
+    }
+    if (!a->leaving)
+        session_pump(a->session);
+}
+
+static void on_lease_waits(void *arg, const char *text)
+{
+    struct attempt *a = arg;
+    on_warning(a, text);
+    if (!a->leaving)
+        session_pump(a->session);
+}
+
+static void on_lease_lost(void *arg, const char *text)
+{
+    struct agent_input in = {.kind = INPUT_NODE_LOST,
+                             .jitter = attempt_jitter(),
+                             .lost = {.lease = true, .node = -1, .name = "", .text = text, .first_rank = -1}};
+    attempt_feed(arg, &in);
+}
+
+/* The home of the controller, from the path of the job's directory, HOME/jobs/ID. */
+static int home_length(const char *job_dir)
+{
+    const char *end = job_dir + strlen(job_dir);
+    for (int up = 0; up < 2 && end > job_dir; up += *end == '/')
+        end--;
+    return (int)(end - job_dir);
+}
+
+void attempt_claim(struct attempt *a, void (*planned)(struct attempt *a))
+{
+    struct err err = {0};
+    char home[LEASE_HOME];
+    const json_t *checkpoint = json_object_get(json_object_get(a->launch, "spec"), "checkpoint");
+    const char *dir = field_text(a->launch, "ckpt_dir"), *job_dir = field_text(a->launch, "job_dir");
+    const struct lease_taker by = {.origin = field_text(checkpoint, "origin"),
+                                   .name = field_text(a->launch, "name"),
+                                   .home = home,
+                                   .job = a->o.job};
+    const struct lease_keeper_hooks hooks = {on_lease_ready, on_lease_waits, on_lease_lost, attempt_on_lease_ended,
+                                             a};
+    a->planned = planned;
+    snprintf(home, sizeof(home), "%.*s", home_length(job_dir), job_dir);
+    if (is_own(a, dir))
+        attempt_begin(a, planned);
+    else if (lease_keeper_start(&a->lease, &a->loop, dir, &by, &hooks, &err) < 0)
+        attempt_refuse(a, err.text, NULL);
 }
 
 /* --- end of the machine ------------------------------------------------------------------- */
@@ -319,7 +410,7 @@ int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
 void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_lost *missing)
 {
     attempt_sync(a);
-    feed_launch(a, refusal, missing);
+    feed_launch(a, refusal, CAUSE_NONE, missing);
 }
 
 void attempt_ready(struct attempt *a)
@@ -334,5 +425,5 @@ void attempt_ready(struct attempt *a)
     if (rc == 0)
         rc = start_mirror(a, &err);
     if (rc < 0 || !a->mirror)
-        feed_launch(a, rc < 0 ? err.text : NULL, NULL);
+        feed_launch(a, rc < 0 ? err.text : NULL, CAUSE_NONE, NULL);
 }

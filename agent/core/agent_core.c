@@ -38,6 +38,23 @@ static void finish_attempt(struct agent_core *c, const struct agent_input *in,
 
 /* --- starting ---------------------------------------------------------------------------*/
 
+/* It cannot run here. A directory that another job has is waited for, which is no failure (retry.h). */
+static void refuse(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    const char *text = in->launch.refusal ? in->launch.refusal : "no memory for the ranks";
+    const enum cause cause = !in->launch.refusal ? CAUSE_UNKNOWN
+                             : in->launch.cause  ? in->launch.cause : CAUSE_CONFIG_ERROR;
+    const bool helps = in->launch.cause && cause_retry_helps(cause);
+    char now[FINGERPRINT];
+    c->blame.verdict.cause = cause;
+    restart_policy_fingerprint(now, cause_name(cause), &(struct agent_exit){.rank = -1}, text, -1);
+    if (cause == CAUSE_DIR_IN_USE)
+        restart_policy_repeat(&c->restart_policy, now);
+    else if (helps)
+        restart_policy_failure(&c->restart_policy, now, 0);
+    agent_core_close(c, out, "failed", helps, false, text);
+}
+
 static void on_launch(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     if (c->phase != AGENT_IDLE)
@@ -59,9 +76,7 @@ static void on_launch(struct agent_core *c, const struct agent_input *in, struct
         return;
     }
     if (in->launch.refusal || !c->ranks || known < 0) {
-        c->blame.verdict.cause = in->launch.refusal ? CAUSE_CONFIG_ERROR : CAUSE_UNKNOWN;
-        agent_core_close(c, out, "failed", false, false,
-                      in->launch.refusal ? in->launch.refusal : "no memory for the ranks");
+        refuse(c, in, out);
         return;
     }
     agent_core_start(c, in, out);

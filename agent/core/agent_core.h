@@ -23,6 +23,8 @@
  * Engine ranks that only lost a peer may continue in their processes (agent_core_rejoin.c): the
  * generation then ends without a cleanup, once all surviving ranks have sent "detached".
  *
+ * A lost lease of the checkpoint directory ends the attempt in the same way, at once.
+ *
  * A GPU that failed (agent/core/gpu_blame.h) ends the attempt: the event `excluded` names it, and
  * the controller starts the next attempt without it.
  *
@@ -37,6 +39,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "agent/core/cause.h"
 
 struct agent_effects;
 struct err;
@@ -67,11 +71,13 @@ enum agent_input_kind {
     INPUT_STOP,
     INPUT_CHECKPOINT,
     INPUT_CLEANED,  /* reply to DO_CLEANUP */
-    INPUT_NODE_LOST /* one node of several is lost, with all of its ranks */
+    INPUT_NODE_LOST /* one node of several is lost, with all of its ranks; or the lease is */
 };
 
-/* A node that is lost or never connected. */
+/* A node that is lost or never connected; or no node, but the lease of checkpoint.dir (agent/os/lease.h): node and
+ * first_rank -1, no ranks. Then no rank may go on, as nothing that it writes would count. */
 struct agent_lost {
+    bool        lease;
     int         node;
     const char *name;
     const char *text;      /* names the node: "gpu3: heartbeat timed out ..." */
@@ -99,7 +105,8 @@ struct agent_launch {
     bool                 has_setup;
     /* surviving ranks may wait for the next generation (engine/train/rejoin.h) */
     bool                 rejoin;
-    const char *refusal; /* NULL, or why the job cannot run here: ends as config_error */
+    const char *refusal; /* NULL, or why the job cannot run here ... */
+    enum cause cause;    /* ... and as what it ends; CAUSE_NONE: config_error */
     const struct agent_lost *missing; /* NULL, or a node that did not connect: node_lost */
     struct agent_budget  budget;
     struct agent_history history;

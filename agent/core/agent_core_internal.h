@@ -46,7 +46,8 @@ struct agent_core {
 
     struct root_cause blame; /* root cause of the failure */
     bool not_clean;          /* a process survived the cleanup */
-    bool lost;               /* a node is lost: the attempt ends with the generation */
+    bool lost;               /* a node or the lease is lost: the attempt ends with the generation */
+    enum cause lost_cause;
     char lost_text[300];
 
     /* stopping */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_nodes.c - one of several nodes is lost or never connected; see agent_core.h
+/* agent_core_nodes.c - a node is lost or never connected, or the lease is lost; see agent_core.h
  *
  * Pure: no clock, no I/O.
  */
@@ -12,15 +12,19 @@
 static void tell(struct agent_core *c, const struct agent_lost *l, struct agent_effects *out)
 {
     c->lost = true;
+    c->lost_cause = l->lease ? CAUSE_DIR_IN_USE : CAUSE_NODE_LOST;
     snprintf(c->lost_text, sizeof(c->lost_text), "%s", l->text);
-    agent_effects_event(out, "node_lost", json_pack("{s:i, s:s, s:s}", "node", l->node, "name",
+    if (l->lease)
+        agent_effects_event(out, "warning", json_pack("{s:n, s:s}", "rank", "text", l->text));
+    else
+        agent_effects_event(out, "node_lost", json_pack("{s:i, s:s, s:s}", "node", l->node, "name",
                                                     l->name, "text", l->text));
 }
 
 /* The exit of its ranks will never be reported: count them as ended. */
 static void blame_node(struct agent_core *c, const struct agent_lost *l, int64_t now_ms)
 {
-    struct verdict v = {.cause = CAUSE_NODE_LOST, .retry_helps = true};
+    struct verdict v = {.cause = c->lost_cause, .retry_helps = true};
     snprintf(v.text, sizeof(v.text), "%s", l->text);
     snprintf(v.detail, sizeof(v.detail), "%s", l->text);
     root_cause_set(&c->blame,
@@ -58,6 +62,8 @@ static void lose_ranks(struct agent_core *c, const struct agent_input *in, struc
     forget_ranks(c, &in->lost, in->now_ms);
     if (!cleaned)
         agent_core_end_others(c, in->now_ms, out);
+    if (c->lost_cause == CAUSE_DIR_IN_USE && c->phase == AGENT_ENDING && !cleaned && !c->done_seen)
+        agent_core_stop_cascade(c, in->now_ms, 0, out); /* SIGKILL follows at once */
     agent_core_detach_cancel(c, in->now_ms, out);
 }
 

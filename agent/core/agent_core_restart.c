@@ -91,7 +91,7 @@ void agent_core_decide(struct agent_core *c, const struct agent_input *in, struc
 {
     char text[400];
     if (c->lost) {
-        c->blame.verdict.cause = CAUSE_NODE_LOST;
+        c->blame.verdict.cause = c->lost_cause;
         agent_core_close(c, out, "failed", true, false, c->lost_text);
     } else if (!c->blame.verdict.retry_helps) {
         agent_core_close(c, out, "failed", false, false, c->blame.verdict.text);
@@ -100,6 +100,8 @@ void agent_core_decide(struct agent_core *c, const struct agent_input *in, struc
         elsewhere(c, out);
     } else if (c->blame.verdict.cause == CAUSE_DISK_FULL && c->job.engine) {
         agent_core_close(c, out, "failed", true, false, c->blame.verdict.text); /* it has waited with its GPUs */
+    } else if (c->blame.verdict.cause == CAUSE_DIR_IN_USE) {
+        agent_core_close(c, out, "failed", true, false, c->blame.verdict.text); /* the directory is another's */
     } else if (restart_policy_decide(&c->restart_policy, text, sizeof(text)) < 0) {
         size_t n = strlen(text);
         snprintf(text + n, sizeof(text) - n, "%s", c->blame.verdict.text);

@@ -40,6 +40,7 @@ static const struct {
     [CAUSE_IO_ERROR] = {"io_error", true, "a disk or network file system failed"},
     [CAUSE_RESOURCE_LIMIT] =
         {"resource_limit", true, "out of file descriptors, processes or threads"},
+    [CAUSE_DIR_IN_USE] = {"dir_in_use", true, "another job writes into its checkpoint.dir"},
     [CAUSE_CONFIG_ERROR] =
         {"config_error", false,
          "the configuration or environment is wrong; a retry fails the same way"},
@@ -69,6 +70,7 @@ static const struct {
     {EXIT_DISK_FULL, CAUSE_DISK_FULL, "the disk is full"},
     {EXIT_IO, CAUSE_IO_ERROR, "a disk or network file system failed"},
     {EXIT_LIMIT, CAUSE_RESOURCE_LIMIT, "out of file descriptors, processes or threads"},
+    {EXIT_DIR_IN_USE, CAUSE_DIR_IN_USE, "another job has taken over the checkpoint directory"},
 };
 
 const char *cause_name(enum cause cause)

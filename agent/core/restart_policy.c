@@ -26,14 +26,19 @@ void restart_policy_progress(struct restart_policy *p)
     p->fingerprint[0] = '\0';
 }
 
+void restart_policy_repeat(struct restart_policy *p, const char *fingerprint)
+{
+    p->same = strcmp(fingerprint, p->fingerprint) == 0 ? p->same + 1 : 1;
+    snprintf(p->fingerprint, sizeof(p->fingerprint), "%s", fingerprint);
+}
+
 void restart_policy_failure(struct restart_policy *p, const char *fingerprint, int64_t gained)
 {
     if (gained > 0)
         restart_policy_progress(p);
     else
         p->failures++;
-    p->same = strcmp(fingerprint, p->fingerprint) == 0 ? p->same + 1 : 1;
-    snprintf(p->fingerprint, sizeof(p->fingerprint), "%s", fingerprint);
+    restart_policy_repeat(p, fingerprint);
 }
 
 int64_t restart_policy_wait_ms(const struct restart_policy *p, double jitter)

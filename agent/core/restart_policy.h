@@ -35,6 +35,9 @@ void restart_policy_progress(struct restart_policy *p);
 /* Records a failure; gained: number of new steps. */
 void restart_policy_failure(struct restart_policy *p, const char *fingerprint, int64_t gained);
 
+/* Only counts how often in a row: the job waits for others, and has not failed. */
+void restart_policy_repeat(struct restart_policy *p, const char *fingerprint);
+
 int64_t restart_policy_wait_ms(const struct restart_policy *p, double jitter);
 
 /* 0: restart; -1: give up, and `why` is the reason, ending in ": ", or "". */

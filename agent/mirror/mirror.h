@@ -4,7 +4,7 @@
  *   MIRROR/NAME/  job.json       input of `jobctl adopt`, to resume the job elsewhere
  *                 history.jsonl  the events so far, one per line
  *                 checkpoints/   step-00000040/ ..., metrics.jsonl, samples/ and the like
- *                 lease.json     which machine may train it (agent/mirror/lease.h)
+ *                 lease.json     which machine may train it (agent/os/lease.h)
  *
  * A checkpoint is copied into a scratch directory there, synced, read back against its manifest,
  * and renamed: a checkpoint under its final name is complete, whenever the machine disappears.

@@ -16,12 +16,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/mirror/lease.h"
+#include "agent/os/lease.h"
 #include "agent/mirror/mirror.h"
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
 
-enum { PATIENCE_MS = 30000, BEATS = 6, LOOK_MS = 200 };
+enum { LOOK_MS = 200 };
 
 struct keeper {
     struct mirror   mirror;
@@ -58,8 +58,9 @@ static void say_copy(const char *ev, const struct mirror_copy *c)
                   (json_int_t)c->bytes, "ms", (json_int_t)c->ms, "path", c->path));
 }
 
-static void waits(const char *text)
+static void waits(void *arg, const char *text)
 {
+    (void)arg;
     say_text("warning", text);
 }
 
@@ -89,7 +90,7 @@ static void *beat(void *arg)
         struct timespec until;
         struct err err = {0};
         clock_gettime(CLOCK_MONOTONIC, &until); /* a wall clock that is set back would stop the beat */
-        int64_t ns = until.tv_nsec + k->wait_ms / BEATS * 1000000;
+        int64_t ns = until.tv_nsec + k->wait_ms / LEASE_BEATS * 1000000;
         until.tv_sec += ns / 1000000000;
         until.tv_nsec = ns % 1000000000;
         pthread_cond_timedwait(&k->wake, &k->lock, &until);
@@ -166,10 +167,9 @@ static int read_file(struct keeper *k, const char *path, struct err *err)
     if (!k->file)
         return -1;
     const char *origin = json_string_value(json_object_get(k->file, "origin"));
-    const char *ms = getenv("JOBCTL_LEASE_MS");
     snprintf(k->origin, sizeof(k->origin), "%s", origin ? origin : "");
     k->mirror.keep = (int)json_integer_value(json_object_get(k->file, "keep"));
-    k->wait_ms = ms && atoi(ms) > 0 ? atoi(ms) : PATIENCE_MS;
+    k->wait_ms = lease_wait_ms();
     if (!k->origin[0] || k->mirror.keep < 1)
         return err_set(err, ERR_USAGE, "'%s' is not a mirror description", path);
     if (take_path(k->mirror.here, k->file, "here", err) < 0 ||
@@ -181,8 +181,9 @@ static int read_file(struct keeper *k, const char *path, struct err *err)
 static int begin(struct keeper *k, const char *path, struct err *err)
 {
     struct mirror_copy done;
+    const struct lease_taker by = {.origin = k->origin, .name = "", .home = "", .mirror = true};
     if (read_file(k, path, err) < 0 || mirror_open(&k->mirror, err) < 0 ||
-        lease_take(&k->lease, k->mirror.there, k->origin, k->wait_ms, waits, err) < 0)
+        lease_take(&k->lease, k->mirror.there, &by, k->wait_ms, waits, NULL, err) < 0)
         return -1;
     if (start_beat(k) < 0) {
         lease_release(&k->lease, NULL);

@@ -139,6 +139,11 @@ bool follower_has_setup(const struct follower *f)
 }
 
 /* A failure to watch the GPUs does not prevent training. */
+void follower_set_fence(struct follower *f, const char *fence)
+{
+    snprintf(f->fence, sizeof(f->fence), "%s", fence);
+}
+
 void follower_set_plan(struct follower *f, json_t *plan)
 {
     struct err err = {0};
@@ -200,6 +205,7 @@ static int start(struct follower *f, const json_t *body, int *n, struct err *err
         .deadline_s = field_int(body, "deadline_s", 0),
         .plan = f->plan,
         .fallbacks = (int)field_int(body, "fallbacks", 0),
+        .fence = f->fence,
         .secrets = json_object_get(launch, "secrets"),
     };
     *n = e.generation ? e.local_ranks : 1;

@@ -56,6 +56,8 @@ int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **
 bool follower_has_setup(const struct follower *f); /* after follower_prepare() */
 /* This node's part of the plan, before ranks start: watches its GPUs from now on. */
 void follower_set_plan(struct follower *f, json_t *plan);
+/* For JOBCTL_LEASE of its ranks (engine/contract/fence.h); "": none. */
+void follower_set_fence(struct follower *f, const char *fence);
 
 /* Obeys a message of the leader. */
 void follower_receive(struct follower *f, enum wire_message number, const json_t *body);

@@ -31,6 +31,7 @@ struct follower {
     int            generation, cleaning;
     int64_t        pids[FOLLOWER_RANKS];
     char           inspect_path[4096];
+    char           fence[128];
 };
 
 /* follower_report.c: messages to the leader. */

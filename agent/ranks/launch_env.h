@@ -48,6 +48,7 @@ struct launch_env {
     const json_t *plan;
     /* number of the plan's fallbacks to set (agent/core/nccl_fallback.h) */
     int           fallbacks;
+    const char *fence;             /* of the lease of ckpt_dir; NULL or "": the directory is the job's own */
     const json_t *secrets;         /* NAME: value, or NULL */
 };
 

@@ -30,10 +30,23 @@ static const char *times(int64_t n, char *out, size_t size)
     return out;
 }
 
-/* Whoever makes room on a disk is no part of the job: it is tried again without limit. */
+static bool is_cause(const struct retry_case *c, const char *cause)
+{
+    return c->cause && strcmp(c->cause, cause) == 0;
+}
+
+/* Whoever makes room on a disk, or has the directory, is no part of the job: it is tried again without limit. */
 static bool counts(const struct retry_case *c)
 {
-    return !c->cause || strcmp(c->cause, "disk_full") != 0;
+    return !is_cause(c, "disk_full") && !is_cause(c, "dir_in_use");
+}
+
+int64_t retry_delay(const struct retry_rules *rules, const struct retry_case *c)
+{
+    if (!is_cause(c, "dir_in_use"))
+        return retry_backoff(rules, c->failures, c->random);
+    const int64_t wait = retry_backoff(rules, c->same + 1, c->random);
+    return wait < RETRY_DIR_MS ? wait : RETRY_DIR_MS;
 }
 
 /* A limit of failures without progress is reached. */
@@ -79,7 +92,7 @@ static void decide(struct retry_verdict *out, const struct retry_rules *rules,
         return;
     out->again = true;
     out->exit_code = 0;
-    out->delay_ms = retry_backoff(rules, c->failures, c->random);
+    out->delay_ms = retry_delay(rules, c);
     snprintf(out->text, sizeof(out->text), "%.250s", c->text);
 }
 

@@ -5,7 +5,8 @@
  * Only failures without progress count: the first step beyond the best so far
  * resets the count.  Back-off starts at the second such failure, doubles, and
  * has jitter, so that jobs that failed together do not restart together.
- * A full disk is no fault of the job: it is tried again until there is room.
+ * A full disk is no fault of the job: it is tried again until there is room. So is a checkpoint.dir into which another
+ * job writes; that wait grows with the tries for it alone, which count as no failures.
  */
 #ifndef CONTROLLER_JOB_RETRY_H
 #define CONTROLLER_JOB_RETRY_H
@@ -13,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { RETRY_TEXT = 400, EXIT_NO_MORE = 93 };
+enum { RETRY_TEXT = 400, EXIT_NO_MORE = 93, RETRY_DIR_MS = 60000 /* the longest wait for a directory */ };
 
 struct retry_rules {
     int64_t max;            /* restarts without progress allowed */
@@ -42,6 +43,9 @@ struct retry_verdict {
 
 void retry_decide(struct retry_verdict *out, const struct retry_rules *rules,
                   const struct retry_case *c);
+
+/* Milliseconds to wait after this failure. */
+int64_t retry_delay(const struct retry_rules *rules, const struct retry_case *c);
 
 /* Milliseconds to wait before restart number `failures` without progress. */
 int64_t retry_backoff(const struct retry_rules *rules, int64_t failures, uint64_t random);

@@ -2,7 +2,7 @@
 /* shared_dir.h - jobs that name one checkpoint.dir: the one that began first writes there, the others wait
  *
  * This keeps them from taking GPUs for a directory that they cannot have.  It compares names, in which `submit`
- * has resolved links.
+ * has resolved links. The lease in the directory (agent/os/lease.h) decides, also between homes and machines.
  */
 #ifndef CONTROLLER_NODES_SHARED_DIR_H
 #define CONTROLLER_NODES_SHARED_DIR_H

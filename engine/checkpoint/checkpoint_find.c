@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/fence.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
@@ -89,11 +90,11 @@ int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char 
 {
     const char *slash = strrchr(dir, '/');
     const char *name = slash ? slash + 1 : dir;
-    char pen[CHECKPOINT_PATH], note[CHECKPOINT_PATH + 16];
-    if (snprintf(pen, sizeof(pen), "%.*s/quarantine", slash ? (int)(slash - dir) : 1,
-                 slash ? dir : ".") >= (int)sizeof(pen))
+    char root[CHECKPOINT_PATH - 16], pen[CHECKPOINT_PATH], note[CHECKPOINT_PATH + 16];
+    if (snprintf(root, sizeof(root), "%.*s", slash ? (int)(slash - dir) : 1, slash ? dir : ".") >= (int)sizeof(root))
         return err_set(err, ERR_USAGE, "the path is too long: %.200s", dir);
-    if (scratch_mkdirs(pen, err) < 0)
+    snprintf(pen, sizeof(pen), "%s/quarantine", root);
+    if (fence_guard(root, err) < 0 || scratch_mkdirs(pen, err) < 0)
         return -1;
     for (int i = 1;; i++) {
         struct stat st;
@@ -102,6 +103,8 @@ int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char 
         if (lstat(to, &st) < 0 && errno == ENOENT)
             break;
     }
+    if (fence_guard(root, err) < 0)
+        return -1;
     if (rename(dir, to) < 0)
         return err_set_errno(err, errno, "cannot move %s to %s", dir, to);
     snprintf(note, sizeof(note), "%s/reason.txt", to);
@@ -160,7 +163,9 @@ bool checkpoint_is_good(const char *dir)
 
 int checkpoint_mark_good(const char *dir, struct err *err)
 {
-    char path[CHECKPOINT_PATH + 8], tmp[SCRATCH_PATH];
+    char root[CHECKPOINT_PATH], path[CHECKPOINT_PATH + 8], tmp[SCRATCH_PATH];
+    const char *slash = strrchr(dir, '/');
+    snprintf(root, sizeof(root), "%.*s", slash ? (int)(slash - dir) : 1, slash ? dir : ".");
     snprintf(path, sizeof(path), "%s/trust", dir);
     if (scratch_name(tmp, path, err) < 0)
         return -1;
@@ -168,11 +173,12 @@ int checkpoint_mark_good(const char *dir, struct err *err)
     if (fd < 0)
         return err_set_errno(err, errno, "cannot write %s", path);
     const bool wrote = dprintf(fd, "good\n") > 0;
-    if (close(fd) < 0 || !wrote || rename(tmp, path) < 0) {
+    int rc = close(fd) == 0 && wrote ? fence_guard(root, err) : err_set_errno(err, errno, "cannot write %s", path);
+    if (rc == 0 && rename(tmp, path) < 0)
+        rc = err_set_errno(err, errno, "cannot write %s", path);
+    if (rc < 0)
         unlink(tmp);
-        return err_set_errno(err, errno, "cannot write %s", path);
-    }
-    return 0;
+    return rc;
 }
 
 int checkpoint_prune(const char *root, int keep, struct err *err)
@@ -188,7 +194,9 @@ int checkpoint_prune(const char *root, int keep, struct err *err)
         bool good = rc == 0 && checkpoint_is_good(path);
         if (rc == 0 && i >= keep && (good_kept || !good)) {
             char tmp[SCRATCH_PATH]; /* removed now, or by a later cleanup */
-            if (scratch_name(tmp, path, err) < 0 || rename(path, tmp) < 0)
+            if (fence_guard(root, err) < 0)
+                rc = -1;
+            else if (scratch_name(tmp, path, err) < 0 || rename(path, tmp) < 0)
                 rc = err_set_errno(err, errno, "cannot remove %s", path);
             else
                 rc = scratch_remove(tmp, err);

@@ -16,6 +16,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/contract/err.h"
+#include "engine/contract/fence.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 #include "engine/data/safetensors.h"
@@ -139,7 +140,7 @@ int checkpoint_begin(struct checkpoint_writing *w, const struct state *s, struct
 {
     char path[CHECKPOINT_PATH], root[CHECKPOINT_PATH];
     name_root(root, w);
-    if (scratch_mkdirs(root, err) < 0 || scratch_remove(w->tmp, err) < 0)
+    if (fence_guard(root, err) < 0 || scratch_mkdirs(root, err) < 0 || scratch_remove(w->tmp, err) < 0)
         return -1;
     if (mkdir(w->tmp, 0700) < 0) {
         w->disk_full = errno == ENOSPC || errno == EDQUOT;
@@ -250,8 +251,9 @@ int checkpoint_commit(struct checkpoint_info *info, struct checkpoint_writing *w
                       const struct checkpoint_state *state, const struct layout *l,
                       struct err *err)
 {
-    char aside[CHECKPOINT_PATH];
+    char aside[CHECKPOINT_PATH], root[CHECKPOINT_PATH];
     struct stat st;
+    name_root(root, w);
     *info = (struct checkpoint_info){0};
     memcpy(info->path, w->path, sizeof(info->path));
     int rc = finish(info, w, state, l, err);
@@ -259,11 +261,11 @@ int checkpoint_commit(struct checkpoint_info *info, struct checkpoint_writing *w
     if (rc == 0 && lstat(w->path, &st) == 0)
         rc = checkpoint_quarantine(aside, w->path, "another checkpoint of the same step was "
                                                    "written in its place", err);
+    if (rc == 0)
+        rc = fence_guard(root, err);
     if (rc == 0 && rename(w->tmp, w->path) < 0)
         rc = err_set_errno(err, errno, "cannot rename %s to %s", w->tmp, w->path);
     if (rc < 0)
         checkpoint_abandon(w);
-    char root[CHECKPOINT_PATH];
-    name_root(root, w);
     return rc < 0 ? -1 : scratch_sync_dir(root, err);
 }

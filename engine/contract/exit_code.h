@@ -24,7 +24,8 @@ enum exit_code {
     EXIT_DESYNC      = 77, /* ranks disagree on the current step */
     EXIT_DISK_FULL   = 78,
     EXIT_IO          = 79, /* a disk or network file system failed: EIO, ESTALE */
-    EXIT_LIMIT       = 80  /* out of file descriptors, processes or threads: EMFILE */
+    EXIT_LIMIT       = 80, /* out of file descriptors, processes or threads: EMFILE */
+    EXIT_DIR_IN_USE  = 81  /* another job has taken over the checkpoint directory (fence.h) */
 };
 
 struct err;

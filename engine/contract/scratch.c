@@ -104,6 +104,29 @@ int scratch_sweep(const char *dir)
     return removed;
 }
 
+/* Renamed first: its writer cannot publish it while it is removed. */
+static bool take_away(const char *dir, const char *name, int n)
+{
+    char path[SCRATCH_PATH], aside[SCRATCH_PATH], tmp[SCRATCH_PATH];
+    if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path) ||
+        snprintf(aside, sizeof(aside), "%s/fenced-%d", dir, n) >= (int)sizeof(aside) ||
+        scratch_name(tmp, aside, NULL) < 0 || rename(path, tmp) < 0)
+        return false;
+    return scratch_remove(tmp, NULL) == 0;
+}
+
+int scratch_sweep_all(const char *dir)
+{
+    DIR *d = opendir(dir);
+    int removed = 0;
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strncmp(e->d_name, ".tmp-", 5) == 0)
+            removed += take_away(dir, e->d_name, removed);
+    if (d)
+        closedir(d);
+    return removed;
+}
+
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     (void)st;

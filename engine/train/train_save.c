@@ -161,6 +161,8 @@ static enum exit_code code_of(const struct train_saving *x)
     const int code = exit_code_of(&x->err);
     if (x->w.disk_full)
         return EXIT_DISK_FULL;
+    if (x->err.code == ERR_CONFLICT) /* the fence */
+        return EXIT_DIR_IN_USE;
     return code == EXIT_DISK_FULL || code == EXIT_IO || code == EXIT_LIMIT ? (enum exit_code)code : EXIT_CHECKPOINT;
 }
 

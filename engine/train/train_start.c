@@ -292,7 +292,7 @@ static int find_origin(struct train *t, int64_t memory, struct origin *o)
             return -1;
         int found = checkpoint_latest(&info, t->dir, on_bad, t, &t->err);
         if (found < 0) {
-            t->code = EXIT_CHECKPOINT;
+            t->code = t->err.code == ERR_CONFLICT ? EXIT_DIR_IN_USE : EXIT_CHECKPOINT;
             return -1;
         }
         if (found && lineage_check(t->job, info.path, &t->err) < 0)

@@ -37,8 +37,9 @@ static const struct ending {
     /* Drawn in the place of a full disk, now and then: a seed means the same as before they came. */
     { .code = EXIT_IO },
     { .code = EXIT_LIMIT },
+    { .code = EXIT_DIR_IN_USE },
 };
-enum { ENDINGS = sizeof(endings) / sizeof(endings[0]), LATE = 2, DRAWN = ENDINGS - LATE };
+enum { ENDINGS = sizeof(endings) / sizeof(endings[0]), LATE = 3, DRAWN = ENDINGS - LATE };
 
 _Static_assert(ENDINGS > ENDS_ALONE - ROWS_FROM, "a row that has a name is missing");
 

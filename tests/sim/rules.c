@@ -70,14 +70,17 @@ static void retry_commit(struct world *w, int job, const struct core_event *e,
     const struct job_core *before = &w->store[job].latest;
     const struct retry_rules *r = &w->truth[job].rules;
     const struct job_core *c = &w->hub[job].core;
-    int64_t pause = backoff(r, c->failures);
+    const bool dir = strcmp(body_text(in->body, "cause"), "dir_in_use") == 0;
+    int64_t pause = backoff(r, dir ? c->same + 1 : c->failures);
     int64_t jitter = (int64_t)(in->random % (uint64_t)(pause / 4 + 1));
+    if (dir && pause - jitter > RETRY_DIR_MS)
+        pause = RETRY_DIR_MS + jitter;
     if (body_int(e->body, "delay_ms") != pause - jitter ||
         body_int(e->body, "not_before_ms") != e->at_ms + pause - jitter)
         broke(w, "job %d waits %lld ms after %lld failures, not %lld", job,
               (long long)body_int(e->body, "delay_ms"), (long long)c->failures,
               (long long)(pause - jitter));
-    const bool limited = strcmp(body_text(in->body, "cause"), "disk_full") != 0;    /* retry.h */
+    const bool limited = !dir && strcmp(body_text(in->body, "cause"), "disk_full") != 0;    /* retry.h */
     if (limited && c->failures > r->max)
         broke(w, "job %d is tried again after %lld failures of at most %lld", job,
               (long long)c->failures, (long long)r->max);

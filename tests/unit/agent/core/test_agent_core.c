@@ -42,6 +42,28 @@ static void what_cannot_run_here_ends_at_once(void **state)
     expect(field("text"), "\"2 > 1\"");
 }
 
+/* Waiting for a directory is no failure: it only tells how often in a row, for the back-off. */
+static void what_waits_for_its_directory_is_tried_again(void **state)
+{
+    (void)state;
+    feed((struct agent_input){.kind = INPUT_LAUNCH,
+                              .launch = {.refusal = "job 3 writes", .cause = CAUSE_DIR_IN_USE}});
+    expect(cleaned(true), "attempt_ended FINISH");
+    expect(field("cause"), "\"dir_in_use\"");
+    expect(field("retry_helps"), "true");
+    expect(field("failures_without_progress"), "0");
+    expect(field("same_fingerprint"), "1");
+}
+
+static void a_full_disk_under_the_lease_is_a_failure(void **state)
+{
+    (void)state;
+    feed((struct agent_input){.kind = INPUT_LAUNCH, .launch = {.refusal = "no room", .cause = CAUSE_DISK_FULL}});
+    expect(cleaned(true), "attempt_ended FINISH");
+    expect(field("cause"), "\"disk_full\"");
+    expect(field("failures_without_progress"), "1");
+}
+
 static void a_long_checkpoint_gets_twice_its_time(void **state)
 {
     (void)state;
@@ -172,6 +194,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_plain_life),
         TEST(what_cannot_run_here_ends_at_once),
+        TEST(what_waits_for_its_directory_is_tried_again),
+        TEST(a_full_disk_under_the_lease_is_a_failure),
         TEST(stop_is_a_ladder),
         TEST(a_long_checkpoint_gets_twice_its_time),
         TEST(a_stop_from_outside_is_a_preemption),

@@ -178,6 +178,51 @@ static void a_node_that_never_came(void **state)
     expect(field("failures_without_progress"), "3"); /* those of earlier attempts are not forgotten */
 }
 
+static const char *lease_lost(void)
+{
+    return feed((struct agent_input){
+        .kind = INPUT_NODE_LOST,
+        .lost = {.lease = true, .node = -1, .name = "", .text = "/c was taken over", .first_rank = -1}});
+}
+
+/* What its ranks would write counts no more: they are killed, and the attempt ends. */
+static void the_lease_is_lost(void **state)
+{
+    (void)state;
+    running();
+    expect(lease_lost(), "warning REPORT(1) SIGNAL(15) TIMER(3000) SIGNAL(15) TIMER(0)");
+    expect(timer(now), "SIGNAL(9) TIMER(1000)");
+    for (int r = 0; r < 4; r++)
+        killed(1, r, 9);
+    expect(cleaned(true), "CLEANUP(0)");
+    over("\"dir_in_use\"", "\"failed\"");
+    expect(field("retry_helps"), "true");
+    expect(field("text"), "\"/c was taken over\"");
+}
+
+/* A rank was first to find it (exit code 81): no restart of this attempt. */
+static void a_rank_finds_the_fence(void **state)
+{
+    (void)state;
+    running();
+    for (int r = 0; r < 4; r++)
+        exited(1, r, EXIT_DIR_IN_USE);
+    expect(cleaned(true), "CLEANUP(0)");
+    over("\"dir_in_use\"", "\"failed\"");
+    expect(field("gave_up"), "false");
+}
+
+static void the_lease_is_lost_before_a_restart(void **state)
+{
+    (void)state;
+    running();
+    for (int r = 0; r < 4; r++)
+        killed(1, r, 9);
+    lease_lost();
+    expect(cleaned(true), "CLEANUP(0)");
+    over("\"dir_in_use\"", "\"failed\"");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +236,9 @@ int main(void)
         TEST(while_ranks_are_being_started),
         TEST(during_the_setup),
         TEST(during_a_back_off),
+        TEST(the_lease_is_lost),
+        TEST(a_rank_finds_the_fence),
+        TEST(the_lease_is_lost_before_a_restart),
         TEST(the_setup_of_a_node_is_named),
         TEST(a_node_that_never_came),
     };

@@ -35,6 +35,10 @@ static const struct {
       "no such config; not retried, the same failure would recur" },
     { { .cause = "disk_full", .text = "no room", .helps = true, .failures = 9, .same = 9 }, true, 0, 45000, 60000,
       "no room" },
+    { { .cause = "dir_in_use", .text = "job 3 writes", .helps = true, .failures = 1, .same = 1 }, true, 0, 3750, 5000,
+      "job 3 writes" },
+    { { .cause = "dir_in_use", .text = "job 3 writes", .helps = true, .failures = 0, .same = 99 }, true, 0, 45000,
+      60000, "job 3 writes" },
     { { .text = "restart limit (4) reached", .helps = true, .gave_up = true, .failures = 1 }, false, 93,
       0, 0, "restart limit (4) reached" },
 };

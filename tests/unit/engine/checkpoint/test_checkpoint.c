@@ -455,6 +455,46 @@ static void a_manifest_names_files_of_its_own_directory(void **state)
     }
 }
 
+static void write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* Another job has the lease of the directory: nothing is published, moved or removed, and no scrap is left. */
+static void behind_the_fence_nothing_changes(void **state)
+{
+    (void)state;
+    static const char *const mine = "{\"token\":1,\"pid\":7,\"start_time\":9,\"boot_id\":\"b\"}";
+    static const char *const theirs = "{\"token\":2,\"pid\":8,\"start_time\":9,\"boot_id\":\"b\",\"name\":\"sana\","
+                                      "\"job\":3,\"host\":\"gpu1\",\"home\":\"/srv\"}";
+    char where[400], lease[420], first[CHECKPOINT_PATH], to[CHECKPOINT_PATH];
+    struct checkpoint_info info;
+    const struct checkpoint_state s = {.step = 2};
+    struct err err = {0};
+    snprintf(where, sizeof(where), "%s", root("leased"));
+    snprintf(lease, sizeof(lease), "%s/lease.json", where);
+    assert_int_equal(scratch_mkdirs(where, NULL), 0);
+    write_file(lease, mine);
+    setenv("JOBCTL_LEASE", "1 7 9 b", 1);
+    snprintf(first, sizeof(first), "%s", save(where, 1).path);
+    save(where, 2);
+    write_file(lease, theirs);
+    const int before = count_entries(where);
+    assert_int_equal(checkpoint_save(&info, where, &s, layout, weights, optim, &err), -1);
+    assert_int_equal(err.code, ERR_CONFLICT);
+    assert_non_null(strstr(err.text, "taken over by job 3 (sana) on gpu1, home /srv"));
+    assert_int_equal(checkpoint_quarantine(to, first, "why", NULL), -1);
+    assert_int_equal(checkpoint_mark_good(first, NULL), -1);
+    assert_int_equal(checkpoint_prune(where, 1, NULL), -1);
+    assert_int_equal(count_entries(where), before);
+    assert_false(checkpoint_is_good(first));
+    unsetenv("JOBCTL_LEASE");
+    save(where, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -466,6 +506,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_leaves_nothing_behind),
         cmocka_unit_test(killed_at_any_moment_leaves_the_old_or_the_new),
         cmocka_unit_test(a_manifest_names_files_of_its_own_directory),
+        cmocka_unit_test(behind_the_fence_nothing_changes),
         cmocka_unit_test(pruning_keeps_the_newest_and_a_good_one),
     };
     return cmocka_run_group_tests(tests, make_state, free_state);

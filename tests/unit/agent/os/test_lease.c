@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "agent/mirror/lease.h"
+#include "agent/os/lease.h"
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
 
@@ -24,15 +24,18 @@ enum { PATIENCE = 300 };
 
 static char dir[256], path[300], waited[512];
 
-static void on_wait(const char *text)
+static void on_wait(void *arg, const char *text)
 {
+    (void)arg;
     snprintf(waited, sizeof(waited), "%s", text);
 }
+
+static const struct lease_taker mirror = {.origin = ORIGIN, .name = "", .home = "", .mirror = true};
 
 static int take(struct lease *l, struct err *err)
 {
     waited[0] = '\0';
-    return lease_take(l, dir, ORIGIN, PATIENCE, on_wait, err);
+    return lease_take(l, dir, &mirror, PATIENCE, on_wait, NULL, err);
 }
 
 static int make(void **state)
@@ -60,6 +63,26 @@ static void edit(const char *key, json_t *value)
     json_decref(o);
 }
 
+/* Its lease file again, as if it had just written it. */
+static void edit_whole(const struct lease *l)
+{
+    json_t *o = json_pack("{s:i, s:s, s:I, s:I, s:s, s:I, s:I}", "schema", 1, "origin", ORIGIN, "token",
+                          (json_int_t)l->own.token, "beat", (json_int_t)99, "boot_id", l->own.boot_id, "pid",
+                          (json_int_t)l->own.pid, "start_time", (json_int_t)l->own.start_time);
+    assert_int_equal(json_dump_file(o, path, 0), 0);
+    json_decref(o);
+}
+
+/* The holder lives on another machine from now on. */
+static void move(struct lease *l, const char *host)
+{
+    edit("boot_id", json_string("elsewhere"));
+    snprintf(l->own.boot_id, sizeof(l->own.boot_id), "elsewhere");
+    snprintf(l->own.host, sizeof(l->own.host), "%s", host);
+    snprintf(l->fence, sizeof(l->fence), "%lld %lld %lld elsewhere", (long long)l->own.token,
+             (long long)l->own.pid, (long long)l->own.start_time);
+}
+
 static void the_dead_are_followed_at_once(void **state)
 {
     (void)state;
@@ -74,7 +97,7 @@ static void the_dead_are_followed_at_once(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     assert_int_equal(take(&l, &err), 0);
-    assert_int_equal(l.token, 2);
+    assert_int_equal(l.own.token, 2);
     assert_string_equal(waited, "");
     assert_int_equal(lease_beat(&l, &err), 0);
     assert_int_equal(lease_release(&l, &err), 0);
@@ -92,7 +115,7 @@ static void the_living_are_left_alone(void **state)
     assert_int_equal(lease_beat(&ours, &err), 0);
     assert_int_equal(lease_release(&ours, &err), 0);
     assert_int_equal(take(&theirs, &err), 0);
-    assert_int_equal(theirs.token, ours.token + 1);
+    assert_int_equal(theirs.own.token, ours.own.token + 1);
     assert_int_equal(lease_release(&theirs, &err), 0);
 }
 
@@ -101,7 +124,8 @@ static void another_job_is_refused(void **state)
     (void)state;
     struct lease l;
     struct err err = {0};
-    assert_int_equal(lease_take(&l, dir, "another", PATIENCE, on_wait, &err), -1);
+    const struct lease_taker another = {.origin = "another", .name = "", .home = "", .mirror = true};
+    assert_int_equal(lease_take(&l, dir, &another, PATIENCE, on_wait, NULL, &err), -1);
     assert_non_null(strstr(err.text, "mirror of another job"));
     assert_non_null(strstr(err.text, "jobctl adopt"));
 }
@@ -135,7 +159,6 @@ static void *other_machine(void *arg)
         nanosleep(&pause, NULL);
         if (lease_beat(l, NULL) < 0)
             break;
-        snprintf(l->owner.boot_id, sizeof(l->owner.boot_id), "elsewhere");
     }
     return NULL;
 }
@@ -147,12 +170,11 @@ static void a_beat_elsewhere_keeps_the_lease(void **state)
     struct err err = {0};
     pthread_t thread;
     assert_int_equal(take(&l, &err), 0);
-    snprintf(l.owner.boot_id, sizeof(l.owner.boot_id), "elsewhere");
-    snprintf(l.host, sizeof(l.host), "colab-8");
+    move(&l, "colab-8");
     assert_int_equal(lease_beat(&l, &err), 0);
     assert_int_equal(pthread_create(&thread, NULL, other_machine, &l), 0);
     /* a busy machine may keep the thread from its beats for longer than PATIENCE */
-    assert_int_equal(lease_take(&late, dir, ORIGIN, 20 * PATIENCE, on_wait, &err), -1);
+    assert_int_equal(lease_take(&late, dir, &mirror, 20 * PATIENCE, on_wait, NULL, &err), -1);
     assert_int_equal(err.code, ERR_CONFLICT);
     assert_non_null(strstr(err.text, "running on colab-8"));
     pthread_join(thread, NULL);
@@ -169,13 +191,61 @@ static void an_unfinished_claim_is_passed_over(void **state)
     char claim[320];
     assert_int_equal(take(&l, &err), 0);
     assert_int_equal(lease_release(&l, &err), 0);
-    snprintf(claim, sizeof(claim), "%s/lease-%lld", dir, (long long)l.token + 1);
+    snprintf(claim, sizeof(claim), "%s/lease-%lld", dir, (long long)l.own.token + 1);
     FILE *f = fopen(claim, "w");
     assert_non_null(f);
     fclose(f);
     assert_int_equal(take(&next, &err), 0);
-    assert_int_equal(next.token, l.token + 2);
+    assert_int_equal(next.own.token, l.own.token + 2);
     assert_int_equal(lease_release(&next, &err), 0);
+}
+
+/* The lease of a checkpoint.dir: any job may have it, one at a time, and the sentence names the holder. */
+static void a_directory_is_for_one_job_at_a_time(void **state)
+{
+    (void)state;
+    struct lease l, late;
+    struct err err = {0};
+    const struct lease_taker a = {.origin = ORIGIN, .name = "sana", .home = "/srv/a", .job = 3};
+    const struct lease_taker b = {.origin = "another", .name = "other", .home = "/srv/b", .job = 5};
+    assert_int_equal(lease_take(&l, dir, &a, PATIENCE, on_wait, NULL, &err), 0);
+    assert_int_equal(lease_take(&late, dir, &b, PATIENCE, on_wait, NULL, &err), -1);
+    assert_int_equal(err.code, ERR_CONFLICT);
+    assert_non_null(strstr(err.text, "job 3 (sana) on "));
+    assert_non_null(strstr(err.text, ", home /srv/a writes into "));
+    assert_int_equal(lease_release(&l, NULL), 0);
+    assert_int_equal(lease_take(&late, dir, &b, PATIENCE, on_wait, NULL, NULL), 0);
+    err = (struct err){0};
+    assert_int_equal(lease_beat(&l, &err), -1);
+    assert_non_null(strstr(err.text, "taken over by job 5 (other) on "));
+    assert_int_equal(lease_release(&late, NULL), 0);
+    assert_int_equal(unlink(path), 0); /* the other tests are of a mirror */
+}
+
+/* Of the one before, who was silent, nothing is left that could be renamed into place. */
+static void what_a_silent_holder_was_writing_is_taken_away(void **state)
+{
+    (void)state;
+    struct lease l, late;
+    char writing[SCRATCH_PATH], final[320];
+    snprintf(final, sizeof(final), "%s/step-00000010", dir);
+    assert_int_equal(take(&l, NULL), 0);
+    assert_int_equal(scratch_name(writing, final, NULL), 0);
+    assert_int_equal(scratch_mkdirs(writing, NULL), 0);
+    assert_int_equal(fence_check(dir, l.fence, NULL), 0);
+    move(&l, "colab-9");
+    assert_int_equal(lease_beat(&l, NULL), 0);
+    assert_int_equal(take(&late, NULL), 0);
+    assert_int_equal(rename(writing, final), -1);
+    assert_int_equal(fence_check(dir, l.fence, NULL), -1);
+    assert_int_equal(fence_check(dir, late.fence, NULL), 0);
+    /* A beat that was on its way when its writer froze: the new holder writes its own again. */
+    assert_int_equal(unlink(path), 0);
+    edit_whole(&l);
+    assert_int_equal(fence_check(dir, l.fence, NULL), -1);
+    assert_int_equal(lease_beat(&late, NULL), 0);
+    assert_int_equal(lease_beat(&l, NULL), -1);
+    assert_int_equal(lease_release(&late, NULL), 0);
 }
 
 static void what_is_no_lease_is_not_taken(void **state)
@@ -203,6 +273,8 @@ int main(void)
         cmocka_unit_test(silence_elsewhere_is_waited_for),
         cmocka_unit_test(a_beat_elsewhere_keeps_the_lease),
         cmocka_unit_test(an_unfinished_claim_is_passed_over),
+        cmocka_unit_test(a_directory_is_for_one_job_at_a_time),
+        cmocka_unit_test(what_a_silent_holder_was_writing_is_taken_away),
         cmocka_unit_test(what_is_no_lease_is_not_taken),
     };
     return cmocka_run_group_tests_name("lease", tests, make, clean);
