@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "db/removed.h"
 #include "db/stmt.h"
@@ -27,8 +28,16 @@ static const char UPDATE[] =
     "productive_ms=?15, last_seq=?16, loss=?17, samples_per_s=?18, busy_ms=?19 WHERE id=?1";
 static const char GET[] = "SELECT " COLUMNS " FROM jobs WHERE id=?";
 static const char SPEC[] = "SELECT yaml, canonical FROM specs WHERE job=?";
-static const char MENTION[] = "SELECT job, canonical FROM specs WHERE job <> ? AND "
-                              "instr(canonical, ?) ORDER BY job";
+static const char MENTION[] = "SELECT s.job, s.canonical FROM mentions m JOIN specs s ON s.job = m.job "
+                              "WHERE m.named = ? ORDER BY s.job";
+static const char INSERT_MENTION[] = "INSERT OR IGNORE INTO mentions (named, job) VALUES (?,?)";
+static const char DONE_FROM[] = "SELECT min(id), count(*) FROM (SELECT id FROM jobs WHERE id < ? ORDER BY id DESC "
+                                "LIMIT ?)";
+static const char DONE_EACH[] =
+    "SELECT j.id, j.name, s.canonical FROM jobs j JOIN specs s ON s.job = j.id WHERE j.id < ?1 AND j.id >= ?2 "
+    "AND j.state = 'done' AND j.ended_ms < ?3 AND (?4 IS NULL OR j.result = ?4) ORDER BY j.id DESC";
+static const char DONE_SKIP[] = "SELECT id + 1 FROM jobs WHERE state = 'done' AND (?1 IS NULL OR result = ?1) "
+                                "ORDER BY id DESC LIMIT 1 OFFSET ?2";
 static const char FIND[] = "SELECT id FROM jobs WHERE name=? ORDER BY id DESC LIMIT 1";
 static const char NEWEST[] = "SELECT id FROM jobs ORDER BY id DESC LIMIT 1";
 static const char EACH[] = "SELECT " COLUMNS " FROM jobs WHERE id < ? ORDER BY id DESC LIMIT ?";
@@ -71,6 +80,18 @@ int jobs_next_id(int64_t *id, struct store *s, struct err *err)
     return 0;
 }
 
+/* As migration 0007 does for older rows. */
+static int insert_mentions(struct store *s, int64_t id, const char *canonical, struct err *err)
+{
+    for (const char *at = canonical; (at = strstr(at, "/jobs/"));) {
+        at += strlen("/jobs/");
+        const long long named = strtoll(at, NULL, 10);
+        if (named > 0 && named != id && stmt_do(s, err, INSERT_MENTION, "ii", (int64_t)named, id) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int jobs_insert(struct store *s, const struct job_row *row, const char *yaml,
                 const char *canonical, struct err *err)
 {
@@ -80,7 +101,9 @@ int jobs_insert(struct store *s, const struct job_row *row, const char *yaml,
                 row->exit_code, row->retry_of, row->submitted_ms, row->started_ms, row->ended_ms,
                 row->productive_ms, row->last_seq, row->loss, row->samples_per_s, row->busy_ms) < 0)
         return -1;
-    return stmt_do(s, err, INSERT_SPEC, "itt", row->id, yaml, canonical);
+    if (stmt_do(s, err, INSERT_SPEC, "itt", row->id, yaml, canonical) < 0)
+        return -1;
+    return insert_mentions(s, row->id, canonical, err);
 }
 
 int jobs_update(struct store *s, const struct job_row *row, struct err *err)
@@ -129,15 +152,52 @@ int jobs_spec(char **yaml, char **canonical, struct store *s, int64_t id, struct
     return 0;
 }
 
-int jobs_that_mention(struct store *s, const char *text, int64_t but, jobs_mention_fn each, void *ctx,
-                      struct err *err)
+int jobs_that_mention(struct store *s, int64_t id, jobs_mention_fn each, void *ctx, struct err *err)
 {
-    sqlite3_stmt *st = stmt_query(s, err, MENTION, "it", but, text);
+    sqlite3_stmt *st = stmt_query(s, err, MENTION, "i", id);
     int rc = 0;
     while (rc == 0 && (rc = stmt_step(st, err)) > 0)
         rc = each(ctx, stmt_int(st, 0, 0), (const char *)sqlite3_column_text(st, 1));
     sqlite3_reset(st);
     return rc;
+}
+
+/* The id of the last of `scan` rows; *next as for jobs_done_each(). */
+static int done_from(int64_t *from, int64_t *next, struct store *s, const struct jobs_done *which, struct err *err)
+{
+    sqlite3_stmt *st = stmt_query(s, err, DONE_FROM, "ii", which->before > 0 ? which->before : INT64_MAX,
+                                  which->scan);
+    if (stmt_step(st, err) < 0)
+        return -1;
+    *from = stmt_int(st, 0, 0);
+    *next = stmt_int(st, 1, 0) < which->scan ? 0 : *from;
+    sqlite3_reset(st);
+    return 0;
+}
+
+int jobs_done_each(struct store *s, const struct jobs_done *which, int64_t *next, jobs_done_fn each, void *ctx,
+                   struct err *err)
+{
+    int64_t from;
+    if (done_from(&from, next, s, which, err) < 0)
+        return -1;
+    sqlite3_stmt *st = stmt_query(s, err, DONE_EACH, "iiit", which->before > 0 ? which->before : INT64_MAX, from,
+                                  which->ended_before_ms, which->result);
+    int rc = 0;
+    while (rc == 0 && (rc = stmt_step(st, err)) > 0)
+        rc = each(ctx, stmt_int(st, 0, 0), (const char *)sqlite3_column_text(st, 1),
+                  (const char *)sqlite3_column_text(st, 2));
+    sqlite3_reset(st);
+    return rc;
+}
+
+int jobs_done_skip(int64_t *before, struct store *s, int64_t keep, const char *result, struct err *err)
+{
+    sqlite3_stmt *st = stmt_query(s, err, DONE_SKIP, "ti", result, keep);
+    int rc = stmt_step(st, err);
+    *before = rc > 0 ? stmt_int(st, 0, 1) : 1;
+    sqlite3_reset(st);
+    return rc < 0 ? -1 : 0;
 }
 
 int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err)

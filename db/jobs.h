@@ -52,11 +52,24 @@ int jobs_update(struct store *s, const struct job_row *row, struct err *err);
 int jobs_get(struct job_row *row, struct store *s, int64_t id, struct err *err);
 /* The caller frees both texts. */
 int jobs_spec(char **yaml, char **canonical, struct store *s, int64_t id, struct err *err);
-/* The jobs, except one, whose canonical spec contains `text`; returns the nonzero value of `each`
- * that stopped it, else 0. */
+/* The other jobs whose canonical spec has a path ".../jobs/`id`/..."; returns the nonzero value of `each` that
+ * stopped it, else 0. */
 typedef int (*jobs_mention_fn)(void *ctx, int64_t id, const char *canonical);
-int jobs_that_mention(struct store *s, const char *text, int64_t but, jobs_mention_fn each, void *ctx,
-                      struct err *err);
+int jobs_that_mention(struct store *s, int64_t id, jobs_mention_fn each, void *ctx, struct err *err);
+
+/* Done jobs to choose from, newest first. */
+struct jobs_done {
+    int64_t     before;             /* ids below; 0: all */
+    int64_t     scan;               /* look at so many rows */
+    int64_t     ended_before_ms;
+    const char *result;             /* NULL: any */
+};
+typedef int (*jobs_done_fn)(void *ctx, int64_t id, const char *name, const char *canonical);
+/* *next: `before` of the call that continues, or 0 after the last row. */
+int jobs_done_each(struct store *s, const struct jobs_done *which, int64_t *next, jobs_done_fn each, void *ctx,
+                   struct err *err);
+/* *before: for which->before, so that the newest `keep` jobs of this result are left out; 1: no job remains. */
+int jobs_done_skip(int64_t *before, struct store *s, int64_t keep, const char *result, struct err *err);
 /* The newest job of that name, or of any name with NULL. */
 int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err);
 /* Newest first; `before` = 0 starts at the newest; `open`: only jobs not done. */

@@ -20,9 +20,11 @@ SQL_FILE(jobctl_sql_0003, "db/migrate/0003.sql");
 SQL_FILE(jobctl_sql_0004, "db/migrate/0004.sql");
 SQL_FILE(jobctl_sql_0005, "db/migrate/0005.sql");
 SQL_FILE(jobctl_sql_0006, "db/migrate/0006.sql");
+SQL_FILE(jobctl_sql_0007, "db/migrate/0007.sql");
 
 const char *const MIGRATIONS[] = { jobctl_sql_0001, jobctl_sql_0002, jobctl_sql_0003,
-                                   jobctl_sql_0004, jobctl_sql_0005, jobctl_sql_0006 };
+                                   jobctl_sql_0004, jobctl_sql_0005, jobctl_sql_0006,
+                                   jobctl_sql_0007 };
 
 int migrations_count(void)
 {

@@ -13,7 +13,8 @@ static const char *const FORGET[] = {
     "DELETE FROM specs WHERE job=?",       "DELETE FROM events WHERE job=?",
     "DELETE FROM attempts WHERE job=?",    "DELETE FROM checkpoints WHERE job=?",
     "DELETE FROM metrics WHERE job=?",     "DELETE FROM goodput WHERE job=?",
-    "DELETE FROM orphans WHERE job=?",     "DELETE FROM jobs WHERE id=?",
+    "DELETE FROM orphans WHERE job=?",     "DELETE FROM mentions WHERE job=?",
+    "DELETE FROM jobs WHERE id=?",
 };
 static const char PUT[] = "INSERT INTO removed (job, name, removed_ms, bytes, checkpoints, "
                           "checkpoint_bytes, kept) VALUES (?,?,?,?,?,?,?)";

@@ -2,8 +2,8 @@
 /* cmd_remove.c - jobctl remove, jobctl prune: delete done jobs and their files
  *
  * For each job the daemon reports what it would delete and keep, and deletes.
- * prune first asks for a report on each matching job and prints it; then it
- * removes exactly these jobs.
+ * prune first asks for a report on all matching jobs, page by page, and prints it;
+ * then it removes exactly these jobs.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
 
-enum { PAGE = 1000, USUAL_AGE_S = 30 * 86400 };
+enum { USUAL_AGE_S = 30 * 86400 };
 
 #define OPTION_CHECKPOINTS \
     {"checkpoints", 0, OPTION_FLAG, NULL, "also delete the checkpoints in the job's own directory"}
@@ -200,36 +200,24 @@ static int read_wanted(struct call *call, struct wanted *w)
     return 0;
 }
 
-static bool fits(struct wanted *w, const json_t *row)
+/* What the daemon would delete of each matching job, newest first; jobs that cannot be removed go to `stay`. */
+static json_t *plan(struct call *call, struct client *c, const struct wanted *w, json_t *stay)
 {
-    const char *result = json_string_value(json_object_get(row, "result"));
-    const char *ended = json_string_value(json_object_get(row, "ended_at"));
-    if (!result || !ended || (w->result && strcmp(w->result, result) != 0))
-        return false;
-    return w->keep-- <= 0 && job_view_time(ended) < w->before;
-}
-
-/* The rows of all matching jobs, newest first. */
-static json_t *find(struct call *call, struct client *c, struct wanted *w)
-{
-    json_t *found = json_array(), *answer, *row;
+    json_t *found = json_array(), *answer;
     long long before = 0;
-    size_t n = PAGE, i;
-    while (n == PAGE) {
-        if (client_get(c, &answer, &call->err, "/v1/jobs?all=1&limit=%d&before=%lld", PAGE,
-                       before) < 0) {
+    do {
+        if (client_get(c, &answer, &call->err, "/v1/prune?before=%lld&keep=%lld&ended_before_ms=%lld&checkpoints=%d"
+                       "%s%s", before, w->keep, (long long)(w->before * 1000),
+                       options_has(&call->options, "checkpoints"), w->result ? "&result=" : "",
+                       w->result ? w->result : "") < 0) {
             json_decref(found);
             return NULL;
         }
-        const json_t *jobs = json_object_get(answer, "jobs");
-        n = json_array_size(jobs);
-        json_array_foreach (jobs, i, row) {
-            before = (long long)json_integer_value(json_object_get(row, "id"));
-            if (fits(w, row))
-                json_array_append(found, row);
-        }
+        json_array_extend(found, json_object_get(answer, "jobs"));
+        json_array_extend(stay, json_object_get(answer, "stay"));
+        before = (long long)json_integer_value(json_object_get(answer, "next"));
         json_decref(answer);
-    }
+    } while (before > 0);
     return found;
 }
 
@@ -260,32 +248,41 @@ static void say_stay(struct call *call, const json_t *stay)
         fprintf(call->out.file, "kept: %s\n", json_string_value(json_object_get(one, "text")));
 }
 
+static void say_each(struct call *call, const json_t *answers)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach (answers, i, one)
+        say(call, one, true);
+}
+
 /* Reports first, then, if confirmed, removes the same jobs; each is printed once. */
-static int prune_rows(struct call *call, struct client *c, const json_t *rows)
+static int prune_rows(struct call *call, struct client *c, json_t *rows, json_t *stay)
 {
     const bool dry_run = options_has(&call->options, "dry-run");
     const bool quiet = options_has(&call->options, "quiet");
     const bool later = !dry_run && (quiet || options_has(&call->options, "yes"));
+    const size_t count = json_array_size(rows);
     struct err ignored = {.code = ERR_NONE};
-    json_t *stay = json_array(), *plan = ask_all(call, c, rows, true, later, stay, &ignored);
-    int go = json_array_size(plan) == 0 || dry_run ? 0 : 1;
+    json_t *done = json_incref(rows);
+    int go = count == 0 || dry_run ? 0 : 1;
+    if (!later)
+        say_each(call, rows);
     say_stay(call, stay);
-    if (json_array_size(plan) == 0 && !call->json && !quiet)
+    if (count == 0 && !call->json && !quiet)
         fprintf(call->out.file, "No job matches.\n");
     else if (!later)
-        say_sum(call, plan, true);
+        say_sum(call, rows, true);
     if (go)
         go = confirm(call);
     if (go > 0) {
-        json_t *answers = ask_all(call, c, plan, false, !later, stay, &ignored);
-        say_sum(call, answers, false);
-        json_decref(plan);
-        plan = answers;
+        json_decref(done);
+        done = ask_all(call, c, rows, false, !later, stay, &ignored);
+        say_sum(call, done, false);
     }
     if (go >= 0)
-        print_json(call, plan, stay, dry_run);
-    json_decref(plan);
-    json_decref(stay);
+        print_json(call, done, stay, dry_run);
+    json_decref(done);
     return go < 0 ? -1 : 0;
 }
 
@@ -293,13 +290,14 @@ static int prune(struct call *call)
 {
     struct client *c = NULL;
     struct wanted w;
-    json_t *rows = NULL;
+    json_t *rows = NULL, *stay = json_array();
     int rc = -1;
     if (read_wanted(call, &w) == 0 && client_open(&c, true, &call->err) == 0 &&
-        (rows = find(call, c, &w)))
-        rc = prune_rows(call, c, rows);
+        (rows = plan(call, c, &w, stay)))
+        rc = prune_rows(call, c, rows, stay);
     client_close(c);
     json_decref(rows);
+    json_decref(stay);
     return rc;
 }
 

@@ -16,17 +16,18 @@
 #include "agent/os/run_dir.h"
 #include "agent/os/tree.h"
 #include "controller/base/daemon.h"
+#include "controller/base/utc.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
-#include "controller/job/job_store.h"
 #include "controller/nodes/fleet.h"
 #include "controller/nodes/orphan.h"
 #include "db/checkpoints.h"
 #include "db/removed.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 #define CHECKPOINTS "checkpoints"
 
@@ -79,17 +80,16 @@ static int look_for_mention(void *ctx, int64_t id, const char *canonical)
 static int check_mentions(struct daemon *d, int64_t id, const char *dir, bool checkpoints,
                           struct err *err)
 {
-    char path[PATH_MAX + 2];
-    snprintf(path, sizeof(path), "%s/", dir);
-    json_t *text = json_string(path);
-    char *quoted = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
+    char quoted[PATH_MAX + 2];
+    json_t *text = json_string(dir);
+    const size_t n = text ? json_dumpb(text, quoted, sizeof(quoted), JSON_ENCODE_ANY) : 0;
     json_decref(text);
-    if (!quoted)
+    if (n == 0 || n > sizeof(quoted) - 1)
         return err_set(err, ERR_MEMORY, "out of memory while removing job %lld", (long long)id);
-    quoted[strlen(quoted) - 1] = '\0';      /* the closing quote */
+    quoted[n - 1] = '/';                /* instead of the closing quote */
+    quoted[n] = '\0';
     struct mention m = { .prefix = quoted, .checkpoints = checkpoints };
-    int rc = jobs_that_mention(d->store, quoted, id, look_for_mention, &m, err);
-    free(quoted);
+    int rc = jobs_that_mention(d->store, id, look_for_mention, &m, err);
     if (rc <= 0)
         return rc;
     return err_set(err, ERR_CONFLICT, "job %lld uses files in %s: %s", (long long)m.by, dir,
@@ -123,45 +123,96 @@ static int any(void *ctx, const struct checkpoint_row *row)
     return 1;
 }
 
+/* Its checkpoint.dir as in its spec; "": none. -1 after setting *err. */
+static int given_dir(char *out, size_t size, int64_t id, const char *canonical, const char *own, struct err *err)
+{
+    char usual[PATH_MAX + 32];
+    snprintf(usual, sizeof(usual), "\"dir\":\"%s\"", own);
+    if (strstr(canonical, usual)) {     /* as of most jobs; to parse all specs would take prune seconds */
+        snprintf(out, size, "%s", own);
+        return 0;
+    }
+    json_t *spec = json_loads(canonical, 0, NULL);
+    snprintf(out, size, "%s", field_text(json_object_get(spec, "checkpoint"), "dir"));
+    if (!spec)
+        err_set(err, ERR_DATA, "the stored spec of job %lld is not JSON", (long long)id);
+    json_decref(spec);
+    return spec ? 0 : -1;
+}
+
 /* Its checkpoint directory: inside its own, or the one in the spec. */
-static int find_checkpoints(struct removed_row *row, struct daemon *d, int fd, const char *dir,
+static int find_checkpoints(struct removed_row *row, struct daemon *d, const char *canonical, const char *dir,
                             struct err *err)
 {
-    char own[PATH_MAX + 16];
-    json_t *spec = job_store_spec(d->store, row->job, err);
-    if (!spec)
-        return -1;
+    char own[PATH_MAX + 16], given[PATH_MAX + 16];
     snprintf(own, sizeof(own), "%s/" CHECKPOINTS, dir);
-    const json_t *checkpoint = json_object_get(spec, "checkpoint");
-    const char *given = json_string_value(json_object_get(checkpoint, "dir"));
-    const bool ours = !given || strcmp(given, own) == 0;
-    int wrote = ours ? 0 : checkpoints_each(d->store, row->job, 1, any, NULL, err);
-    row->checkpoint_bytes = ours && fd >= 0 ? tree_bytes(fd, CHECKPOINTS) : -1;
-    if (wrote > 0 || row->checkpoint_bytes > 0)
-        snprintf(row->checkpoints, sizeof(row->checkpoints), "%.*s", REMOVED_PATH - 1,
-                 ours ? own : given);
+    if (given_dir(given, sizeof(given), row->job, canonical, own, err) < 0)
+        return -1;
+    const bool ours = !given[0] || strcmp(given, own) == 0;
+    const int wrote = ours ? 0 : checkpoints_each(d->store, row->job, 1, any, NULL, err);
+    row->checkpoint_bytes = ours ? 0 : -1;      /* ours: removal_measure() */
+    if (wrote > 0 || ours)
+        snprintf(row->checkpoints, sizeof(row->checkpoints), "%.*s", REMOVED_PATH - 1, ours ? own : given);
     row->kept = row->kept || !ours;
-    json_decref(spec);
     return wrote < 0 ? -1 : 0;
+}
+
+int removal_plan_rows(struct removed_row *row, struct daemon *d, int64_t id, const char *name, const char *canonical,
+                      bool checkpoints, struct err *err)
+{
+    char dir[PATH_MAX];
+    job_dir(dir, sizeof(dir), d, id);
+    if (check_allowed(d, id, dir, checkpoints, err) < 0)
+        return -1;
+    *row = (struct removed_row){ .job = id, .removed_ms = daemon_now_ms(), .kept = !checkpoints };
+    snprintf(row->name, sizeof(row->name), "%s", name);
+    return find_checkpoints(row, d, canonical, dir, err);
+}
+
+void removal_measure(struct removed_row *row, const char *dir)
+{
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const bool ours = row->checkpoint_bytes >= 0;
+    if (fd >= 0) {
+        if (ours)
+            row->checkpoint_bytes = tree_bytes(fd, CHECKPOINTS);
+        row->bytes = tree_bytes(fd, ".") - (ours ? row->checkpoint_bytes : 0);
+        close(fd);
+    }
+    if (ours && row->checkpoint_bytes == 0)
+        row->checkpoints[0] = '\0';     /* it wrote none */
 }
 
 int removal_plan(struct removed_row *row, struct daemon *d, int64_t id, bool checkpoints,
                  struct err *err)
 {
-    char dir[PATH_MAX];
+    char dir[PATH_MAX], *yaml = NULL, *canonical = NULL;
     struct job_row job;
     job_dir(dir, sizeof(dir), d, id);
-    if (jobs_get(&job, d->store, id, err) < 0 || check_allowed(d, id, dir, checkpoints, err) < 0)
+    if (jobs_get(&job, d->store, id, err) < 0 || jobs_spec(&yaml, &canonical, d->store, id, err) < 0)
         return -1;
-    *row = (struct removed_row){ .job = id, .removed_ms = daemon_now_ms(), .kept = !checkpoints };
-    snprintf(row->name, sizeof(row->name), "%s", job.name);
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int rc = find_checkpoints(row, d, fd, dir, err);
-    if (fd >= 0) {
-        row->bytes = tree_bytes(fd, ".") - (row->checkpoint_bytes > 0 ? row->checkpoint_bytes : 0);
-        close(fd);
-    }
+    const int rc = removal_plan_rows(row, d, id, job.name, canonical, checkpoints, err);
+    free(yaml);
+    free(canonical);
+    if (rc == 0)
+        removal_measure(row, dir);
     return rc;
+}
+
+json_t *removal_json(const struct removed_row *row, const struct daemon *d, bool removed)
+{
+    char dir[PATH_MAX];
+    job_dir(dir, sizeof(dir), d, row->job);
+    json_t *checkpoints = json_null();
+    if (row->checkpoints[0])
+        checkpoints = json_pack("{s:s, s:o, s:b}", "dir", row->checkpoints, "bytes",
+                                row->checkpoint_bytes < 0 ? json_null()
+                                                          : json_integer(row->checkpoint_bytes),
+                                "kept", (int)row->kept);
+    return json_pack(
+        "{s:I, s:s, s:s, s:I, s:o, s:o, s:b}", "id", (json_int_t)row->job, "name", row->name, "dir",
+        dir, "bytes", (json_int_t)row->bytes, "checkpoints", checkpoints, "removed_at",
+        removed ? utc_json(row->removed_ms) : json_null(), "pending", (int)(removed && row->pending));
 }
 
 /* ---- delete ---- */

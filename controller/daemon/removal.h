@@ -12,6 +12,7 @@
 #ifndef CONTROLLER_DAEMON_REMOVAL_H
 #define CONTROLLER_DAEMON_REMOVAL_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,6 +24,14 @@ struct removed_row;
  * another job needs it. */
 int removal_plan(struct removed_row *row, struct daemon *d, int64_t id, bool checkpoints,
                  struct err *err);
+
+/* The same in two parts: from the rows in the loop, then the sizes, also in a thread.  `dir`: jobs/<id>. */
+int removal_plan_rows(struct removed_row *row, struct daemon *d, int64_t id, const char *name, const char *canonical,
+                      bool checkpoints, struct err *err);
+void removal_measure(struct removed_row *row, const char *dir);
+
+/* The answer of POST /v1/jobs/JOB/remove (docs/API.md). */
+json_t *removal_json(const struct removed_row *row, const struct daemon *d, bool removed);
 
 /* On success the job is removed and the deletion of its files has started. */
 int removal_begin(struct daemon *d, const struct removed_row *row, struct err *err);

@@ -1,32 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_remove.c - POST /v1/jobs/JOB/remove: removes a done job (removal.h) */
-#include <limits.h>
-
 #include "controller/base/daemon.h"
-#include "controller/base/utc.h"
 #include "controller/daemon/removal.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/requests.h"
 #include "controller/http/server.h"
-#include "controller/job/job_dir.h"
 #include "db/removed.h"
 #include "engine/contract/err.h"
 
 static void answer(struct request *r, const struct removed_row *row, bool removed)
 {
-    char dir[PATH_MAX];
-    job_dir(dir, sizeof(dir), request_daemon(r), row->job);
-    json_t *checkpoints = json_null();
-    if (row->checkpoints[0])
-        checkpoints = json_pack("{s:s, s:o, s:b}", "dir", row->checkpoints, "bytes",
-                                row->checkpoint_bytes < 0 ? json_null()
-                                                          : json_integer(row->checkpoint_bytes),
-                                "kept", (int)row->kept);
-    request_answer(r, 200, json_pack(
-        "{s:I, s:s, s:s, s:I, s:o, s:o, s:b}", "id", (json_int_t)row->job, "name", row->name, "dir",
-        dir, "bytes", (json_int_t)row->bytes, "checkpoints", checkpoints, "removed_at",
-        removed ? utc_json(row->removed_ms) : json_null(), "pending",
-        (int)(removed && row->pending)));
+    request_answer(r, 200, removal_json(row, request_daemon(r), removed));
 }
 
 /* Called again when the files are deleted: the memo then has the id. */

@@ -116,6 +116,7 @@ static const struct route routes[] = {
     { "GET", "/v1/jobs/JOB/logs", request_logs, NULL },
     { "GET", "/v1/jobs/JOB/metrics", request_metrics, NULL },
     { "GET", "/v1/jobs/JOB/wait", request_wait, NULL },
+    { "GET", "/v1/prune", request_prune, NULL },
     { "POST", "/v1/adopt", request_adopt, "dir:s! hold:b dry_run:b expect:o secrets:m" },
     { "GET", "/v1/nodes", request_nodes, NULL },
     { "POST", "/v1/nodes", request_node, "name:s! action:s! reason:s" },

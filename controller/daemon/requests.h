@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* requests.h - the requests of the API; their table is in requests.c, docs/API.md documents them
  *
- * request_submit.c and request_adopt.c create jobs, request_remove.c removes them, request_show.c
- * answers at once, request_follow.c may wait, request_nodes.c handles nodes, requests.c acts on an
- * existing job.
+ * request_submit.c and request_adopt.c create jobs, request_remove.c and
+ * request_prune.c remove them, request_show.c answers at once, request_follow.c may wait,
+ * request_nodes.c handles nodes, requests.c acts on an existing job.
  */
 #ifndef CONTROLLER_DAEMON_REQUESTS_H
 #define CONTROLLER_DAEMON_REQUESTS_H
@@ -17,6 +17,7 @@ void request_submit(struct request *r);
 void request_retry(struct request *r);
 void request_adopt(struct request *r);
 void request_remove(struct request *r);
+void request_prune(struct request *r);
 
 void request_list(struct request *r);
 void request_show(struct request *r);

@@ -596,18 +596,85 @@ static int note_mention(void *ctx, int64_t id, const char *canonical)
     return 1;
 }
 
+static int64_t mentioned_by(struct store *s, int64_t id)
+{
+    struct err err = { 0 };
+    int64_t found = 0;
+    assert_true(jobs_that_mention(s, id, note_mention, &found, &err) >= 0);
+    return found;
+}
+
+static void jobs_that_mention_others(struct store *s)
+{
+    assert_int_equal(mentioned_by(s, 1), 2);
+    assert_int_equal(mentioned_by(s, 2), 0);    /* its own directory is no mention */
+    assert_int_equal(mentioned_by(s, 12), 2);
+    assert_int_equal(mentioned_by(s, 123), 0);
+}
+
+/* Also where the store is older than the table: migration 0007 looks through all specs. */
 static void a_job_that_mentions_a_path_is_found(void **state)
 {
     (void)state;
     struct err err = { 0 };
     struct store *s = opened();
     const struct job_row one = some_job(1, "a", "done"), two = some_job(2, "b", "done");
-    int64_t found = 0;
-    assert_int_equal(jobs_insert(s, &one, "", "{\"dir\":\"/jobs/1/checkpoints\"}", &err), 0);
-    assert_int_equal(jobs_that_mention(s, "\"/jobs/1/", 1, note_mention, &found, &err), 0);
-    assert_int_equal(jobs_insert(s, &two, "", "{\"dir\":\"/jobs/1/checkpoints\"}", &err), 0);
-    assert_int_equal(jobs_that_mention(s, "\"/jobs/1/", 1, note_mention, &found, &err), 1);
-    assert_int_equal(found, 2);
+    assert_int_equal(jobs_insert(s, &one, "", "{\"dir\":\"/h/jobs/1/checkpoints\"}", &err), 0);
+    assert_int_equal(mentioned_by(s, 1), 0);
+    assert_int_equal(jobs_insert(s, &two, "", "{\"a\":[\"/h/jobs/1/checkpoints\",\"/h/jobs/2/x\",\"/h/jobs/12/1\","
+                                              "\"/jobs/x\",\"/jobs/\"]}", &err), 0);
+    jobs_that_mention_others(s);
+    assert_int_equal(sqlite3_exec(store_handle(s), "DROP TABLE mentions", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(store_handle(s), MIGRATIONS[6], NULL, NULL, NULL), SQLITE_OK);
+    jobs_that_mention_others(s);
+    const struct removed_row gone = { .job = 2, .name = "b" };
+    assert_int_equal(removed_put(s, &gone, &err), 0);
+    assert_int_equal(mentioned_by(s, 1), 0);
+    store_close(s);
+}
+
+static int note_done(void *ctx, int64_t id, const char *name, const char *canonical)
+{
+    (void)name;
+    (void)canonical;
+    sprintf((char *)ctx + strlen(ctx), "%d ", (int)id);
+    return 0;
+}
+
+/* Pages of `scan` rows, newest first. */
+static void done_jobs(char *out, struct store *s, int64_t keep, int64_t ended_before_ms, const char *result)
+{
+    struct err err = { 0 };
+    struct jobs_done which = { .scan = 2, .ended_before_ms = ended_before_ms, .result = result };
+    out[0] = 0;
+    if (keep > 0)
+        assert_int_equal(jobs_done_skip(&which.before, s, keep, result, &err), 0);
+    for (int64_t next = 1; next > 0; which.before = next)
+        assert_int_equal(jobs_done_each(s, &which, &next, note_done, out, &err), 0);
+}
+
+static void done_jobs_come_in_pages(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    struct store *s = opened();
+    char got[100];
+    for (int i = 1; i <= 7; i++) {
+        struct job_row row = some_job(i, "a", i == 4 ? "running" : "done");
+        row.ended_ms = i == 4 ? -1 : i * 100;
+        snprintf(row.result, sizeof(row.result), "%s", i == 4 ? "" : i % 2 ? "succeeded" : "failed");
+        assert_int_equal(jobs_insert(s, &row, "", "{}", &err), 0);
+    }
+    done_jobs(got, s, 0, INT64_MAX, NULL);
+    assert_string_equal(got, "7 6 5 3 2 1 ");
+    done_jobs(got, s, 0, 600, NULL);
+    assert_string_equal(got, "5 3 2 1 ");
+    done_jobs(got, s, 2, INT64_MAX, NULL);
+    assert_string_equal(got, "5 3 2 1 ");
+    done_jobs(got, s, 1, INT64_MAX, "failed");
+    assert_string_equal(got, "2 ");
+    done_jobs(got, s, 9, INT64_MAX, NULL);
+    assert_string_equal(got, "");
     store_close(s);
 }
 
@@ -617,6 +684,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_job_goes_with_all_its_rows_and_one_stays), CASE(a_job_that_mentions_a_path_is_found),
+        CASE(done_jobs_come_in_pages),
         CASE(job_round_trip),   CASE(job_lists),     CASE(ids_are_never_reused),
         CASE(events_come_once), CASE(smaller_tables), CASE(rollback_leaves_nothing),
         CASE(killed_writer),    CASE(migration),     CASE(not_a_store),

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request_prune.c - GET /v1/prune: the done jobs that match, and what a removal of each would delete
+ *
+ * A page comes from the rows of SCAN jobs; the sizes of their files are counted by one task in a thread.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/base/daemon.h"
+#include "controller/base/file_work.h"
+#include "controller/daemon/removal.h"
+#include "controller/daemon/requests.h"
+#include "controller/http/server.h"
+#include "controller/job/job_dir.h"
+#include "db/jobs.h"
+#include "db/removed.h"
+#include "engine/contract/err.h"
+
+enum { SCAN = 500 };
+
+struct page {
+    struct file_task    base;
+    struct daemon      *daemon;         /* not for the thread */
+    bool                checkpoints;
+    int64_t             next;
+    char                jobs_dir[PATH_MAX];
+    struct removed_row *rows;           /* of SCAN */
+    size_t              count;
+    json_t             *stay;           /* [{id, name, text}] */
+};
+
+static void page_work(struct file_task *task)
+{
+    struct page *p = (struct page *)task;
+    char dir[PATH_MAX + 24];
+    for (size_t i = 0; i < p->count; i++) {
+        snprintf(dir, sizeof(dir), "%s/%lld", p->jobs_dir, (long long)p->rows[i].job);
+        removal_measure(&p->rows[i], dir);
+    }
+}
+
+static void page_destroy(struct file_task *task)
+{
+    struct page *p = (struct page *)task;
+    json_decref(p->stay);
+    free(p->rows);
+    free(p);
+}
+
+static int add(void *ctx, int64_t id, const char *name, const char *canonical)
+{
+    struct page *p = ctx;
+    struct err why = { .code = ERR_NONE };
+    if (removal_plan_rows(&p->rows[p->count], p->daemon, id, name, canonical, p->checkpoints, &why) == 0)
+        p->count++;
+    else
+        json_array_append_new(p->stay, json_pack("{s:I, s:s, s:s}", "id", (json_int_t)id, "name", name, "text",
+                                                 why.text));
+    return 0;
+}
+
+static struct page *page_make(struct daemon *d, const struct jobs_done *which, bool checkpoints, struct err *err)
+{
+    struct page *p = calloc(1, sizeof(*p));
+    if (p)
+        *p = (struct page){ .base = { .work = page_work, .destroy = page_destroy }, .daemon = d,
+                            .checkpoints = checkpoints, .rows = calloc(SCAN, sizeof(*p->rows)),
+                            .stay = json_array() };
+    if (!p || !p->rows || !p->stay)
+        err_set(err, ERR_MEMORY, "out of memory for a list of jobs");
+    else if (jobs_done_each(d->store, which, &p->next, add, p, err) == 0)
+        return p;
+    if (p)
+        page_destroy(&p->base);
+    return NULL;
+}
+
+static void answer(struct request *r, const struct page *p)
+{
+    json_t *jobs = json_array();
+    for (size_t i = 0; i < p->count; i++)
+        json_array_append_new(jobs, removal_json(&p->rows[i], p->daemon, false));
+    request_answer(r, 200, json_pack("{s:o, s:O, s:I}", "jobs", jobs, "stay", p->stay, "next",
+                                     (json_int_t)p->next));
+}
+
+void request_prune(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    struct err err = { 0 };
+    struct jobs_done which = { .scan = SCAN, .result = request_query(r, "result") };
+    int64_t keep, checkpoints;
+    char jobs[PATH_MAX + 8];
+    if (request_worked(r)) {
+        answer(r, (const struct page *)request_worked(r));
+        return;
+    }
+    if (request_number(&which.before, r, "before", 0) < 0 || request_number(&keep, r, "keep", 0) < 0 ||
+        request_number(&which.ended_before_ms, r, "ended_before_ms", INT64_MAX) < 0 ||
+        request_number(&checkpoints, r, "checkpoints", 0) < 0)
+        return;
+    if (which.before <= 0 && keep > 0 && jobs_done_skip(&which.before, d->store, keep, which.result, &err) < 0) {
+        request_fail(r, &err, NULL);
+        return;
+    }
+    struct page *p = page_make(d, &which, checkpoints != 0, &err);
+    if (!p) {
+        request_fail(r, &err, NULL);
+        return;
+    }
+    snprintf(jobs, sizeof(jobs), "%s/jobs", d->home);
+    snprintf(p->jobs_dir, sizeof(p->jobs_dir), "%.*s", PATH_MAX - 1, jobs);
+    request_work(r, &p->base, "prune", jobs);
+}
