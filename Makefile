@@ -255,8 +255,9 @@ bench-restart: $(PROGRAMS)  ## how soon a rank that died or hangs is noticed, an
 	@tests/bench/restart.sh $(BIN)
 	@tests/bench/faults.sh $(BIN)
 
-bench-scale: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/agents  ## a controller of 1,000 agents and 100,000 finished jobs
+bench-scale: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/agents  ## a controller of 1,000 agents; 100,000 finished and 20,000 queued jobs
 	@tests/bench/scale.sh $(BIN) $(OBJ)/tests/bench/agents
+	@tests/bench/queue.sh $(BIN) $(OBJ)/tests/bench/agents
 
 bench-hosts: $(BIN)/jobctl $(BIN)/jobctl-agent $(if $(HAVE_SSH),$(BIN)/jobctl-ssh)  ## agents on 4 and on 64 hosts over SSH, beside plain ssh
 	@tests/bench/hosts.sh $(BIN)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agents.c - many simulated agents, each at its own socket, for measuring the controller
  *
- *   agents fill  HOME SPEC RUNNING DONE    a store with so many jobs; SPEC is a canonical spec (JSON)
+ *   agents fill  HOME SPEC RUNNING DONE [QUEUED [TOLD]]
+ *                                          a store with so many jobs; SPEC is a canonical spec (JSON);
+ *                                          TOLD: lines "facts JSON" and "plan JSON", the events of each done job
  *   agents serve HOME FIRST COUNT SECONDS  be the agents of those jobs: listen, greet, and send a
  *                                          heartbeat each second; a JSON line at the end
  *
@@ -73,13 +75,29 @@ static void event(struct store *s, int64_t job, int64_t seq, const char *kind, b
     check(events_append(s, &row, &err), &err);
 }
 
-static void insert(struct store *s, int64_t id, const char *spec, bool runs, const char *home)
+/* The spec of job `id`: its checkpoints are below its own directory, as after a submit. */
+static const char *spec_of(const char *spec, const char *home, int64_t id)
 {
+    static char own[1 << 16];
+    const char *at = strstr(spec, "\"dir\":\"auto\"");
+    if (!at)
+        return spec;
+    snprintf(own, sizeof(own), "%.*s\"dir\":\"%s/jobs/%lld/checkpoints\",\"origin\":\"%032llx\"%s", (int)(at - spec),
+             spec, home, (long long)id, (unsigned long long)id * 7919, at + strlen("\"dir\":\"auto\""));
+    return own;
+}
+
+enum work { QUEUED, RUNS, DONE };
+static const char *facts = "{}", *plan = "{}";      /* as told by an agent */
+
+static void insert(struct store *s, int64_t id, const char *spec, enum work work, const char *home)
+{
+    const bool runs = work != DONE;
     struct err err = { 0 };
     struct job_row row = { .id = id, .name = "scale", .attempt = 1, .generation = 1, .np = 1,
                            .step = 10, .steps = 1000, .exit_code = runs ? -1 : 0, .retry_of = -1,
                            .submitted_ms = BASE_MS, .started_ms = BASE_MS + 2,
-                           .ended_ms = runs ? -1 : BASE_MS + 9, .last_seq = runs ? 4 : 6,
+                           .ended_ms = runs ? -1 : BASE_MS + 9, .last_seq = runs ? 4 : 10,
                            .loss = 0.5, .samples_per_s = 1, .after = "[]" };
     struct attempt_row a = { .job = id, .attempt = 1, .node = "here", .pid = getpid(),
                              .acked = runs ? 1 : 2, .incarnation = 1, .started_ms = BASE_MS + 2,
@@ -89,25 +107,58 @@ static void insert(struct store *s, int64_t id, const char *spec, bool runs, con
     snprintf(row.result, sizeof(row.result), "%s", runs ? "" : "succeeded");
     nonce_of(a.nonce, id);
     snprintf(a.run_dir, sizeof(a.run_dir), "%s/jobs/%lld/1", home, (long long)id);
-    check(jobs_insert(s, &row, "name: scale\nrun: 'true'\n", spec, &err), &err);
+    if (work == QUEUED) {
+        row.attempt = row.generation = 0;
+        row.np = row.step = row.steps = row.started_ms = -1;
+        row.last_seq = 1;
+        snprintf(row.state, sizeof(row.state), "pending");
+    }
+    check(jobs_insert(s, &row, "name: scale\nrun: 'true'\n", spec_of(spec, home, id), &err), &err);
+    event(s, id, 1, "submitted", false,
+          "{\"name\":\"scale\",\"priority\":0,\"held\":false,\"retry_of\":null,"
+          "\"retry\":{\"max\":10,\"no_progress\":3,\"backoff_ms\":[5000,300000]}}");
+    if (work == QUEUED)
+        return;
     check(attempts_insert(s, &a, &err), &err);
     check(attempts_update(s, &a, &err), &err);
     snprintf(placed, sizeof(placed), "{\"nonce\":\"%s\",\"node\":\"here\",\"cpus\":0,\"gpus\":0}",
              a.nonce);
-    event(s, id, 1, "submitted", false,
-          "{\"name\":\"scale\",\"retry\":{\"max\":10,\"no_progress\":3,\"backoff_ms\":[5000,300000]}}");
     event(s, id, 2, "placed", false, placed);
     event(s, id, 3, "agent_up", false, "{\"node\":\"here\",\"pid\":1,\"version\":\"x\"}");
     event(s, id, 4, "generation_started", true,
           "{\"generation\":1,\"np\":1,\"pids\":[1],\"resume_step\":null,\"fresh\":true}");
     if (runs)
         return;
-    event(s, id, 5, "attempt_ended", true, "{\"result\":\"succeeded\",\"text\":\"complete\"}");
-    event(s, id, 6, "done", false,
+    event(s, id, 5, "facts", true, facts);
+    event(s, id, 6, "plan", true, plan);
+    event(s, id, 7, "rank_exited", true, "{\"generation\":1,\"rank\":0,\"pid\":20008,\"after_ms\":5,\"exit_code\":0}");
+    event(s, id, 8, "generation_ended", true,
+          "{\"generation\":1,\"cause\":\"none\",\"text\":\"every rank exited with code 0\",\"rank\":null,\"step\":null,"
+          "\"gained\":0,\"fingerprint\":\"\",\"evidence\":null,\"exit_code\":0,\"goodput\":{\"rank_ms\":5,\"productive\":5,"
+          "\"replayed\":0,\"init\":0,\"data\":0,\"checkpoint\":0,\"hang\":0,\"restart\":0,\"queued\":0,\"paused\":0}}");
+    event(s, id, 9, "attempt_ended", true,
+          "{\"cause\":\"none\",\"step\":null,\"exit_code\":null,\"productive_ms\":33,\"fingerprint\":\"\","
+          "\"same_fingerprint\":0,\"failures_without_progress\":0,\"result\":\"succeeded\",\"text\":\"every rank exited "
+          "with code 0\",\"generations\":1,\"clean\":true,\"wall_ms\":46,\"retry_helps\":false,\"gave_up\":false}");
+    event(s, id, 10, "done", false,
           "{\"result\":\"succeeded\",\"reason\":\"complete\",\"exit_code\":0}");
 }
 
-static int fill(const char *home, const char *spec_file, long running, long done)
+/* The bodies of the events `facts` and `plan` of a job that has run. */
+static void read_told(const char *events)
+{
+    FILE *f = fopen(events, "re");
+    static char line[1 << 16];
+    while (f && fgets(line, sizeof(line), f)) {
+        const char **to = strncmp(line, "facts ", 6) == 0 ? &facts : strncmp(line, "plan ", 5) == 0 ? &plan : NULL;
+        if (to)
+            *to = strdup(strchr(line, ' ') + 1);
+    }
+    if (f)
+        fclose(f);
+}
+
+static int fill(const char *home, const char *spec_file, long running, long done, long queued)
 {
     struct err err = { 0 };
     struct store *s;
@@ -115,8 +166,8 @@ static int fill(const char *home, const char *spec_file, long running, long done
     snprintf(path, sizeof(path), "%s/jobs.db", home);
     check(store_open(&s, path, &err), &err);
     check(store_begin(s, &err), &err);
-    for (long i = 1; i <= running + done; i++)
-        insert(s, i, spec, i > done, home);
+    for (long i = 1; i <= done + running + queued; i++)
+        insert(s, i, spec, i <= done ? DONE : i <= done + running ? RUNS : QUEUED, home);
     check(store_commit(s, &err), &err);
     store_close(s);
     free(spec);
@@ -291,11 +342,13 @@ static int serve(const char *home, long first, long count, double seconds)
 
 int main(int argc, char **argv)
 {
-    if (argc == 6 && strcmp(argv[1], "fill") == 0)
-        return fill(argv[2], argv[3], atol(argv[4]), atol(argv[5]));
+    if (argc > 7)
+        read_told(argv[7]);
+    if (argc >= 6 && strcmp(argv[1], "fill") == 0)
+        return fill(argv[2], argv[3], atol(argv[4]), atol(argv[5]), argc > 6 ? atol(argv[6]) : 0);
     if (argc == 6 && strcmp(argv[1], "serve") == 0)
         return serve(argv[2], atol(argv[3]), atol(argv[4]), atof(argv[5]));
-    fprintf(stderr, "usage: agents fill HOME SPEC RUNNING DONE | agents serve HOME FIRST COUNT "
+    fprintf(stderr, "usage: agents fill HOME SPEC RUNNING DONE [QUEUED [TOLD]] | agents serve HOME FIRST COUNT "
             "SECONDS\n");
     return 2;
 }
