@@ -36,6 +36,7 @@ struct seen {
     int64_t  quiet_ms;   /* nothing in its page has changed */
     int64_t  idle_ms;    /* no sign of life at all */
     int64_t  mute_ms;    /* no output */
+    int64_t  unsampled_ms; /* since the last sample of the counters */
     int64_t  stopped_ms; /* by a signal */
     struct activity activity;
     bool printed;        /* there was output */
@@ -510,21 +511,19 @@ static bool judge_output(const struct hang_detector *h, const struct hang_detect
 
 /* --- looking ----------------------------------------------------------------------------- */
 
-/* Signs of life since the last sample. */
-static unsigned look_at_use(struct hang_detector *h, struct seen *s,
-                            const struct hang_detector_rank *r)
+/* What is not sampled yet is not known: idle time grows with each sample that shows no life. */
+static void look_at_use(struct hang_detector *h, struct seen *s, const struct hang_detector_rank *r)
 {
-    if (r->use.at_ms == s->activity.last.at_ms)
-        return 0;
-    const uint64_t output = s->activity.last.output_bytes;
+    if (r->use.at_ms == s->activity.last.at_ms && r->use.at_ms > 0)
+        return;
+    const bool printed = r->use.output_bytes > s->activity.last.output_bytes;
     const bool stuck = r->page->pid && waits(r->page) && !s->moved;
-    const unsigned signs = activity_take(&s->activity, &h->silence.norm, &r->use, stuck);
+    const bool life = activity_take(&s->activity, &h->silence.norm, &r->use, stuck) != 0;
+    s->idle_ms = life ? 0 : s->idle_ms + s->unsampled_ms;
+    s->mute_ms = printed ? 0 : s->mute_ms + s->unsampled_ms;
+    s->printed = s->printed || printed;
     s->moved = false;
-    if (r->use.output_bytes > output) {
-        s->mute_ms = 0;
-        s->printed = true;
-    }
-    return signs;
+    s->unsampled_ms = 0;
 }
 
 static void look_at(struct hang_detector *h, struct seen *s, const struct hang_detector_rank *r,
@@ -538,9 +537,11 @@ static void look_at(struct hang_detector *h, struct seen *s, const struct hang_d
     const bool same = s->begun && memcmp(mark, s->mark, sizeof(mark)) == 0;
     s->quiet_ms = same && r->alive ? s->quiet_ms + passed_ms : 0;
     s->stopped_ms = r->state == 'T' ? s->stopped_ms + passed_ms : 0;
-    s->mute_ms += passed_ms;
+    s->unsampled_ms += passed_ms;
     s->moved = s->moved || !same;
-    s->idle_ms = !look_at_use(h, s, r) && same && r->alive ? s->idle_ms + passed_ms : 0;
+    look_at_use(h, s, r);
+    if (!same || !r->alive)
+        s->idle_ms = s->unsampled_ms = 0;
     s->warned = s->warned && same;
     memcpy(s->mark, mark, sizeof(mark));
     s->begun = true;
@@ -561,7 +562,7 @@ static void forgive(struct hang_detector *h)
 {
     for (int i = 0; i < h->n; i++) {
         struct seen *s = &h->seen[i];
-        s->quiet_ms = s->idle_ms = s->mute_ms = s->stopped_ms = 0;
+        s->quiet_ms = s->idle_ms = s->mute_ms = s->unsampled_ms = s->stopped_ms = 0;
     }
 }
 

@@ -257,6 +257,23 @@ static void the_engine_may_load_data_for_long(void **state)
     assert_in_range(now - since, 19000, 21000);
 }
 
+/* On a busy machine the counters are read seldom: what is not known is no silence. */
+static void a_sample_that_is_late_is_none(void **state)
+{
+    (void)state;
+    begin(&(struct hang_rules){.silent_ms = 3000}, NULL, 1);
+    for (int i = 0; i < 100; i++) {
+        use(&ranks[0].use, &trains);
+        for (int64_t end = now + 4000; now < end;) {
+            now += LOOK_MS;
+            assert_false(hang_detector_look(h, ranks, now, &verdict));
+        }
+    }
+    use(&ranks[0].use, &sleeps);
+    now += LOOK_MS;
+    assert_true(hang_detector_look(h, ranks, now, &verdict));
+}
+
 static void a_suspended_machine_is_none(void **state)
 {
     (void)state;
@@ -368,6 +385,7 @@ int main(void)
         TEST(compiling_for_long_in_a_phase_is_none),
         TEST(downloads_and_evaluations_are_none),
         TEST(the_engine_may_load_data_for_long),
+        TEST(a_sample_that_is_late_is_none),
         TEST(a_suspended_machine_is_none),
         TEST(frozen_together_and_thawed_apart_is_none),
         TEST(each_doubles_the_deadline_and_the_third_only_warns),
