@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/attempt/heartbeat.h"
+#include "agent/attempt/incident.h"
 #include "agent/attempt/monitor.h"
 #include "agent/attempt/session.h"
 #include "agent/attempt/spool.h"
@@ -39,10 +40,24 @@ enum {
 
 /* --- inputs ---------------------------------------------------------------------------- */
 
+/* The stacks that a hung Python program printed last are part of its report. */
+static void keep_stacks(const struct attempt *a, const struct agent_exit *e)
+{
+    char who[64];
+    const char *lines = e->last_lines ? e->last_lines : "";
+    const char *stacks = strstr(lines, "Fatal Python error: Aborted");
+    if (!stacks && strstr(lines, "(most recent call first)"))
+        stacks = lines; /* of many threads: the first ones are cut off */
+    snprintf(who, sizeof(who), "rank %d, stacks of Python", e->rank);
+    if (stacks && e->generation > 0 && e->generation == a->incident_generation)
+        incident_append(a->o.run_dir, e->generation, who, stacks);
+}
+
 static void on_exited(void *arg, const struct agent_exit *e)
 {
-    struct attempt *a = arg;
+    const struct attempt *a = arg;
     monitor_progress(a->monitor);
+    keep_stacks(a, e);
     struct agent_input in = {.kind = e->generation ? INPUT_RANK_EXITED : INPUT_SETUP_EXITED,
                              .exited = *e,
                              .jitter = attempt_jitter()};

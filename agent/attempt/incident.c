@@ -231,7 +231,7 @@ static int name_file(char *out, size_t size, const char *run_dir, int generation
     return (size_t)snprintf(out, size, "%s/incident-%d.txt", run_dir, generation) < size ? 0 : -1;
 }
 
-void incident_append(const char *run_dir, int generation, const char *node, const char *text)
+void incident_append(const char *run_dir, int generation, const char *who, const char *text)
 {
     char path[4200];
     if (name_file(path, sizeof(path), run_dir, generation) < 0)
@@ -239,7 +239,7 @@ void incident_append(const char *run_dir, int generation, const char *node, cons
     int fd = safe_open(path, O_WRONLY | O_APPEND | O_CREAT, NULL);
     if (fd < 0)
         return; /* no report to append to */
-    dprintf(fd, "\non %s:\n%s\n", node, text);
+    dprintf(fd, "\non %s:\n%s\n", who, text);
     close(fd);
 }
 

@@ -28,7 +28,7 @@ enum { INCIDENTS_KEPT = 20 }; /* older ones of the same attempt are removed */
 /* Returns the event's body {path, text}, a new object; NULL with *err set. */
 json_t *incident_write(const struct incident *i, struct err *err);
 
-/* Appends what another node has reported later (native stacks of its ranks). */
-void incident_append(const char *run_dir, int generation, const char *node, const char *text);
+/* Appends what was reported later, by another node or a rank: "on WHO:", and the text. */
+void incident_append(const char *run_dir, int generation, const char *who, const char *text);
 
 #endif

@@ -14,6 +14,7 @@
 
 enum {
     LONGEST_GRACE_MS = 600000, /* for the checkpoint before a stop */
+    ABORT_MS = 700,            /* for a hung command to print its stacks */
     KILL_REPEAT_MS = 1000      /* SIGKILL is repeated: a child may have forked meanwhile */
 };
 
@@ -117,6 +118,12 @@ static void escalate(struct agent_core *c, int64_t now_ms, struct agent_effects 
         c->stage = STAGE_TERM;
         agent_core_signal(out, SIGTERM);
         agent_core_timer(c, out, c->kill_at);
+        return;
+    }
+    if (c->phase == AGENT_ENDING && c->stage == STAGE_TERM && agent_core_wants_stacks(c)) {
+        c->stage = STAGE_ABORT;
+        agent_core_signal(out, SIGABRT);
+        agent_core_timer(c, out, now_ms + ABORT_MS);
         return;
     }
     c->stage = STAGE_KILL;

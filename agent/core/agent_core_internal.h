@@ -16,7 +16,7 @@
 #include "agent/core/root_cause.h"
 
 /* The stages of stopping a generation. */
-enum stage { STAGE_REPORT, STAGE_PART, STAGE_FLAG, STAGE_TERM, STAGE_KILL, STAGE_CLEANUP };
+enum stage { STAGE_REPORT, STAGE_PART, STAGE_FLAG, STAGE_TERM, STAGE_ABORT, STAGE_KILL, STAGE_CLEANUP };
 
 /* One rank of the generation. */
 struct rank {
@@ -115,6 +115,8 @@ void agent_core_exited(struct agent_core *c, const struct agent_input *in, struc
 void agent_core_hang(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
 void agent_core_reported(struct agent_core *c, const struct agent_input *in,
                          struct agent_effects *out);
+/* The ranks hang, and are a command's: they print their stacks on SIGABRT. */
+bool agent_core_wants_stacks(const struct agent_core *c);
 /* The report of a hang has arrived, or is late. */
 void agent_core_stop_hanging(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
 

@@ -21,7 +21,9 @@ enum {
 static bool by_us(const struct agent_core *c, const struct agent_exit *e)
 {
     int signo = e->signalled ? e->signo : e->exit_code > 128 ? e->exit_code - 128 : 0;
-    return c->phase == AGENT_ENDING && (signo == 0 || signo == SIGTERM || c->stage == STAGE_KILL);
+    return c->phase == AGENT_ENDING &&
+           (signo == 0 || signo == SIGTERM || c->stage >= STAGE_ABORT ||
+            (signo == SIGABRT && agent_core_wants_stacks(c)));
 }
 
 void agent_core_exited(struct agent_core *c, const struct agent_input *in,
@@ -68,6 +70,13 @@ void agent_core_exited(struct agent_core *c, const struct agent_input *in,
     agent_core_join(c, in, out);
 }
 
+bool agent_core_wants_stacks(const struct agent_core *c)
+{
+    const enum cause cause = c->blame.verdict.cause;
+    return !c->job.engine && !c->stop_asked && c->blame.exit.none &&
+           (cause == CAUSE_HANG_INIT || cause == CAUSE_HANG_STEP);
+}
+
 /* Nothing is stopped before the report is written, or is late. */
 void agent_core_hang(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
@@ -98,8 +107,16 @@ void agent_core_hang(struct agent_core *c, const struct agent_input *in, struct 
     agent_core_ask_report(c, true, out);
 }
 
+/* A command is ended so that it shows its stacks: escalate() in agent_core.c asks once more. */
 void agent_core_stop_hanging(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
 {
+    if (agent_core_wants_stacks(c)) {
+        c->kill_at = now_ms + HANG_GRACE_MS;
+        c->stage = STAGE_TERM;
+        agent_core_signal(out, SIGABRT);
+        agent_core_timer(c, out, c->kill_at);
+        return;
+    }
     agent_core_stop_cascade(c, now_ms, HANG_GRACE_MS, out);
 }
 

@@ -12,11 +12,12 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "agent/os/process_tree.h"
 #include "agent/os/subprocess.h"
 #include "agent/probe/probe.h"
 #include "engine/contract/err.h"
 
-enum { RAS_WAIT_MS = 1000 };
+enum { RAS_WAIT_MS = 1000, MEMBERS = 64 };
 #define RAS_ADDRESS "localhost:28028"
 
 /* Runs a program with this process's output; false: not installed. */
@@ -24,6 +25,29 @@ static bool run(const char *const argv[])
 {
     const struct subprocess_spec s = {.argv = argv, .out = 1, .err = 2};
     return subprocess_run(&s, NULL, -1, NULL) >= 0;
+}
+
+/* The program behind the shell that runs a command. */
+static int program_of(int pid)
+{
+    static const char *const shells[] = {"sh\n", "bash\n", "dash\n", "ksh\n", "zsh\n", "nohup\n"};
+    struct process_tree_member all[MEMBERS];
+    const int n = process_tree_members(pid, all, MEMBERS);
+    for (int i = 0; i < n; i++) {
+        char path[64], name[64] = "";
+        bool shell = false;
+        snprintf(path, sizeof(path), "/proc/%lld/comm", (long long)all[i].pid);
+        FILE *f = fopen(path, "re");
+        if (!f)
+            continue;
+        if (fgets(name, sizeof(name), f))
+            for (size_t k = 0; k < sizeof(shells) / sizeof(shells[0]); k++)
+                shell = shell || strcmp(name, shells[k]) == 0;
+        fclose(f);
+        if (!shell)
+            return (int)all[i].pid;
+    }
+    return pid;
 }
 
 static bool is_python(int pid)
@@ -141,6 +165,6 @@ int inspect_print(FILE *out, const int *pids, int n, struct err *err)
     inspect_ras(out, address[0] ? address : NULL);
     print_gpus(out); /* before the stacks, which may use up the remaining time */
     for (int i = 0; i < n; i++)
-        print_stacks(out, pids[i]);
+        print_stacks(out, program_of(pids[i]));
     return fflush(out) == 0 ? 0 : err_set(err, ERR_SYSTEM, "cannot write");
 }

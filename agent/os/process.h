@@ -8,4 +8,7 @@
 /* The state letter of /proc/PID/stat ('R', 'D', ...), or 0 when unreadable. */
 char process_state(int64_t pid);
 
+/* The signals that it catches: bit SIGNO - 1; 0 when unreadable. */
+uint64_t process_caught(int64_t pid);
+
 #endif

@@ -130,6 +130,55 @@ static uint64_t io_bytes(int64_t pid)
     return all;
 }
 
+static int children_of(const struct table *t, int64_t pid)
+{
+    int n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        n += t->entries[i].parent == pid && t->entries[i].tree != NONE;
+    return n;
+}
+
+/* Appends those of the tree whose parent is this one. */
+static int list_children(const struct table *t, int64_t parent, struct process_tree_member *out, int n,
+                         int most)
+{
+    for (size_t i = 0; i < t->n && n < most; i++)
+        if (t->entries[i].tree != NONE && t->entries[i].parent == parent)
+            out[n++] = (struct process_tree_member){t->entries[i].pid, parent,
+                                                    children_of(t, t->entries[i].pid)};
+    return n;
+}
+
+/* Orphans of the session, whose parent is not in the tree. */
+static int list_orphans(const struct table *t, int64_t root, struct process_tree_member *out, int n,
+                        int most)
+{
+    for (size_t i = 0; i < t->n && n < most; i++) {
+        const struct entry *e = &t->entries[i], key = {.pid = e->parent};
+        const struct entry *parent = bsearch(&key, t->entries, t->n, sizeof(key), by_pid);
+        if (e->tree != NONE && e->pid != root && (!parent || parent->tree == NONE))
+            out[n++] = (struct process_tree_member){e->pid, e->parent, children_of(t, e->pid)};
+    }
+    return n;
+}
+
+int process_tree_members(int64_t root, struct process_tree_member *out, int most)
+{
+    const struct process_tree tree = {.root = root};
+    struct table t = {NULL, 0, 0};
+    int n = 0;
+    read_all(&t);
+    assign(&t, &tree, 1);
+    const struct entry key = {.pid = root};
+    if (most > 0 && t.n && bsearch(&key, t.entries, t.n, sizeof(key), by_pid))
+        out[n++] = (struct process_tree_member){root, 0, children_of(&t, root)};
+    n = list_orphans(&t, root, out, n, most);
+    for (int i = 0; i < n; i++)
+        n = list_children(&t, out[i].pid, out, n, most);
+    free(t.entries);
+    return n;
+}
+
 void process_tree_read(struct process_tree *trees, int n)
 {
     const uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);

@@ -18,4 +18,13 @@ struct process_tree {
 /* Fills the sums of n trees. Processes that cannot be read count as idle. */
 void process_tree_read(struct process_tree *trees, int n);
 
+struct process_tree_member {
+    int64_t pid, parent;
+    int     children;
+};
+
+/* Lists at most `most` processes of the tree of a root, parents before their children, and returns
+ * how many. */
+int process_tree_members(int64_t root, struct process_tree_member *out, int most);
+
 #endif

@@ -207,6 +207,14 @@ static void put_ours(struct entries *e, const struct launch_env *l, int rank)
     put_snapshots(e, l);
 }
 
+/* Python then prints all stacks before it dies (agent/ranks/stack_dump.h). */
+static void put_faulthandler(struct entries *e, const struct launch_env *l)
+{
+    if (l->generation > 0 && !json_is_true(json_object_get(l->plan, "engine")) &&
+        !has(e, "PYTHONFAULTHANDLER"))
+        put(e, "PYTHONFAULTHANDLER", "1");
+}
+
 /* Pointers and text in one block. */
 static char **pack(const struct entries *e)
 {
@@ -241,6 +249,7 @@ char **launch_env_make(const struct launch_env *l, int rank, char *const *inheri
         put_ras(&e, l);
     }
     put_ours(&e, l, rank);
+    put_faulthandler(&e, l);
     put_rows(&e, l->plan, "user_env", SIZE_MAX);
     const char *name;
     json_t *value;

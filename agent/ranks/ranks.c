@@ -20,6 +20,7 @@
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/runner.h"
 #include "agent/ranks/snapshot_memfds.h"
+#include "agent/ranks/stack_dump.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
 #include "engine/contract/progress.h"
@@ -36,6 +37,7 @@ struct ranks {
     struct snapshot_memfds keep;
     int ras_port;
     int64_t oom_before;
+    bool aborted; /* ranks of this generation were asked for their stacks */
 };
 
 static struct runner *runner_of(const struct ranks *r, int rank)
@@ -254,6 +256,7 @@ int ranks_start(struct ranks *r, struct launch_env *e, int64_t *pids, struct err
     r->first = e->generation ? e->first_rank : 0;
     r->generation = e->generation;
     r->oom_before = oom_kills();
+    r->aborted = false;
     int rc = 0;
     for (int i = 0; i < n; i++) {
         if (rc == 0)
@@ -283,8 +286,20 @@ void ranks_control(struct ranks *r, const char *command)
             runner_say(r->all[i], line, (size_t)n);
 }
 
+static void end_with_stacks(struct ranks *r)
+{
+    for (int i = 0; i < r->n; i++)
+        if (lives(r->all[i]))
+            stack_dump_end(r->all[i]->pid, r->aborted);
+    r->aborted = true;
+}
+
 void ranks_signal(struct ranks *r, int signo)
 {
+    if (signo == SIGABRT) {
+        end_with_stacks(r);
+        return;
+    }
     for (int i = 0; i < r->n; i++)
         if (lives(r->all[i])) {
             kill(-r->all[i]->pid, signo);

@@ -66,7 +66,8 @@ void ranks_control(struct ranks *r, const char *command);
 /* Passes on the line of a rank on another node. */
 void ranks_broadcast(struct ranks *r, const json_t *line);
 
-/* Signals the process group of every live rank. */
+/* Signals the process group of every live rank. SIGABRT: ends their processes so that they print
+ * their stacks (agent/ranks/stack_dump.h), the second time whatever they do with SIGTERM. */
 void ranks_signal(struct ranks *r, int signo);
 
 /* Reads a rank's flight page (pid 0 if it never attached). Returns its pid, or 0 if the process

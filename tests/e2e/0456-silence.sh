@@ -14,7 +14,9 @@ end = time.process_time() + 1
 while time.process_time() < end:
     pass
 print("worked")
-time.sleep(100000)
+def hopeless():
+    time.sleep(100000)
+hopeless()
 PY
 cat >"$WORK/sleeps.yaml" <<YAML
 name: sleeps
@@ -28,6 +30,10 @@ jobctl wait 1
 wait_event 1 kind=generation_ended generation=1 | field cause | grep -qx hang_step
 wait_event 1 kind=hang | field text |
     grep -q 'rank 0 hangs: none of its processes shows a sign of life for [0-9.]* s (limit 3.0 s): no output, no CPU time, nothing read'
+
+# Stacks of the script, without changing it.
+report="$JOBCTL_HOME/jobs/1/1/incident-1.txt"
+grep -A30 'on rank 0, stacks of Python' "$report" | grep 'sleeps.py", line [0-9]* in hopeless' || { cat "$report"; exit 1; }
 
 # A collective that stays unfinished: all CPU time is spinning, and the helper that writes and prints is no life.
 cat >"$WORK/spins.py" <<'PY'

@@ -324,6 +324,25 @@ static void a_hang_is_reported_before_anything_is_stopped(void **state)
     expect(cleaned(true), "restart_scheduled SPAWN(2,-1)");
 }
 
+static void a_hung_command_is_asked_for_its_stacks(void **state)
+{
+    (void)state;
+    launch(2, false, false);
+    spawned(1);
+    expect(hang(1, 1, false), "hang TIMER(2500) REPORT(1)");
+    expect(reported(1), "incident SIGNAL(6) TIMER(1500)");
+    expect(killed(1, 0, 6), "rank_exited");
+    expect(timer(now + 1500), "SIGNAL(6) TIMER(700)");
+    expect(timer(now + 700), "SIGNAL(9) TIMER(1000)");
+    expect(killed(1, 1, 9), "rank_exited generation_ended TIMER(-1) CLEANUP(1)");
+    expect(field("cause"), "\"hang_step\"");
+    expect(cleaned(true), "restart_scheduled SPAWN(2,-1)");
+    spawned(2);
+    expect(hang(2, 1, false), "hang TIMER(2500) REPORT(2)");
+    expect(stop(100, false), "stop_asked CONTROL(stop) SIGNAL(15) TIMER(100)");
+    expect(timer(now + 100), "SIGNAL(9) TIMER(1000)"); /* it is in a hurry */
+}
+
 static void a_report_that_takes_too_long_is_not_waited_for(void **state)
 {
     (void)state;
@@ -468,6 +487,7 @@ int main(void)
         TEST(history_counts),
         TEST(only_new_steps_are_progress),
         TEST(a_hang_is_reported_before_anything_is_stopped),
+        TEST(a_hung_command_is_asked_for_its_stacks),
         TEST(a_report_that_takes_too_long_is_not_waited_for),
         TEST(one_batch_with_nan_is_left_out_once),
         TEST(some_causes_end_it),
