@@ -2,12 +2,15 @@
 /* effects.c - see effects.h */
 #include "controller/daemon/effects.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "agent/os/log.h"
 #include "controller/attempt/followers.h"
 #include "controller/attempt/job_attempt.h"
 #include "controller/base/daemon.h"
+#include "controller/base/file_work.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
@@ -16,17 +19,93 @@
 #include "controller/nodes/fleet.h"
 #include "engine/contract/err.h"
 
+/* The directories of an attempt, made by a thread before its agent is started there. */
+struct start_task {
+    struct file_task     base;
+    int64_t              job, attempt;
+    struct job_dir_files files;
+    char                 run_dir[PATH_MAX];
+    struct err           err;
+};
+
+static void start_work(struct file_task *task)
+{
+    struct start_task *t = (struct start_task *)task;
+    if (job_dir_files_write(&t->files, &t->err) == 0)
+        job_dir_make(t->run_dir, &t->err);
+}
+
+static void start_destroy(struct file_task *task)
+{
+    struct start_task *t = (struct start_task *)task;
+    job_dir_files_fini(&t->files);
+    free(t);
+}
+
+/* The job, if this is still its attempt. */
+static struct job *start_job(const struct start_task *t)
+{
+    struct job *job = active_jobs_find(((struct daemon *)t->base.owner)->active_jobs, t->job);
+    return job && job->core.live && job->core.attempt == t->attempt ? job : NULL;
+}
+
+static void start_failed(int64_t job, const struct err *err)
+{
+    char tag[24];
+    snprintf(tag, sizeof(tag), "%lld", (long long)job);
+    log_error(tag, "%s", err->text);     /* the attempt will report the missing directory */
+}
+
+static void start_done(struct file_task *task)
+{
+    const struct start_task *t = (const struct start_task *)task;
+    struct job *job = start_job(t);
+    if (t->err.code)
+        start_failed(t->job, &t->err);
+    if (job)
+        job_attempt_open(job, true);
+    start_destroy(task);
+}
+
+/* Shown as what the job waits for. */
+static void start_late(struct file_task *task)
+{
+    struct start_task *t = (struct start_task *)task;
+    struct job *job = start_job(t);
+    struct err err = { 0 };
+    file_work_why(((struct daemon *)task->owner)->files, task, &err);
+    start_failed(t->job, &err);
+    if (!job)
+        return;
+    snprintf(job->waits, sizeof(job->waits), "%.*s", (int)sizeof(job->waits) - 1, err.text);
+    err_make_printable(job->waits);
+}
+
+static int start_begin(struct start_task *t, struct job *job, struct err *err)
+{
+    char lane[48], what[PATH_MAX + 16];
+    t->base = (struct file_task){ start_work, start_done, start_late, start_destroy, .owner = job->daemon };
+    t->job = job->core.id;
+    t->attempt = job->core.attempt;
+    snprintf(t->run_dir, sizeof(t->run_dir), "%s", job->attempt->run_dir);
+    snprintf(lane, sizeof(lane), "start of %lld", (long long)t->job);
+    snprintf(what, sizeof(what), "making %s", t->run_dir);
+    if (job_dir_files_init(&t->files, job->daemon, t->job, err) < 0)
+        return -1;
+    return file_work_begin(job->daemon->files, &t->base, lane, what, err);
+}
+
 static void start(struct job *job)
 {
     struct err err = { 0 };
-    struct job_dir_files files = { .yaml = NULL };
-    char tag[24];
-    if (job_dir_files_init(&files, job->daemon, job->core.id, &err) < 0 ||
-        job_dir_files_write(&files, &err) < 0 || job_dir_make(job->attempt->run_dir, &err) < 0) {
-        snprintf(tag, sizeof(tag), "%lld", (long long)job->core.id);
-        log_error(tag, "%s", err.text);     /* the attempt will report the missing directory */
-    }
-    job_dir_files_fini(&files);
+    struct start_task *t = calloc(1, sizeof(*t));
+    if (t && start_begin(t, job, &err) == 0)
+        return;
+    if (!t)
+        err_set(&err, ERR_MEMORY, "out of memory to start an attempt");
+    start_failed(job->core.id, &err);
+    if (t)
+        start_destroy(&t->base);
     job_attempt_open(job, true);
 }
 
