@@ -206,7 +206,8 @@ static void woken(uv_async_t *wake)
 static struct file_task *find_late(const struct list *l, int64_t patience_ms)
 {
     struct file_task *t = l->first;
-    while (t && (t->told || t->dropped || clock_ms() - t->asked_ms < patience_ms))
+    while (t && (t->told || t->dropped ||
+                 clock_ms() - t->asked_ms < (t->patience_ms ? t->patience_ms : patience_ms)))
         t = t->next;
     if (t)
         t->told = true;

@@ -31,6 +31,7 @@ struct file_task {
     void (*late)(struct file_task *task);       /* or NULL; in the loop, once, if it does not end in time */
     void (*destroy)(struct file_task *task);    /* of a dropped one; in the loop, or after its end */
     void *owner;                                /* for the caller; not accessed here */
+    int64_t patience_ms;                        /* before late(), if longer than usual; 0: the usual one */
     /* private: */
     struct file_task *next;
     char             *lane, *what;

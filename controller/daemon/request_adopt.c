@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "controller/base/daemon.h"
+#include "controller/base/file_work.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/requests.h"
 #include "controller/daemon/submission.h"
@@ -26,6 +27,8 @@
 #include "engine/contract/field.h"
 #include "engine/contract/safe_open.h"
 
+/* PATIENCE_MS: a network drive may take a while. */
+enum { PATIENCE_MS = 30000 };
 enum { SCHEMA = 1, HOST_BYTES = 255, HISTORY_LINES = 100, HISTORY_BYTES = 256 * 1024, TEXT = 400 };
 
 /* A text that the other machine wrote, to be stored and shown. */
@@ -154,25 +157,55 @@ static json_t *read_history(const char *dir)
     return rows;
 }
 
+/* A thread reads the mirror; the handler does the rest. */
 struct adoption {
-    const char *dir;
-    json_t     *job, *spec; /* job.json, and the spec as it will run here */
+    struct file_task base;
+    char             given[PATH_MAX], dir[PATH_MAX];    /* as requested; without links */
+    json_t          *expect;                            /* the spec that the user agreed to, or NULL */
+    json_t          *job, *spec, *history;              /* job.json, and the spec as it will run here */
+    struct err       err;
 };
 
-static void adoption_fini(struct adoption *a)
+static void adoption_destroy(struct file_task *task)
 {
+    struct adoption *a = (struct adoption *)task;
+    json_decref(a->expect);
     json_decref(a->spec);
     json_decref(a->job);
+    json_decref(a->history);
+    free(a);
 }
 
-/* `expect`: the spec that the user agreed to, or NULL. */
-static int adoption_read(struct adoption *a, const json_t *expect, struct err *err)
+static void adoption_read(struct file_task *task)
 {
-    if (read_job(&a->job, &a->spec, a->dir, err) < 0 || settle(a->spec, a->dir, err) < 0)
-        return -1;
-    if (expect && !json_equal(expect, a->spec))
-        return err_set(err, ERR_CONFLICT, "'%s/job.json' has changed since it was shown; repeat the command", a->dir);
-    return 0;
+    struct adoption *a = (struct adoption *)task;
+    if (!realpath(a->given, a->dir))
+        err_set(&a->err, ERR_NOT_FOUND, "directory '%.300s' does not exist", a->given);
+    else if (read_job(&a->job, &a->spec, a->dir, &a->err) < 0 || settle(a->spec, a->dir, &a->err) < 0)
+        return;
+    else if (a->expect && !json_equal(a->expect, a->spec))
+        err_set(&a->err, ERR_CONFLICT, "'%s/job.json' has changed since it was shown; repeat the command", a->dir);
+    else
+        a->history = read_history(a->dir);
+}
+
+static void adoption_begin(struct request *r)
+{
+    const json_t *body = request_body(r);
+    char lane[PATH_MAX + 8], what[PATH_MAX + 20];
+    struct adoption *a = calloc(1, sizeof(*a));
+    if (!a) {
+        request_fail(r, &(struct err){ .code = ERR_MEMORY, .text = "out of memory for a job" }, NULL);
+        return;
+    }
+    a->base.work = adoption_read;
+    a->base.destroy = adoption_destroy;
+    a->base.patience_ms = PATIENCE_MS;
+    a->expect = json_deep_copy(json_object_get(body, "expect"));
+    snprintf(a->given, sizeof(a->given), "%s", field_text(body, "dir"));
+    snprintf(lane, sizeof(lane), "mirror %s", a->given);
+    snprintf(what, sizeof(what), "reading the mirror %s", a->given);
+    request_work(r, &a->base, lane, what);
 }
 
 static int adopt(int64_t *id, struct daemon *d, const struct adoption *a, const json_t *body, struct err *err)
@@ -180,8 +213,8 @@ static int adopt(int64_t *id, struct daemon *d, const struct adoption *a, const 
     struct submission o = { .spec = a->spec, .secrets = json_object_get(body, "secrets"),
                        .hold = json_is_true(json_object_get(body, "hold")) };
     char *yaml = json_dumps(o.spec, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-    o.adopted = json_pack("{s:s, s:O, s:O, s:o}", "dir", a->dir, "host", json_object_get(a->job, "host"),
-                          "job", json_object_get(a->job, "job"), "history", read_history(a->dir));
+    o.adopted = json_pack("{s:s, s:O, s:O, s:O}", "dir", a->dir, "host", json_object_get(a->job, "host"),
+                          "job", json_object_get(a->job, "job"), "history", a->history);
     o.yaml = yaml;
     int rc = !o.adopted || !yaml ? err_set(err, ERR_MEMORY, "out of memory for a job")
                                  : submission_place(id, d, &o, err);
@@ -194,21 +227,20 @@ void request_adopt(struct request *r)
 {
     struct daemon *d = request_daemon(r);
     const json_t *body = request_body(r);
-    char dir[PATH_MAX];
-    struct adoption a = { .dir = dir };
+    const struct adoption *a = (const struct adoption *)request_worked(r);
     struct err err = { 0 };
     int64_t id;
-    if (!realpath(field_text(body, "dir"), dir))
-        err_set(&err, ERR_NOT_FOUND, "directory '%.300s' does not exist", field_text(body, "dir"));
-    else if (adoption_read(&a, json_object_get(body, "expect"), &err) == 0 &&
-             json_is_true(json_object_get(body, "dry_run")))
-        request_answer(r, 200, json_pack("{s:s, s:O, s:O, s:O}", "dir", dir, "host", json_object_get(a.job, "host"),
-                                         "job", json_object_get(a.job, "job"), "spec", a.spec));
-    else if (err.code == ERR_NONE && adopt(&id, d, &a, body, &err) == 0) {
+    if (!a)
+        adoption_begin(r);
+    else if (a->err.code)
+        request_fail(r, &a->err, NULL);
+    else if (json_is_true(json_object_get(body, "dry_run")))
+        request_answer(r, 200, json_pack("{s:s, s:O, s:O, s:O}", "dir", a->dir, "host", json_object_get(a->job, "host"),
+                                         "job", json_object_get(a->job, "job"), "spec", a->spec));
+    else if (adopt(&id, d, a, body, &err) < 0)
+        request_fail(r, &err, NULL);
+    else {
         submit_batch_flush(d);
         request_job_submitted(r, id, d->submit_batch->batch);
     }
-    if (err.code != ERR_NONE)
-        request_fail(r, &err, NULL);
-    adoption_fini(&a);
 }

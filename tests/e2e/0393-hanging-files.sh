@@ -25,6 +25,8 @@ touch hang
 for k in $(seq 20); do
     soon logs 1 >"logs.$k" 2>&1 &
 done
+mkdir "$jobs/1/drive"
+soon adopt --yes "$jobs/1/drive" >adopt 2>&1 &
 soon report 1 -o "$WORK/1.tgz" >report 2>&1 &
 code 0 soon status -a
 code 0 soon show 2
@@ -40,6 +42,7 @@ code 0 soon show 1 --json
 json "'$jobs/1' in o['files'] and o['job']['result'] == 'succeeded'"
 wait
 for k in $(seq 20); do grep "reading logs in $jobs/1/1 $hangs" "logs.$k"; done
+grep "reading the mirror $jobs/1/drive $hangs" adopt
 tar xzf 1.tgz
 grep "$hangs" job-1/files.txt
 code 0 soon logs 3
