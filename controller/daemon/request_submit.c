@@ -9,6 +9,7 @@
 
 #include "controller/base/daemon.h"
 #include "controller/base/diagnostics.h"
+#include "controller/base/file_work.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/submission.h"
 #include "controller/http/server.h"
@@ -125,6 +126,56 @@ static int read_spec(json_t **spec, const json_t *body, struct diagnostics *foun
                          sets, (int)count, found, err);
 }
 
+/* The check of a text looks for the files that it names: a thread does it. */
+struct spec_task {
+    struct file_task   base;
+    json_t            *body, *spec;
+    struct diagnostics found;
+    struct err         err;
+};
+
+static void spec_work(struct file_task *task)
+{
+    struct spec_task *t = (struct spec_task *)task;
+    read_spec(&t->spec, t->body, &t->found, &t->err);
+}
+
+static void spec_destroy(struct file_task *task)
+{
+    struct spec_task *t = (struct spec_task *)task;
+    json_decref(t->body);
+    json_decref(t->spec);
+    free(t);
+}
+
+static void spec_begin(struct request *r)
+{
+    char what[400];
+    struct spec_task *t = calloc(1, sizeof(*t));
+    if (!t) {
+        request_fail(r, &(struct err){ .code = ERR_MEMORY, .text = "out of memory for a spec" }, NULL);
+        return;
+    }
+    t->base.work = spec_work;
+    t->base.destroy = spec_destroy;
+    t->body = json_deep_copy(request_body(r));
+    json_object_del(t->body, "secrets");
+    snprintf(what, sizeof(what), "looking for the files of a spec in %.300s", field_text(t->body, "cwd"));
+    request_work(r, &t->base, what, what);
+}
+
+/* As checked by jobctl or by a thread. */
+static int take_spec(json_t **spec, struct request *r, struct diagnostics *found, struct err *err)
+{
+    const struct spec_task *t = (const struct spec_task *)request_worked(r);
+    if (!t)
+        return read_spec(spec, request_body(r), found, err);
+    *found = t->found;
+    *err = t->err;
+    *spec = json_incref(t->spec);
+    return t->spec ? 0 : -1;
+}
+
 void request_submit(struct request *r)
 {
     struct daemon *d = request_daemon(r);
@@ -134,13 +185,17 @@ void request_submit(struct request *r)
         return;
     }
     const json_t *body = request_body(r);
+    if (!json_object_get(body, "canonical") && !request_worked(r)) {
+        spec_begin(r);
+        return;
+    }
     struct diagnostics found = { .count = 0 };
     struct err err = { 0 };
     int64_t id;
     struct submission o = { .yaml = field_text(body, "spec"),
                        .secrets = json_object_get(body, "secrets"),
                        .hold = json_is_true(json_object_get(body, "hold")) };
-    if (read_spec(&o.spec, body, &found, &err) < 0 || resolve_after(o.spec, d, &err) < 0)
+    if (take_spec(&o.spec, r, &found, &err) < 0 || resolve_after(o.spec, d, &err) < 0)
         goto fail;
     if (json_is_true(json_object_get(body, "dry_run"))) {
         json_t *answer = dry_run(d, &o, &err);

@@ -25,7 +25,9 @@ touch hang
 for k in $(seq 20); do
     soon logs 1 >"logs.$k" 2>&1 &
 done
+post() { curl -s --max-time 60 --unix-socket "$JOBCTL_HOME/jobctl.sock" "http://jobctl/v1/$1" -d @-; }
 mkdir "$jobs/1/drive"
+post jobs >post 2>&1 <<<"{\"spec\": \"run: pwd\nworkdir: $jobs/1/drive\n\", \"cwd\": \"$WORK\"}" &
 soon adopt --yes "$jobs/1/drive" >adopt 2>&1 &
 soon report 1 -o "$WORK/1.tgz" >report 2>&1 &
 code 0 soon status -a
@@ -42,6 +44,7 @@ code 0 soon show 1 --json
 json "'$jobs/1' in o['files'] and o['job']['result'] == 'succeeded'"
 wait
 for k in $(seq 20); do grep "reading logs in $jobs/1/1 $hangs" "logs.$k"; done
+grep "looking for the files of a spec in $WORK $hangs" post
 grep "reading the mirror $jobs/1/drive $hangs" adopt
 tar xzf 1.tgz
 grep "$hangs" job-1/files.txt
