@@ -483,7 +483,8 @@ static void behind_the_fence_nothing_changes(void **state)
     save(where, 2);
     write_file(lease, theirs);
     const int before = count_entries(where);
-    assert_int_equal(checkpoint_save(&info, where, &s, layout, weights, optim, &err), -1);
+    bool full;
+    assert_int_equal(write_whole(&info, where, &s, &full, &err), -1);
     assert_int_equal(err.code, ERR_CONFLICT);
     assert_non_null(strstr(err.text, "taken over by job 3 (sana) on gpu1, home /srv"));
     assert_int_equal(checkpoint_quarantine(to, first, "why", NULL), -1);
