@@ -156,14 +156,20 @@ static char *header_bytes(struct st_writer *w, size_t *size)
     return bytes;
 }
 
+static int write_header(struct st_writer *w, int fd, size_t *size, struct err *err)
+{
+    char *header = header_bytes(w, size);
+    if (!header)
+        return err_set(err, ERR_MEMORY, "no memory for a header of %d tensors", w->len);
+    const int r = write_all(fd, header, *size, err);
+    free(header);
+    return r;
+}
+
 int st_writer_write(struct st_writer *w, int fd, int64_t *bytes, struct err *err)
 {
     size_t size = 0;
-    char *header = header_bytes(w, &size);
-    if (!header)
-        return err_set(err, ERR_MEMORY, "no memory for a header of %d tensors", w->len);
-    int r = write_all(fd, header, size, err);
-    free(header);
+    int r = write_header(w, fd, &size, err);
     for (int i = 0; r == 0 && i < w->len; i++)
         r = write_all(fd, w->piece[i].data, w->piece[i].bytes, err);
     if (r == 0 && bytes)
@@ -174,12 +180,7 @@ int st_writer_write(struct st_writer *w, int fd, int64_t *bytes, struct err *err
 int st_writer_reserve(struct st_writer *w, int fd, int64_t *bytes, struct err *err)
 {
     size_t size = 0;
-    char *header = header_bytes(w, &size);
-    if (!header)
-        return err_set(err, ERR_MEMORY, "no memory for a header of %d tensors", w->len);
-    int r = write_all(fd, header, size, err);
-    free(header);
-    if (r < 0)
+    if (write_header(w, fd, &size, err) < 0)
         return -1;
     *bytes = (int64_t)(size + w->bytes);
     errno = w->bytes ? posix_fallocate(fd, (off_t)size, (off_t)w->bytes) : 0;

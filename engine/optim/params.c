@@ -38,10 +38,15 @@ static int alloc_packed(struct params *p, struct err *err)
     return 0;
 }
 
+bool params_by_unit(const struct params_share *share)
+{
+    return share && share->sharing == SHARING_FSDP;
+}
+
 static int find_arrays(struct params *p, const struct params_share *share, struct err *err)
 {
     const struct shard_holder all = {p->whole, 0}, part = {p->shard, share->rank};
-    p->held = share->sharing == SHARING_FSDP ? part : all;
+    p->held = params_by_unit(share) ? part : all;
     p->updated = share->sharing == SHARING_DDP ? all : part;
     p->saved = part;
     p->floats = shard_floats(p->held.shard, p->held.rank);

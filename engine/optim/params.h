@@ -37,8 +37,10 @@ struct params_share {
 
 struct params;
 
-/* Of `m`, which outlives it; `share` NULL: one rank, which has everything. With SHARING_FSDP m was created with
- * limits.by_unit, and model_on_units() tells it where a unit's weights are. Errors: ERR_MEMORY,
+/* Whether a rank holds its part of the weights only: then the model is created with limits.by_unit, and
+ * model_on_units() tells it where a unit's weights are. */
+bool params_by_unit(const struct params_share *share);
+/* Of `m`, which outlives it; `share` NULL: one rank, which has everything. Errors: ERR_MEMORY,
  * ERR_DEVICE_MEMORY, and ERR_USAGE for impossible settings of the optimizer. */
 int params_create(struct params **out, struct model *m, const struct optim_config *opt,
                   const struct params_share *share, struct err *err);

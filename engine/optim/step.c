@@ -104,7 +104,7 @@ int step_create(struct step **out, const struct model_config *cfg, const struct 
     s->ops = backend_ops();
     s->max = *max;
     s->graphs = graphs_create(backend_graphs());
-    s->max.by_unit = share && share->sharing == SHARING_FSDP;
+    s->max.by_unit = params_by_unit(share);
     flow_init(&s->flow, flow_shift);
     if (model_create(&s->model, cfg, &s->max, true, err) < 0 ||
         params_create(&s->params, s->model, opt, share, err) < 0 || alloc_scratch(s, err) < 0) {

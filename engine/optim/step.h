@@ -19,7 +19,7 @@ struct err;
 
 struct step;
 
-/* `share` NULL: this process has everything. With SHARING_FSDP, model_on_units() must be called before the first
+/* `share` NULL: this process has everything. With params_by_unit(), model_on_units() must be called before the first
  * step_micro(). */
 int step_create(struct step **out, const struct model_config *cfg, const struct model_limits *max,
                 const struct optim_config *opt, double flow_shift, const struct params_share *share,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_state.h - struct train, the state of a run
  *
- * The files that run it, from the bottom up: train_ranks; train_memory; exchange, exchange_fsdp; reducer, reducer_fixed;
+ * The files that run it, from the bottom up: train_ranks; train_memory, train_dir; exchange, exchange_fsdp; reducer, reducer_fixed;
  * train_snapshot; train_save; train_room; train_start; train_pictures; train.  A file calls those below it, which
  * know of those above only what they find here.
  *
