@@ -14,6 +14,7 @@
 #include "engine/optim/step.h"
 #include "engine/train/sample_grid.h"
 #include "engine/train/sample_prompts.h"
+#include "engine/train/train_start.h"
 #include "engine/train/train_state.h"
 
 static void tick(void *arg, double share)
@@ -22,22 +23,13 @@ static void tick(void *arg, double share)
     flight_work(t->flight, (uint64_t)(1000 * share), 1000);
 }
 
-/* The weights of a fresh run. */
 static int first_weights(struct train *t, struct model *m, struct err *err)
 {
-    const struct layout *l = model_layout(m);
-    const struct state_source source = {.layout = l, .weights = model_weights(m)};
-    const int null = layout_find(l, "y_embedder.y_embedding");
+    const struct state_source source = {.layout = model_layout(m), .weights = model_weights(m)};
     struct state into;
-    model_init_weights(m, t->spec.seed);
-    if (null >= 0 &&
-        dataset_null(t->data, model_weights(m) + layout_at(l, null)->offset, err) < 0)
-        return -1;
-    if (!t->spec.load_from[0])
-        return 0;
     if (state_make(&into, &source, err) < 0)
         return -1;
-    int rc = checkpoint_load_weights(t->spec.load_from, &into, NULL, err);
+    const int rc = train_first_weights(t, m, &into, NULL, err);
     state_free(&into);
     return rc;
 }

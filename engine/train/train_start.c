@@ -149,38 +149,37 @@ static int create_step(struct train *t)
     return 0;
 }
 
-/* Loads load_from into the parts that this rank holds. */
-static int load_weights(struct train *t, const struct state *into)
+int train_first_weights(const struct train *t, const struct model *m, const struct state *into,
+                        struct checkpoint_match *match, struct err *err)
 {
-    struct checkpoint_match m;
-    if (checkpoint_load_weights(t->spec.load_from, into, &m, &t->err) < 0)
+    const int null = layout_find(model_layout(m), "y_embedder.y_embedding");
+    for (int i = 0; i < into->weights; i++)
+        model_init_range(m, i, into->part[i].from, into->part[i].to, t->spec.seed, into->part[i].data);
+    if (null >= 0 && dataset_null(t->data, into->part[null].data, err) < 0)
         return -1;
-    if (!train_is_first(t))
-        return 0;
-    printf("load_from: all %d tensors of the model are in %s\n", m.matched, t->spec.load_from);
-    if (m.left)
-        progress_warning(t->progress, "load_from: ignored %d tensors of %s that this model does not "
-                                      "have: %s%s",
-                         m.left, t->spec.load_from, m.first_left, m.left > 1 ? " and others" : "");
-    return 0;
+    return t->spec.load_from[0] ? checkpoint_load_weights(t->spec.load_from, into, match, err) : 0;
 }
 
-/* First weights: drawn from the seed, then overwritten by load_from. */
+static void tell_loaded(const struct train *t, const struct checkpoint_match *m)
+{
+    printf("load_from: all %d tensors of the model are in %s\n", m->matched, t->spec.load_from);
+    if (m->left)
+        progress_warning(t->progress, "load_from: ignored %d tensors of %s that this model does not have: %s%s",
+                         m->left, t->spec.load_from, m->first_left, m->left > 1 ? " and others" : "");
+}
+
 static int start_fresh(struct train *t)
 {
-    struct model *m = step_model(t->step);
-    const int null = layout_find(model_layout(m), "y_embedder.y_embedding");
+    struct checkpoint_match match;
     struct state s;
     if (params_state(t->params, &s, &t->err) < 0)
         return -1;
-    for (int i = 0; i < s.weights; i++)
-        model_init_range(m, i, s.part[i].from, s.part[i].to, t->spec.seed, s.part[i].data);
-    int rc = null >= 0 ? dataset_null(t->data, s.part[null].data, &t->err) : 0;
-    if (rc == 0 && t->spec.load_from[0])
-        rc = load_weights(t, &s);
+    const int rc = train_first_weights(t, step_model(t->step), &s, &match, &t->err);
     state_free(&s);
     if (rc < 0)
         return -1;
+    if (t->spec.load_from[0] && train_is_first(t))
+        tell_loaded(t, &match);
     optim_ema_reset(params_optim(t->params), params_view(t->params));
     t->fresh = true;
     return params_push(t->params, &t->err);
