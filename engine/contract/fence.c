@@ -2,6 +2,7 @@
 /* fence.c - see fence.h */
 #include "engine/contract/fence.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -45,7 +46,8 @@ static int read_lease(json_t **out, const char *path, struct err *err)
         return 1;
     if (why.code == ERR_NOT_FOUND)
         return 0;
-    return err_set(err, why.code, "the lease cannot be read: %s", why.text);
+    return why.code == ERR_SYSTEM ? err_set_errno(err, errno, "cannot read the lease %s", path)
+                                  : err_set(err, why.code, "%s is not a lease: %s", path, why.text);
 }
 
 /* A successor that has claimed the next token writes the lease file at once. */

@@ -473,6 +473,9 @@ static void behind_the_fence_nothing_changes(void **state)
     char where[400], lease[420], first[CHECKPOINT_PATH], to[CHECKPOINT_PATH];
     struct checkpoint_info info;
     const struct checkpoint_state s = {.step = 2};
+    const struct state_source source = {.layout = layout, .weights = weights, .optim = optim};
+    struct checkpoint_writing w;
+    struct state from;
     struct err err = {0};
     snprintf(where, sizeof(where), "%s", root("leased"));
     snprintf(lease, sizeof(lease), "%s/lease.json", where);
@@ -481,10 +484,13 @@ static void behind_the_fence_nothing_changes(void **state)
     setenv("JOBCTL_LEASE", "1 7 9 b", 1);
     snprintf(first, sizeof(first), "%s", save(where, 1).path);
     save(where, 2);
-    write_file(lease, theirs);
+    assert_int_equal(state_make(&from, &source, NULL), 0);
+    assert_int_equal(checkpoint_name(&w, where, 2, NULL), 0);
     const int before = count_entries(where);
-    bool full;
-    assert_int_equal(write_whole(&info, where, &s, &full, &err), -1);
+    assert_int_equal(checkpoint_begin(&w, &from, NULL), 0);
+    assert_int_equal(checkpoint_fill(&w, &from, NULL), 0);
+    write_file(lease, theirs); /* while it was being written, over one of the same step */
+    assert_int_equal(checkpoint_commit(&info, &w, &s, layout, &err), -1);
     assert_int_equal(err.code, ERR_CONFLICT);
     assert_non_null(strstr(err.text, "taken over by job 3 (sana) on gpu1, home /srv"));
     assert_int_equal(checkpoint_quarantine(to, first, "why", NULL), -1);
@@ -492,8 +498,11 @@ static void behind_the_fence_nothing_changes(void **state)
     assert_int_equal(checkpoint_prune(where, 1, NULL), -1);
     assert_int_equal(count_entries(where), before);
     assert_false(checkpoint_is_good(first));
+    assert_int_equal(checkpoint_begin(&w, &from, NULL), -1);
+    assert_int_equal(count_entries(where), before);
     unsetenv("JOBCTL_LEASE");
     save(where, 3);
+    state_free(&from);
 }
 
 int main(void)
