@@ -21,6 +21,7 @@
 #include "controller/nodes/orphan.h"
 #include "controller/nodes/placement.h"
 #include "controller/remote/remote.h"
+#include "engine/contract/clock_jump.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
@@ -111,6 +112,18 @@ static void note_node_lost(struct job *job, const json_t *body)
         hosts_lost(job->daemon, field_text(body, "name"), text[0] ? text : "lost");
 }
 
+/* When the agent stored its event, by the wall clock of today: the clock may have been set since. Of an agent on this
+ * machine and in this boot only; after a suspend, which its monotonic clock does not count, it stays as told. */
+static int64_t told_at(const struct job *job, const json_t *message)
+{
+    const int64_t wall_ms = json_integer_value(json_object_get(message, "wall_ms"));
+    const int64_t mono_ms = json_integer_value(json_object_get(message, "mono_ns")) / 1000000;
+    const struct clock_reading now = clock_read();
+    const int64_t set_ms = (now.wall_ms - now.mono_ms) - (wall_ms - mono_ms);
+    const bool ours = job_core_boot(job->attempt->boot_id) == job->daemon->boot && !job->daemon->suspended_ms;
+    return ours && (set_ms >= CLOCK_JUMP_MS || set_ms <= -CLOCK_JUMP_MS) ? wall_ms + set_ms : wall_ms;
+}
+
 static void hear_event(struct job *job, const json_t *message)
 {
     struct err err = { 0 };
@@ -128,7 +141,7 @@ static void hear_event(struct job *job, const json_t *message)
         return;
     const struct core_input in = {
         .kind = CORE_AGENT_EVENT,
-        .at_ms = json_integer_value(json_object_get(message, "wall_ms")),
+        .at_ms = told_at(job, message),
         .random = daemon_random(), .attempt = wire_id_of(message).attempt,
         .nonce = wire_id_of(message).nonce, .event = kind,
         .body = json_object_get(message, "body"),

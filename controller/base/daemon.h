@@ -25,7 +25,8 @@
  *   request_job, request_*      the handlers of requests
  *   requests                    the table of requests
  *   replay                      recovery after a restart of the daemon
- *   home_watch, daemon_run      start and stop
+ *   home_watch, beat            what is looked at once a second
+ *   daemon_run                  start and stop
  *
  * Lower files notify higher ones through hooks: `applied` (active_jobs.h), struct service
  * (server.h), remote_link_hooks (remote.h), fleet_probe_fn.
@@ -39,6 +40,7 @@
 #include <uv.h>
 
 #include "controller/base/instance.h"
+#include "engine/contract/clock_jump.h"
 #include "engine/contract/dir_identity.h"
 
 struct err;
@@ -57,7 +59,10 @@ struct daemon {
     char                 home[PATH_MAX];
     struct dir_identity  home_inode;    /* of the home, since the start */
     bool                 home_gone;     /* home_watch.h */
-    uv_timer_t           beat;          /* of home_watch */
+    uv_timer_t           beat;          /* once a second (beat.h) */
+    int64_t              boot;          /* of this machine, as job_core_boot(); 0: not known */
+    struct clock_jump    clock;         /* as last seen */
+    int64_t              suspended_ms;  /* as far as this program knows */
     struct store        *store;
     struct file_work    *files;         /* all file operations that may hang */
     struct active_jobs  *active_jobs;   /* unfinished jobs */

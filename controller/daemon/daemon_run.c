@@ -18,6 +18,7 @@
 #include "controller/attempt/job_attempt.h"
 #include "controller/base/file_work.h"
 #include "controller/base/home.h"
+#include "controller/daemon/beat.h"
 #include "controller/daemon/effects.h"
 #include "controller/daemon/home_lock.h"
 #include "controller/daemon/home_watch.h"
@@ -119,7 +120,7 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     orphan_close(d);
     hosts_close(d);
     fleet_close(d);
-    home_watch_close(d);
+    beat_close(d);
     file_work_close(d->files);
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&signals[i], NULL);
@@ -141,7 +142,7 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
         signals[i].data = d;
         uv_signal_start(&signals[i], signal_came, numbers[i]);
     }
-    home_watch_open(d);
+    beat_open(d);
     d->files = file_work_open(&d->loop, FILE_WORK_PATIENCE_MS, err);
     int rc = d->files ? fleet_open(d, err) : -1;
     while (rc == 0 && !d->fleet->facts && !d->stopping)

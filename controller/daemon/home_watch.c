@@ -9,8 +9,6 @@
 #include "controller/base/daemon.h"
 #include "engine/contract/err.h"
 
-enum { BEAT_MS = 1000 };
-
 int home_watch_result(const struct daemon *d, struct err *err)
 {
     char where[PATH_MAX + 64], now[PATH_MAX];
@@ -23,9 +21,8 @@ int home_watch_result(const struct daemon *d, struct err *err)
                    where);
 }
 
-static void beat(uv_timer_t *timer)
+void home_watch_look(struct daemon *d)
 {
-    struct daemon *d = timer->data;
     struct err err = {0};
     char now[PATH_MAX];
     if (!dir_identity_gone(&d->home_inode, d->home))
@@ -36,16 +33,4 @@ static void beat(uv_timer_t *timer)
     if (dir_identity_path(now, sizeof(now), &d->home_inode) < 0)
         syslog(LOG_USER | LOG_ERR, "jobctl daemon: stopping: %s", err.text);
     daemon_stop(d);
-}
-
-void home_watch_open(struct daemon *d)
-{
-    uv_timer_init(&d->loop, &d->beat);
-    d->beat.data = d;
-    uv_timer_start(&d->beat, beat, BEAT_MS, BEAT_MS);
-}
-
-void home_watch_close(struct daemon *d)
-{
-    uv_close((uv_handle_t *)&d->beat, NULL);
 }

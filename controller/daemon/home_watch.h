@@ -12,9 +12,8 @@
 struct daemon;
 struct err;
 
-/* After home_inode and the loop exist. */
-void home_watch_open(struct daemon *d);
-void home_watch_close(struct daemon *d);
+/* At each beat. */
+void home_watch_look(struct daemon *d);
 
 /* Why it stopped the daemon: -1 and the error; 0: it did not. */
 int home_watch_result(const struct daemon *d, struct err *err);

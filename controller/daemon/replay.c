@@ -76,10 +76,17 @@ static void take_numbers(struct job *job, const struct job_row *row)
                  row->state, job_state_name(job->core.state));
 }
 
-/* What is left of durations that began before this program; never more than all of it. */
+/* What is left of durations that began before this program; never more than all of it. In the boot in which they
+ * began, a wall clock that was set meanwhile does not matter; after a reboot it is all that there is. */
 static void restart_clocks(struct job *job)
 {
-    const int64_t wall_ms = daemon_now_ms(), all_ms = job->max_duration_ms;
+    struct clock_jump clock;
+    struct clock_change change;
+    if (job->core.boot && job->core.boot == job->daemon->boot)
+        job->clock = job->core.clock;
+    job_clock_look(job, &clock, &change);
+    job->daemon->suspended_ms += change.suspended_ms;
+    const int64_t wall_ms = daemon_now_ms() - change.jump_ms, all_ms = job->max_duration_ms;
     const int64_t left_ms = job->core.started_ms + all_ms - wall_ms;
     job->ready_ms = clock_ms() + job_core_backoff_left(&job->core, wall_ms);
     if (job->core.started_ms)

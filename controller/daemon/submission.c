@@ -105,20 +105,20 @@ static int place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, s
     return 0;
 }
 
-static json_t *submitted_body(const struct submission *o)
+static json_t *submitted_body(const struct job *job, const struct submission *o)
 {
     const json_t *retry = json_object_get(o->spec, "retry");
     const json_t *backoff = json_object_get(retry, "backoff");
     json_int_t low = (json_int_t)(json_number_value(json_array_get(backoff, 0)) * 1000);
     json_int_t high = (json_int_t)(json_number_value(json_array_get(backoff, 1)) * 1000);
-    return json_pack("{s:s, s:I, s:b, s:o, s:{s:I, s:I, s:[I, I]}, s:O*}", "name",
+    return json_pack("{s:s, s:I, s:b, s:o, s:{s:I, s:I, s:[I, I]}, s:O*, s:o}", "name",
                      field_text(o->spec, "name"), "priority",
                      json_integer_value(json_object_get(o->spec, "priority")), "held",
                      (int)o->hold, "retry_of",
                      o->retry_of > 0 ? json_integer(o->retry_of) : json_null(), "retry", "max",
                      json_integer_value(json_object_get(retry, "max")), "no_progress",
                      json_integer_value(json_object_get(retry, "no_progress")), "backoff_ms", low,
-                     high, "adopted", o->adopted);
+                     high, "adopted", o->adopted, "clock", job_core_clock(job->daemon->boot, &job->clock));
 }
 
 static int take_secrets(struct job *job, const struct submission *o, struct err *err)
@@ -149,7 +149,7 @@ int submission_place(int64_t *id, struct daemon *d, const struct submission *o, 
         goto out;
     job->retry_of = o->retry_of > 0 ? o->retry_of : -1;
     canonical = json_dumps(o->spec, JSON_COMPACT);
-    body = submitted_body(o);
+    body = submitted_body(job, o);
     if (!canonical || !body) {
         err_set(err, ERR_MEMORY, "out of memory for a job");
         goto out;

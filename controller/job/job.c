@@ -70,6 +70,7 @@ static char *named_dir(const struct job *job, const json_t *spec)
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err)
 {
     const json_t *after = json_object_get(spec, "after");
+    const struct clock_reading now = clock_read();
     struct job *job = calloc(1, sizeof(*job));
     if (!job || !(job->after = calloc(json_array_size(after) + 1, sizeof(*job->after)))) {
         free(job);
@@ -83,6 +84,7 @@ struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct 
     job->curve_stride = 1;
     job->curve_points = -1;
     job->verdict.id = id;
+    job->clock = clock_jump_of(&now);
     live_stats_clear(&job->live_stats);
     snprintf(job->name, sizeof(job->name), "%s", field_text(spec, "name"));
     job->nafter = json_array_size(after);
@@ -143,6 +145,13 @@ void job_row_make(struct job_row *row, const struct job *job)
     snprintf(row->result, sizeof(row->result), "%s", job_result_name(c->result));
     snprintf(row->reason, sizeof(row->reason), "%s", c->reason);
     after_json(row->after, sizeof(row->after), job);
+}
+
+bool job_clock_look(const struct job *job, struct clock_jump *clock, struct clock_change *change)
+{
+    const struct clock_reading now = clock_read();
+    *clock = job->clock;
+    return clock_jump_look(clock, &now, change);
 }
 
 json_t *job_envelope(const struct job *job)

@@ -77,6 +77,7 @@ struct job {
     int64_t             noted_attempt;  /* its newest attempt when fleet_note() last saw it ... */
     bool                noted_live;     /* ... and whether that lived */
     struct sched_job    verdict;        /* where it is filed (fleet_note()) and why it waits (fleet_explain()) */
+    struct clock_jump   clock;          /* the clocks by which its times are told */
 };
 
 /* From its canonical spec; not yet among the active jobs, nor stored. */
@@ -89,6 +90,9 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
 
 /* The job's row as the store keeps it. */
 void job_row_make(struct job_row *row, const struct job *job);
+
+/* What has changed since its times were told; *clock: then. False: nothing. */
+bool job_clock_look(const struct job *job, struct clock_jump *clock, struct clock_change *change);
 
 /* {job, attempt, nonce}: the head of each message to an agent of the newest attempt. */
 json_t *job_envelope(const struct job *job);

@@ -80,9 +80,33 @@ static int apply_clean(struct job *job, const struct core_input *in, const struc
     return 0;
 }
 
+int job_apply_clock(struct job *job, struct err *err)
+{
+    struct clock_change change;
+    struct clock_jump clock;
+    enum job_effect effect = DO_NOTHING;
+    char text[400];
+    if (!job_clock_look(job, &clock, &change))
+        return 0;
+    clock_jump_text(text, sizeof(text), &change);
+    json_t *body = json_pack("{s:s, s:I, s:I, s:o}", "text", text, "jump_ms", (json_int_t)change.jump_ms,
+                             "suspended_ms", (json_int_t)change.suspended_ms, "clock",
+                             job_core_clock(job->daemon->boot, &clock));
+    const struct core_input in = {.kind = CORE_CLOCK, .at_ms = daemon_now_ms(), .body = body};
+    int rc = body ? apply_clean(job, &in, NULL, &effect, err) : err_set(err, ERR_MEMORY, "out of memory");
+    json_decref(body);
+    if (rc < 0)
+        return -1;
+    job->clock = clock;
+    job->daemon->active_jobs->applied(job, NULL, effect);
+    return 0;
+}
+
 int job_apply(struct job *job, const struct core_input *in, const struct event_source *told,
               struct err *err)
 {
+    if (job_apply_clock(job, err) < 0)
+        return -1;
     struct core_input clean = *in;
     json_t *body = NULL;
     char *text = NULL;

@@ -18,4 +18,8 @@ struct event_source;
 int job_apply(struct job *job, const struct core_input *in, const struct event_source *told,
               struct err *err);
 
+/* Tells the job, once, that the wall clock was set or the machine was suspended since its times were told. Also done
+ * before each job_apply(), so that no time is counted across a jump. */
+int job_apply_clock(struct job *job, struct err *err);
+
 #endif

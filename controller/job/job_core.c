@@ -7,6 +7,7 @@
 #include "controller/job/job_core.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/wire/wire.h"
@@ -100,11 +101,20 @@ static void goodput_lost(struct job_core *c, int64_t at_ms)
 
 /* ---- apply: one function per event that changes more than the state ---- */
 
+static void take_clock(struct job_core *c, const json_t *body)
+{
+    const json_t *clock = json_object_get(body, "clock");
+    c->boot = json_integer_value(json_array_get(clock, 0));
+    c->clock = (struct clock_jump){.ahead_ms = json_integer_value(json_array_get(clock, 1)),
+                                   .asleep_ms = json_integer_value(json_array_get(clock, 2))};
+}
+
 static void apply_submitted(struct job_core *c, const struct core_event *e)
 {
     const json_t *retry = json_object_get(e->body, "retry");
     const json_t *backoff = json_object_get(retry, "backoff_ms");
     c->submitted_ms = c->goodput.mark_ms = e->at_ms;
+    take_clock(c, e->body);
     c->priority = field_safe_int(e->body, "priority", 0);
     c->held = body_is(e->body, "held");
     c->rules = (struct retry_rules){
@@ -131,6 +141,7 @@ static void apply_placed(struct job_core *c, const struct core_event *e)
     c->gpus = field_safe_int(e->body, "gpus", 0);
     copy(c->nonce, sizeof(c->nonce), field_text(e->body, "nonce"));
     copy(c->node, sizeof(c->node), field_text(e->body, "node"));
+    take_clock(c, e->body);
     if (!c->started_ms)
         c->started_ms = e->at_ms;
     if (c->attempt == 1)    /* a later attempt keeps the reason of the retry */
@@ -257,6 +268,24 @@ static void apply_retry(struct job_core *c, const struct core_event *e)
     copy(c->reason, sizeof(c->reason), field_text(e->body, "text"));
 }
 
+static void shift(int64_t *at_ms, int64_t by_ms)
+{
+    if (*at_ms)
+        *at_ms += by_ms;
+}
+
+/* Its times, as the clock that was set would have told them. */
+static void apply_clock(struct job_core *c, const struct core_event *e)
+{
+    const int64_t by_ms = field_safe_int(e->body, "jump_ms", 0);
+    shift(&c->started_ms, by_ms);
+    shift(&c->not_before_ms, by_ms);
+    shift(&c->goodput.mark_ms, by_ms);
+    shift(&c->goodput.ranks_since_ms, by_ms);
+    c->jumped_ms += by_ms;
+    take_clock(c, e->body);
+}
+
 static void apply_done(struct job_core *c, const struct core_event *e)
 {
     enum job_result result = RESULT_FAILED;
@@ -308,7 +337,7 @@ static int apply(struct job_core *c, const struct core_event *e, enum job_effect
         return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over",
                        (long long)e->attempt, (long long)c->id);
     /* While an attempt lives, time is the agent's clock: its events may arrive late. */
-    if (e->keep && (!c->live || e->from_agent || in_another_queue(c) || e->kind == EVENT_AGENT_LOST))
+    if (e->keep && e->kind != EVENT_CLOCK && (!c->live || e->from_agent || in_another_queue(c) || e->kind == EVENT_AGENT_LOST))
         goodput_for(c, e->at_ms);
     if (!kinds[e->kind].apply)
         return 0;
@@ -343,6 +372,16 @@ int64_t job_core_backoff_left(const struct job_core *c, int64_t wall_ms)
 {
     const int64_t left = c->not_before_ms - wall_ms;
     return left < 0 ? 0 : left < c->backoff_ms ? left : c->backoff_ms;
+}
+
+int64_t job_core_boot(const char *boot_id)
+{
+    return (int64_t)(strtoull(boot_id, NULL, 16) & 0xffffffff);     /* up to the first hyphen */
+}
+
+json_t *job_core_clock(int64_t boot, const struct clock_jump *clock)
+{
+    return json_pack("[I, I, I]", (json_int_t)boot, (json_int_t)clock->ahead_ms, (json_int_t)clock->asleep_ms);
 }
 
 void job_core_spent(struct goodput *out, const struct job_core *core, int64_t now_ms)
@@ -532,6 +571,8 @@ static int decide(struct core_output *out, struct job_core *next, const struct c
         return decide_agent_event(out, next, in, err);
     case CORE_AGENT_LOST:
         return decide_agent_lost(out, next, in, err);
+    case CORE_CLOCK:
+        return add_input(out, next, in, EVENT_CLOCK, err);
     case CORE_STOP:
         return decide_stop(out, next, in, err);
     case CORE_HOLD:

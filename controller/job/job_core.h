@@ -20,7 +20,12 @@
  *   agent_lost      {text, step}                    proven dead, with all processes that it started
  *   stop_requested  {reason, limit, now}            limit: by max_duration, not by a user
  *   retry           {text, delay_ms, not_before_ms}
+ *   clock           {text, jump_ms, suspended_ms, clock}   this machine's wall clock was set, or it was suspended
+ *                   (engine/contract/clock_jump.h): from here on the job's times are in the new time
  *   done            {result, reason, exit_code}                   always the last
+ *
+ * `submitted`, `placed` and `clock` also have clock: [boot, ahead_ms, asleep_ms], the clocks by which the job's times
+ * are told: in a later program of the same boot they tell whether the wall clock was set meanwhile.
  */
 #ifndef CONTROLLER_JOB_JOB_CORE_H
 #define CONTROLLER_JOB_JOB_CORE_H
@@ -33,6 +38,7 @@
 #include "controller/job/job_fsm.h"
 #include "controller/job/job_goodput.h"
 #include "controller/job/retry.h"
+#include "engine/contract/clock_jump.h"
 
 struct err;
 
@@ -61,6 +67,9 @@ struct job_core {
     int64_t            attempt_best;    /* `best` when the attempt began */
     int64_t            failures, same;  /* without progress; in a row with this fingerprint */
     int64_t            submitted_ms, started_ms, ended_ms;
+    int64_t            jumped_ms;       /* how much the wall clock was set since the submit */
+    struct clock_jump  clock;           /* the clocks of those times ... */
+    int64_t            boot;            /* ... in this boot; 0: not known */
     struct job_goodput goodput;         /* how its time was spent */
     int64_t            gen_from;        /* the step at which the generation began ... */
     int64_t            gen_best;        /* ... and `best` then */
@@ -81,6 +90,7 @@ enum core_input_kind {
     CORE_HOLD,
     CORE_RELEASE,
     CORE_REFUSE,        /* the job can never start: text */
+    CORE_CLOCK,         /* body as of `clock` */
     CORE_INPUTS
 };
 
@@ -131,6 +141,10 @@ bool job_core_waits(const struct job_core *core);
  * that was set meanwhile may shorten it or start it again, and cannot make it longer. While the
  * program lives it counts on a clock that nobody sets (struct job). */
 int64_t job_core_backoff_left(const struct job_core *core, int64_t wall_ms);
+
+/* A boot as a number, from its id; and `clock` of an event. */
+int64_t job_core_boot(const char *boot_id);
+json_t *job_core_clock(int64_t boot, const struct clock_jump *clock);
 
 /* How the job's time was spent so far. Live ranks count as productive beyond `best`. */
 void job_core_spent(struct goodput *out, const struct job_core *core, int64_t now_ms);

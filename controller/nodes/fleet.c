@@ -62,6 +62,7 @@ int fleet_open(struct daemon *d, struct err *err)
         return err_set(err, ERR_SYSTEM, "cannot read the hostname: %m");
     f->node[sizeof(f->node) - 1] = 0;
     read_boot_id(f->boot_id, sizeof(f->boot_id));
+    d->boot = job_core_boot(f->boot_id);
     f->cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
     uv_timer_init(&d->loop, &f->soon);
     uv_timer_init(&d->loop, &f->wake);
@@ -305,6 +306,7 @@ static bool lost_directory(char *out, size_t size, const struct job *job)
 
 static int place(struct job *job, const struct sched_job *s, struct err *err)
 {
+    const struct daemon *d = job->daemon;
     char nonce[CORE_NONCE], text[PATH_MAX + 160];
     if (lost_directory(text, sizeof(text), job))
         return refuse(job, text, err);
@@ -318,8 +320,12 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
     if (!where)
         return 0;           /* job->unplaced says why */
     nonce_make(nonce);
-    json_t *body = json_pack("{s:s, s:I, s:I}", "nonce", nonce, "cpus", (json_int_t)s->take_cpus,
-                             "gpus", (json_int_t)s->take_gpus);
+    if (job_apply_clock(job, err) < 0) {
+        json_decref(where);
+        return -1;
+    }
+    json_t *body = json_pack("{s:s, s:I, s:I, s:o}", "nonce", nonce, "cpus", (json_int_t)s->take_cpus,
+                             "gpus", (json_int_t)s->take_gpus, "clock", job_core_clock(d->boot, &job->clock));
     if (body)
         json_object_update(body, where);
     json_decref(where);

@@ -32,6 +32,21 @@ int64_t clock_unix_ns(void)
     return read_ns(CLOCK_REALTIME);
 }
 
+/* Read again if this process did not run in between. */
+struct clock_reading clock_read(void)
+{
+    enum { TRIES = 5, MOMENT_MS = 5 };
+    struct clock_reading r;
+    for (int i = 0; i < TRIES; i++) {
+        r = (struct clock_reading){.mono_ms = clock_ms()};
+        r.boot_ms = clock_boot_ms();
+        r.wall_ms = clock_unix_ms();
+        if (clock_ms() - r.mono_ms <= MOMENT_MS)
+            break;
+    }
+    return r;
+}
+
 void clock_wait(int fd, int ms)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};

@@ -36,6 +36,12 @@ static inline int64_t clock_unix_ms(void)
     return clock_unix_ns() / 1000000;
 }
 
+/* All three at one moment, in ms: see clock_jump.h. */
+struct clock_reading {
+    int64_t wall_ms, mono_ms, boot_ms;
+};
+struct clock_reading clock_read(void);
+
 /* Until the descriptor is readable or the time is up; -1: only wait for the time. */
 void clock_wait(int fd, int ms);
 

@@ -24,3 +24,46 @@ wait_for "the lease is renewed" beat_past "$(($(field beat <there/lease.json) + 
 kill "$mirror"
 wait "$mirror" || true
 exec 7>&-
+
+# Forward and back by two hours while a job of one hour runs: it is told once each time, and the job runs on.
+set_clock 0 0
+export LD_PRELOAD=$WORK/clock.so
+trap 'touch "$WORK/go"' EXIT
+cat >job.yaml <<YAML
+name: clocks
+run: until [ -e "$WORK/go" ]; do sleep 0.05; done
+max_duration: 1h
+YAML
+told() { [ "$(events_of 1 kind=clock text | wc -l)" = "$1" ]; }
+runs_on() { job_is 1 state running && job_is 1 attempt 1; }
+jobctl submit -q job.yaml
+wait_event 1 kind=generation_started >/dev/null
+set_clock 7200 0
+wait_for "the jump is told" told 1
+[ "$(last_event 1 kind=clock text)" = "the wall clock was set forward by 2 h 0 min; deadlines, back-off and max_duration do not depend on it, and times shown before are in the old time" ]
+set_clock 0 0
+wait_for "the jump back is told" told 2
+says 'the wall clock was set back by 2 h 0 min' last_event 1 kind=clock text
+[ "$(grep -c 'warn  daemon - the wall clock was set' "$JOBCTL_HOME/daemon.log")" = 2 ]
+runs_on
+
+# The same while there is no daemon: the next one knows it of this boot, and max_duration goes on where it was.
+kill -KILL "$(daemon_pid)"
+set_clock 7200 0
+wait_for "the jump is told by the next daemon" told 3
+runs_on
+
+# A suspended machine is told as such; nothing has been silent. Limits in hours count the time.
+set_clock 7200 1800
+wait_for "the suspend is told" told 4
+[ "$(last_event 1 kind=clock text)" = "the machine was suspended for 30 min 0 s; this counts as no hang and no silence, and only max_duration counts the time" ]
+runs_on
+
+# Nothing of the jumps is in the account, and the times of the job are in the time of today.
+touch go
+jobctl wait 1
+jobctl show 1 --json >out
+json "o['goodput']['rank_s'] < 3500"
+hours() { python3 -c "from datetime import datetime as d; import sys; a, b = [d.fromisoformat(t[:19]) for t in sys.argv[1:]]; print((b - a).total_seconds() / 3600)" "$@"; }
+[ "$(hours $(field job.started_at job.ended_at <out) | sed 's/\..*//')" = 0 ]
+told 4

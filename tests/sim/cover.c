@@ -57,6 +57,7 @@ static const char *const harm_names[HARMS] = {
     [HARM_GPU] = "a GPU fails",
     [HARM_NODE] = "a node of several is lost",
     [HARM_PARTED] = "ranks lose each other",
+    [HARM_SLEEP] = "the machine is suspended",
 };
 
 const char *harm_name(enum harm kind)

@@ -129,6 +129,36 @@ static void start_clocks(struct world *w, int job, const struct core_output *out
             b->ready_ms = w->now + b->core.backoff_ms;
 }
 
+static int apply(struct world *w, int job, const struct core_input *in, int64_t seq, struct err *err);
+
+/* As job_apply_clock(). */
+static int apply_clock(struct world *w, int job, struct err *err)
+{
+    const struct clock_reading now = read_clocks(w);
+    struct clock_jump clock = w->hub[job].clock;
+    struct clock_change change;
+    if (!clock_jump_look(&clock, &now, &change))
+        return 0;
+    w->hub[job].clock = clock;
+    json_t *body = json_pack("{s:I, s:o}", "jump_ms", (json_int_t)change.jump_ms, "clock",
+                             job_core_clock(1, &clock));
+    const struct core_input in = { .kind = CORE_CLOCK, .at_ms = wall(w), .body = body };
+    const struct clock_jump before = { clock.ahead_ms - change.jump_ms, clock.asleep_ms };
+    const int rc = apply(w, job, &in, 0, err);
+    json_decref(body);
+    if (rc < 0 && w->up)
+        w->hub[job].clock = before;
+    return rc;
+}
+
+void hub_clock(struct world *w)
+{
+    struct err err = { .code = ERR_NONE };
+    for (int j = 0; j < w->jobs && w->up; j++)
+        if (w->hub[j].known && w->hub[j].core.attempt > 0)
+            apply_clock(w, j, &err);
+}
+
 /* As job_apply(): decided, committed, done. Refused, not stored, or the controller died: -1. */
 static int apply(struct world *w, int job, const struct core_input *in, int64_t seq,
                  struct err *err)
@@ -137,6 +167,8 @@ static int apply(struct world *w, int job, const struct core_input *in, int64_t 
     const struct job_core was = b->core;
     struct core_output out = { .count = 0 };
     w->cover.inputs++;
+    if (in->kind != CORE_CLOCK && in->kind != CORE_SUBMIT && apply_clock(w, job, err) < 0)
+        return -1;
     if (fault(w, 400, HARM_HUB_CRASH)) {    /* before the commit */
         hub_crash(w);
         return -1;
@@ -221,8 +253,11 @@ static bool act(struct world *w, const struct sched_job *v)
         broke(w, "job %d was given %lld CPU slots and needs %d", job, (long long)v->take_cpus,
               w->truth[job].np);
     snprintf(nonce, sizeof(nonce), "%016llx", (unsigned long long)chance(w));
-    json_t *body = json_pack("{s:s, s:s, s:I, s:I}", "nonce", nonce, "node", "here", "cpus",
-                             (json_int_t)v->take_cpus, "gpus", (json_int_t)0);
+    if (apply_clock(w, job, &err) < 0)
+        return !w->up;
+    json_t *body = json_pack("{s:s, s:s, s:I, s:I, s:o}", "nonce", nonce, "node", "here", "cpus",
+                             (json_int_t)v->take_cpus, "gpus", (json_int_t)0, "clock",
+                             job_core_clock(1, &w->hub[job].clock));
     in.kind = CORE_PLACE;
     in.body = body;
     int rc = apply(w, job, &in, 0, &err);
@@ -287,6 +322,12 @@ static void pass(struct world *w)
 
 /* ---- a link ---- */
 
+/* As told_at() of job_attempt.c. */
+static int64_t told_at(const struct world *w, const struct message *m)
+{
+    return m->wall_ms + (w->asleep ? 0 : (wall(w) - w->now) - (m->wall_ms - m->mono_ms));
+}
+
 static void hear_event(struct world *w, int job, const struct message *m)
 {
     struct hub_job *b = &w->hub[job];
@@ -301,7 +342,7 @@ static void hear_event(struct world *w, int job, const struct message *m)
         start_over(w, job);
         return;
     }
-    const struct core_input in = { .kind = CORE_AGENT_EVENT, .at_ms = m->wall_ms,
+    const struct core_input in = { .kind = CORE_AGENT_EVENT, .at_ms = told_at(w, m),
                                    .random = chance(w), .attempt = m->attempt, .nonce = m->nonce,
                                    .event = m->kind, .body = m->body };
     if (apply(w, job, &in, m->seq, &err) == 0)
@@ -443,6 +484,9 @@ static void person(struct world *w, const struct happening *h)
     if (w->up && submit) {
         b->known = true;
         job_core_init(&b->core, h->job + 1);
+        const struct clock_reading now = read_clocks(w);
+        b->clock = clock_jump_of(&now);
+        json_object_set_new(t->submit, "clock", job_core_clock(1, &b->clock));
         rc = apply(w, h->job, &in, 0, &err);
         b->known = w->up && rc == 0;
     } else if (w->up && s->count > 0) {

@@ -50,6 +50,7 @@ static void spool(struct world *w, int job, int attempt, const char *kind, json_
     m->seq = a->spooled + 1;
     m->kind = kind;
     m->wall_ms = wall(w);
+    m->mono_ms = w->now;
     m->body = json_incref(body);
     a->spool[a->spooled++] = m;
     say(w, "  agent %d.%d event %lld %s", job, attempt, (long long)m->seq, kind);

@@ -116,11 +116,11 @@ static void ledger_commit(struct world *w, int job, const struct core_event *e)
               np);
     if (e->kind == EVENT_GENERATION_ENDED && !spent && a->ranks_since_ms)
         broke(w, "job %d: a generation does not tell where its time went", job);
-    if (e->kind != EVENT_DONE || w->jumped)
+    if (e->kind != EVENT_DONE || w->asleep)    /* an agent does not count the time that its machine slept */
         return;
-    if (a->wall_ms != c->ended_ms - c->submitted_ms)
+    if (a->wall_ms != c->ended_ms - c->submitted_ms - c->jumped_ms)
         broke(w, "job %d: %lld ms are accounted for, and it took %lld", job,
-              (long long)a->wall_ms, (long long)(c->ended_ms - c->submitted_ms));
+              (long long)a->wall_ms, (long long)(c->ended_ms - c->submitted_ms - c->jumped_ms));
     const int most = w->truth[job].np, least = most - __builtin_popcount(w->store[job].excluded);
     const bool many = a->np > 0 && (a->spent.rank_ms > a->wall_ms * most ||
                                     a->spent.rank_ms < a->wall_ms * (least > 0 ? least : 1));
@@ -153,7 +153,7 @@ void rules_commit(struct world *w, int job, const struct core_event *e,
     ledger_commit(w, job, e);
     if (e->kind == EVENT_PLACED) {
         const struct job_core *c = &s->latest;
-        if (!w->jumped && wall(w) < c->not_before_ms)
+        if (!w->asleep && wall(w) < c->not_before_ms)
             broke(w, "job %d starts %lld ms before its back-off is over", job,
                   (long long)(c->not_before_ms - wall(w)));
         if (w->now < w->hub[job].ready_ms)

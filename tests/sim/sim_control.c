@@ -87,9 +87,12 @@ static void begin(struct world *w, uint64_t seed, bool verbose)
         plan(w, between(w, 1000, 90000), i % 4 ? AGENT_CRASH : AGENT_PREEMPTED,
              (int)between(w, 0, w->jobs - 1), 0, 0);
     if (chance(w) % 3 == 0)
-        plan(w, between(w, 1000, FAULTS_UNTIL_MS), CLOCK_JUMPS, 0, 0, 0);
+        for (int64_t i = between(w, 1, 3); i > 0; i--)
+            plan(w, between(w, 1000, FAULTS_UNTIL_MS), CLOCK_JUMPS, 0, 0, 0);
     if (chance(w) % 3 == 0)
         plan(w, between(w, 1000, 90000), DISK_FULL, 0, 0, 0);
+    if (seed % 4 == 1)
+        plan(w, between(w, 1000, FAULTS_UNTIL_MS), MACHINE_SLEEPS, 0, 0, 0);
     plan(w, 0, HUB_START, 0, 0, 0);
 }
 
@@ -103,10 +106,24 @@ static bool all_done(const struct world *w)
 
 static void jump(struct world *w)
 {
-    w->skew += between(w, -3600000, 3600000);
-    w->jumped = true;
+    const int64_t by = between(w, -3600000, 3600000);
+    w->skew += by < 0 ? by - CLOCK_JUMP_MS : by + CLOCK_JUMP_MS;
     w->cover.harms[HARM_CLOCK]++;
     say(w, "! the clock jumps to %+lld s", (long long)w->skew / 1000);
+    if (chance(w) % 2)      /* else they are told with what comes next */
+        hub_clock(w);
+}
+
+/* Everything stands still, and only the wall clock and that of the boot go on. */
+static void sleeps(struct world *w)
+{
+    const int64_t by = between(w, CLOCK_JUMP_MS, 36000000);
+    w->skew += by;
+    w->asleep += by;
+    w->cover.harms[HARM_SLEEP]++;
+    say(w, "! the machine was suspended for %lld s", (long long)by / 1000);
+    if (chance(w) % 2)
+        hub_clock(w);
 }
 
 static void end(struct world *w)
@@ -131,6 +148,8 @@ static bool live(struct world *w, uint64_t seed, bool verbose)
     while (!w->broken[0] && !all_done(w) && next(w, &h)) {
         if (h.what == CLOCK_JUMPS)
             jump(w);
+        else if (h.what == MACHINE_SLEEPS)
+            sleeps(w);
         else if (h.what <= PERSON || h.what == LINK_CUT || h.what == DISK_FULL ||
                  h.what == DISK_FREE)
             hub_happens(w, &h);

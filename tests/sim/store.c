@@ -158,7 +158,11 @@ void store_replay(struct world *w, int job)
         return;
     b->known = true;
     replayed(w, job, &b->core);
-    b->ready_ms = w->now + job_core_backoff_left(&b->core, wall(w));
+    const struct clock_reading now = read_clocks(w);
+    struct clock_jump clock = b->clock = b->core.clock;
+    struct clock_change change;
+    clock_jump_look(&clock, &now, &change);
+    b->ready_ms = w->now + job_core_backoff_left(&b->core, wall(w) - change.jump_ms);
 }
 
 void store_end(struct stored *s)

@@ -39,14 +39,14 @@ enum what {
     HUB_START, HUB_CRASH, HUB_PASS, HUB_LOOK, HUB_BURY, HUB_HEARS, PERSON,
     AGENT_COMES, AGENT_HEARS, AGENT_TIMER, AGENT_LINGERS, AGENT_CRASH, AGENT_PREEMPTED, SETUP_ENDS,
     RANKS_SPAWNED, RANK_TICK, RANK_STANDS, RANK_PARTS, RANK_ENDS, AGENT_REPORTS, NODE_SILENT, CLEANUP_ENDS, LINK_CUT,
-    CLOCK_JUMPS, DISK_FULL, DISK_FREE, WHATS
+    CLOCK_JUMPS, MACHINE_SLEEPS, DISK_FULL, DISK_FREE, WHATS
 };
 
 enum harm {
     HARM_LOST, HARM_TWICE, HARM_LATE, HARM_GHOST, HARM_STRANGER, HARM_CUT, HARM_HUB_CRASH,
     HARM_STORE_FULL, HARM_CLOCK, HARM_AGENT_CRASH, HARM_AGENT_MISSING, HARM_AGENT_SLOW, HARM_PREEMPTED,
     HARM_SETUP, HARM_SPAWN, HARM_SWEEP, HARM_RANK, HARM_HANG, HARM_RANK_DEAF, HARM_DISK,
-    HARM_SPOOL, HARM_GPU, HARM_NODE, HARM_PARTED, HARMS
+    HARM_SPOOL, HARM_GPU, HARM_NODE, HARM_PARTED, HARM_SLEEP, HARMS
 };
 
 enum person { SAYS_SUBMIT, SAYS_STOP, SAYS_HOLD, SAYS_RELEASE, PERSON_WORDS };
@@ -60,7 +60,7 @@ struct message {
     int               attempt;
     char              nonce[CORE_NONCE];
     int64_t           seq;          /* of an event or an ack; of LAUNCH: acked */
-    int64_t           wall_ms;
+    int64_t           wall_ms, mono_ms;
     const char       *kind;
     json_t           *body;
     struct retry_rules budget;      /* LAUNCH */
@@ -137,6 +137,7 @@ struct hub_job {
     int              conn;
     int64_t          bury_until;
     int64_t          ready_ms;      /* end of the back-off, on w->now */
+    struct clock_jump clock;        /* by which its times are told */
 };
 
 struct stored_event {
@@ -170,7 +171,8 @@ struct cover {
 struct world {
     uint64_t         seed, chance;
     int64_t          now, skew;         /* monotonic; the wall is skew ahead */
-    bool             jumped, verbose;
+    int64_t          asleep;            /* was suspended; part of the skew */
+    bool             verbose;
     struct happening *heap;
     size_t           count, room;
     uint64_t         order;
@@ -212,6 +214,9 @@ void ranks_kill(struct world *w, int job, int attempt);
 /* hub.c */
 void hub_happens(struct world *w, const struct happening *h);
 void hub_crash(struct world *w);
+/* The clock was set: the jobs that have begun are told. */
+void hub_clock(struct world *w);
+struct clock_reading read_clocks(const struct world *w);
 /* What the scheduler is asked: fills queue[JOBS] and *node, returns how many. */
 size_t hub_queue(const struct world *w, struct sched_job *queue, struct sched_node *node);
 

@@ -14,6 +14,7 @@ static const struct {
     const char *kind, *body, *text;
     bool        news;
 } rows[] = {
+    {"clock", "{\"text\":\"the wall clock was set\"}", "the wall clock was set", true},
     {"submitted", "{}", "submitted", false},
     {"submitted", "{\"held\":true}", "submitted and held", false},
     {"submitted", "{\"retry_of\":3}", "submitted, continues from the checkpoints of job 3", false},

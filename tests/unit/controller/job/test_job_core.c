@@ -35,7 +35,7 @@ static const char CONFIG[] = "{\"result\":\"failed\",\"cause\":\"config_error\",
 static const char SPENT[] = "{\"result\":\"failed\",\"cause\":\"user_exit\",\"text\":\"exit 1 thrice\","
                             "\"retry_helps\":true,\"gave_up\":true}";
 
-/* op: S submit, P place, U up, E event, L lost, C stop, H hold, R release, X refuse */
+/* op: S submit, P place, U up, E event, L lost, C stop, H hold, R release, X refuse, T clock */
 struct line {
     char            op;
     const char     *event;
@@ -148,7 +148,7 @@ static const struct life {
 
 static enum core_input_kind input_kind(char op)
 {
-    static const char ops[] = "SPUELCHRX";
+    static const char ops[] = "SPUELCHRXT";
     return (enum core_input_kind)(strchr(ops, op) - ops);
 }
 
@@ -272,6 +272,46 @@ static void another_queue(void **state)
     }
 }
 
+/* The wall clock is set forward by an hour, and back by two, in each state: nothing of it is counted, and what
+ * began before is in the new time. */
+static void a_clock_that_is_set(void **state)
+{
+    (void)state;
+    enum { HOUR = 3600000 };
+    static const char FORWARD[] = "{\"text\":\"x\",\"jump_ms\":3600000,\"clock\":[7,4600000,0]}";
+    static const char BACK[] = "{\"text\":\"x\",\"jump_ms\":-7200000,\"clock\":[7,-2600000,0]}";
+    static const struct line lines[] = {
+        { 'S', 0, "{\"name\":\"x\",\"retry\":{\"max\":5,\"no_progress\":3,\"backoff_ms\":[60000,60000]},"
+                  "\"clock\":[7,1000000,5]}", JOB_PENDING, DO_SCHEDULE, "submitted " },
+        { 'T', 0, FORWARD, JOB_PENDING, DO_NOTHING, "clock " },
+        { 'P', 0, PLACED, JOB_STARTING, DO_START, "placed " },
+        { 'T', 0, BACK, JOB_STARTING, DO_NOTHING, "clock " },
+        { 'U', 0, UP, JOB_STARTING, DO_LAUNCH, "agent_up " },
+        { 'E', "generation_started", GEN1, JOB_RUNNING, DO_NOTHING, "generation_started " },
+        { 'T', 0, FORWARD, JOB_RUNNING, DO_NOTHING, "clock " },
+        { 'L', 0, "its agent died", JOB_RECOVERING, DO_SCHEDULE, "agent_lost retry " },
+        { 'T', 0, FORWARD, JOB_RECOVERING, DO_NOTHING, "clock " },
+    };
+    struct job_core core, again;
+    struct goodput spent;
+    int64_t at_ms = 10 * HOUR;
+    job_core_init(&core, 5);
+    job_core_init(&again, 5);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        at_ms += 1000 + (lines[i].op != 'T' ? 0 : lines[i].body == FORWARD ? HOUR : -2 * HOUR);
+        play(&core, &again, &lines[i], at_ms, "clock");
+        assert_memory_equal(&core.goodput, &again.goodput, sizeof(core.goodput));
+    }
+    job_core_spent(&spent, &core, at_ms + 1000);
+    assert_int_equal(spent.rank_ms, 2 * 9000);
+    assert_int_equal(spent.ms[BUCKET_QUEUED], 2 * 4000);    /* before the first attempt, and after it */
+    assert_int_equal(core.started_ms, at_ms - 6000);
+    assert_int_equal(core.jumped_ms, HOUR);
+    assert_int_equal(core.not_before_ms - at_ms, core.backoff_ms - 1000);
+    assert_int_equal(core.boot, 7);
+    assert_int_equal(core.clock.ahead_ms, 4600000);
+}
+
 static void strange_bodies(void **state)
 {
     (void)state;
@@ -348,6 +388,7 @@ int main(void)
         cmocka_unit_test(lives_of_jobs),
         cmocka_unit_test(goodput),
         cmocka_unit_test(another_queue),
+        cmocka_unit_test(a_clock_that_is_set),
         cmocka_unit_test(strange_bodies),
         cmocka_unit_test(backoff_is_never_longer),
         cmocka_unit_test(fence),

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* beat.h - once a second: is the home in its place, and were the clocks set?
+ *
+ * A wall clock that was set, or a suspended machine, is told once: in daemon.log, and to each job that has begun
+ * (job_apply_clock; a waiting one is told with what happens to it next).
+ */
+#ifndef CONTROLLER_DAEMON_BEAT_H
+#define CONTROLLER_DAEMON_BEAT_H
+
+struct daemon;
+
+/* Before the jobs are loaded. */
+void beat_open(struct daemon *d);
+void beat_close(struct daemon *d);
+
+#endif
