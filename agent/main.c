@@ -35,6 +35,7 @@
 #include "agent/probe/gpu_events.h"
 #include "agent/probe/probe.h"
 #include "agent/ranks/cleanup_pass.h"
+#include "agent/ranks/guardian.h"
 #include "agent/wire/file_channel.h"
 #include "engine/contract/err.h"
 #include "engine/contract/install.h"
@@ -119,6 +120,17 @@ static int detach(const char *run_dir, int *ready_fd, struct err *err)
     return redirect(run_dir, err);
 }
 
+/* From here on this process is the agent, below its guardian. The lock is held until both have ended. */
+static int lock_and_guard(const struct attempt_options *o, bool session, struct err *err)
+{
+    static char tag[48];
+    snprintf(tag, sizeof(tag), "%lld.%lld", (long long)o->job, (long long)o->attempt);
+    const int lock = run_dir_lock(o->run_dir, err);
+    const struct guardian_options g = {
+        .run_dir = o->run_dir, .nonce = o->nonce, .tag = tag, .lock = lock, .session = session};
+    return lock < 0 ? -1 : guardian_start(&g, err);
+}
+
 static int fix_descriptors(int keep)
 {
     /* The agent must not keep the caller's files open for the life of a job. */
@@ -180,7 +192,7 @@ static int cmd_run(int argc, char **argv, struct err *err)
         o.ready_fd = told;
     umask(077);
     log_open(2, "agent", LOG_LEVEL_INFO);
-    int rc = attempt_run(&o, err);
+    int rc = lock_and_guard(&o, !foreground, err) < 0 ? -1 : attempt_run(&o, err);
     if (rc < 0 && told >= 0) {
         log_error(NULL, "%s", err->text);
         if (write(told, err->text, strlen(err->text)) < 0)
@@ -376,7 +388,7 @@ static int cmd_cleanup(int argc, char **argv, struct err *err)
     if (identity_alive(&id))
         return err_set(err, ERR_CONFLICT, "the agent of '%s' is alive (pid %lld): stop it instead",
                        argv[1], (long long)id.pid);
-    struct cleanup_pass s = {.nonce = id.nonce, .kill = true};
+    struct cleanup_pass s = {.nonce = id.nonce, .signo = SIGKILL};
     for (int i = 0; i < 200; i++) {
         int n = cleanup_pass_run(&s, left, sizeof(left));
         if (n == 0) {

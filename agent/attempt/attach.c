@@ -168,7 +168,7 @@ static void cleanup_all(const char *nonce)
     const int64_t patient_until = clock_ms() + CLEANUP_GRACE_MS;
     struct cleanup_pass s = {.nonce = nonce};
     while (cleanup_pass_run(&s, NULL, 0) > 0) {
-        s.kill = clock_ms() > patient_until;
+        s.signo = clock_ms() > patient_until ? SIGKILL : 0;
         clock_wait(-1, CLEANUP_MS);
     }
 }

@@ -300,8 +300,7 @@ static int open_files(struct attempt *a, struct err *err)
 {
     char path[4096];
     struct identity before;
-    /* Held until this process exits; ranks do not inherit it. */
-    if (run_dir_lock(a->o.run_dir, err) < 0 || dir_identity_open(&a->dir, a->o.run_dir, err) < 0)
+    if (dir_identity_open(&a->dir, a->o.run_dir, err) < 0)
         return -1;
     if (run_dir_fenced(a->o.run_dir))
         return err_set(err, ERR_CONFLICT, "the attempt of '%s' is over and must not start again",

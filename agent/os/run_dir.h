@@ -4,8 +4,8 @@
  * The controller creates jobs/<id>/<attempt>/ and starts an agent there (command line:
  * agent/attempt/session.h). The agent, in this order:
  *
- *   1. takes agent.lock (flock, exclusive) and keeps it until it ends; if another process holds it,
- *      it exits 3 without touching anything;
+ *   1. takes agent.lock (flock, exclusive) and keeps it until it and its guardian (agent/ranks/guardian.h) have
+ *      ended; if another process holds it, it exits 3 without touching anything;
  *   2. exits 3 if the file `fenced` exists: this attempt must never start again;
  *   3. writes agent.json (agent/os/identity.h), then listens;
  *   4. reports that it is ready.

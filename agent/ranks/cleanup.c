@@ -27,7 +27,7 @@ static void look(struct cleanup *b)
     char left[512];
     const struct cleanup_pass s = {
         .nonce = b->nonce, .generation = b->generation, .run_dir = b->run_dir,
-        .adopted = true, .kill = true};
+        .adopted = true, .signo = SIGKILL};
     int n = cleanup_pass_run(&s, left, sizeof(left));
     if (n > 0 && (uv_hrtime() - b->since_ns) / 1000000 < CLEANUP_WARN_MS)
         return; /* the timer runs the next pass */

@@ -122,18 +122,18 @@ static bool is_ours(int dir, const struct process *p, const struct cleanup_pass 
     enum mark mark = read_mark(dir, s, child);
     if (mark == UNMARKED)
         return child;
-    if (mark == OF_ANOTHER)
+    if (mark == OF_ANOTHER || s->unmarked)
         return false;
     /* Processes that the setup left running serve every generation. */
     return s->generation == 0 || mark == OF_GENERATION;
 }
 
 /* Without pidfds (old kernels, sandboxes) only the pid is left, which was checked a moment ago. */
-static int send_kill(pid_t pid, int pidfd)
+static int send_signal(pid_t pid, int pidfd, int signo)
 {
     if (pidfd >= 0)
-        return (int)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-    return kill(pid, SIGKILL);
+        return (int)syscall(SYS_pidfd_send_signal, pidfd, signo, NULL, 0);
+    return kill(pid, signo);
 }
 
 /* Checks one process: 1 if it belongs to this agent and is alive. */
@@ -149,12 +149,12 @@ static int check_process(pid_t pid, const char *entry, int proc, const struct cl
         goto out;
     /* Opened first: what is read afterwards concerns the process it holds, if that is still
      * alive. */
-    if (s->kill && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0 && errno != ENOSYS)
+    if (s->signo && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0 && errno != ENOSYS)
         goto out;
     if (read_process(dir, p) < 0 || p->state == 'Z' || p->state == 'X' || !is_ours(dir, p, s))
         goto out;
     found = 1;
-    if (s->kill && send_kill(pid, pidfd) < 0 && errno == ESRCH)
+    if (s->signo && send_signal(pid, pidfd, s->signo) < 0 && errno == ESRCH)
         found = 0; /* exited by itself */
 out:
     if (pidfd >= 0)

@@ -171,7 +171,7 @@ static void cleanup(struct remote_link *base)
     struct local *link = local_of(base);
     char left[256] = "";
     bool patient = uv_now(link->base.loop) < link->bury_until;
-    const struct cleanup_pass s = { .nonce = link->base.nonce, .kill = !patient,
+    const struct cleanup_pass s = { .nonce = link->base.nonce, .signo = patient ? 0 : SIGKILL,
                              .run_dir = link->alone ? NULL : link->base.run_dir };
     int n = cleanup_pass_run(&s, left, sizeof(left));
     if (n != 0) {

@@ -127,7 +127,7 @@ static inline int down(void **state)
     int64_t pid = agent_pid();
     if (pid > 0)
         kill((pid_t)pid, SIGKILL);
-    struct cleanup_pass s = {.nonce = nonce, .kill = true};
+    struct cleanup_pass s = {.nonce = nonce, .signo = SIGKILL};
     int left = 1;
     for (int i = 0; i < 1000 && (left || agent_pid()); i++) {
         left = cleanup_pass_run(&s, NULL, 0);

@@ -306,7 +306,7 @@ static inline int leader_down(void **state)
     json_decref(facts);
     leader = NULL;
     int rc = uv_loop_close(&loop), left = 1;
-    const struct cleanup_pass s = {.nonce = nonce, .kill = true};
+    const struct cleanup_pass s = {.nonce = nonce, .signo = SIGKILL};
     for (int i = 0; i < 1000 && left; i++) {
         left = cleanup_pass_run(&s, NULL, 0);
         poll(NULL, 0, left ? 2 : 0);

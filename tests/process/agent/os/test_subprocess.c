@@ -330,7 +330,7 @@ static void sweep_finds_those_who_hide(void **state)
     look.generation = 0;
     look.adopted = true;
     assert_int_equal(cleanup_pass_run(&look, NULL, 0), 3);
-    look.kill = true;
+    look.signo = SIGKILL;
     assert_int_equal(cleanup_pass_run(&look, NULL, 0), 3);
     reap_all();
     assert_int_equal(cleanup_pass_run(&look, left, sizeof(left)), 0);
@@ -348,7 +348,7 @@ static void sweep_leaves_what_another_has_marked(void **state)
         int out;
         pid_t pid = shell("exec sleep 60", env, &out);
         close(out);
-        struct cleanup_pass s = {.nonce = "mine", .adopted = true, .kill = true};
+        struct cleanup_pass s = {.nonce = "mine", .adopted = true, .signo = SIGKILL};
         assert_int_equal(cleanup_pass_run(&s, left, sizeof(left)), 0);
         assert_string_equal(left, "");
         assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
