@@ -23,6 +23,7 @@
 #include "controller/remote/remote.h"
 #include "db/nodes.h"
 #include "engine/contract/clock.h"
+#include "engine/contract/dir_identity.h"
 #include "engine/contract/err.h"
 
 enum { AGAIN_MS = 1000 };   /* retry a failed store: the disk may have space again */
@@ -308,6 +309,8 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
 {
     const struct daemon *d = job->daemon;
     char nonce[CORE_NONCE], text[PATH_MAX + 160];
+    if (!dir_identity_here(&job->daemon->home_inode, job->daemon->home))
+        return err_set(err, ERR_SYSTEM, "no job starts while the home is not at its path");
     if (lost_directory(text, sizeof(text), job))
         return refuse(job, text, err);
     if (job->has_secrets && !job->secrets) {
