@@ -162,7 +162,12 @@ static int fill(const char *home, const char *spec_file, long running, long done
 {
     struct err err = { 0 };
     struct store *s;
-    char path[4096], *spec = read_file(spec_file);
+    char path[4096], *text = read_file(spec_file);
+    json_t *document = json_loads(text, 0, NULL);
+    char *spec = json_dumps(document, JSON_COMPACT);    /* as the daemon stores it */
+    check(spec ? 0 : -1, &err);
+    json_decref(document);
+    free(text);
     snprintf(path, sizeof(path), "%s/jobs.db", home);
     check(store_open(&s, path, &err), &err);
     check(store_begin(s, &err), &err);
