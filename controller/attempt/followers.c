@@ -98,8 +98,8 @@ static void sentence(char *out, size_t size, const struct follower *m, const cha
 static void tell(struct follower *m, const char *text)
 {
     struct job *job = m->all->job;
-    sentence(job->absent, sizeof(job->absent), m, text);
-    log_warn(m->all->tag, "%s", job->absent);
+    sentence(job_texts(job)->absent, sizeof(job->texts->absent), m, text);
+    log_warn(m->all->tag, "%s", job->texts->absent);
 }
 
 static void close_link(struct follower *m)
@@ -147,8 +147,8 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
                  (long long)json_integer_value(json_object_get(body, "pid")));
     m->here = true;
     snprintf(text, sizeof(text), "node %s", m->name);
-    if (strncmp(job->absent, text, strlen(text)) == 0)
-        job->absent[0] = 0;
+    if (strncmp(job->texts->absent, text, strlen(text)) == 0)
+        job->texts->absent[0] = 0;
     if (job->remote == &remote_ssh)
         hosts_answered(job->daemon, m->name);
     if (m->all->endpoint)
@@ -181,9 +181,9 @@ static void waiting(void *arg, const char *text)
 {
     struct follower *m = arg;
     struct job *job = m->all->job;
-    char line[sizeof(job->absent)];
+    char line[sizeof(job->texts->absent)];
     sentence(line, sizeof(line), m, text);
-    if (strcmp(line, job->absent) != 0)
+    if (strcmp(line, job->texts->absent) != 0)
         tell(m, text);
 }
 

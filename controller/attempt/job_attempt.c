@@ -50,7 +50,7 @@ static void close_link(struct job *job)
     if (job->link)
         job->remote->close(job->link);
     job->link = NULL;
-    job->channel_text[0] = 0;
+    job->texts->channel_text[0] = 0;
 }
 
 static void hear_hello(struct job *job, const json_t *hello)
@@ -70,7 +70,7 @@ static void hear_hello(struct job *job, const json_t *hello)
     const struct core_input in = { .kind = CORE_AGENT_UP, .at_ms = daemon_now_ms(),
                                    .attempt = wire_id_of(hello).attempt,
                                    .nonce = wire_id_of(hello).nonce, .body = body };
-    job->waits[0] = 0;
+    job->texts->waits[0] = 0;
     if (placement_learn(job, &err) < 0) {
         log_error(TAG(job), "%s", err.text);
         start_over(job, "the nodes of the attempt are not known yet");
@@ -208,7 +208,7 @@ static bool lose(struct job *job, const char *cause, const char *text)
     const struct core_input in = { .kind = CORE_AGENT_LOST, .at_ms = daemon_now_ms(),
                                    .random = daemon_random(), .attempt = job->core.attempt,
                                    .event = cause, .text = text };
-    job->waits[0] = 0;
+    job->texts->waits[0] = 0;
     log_warn(TAG(job), "lost: %s", text);
     if (job_apply(job, &in, NULL, &err) == 0)
         return true;
@@ -244,16 +244,16 @@ static void vanished(void *arg, const char *text)
 static void waiting(void *arg, const char *text)
 {
     struct job *job = arg;
-    if (strncmp(job->waits, text, sizeof(job->waits) - 1) != 0)
+    if (strncmp(job->texts->waits, text, sizeof(job->texts->waits) - 1) != 0)
         log_info(TAG(job), "%s", text);
-    snprintf(job->waits, sizeof(job->waits), "%s", text);
+    snprintf(job_texts(job)->waits, sizeof(job->texts->waits), "%s", text);
 }
 
 static void channel_text(void *arg, const char *text, bool best)
 {
     struct job *job = arg;
     job->channel_degraded = !best;
-    snprintf(job->channel_text, sizeof(job->channel_text), "%s", text);
+    snprintf(job_texts(job)->channel_text, sizeof(job->texts->channel_text), "%s", text);
 }
 
 static int64_t acked(void *arg)
@@ -279,7 +279,7 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
 {
     if (job->link || !job->core.live || !job->attempt)
         return;
-    job->waits[0] = job->channel_text[0] = 0;
+    job->texts->waits[0] = job->texts->channel_text[0] = 0;
     struct err err = { 0 };
     char key[48], avoid[1024], gpus[512] = "";
     remote_key(key, sizeof(key), job->daemon->instance, job->core.id);

@@ -77,8 +77,8 @@ static void start_late(struct file_task *task)
     start_failed(t->job, &err);
     if (!job)
         return;
-    snprintf(job->waits, sizeof(job->waits), "%.*s", (int)sizeof(job->waits) - 1, err.text);
-    err_make_printable(job->waits);
+    snprintf(job_texts(job)->waits, sizeof(job->texts->waits), "%.*s", (int)sizeof(job->texts->waits) - 1, err.text);
+    err_make_printable(job->texts->waits);
 }
 
 static int start_begin(struct start_task *t, struct job *job, struct err *err)

@@ -79,11 +79,11 @@ static json_t *job_json_make(const struct job_row *r, json_t *checkpoint, json_t
 const char *job_json_obstacle(const struct job *job)
 {
     const enum job_state state = job->core.state;
-    if (state == JOB_RUNNING && job->live_stats.slow[0])
-        return job->live_stats.slow;
+    if (state == JOB_RUNNING && job->texts->slow[0])
+        return job->texts->slow;
     if (state != JOB_STARTING && state != JOB_RUNNING)
         return NULL;
-    return job->waits[0] ? job->waits : job->absent[0] ? job->absent : NULL;
+    return job->texts->waits[0] ? job->texts->waits : job->texts->absent[0] ? job->texts->absent : NULL;
 }
 
 void job_json_reason(char *out, unsigned long size, const struct job *job)
@@ -94,12 +94,12 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
         snprintf(out, size, "%s", obstacle);
         return;
     }
-    if (c->state == JOB_RUNNING && job->live_stats.nccl[0]) {
-        snprintf(out, size, "%s", job->live_stats.nccl);
+    if (c->state == JOB_RUNNING && job->texts->nccl[0]) {
+        snprintf(out, size, "%s", job->texts->nccl);
         return;
     }
-    if (c->state == JOB_RUNNING && job->channel_text[0] && job->channel_degraded) {
-        snprintf(out, size, "its agent is connected %s", job->channel_text);
+    if (c->state == JOB_RUNNING && job->texts->channel_text[0] && job->channel_degraded) {
+        snprintf(out, size, "its agent is connected %s", job->texts->channel_text);
         return;
     }
     if (!job_core_waits(c)) {
@@ -108,8 +108,8 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
     }
     char wait[240];
     fleet_explain(job->daemon);
-    if ((job->verdict.word == SCHED_HOST || job->verdict.word == SCHED_DIR) && job->unplaced[0])
-        snprintf(wait, sizeof(wait), "%s", job->unplaced);
+    if ((job->verdict.word == SCHED_HOST || job->verdict.word == SCHED_DIR) && job->texts->unplaced[0])
+        snprintf(wait, sizeof(wait), "%s", job->texts->unplaced);
     else
         sched_text(wait, sizeof(wait), &job->verdict, clock_ms());
     if (c->state == JOB_RECOVERING)
@@ -134,7 +134,7 @@ json_t *job_json_of_job(const struct job *job)
     row.busy_ms = c->started_ms ? job_goodput_busy_ms(&spent) : 0;
     json_t *o = job_json_make(&row, checkpoint, eta(job), c->state == JOB_RUNNING
                               ? job->live_stats.phase : "",
-                              job->channel_text);
+                              job->texts->channel_text);
     return add_live(o, &job->live_stats);
 }
 

@@ -14,6 +14,19 @@
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"
 
+_Static_assert(sizeof(struct job) <= 1600, "20,000 queued jobs take more than 32 MB");
+
+static struct job_texts no_texts;       /* only ever cleared */
+
+struct job_texts *job_texts(struct job *job)
+{
+    static struct job_texts lost;       /* no memory: what is written is not shown */
+    struct job_texts *own = job->texts == &no_texts ? calloc(1, sizeof(*own)) : job->texts;
+    if (own)
+        job->texts = own;
+    return own ? own : &lost;
+}
+
 static void live_stats_clear(struct job_live_stats *p)
 {
     *p = (struct job_live_stats){ .loss = NAN, .lr = NAN, .samples_per_s = NAN, .step_ms = NAN,
@@ -86,6 +99,7 @@ struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct 
     job->verdict.id = id;
     job->clock = clock_jump_of(&now);
     live_stats_clear(&job->live_stats);
+    job->texts = &no_texts;
     snprintf(job->name, sizeof(job->name), "%s", field_text(spec, "name"));
     job->nafter = json_array_size(after);
     for (size_t i = 0; i < job->nafter; i++)
@@ -114,6 +128,8 @@ void job_destroy(struct job *job)
     free(job->dir);
     free(job->checkpoint_path);
     free(job->attempt);
+    if (job->texts != &no_texts)
+        free(job->texts);
     free(job);
 }
 
@@ -167,7 +183,7 @@ static void note_placed(struct job *job, const json_t *body)
     job->placed = json_deep_copy(body);
     job->names = json_incref(json_object_get(job->placed, "nodes"));
     job->gathered = false;
-    job->unplaced[0] = job->absent[0] = 0;
+    job->texts->unplaced[0] = job->texts->absent[0] = 0;
 }
 
 /* One entry per node: the newest loss. */
@@ -190,11 +206,11 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
 {
     const json_t *v;
     if (kind == EVENT_PLACED) {
-        job->live_stats.nccl[0] = 0;
+        job->texts->nccl[0] = 0;
         note_placed(job, body);
     } else if (kind == EVENT_NODES) {
         job->gathered = true;
-        job->absent[0] = 0;
+        job->texts->absent[0] = 0;
     } else if (kind == EVENT_NODE_LOST) {
         note_lost(job, body, at_ms);
     } else if (kind == EVENT_CHECKPOINT) {
@@ -216,12 +232,12 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
         job->live_stats.epochs = field_number(body, "epochs");
         job->live_stats.eta_s = field_number(body, "eta_s");
     } else if (kind == EVENT_STRAGGLER) {
-        snprintf(job->live_stats.slow, sizeof(job->live_stats.slow), "%s", field_text(body, "text"));
+        snprintf(job_texts(job)->slow, sizeof(job->texts->slow), "%s", field_text(body, "text"));
     } else if (kind == EVENT_NCCL) {
         const bool fine = json_is_true(json_object_get(body, "expected"));
-        snprintf(job->live_stats.nccl, sizeof(job->live_stats.nccl), "%s",
+        snprintf(job_texts(job)->nccl, sizeof(job->texts->nccl), "%s",
                  fine ? "" : field_text(body, "text"));
     } else if (kind == EVENT_GENERATION_STARTED || kind == EVENT_GENERATION_ENDED) {
-        job->live_stats.phase[0] = job->live_stats.slow[0] = 0;
+        job->live_stats.phase[0] = job->texts->slow[0] = 0;
     }
 }

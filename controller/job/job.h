@@ -24,12 +24,20 @@ struct remote;
 
 /* From the latest heartbeat or step; NaN or -1: unknown. Not stored as a row. */
 struct job_live_stats {
-    char    slow[280];          /* the straggler, "" = none */
-    char    nccl[600];          /* where NCCL differs from the plan, "" = nowhere */
     double  loss, lr, samples_per_s, step_ms;
     double  tokens_per_s, epoch, epochs, eta_s; /* as a `run:` job printed them */
     char    phase[16];
     int64_t at_ms;
+};
+
+/* What an attempt or its placement says at present; "" = nothing. */
+struct job_texts {
+    char unplaced[240];         /* the nodes or the directory it waits for */
+    char waits[240];            /* what its launcher waits for */
+    char absent[240];           /* what keeps a node from joining */
+    char slow[280];             /* the straggler */
+    char nccl[600];             /* where NCCL differs from the plan */
+    char channel_text[400];     /* the channel in use, where there are several */
 };
 
 struct job_after {
@@ -54,6 +62,7 @@ struct job {
     bool                  has_secrets;
     json_t               *secrets;        /* in memory only, never stored; NULL after a restart */
     struct job_live_stats live_stats;
+    struct job_texts     *texts;        /* never NULL; to write one, job_texts() */
     char                 *checkpoint_path;
     int64_t               curve_stride, curve_points;
     struct attempt_row   *attempt;        /* the newest one, NULL before the first */
@@ -66,13 +75,8 @@ struct job {
     json_t             *names;          /* of its nodes; NULL: one, or not known yet */
     json_t             *lost;           /* [{name, text, at_ms}] nodes that attempts lost */
     bool                gathered;       /* all nodes of the newest attempt joined */
-    char                unplaced[240];  /* the nodes or the directory it waits for; "" = none */
-    char                waits[240];     /* what its launcher waits for; "" = nothing */
     struct remote_link *link;           /* while the attempt lives */
-    /* the channel in use; "" = there is only one */
-    char                channel_text[400];
     bool                channel_degraded; /* a fallback channel is in use */
-    char                absent[240];    /* what keeps a node from joining; "" = nothing */
     struct followers   *followers;      /* the agents beside the one at `link` (followers.h) */
     int64_t             noted_attempt;  /* its newest attempt when fleet_note() last saw it ... */
     bool                noted_live;     /* ... and whether that lived */
@@ -83,6 +87,9 @@ struct job {
 /* From its canonical spec; not yet among the active jobs, nor stored. */
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err);
 void job_destroy(struct job *job);      /* accepts NULL; its attempt is closed (job_attempt.h) */
+
+/* Its own texts, to write there.  Before that, job->texts is shared by all and empty: queued jobs have none. */
+struct job_texts *job_texts(struct job *job);
 
 /* Applies the parts of an event outside the core: live stats, checkpoint path, nodes. Also for
  * replay. */

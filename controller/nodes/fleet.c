@@ -132,7 +132,7 @@ static void judge_dir(struct sched_job *s, struct job *job)
     if (writer)
         shared_dir_text(job, writer);
     else if (job->verdict.writer)
-        job->unplaced[0] = 0;
+        job->texts->unplaced[0] = 0;
 }
 
 static bool same_wait(const struct sched_job *a, const struct sched_job *b)
@@ -258,7 +258,7 @@ static void explain_all(struct daemon *d, struct sched_job *queue)
     sched_run(queue, n, &node, clock_ms());
     for (size_t i = 0; i < n; i++) {
         struct job *job = queue[i].owner;
-        job->verdict.word = queue[i].word == SCHED_PLACE && job->unplaced[0] ? SCHED_HOST : queue[i].word;
+        job->verdict.word = queue[i].word == SCHED_PLACE && job->texts->unplaced[0] ? SCHED_HOST : queue[i].word;
         job->verdict.other = queue[i].other;
         job->verdict.place = queue[i].place;
     }
@@ -321,7 +321,7 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
     }
     json_t *where = placement_make(job);
     if (!where)
-        return 0;           /* job->unplaced says why */
+        return 0;           /* job->texts->unplaced says why */
     nonce_make(nonce);
     if (job_apply_clock(job, err) < 0) {
         json_decref(where);

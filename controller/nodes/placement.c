@@ -149,15 +149,15 @@ static void tell_waiting(const struct choice *c)
         snprintf(who, sizeof(who), "%.60s is %.75s", json_string_value(json_object_get(out, "name")),
                  json_string_value(json_object_get(out, "why")));
     if (c->holder && job->nodes == 1)
-        snprintf(job->unplaced, sizeof(job->unplaced), "%s: job %lld is using one, none is "
+        snprintf(job_texts(job)->unplaced, sizeof(job->texts->unplaced), "%s: job %lld is using one, none is "
                  "free%s%s",
                  many, (long long)c->holder, who[0] ? "; " : "", who);
     else if (c->holder)
-        snprintf(job->unplaced, sizeof(job->unplaced), "%s: job %lld is using one, %d %s free"
+        snprintf(job_texts(job)->unplaced, sizeof(job->texts->unplaced), "%s: job %lld is using one, %d %s free"
                  "%s%s", many, (long long)c->holder, c->count, c->count == 1 ? "is" : "are",
                  who[0] ? "; " : "", who);
     else
-        snprintf(job->unplaced, sizeof(job->unplaced), "%s: %s; to use it again: jobctl nodes "
+        snprintf(job_texts(job)->unplaced, sizeof(job->texts->unplaced), "%s: %s; to use it again: jobctl nodes "
                                                        "resume",
                  many, who);
 }
@@ -188,7 +188,7 @@ static json_t *choose(struct job *job)
     struct choice c = { .job = job, .list = calloc(room + 1, sizeof(*c.list)),
                         .left_out = json_array() };
     json_t *body = NULL;
-    job->unplaced[0] = 0;
+    job->texts->unplaced[0] = 0;
     if (c.list && c.left_out) {
         if (job->remote == &remote_ssh)
             add_hosts(&c);
@@ -233,7 +233,7 @@ json_t *placement_make(struct job *job)
         return choose(job);
     hosts_look(&here, job, job->daemon->fleet->node);
     if (here.drained) {
-        snprintf(job->unplaced, sizeof(job->unplaced), "waiting: this machine is drained%s"
+        snprintf(job_texts(job)->unplaced, sizeof(job->texts->unplaced), "waiting: this machine is drained%s"
                  "%.80s; to accept jobs again: jobctl nodes resume %s",
                  here.drained[0] ? ": " : "", here.drained, job->daemon->fleet->node);
         return NULL;
