@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/core/rules.h"
+#include "agent/monitor/activity.h"
 #include "agent/os/log.h"
 #include "agent/os/subprocess.h"
 #include "agent/plan/plan_internal.h"
@@ -16,7 +17,12 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
-enum { RECENT_MS = 30000, EVENTS = 8 };
+enum { RECENT_MS = 30000, EVENTS = 8, USE_MS = 10000 };
+
+/* Counters of a GPU; at_ms 0: none yet. */
+struct gpu_use {
+    int64_t at_ms, busy, memory, link_kb_s;
+};
 
 struct gpu_watch {
     struct subprocess *process; /* NULL: ended, or not started */
@@ -28,6 +34,7 @@ struct gpu_watch {
         char    line[160];
     } recent[EVENTS];
     int events; /* total so far */
+    struct gpu_use use[PLAN_GPUS_MOST]; /* by the ranks of the plan */
 };
 
 /* --- reported events ------------------------------------------------------------------------- */
@@ -67,6 +74,35 @@ static bool is_fault(const char *line)
     return r && r->kind == RULE_PROOF && r->cause == CAUSE_GPU_FAULT;
 }
 
+/* The counters of a GPU are those of each rank on it. */
+static void take_use(struct gpu_watch *w, const json_t *said)
+{
+    const json_t *ranks = json_object_get(w->plan, "ranks");
+    for (size_t i = 0; i < json_array_size(ranks) && i < PLAN_GPUS_MOST; i++)
+        if (strcmp(field_text(json_array_get(ranks, i), "gpu"), field_text(said, "uuid")) == 0)
+            w->use[i] = (struct gpu_use){clock_ms(), field_int(said, "busy", 0),
+                                         field_int(said, "memory", 0),
+                                         field_int(said, "link_kb_s", 0)};
+}
+
+/* Of a driver that has stopped to answer nothing is known. */
+void gpu_watch_add_use(const struct gpu_watch *w, int rank, struct activity_sample *sample)
+{
+    size_t i;
+    const json_t *row;
+    json_array_foreach(w ? json_object_get(w->plan, "ranks") : NULL, i, row)
+    {
+        const struct gpu_use *u = &w->use[i < PLAN_GPUS_MOST ? i : 0];
+        if (i >= PLAN_GPUS_MOST || json_integer_value(json_object_get(row, "rank")) != rank ||
+            u->at_ms == 0 || clock_ms() - u->at_ms > USE_MS)
+            continue;
+        sample->gpu = true;
+        sample->gpu_busy = (unsigned)u->busy;
+        sample->gpu_memory = (unsigned)u->memory;
+        sample->link_kb_s = (uint64_t)u->link_kb_s;
+    }
+}
+
 static void take_line(void *arg, const char *bytes, size_t size)
 {
     struct gpu_watch *w = arg;
@@ -76,6 +112,8 @@ static void take_line(void *arg, const char *bytes, size_t size)
     const int rank = find(json_object_get(w->plan, "ranks"), "gpu", uuid);
     const int index = find_gpu(w->facts, uuid);
     char text[240], *line = w->recent[w->events % EVENTS].line;
+    if (json_object_get(said, "busy"))
+        take_use(w, said);
     if (rank < 0 || xid <= 0) {
         json_decref(said);
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_watch.h - watches a job's GPUs for driver errors (agent/probe/gpu_events.h)
+/* gpu_watch.h - watches a job's GPUs for driver errors and work (agent/probe/gpu_events.h)
  *
  * The kernel log has the same errors, but containers often cannot read it, and it is only consulted
  * after a rank has exited; ranks that wait for a lost GPU do not exit.
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
+struct activity_sample;
 struct err;
 struct gpu_watch;
 
@@ -29,6 +30,9 @@ typedef void (*gpu_watch_fn)(void *arg, const struct gpu_event *e);
  * as part of the attempt. A driver without events is no error. */
 int gpu_watch_start(struct gpu_watch **out, uv_loop_t *loop, const json_t *plan, const json_t *facts,
                     const char *nonce, gpu_watch_fn told, void *arg, struct err *err);
+
+/* Adds the newest counters of the rank's GPU to its sample, if the driver has them. w: or NULL. */
+void gpu_watch_add_use(const struct gpu_watch *w, int rank, struct activity_sample *sample);
 
 /* Recent kernel messages, and driver events of the last half minute, as lines; valid until the
  * next call. NULL if there are none. */

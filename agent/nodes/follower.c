@@ -347,8 +347,10 @@ int64_t follower_look(const struct follower *f, int rank, struct flight_page *pa
     int64_t worker = page->pid ? (int64_t)page->pid : pid;
     if (state)
         *state = pid > 0 ? process_state(worker) : (char)0;
-    if (use)
+    if (use) {
         usage_get(f->usage, rank, use);
+        gpu_watch_add_use(f->gpu_watch, rank, use);
+    }
     return pid;
 }
 

@@ -3,17 +3,21 @@
 #include "agent/probe/gpu_events.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
 #include "agent/probe/nvml.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
-enum { GPUS_MOST = 64, SLICES_MOST = 16, WAIT_MS = 1000, XID_MEMORY = 48, XID_GONE = 79 };
+enum { BUSY = 50, IDLE_MEMORY = 1 }; /* percent: then the links are measured */
+enum { GPUS_MOST = 64, SLICES_MOST = 16, WAIT_MS = 1000, LINK_MS = 20, XID_MEMORY = 48, XID_GONE = 79 };
 
 /* A whole GPU or a MIG slice. */
 struct gpu {
     nvml_device device; /* the whole GPU */
+    nvml_device part;   /* itself, or the slice */
     char        uuid[NVML_TEXT], pci[32];
     unsigned instance; /* of a MIG slice; NVML_NO_INSTANCE: whole GPU, or unknown */
     bool        gone;
@@ -53,6 +57,7 @@ static void note(struct watched *w, nvml_device d, nvml_device part, char **uuid
         return;
     short_pci(g->pci, sizeof(g->pci), pci.bus_id);
     g->device = d;
+    g->part = part;
     if (part == d || !w->nvml.mig_instance || w->nvml.mig_instance(part, &g->instance) != NVML_OK)
         g->instance = NVML_NO_INSTANCE;
     w->n++;
@@ -104,6 +109,59 @@ static int print(FILE *out, const struct gpu *g, int xid)
     return fflush(out) == 0 ? 0 : -1;
 }
 
+/* --- counters ------------------------------------------------------------------------------ */
+
+/* KB/s over PCIe, in both directions. */
+static unsigned long long pcie_kb_s(const struct nvml *n, nvml_device d)
+{
+    unsigned sent = 0, received = 0;
+    if (!n->pcie || n->pcie(d, NVML_PCIE_SENT, &sent) != NVML_OK ||
+        n->pcie(d, NVML_PCIE_RECEIVED, &received) != NVML_OK)
+        return 0;
+    return (unsigned long long)sent + received;
+}
+
+/* KiB over all NVLinks so far, in both directions. */
+static unsigned long long nvlink_kib(const struct nvml *n, nvml_device d)
+{
+    struct nvml_field f[] = {{.id = NVML_FIELD_NVLINK_SENT, .scope = NVML_ALL_LINKS},
+                             {.id = NVML_FIELD_NVLINK_RECEIVED, .scope = NVML_ALL_LINKS}};
+    unsigned long long all = 0;
+    if (!n->fields || n->fields(d, 2, f) != NVML_OK)
+        return 0;
+    for (int i = 0; i < 2; i++)
+        all += f[i].rc == NVML_OK ? f[i].value.u64 : 0;
+    return all;
+}
+
+static unsigned long long link_kb_s(const struct nvml *n, nvml_device d)
+{
+    const unsigned long long before = nvlink_kib(n, d);
+    const int64_t since = clock_ms();
+    const unsigned long long pcie = pcie_kb_s(n, d); /* takes a while */
+    clock_wait(-1, before ? LINK_MS : 0);
+    const unsigned long long after = nvlink_kib(n, d);
+    const int64_t passed = clock_ms() - since;
+    return pcie + (after > before && passed > 0 ? (after - before) * 1000 / (unsigned)passed : 0);
+}
+
+/* -1: the reader is gone. */
+static int print_use(const struct watched *w, FILE *out)
+{
+    for (int i = 0; w->nvml.utilization && i < w->n; i++) {
+        const struct gpu *g = &w->gpu[i];
+        struct nvml_utilization u = {0, 0};
+        if (g->gone || w->nvml.utilization(g->part, &u) != NVML_OK)
+            continue;
+        const bool odd = u.gpu >= BUSY && u.memory <= IDLE_MEMORY;
+        fprintf(out, "{\"uuid\":\"%s\",\"busy\":%u,\"memory\":%u,\"link_kb_s\":%llu}\n", g->uuid, u.gpu,
+                u.memory, odd ? link_kb_s(&w->nvml, g->part) : 0);
+    }
+    return fflush(out) == 0 ? 0 : -1;
+}
+
+/* --- errors -------------------------------------------------------------------------------- */
+
 /* Does the event concern this GPU?  Only an Xid names an instance. */
 static bool is_about(const struct nvml_event *e, const struct gpu *g)
 {
@@ -144,7 +202,13 @@ int gpu_events_print(FILE *out, char **uuids, int n, struct err *err)
     struct nvml_event e;
     if (open_all(&w, uuids, n, err) < 0)
         return -1;
+    int64_t next = 0;
     for (int rc = 0; rc >= 0;) {
+        if (clock_ms() >= next) {
+            next = clock_ms() + WAIT_MS;
+            if (print_use(&w, out) < 0)
+                break;
+        }
         int got = w.nvml.event_wait(w.set, &e, WAIT_MS);
         if (got == NVML_OK)
             rc = print_event(&w, out, &e);

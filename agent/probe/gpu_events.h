@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_events.h - `jobctl-agent gpu-events UUID...`: prints GPU errors as the driver reports them
+/* gpu_events.h - `jobctl-agent gpu-events UUID...`: prints GPU errors and counters of the driver
  *
  * NVML calls may block for minutes while a GPU falls off the bus, so this is a process of its own
  * that can be abandoned. It prints one line of JSON per event:
  *
  *   {"uuid":"GPU-...", "pci":"0000:3b:00.0", "xid":79}
+ *
+ * and about once a second, for each GPU that has them, percent of the time in which it and its memory
+ * controller are busy, and the traffic over PCIe and NVLink (measured only for a busy GPU whose memory
+ * is idle, because it takes time; else 0):
+ *
+ *   {"uuid":"GPU-...", "busy":100, "memory":0, "link_kb_s":12}
  *
  * A MIG slice is requested and reported by its own UUID: events of its instance and of the whole
  * GPU. An uncorrectable memory error is reported as Xid 48, a GPU that no longer responds as Xid

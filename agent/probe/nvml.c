@@ -38,6 +38,8 @@ static const struct symbol {
     {"nvmlDeviceGetRemappedRows", FIELD(remapped_rows), false},
     {"nvmlDeviceGetRetiredPagesPendingStatus", FIELD(retired_pending), false},
     {"nvmlDeviceGetFieldValues", FIELD(fields), false},
+    {"nvmlDeviceGetUtilizationRates", FIELD(utilization), false},
+    {"nvmlDeviceGetPcieThroughput", FIELD(pcie), false},
     {"nvmlDeviceGetGpuFabricInfoV", FIELD(fabric), false},
     {"nvmlDeviceGetComputeRunningProcesses_v3", FIELD(processes), false},
     {"nvmlDeviceGetNvLinkState", FIELD(link_state), false},

@@ -27,6 +27,10 @@ enum { NVML_REMOTE_GPU = 0, NVML_REMOTE_SWITCH = 2 };
 enum { NVML_P2P_READ = 0 };
 enum { NVML_ECC_UNCORRECTED = 1, NVML_ECC_VOLATILE = 0 };
 enum { NVML_FIELD_RECOVERY_ACTION = 230 };
+/* KiB so far; NVML_ALL_LINKS as the scope: of all links together */
+enum { NVML_FIELD_NVLINK_SENT = 138, NVML_FIELD_NVLINK_RECEIVED = 139 };
+#define NVML_ALL_LINKS 0xffffffffU
+enum { NVML_PCIE_SENT = 0, NVML_PCIE_RECEIVED = 1 };
 
 typedef struct nvml_device *nvml_device;
 
@@ -34,6 +38,12 @@ struct nvml_memory {
     unsigned long long total, free, used;
 };
 _Static_assert(sizeof(struct nvml_memory) == 24, "nvmlMemory_t has 24 bytes");
+
+/* Percent of the last second or less. */
+struct nvml_utilization {
+    unsigned gpu, memory;
+};
+_Static_assert(sizeof(struct nvml_utilization) == 8, "nvmlUtilization_t has 8 bytes");
 
 struct nvml_pci {
     char bus_id_legacy[16];
@@ -106,6 +116,8 @@ struct nvml {
     int (*remapped_rows)(nvml_device, unsigned *, unsigned *, unsigned *, unsigned *);
     int (*retired_pending)(nvml_device, unsigned *);
     int (*fields)(nvml_device, int, struct nvml_field *);
+    int (*utilization)(nvml_device, struct nvml_utilization *);
+    int (*pcie)(nvml_device, int, unsigned *); /* KB/s; takes 20 ms */
     int (*fabric)(nvml_device, struct nvml_fabric *);
     int (*processes)(nvml_device, unsigned *, void *);
     int (*link_state)(nvml_device, unsigned, unsigned *);

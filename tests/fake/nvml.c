@@ -6,7 +6,8 @@
  *   driver TEXT | cuda NUMBER | stride 32      of drivers 535.43-86: rows of 32 bytes
  *   gpu UUID PCI MIB MAJOR.MINOR NAME...       in the order of their indices
  *   set GPU KEY VALUE                          ecc remapped pending failed recovery retired mode
- *                                              virtual fabric lost: a number each
+ *                                              virtual fabric lost; busy memory (percent)
+ *                                              pcie (KB/s): a number each
  *   mig GPU UUID MIB                           a slice; makes the GPU a divided one
  *   proc GPU PID MIB                           a process that computes; MIB -1: unknown
  *   links A B COUNT | switch COUNT             NVLinks of a pair; of every GPU to a switch
@@ -30,9 +31,11 @@
 
 enum { GPUS = 64, SLICES = 8, PROCS = 8, FAULTS = 8, EVENTS = 4, LOST = 15, NOT_FOUND = 6 };
 
-enum key { ECC, REMAPPED, PENDING, FAILED, RECOVERY, RETIRED, MODE, VIRTUAL, FABRIC, GONE, KEYS };
+enum key { ECC, REMAPPED, PENDING, FAILED, RECOVERY, RETIRED, MODE, VIRTUAL, FABRIC, GONE, BUSY,
+           MEMORY, PCIE, KEYS };
 static const char *const key_names[KEYS] = {"ecc",  "remapped", "pending", "failed", "recovery",
-                                            "retired", "mode",  "virtual", "fabric", "lost"};
+                                            "retired", "mode",  "virtual", "fabric", "lost",
+                                            "busy", "memory", "pcie"};
 
 struct device {
     char     uuid[64], pci[32], name[64];
@@ -261,6 +264,8 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct device *d, unsigned link,
 int nvmlDeviceGetP2PStatus(const struct device *a, const struct device *b, int what, int *out);
 int nvmlDeviceGetTopologyCommonAncestor(const struct device *a, const struct device *b, int *out);
 
+int nvmlDeviceGetUtilizationRates(const struct device *d, struct nvml_utilization *out);
+int nvmlDeviceGetPcieThroughput(const struct device *d, int direction, unsigned *out);
 int nvmlEventSetCreate(void **set);
 int nvmlDeviceGetSupportedEventTypes(const struct device *d, unsigned long long *types);
 int nvmlDeviceRegisterEvents(const struct device *d, unsigned long long types, void *set);
@@ -513,6 +518,19 @@ int nvmlDeviceGetTopologyCommonAncestor(const struct device *a, const struct dev
     FAULT();
     *out = m.path[a->index][b->index];
     return 0;
+}
+
+int nvmlDeviceGetUtilizationRates(const struct device *d, struct nvml_utilization *out)
+{
+    FAULT();
+    return d->value[GONE] ? LOST : give(&out->gpu, d, BUSY) || give(&out->memory, d, MEMORY);
+}
+
+int nvmlDeviceGetPcieThroughput(const struct device *d, int direction, unsigned *out)
+{
+    FAULT();
+    (void)direction;
+    return give(out, d, PCIE);
 }
 
 int nvmlEventSetCreate(void **set)
