@@ -64,7 +64,8 @@ struct daemon {
     struct clock_jump    clock;         /* as last seen */
     int64_t              suspended_ms;  /* as far as this program knows */
     struct store        *store;
-    struct file_work    *files;         /* all file operations that may hang */
+    struct file_work    *files;         /* all file operations that may hang ... */
+    struct file_work    *deletions;     /* ... but for these, which are many and slow (removal.h) */
     struct active_jobs  *active_jobs;   /* unfinished jobs */
     struct fleet        *fleet;         /* this node, and the scheduler passes */
     struct server       *server;

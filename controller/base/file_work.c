@@ -173,7 +173,7 @@ static void more_threads(struct file_work *w)
 
 static bool set_aside(const struct file_work *w, const struct file_task *t)
 {
-    return t->running && clock_ms() - t->begun_ms >= w->patience_ms;
+    return t->running && clock_ms() - t->begun_ms >= w->patience_ms / LOOKS;
 }
 
 /* Of the tasks that have ended: one, or NULL. */
@@ -202,12 +202,16 @@ static void woken(uv_async_t *wake)
     }
 }
 
+static int64_t patience_of(const struct file_work *w, const struct file_task *t)
+{
+    return t->patience_ms ? t->patience_ms : w->patience_ms;
+}
+
 /* A task of the list that is late, and was not told so yet. */
-static struct file_task *find_late(const struct list *l, int64_t patience_ms)
+static struct file_task *find_late(const struct file_work *w, const struct list *l)
 {
     struct file_task *t = l->first;
-    while (t && (t->told || t->dropped ||
-                 clock_ms() - t->asked_ms < (t->patience_ms ? t->patience_ms : patience_ms)))
+    while (t && (t->told || t->dropped || clock_ms() - t->asked_ms < patience_of(w, t)))
         t = t->next;
     if (t)
         t->told = true;
@@ -217,9 +221,9 @@ static struct file_task *find_late(const struct list *l, int64_t patience_ms)
 static struct file_task *take_late(struct file_work *w)
 {
     pthread_mutex_lock(&w->lock);
-    struct file_task *t = find_late(&w->running, w->patience_ms);
+    struct file_task *t = find_late(w, &w->running);
     if (!t)
-        t = find_late(&w->queued, w->patience_ms);
+        t = find_late(w, &w->queued);
     pthread_mutex_unlock(&w->lock);
     return t;
 }
@@ -283,8 +287,8 @@ static void tell(const struct file_work *w, const struct file_task *task, struct
 {
     const struct file_task *blocks = task->running ? task : find_lane(&w->running, task->lane);
     if (!blocks)
-        err_set(err, ERR_SYSTEM, "%s has to wait: %d other file operations have not ended", task->what,
-                w->threads);
+        err_set(err, ERR_SYSTEM, "%s has to wait for other file operations, such as %s", task->what,
+                w->running.first ? w->running.first->what : "one that has just ended");
     else
         err_set(err, ERR_SYSTEM, "%s has not answered for %lld s: its file system hangs or is very slow; "
                 "everything else goes on", blocks->what, (long long)(clock_ms() - blocks->begun_ms) / 1000);
@@ -301,7 +305,7 @@ bool file_work_stuck(struct file_work *w, const char *lane, struct err *err)
 {
     pthread_mutex_lock(&w->lock);
     const struct file_task *t = find_lane(&w->running, lane);
-    const bool stuck = t && set_aside(w, t);
+    const bool stuck = t && clock_ms() - t->begun_ms >= patience_of(w, t);
     if (stuck)
         tell(w, t, err);
     pthread_mutex_unlock(&w->lock);

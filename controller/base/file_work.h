@@ -5,8 +5,8 @@
  * cannot be interrupted. The loop never makes such a call itself; it describes it as a task.
  *
  * A task has a lane, such as "logs of 7". Tasks of one lane run one after another, in their order. Four tasks
- * run at once. One that has not ended when the patience is over is set aside: it keeps its thread and its lane,
- * and another thread takes its place, up to FILE_WORK_THREADS.
+ * run at once. One that has not ended after a fifth of the patience is set aside: it keeps its thread and its lane,
+ * and another thread takes its place, up to FILE_WORK_THREADS. When the patience is over, late() tells.
  *
  * libuv's pool is not used: it has four threads, and four calls that hang would end all work in it.
  * The store (sqlite) remains in the loop: its file is the daemon's own, each answer depends on it, and where
@@ -53,7 +53,7 @@ int file_work_begin(struct file_work *w, struct file_task *task, const char *lan
 /* Nobody waits for it any more: neither done() nor late() is called. */
 void file_work_drop(struct file_work *w, struct file_task *task);
 
-/* True if a task of this lane is set aside, so that another would have to wait for it; err tells. */
+/* True if a task of this lane runs longer than its patience, so that another would have to wait; err tells. */
 bool file_work_stuck(struct file_work *w, const char *lane, struct err *err);
 
 /* Why a task that is late has not ended: "reading /a/b has not answered for 7 s: ...". */

@@ -16,6 +16,7 @@
 #include "agent/os/run_dir.h"
 #include "agent/os/tree.h"
 #include "controller/base/daemon.h"
+#include "controller/base/file_work.h"
 #include "controller/base/utc.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
@@ -32,12 +33,12 @@
 #define CHECKPOINTS "checkpoints"
 
 /* An agent that got its final ack needs a moment to exit. */
-enum { AGENT_TRIES = 200, AGENT_PAUSE_MS = 50 };
+enum { AGENT_TRIES = 200, AGENT_PAUSE_MS = 50, PATIENCE_MS = 60000 };
 
-/* The libuv worker thread accesses this structure only. */
+/* The thread accesses this structure only, but not the daemon. */
 struct removal {
+    struct file_task   base;
     struct daemon     *daemon;
-    uv_work_t          work;
     struct removed_row row;
     char               dir[PATH_MAX];   /* jobs/<id> */
     atomic_bool        stop;
@@ -186,16 +187,13 @@ void removal_measure(struct removed_row *row, const char *dir)
 int removal_plan(struct removed_row *row, struct daemon *d, int64_t id, bool checkpoints,
                  struct err *err)
 {
-    char dir[PATH_MAX], *yaml = NULL, *canonical = NULL;
+    char *yaml = NULL, *canonical = NULL;
     struct job_row job;
-    job_dir(dir, sizeof(dir), d, id);
     if (jobs_get(&job, d->store, id, err) < 0 || jobs_spec(&yaml, &canonical, d->store, id, err) < 0)
         return -1;
     const int rc = removal_plan_rows(row, d, id, job.name, canonical, checkpoints, err);
     free(yaml);
     free(canonical);
-    if (rc == 0)
-        removal_measure(row, dir);
     return rc;
 }
 
@@ -268,9 +266,9 @@ static void empty(struct removal *r, int fd)
         close(fd);
 }
 
-static void work(uv_work_t *request)
+static void work(struct file_task *task)
 {
-    struct removal *r = request->data;
+    struct removal *r = (struct removal *)task;
     int fd = open(r->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0)
         empty(r, fd);
@@ -282,9 +280,14 @@ static void work(uv_work_t *request)
         err_set(&r->err, ERR_CONFLICT, "the daemon stopped meanwhile");
 }
 
-static void worked(uv_work_t *request, int status)
+static void destroy(struct file_task *task)
 {
-    struct removal *r = request->data, **at = &r->daemon->removals;
+    free(task);
+}
+
+static void worked(struct file_task *task)
+{
+    struct removal *r = (struct removal *)task, **at = &r->daemon->removals;
     struct daemon *d = r->daemon;
     const int64_t id = r->row.job;
     char tag[24];
@@ -292,29 +295,45 @@ static void worked(uv_work_t *request, int status)
     while (*at != r)
         at = &(*at)->next;
     *at = r->next;
-    if (status == 0 && r->err.code == ERR_NONE && removed_done(d->store, id, &r->err) == 0)
+    if (r->err.code == ERR_NONE && removed_done(d->store, id, &r->err) == 0)
         log_info(tag, "removed");
     else
         log_warn(tag, "removed, but some files remain; the next start of the daemon tries "
-                 "again: %s",
-                 status == 0 ? r->err.text : uv_strerror(status));
+                 "again: %s", r->err.text);
     server_wake(d->server, id);
     free(r);
 }
 
+/* Its files remain until they answer, or until the next start of the daemon. */
+static void late(struct file_task *task)
+{
+    const struct removal *r = (const struct removal *)task;
+    struct err err = { 0 };
+    char tag[24];
+    snprintf(tag, sizeof(tag), "%lld", (long long)r->row.job);
+    file_work_why(r->daemon->deletions, task, &err);
+    log_info(tag, "%s", err.text);
+}
+
 static int start(struct daemon *d, const struct removed_row *row, struct err *err)
 {
+    char lane[24], what[PATH_MAX + 16];
     struct removal *r = calloc(1, sizeof(*r));
     if (!r)
         return err_set(err, ERR_MEMORY, "out of memory while removing job %lld",
                        (long long)row->job);
     r->daemon = d;
     r->row = *row;
-    r->work.data = r;
+    r->base = (struct file_task){ work, worked, late, destroy, .patience_ms = PATIENCE_MS };
     job_dir(r->dir, sizeof(r->dir), d, row->job);
+    snprintf(lane, sizeof(lane), "%lld", (long long)row->job);
+    snprintf(what, sizeof(what), "deleting %s", r->dir);
+    if (file_work_begin(d->deletions, &r->base, lane, what, err) < 0) {
+        free(r);
+        return -1;
+    }
     r->next = d->removals;
     d->removals = r;
-    uv_queue_work(&d->loop, &r->work, work, worked);
     return 0;
 }
 
@@ -347,13 +366,15 @@ static int go_on(void *ctx, const struct removed_row *row)
 
 int removal_open(struct daemon *d, struct err *err)
 {
+    if (!(d->deletions = file_work_open(&d->loop, FILE_WORK_PATIENCE_MS, err)))
+        return -1;
     return removed_each_pending(d->store, go_on, &(struct opening){ d, err }, err) < 0 ? -1 : 0;
 }
 
 void removal_close(struct daemon *d)
 {
-    for (struct removal *r = d->removals; r; r = r->next) {
+    for (struct removal *r = d->removals; r; r = r->next)
         r->stop = true;
-        uv_cancel((uv_req_t *)&r->work);
-    }
+    d->removals = NULL;
+    file_work_close(d->deletions);
 }

@@ -20,12 +20,12 @@ struct daemon;
 struct err;
 struct removed_row;
 
-/* Reports what would be deleted and kept; changes nothing. ERR_CONFLICT if the job is not done, or
- * another job needs it. */
+/* Reports what would be deleted and kept, from the rows, without sizes; changes nothing. ERR_CONFLICT if the job is
+ * not done, or another job needs it. */
 int removal_plan(struct removed_row *row, struct daemon *d, int64_t id, bool checkpoints,
                  struct err *err);
 
-/* The same in two parts: from the rows in the loop, then the sizes, also in a thread.  `dir`: jobs/<id>. */
+/* The same for a job whose rows are known; then the sizes, in a thread.  `dir`: jobs/<id>. */
 int removal_plan_rows(struct removed_row *row, struct daemon *d, int64_t id, const char *name, const char *canonical,
                       bool checkpoints, struct err *err);
 void removal_measure(struct removed_row *row, const char *dir);

@@ -18,7 +18,8 @@
 #include "db/removed.h"
 #include "engine/contract/err.h"
 
-enum { SCAN = 500 };
+/* PATIENCE_MS: to count the files of a page. */
+enum { SCAN = 500, PATIENCE_MS = 30000 };
 
 struct page {
     struct file_task    base;
@@ -65,7 +66,7 @@ static struct page *page_make(struct daemon *d, const struct jobs_done *which, b
 {
     struct page *p = calloc(1, sizeof(*p));
     if (p)
-        *p = (struct page){ .base = { .work = page_work, .destroy = page_destroy }, .daemon = d,
+        *p = (struct page){ .base = { .work = page_work, .destroy = page_destroy, .patience_ms = PATIENCE_MS }, .daemon = d,
                             .checkpoints = checkpoints, .rows = calloc(SCAN, sizeof(*p->rows)),
                             .stay = json_array() };
     if (!p || !p->rows || !p->stay)
@@ -77,13 +78,12 @@ static struct page *page_make(struct daemon *d, const struct jobs_done *which, b
     return NULL;
 }
 
-static void answer(struct request *r, const struct page *p)
+static json_t *answer_of(const struct page *p)
 {
     json_t *jobs = json_array();
     for (size_t i = 0; i < p->count; i++)
         json_array_append_new(jobs, removal_json(&p->rows[i], p->daemon, false));
-    request_answer(r, 200, json_pack("{s:o, s:O, s:I}", "jobs", jobs, "stay", p->stay, "next",
-                                     (json_int_t)p->next));
+    return json_pack("{s:o, s:O, s:I}", "jobs", jobs, "stay", p->stay, "next", (json_int_t)p->next);
 }
 
 void request_prune(struct request *r)
@@ -92,9 +92,9 @@ void request_prune(struct request *r)
     struct err err = { 0 };
     struct jobs_done which = { .scan = SCAN, .result = request_query(r, "result") };
     int64_t keep, checkpoints;
-    char jobs[PATH_MAX + 8];
+    char jobs[PATH_MAX + 8], what[PATH_MAX + 32];
     if (request_worked(r)) {
-        answer(r, (const struct page *)request_worked(r));
+        request_answer(r, 200, answer_of((const struct page *)request_worked(r)));
         return;
     }
     if (request_number(&which.before, r, "before", 0) < 0 || request_number(&keep, r, "keep", 0) < 0 ||
@@ -112,5 +112,6 @@ void request_prune(struct request *r)
     }
     snprintf(jobs, sizeof(jobs), "%s/jobs", d->home);
     snprintf(p->jobs_dir, sizeof(p->jobs_dir), "%.*s", PATH_MAX - 1, jobs);
-    request_work(r, &p->base, "prune", jobs);
+    snprintf(what, sizeof(what), "counting the files in %s", p->jobs_dir);
+    request_work_or(r, &p->base, "prune", what, answer_of(p));    /* without sizes */
 }

@@ -29,6 +29,8 @@ post() { curl -s --max-time 60 --unix-socket "$JOBCTL_HOME/jobctl.sock" "http://
 mkdir "$jobs/1/drive"
 post jobs >post 2>&1 <<<"{\"spec\": \"run: pwd\nworkdir: $jobs/1/drive\n\", \"cwd\": \"$WORK\"}" &
 soon adopt --yes "$jobs/1/drive" >adopt 2>&1 &
+soon remove 1 >remove 2>&1 &
+soon prune --dry-run --older-than 0s >prune 2>&1 &
 soon report 1 -o "$WORK/1.tgz" >report 2>&1 &
 code 0 soon status -a
 code 0 soon show 2
@@ -45,6 +47,9 @@ json "'$jobs/1' in o['files'] and o['job']['result'] == 'succeeded'"
 wait
 for k in $(seq 20); do grep "reading logs in $jobs/1/1 $hangs" "logs.$k"; done
 grep "looking for the files of a spec in $WORK $hangs" post
+grep "counting the files in $jobs/1 $hangs" remove
+grep "sizes are not known: counting the files in $jobs $hangs" prune
+grep 'job 1 (plain)' prune
 grep "reading the mirror $jobs/1/drive $hangs" adopt
 tar xzf 1.tgz
 grep "$hangs" job-1/files.txt
@@ -56,3 +61,14 @@ rm hang
 wait_for "the log" says hello soon logs 1
 code 0 soon show 1
 lacks "$hangs" out
+
+# What hangs keeps neither a daemon that is to stop nor the next one.
+touch hang
+soon logs 1 >last 2>&1 &
+wait_for "a call that hangs" says "reading logs in $jobs/1/1 $hangs" cat last
+pid=$(daemon_answers)
+kill "$pid"
+wait_for "the end of the daemon" ended "$pid"
+rm hang
+code 0 soon remove 1
+gone "$jobs/1"

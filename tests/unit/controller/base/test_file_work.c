@@ -180,7 +180,7 @@ static void threads_are_bounded(void **state)
     assert_in_range(t.begun, FILE_WORK_BUSY, FILE_WORK_THREADS);
     struct err err = { 0 };
     file_work_why(t.w, &last->base, &err);
-    assert_non_null(strstr(err.text, "has to wait: "));
+    assert_non_null(strstr(err.text, "has to wait for "));
     open_gate();
     UNTIL(t.done == CRAWLS);
 }
