@@ -2,12 +2,13 @@
 /* integrity.c - see integrity.h */
 #include "db/integrity.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "engine/contract/err.h"
 
-static struct {
+static _Thread_local struct {
     void (*fn)(void *arg, const char *text);
     void  *arg;
 } hook;
@@ -23,6 +24,12 @@ int integrity_is_damage(int code)
     return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
 }
 
+void integrity_tell(const char *text)
+{
+    if (hook.fn)
+        hook.fn(hook.arg, text);
+}
+
 int integrity_failed(sqlite3 *db, const char *what, struct err *err)
 {
     struct err said = { 0 };
@@ -30,9 +37,11 @@ int integrity_failed(sqlite3 *db, const char *what, struct err *err)
     err_set(&said, ERR_SYSTEM, "the store %.200s is damaged (%.120s). Run `jobctl doctor --repair`: it rebuilds "
             "the store from the directories of the jobs. Running jobs go on meanwhile", path ? path : "",
             what);
-    if (hook.fn)
-        hook.fn(hook.arg, said.text);
-    return err_set(err, said.code, "%s", said.text);
+    integrity_tell(said.text);
+    err_set(err, said.code, "%s", said.text);
+    if (err)
+        err->errnum = EUCLEAN;
+    return -1;
 }
 
 int integrity_check(sqlite3 *db, enum integrity depth, struct err *err)

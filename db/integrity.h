@@ -20,10 +20,14 @@ int integrity_check(sqlite3 *db, enum integrity depth, struct err *err);
 /* Does this result code of sqlite mean that the file is damaged? */
 int integrity_is_damage(int code);
 
-/* Sets *err to the one sentence about a damaged store: what, and what to do; calls the hook. Returns -1. */
+/* Sets *err to the one sentence about a damaged store: what, and what to do; its errnum is EUCLEAN; calls the hook.
+ * Returns -1. */
 int integrity_failed(sqlite3 *db, const char *what, struct err *err);
 
-/* Called each time that damage shows; one per process. NULL: none. */
+/* Called each time that damage shows to this thread. NULL: none. */
 void integrity_hook(void (*fn)(void *arg, const char *text), void *arg);
+
+/* Damage that another thread has met. */
+void integrity_tell(const char *text);
 
 #endif

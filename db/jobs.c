@@ -40,6 +40,8 @@ static const char DONE_SKIP[] = "SELECT id + 1 FROM jobs WHERE state = 'done' AN
                                 "ORDER BY id DESC LIMIT 1 OFFSET ?2";
 static const char FIND[] = "SELECT id FROM jobs WHERE name=? ORDER BY id DESC LIMIT 1";
 static const char NEWEST[] = "SELECT id FROM jobs ORDER BY id DESC LIMIT 1";
+static const char IDS[] = "SELECT id, attempt > 0, state = 'done' FROM jobs UNION ALL "
+                          "SELECT job, 0, 1 FROM removed ORDER BY 1";
 static const char EACH[] = "SELECT " COLUMNS " FROM jobs WHERE id < ? ORDER BY id DESC LIMIT ?";
 static const char EACH_OPEN[] = "SELECT " COLUMNS " FROM jobs WHERE state <> 'done' AND id < ? "
                                 "ORDER BY id DESC LIMIT ?";
@@ -198,6 +200,16 @@ int jobs_done_skip(int64_t *before, struct store *s, int64_t keep, const char *r
     *before = rc > 0 ? stmt_int(st, 0, 1) : 1;
     sqlite3_reset(st);
     return rc < 0 ? -1 : 0;
+}
+
+int jobs_ids(struct store *s, jobs_ids_fn each, void *ctx, struct err *err)
+{
+    sqlite3_stmt *st = stmt_query(s, err, IDS, "");
+    int rc = 0;
+    while (rc == 0 && (rc = stmt_step(st, err)) > 0)
+        rc = each(ctx, stmt_int(st, 0, 0), stmt_int(st, 1, 0), stmt_int(st, 2, 0));
+    sqlite3_reset(st);
+    return rc;
 }
 
 int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err)

@@ -42,6 +42,11 @@ struct job_row {
 /* Returns nonzero to stop the listing, which then returns that value. */
 typedef int (*jobs_each_fn)(void *ctx, const struct job_row *row);
 
+/* Every id in ascending order, those of removed jobs as well (done and not started); started: it has an attempt.
+ * Returns the nonzero value of `each` that stopped it, else 0. */
+typedef int (*jobs_ids_fn)(void *ctx, int64_t id, bool started, bool done);
+int jobs_ids(struct store *s, jobs_ids_fn each, void *ctx, struct err *err);
+
 /* The smallest unused id. */
 int jobs_next_id(int64_t *id, struct store *s, struct err *err);
 int jobs_insert(struct store *s, const struct job_row *row, const char *yaml,

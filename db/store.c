@@ -13,7 +13,7 @@
 #include "db/stmt.h"
 #include "engine/contract/err.h"
 
-enum { STMTS = 64 };
+enum { STMTS = 96 };
 
 struct store {
     sqlite3 *db;

@@ -124,6 +124,17 @@ static int64_t told_at(const struct job *job, const json_t *message)
     return ours && (set_ms >= CLOCK_JUMP_MS || set_ms <= -CLOCK_JUMP_MS) ? wall_ms + set_ms : wall_ms;
 }
 
+/* A store that was rebuilt may lack events that its agent has thrown away, because they were acknowledged. */
+static enum channel_order order_of(const struct job *job, int64_t seq)
+{
+    const enum channel_order order = channel_order(job->attempt->acked, seq);
+    if (order != CHANNEL_GAP || !job->core.rebuilt)
+        return order;
+    log_warn(TAG(job), "events %lld to %lld of its agent are not in the store, which was rebuilt",
+             (long long)job->attempt->acked + 1, (long long)seq - 1);
+    return CHANNEL_NEW;
+}
+
 static void hear_event(struct job *job, const json_t *message)
 {
     struct err err = { 0 };
@@ -132,7 +143,7 @@ static void hear_event(struct job *job, const json_t *message)
         .incarnation = json_integer_value(json_object_get(message, "incarnation")),
     };
     const char *kind = json_string_value(json_object_get(message, "kind"));
-    const enum channel_order order = channel_order(job->attempt->acked, told.seq);
+    const enum channel_order order = order_of(job, told.seq);
     if (order == CHANNEL_REPEATED)
         job_attempt_ack(job, job->attempt->acked);
     if (order == CHANNEL_GAP)

@@ -49,6 +49,8 @@ struct fleet;
 struct host;
 struct submit_batch;
 struct removal;
+struct survey;
+struct snapshots;
 struct active_jobs;
 struct server;
 struct store;
@@ -75,6 +77,8 @@ struct daemon {
     struct host         *hosts;         /* the record of each host (hosts.h) */
     struct orphan       *orphans;       /* agents that outlived their attempt */
     struct removal      *removals;      /* jobs whose files are being deleted */
+    struct snapshots    *snapshots;     /* copies of the store */
+    struct survey       *survey;        /* jobs whose rows and directories differed at the start */
     int64_t              next_id;
     int64_t              started_ms;
     int64_t              die_at_event;  /* daemon_test_hook(); 0: never */

@@ -16,6 +16,7 @@
 #include "controller/cli/command.h"
 #include "controller/cli/doctor_hosts.h"
 #include "controller/cli/doctor_slurm.h"
+#include "controller/cli/doctor_store.h"
 #include "controller/cli/output.h"
 #include "controller/cli/spec_file.h"
 #include "controller/remote/remote.h"
@@ -25,6 +26,7 @@ enum { EXIT_UNFIT = 1 };
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},
+    {"repair", 0, OPTION_FLAG, NULL, "make a lost or damaged store anew from the directories of the jobs"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -192,10 +194,17 @@ static int run(struct call *call)
 {
     const struct options *o = &call->options;
     json_t *request = NULL, *spec = NULL;
+    if (options_has(o, "repair"))
+        return o->nargs == 0 ? doctor_store_repair(call)
+                             : err_set(&call->err, ERR_USAGE, "--repair is for the store and takes no FILE");
     if (o->nargs == 1 &&
         spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec) < 0)
         return -1;
     json_t *answer = look(call, spec);
+    if (answer && o->nargs == 0 && doctor_store_add(answer, &call->err) < 0) {
+        json_decref(answer);
+        answer = NULL;
+    }
     int rc = !answer ? -1 : json_integer_value(json_object_get(answer, "fail")) > 0 ? EXIT_UNFIT : 0;
     if (answer && call->json)
         output_json(call, json_incref(answer));
@@ -218,6 +227,8 @@ const struct command cmd_doctor = {
             "connections "
             "between them, checkpoint.dir and data. With launch: slurm it checks what is visible "
             "on "
-            "the submitting machine. No daemon is needed.",
+            "the submitting machine. No daemon is needed. --repair makes the store of this home anew: from the "
+            "present one if it is sound, its newest snapshot, and the directories of the jobs, whose events are "
+            "there as well. It stops the daemon and starts it again; running jobs go on. The old store is kept.",
     .options = options, .run = run,
 };

@@ -9,8 +9,9 @@
 #include "controller/cli/job_select.h"
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
+#include "engine/contract/field.h"
 
-enum { LIMIT = 100, LIMIT_MOST = 10000, REDRAW_MS = 1000 };
+enum { STORE = 1600, LIMIT = 100, LIMIT_MOST = 10000, REDRAW_MS = 1000 };
 
 static const struct option_row options[] = {
     {"all", 'a', OPTION_FLAG, NULL, "include done jobs; the newest 100"},
@@ -22,9 +23,11 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
-static int fetch(struct call *call, struct client *c, json_t **jobs)
+/* `store`: what is wrong with it, "" if nothing is. */
+static int fetch(struct call *call, struct client *c, json_t **jobs, char store[STORE])
 {
     const struct options *o = &call->options;
+    store[0] = '\0';
     if (o->nargs > 0)
         return job_select(c, jobs, o->nargs, o->args, &call->err);
     long long limit = options_count(o, "number", LIMIT);
@@ -35,6 +38,7 @@ static int fetch(struct call *call, struct client *c, json_t **jobs)
                    limit) < 0)
         return -1;
     *jobs = json_incref(json_object_get(answer, "jobs"));
+    snprintf(store, STORE, "%s", field_text(answer, "store"));
     json_decref(answer);
     return 0;
 }
@@ -58,6 +62,15 @@ static int print(struct call *call, const json_t *jobs)
     return job_view_table(&call->out, jobs, options_text(&call->options, "output"), &call->err);
 }
 
+/* Scripts read the table on stdout. */
+static void print_store(struct call *call, const char *store)
+{
+    if (!store[0] || options_has(&call->options, "quiet"))
+        return;
+    fflush(call->out.file);
+    fprintf(call->out.tty ? call->out.file : stderr, "The store and the directories of the jobs differ: %s\n", store);
+}
+
 /* Redraws from the top of the screen and clears the rest below the table. */
 static int watch(struct call *call, struct client *c)
 {
@@ -65,12 +78,14 @@ static int watch(struct call *call, struct client *c)
     client_stop_when(c, stop);
     while (!*stop) {
         json_t *jobs = NULL;
-        if (fetch(call, c, &jobs) < 0)
+        char store[STORE];
+        if (fetch(call, c, &jobs, store) < 0)
             return *stop ? 0 : -1;
         terminal_measure(&call->out);
         if (call->out.tty)
             fputs("\033[H\033[2J", call->out.file);
         int rc = print(call, jobs);
+        print_store(call, store);
         json_decref(jobs);
         if (rc < 0)
             return -1;
@@ -85,6 +100,7 @@ static int run(struct call *call)
 {
     struct client *c;
     json_t *jobs = NULL;
+    char store[STORE];
     int rc = -1;
     if (options_has(&call->options, "watch") && call->json)
         return err_set(&call->err, ERR_USAGE, "--watch and --json cannot be combined: --json "
@@ -95,13 +111,14 @@ static int run(struct call *call)
         rc = watch(call, c);
         goto out;
     }
-    if (fetch(call, c, &jobs) < 0)
+    if (fetch(call, c, &jobs, store) < 0)
         goto out;
     if (call->json) {
-        output_json(call, json_pack("{s:O}", "jobs", jobs));
+        output_json(call, json_pack("{s:O, s:s}", "jobs", jobs, "store", store));
         rc = 0;
     } else {
         rc = print(call, jobs);
+        print_store(call, store);
     }
 out:
     json_decref(jobs);

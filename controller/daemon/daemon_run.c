@@ -25,7 +25,9 @@
 #include "controller/daemon/removal.h"
 #include "controller/daemon/replay.h"
 #include "controller/daemon/requests.h"
+#include "controller/daemon/snapshots.h"
 #include "controller/daemon/submit_batch.h"
+#include "controller/daemon/survey.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/nodes/fleet.h"
@@ -117,6 +119,7 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
         job_attempt_close(d->active_jobs->jobs[i]);
     active_jobs_fini(d->active_jobs);
     removal_close(d);
+    snapshots_close(d);
     orphan_close(d);
     hosts_close(d);
     fleet_close(d);
@@ -155,6 +158,8 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
         rc = hosts_open(d, err);
     if (rc == 0)
         rc = replay_all(d, err);
+    if (rc == 0)
+        rc = snapshots_open(d, err);
     if (rc == 0)
         rc = removal_open(d, err);
     if (rc == 0)
@@ -247,14 +252,11 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     if (rc == 0)
         log_info(NULL, "stopped");
 out:
+    survey_free(d->survey);
     store_close(d->store);
     integrity_hook(NULL, NULL);
-    if (d->damaged && lock >= 0)
-        home_lock_damaged(lock);
-    if (rc == 0 && !d->damaged)
-        home_lock_release(lock);
-    else if (lock >= 0)
-        close(lock);
+    if (lock >= 0)
+        home_lock_leave(lock, d->damaged ? HOME_DAMAGED : rc == 0 ? HOME_CLEAN : HOME_UNCLEAN);
     dir_identity_close(&d->home_inode);
     free(d);
     return rc;

@@ -104,16 +104,11 @@ int home_lock(enum home_end *before, const char *home, const char *socket, struc
     return -1;
 }
 
-void home_lock_damaged(int lock)
+void home_lock_leave(int lock, enum home_end how)
 {
-    const off_t end = lseek(lock, 0, SEEK_END);
-    if (end < 0 || pwrite(lock, DAMAGED, sizeof(DAMAGED) - 1, end) < 0)
-        errno = 0;                  /* the next holder makes the shorter check */
-}
-
-void home_lock_release(int lock)
-{
-    if (ftruncate(lock, 0) < 0)     /* the next holder checks the store, which costs time only */
-        errno = 0;
+    const off_t end = how == HOME_DAMAGED ? lseek(lock, 0, SEEK_END) : 0;
+    if ((how == HOME_CLEAN && ftruncate(lock, 0) < 0) ||
+        (how == HOME_DAMAGED && pwrite(lock, DAMAGED, sizeof(DAMAGED) - 1, end) < 0))
+        errno = 0;                  /* the next holder checks the store as after a crash */
     close(lock);
 }

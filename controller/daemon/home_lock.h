@@ -17,9 +17,7 @@ enum home_end { HOME_CLEAN, HOME_UNCLEAN, HOME_DAMAGED };
  * answers at `socket`), or there are no locks. */
 int home_lock(enum home_end *before, const char *home, const char *socket, struct err *err);
 
-/* A clean end: closes the descriptor. */
-void home_lock_release(int lock);
-/* The store is damaged: the next holder learns it. */
-void home_lock_damaged(int lock);
+/* Closes the descriptor; the next holder learns how this one ended. */
+void home_lock_leave(int lock, enum home_end how);
 
 #endif

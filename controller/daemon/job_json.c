@@ -8,6 +8,7 @@
 
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
+#include "controller/daemon/survey.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/nodes/fleet.h"
@@ -150,8 +151,11 @@ static int newest_good(void *ctx, const struct checkpoint_row *row)
 json_t *job_json_of_stored(struct daemon *d, const struct job_row *row)
 {
     json_t *checkpoint = NULL;
+    struct job_row shown = *row;
     checkpoints_each(d->store, row->id, 8, newest_good, &checkpoint, NULL);
-    return job_json_make(row, checkpoint ? checkpoint : json_null(), json_null(), "", "");
+    if (!row->result[0] && survey_reason(d->survey, row->id)[0])
+        snprintf(shown.reason, sizeof(shown.reason), "%s", survey_reason(d->survey, row->id));
+    return job_json_make(&shown, checkpoint ? checkpoint : json_null(), json_null(), "", "");
 }
 
 json_t *job_json_of_id(struct daemon *d, int64_t id, struct err *err)
@@ -161,7 +165,7 @@ json_t *job_json_of_id(struct daemon *d, int64_t id, struct err *err)
     json_t *row = NULL;
     if (job)
         row = job_json_of_job(job);
-    else if (jobs_get(&stored, d->store, id, err) < 0)
+    else if (survey_job_get(&stored, d->survey, d->store, id, err) < 0)
         return NULL;
     else
         row = job_json_of_stored(d, &stored);

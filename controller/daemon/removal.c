@@ -18,10 +18,12 @@
 #include "controller/base/daemon.h"
 #include "controller/base/file_work.h"
 #include "controller/base/utc.h"
+#include "controller/daemon/survey.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
+#include "controller/job/job_history.h"
 #include "controller/nodes/fleet.h"
 #include "controller/nodes/orphan.h"
 #include "db/checkpoints.h"
@@ -189,9 +191,11 @@ int removal_plan(struct removed_row *row, struct daemon *d, int64_t id, bool che
 {
     char *yaml = NULL, *canonical = NULL;
     struct job_row job;
-    if (jobs_get(&job, d->store, id, err) < 0 || jobs_spec(&yaml, &canonical, d->store, id, err) < 0)
+    if (survey_job_get(&job, d->survey, d->store, id, err) < 0 || jobs_spec(&yaml, &canonical, d->store, id, err) < 0)
         return -1;
-    const int rc = removal_plan_rows(row, d, id, job.name, canonical, checkpoints, err);
+    int rc = removal_plan_rows(row, d, id, job.name, canonical, checkpoints, err);
+    if (rc == 0 && !job.result[0])
+        rc = err_set(err, ERR_CONFLICT, "job %lld is left alone: %s", (long long)id, survey_reason(d->survey, id));
     free(yaml);
     free(canonical);
     return rc;
@@ -248,9 +252,10 @@ static void remove_entry(struct removal *r, int fd, const char *name)
         close(lock);
 }
 
-/* Deletes jobs/<id> except checkpoints to keep. */
+/* Deletes jobs/<id> except checkpoints to keep; the history first, from which a repair would make the job anew. */
 static void empty(struct removal *r, int fd)
 {
+    unlinkat(fd, JOB_HISTORY, 0);
     DIR *d = fdopendir(fd);
     for (struct dirent *e; d && !r->stop && (e = readdir(d));) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)

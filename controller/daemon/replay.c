@@ -2,8 +2,6 @@
 /* replay.c - see replay.h */
 #include "controller/daemon/replay.h"
 
-#include <dirent.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +9,10 @@
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/effects.h"
+#include "controller/daemon/survey.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/job/job_history.h"
 #include "controller/job/job_store.h"
 #include "controller/nodes/fleet.h"
 #include "db/events.h"
@@ -93,7 +93,19 @@ static void restart_clocks(struct job *job)
         job->limit_ms = clock_boot_ms() + (left_ms < 0 ? 0 : left_ms < all_ms ? left_ms : all_ms);
 }
 
-static int replay_one(struct daemon *d, int64_t id, struct err *err)
+/* Brings the events beside a job up to date: of an earlier version, or of a daemon that died. */
+static void begin_history(struct job *job)
+{
+    struct daemon *d = job->daemon;
+    struct job_history_end end;
+    struct err err = { 0 };
+    job_history_end(&end, d->home, job->core.id);
+    job->history_seq = end.seq;
+    if (end.seq < job->last_seq && job_history_write(&job->history_seq, d->home, d->store, job->core.id, &err) < 0)
+        log_warn(NULL, "%s", err.text);
+}
+
+int replay_job(struct job **out, struct daemon *d, int64_t id, struct err *err)
 {
     struct job_row row;
     json_t *spec = NULL;
@@ -112,8 +124,7 @@ static int replay_one(struct daemon *d, int64_t id, struct err *err)
         if (!job->attempt || attempts_get(job->attempt, d->store, id, job->core.attempt, err) < 0)
             goto out;
     }
-    if (active_jobs_add(d->active_jobs, job, err) < 0)
-        goto out;
+    *out = job;
     job = NULL;
     rc = 0;
 out:
@@ -122,23 +133,31 @@ out:
     return rc;
 }
 
-/* An id is never given to two jobs, also where the store was lost or is older than the directories. */
-static void ids_above_directories(struct daemon *d)
+static int replay_one(struct daemon *d, int64_t id, struct err *err)
 {
-    char path[PATH_MAX + 16];
-    snprintf(path, sizeof(path), "%s/jobs", d->home);
-    DIR *dir = opendir(path);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        char *end;
-        const long long id = strtoll(e->d_name, &end, 10);
-        if (*end || id < d->next_id || id >= INT64_MAX)
-            continue;
-        log_warn(NULL, "the store does not know job %lld, whose directory %s/%s remains: the store is "
-                 "new, or older than the directory", id, path, e->d_name);
-        d->next_id = id + 1;
+    struct job *job;
+    if (replay_job(&job, d, id, err) < 0)
+        return -1;
+    if (active_jobs_add(d->active_jobs, job, err) < 0) {
+        job_destroy(job);
+        return -1;
     }
-    if (dir)
-        closedir(dir);
+    begin_history(job);
+    return 0;
+}
+
+/* Compares store and directories, and says what differs. An id is never given to two jobs, also where the store was
+ * lost or is older than the directories. */
+static int compare_with_directories(struct daemon *d, struct err *err)
+{
+    char text[1600];
+    if (survey_make(&d->survey, d->home, d->store, err) < 0)
+        return -1;
+    if (survey_text(text, sizeof(text), d->survey) > 0)
+        log_warn(NULL, "%s", text);
+    if (d->next_id <= d->survey->newest)
+        d->next_id = d->survey->newest + 1;
+    return 0;
 }
 
 int replay_all(struct daemon *d, struct err *err)
@@ -146,14 +165,15 @@ int replay_all(struct daemon *d, struct err *err)
     struct ids ids = { 0 };
     int rc = -1;
     if (jobs_next_id(&d->next_id, d->store, err) < 0 ||
-        jobs_each(d->store, true, 0, INT64_MAX, remember, &ids, err) < 0)
+        jobs_each(d->store, true, 0, INT64_MAX, remember, &ids, err) < 0 ||
+        compare_with_directories(d, err) < 0)
         goto out;
-    ids_above_directories(d);
     for (size_t i = ids.count; i-- > 0;) {      /* the list is newest first */
         struct err one = { 0 };
-        if (replay_one(d, ids.list[i], &one) < 0)
-            log_error(NULL, "cannot load job %lld, skipping it: %s", (long long)ids.list[i],
-                                                                      one.text);
+        if (!survey_allows(d->survey, ids.list[i]) || replay_one(d, ids.list[i], &one) == 0)
+            continue;
+        log_error(NULL, "cannot load job %lld, skipping it: %s", (long long)ids.list[i], one.text);
+        survey_add(d->survey, SURVEY_UNREADABLE, ids.list[i]);
     }
     for (size_t i = 0; i < d->active_jobs->count; i++)
         effect_perform(d->active_jobs->jobs[i],

@@ -7,9 +7,16 @@
 #ifndef CONTROLLER_DAEMON_REPLAY_H
 #define CONTROLLER_DAEMON_REPLAY_H
 
+#include <stdint.h>
+
 struct daemon;
 struct err;
 
+struct job;
+
 int replay_all(struct daemon *d, struct err *err);
+
+/* One unfinished job from its rows, which is not among the active ones; the caller destroys it. */
+int replay_job(struct job **out, struct daemon *d, int64_t id, struct err *err);
 
 #endif

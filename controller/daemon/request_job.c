@@ -9,6 +9,7 @@
 #include "controller/base/daemon.h"
 #include "controller/daemon/job_json.h"
 #include "controller/daemon/submit_batch.h"
+#include "controller/daemon/survey.h"
 #include "controller/http/server.h"
 #include "db/jobs.h"
 #include "engine/contract/err.h"
@@ -32,7 +33,7 @@ int request_job_row(struct job_row *row, struct request *r)
     struct daemon *d = request_daemon(r);
     struct err err = { 0 };
     int64_t id;
-    if (request_job_id(&id, d, request_job(r), &err) == 0 && jobs_get(row, d->store, id, &err) == 0)
+    if (request_job_id(&id, d, request_job(r), &err) == 0 && survey_job_get(row, d->survey, d->store, id, &err) == 0)
         return 0;
     request_fail(r, &err, NULL);
     return -1;

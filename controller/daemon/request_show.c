@@ -20,6 +20,7 @@
 #include "controller/base/utc.h"
 #include "controller/daemon/job_json.h"
 #include "controller/daemon/request_job.h"
+#include "controller/daemon/survey.h"
 #include "controller/daemon/why.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
@@ -113,7 +114,9 @@ void request_list(struct request *r)
         request_fail(r, &err, NULL);
         return;
     }
-    request_answer(r, 200, json_pack("{s:o}", "jobs", l.jobs));
+    char store[1600];
+    survey_text(store, sizeof(store), d->survey);
+    request_answer(r, 200, json_pack("{s:o, s:s}", "jobs", l.jobs, "store", store));
 }
 
 /* ---- one job ---- */

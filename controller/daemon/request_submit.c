@@ -12,6 +12,7 @@
 #include "controller/base/file_work.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/submission.h"
+#include "controller/daemon/survey.h"
 #include "controller/http/server.h"
 #include "controller/job/job.h"
 #include "controller/job/job_store.h"
@@ -57,7 +58,7 @@ static int resolve_after(json_t *spec, struct daemon *d, struct err *err)
             snprintf(word, sizeof(word), "%lld", (long long)json_integer_value(v));
         else
             snprintf(word, sizeof(word), "%s", json_is_string(v) ? json_string_value(v) : "");
-        if (request_job_id(&id, d, word, err) < 0 || jobs_get(&row, d->store, id, err) < 0)
+        if (request_job_id(&id, d, word, err) < 0 || survey_job_get(&row, d->survey, d->store, id, err) < 0)
             goto fail;
         if (row.result[0] && strcmp(row.result, "succeeded") != 0) {
             err_set(err, ERR_CONFLICT, "job %lld did not succeed (%s), so a job after it could "

@@ -5,6 +5,7 @@
 #include "controller/attempt/job_attempt.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/request_job.h"
+#include "controller/daemon/survey.h"
 #include "controller/daemon/submit_batch.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
@@ -24,8 +25,9 @@ static struct job *open_job(struct request *r)
     struct job *job = active_jobs_find(d->active_jobs, id);
     if (job)
         return job;
-    if (jobs_get(&row, d->store, id, &err) == 0)
-        err_set(&err, ERR_CONFLICT, "job %lld is done (%s)", (long long)id, row.result);
+    if (survey_job_get(&row, d->survey, d->store, id, &err) == 0)
+        err_set(&err, ERR_CONFLICT, row.result[0] ? "job %lld is done (%s)" : "job %lld is left alone: %s",
+                (long long)id, row.result[0] ? row.result : survey_reason(d->survey, id));
 fail:
     request_fail(r, &err, NULL);
     return NULL;
@@ -93,6 +95,11 @@ static void checkpoint(struct request *r)
     request_fail(r, &err, NULL);
 }
 
+static void show_store(struct request *r)
+{
+    request_answer(r, 200, survey_json(request_daemon(r)->survey));
+}
+
 static void shut_down(struct request *r)
 {
     request_answer(r, 202, json_object());
@@ -117,6 +124,7 @@ static const struct route routes[] = {
     { "GET", "/v1/jobs/JOB/metrics", request_metrics, NULL },
     { "GET", "/v1/jobs/JOB/wait", request_wait, NULL },
     { "GET", "/v1/prune", request_prune, NULL },
+    { "GET", "/v1/store", show_store, NULL },
     { "POST", "/v1/adopt", request_adopt, "dir:s! hold:b dry_run:b expect:o secrets:m" },
     { "GET", "/v1/nodes", request_nodes, NULL },
     { "POST", "/v1/nodes", request_node, "name:s! action:s! reason:s" },

@@ -7,6 +7,7 @@
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/job/job_history.h"
 #include "controller/job/job_store.h"
 #include "controller/nodes/fleet.h"
 #include "db/store.h"
@@ -70,6 +71,15 @@ int submit_batch_submit(struct job *job, const json_t *body, const char *yaml,
     return 0;
 }
 
+/* From here on the job is found again even without the store. */
+static void begin_history(struct job *job)
+{
+    struct daemon *d = job->daemon;
+    struct err err = { 0 };
+    if (job_history_write(&job->history_seq, d->home, d->store, job->core.id, &err) < 0)
+        log_warn(NULL, "%s", err.text);
+}
+
 bool submit_batch_flush(struct daemon *d)
 {
     struct submit_batch *in = d->submit_batch;
@@ -83,6 +93,8 @@ bool submit_batch_flush(struct daemon *d)
     in->open = false;
     for (int64_t id = in->first_id; id < d->next_id; id++) {
         struct job *job = active_jobs_find(d->active_jobs, id);
+        if (job)
+            begin_history(job);
         daemon_test_hook(d);
         if (job)
             fleet_note(job);

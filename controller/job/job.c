@@ -14,7 +14,7 @@
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"
 
-_Static_assert(sizeof(struct job) <= 1600, "20,000 queued jobs take more than 32 MB");
+_Static_assert(sizeof(struct job) <= 1728, "20,000 queued jobs take more than 35 MB");
 
 static struct job_texts no_texts;       /* only ever cleared */
 

@@ -10,6 +10,7 @@
 #include "controller/base/daemon.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/job/job_history.h"
 #include "controller/job/job_store.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
@@ -52,6 +53,22 @@ static int redact_input(struct core_input *in, json_t **body, char **text, const
     return rc == 0 ? 0 : err_set(err, ERR_MEMORY, "out of memory for job %lld", (long long)job->core.id);
 }
 
+/* Keeps the history beside the job up to date. The store has it all, so a failure is told and tried again at
+ * the next event. */
+static void keep_history(struct job *job, const struct core_output *out)
+{
+    struct daemon *d = job->daemon;
+    struct err err = { 0 };
+    char tag[24];
+    bool matters = false;
+    for (int i = 0; i < out->count; i++)
+        matters |= job_history_matters(out->events[i].kind);
+    if (!matters || job_history_write(&job->history_seq, d->home, d->store, job->core.id, &err) == 0)
+        return;
+    snprintf(tag, sizeof(tag), "%lld", (long long)job->core.id);
+    log_warn(tag, "%s", err.text);
+}
+
 /* Decides and stores. On failure nothing changes. */
 static int apply_clean(struct job *job, const struct core_input *in, const struct event_source *told,
                        enum job_effect *effect, struct err *err)
@@ -71,6 +88,7 @@ static int apply_clean(struct job *job, const struct core_input *in, const struc
     }
     if (out.count > 0) {
         start_clocks(job, &out);
+        keep_history(job, &out);
         if (out.events[0].keep)
             daemon_test_hook(job->daemon);
     }

@@ -286,6 +286,12 @@ static void apply_clock(struct job_core *c, const struct core_event *e)
     take_clock(c, e->body);
 }
 
+static void apply_rebuilt(struct job_core *c, const struct core_event *e)
+{
+    (void)e;
+    c->rebuilt = c->live;
+}
+
 static void apply_done(struct job_core *c, const struct core_event *e)
 {
     enum job_result result = RESULT_FAILED;
@@ -336,6 +342,7 @@ static int apply(struct job_core *c, const struct core_event *e, enum job_effect
     if (e->from_agent && (!c->live || e->attempt != c->attempt))
         return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over",
                        (long long)e->attempt, (long long)c->id);
+    c->rebuilt = c->rebuilt && !e->from_agent;
     /* While an attempt lives, time is the agent's clock: its events may arrive late. */
     if (e->keep && e->kind != EVENT_CLOCK && (!c->live || e->from_agent || in_another_queue(c) || e->kind == EVENT_AGENT_LOST))
         goodput_for(c, e->at_ms);
@@ -575,6 +582,8 @@ static int decide(struct core_output *out, struct job_core *next, const struct c
         return add_input(out, next, in, EVENT_CLOCK, err);
     case CORE_STOP:
         return decide_stop(out, next, in, err);
+    case CORE_REBUILT:
+        return add_input(out, next, in, EVENT_REBUILT, err);
     case CORE_HOLD:
     case CORE_RELEASE:
         return decide_hold(out, next, in, err);

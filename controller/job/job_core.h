@@ -22,6 +22,7 @@
  *   retry           {text, delay_ms, not_before_ms}
  *   clock           {text, jump_ms, suspended_ms, clock}   this machine's wall clock was set, or it was suspended
  *                   (engine/contract/clock_jump.h): from here on the job's times are in the new time
+ *   rebuilt         {text}                          the store was, from the job's directory
  *   done            {result, reason, exit_code}                   always the last
  *
  * `submitted`, `placed` and `clock` also have clock: [boot, ahead_ms, asleep_ms], the clocks by which the job's times
@@ -57,6 +58,7 @@ struct job_core {
     bool               agent_known;     /* agent_up is stored for this attempt */
     bool               stop_limit;      /* the stop was requested by max_duration */
     bool               stop_now;
+    bool               rebuilt;         /* since then nothing came from the agent: the next event may leave a gap */
     int64_t            priority;
     int64_t            attempt, generation, np;
     int64_t            cpus, gpus;      /* held by the live attempt */
@@ -91,6 +93,7 @@ enum core_input_kind {
     CORE_RELEASE,
     CORE_REFUSE,        /* the job can never start: text */
     CORE_CLOCK,         /* body as of `clock` */
+    CORE_REBUILT,       /* body as of `rebuilt` */
     CORE_INPUTS
 };
 

@@ -244,6 +244,26 @@ int job_store_submit(struct job *job, const struct core_output *out, const char 
     return 0;
 }
 
+int job_store_replay(struct job *job, const struct core_event *e, const struct event_source *told, const char *yaml,
+                     const char *canonical, struct err *err)
+{
+    const struct job_core was = job->core;
+    const struct core_output out = { .events = { *e }, .count = 1 };
+    struct draft draft;
+    if (job_core_replay(&job->core, e, err) < 0)
+        return -1;
+    job_note(job, e->kind, e->body, e->at_ms);
+    if (job->last_seq == 0)
+        return job_store_submit(job, &out, yaml, canonical, err);
+    if (draft_make(&draft, job, err) < 0)
+        return -1;
+    const int rc = write_all(job, &was, &draft, &out, told, err);
+    if (rc == 0)
+        draft_keep(&draft, job);
+    free(draft.attempt);
+    return rc;
+}
+
 int job_store_heard(struct job *job, const struct event_source *told, struct err *err)
 {
     struct attempt_row row = *job->attempt;

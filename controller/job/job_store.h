@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
+struct core_event;
 struct core_output;
 struct err;
 struct job;
@@ -29,6 +30,11 @@ int job_store_write(struct job *job, const struct job_core *was, const struct co
 
 /* Stores the rows of a new job in the open transaction (submit_batch.h). */
 int job_store_submit(struct job *job, const struct core_output *out, const char *yaml,
+                     const char *canonical, struct err *err);
+
+/* Stores a past event once more, in the open transaction: applies it to the job and writes what follows from it.
+ * The first one of a job stores its row and spec as well. */
+int job_store_replay(struct job *job, const struct core_event *e, const struct event_source *told, const char *yaml,
                      const char *canonical, struct err *err);
 
 /* The canonical spec of a stored job, a new reference; NULL on failure. */

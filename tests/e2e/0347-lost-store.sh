@@ -31,7 +31,7 @@ spec second 20 2
 id=$(jobctl submit -q --wait second.yaml)
 [ "$id" = 2 ]
 [ "$(resumed 2)" = 0 ]
-has 'the store does not know job 1, whose directory' state/daemon.log
+has '1 job (1): a directory, but no row in the store' state/daemon.log
 [ -d "$JOBCTL_HOME/jobs/1/checkpoints/step-00000020" ]
 
 # Two jobs on one directory: the second is refused, by the name of the first, and touches nothing there.

@@ -122,7 +122,7 @@ code 0 jobctl prune --keep 1 --yes
 has "2 jobs removed, " out
 code 0 jobctl status -a -q
 [ "$(cat out)" = 9 ]
-[ "$(ls "$jobs" | tr '\n' ' ')" = "2 5 " ]
+[ "$(ls "$jobs" | tr '\n' ' ')" = "2 5 9 " ]
 
 # The same over HTTP; numbers are not given twice.
 post() { curl -sS --unix-socket "$JOBCTL_HOME/jobctl.sock" "http://jobctl$1" -d "$2" >out; }

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_history.c - see job_history.h */
+#include "controller/job/job_history.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/os/buf.h"
+#include "engine/contract/safe_open.h"
+#include "db/events.h"
+#include "db/jobs.h"
+#include "engine/contract/err.h"
+#include "engine/contract/field.h"
+
+enum { FORMAT = 1, HEAD = 256, TAIL = 64 * 1024 };
+
+bool job_history_matters(enum event_kind kind)
+{
+    switch (kind) {
+    case EVENT_SUBMITTED:
+    case EVENT_HELD:
+    case EVENT_RELEASED:
+    case EVENT_PLACED:
+    case EVENT_STOP_REQUESTED:
+    case EVENT_RETRY:
+    case EVENT_DONE:
+    case EVENT_GENERATION_STARTED:
+    case EVENT_CHECKPOINT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void path_of(char out[PATH_MAX], const char *home, int64_t id, const char *name)
+{
+    snprintf(out, PATH_MAX, "%.4000s/jobs/%lld%s%s", home, (long long)id, name[0] ? "/" : "", name);
+}
+
+/* ---- writing ---- */
+
+static int add_head(struct buf *out, struct store *s, int64_t id, struct err *err)
+{
+    char *yaml = NULL, *canonical = NULL;
+    if (jobs_spec(&yaml, &canonical, s, id, err) < 0)
+        return -1;
+    json_t *spec = json_loads(canonical, 0, NULL);
+    json_t *head = json_pack("{s:I, s:i, s:s, s:s, s:o}", "events_of", (json_int_t)id, "format", FORMAT, "origin",
+                             field_text(json_object_get(spec, "checkpoint"), "origin"), "yaml", yaml, "spec",
+                             spec ? spec : json_null());
+    char *text = head ? json_dumps(head, JSON_COMPACT) : NULL;
+    int rc = text ? buf_print(out, "%s\n", text) : -1;
+    if (rc < 0)
+        err_set(err, ERR_SYSTEM, "the spec of job %lld in the store is not text", (long long)id);
+    json_decref(head);
+    free(text);
+    free(yaml);
+    free(canonical);
+    return rc;
+}
+
+struct adding {
+    struct buf *out;
+    int64_t     seq;
+};
+
+static int add_event(void *ctx, const struct event_row *row)
+{
+    struct adding *a = ctx;
+    json_t *line = json_pack("{s:I, s:I, s:s, s:s, s:I, s:s*, s:I, s:I}", "seq", (json_int_t)row->seq, "at_ms",
+                             (json_int_t)row->at_ms, "source", row->source, "kind", row->kind, "attempt",
+                             (json_int_t)row->attempt, "node", row->node, "incarnation",
+                             (json_int_t)row->incarnation, "agent_seq", (json_int_t)row->agent_seq);
+    char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+    json_t *body = json_loads(row->body, 0, NULL);
+    int rc = text && body ? 0 : 1;      /* a damaged event ends the file */
+    if (rc == 0) {
+        text[strlen(text) - 1] = '\0';
+        rc = buf_print(a->out, "%s,\"body\":%s}\n", text, row->body);
+        a->seq = row->seq;
+    }
+    json_decref(line);
+    json_decref(body);
+    free(text);
+    return rc;
+}
+
+static int write_fd(int fd, const struct buf *text)
+{
+    const bool whole = fd >= 0 && write(fd, text->data, text->size) == (ssize_t)text->size;
+    if (fd >= 0)
+        close(fd);
+    return whole ? 0 : -1;
+}
+
+/* The whole file, in the place of what there may be. */
+static int replace(const char *home, int64_t id, const struct buf *text, struct err *err)
+{
+    char dir[PATH_MAX], path[PATH_MAX], beside[PATH_MAX];
+    path_of(dir, home, id, "");
+    path_of(path, home, id, JOB_HISTORY);
+    path_of(beside, home, id, JOB_HISTORY ".new");
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        return err_set(err, ERR_SYSTEM, "cannot create directory %s: %m", dir);
+    if (write_fd(safe_open(beside, O_WRONLY | O_CREAT | O_TRUNC, NULL), text) == 0 && rename(beside, path) == 0)
+        return 0;
+    return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
+}
+
+static int append(const char *home, int64_t id, const struct buf *text, struct err *err)
+{
+    char path[PATH_MAX];
+    path_of(path, home, id, JOB_HISTORY);
+    if (write_fd(safe_open(path, O_WRONLY | O_APPEND, NULL), text) == 0)
+        return 0;
+    return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
+}
+
+int job_history_write(int64_t *have, const char *home, struct store *s, int64_t id, struct err *err)
+{
+    struct buf text;
+    struct adding adding = { &text, *have };
+    buf_init(&text);
+    int rc = *have == 0 ? add_head(&text, s, id, err) : 0;
+    if (rc == 0 && events_each(s, id, *have, INT64_MAX, add_event, &adding, err) < 0)
+        rc = -1;
+    if (rc == 0 && text.size > 0)
+        rc = *have == 0 ? replace(home, id, &text, err) : append(home, id, &text, err);
+    *have = rc == 0 ? adding.seq : 0;       /* after a failure all of it is written again */
+    buf_fini(&text);
+    return rc;
+}
+
+/* ---- reading ---- */
+
+/* The value of "key": in text of ours, without a parser. */
+static const char *value_of(const char *text, const char *key)
+{
+    char quoted[32];
+    snprintf(quoted, sizeof(quoted), "\"%s\":", key);
+    const char *at = strstr(text, quoted);
+    return at ? at + strlen(quoted) : NULL;
+}
+
+static void origin_of(char out[JOB_HISTORY_ORIGIN], int fd)
+{
+    char head[HEAD];
+    const ssize_t n = pread(fd, head, sizeof(head) - 1, 0);
+    head[n > 0 ? n : 0] = '\0';
+    const char *at = value_of(head, "origin");
+    snprintf(out, JOB_HISTORY_ORIGIN, "%.*s", at ? (int)strspn(at + 1, "0123456789abcdef") : 0, at ? at + 1 : "");
+}
+
+/* The sequence number in the last line; 0: it has none, or is not whole. */
+static int64_t last_of(int fd)
+{
+    const off_t size = lseek(fd, 0, SEEK_END), from = size > TAIL ? size - TAIL : 0;
+    char *text = malloc(TAIL + 1);
+    int64_t seq = 0;
+    const ssize_t n = text ? pread(fd, text, TAIL, from) : -1;
+    if (n > 1 && text[n - 1] == '\n') {
+        text[n - 1] = '\0';
+        char *line = memrchr(text, '\n', (size_t)n - 1);
+        json_t *event = json_loads(line ? line + 1 : "", 0, NULL);
+        seq = field_int(event, "seq", 0);
+        json_decref(event);
+    }
+    free(text);
+    return seq;
+}
+
+bool job_history_end(struct job_history_end *end, const char *home, int64_t id)
+{
+    char path[PATH_MAX];
+    path_of(path, home, id, JOB_HISTORY);
+    *end = (struct job_history_end){ .seq = 0 };
+    const int fd = safe_open(path, O_RDONLY, NULL);
+    if (fd < 0)
+        return false;
+    origin_of(end->origin, fd);
+    end->seq = last_of(fd);
+    close(fd);
+    return true;
+}
+
+void job_history_fini(struct job_history *h)
+{
+    json_decref(h->head);
+    json_decref(h->events);
+    *h = (struct job_history){ .head = NULL };
+}
+
+int job_history_read(struct job_history *h, const char *home, int64_t id, struct err *err)
+{
+    char path[PATH_MAX], *line = NULL;
+    size_t room = 0;
+    path_of(path, home, id, JOB_HISTORY);
+    FILE *f = safe_open_stream(path, NULL);
+    if (!f)
+        return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, "cannot open %s: %m", path);
+    *h = (struct job_history){ .events = json_array() };
+    if (getline(&line, &room, f) > 0)
+        h->head = json_loads(line, 0, NULL);
+    while (h->head && getline(&line, &room, f) > 0) {
+        json_t *event = json_loads(line, 0, NULL);
+        const bool next = field_int(event, "seq", 0) == (int64_t)json_array_size(h->events) + 1;
+        if (!next || json_array_append(h->events, event) < 0) {
+            json_decref(event);
+            break;
+        }
+        json_decref(event);
+    }
+    free(line);
+    fclose(f);
+    if (field_int(h->head, "events_of", -1) == id && json_is_object(json_object_get(h->head, "spec")) &&
+        json_array_size(h->events) > 0)
+        return 0;
+    job_history_fini(h);
+    return err_set(err, ERR_DATA, "%s is damaged", path);
+}

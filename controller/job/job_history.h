@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_history.h - the events of a job beside it, jobs/<id>/events.jsonl: a lost store is rebuilt from them
+ *
+ * The first line is {events_of, format, origin, yaml, spec}, then each stored event is a line {seq, at_ms, source,
+ * kind, attempt, node, incarnation, agent_seq, body}.  The file follows the store: it is written after a commit,
+ * from the store's own rows, when a job is submitted, placed, started and done and at some events between, without
+ * a sync.  So it may lack the newest events, and what a crash tore is dropped and written again; it is never
+ * ahead of the store that wrote it.
+ */
+#ifndef CONTROLLER_JOB_JOB_HISTORY_H
+#define CONTROLLER_JOB_JOB_HISTORY_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "controller/job/event_kind.h"
+
+struct err;
+struct store;
+
+#define JOB_HISTORY "events.jsonl"
+
+enum { JOB_HISTORY_ORIGIN = 33 };
+
+/* Must an event of this kind be in the file before its effect? */
+bool job_history_matters(enum event_kind kind);
+
+/* Appends the stored events after *have, which are in the file, and moves *have; 0 writes the file anew, with the
+ * directory. */
+int job_history_write(int64_t *have, const char *home, struct store *s, int64_t id, struct err *err);
+
+/* The end of the file, which is read no further than needed: the last complete event (0: there is none, or the
+ * file is not whole), and the origin of the job ("": unknown). False: no file. */
+struct job_history_end {
+    int64_t seq;
+    char    origin[JOB_HISTORY_ORIGIN];
+};
+bool job_history_end(struct job_history_end *end, const char *home, int64_t id);
+
+/* All of it, to be released with job_history_fini(); what follows a gap or a torn line is left out.
+ * ERR_NOT_FOUND: no file; ERR_DATA: it is damaged from its first line on. */
+struct job_history {
+    json_t *head;       /* its first line */
+    json_t *events;     /* 1, 2, ... */
+};
+int job_history_read(struct job_history *h, const char *home, int64_t id, struct err *err);
+void job_history_fini(struct job_history *h);
+
+#endif
