@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "agent/nodes/follower_internal.h"
 #include "agent/os/log.h"
 #include "agent/os/process.h"
+#include "agent/os/signal_number.h"
 #include "agent/ranks/cleanup.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/snapshot_memfds.h"
@@ -124,7 +126,12 @@ int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **
                                   json_object_get(launch, "history"), err);
     if (rc < 0 || try_ways(json_object_get(launch, "endpoints"), spec, preflight, err) < 0)
         return -1;
+    const bool command = json_is_string(json_object_get(spec, "run"));
+    const char *stop = string_of(spec, "stop_signal"), *to = string_of(spec, "stop_to");
     ranks_set_job(f->ranks, &(struct ranks_job){.snapshots = json_object_get(spec, "train") != NULL,
+                                                .stop_signal = command ? signal_number(stop, SIGTERM) : 0,
+                                                .stop_session = to && strcmp(to, "session") == 0,
+                                                .checkpoint_signal = signal_number(string_of(spec, "checkpoint_signal"), 0),
                                                 .run_dir = f->o.run_dir,
                                                 .workdir = f->payload.workdir,
                                                 .argv = f->payload.argv,

@@ -17,10 +17,12 @@
 #include "agent/os/subprocess.h"
 #include "agent/probe/oom.h"
 #include "agent/ranks/capture.h"
+#include "agent/ranks/graceful_stop.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/runner.h"
 #include "agent/ranks/snapshot_memfds.h"
 #include "agent/ranks/stack_dump.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
 #include "engine/contract/progress.h"
@@ -38,6 +40,8 @@ struct ranks {
     int ras_port;
     int64_t oom_before;
     bool aborted; /* ranks of this generation were asked for their stacks */
+    struct graceful_stop *stops; /* per rank, of a command that is being stopped */
+    uv_timer_t stop_timer;
 };
 
 static struct runner *runner_of(const struct ranks *r, int rank)
@@ -106,6 +110,35 @@ static void tell_exit(struct ranks *r, struct runner *one, int status)
     r->hooks.exited(r->hooks.arg, &e);
 }
 
+/* The shell above a program that still saves may end before it: its exit is reported when nothing of its session is
+ * left. */
+static bool is_held(struct ranks *r, int i, int status)
+{
+    struct runner *one = r->all[i];
+    if (!r->stops[i].root || !graceful_stop_look(&r->stops[i], clock_ms()))
+        return false;
+    one->held = true;
+    one->status = status;
+    return true;
+}
+
+static void on_stop_timer(uv_timer_t *timer)
+{
+    struct ranks *r = timer->data;
+    int going = 0;
+    for (int i = 0; i < r->n; i++) {
+        if (!r->stops[i].root || !lives(r->all[i]))
+            continue;
+        const bool left = graceful_stop_look(&r->stops[i], clock_ms());
+        if (!left && r->all[i]->held)
+            tell_exit(r, r->all[i], r->all[i]->status);
+        else
+            going++;
+    }
+    if (!going)
+        uv_timer_stop(timer);
+}
+
 static void on_sigchld(uv_signal_t *handle, int signo)
 {
     (void)signo;
@@ -120,7 +153,8 @@ static void on_sigchld(uv_signal_t *handle, int signo)
         /* Other pids are adopted orphans. */
         for (int i = 0; i < r->n; i++)
             if (r->all[i] && r->all[i]->pid == pid) {
-                tell_exit(r, r->all[i], status);
+                if (!is_held(r, i, status))
+                    tell_exit(r, r->all[i], status);
                 break;
             }
     }
@@ -138,7 +172,8 @@ int ranks_create(struct ranks **out, uv_loop_t *loop, const struct ranks_hooks *
     r->hooks = *hooks;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     uv_signal_init(loop, &r->sigchld);
-    r->sigchld.data = r;
+    uv_timer_init(loop, &r->stop_timer);
+    r->sigchld.data = r->stop_timer.data = r;
     int rc = uv_signal_start(&r->sigchld, on_sigchld, SIGCHLD);
     if (rc < 0) {
         free(r);
@@ -156,16 +191,21 @@ void ranks_set_job(struct ranks *r, const struct ranks_job *job)
 /* Releases the present generation: all of its processes are dead. */
 static void forget_all(struct ranks *r)
 {
-    for (int i = 0; i < r->n; i++)
+    for (int i = 0; i < r->n; i++) {
         runner_forget(r->all[i]);
+        graceful_stop_end(&r->stops[i]);
+    }
     free(r->all);
+    free(r->stops);
     r->all = NULL;
+    r->stops = NULL;
     r->n = 0;
 }
 
 void ranks_close(struct ranks *r)
 {
     forget_all(r);
+    uv_close((uv_handle_t *)&r->stop_timer, NULL);
     uv_close((uv_handle_t *)&r->sigchld, NULL);
 }
 
@@ -248,9 +288,11 @@ int ranks_start(struct ranks *r, struct launch_env *e, int64_t *pids, struct err
     give_snapshots(r, e);
     if (give_ports(r, e, err) < 0)
         return -1;
-    if (!r->all)
+    if (!r->all) {
         r->all = calloc((size_t)n, sizeof(struct runner *));
-    if (!r->all)
+        r->stops = calloc((size_t)n, sizeof(*r->stops));
+    }
+    if (!r->all || !r->stops)
         return err_set(err, ERR_MEMORY, "no memory for %d ranks", n);
     r->n = n;
     r->first = e->generation ? e->first_rank : 0;
@@ -284,6 +326,20 @@ void ranks_control(struct ranks *r, const char *command)
     for (int i = 0; i < r->n; i++)
         if (lives(r->all[i]))
             runner_say(r->all[i], line, (size_t)n);
+    if (strcmp(command, "checkpoint") == 0 && r->job.checkpoint_signal)
+        for (int i = 0; i < r->n; i++)
+            if (lives(r->all[i]))
+                graceful_stop_signal_programs(r->all[i]->pid, r->job.checkpoint_signal);
+}
+
+/* The main programs of a command first. */
+static void stop_gracefully(struct ranks *r)
+{
+    for (int i = 0; i < r->n; i++)
+        if (lives(r->all[i]) && !r->stops[i].root)
+            graceful_stop_begin(&r->stops[i], r->all[i]->pid, r->job.stop_signal,
+                                r->job.stop_session);
+    uv_timer_start(&r->stop_timer, on_stop_timer, GRACEFUL_STOP_LOOK_MS, GRACEFUL_STOP_LOOK_MS);
 }
 
 static void end_with_stacks(struct ranks *r)
@@ -298,6 +354,10 @@ void ranks_signal(struct ranks *r, int signo)
 {
     if (signo == SIGABRT) {
         end_with_stacks(r);
+        return;
+    }
+    if (signo == SIGTERM && r->job.stop_signal && r->generation > 0) {
+        stop_gracefully(r);
         return;
     }
     for (int i = 0; i < r->n; i++)

@@ -49,6 +49,8 @@ struct runner {
     int            rank;
     pid_t pid;                        /* 0: never started, or already reaped */
     pid_t was;                        /* its pid, kept after it was reaped */
+    bool held;                        /* reaped with `status`, but others of its session still end */
+    int  status;
     bool watched;                     /* the poll handles belong to the loop */
     int open;                         /* handles that the loop still holds after release */
     uint64_t started_ns;              /* start of the process, or of its part in this generation */

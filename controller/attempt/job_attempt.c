@@ -25,7 +25,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
-enum { GRACE_MS = 30000, REPEAT_MS = 1000 };
+enum { REPEAT_MS = 1000 };
 
 static const char *tag(const struct job *job, char out[48])
 {
@@ -354,8 +354,8 @@ bool job_attempt_checkpoint(struct job *job)
 void job_attempt_stop(struct job *job)
 {
     json_t *body = job_envelope(job);
-    json_t *more = json_pack("{s:s, s:i, s:b}", "reason", job->core.reason, "grace_ms",
-                             job->core.stop_now ? 0 : GRACE_MS, "checkpoint",
+    json_t *more = json_pack("{s:s, s:I, s:b}", "reason", job->core.reason, "grace_ms",
+                             (json_int_t)(job->core.stop_now ? 0 : job->grace_ms), "checkpoint",
                              job->core.stop_now ? 0 : 1);
     if (body && more && json_object_update(body, more) == 0)
         send_message(job, WIRE_STOP, body);

@@ -79,10 +79,9 @@ static void checkpoint(struct request *r)
     struct err err = { 0 };
     if (!job)
         return;
-    if (!job->trains) {
-        err_set(&err, ERR_CONFLICT, "job %lld is a `run:` command; only `train:` jobs write "
-                                    "checkpoints "
-                "on request", (long long)job->core.id);
+    if (!job->trains && !job->signal_saves) {
+        err_set(&err, ERR_CONFLICT, "job %lld is a `run:` command, and its spec names no signal for this: write "
+                "checkpoint_signal: SIGUSR1 there, and save in the script on that signal", (long long)job->core.id);
         request_fail(r, &err, NULL);
         return;
     }

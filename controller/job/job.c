@@ -14,6 +14,8 @@
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"
 
+enum { GRACE_MS = 30000 };
+
 _Static_assert(sizeof(struct job) <= 1728, "20,000 queued jobs take more than 35 MB");
 
 static struct job_texts no_texts;       /* only ever cleared */
@@ -106,6 +108,9 @@ struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct 
         job->after[i].id = json_integer_value(json_array_get(after, i));
     const json_t *limit = json_object_get(spec, "max_duration");
     job->max_duration_ms = json_is_number(limit) ? (int64_t)(json_number_value(limit) * 1000) : 0;
+    const json_t *grace = json_object_get(spec, "grace");
+    job->grace_ms = json_is_number(grace) ? (int64_t)(json_number_value(grace) * 1000) : GRACE_MS;
+    job->signal_saves = json_is_string(json_object_get(spec, "checkpoint_signal"));
     job->has_secrets = json_array_size(json_object_get(spec, "secrets")) > 0;
     job->trains = json_is_object(json_object_get(spec, "train"));
     if (job->remote == &remote_ssh)

@@ -110,6 +110,7 @@ static char *as_file(const json_t *canonical)
     json_object_del(checkpoint, "origin");
     json_object_del(checkpoint, "lineage");
     to_duration(spec, "max_duration");
+    to_duration(spec, "grace");
     to_duration(json_object_get(spec, "slurm"), "time");
     to_duration(json_object_get(spec, "slurm"), "grace");
     to_duration(json_object_get(spec, "hang"), "step");

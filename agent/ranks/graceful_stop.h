@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* graceful_stop.h - the end of a command: first its main programs, then what is left of its session
+ *
+ * A command such as `run: python train.py` has a shell above the program that saves.  The programs get the signal; the
+ * shell goes by itself when they have ended.  Half a second later shells that are left (they would go on with their next
+ * line) get it as well, and so do the programs that are main ones by then: a trainer whose launcher has ended.  This
+ * repeats until nothing is left; SIGKILL comes from the caller when the grace is over.
+ */
+#ifndef AGENT_RANKS_GRACEFUL_STOP_H
+#define AGENT_RANKS_GRACEFUL_STOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { GRACEFUL_STOP_PROGRAMS = 64, GRACEFUL_STOP_LOOK_MS = 50 };
+
+/* Zeroed: not begun. */
+struct graceful_stop {
+    pid_t   root;  /* of the rank, which leads its session and process group; 0: not begun */
+    int     signo;
+    bool    everybody; /* all processes were told at once */
+    int     programs[GRACEFUL_STOP_PROGRAMS]; /* pidfds */
+    int     n;
+    int64_t ended_ms; /* when those that were told had ended; 0: not yet */
+};
+
+/* Signals the main programs; the whole process group where `everybody` says so, where there is no program, or a pidfd
+ * cannot be had. */
+void graceful_stop_begin(struct graceful_stop *s, pid_t root, int signo, bool everybody);
+/* Every GRACEFUL_STOP_LOOK_MS: goes on.  Returns whether a process of the session is left, besides zombies. */
+bool graceful_stop_look(struct graceful_stop *s, int64_t now_ms);
+void graceful_stop_end(struct graceful_stop *s);
+
+/* Sends a signal to the main programs, and nothing more: a request for a checkpoint.  Returns how many got it. */
+int graceful_stop_signal_programs(pid_t root, int signo);
+
+#endif
