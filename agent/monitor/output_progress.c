@@ -79,5 +79,5 @@ json_t *output_progress_line(struct output_progress *o, const struct flight_page
         seen.step = (int64_t)seen.epoch;
         seen.steps = isnan(seen.epochs) ? -1 : (int64_t)seen.epochs;
     }
-    return line_of(&seen);
+    return seen.step > 0 ? line_of(&seen) : NULL; /* before the first step nothing is done */
 }

@@ -36,7 +36,11 @@ stop_at() {
     at=$(step_of 0)
 }
 # memory PID: the memory file that the rank writes (its own is the first one)
-memory() { for f in /proc/"$1"/fd/*; do readlink "$f" | grep -q jobctl-snapshot && { echo "$f"; return; }; done; }
+memory() {
+    for f in $(ls "/proc/$1/fd" | sort -n); do
+        readlink "/proc/$1/fd/$f" | grep -q jobctl-snapshot && { echo "/proc/$1/fd/$f"; return; }
+    done
+}
 word() { od -A n -t d8 -j "$2" -N 8 "$1" | tr -d ' '; } # FILE OFFSET
 # tear FILE COPY: one byte of the numbers of its first row
 tear() {

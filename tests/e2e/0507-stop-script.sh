@@ -71,7 +71,7 @@ saves venv
 # A shell that has more to do is told when its program has ended.
 starts more 'python3 save.py more
 touch more.went-on
-sleep 1000'
+tail -f /dev/null'
 saves more
 
 # A trainer that starts others itself: they are its own business until it ends.
