@@ -121,62 +121,6 @@ static int list_chunks(struct double_buffer *t, struct err *err)
     return 0;
 }
 
-/* --- create, destroy ---------------------------------------------------------------------- */
-
-static int move_in(struct double_buffer *t, int fd, const struct snapshot_run *run, struct err *err)
-{
-    if (params_state(t->params, &t->state, err) < 0 ||
-        snapshot_images(&t->file, fd, run, &t->state, params_image(t->params), err) < 0)
-        return -1;
-    params_place(t->params, snapshot_image(t->file, t->now));
-    state_free(&t->state);
-    if (params_state(t->params, &t->state, err) < 0)
-        return -1;
-    snapshot_settle(t->file, &t->state);
-    return list_pieces(t, err) < 0 ? -1 : list_chunks(t, err);
-}
-
-int double_buffer_create(struct double_buffer **out, int fd, const struct snapshot_run *run,
-                         struct params *p, struct err *err)
-{
-    struct double_buffer *t = calloc(1, sizeof(*t));
-    if (!t)
-        return err_set(err, ERR_MEMORY, "no memory for a snapshot");
-    t->params = p;
-    t->held = t->own_fd = NONE;
-    t->used[t->now] = true;
-    if ((fd < 0 && (fd = t->own_fd = snapshot_make(err)) < 0) || move_in(t, fd, run, err) < 0) {
-        double_buffer_destroy(t);
-        return -1;
-    }
-    *out = t;
-    return 0;
-}
-
-void double_buffer_destroy(struct double_buffer *t)
-{
-    if (!t)
-        return;
-    snapshot_destroy(t->file);
-    if (t->own_fd >= 0)
-        close(t->own_fd);
-    state_free(&t->state);
-    free(t->piece);
-    free(t->first);
-    free(t->chunk);
-    free(t);
-}
-
-void double_buffer_keep(struct double_buffer *t, bool keep)
-{
-    t->keep = keep;
-}
-
-int64_t double_buffer_image_bytes(const struct double_buffer *t)
-{
-    return (int64_t)(state_saves(&t->state) * sizeof(float));
-}
-
 /* --- choice of images ---------------------------------------------------------------------- */
 
 /* An image that already has memory is preferred. */
@@ -256,12 +200,13 @@ static void move_all(const struct moving *m)
     }
 }
 
-int double_buffer_update(struct double_buffer *t, double lr, double grad_norm, struct err *err)
+static int update(void *arg, double lr, double grad_norm, struct err *err)
 {
+    struct double_buffer *t = arg;
     struct moving m = {.turns = t, .image = next_image(t)};
     t->fresh = false;
     if (m.image == t->now)
-        return params_update(t->params, lr, grad_norm, err);
+        return params_update_here(t->params, lr, grad_norm, err);
     float *image = snapshot_image(t->file, m.image);
     if (params_move_begin(t->params, &m.move, image, lr, grad_norm, err) < 0)
         return -1;
@@ -274,6 +219,65 @@ int double_buffer_update(struct double_buffer *t, double lr, double grad_norm, s
     t->fresh = true;
     return 0;
 }
+
+/* --- create, destroy ---------------------------------------------------------------------- */
+
+static int move_in(struct double_buffer *t, int fd, const struct snapshot_run *run, struct err *err)
+{
+    if (params_state(t->params, &t->state, err) < 0 ||
+        snapshot_images(&t->file, fd, run, &t->state, params_image(t->params), err) < 0)
+        return -1;
+    params_place(t->params, snapshot_image(t->file, t->now));
+    state_free(&t->state);
+    if (params_state(t->params, &t->state, err) < 0)
+        return -1;
+    snapshot_settle(t->file, &t->state);
+    params_on_update(t->params, update, t);
+    return list_pieces(t, err) < 0 ? -1 : list_chunks(t, err);
+}
+
+int double_buffer_create(struct double_buffer **out, int fd, const struct snapshot_run *run,
+                         struct params *p, struct err *err)
+{
+    struct double_buffer *t = calloc(1, sizeof(*t));
+    if (!t)
+        return err_set(err, ERR_MEMORY, "no memory for a snapshot");
+    t->params = p;
+    t->held = t->own_fd = NONE;
+    t->used[t->now] = true;
+    if ((fd < 0 && (fd = t->own_fd = snapshot_make(err)) < 0) || move_in(t, fd, run, err) < 0) {
+        double_buffer_destroy(t);
+        return -1;
+    }
+    *out = t;
+    return 0;
+}
+
+void double_buffer_destroy(struct double_buffer *t)
+{
+    if (!t)
+        return;
+    snapshot_destroy(t->file);
+    if (t->own_fd >= 0)
+        close(t->own_fd);
+    state_free(&t->state);
+    free(t->piece);
+    free(t->first);
+    free(t->chunk);
+    free(t);
+}
+
+void double_buffer_keep(struct double_buffer *t, bool keep)
+{
+    t->keep = keep;
+}
+
+int64_t double_buffer_image_bytes(const struct double_buffer *t)
+{
+    return (int64_t)(state_saves(&t->state) * sizeof(float));
+}
+
+/* --- after updates ------------------------------------------------------------------------ */
 
 void double_buffer_seal(struct double_buffer *t, int64_t step, const void *notes, size_t size)
 {

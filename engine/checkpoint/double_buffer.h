@@ -22,7 +22,7 @@ struct snapshot_run;
 struct double_buffer;
 
 /* Moves the state of `p`, which loses its contents, into `fd` (not owned), or into a file of its
- * own if that is -1. `p` must outlive it, and is unusable afterwards. */
+ * own if that is -1. params_update() writes images from now on. `p` must outlive it, and is unusable afterwards. */
 int double_buffer_create(struct double_buffer **out, int fd, const struct snapshot_run *run,
                          struct params *p, struct err *err);
 void double_buffer_destroy(struct double_buffer *t);
@@ -30,9 +30,7 @@ void double_buffer_destroy(struct double_buffer *t);
 /* Whether each update writes another image than the last, to be sealed; initially false. */
 void double_buffer_keep(struct double_buffer *t, bool keep);
 
-/* params_update(); the image it has made is that of step `step`. Sealing does nothing unless images
- * are kept. */
-int double_buffer_update(struct double_buffer *t, double lr, double grad_norm, struct err *err);
+/* The image that the last update has made is that of step `step`. Does nothing unless images are kept. */
 void double_buffer_seal(struct double_buffer *t, int64_t step, const void *notes, size_t size);
 
 /* Holds the current image: no update writes to it until its release. One at a time. */

@@ -24,6 +24,8 @@ struct params {
     void                  *narrow;         /* the weights, narrow; themselves where that is fp32 */
     float                 *view;
     bool                   borrowed;       /* the weights are in an image */
+    params_update_fn       on_update;      /* of the owner of images, or NULL */
+    void                  *on_update_arg;
 };
 
 static int alloc_packed(struct params *p, struct err *err)
@@ -216,6 +218,12 @@ static int check_norm(double grad_norm, struct err *err)
 
 int params_update(struct params *p, double lr, double grad_norm, struct err *err)
 {
+    return p->on_update ? p->on_update(p->on_update_arg, lr, grad_norm, err)
+                        : params_update_here(p, lr, grad_norm, err);
+}
+
+int params_update_here(struct params *p, double lr, double grad_norm, struct err *err)
+{
     if (check_norm(grad_norm, err) < 0)
         return -1;
     optim_step(p->optim, p->weights, p->narrow, p->grads, grad_norm, lr);
@@ -223,6 +231,12 @@ int params_update(struct params *p, double lr, double grad_norm, struct err *err
 }
 
 /* --- images ------------------------------------------------------------------------------ */
+
+void params_on_update(struct params *p, params_update_fn fn, void *arg)
+{
+    p->on_update = fn;
+    p->on_update_arg = arg;
+}
 
 /* Numbers of the weights in an image: the optimizer's begin at a page. */
 static size_t weights_image(const struct params *p)

@@ -83,6 +83,11 @@ int params_update(struct params *p, double lr, double grad_norm, struct err *err
 
 /* --- images, on the CPU only */
 
+/* The owner of images makes updates from now on; params_update_here() is that of the current image. */
+typedef int (*params_update_fn)(void *arg, double lr, double grad_norm, struct err *err);
+void params_on_update(struct params *p, params_update_fn fn, void *arg);
+int params_update_here(struct params *p, double lr, double grad_norm, struct err *err);
+
 /* Numbers of one. */
 size_t params_image(const struct params *p);
 /* Weights and optimizer state are in `image` from now on, with the values that it has. */

@@ -165,7 +165,7 @@ static int one_step(struct train *t)
         return -1;
     if (!isfinite(grad_norm))
         return not_finite(t, "the gradient norm", grad_norm);
-    if (train_snapshot_update(t, lr, grad_norm) < 0 || t->exchange->updated(t) < 0)
+    if (params_update(t->params, lr, grad_norm, &t->err) < 0 || t->exchange->updated(t) < 0)
         return -1;
     t->at++;
     t->micro.samples = 0;

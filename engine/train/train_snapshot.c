@@ -307,13 +307,6 @@ void train_snapshot_save(struct train *t)
         begin_copy(t, s);
 }
 
-int train_snapshot_update(struct train *t, double lr, double grad_norm)
-{
-    struct double_buffer *double_buffer = t->snapshot->double_buffer;
-    return double_buffer ? double_buffer_update(double_buffer, lr, grad_norm, &t->err)
-                 : params_update(t->params, lr, grad_norm, &t->err);
-}
-
 bool train_snapshot_hold(struct train *t, int64_t *bytes)
 {
     struct double_buffer *double_buffer = t->snapshot->double_buffer;

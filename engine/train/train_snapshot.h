@@ -24,9 +24,8 @@ void train_snapshot_close(struct train *t);
 /* The newest complete step of the last generation, or -1; and resuming from it. All ranks call them. */
 int train_snapshot_step(struct train *t, int64_t *step);
 int train_snapshot_load(struct train *t, int64_t step);
-/* The update of a step; starts the snapshot of the step; finishes it, before the last gradients of the next step
- * are sent or weights change. */
-int train_snapshot_update(struct train *t, double lr, double grad_norm);
+/* After the update of a step: starts its snapshot; finishes it, before the last gradients of the next step are sent or
+ * weights change. */
 void train_snapshot_save(struct train *t);
 int train_snapshot_settle(struct train *t);
 /* Keeps the current state, as params_state() lists it, unchanged until the release, while steps go on. False: that
