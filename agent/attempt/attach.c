@@ -28,6 +28,7 @@
 #include "agent/wire/log_feed.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 #include "engine/contract/scratch.h"
 
 enum {
@@ -190,11 +191,12 @@ static void bury(const char *run_dir, const char *nonce)
 }
 
 /* Ends an attempt of this job that the controller has given up; its agent is identified by its
- * identity file. */
-static void dismiss(const char *run_dir)
+ * identity file. That of another job, whose id a restored store has given again, is left alone. */
+static void dismiss(const struct attach *a, const char *run_dir)
 {
     struct identity who;
-    if (identity_read(&who, run_dir, NULL) < 0)
+    if (identity_read(&who, run_dir, NULL) < 0 ||
+        !identity_is_of(&who, who.nonce, field_text(a->order, "origin")))
         return;
     if (identity_alive(&who))
         kill((pid_t)who.pid, SIGKILL);
@@ -210,7 +212,7 @@ static void dismiss_older(const struct attach *a)
         if (*end || attempt < 1 || attempt >= a->id.attempt)
             continue;
         snprintf(dir, sizeof(dir), "%s/%s", a->key_dir, e->d_name);
-        dismiss(dir);
+        dismiss(a, dir);
     }
     if (d)
         closedir(d);
@@ -388,6 +390,13 @@ static int serve(struct attach *a, int in, struct err *err)
     }
 }
 
+static bool is_strange(const struct attach *a)
+{
+    struct identity who;
+    return identity_read(&who, a->run_dir, NULL) == 0 &&
+           !identity_is_of(&who, a->id.nonce, field_text(a->order, "origin"));
+}
+
 int attach_run(int in, int out, const char *program, struct err *err)
 {
     struct attach a = {.out = out, .program = program};
@@ -403,8 +412,11 @@ int attach_run(int in, int out, const char *program, struct err *err)
         log_feed_open(&a.logs, a.run_dir, json_object_get(a.order, "logs"), err) < 0)
         goto out;
     dismiss_older(&a);
-    if (json_is_true(json_object_get(a.order, "dismiss"))) {
-        dismiss(a.run_dir);
+    if (is_strange(&a)) {
+        rc = say(&a, WIRE_AGENT_GONE, json_pack("{s:s}", "text", "its directory on the host holds an attempt of "
+                                                "another job, which is left alone"), err);
+    } else if (json_is_true(json_object_get(a.order, "dismiss"))) {
+        dismiss(&a, a.run_dir);
         rc = give_remains(&a, "replaced by a newer attempt", err);
     } else {
         rc = serve(&a, in, err);

@@ -365,7 +365,8 @@ static int open_all(struct attempt *a, struct err *err)
                             .boot_id = a->identity.boot_id,
                             .pid = a->identity.pid,
                             .start_time = a->identity.start_time,
-                            .version = a->identity.version};
+                            .version = a->identity.version,
+                            .origin = a->identity.origin};
     struct session_hooks hooks = {
         .message = on_message, .acked = on_acked, .trouble = trouble, .hung_up = on_hung_up, .arg = a};
     if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_SOCKET, a->o.run_dir) >= sizeof(path))

@@ -389,12 +389,23 @@ void attempt_watch_deadline(struct attempt *a)
 
 /* --- LAUNCH -------------------------------------------------------------------------------- */
 
+/* From now on the identity file and HELLO say whose attempt this is. */
+static void note_origin(struct attempt *a)
+{
+    struct err err = {0};
+    const json_t *checkpoint = json_object_get(json_object_get(a->launch, "spec"), "checkpoint");
+    snprintf(a->identity.origin, sizeof(a->identity.origin), "%s", field_text(checkpoint, "origin"));
+    if (a->identity.origin[0] && identity_write(&a->identity, a->o.run_dir, &err) < 0)
+        log_warn(a->tag, "%s", err.text);
+}
+
 int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
 {
     a->launch = json_deep_copy(body);
     if (!a->launch || redact_add_all(a->redact, json_object_get(body, "secrets")) < 0)
         return err_set(err, ERR_MEMORY, "no memory for the launch");
     session_set_launched(a->session);
+    note_origin(a);
     if (json_object_get(a->launch, "excluded"))
         json_object_set(a->facts, "excluded", json_object_get(a->launch, "excluded"));
     json_t *place = nccl_watch_place(a->o.run_dir);

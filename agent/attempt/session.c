@@ -95,12 +95,13 @@ static int send_hello(struct remote_link *l, struct err *err)
     int64_t last = spool_last(s->spool), acked = spool_acked(s->spool);
     const char *trouble = s->hooks.trouble(s->hooks.arg);
     return link_send(l, WIRE_HELLO, 0,
-                     json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:O, s:I, s:s*}", "node",
+                     json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:O, s:s*, s:I, s:s*}", "node",
                                id->node, "boot_id", id->boot_id, "pid", (json_int_t)id->pid,
                                "start_time", (json_int_t)id->start_time, "incarnation",
                                (json_int_t)id->incarnation, "version", id->version, "launched",
                                s->launched, "first_seq", (json_int_t)(last > acked ? acked + 1 : 0),
-                               "last_seq", (json_int_t)last, "facts", s->facts, "wall_ms",
+                               "last_seq", (json_int_t)last, "facts", s->facts, "origin",
+                               id->origin[0] ? id->origin : NULL, "wall_ms",
                                (json_int_t)clock_unix_ms(), "call_error",
                                trouble),
                      err);

@@ -49,6 +49,7 @@ struct session_id {
     const char *boot_id;
     int64_t     pid, start_time;
     const char *version;
+    const char *origin; /* of the job, "" = not known yet; may change */
 };
 
 /* Called for LAUNCH, STOP and CHECKPOINT of this attempt; the body is borrowed. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 #include "engine/contract/safe_open.h"
 
 static int read_text(const char *path, char *out, size_t size)
@@ -70,6 +71,8 @@ int identity_write(const struct identity *id, const char *run_dir, struct err *e
                           "boot_id", id->boot_id, "start_time", (json_int_t)id->start_time, "nonce",
                           id->nonce, "job", (json_int_t)id->job, "attempt", (json_int_t)id->attempt,
                           "incarnation", (json_int_t)id->incarnation, "version", id->version);
+    if (v && id->origin[0])
+        json_object_set_new(v, "origin", json_string(id->origin));
     int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     int rc = v && fd >= 0 && json_dumpfd(v, fd, JSON_COMPACT) == 0 && fsync(fd) == 0 &&
                      rename(tmp, path) == 0
@@ -110,9 +113,15 @@ int identity_read(struct identity *id, const char *run_dir, struct err *err)
         snprintf(id->boot_id, sizeof(id->boot_id), "%s", boot);
         snprintf(id->nonce, sizeof(id->nonce), "%s", nonce);
         snprintf(id->version, sizeof(id->version), "%s", version);
+        snprintf(id->origin, sizeof(id->origin), "%s", field_text(v, "origin"));
     }
     json_decref(v);
     return rc;
+}
+
+bool identity_is_of(const struct identity *id, const char *nonce, const char *origin)
+{
+    return strcmp(id->nonce, nonce) == 0 && (!id->origin[0] || !origin[0] || strcmp(id->origin, origin) == 0);
 }
 
 bool identity_alive(const struct identity *id)

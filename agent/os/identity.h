@@ -21,6 +21,7 @@ struct identity {
     char    nonce[NONCE_CHARS + 1];
     int64_t job, attempt, incarnation;
     char    version[32];
+    char    origin[40]; /* of the job (engine/checkpoint/lineage.h), since LAUNCH; "": not known */
 };
 
 /* Fills boot_id, pid and start_time for this process. */
@@ -31,6 +32,10 @@ int identity_write(const struct identity *id, const char *run_dir, struct err *e
 
 /* ERR_NOT_FOUND: no file; ERR_DATA: not an identity file. */
 int identity_read(struct identity *id, const char *run_dir, struct err *err);
+
+/* Is it the identity of this attempt? Not if its nonce differs, or its origin where both are known: then
+ * the directory is that of another job, and nothing in it may be touched. */
+bool identity_is_of(const struct identity *id, const char *nonce, const char *origin);
 
 /* Is this process still alive on this machine? */
 bool identity_alive(const struct identity *id);

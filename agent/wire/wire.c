@@ -15,7 +15,7 @@
 static const struct wire_row rows[] = {
     {WIRE_HELLO, "hello", TO_CONTROLLER, 256 * 1024,
      ATTEMPT "node:s boot_id:s pid:i start_time:i incarnation:i version:s launched:b "
-             "first_seq:i last_seq:i facts:o wall_ms:i? call_error:s?"},
+             "first_seq:i last_seq:i facts:o origin:s? wall_ms:i? call_error:s?"},
     {WIRE_EVENT, "event", TO_CONTROLLER, 256 * 1024,
      ATTEMPT "incarnation:i seq:i mono_ns:i wall_ms:i kind:s body:o"},
     {WIRE_HEARTBEAT, "heartbeat", TO_CONTROLLER, 4 * 1024,
@@ -39,7 +39,7 @@ static const struct wire_row rows[] = {
     {WIRE_STOP, "stop", TO_AGENT, 4 * 1024, ATTEMPT "reason:s grace_ms:i checkpoint:b"},
     {WIRE_CHECKPOINT, "checkpoint", TO_AGENT, 1024, ATTEMPT},
     {WIRE_ATTACH, "attach", TO_AGENT, 64 * 1024,
-     ATTEMPT "key:s may_start:b dismiss:b acked:i logs:o"},
+     ATTEMPT "key:s may_start:b dismiss:b acked:i logs:o origin:s?"},
     {WIRE_NODE_GONE, "node gone", TO_AGENT, 4 * 1024, ATTEMPT "node:i text:s"},
 };
 

@@ -56,6 +56,11 @@ static void close_link(struct job *job)
 static void hear_hello(struct job *job, const json_t *hello)
 {
     struct err err = { 0 };
+    const char *origin = field_text(hello, "origin");
+    if (origin[0] && job->origin[0] && strcmp(origin, job->origin) != 0) {
+        start_over(job, "the agent belongs to another job"); /* then its identity file decides */
+        return;
+    }
     json_t *body = json_pack("{s:O, s:O, s:O, s:O, s:O, s:O}", "node",
                              json_object_get(hello, "node"), "boot_id",
                              json_object_get(hello, "boot_id"), "pid",
@@ -300,7 +305,8 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
     const int64_t least = json_integer_value(json_object_get(job->placed, "least"));
     const struct remote_link_spec spec = { .job = job->core.id, .attempt = job->core.attempt,
                                     .host = job->attempt->node, .key = key,
-                                    .nonce = job->core.nonce, .run_dir = job->attempt->run_dir,
+                                    .nonce = job->core.nonce, .origin = job->origin,
+                                    .run_dir = job->attempt->run_dir,
                                     .may_start = may_start, .delay_ms = delay_ms,
                                     .nodes = job->names ? (int)json_array_size(job->names)
                                                         : job->nodes,

@@ -145,7 +145,7 @@ int submission_place(int64_t *id, struct daemon *d, const struct submission *o, 
     struct job *job = job_create(d, d->next_id, o->spec, err);
     int rc = -1;
     if (!job || submission_fits(&plan, job, o->spec, err) < 0 || take_secrets(job, o, err) < 0 ||
-        place_checkpoints(o->spec, d, job->core.id, err) < 0)
+        place_checkpoints(o->spec, d, job->core.id, err) < 0 || job_know_origin(job, o->spec, err) < 0)
         goto out;
     job->retry_of = o->retry_of > 0 ? o->retry_of : -1;
     canonical = json_dumps(o->spec, JSON_COMPACT);

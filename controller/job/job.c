@@ -82,6 +82,13 @@ static char *named_dir(const struct job *job, const json_t *spec)
     return dir[0] == '/' && !below ? strdup(dir) : NULL;
 }
 
+int job_know_origin(struct job *job, const json_t *spec, struct err *err)
+{
+    free(job->origin);
+    job->origin = strdup(field_text(json_object_get(spec, "checkpoint"), "origin"));
+    return job->origin ? 0 : err_set(err, ERR_MEMORY, "out of memory for job %lld", (long long)job->core.id);
+}
+
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err)
 {
     const json_t *after = json_object_get(spec, "after");
@@ -117,6 +124,10 @@ struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct 
         job->hosts = json_incref(json_object_get(spec, "hosts"));
     wants(job, spec);
     job->dir = named_dir(job, spec);
+    if (job_know_origin(job, spec, err) < 0) {
+        job_destroy(job);
+        return NULL;
+    }
     return job;
 }
 
@@ -131,6 +142,7 @@ void job_destroy(struct job *job)
     json_decref(job->lost);
     free(job->after);
     free(job->dir);
+    free(job->origin);
     free(job->checkpoint_path);
     free(job->attempt);
     if (job->texts != &no_texts)

@@ -63,6 +63,8 @@ struct job {
     int64_t               limit_ms;       /* end of max_duration, on clock_boot_ms(); 0: not yet */
     bool                  trains;         /* `train:`, not `run:` */
     bool                  has_secrets;
+    bool                  gathered;         /* all nodes of the newest attempt joined */
+    bool                  channel_degraded; /* a fallback channel is in use */
     json_t               *secrets;        /* in memory only, never stored; NULL after a restart */
     struct job_live_stats live_stats;
     struct job_texts     *texts;        /* never NULL; to write one, job_texts() */
@@ -72,14 +74,13 @@ struct job {
     const struct remote *remote;        /* where its attempts run */
     json_t             *hosts;          /* of launch: ssh */
     char               *dir;            /* the checkpoint.dir that its spec names; NULL: its own */
+    char               *origin;         /* engine/checkpoint/lineage.h; "": of an older version */
     int                 nodes, min_nodes;   /* of an attempt; the least after a node was lost */
     int64_t             node_gpus;      /* GPUs per node of several; -1: unspecified */
     json_t             *placed;         /* how the newest attempt was placed: job_core.h */
     json_t             *names;          /* of its nodes; NULL: one, or not known yet */
     json_t             *lost;           /* [{name, text, at_ms}] nodes that attempts lost */
-    bool                gathered;       /* all nodes of the newest attempt joined */
     struct remote_link *link;           /* while the attempt lives */
-    bool                channel_degraded; /* a fallback channel is in use */
     struct followers   *followers;      /* the agents beside the one at `link` (followers.h) */
     int64_t             noted_attempt;  /* its newest attempt when fleet_note() last saw it ... */
     bool                noted_live;     /* ... and whether that lived */
@@ -90,6 +91,9 @@ struct job {
 /* From its canonical spec; not yet among the active jobs, nor stored. */
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err);
 void job_destroy(struct job *job);      /* accepts NULL; its attempt is closed (job_attempt.h) */
+
+/* Reads the origin, which a new job gets after job_create(). */
+int job_know_origin(struct job *job, const json_t *spec, struct err *err);
 
 /* Its own texts, to write there.  Before that, job->texts is shared by all and empty: queued jobs have none. */
 struct job_texts *job_texts(struct job *job);

@@ -25,6 +25,8 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/dir_identity.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
+#include "engine/contract/safe_open.h"
 
 enum { AGAIN_MS = 1000 };   /* retry a failed store: the disk may have space again */
 
@@ -305,13 +307,29 @@ static bool lost_directory(char *out, size_t size, const struct job *job)
     return true;
 }
 
+/* Is it the directory of another job? So it is where an older store was restored. */
+static bool strange_directory(char *out, size_t size, const struct job *job)
+{
+    char dir[PATH_MAX], path[PATH_MAX + 16];
+    job_dir(dir, sizeof(dir), job->daemon, job->core.id);
+    snprintf(path, sizeof(path), "%s/spec.json", dir);
+    json_t *spec = safe_open_json(path, 0, NULL);
+    const char *origin = field_text(json_object_get(spec, "checkpoint"), "origin");
+    const bool strange = origin[0] && job->origin[0] && strcmp(origin, job->origin) != 0;
+    if (strange)
+        snprintf(out, size, "its directory %s is that of another job (%.60s): the store is older than the directory; "
+                 "`jobctl retry %lld` runs it in a new one", dir, field_text(spec, "name"), (long long)job->core.id);
+    json_decref(spec);
+    return strange;
+}
+
 static int place(struct job *job, const struct sched_job *s, struct err *err)
 {
     const struct daemon *d = job->daemon;
-    char nonce[CORE_NONCE], text[PATH_MAX + 160];
+    char nonce[CORE_NONCE], text[PATH_MAX + 240];
     if (!dir_identity_here(&job->daemon->home_inode, job->daemon->home))
         return err_set(err, ERR_SYSTEM, "no job starts while the home is not at its path");
-    if (lost_directory(text, sizeof(text), job))
+    if (lost_directory(text, sizeof(text), job) || strange_directory(text, sizeof(text), job))
         return refuse(job, text, err);
     if (job->has_secrets && !job->secrets) {
         snprintf(text, sizeof(text), "the daemon restarted and secrets are kept in memory only; "

@@ -24,6 +24,7 @@ struct remote_link;
 struct remote_link_spec {
     int64_t     job, attempt;
     const char *nonce;
+    const char *origin;         /* of the job, "": not known */
     const char *run_dir;
     bool        may_start;      /* start an agent if there never was one; else report "lost" */
     const char *host, *key;     /* for another machine: its name, and the job's name there */

@@ -28,7 +28,7 @@ struct remote_link {
     bool                     closed;
     bool                     may_start, dismiss;
     int64_t                  job, attempt;
-    char                     nonce[NONCE_CHARS + 1];
+    char                     nonce[NONCE_CHARS + 1], origin[40];
     char                     tag[48];   /* "job.attempt", for logs */
     char                     text[400]; /* why the attempt is lost */
     char                     unreadable[200]; /* why the agent's messages cannot be read; "" = they can */

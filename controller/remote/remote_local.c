@@ -4,6 +4,7 @@
  *   look     which agent does the run directory name?
  *     none                   -> start one, or (may_start false) prove that none will start
  *     a live one             -> connect; when the stream ends, look again
+ *     one of another job     -> leave it alone: the store is older than the directory
  *     a dead one             -> bury: lock and fence the directory, wait until no process with
  *                               the attempt's nonce is left, read the spool to its end, lost
  */
@@ -42,6 +43,7 @@ struct local {
     struct remote_link base;
     struct subprocess *start; /* of an agent; NULL: none */
     bool               alone;     /* the only agent of its attempt on this machine */
+    bool               strange;   /* the run directory is another job's */
     int                starts, looks;
     uint64_t           bury_until;
     char               gpus[512]; /* GPUs of its agent, "" = all */
@@ -180,7 +182,10 @@ static void cleanup(struct remote_link *base)
         remote_link_later(&link->base, CLEANUP_MS, cleanup);
         return;
     }
-    remote_link_read_spool(&link->base);
+    if (link->strange)
+        link->base.hooks.lost(link->base.hooks.arg, link->base.text);
+    else
+        remote_link_read_spool(&link->base);
 }
 
 static void bury(struct remote_link *base)
@@ -217,14 +222,30 @@ static void dismiss(struct local *link)
     remote_link_later(&link->base, LOOK_SELDOM_MS, look);
 }
 
+/* After a restore of an older store, ids name other jobs than the directories: neither that agent nor its lock, fence
+ * and spool are touched. Processes with the nonce of this attempt are its own. */
+static void leave_alone(struct local *link, const struct identity *who)
+{
+    snprintf(link->base.text, sizeof(link->base.text),
+             "%.250s holds an attempt of another job%s, which is left alone: the store is older than the directory",
+             link->base.run_dir, identity_alive(who) ? ", whose agent runs" : "");
+    log_error(link->base.tag, "%s", link->base.text);
+    link->strange = true;
+    link->bury_until = uv_now(link->base.loop) + CLEANUP_GRACE_MS;
+    cleanup(&link->base);
+}
+
 static void look(struct remote_link *base)
 {
     struct local *link = local_of(base);
     struct err err = { 0 };
     struct identity who;
     char socket[PATH_MAX];
-    bool known = identity_read(&who, link->base.run_dir, NULL) == 0 &&
-                 strcmp(who.nonce, link->base.nonce) == 0;
+    const bool known = identity_read(&who, link->base.run_dir, NULL) == 0;
+    if (known && !identity_is_of(&who, link->base.nonce, link->base.origin)) {
+        leave_alone(link, &who);
+        return;
+    }
     if (!known && link->base.may_start && !run_dir_fenced(link->base.run_dir)) {
         start(link);
         return;
