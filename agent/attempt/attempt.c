@@ -237,6 +237,22 @@ static void look_around(struct attempt *a)
     attempt_feed(a, &in);
 }
 
+/* The wall clock of this machine was set, or it was suspended: told once. The controller tells it of its own machine. */
+static void check_clock(struct attempt *a)
+{
+    const struct clock_reading now = clock_read();
+    struct clock_change change;
+    char text[400];
+    if (!clock_jump_look(&a->clock, &now, &change))
+        return;
+    clock_jump_text(text, sizeof(text), &change);
+    log_warn(a->tag, "%s", text);
+    if (!a->o.away || !a->launch || a->link || a->finished_ms)
+        return;
+    attempt_store(a, "warning", json_pack("{s:n, s:s}", "rank", "text", text), false);
+    session_pump(a->session);
+}
+
 /* What an end that takes long waits for. */
 static void tell_slow_end(struct attempt *a)
 {
@@ -254,6 +270,7 @@ static void on_beat(uv_timer_t *timer)
     check_dir(a);
     look_around(a);
     tell_slow_end(a);
+    check_clock(a);
     session_alive(a->session);
     if (a->dir_gone && (!a->launch || (a->finished_ms && !session_connected(a->session)))) {
         log_warn(a->tag, "exiting: the controller of its directory can no longer reach it");
@@ -395,7 +412,8 @@ static void tell_ready(const struct attempt *a)
 int attempt_run(const struct attempt_options *options, struct err *err)
 {
     static struct attempt a;
-    a = (struct attempt){.o = *options, .dir = DIR_IDENTITY_NONE, .started_ms = clock_ms()};
+    a = (struct attempt){.o = *options, .dir = DIR_IDENTITY_NONE, .started_ms = clock_ms(), .began = clock_read()};
+    a.clock = clock_jump_of(&a.began);
     snprintf(a.tag, sizeof(a.tag), "%lld.%lld", (long long)options->job,
              (long long)options->attempt);
     uv_loop_init(&a.loop);

@@ -17,6 +17,7 @@
 #include "agent/attempt/deadline_timer.h"
 #include "agent/core/agent_core.h"
 #include "agent/os/identity.h"
+#include "engine/contract/clock_jump.h"
 #include "engine/contract/dir_identity.h"
 
 struct attempt {
@@ -24,6 +25,8 @@ struct attempt {
     struct identity identity;
     struct dir_identity dir;   /* of the run directory */
     bool dir_gone;             /* it is not at its path any more */
+    struct clock_reading began; /* when this process began */
+    struct clock_jump clock;    /* as last seen */
     uv_loop_t loop;
     uv_timer_t timer;          /* the core's */
     uv_timer_t beat;           /* heartbeats, and limits on waiting for the controller */
@@ -126,6 +129,8 @@ void attempt_claim(struct attempt *a, void (*planned)(struct attempt *a));
 bool attempt_is_waiting(const struct attempt *a);
 /* The plan is made: starts watch and mirror, then launches the core. */
 void attempt_ready(struct attempt *a);
+/* Unix seconds by the wall clock as it was when this process began, whatever it was set to since. */
+int64_t attempt_now_s(const struct attempt *a);
 /* Sets the timer for checkpoints before a->deadline_s. */
 void attempt_watch_deadline(struct attempt *a);
 /* Hook: a driver event for a GPU. */

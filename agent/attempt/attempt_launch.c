@@ -364,6 +364,11 @@ void attempt_claim(struct attempt *a, void (*planned)(struct attempt *a))
 
 /* --- end of the machine ------------------------------------------------------------------- */
 
+int64_t attempt_now_s(const struct attempt *a)
+{
+    return (a->began.wall_ms + clock_boot_ms() - a->began.boot_ms) / 1000;
+}
+
 static void on_deadline(uv_timer_t *timer)
 {
     struct attempt *a = timer->data;
@@ -372,7 +377,7 @@ static void on_deadline(uv_timer_t *timer)
     attempt_store(a, "deadline",
                   json_pack("{s:s, s:I}", "text",
                             deadline_timer_text(text, a->deadline_node[0] ? a->deadline_node : NULL,
-                                                a->deadline_s, time(NULL)),
+                                                a->deadline_s, attempt_now_s(a)),
                             "ends_at_s", (json_int_t)a->deadline_s), false);
     attempt_feed(a, &in);
     if (!a->leaving)
@@ -382,7 +387,7 @@ static void on_deadline(uv_timer_t *timer)
 
 void attempt_watch_deadline(struct attempt *a)
 {
-    const int64_t now = time(NULL), next = deadline_timer_next(a->deadline_s, now);
+    const int64_t now = attempt_now_s(a), next = deadline_timer_next(a->deadline_s, now);
     if (next > 0 && !a->leaving)
         uv_timer_start(&a->deadline_timer, on_deadline, (uint64_t)(next - now) * 1000, 0);
 }
@@ -413,7 +418,7 @@ int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
         json_object_set_new(a->facts, "nccl_log", place);
     if (launch_int(a->launch, "group", "node") > 0)
         return 0; /* the leader plans for all nodes */
-    a->deadline_s = deadline_timer_of(a->facts, time(NULL));
+    a->deadline_s = deadline_timer_of(a->facts, attempt_now_s(a));
     attempt_watch_deadline(a);
     return 0;
 }

@@ -101,7 +101,7 @@ static void find_deadline(struct attempt *a, int n)
 {
     const struct leader *leader = a->leader;
     for (int k = 1; k < n; k++) {
-        const int64_t end_s = deadline_timer_of(leader_facts(leader, k), time(NULL));
+        const int64_t end_s = deadline_timer_of(leader_facts(leader, k), attempt_now_s(a));
         if (end_s > 0 && (a->deadline_s == 0 || end_s < a->deadline_s)) {
             a->deadline_s = end_s;
             snprintf(a->deadline_node, sizeof(a->deadline_node), "%s", leader_name(leader, k));

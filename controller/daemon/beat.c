@@ -8,6 +8,7 @@
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
+#include "controller/nodes/hosts.h"
 #include "engine/contract/err.h"
 
 enum { BEAT_MS = 1000 };
@@ -22,6 +23,7 @@ static void tell_log(struct daemon *d)
     d->suspended_ms += change.suspended_ms;
     clock_jump_text(text, sizeof(text), &change);
     log_warn(NULL, "%s", text);
+    hosts_clock_set(d, change.jump_ms);
 }
 
 /* A store that fails now is tried again at the next beat. */

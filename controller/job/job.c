@@ -219,6 +219,16 @@ static void note_lost(struct job *job, const json_t *body, int64_t at_ms)
                                                "at_ms", (json_int_t)at_ms));
 }
 
+/* The nodes were lost as long ago as before. */
+static void note_clock(struct job *job, const json_t *body)
+{
+    const json_int_t by_ms = json_integer_value(json_object_get(body, "jump_ms"));
+    size_t i;
+    json_t *one;
+    json_array_foreach (job->lost, i, one)
+        json_object_set_new(one, "at_ms", json_integer(json_integer_value(json_object_get(one, "at_ms")) + by_ms));
+}
+
 void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t at_ms)
 {
     const json_t *v;
@@ -230,6 +240,8 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
         job->texts->absent[0] = 0;
     } else if (kind == EVENT_NODE_LOST) {
         note_lost(job, body, at_ms);
+    } else if (kind == EVENT_CLOCK) {
+        note_clock(job, body);
     } else if (kind == EVENT_CHECKPOINT) {
         const char *path = json_string_value(json_object_get(body, "path"));
         char *copy = path ? strdup(path) : NULL;

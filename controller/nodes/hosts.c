@@ -154,6 +154,13 @@ void hosts_answered(struct daemon *d, const char *name)
     keep_or_say(d, h);
 }
 
+void hosts_clock_set(struct daemon *d, int64_t jump_ms)
+{
+    for (struct host *h = d->hosts; h; h = h->next)
+        if (h->failed_ms)
+            h->failed_ms += jump_ms;
+}
+
 /* ---- actions of the user ---- */
 
 static int no_room(struct err *err)

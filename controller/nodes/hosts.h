@@ -37,6 +37,9 @@ void hosts_vanished(struct daemon *d, const char *host, const char *text);
 void hosts_lost(struct daemon *d, const char *host, const char *text);
 void hosts_answered(struct daemon *d, const char *host);
 
+/* The wall clock was set: failures are as old as before. */
+void hosts_clock_set(struct daemon *d, int64_t jump_ms);
+
 /* Actions of the user. */
 int hosts_add(struct daemon *d, const char *name, struct err *err);
 int hosts_drain(struct daemon *d, const char *name, const char *reason, struct err *err);

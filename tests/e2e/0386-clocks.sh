@@ -45,6 +45,7 @@ set_clock 0 0
 wait_for "the jump back is told" told 2
 says 'the wall clock was set back by 2 h 0 min' last_event 1 kind=clock text
 [ "$(grep -c 'warn  daemon - the wall clock was set' "$JOBCTL_HOME/daemon.log")" = 2 ]
+wait_for "the agent logs it" says 'the wall clock was set back by 2 h 0 min' cat "$JOBCTL_HOME/jobs/1/1/agent.log"
 runs_on
 
 # The same while there is no daemon: the next one knows it of this boot, and max_duration goes on where it was.
@@ -67,3 +68,18 @@ json "o['goodput']['rank_s'] < 3500"
 hours() { python3 -c "from datetime import datetime as d; import sys; a, b = [d.fromisoformat(t[:19]) for t in sys.argv[1:]]; print((b - a).total_seconds() / 3600)" "$@"; }
 [ "$(hours $(field job.started_at job.ended_at <out) | sed 's/\..*//')" = 0 ]
 told 4
+
+# The end of the machine is as far away as before.
+rm go
+kill "$(daemon_pid)"
+wait_for "the daemon ends" daemon_is_gone
+set_clock 0 1800
+end=$(python3 -c 'import time; print(int(time.time()) + 70)')
+export SLURM_JOB_ID=5 SLURM_JOB_END_TIME=$end
+jobctl submit -q job.yaml
+wait_event 2 kind=generation_started >/dev/null
+set_clock 7200 1800
+wait_event 2 kind=deadline >/dev/null
+last_event 2 kind=deadline text | grep 'this machine ends in [56].* s: requesting a checkpoint'
+touch go
+jobctl wait 2
