@@ -35,6 +35,7 @@
 #include "agent/probe/gpu_events.h"
 #include "agent/probe/probe.h"
 #include "agent/ranks/cleanup_pass.h"
+#include "agent/ranks/control_group.h"
 #include "agent/ranks/guardian.h"
 #include "agent/wire/file_channel.h"
 #include "engine/contract/err.h"
@@ -388,10 +389,13 @@ static int cmd_cleanup(int argc, char **argv, struct err *err)
     if (identity_alive(&id))
         return err_set(err, ERR_CONFLICT, "the agent of '%s' is alive (pid %lld): stop it instead",
                        argv[1], (long long)id.pid);
-    struct cleanup_pass s = {.nonce = id.nonce, .signo = SIGKILL};
+    char group[CONTROL_GROUP_PATH];
+    control_group_find(group, argv[1]);
+    struct cleanup_pass s = {.nonce = id.nonce, .group = group, .signo = SIGKILL};
     for (int i = 0; i < 200; i++) {
         int n = cleanup_pass_run(&s, left, sizeof(left));
         if (n == 0) {
+            control_group_remove(argv[1]);
             puts("clean");
             return 0;
         }

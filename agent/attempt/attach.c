@@ -24,6 +24,7 @@
 #include "agent/os/subprocess.h"
 #include "agent/os/unix_socket.h"
 #include "agent/ranks/cleanup_pass.h"
+#include "agent/ranks/control_group.h"
 #include "agent/wire/frame.h"
 #include "agent/wire/log_feed.h"
 #include "engine/contract/clock.h"
@@ -164,14 +165,17 @@ static int make_run_dir(struct attach *a, struct err *err)
 
 /* ---- ending an attempt ---- */
 
-static void cleanup_all(const char *nonce)
+static void cleanup_all(const char *run_dir, const char *nonce)
 {
+    char group[CONTROL_GROUP_PATH];
+    control_group_find(group, run_dir);
     const int64_t patient_until = clock_ms() + CLEANUP_GRACE_MS;
-    struct cleanup_pass s = {.nonce = nonce};
+    struct cleanup_pass s = {.nonce = nonce, .group = group};
     while (cleanup_pass_run(&s, NULL, 0) > 0) {
         s.signo = clock_ms() > patient_until ? SIGKILL : 0;
         clock_wait(-1, CLEANUP_MS);
     }
+    control_group_remove(run_dir);
 }
 
 /* On return no process of the attempt is alive, and none will start. */
@@ -187,7 +191,7 @@ static void bury(const char *run_dir, const char *nonce)
         run_dir_fence(run_dir, NULL, NULL);
         close(lock);
     }
-    cleanup_all(nonce);
+    cleanup_all(run_dir, nonce);
 }
 
 /* Ends an attempt of this job that the controller has given up; its agent is identified by its

@@ -80,6 +80,8 @@ static void run_child(const struct subprocess_spec *s, char **env, const cpu_set
         prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (s->tied && getppid() != parent)
         fail(report, 'x');
+    if (s->enter)
+        s->enter(s->enter_arg);
     if (place_descriptors(s, &report) < 0)
         fail(report, 'f');
     if (mask)

@@ -35,6 +35,8 @@ struct subprocess_spec {
     int in, out, err;
     int extra[SUBPROCESS_EXTRA];
     int n_extra;
+    void (*enter)(int arg); /* called in the child before exec, async-signal-safe; or NULL */
+    int enter_arg;
     bool session; /* it leads a new session; signals are sent to its process group, its pid */
     bool tied;    /* it gets SIGTERM when the thread that started it ends */
 };

@@ -16,7 +16,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { ENVIRON_MAX = 1024 * 1024, EXEC_LOOKS = 5 };
+#include "agent/ranks/control_group.h"
+
+enum { ENVIRON_MAX = 1024 * 1024, EXEC_LOOKS = 5, MEMBERS = 1024 };
 
 /* Fields of /proc/PID/stat. */
 struct process {
@@ -116,10 +118,13 @@ static enum mark read_mark(int dir, const struct cleanup_pass *s, bool child)
     return mark;
 }
 
-static bool is_ours(int dir, const struct process *p, const struct cleanup_pass *s)
+/* member: asked only for those of the control group that nothing else tells to be ours. */
+static bool is_ours(int dir, const struct process *p, const struct cleanup_pass *s, bool member)
 {
     const bool child = s->adopted && p->ppid == getpid();
-    enum mark mark = read_mark(dir, s, child);
+    enum mark mark = read_mark(dir, s, child || member);
+    if (member)
+        return mark == UNMARKED && !child;
     if (mark == UNMARKED)
         return child;
     if (mark == OF_ANOTHER || s->unmarked)
@@ -138,7 +143,7 @@ static int send_signal(pid_t pid, int pidfd, int signo)
 
 /* Checks one process: 1 if it belongs to this agent and is alive. */
 static int check_process(pid_t pid, const char *entry, int proc, const struct cleanup_pass *s,
-                         struct process *p)
+                         bool member, struct process *p)
 {
     int found = 0, pidfd = -1;
     int dir = openat(proc, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -151,7 +156,7 @@ static int check_process(pid_t pid, const char *entry, int proc, const struct cl
      * alive. */
     if (s->signo && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0 && errno != ENOSYS)
         goto out;
-    if (read_process(dir, p) < 0 || p->state == 'Z' || p->state == 'X' || !is_ours(dir, p, s))
+    if (read_process(dir, p) < 0 || p->state == 'Z' || p->state == 'X' || !is_ours(dir, p, s, member))
         goto out;
     found = 1;
     if (s->signo && send_signal(pid, pidfd, s->signo) < 0 && errno == ESRCH)
@@ -163,28 +168,52 @@ out:
     return found;
 }
 
+/* What a pass has found. */
+struct found {
+    int count;
+    char *left;
+    size_t at, size;
+};
+
+static void look_at(struct found *f, pid_t pid, int proc, const struct cleanup_pass *s, bool member)
+{
+    char entry[16];
+    struct process p;
+    snprintf(entry, sizeof(entry), "%d", (int)pid);
+    if (pid <= 1 || pid == getpid() || !check_process(pid, entry, proc, s, member, &p))
+        return;
+    if (f->left && f->at < f->size) {
+        int n = snprintf(f->left + f->at, f->size - f->at, "%s%d (%s)", f->count ? ", " : "", (int)pid, p.name);
+        f->at += n > 0 ? (size_t)n : 0;
+    }
+    f->count++;
+}
+
+/* What is left of a whole attempt in its control group.  If all of it is ours, the kernel kills it at once, faster
+ * than it can fork. */
+static void look_at_group(struct found *f, int proc, const struct cleanup_pass *s)
+{
+    pid_t pids[MEMBERS];
+    const int before = f->count, n = control_group_members(s->group, pids, MEMBERS);
+    for (int i = 0; i < n; i++)
+        look_at(f, pids[i], proc, s, true);
+    if (s->signo == SIGKILL && n > 0 && f->count - before == n)
+        control_group_kill(s->group, n);
+}
+
 int cleanup_pass_run(const struct cleanup_pass *s, char *left, size_t size)
 {
-    int found = 0;
-    size_t at = 0;
+    struct found f = {.left = left, .size = size};
     DIR *d = opendir("/proc");
     if (left && size)
         left[0] = '\0';
     if (!d)
         return -1;
-    for (struct dirent *e; (e = readdir(d));) {
-        pid_t pid = (pid_t)atoi(e->d_name);
-        struct process p;
-        if (!isdigit((unsigned char)e->d_name[0]) || pid <= 1 || pid == getpid() ||
-            !check_process(pid, e->d_name, dirfd(d), s, &p))
-            continue;
-        if (left && at < size) {
-            int n =
-                snprintf(left + at, size - at, "%s%d (%s)", found ? ", " : "", (int)pid, p.name);
-            at += n > 0 ? (size_t)n : 0;
-        }
-        found++;
-    }
+    for (struct dirent *e; (e = readdir(d));)
+        if (isdigit((unsigned char)e->d_name[0]))
+            look_at(&f, (pid_t)atoi(e->d_name), dirfd(d), s, false);
+    if (s->group && s->group[0] && s->generation == 0)
+        look_at_group(&f, dirfd(d), s);
     closedir(d);
-    return found;
+    return f.count;
 }

@@ -6,7 +6,8 @@
  * adopts orphans (an agent, or its guardian: guardian.h). A foreign mark overrides both: another
  * nonce, or that of a daemon (CLEANUP_PASS_DAEMON) started by a rank. If one machine simulates
  * several nodes of an attempt, each agent owns only processes with its own directory in
- * JOBCTL_RUN_DIR. A process that hides from both proofs is adopted when its parent dies, so repeat
+ * JOBCTL_RUN_DIR. Of a whole attempt the members of its control group are ours, too (control_group.h).
+ * A process that hides from these proofs is adopted when its parent dies, so repeat
  * the pass until nothing is found. No process is ever selected by name, and each is held by a pidfd
  * while it is checked, so a reused pid is never hit.
  */
@@ -21,6 +22,7 @@
 struct cleanup_pass {
     const char *nonce;
     const char *run_dir; /* only processes of this agent; NULL: of all agents of the attempt */
+    const char *group;   /* the path of its control group (control_group.h), "" or NULL: none */
     int generation; /* > 0: processes of this generation and earlier ones; 0: of the whole attempt
                      */
     bool adopted;   /* include children of this process (in an agent or its guardian) */

@@ -16,6 +16,7 @@
 #include "agent/os/descriptors.h"
 #include "agent/os/log.h"
 #include "agent/ranks/cleanup_pass.h"
+#include "agent/ranks/control_group.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
@@ -65,9 +66,10 @@ static void end_processes(const struct guardian_options *o, const sigset_t *set)
 {
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
     const int64_t patient_until = clock_ms() + GRACE_MS;
-    char left[400] = "", ended[400] = "";
-    struct cleanup_pass s = {.nonce = o->nonce, .run_dir = o->run_dir, .adopted = true, .unmarked = true,
-                             .signo = SIGTERM};
+    char left[400] = "", ended[400] = "", group[CONTROL_GROUP_PATH];
+    control_group_find(group, o->run_dir);
+    struct cleanup_pass s = {.nonce = o->nonce, .run_dir = o->run_dir, .group = group, .adopted = true,
+                             .unmarked = true, .signo = SIGTERM};
     /* The ranks got theirs from the kernel when the agent died. */
     cleanup_pass_run(&s, NULL, 0);
     s.unmarked = false;
@@ -82,6 +84,7 @@ static void end_processes(const struct guardian_options *o, const sigset_t *set)
         sigtimedwait(set, NULL, &pause);
         reap(0, &status);
     }
+    control_group_remove(o->run_dir);
     if (ended[0])
         log_warn(o->tag, "the agent died; its guardian killed what it had left: %s", ended);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "agent/core/agent_core.h"
 #include "agent/os/kernel_log.h"
@@ -17,6 +18,7 @@
 #include "agent/os/subprocess.h"
 #include "agent/probe/oom.h"
 #include "agent/ranks/capture.h"
+#include "agent/ranks/control_group.h"
 #include "agent/ranks/graceful_stop.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/runner.h"
@@ -38,6 +40,7 @@ struct ranks {
     struct runner **all; /* of the generation; an entry is NULL if its start failed early */
     struct snapshot_memfds keep;
     int ras_port;
+    int group; /* control_group.h; -1: none */
     int64_t oom_before;
     bool aborted; /* ranks of this generation were asked for their stacks */
     struct graceful_stop *stops; /* per rank, of a command that is being stopped */
@@ -170,6 +173,7 @@ int ranks_create(struct ranks **out, uv_loop_t *loop, const struct ranks_hooks *
         return err_set(err, ERR_MEMORY, "no memory for the ranks");
     r->loop = loop;
     r->hooks = *hooks;
+    r->group = -1;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     uv_signal_init(loop, &r->sigchld);
     uv_timer_init(loop, &r->stop_timer);
@@ -186,6 +190,8 @@ int ranks_create(struct ranks **out, uv_loop_t *loop, const struct ranks_hooks *
 void ranks_set_job(struct ranks *r, const struct ranks_job *job)
 {
     r->job = *job;
+    if (r->group < 0)
+        r->group = control_group_open(job->run_dir);
 }
 
 /* Releases the present generation: all of its processes are dead. */
@@ -211,6 +217,10 @@ void ranks_close(struct ranks *r)
 
 void ranks_destroy(struct ranks *r)
 {
+    if (r && r->group >= 0) {
+        close(r->group);
+        control_group_remove(r->job.run_dir);
+    }
     if (r)
         snapshot_memfds_fini(&r->keep);
     free(r);
@@ -268,7 +278,7 @@ static int begin(struct ranks *r, int i, const struct launch_env *e, struct err 
 {
     const struct runner_hooks hooks = {.line = on_line, .output = on_output, .arg = r};
     const struct runner_role role = {
-        .env = e, .job = &r->job, .rank = r->first + i,
+        .env = e, .job = &r->job, .rank = r->first + i, .group = r->group,
         .snapshot = e->snapshot_fd > 0 ? r->keep.now.fd[i] : -1,
         .old = r->keep.last.fd, .n_old = e->old_fds,
     };

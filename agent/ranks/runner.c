@@ -13,6 +13,7 @@
 #include "agent/core/agent_core.h"
 #include "agent/os/subprocess.h"
 #include "agent/ranks/capture.h"
+#include "agent/ranks/control_group.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/ranks.h"
 #include "engine/contract/err.h"
@@ -187,6 +188,8 @@ static int start_process(struct runner *r, const struct runner_role *role, struc
                                .err = SUBPROCESS_OUT,
                                .extra = {event[1], control[0]},
                                .n_extra = 2,
+                               .enter = role->group >= 0 ? control_group_join : NULL,
+                               .enter_arg = role->group,
                                .session = true,
                                .tied = true};
     if (role->snapshot >= 0)

@@ -38,6 +38,7 @@ struct runner_role {
     const struct launch_env *env;
     const struct ranks_job  *job;
     int                      rank;
+    int                      group; /* the control group that it enters; -1: none */
     int                      snapshot;
     const int               *old;
     int                      n_old;

@@ -14,6 +14,7 @@
 #include "agent/os/subprocess.h"
 #include "agent/os/unix_socket.h"
 #include "agent/ranks/cleanup_pass.h"
+#include "agent/ranks/control_group.h"
 #include "controller/base/home.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
@@ -54,15 +55,20 @@ static char **leave_job(void)
 static int run_daemon(const char *self, int said, struct err *err)
 {
     char **env = leave_job();
+    const int outside = control_group_outside();
     const struct subprocess_spec s = {
         .argv = (const char *const[]){self, "daemon", "--detach", NULL},
         .env = env,
         .set = (const char *const[]){CLEANUP_PASS_DAEMON, NULL},
         .err = said,
+        .enter = outside >= 0 ? control_group_join : NULL,
+        .enter_arg = outside,
         .session = true};
     int code = env ? subprocess_run(&s, NULL, -1, err)
                    : err_set(err, ERR_MEMORY, "no memory for an environment");
     free(env);
+    if (outside >= 0)
+        close(outside);
     return code;
 }
 

@@ -24,6 +24,7 @@
 #include "agent/os/subprocess.h"
 #include "agent/os/unix_socket.h"
 #include "agent/ranks/cleanup_pass.h"
+#include "agent/ranks/control_group.h"
 #include "agent/wire/wire.h"
 #include "controller/remote/agent_stream.h"
 #include "controller/remote/remote_link.h"
@@ -171,9 +172,10 @@ static void start(struct local *link)
 static void cleanup(struct remote_link *base)
 {
     struct local *link = local_of(base);
-    char left[256] = "";
+    char left[256] = "", group[CONTROL_GROUP_PATH];
     bool patient = uv_now(link->base.loop) < link->bury_until;
-    const struct cleanup_pass s = { .nonce = link->base.nonce, .signo = patient ? 0 : SIGKILL,
+    control_group_find(group, link->base.run_dir);
+    const struct cleanup_pass s = { .group = group, .nonce = link->base.nonce, .signo = patient ? 0 : SIGKILL,
                              .run_dir = link->alone ? NULL : link->base.run_dir };
     int n = cleanup_pass_run(&s, left, sizeof(left));
     if (n != 0) {
@@ -182,10 +184,12 @@ static void cleanup(struct remote_link *base)
         remote_link_later(&link->base, CLEANUP_MS, cleanup);
         return;
     }
-    if (link->strange)
+    if (link->strange) {
         link->base.hooks.lost(link->base.hooks.arg, link->base.text);
-    else
-        remote_link_read_spool(&link->base);
+        return;
+    }
+    control_group_remove(link->base.run_dir);
+    remote_link_read_spool(&link->base);
 }
 
 static void bury(struct remote_link *base)

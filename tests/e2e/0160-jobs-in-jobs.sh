@@ -23,6 +23,7 @@ jobctl submit -q first.yaml
 wait_for "the job that a job has submitted runs" test -e next-runs
 jobctl wait 1 --timeout 60
 pid=$(daemon_pid)
+! grep '^0::.*/jobctl-' "/proc/$pid/cgroup" || exit 1 # it left the control group of the job
 touch go
 jobctl wait 2 --timeout 60
 jobctl show 2 >out
