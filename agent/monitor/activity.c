@@ -121,8 +121,8 @@ void activity_say(char *text, size_t size, const struct activity *a,
         else if (a->rate[i] < signs[i].least || usual <= 0)
             add(text, size, "%s%s", comma, signs[i].none);
         else
-            add(text, size, "%s%s %.2g %% of the usual", comma, signs[i].some,
-                100 * a->rate[i] / usual);
+            add(text, size, "%s%s %.*f %% of the usual", comma, signs[i].some,
+                a->rate[i] < SHARE * usual ? 2 : 0, 100 * a->rate[i] / usual);
     }
 }
 

@@ -481,6 +481,10 @@ static bool judge_silence(struct hang_detector *h, const struct hang_detector_ra
         h->n > 1 ? "" : " hangs: none of its processes", (double)s->idle_ms / 1000,
         (double)deadline / 1000);
     activity_say(out->text, sizeof(out->text), &s->activity, &h->silence.norm);
+    if (ranks[last].page->pid && waits(ranks[last].page))
+        add(out->text, sizeof(out->text), "; it is inside %s %llu",
+            flight_coll_name(ranks[last].page->coll_kind),
+            (unsigned long long)ranks[last].page->coll_seq);
     add(out->text, sizeof(out->text), "%s", state_words(ranks[last].state));
     return h->rules.silent_ms > 0 || h->rules.step_ms > 0 || !s->activity.spins ||
            !excuse(h, &h->warned, out);

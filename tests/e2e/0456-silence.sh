@@ -54,7 +54,7 @@ while True:
 PY
 sed 's/sleeps/spins/' "$WORK/sleeps.yaml" >"$WORK/spins.yaml"
 jobctl submit -q "$WORK/spins.yaml"
-wait_event 2 kind=hang | field text
+wait_event 2 kind=hang | field text | grep 'it is inside all-reduce 7'
 jobctl wait 2
 
 # hang.step of a script without a flight page: its output shows its steps.

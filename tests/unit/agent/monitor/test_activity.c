@@ -124,7 +124,7 @@ static void the_evidence_is_said(void **state)
     gpu_second(100, 0, 0, 8);
     text[0] = '\0';
     activity_say(text, sizeof(text), &a, &norm);
-    assert_string_equal(text, "no output, CPU time 0.2 % of the usual, nothing read or written, GPU busy "
+    assert_string_equal(text, "no output, CPU time 0.20 % of the usual, nothing read or written, GPU busy "
                               "but its memory idle");
 }
 
