@@ -303,7 +303,7 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
     if (job->nodes > 1)
         remote_share_gpus(gpus, sizeof(gpus), job->node_gpus, 0);
     const int64_t least = json_integer_value(json_object_get(job->placed, "least"));
-    const struct remote_link_spec spec = { .job = job->core.id, .attempt = job->core.attempt,
+    const struct remote_link_spec spec = { .files = job->daemon->files, .job = job->core.id, .attempt = job->core.attempt,
                                     .host = job->attempt->node, .key = key,
                                     .nonce = job->core.nonce, .origin = job->origin,
                                     .run_dir = job->attempt->run_dir,

@@ -94,7 +94,7 @@ static void call(struct daemon *d, const struct attempt_row *row, const struct r
     snprintf(s->attempt.node, sizeof(s->attempt.node), "%s", host);
     job_dir_node(s->attempt.run_dir, sizeof(s->attempt.run_dir), row->run_dir, node);
     remote_key(key, sizeof(key), d->instance, row->job);
-    const struct remote_link_spec spec = { .job = row->job, .attempt = row->attempt,
+    const struct remote_link_spec spec = { .files = d->files, .job = row->job, .attempt = row->attempt,
                                     .nonce = s->attempt.nonce, .run_dir = s->attempt.run_dir,
                                     .host = s->attempt.node, .key = key, .dismiss = dismiss,
                                     .node = node, .nodes = node + 1,

@@ -18,10 +18,12 @@
 #include "agent/wire/wire.h"
 
 struct err;
+struct file_work;
 struct remote_link;
 
 /* The texts are copied. */
 struct remote_link_spec {
+    struct file_work *files;    /* accesses to run_dir; NULL: in the loop */
     int64_t     job, attempt;
     const char *nonce;
     const char *origin;         /* of the job, "": not known */

@@ -27,6 +27,7 @@ struct remote_link *remote_link_create(size_t size, uv_loop_t *loop,
         return NULL;
     }
     link->loop = loop;
+    link->files = spec->files;
     link->hooks = *hooks;
     link->may_start = spec->may_start;
     link->dismiss = spec->dismiss;
@@ -101,14 +102,80 @@ static void timer_closed(uv_handle_t *handle)
 void remote_link_close(struct remote_link *link)
 {
     link->closed = true;
+    if (link->task)
+        file_work_drop(link->files, link->task);
+    link->task = NULL;
     remote_link_hang_up(link);
     uv_close((uv_handle_t *)&link->timer, timer_closed);
 }
 
-/* Spooled events carry no owner: the directory is the attempt's. */
-static int give_spooled(void *arg, const json_t *event)
+/* ---- files of the run directory ---- */
+
+static void access_done(struct file_task *task)
 {
-    struct remote_link *link = arg;
+    struct remote_link *link = task->owner;
+    struct remote_link_task *t = (struct remote_link_task *)task;
+    link->task = NULL;
+    t->then(link, t);
+    task->destroy(task);
+}
+
+static void access_late(struct file_task *task)
+{
+    struct remote_link *link = task->owner;
+    struct err err = { 0 };
+    file_work_why(link->files, task, &err);
+    if (link->hooks.waiting)
+        link->hooks.waiting(link->hooks.arg, err.text);
+    else
+        log_warn(link->tag, "%s", err.text);
+}
+
+void remote_link_access(struct remote_link *link, struct remote_link_task *task, const char *what)
+{
+    char whole[PATH_MAX + 80];
+    task->base.done = access_done;
+    task->base.late = access_late;
+    task->base.owner = link;
+    snprintf(whole, sizeof(whole), "%s in %s", what, link->run_dir);
+    if (link->files && file_work_begin(link->files, &task->base, link->run_dir, whole, NULL) == 0) {
+        link->task = &task->base;
+        return;
+    }
+    task->base.work(&task->base);
+    access_done(&task->base);
+}
+
+struct spool_task {
+    struct remote_link_task base;
+    char                    path[PATH_MAX];
+    int64_t                 acked;
+    json_t                 *events;
+    struct err              err;
+};
+
+static int keep_event(void *arg, const json_t *event)
+{
+    struct spool_task *t = arg;
+    return json_array_append_new(t->events, json_deep_copy(event));
+}
+
+static void spool_work(struct file_task *task)
+{
+    struct spool_task *t = (struct spool_task *)task;
+    if (access(t->path, R_OK) == 0)
+        spool_read(t->path, t->acked, keep_event, t, &t->err);
+}
+
+static void spool_destroy(struct file_task *task)
+{
+    json_decref(((struct spool_task *)task)->events);
+    free(task);
+}
+
+/* Spooled events carry no owner: the directory is the attempt's. */
+static int give_spooled(struct remote_link *link, const json_t *event)
+{
     struct err err = { 0 };
     json_t *body = json_pack("{s:I, s:I, s:s}", "job", (json_int_t)link->job, "attempt",
                              (json_int_t)link->attempt, "nonce", link->nonce);
@@ -122,14 +189,31 @@ static int give_spooled(void *arg, const json_t *event)
     return !good || link->closed;
 }
 
-void remote_link_read_spool(struct remote_link *link)
+static void give_all(struct remote_link *link, struct remote_link_task *task)
 {
-    char spool[PATH_MAX];
-    struct err err = { 0 };
-    snprintf(spool, sizeof(spool), "%s/" RUN_DIR_SPOOL, link->run_dir);
-    if (access(spool, R_OK) == 0 &&
-        spool_read(spool, link->hooks.acked(link->hooks.arg), give_spooled, link, &err) < 0)
-        log_error(link->tag, "%s", err.text);
+    const struct spool_task *t = (const struct spool_task *)task;
+    size_t i;
+    json_t *event;
+    json_array_foreach (t->events, i, event)
+        if (give_spooled(link, event) != 0)
+            break;
+    if (t->err.code)
+        log_error(link->tag, "%s", t->err.text);
     if (!link->closed)
         link->hooks.lost(link->hooks.arg, link->text);
+}
+
+void remote_link_read_spool(struct remote_link *link)
+{
+    struct spool_task *t = calloc(1, sizeof(*t));
+    if (!t || !(t->events = json_array())) {
+        free(t);
+        log_error(link->tag, "out of memory for the spool");
+        link->hooks.lost(link->hooks.arg, link->text);
+        return;
+    }
+    t->base = (struct remote_link_task){ { .work = spool_work, .destroy = spool_destroy }, give_all };
+    t->acked = link->hooks.acked(link->hooks.arg);
+    snprintf(t->path, sizeof(t->path), "%s/" RUN_DIR_SPOOL, link->run_dir);
+    remote_link_access(link, &t->base, "reading the spool");
 }

@@ -58,11 +58,6 @@ static struct local *local_of(struct remote_link *base)
 static void look(struct remote_link *base);
 static void bury(struct remote_link *base);
 
-static void path_in(char *out, size_t size, const struct local *link, const char *name)
-{
-    snprintf(out, size, "%s/%s", link->base.run_dir, name);
-}
-
 /* ---- the stream ---- */
 
 static void channel_text(void *arg, enum wire_message number, const json_t *body)
@@ -192,87 +187,160 @@ static void cleanup(struct remote_link *base)
     remote_link_read_spool(&link->base);
 }
 
+/* An access to its files by a thread: what it is to know, and what it found. */
+struct look_task {
+    struct remote_link_task base;
+    char                    run_dir[PATH_MAX], nonce[NONCE_CHARS + 1], origin[40];
+    bool                    dismiss;
+    struct identity         who;
+    bool                    known, alive, fenced, locked;
+    bool                    strange;    /* an attempt of another job */
+    int                     fd;         /* connected to its socket; -1: not */
+    struct err              err;
+};
+
+static void look_destroy(struct file_task *task)
+{
+    const struct look_task *t = (const struct look_task *)task;
+    if (t->fd >= 0)
+        close(t->fd);
+    free(task);
+}
+
+static void look_begin(struct local *link, void (*work)(struct file_task *),
+                       void (*then)(struct remote_link *, struct remote_link_task *), remote_link_step again)
+{
+    struct look_task *t = calloc(1, sizeof(*t));
+    if (!t) {
+        log_error(link->base.tag, "out of memory to look for an agent");
+        remote_link_later(&link->base, LOOK_SELDOM_MS, again);
+        return;
+    }
+    t->base = (struct remote_link_task){ { .work = work, .destroy = look_destroy }, then };
+    snprintf(t->run_dir, sizeof(t->run_dir), "%s", link->base.run_dir);
+    snprintf(t->nonce, sizeof(t->nonce), "%s", link->base.nonce);
+    snprintf(t->origin, sizeof(t->origin), "%s", link->base.origin);
+    t->dismiss = link->base.dismiss;
+    t->fd = -1;
+    remote_link_access(&link->base, &t->base, "looking for the agent");
+}
+
+/* No agent lives or starts here any more. */
+static void bury_work(struct file_task *task)
+{
+    struct look_task *t = (struct look_task *)task;
+    int lock = run_dir_lock(t->run_dir, &t->err);
+    t->locked = lock < 0 && t->err.code == ERR_CONFLICT;
+    t->err = (struct err){ 0 };
+    if (lock < 0)
+        return;
+    run_dir_fence(t->run_dir, NULL, &t->err);
+    close(lock);
+}
+
+static void bury_then(struct remote_link *base, struct remote_link_task *task)
+{
+    struct local *link = local_of(base);
+    const struct look_task *t = (const struct look_task *)task;
+    if (t->locked) {
+        /* an agent is starting or exiting */
+        remote_link_later(base, LOOK_AGAIN_MS, look);
+        return;
+    }
+    if (t->err.code)
+        log_warn(base->tag, "%s", t->err.text);
+    link->bury_until = uv_now(base->loop) + CLEANUP_GRACE_MS;
+    cleanup(base);
+}
+
 static void bury(struct remote_link *base)
 {
     struct local *link = local_of(base);
-    struct err err = { 0 };
     if (!link->base.text[0])
         snprintf(link->base.text, sizeof(link->base.text), "the agent of attempt %lld died",
                  (long long)link->base.attempt);
-    int lock = run_dir_lock(link->base.run_dir, &err);
-    if (lock < 0 && err.code == ERR_CONFLICT) {
-        /* an agent is starting or exiting */
-        remote_link_later(&link->base, LOOK_AGAIN_MS, look);
-        return;
-    }
-    if (lock >= 0) {
-        if (run_dir_fence(link->base.run_dir, NULL, &err) < 0)
-            log_warn(link->base.tag, "%s", err.text);
-        close(lock);
-    }
-    link->bury_until = uv_now(link->base.loop) + CLEANUP_GRACE_MS;
-    cleanup(&link->base);
+    look_begin(link, bury_work, bury_then, bury);
 }
 
 /* ---- looking ---- */
 
-/* An agent that finds the fence stops its ranks and exits. */
-static void dismiss(struct local *link)
+static void look_work(struct file_task *task)
 {
-    struct err err = { 0 };
+    struct look_task *t = (struct look_task *)task;
+    char socket[PATH_MAX + 40];
+    t->known = identity_read(&t->who, t->run_dir, NULL) == 0;
+    t->alive = t->known && identity_alive(&t->who);
+    t->strange = t->known && !identity_is_of(&t->who, t->nonce, t->origin);
+    if (t->strange)
+        return;
+    if (!t->known || (t->alive && t->dismiss))
+        t->fenced = run_dir_fenced(t->run_dir);
+    if (!t->alive)
+        return;
+    /* An agent that finds the fence stops its ranks and exits. */
+    if (t->dismiss && !t->fenced)
+        run_dir_fence(t->run_dir, NULL, &t->err);
+    snprintf(socket, sizeof(socket), "%s/" RUN_DIR_SOCKET, t->run_dir);
+    if (!t->dismiss)
+        t->fd = unix_socket_connect(socket, true, &t->err);
+}
+
+static void dismissed(struct local *link, const struct look_task *t)
+{
     snprintf(link->base.text, sizeof(link->base.text), "its agent was stopped");
-    if (!run_dir_fenced(link->base.run_dir) && run_dir_fence(link->base.run_dir, NULL, &err) < 0)
-        log_warn(link->base.tag, "%s", err.text);
+    if (t->err.code)
+        log_warn(link->base.tag, "%s", t->err.text);
     remote_link_later(&link->base, LOOK_SELDOM_MS, look);
 }
 
 /* After a restore of an older store, ids name other jobs than the directories: neither that agent nor its lock, fence
  * and spool are touched. Processes with the nonce of this attempt are its own. */
-static void leave_alone(struct local *link, const struct identity *who)
+static void leave_alone(struct local *link, const struct look_task *t)
 {
     snprintf(link->base.text, sizeof(link->base.text),
              "%.250s holds an attempt of another job%s, which is left alone: the store is older than the directory",
-             link->base.run_dir, identity_alive(who) ? ", whose agent runs" : "");
+             link->base.run_dir, t->alive ? ", whose agent runs" : "");
     log_error(link->base.tag, "%s", link->base.text);
     link->strange = true;
     link->bury_until = uv_now(link->base.loop) + CLEANUP_GRACE_MS;
     cleanup(&link->base);
 }
 
-static void look(struct remote_link *base)
+static void join(struct local *link, struct look_task *t)
+{
+    const int fd = t->fd;
+    t->fd = -1;                         /* the stream's */
+    if (fd >= 0 && stream_open(link, fd, &t->err) == 0)
+        return;
+    if (++link->looks == 50)
+        log_warn(link->base.tag, "its agent runs (pid %lld) but cannot be reached: %s",
+                 (long long)t->who.pid, t->err.text);
+    remote_link_later(&link->base, link->looks < 50 ? LOOK_AGAIN_MS : LOOK_SELDOM_MS, look);
+}
+
+static void look_then(struct remote_link *base, struct remote_link_task *task)
 {
     struct local *link = local_of(base);
-    struct err err = { 0 };
-    struct identity who;
-    char socket[PATH_MAX];
-    const bool known = identity_read(&who, link->base.run_dir, NULL) == 0;
-    if (known && !identity_is_of(&who, link->base.nonce, link->base.origin)) {
-        leave_alone(link, &who);
-        return;
-    }
-    if (!known && link->base.may_start && !run_dir_fenced(link->base.run_dir)) {
+    struct look_task *t = (struct look_task *)task;
+    if (t->strange) {
+        leave_alone(link, t);
+    } else if (!t->known && link->base.may_start && !t->fenced) {
         start(link);
-        return;
-    }
-    if (link->base.dismiss && known && identity_alive(&who)) {
-        dismiss(link);
-        return;
-    }
-    if (!known || !identity_alive(&who)) {
-        if (!known)
+    } else if (t->alive && t->dismiss) {
+        dismissed(link, t);
+    } else if (t->alive) {
+        join(link, t);
+    } else {
+        if (!t->known)
             snprintf(link->base.text, sizeof(link->base.text),
                      "the agent of attempt %lld never started", (long long)link->base.attempt);
-        bury(&link->base);
-        return;
+        bury(base);
     }
-    path_in(socket, sizeof(socket), link, RUN_DIR_SOCKET);
-    int fd = unix_socket_connect(socket, true, &err);
-    if (fd < 0 || stream_open(link, fd, &err) < 0) {
-        if (++link->looks == 50)
-            log_warn(link->base.tag, "its agent runs (pid %lld) but cannot be reached: %s",
-                     (long long)who.pid, err.text);
-        remote_link_later(&link->base, link->looks < 50 ? LOOK_AGAIN_MS : LOOK_SELDOM_MS, look);
-    }
+}
+
+static void look(struct remote_link *base)
+{
+    look_begin(local_of(base), look_work, look_then, look);
 }
 
 static int local_open(struct remote_link **out, uv_loop_t *loop,

@@ -70,5 +70,21 @@ pid=$(daemon_answers)
 kill "$pid"
 wait_for "the end of the daemon" ended "$pid"
 rm hang
+LD_PRELOAD=$WORK/hang.so FAKE_HANG=/state/jobs/4:$WORK/hang jobctl daemon --detach
 code 0 soon remove 1
 gone "$jobs/1"
+
+# An agent dies where nothing can be found out about it: the daemon goes on, and then does what it always does.
+printf 'name: sleeps\nrun: exec sleep 600\nresources: {cpus: 1}\n' >sleeps.yaml
+jobctl submit -q sleeps.yaml
+wait_event 4 kind=generation_started >/dev/null
+agent=$(agent_pid 4 1)
+touch hang
+kill -9 "$agent"
+wait_for "the agent's end" ended "$agent"
+wait_for "what job 4 waits for" says "looking for the agent in $jobs/4/1 $hangs" soon status
+code 0 soon submit --wait -q plain.yaml
+rm hang
+wait_event 4 kind=agent_lost >/dev/null
+code 0 soon cancel --now 4
+soon wait 4 || [ $? = 3 ]
