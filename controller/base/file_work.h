@@ -9,6 +9,9 @@
  * and another thread takes its place, up to FILE_WORK_THREADS. When the patience is over, late() tells.
  *
  * libuv's pool is not used: it has four threads, and four calls that hang would end all work in it.
+ * What still runs in the loop, in the daemon's home: the events beside a job (controller/job/job_history.h), which are
+ * to be there before their effect, copies of logs of other machines, keys for agents (agent_listener.h), and the
+ * watch of a directory for `logs -f`.
  * The store (sqlite) remains in the loop: its file is the daemon's own, each answer depends on it, and where
  * its disk hangs there is nothing true to answer.
  */
