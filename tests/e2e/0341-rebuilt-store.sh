@@ -122,6 +122,7 @@ for id in $(seq $jobs); do [ "$(cat "ran/$id")" = run ] || { echo "job $id ran a
 [ "$(sqlite3 "$db" "select count(*), count(distinct job) from events where kind = 'done'")" = "$jobs|$jobs" ]
 [ "$(sqlite3 "$db" "select count(*), count(distinct job) from events where kind = 'attempt_ended'")" = "$jobs|$jobs" ]
 [ "$(events_of 1 kind=rebuilt | wc -l)" -ge 1 ]
+stage $((jobs + 1))
 code 0 jobctl submit -q --wait short.yaml
 has $((jobs + 1)) out
 sqlite3 "$db" 'pragma integrity_check' | grep -x ok
