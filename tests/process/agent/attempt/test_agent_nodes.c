@@ -171,6 +171,15 @@ static void a_rank_of_another_node_is_named_and_all_start_again(void **state)
     both_leave();
 }
 
+/* The agent has ended, and its guardian, which holds the lock with it. */
+static void await_end(void)
+{
+    int lock;
+    while (agent_pid() || (lock = run_dir_lock(dir, NULL)) < 0)
+        poll(NULL, 0, 5);
+    close(lock);
+}
+
 static void a_node_that_is_lost_is_named(void **state)
 {
     (void)state;
@@ -195,8 +204,7 @@ static void a_node_that_does_not_come_is_named(void **state)
     (void)state;
     at(0);
     kill((pid_t)agent_pid(), SIGKILL); /* one that is more impatient */
-    while (agent_pid())
-        poll(NULL, 0, 5);
+    await_end();
     setenv("JOBCTL_JOIN_S", "1", 1);
     assert_int_equal(start_agent(), 0);
     launch_node(0, "sleep 1000", NULL, NULL);
@@ -248,8 +256,7 @@ static void the_first_end_of_a_machine_counts_for_all(void **state)
     (void)state;
     at(1);
     kill((pid_t)agent_pid(), SIGKILL);
-    while (agent_pid())
-        poll(NULL, 0, 5);
+    await_end();
     /* the last notice comes 60 s before the end: time enough for a busy machine to start */
     snprintf(end, sizeof(end), "%lld", (long long)time(NULL) + 67);
     setenv("SLURM_JOB_ID", "1", 1);
