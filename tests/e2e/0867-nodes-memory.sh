@@ -66,7 +66,7 @@ went_on 2 3 "$at"
 # The newest copy of a rank on the first node is torn.
 read -r a b c d <<<"$(pids 2 3)"
 hold 2 "$c" $((at + 5))
-for file in /proc/"$b"/fd/*; do readlink "$file" | grep -q jobctl-snapshot && break; done
+file=$(find /proc/"$b"/fd -lname '*jobctl-snapshot*' | sort -V | head -n 1)
 word() { od -A n -t d8 -j "$1" -N 8 "$file" | tr -d ' '; }
 read -r newest copy older _ < <(for i in 0 1 2; do echo "$(word $((56 + 32 * i))) $i"; done | sort -rn | xargs)
 at_byte=$(($(word $((56 + 32 * copy + 24))) + 65536 + 4 * $(word $((4096 + 144))) + 3))
