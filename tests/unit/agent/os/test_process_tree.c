@@ -16,7 +16,7 @@
 
 #include "agent/os/process_tree.h"
 
-enum { WORK_MS = 300, BYTES = 3 << 20 };
+enum { WORK_MS = 300, BYTES = 3 << 20, LEFT_S = 60 };
 
 static void work(void)
 {
@@ -50,12 +50,14 @@ static pid_t start(int *ready)
             if (fork() == 0) {
                 copy();
                 (void)!write(fds[1], "x", 1);
+                alarm(LEFT_S);
                 for (;;)
                     pause();
             }
             _exit(0);
         }
         wait(NULL);
+        alarm(LEFT_S); /* should the test fail */
         for (;;)
             pause();
     }

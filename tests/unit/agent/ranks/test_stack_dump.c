@@ -44,6 +44,7 @@ static void behave(const char *said_on)
     if (names[1] != '-')
         signal(SIGABRT, on_signal);
     say('.');
+    alarm(2 * PATIENCE_MS / 1000); /* should the test fail */
     for (;;)
         pause();
 }
