@@ -40,6 +40,7 @@ static const char DONE_SKIP[] = "SELECT id + 1 FROM jobs WHERE state = 'done' AN
                                 "ORDER BY id DESC LIMIT 1 OFFSET ?2";
 static const char FIND[] = "SELECT id FROM jobs WHERE name=? ORDER BY id DESC LIMIT 1";
 static const char NEWEST[] = "SELECT id FROM jobs ORDER BY id DESC LIMIT 1";
+static const char SET_SPEC[] = "UPDATE specs SET canonical=?2 WHERE job=?1";
 static const char IDS[] = "SELECT id, attempt > 0, state = 'done' FROM jobs UNION ALL "
                           "SELECT job, 0, 1 FROM removed ORDER BY 1";
 static const char EACH[] = "SELECT " COLUMNS " FROM jobs WHERE id < ? ORDER BY id DESC LIMIT ?";
@@ -200,6 +201,11 @@ int jobs_done_skip(int64_t *before, struct store *s, int64_t keep, const char *r
     *before = rc > 0 ? stmt_int(st, 0, 1) : 1;
     sqlite3_reset(st);
     return rc < 0 ? -1 : 0;
+}
+
+int jobs_set_spec(struct store *s, int64_t id, const char *canonical, struct err *err)
+{
+    return stmt_do(s, err, SET_SPEC, "it", id, canonical);
 }
 
 int jobs_ids(struct store *s, jobs_ids_fn each, void *ctx, struct err *err)

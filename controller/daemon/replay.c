@@ -9,6 +9,7 @@
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/effects.h"
+#include "controller/daemon/origin.h"
 #include "controller/daemon/survey.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
@@ -100,7 +101,7 @@ static void begin_history(struct job *job)
     struct job_history_end end;
     struct err err = { 0 };
     job_history_end(&end, d->home, job->core.id);
-    job->history_seq = end.seq;
+    job->history_seq = survey_of(d->survey, job->core.id) == SURVEY_STRANGER ? JOB_HISTORY_OFF : end.seq;
     if (end.seq < job->last_seq && job_history_write(&job->history_seq, d->home, d->store, job->core.id, &err) < 0)
         log_warn(NULL, "%s", err.text);
 }
@@ -136,6 +137,7 @@ out:
 static int replay_one(struct daemon *d, int64_t id, struct err *err)
 {
     struct job *job;
+    origin_upgrade(d, id);
     if (replay_job(&job, d, id, err) < 0)
         return -1;
     if (active_jobs_add(d->active_jobs, job, err) < 0) {

@@ -95,6 +95,15 @@ struct filling {
     struct store *copy;
 };
 
+static bool is_own(const struct filling *f, int64_t id, const struct job_history_end *end)
+{
+    char *yaml = NULL, *canonical = NULL;
+    const bool own = jobs_spec(&yaml, &canonical, f->copy, id, NULL) == 0 && job_history_same(end, canonical);
+    free(yaml);
+    free(canonical);
+    return own;
+}
+
 /* Events of a done job that its directory lacks: of an earlier version, or the disk was full. */
 static int fill_one(void *ctx, int64_t id, bool started, bool done)
 {
@@ -105,7 +114,7 @@ static int fill_one(void *ctx, int64_t id, bool started, bool done)
     int64_t have = 0;
     snprintf(dir, sizeof(dir), "%.4000s/jobs/%lld", f->home, (long long)id);
     if (started && done && access(dir, F_OK) == 0 && jobs_get(&row, f->copy, id, NULL) == 0 &&
-        (!job_history_end(&end, f->home, id) || end.seq < row.last_seq))
+        (!job_history_end(&end, f->home, id) || end.seq < row.last_seq) && is_own(f, id, &end))
         job_history_write(&have, f->home, f->copy, id, NULL);
     return 0;
 }

@@ -18,7 +18,7 @@ static const struct { const char *key; bool held, repair; const char *many, *one
     [SURVEY_BEHIND]     = { "behind", true, true, "more events in the directory than in the store",
         "its directory has more events than the store, which is an older copy or was damaged: "
         "run `jobctl doctor --repair`" },
-    [SURVEY_STRANGER]   = { "strangers", true, false, "the directory is that of another job",
+    [SURVEY_STRANGER]   = { "strangers", false, false, "the directory is that of another job",
         "its directory is that of another job of the same number: move the directory away, or remove this job" },
     [SURVEY_VANISHED]   = { "vanished", true, true, "started, and the directory is gone",
         "it has started, and its directory is gone: restore the directory, or end the job with "
@@ -130,13 +130,12 @@ static int see_row(void *ctx, int64_t id, bool started, bool done)
     return 0;
 }
 
-/* `"origin":"..."` of a canonical spec, without a parser: there may be thousands. */
-static bool same_origin(struct look *l, int64_t id, const char *theirs)
+static bool same_job(struct look *l, int64_t id, const struct job_history_end *end)
 {
     char *yaml = NULL, *canonical = NULL;
-    if (!theirs[0] || jobs_spec(&yaml, &canonical, l->store, id, NULL) < 0)
+    if (jobs_spec(&yaml, &canonical, l->store, id, NULL) < 0)
         return true;
-    const bool same = strstr(canonical, theirs) || !strstr(canonical, "\"origin\":");
+    const bool same = job_history_same(end, canonical);
     free(yaml);
     free(canonical);
     return same;
@@ -148,7 +147,7 @@ static void see_open(struct look *l, int64_t id)
     struct job_row row;
     if (!job_history_end(&end, l->home, id) || jobs_get(&row, l->store, id, NULL) < 0)
         return;
-    if (!same_origin(l, id, end.origin))
+    if (!same_job(l, id, &end))
         survey_add(l->survey, SURVEY_STRANGER, id);
     else if (end.seq > row.last_seq)
         survey_add(l->survey, SURVEY_BEHIND, id);

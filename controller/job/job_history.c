@@ -189,6 +189,11 @@ bool job_history_end(struct job_history_end *end, const char *home, int64_t id)
     return true;
 }
 
+bool job_history_same(const struct job_history_end *end, const char *canonical)
+{
+    return !end->origin[0] || strstr(canonical, end->origin) || !strstr(canonical, "\"origin\":");
+}
+
 void job_history_fini(struct job_history *h)
 {
     json_decref(h->head);

@@ -23,6 +23,9 @@ struct store;
 
 enum { JOB_HISTORY_ORIGIN = 33 };
 
+/* *have of a job whose directory is another job's: nothing is ever written. */
+#define JOB_HISTORY_OFF INT64_MAX
+
 /* Must an event of this kind be in the file before its effect? */
 bool job_history_matters(enum event_kind kind);
 
@@ -37,6 +40,8 @@ struct job_history_end {
     char    origin[JOB_HISTORY_ORIGIN];
 };
 bool job_history_end(struct job_history_end *end, const char *home, int64_t id);
+/* Is it of the job with this canonical spec? Also true where one of the two has no origin. */
+bool job_history_same(const struct job_history_end *end, const char *canonical);
 
 /* All of it, to be released with job_history_fini(); what follows a gap or a torn line is left out.
  * ERR_NOT_FOUND: no file; ERR_DATA: it is damaged from its first line on. */

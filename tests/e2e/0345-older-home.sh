@@ -11,6 +11,7 @@ cat >read.py <<'PY'
 import json, re
 def o(call): return json.load(open("json/" + call))                 # what `said CALL` has heard
 def jobs(): return {one["id"]: one for one in o("status -a")["jobs"]}
+def origin(job): return o("show %d" % job)["spec"]["checkpoint"].get("origin", "")
 def row(job): return o("show %d" % job)["job"]
 def name(one): return one["name"]
 def ended(one): return one["result"] or one["state"]
@@ -162,7 +163,10 @@ check_interrupted() { # some steps after its last checkpoint, of which nobody ha
         "80 in checkpoints(11) and resumes(11) == ['$saved'] and not unknown(11)" \
         "any(re.search(r'\\b$saved of 80', text(e)) for e in told(11))" \
         "sum('$(printf step-%08d "$saved")' in body(e) for e in told(11)) == 1" \
-        "not any('has changed' in text(e) for e in events(11))"
+        "not any('has changed' in text(e) for e in events(11))" \
+        "re.fullmatch('[0-9a-f]{32}', origin(11))"
+    [ "$(field checkpoint.origin <"$JOBCTL_HOME/jobs/11/spec.json")" = "$(field spec.checkpoint.origin <"json/show 11")" ]
+    grep -q "\"origin\":\"$(field spec.checkpoint.origin <"json/show 11")\"" "$JOBCTL_HOME/jobs/11/events.jsonl"
     seq 80 >steps
     read_json each step <"$JOBCTL_HOME/jobs/11/checkpoints/metrics.jsonl" | cmp - steps
 }
