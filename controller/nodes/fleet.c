@@ -298,9 +298,10 @@ static int refuse(struct job *job, const char *text, struct err *err)
 /* Was the directory of a job that has run moved or removed, with what it has reached? */
 static bool lost_directory(char *out, size_t size, const struct job *job)
 {
-    char dir[PATH_MAX];
+    char dir[PATH_MAX], spec[PATH_MAX + 16];
     job_dir(dir, sizeof(dir), job->daemon, job->core.id);
-    if (job->core.attempt == 0 || access(dir, F_OK) == 0 || errno != ENOENT)
+    snprintf(spec, sizeof(spec), "%s/spec.json", dir);  /* job_history.h may have made the directory anew */
+    if (job->core.attempt == 0 || access(spec, F_OK) == 0 || errno != ENOENT)
         return false;
     snprintf(out, size, "its directory was moved or removed while it ran: put it back as %s, then `jobctl retry "
              "%lld`", dir, (long long)job->core.id);

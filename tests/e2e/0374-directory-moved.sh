@@ -55,9 +55,11 @@ mv "$home/jobs/1" "$away"
 wait_for "agent $agent ends" ended "$agent"
 code 1 jobctl wait 1
 says "its directory was moved or removed while it ran: put it back as $home/jobs/1, then" jobctl why 1
-gone "$home/jobs/1"
+gone "$home/jobs/1/spec.json"
+gone "$home/jobs/1/checkpoints"
 [ "$(daemon_answers)" = "$daemon" ]
 at=$(saved "$away")
+rm -rf "$home/jobs/1" # the history alone, which the daemon keeps
 mv "$away" "$home/jobs/1"
 id=$(jobctl retry 1 -q)
 wait_for "job $id goes on" resumes "$id" >/dev/null
