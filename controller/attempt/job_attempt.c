@@ -129,13 +129,18 @@ static int64_t told_at(const struct job *job, const json_t *message)
     return ours && (set_ms >= CLOCK_JUMP_MS || set_ms <= -CLOCK_JUMP_MS) ? wall_ms + set_ms : wall_ms;
 }
 
-/* A store that was rebuilt may lack events that its agent has thrown away, because they were acknowledged. */
-static enum channel_order order_of(const struct job *job, int64_t seq)
+/* A store that was rebuilt, or restored, may lack events that its agent has thrown away, because they were acknowledged:
+ * if the same one comes first after the agent (or its spool) was asked for those before it, they are nowhere. */
+static enum channel_order order_of(struct job *job, int64_t seq)
 {
     const enum channel_order order = channel_order(job->attempt->acked, seq);
-    if (order != CHANNEL_GAP || !job->core.rebuilt)
+    const bool asked = job->gap_seq == seq;
+    if (order != CHANNEL_GAP)
         return order;
-    log_warn(TAG(job), "events %lld to %lld of its agent are not in the store, which was rebuilt",
+    job->gap_seq = seq;
+    if (!job->core.rebuilt && !asked)
+        return order;
+    log_warn(TAG(job), "events %lld to %lld of its agent are not in the store, which was rebuilt or is an older one",
              (long long)job->attempt->acked + 1, (long long)seq - 1);
     return CHANNEL_NEW;
 }

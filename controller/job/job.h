@@ -52,6 +52,7 @@ struct job {
     char                  name[JOBS_NAME];
     int64_t               retry_of;
     int64_t               last_seq;
+    int64_t               gap_seq;        /* the event before which others were missing; 0: none */
     int64_t               history_seq;    /* its newest event in events.jsonl (job_history.h) */
     struct job_after     *after;
     size_t                nafter;

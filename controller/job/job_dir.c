@@ -40,12 +40,12 @@ int job_dir_make(const char *path, struct err *err)
     return err_set(err, ERR_SYSTEM, "cannot create directory %s: %m", path);
 }
 
-/* Writes the file atomically: a temporary file, then rename. */
+/* Writes the file atomically: a temporary file of this thread, then rename. Two threads may write the same one. */
 static int write_file(const char *dir, const char *name, const char *text, struct err *err)
 {
-    char path[PATH_MAX], beside[PATH_MAX + 8];
+    char path[PATH_MAX], beside[PATH_MAX + 24];
     snprintf(path, sizeof(path), "%s/%s", dir, name);
-    snprintf(beside, sizeof(beside), "%s.new", path);
+    snprintf(beside, sizeof(beside), "%s.new%d", path, (int)gettid());
     int fd = safe_open(beside, O_WRONLY | O_CREAT | O_TRUNC, err);
     if (fd < 0)
         return -1;
@@ -54,6 +54,9 @@ static int write_file(const char *dir, const char *name, const char *text, struc
     close(fd);
     if (ok && rename(beside, path) == 0)
         return 0;
+    const int errnum = errno;
+    unlink(beside);
+    errno = errnum;
     return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
 }
 

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# The store is lost, and its copy is older than what the agent of a running job has been told is stored: events are
+# nowhere any more.  After the repair the job goes on and ends; the daemon says what is missing, and asks for it once.
+. "$TOP/tests/e2e/events.sh"
+. "$TOP/tests/e2e/expect.sh"
+cd "$WORK"
+cat >job.yaml <<YAML
+name: copied
+run: |
+  touch began
+  n=0
+  until [ -e $WORK/go ]; do n=\$((n + 1)); echo "step \$n loss 0.5"; sleep 0.05; done
+YAML
+id=$(jobctl submit -q job.yaml)
+wait_for "the job runs" job_has "$id" step
+
+# A daemon that starts makes the copy.
+pid=$(daemon_answers)
+kill -KILL "$pid"
+wait_for "the daemon's end" ended "$pid"
+jobctl status >status
+wait_for "a copy of the store" matches jobs- ls "$JOBCTL_HOME/snapshots"
+
+# Then it makes steps, which its agent is told are stored.
+step=$(job_field "$id" step)
+later() { [ "$(job_field "$id" step)" -gt $((step + 60)) ]; }
+wait_for "more steps" later
+pid=$(daemon_answers)
+kill -KILL "$pid"
+wait_for "the daemon's end" ended "$pid"
+rm "$JOBCTL_HOME"/jobs.db*
+code 0 jobctl doctor --repair
+has '1 came from the snapshot' out
+touch go
+code 0 jobctl wait "$id" --timeout 60
+job_is "$id" result succeeded
+job_is "$id" attempt 1
+has 'of its agent are not in the store, which was rebuilt' state/daemon.log
+[ "$(grep -c 'an event is missing' state/daemon.log)" -le 1 ]
