@@ -55,11 +55,13 @@ static const char *null_if_empty(const char *text)
 static void row_read(struct job_row *row, sqlite3_stmt *st)
 {
     row->id = stmt_int(st, 0, -1);
-    row->damaged = !stmt_words(row->name, sizeof(row->name), st, 1) |
-                   !stmt_words(row->state, sizeof(row->state), st, 2) |
-                   !stmt_words(row->result, sizeof(row->result), st, 3) |
-                   !stmt_words(row->reason, sizeof(row->reason), st, 4) |
-                   !stmt_words(row->after, sizeof(row->after), st, 5);
+    int sound = 0; /* of five: each is read, also behind one that is not */
+    sound += stmt_words(row->name, sizeof(row->name), st, 1);
+    sound += stmt_words(row->state, sizeof(row->state), st, 2);
+    sound += stmt_words(row->result, sizeof(row->result), st, 3);
+    sound += stmt_words(row->reason, sizeof(row->reason), st, 4);
+    sound += stmt_words(row->after, sizeof(row->after), st, 5);
+    row->damaged = sound != 5;
     if (row->damaged)
         snprintf(row->reason, sizeof(row->reason), "%s", DAMAGED);
     int64_t *numbers[] = { &row->priority, &row->held, &row->attempt, &row->generation, &row->np,
