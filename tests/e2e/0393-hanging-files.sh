@@ -66,7 +66,7 @@ wait_for "the end of the daemon" ended "$pid"
 rm hang
 LD_PRELOAD=$WORK/hang.so FAKE_HANG=/state/jobs/4:$WORK/hang jobctl daemon --detach
 code 0 soon remove 1
-gone "$jobs/1"
+wait_for "the end of its directory" gone "$jobs/1"
 
 # An agent dies where nothing can be found out about it: the daemon goes on, and then does what it always does.
 printf 'name: sleeps\nrun: exec sleep 600\nresources: {cpus: 1}\n' >sleeps.yaml

@@ -10,7 +10,7 @@ train:
   model: {preset: tiny}
   data: {path: $TOP/templates/data/tango-icons, caption_words: 4, caption_channels: 32}
   batch: {global: 8}
-  steps: 300
+  steps: 1000
   reproducible: true
   sample: {after: false}
 checkpoint: {every: 1000000 steps}
@@ -85,5 +85,5 @@ jobctl wait 1 --timeout 120
 jobctl show 1 | grep -c 'with 4 ranks'
 jobctl submit -q "$WORK/icons.yaml" --wait
 for f in model optimizer; do
-    cmp "$JOBCTL_HOME"/jobs/[12]/checkpoints/step-00000300/$f.safetensors
+    cmp "$JOBCTL_HOME"/jobs/[12]/checkpoints/step-00001000/$f.safetensors
 done
