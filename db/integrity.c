@@ -35,7 +35,7 @@ int integrity_failed(sqlite3 *db, const char *what, struct err *err)
     struct err said = { 0 };
     const char *path = sqlite3_db_filename(db, "main");
     err_set(&said, ERR_SYSTEM, "the store %.200s is damaged (%.120s). Run `jobctl doctor --repair`: it rebuilds "
-            "the store from the directories of the jobs. Running jobs go on meanwhile", path ? path : "",
+            "the store from the directories of the jobs. Running jobs continue meanwhile", path ? path : "",
             what);
     integrity_tell(said.text);
     err_set(err, said.code, "%s", said.text);

@@ -41,6 +41,9 @@ static const char DONE_SKIP[] = "SELECT id + 1 FROM jobs WHERE state = 'done' AN
 static const char FIND[] = "SELECT id FROM jobs WHERE name=? ORDER BY id DESC LIMIT 1";
 static const char NEWEST[] = "SELECT id FROM jobs ORDER BY id DESC LIMIT 1";
 static const char SET_SPEC[] = "UPDATE specs SET canonical=?2 WHERE job=?1";
+static const char EDIT_ROW[] = "UPDATE jobs SET name=?2, after_json=?3 WHERE id=?1";
+static const char EDIT_SPEC[] = "UPDATE specs SET yaml=?2, canonical=?3 WHERE job=?1";
+static const char DROP_MENTIONS[] = "DELETE FROM mentions WHERE job=?";
 static const char IDS[] = "SELECT id, attempt > 0, state = 'done' FROM jobs UNION ALL "
                           "SELECT job, 0, 1 FROM removed ORDER BY 1";
 static const char EACH[] = "SELECT " COLUMNS " FROM jobs WHERE id < ? ORDER BY id DESC LIMIT ?";
@@ -107,6 +110,15 @@ int jobs_insert(struct store *s, const struct job_row *row, const char *yaml,
                 row->productive_ms, row->last_seq, row->loss, row->samples_per_s, row->busy_ms) < 0)
         return -1;
     if (stmt_do(s, err, INSERT_SPEC, "itt", row->id, yaml, canonical) < 0)
+        return -1;
+    return insert_mentions(s, row->id, canonical, err);
+}
+
+int jobs_edit(struct store *s, const struct job_row *row, const char *yaml, const char *canonical, struct err *err)
+{
+    if (stmt_do(s, err, EDIT_ROW, "itt", row->id, row->name, row->after) < 0 ||
+        stmt_do(s, err, EDIT_SPEC, "itt", row->id, yaml, canonical) < 0 ||
+        stmt_do(s, err, DROP_MENTIONS, "i", row->id) < 0)
         return -1;
     return insert_mentions(s, row->id, canonical, err);
 }

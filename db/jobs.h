@@ -51,10 +51,12 @@ int jobs_ids(struct store *s, jobs_ids_fn each, void *ctx, struct err *err);
 int jobs_next_id(int64_t *id, struct store *s, struct err *err);
 int jobs_insert(struct store *s, const struct job_row *row, const char *yaml,
                 const char *canonical, struct err *err);
-/* Updates all but id, name, after, retry_of and submitted_ms, which never change. */
+/* Updates all but id, name, after, retry_of and submitted_ms: jobs_edit() changes name and after, the others stay. */
 int jobs_update(struct store *s, const struct job_row *row, struct err *err);
 /* ERR_NOT_FOUND if there is none; the error says if it was removed (removed.h). */
 int jobs_get(struct job_row *row, struct store *s, int64_t id, struct err *err);
+/* Replaces both texts of its spec, and what the row repeats of it: name and after. */
+int jobs_edit(struct store *s, const struct job_row *row, const char *yaml, const char *canonical, struct err *err);
 /* Replaces the canonical spec, for a key that earlier versions did not have. */
 int jobs_set_spec(struct store *s, int64_t id, const char *canonical, struct err *err);
 /* The caller frees both texts. */

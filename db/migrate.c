@@ -21,10 +21,14 @@ SQL_FILE(jobctl_sql_0004, "db/migrate/0004.sql");
 SQL_FILE(jobctl_sql_0005, "db/migrate/0005.sql");
 SQL_FILE(jobctl_sql_0006, "db/migrate/0006.sql");
 SQL_FILE(jobctl_sql_0007, "db/migrate/0007.sql");
+SQL_FILE(jobctl_sql_0008, "db/migrate/0008.sql");
+SQL_FILE(jobctl_sql_0009, "db/migrate/0009.sql");
+SQL_FILE(jobctl_sql_0010, "db/migrate/0010.sql");
 
 const char *const MIGRATIONS[] = { jobctl_sql_0001, jobctl_sql_0002, jobctl_sql_0003,
                                    jobctl_sql_0004, jobctl_sql_0005, jobctl_sql_0006,
-                                   jobctl_sql_0007 };
+                                   jobctl_sql_0007, jobctl_sql_0008, jobctl_sql_0009,
+                                   jobctl_sql_0010 };
 
 int migrations_count(void)
 {
@@ -39,7 +43,8 @@ static int version_read(int *version, sqlite3 *db, struct err *err)
         sqlite3_step(st) != SQLITE_ROW) {
         if (integrity_is_damage(sqlite3_errcode(db)))
             integrity_failed(db, sqlite3_errmsg(db), err);
-        err_set(err, ERR_DATA, "cannot read the store: %s", sqlite3_errmsg(db));
+        err_set(err, sqlite3_errcode(db) == SQLITE_NOMEM ? ERR_MEMORY : ERR_DATA, "cannot read the store: %s",
+                sqlite3_errmsg(db));
     } else {
         *version = sqlite3_column_int(st, 0);
         rc = 0;

@@ -4,16 +4,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/os/file_system.h"
 #include "db/migrate.h"
+#include "db/packing.h"
 #include "db/stmt.h"
 #include "engine/contract/err.h"
 
-enum { STMTS = 96 };
+enum { STMTS = 96, FREE_MIN = 256, FREE_SHARE = 4, REWRITE_MAX = 16 << 20 };
 
 struct store {
     sqlite3 *db;
@@ -31,6 +33,13 @@ static const char SETTINGS[] = "PRAGMA synchronous=FULL;"
                                "PRAGMA foreign_keys=ON;"
                                "PRAGMA wal_autocheckpoint=4000;"
                                "PRAGMA temp_store=MEMORY;";
+/* Before the first table of a new store; of an older one it takes effect with a rewrite. */
+static const char SHRINKS[] = "PRAGMA auto_vacuum=INCREMENTAL";
+static const char REWRITE[] = "VACUUM";
+static const char CAN_SHRINK[] = "PRAGMA auto_vacuum";
+static const char BYTES[] = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+static const char PAGES[] = "PRAGMA page_count";
+static const char FREE[] = "PRAGMA freelist_count";
 static const char BEGIN[] = "BEGIN IMMEDIATE";
 static const char COMMIT[] = "COMMIT";
 
@@ -110,8 +119,8 @@ static int make_private(const char *path, struct err *err)
 static int apply_settings(struct store *s, const char *path, struct err *err)
 {
     sqlite3_busy_timeout(s->db, 5000);
-    if (sqlite3_exec(s->db, file_system_shared(path) ? SHARED : LOCAL, NULL, NULL, NULL) ==
-            SQLITE_OK &&
+    if (sqlite3_exec(s->db, SHRINKS, NULL, NULL, NULL) == SQLITE_OK &&
+        sqlite3_exec(s->db, file_system_shared(path) ? SHARED : LOCAL, NULL, NULL, NULL) == SQLITE_OK &&
         sqlite3_exec(s->db, SETTINGS, NULL, NULL, NULL) == SQLITE_OK)
         return 0;
     if (sqlite3_system_errno(s->db) == ENOLCK)
@@ -119,6 +128,23 @@ static int apply_settings(struct store *s, const char *path, struct err *err)
     if (integrity_is_damage(sqlite3_errcode(s->db)))
         return integrity_failed(s->db, sqlite3_errmsg(s->db), err);
     return err_set(err, ERR_SYSTEM, "cannot use the store %s: %s", path, sqlite3_errmsg(s->db));
+}
+
+static int64_t number(struct store *s, const char *sql)
+{
+    sqlite3_stmt *st = NULL;
+    int64_t n = -1;
+    if (sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+        n = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    return n;
+}
+
+/* A store of a version that could not: rewritten while that takes no time, else it stays as it is. */
+static void make_shrinkable(struct store *s)
+{
+    if (number(s, CAN_SHRINK) == 0 && number(s, BYTES) <= REWRITE_MAX)
+        sqlite3_exec(s->db, REWRITE, NULL, NULL, NULL);
 }
 
 int store_open(struct store **out, const char *path, struct err *err)
@@ -139,10 +165,11 @@ int store_open_checked(struct store **out, const char *path, enum integrity dept
                 s->db ? sqlite3_errmsg(s->db) : "out of memory");
         goto out;
     }
-    if (apply_settings(s, path, err) < 0 || integrity_check(s->db, depth, err) < 0)
+    if (packing_register(s->db, err) < 0 || apply_settings(s, path, err) < 0 || integrity_check(s->db, depth, err) < 0)
         goto out;
     if (migrate_run(s->db, path, MIGRATIONS, migrations_count(), err) < 0)
         goto out;
+    make_shrinkable(s);
     *out = s;
     return 0;
 out:
@@ -176,4 +203,18 @@ void store_rollback(struct store *s)
 {
     if (!sqlite3_get_autocommit(s->db))
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+int store_shrink(bool *left, struct store *s, int pages, struct err *err)
+{
+    const int64_t unused = number(s, FREE);
+    char sql[64];
+    *left = false;
+    if (unused < FREE_MIN || unused * FREE_SHARE < number(s, PAGES))
+        return 0;
+    snprintf(sql, sizeof(sql), "PRAGMA incremental_vacuum(%d)", pages);
+    if (sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        return err_set(err, ERR_SYSTEM, "cannot shrink the store: %s", sqlite3_errmsg(s->db));
+    *left = number(s, FREE) < unused;
+    return 0;
 }

@@ -9,6 +9,8 @@
 #ifndef DB_STORE_H
 #define DB_STORE_H
 
+#include <stdbool.h>
+
 #include "db/integrity.h"
 
 struct err;
@@ -25,5 +27,10 @@ void store_close(struct store *s);
 int store_begin(struct store *s, struct err *err);
 int store_commit(struct store *s, struct err *err);
 void store_rollback(struct store *s);
+
+/* Gives at most `pages` unused pages back to the file system, outside of a transaction, if a quarter of the file or
+ * more is unused; the rest serves the next rows.  *left: call it again.  A store of an earlier version, of more than
+ * 16 MB, cannot shrink until `jobctl doctor --repair` writes it anew. */
+int store_shrink(bool *left, struct store *s, int pages, struct err *err);
 
 #endif
