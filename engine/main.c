@@ -7,6 +7,7 @@
 
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/exit_code.h"
+#include "engine/contract/json_memory.h"
 #include "engine/contract/roff.h"
 #include "kernels/processor.h"
 
@@ -33,6 +34,9 @@ static const struct {
     {"sum", train_cmd_sum, "--gpus UUID,UUID [--deadline-ms N]",
      "test a sum of two ranks on two GPUs with NCCL"},
     {"curve", train_cmd_curve, "--metrics FILE [--png FILE]", "plot the loss of a run"},
+    {"inspect", train_cmd_inspect, "[--names] [--part FOLDER] PATH",
+     "what a .pth or .safetensors file or a model folder is"},
+    {"tokenize", train_cmd_tokenize, "--tokenizer PATH [--pieces]", "print the token ids of each line of standard input"},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -88,6 +92,7 @@ static int check_processor(void)
 
 int main(int argc, char **argv)
 {
+    json_memory_open("jobctl-train", EXIT_HOST_MEMORY);
     if (argc < 2)
         return help(stderr);
     if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/contract/dir_walk.h"
 #include "engine/contract/err.h"
 #include "engine/contract/fence.h"
 #include "engine/contract/safe_open.h"
@@ -40,26 +41,30 @@ static int list_steps(int64_t **steps, int *len, const char *root, struct err *e
 {
     DIR *d = opendir(root);
     int64_t *all = NULL;
-    int n = 0;
+    struct dirent *e;
+    int n = 0, rc;
     *steps = NULL;
     *len = 0;
     if (!d && errno != ENOENT)
         return err_set_errno(err, errno, "cannot read the checkpoint directory %s", root);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    while ((rc = dir_walk_next(&e, d, root, err)) > 0) {
         int64_t step = step_of(e->d_name);
         if (step < 0)
             continue;
         int64_t *more = realloc(all, sizeof(*all) * (size_t)(n + 1));
         if (!more) {
-            free(all);
-            closedir(d);
-            return err_set(err, ERR_MEMORY, "out of memory for a list of checkpoints");
+            rc = err_set(err, ERR_MEMORY, "out of memory for a list of checkpoints");
+            break;
         }
         all = more;
         all[n++] = step;
     }
     if (d)
         closedir(d);
+    if (rc < 0) {
+        free(all);
+        return -1;
+    }
     if (n > 0)
         qsort(all, (size_t)n, sizeof(*all), descending);
     *steps = all;

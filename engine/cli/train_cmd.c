@@ -3,6 +3,7 @@
 #include "engine/cli/train_cmd.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,12 +53,31 @@ int train_cmd_parse(int argc, char **argv, const struct train_cmd_option *option
     return 0;
 }
 
-json_t *train_cmd_load_spec(const char *file, struct err *err)
+/* The file is not wrong if the machine could not read it: the next attempt may. */
+static bool is_passing(int errnum)
+{
+    return errnum == EIO || errnum == ESTALE || errnum == EMFILE || errnum == ENFILE || errnum == ENOMEM;
+}
+
+static json_t *load_json(const char *file, struct err *err)
 {
     json_error_t why;
-    json_t *job = json_load_file(file, JSON_REJECT_DUPLICATES, &why);
-    if (!job)
+    FILE *f = fopen(file, "re");
+    json_t *value = f ? json_loadf(f, JSON_REJECT_DUPLICATES, &why) : NULL;
+    if ((!f && is_passing(errno)) || (f && ferror(f)))
+        err_set_errno(err, f ? EIO : errno, "cannot read %s", file);
+    else if (!f)
+        err_set(err, ERR_USAGE, "cannot read %s: %m", file);
+    else if (!value)
         err_set(err, ERR_USAGE, "%s:%d: %s", file, why.line, why.text);
+    if (f)
+        fclose(f);
+    return value;
+}
+
+json_t *train_cmd_load_spec(const char *file, struct err *err)
+{
+    json_t *job = load_json(file, err);
     json_t *spec = json_object_get(job, "spec");
     if (!json_is_object(spec))
         return job;

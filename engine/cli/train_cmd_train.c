@@ -36,8 +36,9 @@ int train_cmd_train(int argc, char **argv)
         rc = train_run(job, &env, progress);
     } else {
         rc = train_cmd_fail("train", &err);
+        const char *cause = rc == EXIT_IO ? "io_error" : rc == EXIT_LIMIT ? "resource_limit" : "config_error";
         if (progress)
-            progress_failed(progress, "config_error", rc, err.text, -1);
+            progress_failed(progress, cause, rc, err.text, -1);
     }
     json_decref(job);
     progress_close(progress);

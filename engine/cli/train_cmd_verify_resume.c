@@ -21,6 +21,7 @@
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
+#include "engine/contract/json_file.h"
 #include "engine/contract/manifest.h"
 #include "engine/data/safetensors.h"
 
@@ -113,7 +114,7 @@ static int write_spec(const struct replay *r, const char *path, struct err *err)
     json_object_set_new(r->job, "resume", json_string(r->from[0] ? r->from : "none"));
     json_object_set_new(r->job, "checkpoint",
                         json_pack("{s:{s:I}, s:i}", "every", "steps", (json_int_t)1 << 40, "keep", 2));
-    if (json_dump_file(r->job, path, JSON_COMPACT) < 0)
+    if (json_file_save(r->job, path, JSON_COMPACT) < 0)
         return err_set_errno(err, errno, "cannot write %s", path);
     return 0;
 }

@@ -25,7 +25,7 @@ static inline double clock_ago_s(uint64_t then_ns)
     return now > then_ns ? 1e-9 * (double)(now - then_ns) : 0;
 }
 
-/* Like clock_ms(), but goes on while the machine is suspended: for limits that people set in hours. */
+/* Like clock_ms(), but continues while the machine is suspended: for limits that people set in hours. */
 int64_t clock_boot_ms(void);
 
 /* Since 1970, as the system's clock says; it may be set back. */

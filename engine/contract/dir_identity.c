@@ -20,7 +20,7 @@ int dir_identity_open(struct dir_identity *d, const char *path, struct err *err)
     *d = DIR_IDENTITY_NONE;
     const int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0) {
-        err_set(err, ERR_SYSTEM, "cannot open the directory %s: %m", path);
+        err_set_errno(err, errno, "cannot open the directory %s", path);
         if (fd >= 0)
             close(fd);
         return -1;

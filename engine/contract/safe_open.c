@@ -38,10 +38,11 @@ int safe_open_linked(const char *path, int flags, struct err *err)
     int fd = open(path, flags | O_NONBLOCK | O_CLOEXEC, 0600);
     if (fd < 0)
         return refuse(path, flags, errno, err);
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+    const int why = fstat(fd, &st) < 0 ? errno : EINVAL;
+    if (why == EINVAL && S_ISREG(st.st_mode))
         return fd;
     close(fd);
-    return refuse(path, flags, EINVAL, err);
+    return refuse(path, flags, why, err);
 }
 
 int safe_open(const char *path, int flags, struct err *err)

@@ -8,31 +8,25 @@
  */
 #include "engine/data/safetensors.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/data/mapped_file.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "this machine is not little-endian");
 
 enum { HEADER_MAX = 100 * 1000 * 1000 };
 
 struct st_file {
-    void             *map;     /* to unmap, or NULL */
-    size_t            map_size;
+    struct mapped_file   map;  /* zeros for bytes of the caller */
     const unsigned char *bytes;
-    size_t            size;
-    json_t           *meta;    /* or NULL */
-    struct st_tensor *tensor;
-    int               len;
+    size_t               size;
+    json_t              *meta; /* or NULL */
+    struct st_tensor    *tensor;
+    int                  len;
 };
 
 static const struct {
@@ -40,7 +34,8 @@ static const struct {
     size_t      size;
 } dtypes[ST_DTYPES] = {
     [ST_F32] = {"F32", 4}, [ST_F64] = {"F64", 8}, [ST_F16] = {"F16", 2}, [ST_BF16] = {"BF16", 2},
-    [ST_I64] = {"I64", 8}, [ST_I32] = {"I32", 4}, [ST_U8] = {"U8", 1},
+    [ST_I64] = {"I64", 8}, [ST_I32] = {"I32", 4}, [ST_U8] = {"U8", 1},   [ST_I16] = {"I16", 2},
+    [ST_I8] = {"I8", 1},   [ST_BOOL] = {"BOOL", 1},
 };
 
 size_t st_dtype_size(enum st_dtype d)
@@ -64,7 +59,7 @@ static int parse_dtype(struct st_tensor *t, const json_t *value, struct err *err
             return 0;
         }
     return err_set(err, ERR_DATA,
-                   "tensor %s has the type \"%.20s\"; supported types are F32, F64, F16, BF16, I64, I32 and U8",
+                   "tensor %s has the type \"%.20s\"; supported types are F32, F64, F16, BF16, I64, I32, I16, I8, U8 and BOOL",
                    t->name, name);
 }
 
@@ -243,44 +238,22 @@ int st_parse(struct st_file **out, const void *bytes, size_t size, struct err *e
 
 int st_open(struct st_file **out, const char *path, struct err *err)
 {
-    int r = -1;
-    void *map = MAP_FAILED;
-    struct stat st;
-    struct st_file *f = NULL;
-    int fd = safe_open_linked(path, O_RDONLY, err);
-    if (fd < 0)
-        goto out;
-    if (fstat(fd, &st) < 0 || st.st_size == 0) {
-        err_set(err, ERR_DATA, "%s: not a file with tensors", path);
-        goto out;
+    struct mapped_file map;
+    if (mapped_file_open(&map, path, err) < 0)
+        return -1;
+    if (st_parse(out, map.bytes, map.size, err) < 0) {
+        mapped_file_close(&map);
+        return err_prefix(err, "%s: ", path);
     }
-    map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED) {
-        err_set_errno(err, errno, "%s: cannot be mapped", path);
-        goto out;
-    }
-    if (st_parse(&f, map, (size_t)st.st_size, err) < 0) {
-        err_prefix(err, "%s: ", path);
-        goto out;
-    }
-    f->map = map;
-    f->map_size = (size_t)st.st_size;
-    *out = f;
-    r = 0;
-out:
-    if (r < 0 && map != MAP_FAILED)
-        munmap(map, (size_t)st.st_size);
-    if (fd >= 0)
-        close(fd);
-    return r;
+    (*out)->map = map;
+    return 0;
 }
 
 void st_close(struct st_file *f)
 {
     if (!f)
         return;
-    if (f->map)
-        munmap(f->map, f->map_size);
+    mapped_file_close(&f->map);
     json_decref(f->meta);
     free(f->tensor);
     free(f);
@@ -337,6 +310,8 @@ static double number_at(const struct st_tensor *t, size_t i)
         uint16_t u16;
         int64_t  i64;
         int32_t  i32;
+        int16_t  i16;
+        int8_t   i8;
         uint8_t  u8;
     } v;
     size_t size = dtypes[t->dtype].size;
@@ -354,7 +329,12 @@ static double number_at(const struct st_tensor *t, size_t i)
         return (double)v.i64;
     case ST_I32:
         return (double)v.i32;
+    case ST_I16:
+        return (double)v.i16;
+    case ST_I8:
+        return (double)v.i8;
     case ST_U8:
+    case ST_BOOL:
     case ST_DTYPES:
         break;
     }

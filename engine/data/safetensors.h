@@ -18,7 +18,7 @@
 
 struct err;
 
-enum st_dtype { ST_F32, ST_F64, ST_F16, ST_BF16, ST_I64, ST_I32, ST_U8, ST_DTYPES };
+enum st_dtype { ST_F32, ST_F64, ST_F16, ST_BF16, ST_I64, ST_I32, ST_U8, ST_I16, ST_I8, ST_BOOL, ST_DTYPES };
 enum { ST_NAME = 128, ST_DIMS = 8 };
 
 struct st_tensor {
@@ -44,7 +44,7 @@ const struct st_tensor *st_at(const struct st_file *f, int i);
 const struct st_tensor *st_find(const struct st_file *f, const char *name); /* or NULL */
 const char *st_meta(const struct st_file *f, const char *key);              /* or NULL */
 
-/* Copy with conversion to float or double; count must be t->count. F32 F64 F16 BF16 I64 I32 U8. */
+/* Copy with conversion to float or double; count must be t->count. */
 int st_to_float(float *dst, const struct st_tensor *t, size_t count, struct err *err);
 int st_to_double(double *dst, const struct st_tensor *t, size_t count, struct err *err);
 

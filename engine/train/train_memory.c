@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/contract/json_file.h"
 #include "engine/data/dataset.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"
@@ -59,7 +60,7 @@ static bool write_note(const struct train *t, const struct train_lowered *l)
     if (l->samples > 0)
         json_object_set_new(note, "most", json_pack("{s:i, s:i, s:i}", "height", l->height, "width",
                                                     l->width, "samples", l->samples));
-    const bool written = note && json_dump_file(note, part, JSON_COMPACT) == 0 &&
+    const bool written = note && json_file_save(note, part, JSON_COMPACT) == 0 &&
                          rename(part, path) == 0;
     if (!written)
         unlink(part);

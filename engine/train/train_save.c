@@ -310,7 +310,7 @@ static int wait_for_last(struct train *t)
 
 /* --- what is saved ----------------------------------------------------------------------- */
 
-/* Keeps the state unchanged for the thread while steps go on, if memory allows. */
+/* Keeps the state unchanged for the thread while steps continue, if memory allows. */
 static bool hold(struct train *t)
 {
     struct train_saving *x = t->saving;
@@ -353,7 +353,7 @@ static void describe(struct train *t)
     x->rc = 0;
 }
 
-/* Lists the state of this step. *held: it stays unchanged on all ranks while steps go on. */
+/* Lists the state of this step. *held: it stays unchanged on all ranks while steps continue. */
 static int prepare(struct train *t, int *held)
 {
     struct train_saving *x = t->saving;

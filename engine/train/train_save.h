@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_save.h - checkpoints, written by all ranks while training continues
  *
- * The saved state does not change while it is written: on the CPU steps go on in other memory
+ * The saved state does not change while it is written: on the CPU steps continue in other memory
  * (double_buffer.h); on a GPU training pauses until the views in this process's memory are
  * up to date.  A thread then does all disk I/O: rank 0 begins, each rank writes its
  * ranges, rank 0 commits.  Ranks exchange their stage with the record before each
@@ -21,7 +21,7 @@ struct train;
 
 int train_save_open(struct train *t);
 void train_save_close(struct train *t);
-/* Starts a checkpoint of the current step; returns when steps may go on. */
+/* Starts a checkpoint of the current step; returns when steps may continue. */
 int train_save(struct train *t);
 /* At each step boundary: this rank's stage of the current checkpoint (fails if writing failed); and the next
  * work, given the least stage of all ranks. */

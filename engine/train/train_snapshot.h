@@ -28,7 +28,7 @@ int train_snapshot_load(struct train *t, int64_t step);
  * weights change. */
 void train_snapshot_save(struct train *t);
 int train_snapshot_settle(struct train *t);
-/* Keeps the current state, as params_state() lists it, unchanged until the release, while steps go on. False: that
+/* Keeps the current state, as params_state() lists it, unchanged until the release, while steps continue. False: that
  * needs *bytes more memory than may be used. */
 bool train_snapshot_hold(struct train *t, int64_t *bytes);
 void train_snapshot_release(struct train *t);

@@ -187,9 +187,16 @@ static int open_files(struct verify_case_files *f, struct err *err)
         return err_set(err, ERR_USAGE, "name a case by its .json file");
     if (access(json_path, R_OK) != 0)
         return err_set(err, ERR_NOT_FOUND, "%s", strerror(errno));
-    f->config = json_load_file(json_path, JSON_REJECT_DUPLICATES, &why);
+    f->config = json_load_file(json_path, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
     if (!f->config)
         return err_set(err, ERR_DATA, "not JSON: %s (line %d)", why.text, why.line);
+    return 0;
+}
+
+/* What a case of a model has beside its JSON. */
+static int open_tensors(struct verify_case_files *f, struct err *err)
+{
+    const char *json_path = f->path;
     if (verify_open_beside(&f->golden, json_path, "safetensors", true, err) < 0 ||
         verify_open_beside(&f->ref64, json_path, "ref64.safetensors", false, err) < 0)
         return -1;
@@ -211,15 +218,41 @@ static int verify_sana(struct verify_result *result, const struct verify_case_fi
     return 0;
 }
 
+static int verify_model(struct verify_result *result, struct verify_case_files *f, struct err *err)
+{
+    struct model_config cfg;
+    if (open_tensors(f, err) < 0 || model_config_parse(&cfg, f->config, err) < 0)
+        return -1;
+    return st_find(f->golden, "in.x1.0") ? verify_nextdit(result, f, &cfg, err) : verify_sana(result, f, &cfg, err);
+}
+
+static bool lists_refusals(const json_t *config)
+{
+    return json_object_get(json_array_get(json_object_get(config, "files"), 0), "must") != NULL;
+}
+
+/* A case without a kind is one of a model, or a list of files that must be refused. */
+static int verify_by_kind(struct verify_result *result, struct verify_case_files *f, struct err *err)
+{
+    const char *kind = json_string_value(json_object_get(f->config, "kind"));
+    if (kind && strcmp(kind, "tokenizer") == 0)
+        return verify_tokenizer(result, f, err);
+    if (kind && (strcmp(kind, "gemma1") == 0 || strcmp(kind, "gemma2") == 0))
+        return open_tensors(f, err) < 0 ? -1 : verify_gemma(result, f, kind[5] - '0', err);
+    if (kind ? strcmp(kind, "pth") == 0 : lists_refusals(f->config))
+        return verify_pth(result, f, err);
+    if (kind && (strcmp(kind, "names") == 0 || strcmp(kind, "names-table") == 0))
+        return verify_names(result, f, err);
+    if (kind)
+        return err_set(err, ERR_DATA, "verify does not know the kind \"%s\" of this case", kind);
+    return verify_model(result, f, err);
+}
+
 int verify_case(struct verify_result *result, const char *json_path, FILE *each, struct err *err)
 {
     struct verify_case_files f = {.path = json_path, .each = each};
-    struct model_config cfg;
-    int r = -1;
     *result = (struct verify_result){.measure = ""};
-    if (open_files(&f, err) == 0 && model_config_parse(&cfg, f.config, err) == 0)
-        r = st_find(f.golden, "in.x1.0") ? verify_nextdit(result, &f, &cfg, err)
-                                         : verify_sana(result, &f, &cfg, err);
+    const int r = open_files(&f, err) < 0 ? -1 : verify_by_kind(result, &f, err);
     json_decref(f.config);
     st_close(f.golden);
     st_close(f.ref64);

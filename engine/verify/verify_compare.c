@@ -42,6 +42,7 @@ static const struct {
     [VERIFY_STATE_CAME] = {"relative L2", 5e-3, 2e-1},
     [VERIFY_GRADIENT_ZERO] = {"L2 over all gradients", 1e-8, 1e-3},
     [VERIFY_RATES] = {"largest difference over the rate", 0.5, 10},
+    [VERIFY_TEXT] = {"relative L2", 1e-5, 2e-2},
     [VERIFY_EXACT] = {"numbers that differ", 0, 0},
 };
 
@@ -147,6 +148,7 @@ static double error_of(const struct verify_row *r)
         return most_apart(r) / fmax(r->scale, 1e-30);
     case VERIFY_STATE_ADAMW:
     case VERIFY_STATE_CAME:
+    case VERIFY_TEXT:
         return norm_of_difference(r) / fmax(norm_of(r->want, r->count), 1e-30);
     case VERIFY_EXACT:
         for (size_t i = 0; i < r->count; i++)

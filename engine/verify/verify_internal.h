@@ -43,6 +43,7 @@ enum verify_kind {
     VERIFY_STATE_CAME,
     VERIFY_GRADIENT_ZERO, /* for true zeros: L2 of the rounding over that of all gradients */
     VERIFY_RATES,       /* largest difference of one weight, over the learning rate: a loose bound */
+    VERIFY_TEXT,        /* relative L2 of an encoder's vectors */
     VERIFY_EXACT,       /* same bits */
     VERIFY_KINDS
 };
@@ -86,9 +87,23 @@ int verify_nextdit(struct verify_result *result, const struct verify_case_files 
 int verify_nextdit_train(struct verify_result *result, const struct verify_case_files *files,
                          const struct model_config *cfg, struct err *err);
 
+/* verify_gemma.c: kinds "gemma1" and "gemma2" */
+int verify_gemma(struct verify_result *result, const struct verify_case_files *files, int version, struct err *err);
+
+/* verify_tokenizer.c: kind "tokenizer" */
+int verify_tokenizer(struct verify_result *result, const struct verify_case_files *files, struct err *err);
+
+/* verify_pth.c: kind "pth", and lists of files that must be refused */
+int verify_pth(struct verify_result *result, const struct verify_case_files *files, struct err *err);
+
+/* verify_names.c: kinds "names" and "names-table" */
+int verify_names(struct verify_result *result, const struct verify_case_files *files, struct err *err);
+
 /* verify_rule.c: weights of a case that contains a rule instead of weights */
 int verify_rule_weights(float *weights, const struct layout *l, const json_t *rule,
                         struct err *err);
+/* One tensor by its name, of any shape. */
+int verify_rule_tensor(float *to, const json_t *rule, const char *name, size_t count, struct err *err);
 /* Number of stored gradients out of `count`; index of the j-th stored one. */
 enum { VERIFY_SAMPLES = 64 };
 size_t verify_rule_samples(size_t count);

@@ -46,28 +46,39 @@ static bool same_shape(const struct tensor *t, const json_t *shape)
     return true;
 }
 
+/* Against the numbers that the authors' side drew. */
+static int check_first(const float *drawn, size_t count, const json_t *rule, const char *name, struct err *err)
+{
+    const json_t *first = json_object_get(json_object_get(rule, "first_values"), name);
+    for (size_t i = 0; i < json_array_size(first) && i < count; i++)
+        if (drawn[i] != (float)json_number_value(json_array_get(first, i)))
+            return err_set(err, ERR_DATA, "number %zu of %s is %.9g by the rule; "
+                           "procedural.first_values says %.9g", i, name, (double)drawn[i],
+                           json_number_value(json_array_get(first, i)));
+    return 0;
+}
+
+int verify_rule_tensor(float *to, const json_t *rule, const char *name, size_t count, struct err *err)
+{
+    const json_t *own = json_object_get(json_object_get(rule, "tensors"), name);
+    const json_t *offset = json_object_get(own, "offset"), *scale = json_object_get(own, "scale");
+    if (!json_is_number(offset) || !json_is_number(scale))
+        return err_set(err, ERR_DATA, "procedural.tensors has no offset and scale for %s", name);
+    const struct draw d = draw_begin(name, (uint64_t)json_integer_value(json_object_get(rule, "seed")),
+                                     json_number_value(offset), json_number_value(scale));
+    for (size_t i = 0; i < count; i++)
+        to[i] = draw_at(&d, i);
+    return check_first(to, count, rule, name, err);
+}
+
 static int draw_tensor(float *to, const struct tensor *t, const json_t *rule, struct err *err)
 {
     const json_t *own = json_object_get(json_object_get(rule, "tensors"), t->name);
-    const json_t *first = json_object_get(json_object_get(rule, "first_values"), t->name);
-    const json_t *offset = json_object_get(own, "offset"), *scale = json_object_get(own, "scale");
-    if (!json_is_number(offset) || !json_is_number(scale))
-        return err_set(err, ERR_DATA, "procedural.tensors has no offset and scale for %s",
-                       t->name);
-    if (!same_shape(t, json_object_get(own, "shape")))
-        return err_set(err, ERR_DATA, "procedural.tensors.%s does not have the shape "
-                       "of the configuration", t->name);
-    const json_int_t seed = json_integer_value(json_object_get(rule, "seed"));
-    const struct draw d = draw_begin(t->name, (uint64_t)seed, json_number_value(offset),
-                                     json_number_value(scale));
-    for (size_t i = 0; i < t->count; i++)
-        to[i] = draw_at(&d, i);
-    for (size_t i = 0; i < json_array_size(first) && i < t->count; i++)
-        if (to[i] != (float)json_number_value(json_array_get(first, i)))
-            return err_set(err, ERR_DATA, "number %zu of %s is %.9g by the rule; "
-                           "procedural.first_values says %.9g", i, t->name, (double)to[i],
-                           json_number_value(json_array_get(first, i)));
-    return 0;
+    if (verify_rule_tensor(to, rule, t->name, t->count, err) < 0)
+        return -1;
+    return same_shape(t, json_object_get(own, "shape"))
+               ? 0
+               : err_set(err, ERR_DATA, "procedural.tensors.%s does not have the shape of the configuration", t->name);
 }
 
 int verify_rule_weights(float *weights, const struct layout *l, const json_t *rule,

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_cmd_inspect.c - jobctl-train inspect: what a file or folder of weights is
+ *
+ * [--names] [--part FOLDER] PATH.  Nothing in the file is run.
+ */
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "engine/cli/train_cmd.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
+#include "engine/weights/tensor_view.h"
+#include "engine/weights/weights_source.h"
+#include "engine/weights/weights_summary.h"
+
+enum { DROPPED_SHOWN = 8 };
+
+static bool is_dropped(const struct weights_summary *s, const char *name)
+{
+    struct weights_place place;
+    return !weights_names_optional(name) &&
+           (s->naming == WEIGHTS_NAMINGS || !weights_names_map(&place, s->naming, name));
+}
+
+static void print_tensor(const struct tensor_view *v, const char *before)
+{
+    char shape[192];
+    tensor_view_shape(shape, sizeof(shape), v);
+    printf("%s%-4s %-18s %s\n", before, st_dtype_name(v->dtype), shape, v->name);
+}
+
+static void print_dropped(const struct weights_source *w, const struct weights_summary *s)
+{
+    int shown = 0;
+    if (s->dropped == 0)
+        return;
+    printf("%-11s %d tensors that the model does not have\n", "dropped", s->dropped);
+    for (int i = 0; i < weights_source_len(w) && shown < DROPPED_SHOWN; i++)
+        if (is_dropped(s, weights_source_at(w, i)->name)) {
+            print_tensor(weights_source_at(w, i), "            ");
+            shown++;
+        }
+    if (s->dropped > shown)
+        printf("            and %d more: --names lists all tensors\n", s->dropped - shown);
+}
+
+static void print_types(const struct weights_summary *s)
+{
+    printf("%-11s", "types");
+    for (int d = 0; d < ST_DTYPES; d++)
+        if (s->of_type[d])
+            printf(" %s (%d)", st_dtype_name((enum st_dtype)d), s->of_type[d]);
+    putchar('\n');
+}
+
+static void print_model(const struct weights_summary *s)
+{
+    printf("%-11s %s\n", "model", s->model ? s->model : "none of the released sizes");
+    printf("%-11s depth %d, %d channels%s%s\n", "size", s->depth, s->hidden, s->qk_norm ? ", qk_norm" : "",
+           s->cross_norm ? ", cross_norm" : "");
+    if (s->preset)
+        printf("%-11s preset: %s%s%s\n", "train.model", s->preset, s->qk_norm ? ", qk_norm: true" : "",
+               s->cross_norm ? ", cross_norm: true" : "");
+    printf("%-11s %lld\n", "parameters", (long long)s->numbers);
+    print_types(s);
+}
+
+static void print_source(const struct weights_source *w, bool names)
+{
+    struct weights_summary s;
+    weights_summary_make(&s, w);
+    printf("%-11s %s\n%-11s %s\n", "file", weights_source_path(w), "form", weights_source_form(w));
+    printf("%-11s %s\n%-11s %d\n", "names", weights_names_text(s.naming), "tensors", weights_source_len(w));
+    if (s.naming != WEIGHTS_NAMINGS)
+        print_model(&s);
+    if (s.optional)
+        printf("%-11s %d tensors that are computed again\n", "ignored", s.optional);
+    print_dropped(w, &s);
+    if (weights_source_others(w))
+        printf("%-11s %d tensors that are no weights, such as optimizer state\n", "besides",
+               weights_source_others(w));
+    for (int i = 0; names && i < weights_source_len(w); i++)
+        print_tensor(weights_source_at(w, i), "");
+}
+
+int train_cmd_inspect(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"names", no_argument, NULL, 'n'}, {"part", required_argument, NULL, 'p'}, {NULL, 0, NULL, 0}};
+    const char *part = "transformer";
+    bool names = false;
+    struct weights_source *w = NULL;
+    struct err err = {0};
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (c == '?')
+            return EXIT_CONFIG;
+        names |= c == 'n';
+        part = c == 'p' ? optarg : part;
+    }
+    if (optind + 1 != argc) {
+        err_set(&err, ERR_USAGE, "name one file or folder: jobctl-train inspect [--names] [--part FOLDER] PATH");
+        return train_cmd_fail("inspect", &err);
+    }
+    if (weights_source_open(&w, argv[optind], part, &err) < 0)
+        return train_cmd_fail("inspect", &err);
+    print_source(w, names);
+    weights_source_close(w);
+    return EXIT_DONE;
+}

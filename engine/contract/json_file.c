@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json_file.c - see json_file.h */
+#include "engine/contract/json_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/contract/safe_open.h"
+
+static int write_whole(int fd, const char *text)
+{
+    for (size_t left = strlen(text); left > 0;) {
+        const ssize_t n = write(fd, text, left);
+        if (n < 0 && errno != EINTR)
+            return -1;
+        text += n > 0 ? n : 0;
+        left -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+int json_file_put(const json_t *value, int fd, size_t flags)
+{
+    char *text = value ? json_dumps(value, flags) : NULL;
+    if (!text)
+        errno = ENOMEM;
+    const int rc = text ? write_whole(fd, text) : -1, why = errno;
+    free(text);
+    errno = why;
+    return rc;
+}
+
+int json_file_save(const json_t *value, const char *path, size_t flags)
+{
+    const int fd = safe_open(path, O_WRONLY | O_CREAT | O_TRUNC, NULL);
+    int rc = fd >= 0 ? json_file_put(value, fd, flags) : -1;
+    const int why = errno;
+    if (fd >= 0 && close(fd) < 0 && rc == 0)
+        return -1;
+    errno = why;
+    return rc;
+}

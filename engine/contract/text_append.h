@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* text_append.h - more text behind that in a buffer
+ *
+ * Pure: no clock, no I/O.
+ */
+#ifndef ENGINE_CONTRACT_TEXT_APPEND_H
+#define ENGINE_CONTRACT_TEXT_APPEND_H
+
+#include <stddef.h>
+
+/* `size`: of the buffer, which ends with a NUL; what does not fit is cut. */
+void text_append(char *text, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

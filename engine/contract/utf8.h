@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* utf8.h - one character of UTF-8 (RFC 3629), read and written
+ *
+ * Overlong forms, surrogates and numbers above 0x10FFFF are no characters.
+ */
+#ifndef ENGINE_CONTRACT_UTF8_H
+#define ENGINE_CONTRACT_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The bytes of the character at p, 1 to 4, and the character; 0: the n bytes do not begin with a whole one. */
+size_t utf8_read(const char *p, size_t n, uint32_t *character);
+/* Its bytes; 0: it is no character. */
+size_t utf8_write(char out[4], uint32_t character);
+
+#endif

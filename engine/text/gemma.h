@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gemma.h - the decoders Gemma 1 and Gemma 2 as text encoders: token ids to vectors
+ *
+ * For each layer, with x = RMS(h) * (1 + w):
+ *
+ *   s = scale q.k of grouped heads, after rotation of the pairs (i, i + d/2) by position * theta^(-2i/d)
+ *   s = cap tanh(s / cap)                        Gemma 2
+ *   a query sees itself and what stands before it, as far as its mask is 1; in even layers of Gemma 2 only `window` of
+ *   them.  A query that sees nothing has the same weight for every key, as the minimum of a number type gives it
+ *   h += attention, h += down(gelu(gate x) * up x); Gemma 2 normalises both branches before they are added
+ *
+ * The embedding is multiplied by sqrt(hidden).  Sources: modeling_gemma.py and modeling_gemma2.py of transformers.
+ *
+ * Weights are asked for by name when a layer runs, so that files of bf16 can stay on disk: one matrix at a time is in
+ * memory as floats.
+ */
+#ifndef ENGINE_TEXT_GEMMA_H
+#define ENGINE_TEXT_GEMMA_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+struct gemma_config {
+    int    version;  /* 1 or 2 */
+    int    vocab, hidden, intermediate, layers, heads, kv_heads, head_dim;
+    int    window;   /* of even layers; 0: none */
+    double cap;      /* of attention scores; 0: none */
+    double scale, eps, theta;
+};
+
+/* The keys of config.json; ERR_DATA names the one that is missing or impossible. */
+int gemma_config_parse(struct gemma_config *out, int version, const json_t *config, struct err *err);
+
+struct gemma_weights {
+    /* Gives the `count` floats of a tensor: in `scratch`, which has room for them, or memory of its own. NULL with an
+     * error: not there, or of another size. */
+    const float *(*tensor)(void *arg, const char *name, size_t count, float *scratch, struct err *err);
+    /* Row `row` of a table of rows x n numbers: 2.4 GB as floats, of which a caption needs some rows. */
+    int (*row)(void *arg, const char *name, size_t rows, size_t n, size_t row, float *out, struct err *err);
+    void *arg;
+};
+
+struct gemma_input {
+    const int32_t *id;     /* batch x length */
+    const float   *mask;   /* 1: a token, 0: padding */
+    int            batch, length;
+};
+
+/* Where a run gives what it computes: batch x length x hidden each. */
+struct gemma_output {
+    float *last;            /* after the final norm; NULL: not wanted */
+    float *before_last;     /* what the last layer is given, as Lumina-Next uses it; NULL */
+    /* What layer `layer` is given; NULL. */
+    void (*hidden)(void *arg, int layer, const float *h);
+    void *arg;
+};
+
+/* The last layer is left out when only before_last is wanted. ERR_USAGE: an id that the vocabulary lacks. */
+int gemma_run(const struct gemma_config *cfg, const struct gemma_weights *weights, const struct gemma_input *in,
+              const struct gemma_output *out, struct err *err);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pth_internal.h - inside of a .pth file, shared by pth*.c only */
+#ifndef ENGINE_WEIGHTS_PTH_INTERNAL_H
+#define ENGINE_WEIGHTS_PTH_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/data/mapped_file.h"
+#include "engine/data/safetensors.h"
+#include "engine/weights/pickle.h"
+#include "engine/weights/tensor_view.h"
+#include "engine/weights/zip_records.h"
+
+struct err;
+
+/* A storage of the old form; in the new one it is a record. */
+struct pth_storage {
+    const unsigned char *key; /* not terminated */
+    uint32_t             key_len;
+    enum st_dtype        dtype;
+    const unsigned char *bytes;
+    size_t               count;
+};
+
+struct pth {
+    struct mapped_file  map;      /* zeros for bytes of the caller */
+    struct zip_records  records;  /* the new form */
+    char                root[TENSOR_VIEW_NAME];
+    struct pth_storage *storage;  /* the old form, by key; NULL in the new one */
+    size_t              storages;
+    bool                swapped;  /* big-endian numbers */
+    struct pickle      *object;
+    struct tensor_view *tensor;
+    int                 len;
+};
+
+/* What a name in the pickle stands for. */
+enum pth_role {
+    PTH_DICT,      /* collections.OrderedDict */
+    PTH_TENSOR,    /* torch._utils._rebuild_tensor_v2 */
+    PTH_PARAMETER, /* torch._utils._rebuild_parameter, around a tensor */
+    PTH_NUMPY,     /* parts of numpy's arrays: passed over */
+    PTH_STORAGE    /* torch.FloatStorage and so on */
+};
+
+/* pth_names.c: the names that a file may have */
+extern const struct pickle_name pth_names[];
+enum pth_role pth_role_of(const struct pickle_value *global);
+enum st_dtype pth_dtype_of(const struct pickle_value *global);
+/* The role of a call. */
+enum pth_role pth_call_role(const struct pickle *p, const struct pickle_value *call);
+
+/* pth_tensor.c: checks a storage, a call, and makes views */
+/* *out: key and dtype of a persistent id, `fields` of them, and how many numbers it claims. */
+int pth_read_id(const struct pickle *p, const struct pickle_value *stored, int fields, struct pth_storage *out,
+                struct err *err);
+int pth_check_values(const struct pth *f, struct err *err);
+/* Of a call that pth_check_values() accepted; the name stays empty. */
+void pth_make_view(const struct pth *f, const struct pickle_value *call, struct tensor_view *out);
+
+/* pth_walk.c: the object from its root, depth first. A leaf is a tensor or any value that is no container. */
+typedef void pth_leaf_fn(void *ctx, const char *path, const struct pickle_value *value, bool tensor);
+int pth_walk(const struct pickle *p, pth_leaf_fn *leaf, void *ctx, struct err *err);
+
+/* pth_zip.c, pth_legacy.c: the two forms; both set f->object and where storages are */
+int pth_read_zip(struct pth *f, const unsigned char *bytes, size_t size, struct err *err);
+int pth_read_legacy(struct pth *f, const unsigned char *bytes, size_t size, struct err *err);
+
+#endif

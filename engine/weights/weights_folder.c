@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weights_folder.c - see weights_folder.h */
+#include "engine/weights/weights_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/contract/dir_walk.h"
+#include "engine/contract/err.h"
+
+/* What a file's name ends with; an earlier one hides all later ones. */
+static const char *const endings[] = {".safetensors.index.json", ".safetensors", ".index.json", ".pth", ".pt", ".bin"};
+
+enum { ENDINGS = sizeof(endings) / sizeof(endings[0]) };
+
+struct choice {
+    int  ending; /* ENDINGS: none */
+    int  files;  /* with this ending */
+    char name[NAME_MAX + 1];
+};
+
+static bool ends_with(const char *name, const char *ending)
+{
+    const size_t n = strlen(name), m = strlen(ending);
+    return n > m && strcmp(name + n - m, ending) == 0;
+}
+
+/* Of the forms of one model, "x.fp16.safetensors" is the smaller copy of "x.safetensors". */
+static bool is_variant(const char *name)
+{
+    return strstr(name, ".fp16.") || strstr(name, ".bf16.") || strstr(name, ".non_ema.");
+}
+
+static void consider(struct choice *c, const char *name)
+{
+    int e = 0;
+    while (e < ENDINGS && !ends_with(name, endings[e]))
+        e++;
+    if (e > c->ending || e == ENDINGS || name[0] == '.')
+        return;
+    if (e == c->ending && is_variant(name) && !is_variant(c->name))
+        return;
+    c->files = e < c->ending || (is_variant(c->name) && !is_variant(name)) ? 1 : c->files + 1;
+    c->ending = e;
+    snprintf(c->name, sizeof(c->name), "%s", name);
+}
+
+static int choose(struct choice *c, const char *dir, struct err *err)
+{
+    struct dirent *e;
+    DIR *d = opendir(dir);
+    int rc;
+    if (!d)
+        return err_set_errno(err, errno, "%s: cannot be read", dir);
+    while ((rc = dir_walk_next(&e, d, dir, err)) > 0)
+        consider(c, e->d_name);
+    closedir(d);
+    return rc;
+}
+
+static int join(char out[PATH_MAX], const char *dir, const char *name, struct err *err)
+{
+    if (snprintf(out, PATH_MAX, "%s/%s", dir, name) < PATH_MAX)
+        return 0;
+    return err_set(err, ERR_USAGE, "%s/%s: the path is too long", dir, name);
+}
+
+/* The folder of the part, if this is a pipeline; else the directory itself. */
+static int enter(char out[PATH_MAX], const char *dir, const char *part, struct err *err)
+{
+    if (join(out, dir, "model_index.json", err) < 0)
+        return -1;
+    if (access(out, F_OK) < 0)
+        return snprintf(out, PATH_MAX, "%s", dir) < PATH_MAX ? 0 : err_set(err, ERR_USAGE, "%s: too long", dir);
+    if (join(out, dir, part, err) < 0)
+        return -1;
+    if (access(out, F_OK) == 0)
+        return 0;
+    return err_set(err, ERR_DATA, "%s: it has a model_index.json, but no folder %s: copy the whole model", dir, part);
+}
+
+int weights_folder_find(char file[PATH_MAX], const char *dir, const char *part, struct err *err)
+{
+    char in[PATH_MAX];
+    struct choice c = {.ending = ENDINGS};
+    if (enter(in, dir, part, err) < 0 || choose(&c, in, err) < 0)
+        return -1;
+    if (c.ending == ENDINGS)
+        return err_set(err, ERR_DATA, "%s: no weights in this directory: no .safetensors, .pth, .pt or .bin file", in);
+    if (c.files > 1)
+        return err_set(err, ERR_DATA, "%s: %d files end in %s, %s among them, and no index tells what belongs "
+                       "together: name one of them", in, c.files, endings[c.ending], c.name);
+    return join(file, in, c.name, err);
+}

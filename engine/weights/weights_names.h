@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weights_names.h - the names that published weights have: the authors' and diffusers', told apart and mapped
+ *
+ * The engine's tensors have the authors' names.  diffusers names others, and splits the authors' joint matrices by
+ * rows: attn.qkv into to_q, to_k, to_v, and kv_linear into to_k, to_v.  No rows are permuted.  Of Lumina-Next's wq and
+ * q_norm diffusers writes two copies, which training may have moved apart: only equal ones can be taken.
+ */
+#ifndef ENGINE_WEIGHTS_WEIGHTS_NAMES_H
+#define ENGINE_WEIGHTS_WEIGHTS_NAMES_H
+
+#include <stdbool.h>
+
+enum weights_naming {
+    WEIGHTS_SANA,             /* the authors' names */
+    WEIGHTS_SANA_DIFFUSERS,
+    WEIGHTS_LUMINA,
+    WEIGHTS_LUMINA_DIFFUSERS,
+    WEIGHTS_NAMINGS           /* none of these */
+};
+
+enum { WEIGHTS_NAME = 192 };
+
+/* Where a tensor belongs. */
+struct weights_place {
+    char name[WEIGHTS_NAME]; /* the authors' */
+    int  part, parts;        /* rows part * R .. part * R + R - 1 of parts * R; 0 of 1: all of it */
+};
+
+struct weights_source;
+
+/* The naming that most names of the source have. */
+enum weights_naming weights_names_tell(const struct weights_source *w);
+/* "Sana's authors", "diffusers (Sana)" */
+const char *weights_names_text(enum weights_naming naming);
+
+/* false: the model has no tensor for this name. */
+bool weights_names_map(struct weights_place *out, enum weights_naming naming, const char *name);
+/* Tensors that may be missing, or left out: computed or drawn again (the authors' names). */
+bool weights_names_optional(const char *name);
+
+#endif
