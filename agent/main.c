@@ -39,7 +39,9 @@
 #include "agent/ranks/guardian.h"
 #include "agent/wire/file_channel.h"
 #include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
 #include "engine/contract/install.h"
+#include "engine/contract/json_memory.h"
 #include "engine/contract/roff.h"
 #include "engine/contract/safe_open.h"
 
@@ -551,6 +553,7 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "help";
     int rc = -1;
     size_t i, n = sizeof(commands) / sizeof(commands[0]);
+    json_memory_open("jobctl-agent", err_exit_code(ERR_MEMORY));
     for (i = 0; i < n && strcmp(commands[i].name, name) != 0; i++)
         ;
     if (i < n)
@@ -559,5 +562,7 @@ int main(int argc, char **argv)
         err_set(&err, ERR_USAGE, "there is no command '%.40s': see `jobctl-agent help`", name);
     if (rc < 0)
         fprintf(stderr, "jobctl-agent: %s\n", err.text);
+    if (rc < 0 && exit_code_of(&err) == EXIT_DISK_FULL)
+        return EXIT_DISK_FULL;
     return rc < 0 ? err_exit_code(err.code) : 0;
 }

@@ -20,6 +20,7 @@
 #include "agent/nodes/follower.h"
 #include "agent/nodes/follower_link.h"
 #include "agent/nodes/leader.h"
+#include "agent/os/event_loop.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
 #include "agent/plan/gpu_selftest_child.h"
@@ -61,6 +62,8 @@ static void on_exited(void *arg, const struct agent_exit *e)
     struct agent_input in = {.kind = e->generation ? INPUT_RANK_EXITED : INPUT_SETUP_EXITED,
                              .exited = *e,
                              .jitter = attempt_jitter()};
+    const json_t *spec = json_object_get(a->launch, "spec");
+    in.exited.command = field_text(spec, e->generation ? "run" : "setup");
     attempt_feed(arg, &in);
 }
 
@@ -108,12 +111,18 @@ static void on_launch(struct attempt *a, const json_t *body)
         attempt_show_listener(a);
         return;
     }
-    if (attempt_take_launch(a, body, &err) < 0)
+    const bool follows = field_int(json_object_get(body, "group"), "node", 0) > 0;
+    const int rc = attempt_take_launch(a, body, &err);
+    if (rc < 0 && follows) {
+        log_error(a->tag, "%s", err.text);
+        attempt_leave(a);
+    } else if (rc < 0) {
         attempt_refuse(a, err.text, NULL);
-    else if (field_int(json_object_get(a->launch, "group"), "node", 0) > 0)
+    } else if (follows) {
         become_follower(a);
-    else
+    } else {
         attempt_claim(a, attempt_gather);
+    }
 }
 
 static void on_message(void *arg, enum wire_message number, const json_t *body)
@@ -271,6 +280,8 @@ static void on_beat(uv_timer_t *timer)
     look_around(a);
     tell_slow_end(a);
     check_clock(a);
+    if (!a->finished_ms && attempt_check_disk(a))
+        session_pump(a->session);
     session_alive(a->session);
     if (a->dir_gone && (!a->launch || (a->finished_ms && !session_connected(a->session)))) {
         log_warn(a->tag, "exiting: the controller of its directory can no longer reach it");
@@ -312,28 +323,46 @@ static void init_handles(struct attempt *a)
     signal(SIGPIPE, SIG_IGN);
 }
 
+/* When the first agent here started.  Each writes both files before it starts a process, and one may be lost. */
+static void set_since(struct attempt *a, const struct identity *before, bool absent, const char *spool)
+{
+    if (absent && access(spool, F_OK) < 0 && errno == ENOENT)
+        a->identity.since = a->identity.start_time;
+    else
+        identity_follow(&a->identity, before);
+}
+
+/* path: of the spool. */
+static int take_identity(struct attempt *a, const char *path, struct err *err)
+{
+    struct identity before = {.since = 0};
+    struct err why = {0};
+    a->identity = (struct identity){.job = a->o.job, .attempt = a->o.attempt, .incarnation = 1};
+    snprintf(a->identity.nonce, sizeof(a->identity.nonce), "%s", a->o.nonce);
+    snprintf(a->identity.version, sizeof(a->identity.version), "%s", JOBCTL_VERSION);
+    if (identity_read(&before, a->o.run_dir, &why) == 0) {
+        if (strcmp(before.nonce, a->o.nonce) != 0)
+            return err_set(err, ERR_CONFLICT, "'%s' belongs to another attempt", a->o.run_dir);
+        a->identity.incarnation = before.incarnation + 1;
+    }
+    if (identity_self(&a->identity, err) < 0)
+        return -1;
+    set_since(a, &before, why.code == ERR_NOT_FOUND, path);
+    return 0;
+}
+
 /* Facts, spool and identity: everything that can fail before the agent is visible. */
 static int open_files(struct attempt *a, struct err *err)
 {
     char path[4096];
-    struct identity before;
     if (dir_identity_open(&a->dir, a->o.run_dir, err) < 0)
         return -1;
     if (run_dir_fenced(a->o.run_dir))
         return err_set(err, ERR_CONFLICT, "the attempt of '%s' is over and must not start again",
                        a->o.run_dir);
-    a->identity = (struct identity){.job = a->o.job, .attempt = a->o.attempt, .incarnation = 1};
-    snprintf(a->identity.nonce, sizeof(a->identity.nonce), "%s", a->o.nonce);
-    snprintf(a->identity.version, sizeof(a->identity.version), "%s", JOBCTL_VERSION);
-    if (identity_read(&before, a->o.run_dir, NULL) == 0) {
-        if (strcmp(before.nonce, a->o.nonce) != 0)
-            return err_set(err, ERR_CONFLICT, "'%s' belongs to another attempt", a->o.run_dir);
-        a->identity.incarnation = before.incarnation + 1;
-    }
     if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_SPOOL, a->o.run_dir) >= sizeof(path))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
-    a->facts = probe_facts(a->o.run_dir, err);
-    if (!a->facts || identity_self(&a->identity, err) < 0)
+    if (take_identity(a, path, err) < 0 || !(a->facts = probe_facts(a->o.run_dir, err)))
         return -1;
     return spool_open(&a->spool, path, SPOOL_BYTES, err);
 }
@@ -348,7 +377,8 @@ static int open_nodes(struct attempt *a, struct err *err)
                                        .train = a->o.train,
                                        .version = a->identity.version,
                                        .tag = a->tag,
-                                       .facts = a->facts};
+                                       .facts = a->facts,
+                                       .since = a->identity.since};
     const struct leader_hooks hooks = {.started = attempt_on_started,
                                        .exited = on_exited,
                                        .line = on_line,
@@ -416,7 +446,8 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     a.clock = clock_jump_of(&a.began);
     snprintf(a.tag, sizeof(a.tag), "%lld.%lld", (long long)options->job,
              (long long)options->attempt);
-    uv_loop_init(&a.loop);
+    if (event_loop_open(&a.loop, err) < 0)
+        return -1;
     a.redact = redact_create();
     log_filter(redact_line, a.redact);
     int rc = a.redact ? open_all(&a, err) : err_set(err, ERR_MEMORY, "no memory for the attempt");
@@ -441,6 +472,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     spool_close(a.spool);
     json_decref(a.facts);
     json_decref(a.launch);
+    free(a.base);
     json_decref(a.plan);
     json_decref(a.part);
     json_decref(a.all_facts);

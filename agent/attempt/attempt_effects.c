@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attempt_effects.c - performs the effects of a step of the core; see attempt_internal.h */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "agent/os/lease_keeper.h"
 #include "agent/os/log.h"
 #include "agent/plan/gpu_selftest_child.h"
+#include "agent/ranks/capture.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/wire/call_home.h"
 #include "engine/contract/clock.h"
@@ -65,6 +67,24 @@ void attempt_sync(struct attempt *a)
     struct err err = {0};
     if (spool_sync(a->spool, &err) < 0)
         log_error(a->tag, "%s", err.text);
+}
+
+bool attempt_check_disk(struct attempt *a)
+{
+    struct err err = {0};
+    char text[PATH_MAX + 300];
+    if (spool_held(a->spool) > 0)
+        spool_sync(a->spool, &err);
+    const struct capture_losses losses = capture_losses();
+    const struct disk_state now = {spool_held(a->spool), losses.logs, losses.bytes, clock_ms()};
+    if (!disk_notice_look(&a->disk, &now, a->o.run_dir, text, sizeof(text)))
+        return false;
+    log_warn(a->tag, "%s", text);
+    if (a->link || !a->launch)
+        return false;
+    attempt_store(a, "warning", json_pack("{s:n, s:s}", "rank", "text", text), false);
+    attempt_sync(a);
+    return true;
 }
 
 void attempt_store_learned(struct attempt *a)
@@ -296,8 +316,10 @@ void attempt_feed(struct attempt *a, struct agent_input *in)
     bool sync = false;
     for (int i = 0; i < out.n; i++)
         if (out.list[i].kind == DO_EVENT) {
-            if (strcmp(out.list[i].event, "generation_ended") == 0)
+            if (strcmp(out.list[i].event, "generation_ended") == 0) {
                 attempt_store_learned(a);
+                attempt_check_disk(a); /* its logs will be closed */
+            }
             log_event(a, &out.list[i]);
             json_t *body = out.list[i].body ? json_incref(out.list[i].body) : json_object();
             if (attempt_store(a, out.list[i].event, body, out.list[i].droppable))

@@ -15,6 +15,7 @@
 
 #include "agent/attempt/attempt.h"
 #include "agent/attempt/deadline_timer.h"
+#include "agent/attempt/disk_notice.h"
 #include "agent/core/agent_core.h"
 #include "agent/os/identity.h"
 #include "engine/contract/clock_jump.h"
@@ -45,11 +46,13 @@ struct attempt {
     struct file_channel *file_channel; /* the same */
     bool noticed;      /* RUN_DIR_NOTICE was seen */
     struct spool *spool;
+    struct disk_notice disk;
     json_t *facts;
 
     /* from LAUNCH */
     json_t *launch;
     struct redact *redact; /* knows its secrets */
+    char **base;           /* the environment that its ranks start from; NULL: that of this process */
     json_t *plan;      /* of all nodes */
     json_t *part;      /* this node's part of it; NULL: the whole */
     json_t *all_facts; /* GPU facts of all nodes; NULL: single node, see facts */
@@ -90,6 +93,9 @@ void attempt_feed(struct attempt *a, struct agent_input *in);
 /* Stores one event; true if it must reach the disk before anything else happens. Takes the body. */
 bool attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable);
 void attempt_sync(struct attempt *a);
+/* Stores a warning, once, that the disk of the run directory is full; writes what it refused when it has room. True if
+ * there is something to send. */
+bool attempt_check_disk(struct attempt *a);
 /* Stores what was learned about this job, if it changed. */
 void attempt_store_learned(struct attempt *a);
 
@@ -117,6 +123,9 @@ void attempt_on_lease_ended(void *arg);
 void attempt_leave(struct attempt *a);
 
 /* --- attempt_launch.c ---------------------------------------------------------------------- */
+
+/* attempt_env.c: reads the environment of the job, where LAUNCH says that this machine has it. */
+int attempt_take_environment(struct attempt *a, struct err *err);
 
 /* Keeps the LAUNCH. */
 int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err);

@@ -225,7 +225,8 @@ static void feed_launch(struct attempt *a, const char *refusal, enum cause cause
                    .missing = missing,
                    .budget = {a->restarts, launch_int(body, "budget", "backoff_min_ms"),
                               launch_int(body, "budget", "backoff_max_ms"),
-                              launch_int(body, "budget", "no_progress")},
+                              launch_int(body, "budget", "no_progress"), launch_int(body, "budget", "same_line"),
+                              launch_int(body, "budget", "same_line_ms")},
                    .history = {launch_int(body, "history", "failures_without_progress"),
                                launch_int(body, "history", "same_fingerprint"),
                                launch_int(body, "history", "last_step"), fingerprint,
@@ -411,6 +412,8 @@ int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
         return err_set(err, ERR_MEMORY, "no memory for the launch");
     session_set_launched(a->session);
     note_origin(a);
+    if (attempt_take_environment(a, err) < 0)
+        return -1;
     if (json_object_get(a->launch, "excluded"))
         json_object_set(a->facts, "excluded", json_object_get(a->launch, "excluded"));
     json_t *place = nccl_watch_place(a->o.run_dir);

@@ -39,6 +39,7 @@ struct spool {
     off_t next_at;    /* spool_next() continues here ... */
     int64_t next_seq; /* ... after this seq */
     unsigned long thinned;
+    json_t *held; /* array: the newest events, which the disk refused; each has its seq */
 };
 
 static uint32_t checksum(uint64_t seq, const char *bytes, size_t size)
@@ -132,7 +133,8 @@ int spool_open(struct spool **out, const char *path, size_t bytes, struct err *e
     struct spool *s = calloc(1, sizeof(*s));
     struct stat st;
     struct header h = {0};
-    if (!s || !(s->path = strdup(path))) {
+    if (!s || !(s->path = strdup(path)) || !(s->held = json_array())) {
+        free(s ? s->path : NULL);
         free(s);
         return err_set(err, ERR_MEMORY, "no memory for the spool");
     }
@@ -158,8 +160,7 @@ int spool_open(struct spool **out, const char *path, size_t bytes, struct err *e
     } else {
         int rc = posix_fallocate(s->fd, 0, (off_t)bytes);
         if (rc != 0 || save_acked(s) < 0) {
-            err_set(err, ERR_SYSTEM, "cannot make the spool '%s' of %zu bytes: %s", path, bytes,
-                    strerror(rc ? rc : errno));
+            err_set_errno(err, rc ? rc : errno, "cannot make the spool '%s' of %zu bytes", path, bytes);
             unlink(path);
             goto fail;
         }
@@ -183,6 +184,7 @@ void spool_close(struct spool *s)
         errno = 0;
     if (s->fd >= 0)
         close(s->fd);
+    json_decref(s->held);
     free(s->path);
     free(s);
 }
@@ -233,16 +235,16 @@ static bool thin_out(struct spool *s)
     return every == 0 || s->thinned++ % every != 0;
 }
 
-int spool_append(struct spool *s, json_t *event, bool droppable, struct err *err)
+static int64_t seq_of(const json_t *event)
 {
-    if (droppable && thin_out(s))
-        return 1;
-    int64_t seq = s->last + 1;
-    if (json_object_set_new(event, "seq", json_integer(seq)) < 0)
-        return err_set(err, ERR_MEMORY, "no memory for an event");
-    size_t length = json_dumpb(event, NULL, 0, JSON_COMPACT);
-    if (length == 0 || length > RECORD_MAX)
-        return err_set(err, ERR_BUG, "an event of %zu bytes does not fit the spool", length);
+    return json_integer_value(json_object_get(event, "seq"));
+}
+
+/* Writes an event behind the others. */
+static int put(struct spool *s, const json_t *event, struct err *err)
+{
+    const uint64_t seq = (uint64_t)seq_of(event);
+    const size_t length = json_dumpb(event, NULL, 0, JSON_COMPACT);
     off_t bytes = record_bytes((uint32_t)length);
     if (s->tail + bytes + 8 > s->size && renew(s, bytes + 8, err) < 0)
         return -1;
@@ -253,7 +255,7 @@ int spool_append(struct spool *s, json_t *event, bool droppable, struct err *err
         return err_set(err, ERR_MEMORY, "no memory for an event of %zu bytes", length);
     char *text = record + sizeof(struct record);
     json_dumpb(event, text, length, JSON_COMPACT);
-    struct record r = {(uint32_t)length, checksum((uint64_t)seq, text, length), (uint64_t)seq};
+    struct record r = {(uint32_t)length, checksum(seq, text, length), seq};
     memcpy(record, &r, sizeof(r));
     int rc = write_all(s->fd, record, (size_t)bytes + 8, s->tail);
     free(record);
@@ -261,12 +263,44 @@ int spool_append(struct spool *s, json_t *event, bool droppable, struct err *err
         return err_set(err, ERR_SYSTEM, "cannot write to the spool '%s': %s", s->path,
                        strerror(errno));
     s->tail += bytes;
-    s->last = seq;
+    return 0;
+}
+
+/* Writes the events that the disk refused before, in order. */
+static int put_held(struct spool *s, struct err *err)
+{
+    while (json_array_size(s->held) > 0) {
+        if (put(s, json_array_get(s->held, 0), err) < 0)
+            return -1;
+        json_array_remove(s->held, 0);
+    }
+    return 0;
+}
+
+int spool_append(struct spool *s, json_t *event, bool droppable, struct err *err)
+{
+    if (droppable && thin_out(s))
+        return 1;
+    if (json_object_set_new(event, "seq", json_integer(s->last + 1)) < 0)
+        return err_set(err, ERR_MEMORY, "no memory for an event");
+    const size_t length = json_dumpb(event, NULL, 0, JSON_COMPACT);
+    if (length == 0 || length > RECORD_MAX)
+        return err_set(err, ERR_BUG, "an event of %zu bytes does not fit the spool", length);
+    struct err why = {0};
+    if (put_held(s, &why) < 0 || put(s, event, &why) < 0) {
+        if (droppable)
+            return 1;
+        if (json_array_size(s->held) == SPOOL_HELD || json_array_append(s->held, event) < 0)
+            return err_set(err, why.code, "%s", why.text);
+    }
+    s->last++;
     return 0;
 }
 
 int spool_sync(struct spool *s, struct err *err)
 {
+    if (put_held(s, err) < 0)
+        return err_prefix(err, "%zu events are in memory only: ", json_array_size(s->held));
     if (fdatasync(s->fd) < 0)
         return err_set(err, ERR_SYSTEM, "cannot sync the spool '%s': %s", s->path, strerror(errno));
     return 0;
@@ -279,6 +313,8 @@ void spool_ack(struct spool *s, int64_t seq)
     if (seq <= s->acked)
         return;
     s->acked = seq;
+    while (json_array_size(s->held) > 0 && seq_of(json_array_get(s->held, 0)) <= seq)
+        json_array_remove(s->held, 0);
     struct record r;
     while (s->head < s->tail && pread(s->fd, &r, sizeof(r), s->head) == (ssize_t)sizeof(r) &&
            (int64_t)r.seq <= seq)
@@ -290,6 +326,11 @@ void spool_ack(struct spool *s, int64_t seq)
     /* if lost in a crash, the events are acknowledged again */
     if (save_acked(s) < 0)
         return;
+}
+
+size_t spool_held(const struct spool *s)
+{
+    return json_array_size(s->held);
 }
 
 int64_t spool_acked(const struct spool *s)
@@ -321,6 +362,17 @@ static int next_event(int fd, off_t *at, int64_t *after, int64_t seq, json_t **e
     return 0;
 }
 
+/* The first of those in memory after `seq`; NULL: none. */
+static json_t *next_held(const struct spool *s, int64_t seq)
+{
+    size_t i;
+    json_t *event;
+    json_array_foreach (s->held, i, event)
+        if (seq_of(event) > seq)
+            return json_deep_copy(event);
+    return NULL;
+}
+
 int spool_next(struct spool *s, int64_t seq, json_t **event, struct err *err)
 {
     *event = NULL;
@@ -330,6 +382,8 @@ int spool_next(struct spool *s, int64_t seq, json_t **event, struct err *err)
     }
     int rc = s->next_at < s->tail
                  ? next_event(s->fd, &s->next_at, &s->next_seq, seq, event) : 0;
+    if (rc == 0 && s->next_at == s->tail)
+        *event = next_held(s, seq);
     if (rc > 0 || (rc == 0 && s->next_at == s->tail))
         return 0;
     return err_set(err, ERR_DATA, "cannot read the spool '%s' at %lld", s->path,

@@ -25,14 +25,15 @@
 struct err;
 struct spool;
 
-enum { SPOOL_BYTES = 4 * 1024 * 1024 };
+enum { SPOOL_BYTES = 4 * 1024 * 1024, SPOOL_HELD = 10000 };
 
 /* Opens or creates the file; `bytes` is the size of a new one. Existing records are kept. */
 int spool_open(struct spool **out, const char *path, size_t bytes, struct err *err);
 /* Closes it; a file with only acknowledged events shrinks to its header. */
 void spool_close(struct spool *s);
 
-/* Sets the event's "seq" and stores it: 0; 1: thinned out, not stored; -1: error. */
+/* Sets the event's "seq" and stores it: 0; 1: thinned out, not stored; -1: error. An event that its disk refused
+ * is held in memory, where spool_next() finds it, and is written before the next one, or by spool_sync(). */
 int spool_append(struct spool *s, json_t *event, bool droppable, struct err *err);
 
 /* Syncs: everything appended is on disk when it returns 0. */
@@ -40,6 +41,9 @@ int spool_sync(struct spool *s, struct err *err);
 
 /* The controller has everything up to seq. */
 void spool_ack(struct spool *s, int64_t seq);
+
+/* The number of events in memory that the disk refused: at most SPOOL_HELD, then further ones are lost. */
+size_t spool_held(const struct spool *s);
 
 int64_t spool_acked(const struct spool *s);
 int64_t spool_last(const struct spool *s); /* seq of the newest event, 0 = none ever */

@@ -48,7 +48,7 @@ static void refuse(struct agent_core *c, const struct agent_input *in, struct ag
     const bool helps = in->launch.cause && cause_retry_helps(cause);
     char now[FINGERPRINT];
     c->blame.verdict.cause = cause;
-    restart_policy_fingerprint(now, cause_name(cause), &(struct agent_exit){.rank = -1}, text, -1);
+    restart_policy_fingerprint(now, cause_name(cause), &(struct agent_exit){.rank = -1}, text, "", -1);
     if (cause == CAUSE_DIR_IN_USE)
         restart_policy_repeat(&c->restart_policy, now);
     else if (helps)
@@ -256,14 +256,16 @@ static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
                    &(struct evidence){.signalled = e->signalled,
                                       .signo = e->signo,
                                       .exit_code = e->exit_code,
-                                      .last_lines = e->last_lines},
+                                      .last_lines = e->last_lines,
+                                      .command = e->command},
                    0);
     snprintf(v.text, sizeof(v.text), "the setup %s%.60s%s%s", e->node ? "on " : "",
              e->node ? e->node : "", e->node ? " " : "", v.detail);
     root_cause_set(&c->blame, e, &v, in->now_ms);
     char now[FINGERPRINT];
-    restart_policy_fingerprint(now, "setup", e, v.detail, -1);
+    restart_policy_fingerprint(now, "setup", e, v.detail, v.place, -1);
     restart_policy_failure(&c->restart_policy, now, 0);
+    restart_policy_at_line(&c->restart_policy, v.place[0], false, e->after_ms);
     agent_core_decide(c, in, out);
 }
 

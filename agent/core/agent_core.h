@@ -75,7 +75,7 @@ enum agent_input_kind {
 };
 
 /* A node that is lost or never connected; or no node, but the lease of checkpoint.dir (agent/os/lease.h): node and
- * first_rank -1, no ranks. Then no rank may go on, as nothing that it writes would count. */
+ * first_rank -1, no ranks. Then no rank may continue, as nothing that it writes would count. */
 struct agent_lost {
     bool        lease;
     int         node;
@@ -88,6 +88,7 @@ struct agent_budget {
     int64_t restarts; /* limit without progress; 0 = never restart */
     int64_t backoff_min_ms, backoff_max_ms;
     int64_t no_progress; /* this many identical failures end the attempt */
+    int64_t same_line, same_line_ms; /* ... at one line of a script, so soon after its start (restart_policy.h) */
 };
 
 /* Counters carried over from earlier attempts of the job. */
@@ -128,6 +129,7 @@ struct agent_exit {
     const char *last_lines; /* tail of its output, or NULL */
     const char *kernel;     /* recent kernel messages, or NULL */
     const char *node;       /* name of its node; NULL: single-node job */
+    const char *command;    /* `run:` or `setup:`, or NULL */
 };
 
 struct agent_input {

@@ -23,6 +23,8 @@ static json_t *time_spent(const struct agent_core *c, int64_t now_ms)
         .failed = c->blame.failed ? c->blame.at_ms - t0 : -1,
         .hung = c->blame.verdict.cause == CAUSE_HANG_INIT ||
                 c->blame.verdict.cause == CAUSE_HANG_STEP,
+        .disk_ms = p->disk_ms,
+        .disk_since = p->disk_since_ms ? p->disk_since_ms - t0 : -1,
     };
     struct goodput s = {0};
     for (int i = 0; i < c->job.np; i++)
@@ -42,8 +44,10 @@ void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_eff
     if (c->blame.failed) {
         char now[FINGERPRINT];
         restart_policy_fingerprint(now, cause_name(c->blame.verdict.cause), &c->blame.exit,
-                                   c->blame.verdict.detail, c->tracker.step);
+                                   c->blame.verdict.detail, c->blame.verdict.place, c->tracker.step);
         restart_policy_failure(&c->restart_policy, now, gained);
+        restart_policy_at_line(&c->restart_policy, c->blame.verdict.place[0], c->tracker.step > 0,
+                               c->blame.exit.after_ms);
         if (!agent_core_has_fallback(c))
             gpu_blame_failure(&c->gpu_blame, &c->blame.verdict, &c->blame.exit, gained);
     } else if (gained > 0) {

@@ -66,7 +66,7 @@ struct agent_core {
 
     /* how the attempt ends */
     const char *result;
-    char text[400];
+    char text[CAUSE_TEXT + 180];
     bool retry_helps, gave_up;
 };
 

@@ -98,7 +98,7 @@ void agent_core_nobody_came(struct agent_core *c, const struct agent_input *in,
     char now[FINGERPRINT];
     tell(c, l, out);
     blame_node(c, l, in->now_ms);
-    restart_policy_fingerprint(now, cause_name(CAUSE_NODE_LOST), &c->blame.exit, l->name, -1);
+    restart_policy_fingerprint(now, cause_name(CAUSE_NODE_LOST), &c->blame.exit, l->name, "", -1);
     restart_policy_failure(&c->restart_policy, now, 0);
     agent_core_close(c, out, "failed", true, false, l->text);
 }

@@ -57,11 +57,12 @@ void agent_core_exited(struct agent_core *c, const struct agent_input *in,
         .text = r->text,
         .last_lines = e->last_lines,
         .kernel = e->kernel,
+        .command = e->command,
     };
     struct verdict v;
     cause_classify(&v, &evidence, e->rank);
     if (e->node)
-        snprintf(v.text, sizeof(v.text), "rank %d on %.60s %.180s", e->rank, e->node, v.detail);
+        snprintf(v.text, sizeof(v.text), "rank %d on %.60s %.330s", e->rank, e->node, v.detail);
     /* The exit code of a command that is being stopped is no failure. */
     if (c->job.engine || !c->stop_asked)
         root_cause_consider(&c->blame, e, &v, in->now_ms);

@@ -28,6 +28,7 @@ static void on_first_rank(struct agent_core *c, const char *ev, const json_t *li
     } else if (strcmp(ev, "quarantined") == 0) {
         agent_effects_event(out, "quarantined", rank_line_broadcast(g, line, "path reason"));
     } else if (strcmp(ev, "no_room") == 0) {
+        progress_tracker_disk(&c->tracker, line, now_ms);
         agent_effects_event(out, "no_room", rank_line_broadcast(g, line, "over step bytes free wait_s path text"));
     } else if (strcmp(ev, "sample") == 0) {
         agent_effects_event(out, "sample", rank_line_broadcast(g, line, "step path"));

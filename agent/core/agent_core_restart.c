@@ -3,22 +3,13 @@
  *
  * Pure: no clock, no I/O.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/core/agent_core_internal.h"
 #include "agent/core/agent_effects.h"
 #include "agent/core/cause.h"
-
-__attribute__((format(printf, 3, 4))) static void add(char *text, size_t size, const char *fmt, ...)
-{
-    size_t n = strlen(text);
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text + n, size - n, fmt, ap);
-    va_end(ap);
-}
+#include "engine/contract/text_append.h"
 
 /* Ranks that never reached a step on these nodes hang: a network path may be broken. */
 bool agent_core_has_fallback(const struct agent_core *c)
@@ -30,22 +21,22 @@ bool agent_core_has_fallback(const struct agent_core *c)
 static void again(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     int64_t delay = restart_policy_wait_ms(&c->restart_policy, in->jitter);
-    char text[800] = "", words[320];
-    add(text, sizeof(text), "%s", c->blame.verdict.text);
+    char text[CAUSE_TEXT + 600] = "", words[320];
+    text_append(text, sizeof(text), "%s", c->blame.verdict.text);
     const char *changes = text + strlen(text);
     if (c->tracker.checkpoint >= 0)
-        add(text, sizeof(text), "; resuming from the checkpoint of step %lld",
+        text_append(text, sizeof(text), "; resuming from the checkpoint of step %lld",
             (long long)c->tracker.checkpoint);
     if (c->nan_policy.back)
-        add(text, sizeof(text), "; the batch of step %lld will be skipped",
+        text_append(text, sizeof(text), "; the batch of step %lld will be skipped",
             (long long)c->nan_policy.step + 1);
     if (agent_core_has_fallback(c))
-        add(text, sizeof(text), "; the next start sets %s",
+        text_append(text, sizeof(text), "; the next start sets %s",
             nccl_fallback_next(&c->fallback, words, sizeof(words)));
     if (c->keep)
-        add(text, sizeof(text), "; %d of %d ranks keep their processes", c->keep, c->job.np);
+        text_append(text, sizeof(text), "; %d of %d ranks keep their processes", c->keep, c->job.np);
     if (delay)
-        add(text, sizeof(text), "; %lld failures without progress",
+        text_append(text, sizeof(text), "; %lld failures without progress",
             (long long)c->restart_policy.failures);
     agent_effects_event(out, "restart_scheduled",
                         json_pack("{s:i, s:I, s:s, s:s}", "generation", c->generation + 1, "delay_ms",
@@ -62,7 +53,7 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
 /* Restart on another GPU, which the controller chooses. */
 static void elsewhere(struct agent_core *c, struct agent_effects *out)
 {
-    char text[400];
+    char text[CAUSE_TEXT + 180];
     const char *gpu = gpu_blame_guilty(&c->gpu_blame);
     const char *often = c->gpu_blame.proof ? "" : " twice in a row";
     int n = snprintf(text, sizeof(text), "%s", c->blame.verdict.text);
@@ -89,7 +80,7 @@ static bool diverges(struct agent_core *c)
 /* A generation or the setup failed, and none of its processes is left. */
 void agent_core_decide(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
-    char text[400];
+    char text[CAUSE_TEXT + 180];
     if (c->lost) {
         c->blame.verdict.cause = c->lost_cause;
         agent_core_close(c, out, "failed", true, false, c->lost_text);

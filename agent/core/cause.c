@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "agent/core/rules.h"
+#include "agent/printed/failure_reason.h"
+#include "agent/printed/output_text.h"
 #include "engine/contract/exit_code.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -119,17 +121,26 @@ __attribute__((format(printf, 2, 3))) static void say(struct verdict *out, const
     va_end(ap);
 }
 
-/* "exited with code 3", and the line with the reason, or the last line. */
-static void say_exit(struct verdict *out, const struct evidence *e)
+/* "exited with code 3", and the reason that it printed. */
+static void say_exit(struct verdict *out, const struct evidence *e, const char *reason)
 {
-    size_t len = 0;
-    const char *line = out->line[0] ? out->line : rules_telling_line(e->last_lines, &len);
-    if (out->line[0])
-        len = strlen(line);
-    if (line)
-        say(out, "exited with code %d: %.*s", e->exit_code, (int)(len > 160 ? 160 : len), line);
+    if (*reason)
+        say(out, "exited with code %d: %s", e->exit_code, reason);
     else
-        say(out, "exited with code %d", e->exit_code);
+        say(out, "exited with code %d; no reason was printed", e->exit_code);
+}
+
+static void take_rule(struct verdict *out, const struct rule *r, const char *line, size_t len)
+{
+    const size_t blanks = strspn(line, " \t");
+    line += blanks < len ? blanks : 0;
+    len -= blanks < len ? blanks : 0;
+    len -= len && line[len - 1] == '\r';
+    out->cause = r->cause;
+    out->echo = r->kind == RULE_ECHO;
+    out->retry_helps = causes[r->cause].retry_helps;
+    out->advice = r->advice;
+    snprintf(out->line, sizeof(out->line), "%.*s", (int)len, line);
 }
 
 /* Applies the matching rule; false: none matches. */
@@ -138,15 +149,34 @@ static bool apply_rule(struct verdict *out, const char *lines)
     size_t len = 0;
     const char *line = NULL;
     const struct rule *r = rules_find(lines, &line, &len);
-    if (!r)
-        return false;
-    len -= len && line[len - 1] == '\r';
-    out->cause = r->cause;
-    out->echo = r->kind == RULE_ECHO;
-    out->retry_helps = causes[r->cause].retry_helps;
-    out->advice = r->advice;
-    snprintf(out->line, sizeof(out->line), "%.*s", (int)len, line);
-    return true;
+    if (r)
+        take_rule(out, r, line, len);
+    return r != NULL;
+}
+
+/* The rule that the output proves: by the exceptions that ended it, else by any line. */
+static bool apply_reason(struct verdict *out, const struct failure_reason *why, const char *lines)
+{
+    size_t len = 0;
+    const char *line = NULL;
+    const struct rule *r = rules_of_exception(why->last), *root = rules_of_exception(why->root);
+    if (!r || (root && root < r)) /* rows are ordered from proof to symptom */
+        r = root;
+    if (r) {
+        take_rule(out, r, why->text, strlen(why->text));
+        return true;
+    }
+    r = why->mistake ? rules_find_proof(lines, &line, &len) : rules_find(lines, &line, &len);
+    if (r)
+        take_rule(out, r, line, len);
+    return r != NULL;
+}
+
+/* "train.py:41: RuntimeError", where another try may well end the same. */
+static void note_place(struct verdict *out, const struct failure_reason *why)
+{
+    if (out->cause == CAUSE_USER_EXIT && why->kind == FAILURE_EXCEPTION && why->place[0] && !why->passing)
+        snprintf(out->place, sizeof(out->place), "%.60s: %.*s", why->place, (int)strcspn(why->last, ":"), why->last);
 }
 
 /* A signal that the output may explain: abort() after a message, SIGKILL or SIGTERM from
@@ -166,15 +196,27 @@ static void classify_illegal(struct verdict *out, const struct evidence *e)
     say(out, "was killed by SIGILL (4): built for another processor, or a trap in the program");
 }
 
+/* "was killed by SIGSEGV (11) at train.py:3: message" */
+static void say_signal(struct verdict *out, int signo, const struct failure_reason *why)
+{
+    const bool python = strncmp(why->text, "Fatal Python error: ", 20) == 0 && why->place[0]; /* the signal's name */
+    const bool told = (why->kind == FAILURE_CRASH || why->kind == FAILURE_SHELL) && !python;
+    say(out, "was killed by %s (%d)%s%s%s%s", signal_name(signo), signo, why->place[0] ? " at " : "", why->place,
+        told ? ": " : "", told ? why->text : "");
+}
+
 static void classify_signal(struct verdict *out, const struct evidence *e, int signo)
 {
+    char text[OUTPUT_TEXT_BYTES];
+    struct failure_reason why;
     if (e->stop_asked) {
         out->cause = CAUSE_NONE;
         say(out, "was stopped by %s (%d)", signal_name(signo), signo);
         return;
     }
-    if (may_be_explained(signo) && apply_rule(out, e->last_lines)) {
-        say(out, "was killed by %s (%d): %.150s", signal_name(signo), signo, out->line);
+    output_text_clean(text, sizeof(text), e->last_lines);
+    if (may_be_explained(signo) && apply_rule(out, text)) {
+        say(out, "was killed by %s (%d): %s", signal_name(signo), signo, out->line);
         return;
     }
     if (signo == 4) {
@@ -184,12 +226,46 @@ static void classify_signal(struct verdict *out, const struct evidence *e, int s
     out->cause = CAUSE_RANK_CRASH;
     if (signo == 15 || signo == 24)
         out->cause = signo == 15 ? CAUSE_PREEMPTED : CAUSE_TIME_LIMIT;
+    failure_reason_read(&why, text, e->command, true);
     if (signo == 7)
         say(out, "was killed by SIGBUS (7): a mapped file or /dev/shm may be full or truncated");
     else if (signo == 15)
         say(out, "was killed by SIGTERM (15), which jobctl did not send");
     else
-        say(out, "was killed by %s (%d)", signal_name(signo), signo);
+        say_signal(out, signo, &why);
+}
+
+/* A command that failed: the reason in its output. */
+static void classify_output(struct verdict *out, const struct evidence *e)
+{
+    char text[OUTPUT_TEXT_BYTES];
+    struct failure_reason why;
+    output_text_clean(text, sizeof(text), e->last_lines);
+    failure_reason_read(&why, text, e->command, false);
+    if (!apply_reason(out, &why, text)) {
+        out->cause = CAUSE_USER_EXIT;
+        if (e->exit_code == 126 || e->exit_code == 127)
+            out->cause = CAUSE_CONFIG_ERROR; /* the shell's codes: not executable, not found */
+    }
+    note_place(out, &why);
+    /* What a rank says that is being stopped is no reason, unless it is one. */
+    out->echo = out->echo || (e->stop_asked && (why.interrupted || why.kind == FAILURE_SILENT));
+    const bool vague = why.kind != FAILURE_EXCEPTION && why.kind != FAILURE_CRASH;
+    const bool other = out->line[0] && !strstr(why.text, out->line) && why.kind != FAILURE_LAUNCHER;
+    say_exit(out, e, other && (vague || !out->echo) ? out->line : why.text);
+}
+
+/* The engine's last line is its reason. */
+static const char *last_line(char *out, size_t size, const char *lines)
+{
+    *out = '\0';
+    for (const char *p = lines; p && *p;) {
+        const size_t n = strcspn(p, "\n");
+        if (strspn(p, " \t\r") < n)
+            snprintf(out, size, "%.*s", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+    return out;
 }
 
 static void classify_exit(struct verdict *out, const struct evidence *e)
@@ -206,12 +282,13 @@ static void classify_exit(struct verdict *out, const struct evidence *e)
                 e->text && *e->text ? e->text : codes[i].text);
             return;
         }
-    if (e->engine || !apply_rule(out, e->last_lines)) {
-        out->cause = e->engine ? CAUSE_UNKNOWN : CAUSE_USER_EXIT;
-        if (!e->engine && (e->exit_code == 126 || e->exit_code == 127))
-            out->cause = CAUSE_CONFIG_ERROR; /* the shell's codes: not executable, not found */
+    if (!e->engine) {
+        classify_output(out, e);
+        return;
     }
-    say_exit(out, e);
+    out->cause = CAUSE_UNKNOWN;
+    char last[161];
+    say_exit(out, e, last_line(last, sizeof(last), e->last_lines));
 }
 
 /* The rank's own report. For a failed collective the rules refine it: which rank was missing,

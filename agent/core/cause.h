@@ -53,15 +53,20 @@ struct evidence {
     const char *text;         /* its sentence, or NULL */
     const char *last_lines;   /* tail of its output, or NULL */
     const char *kernel;       /* kernel messages since it started, or NULL */
+    const char *command;      /* what the shell ran, or NULL */
 };
+
+enum { CAUSE_TEXT = 500 };
 
 struct verdict {
     enum cause cause;
     bool retry_helps;         /* false: a retry would fail the same way (config_error) */
-    char       text[256];     /* "rank 0 was killed by SIGKILL (9)" */
-    char       detail[224];   /* the same without the rank */
+    char       text[CAUSE_TEXT];         /* "rank 0 was killed by SIGKILL (9)" */
+    char       detail[CAUSE_TEXT - 16];  /* the same without the rank */
     bool echo;                /* only reports that another rank failed before */
     char line[200];           /* the output line that proves it, "" = none */
+    char place[96];           /* "train.py:41" of an exception that may be a mistake of the script, "" = none: the
+                               * same again at the same line is not worth many tries (restart_policy.h) */
     const char *advice;       /* static, or NULL */
 };
 

@@ -55,6 +55,18 @@ static void move(int64_t *fresh, int64_t *again, struct goodput *s, enum bucket 
     goodput_put(s, to, ms);
 }
 
+/* Waits for a full disk lie before `last`, but for one that did not end, which lasts until the failure. */
+static void rank_waited(int64_t *fresh, int64_t *again, struct goodput *s, const struct spell *spell,
+                        const struct spell_rank *rank, int64_t *tail, int64_t noticed)
+{
+    const int64_t open = spell->disk_since < 0 ? 0 : noticed - within(spell->disk_since, 0, noticed);
+    const int64_t all = open + (spell->disk_ms > 0 ? spell->disk_ms : 0), late = within(open, 0, *tail);
+    *tail -= late;
+    goodput_put(s, BUCKET_DISK, late);
+    move(fresh, again, s, BUCKET_DISK, all - late);
+    move(fresh, again, s, BUCKET_CHECKPOINT, rank->checkpoint_ms - all);
+}
+
 void goodput_rank(struct goodput *s, const struct spell *spell, const struct spell_rank *rank)
 {
     const int64_t wall = spell->wall > 0 ? spell->wall : 0;
@@ -64,7 +76,7 @@ void goodput_rank(struct goodput *s, const struct spell *spell, const struct spe
     const int64_t begin = within(rank->init_ms > 0 ? rank->init_ms : spell->started, 0, noticed);
     const int64_t last = spell->failed < 0 ? noticed : within(spell->last, begin, noticed);
     const int64_t turn = spell->fresh < 0 ? last : within(spell->fresh, begin, last);
-    int64_t fresh = last - turn, again = turn - begin;
+    int64_t fresh = last - turn, again = turn - begin, tail = noticed - last;
 
     if (spell->started < 0 && spell->failed < 0) { /* no lines, ended well: all productive */
         fresh = noticed - begin;
@@ -72,10 +84,10 @@ void goodput_rank(struct goodput *s, const struct spell *spell, const struct spe
     }
     goodput_put(s, BUCKET_INIT, begin);
     move(&fresh, &again, s, BUCKET_DATA, rank->data_ms);
-    move(&fresh, &again, s, BUCKET_CHECKPOINT, rank->checkpoint_ms);
+    rank_waited(&fresh, &again, s, spell, rank, &tail, noticed);
     goodput_put(s, BUCKET_PRODUCTIVE, fresh);
     goodput_put(s, BUCKET_REPLAYED, again);
-    goodput_put(s, spell->hung ? BUCKET_HANG : BUCKET_REPLAYED, noticed - last);
+    goodput_put(s, spell->hung ? BUCKET_HANG : BUCKET_REPLAYED, tail);
     goodput_put(s, BUCKET_RESTART, wall - noticed);
 }
 

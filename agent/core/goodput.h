@@ -20,6 +20,7 @@
     X(INIT, init)             /* agent start, setup, and ranks until their first batch */ \
     X(DATA, data)             /* waiting for samples */                                   \
     X(CHECKPOINT, checkpoint)                                                             \
+    X(DISK, disk)             /* waiting for room on the disk of the checkpoints */       \
     X(HANG, hang)             /* from the last progress until the hang was detected */    \
     X(RESTART, restart)       /* from a failure to the next ranks, including back-off */  \
     X(QUEUED, queued)                                                                     \
@@ -41,9 +42,12 @@ struct spell {
     int64_t last;           /* the last step, or checkpoint */
     int64_t failed;         /* when the failure was detected; -1: it ended well or on request */
     bool    hung;
+    int64_t disk_ms;        /* of waits for a full disk that ended ... */
+    int64_t disk_since;     /* ... and since when one lasts; -1: none */
 };
 
-/* One rank: when it exited, and its time in these phases (0: not known). */
+/* One rank: when it exited, and its time in these phases (0: not known). Waits for a full disk are part of
+ * checkpoint_ms. */
 struct spell_rank {
     int64_t exit, init_ms, data_ms, checkpoint_ms;
 };

@@ -27,6 +27,7 @@ void progress_tracker_begin(struct progress_tracker *p)
     p->best_before = p->best;
     p->loss = p->lr = p->samples_per_s = p->step_ms = NAN;
     p->last_step_ms = p->event_ms = p->started_ms = p->fresh_ms = 0;
+    p->disk_ms = p->disk_since_ms = 0;
 }
 
 int64_t progress_tracker_gained(const struct progress_tracker *p)
@@ -112,6 +113,13 @@ int progress_tracker_checkpoint(struct progress_tracker *p, const json_t *line, 
     if (step > p->best)
         reach(p, step, now_ms);
     return 0;
+}
+
+void progress_tracker_disk(struct progress_tracker *p, const json_t *line, int64_t now_ms)
+{
+    if (p->disk_since_ms)
+        p->disk_ms += now_ms - p->disk_since_ms;
+    p->disk_since_ms = json_is_true(json_object_get(line, "over")) ? 0 : now_ms;
 }
 
 void progress_tracker_done(struct progress_tracker *p, const json_t *line, int64_t now_ms)

@@ -23,6 +23,8 @@ struct progress_tracker {
     int64_t last_step_ms, event_ms;
     int64_t started_ms; /* when this generation began ... */
     int64_t fresh_ms;   /* ... and when its steps became new; 0 = not yet */
+    int64_t disk_ms;    /* of this generation: spent in waits for a full disk that are over ... */
+    int64_t disk_since_ms; /* ... and since when one lasts; 0 = none */
     json_t *held;
 };
 
@@ -38,6 +40,8 @@ json_t *progress_tracker_step(struct progress_tracker *p, int generation, const 
 json_t *progress_tracker_held(struct progress_tracker *p); /* the one held back, or NULL */
 /* -1: the line names no step. */
 int progress_tracker_checkpoint(struct progress_tracker *p, const json_t *line, int64_t now_ms);
+/* Training pauses because the disk is full; with `over` in the line it continues. */
+void progress_tracker_disk(struct progress_tracker *p, const json_t *line, int64_t now_ms);
 void progress_tracker_done(struct progress_tracker *p, const json_t *line, int64_t now_ms);
 
 #endif

@@ -9,6 +9,7 @@
 #ifndef AGENT_CORE_RESTART_POLICY_H
 #define AGENT_CORE_RESTART_POLICY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,9 @@ struct restart_policy {
     int64_t restarts; /* limit without progress; 0 = never restart */
     int64_t backoff_min_ms, backoff_max_ms;
     int64_t no_progress;             /* limit of identical failures; 0 = unlimited */
+    int64_t same_line;               /* ... at one line of a script before its first step; 0 = as no_progress */
+    int64_t same_line_ms;            /* how soon after its start that is */
+    bool    at_line;                 /* the last failure was one of those */
     int64_t failures;                /* without progress, in a row */
     int64_t same;                    /* of these, consecutive ones with the same fingerprint */
     char    fingerprint[FINGERPRINT]; /* of the last failure, "" = none */
@@ -35,6 +39,10 @@ void restart_policy_progress(struct restart_policy *p);
 /* Records a failure; gained: number of new steps. */
 void restart_policy_failure(struct restart_policy *p, const char *fingerprint, int64_t gained);
 
+/* After that: an exception at a line of the user's script (verdict.place), `after_ms` after its start.  Before a first
+ * step and soon after the start, another try ends the same: it gets one, not all. */
+void restart_policy_at_line(struct restart_policy *p, bool placed, bool stepped, int64_t after_ms);
+
 /* Only counts how often in a row: the job waits for others, and has not failed. */
 void restart_policy_repeat(struct restart_policy *p, const char *fingerprint);
 
@@ -44,9 +52,10 @@ int64_t restart_policy_wait_ms(const struct restart_policy *p, double jitter);
 int restart_policy_decide(const struct restart_policy *p, char *why, size_t size);
 
 /* Fingerprint: cause, exit code, sentence with its numbers blanked, and step. Numbers of gpu_oom
- * are kept: the next start uses a smaller micro-batch, so its failure is a different one. */
+ * are kept: the next start uses a smaller micro-batch, so its failure is a different one; so are those of `place`, the
+ * line of the script ("" = none). */
 void restart_policy_fingerprint(char out[FINGERPRINT], const char *cause,
                                 const struct agent_exit *e,
-                                const char *detail, int64_t step);
+                                const char *detail, const char *place, int64_t step);
 
 #endif

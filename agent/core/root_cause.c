@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "agent/printed/failure_reason.h"
+
 enum {
     EVIDENCE_LINES = 20,
     CLOSE_CALL_MS = 200 /* failures closer than this may be reported in the wrong order */
@@ -36,7 +38,8 @@ static json_t *last_lines(const char *text, int most)
         while (at && text[at - 1] != '\n')
             at--;
         size_t len = end - at < 500 ? end - at : 500;
-        json_array_insert_new(lines, 0, text_value(text + at, len));
+        if (strncmp(text + at, FAILURE_INTERPRETER, strlen(FAILURE_INTERPRETER)) != 0) /* no output of the program */
+            json_array_insert_new(lines, 0, text_value(text + at, len));
         end = at ? at - 1 : 0;
     }
     return lines;
@@ -57,7 +60,7 @@ void root_cause_set(struct root_cause *b, const struct agent_exit *e, const stru
                              .verdict = *v,
                              .exit = *e,
                              .evidence = last_lines(e->last_lines, EVIDENCE_LINES)};
-    b->exit.last_lines = b->exit.kernel = NULL;
+    b->exit.last_lines = b->exit.kernel = b->exit.command = NULL;
 }
 
 void root_cause_consider(struct root_cause *b, const struct agent_exit *e, const struct verdict *v,

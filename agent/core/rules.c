@@ -110,7 +110,7 @@ static const struct rule rules[] = {
 
     /* --- configuration and environment --- */
     {"python.import", RULE_PROOF, CAUSE_CONFIG_ERROR,
-     "^(ModuleNotFoundError|ImportError): ",
+     "^(ModuleNotFoundError|ImportError): |python[0-9.]*: No module named ",
      "install the module in setup:, or activate the right Python environment in run:"},
     {"python.syntax", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "^(SyntaxError|IndentationError|TabError): ",
@@ -260,7 +260,8 @@ static bool is_exception(const char *line, size_t len)
     return false;
 }
 
-const char *rules_telling_line(const char *lines, size_t *len)
+/* That of an exception, else the last non-empty one; NULL: none. */
+static const char *telling_line(const char *lines, size_t *len)
 {
     const char *best = NULL;
     bool exception = false;
@@ -306,17 +307,22 @@ static const struct rule *in_line(const char *line, size_t len)
     return NULL;
 }
 
-const struct rule *rules_find(const char *lines, const char **line, size_t *len)
+const struct rule *rules_of_exception(const char *text)
+{
+    return *text ? in_line(text, strlen(text)) : NULL;
+}
+
+static const struct rule *find(const char *lines, bool echoes, const char **line, size_t *len)
 {
     size_t n = 0;
-    const char *telling = rules_telling_line(lines, &n);
+    const char *telling = telling_line(lines, &n);
     const struct rule *found = telling && is_exception(telling, n) ? in_line(telling, n) : NULL;
     *line = telling;
     *len = n;
     for (size_t i = 0; !found && lines && rules[i].name; i++)
         for (const char *p = lines; !found && *p;) {
             n = strcspn(p, "\n");
-            if (matches(i, p, n)) {
+            if ((echoes || rules[i].kind != RULE_ECHO) && matches(i, p, n)) {
                 found = &rules[i];
                 *line = p;
                 *len = n;
@@ -324,4 +330,14 @@ const struct rule *rules_find(const char *lines, const char **line, size_t *len)
             p += n + (p[n] == '\n');
         }
     return found;
+}
+
+const struct rule *rules_find(const char *lines, const char **line, size_t *len)
+{
+    return find(lines, true, line, len);
+}
+
+const struct rule *rules_find_proof(const char *lines, const char **line, size_t *len)
+{
+    return find(lines, false, line, len);
 }

@@ -35,8 +35,10 @@ const struct rule *rules_all(void);
 
 /* The rule that decides for these lines, or NULL; *line and *len get the matching line. */
 const struct rule *rules_find(const char *lines, const char **line, size_t *len);
+/* The same without echoes: of a program that ended for a mistake of its own. */
+const struct rule *rules_find_proof(const char *lines, const char **line, size_t *len);
 
-/* The line to show: that of an exception, else the last non-empty one; NULL: none. */
-const char *rules_telling_line(const char *lines, size_t *len);
+/* The proof in the text of an exception, or NULL. */
+const struct rule *rules_of_exception(const char *text);
 
 #endif

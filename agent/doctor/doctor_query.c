@@ -22,6 +22,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_file.h"
 #include "engine/contract/safe_open.h"
 
 enum { PATIENCE_MS = 60000 };
@@ -40,7 +41,7 @@ static int write_spec(char path[PATH_MAX], const json_t *spec, struct err *err)
     const char *dir = getenv("TMPDIR");
     snprintf(path, PATH_MAX, "%s/jobctl-spec.XXXXXX", dir && dir[0] ? dir : "/tmp");
     int fd = mkostemp(path, O_CLOEXEC);
-    int rc = fd >= 0 ? json_dumpfd(spec, fd, JSON_COMPACT) : -1;
+    int rc = fd >= 0 ? json_file_put(spec, fd, JSON_COMPACT) : -1;
     if (fd >= 0)
         close(fd);
     if (rc < 0 && fd >= 0)

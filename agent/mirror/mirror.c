@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 #include "engine/contract/clock.h"
+#include "engine/contract/dir_walk.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_file.h"
 #include "engine/contract/manifest.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
@@ -92,12 +94,12 @@ static bool same(const char *a, const char *b)
 static int copy_files(const char *to, const char *from, struct err *err)
 {
     DIR *d = opendir(from);
-    int rc = 0;
+    struct dirent *e;
     if (!d)
         return 0;
-    if (scratch_mkdirs(to, err) < 0)
-        rc = -1;
-    for (struct dirent *e; rc == 0 && (e = readdir(d));) {
+    int rc = scratch_mkdirs(to, err);
+    while (rc == 0 && (rc = dir_walk_next(&e, d, from, err)) > 0) {
+        rc = 0;
         char a[MIRROR_PATH], b[MIRROR_PATH];
         struct stat st;
         if (e->d_name[0] == '.' || join(a, to, e->d_name, err) < 0 ||
@@ -141,16 +143,22 @@ static int newer_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static void list_steps(struct steps *list, const char *root)
+/* No directory: none.  A list that a failing disk cut short would let an older checkpoint pass for the newest. */
+static int list_steps(struct steps *list, const char *root, struct err *err)
 {
     DIR *d = opendir(root);
+    struct dirent *e;
+    int rc = d || errno == ENOENT ? 0 : err_set_errno(err, errno, "cannot open the directory %s", root);
     list->len = 0;
-    for (struct dirent *e; d && (e = readdir(d)) && list->len < STEPS_MAX;)
+    while (rc == 0 && list->len < STEPS_MAX && (rc = dir_walk_next(&e, d, root, err)) > 0) {
+        rc = 0;
         if (step_of(e->d_name) >= 0)
             list->step[list->len++] = step_of(e->d_name);
+    }
     if (d)
         closedir(d);
     qsort(list->step, (size_t)list->len, sizeof(list->step[0]), newer_first);
+    return rc;
 }
 
 static int step_path(char *out, const char *root, int64_t step, struct err *err)
@@ -209,7 +217,8 @@ static void prune(const char *root, int64_t last, int keep)
     static struct steps list;
     char path[MIRROR_PATH];
     int kept = 0;
-    list_steps(&list, root);
+    if (list_steps(&list, root, NULL) < 0)
+        return;
     for (int i = 0; i < list.len; i++)
         if ((list.step[i] > last || ++kept > keep) &&
             step_path(path, root, list.step[i], NULL) == 0)
@@ -246,9 +255,8 @@ int mirror_push(const struct mirror *m, struct mirror_copy *done, struct err *er
 {
     static struct steps here;
     char there[MIRROR_PATH];
-    if (roots(there, m, err) < 0)
+    if (roots(there, m, err) < 0 || list_steps(&here, m->here, err) < 0)
         return -1;
-    list_steps(&here, m->here);
     if (here.len == 0 || same_step(there, m->here, here.step[0]))
         return 0;
     if (copy_step(done, there, m->here, here.step[0], err) < 0)
@@ -262,10 +270,8 @@ int mirror_pull(const struct mirror *m, struct mirror_copy *done, mirror_bad_fn 
 {
     static struct steps here, copies;
     char there[MIRROR_PATH];
-    if (roots(there, m, err) < 0)
+    if (roots(there, m, err) < 0 || list_steps(&here, m->here, err) < 0 || list_steps(&copies, there, err) < 0)
         return -1;
-    list_steps(&here, m->here);
-    list_steps(&copies, there);
     for (int i = 0; i < copies.len; i++) {
         struct err why = {0};
         if (here.len > 0 && copies.step[i] <= here.step[0])
@@ -351,7 +357,7 @@ int mirror_describe(const struct mirror *m, const json_t *job, struct err *err)
     if (join(path, m->there, "job.json", err) < 0 || scratch_name(tmp, path, err) < 0)
         return -1;
     int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL);
-    int rc = fd >= 0 && json_dumpfd(job, fd, JSON_INDENT(1)) == 0 && fsync(fd) == 0 &&
+    int rc = fd >= 0 && json_file_put(job, fd, JSON_INDENT(1)) == 0 && fsync(fd) == 0 &&
                      rename(tmp, path) == 0
                  ? 0
                  : err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));

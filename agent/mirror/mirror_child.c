@@ -16,6 +16,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_file.h"
 #include "engine/contract/safe_open.h"
 
 enum { PATH_SIZE = 4096, SLOW_MS = 3000, UNREADY_MS = 2000 };
@@ -62,7 +63,7 @@ json_t *mirror_child_task(const json_t *launch, const char *host)
 static int write_task(const char *path, const json_t *task, struct err *err)
 {
     int fd = safe_open(path, O_WRONLY | O_CREAT | O_TRUNC, NULL);
-    int rc = fd >= 0 && json_dumpfd(task, fd, JSON_COMPACT) == 0
+    int rc = fd >= 0 && json_file_put(task, fd, JSON_COMPACT) == 0
                  ? 0
                  : err_set(err, ERR_SYSTEM, "cannot write '%s': %s", path, strerror(errno));
     if (fd >= 0)

@@ -3,9 +3,10 @@
 #include "agent/monitor/activity.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "engine/contract/text_append.h"
 
 #define SHARE 0.01 /* of the norm; less is background */
 
@@ -99,15 +100,6 @@ unsigned activity_take(struct activity *a, struct activity_norm *norm,
     return seen;
 }
 
-__attribute__((format(printf, 3, 4))) static void add(char *text, size_t size, const char *fmt, ...)
-{
-    size_t n = strlen(text);
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text + n, size - n, fmt, ap);
-    va_end(ap);
-}
-
 void activity_say(char *text, size_t size, const struct activity *a,
                   const struct activity_norm *norm)
 {
@@ -117,11 +109,11 @@ void activity_say(char *text, size_t size, const struct activity *a,
         if (i == ACTIVITY_GPU && !a->last.gpu)
             continue;
         if (i == ACTIVITY_GPU && a->spins)
-            add(text, size, "%sGPU busy but its memory idle", comma);
+            text_append(text, size, "%sGPU busy but its memory idle", comma);
         else if (a->rate[i] < signs[i].least || usual <= 0)
-            add(text, size, "%s%s", comma, signs[i].none);
+            text_append(text, size, "%s%s", comma, signs[i].none);
         else
-            add(text, size, "%s%s %.*f %% of the usual", comma, signs[i].some,
+            text_append(text, size, "%s%s %.*f %% of the usual", comma, signs[i].some,
                 a->rate[i] < SHARE * usual ? 2 : 0, 100 * a->rate[i] / usual);
     }
 }

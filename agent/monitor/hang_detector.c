@@ -2,13 +2,13 @@
 /* hang_detector.c - see hang_detector.h */
 #include "agent/monitor/hang_detector.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/monitor/silence.h"
 #include "engine/contract/err.h"
+#include "engine/contract/text_append.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -251,15 +251,6 @@ static uint64_t fewest(const struct hang_detector *h, const struct hang_detector
     return least;
 }
 
-__attribute__((format(printf, 3, 4))) static void add(char *text, size_t size, const char *fmt, ...)
-{
-    size_t n = strlen(text);
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text + n, size - n, fmt, ap);
-    va_end(ap);
-}
-
 static const char *state_words(char state)
 {
     switch (state) {
@@ -297,13 +288,13 @@ static void add_waiting(struct hang_detector_verdict *v, const struct hang_detec
     }
     if (n == 0)
         return;
-    add(v->text, sizeof(v->text), "; it never entered %s %llu, in which ",
+    text_append(v->text, sizeof(v->text), "; it never entered %s %llu, in which ",
         one->coll_seq == mine->coll_seq + 1 ? flight_coll_name(one->coll_kind) : "collective",
         (unsigned long long)mine->coll_seq + 1);
     if (n == 1)
-        add(v->text, sizeof(v->text), "%s waits", who(name, ranks, first));
+        text_append(v->text, sizeof(v->text), "%s waits", who(name, ranks, first));
     else
-        add(v->text, sizeof(v->text), "%d ranks wait", n);
+        text_append(v->text, sizeof(v->text), "%d ranks wait", n);
 }
 
 static void tell(struct hang_detector_verdict *v, const struct hang_detector *h,
@@ -314,23 +305,23 @@ static void tell(struct hang_detector_verdict *v, const struct hang_detector *h,
     char name[WHO];
     double quiet = (double)v->quiet_ms / 1000, deadline = (double)v->deadline_ms / 1000;
     if (!p->pid && h->rules.engine) {
-        add(v->text, sizeof(v->text), "%s did not start up within %.1f s%s",
+        text_append(v->text, sizeof(v->text), "%s did not start up within %.1f s%s",
             who(name, ranks, v->rank), quiet, state_words(ranks[v->rank].state));
         return;
     }
     if (!p->pid) {
-        add(v->text, sizeof(v->text), "%s hangs: no progress for %.1f s%s",
+        text_append(v->text, sizeof(v->text), "%s hangs: no progress for %.1f s%s",
             who(name, ranks, v->rank), quiet, state_words(ranks[v->rank].state));
         return;
     }
     if (together)
-        add(v->text, sizeof(v->text), "all ranks are in %s %llu of step %llu",
+        text_append(v->text, sizeof(v->text), "all ranks are in %s %llu of step %llu",
             flight_coll_name(p->coll_kind), (unsigned long long)p->coll_seq,
             (unsigned long long)v->step + 1);
     else
-        add(v->text, sizeof(v->text), "%s hangs in %s of step %llu", who(name, ranks, v->rank),
+        text_append(v->text, sizeof(v->text), "%s hangs in %s of step %llu", who(name, ranks, v->rank),
             flight_phase_name(v->phase), (unsigned long long)v->step + 1);
-    add(v->text, sizeof(v->text), ": no progress for %.1f s (deadline %.1f s)%s", quiet, deadline,
+    text_append(v->text, sizeof(v->text), ": no progress for %.1f s (deadline %.1f s)%s", quiet, deadline,
         state_words(ranks[v->rank].state));
     if (!together)
         add_waiting(v, h, ranks);
@@ -395,7 +386,7 @@ static bool excuse(struct hang_detector *h, bool *warned, struct hang_detector_v
     h->silence.false_alarms++;
     v->warning = h->silence.false_alarms >= HANG_WARN_FROM && !sure;
     *warned = v->warning;
-    add(v->text, sizeof(v->text), "; it may be at work: %s",
+    text_append(v->text, sizeof(v->text), "; it may be at work: %s",
         v->warning ? "only a warning, after two false alarms"
                    : "automatic deadlines are doubled from now on");
     return false;
@@ -423,7 +414,7 @@ static bool judge(struct hang_detector *h, const struct hang_detector_rank *rank
         return true;
     if (!is_set(h, culprit, p))
         return !excuse(h, &s->warned, out);
-    add(out->text, sizeof(out->text), "; it was at work: raise hang.%s if it may take so long",
+    text_append(out->text, sizeof(out->text), "; it was at work: raise hang.%s if it may take so long",
         s->stepped ? "step" : "first_step");
     return true;
 }
@@ -464,9 +455,9 @@ static void start_verdict(struct hang_detector_verdict *v, const struct hang_det
                                         .quiet_ms = quiet_ms,
                                         .deadline_ms = deadline_ms};
     if (h->n > 1)
-        add(v->text, sizeof(v->text), "none of %d ranks", h->n);
+        text_append(v->text, sizeof(v->text), "none of %d ranks", h->n);
     else
-        add(v->text, sizeof(v->text), "rank 0");
+        text_append(v->text, sizeof(v->text), "rank 0");
 }
 
 static bool judge_silence(struct hang_detector *h, const struct hang_detector_rank *ranks, int last,
@@ -477,15 +468,15 @@ static bool judge_silence(struct hang_detector *h, const struct hang_detector_ra
     if (deadline < 0 || s->idle_ms < deadline)
         return false;
     start_verdict(out, h, s->idle_ms, deadline);
-    add(out->text, sizeof(out->text), "%s shows a sign of life for %.1f s (limit %.1f s): ",
+    text_append(out->text, sizeof(out->text), "%s shows a sign of life for %.1f s (limit %.1f s): ",
         h->n > 1 ? "" : " hangs: none of its processes", (double)s->idle_ms / 1000,
         (double)deadline / 1000);
     activity_say(out->text, sizeof(out->text), &s->activity, &h->silence.norm);
     if (ranks[last].page->pid && waits(ranks[last].page))
-        add(out->text, sizeof(out->text), "; it is inside %s %llu",
+        text_append(out->text, sizeof(out->text), "; it is inside %s %llu",
             flight_coll_name(ranks[last].page->coll_kind),
             (unsigned long long)ranks[last].page->coll_seq);
-    add(out->text, sizeof(out->text), "%s", state_words(ranks[last].state));
+    text_append(out->text, sizeof(out->text), "%s", state_words(ranks[last].state));
     return h->rules.silent_ms > 0 || h->rules.step_ms > 0 || !s->activity.spins ||
            !excuse(h, &h->warned, out);
 }
@@ -506,10 +497,10 @@ static bool judge_output(const struct hang_detector *h, const struct hang_detect
     if (mute == INT64_MAX || mute < deadline)
         return false;
     start_verdict(out, h, mute, deadline);
-    add(out->text, sizeof(out->text), "%s printed anything for %.1f s (hang.%s: %.1f s), and it has "
-                                      "no flight page that shows its steps",
+    text_append(out->text, sizeof(out->text), "%s printed anything for %.1f s (hang.%s: %.1f s), and no "
+                                      "flight page shows %s steps",
         h->n > 1 ? "" : " hangs: it has not", (double)mute / 1000, begun ? "step" : "first_step",
-        (double)deadline / 1000);
+        (double)deadline / 1000, h->n > 1 ? "their" : "its");
     return true;
 }
 

@@ -12,12 +12,13 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "agent/os/process_tree.h"
+#include "agent/os/process.h"
 #include "agent/os/subprocess.h"
 #include "agent/probe/probe.h"
+#include "agent/ranks/command_programs.h"
 #include "engine/contract/err.h"
 
-enum { RAS_WAIT_MS = 1000, MEMBERS = 64 };
+enum { RAS_WAIT_MS = 1000 };
 #define RAS_ADDRESS "localhost:28028"
 
 /* Runs a program with this process's output; false: not installed. */
@@ -27,36 +28,18 @@ static bool run(const char *const argv[])
     return subprocess_run(&s, NULL, -1, NULL) >= 0;
 }
 
-/* The program behind the shell that runs a command. */
+/* The main program of a command, or the process itself. */
 static int program_of(int pid)
 {
-    static const char *const shells[] = {"sh\n", "bash\n", "dash\n", "ksh\n", "zsh\n", "nohup\n"};
-    struct process_tree_member all[MEMBERS];
-    const int n = process_tree_members(pid, all, MEMBERS);
-    for (int i = 0; i < n; i++) {
-        char path[64], name[64] = "";
-        bool shell = false;
-        snprintf(path, sizeof(path), "/proc/%lld/comm", (long long)all[i].pid);
-        FILE *f = fopen(path, "re");
-        if (!f)
-            continue;
-        if (fgets(name, sizeof(name), f))
-            for (size_t k = 0; k < sizeof(shells) / sizeof(shells[0]); k++)
-                shell = shell || strcmp(name, shells[k]) == 0;
-        fclose(f);
-        if (!shell)
-            return (int)all[i].pid;
-    }
-    return pid;
+    int64_t program;
+    return command_programs_list(pid, false, &program, 1) ? (int)program : pid;
 }
 
 static bool is_python(int pid)
 {
-    char path[64], exe[512];
-    snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-    ssize_t n = readlink(path, exe, sizeof(exe) - 1);
-    exe[n > 0 ? n : 0] = '\0';
-    return strstr(exe, "python") != NULL;
+    char name[64];
+    process_program(name, sizeof(name), pid);
+    return strstr(name, "python") != NULL;
 }
 
 static void print_stacks(FILE *out, int pid)

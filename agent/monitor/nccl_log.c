@@ -112,7 +112,7 @@ static const char *who_set(const struct judge *j, const char *name, const char *
 {
     size_t i;
     const json_t *row;
-    static const char *const places[][2] = {{"environment", "the daemon's environment"},
+    static const char *const places[][2] = {{"environment", "the inherited environment"},
                                             {"nccl_conf", "a file nccl.conf"}};
     json_array_foreach(json_object_get(j->plan, "user_env"), i, row)
     {

@@ -28,6 +28,7 @@
 #include "engine/contract/field.h"
 #include "engine/contract/flight.h"
 #include "engine/contract/safe_open.h"
+#include "engine/contract/scratch.h"
 
 enum { NCCL_MS = 1000, REAP_MS = 20 };
 
@@ -111,6 +112,18 @@ static int try_ways(const json_t *endpoints, const json_t *spec, json_t **prefli
     return 0;
 }
 
+/* A script may save where JOBCTL_CKPT_DIR points without making the directory. The engine makes its own, and has
+ * causes for what fails there. */
+static int make_checkpoints(const json_t *spec, const char *dir, struct err *err)
+{
+    struct err why = {0};
+    if (!dir || !dir[0] || access(dir, F_OK) == 0 || scratch_mkdirs(dir, &why) == 0 ||
+        !json_is_string(json_object_get(spec, "run")))
+        return 0;
+    return err_set(err, why.code, "cannot make the directory of checkpoints: %s; make it, or name another one in "
+                                  "checkpoint.dir", why.text);
+}
+
 int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **preflight,
                      struct err *err)
 {
@@ -124,7 +137,8 @@ int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **
     *preflight = doctor_preflight(&rc, f->o.train, f->o.facts, spec,
                                   dir && dir[0] ? dir : f->o.run_dir,
                                   json_object_get(launch, "history"), err);
-    if (rc < 0 || try_ways(json_object_get(launch, "endpoints"), spec, preflight, err) < 0)
+    if (rc < 0 || try_ways(json_object_get(launch, "endpoints"), spec, preflight, err) < 0 ||
+        make_checkpoints(spec, dir, err) < 0)
         return -1;
     const bool command = json_is_string(json_object_get(spec, "run"));
     const char *stop = string_of(spec, "stop_signal"), *to = string_of(spec, "stop_to");
@@ -145,12 +159,17 @@ bool follower_has_setup(const struct follower *f)
     return f->payload.setup_argv[0] != NULL;
 }
 
-/* A failure to watch the GPUs does not prevent training. */
+void follower_set_environment(struct follower *f, char *const *base)
+{
+    f->base = base;
+}
+
 void follower_set_fence(struct follower *f, const char *fence)
 {
     snprintf(f->fence, sizeof(f->fence), "%s", fence);
 }
 
+/* A failure to watch the GPUs does not prevent training. */
 void follower_set_plan(struct follower *f, json_t *plan)
 {
     struct err err = {0};
@@ -214,6 +233,7 @@ static int start(struct follower *f, const json_t *body, int *n, struct err *err
         .fallbacks = (int)field_int(body, "fallbacks", 0),
         .fence = f->fence,
         .secrets = json_object_get(launch, "secrets"),
+        .base = f->base,
     };
     *n = e.generation ? e.local_ranks : 1;
     if (!f->plan || !e.name || !e.ckpt_dir)
@@ -224,6 +244,7 @@ static int start(struct follower *f, const json_t *body, int *n, struct err *err
     if (e.generation == 0 && !f->payload.setup_argv[0])
         return err_set(err, ERR_BUG, "this job has no setup");
     f->generation = e.generation;
+    cleanup_forget(f->cleanup);
     nccl_watch_begin(f->nccl_watch);
     reachability_close(); /* all nodes have tested */
     return ranks_start(f->ranks, &e, f->pids, err);
@@ -392,12 +413,14 @@ int follower_create(struct follower **out, uv_loop_t *loop, const struct followe
     return 0;
 }
 
-/* Other nodes may be simulated on this machine: the first one cleans up after all of them. */
+/* Other nodes may be simulated on this machine: the first one cleans up after all of them, some of whose agents may
+ * be older than its own. */
 void follower_set_place(struct follower *f, int node, int nodes)
 {
     f->node = node;
     f->nodes = nodes;
     cleanup_set_run_dir(f->cleanup, node > 0 ? f->o.run_dir : NULL);
+    cleanup_set_since(f->cleanup, node > 0 || nodes == 1 ? f->o.since : 0);
 }
 
 void follower_set_hooks(struct follower *f, const struct follower_hooks *hooks)

@@ -29,6 +29,7 @@ struct follower_options {
     const char *version; /* of this agent */
     const char *tag;     /* for the log */
     json_t     *facts;   /* of this node */
+    int64_t     since;   /* when the attempt's first agent here started (identity.h); 0: not known */
 };
 
 struct follower_hooks {
@@ -56,6 +57,8 @@ int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **
 bool follower_has_setup(const struct follower *f); /* after follower_prepare() */
 /* This node's part of the plan, before ranks start: watches its GPUs from now on. */
 void follower_set_plan(struct follower *f, json_t *plan);
+/* What its ranks inherit instead of the environment of this process; borrowed. */
+void follower_set_environment(struct follower *f, char *const *base);
 /* For JOBCTL_LEASE of its ranks (engine/contract/fence.h); "": none. */
 void follower_set_fence(struct follower *f, const char *fence);
 

@@ -32,6 +32,7 @@ struct follower {
     int64_t        pids[FOLLOWER_RANKS];
     char           inspect_path[4096];
     char           fence[128];
+    char *const   *base; /* follower_set_environment() */
 };
 
 /* follower_report.c: messages to the leader. */

@@ -11,6 +11,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_file.h"
 #include "engine/contract/safe_open.h"
 
 static int read_text(const char *path, char *out, size_t size)
@@ -71,10 +72,12 @@ int identity_write(const struct identity *id, const char *run_dir, struct err *e
                           "boot_id", id->boot_id, "start_time", (json_int_t)id->start_time, "nonce",
                           id->nonce, "job", (json_int_t)id->job, "attempt", (json_int_t)id->attempt,
                           "incarnation", (json_int_t)id->incarnation, "version", id->version);
+    if (v && id->since > 0)
+        json_object_set_new(v, "since", json_integer(id->since));
     if (v && id->origin[0])
         json_object_set_new(v, "origin", json_string(id->origin));
     int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL);
-    int rc = v && fd >= 0 && json_dumpfd(v, fd, JSON_COMPACT) == 0 && fsync(fd) == 0 &&
+    int rc = v && fd >= 0 && json_file_put(v, fd, JSON_COMPACT) == 0 && fsync(fd) == 0 &&
                      rename(tmp, path) == 0
                  ? 0
                  : -1;
@@ -109,7 +112,8 @@ int identity_read(struct identity *id, const char *run_dir, struct err *err)
                                 .start_time = start,
                                 .job = job,
                                 .attempt = attempt,
-                                .incarnation = incarnation};
+                                .incarnation = incarnation,
+                                .since = field_int(v, "since", 0)};
         snprintf(id->boot_id, sizeof(id->boot_id), "%s", boot);
         snprintf(id->nonce, sizeof(id->nonce), "%s", nonce);
         snprintf(id->version, sizeof(id->version), "%s", version);
@@ -117,6 +121,12 @@ int identity_read(struct identity *id, const char *run_dir, struct err *err)
     }
     json_decref(v);
     return rc;
+}
+
+void identity_follow(struct identity *id, const struct identity *before)
+{
+    const bool rebooted = before->boot_id[0] && strcmp(before->boot_id, id->boot_id) != 0;
+    id->since = rebooted ? id->start_time : before->since;
 }
 
 bool identity_is_of(const struct identity *id, const char *nonce, const char *origin)

@@ -22,6 +22,7 @@ struct identity {
     int64_t job, attempt, incarnation;
     char    version[32];
     char    origin[40]; /* of the job (engine/checkpoint/lineage.h), since LAUNCH; "": not known */
+    int64_t since; /* start_time of the first agent of this boot in RUN_DIR; 0: not known, of an older version */
 };
 
 /* Fills boot_id, pid and start_time for this process. */
@@ -32,6 +33,9 @@ int identity_write(const struct identity *id, const char *run_dir, struct err *e
 
 /* ERR_NOT_FOUND: no file; ERR_DATA: not an identity file. */
 int identity_read(struct identity *id, const char *run_dir, struct err *err);
+
+/* Sets id->since of an agent after others; before: of the last one, its boot_id "" if that cannot be read. */
+void identity_follow(struct identity *id, const struct identity *before);
 
 /* Is it the identity of this attempt? Not if its nonce differs, or its origin where both are known: then
  * the directory is that of another job, and nothing in it may be touched. */

@@ -16,6 +16,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_file.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
@@ -91,7 +92,7 @@ static int write_record(const struct lease *l, struct err *err)
         return -1;
     json_t *o = to_json(&l->own);
     int fd = o ? safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL) : -1;
-    int rc = fd >= 0 && json_dumpfd(o, fd, JSON_COMPACT) == 0 && fsync(fd) == 0 ? 0 : -1;
+    int rc = fd >= 0 && json_file_put(o, fd, JSON_COMPACT) == 0 && fsync(fd) == 0 ? 0 : -1;
     if (fd >= 0 && close(fd) < 0)
         rc = -1;
     if (rc < 0 || rename(tmp, path) < 0)

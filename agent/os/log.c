@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@ enum { LINE = 2048 };
 
 static int log_fd = -1;
 static const char *log_unit = "";
+static long log_lost; /* lines since the last one that was written whole */
+static bool log_torn; /* a part of one was */
 static enum log_level log_least = LOG_LEVEL_INFO;
 static char *(*log_clean)(const void *arg, const char *text);
 static const void *log_clean_arg;
@@ -44,6 +47,21 @@ static size_t put_visible(char *out, size_t room, const char *text)
     return n;
 }
 
+/* A line that cannot be written is lost. The number of lost lines is logged with the next one that can be. */
+static void put_line(const char *line, size_t size)
+{
+    char note[64];
+    if (log_lost > 0) {
+        const int n = snprintf(note, sizeof(note), "\n--- %ld lines lost: disk full ---\n", log_lost);
+        const bool told = write(log_fd, note + !log_torn, (size_t)(n - !log_torn)) == n - !log_torn;
+        log_lost = told ? 0 : log_lost;
+        log_torn = log_torn && !told;
+    }
+    const ssize_t done = log_lost > 0 ? 0 : write(log_fd, line, size);
+    log_torn = log_torn || (done > 0 && done < (ssize_t)size);
+    log_lost += done < (ssize_t)size;
+}
+
 void log_write(enum log_level level, const char *job, const char *fmt, ...)
 {
     static const char *const names[] = {"debug", "info", "warn", "error"};
@@ -69,8 +87,6 @@ void log_write(enum log_level level, const char *job, const char *fmt, ...)
     n += put_visible(line + n, sizeof(line) - n - 1, clean ? clean : text);
     free(clean);
     line[n++] = '\n';
-    if (write(log_fd, line, n) < 0) {
-        /* a failed write to the log cannot be reported */
-    }
+    put_line(line, n);
     errno = keep;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/json_file.h"
 #include "engine/contract/safe_open.h"
 
 enum { PATH_BYTES = sizeof(((struct payload *)0)->spec_path) };
@@ -34,7 +35,7 @@ static int write_file(char path[PATH_BYTES], const char *run_dir, const char *na
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     snprintf(tmp, sizeof(tmp), "%s.new", path);
     int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL);
-    int rc = fd >= 0 && (spec ? json_dumpfd(spec, fd, JSON_COMPACT) : write_all(fd, text)) == 0 &&
+    int rc = fd >= 0 && (spec ? json_file_put(spec, fd, JSON_COMPACT) : write_all(fd, text)) == 0 &&
                      rename(tmp, path) == 0
                  ? 0
                  : err_set(err, ERR_SYSTEM, "cannot write '%s': %s", path, strerror(errno));
@@ -43,17 +44,38 @@ static int write_file(char path[PATH_BYTES], const char *run_dir, const char *na
     return rc;
 }
 
+/* NULL: none. Not looked for in PATH: that of the job may hold anything. */
+static const char *find_bash(void)
+{
+    static const char *const places[] = {"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash",
+                                         "/run/current-system/sw/bin/bash"};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if (access(places[i], X_OK) == 0)
+            return places[i];
+    return NULL;
+}
+
+void payload_shell(const char *argv[PAYLOAD_WORDS], const char *bash, const char *text, const char *path)
+{
+    int n = 0;
+    argv[n++] = bash ? bash : "/bin/sh";
+    argv[n++] = bash ? "-eo" : "-e";
+    if (bash)
+        argv[n++] = "pipefail";
+    if (text)
+        argv[n++] = "-c";
+    argv[n++] = text ? text : path;
+    argv[n] = NULL;
+}
+
 /* argv gets the command of a shell text. */
-static int shell_argv(const char *argv[4], char path[PATH_BYTES], const char *text, const char *run_dir,
+static int shell_argv(const char *argv[PAYLOAD_WORDS], char path[PATH_BYTES], const char *text, const char *run_dir,
                       const char *name, struct err *err)
 {
     const bool argument = strlen(text) <= PAYLOAD_ARGUMENT;
     if (!argument && write_file(path, run_dir, name, NULL, text, err) < 0)
         return -1;
-    argv[0] = "/bin/sh";
-    argv[1] = argument ? "-c" : path;
-    argv[2] = argument ? text : NULL;
-    argv[3] = NULL;
+    payload_shell(argv, find_bash(), argument ? text : NULL, path);
     return 0;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* payload.h - the commands a job executes: of its ranks and of its setup
  *
- * A shell text is an argument of `sh -c` up to PAYLOAD_ARGUMENT bytes.  Linux takes no argument of 128 KiB (32
- * pages), and with a small stack limit no more than that for all arguments and the environment together; so a longer
- * text is written to RUN_DIR/run.sh or RUN_DIR/setup.sh (mode 0600), and `sh` reads the file.
+ * A shell text runs in `bash -e -o pipefail` where there is bash, else in `sh -e`: the first command that fails ends
+ * it. It is an argument of `-c` up to PAYLOAD_ARGUMENT bytes.  Linux takes no argument of 128 KiB (32 pages), and with
+ * a small stack limit no more than that for all arguments and the environment together; so a longer text is written
+ * to RUN_DIR/run.sh or RUN_DIR/setup.sh (mode 0600), and the shell reads the file.
  */
 #ifndef AGENT_OS_PAYLOAD_H
 #define AGENT_OS_PAYLOAD_H
@@ -12,11 +13,11 @@
 
 struct err;
 
-enum { PAYLOAD_ARGUMENT = 64 * 1024 };
+enum { PAYLOAD_ARGUMENT = 64 * 1024, PAYLOAD_WORDS = 6 };
 
 struct payload {
-    const char *argv[6];       /* command of a rank */
-    const char *setup_argv[4]; /* [0] NULL: no setup */
+    const char *argv[PAYLOAD_WORDS];       /* command of a rank */
+    const char *setup_argv[PAYLOAD_WORDS]; /* [0] NULL: no setup */
     const char *workdir;
     char        spec_path[4096];
     char        run_path[4096], setup_path[4096]; /* "": the text is an argument */
@@ -26,5 +27,8 @@ struct payload {
  * written to RUN_DIR/spec.json, a long shell text beside it. */
 int payload_make(struct payload *out, const json_t *spec, const char *run_dir, const char *train,
                  struct err *err);
+
+/* argv of a shell text, or if `text` is NULL of the file `path`. `bash`: its path, or NULL: there is none. */
+void payload_shell(const char *argv[PAYLOAD_WORDS], const char *bash, const char *text, const char *path);
 
 #endif

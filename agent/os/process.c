@@ -8,10 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The text of /proc/PID/NAME, "" when unreadable. */
-static const char *slurp(char *out, size_t size, int64_t pid, const char *name)
+const char *process_text(char *out, size_t size, int64_t pid, const char *name)
 {
-    char path[40];
+    char path[64];
     snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : read(fd, out, size - 1);
@@ -25,7 +24,7 @@ char process_state(int64_t pid)
 {
     char text[512];
     /* the name in parentheses may hold any character */
-    const char *after = strrchr(slurp(text, sizeof(text), pid, "stat"), ')');
+    const char *after = strrchr(process_text(text, sizeof(text), pid, "stat"), ')');
     return after && after[1] == ' ' ? after[2] : 0;
 }
 
@@ -33,6 +32,20 @@ uint64_t process_caught(int64_t pid)
 {
     static const char key[] = "\nSigCgt:";
     char text[4096];
-    const char *at = strstr(slurp(text, sizeof(text), pid, "status"), key);
+    const char *at = strstr(process_text(text, sizeof(text), pid, "status"), key);
     return at ? strtoull(at + sizeof(key) - 1, NULL, 16) : 0;
+}
+
+void process_program(char *out, size_t size, int64_t pid)
+{
+    static const char deleted[] = " (deleted)";
+    char path[64], exe[4096];
+    snprintf(path, sizeof(path), "/proc/%lld/exe", (long long)pid);
+    const ssize_t n = readlink(path, exe, sizeof(exe) - 1);
+    exe[n > 0 ? n : 0] = '\0';
+    char *end = strstr(exe, deleted);
+    if (end)
+        *end = '\0';
+    const char *base = strrchr(exe, '/');
+    snprintf(out, size, "%.*s", (int)size - 1, base ? base + 1 : exe);
 }

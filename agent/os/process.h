@@ -3,7 +3,14 @@
 #ifndef AGENT_OS_PROCESS_H
 #define AGENT_OS_PROCESS_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+/* The text of /proc/PID/NAME in `out`, "" when unreadable; returns `out`. */
+const char *process_text(char *out, size_t size, int64_t pid, const char *name);
+
+/* The base name of its executable, "" when unreadable; of a script that of its interpreter. */
+void process_program(char *out, size_t size, int64_t pid);
 
 /* The state letter of /proc/PID/stat ('R', 'D', ...), or 0 when unreadable. */
 char process_state(int64_t pid);

@@ -4,12 +4,13 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "agent/os/process.h"
 
 enum { KTHREADD = 2, NONE = -1 };
 
@@ -25,26 +26,13 @@ struct table {
     size_t n, room;
 };
 
-/* The text of /proc/PID/NAME, "" if unreadable. */
-static const char *slurp(char *out, size_t size, int64_t pid, const char *name)
-{
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, out, size - 1);
-    if (fd >= 0)
-        close(fd);
-    out[n > 0 ? n : 0] = '\0';
-    return out;
-}
-
 /* Fields 3 and on of /proc/PID/stat; threads of the kernel belong to no tree. */
 static bool read_entry(struct entry *e, int64_t pid)
 {
     char text[1024];
     long long parent, session;
     unsigned long long t[4];
-    const char *after = strrchr(slurp(text, sizeof(text), pid, "stat"), ')');
+    const char *after = strrchr(process_text(text, sizeof(text), pid, "stat"), ')');
     if (!after || sscanf(after + 1, " %*c %lld %*d %lld %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu",
                          &parent, &session, &t[0], &t[1], &t[2], &t[3]) != 6)
         return false;
@@ -122,7 +110,7 @@ static uint64_t io_bytes(int64_t pid)
     static const char *const names[] = {"rchar: ", "wchar: ", "read_bytes: "};
     char text[512];
     uint64_t all = 0;
-    slurp(text, sizeof(text), pid, "io");
+    process_text(text, sizeof(text), pid, "io");
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const char *at = strstr(text, names[i]);
         all += at ? strtoull(at + strlen(names[i]), NULL, 10) : 0;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/contract/dir_walk.h"
 #include "engine/contract/err.h"
 
 static bool is_dots(const char *name)
@@ -59,10 +60,12 @@ static int remove_from(int at, const char *name, dev_t dev, int depth, struct er
     if (errno != EISDIR && errno != EPERM)
         return err_set(err, ERR_SYSTEM, "cannot remove %s: %m", name);
     DIR *d = depth > 0 ? open_real(at, name, dev) : NULL;
-    int rc = 0;
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (!is_dots(e->d_name) && remove_from(dirfd(d), e->d_name, dev, depth - 1, err) < 0)
+    struct dirent *e;
+    int rc = 0, more;
+    while ((more = dir_walk_next(&e, d, name, err)) > 0)
+        if (remove_from(dirfd(d), e->d_name, dev, depth - 1, err) < 0)
             rc = -1;
+    rc = more < 0 ? -1 : rc;
     if (d)
         closedir(d);
     if (rc == 0 && unlinkat(at, name, AT_REMOVEDIR) < 0 && errno != ENOENT)

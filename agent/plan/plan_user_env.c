@@ -256,7 +256,7 @@ static void judge_inherited(struct plan_view *v)
 {
     static const struct {
         const char *key, *where;
-    } places[] = {{"environment", "the daemon's environment"}, {"nccl_conf", "nccl.conf"}};
+    } places[] = {{"environment", "the inherited environment"}, {"nccl_conf", "nccl.conf"}};
     char why[240];
     for (size_t p = 0; p < ARRAY_LEN(places); p++)
         for (size_t i = 0; i < ARRAY_LEN(judges); i++) {

@@ -9,6 +9,7 @@
 
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_file.h"
 #include "engine/contract/safe_open.h"
 
 enum { SCHEMA = 1 };
@@ -85,7 +86,7 @@ void probe_cache_keep(const json_t *facts, const char *dir)
     json_t *all = json_pack("{s:o, s:o}", "state", state_of(facts), "pairs", rows);
     if (any && path_of(path, facts, dir) == 0 &&
         (size_t)snprintf(temp, sizeof(temp), "%s.%d", path, (int)getpid()) < sizeof(temp) &&
-        (json_dump_file(all, temp, JSON_INDENT(1)) < 0 || rename(temp, path) < 0))
+        (json_file_save(all, temp, JSON_INDENT(1)) < 0 || rename(temp, path) < 0))
         unlink(temp);
     json_decref(all);
 }

@@ -20,8 +20,6 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { LINE_BYTES = 8192 };
-
 /* One line while it is read: per field the number of the highest rank. */
 struct reading {
     struct printed_progress p;
@@ -556,16 +554,6 @@ void printed_progress_merge(struct printed_progress *out, const struct printed_p
             out->value[f] = later->value[f];
     out->told |= later->told;
     out->rank = later->rank;
-}
-
-void printed_progress_read(struct printed_progress *out, char *text)
-{
-    struct printed_table table = {0};
-    *out = (struct printed_progress){.rank = -1};
-    screen_line_clean(text);
-    for (char *line; (line = screen_line_next(&text));)
-        if (strlen(line) < LINE_BYTES)
-            read_line(out, line, &table);
 }
 
 void printed_progress_line(struct printed_progress *out, char *line, struct printed_table *table)

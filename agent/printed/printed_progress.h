@@ -35,11 +35,9 @@ struct printed_progress {
     int  rank;     /* named by a prefix "[rank1]:"; -1 = none */
 };
 
-/* Reads output of one or more lines, which is overwritten.  Frames of a bar follow each other by '\r'; a later one
- * replaces an earlier one, lines of one record add to each other.  told == 0: no progress. */
-void printed_progress_read(struct printed_progress *out, char *text);
 struct printed_table;
-/* One frame or line, without its end; `table` keeps the heads of a table for the lines behind it. */
+/* Reads one line, without its end, which is overwritten.  Frames of a bar follow each other by '\r'; a later one replaces
+ * an earlier one.  `table` keeps the heads of a table for the lines behind it.  told == 0: no progress. */
 void printed_progress_line(struct printed_progress *out, char *line, struct printed_table *table);
 /* Adds what a later piece of output said. */
 void printed_progress_merge(struct printed_progress *out, const struct printed_progress *later);

@@ -110,6 +110,12 @@ static void hear_rate(struct progress_reader *r, const struct printed_progress *
         r->seen.tokens_per_s = rate;
 }
 
+/* The time that is left of an epoch is none of the run. */
+static void hear_eta(struct progress_reader *r, const struct printed_progress *p)
+{
+    r->seen.eta_s = p->of_epoch || r->turns > 0 ? NAN : p->value[PRINTED_ETA_S];
+}
+
 static void hear(struct progress_reader *r, const struct printed_progress *p)
 {
     if (!p->told || foreign(r, p))
@@ -129,8 +135,8 @@ static void hear(struct progress_reader *r, const struct printed_progress *p)
         r->seen.loss = p->value[PRINTED_LOSS];
     if (has(p, PRINTED_LR))
         r->seen.lr = p->value[PRINTED_LR];
-    if (has(p, PRINTED_ETA_S) && (!p->of_epoch || isnan(r->seen.epochs)))
-        r->seen.eta_s = p->value[PRINTED_ETA_S];
+    if (has(p, PRINTED_ETA_S))
+        hear_eta(r, p);
     hear_rate(r, p);
 }
 

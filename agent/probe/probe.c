@@ -21,6 +21,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/install.h"
+#include "engine/contract/json_file.h"
 
 /* Shorter than the daemon's limit for all facts (controller/nodes/fleet_probe.c). */
 enum { GPU_TIMEOUT_MS = 10000 };
@@ -78,7 +79,7 @@ static void probe_gpu_apart(json_t *facts)
         descriptors_close(4, ~0U);
         json_t *found = json_object();
         probe_gpu(found);
-        json_dumpfd(found, to, JSON_COMPACT);
+        json_file_put(found, to, JSON_COMPACT);
         _exit(0);
     }
     close(fds[1]);

@@ -150,10 +150,10 @@ static void add_entry(json_t *out, const char *entry)
         json_object_set_new(out, name, value);
 }
 
-static json_t *inherited(void)
+json_t *probe_environment(char *const *environment)
 {
     json_t *out = json_object();
-    for (char **e = environ; *e; e++)
+    for (char *const *e = environment; *e; e++)
         if (matters(*e))
             add_entry(out, *e);
     return out;
@@ -194,7 +194,7 @@ int probe_kind(json_t *facts)
     json_t *found = json_pack(
         "{s:s, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o}", "host_kind", k->name, "session",
         session(k), "container", container(), "virtual", is_virtual(), "wsl", (int)is_wsl(),
-        "iommu", iommu(), "vendor", vendor(), "environment", inherited(), "nccl_conf",
+        "iommu", iommu(), "vendor", vendor(), "environment", probe_environment(environ), "nccl_conf",
         nccl_conf());
     int rc = found ? json_object_update(facts, found) : -1;
     json_decref(found);

@@ -15,12 +15,15 @@
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
 
+static struct capture_losses losses;
+
 struct capture {
     int fd;
     char *path;
     int64_t limit, size;
     int64_t lost; /* bytes that could not be written */
     bool at_line_start;
+    bool torn; /* the file ends within a line whose rest was lost */
     size_t tail_size;
     char tail[2 * CAPTURE_TAIL + 1];
 };
@@ -58,10 +61,23 @@ void capture_close(struct capture *c)
 {
     if (!c)
         return;
+    losses.logs -= c->lost > 0;
     if (c->fd >= 0)
         close(c->fd);
     free(c->path);
     free(c);
+}
+
+static void lose(struct capture *c, int64_t size)
+{
+    losses.logs += c->lost == 0;
+    losses.bytes += size;
+    c->lost += size;
+}
+
+struct capture_losses capture_losses(void)
+{
+    return losses;
 }
 
 /* Writes as much as the file system accepts. */
@@ -72,9 +88,10 @@ static void put(struct capture *c, const char *bytes, size_t size)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            c->lost += (int64_t)size;
+            lose(c, (int64_t)size);
             return;
         }
+        c->torn = bytes[n - 1] != '\n';
         bytes += n;
         size -= (size_t)n;
         c->size += n;
@@ -137,16 +154,21 @@ static void keep_tail(struct capture *c, const char *bytes, size_t size)
     c->tail_size += size;
 }
 
+/* As a line of its own, when the file system takes all of it. */
 static void tell_lost(struct capture *c)
 {
     char line[96];
-    int64_t lost = c->lost;
+    const int n = snprintf(line, sizeof(line), "%s--- %lld bytes of output lost: disk full ---\n", c->torn ? "\n" : "",
+                           (long long)c->lost);
+    const ssize_t done = c->fd < 0 ? -1 : write(c->fd, line, (size_t)n);
+    if (done > 0) {
+        c->size += done;
+        c->torn = done < n;
+    }
+    if (done < n)
+        return;
+    losses.logs--;
     c->lost = 0;
-    int n = snprintf(line, sizeof(line), "--- %lld bytes of output lost: disk full ---\n",
-                     (long long)lost);
-    put(c, line, (size_t)n);
-    if (c->lost)
-        c->lost = lost;
 }
 
 void capture_write(struct capture *c, const char *bytes, size_t size)
@@ -183,6 +205,14 @@ void capture_mark(struct capture *c, const char *text)
     put(c, line, (size_t)n);
     c->at_line_start = true;
     c->tail_size = 0;
+}
+
+void capture_remark(struct capture *c, const char *line)
+{
+    if (c->tail_size && c->tail[c->tail_size - 1] != '\n')
+        keep_tail(c, "\n", 1);
+    keep_tail(c, line, strlen(line));
+    keep_tail(c, "\n", 1);
 }
 
 const char *capture_tail(struct capture *c)

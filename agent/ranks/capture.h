@@ -25,10 +25,20 @@ void capture_close(struct capture *c);
 /* Continues the log at this offset: the bytes before it are not on this node. */
 void capture_begin_at(const char *path, int64_t offset);
 
+/* What the disk refused: the number of logs that still lack output, and the bytes lost by all of this process. */
+struct capture_losses {
+    int logs;
+    int64_t bytes;
+};
+struct capture_losses capture_losses(void);
+
 void capture_write(struct capture *c, const char *bytes, size_t size);
 
 /* Writes a marker on a line of its own: "--- text ---". Clears the tail. */
 void capture_mark(struct capture *c, const char *text);
+
+/* Adds a line to the tail, not to the log. */
+void capture_remark(struct capture *c, const char *line);
 
 /* The last lines since the last marker, at most CAPTURE_TAIL bytes; valid until the next call. */
 const char *capture_tail(struct capture *c);

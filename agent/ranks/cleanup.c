@@ -2,7 +2,10 @@
 /* cleanup.c - see cleanup.h */
 #include "agent/ranks/cleanup.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 #include "agent/ranks/cleanup_pass.h"
 #include "engine/contract/err.h"
@@ -19,16 +22,29 @@ struct cleanup {
     void           *arg;
     int             generation;
     uint64_t        since_ns;
+    int64_t         since;
+    bool            empty; /* the last pass found nothing of the attempt, and nothing was started since */
 };
+
+/* No child, not even one that was not waited for. */
+static bool is_childless(void)
+{
+    siginfo_t info;
+    int adopts = 0;
+    return prctl(PR_GET_CHILD_SUBREAPER, &adopts) == 0 && adopts &&
+           waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 && errno == ECHILD;
+}
 
 /* One pass: kills what it finds; reports once nothing is found, or a process is stuck. */
 static void look(struct cleanup *b)
 {
-    char left[512];
+    char left[512] = "";
+    bool spared = false;
     const struct cleanup_pass s = {
         .nonce = b->nonce, .generation = b->generation, .run_dir = b->run_dir,
-        .adopted = true, .signo = SIGKILL};
-    int n = cleanup_pass_run(&s, left, sizeof(left));
+        .adopted = true, .signo = SIGKILL, .since = b->since, .spared = &spared};
+    int n = b->empty && is_childless() ? 0 : cleanup_pass_run(&s, left, sizeof(left));
+    b->empty = n == 0 && !spared;
     if (n > 0 && (uv_hrtime() - b->since_ns) / 1000000 < CLEANUP_WARN_MS)
         return; /* the timer runs the next pass */
     uv_timer_stop(&b->timer);
@@ -67,6 +83,16 @@ void cleanup_destroy(struct cleanup *b)
 void cleanup_set_run_dir(struct cleanup *b, const char *run_dir)
 {
     b->run_dir = run_dir;
+}
+
+void cleanup_set_since(struct cleanup *b, int64_t since)
+{
+    b->since = since;
+}
+
+void cleanup_forget(struct cleanup *b)
+{
+    b->empty = false;
 }
 
 void cleanup_run(struct cleanup *b, int generation)

@@ -4,11 +4,16 @@
  * One pass (agent/ranks/cleanup_pass.h) kills what it finds, which exposes processes hidden behind
  * those, so passes repeat until none is found. A process still alive after 10 s is stuck in the
  * kernel and is reported by name.
+ *
+ * A cleanup that follows another needs no pass, if that one found nothing at all of the attempt and this process has no
+ * children: then only the agent could have started something since, and whatever lives of that would be its child,
+ * because a subreaper adopts the orphans of its children.
  */
 #ifndef AGENT_RANKS_CLEANUP_H
 #define AGENT_RANKS_CLEANUP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <uv.h>
 
 struct cleanup;
@@ -27,6 +32,12 @@ void cleanup_destroy(struct cleanup *b);
 /* Limits the cleanup to processes with this JOBCTL_RUN_DIR: other nodes of the attempt may be
  * simulated on this machine. */
 void cleanup_set_run_dir(struct cleanup *b, const char *run_dir);
+
+/* When the first agent of the attempt started (cleanup_pass.h); 0: not known. */
+void cleanup_set_since(struct cleanup *b, int64_t since);
+
+/* Processes are about to start: the next cleanup looks again. */
+void cleanup_forget(struct cleanup *b);
 
 /* Kills all processes of a generation, or of the attempt if 0. done() is called exactly once,
  * possibly before this returns. */

@@ -25,12 +25,15 @@ struct process {
     char name[17];
     char state;
     pid_t ppid;
+    int64_t start;
+    bool spared; /* not read there: of the attempt, and of another generation */
 };
 
-static int read_process(int dir, struct process *p)
+/* path: of its stat. */
+static int read_process(int dir, const char *path, struct process *p)
 {
     char text[512];
-    int fd = openat(dir, "stat", O_RDONLY | O_CLOEXEC);
+    int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
     ssize_t n = read(fd, text, sizeof(text) - 1);
@@ -44,9 +47,12 @@ static int read_process(int dir, struct process *p)
         return -1;
     snprintf(p->name, sizeof(p->name), "%.*s", (int)(end - open - 1), open + 1);
     int ppid;
-    if (sscanf(end + 1, " %c %d", &p->state, &ppid) != 2)
+    long long start;
+    if (sscanf(end + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lld", &p->state,
+               &ppid, &start) != 3)
         return -1;
     p->ppid = ppid;
+    p->start = start;
     return 0;
 }
 
@@ -119,7 +125,7 @@ static enum mark read_mark(int dir, const struct cleanup_pass *s, bool child)
 }
 
 /* member: asked only for those of the control group that nothing else tells to be ours. */
-static bool is_ours(int dir, const struct process *p, const struct cleanup_pass *s, bool member)
+static bool is_ours(int dir, struct process *p, const struct cleanup_pass *s, bool member)
 {
     const bool child = s->adopted && p->ppid == getpid();
     enum mark mark = read_mark(dir, s, child || member);
@@ -130,7 +136,8 @@ static bool is_ours(int dir, const struct process *p, const struct cleanup_pass 
     if (mark == OF_ANOTHER || s->unmarked)
         return false;
     /* Processes that the setup left running serve every generation. */
-    return s->generation == 0 || mark == OF_GENERATION;
+    p->spared = s->generation != 0 && mark != OF_GENERATION;
+    return !p->spared;
 }
 
 /* Without pidfds (old kernels, sandboxes) only the pid is left, which was checked a moment ago. */
@@ -141,35 +148,57 @@ static int send_signal(pid_t pid, int pidfd, int signo)
     return kill(pid, signo);
 }
 
-/* Checks one process: 1 if it belongs to this agent and is alive. */
-static int check_process(pid_t pid, const char *entry, int proc, const struct cleanup_pass *s,
-                         bool member, struct process *p)
+/* All is read below `dir`, so of one process, and fails when that has ended. */
+static bool is_alive_and_ours(int dir, const struct cleanup_pass *s, bool member, struct process *p)
 {
-    int found = 0, pidfd = -1;
-    int dir = openat(proc, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0)
-        return 0;
-    struct stat st;
-    if (fstat(dir, &st) < 0 || st.st_uid != geteuid())
-        goto out;
-    /* Opened first: what is read afterwards concerns the process it holds, if that is still
-     * alive. */
-    if (s->signo && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0 && errno != ENOSYS)
-        goto out;
-    if (read_process(dir, p) < 0 || p->state == 'Z' || p->state == 'X' || !is_ours(dir, p, s, member))
-        goto out;
-    found = 1;
-    if (s->signo && send_signal(pid, pidfd, s->signo) < 0 && errno == ESRCH)
-        found = 0; /* exited by itself */
-out:
+    return read_process(dir, "stat", p) == 0 && p->state != 'Z' && p->state != 'X' && is_ours(dir, p, s, member);
+}
+
+/* It is looked at once more while a pidfd holds it: nobody else got its pid in between.  False: it has ended. */
+static bool signal_it(pid_t pid, int dir, const struct cleanup_pass *s, bool member, struct process *p)
+{
+    const int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (pidfd < 0 && errno != ENOSYS)
+        return false;
+    const bool found = is_alive_and_ours(dir, s, member, p) &&
+                       !(send_signal(pid, pidfd, s->signo) < 0 && errno == ESRCH);
     if (pidfd >= 0)
         close(pidfd);
+    return found;
+}
+
+/* Without opening its directory: nearly all are others', and each costs four calls.  If its pid is in use again a
+ * moment later, a new process was missed, as those are that start after a pass. */
+static bool is_too_old(const char *entry, int proc, const struct cleanup_pass *s)
+{
+    struct process p;
+    char path[24];
+    snprintf(path, sizeof(path), "%s/stat", entry);
+    return s->since > 0 && read_process(proc, path, &p) == 0 && p.start < s->since &&
+           !(s->adopted && p.ppid == getpid());
+}
+
+/* Checks one process: true if it belongs to this agent and is alive. */
+static bool check_process(pid_t pid, const char *entry, int proc, uid_t user, const struct cleanup_pass *s, bool member,
+                          struct process *p)
+{
+    struct stat st;
+    if (fstatat(proc, entry, &st, 0) < 0 || st.st_uid != user || (!member && is_too_old(entry, proc, s)))
+        return false;
+    int dir = openat(proc, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return false;
+    bool found = is_alive_and_ours(dir, s, member, p);
+    if (found && s->signo)
+        found = signal_it(pid, dir, s, member, p);
     close(dir);
     return found;
 }
 
-/* What a pass has found. */
+/* What a pass has found, and who looks. */
 struct found {
+    pid_t self;
+    uid_t user;
     int count;
     char *left;
     size_t at, size;
@@ -178,9 +207,12 @@ struct found {
 static void look_at(struct found *f, pid_t pid, int proc, const struct cleanup_pass *s, bool member)
 {
     char entry[16];
-    struct process p;
+    struct process p = {.spared = false};
     snprintf(entry, sizeof(entry), "%d", (int)pid);
-    if (pid <= 1 || pid == getpid() || !check_process(pid, entry, proc, s, member, &p))
+    const bool ours = pid > 1 && pid != f->self && check_process(pid, entry, proc, f->user, s, member, &p);
+    if (s->spared && p.spared)
+        *s->spared = true;
+    if (!ours)
         return;
     if (f->left && f->at < f->size) {
         int n = snprintf(f->left + f->at, f->size - f->at, "%s%d (%s)", f->count ? ", " : "", (int)pid, p.name);
@@ -203,10 +235,12 @@ static void look_at_group(struct found *f, int proc, const struct cleanup_pass *
 
 int cleanup_pass_run(const struct cleanup_pass *s, char *left, size_t size)
 {
-    struct found f = {.left = left, .size = size};
+    struct found f = {.self = getpid(), .user = geteuid(), .left = left, .size = size};
     DIR *d = opendir("/proc");
     if (left && size)
         left[0] = '\0';
+    if (s->spared)
+        *s->spared = false;
     if (!d)
         return -1;
     for (struct dirent *e; (e = readdir(d));)

@@ -10,12 +10,22 @@
  * A process that hides from these proofs is adopted when its parent dies, so repeat
  * the pass until nothing is found. No process is ever selected by name, and each is held by a pidfd
  * while it is checked, so a reused pid is never hit.
+ *
+ * Nearly all processes are older than the attempt, and their environment is not read if `since` is given.  The nonce
+ * is random and made for the attempt, and only its agents put it into an environment: that of a process which an
+ * agent, or a descendant of one, has forked, thus after the first agent.  The start of a process is that of its fork:
+ * exec keeps it, and so does a parent that dies.  A server that runs commands for a rank (tmux, systemd, sshd) forks
+ * for each, too.  A guardian is older than its agent and has no mark.  A reused pid has
+ * the start time of its new process.  Start times count from the boot of the machine, which no process survives, and
+ * all agents of an attempt are in the same time namespace.  Children of this process and members of the
+ * control group are looked at in any case: their mark may be that of another.
  */
 #ifndef AGENT_RANKS_CLEANUP_PASS_H
 #define AGENT_RANKS_CLEANUP_PASS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define CLEANUP_PASS_DAEMON "JOBCTL_DAEMON=1" /* in the environment of a daemon, and of the agents it starts */
 
@@ -28,6 +38,9 @@ struct cleanup_pass {
     bool adopted;   /* include children of this process (in an agent or its guardian) */
     bool unmarked;  /* of those only the ones that hide from the mark */
     int signo;      /* sent to them; 0: only count */
+    int64_t since;  /* when the first agent (with run_dir: the first there) started: field 22 of /proc/PID/stat, in
+                       clock ticks; 0: not known */
+    bool *spared;   /* or NULL; set: others of the attempt are alive, of a later generation or of none */
 };
 
 /* Returns how many were alive (before the kill). left, if not NULL, gets "123 (python3), 124

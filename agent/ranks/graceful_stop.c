@@ -4,45 +4,14 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/os/process.h"
 #include "agent/os/process_tree.h"
-#include "agent/ranks/main_program.h"
+#include "agent/ranks/command_programs.h"
 
-enum { MEMBERS = 1024, NAME = 64, REST_MS = 500 };
-
-static void program_name(char name[NAME], int64_t pid)
-{
-    char path[64], exe[4096];
-    snprintf(path, sizeof(path), "/proc/%lld/exe", (long long)pid);
-    const ssize_t n = readlink(path, exe, sizeof(exe) - 1);
-    exe[n > 0 ? n : 0] = '\0';
-    const char *base = strrchr(exe, '/');
-    snprintf(name, NAME, "%.*s", NAME - 1, base ? base + 1 : exe);
-    char *deleted = strstr(name, " (deleted)");
-    if (deleted)
-        *deleted = '\0';
-}
-
-/* The main programs of the tree, at most GRACEFUL_STOP_PROGRAMS; or the shells above them. */
-static int find(pid_t root, bool shells, int64_t *out)
-{
-    static struct process_tree_member all[MEMBERS];
-    static char names[MEMBERS][NAME];
-    static const char *rows[MEMBERS];
-    const int n = process_tree_members(root, all, MEMBERS);
-    for (int i = 0; i < n; i++) {
-        program_name(names[i], all[i].pid);
-        rows[i] = names[i];
-    }
-    return shells ? main_program_shells(all, rows, n, out, GRACEFUL_STOP_PROGRAMS)
-                  : main_program_list(all, rows, n, out, GRACEFUL_STOP_PROGRAMS);
-}
+enum { MEMBERS = 1024, REST_MS = 500 };
 
 static void signal_group(const struct graceful_stop *s)
 {
@@ -64,10 +33,22 @@ static bool tell(struct graceful_stop *s, int64_t pid)
 static bool tell_all(struct graceful_stop *s, bool shells)
 {
     int64_t found[GRACEFUL_STOP_PROGRAMS];
-    const int n = find(s->root, shells, found);
+    const int n = command_programs_list(s->root, shells, found, GRACEFUL_STOP_PROGRAMS);
     bool told = false;
     for (int i = 0; i < n; i++)
         told = tell(s, found[i]) || told;
+    return told;
+}
+
+/* A script that traps the signal wants it: sent first, or `bash -e` would end with the program and never look. */
+static bool tell_trapping(struct graceful_stop *s)
+{
+    int64_t shells[GRACEFUL_STOP_PROGRAMS];
+    const int n = command_programs_list(s->root, true, shells, GRACEFUL_STOP_PROGRAMS);
+    bool told = false;
+    for (int i = 0; i < n; i++)
+        if (process_caught(shells[i]) >> (s->signo - 1) & 1)
+            told = tell(s, shells[i]) || told;
     return told;
 }
 
@@ -75,7 +56,8 @@ void graceful_stop_begin(struct graceful_stop *s, pid_t root, int signo, bool ev
 {
     graceful_stop_end(s);
     *s = (struct graceful_stop){.root = root, .signo = signo, .everybody = everybody};
-    if (everybody || !tell_all(s, false))
+    const bool trapped = !everybody && tell_trapping(s);
+    if (everybody || (!tell_all(s, false) && !trapped))
         signal_group(s);
 }
 
@@ -106,7 +88,7 @@ static bool any_left(pid_t root)
     return false;
 }
 
-/* Shells that go on with their next line, and what the programs have left: a trainer below a launcher. */
+/* Shells, which would continue with their next line, and what the programs have left: a trainer below a launcher. */
 static void tell_rest(struct graceful_stop *s)
 {
     const pid_t root = s->root;
@@ -140,7 +122,7 @@ void graceful_stop_end(struct graceful_stop *s)
 int graceful_stop_signal_programs(pid_t root, int signo)
 {
     int64_t programs[GRACEFUL_STOP_PROGRAMS];
-    const int n = find(root, false, programs);
+    const int n = command_programs_list(root, false, programs, GRACEFUL_STOP_PROGRAMS);
     for (int i = 0; i < n; i++)
         kill((pid_t)programs[i], signo);
     return n;

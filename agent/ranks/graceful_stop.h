@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* graceful_stop.h - the end of a command: first its main programs, then what is left of its session
  *
- * A command such as `run: python train.py` has a shell above the program that saves.  The programs get the signal; the
- * shell goes by itself when they have ended.  Half a second later shells that are left (they would go on with their next
- * line) get it as well, and so do the programs that are main ones by then: a trainer whose launcher has ended.  This
- * repeats until nothing is left; SIGKILL comes from the caller when the grace is over.
+ * A command such as `run: python train.py` has a shell above the program that saves.  The programs get the signal,
+ * and a shell that traps it; another shell ends by itself after them.  Half a second later shells that are left,
+ * which would continue with their next line, get it as well, and so do the programs that are main ones by then: a
+ * trainer whose launcher has ended.  This repeats until nothing is left; SIGKILL comes from the caller when the grace
+ * is over.
  */
 #ifndef AGENT_RANKS_GRACEFUL_STOP_H
 #define AGENT_RANKS_GRACEFUL_STOP_H
@@ -28,7 +29,7 @@ struct graceful_stop {
 /* Signals the main programs; the whole process group where `everybody` says so, where there is no program, or a pidfd
  * cannot be had. */
 void graceful_stop_begin(struct graceful_stop *s, pid_t root, int signo, bool everybody);
-/* Every GRACEFUL_STOP_LOOK_MS: goes on.  Returns whether a process of the session is left, besides zombies. */
+/* To be called every GRACEFUL_STOP_LOOK_MS.  Returns whether a process of the session is left, besides zombies. */
 bool graceful_stop_look(struct graceful_stop *s, int64_t now_ms);
 void graceful_stop_end(struct graceful_stop *s);
 

@@ -7,7 +7,7 @@
  * ranks, so their pids, exit codes, signals and start times are as without it.
  *
  * The guardian holds the lock of the run directory with the agent: while it works, nobody concludes that the attempt
- * is over.  It leaves with the agent's exit code or signal.  If it is killed itself, the agent goes on, and the mark
+ * is over.  It leaves with the agent's exit code or signal.  If it is killed itself, the agent continues, and the mark
  * is all that is left to find processes by.
  */
 #ifndef AGENT_RANKS_GUARDIAN_H

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/os/buf.h"
+#include "agent/os/env_file.h"
 #include "agent/ranks/snapshot_memfds.h"
 #include "engine/checkpoint/snapshot.h"
 #include "engine/contract/err.h"
@@ -234,14 +235,33 @@ static char **pack(const struct entries *e)
     return out;
 }
 
+static void keep(struct entries *e, const char *entry)
+{
+    if (buf_append(&e->text, entry, strlen(entry) + 1) < 0)
+        e->failed = true;
+}
+
+char **launch_env_base(enum submit_env_place place, char *const *own, const struct buf *entries)
+{
+    struct entries e = {0};
+    for (size_t i = 0; own[i]; i++)
+        if (submit_env_is_nodes(place, own[i]))
+            keep(&e, own[i]);
+    for (const char *at = NULL; (at = env_file_next(entries, at));)
+        if (strchr(at, '=') && !submit_env_is_nodes(place, at))
+            keep(&e, at);
+    char **out = e.failed ? NULL : pack(&e);
+    buf_fini(&e.text);
+    return out;
+}
+
 char **launch_env_make(const struct launch_env *l, int rank, char *const *inherited,
                        struct err *err)
 {
     struct entries e = {0};
     for (size_t i = 0; inherited[i]; i++)
-        if (!is_foreign(inherited[i]) &&
-            buf_append(&e.text, inherited[i], strlen(inherited[i]) + 1) < 0)
-            e.failed = true;
+        if (!is_foreign(inherited[i]))
+            keep(&e, inherited[i]);
     put_rows(&e, l->plan, "env", SIZE_MAX);
     put_rows(&e, l->plan, "fallbacks", (size_t)l->fallbacks);
     if (l->generation > 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_env.h - builds the environment of a rank, or of the setup
  *
- * Sources in this order, later ones override: the agent's own environment without variables of
- * other launchers; the plan; the variables of torchrun and jobctl (DESIGN: agent - rank); the job's
+ * Sources in this order, later ones override: the environment of the job's submitter, else the agent's own, without
+ * variables of other launchers; the plan; the variables of torchrun and jobctl (DESIGN: agent - rank); the job's
  * `env:`; its secrets.
  */
 #ifndef AGENT_RANKS_LAUNCH_ENV_H
@@ -12,6 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/core/submit_env.h"
+
+struct buf;
 struct err;
 struct snapshot_memfds_claim;
 
@@ -50,11 +53,16 @@ struct launch_env {
     int           fallbacks;
     const char *fence;             /* of the lease of ckpt_dir; NULL or "": the directory is the job's own */
     const json_t *secrets;         /* NAME: value, or NULL */
+    char *const *base;             /* launch_env_base(); NULL: the agent's own environment */
 };
 
 /* Chooses from the snapshots of earlier generations (agent/ranks/snapshot_memfds.h): the newest
  * is resumed from, unless the checkpoint is newer. */
 void launch_env_recall(struct launch_env *e, const struct snapshot_memfds_claim *claims, int n);
+
+/* The environment of a job on this node, of the agent's `own` and the entries of its submitter (env_file.h).
+ * NULL-terminated, in one allocation: free() it. NULL: no memory. */
+char **launch_env_base(enum submit_env_place place, char *const *own, const struct buf *entries);
 
 /* NULL-terminated, in one allocation: free() it. NULL: no memory. */
 char **launch_env_make(const struct launch_env *e, int rank, char *const *inherited,

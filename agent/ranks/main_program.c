@@ -18,7 +18,7 @@ static bool is_one_of(const char *name, const char *const *all, size_t n)
     return false;
 }
 
-bool main_program_is_shell(const char *name)
+static bool is_shell(const char *name)
 {
     static const char *const shells[] = {"sh",  "bash", "dash", "ash",  "zsh",  "ksh",
                                          "mksh", "fish", "csh",  "tcsh", "busybox"};
@@ -37,7 +37,7 @@ static bool under_shells(const struct process_tree_member *all, const char *cons
 {
     for (int k = 0; k < i; k++)
         if (all[k].pid == all[i].parent)
-            return main_program_is_shell(names[k]) && under_shells(all, names, k);
+            return is_shell(names[k]) && under_shells(all, names, k);
     return true;
 }
 
@@ -46,7 +46,7 @@ static int list(const struct process_tree_member *all, const char *const *names,
 {
     int found = 0;
     for (int i = 0; i < n && found < most; i++)
-        if (!main_program_is_shell(names[i]) && is_filter(names[i]) == filters && under_shells(all, names, i))
+        if (!is_shell(names[i]) && is_filter(names[i]) == filters && under_shells(all, names, i))
             out[found++] = all[i].pid;
     return found;
 }
@@ -61,7 +61,7 @@ int main_program_shells(const struct process_tree_member *all, const char *const
 {
     int found = 0;
     for (int i = 0; i < n && found < most; i++)
-        if (main_program_is_shell(names[i]) && under_shells(all, names, i))
+        if (is_shell(names[i]) && under_shells(all, names, i))
             out[found++] = all[i].pid;
     return found;
 }

@@ -13,10 +13,8 @@
 
 #include "agent/os/process_tree.h"
 
-/* Is a process of this program a shell? `name`: the base name of its executable. */
-bool main_program_is_shell(const char *name);
-
-/* Lists the main programs among n processes, parents before their children; names[i] is that of all[i].  Returns how
+/* Lists the main programs among n processes, parents before their children; names[i] is the base name
+ * of the executable of all[i].  Returns how
  * many: 0 if there are only shells. */
 int main_program_list(const struct process_tree_member *all, const char *const *names, int n, int64_t *out, int most);
 

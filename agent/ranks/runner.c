@@ -12,8 +12,10 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/os/subprocess.h"
+#include "agent/printed/failure_reason.h"
 #include "agent/ranks/capture.h"
 #include "agent/ranks/control_group.h"
+#include "agent/ranks/interpreter.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/ranks.h"
 #include "engine/contract/err.h"
@@ -48,8 +50,12 @@ static void take_events(struct runner *r, const char *bytes, size_t size)
         buf_clear(&r->lines); /* longer than any valid line */
 }
 
+static const char missing[] = "ModuleNotFoundError: ";
+
 static void take_output(struct runner *r, const char *bytes, size_t size)
 {
+    if (!r->python[0] && r->pid && memmem(bytes, size, missing, strlen(missing)))
+        interpreter_look(r->python, sizeof(r->python), r->pid); /* it lives for some milliseconds more */
     capture_write(r->capture, bytes, size);
     r->out_bytes += size;
     r->hooks.output(r->hooks.arg, r->rank, bytes, size);
@@ -176,9 +182,10 @@ static int start_process(struct runner *r, const struct runner_role *role, struc
         make_pipe(out, 0, err) < 0 || make_pipe(event, 0, err) < 0 ||
         make_pipe(control, 1, err) < 0)
         goto out;
-    env = launch_env_make(e, r->rank, environ, err);
+    env = launch_env_make(e, r->rank, e->base ? e->base : environ, err);
     if (!env)
         goto out;
+    interpreter_guess(r->guess, sizeof(r->guess), e->generation ? role->job->argv : role->job->setup_argv, env);
     r->started_ns = uv_hrtime();
     struct subprocess_spec c = {.argv = e->generation ? role->job->argv : role->job->setup_argv,
                                .env = env,
@@ -254,7 +261,7 @@ static json_t *path_of(int fd)
 static int say_rejoin(struct runner *r, const struct runner_role *role, struct err *err)
 {
     char text[PROGRESS_LINE];
-    char **env = launch_env_make(role->env, r->rank, environ, err);
+    char **env = launch_env_make(role->env, r->rank, role->env->base ? role->env->base : environ, err);
     if (!env)
         return -1;
     json_t *old = json_array();
@@ -328,12 +335,24 @@ void runner_phases(const struct runner *r, struct agent_exit *e)
         e->init_ms += (int64_t)((page.attached_ns - r->started_ns) / 1000000);
 }
 
+/* Which Python lacks the module: the reason tells it (agent/printed/failure_reason.h). */
+static void remark_interpreter(struct runner *r)
+{
+    char line[340];
+    const char *python = r->python[0] ? r->python : r->guess;
+    if (!python[0] || !strstr(capture_tail(r->capture), missing))
+        return;
+    snprintf(line, sizeof(line), FAILURE_INTERPRETER "%s", python);
+    capture_remark(r->capture, line);
+}
+
 void runner_reaped(struct runner *r, int status, struct agent_exit *e)
 {
     /* Reads remaining lines before the exit is reported; limited, as a grandchild may keep
      * writing. */
     drain(r, r->out_fd, 4 * 1024 * 1024);
     drain(r, r->event_fd, 1024 * 1024);
+    remark_interpreter(r);
     r->pid = 0;
     *e = (struct agent_exit){
         .rank = r->rank,

@@ -58,6 +58,8 @@ struct runner {
     int out_fd, event_fd, control_fd; /* this process's ends; -1 = closed */
     uv_poll_t      out_poll, event_poll;
     struct capture *capture; /* NULL: not open */
+    char python[300];        /* its interpreter, once a module is missing; "" = none */
+    char guess[300];         /* ... by the command alone */
     uint64_t out_bytes;      /* of its output so far */
     struct buf lines;        /* partial line from the event pipe */
     struct flight *flight;   /* NULL: none */

@@ -27,9 +27,9 @@ static const struct wire_row rows[] = {
     {WIRE_LISTENING, "listening", TO_CONTROLLER, 8 * 1024,
      ATTEMPT "endpoint:o endpoint.addresses:a endpoint.port:i endpoint.key:s"},
     {WIRE_LAUNCH, "launch", TO_AGENT, 2 * 1024 * 1024,
-     ATTEMPT "name:s spec:o spec_digest:s run_dir:s job_dir:s ckpt_dir:s acked:i secrets:o "
+     ATTEMPT "name:s spec:o spec_digest:s run_dir:s job_dir:s ckpt_dir:s acked:i secrets:o env_place:s? "
              "budget:o budget.restarts:i budget.backoff_min_ms:i budget.backoff_max_ms:i "
-             "budget.no_progress:i "
+             "budget.no_progress:i budget.same_line:i? budget.same_line_ms:i? "
              "history:o history.failures_without_progress:i history.same_fingerprint:i "
              "history.last_step:i history.fingerprint:s history.step_ms:n? "
              "learned:o? excluded:o? "

@@ -45,8 +45,8 @@
  *               samples_per_s, ranks_alive, step_ms, call_error: as in HELLO}
  *                                                             numbers may be null: not known
  *   LAUNCH     {job, attempt, nonce, name, spec: {}, spec_digest, run_dir, job_dir, ckpt_dir,
- *               acked, secrets: {NAME: value}, budget: {restarts, backoff_min_ms,
- *               backoff_max_ms, no_progress},
+ *               acked, env_place, secrets: {NAME: value}, budget: {restarts, backoff_min_ms,
+ *               backoff_max_ms, no_progress, same_line, same_line_ms},
  *               history: {failures_without_progress, same_fingerprint, last_step, fingerprint,
  *                         step_ms: of the newest step, 0 = not known},
  *               learned: the body of the job's newest `learned` event, if there is one,
@@ -54,7 +54,9 @@
  *               group: {node, nodes, names, endpoint, lost_ms} if the attempt has several nodes; names:
  *               of all nodes. Node 0 is the leader (agent/nodes/leader.h) and gets no endpoint, but
  *               lost_ms if the user has set the limit for silent nodes; followers get its endpoint}
- *               secrets go into the ranks' environment and into no file; {} on a repeated LAUNCH
+ *               env_place: where ranks get their environment from (agent/core/submit_env.h); here and granted: from
+ *                         job_dir, with the secrets. Missing: from the agent's own
+ *               secrets: for a host, which has no job_dir; they go into the ranks' environment and into no file
  *   ACK        {job, attempt, nonce, seq}
  *   STOP       {job, attempt, nonce, reason, grace_ms, checkpoint: bool}
  *   CHECKPOINT {job, attempt, nonce}
@@ -132,7 +134,7 @@
 
 struct err;
 
-enum { WIRE_VERSION = 2 };
+enum { WIRE_VERSION = 3 };
 
 enum wire_message {
     WIRE_HELLO = 1,

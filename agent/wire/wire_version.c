@@ -29,6 +29,24 @@ static const struct renamed {
     {1, WIRE_HEARTBEAT, NULL, "unreached", "call_error"},
 };
 
+/* Keys that a message did not have up to and including version `until`: left out for such an agent. */
+static const struct added {
+    unsigned until;
+    enum wire_message number;
+    const char *object, *key;
+} added[] = {
+    {2, WIRE_LAUNCH, NULL, "env_place"},
+    {2, WIRE_LAUNCH, "budget", "same_line"},
+    {2, WIRE_LAUNCH, "budget", "same_line_ms"},
+};
+
+static void leave_out(unsigned version, enum wire_message number, json_t *body)
+{
+    for (size_t i = 0; i < ARRAY_LEN(added); i++)
+        if (added[i].number == number && version <= added[i].until)
+            json_object_del(added[i].object ? json_object_get(body, added[i].object) : body, added[i].key);
+}
+
 bool wire_version_accepted(unsigned version, enum wire_direction direction)
 {
     return version >= earliest[direction] && version <= WIRE_VERSION;
@@ -75,5 +93,6 @@ json_t *wire_version_write(unsigned version, enum wire_message number, const jso
         json_decref(copy);
         copy = NULL;
     }
+    leave_out(version, number, copy);
     return copy;
 }

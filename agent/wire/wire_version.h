@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_version.h - reads and writes messages of earlier wire versions, whose keys had other names
+/* wire_version.h - reads and writes messages of earlier wire versions, whose keys had other names, or were fewer
  *
  * A daemon newer than a running agent adopts it: it reads frames of the agent's version and answers
  * in that version, because an agent refuses unknown keys. Everywhere else both sides come from one
  * installation and only WIRE_VERSION is accepted. A body in memory always uses the keys of
  * WIRE_VERSION.
  *
- * To rename a key: add a row in wire_version.c and raise WIRE_VERSION.
+ * To rename or to add a key: add a row in wire_version.c and raise WIRE_VERSION.
  */
 #ifndef AGENT_WIRE_WIRE_VERSION_H
 #define AGENT_WIRE_WIRE_VERSION_H

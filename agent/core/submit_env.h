@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* submit_env.h - which variables of the submitter's environment a job takes, and which of them are secret
+ *
+ * Pure: no clock, no I/O.
+ * A job runs where its submitter stood: PATH, a virtual environment, conda, modules, locale and variables of the
+ * user's own are those of the submitting shell.  Left behind is what belongs to that shell's session or to another
+ * job (the table is in submit_env.c).  Names that look secret are kept apart, in a file that ends with the job.
+ */
+#ifndef AGENT_CORE_SUBMIT_ENV_H
+#define AGENT_CORE_SUBMIT_ENV_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct err;
+
+enum submit_env_fate { SUBMIT_ENV_LEFT, SUBMIT_ENV_TAKEN, SUBMIT_ENV_SECRET };
+
+/* Limits of what a job takes: the kernel's for one entry NAME=value, with its NUL, and half of its usual limit for
+ * all, which leaves room for jobctl's own variables. */
+enum { SUBMIT_ENV_ENTRY_MAX = 128 * 1024, SUBMIT_ENV_MAX = 1024 * 1024 };
+
+/* `in_job`: the submitter is a rank of a job, whose devices and threads are not those of the new job.
+ * why: the reason for SUBMIT_ENV_LEFT, or NULL if it is not wanted. */
+enum submit_env_fate submit_env_fate(const char *name, bool in_job, const char **why);
+
+/* Is the submitter with this environment {NAME: value} a rank of a job? */
+bool submit_env_in_job(const json_t *environment);
+
+/* Where ranks run. */
+enum submit_env_place {
+    SUBMIT_ENV_HERE,    /* on this machine: everything is the submitter's */
+    SUBMIT_ENV_GRANTED, /* in an allocation of Slurm, or in a share of this machine: the devices are the node's */
+    SUBMIT_ENV_HOST,    /* on an SSH host: the environment of that host; nothing of the submitter's is sent there */
+};
+
+/* "here", "granted", "host"; of an unknown word: host. */
+const char *submit_env_place_name(enum submit_env_place place);
+enum submit_env_place submit_env_place_of(const char *word);
+
+/* Does this variable (a name, or NAME=value) stay as the agent found it on the node? */
+bool submit_env_is_nodes(enum submit_env_place place, const char *name);
+
+/* Both {NAME: value}, or NULL. ERR_USAGE: the kernel would not take it; which is the largest, and what to do. */
+int submit_env_check(const json_t *environment, const json_t *secrets, struct err *err);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* failure_reason.h - why a program failed, in its own words: the exception and the line of the user's file, once
+ *
+ * Pure: no clock, no I/O.
+ * Of the tracebacks in an output, the one that ended the program counts: not those of threads and destructors, not the
+ * table of a launcher, and of several ranks the first.  Of chained exceptions the last and the root are told.  A last
+ * line that speaks of no trouble is no reason.
+ */
+#ifndef AGENT_PRINTED_FAILURE_REASON_H
+#define AGENT_PRINTED_FAILURE_REASON_H
+
+#include <stdbool.h>
+
+#include "agent/printed/source_place.h"
+#include "agent/printed/traceback.h"
+
+/* A line with the interpreter of the main program, which the agent adds behind the output. */
+#define FAILURE_INTERPRETER "--- interpreter: "
+
+enum { FAILURE_REASON = 440 };
+
+enum failure_kind {
+    FAILURE_SILENT,     /* it printed no reason */
+    FAILURE_EXCEPTION,  /* a traceback */
+    FAILURE_CRASH,      /* crash_message.h */
+    FAILURE_SHELL,
+    FAILURE_LAUNCHER,   /* torchrun's table: the rank itself has printed nothing */
+    FAILURE_LINE        /* a line that speaks of trouble */
+};
+
+struct failure_reason {
+    enum failure_kind kind;
+    char text[FAILURE_REASON];        /* "train.py:41: RuntimeError: boom (caused by data.py:7: KeyError: 'x')" */
+    char place[SOURCE_PLACE];         /* "train.py:41", or "" */
+    char last[TRACEBACK_TEXT];        /* the exception that ended it, "" = none ... */
+    char root[TRACEBACK_TEXT];        /* ... and the one that began it, the same where there is no chain */
+    bool interrupted;                 /* nothing but the end that a signal asked for: KeyboardInterrupt and so on */
+    bool mistake;                     /* of a kind that a program makes itself: TypeError, KeyError, ... */
+    bool passing;                     /* of a kind that may pass by itself: the network, a device */
+};
+
+/* `text`: a cleaned output (output_text.h); `command`: what the shell ran, or NULL; `signalled`: it was killed. */
+void failure_reason_read(struct failure_reason *out, const char *text, const char *command, bool signalled);
+
+#endif

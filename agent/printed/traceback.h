@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* traceback.h - the tracebacks of Python in a cleaned output (output_text.h)
+ *
+ * Pure: no clock, no I/O.
+ * What stands before "Traceback" is the prefix of all its lines ("[rank1]: ", "  | " of an exception group, the host
+ * of a launcher), so tracebacks of several ranks may be interleaved.  Boxes of rich, frames whose head was cut off, and
+ * a SyntaxError, which has no head, are read too.
+ */
+#ifndef AGENT_PRINTED_TRACEBACK_H
+#define AGENT_PRINTED_TRACEBACK_H
+
+#include <stdbool.h>
+
+#include "agent/printed/text_line.h"
+#include "agent/printed/source_place.h"
+
+enum { TRACEBACKS = 48, TRACEBACK_PREFIX = 64, TRACEBACK_TEXT = 400 };
+
+/* How a traceback belongs to the one before it of the same prefix. */
+enum traceback_link {
+    TRACEBACK_ALONE,
+    TRACEBACK_DURING,    /* "During handling of the above exception, another exception occurred:" */
+    TRACEBACK_CAUSED,    /* "The above exception was the direct cause of the following exception:" */
+    TRACEBACK_ORIGINAL,  /* "Original Traceback": it happened in a worker, and is the cause of the one before */
+    TRACEBACK_MEMBER     /* of an exception group */
+};
+
+struct traceback {
+    enum traceback_link link;
+    bool        aside;                    /* of a thread, of a destructor, or only logged */
+    char        prefix[TRACEBACK_PREFIX];
+    struct source_place place;
+    char        text[TRACEBACK_TEXT];     /* "RuntimeError: boom"; a message of more lines is joined by blanks */
+    const char *end;                      /* in the text, behind its last line */
+};
+
+/* Lists the last tracebacks of the text, oldest first; returns how many, at most TRACEBACKS. */
+int traceback_find(struct traceback out[TRACEBACKS], const char *text);
+
+/* Whether its exception has this name, whatever module it is of. */
+bool traceback_is(const struct traceback *t, const char *name);
+/* The length of the name in `text`, module included. */
+size_t traceback_name(const struct traceback *t);
+
+#endif
