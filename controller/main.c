@@ -11,6 +11,7 @@
 #include "controller/cli/output.h"
 #include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_memory.h"
 
 /* How many arguments each kind takes. */
 static int check_args(struct call *call)
@@ -24,8 +25,11 @@ static int check_args(struct call *call)
         [ARGS_FILE_OR_NONE] = {0, 1, "at most one FILE"},
         [ARGS_FILE_OR_JOB] = {1, 1, "one FILE, or one JOB: an id, a name, or last"},
         [ARGS_JOB] = {1, 1, "one JOB: an id, a name, or last"},
+        [ARGS_JOB_COMMAND] = {1, 100000, "one JOB, and a command behind --"},
         [ARGS_JOBS] = {1, 1000, "at least one JOB: an id, a range such as 3-5, a name, or last"},
         [ARGS_JOBS_OR_NONE] = {0, 1000, "JOBs"},
+        [ARGS_COMMAND] = {1, 100000, "a command after its own options: run -- python train.py"},
+        [ARGS_FILES] = {1, 1000, "at least one FILE; - is standard input"},
         [ARGS_WORD] = {0, 1, "at most one word"},
         [ARGS_WORDS] = {0, 1000, "words"},
     };
@@ -51,7 +55,8 @@ static int run_command(const struct command *command, int argc, char **argv)
     static const struct build build = {JOBCTL_COMMIT, JOBCTL_DATE};
     struct call call = {.command = command, .build = &build};
     terminal_init(&call.out, stdout);
-    int code = options_parse(&call.options, command->options, argc, argv, &call.err);
+    int code = options_parse(&call.options, command->options,
+                             command->args == ARGS_COMMAND ? OPTIONS_FIRST : OPTIONS_MIXED, argc, argv, &call.err);
     call.json = wants_json(&call);
     if (code == 0 && call.options.help) {
         char *words[] = {(char *)(uintptr_t)command->name, NULL};
@@ -84,6 +89,7 @@ int main(int argc, char **argv)
 {
     setlocale(LC_CTYPE, "");
     signal(SIGPIPE, SIG_IGN);
+    json_memory_open("jobctl", err_exit_code(ERR_MEMORY));
     const char *name = argc > 1 ? argv[1] : "help";
     if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0)
         name = "help";

@@ -15,6 +15,7 @@
 #include "controller/base/daemon.h"
 #include "controller/job/checkpoint_duration.h"
 #include "controller/job/job.h"
+#include "controller/job/job_env.h"
 #include "controller/job/job_apply.h"
 #include "controller/job/job_store.h"
 #include "controller/nodes/hosts.h"
@@ -243,6 +244,11 @@ static void lost(void *arg, const char *text)
     lose(arg, NULL, text);
 }
 
+static void full(void *arg, const char *text)
+{
+    lose(arg, "disk_full", text);
+}
+
 static void refused(void *arg, const char *text)
 {
     struct job *job = arg;
@@ -301,6 +307,7 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
     if (job->link || !job->core.live || !job->attempt)
         return;
     job->texts->waits[0] = job->texts->channel_text[0] = 0;
+    job_env_recall(job);
     struct err err = { 0 };
     char key[48], avoid[1024], gpus[512] = "";
     remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
@@ -312,7 +319,8 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
                                     .host = job->attempt->node, .key = key,
                                     .nonce = job->core.nonce, .origin = job->origin,
                                     .run_dir = job->attempt->run_dir,
-                                    .may_start = may_start, .delay_ms = delay_ms,
+                                    .may_start = may_start, .known = job->core.agent_known,
+                                    .delay_ms = delay_ms,
                                     .nodes = job->names ? (int)json_array_size(job->names)
                                                         : job->nodes,
                                     .least = least ? (int)least : job->nodes, .avoid = avoid,
@@ -320,10 +328,8 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
                                                    ? checkpoint_duration_ms(job->daemon->store,
                                                                             job->core.id)
                                                    : 0,
-                                    .secrets = json_object_size(job->secrets) > 0 &&
-                                               !job->attempt->acked,
                                     .gpus = gpus };
-    const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
+    const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .full = full, .acked = acked,
                                       .refused = refused, .vanished = vanished,
                                       .waiting =
                                           waiting, .channel_text = channel_text, .arg = job };
@@ -334,6 +340,8 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
 void job_attempt_open(struct job *job, bool may_start)
 {
     open_link(job, may_start, 0);
+    if (job->core.state == JOB_STOPPING)    /* a link that waits for a place ends at once */
+        job_attempt_stop(job);
     followers_open(job, may_start || !job->gathered);
 }
 

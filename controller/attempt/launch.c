@@ -9,12 +9,14 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "agent/core/submit_env.h"
 #include "controller/job/job_store.h"
 #include "engine/contract/field.h"
 #include "controller/base/daemon.h"
 #include "controller/job/event_kind.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
+#include "controller/remote/remote.h"
 #include "controller/spec/config.h"
 #include "db/events.h"
 #include "engine/contract/err.h"
@@ -53,6 +55,28 @@ static int add_earlier(json_t *body, const struct job *job)
     return events_each(job->daemon->store, job->core.id, 0, INT64_MAX, take_earlier, body, NULL);
 }
 
+/* Where its agents find the environment (agent/core/submit_env.h). */
+static const char *env_place(const struct job *job)
+{
+    const bool granted = job->remote == &remote_slurm || job->nodes > 1;
+    return submit_env_place_name(job->remote == &remote_ssh ? SUBMIT_ENV_HOST
+                                 : granted                  ? SUBMIT_ENV_GRANTED
+                                                            : SUBMIT_ENV_HERE);
+}
+
+/* For a host, which cannot read them beside the job; a new object. */
+static json_t *sent_secrets(const struct job *job, const json_t *spec)
+{
+    json_t *out = json_object(), *name;
+    size_t i;
+    json_array_foreach (json_object_get(spec, "secrets"), i, name) {
+        json_t *value = json_object_get(job->secrets, json_string_value(name));
+        if (job->remote == &remote_ssh && value)
+            json_object_set(out, json_string_value(name), value);
+    }
+    return out;
+}
+
 static json_t *make(const struct job *job, json_t *spec, const char *run_dir, json_t *secrets)
 {
     char dir[PATH_MAX], hash[32];
@@ -61,13 +85,15 @@ static json_t *make(const struct job *job, json_t *spec, const char *run_dir, js
     job_dir(dir, sizeof(dir), job->daemon, c->id);
     digest(hash, spec);
     json_t *more = json_pack(
-        "{s:s, s:O, s:s, s:s, s:s, s:s, s:I, s:o, s:{s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:s, s:f}}",
+        "{s:s, s:O, s:s, s:s, s:s, s:s, s:I, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I}, "
+        "s:{s:I, s:I, s:I, s:s, s:f}}",
         "name", job->name, "spec", spec, "spec_digest", hash, "run_dir", run_dir,
         "job_dir", dir, "ckpt_dir", ckpt, "acked", (json_int_t)job->attempt->acked,
-        "secrets", secrets ? json_incref(secrets) : json_object(), "budget",
+        "env_place", env_place(job), "secrets", secrets, "budget",
         "restarts", (json_int_t)c->rules.max, "backoff_min_ms", (json_int_t)c->rules.backoff_min_ms,
         "backoff_max_ms", (json_int_t)c->rules.backoff_max_ms, "no_progress",
-        (json_int_t)c->rules.no_progress, "history", "failures_without_progress",
+        (json_int_t)c->rules.no_progress, "same_line", (json_int_t)c->rules.same_line, "same_line_ms",
+        (json_int_t)c->rules.same_line_ms, "history", "failures_without_progress",
         (json_int_t)c->failures, "same_fingerprint", (json_int_t)c->same, "last_step",
         (json_int_t)c->best, "fingerprint", c->fingerprint, "step_ms",
         job->live_stats.step_ms > 0 ? job->live_stats.step_ms : 0.0);
@@ -108,14 +134,14 @@ static json_t *finish(json_t *body, json_t *spec, int rc, struct err *err)
 json_t *launch_leader(const struct job *job, struct err *err)
 {
     json_t *spec = job_store_spec(job->daemon->store, job->core.id, err);
-    json_t *body = spec ? make(job, spec, job->attempt->run_dir, job->secrets) : NULL;
+    json_t *body = spec ? make(job, spec, job->attempt->run_dir, sent_secrets(job, spec)) : NULL;
     return finish(body, spec, body && add_earlier(body, job) == 0 ? add_group(body, job) : -1, err);
 }
 
 json_t *launch_follower(const struct job *job, const char *run_dir, json_t *group, struct err *err)
 {
     json_t *spec = job_store_spec(job->daemon->store, job->core.id, err);
-    json_t *body = spec ? make(job, spec, run_dir, NULL) : NULL;
+    json_t *body = spec ? make(job, spec, run_dir, json_object()) : NULL;
     json_object_set_new(body, "acked", json_integer(0));
     return finish(body, spec, json_object_set_new(body, "group", group), err);
 }

@@ -18,14 +18,17 @@
  *   launch, followers,          the agents of a job: messages to them, and their messages as inputs
  *   job_attempt
  *   fleet_probe, fleet          this machine's resources, and scheduler passes
+ *   reserve                     room on the disk for the removal of jobs
+ *   removal, reclaim            how jobs are removed, and what that would free
  *   effects                     what follows when an input is stored
- *   submit_batch, submission,   how jobs are created and removed
- *   removal
+ *   submit_batch, submission    how jobs are created
  *   job_json, why               how jobs are shown
  *   request_job, request_*      the handlers of requests
  *   requests                    the table of requests
  *   replay                      recovery after a restart of the daemon
+ *   notifier                    messages about jobs
  *   home_watch, beat            what is looked at once a second
+ *   store_upkeep                the store is kept small
  *   daemon_run                  start and stop
  *
  * Lower files notify higher ones through hooks: `applied` (active_jobs.h), struct service
@@ -51,6 +54,8 @@ struct submit_batch;
 struct removal;
 struct survey;
 struct snapshots;
+struct store_upkeep;
+struct notifier;
 struct active_jobs;
 struct server;
 struct store;
@@ -78,11 +83,15 @@ struct daemon {
     struct orphan       *orphans;       /* agents that outlived their attempt */
     struct removal      *removals;      /* jobs whose files are being deleted */
     struct snapshots    *snapshots;     /* copies of the store */
+    struct store_upkeep *store_upkeep;  /* keeps the store small */
+    struct notifier     *notifier;      /* sends messages about jobs */
+    bool                 notices;       /* some may be waiting in the store */
     struct survey       *survey;        /* jobs whose rows and directories differed at the start */
     int64_t              next_id;
     int64_t              started_ms;
     int64_t              die_at_event;  /* daemon_test_hook(); 0: never */
     bool                 stopping;
+    bool                 reserved;      /* room for removals (reserve.h) */
     bool                 damaged;       /* the store is: the daemon stops */
 };
 

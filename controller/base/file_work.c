@@ -291,7 +291,7 @@ static void tell(const struct file_work *w, const struct file_task *task, struct
                 w->running.first ? w->running.first->what : "one that has just ended");
     else
         err_set(err, ERR_SYSTEM, "%s has not answered for %lld s: its file system hangs or is very slow; "
-                "everything else goes on", blocks->what, (long long)(clock_ms() - blocks->begun_ms) / 1000);
+                "everything else continues", blocks->what, (long long)(clock_ms() - blocks->begun_ms) / 1000);
 }
 
 void file_work_why(struct file_work *w, const struct file_task *task, struct err *err)

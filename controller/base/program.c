@@ -13,6 +13,7 @@
 #include "agent/os/subprocess.h"
 #include "engine/contract/err.h"
 #include "engine/contract/install.h"
+#include "engine/contract/json_file.h"
 
 enum { WORDS = 16 };
 
@@ -23,7 +24,7 @@ int program_spec_file(char path[PROGRAM_PATH], const json_t *spec, struct err *e
     int fd = mkostemp(path, O_CLOEXEC);
     if (fd < 0)
         return err_set(err, ERR_SYSTEM, "cannot create a file like %s: %s", path, strerror(errno));
-    int rc = json_dumpfd(spec, fd, JSON_COMPACT);
+    int rc = json_file_put(spec, fd, JSON_COMPACT);
     if (close(fd) < 0 || rc < 0) {
         unlink(path);
         return err_set(err, ERR_SYSTEM, "cannot write %s", path);
@@ -57,7 +58,7 @@ int program_tell(const char *name, const json_t *request, struct buf *out, struc
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
         return err_set(err, ERR_SYSTEM, "cannot create a pipe: %s", strerror(errno));
-    const bool told = json_dumpfd(request, ends[1], JSON_COMPACT) == 0 && write(ends[1], "\n", 1) == 1;
+    const bool told = json_file_put(request, ends[1], JSON_COMPACT) == 0 && write(ends[1], "\n", 1) == 1;
     close(ends[1]);
     int rc = told ? run(name, words, ends[0], out, err)
                   : err_set(err, ERR_SYSTEM, "cannot write to %s: %s", name, strerror(errno));

@@ -32,6 +32,16 @@ static int most_spare(const struct layout *l, const struct table_column *c, int 
     return best;
 }
 
+/* Long names are cut before a column is dropped. */
+static void shrink(struct layout *l, const struct terminal *t, const struct table_column *c, int n)
+{
+    for (int i = 0; i < n && t->width; i++) {
+        const int over = total(l, n) - t->width, spare = l->width[i] - c[i].least;
+        if (c[i].least > 0 && over > 0 && spare > 0)
+            l->width[i] -= over < spare ? over : spare;
+    }
+}
+
 static void lay_out(struct layout *l, const struct terminal *t, const struct table_column *c,
                     int n, const char *const *cells, int rows)
 {
@@ -46,9 +56,10 @@ static void lay_out(struct layout *l, const struct terminal *t, const struct tab
     }
     l->below = -1;
     if (t->width && c[n - 1].spare == TABLE_BELOW && total(l, n) > t->width) {
-        l->below = n - 1;
+        l->below = rows > TABLE_SHORT ? -1 : n - 1;
         l->shown[n - 1] = false;
     }
+    shrink(l, t, c, n);
     int slack = 0; /* the last column may be cut down to LAST_LEAST */
     if (l->width[n - 1] > LAST_LEAST)
         slack = l->width[n - 1] - LAST_LEAST;
@@ -58,6 +69,8 @@ static void lay_out(struct layout *l, const struct terminal *t, const struct tab
             break;
         l->shown[i] = false;
     }
+    if (l->below < 0 && !l->shown[n - 1])
+        l->shown[n - 1] = total(l, n) + GAP + LAST_LEAST <= t->width;
     l->last = n - 1;
     while (l->last > 0 && !l->shown[l->last])
         l->last--;

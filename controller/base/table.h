@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.h - prints a table that fits the width of the terminal
  *
- * If it is too wide, it first prints the column of sentences below its rows, then
- * drops columns (highest `spare` first), then cuts the last one.  Without a width
- * it prints everything.
+ * If it is too wide, it first prints the column of sentences below its rows, or, in a long table, cuts it to what the
+ * others leave; then it cuts columns down to their `least`, drops columns (highest `spare` first), and cuts the last
+ * one.  Without a width it prints everything.
  */
 #ifndef CONTROLLER_BASE_TABLE_H
 #define CONTROLLER_BASE_TABLE_H
@@ -14,10 +14,12 @@ struct table_column {
     const char *title;
     bool        right;
     int         spare;   /* 0: never dropped; TABLE_BELOW: the last column only */
+    int         least;   /* may be cut to this width; 0: not */
 };
 
-/* A column of sentences: if it does not fit, each except "-" is printed below its row. */
-enum { TABLE_BELOW = 1000 };
+/* A column of sentences: if it does not fit, each except "-" is printed below its row, but of more than TABLE_SHORT
+ * rows each is one line. */
+enum { TABLE_BELOW = 1000, TABLE_SHORT = 12 };
 
 /* `cells`: rows * columns texts, row by row; styles (per row) may be NULL. */
 void table_print(const struct terminal *t, const struct table_column *columns, int ncolumns,

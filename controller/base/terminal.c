@@ -4,6 +4,7 @@
  * Text is UTF-8 internally and is converted for the terminal only here.
  */
 #include "controller/base/terminal.h"
+#include "engine/contract/utf8.h"
 
 #include <langinfo.h>
 #include <stdlib.h>
@@ -17,14 +18,16 @@ enum { WIDTH_DEFAULT = 80, WIDTH_LEAST = 20 };
 
 void terminal_measure(struct terminal *t)
 {
-    t->width = 0;
+    t->width = t->height = 0;
     if (!t->tty)
         return;
     const char *columns = getenv("COLUMNS");
-    struct winsize ws;
+    struct winsize ws = {0};
+    ioctl(fileno(t->file), TIOCGWINSZ, &ws);
+    t->height = ws.ws_row;
     if (columns && atoi(columns) > 0)
         t->width = atoi(columns);
-    else if (ioctl(fileno(t->file), TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0)
+    else if (ws.ws_col > 0)
         t->width = ws.ws_col;
     else
         t->width = WIDTH_DEFAULT;
@@ -55,18 +58,9 @@ const char *terminal_style(const struct terminal *t, enum terminal_style style)
 /* Decodes the next UTF-8 character and its length; an invalid byte becomes '?'. */
 static unsigned decode(const char *text, int *bytes)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    int n = p[0] < 0x80 ? 1 : (p[0] & 0xE0) == 0xC0 ? 2 : (p[0] & 0xF0) == 0xE0 ? 3
-            : (p[0] & 0xF8) == 0xF0 ? 4 : 0;
-    unsigned c = n == 1 ? p[0] : n == 2 ? p[0] & 0x1Fu : n == 3 ? p[0] & 0x0Fu : p[0] & 0x07u;
-    for (int i = 1; i < n; i++) {
-        if ((p[i] & 0xC0) != 0x80) {
-            n = 0;
-            break;
-        }
-        c = c << 6 | (p[i] & 0x3Fu);
-    }
-    *bytes = n ? n : 1;
+    uint32_t c;
+    const size_t n = utf8_read(text, strnlen(text, 4), &c);
+    *bytes = n ? (int)n : 1;
     return n ? c : '?';
 }
 

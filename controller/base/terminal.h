@@ -13,6 +13,7 @@ struct terminal {
     bool  color;    /* a tty, not TERM=dumb, and NO_COLOR is unset */
     bool  utf8;     /* the locale's character set */
     int   width;    /* columns; 0: no limit (a file or a pipe) */
+    int   height;   /* lines; 0: not known, or no limit */
 };
 
 enum terminal_style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_RED, STYLE_GREEN, STYLE_YELLOW,

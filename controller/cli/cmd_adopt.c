@@ -12,6 +12,7 @@
 #include "controller/cli/command.h"
 #include "controller/cli/job_wait.h"
 #include "controller/cli/output.h"
+#include "controller/cli/question.h"
 #include "controller/cli/spec_file.h"
 #include "engine/contract/field.h"
 
@@ -95,6 +96,8 @@ static void print_plan(FILE *f, const json_t *plan)
     print_key(f, "train", json_object_get(spec, "train"));
     print_key(f, "env", json_object_get(spec, "env"));
     print_key(f, "secrets", json_object_get(spec, "secrets"));
+    print_text(f, "environment", strcmp(field_text(spec, "env_from"), "clean") == 0 ? "a plain login's"
+                                 : "yours, with the secrets in it");
     print_key(f, "directory", json_object_get(spec, "workdir"));
     print_text(f, "checkpoint", checkpoint);
     print_key(f, "saved to", json_object_get(json_object_get(spec, "checkpoint"), "dir"));
@@ -108,18 +111,11 @@ static void print_plan(FILE *f, const json_t *plan)
 /* 1: yes. A program may not say it by accident: what it reads as an answer may be anything. */
 static int confirm(struct call *call, const json_t *plan)
 {
-    char line[16];
-    if (options_has(&call->options, "yes"))
-        return 1;
-    if (!isatty(STDIN_FILENO) || call->json)
+    if (!options_has(&call->options, "yes") && !question_possible(call))
         return err_set(&call->err, ERR_USAGE, "adopt asks before it runs what a directory says, but stdin is not a "
                        "terminal or --json is given; add --yes if you trust everybody who can write '%s'",
                        field_text(plan, "dir"));
-    fprintf(stderr, "Adopt it? [y/N] ");
-    if (fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y'))
-        return 1;
-    fprintf(call->out.file, "Nothing was adopted.\n");
-    return 0;
+    return question_confirm(call, "Adopt it?", "Nothing was adopted.");
 }
 
 /* --- the request ------------------------------------------------------------------------------ */
@@ -149,8 +145,9 @@ static json_t *request_of(struct call *call, json_t *plan)
     json_t *secrets = spec_file_secrets(json_object_get(spec, "secrets"), &call->err);
     if (!secrets)
         return NULL;
-    return json_pack("{s:s, s:b, s:O, s:o}", "dir", field_text(plan, "dir"), "hold",
-                     (int)options_has(&call->options, "hold"), "expect", spec, "secrets", secrets);
+    return json_pack("{s:s, s:b, s:O, s:o, s:o}", "dir", field_text(plan, "dir"), "hold",
+                     (int)options_has(&call->options, "hold"), "expect", spec, "secrets", secrets, "environment",
+                     spec_file_environment());
 }
 
 static void announce(struct call *call, const json_t *row, const char *dir)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_daemon.c - `jobctl daemon`: run the controller, or start it in the background
+/* cmd_daemon.c - `jobctl daemon`: run the controller, start it in the background, stop it
  *
  * Several `jobctl daemon --detach` may run at once: start.lock serializes them.
  * The holder checks for a running daemon and starts one if there is none, so
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +18,19 @@
 #include <unistd.h>
 
 #include "agent/os/file_system.h"
+#include "agent/os/process.h"
 #include "agent/os/unix_socket.h"
+#include "controller/base/client.h"
 #include "controller/base/daemon.h"
 #include "controller/base/home.h"
 #include "controller/cli/command.h"
+#include "controller/cli/job_select.h"
+#include "controller/cli/output.h"
+#include "controller/job/job_list.h"
+#include "controller/job/job_view.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
@@ -30,8 +39,11 @@ static const struct option_row options[] = {
                                      "answers"},
     {"ready-fd", 0, OPTION_COUNT, "FD", "write the line \"ready\" to this descriptor once the "
                                         "daemon answers"},
+    OPTION_JSON,
     {.name = NULL},
 };
+
+enum { NOT_RUNNING = 3 };   /* exit code of `daemon status` */
 
 /* In the child: runs the daemon; sends its error, if any, to the parent. */
 static int background(int said)
@@ -68,7 +80,7 @@ static int wait_until_ready(int said, struct err *err)
     char *text = strchr(words, ' ');
     int code = atoi(words);
     return err_set(err, code > ERR_NONE && code <= ERR_BUG ? (enum err_code)code : ERR_SYSTEM, "%s",
-                   text ? text + 1 : "the daemon died before it could answer");
+                   text ? text + 1 : "the daemon ended before it could answer; the end of daemon.log says why");
 }
 
 static int start_lock(struct err *err)
@@ -125,7 +137,7 @@ out:
     return rc;
 }
 
-static int run(struct call *call)
+static int run_daemon(struct call *call)
 {
     const struct daemon_options o = { .ready_fd =
                                           (int)options_count(&call->options, "ready-fd", -1) };
@@ -136,13 +148,138 @@ static int run(struct call *call)
     return daemon_run(&o, &call->err);
 }
 
+/* ---- stop, restart, status ---- */
+
+enum { STOP_WITHIN_S = 60, LOOK_MS = 20 };
+
+/* What the running daemon says of itself; a new reference, or NULL: none runs. */
+static json_t *running(struct client *c)
+{
+    struct err none = { 0 };
+    json_t *version = NULL;
+    if (c && client_get(c, &version, &none, "/v1/version") < 0)
+        return NULL;
+    return version;
+}
+
+/* Also where nobody reaps it, as in a container whose first process does not care. */
+static bool has_ended(pid_t pid)
+{
+    const char state = process_state(pid);
+    return state == 0 || state == 'Z' || state == 'X';
+}
+
+static int wait_for_end(pid_t pid, struct err *err)
+{
+    const double end = clock_s() + STOP_WITHIN_S;
+    while (!has_ended(pid)) {
+        if (clock_s() > end)
+            return err_set(err, ERR_SYSTEM, "the daemon (pid %d) has not ended within %d s; daemon.log in its home "
+                           "says what it does", (int)pid, STOP_WITHIN_S);
+        poll(NULL, 0, LOOK_MS);
+    }
+    return 0;
+}
+
+/* 1: stopped; 0: none ran. */
+static int stop(struct call *call, struct client *c)
+{
+    json_t *version = running(c), *answer = NULL, *body = json_object();
+    const pid_t pid = (pid_t)json_integer_value(json_object_get(version, "pid"));
+    int rc = 0;
+    if (version && client_post(c, &answer, "/v1/shutdown", body, &call->err) < 0)
+        rc = -1;
+    else if (version)
+        rc = wait_for_end(pid, &call->err) < 0 ? -1 : 1;
+    json_decref(version);
+    json_decref(answer);
+    json_decref(body);
+    return rc;
+}
+
+static int do_stop(struct call *call, struct client *c)
+{
+    const int rc = stop(call, c);
+    if (rc >= 0)
+        fprintf(call->out.file, "The daemon %s.\n", rc > 0 ? "has stopped; jobs continue, and the next command starts it "
+                                                            "again" : "is not running");
+    return rc < 0 ? -1 : 0;
+}
+
+static int do_restart(struct call *call, struct client *c)
+{
+    const int rc = stop(call, c);
+    if (rc < 0 || detach(&call->err) < 0)
+        return -1;
+    fprintf(call->out.file, "The daemon %s; jobs continue.\n",
+            rc > 0 ? "was restarted" : "was not running; it is started");
+    return 0;
+}
+
+static int print_status(struct call *call, struct client *c, const json_t *version)
+{
+    char since[JOB_CELL], totals[200];
+    json_t *jobs;
+    if (job_select_active(c, &jobs, &call->err) < 0)
+        return -1;
+    job_list_totals(totals, sizeof(totals), jobs);
+    json_decref(jobs);
+    job_view_local(since, sizeof(since), field_text(version, "started_at"));
+    fprintf(call->out.file, "daemon %s is running since %s, pid %lld\n  home  %s\n  jobs  %s\n",
+            field_text(version, "version"), since, (long long)json_integer_value(json_object_get(version, "pid")),
+            field_text(version, "home"), totals[0] ? totals : "none active");
+    return 0;
+}
+
+static int do_status(struct call *call, struct client *c)
+{
+    json_t *version = running(c);
+    int rc = version ? 0 : NOT_RUNNING;
+    json_object_del(version, "schema");
+    if (call->json)
+        output_json(call, json_pack("{s:O?}", "daemon", version));
+    else if (version)
+        rc = print_status(call, c, version);
+    else
+        fprintf(call->out.file, "The daemon is not running; the next command starts it.\n");
+    json_decref(version);
+    return rc;
+}
+
+static int run(struct call *call)
+{
+    static const struct {
+        const char *word;
+        int       (*run)(struct call *call, struct client *c);
+    } orders[] = { { "stop", do_stop }, { "restart", do_restart }, { "status", do_status } };
+    const char *word = call->options.nargs ? call->options.args[0] : "";
+    if (!word[0])
+        return run_daemon(call);
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+        struct client *c = NULL;
+        struct err none = { 0 };
+        if (strcmp(orders[i].word, word) != 0)
+            continue;
+        if (options_has(&call->options, "detach") || options_has(&call->options, "ready-fd"))
+            return err_set(&call->err, ERR_USAGE, "daemon %s takes no --detach and no --ready-fd", word);
+        client_open(&c, false, &none);
+        const int rc = orders[i].run(call, c);
+        client_close(c);
+        return rc;
+    }
+    return err_set(&call->err, ERR_USAGE, "unknown word \"%.40s\"; use jobctl daemon stop, restart or status, or "
+                   "jobctl daemon alone to run it", word);
+}
+
 const struct command cmd_daemon = {
     .name = "daemon",
-    .args = ARGS_NONE,
+    .args = ARGS_WORD,
+    .words = "[stop|restart|status]",
     .summary = "run the controller, which the other commands talk to",
     .help = "Runs in the foreground and logs to stderr. Other commands start the daemon if it is "
             "not "
-            "running. SIGTERM stops it; jobs keep running, and the next daemon reconnects to them.",
+            "running. SIGTERM and `daemon stop` stop it; jobs keep running, and the next daemon reconnects to them. "
+            "`daemon status` exits with 3 if none runs, and starts none; --json is for it.",
     .options = options,
     .run = run,
 };

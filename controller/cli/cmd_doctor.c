@@ -229,6 +229,6 @@ const struct command cmd_doctor = {
             "on "
             "the submitting machine. No daemon is needed. --repair makes the store of this home anew: from the "
             "present one if it is sound, its newest snapshot, and the directories of the jobs, whose events are "
-            "there as well. It stops the daemon and starts it again; running jobs go on. The old store is kept.",
+            "there as well. It stops the daemon and starts it again; running jobs continue. The old store is kept.",
     .options = options, .run = run,
 };

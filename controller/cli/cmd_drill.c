@@ -11,6 +11,7 @@
 #include "controller/cli/drill.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_wait.h"
+#include "controller/cli/local_check.h"
 #include "controller/cli/output.h"
 #include "controller/cli/spec_file.h"
 
@@ -73,6 +74,11 @@ static int submit_copy(struct call *call, struct client *c, struct source *s, in
     int rc = spec_file_request(call, s->file, (const char *const *)s->set, s->nset, &request, &spec);
     if (rc < 0)
         return -1;
+    json_t *notes = json_array();
+    rc = local_check(call, request, spec, notes);
+    json_decref(notes);
+    if (rc < 0)
+        goto out;
     snprintf(name, sizeof(name), "%.50s-drill", field_text(spec, "name"));
     json_object_set_new(spec, "name", json_string(name));
     json_object_set_new(json_object_get(spec, "checkpoint"), "dir", json_string("auto"));
@@ -84,6 +90,7 @@ static int submit_copy(struct call *call, struct client *c, struct source *s, in
                        "job runs on other hosts; add --set launch=local --set 'hosts=[]'");
     if (rc == 0)
         *id = json_integer_value(json_object_get(json_object_get(answer, "job"), "id"));
+out:
     json_decref(request);
     json_decref(spec);
     json_decref(answer);
@@ -134,7 +141,7 @@ static void tell(struct call *call, const struct drill_fault *f, const struct dr
         return;
     seconds(noticed, sizeof(noticed), o->noticed);
     seconds(back, sizeof(back), o->back);
-    if (o->back >= 0)
+    if (o->back >= 0 && o->lost >= 0)
         snprintf(lost, sizeof(lost), "%lld", (long long)o->lost);
     enum terminal_style style = o->skipped ? STYLE_DIM : o->passed ? STYLE_GREEN : STYLE_RED;
     terminal_fit(t, text, sizeof(text), o->text, t->width > 62 ? t->width - 58 : 0);
@@ -154,7 +161,7 @@ static json_t *row_of(const struct drill_fault *f, const struct drill_outcome *o
     return json_pack("{s:s, s:s, s:o, s:o, s:o, s:s, s:s}", "fault", drill_fault_name(f), "text",
                      drill_fault_text(f), "noticed_s", number(o->noticed), "back_s",
                      number(o->back), "steps_lost",
-                     o->back < 0 ? json_null() : json_integer(o->lost), "result",
+                     o->back < 0 || o->lost < 0 ? json_null() : json_integer(o->lost), "result",
                      o->skipped ? "skipped" : o->passed ? "pass" : "fail", "why", o->text);
 }
 
@@ -234,6 +241,7 @@ static int run(struct call *call)
         const char *dir =
             json_string_value(json_object_get(json_object_get(answer, "paths"), "dir"));
         snprintf(d.dir, sizeof(d.dir), "%s", dir ? dir : "");
+        d.engine = json_is_object(json_object_get(json_object_get(answer, "spec"), "train"));
         failed = rehearse(call, &d, rows);
     }
     if (copied)
@@ -259,7 +267,9 @@ const struct command cmd_drill = {
     .help = "Submits a copy of the job, injects faults into it, and cancels it at the end; --live "
             "uses "
             "JOB itself. Faults: kill-rank, slow-rank, stop-rank, checkpoint (the newest one is "
-            "corrupted), disk (no space for a checkpoint), kill-daemon, sigterm, kill-agent. The "
+            "corrupted), disk (no space for a checkpoint), kill-daemon, sigterm, kill-agent. Of a run: "
+            "job, whose steps and checkpoints only its script knows, those are skipped that cannot be judged "
+            "(slow-rank, stop-rank, checkpoint, disk); it is back when its ranks run. The "
             "exit code is 0 if the job recovered from every fault in time, else 1.",
     .options = options, .run = run,
 };

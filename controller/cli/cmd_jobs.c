@@ -8,8 +8,11 @@
 #include "controller/cli/command.h"
 #include "controller/cli/job_select.h"
 #include "controller/cli/output.h"
+#include "controller/cli/question.h"
 #include "controller/cli/spec_file.h"
+#include "controller/job/job_list.h"
 #include "controller/job/job_view.h"
+#include "engine/contract/field.h"
 
 /* The text printed after success, following "job 7 (name)". */
 static const struct {
@@ -38,16 +41,36 @@ static void say(struct call *call, const json_t *before, const json_t *after)
                     i == 0 && result ? "is cancelled" : sayings[i].said);
 }
 
-/* Secrets are never stored: a retry takes them from the environment again. */
-static int add_secrets(struct client *c, json_t *body, long long id, struct err *err)
+/* What the job took from its submitter beside the secrets of its spec. */
+static void add_taken(json_t *values, const json_t *names, long long id)
+{
+    size_t i;
+    const json_t *name;
+    json_array_foreach (names, i, name) {
+        const char *key = json_string_value(name), *value = getenv(key);
+        if (json_object_get(values, key))
+            continue;
+        if (value)
+            json_object_set_new(values, key, json_string(value));
+        else
+            fprintf(stderr, "note: %s is not set here; job %lld had it when it was submitted\n", key, id);
+    }
+}
+
+/* Values of secrets end with their job: a retry takes them from the environment again. */
+static int add_environment(struct client *c, json_t *body, long long id, struct err *err)
 {
     json_t *answer;
     if (client_get(c, &answer, err, "/v1/jobs/%lld", id) < 0)
         return -1;
     json_t *values = spec_file_secrets(json_object_get(json_object_get(answer, "spec"), "secrets"),
                                        err);
+    if (values)
+        add_taken(values, json_object_get(json_object_get(answer, "environment"), "secrets"), id);
     json_decref(answer);
-    return values ? json_object_set_new(body, "secrets", values) : -1;
+    if (!values || json_object_set_new(body, "secrets", values) < 0)
+        return -1;
+    return json_object_set_new(body, "environment", spec_file_environment());
 }
 
 static json_t *body_of(const struct call *call)
@@ -63,6 +86,11 @@ static json_t *body_of(const struct call *call)
     return body;
 }
 
+static bool every(const struct call *call)
+{
+    return strcmp(call->command->name, "cancel") == 0 && options_has(&call->options, "all");
+}
+
 /* Sends a request for every job, also after one that failed; the first failure is the command's
  * result. */
 static int ask(struct call *call, struct client *c, const json_t *jobs, json_t *answers)
@@ -76,8 +104,10 @@ static int ask(struct call *call, struct client *c, const json_t *jobs, json_t *
         long long id = json_integer_value(json_object_get(row, "id"));
         bool retry = strcmp(call->command->name, "retry") == 0;
         snprintf(path, sizeof(path), "/v1/jobs/%lld/%s", id, call->command->name);
-        if ((retry && add_secrets(c, body, id, &err) < 0) ||
+        if ((retry && add_environment(c, body, id, &err) < 0) ||
             client_post(c, &answer, path, body, &err) < 0) {
+            if (err.code == ERR_CONFLICT && every(call)) /* it ended meanwhile */
+                continue;
             if (call->err.code != ERR_NONE && !call->json)
                 fprintf(stderr, "jobctl: %s\n", err.text);
             err_set(&call->err, err.code, "%s", err.text);
@@ -92,6 +122,12 @@ static int ask(struct call *call, struct client *c, const json_t *jobs, json_t *
     return call->err.code == ERR_NONE ? 0 : -1;
 }
 
+static void print(struct call *call, const json_t *answers)
+{
+    if (call->json)
+        output_json(call, json_pack("{s:O}", "jobs", answers));
+}
+
 static int run(struct call *call)
 {
     struct client *c;
@@ -100,8 +136,7 @@ static int run(struct call *call)
     if (client_open(&c, true, &call->err) == 0 &&
         job_select(c, &jobs, call->options.nargs, call->options.args, &call->err) == 0 &&
         ask(call, c, jobs, answers) == 0) {
-        if (call->json)
-            output_json(call, json_pack("{s:O}", "jobs", answers));
+        print(call, answers);
         rc = 0;
     }
     json_decref(jobs);
@@ -110,8 +145,77 @@ static int run(struct call *call)
     return rc;
 }
 
+/* ---- cancel --all ---- */
+
+/* 1: do it. */
+static int confirm_all(struct call *call, const json_t *jobs)
+{
+    char totals[200], question[240];
+    job_list_totals(totals, sizeof(totals), jobs);
+    if (!options_has(&call->options, "yes") && !question_possible(call))
+        return err_set(&call->err, ERR_USAGE, "cancel --all asks before it cancels %s, but stdin is not a terminal or "
+                       "--json is given; add --yes", totals);
+    snprintf(question, sizeof(question), "Cancel %s?", totals);
+    return question_confirm(call, question, "Nothing was cancelled.");
+}
+
+/* Those that wait go first, newest first: no slot that becomes free starts another. */
+static json_t *waiting_first(const json_t *jobs)
+{
+    json_t *order = json_array(), *row;
+    size_t i;
+    for (int waits = 1; waits >= 0; waits--)
+        json_array_foreach (jobs, i, row)
+            if ((strcmp(field_text(row, "state"), "pending") == 0) == waits)
+                json_array_append(order, row);
+    return order;
+}
+
+static int cancel_listed(struct call *call, struct client *c, const json_t *jobs)
+{
+    json_t *order = waiting_first(jobs), *answers = json_array();
+    int go = json_array_size(jobs) == 0 ? 0 : confirm_all(call, jobs);
+    if (json_array_size(jobs) == 0 && !call->json && !options_has(&call->options, "quiet"))
+        fprintf(call->out.file, "No job is active.\n");
+    if (go > 0 && ask(call, c, order, answers) < 0)
+        go = -1;
+    if (go >= 0)
+        print(call, answers);
+    json_decref(order);
+    json_decref(answers);
+    return go < 0 ? -1 : 0;
+}
+
+static int cancel_all(struct call *call)
+{
+    struct client *c;
+    json_t *jobs = NULL;
+    if (call->options.nargs > 0)
+        return err_set(&call->err, ERR_USAGE, "--all cancels every job; leave out %.60s", call->options.args[0]);
+    if (client_open(&c, true, &call->err) < 0)
+        return -1;
+    int rc = job_select_active(c, &jobs, &call->err);
+    if (rc == 0)
+        rc = cancel_listed(call, c, jobs);
+    json_decref(jobs);
+    client_close(c);
+    return rc;
+}
+
+static int cancel(struct call *call)
+{
+    if (options_has(&call->options, "all"))
+        return cancel_all(call);
+    if (call->options.nargs == 0)
+        return err_set(&call->err, ERR_USAGE, "cancel takes at least one JOB: an id, a range such as 3-5, a name, or "
+                       "last; --all for every job that is not done");
+    return run(call);
+}
+
 static const struct option_row cancel_options[] = {
     {"reason", 0, OPTION_TEXT, "TEXT", "stored with the job and shown by jobctl why"},
+    {"all", 'a', OPTION_FLAG, NULL, "every job that is not done; asks first"},
+    {"yes", 'y', OPTION_FLAG, NULL, "with --all: do not ask"},
     {"now", 0, OPTION_FLAG, NULL, "stop without a last checkpoint or copy to the mirror"},
     OPTION_QUIET,
     OPTION_JSON,
@@ -120,8 +224,8 @@ static const struct option_row cancel_options[] = {
 static const struct option_row plain_options[] = {OPTION_QUIET, OPTION_JSON, {.name = NULL}};
 
 const struct command cmd_cancel = {
-    .name = "cancel", .args = ARGS_JOBS, .summary = "stop jobs after a last checkpoint",
-    .options = cancel_options, .run = run,
+    .name = "cancel", .args = ARGS_JOBS_OR_NONE, .summary = "stop jobs after a last checkpoint",
+    .options = cancel_options, .run = cancel,
 };
 const struct command cmd_retry = {
     .name = "retry", .args = ARGS_JOBS,

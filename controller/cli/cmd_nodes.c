@@ -122,8 +122,8 @@ static int add_groups(json_t *nodes, struct err *err)
 static int print(struct call *call, const json_t *nodes)
 {
     static const struct table_column columns[COLUMNS] = {
-        {"NODE", false, 0}, {"STATE", false, 0}, {"CPUS FREE", true, 0}, {"GPUS", true, 1},
-        {"NOTE", false, TABLE_BELOW}};
+        {"NODE", false, 0, 0}, {"STATE", false, 0, 0}, {"CPUS FREE", true, 0, 0}, {"GPUS", true, 1, 0},
+        {"NOTE", false, TABLE_BELOW, 0}};
     struct cells c;
     int rows = (int)json_array_size(nodes);
     int rc = cells_make(&c, rows, COLUMNS, &call->err);
@@ -265,8 +265,8 @@ static void tell(char *out, size_t size, const json_t *answer)
 
 static int test(struct call *call, const json_t *hosts)
 {
-    static const struct table_column columns[TEST_COLUMNS] = {{"HOST", false, 0},
-                                                               {"ANSWER", false, TABLE_BELOW}};
+    static const struct table_column columns[TEST_COLUMNS] = {{"HOST", false, 0, 0},
+                                                               {"ANSWER", false, TABLE_BELOW, 0}};
     struct cells c;
     const int n = (int)json_array_size(hosts);
     json_t *all = json_array();

@@ -17,6 +17,7 @@
 #include "controller/base/home.h"
 #include "controller/base/program.h"
 #include "controller/cli/command.h"
+#include "controller/cli/local_check.h"
 #include "controller/cli/output.h"
 #include "controller/cli/plan_hosts.h"
 #include "controller/cli/spec_file.h"
@@ -164,7 +165,7 @@ static int show(struct call *call, const char *job)
 }
 
 /* For launch: ssh, from the present state of its hosts. */
-static int show_hosts(struct call *call, const json_t *spec)
+static int show_hosts(struct call *call, const json_t *spec, json_t *notes)
 {
     if (options_has(&call->options, "gpu-memory"))
         return err_set(&call->err, ERR_USAGE, "--gpu-memory plans for imaginary GPUs, but this "
@@ -173,6 +174,7 @@ static int show_hosts(struct call *call, const json_t *spec)
     size_t i;
     if (!answer)
         return -1;
+    json_array_extend(json_object_get(answer, "notes"), notes);
     if (call->json) {
         json_object_set_new(answer, "hangs", hangs_of(spec));
         output_json(call, answer);
@@ -187,29 +189,16 @@ static int show_hosts(struct call *call, const json_t *spec)
     return 0;
 }
 
-static int run(struct call *call)
+/* For this machine and for Slurm, as the daemon says. */
+static int show_here(struct call *call, json_t *request, json_t *notes)
 {
-    const struct options *o = &call->options;
-    if (strcmp(o->args[0], "-") != 0 && access(o->args[0], F_OK) < 0 && !strchr(o->args[0], '.') &&
-        !strchr(o->args[0], '/'))
-        return show(call, o->args[0]);
-    json_t *request = NULL, *plan = NULL, *spec = NULL;
+    json_t *plan = NULL;
     struct client *c = NULL;
     int rc = -1;
-    if (spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec) < 0)
-        return -1;
-    const bool elsewhere = remote_of_spec(spec) == &remote_ssh;
-    if (elsewhere)
-        rc = show_hosts(call, spec);
-    json_decref(spec);
-    if (elsewhere) {
-        json_decref(request);
-        return rc;
-    }
     json_object_set_new(request, "dry_run", json_true());
-    if (client_open(&c, true, &call->err) == 0 &&
-        spec_file_post(call, c, &plan, request) == 0)
+    if (client_open(&c, true, &call->err) == 0 && spec_file_post(call, c, &plan, request) == 0)
         rc = ask_all(call, plan);
+    json_array_extend(json_object_get(plan, "notes"), notes);
     if (rc == 0 && call->json) {
         json_object_set_new(plan, "hangs", hangs_of(json_object_get(plan, "spec")));
         output_json(call, json_incref(plan));
@@ -218,6 +207,23 @@ static int run(struct call *call)
     }
     client_close(c);
     json_decref(plan);
+    return rc;
+}
+
+static int run(struct call *call)
+{
+    const struct options *o = &call->options;
+    if (strcmp(o->args[0], "-") != 0 && access(o->args[0], F_OK) < 0 && !strchr(o->args[0], '.') &&
+        !strchr(o->args[0], '/'))
+        return show(call, o->args[0]);
+    json_t *request = NULL, *spec = NULL, *notes = json_array();
+    int rc = spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec);
+    if (rc == 0)
+        rc = local_check(call, request, spec, notes);
+    if (rc == 0)
+        rc = remote_of_spec(spec) == &remote_ssh ? show_hosts(call, spec, notes) : show_here(call, request, notes);
+    json_decref(notes);
+    json_decref(spec);
     json_decref(request);
     return rc;
 }

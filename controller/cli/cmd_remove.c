@@ -14,6 +14,7 @@
 #include "controller/cli/command.h"
 #include "controller/cli/job_select.h"
 #include "controller/cli/output.h"
+#include "controller/cli/question.h"
 #include "controller/job/job_view.h"
 
 enum { USUAL_AGE_S = 30 * 86400 };
@@ -227,18 +228,10 @@ static json_t *plan(struct call *call, struct client *c, const struct wanted *w,
 /* 1: confirmed. */
 static int confirm(struct call *call)
 {
-    char line[16];
-    if (options_has(&call->options, "yes"))
-        return 1;
-    if (!isatty(STDIN_FILENO) || call->json)
+    if (!options_has(&call->options, "yes") && !question_possible(call))
         return err_set(&call->err, ERR_USAGE, "prune asks before it removes jobs, but stdin is "
                        "not a terminal; add --yes or --dry-run");
-    fflush(call->out.file);
-    fprintf(stderr, "Remove them? [y/N] ");
-    if (fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y'))
-        return 1;
-    fprintf(call->out.file, "Nothing was removed.\n");
-    return 0;
+    return question_confirm(call, "Remove them?", "Nothing was removed.");
 }
 
 static void say_stay(struct call *call, const json_t *stay)
@@ -286,6 +279,8 @@ static int prune_rows(struct call *call, struct client *c, json_t *rows, json_t 
     if (go >= 0)
         print_json(call, done, stay, dry_run);
     json_decref(done);
+    if (go >= 0 && ignored.code == ERR_SYSTEM) /* not that one of them is needed by another */
+        return err_set(&call->err, ERR_SYSTEM, "%s", ignored.text);
     return go < 0 ? -1 : 0;
 }
 

@@ -150,6 +150,56 @@ static void print_attempts(const struct terminal *t, const json_t *attempts)
     }
 }
 
+/* "python train.py ... (3 lines)" */
+static void print_script(const struct terminal *t, const char *name, const json_t *text)
+{
+    char value[400];
+    const char *first = json_string_value(text);
+    int lines = 0;
+    if (!first)
+        return;
+    for (const char *p = first; *p; p += strcspn(p, "\n"), p += *p == '\n')
+        lines += strspn(p, " \t\r") < strcspn(p, "\n");
+    first += strspn(first, " \t\r\n");
+    snprintf(value, sizeof(value), lines > 1 ? "%.*s ... (%d lines)" : "%.*s", (int)strcspn(first, "\n"), first, lines);
+    line(t, name, value);
+}
+
+static void print_list(const struct terminal *t, const char *name, const json_t *list)
+{
+    char value[1024] = "";
+    size_t at = 0, i;
+    const json_t *one;
+    json_array_foreach (list, i, one)
+        if (at + 1 < sizeof(value))
+            at += (size_t)snprintf(value + at, sizeof(value) - at, "%s%s", i ? ", " : "", json_string_value(one));
+    line(t, name, value);
+}
+
+static void print_environment(const struct terminal *t, const json_t *environment)
+{
+    char value[200];
+    if (!environment)
+        return;
+    snprintf(value, sizeof(value), "%s, %lld variables", field_text(environment, "from"),
+             (long long)json_integer_value(json_object_get(environment, "variables")));
+    line(t, "environment", value);
+    print_list(t, "secrets", json_object_get(environment, "secrets"));
+}
+
+/* What runs, and where. */
+static void print_command(const struct terminal *t, const json_t *answer)
+{
+    const json_t *spec = json_object_get(answer, "spec");
+    print_script(t, "setup", json_object_get(spec, "setup"));
+    print_script(t, "command", json_object_get(spec, "run"));
+    if (json_is_object(json_object_get(spec, "train")))
+        line(t, "command", "the built-in engine (jobctl show --spec)");
+    line(t, "directory", json_string_value(json_object_get(spec, "workdir")));
+    print_list(t, "overrides", json_object_get(answer, "set"));
+    print_environment(t, json_object_get(answer, "environment"));
+}
+
 static void print(struct call *call, const json_t *answer)
 {
     const struct terminal *t = &call->out;
@@ -160,6 +210,7 @@ static void print(struct call *call, const json_t *answer)
     const char *reason = json_string_value(json_object_get(row, "reason"));
     if (reason && reason[0])
         terminal_wrap(t, reason, 2);
+    print_command(t, answer);
     print_fields(t, row);
     if (json_is_string(json_object_get(row, "started_at")))
         print_goodput(t, json_object_get(answer, "goodput"));

@@ -1,94 +1,240 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_status.c - jobctl status: list jobs with state, step, speed and goodput */
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_select.h"
 #include "controller/cli/output.h"
+#include "controller/job/job_list.h"
 #include "controller/job/job_view.h"
 #include "engine/contract/field.h"
 
-enum { STORE = 1600, LIMIT = 100, LIMIT_MOST = 10000, REDRAW_MS = 1000 };
+enum { STORE = 1600, LIMIT = 100, LIMIT_MOST = 10000, PAGE = 10000, REDRAW_MS = 1000 };
 
 static const struct option_row options[] = {
     {"all", 'a', OPTION_FLAG, NULL, "include done jobs; the newest 100"},
     {"number", 'n', OPTION_COUNT, "N", "at most N jobs"},
+    {"state", 's', OPTION_TEXT, "STATES", "only jobs in these states, such as running,failed; also done, active"},
     {"output", 'o', OPTION_TEXT, "FIELDS", "columns, such as id,name,status,loss,reason"},
-    {"watch", 'w', OPTION_FLAG, NULL, "redraw every second until Ctrl-C"},
+    {"watch", 'w', OPTION_FLAG, NULL, "repaint every second until Ctrl-C"},
     OPTION_QUIET,
     OPTION_JSON,
     {.name = NULL},
 };
 
-/* `store`: what is wrong with it, "" if nothing is. */
-static int fetch(struct call *call, struct client *c, json_t **jobs, char store[STORE])
+struct list {
+    json_t *jobs;           /* those that are shown */
+    char    store[STORE];   /* what is wrong with the store, "" if nothing is */
+    char    notify[600];    /* what keeps messages from being delivered */
+    char    totals[200];    /* of all that match, of which --number may hide some */
+};
+
+static void list_fini(struct list *l)
+{
+    json_decref(l->jobs);
+    l->jobs = NULL;
+}
+
+/* Which states are asked for: --state, else those of active jobs, or with --all all. */
+static int wanted(struct call *call, job_list_words *words)
 {
     const struct options *o = &call->options;
-    store[0] = '\0';
-    if (o->nargs > 0)
-        return job_select(c, jobs, o->nargs, o->args, &call->err);
-    long long limit = options_count(o, "number", LIMIT);
-    if (limit < 1 || limit > LIMIT_MOST)
-        return err_set(&call->err, ERR_USAGE, "--number must be from 1 to %d", LIMIT_MOST);
-    json_t *answer;
-    if (client_get(c, &answer, &call->err, "/v1/jobs?all=%d&limit=%lld", options_has(o, "all"),
-                   limit) < 0)
-        return -1;
-    *jobs = json_incref(json_object_get(answer, "jobs"));
-    snprintf(store, STORE, "%s", field_text(answer, "store"));
-    json_decref(answer);
+    const char *text = options_text(o, "state");
+    *words = options_has(o, "all") || o->nargs > 0 ? JOB_LIST_ACTIVE | JOB_LIST_DONE : JOB_LIST_ACTIVE;
+    return text ? job_list_parse(words, text, &call->err) : 0;
+}
+
+static void keep(json_t *to, const json_t *rows, job_list_words words)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach (rows, i, row)
+        if (job_list_has(words, row))
+            json_array_append(to, row);
+}
+
+static bool is_table(const struct call *call)
+{
+    return !call->json && !options_has(&call->options, "quiet");
+}
+
+/* How many rows per request: what is shown, unless they are filtered or sorted here. */
+static size_t page_size(const struct call *call, job_list_words words, size_t most)
+{
+    const bool all = words == (JOB_LIST_ACTIVE | JOB_LIST_DONE);
+    return all || (words == JOB_LIST_ACTIVE && !is_table(call)) ? most : PAGE;
+}
+
+/* Active jobs in one answer; done ones page by page, newest first, until there are `most`. */
+static int fetch_pages(struct call *call, struct client *c, struct list *l, job_list_words words, size_t most)
+{
+    const bool done = words & JOB_LIST_DONE;
+    const size_t size = page_size(call, words, most);
+    long long before = 0;
+    for (bool more = true; more;) {
+        json_t *answer;
+        if (client_get(c, &answer, &call->err, "/v1/jobs?all=%d&limit=%zu&before=%lld", done, size,
+                       before) < 0)
+            return -1;
+        const json_t *page = json_object_get(answer, "jobs");
+        const size_t n = json_array_size(page);
+        keep(l->jobs, page, words);
+        before = json_integer_value(json_object_get(json_array_get(page, n - 1), "id"));
+        snprintf(l->store, STORE, "%s", field_text(answer, "store"));
+        snprintf(l->notify, sizeof(l->notify), "%s", field_text(answer, "notify"));
+        more = done && n == size && json_array_size(l->jobs) < most;
+        json_decref(answer);
+    }
     return 0;
 }
 
-static int print(struct call *call, const json_t *jobs)
+/* Tables begin with what runs; ids and JSON are newest first. */
+static void arrange(const struct call *call, struct list *l, size_t most)
+{
+    if (is_table(call))
+        job_list_sort(l->jobs);
+    job_list_totals(l->totals, sizeof(l->totals), l->jobs);
+    const size_t n = json_array_size(l->jobs), used = strlen(l->totals);
+    if (n == most && options_has(&call->options, "all"))
+        snprintf(l->totals + used, sizeof(l->totals) - used, "; older ones with -n");
+    if (n > most)
+        snprintf(l->totals + used, sizeof(l->totals) - used, "; %zu of them shown (-n)", most);
+    for (size_t i = n; i > most; i--)
+        json_array_remove(l->jobs, i - 1);
+}
+
+static int fetch(struct call *call, struct client *c, struct list *l)
+{
+    const struct options *o = &call->options;
+    const long long limit = options_count(o, "number", LIMIT);
+    job_list_words words;
+    json_t *named;
+    *l = (struct list){.jobs = NULL};
+    if (limit < 1 || limit > LIMIT_MOST)
+        return err_set(&call->err, ERR_USAGE, "--number must be from 1 to %d", LIMIT_MOST);
+    if (wanted(call, &words) < 0)
+        return -1;
+    l->jobs = json_array();
+    if (o->nargs == 0) {
+        if (fetch_pages(call, c, l, words, (size_t)limit) < 0)
+            return -1;
+        arrange(call, l, (size_t)limit);
+        return 0;
+    }
+    if (job_select(c, &named, o->nargs, o->args, &call->err) < 0)
+        return -1;
+    keep(l->jobs, named, words);
+    json_decref(named);
+    job_list_totals(l->totals, sizeof(l->totals), l->jobs);
+    return 0;
+}
+
+static void print_none(const struct call *call)
+{
+    const struct options *o = &call->options;
+    fprintf(call->out.file, options_has(o, "state") ? "No job is in such a state.\n"
+            : options_has(o, "all") ? "No jobs yet. Submit one: jobctl submit FILE\n"
+                                    : "No active jobs. To include done jobs: jobctl status -a\n");
+}
+
+static int print(struct call *call, const struct list *l)
 {
     size_t i;
     json_t *row;
     if (options_has(&call->options, "quiet")) {
-        json_array_foreach (jobs, i, row)
+        json_array_foreach (l->jobs, i, row)
             fprintf(call->out.file, "%lld\n",
                     (long long)json_integer_value(json_object_get(row, "id")));
         return 0;
     }
-    if (json_array_size(jobs) == 0 && call->out.tty) {
-        fprintf(call->out.file, options_has(&call->options, "all")
-                ? "No jobs yet. Submit one: jobctl submit FILE\n"
-                : "No active jobs. To include done jobs: jobctl status -a\n");
+    if (json_array_size(l->jobs) == 0 && call->out.tty) {
+        print_none(call);
         return 0;
     }
-    return job_view_table(&call->out, jobs, options_text(&call->options, "output"), &call->err);
+    return job_view_table(&call->out, l->jobs, options_text(&call->options, "output"), &call->err);
 }
 
 /* Scripts read the table on stdout. */
-static void print_store(struct call *call, const char *store)
+static void print_totals(const struct call *call, const struct list *l)
 {
-    if (!store[0] || options_has(&call->options, "quiet"))
-        return;
-    fflush(call->out.file);
-    fprintf(call->out.tty ? call->out.file : stderr, "The store and the directories of the jobs differ: %s\n", store);
+    if (call->out.tty && json_array_size(l->jobs) > 1 && !options_has(&call->options, "quiet"))
+        fprintf(call->out.file, "%s%s%s\n", terminal_style(&call->out, STYLE_DIM), l->totals,
+                terminal_style(&call->out, STYLE_PLAIN));
 }
 
-/* Redraws from the top of the screen and clears the rest below the table. */
+static void print_troubles(struct call *call, const struct list *l)
+{
+    if ((!l->store[0] && !l->notify[0]) || options_has(&call->options, "quiet"))
+        return;
+    FILE *f = call->out.tty ? call->out.file : stderr;
+    fflush(call->out.file);
+    if (l->store[0])
+        fprintf(f, "The store and the directories of the jobs differ: %s\n", l->store);
+    if (l->notify[0])
+        fprintf(f, "Messages are not delivered to %s; to try it: jobctl notify test\n", l->notify);
+}
+
+/* ---- --watch ---- */
+
+/* Over the picture before, line by line, so that nothing flickers; what does not fit the window is left out. */
+static void paint(FILE *f, const char *picture, int height)
+{
+    int lines = 0;
+    fputs("\033[H", f);
+    for (const char *p = picture; *p && (height <= 0 || lines < height - 1); lines++) {
+        const int n = (int)strcspn(p, "\n");
+        fprintf(f, "%.*s\033[K\n", n, p);
+        p += n + (p[n] == '\n');
+    }
+    fputs("\033[J", f);
+}
+
+/* The picture is drawn in memory, with the totals on top: a long table is cut below. */
+static int draw(struct call *call, const struct list *l)
+{
+    char *picture = NULL;
+    size_t size;
+    FILE *screen = call->out.file;
+    if (!call->out.tty)
+        return print(call, l);
+    if (!(call->out.file = open_memstream(&picture, &size))) {
+        call->out.file = screen;
+        return err_set(&call->err, ERR_MEMORY, "out of memory for a table");
+    }
+    print_totals(call, l);
+    const int rc = print(call, l);
+    print_troubles(call, l);
+    fclose(call->out.file);
+    call->out.file = screen;
+    if (rc == 0)
+        paint(screen, picture, call->out.height);
+    free(picture);
+    return rc;
+}
+
 static int watch(struct call *call, struct client *c)
 {
     const volatile int *stop = interrupt_catch();
+    bool drawn = false;
     client_stop_when(c, stop);
     while (!*stop) {
-        json_t *jobs = NULL;
-        char store[STORE];
-        if (fetch(call, c, &jobs, store) < 0)
-            return *stop ? 0 : -1;
+        struct list l;
+        int rc = fetch(call, c, &l);
         terminal_measure(&call->out);
-        if (call->out.tty)
-            fputs("\033[H\033[2J", call->out.file);
-        int rc = print(call, jobs);
-        print_store(call, store);
-        json_decref(jobs);
+        if (rc == 0 && call->out.tty && !drawn)
+            fputs("\033[2J", call->out.file);
+        drawn = true;
+        if (rc == 0)
+            rc = draw(call, &l);
+        list_fini(&l);
         if (rc < 0)
-            return -1;
+            return *stop ? 0 : -1;
         if (output_closed(call))
             break;
         poll(NULL, 0, REDRAW_MS);
@@ -96,32 +242,30 @@ static int watch(struct call *call, struct client *c)
     return 0;
 }
 
+static int show(struct call *call, struct client *c)
+{
+    struct list l;
+    int rc = fetch(call, c, &l);
+    if (rc == 0 && call->json) {
+        output_json(call, json_pack("{s:O, s:s, s:s}", "jobs", l.jobs, "store", l.store, "notify", l.notify));
+    } else if (rc == 0 && (rc = print(call, &l)) == 0) {
+        print_totals(call, &l);
+        print_troubles(call, &l);
+    }
+    list_fini(&l);
+    return rc;
+}
+
 static int run(struct call *call)
 {
     struct client *c;
-    json_t *jobs = NULL;
-    char store[STORE];
-    int rc = -1;
+    job_list_words words;
     if (options_has(&call->options, "watch") && call->json)
         return err_set(&call->err, ERR_USAGE, "--watch and --json cannot be combined: --json "
                        "prints one value");
-    if (client_open(&c, true, &call->err) < 0)
+    if (wanted(call, &words) < 0 || client_open(&c, true, &call->err) < 0)
         return -1;
-    if (options_has(&call->options, "watch")) {
-        rc = watch(call, c);
-        goto out;
-    }
-    if (fetch(call, c, &jobs, store) < 0)
-        goto out;
-    if (call->json) {
-        output_json(call, json_pack("{s:O, s:s}", "jobs", jobs, "store", store));
-        rc = 0;
-    } else {
-        rc = print(call, jobs);
-        print_store(call, store);
-    }
-out:
-    json_decref(jobs);
+    const int rc = options_has(&call->options, "watch") ? watch(call, c) : show(call, c);
     client_close(c);
     return rc;
 }
@@ -129,7 +273,7 @@ out:
 const struct command cmd_status = {
     .name = "status", .aliases = "ls|queue", .args = ARGS_JOBS_OR_NONE,
     .summary = "list jobs with state, step, speed and goodput (productive share of time)",
-    .help = "Without JOBS: all jobs that are not done. JOBS are ids (7), ranges (3-5 or 3,5-8), "
+    .help = "Without JOBS: all jobs that are not done, running ones first. JOBS are ids (7), ranges (3-5 or 3,5-8), "
             "names, or "
             "last.",
     .options = options, .run = run,

@@ -8,6 +8,8 @@
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
 
+enum { OUTPUT_INDENT = 4 }; /* of a line of output among the evidence; what is more is the line's own */
+
 static const struct option_row options[] = {OPTION_JSON, {.name = NULL}};
 
 /* An event after its local time, or a line of a rank's output. */
@@ -15,9 +17,9 @@ static void print_evidence(const struct terminal *t, const char *line)
 {
     char at[JOB_CELL];
     if (line[0] == ' ' || job_view_time(line) < 0) {
-        line += strspn(line, " ");
-        fprintf(t->file, "      %s| %s", terminal_style(t, STYLE_DIM), terminal_style(t, STYLE_PLAIN));
-        terminal_hang(t, line, 8);
+        const int blanks = (int)strspn(line, " "), own = blanks > OUTPUT_INDENT ? blanks - OUTPUT_INDENT : 0;
+        fprintf(t->file, "      %s| %s%*s", terminal_style(t, STYLE_DIM), terminal_style(t, STYLE_PLAIN), own, "");
+        terminal_hang(t, line + blanks, 8 + own);
         return;
     }
     job_view_local(at, sizeof(at), line);

@@ -6,10 +6,10 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &cmd_submit, &cmd_status, &cmd_show, &cmd_logs, &cmd_why, &cmd_report, &cmd_events, &cmd_wait,
-    &cmd_cancel, &cmd_retry, &cmd_hold, &cmd_release, &cmd_checkpoint, &cmd_remove, &cmd_prune,
+    &cmd_submit, &cmd_run, &cmd_status, &cmd_show, &cmd_logs, &cmd_why, &cmd_report, &cmd_events, &cmd_shell, &cmd_wait,
+    &cmd_cancel, &cmd_retry, &cmd_edit, &cmd_hold, &cmd_release, &cmd_checkpoint, &cmd_remove, &cmd_prune,
     &cmd_plan, &cmd_render, &cmd_doctor, &cmd_verify_data, &cmd_verify_resume, &cmd_drill, &cmd_nodes,
-    &cmd_adopt, &cmd_daemon, &cmd_version, &cmd_help, &cmd_completions, NULL,
+    &cmd_notify, &cmd_adopt, &cmd_daemon, &cmd_version, &cmd_help, &cmd_completions, NULL,
 };
 
 const struct command *const *command_list(void)
@@ -39,12 +39,13 @@ const struct command *command_find(const char *name)
 void command_usage(char *out, size_t size, const struct command *command)
 {
     static const char *const args[] = {
-        [ARGS_NONE] = "", [ARGS_FILE] = " FILE", [ARGS_FILE_OR_JOB] = " FILE|JOB",
+        [ARGS_NONE] = "", [ARGS_COMMAND] = " [options] [--] CMD...", [ARGS_FILES] = " FILE...",
+        [ARGS_FILE] = " FILE", [ARGS_FILE_OR_JOB] = " FILE|JOB",
         [ARGS_FILE_OR_NONE] = " [FILE]",
-        [ARGS_JOB] = " JOB", [ARGS_JOBS] = " JOB...",
+        [ARGS_JOB] = " JOB", [ARGS_JOB_COMMAND] = " JOB [-- COMMAND...]", [ARGS_JOBS] = " JOB...",
         [ARGS_JOBS_OR_NONE] = " [JOB...]", [ARGS_WORD] = " [WORD]", [ARGS_WORDS] = " [WORD...]",
     };
-    bool any = command->options && command->options[0].name;
+    const bool any = command->args != ARGS_COMMAND && command->options && command->options[0].name;
     snprintf(out, size, "%s%s%s%s", command->name, command->words ? " " : "",
              command->words ? command->words : args[command->args], any ? " [options]" : "");
 }

@@ -16,8 +16,8 @@
 #include "engine/contract/err.h"
 
 /* The kind of arguments a command takes, for help and completion. */
-enum command_args { ARGS_NONE, ARGS_FILE, ARGS_FILE_OR_JOB, ARGS_FILE_OR_NONE, ARGS_JOB,
-                    ARGS_JOBS, ARGS_JOBS_OR_NONE, ARGS_WORD, ARGS_WORDS };
+enum command_args { ARGS_NONE, ARGS_COMMAND, ARGS_FILE, ARGS_FILES, ARGS_FILE_OR_JOB, ARGS_FILE_OR_NONE, ARGS_JOB,
+                    ARGS_JOB_COMMAND, ARGS_JOBS, ARGS_JOBS_OR_NONE, ARGS_WORD, ARGS_WORDS };
 
 enum { COMMAND_TIMEOUT = 124 }; /* exit code of `wait --timeout` */
 
@@ -52,10 +52,10 @@ struct call {
     struct diagnostics    found;
 };
 
-extern const struct command cmd_submit, cmd_status, cmd_show, cmd_logs, cmd_cancel, cmd_wait,
-    cmd_retry, cmd_hold, cmd_release, cmd_checkpoint, cmd_why, cmd_report, cmd_events, cmd_plan,
-    cmd_render, cmd_doctor, cmd_verify_data, cmd_verify_resume, cmd_drill, cmd_nodes, cmd_daemon,
-    cmd_adopt, cmd_remove, cmd_prune, cmd_version, cmd_help, cmd_completions;
+extern const struct command cmd_submit, cmd_run, cmd_status, cmd_show, cmd_logs, cmd_cancel, cmd_wait,
+    cmd_retry, cmd_edit, cmd_hold, cmd_release, cmd_checkpoint, cmd_shell, cmd_why, cmd_report, cmd_events, cmd_plan,
+    cmd_render, cmd_doctor, cmd_verify_data, cmd_verify_resume, cmd_drill, cmd_nodes, cmd_notify, cmd_daemon, cmd_adopt,
+    cmd_remove, cmd_prune, cmd_version, cmd_help, cmd_completions;
 
 /* The rows, in the order of help, ended by NULL; lookup by name or alias. */
 const struct command *const *command_list(void);

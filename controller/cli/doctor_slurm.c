@@ -39,7 +39,7 @@ static json_t *ask_slurm(const char *op)
     json_t *request = json_pack("{s:i, s:s}", "id", 1, "op", op);
     int rc = program_tell("jobctl-slurm", request, &out, &err);
     json_t *answer =
-        rc == 0 && out.size ? json_loadb(out.data, out.size, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+        rc >= 0 && out.size ? json_loadb(out.data, out.size, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
     buf_fini(&out);
     json_decref(request);
     return answer ? answer

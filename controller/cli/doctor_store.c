@@ -41,7 +41,7 @@ static json_t *row_of(const json_t *seen)
     const char *text = field_text(seen, "text");
     const char *status = field_true(seen, "damaged") ? "fail" : text[0] ? "warn" : "ok";
     const char *todo = field_true(seen, "repair") ? "run `jobctl doctor --repair`: it makes the store anew from the "
-                                                    "directories of the jobs and its snapshots; running jobs go on"
+                                                    "directories of the jobs and its snapshots; running jobs continue"
                        : text[0] ? "nothing can be rebuilt: `jobctl remove` the rows, move away the directories" : "";
     return json_pack("{s:s, s:s, s:s, s:s}", "check", "store", "status", status, "seen",
                      text[0] ? text : "every job has its directory and its row", "todo", todo);
@@ -64,7 +64,7 @@ int doctor_store_add(json_t *answer, struct err *err)
 
 /* ---- its repair ---- */
 
-/* Agents and ranks go on. */
+/* Agents and ranks continue. */
 static int stop_daemon(const char *socket, struct err *err)
 {
     struct client *c = NULL;

@@ -100,7 +100,7 @@ static int look_events(struct sight *s, struct drill *d, struct err *err)
     return 0;
 }
 
-/* Steps done by the first rank, from its flight page; -1: no page. */
+/* Steps done by the first rank, from its flight page; -1: no page, or that of a script, whose steps no event tells. */
 static void look_page(struct sight *s, const struct drill *d)
 {
     char path[PATH_MAX + 64];
@@ -108,7 +108,7 @@ static void look_page(struct sight *s, const struct drill *d)
     static struct flight_page page;
     s->step = -1;
     snprintf(path, sizeof(path), "%s/%lld/rank0.flight", d->dir, (long long)s->attempt);
-    if (s->attempt <= 0 || flight_open(&f, path, NULL) < 0)
+    if (!d->engine || s->attempt <= 0 || flight_open(&f, path, NULL) < 0)
         return;
     flight_read(f, &page);
     flight_close(f);
@@ -296,11 +296,11 @@ static const struct drill_fault {
     const char *name, *text;
     int       (*strike)(struct drill *d, const struct sight *s, struct err *err);
     bool        goes_on;        /* the ranks must survive it */
-    bool        engine;         /* applies to the built-in engine only */
+    bool        engine;         /* is judged by steps or checkpoints of the built-in engine */
     int64_t     ranks;          /* minimum number of ranks */
 } faults[] = {
     { "kill-rank", "a rank is killed", kill_rank, false, false, 1 },
-    { "slow-rank", "a rank is slow", slow_rank, true, false, 1 },
+    { "slow-rank", "a rank is slow", slow_rank, true, true, 1 },
     { "stop-rank", "a rank is stopped (SIGSTOP)", stop_rank, false, true, 1 },
     { "checkpoint", "the newest checkpoint is corrupted, then a rank is killed", corrupt, false,
      true, 1 },
@@ -355,7 +355,7 @@ static int get_ready(struct sight *s, struct drill *d, struct err *err)
             return err_set(err, ERR_CONFLICT, "job %lld is done, so no fault can be injected: %s",
                            (long long)d->job, s->reason);
         bool working = s->running && s->pids[0] && is_of_job(d, s, s->pids[0]);
-        if (working && s->step < 0 && s->resumed < 0)
+        if (working && (!d->engine || (s->step < 0 && s->resumed < 0)))
             return 0;           /* a command that does not report steps */
         const int64_t from = s->resumed > 0 ? s->resumed : 0;
         if (working && s->step >= from + SETTLE_STEPS) {
@@ -381,7 +381,7 @@ static bool is_back(const struct sight *s, const struct sight *before, bool goes
 {
     bool same = s->attempt == before->attempt && s->generation == before->generation;
     if (goes_on)
-        return same && s->step > before->step;
+        return same && (before->step < 0 ? s->running : s->step > before->step);
     if (same || !s->running)
         return false;
     if (before->step < 0)
@@ -412,14 +412,14 @@ int drill_run(struct drill_outcome *out, struct drill *d, const struct drill_fau
               struct err *err)
 {
     struct sight s = { .checkpoint = -1, .resumed = -1, .step = -1 };
-    *out = (struct drill_outcome){ .noticed = -1, .back = -1 };
-    if (get_ready(&s, d, err) < 0)
-        return -1;
-    if (f->engine && s.step < 0) {
+    *out = (struct drill_outcome){ .noticed = -1, .back = -1, .lost = d->engine ? 0 : -1 };
+    if (f->engine && !d->engine) {
         out->skipped = true;
-        snprintf(out->text, sizeof(out->text), "needs the built-in engine (train:)");
+        snprintf(out->text, sizeof(out->text), "cannot be judged: only the script knows its steps and checkpoints");
         return 0;
     }
+    if (get_ready(&s, d, err) < 0)
+        return -1;
     s.noticed_at = 0;
     s.noticed[0] = 0;
     const struct sight before = s;

@@ -18,6 +18,7 @@ struct drill {
     struct client *client;      /* reopened after the daemon was killed */
     int64_t        job;
     char           dir[PATH_MAX];
+    bool           engine;      /* the job trains with the built-in engine, whose steps and checkpoints are known */
     double         limit_s;     /* time allowed for recovery */
     const volatile int *stop;   /* set by Ctrl-C: drill_run() fails then */
 };
@@ -25,7 +26,7 @@ struct drill {
 /* The outcome of one fault; times in seconds since the fault, -1: never. */
 struct drill_outcome {
     double  noticed, back;
-    int64_t lost;               /* steps that had to be repeated */
+    int64_t lost;               /* steps that had to be repeated, -1: not known */
     bool    skipped, passed;
     char    text[200];          /* what happened, or why it was skipped or failed */
 };

@@ -3,6 +3,7 @@
 #include "controller/cli/follow.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +16,14 @@
 #include "controller/cli/job_wait.h"
 #include "controller/cli/output.h"
 #include "controller/cli/progress_line.h"
+#include "controller/cli/question.h"
 #include "controller/job/event_kind.h"
 #include "controller/job/event_text.h"
 #include "controller/job/job_view.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/field.h"
 
-enum { TICK_TTY_MS = 200, TICK_MS = 500, PLAIN_EVERY_S = 10, PAGE = 500 };
+enum { TICK_TTY_MS = 200, TICK_MS = 500, PLAIN_EVERY_S = 10, PAGE = 500, SETUP_LINES = 40 };
 
 struct follow {
     struct call              *call;
@@ -73,6 +75,24 @@ static int read_row(struct follow *f)
     return f->row ? 0 : err_set(&f->call->err, ERR_NOT_FOUND, "job %lld does not exist", f->id);
 }
 
+/* The output of a setup that failed: nothing else tells why. */
+static void show_setup(struct follow *f, const json_t *event)
+{
+    const json_t *body = json_object_get(event, "body");
+    const bool failed = json_is_integer(json_object_get(body, "signal")) ||
+                        json_integer_value(json_object_get(body, "exit_code")) != 0;
+    struct log_fetch log = {.id = f->id, .setup = true, .attempt = json_integer_value(json_object_get(event, "attempt"))};
+    if (!failed || f->wish->setup || log_fetch_tail(&log, f->client, SETUP_LINES, NULL) < 0)
+        return;
+    if (log.offset > 0)
+        fprintf(f->call->out.file, "(the last %d lines of the setup; all: jobctl logs %lld --setup)\n", SETUP_LINES,
+                f->id);
+    log_fetch_print(&log, f->client, f->call->out.file, NULL);
+    if (log.mid_line)
+        fputc('\n', f->call->out.file);
+    log_fetch_fini(&log, f->call->out.file);
+}
+
 static void tell(struct follow *f, const json_t *event)
 {
     const struct terminal *t = &f->call->out;
@@ -104,6 +124,8 @@ static int read_events(struct follow *f)
         json_array_foreach (events, i, event) {
             f->after = json_integer_value(json_object_get(event, "seq"));
             tell(f, event);
+            if (f->wish->output && event_kind_of(field_text(event, "kind")) == EVENT_SETUP_DONE)
+                show_setup(f, event);
         }
         size_t n = json_array_size(events);
         json_decref(answer);
@@ -230,20 +252,53 @@ static int detach(struct follow *f)
     return FOLLOW_DETACHED;
 }
 
+static int cancel(struct follow *f)
+{
+    char path[64];
+    json_t *answer = NULL, *body = json_object();
+    snprintf(path, sizeof(path), "/v1/jobs/%lld/cancel", f->id);
+    int rc = client_post(f->client, &answer, path, body, &f->call->err);
+    if (rc < 0 && f->call->err.code == ERR_CONFLICT) { /* it ended meanwhile */
+        memset(&f->call->err, 0, sizeof(f->call->err));
+        rc = 0;
+    }
+    json_decref(body);
+    json_decref(answer);
+    return rc;
+}
+
+/* After Ctrl-C: 0 goes on with the job; else the code of follow_job(). */
+static int interrupted(struct follow *f, const volatile int *stop)
+{
+    if (!f->wish->ask || *stop != SIGINT || !question_possible(f->call))
+        return detach(f);
+    interrupt_clear();
+    memset(&f->call->err, 0, sizeof(f->call->err));
+    erase(f);
+    end_line(f);
+    const enum question_leave answer = question_leave(f->call, f->id, stop);
+    if (answer == QUESTION_LEAVE)
+        return detach(f);
+    return answer == QUESTION_CANCEL ? cancel(f) : 0;
+}
+
 static int loop(struct follow *f, const volatile int *stop)
 {
     int tick = f->call->out.tty ? TICK_TTY_MS : TICK_MS;
     for (;;) {
-        if (look(f) < 0)
-            return *stop ? detach(f) : -1;
-        if (is_done(f))
+        int rc = look(f);
+        if (rc == 0 && is_done(f))
             break;
-        draw(f);
-        if (output_closed(f->call))
-            return 0;
-        poll(NULL, 0, tick);
+        if (rc == 0) {
+            draw(f);
+            if (output_closed(f->call))
+                return 0;
+            poll(NULL, 0, tick);
+        }
         if (*stop)
-            return detach(f);
+            rc = interrupted(f, stop);
+        if (rc != 0)
+            return rc;
     }
     erase(f);
     end_line(f);

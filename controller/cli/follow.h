@@ -2,7 +2,8 @@
 /* follow.h - follows a job until it is done: output, events, a live progress line
  *
  * On a terminal the progress line is redrawn in place; otherwise a plain line
- * is printed about every ten seconds.  Ctrl-C stops following, not the job.
+ * is printed about every ten seconds.  Ctrl-C stops following, not the job; where it asks, the job may be
+ * cancelled, and is then followed to its end.
  * If the daemon dies meanwhile, the client restarts it.
  */
 #ifndef CONTROLLER_CLI_FOLLOW_H
@@ -23,6 +24,7 @@ struct follow_wish {
     long long tail;        /* start with this many last lines; -1: all */
     bool      progress;    /* show the live progress line */
     bool      from_now;    /* skip events older than the call */
+    bool      ask;         /* Ctrl-C on a terminal asks what to do with the job */
 };
 
 enum { FOLLOW_DETACHED = 130 };

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/os/event_loop.h"
 #include "agent/os/subprocess.h"
 #include "controller/base/program.h"
 #include "engine/contract/clock.h"
@@ -82,7 +83,7 @@ int host_query_open(struct host_query **out, const json_t *hosts, struct err *er
     const json_t *host;
     int rc = 0;
     *out = NULL;
-    if (!v || !(v->list = calloc(n + 1, sizeof(*v->list))) || uv_loop_init(&v->loop) != 0) {
+    if (!v || !(v->list = calloc(n + 1, sizeof(*v->list))) || event_loop_open(&v->loop, err) < 0) {
         if (v)
             free(v->list);
         free(v);

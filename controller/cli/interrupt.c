@@ -9,13 +9,17 @@ static volatile int asked;
 
 static void note(int signo)
 {
-    (void)signo;
-    asked = 1;
+    asked = signo;
+}
+
+void interrupt_clear(void)
+{
+    asked = 0;
 }
 
 const volatile int *interrupt_catch(void)
 {
-    struct sigaction action = {.sa_handler = note};
+    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART}; /* a write is not cut */
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -3,7 +3,10 @@
 #ifndef CONTROLLER_CLI_INTERRUPT_H
 #define CONTROLLER_CLI_INTERRUPT_H
 
-/* From now on SIGINT and SIGTERM set the returned flag and interrupt a blocking poll(). */
+/* From now on SIGINT and SIGTERM set the returned flag to their number and interrupt a blocking poll(). */
 const volatile int *interrupt_catch(void);
+
+/* The flag is 0 again: the interrupt was answered. */
+void interrupt_clear(void);
 
 #endif

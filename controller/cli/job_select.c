@@ -112,3 +112,14 @@ int job_select(struct client *c, json_t **rows, int nargs, char **args, struct e
     *rows = list;
     return rc;
 }
+
+int job_select_active(struct client *c, json_t **rows, struct err *err)
+{
+    json_t *answer;
+    *rows = NULL;
+    if (client_get(c, &answer, err, "/v1/jobs?all=0&limit=%d", RANGE_MAX) < 0)
+        return -1;
+    *rows = json_incref(json_object_get(answer, "jobs"));
+    json_decref(answer);
+    return 0;
+}

@@ -12,6 +12,9 @@ struct err;
  * ERR_NOT_FOUND, except inside a range that contains other jobs. */
 int job_select(struct client *c, json_t **rows, int nargs, char **args, struct err *err);
 
+/* The rows of all jobs that are not done, newest first; a new array. */
+int job_select_active(struct client *c, json_t **rows, struct err *err);
+
 /* True if the word consists of ids only ("7", "3-5", "3,5-8"). */
 int job_select_is_ids(const char *arg);
 

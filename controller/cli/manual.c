@@ -50,7 +50,8 @@ static void page(const struct call *call, const char *name, const char *section,
 
 static bool takes_jobs(const struct command *c)
 {
-    return c->args == ARGS_JOB || c->args == ARGS_JOBS || c->args == ARGS_JOBS_OR_NONE || c->args == ARGS_FILE_OR_JOB;
+    return c->args == ARGS_JOB || c->args == ARGS_JOB_COMMAND || c->args == ARGS_JOBS ||
+           c->args == ARGS_JOBS_OR_NONE || c->args == ARGS_FILE_OR_JOB;
 }
 
 /* ---- jobctl-COMMAND(1) ---- */
@@ -189,7 +190,7 @@ static void print_config(struct call *call)
         roff_term(f, term, key->help);
     }
     roff_section(f, "EXAMPLES");
-    roff_example(f, "groups:\n  gpus: [gpu1, gpu2]\nhost_lost: 2m");
+    roff_example(f, "groups:\n  gpus: [gpu1, gpu2]\nhost_lost: 2m\nnotify:\n  team: {webhook: \"${SLACK_URL}\"}");
     roff_section(f, "SEE ALSO");
     roff_reference(f, "jobctl-nodes", "1", false);
     roff_reference(f, "jobctl.yaml", "5", true);

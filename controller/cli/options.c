@@ -127,7 +127,13 @@ static int take_letters(struct options *o, const char *word, const char *next, i
     return 0;
 }
 
-int options_parse(struct options *o, const struct option_row *rows, int argc, char **argv,
+static void take_rest(struct options *o, int from, int argc, char **argv)
+{
+    while (from < argc)
+        o->args[o->nargs++] = argv[from++];
+}
+
+int options_parse(struct options *o, const struct option_row *rows, enum options_order order, int argc, char **argv,
                   struct err *err)
 {
     memset(o, 0, sizeof(*o));
@@ -137,12 +143,12 @@ int options_parse(struct options *o, const struct option_row *rows, int argc, ch
         char *word = argv[i];
         const char *next = i + 1 < argc ? argv[i + 1] : NULL;
         int used = 0;
-        if (strcmp(word, "--") == 0) {
-            while (++i < argc)
-                o->args[o->nargs++] = argv[i];
+        const bool argument = word[0] != '-' || !word[1], end = strcmp(word, "--") == 0;
+        if (end || (argument && order == OPTIONS_FIRST)) {
+            take_rest(o, i + end, argc, argv);
             break;
         }
-        if (word[0] != '-' || !word[1])
+        if (argument)
             o->args[o->nargs++] = word;
         else if ((word[1] == '-' ? take_long : take_letters)(o, word, next, &used, err) < 0)
             return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options.h - option rows, shared by parsing, help and completion
  *
- * Options and arguments may be mixed; `--x=v`, `--x v`, `-xv`, `-x v` and `--`
+ * Options and arguments may be mixed, except before a command line (`run`); `--x=v`, `--x v`, `-xv`, `-x v` and `--`
  * have their usual meaning.  Texts point into the caller's argv.
  */
 #ifndef CONTROLLER_CLI_OPTIONS_H
@@ -45,8 +45,11 @@ struct options {
     bool        help;                   /* -h or --help was given */
 };
 
+/* Options after the first argument belong to this command, or to the command that the arguments are. */
+enum options_order { OPTIONS_MIXED, OPTIONS_FIRST };
+
 /* `argv` starts at the first word after the command. */
-int options_parse(struct options *o, const struct option_row *rows, int argc, char **argv,
+int options_parse(struct options *o, const struct option_row *rows, enum options_order order, int argc, char **argv,
                   struct err *err);
 
 /* Look up an option by name; the name must be in the rows. */

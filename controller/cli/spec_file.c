@@ -14,12 +14,14 @@
 #include "controller/base/yaml.h"
 #include "controller/cli/command.h"
 #include "controller/spec/jobspec.h"
+#include "engine/contract/field.h"
 
 static char *read_text(const char *file, struct err *err)
 {
     FILE *f = strcmp(file, "-") == 0 ? stdin : fopen(file, "re");
     if (!f)
-        err_set(err, ERR_USAGE, "cannot read %s: %m", file);
+        err_set(err, errno == EIO || errno == EMFILE || errno == ENFILE || errno == ENOMEM ? ERR_SYSTEM : ERR_USAGE,
+                "cannot read %s: %m", file);
     return f ? yaml_read(f, file, err) : NULL;
 }
 
@@ -41,38 +43,93 @@ json_t *spec_file_secrets(const json_t *names, struct err *err)
     return values;
 }
 
+json_t *spec_file_environment(void)
+{
+    json_t *out = json_object();
+    char name[256];
+    for (char **e = environ; *e; e++) {
+        const size_t len = strcspn(*e, "=");
+        if (!(*e)[len] || len == 0 || len >= sizeof(name))
+            continue;
+        snprintf(name, sizeof(name), "%.*s", (int)len, *e);
+        json_t *value = json_string(*e + len + 1);
+        if (!value || json_object_set_new(out, name, value) < 0)
+            fprintf(stderr, "note: the variable %s is not valid UTF-8; the job does not get it\n", name);
+    }
+    return out;
+}
+
+/* The daemon chooses from it (agent/core/submit_env.h). */
+static json_t *environment_for(const json_t *canonical)
+{
+    return strcmp(field_text(canonical, "env_from"), "clean") == 0 ? json_object() : spec_file_environment();
+}
+
+static json_t *list_of(const char *const *set, int nset)
+{
+    json_t *out = json_array();
+    for (int i = 0; i < nset; i++)
+        json_array_append_new(out, json_string(set[i]));
+    return out;
+}
+
+int spec_file_set(struct call *call, const char **set, char after[AFTER_TEXT])
+{
+    const char *text = options_text(&call->options, "after");
+    const int n = call->options.nlist;
+    memcpy(set, call->options.list, (size_t)n * sizeof(*set));
+    if (!text)
+        return n;
+    size_t at = (size_t)snprintf(after, AFTER_TEXT, "after=[");
+    for (const char *p = text; p; p = strchr(p, ',')) {
+        p += *p == ',';
+        const int length = (int)strcspn(p, ",");
+        if (length == 0 || strcspn(p, "\"\\") < (size_t)length || at + (size_t)length + 8 > AFTER_TEXT)
+            return err_set(&call->err, ERR_USAGE, "--after: expected ids or names of jobs with commas between, such as "
+                           "7,afterany:prep, not \"%.60s\"", text);
+        at += (size_t)snprintf(after + at, AFTER_TEXT - at, "%s\"%.*s\"", p == text ? "" : ", ", length, p);
+    }
+    snprintf(after + at, AFTER_TEXT - at, "]");
+    set[n] = after;
+    return n + 1;
+}
+
+/* The request of a canonical spec; *request stays NULL on failure. */
+static int pack(struct call *call, json_t **request, const char *text, const char *file, const char *cwd,
+                json_t *canonical, const char *const *set, int nset)
+{
+    json_t *secrets = spec_file_secrets(json_object_get(canonical, "secrets"), &call->err);
+    if (!secrets)
+        return -1;
+    *request = json_pack("{s:s, s:s, s:O, s:o, s:o, s:o}", "spec", text, "cwd", cwd, "canonical", canonical,
+                         "secrets", secrets, "environment", environment_for(canonical), "set", list_of(set, nset));
+    return *request ? 0 : err_set(&call->err, ERR_USAGE, "%s or its path is not valid UTF-8", file);
+}
+
+int spec_file_text_request(struct call *call, const char *text, const char *file, const char *const *set, int nset,
+                           json_t **request, json_t **spec)
+{
+    char cwd[PATH_MAX];
+    json_t *canonical = NULL;
+    *request = NULL;
+    if (!getcwd(cwd, sizeof(cwd)))
+        return err_set(&call->err, ERR_SYSTEM, "the current directory does not exist any more");
+    snprintf(call->file, sizeof(call->file), "%s", file);
+    int rc = jobspec_parse(&canonical, text, file, cwd, set, nset, &call->found, &call->err);
+    if (rc == 0)
+        rc = pack(call, request, text, file, cwd, canonical, set, nset);
+    if (rc == 0 && spec)
+        *spec = json_incref(canonical);
+    json_decref(canonical);
+    return rc;
+}
+
 int spec_file_request(struct call *call, const char *file, const char *const *set, int nset,
                       json_t **request, json_t **spec)
 {
-    char cwd[PATH_MAX];
-    json_t *canonical = NULL, *secrets = NULL;
-    int rc = -1;
-
     *request = NULL;
     char *text = read_text(file, &call->err);
-    if (!text)
-        return -1;
-    if (!getcwd(cwd, sizeof(cwd))) {
-        err_set(&call->err, ERR_SYSTEM, "the current directory does not exist any more");
-        goto out;
-    }
-    snprintf(call->file, sizeof(call->file), "%s", file);
-    if (jobspec_parse(&canonical, text, file, cwd, set, nset, &call->found, &call->err) < 0)
-        goto out;
-    if (!(secrets = spec_file_secrets(json_object_get(canonical, "secrets"), &call->err)))
-        goto out;
-    *request = json_pack("{s:s, s:s, s:O, s:O}", "spec", text, "cwd", cwd, "canonical", canonical,
-                         "secrets", secrets);
-    if (!*request) {
-        err_set(&call->err, ERR_USAGE, "%s or its path is not valid UTF-8", file);
-        goto out;
-    }
-    if (spec)
-        *spec = json_incref(canonical);
-    rc = 0;
-out:
-    json_decref(canonical);
-    json_decref(secrets);
+    int rc = text ? spec_file_text_request(call, text, file, set, nset, request, spec) : -1;
     free(text);
     return rc;
 }

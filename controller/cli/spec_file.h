@@ -12,11 +12,22 @@ struct err;
 /* The values of a spec's secrets from our environment; a new object, or NULL. */
 json_t *spec_file_secrets(const json_t *names, struct err *err);
 
+/* Our environment, for a job that is to run where we stand; a new object. What is not UTF-8 is left out, and said. */
+json_t *spec_file_environment(void);
+
+/* The overrides of --set, and that of --after, which `after` holds; returns their number, or -1. */
+enum { AFTER_TEXT = 1024 };
+int spec_file_set(struct call *call, const char **set, char after[AFTER_TEXT]);
+
 /* Reads `file` ("-" is standard input), checks it with `set`, and looks up its secrets. *request
  * is a new body for POST /v1/jobs; *spec, if not NULL, receives the canonical spec. On failure
  * call->err is set and call->found lists all mistakes of the file. Needs no daemon. */
 int spec_file_request(struct call *call, const char *file, const char *const *set, int nset,
                       json_t **request, json_t **spec);
+
+/* The same of a text, of which `file` is said to be the name; its folder is the base of paths. */
+int spec_file_text_request(struct call *call, const char *text, const char *file, const char *const *set, int nset,
+                           json_t **request, json_t **spec);
 
 /* POST /v1/jobs. The daemon does not parse the spec again, but may have no machine for it. */
 int spec_file_post(struct call *call, struct client *c, json_t **answer, const json_t *request);

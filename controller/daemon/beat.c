@@ -5,6 +5,8 @@
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/home_watch.h"
+#include "controller/daemon/notifier.h"
+#include "controller/daemon/reserve.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
@@ -45,6 +47,8 @@ static void beat(uv_timer_t *timer)
         return;
     tell_log(d);
     tell_jobs(d);
+    reserve_keep(d);
+    notifier_look(d);
 }
 
 void beat_open(struct daemon *d)
@@ -53,6 +57,7 @@ void beat_open(struct daemon *d)
     d->clock = clock_jump_of(&now);
     uv_timer_init(&d->loop, &d->beat);
     d->beat.data = d;
+    reserve_keep(d);
     uv_timer_start(&d->beat, beat, BEAT_MS, BEAT_MS);
 }
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/core/redact.h"
+#include "agent/os/event_loop.h"
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
 #include "controller/attempt/job_attempt.h"
@@ -22,17 +23,21 @@
 #include "controller/daemon/effects.h"
 #include "controller/daemon/home_lock.h"
 #include "controller/daemon/home_watch.h"
+#include "controller/daemon/notifier.h"
 #include "controller/daemon/removal.h"
 #include "controller/daemon/replay.h"
 #include "controller/daemon/requests.h"
 #include "controller/daemon/snapshots.h"
+#include "controller/daemon/store_upkeep.h"
 #include "controller/daemon/submit_batch.h"
 #include "controller/daemon/survey.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
+#include "controller/job/job_env.h"
 #include "controller/nodes/fleet.h"
 #include "controller/nodes/hosts.h"
 #include "controller/nodes/orphan.h"
+#include "controller/notify/notify_send.h"
 #include "db/store.h"
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
@@ -120,10 +125,12 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     active_jobs_fini(d->active_jobs);
     removal_close(d);
     snapshots_close(d);
+    store_upkeep_close(d);
     orphan_close(d);
     hosts_close(d);
     fleet_close(d);
     beat_close(d);
+    notifier_close(d);
     file_work_close(d->files);
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&signals[i], NULL);
@@ -136,9 +143,9 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
 {
     uv_signal_t signals[2];
     static const int numbers[2] = { SIGTERM, SIGINT };
-    if (uv_loop_init(&d->loop) != 0) {
+    if (event_loop_open(&d->loop, err) < 0) {
         close(listen_fd);
-        return err_set(err, ERR_SYSTEM, "cannot create an event loop");
+        return -1;
     }
     for (int i = 0; i < 2; i++) {
         uv_signal_init(&d->loop, &signals[i]);
@@ -155,11 +162,15 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
     else
         close(listen_fd);
     if (rc == 0)
+        rc = notifier_open(d, err);
+    if (rc == 0)
         rc = hosts_open(d, err);
     if (rc == 0)
         rc = replay_all(d, err);
     if (rc == 0)
         rc = snapshots_open(d, err);
+    if (rc == 0)
+        rc = store_upkeep_open(d, err);
     if (rc == 0)
         rc = removal_open(d, err);
     if (rc == 0)
@@ -232,6 +243,7 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);       /* a file-size limit becomes an error of the request */
     many_descriptors();
+    notify_send_init();
     d->started_ms = daemon_now_ms();
     d->die_at_event = die ? strtoll(die, NULL, 10) : 0;
     if (home_open(d, err) < 0 || instance_open(d->instance, d->home, err) < 0)
@@ -245,6 +257,8 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     log_filter(redact_line, NULL);
     if (open_store(d, before, err) < 0 || (listen_fd = unix_socket_listen(socket, err)) < 0)
         goto out;
+    if (before != HOME_CLEAN)
+        job_env_sweep(d);
     rc = serve(d, listen_fd, options->ready_fd, err);
     unlinkat(d->home_inode.fd, HOME_SOCKET, 0);     /* never that of another home at the same path */
     if (d->damaged)

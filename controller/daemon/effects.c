@@ -11,10 +11,12 @@
 #include "controller/attempt/job_attempt.h"
 #include "controller/base/daemon.h"
 #include "controller/base/file_work.h"
+#include "controller/daemon/reclaim.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
+#include "controller/job/job_env.h"
 #include "controller/job/job_store.h"
 #include "controller/nodes/fleet.h"
 #include "engine/contract/err.h"
@@ -140,6 +142,7 @@ void effect_perform(struct job *job, enum job_effect effect)
         job_attempt_stop(job);
         return;
     case DO_REPORT:
+        job_env_end(d, job->core.id, job->origin);
         fleet_forget(job);
         active_jobs_remove(d->active_jobs, job);
         fleet_dirty(d);
@@ -152,5 +155,6 @@ void effect_applied(struct job *job, const struct event_source *told, enum job_e
     if (told)
         job_attempt_ack(job, told->seq);
     server_wake(job->daemon->server, job->core.id);
+    reclaim_look(job);
     effect_perform(job, effect);
 }

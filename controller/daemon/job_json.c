@@ -103,6 +103,12 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
         snprintf(out, size, "its agent is connected %s", job->texts->channel_text);
         return;
     }
+    if (c->goodput.disk_since_ms && job->texts->frees[0]) {
+        const size_t rest = size - strlen(job->texts->frees) - sizeof("; ");
+        snprintf(out, size, "%.*s; %s", (int)(rest < size ? rest : 0), c->reason, job->texts->frees);
+        err_make_printable(out);
+        return;
+    }
     if (!job_core_waits(c)) {
         snprintf(out, size, "%s", c->reason);
         return;

@@ -17,6 +17,7 @@
 #include "agent/os/tree.h"
 #include "controller/base/daemon.h"
 #include "controller/base/file_work.h"
+#include "controller/daemon/reserve.h"
 #include "controller/base/utc.h"
 #include "controller/daemon/survey.h"
 #include "controller/http/server.h"
@@ -29,6 +30,7 @@
 #include "db/checkpoints.h"
 #include "db/removed.h"
 #include "engine/contract/clock.h"
+#include "engine/contract/dir_walk.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
@@ -172,18 +174,32 @@ int removal_plan_rows(struct removed_row *row, struct daemon *d, int64_t id, con
     return find_checkpoints(row, d, canonical, dir, err);
 }
 
-void removal_measure(struct removed_row *row, const char *dir)
+void removal_count(int64_t *all, int64_t *checkpoints, const char *dir)
 {
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    *all = *checkpoints = 0;
+    if (fd < 0)
+        return;
+    *checkpoints = tree_bytes(fd, CHECKPOINTS);
+    *all = tree_bytes(fd, ".");
+    close(fd);
+}
+
+void removal_set_sizes(struct removed_row *row, int64_t all, int64_t checkpoints)
+{
     const bool ours = row->checkpoint_bytes >= 0;
-    if (fd >= 0) {
-        if (ours)
-            row->checkpoint_bytes = tree_bytes(fd, CHECKPOINTS);
-        row->bytes = tree_bytes(fd, ".") - (ours ? row->checkpoint_bytes : 0);
-        close(fd);
-    }
-    if (ours && row->checkpoint_bytes == 0)
+    row->bytes = all - (ours ? checkpoints : 0);
+    if (ours)
+        row->checkpoint_bytes = checkpoints;
+    if (ours && checkpoints == 0)
         row->checkpoints[0] = '\0';     /* it wrote none */
+}
+
+void removal_measure(struct removed_row *row, const char *dir)
+{
+    int64_t all, checkpoints;
+    removal_count(&all, &checkpoints, dir);
+    removal_set_sizes(row, all, checkpoints);
 }
 
 int removal_plan(struct removed_row *row, struct daemon *d, int64_t id, bool checkpoints,
@@ -255,11 +271,11 @@ static void remove_entry(struct removal *r, int fd, const char *name)
 /* Deletes jobs/<id> except checkpoints to keep; the history first, from which a repair would make the job anew. */
 static void empty(struct removal *r, int fd)
 {
-    unlinkat(fd, JOB_HISTORY, 0);
+    struct dirent *e;
+    if (unlinkat(fd, JOB_HISTORY, 0) < 0 && errno != ENOENT)
+        err_set(&r->err, ERR_SYSTEM, "cannot remove %s/" JOB_HISTORY ": %m", r->dir);
     DIR *d = fdopendir(fd);
-    for (struct dirent *e; d && !r->stop && (e = readdir(d));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
+    while (!r->stop && dir_walk_next(&e, d, r->dir, &r->err) > 0) {
         if (r->row.kept && strcmp(e->d_name, CHECKPOINTS) == 0)
             unlinkat(fd, CHECKPOINTS, AT_REMOVEDIR);    /* fails, as intended, unless empty */
         else
@@ -271,6 +287,12 @@ static void empty(struct removal *r, int fd)
         close(fd);
 }
 
+/* Of a directory that is left over only kept checkpoints are no error: whatever could not be listed is still there. */
+static bool is_left_rightly(const struct removal *r)
+{
+    return r->row.kept && (errno == ENOTEMPTY || errno == EEXIST);
+}
+
 static void work(struct file_task *task)
 {
     struct removal *r = (struct removal *)task;
@@ -279,7 +301,9 @@ static void work(struct file_task *task)
         empty(r, fd);
     else if (errno == ELOOP || errno == ENOTDIR)
         unlink(r->dir);                     /* a link or a file: delete it, not its target */
-    if (rmdir(r->dir) < 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
+    else if (errno != ENOENT)
+        err_set(&r->err, ERR_SYSTEM, "cannot open %s: %m", r->dir);
+    if (rmdir(r->dir) < 0 && errno != ENOENT && !is_left_rightly(r))
         err_set(&r->err, ERR_SYSTEM, "cannot remove %s: %m", r->dir);
     if (r->stop)
         err_set(&r->err, ERR_CONFLICT, "the daemon stopped meanwhile");
@@ -344,8 +368,12 @@ static int start(struct daemon *d, const struct removed_row *row, struct err *er
 
 int removal_begin(struct daemon *d, const struct removed_row *row, struct err *err)
 {
-    if (removed_put(d->store, row, err) < 0)
+    struct err why = { 0 };
+    if (removed_put(d->store, row, &why) < 0 && (!reserve_use(d, &why) || removed_put(d->store, row, err) < 0)) {
+        *err = err->code ? *err : why;
+        reserve_explain(d, err);
         return -1;
+    }
     daemon_test_hook(d);
     return start(d, row, err);
 }

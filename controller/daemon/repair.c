@@ -18,10 +18,12 @@
 #include "controller/daemon/snapshots.h"
 #include "controller/daemon/survey.h"
 #include "controller/job/job.h"
+#include "controller/job/job_env.h"
 #include "controller/job/job_history.h"
 #include "controller/job/job_store.h"
 #include "db/rebuild.h"
 #include "db/store.h"
+#include "engine/contract/dir_walk.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
@@ -223,12 +225,12 @@ static int mend_all(struct repair *r, struct err *err)
     char path[PATH_MAX];
     path_in(path, r->daemon.home, "jobs", "");
     DIR *dir = opendir(path);
-    int rc = 0;
-    for (struct dirent *e; rc == 0 && dir && (e = readdir(dir));) {
+    struct dirent *e;
+    int rc = dir || errno == ENOENT ? 0 : err_set(err, ERR_SYSTEM, "cannot read %s: %m", path);
+    while (rc == 0 && (rc = dir_walk_next(&e, dir, path, err)) > 0) {
         char *end;
         const long long id = strtoll(e->d_name, &end, 10);
-        if (!*end && end != e->d_name && id > 0 && id < INT64_MAX)
-            rc = mend(r, id, err);
+        rc = !*end && end != e->d_name && id > 0 && id < INT64_MAX ? mend(r, id, err) : 0;
     }
     if (dir)
         closedir(dir);
@@ -321,6 +323,7 @@ static int fill(struct repair *r, struct err *err)
     report_set(r, "ended", json_integer(r->ended));
     report_set(r, "left", survey_json(left));
     survey_free(left);
+    job_env_sweep(&r->daemon);
     return 0;
 }
 

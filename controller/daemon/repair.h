@@ -4,7 +4,7 @@
  * The base is the present store if it is sound.  Jobs that it lacks come from the newest sound snapshot.  Then each
  * job whose directory has more events than its rows, or whose rows are damaged, is written again from
  * jobs/<id>/events.jsonl.  The new store replaces the old one, which is kept beside it, at the very end; on
- * failure nothing has changed.  Needs a home without a daemon; agents and ranks go on meanwhile.
+ * failure nothing has changed.  Needs a home without a daemon; agents and ranks continue meanwhile.
  */
 #ifndef CONTROLLER_DAEMON_REPAIR_H
 #define CONTROLLER_DAEMON_REPAIR_H

@@ -211,6 +211,7 @@ static void adoption_begin(struct request *r)
 static int adopt(int64_t *id, struct daemon *d, const struct adoption *a, const json_t *body, struct err *err)
 {
     struct submission o = { .spec = a->spec, .secrets = json_object_get(body, "secrets"),
+                       .environment = json_object_get(body, "environment"),
                        .hold = json_is_true(json_object_get(body, "hold")) };
     char *yaml = json_dumps(o.spec, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     o.adopted = json_pack("{s:s, s:O, s:O, s:O}", "dir", a->dir, "host", json_object_get(a->job, "host"),

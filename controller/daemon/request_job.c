@@ -11,6 +11,7 @@
 #include "controller/daemon/submit_batch.h"
 #include "controller/daemon/survey.h"
 #include "controller/http/server.h"
+#include "controller/job/active_jobs.h"
 #include "db/jobs.h"
 #include "engine/contract/err.h"
 
@@ -37,6 +38,25 @@ int request_job_row(struct job_row *row, struct request *r)
         return 0;
     request_fail(r, &err, NULL);
     return -1;
+}
+
+struct job *request_job_open(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    struct err err = { 0 };
+    struct job_row row;
+    int64_t id;
+    if (request_job_id(&id, d, request_job(r), &err) < 0)
+        goto fail;
+    struct job *job = active_jobs_find(d->active_jobs, id);
+    if (job)
+        return job;
+    if (survey_job_get(&row, d->survey, d->store, id, &err) == 0)
+        err_set(&err, ERR_CONFLICT, row.result[0] ? "job %lld is done (%s)" : "job %lld is left alone: %s",
+                (long long)id, row.result[0] ? row.result : survey_reason(d->survey, id));
+fail:
+    request_fail(r, &err, NULL);
+    return NULL;
 }
 
 void request_job_answer(struct request *r, int status, int64_t id)

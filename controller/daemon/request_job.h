@@ -7,6 +7,7 @@
 
 struct daemon;
 struct err;
+struct job;
 struct job_row;
 struct request;
 
@@ -15,6 +16,9 @@ int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *
 
 /* Loads the job of the request's path; if there is none, answers with the error and returns -1. */
 int request_job_row(struct job_row *row, struct request *r);
+
+/* The job of the path if it is not done; NULL: the error has been answered. */
+struct job *request_job_open(struct request *r);
 
 /* Answers with {job: ROW}. */
 void request_job_answer(struct request *r, int status, int64_t id);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_prune.c - GET /v1/prune: the done jobs that match, and what a removal of each would delete
  *
- * A page comes from the rows of SCAN jobs; the sizes of their files are counted by one task in a thread.
+ * A page comes from the rows of SCAN jobs; the sizes of their files are counted by one task in a thread.  The document
+ * is made once: with the sizes, or without where a file hangs.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 #include "engine/contract/err.h"
 
 /* PATIENCE_MS: to count the files of a page. */
-enum { SCAN = 500, PATIENCE_MS = 30000 };
+enum { SCAN = 1000, PATIENCE_MS = 30000 };
 
 struct page {
     struct file_task    base;
@@ -27,7 +28,8 @@ struct page {
     bool                checkpoints;
     int64_t             next;
     char                jobs_dir[PATH_MAX];
-    struct removed_row *rows;           /* of SCAN */
+    struct removed_row *rows;           /* of SCAN; read only while the thread works */
+    int64_t           (*sizes)[2];      /* of each: all, checkpoints; the thread's until it has ended */
     size_t              count;
     json_t             *stay;           /* [{id, name, text}] */
 };
@@ -38,7 +40,7 @@ static void page_work(struct file_task *task)
     char dir[PATH_MAX + 24];
     for (size_t i = 0; i < p->count; i++) {
         snprintf(dir, sizeof(dir), "%s/%lld", p->jobs_dir, (long long)p->rows[i].job);
-        removal_measure(&p->rows[i], dir);
+        removal_count(&p->sizes[i][0], &p->sizes[i][1], dir);
     }
 }
 
@@ -47,6 +49,7 @@ static void page_destroy(struct file_task *task)
     struct page *p = (struct page *)task;
     json_decref(p->stay);
     free(p->rows);
+    free(p->sizes);
     free(p);
 }
 
@@ -67,9 +70,10 @@ static struct page *page_make(struct daemon *d, const struct jobs_done *which, b
     struct page *p = calloc(1, sizeof(*p));
     if (p)
         *p = (struct page){ .base = { .work = page_work, .destroy = page_destroy, .patience_ms = PATIENCE_MS }, .daemon = d,
-                            .checkpoints = checkpoints, .rows = calloc(SCAN, sizeof(*p->rows)),
+                            .checkpoints = checkpoints, .rows = malloc(SCAN * sizeof(*p->rows)),
+                            .sizes = calloc(SCAN, sizeof(*p->sizes)),
                             .stay = json_array() };
-    if (!p || !p->rows || !p->stay)
+    if (!p || !p->rows || !p->sizes || !p->stay)
         err_set(err, ERR_MEMORY, "out of memory for a list of jobs");
     else if (jobs_done_each(d->store, which, &p->next, add, p, err) == 0)
         return p;
@@ -86,6 +90,20 @@ static json_t *answer_of(const struct page *p)
     return json_pack("{s:o, s:O, s:I}", "jobs", jobs, "stay", p->stay, "next", (json_int_t)p->next);
 }
 
+/* The thread may still count. */
+static json_t *without_sizes(struct file_task *task)
+{
+    return answer_of((const struct page *)task);
+}
+
+static json_t *with_sizes(struct file_task *task)
+{
+    struct page *p = (struct page *)task;
+    for (size_t i = 0; i < p->count; i++)
+        removal_set_sizes(&p->rows[i], p->sizes[i][0], p->sizes[i][1]);
+    return answer_of(p);
+}
+
 void request_prune(struct request *r)
 {
     struct daemon *d = request_daemon(r);
@@ -94,7 +112,7 @@ void request_prune(struct request *r)
     int64_t keep, checkpoints;
     char jobs[PATH_MAX + 8], what[PATH_MAX + 32];
     if (request_worked(r)) {
-        request_answer(r, 200, answer_of((const struct page *)request_worked(r)));
+        request_answer(r, 200, with_sizes(request_worked(r)));
         return;
     }
     if (request_number(&which.before, r, "before", 0) < 0 || request_number(&keep, r, "keep", 0) < 0 ||
@@ -113,5 +131,5 @@ void request_prune(struct request *r)
     snprintf(jobs, sizeof(jobs), "%s/jobs", d->home);
     snprintf(p->jobs_dir, sizeof(p->jobs_dir), "%.*s", PATH_MAX - 1, jobs);
     snprintf(what, sizeof(what), "counting the files in %s", p->jobs_dir);
-    request_work_or(r, &p->base, "prune", what, answer_of(p));    /* without sizes */
+    request_work_or(r, &p->base, "prune", what, without_sizes);
 }

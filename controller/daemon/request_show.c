@@ -19,6 +19,7 @@
 #include "controller/base/file_work.h"
 #include "controller/base/utc.h"
 #include "controller/daemon/job_json.h"
+#include "controller/daemon/notifier.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/survey.h"
 #include "controller/daemon/why.h"
@@ -26,6 +27,7 @@
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
+#include "controller/job/job_env.h"
 #include "controller/remote/remote.h"
 #include "db/checkpoints.h"
 #include "db/events.h"
@@ -114,9 +116,10 @@ void request_list(struct request *r)
         request_fail(r, &err, NULL);
         return;
     }
-    char store[1600];
+    char store[1600], notify[600];
     survey_text(store, sizeof(store), d->survey);
-    request_answer(r, 200, json_pack("{s:o, s:s}", "jobs", l.jobs, "store", store));
+    notifier_problem(notify, sizeof(notify), d);
+    request_answer(r, 200, json_pack("{s:o, s:s, s:s}", "jobs", l.jobs, "store", store, "notify", notify));
 }
 
 /* ---- one job ---- */
@@ -189,6 +192,7 @@ static void fold_fields(json_t *out, const struct event_row *row, const json_t *
 struct history {
     json_t *attempts;
     json_t *plan;       /* the newest; NULL: none yet */
+    json_t *set;        /* the overrides of its submit; NULL: none */
 };
 
 /* An attempt shows its last plan and the difference to the last plan of earlier attempts. */
@@ -223,7 +227,10 @@ static int fold(void *ctx, const struct event_row *row)
     json_t *attempt = json_array_get(attempts, json_array_size(attempts) - 1);
     json_t *generations = json_object_get(attempt, "generations");
     json_t *generation = json_array_get(generations, json_array_size(generations) - 1);
-    if (kind == EVENT_PLACED) {
+    if (kind == EVENT_SUBMITTED || kind == EVENT_EDITED) {
+        json_decref(h->set);
+        h->set = json_deep_copy(json_object_get(body, "set"));
+    } else if (kind == EVENT_PLACED) {
         fold_attempt(attempts, row, body);
     } else if (kind == EVENT_PLAN && attempt) {
         fold_plan(h, attempt, body);
@@ -282,7 +289,7 @@ static json_t *spent_of(struct daemon *d, int64_t id, struct err *err)
 struct show_task {
     struct file_task     base;
     struct job_dir_files files;
-    json_t              *answer, *checkpoints;
+    json_t              *answer, *checkpoints, *without;        /* without: not for the thread */
     struct err           err;
 };
 
@@ -291,8 +298,10 @@ static void show_work(struct file_task *task)
     struct show_task *t = (struct show_task *)task;
     json_t *c;
     size_t i;
-    if (job_dir_files_write(&t->files, &t->err) < 0)
+    if (job_dir_files_write(&t->files, &t->err) < 0 && t->err.errnum != ENOSPC && t->err.errnum != EDQUOT)
         return;
+    t->err = (struct err){ 0 };     /* a full disk: the files are made later */
+    json_object_set_new(t->answer, "environment", job_env_describe(t->files.dir, json_object_get(t->answer, "spec")));
     /* The newest `keep` are on disk; older ones were pruned. */
     json_array_foreach (t->checkpoints, i, c)
         if (access(field_text(c, "path"), F_OK) < 0)
@@ -305,7 +314,16 @@ static void show_destroy(struct file_task *task)
     job_dir_files_fini(&t->files);
     json_decref(t->answer);
     json_decref(t->checkpoints);
+    json_decref(t->without);
     free(t);
+}
+
+static json_t *show_otherwise(struct file_task *task)
+{
+    struct show_task *t = (struct show_task *)task;
+    json_t *answer = t->without;
+    t->without = NULL;
+    return answer;
 }
 
 /* Checkpoints of other machines cannot be looked for: none is in the task. */
@@ -323,11 +341,12 @@ static void show_begin(struct request *r, int64_t id, json_t *answer, struct err
     t->base.work = show_work;
     t->base.destroy = show_destroy;
     t->answer = answer;
+    t->without = json_deep_copy(answer);
     if (remote_of_spec(json_object_get(answer, "spec")) != &remote_ssh)
         t->checkpoints = json_incref(json_object_get(answer, "checkpoints"));
     snprintf(lane, sizeof(lane), "files of %lld", (long long)id);
     snprintf(what, sizeof(what), "reading %s and its checkpoints in %s", t->files.dir, dir);
-    request_work_or(r, &t->base, lane, what, json_deep_copy(answer));
+    request_work_or(r, &t->base, lane, what, show_otherwise);
 }
 
 static void show_done(struct request *r, const struct show_task *t)
@@ -359,15 +378,17 @@ void request_show(struct request *r)
         !(spent = spent_of(d, id, &err)))
         request_fail(r, &err, NULL);
     else
-        show_begin(r, id, json_pack("{s:O, s:O?, s:O, s:O, s:O, s:o, s:O*}", "job", row, "spec", spec,
+        show_begin(r, id, json_pack("{s:O, s:O?, s:O, s:O, s:O, s:o, s:O*, s:O*}", "job", row, "spec", spec,
                                     "attempts", attempts, "checkpoints", checkpoints, "goodput", spent,
-                                    "paths", paths(d, id, spec), "plan", whole ? history.plan : NULL),
+                                    "paths", paths(d, id, spec), "set", history.set, "plan",
+                                    whole ? history.plan : NULL),
                    &err);
 out:
     json_decref(row);
     json_decref(spec);
     json_decref(spent);
     json_decref(history.plan);
+    json_decref(history.set);
     json_decref(attempts);
     json_decref(checkpoints);
 }

@@ -3,6 +3,7 @@
 #include "controller/daemon/requests.h"
 #include "controller/daemon/submit_batch.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,76 +11,20 @@
 #include "controller/base/daemon.h"
 #include "controller/base/diagnostics.h"
 #include "controller/base/file_work.h"
+#include "controller/daemon/dependencies.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/submission.h"
-#include "controller/daemon/survey.h"
 #include "controller/http/server.h"
 #include "controller/job/job.h"
 #include "controller/job/job_store.h"
 #include "controller/remote/remote.h"
+#include "controller/remote/slurm_client.h"
 #include "controller/spec/canonical.h"
 #include "controller/spec/jobspec.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
 enum { SETS_MAX = 256 };
-
-/* A job that waits for another may continue its checkpoints, and what that one continued. */
-static int inherit(json_t *lineage, struct daemon *d, int64_t id, struct err *err)
-{
-    char *yaml = NULL, *canonical = NULL;
-    if (jobs_spec(&yaml, &canonical, d->store, id, err) < 0)
-        return -1;
-    json_t *spec = json_loads(canonical, 0, NULL);
-    const json_t *checkpoint = json_object_get(spec, "checkpoint");
-    const char *origin = field_text(checkpoint, "origin");
-    if (origin[0])
-        json_array_append_new(lineage, json_string(origin));
-    json_t *older = json_object_get(checkpoint, "lineage");
-    if (json_is_array(older))
-        json_array_extend(lineage, older);
-    json_decref(spec);
-    free(yaml);
-    free(canonical);
-    return 0;
-}
-
-/* Resolves dependencies to ids; each must be a job that can still succeed. */
-static int resolve_after(json_t *spec, struct daemon *d, struct err *err)
-{
-    const json_t *after = json_object_get(spec, "after");
-    json_t *ids = json_array(), *lineage = json_array();
-    for (size_t i = 0; i < json_array_size(after); i++) {
-        const json_t *v = json_array_get(after, i);
-        char word[80];
-        int64_t id;
-        struct job_row row;
-        if (json_is_integer(v))
-            snprintf(word, sizeof(word), "%lld", (long long)json_integer_value(v));
-        else
-            snprintf(word, sizeof(word), "%s", json_is_string(v) ? json_string_value(v) : "");
-        if (request_job_id(&id, d, word, err) < 0 || survey_job_get(&row, d->survey, d->store, id, err) < 0)
-            goto fail;
-        if (row.result[0] && strcmp(row.result, "succeeded") != 0) {
-            err_set(err, ERR_CONFLICT, "job %lld did not succeed (%s), so a job after it could "
-                                       "never start",
-                    (long long)id, row.result);
-            goto fail;
-        }
-        if (inherit(lineage, d, id, err) < 0)
-            goto fail;
-        json_array_append_new(ids, json_integer(id));
-    }
-    if (json_array_size(lineage) > 0)
-        json_object_set(json_object_get(spec, "checkpoint"), "lineage", lineage);
-    json_decref(lineage);
-    return json_object_set_new(spec, "after", ids);
-fail:
-    err_prefix(err, "after: ");
-    json_decref(lineage);
-    json_decref(ids);
-    return -1;
-}
 
 /* The answer to a dry run, with notes from the plan: {spec, notes}. */
 static json_t *dry_run(struct daemon *d, const struct submission *o, struct err *err)
@@ -111,23 +56,49 @@ out:
     return answer;
 }
 
+static int sets_of(const char *sets[SETS_MAX], const json_t *body)
+{
+    const json_t *list = json_object_get(body, "set");
+    const size_t count = json_array_size(list) < SETS_MAX ? json_array_size(list) : SETS_MAX;
+    for (size_t i = 0; i < count; i++)
+        sets[i] = json_string_value(json_array_get(list, i));
+    return (int)count;
+}
+
 /* The canonical spec: from jobctl, which has parsed the text, or of the text of another client. Both are checked. */
 static int read_spec(json_t **spec, const json_t *body, struct diagnostics *found, struct err *err)
 {
-    const json_t *list = json_object_get(body, "set"), *canonical = json_object_get(body, "canonical");
+    const json_t *canonical = json_object_get(body, "canonical");
     const char *sets[SETS_MAX], *file = field_text(body, "file");
-    const size_t count = json_array_size(list);
     if (canonical)
         return canonical_check(spec, canonical, false, found, err) < 0 ? err_prefix(err, "canonical: ") : 0;
-    if (count > SETS_MAX)
+    if (json_array_size(json_object_get(body, "set")) > SETS_MAX)
         return err_set(err, ERR_USAGE, "set: expected at most %d strings", SETS_MAX);
-    for (size_t i = 0; i < count; i++)
-        sets[i] = json_string_value(json_array_get(list, i));
+    const int count = sets_of(sets, body);
     return jobspec_parse(spec, field_text(body, "spec"), file[0] ? file : "-", field_text(body, "cwd"),
-                         sets, (int)count, found, err);
+                         sets, count, found, err);
 }
 
-/* The check of a text looks for the files that it names: a thread does it. */
+/* Whether this machine has a configuration of Slurm: a job that asks for it would wait for ever. */
+static int find_slurm(const json_t *body, struct diagnostics *found, struct err *err)
+{
+    const char *sets[SETS_MAX];
+    struct err why = { 0 };
+    if (slurm_client_configured(&why))
+        return 0;
+    err_prefix(&why, "launch: slurm is not possible here: ");
+    const int count = sets_of(sets, body);
+    jobspec_add_mistake(found, field_text(body, "spec"), sets, count, "launch", &why);
+    return diagnostics_first(found, err);
+}
+
+static bool for_slurm(const json_t *spec)
+{
+    return remote_of_spec(spec) == &remote_slurm && slurm_client_there();
+}
+
+/* The check of a text looks for the files that it names, and Slurm's configuration may come from another machine: a
+ * thread does it. */
 struct spec_task {
     struct file_task   base;
     json_t            *body, *spec;
@@ -138,7 +109,11 @@ struct spec_task {
 static void spec_work(struct file_task *task)
 {
     struct spec_task *t = (struct spec_task *)task;
-    read_spec(&t->spec, t->body, &t->found, &t->err);
+    if (read_spec(&t->spec, t->body, &t->found, &t->err) < 0 || !for_slurm(t->spec) ||
+        find_slurm(t->body, &t->found, &t->err) == 0)
+        return;
+    json_decref(t->spec);
+    t->spec = NULL;
 }
 
 static void spec_destroy(struct file_task *task)
@@ -161,8 +136,19 @@ static void spec_begin(struct request *r)
     t->base.destroy = spec_destroy;
     t->body = json_deep_copy(request_body(r));
     json_object_del(t->body, "secrets");
-    snprintf(what, sizeof(what), "looking for the files of a spec in %.300s", field_text(t->body, "cwd"));
+    json_object_del(t->body, "environment");
+    if (json_object_get(t->body, "canonical"))
+        snprintf(what, sizeof(what), "looking for the configuration of Slurm");
+    else
+        snprintf(what, sizeof(what), "looking for the files of a spec in %.300s", field_text(t->body, "cwd"));
     request_work(r, &t->base, what, what);
+}
+
+/* The directory of its relative paths; NULL: not told. */
+static const char *base_of(char base[PATH_MAX], const json_t *body)
+{
+    const char *file = field_text(body, "file"), *cwd = field_text(body, "cwd");
+    return cwd[0] == '/' && jobspec_base(base, PATH_MAX, file[0] ? file : "-", cwd, NULL) == 0 ? base : NULL;
 }
 
 /* As checked by jobctl or by a thread. */
@@ -186,17 +172,21 @@ void request_submit(struct request *r)
         return;
     }
     const json_t *body = request_body(r);
-    if (!json_object_get(body, "canonical") && !request_worked(r)) {
+    const json_t *canonical = json_object_get(body, "canonical");
+    if (!request_worked(r) && (!canonical || for_slurm(canonical))) {
         spec_begin(r);
         return;
     }
     struct diagnostics found = { .count = 0 };
     struct err err = { 0 };
     int64_t id;
-    struct submission o = { .yaml = field_text(body, "spec"),
+    char base[PATH_MAX];
+    struct submission o = { .yaml = field_text(body, "spec"), .base = base_of(base, body),
                        .secrets = json_object_get(body, "secrets"),
+                       .environment = json_object_get(body, "environment"),
+                       .set = json_object_get(body, "set"),
                        .hold = json_is_true(json_object_get(body, "hold")) };
-    if (take_spec(&o.spec, r, &found, &err) < 0 || resolve_after(o.spec, d, &err) < 0)
+    if (take_spec(&o.spec, r, &found, &err) < 0 || dependencies_resolve(o.spec, d, d->next_id, &err) < 0)
         goto fail;
     if (json_is_true(json_object_get(body, "dry_run"))) {
         json_t *answer = dry_run(d, &o, &err);
@@ -224,7 +214,8 @@ void request_retry(struct request *r)
     struct job_row row;
     char *yaml = NULL, *canonical = NULL;
     int64_t id;
-    struct submission o = { .secrets = json_object_get(request_body(r), "secrets") };
+    struct submission o = { .secrets = json_object_get(request_body(r), "secrets"),
+                            .environment = json_object_get(request_body(r), "environment") };
     if (request_job_row(&row, r) < 0)
         return;
     if (!row.result[0]) {

@@ -8,30 +8,9 @@
 #include "controller/daemon/survey.h"
 #include "controller/daemon/submit_batch.h"
 #include "controller/http/server.h"
-#include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
 #include "engine/contract/err.h"
-
-/* The job of the path if it is not done. NULL: the error has been answered. */
-static struct job *open_job(struct request *r)
-{
-    struct daemon *d = request_daemon(r);
-    struct err err = { 0 };
-    struct job_row row;
-    int64_t id;
-    if (request_job_id(&id, d, request_job(r), &err) < 0)
-        goto fail;
-    struct job *job = active_jobs_find(d->active_jobs, id);
-    if (job)
-        return job;
-    if (survey_job_get(&row, d->survey, d->store, id, &err) == 0)
-        err_set(&err, ERR_CONFLICT, row.result[0] ? "job %lld is done (%s)" : "job %lld is left alone: %s",
-                (long long)id, row.result[0] ? row.result : survey_reason(d->survey, id));
-fail:
-    request_fail(r, &err, NULL);
-    return NULL;
-}
 
 static void apply_and_answer(struct request *r, struct job *job, const struct core_input *in)
 {
@@ -45,7 +24,7 @@ static void apply_and_answer(struct request *r, struct job *job, const struct co
 
 static void cancel(struct request *r)
 {
-    struct job *job = open_job(r);
+    struct job *job = request_job_open(r);
     if (!job)
         return;
     const char *reason = json_string_value(json_object_get(request_body(r), "reason"));
@@ -59,7 +38,7 @@ static void cancel(struct request *r)
 
 static void hold(struct request *r)
 {
-    struct job *job = open_job(r);
+    struct job *job = request_job_open(r);
     const struct core_input in = { .kind = CORE_HOLD, .at_ms = daemon_now_ms() };
     if (job)
         apply_and_answer(r, job, &in);
@@ -67,7 +46,7 @@ static void hold(struct request *r)
 
 static void release(struct request *r)
 {
-    struct job *job = open_job(r);
+    struct job *job = request_job_open(r);
     const struct core_input in = { .kind = CORE_RELEASE, .at_ms = daemon_now_ms() };
     if (job)
         apply_and_answer(r, job, &in);
@@ -75,7 +54,7 @@ static void release(struct request *r)
 
 static void checkpoint(struct request *r)
 {
-    struct job *job = open_job(r);
+    struct job *job = request_job_open(r);
     struct err err = { 0 };
     if (!job)
         return;
@@ -108,13 +87,15 @@ static void shut_down(struct request *r)
 static const struct route routes[] = {
     { "GET", "/v1/version", request_version, NULL },
     { "POST", "/v1/jobs", request_submit,
-      "spec:s! cwd:s! file:s set:l canonical:o hold:b dry_run:b secrets:m" },
+      "spec:s! cwd:s! file:s set:l canonical:o hold:b dry_run:b secrets:m environment:m" },
     { "GET", "/v1/jobs", request_list, NULL },
     { "GET", "/v1/jobs/JOB", request_show, NULL },
     { "POST", "/v1/jobs/JOB/cancel", cancel, "reason:s now:b" },
-    { "POST", "/v1/jobs/JOB/retry", request_retry, "secrets:m" },
+    { "POST", "/v1/jobs/JOB/retry", request_retry, "secrets:m environment:m" },
     { "POST", "/v1/jobs/JOB/hold", hold, NULL },
     { "POST", "/v1/jobs/JOB/release", release, NULL },
+    { "GET", "/v1/jobs/JOB/spec", request_spec, NULL },
+    { "POST", "/v1/jobs/JOB/edit", request_edit, "spec:s! canonical:o! was:s! set:l" },
     { "POST", "/v1/jobs/JOB/checkpoint", checkpoint, NULL },
     { "POST", "/v1/jobs/JOB/remove", request_remove, "checkpoints:b dry_run:b" },
     { "GET", "/v1/jobs/JOB/why", request_why, NULL },
@@ -124,9 +105,11 @@ static const struct route routes[] = {
     { "GET", "/v1/jobs/JOB/wait", request_wait, NULL },
     { "GET", "/v1/prune", request_prune, NULL },
     { "GET", "/v1/store", show_store, NULL },
-    { "POST", "/v1/adopt", request_adopt, "dir:s! hold:b dry_run:b expect:o secrets:m" },
+    { "POST", "/v1/adopt", request_adopt, "dir:s! hold:b dry_run:b expect:o secrets:m environment:m" },
     { "GET", "/v1/nodes", request_nodes, NULL },
     { "POST", "/v1/nodes", request_node, "name:s! action:s! reason:s" },
+    { "GET", "/v1/notify", request_notify, NULL },
+    { "POST", "/v1/notify", request_notify_test, "target:s!" },
     { "POST", "/v1/shutdown", shut_down, NULL },
     { NULL, NULL, NULL, NULL },
 };

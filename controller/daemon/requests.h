@@ -3,7 +3,8 @@
  *
  * request_submit.c and request_adopt.c create jobs, request_remove.c and
  * request_prune.c remove them, request_show.c answers at once, request_follow.c may wait,
- * request_nodes.c handles nodes, requests.c acts on an existing job.
+ * request_edit.c changes the spec of a job, request_nodes.c handles nodes, request_notify.c targets of messages,
+ * requests.c acts on an existing job.
  */
 #ifndef CONTROLLER_DAEMON_REQUESTS_H
 #define CONTROLLER_DAEMON_REQUESTS_H
@@ -16,6 +17,8 @@ extern const struct service requests;    /* all of them (server.h) */
 void request_submit(struct request *r);
 void request_retry(struct request *r);
 void request_adopt(struct request *r);
+void request_spec(struct request *r);
+void request_edit(struct request *r);
 void request_remove(struct request *r);
 void request_prune(struct request *r);
 
@@ -27,6 +30,9 @@ void request_version(struct request *r);
 
 void request_nodes(struct request *r);
 void request_node(struct request *r);
+
+void request_notify(struct request *r);
+void request_notify_test(struct request *r);
 
 void request_events(struct request *r);
 void request_logs(struct request *r);

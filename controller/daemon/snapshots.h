@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* snapshots.h - a copy of the store each day, in HOME/snapshots/jobs-2026-11-22.db; the newest three are kept
  *
- * Made from a connection of its own on libuv's pool, so the daemon goes on meanwhile; where the store has no
+ * Made from a connection of its own on libuv's pool, so the daemon continues meanwhile; where the store has no
  * write-ahead log (on a file system that machines share) a reader would stop the writer, so there it is made before
  * the daemon serves.  What the directories of done jobs lack of their events (job_history.h) is written from the
  * copy.  The store is checked completely as it is copied.  While rows and directories differ (survey.h)

@@ -8,12 +8,15 @@
 #include <string.h>
 
 #include "engine/contract/field.h"
+#include "agent/core/redact.h"
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/origin.h"
+#include "controller/daemon/reserve.h"
 #include "controller/daemon/submit_batch.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
+#include "controller/job/job_env.h"
 #include "controller/nodes/fleet.h"
 #include "controller/remote/remote.h"
 #include "controller/remote/slurm_client.h"
@@ -68,7 +71,7 @@ int submission_fits(json_t **plan, const struct job *job, const json_t *spec, st
     return 0;
 }
 
-static int place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, struct err *err)
+int submission_place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, struct err *err)
 {
     char dir[PATH_MAX], path[PATH_MAX + 16];
     json_t *checkpoint = json_object_get(spec, "checkpoint");
@@ -90,37 +93,60 @@ static int place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, s
     return 0;
 }
 
-static json_t *submitted_body(const struct job *job, const struct submission *o)
+json_t *submission_overrides(const json_t *set)
 {
-    const json_t *retry = json_object_get(o->spec, "retry");
-    const json_t *backoff = json_object_get(retry, "backoff");
-    json_int_t low = (json_int_t)(json_number_value(json_array_get(backoff, 0)) * 1000);
-    json_int_t high = (json_int_t)(json_number_value(json_array_get(backoff, 1)) * 1000);
-    return json_pack("{s:s, s:I, s:b, s:o, s:{s:I, s:I, s:[I, I]}, s:O*, s:o}", "name",
-                     field_text(o->spec, "name"), "priority",
-                     json_integer_value(json_object_get(o->spec, "priority")), "held",
-                     (int)o->hold, "retry_of",
-                     o->retry_of > 0 ? json_integer(o->retry_of) : json_null(), "retry", "max",
-                     json_integer_value(json_object_get(retry, "max")), "no_progress",
-                     json_integer_value(json_object_get(retry, "no_progress")), "backoff_ms", low,
-                     high, "adopted", o->adopted, "clock", job_core_clock(job->daemon->boot, &job->clock));
+    json_t *out = json_array_size(set) > 0 ? json_array() : NULL;
+    size_t i;
+    const json_t *one;
+    json_array_foreach (set, i, one) {
+        char *text = redact_text(NULL, json_string_value(one), NULL);
+        json_array_append_new(out, json_string(text ? text : REDACTED));
+        free(text);
+    }
+    return out;
 }
 
-static int take_secrets(struct job *job, const struct submission *o, struct err *err)
+json_t *submission_retry(const json_t *spec)
 {
-    const json_t *names = json_object_get(o->spec, "secrets");
-    if (!job->has_secrets)
-        return 0;
-    job->secrets = json_object();
-    for (size_t i = 0; i < json_array_size(names); i++) {
-        const char *name = json_string_value(json_array_get(names, i));
-        json_t *value = name ? json_object_get(o->secrets, name) : NULL;
-        if (!json_is_string(value))
-            return err_set(err, ERR_USAGE, "secrets: %s is not set in the environment of the "
-                           "submitting command", name ? name : "?");
-        json_object_set(job->secrets, name, value);
-    }
-    return 0;
+    const json_t *retry = json_object_get(spec, "retry"), *backoff = json_object_get(retry, "backoff");
+    const json_int_t low = (json_int_t)(json_number_value(json_array_get(backoff, 0)) * 1000);
+    const json_int_t high = (json_int_t)(json_number_value(json_array_get(backoff, 1)) * 1000);
+    return json_pack("{s:I, s:I, s:I, s:I, s:[I, I]}", "max", json_integer_value(json_object_get(retry, "max")),
+                     "no_progress", json_integer_value(json_object_get(retry, "no_progress")), "same_line",
+                     json_integer_value(json_object_get(retry, "same_line")), "same_line_ms",
+                     (json_int_t)(json_number_value(json_object_get(retry, "same_line_within")) * 1000),
+                     "backoff_ms", low, high);
+}
+
+/* The directory of relative paths, where the workdir does not tell it. */
+static const char *base_of(const struct submission *o)
+{
+    return o->base && strcmp(o->base, field_text(o->spec, "workdir")) != 0 ? o->base : NULL;
+}
+
+static json_t *submitted_body(const struct job *job, const struct submission *o)
+{
+    return json_pack("{s:s, s:I, s:b, s:o, s:o, s:O*, s:o*, s:s*, s:o}", "name", field_text(o->spec, "name"),
+                     "priority", json_integer_value(json_object_get(o->spec, "priority")), "held", (int)o->hold,
+                     "retry_of", o->retry_of > 0 ? json_integer(o->retry_of) : json_null(), "retry",
+                     submission_retry(o->spec), "adopted", o->adopted, "set", submission_overrides(o->set), "base",
+                     base_of(o), "clock", job_core_clock(job->daemon->boot, &job->clock));
+}
+
+/* The environment beside the job, before it is stored: it must be there when the job is. */
+static int keep_environment(struct job *job, const struct submission *o, struct err *err)
+{
+    struct buf older = { .data = NULL };
+    struct job_env env;
+    const bool retried = o->retry_of > 0 && job_env_read(&older, job->daemon, o->retry_of, NULL) == 0;
+    const struct job_env_source from = { .spec = o->spec, .environment = o->environment, .secrets = o->secrets,
+                                         .older = retried ? &older : NULL, .host = job->remote == &remote_ssh };
+    int rc = job_env_init(&env, &from, err);
+    if (rc == 0)
+        rc = job_env_write(&env, job->daemon, job->core.id, err);
+    job_env_fini(&env);
+    buf_fini(&older);
+    return rc;
 }
 
 int submission_place(int64_t *id, struct daemon *d, const struct submission *o, struct err *err)
@@ -129,8 +155,8 @@ int submission_place(int64_t *id, struct daemon *d, const struct submission *o, 
     json_t *body = NULL, *plan = NULL;
     struct job *job = job_create(d, d->next_id, o->spec, err);
     int rc = -1;
-    if (!job || submission_fits(&plan, job, o->spec, err) < 0 || take_secrets(job, o, err) < 0 ||
-        place_checkpoints(o->spec, d, job->core.id, err) < 0 || job_know_origin(job, o->spec, err) < 0)
+    if (!job || submission_fits(&plan, job, o->spec, err) < 0 ||
+        submission_place_checkpoints(o->spec, d, job->core.id, err) < 0 || job_know_origin(job, o->spec, err) < 0)
         goto out;
     job->retry_of = o->retry_of > 0 ? o->retry_of : -1;
     canonical = json_dumps(o->spec, JSON_COMPACT);
@@ -140,8 +166,14 @@ int submission_place(int64_t *id, struct daemon *d, const struct submission *o, 
         goto out;
     }
     *id = job->core.id;
-    if (submit_batch_submit(job, body, o->yaml, canonical, err) < 0)
+    if (keep_environment(job, o, err) < 0) {
+        reserve_explain(d, err);
         goto out;
+    }
+    if (submit_batch_submit(job, body, o->yaml, canonical, err) < 0) {
+        job_env_discard(d, *id);
+        goto out;
+    }
     job = NULL;
     rc = 0;
 out:

@@ -15,6 +15,9 @@ struct submission {
     json_t       *spec;      /* canonical; owned, and completed by submission_place() */
     const char   *yaml;
     const json_t *secrets;   /* borrowed, or NULL */
+    const json_t *environment;  /* of the submitter; borrowed, or NULL */
+    const json_t *set;       /* the overrides of --set, texts, to be shown; borrowed, or NULL */
+    const char   *base;      /* the directory of relative paths in `yaml`; borrowed, or NULL */
     int64_t       retry_of;
     bool          hold;
     json_t       *adopted;   /* borrowed, or NULL: {dir, host, job, step, history: []} */
@@ -23,6 +26,14 @@ struct submission {
 /* Rejects a spec that this machine can never satisfy, in the agent's words. *plan receives
  * a new reference, NULL for other machines. */
 int submission_fits(json_t **plan, const struct job *job, const json_t *spec, struct err *err);
+
+/* checkpoint.dir: auto becomes a directory of the job; it gets an origin if it has none. */
+int submission_place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, struct err *err);
+
+/* Parts of the events submitted and edited. Overrides: as they were written, without what looks like a secret; NULL:
+ * none. */
+json_t *submission_overrides(const json_t *set);
+json_t *submission_retry(const json_t *spec);
 
 /* Stores the job; it is durable once the submit batch is committed. */
 int submission_place(int64_t *id, struct daemon *d, const struct submission *o, struct err *err);

@@ -4,9 +4,11 @@
 
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
+#include "controller/daemon/reserve.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/job/job_env.h"
 #include "controller/job/job_history.h"
 #include "controller/job/job_store.h"
 #include "controller/nodes/fleet.h"
@@ -27,9 +29,10 @@ static int join(struct daemon *d, struct err *err)
 }
 
 /* The job could not be stored: fail its whole batch. */
-static void fail(struct daemon *d, const struct err *err)
+static void fail(struct daemon *d, struct err *err)
 {
     struct submit_batch *in = d->submit_batch;
+    reserve_explain(d, err);
     if (!in->open)
         return;
     store_rollback(d->store);
@@ -43,6 +46,7 @@ static void fail(struct daemon *d, const struct err *err)
         struct job *job = active_jobs_find(d->active_jobs, id);
         if (job)
             active_jobs_remove(d->active_jobs, job);
+        job_env_discard(d, id);
         server_wake(d->server, id);
     }
     d->next_id = in->first_id;

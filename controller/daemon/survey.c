@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "db/jobs.h"
+#include "engine/contract/dir_walk.h"
 #include "engine/contract/err.h"
 
 /* clang-format off */
@@ -105,8 +106,10 @@ static int list_dirs(struct look *l, struct err *err)
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%.4000s/jobs", l->home);
     DIR *dir = opendir(path);
+    struct dirent *e;
     int rc = dir || errno == ENOENT ? 0 : err_set(err, ERR_SYSTEM, "cannot read %s: %m", path);
-    for (struct dirent *e; rc == 0 && dir && (e = readdir(dir));) {
+    while (rc == 0 && (rc = dir_walk_next(&e, dir, path, err)) > 0) {
+        rc = 0;
         char *end;
         const long long id = strtoll(e->d_name, &end, 10);
         if (*end || end == e->d_name || id <= 0 || id >= INT64_MAX)

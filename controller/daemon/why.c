@@ -37,9 +37,9 @@ struct story {
     bool       taken;           /* the ranks of the newest attempt were preempted */
     int64_t    first_start_ms, end_ms;
     char       stop[200];
-    char       last_text[256], last_death[320];    /* last failure: text; text with its cause */
+    char       last_text[640], last_death[720];    /* last failure: text; text with its cause */
     char       last_taken[256];     /* why the last one was preempted */
-    char       told[256];           /* a sentence not to repeat */
+    char       told[640];           /* a sentence not to repeat */
     char       advice[200], excluded[200];     /* UUIDs of excluded GPUs */
     char       nccl[600];           /* how NCCL differs from the plan */
     char       report[600], seen[500]; /* of the last incident: its file, and the ranks' state */
@@ -76,7 +76,7 @@ static void add_output(struct story *s, const json_t *body)
 static void add_evidence(struct story *s, enum event_kind kind, const struct event_row *row,
                          const json_t *body)
 {
-    char text[400], line[520];
+    char text[720], line[800];
     if (event_kind_is(kind, EVENT_IS_EVIDENCE)) {
         event_text(text, sizeof(text), row->kind, body);
         leave_out(text, s->told);
@@ -89,7 +89,7 @@ static void add_evidence(struct story *s, enum event_kind kind, const struct eve
     }
     add_output(s, body);
     if (field_text(body, "text")[0])
-        snprintf(s->told, sizeof(s->told), "%.250s", field_text(body, "text"));
+        snprintf(s->told, sizeof(s->told), "%.639s", field_text(body, "text"));
 }
 
 static void note_death(struct story *s, const json_t *body)
@@ -106,8 +106,8 @@ static void note_death(struct story *s, const json_t *body)
     char where[40] = "";
     if (json_is_integer(step) && !strstr(field_text(body, "text"), " step "))
         snprintf(where, sizeof(where), " at step %lld", (long long)json_integer_value(step));
-    snprintf(s->last_text, sizeof(s->last_text), "%.250s", field_text(body, "text"));
-    snprintf(s->last_death, sizeof(s->last_death), "%.200s%s (%.40s)", s->last_text, where, cause);
+    snprintf(s->last_text, sizeof(s->last_text), "%.600s", field_text(body, "text"));
+    snprintf(s->last_death, sizeof(s->last_death), "%.600s%s (%.40s)", s->last_text, where, cause);
     snprintf(s->advice, sizeof(s->advice), "%.199s", field_text(body, "advice"));
 }
 
@@ -277,6 +277,8 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
         buf_print(&text, " Its agent is connected %s.", field_text(row, "agent_channel"));
     if (s.room[0])
         buf_print(&text, " It waits for its disk: %s.", s.room);
+    if (s.room[0] && job && job->texts->frees[0])
+        buf_print(&text, " %s.", job->texts->frees);
     put_speed(&text, row);
     put_troubles(&text, &s, field_text(row, "reason"));
     out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence",

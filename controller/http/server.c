@@ -17,7 +17,7 @@
 #include "controller/base/file_work.h"
 #include "engine/contract/err.h"
 
-enum { CONNECTIONS_MAX = 1000, IDLE_S = 300, NO_JOB = -1 };
+enum { CONNECTIONS_MAX = 1000, IDLE_S = 300, LISTEN_AGAIN_MS = 1000, NO_JOB = -1 };
 
 struct server {
     struct daemon        *daemon;
@@ -37,7 +37,7 @@ struct request {
     struct buf             body;
     json_t                *json;
     char                   job[128];
-    bool                   too_large;
+    bool                   too_large, no_memory;  /* its body */
     bool                   answered;
     int64_t                memo[2];
     enum MHD_Result        result;
@@ -51,7 +51,8 @@ struct request {
     struct file_task      *task;            /* it waits for this one; or, once it has ended, the handler's */
     bool                   worked;          /* the task has ended */
     struct err             failed;          /* why it will not wait any longer */
-    json_t                *otherwise;       /* the answer then; NULL: the error */
+    request_otherwise_fn   otherwise_of;    /* makes the answer then; NULL: the error */
+    json_t                *otherwise;
 };
 
 static const struct {
@@ -83,9 +84,10 @@ static void run(struct server *s)
     if (settle(s))          /* requests that waited for it are answered at once */
         MHD_run(s->mhd);
     settle(s);
-    uv_timer_stop(&s->timer);
-    if (MHD_get_timeout(s->mhd, &ms) == MHD_YES)
-        uv_timer_start(&s->timer, timer_fired, ms, 0);
+    /* After an accept() that found no free descriptor it listens again only when it is run once more. */
+    if (MHD_get_timeout(s->mhd, &ms) != MHD_YES || ms > LISTEN_AGAIN_MS)
+        ms = LISTEN_AGAIN_MS;
+    uv_timer_start(&s->timer, timer_fired, ms, 0);
 }
 
 static void timer_fired(uv_timer_t *timer)
@@ -217,7 +219,7 @@ static void task_done(struct file_task *task)
     wake(r);
 }
 
-/* It goes on by itself; nobody reads its result. */
+/* It continues by itself; nobody reads its result. */
 static void task_drop(struct request *r)
 {
     if (r->task)
@@ -229,6 +231,7 @@ static void task_late(struct file_task *task)
 {
     struct request *r = task->owner;
     file_work_why(r->server->daemon->files, task, &r->failed);
+    r->otherwise = r->otherwise_of ? r->otherwise_of(task) : NULL;
     task_drop(r);
     wake(r);
 }
@@ -248,14 +251,14 @@ static void answer_otherwise(struct request *r, const struct err *err)
 }
 
 void request_work_or(struct request *r, struct file_task *task, const char *lane, const char *what,
-                     json_t *otherwise)
+                     request_otherwise_fn otherwise)
 {
     struct file_work *files = r->server->daemon->files;
     struct err err = { 0 };
     task->done = task_done;
     task->late = task_late;
     task->owner = r;
-    r->otherwise = otherwise;
+    r->otherwise_of = otherwise;
     if (r->server->closing)
         err_set(&err, ERR_SYSTEM, STOPPING);
     else if (!file_work_stuck(files, lane, &err) && file_work_begin(files, task, lane, what, &err) == 0) {
@@ -264,6 +267,7 @@ void request_work_or(struct request *r, struct file_task *task, const char *lane
         lie_down(r, NO_JOB);
         return;
     }
+    r->otherwise = otherwise ? otherwise(task) : NULL;
     task->destroy(task);
     answer_otherwise(r, &err);
 }
@@ -538,9 +542,10 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
     if (!r)
         return request_begin(s, connection, state);
     if (*upload_size > 0) {
-        if (r->body.size + *upload_size > BODY_MAX ||
-            buf_append(&r->body, upload, *upload_size) < 0)
+        if (r->body.size + *upload_size > BODY_MAX)
             r->too_large = true;
+        else if (buf_append(&r->body, upload, *upload_size) < 0)
+            r->no_memory = true;
         *upload_size = 0;
         return MHD_YES;
     }
@@ -550,6 +555,10 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
             return r->result;
         if (r->too_large) {
             answer_error(r, 413, "too_large", "the body is larger than 4 MiB", NULL);
+            return r->result;
+        }
+        if (r->no_memory) {
+            answer_error(r, 503, "system", "out of memory for the body of a request", NULL);
             return r->result;
         }
         route(r, method, url);

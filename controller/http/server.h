@@ -75,11 +75,12 @@ void request_watch(struct request *r, const char *dir);
 /* File work for a request (controller/base/file_work.h): handlers touch no file. request_work() begins a task,
  * which has work() and destroy(), and takes it; the request sleeps. When the task has ended, the handler is called
  * again, and request_worked() returns the task, until the handler returns. If it does not end in time, the request is
- * answered with an error that names what hangs; with request_work_or(), with this document, which it takes, and the
- * error's sentence in its key "files". */
+ * answered with an error that names what hangs; with request_work_or(), with the document that otherwise() makes then,
+ * perhaps beside work(), and the error's sentence in its key "files". */
+typedef json_t *(*request_otherwise_fn)(struct file_task *task);
 void request_work(struct request *r, struct file_task *task, const char *lane, const char *what);
 void request_work_or(struct request *r, struct file_task *task, const char *lane, const char *what,
-                     json_t *otherwise);
+                     request_otherwise_fn otherwise);
 struct file_task *request_worked(const struct request *r);      /* NULL: none */
 
 #endif

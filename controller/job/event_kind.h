@@ -25,6 +25,7 @@ enum event_flag {
   X(SUBMITTED,          submitted,          NO_ARROW,  apply_submitted,        submitted,          0)                  \
   X(HELD,               held,               EV_HOLD,   apply_held,             NULL,               NEWS)               \
   X(RELEASED,           released,           EV_HOLD,   apply_held,             NULL,               NEWS)               \
+  X(EDITED,             edited,             EV_HOLD,   apply_edited,           edited,             NEWS|WHY)           \
   X(PLACED,             placed,             EV_PLACE,  apply_placed,           placed,             WHY)                \
   X(AGENT_UP,           agent_up,           EV_UP,     apply_agent_up,         agent_up,           0)                  \
   X(AGENT_LOST,         agent_lost,         NO_ARROW,  apply_attempt_over,     text_only,          NEWS|BAD|WHY|FAULT) \

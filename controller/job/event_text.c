@@ -11,6 +11,7 @@
 #include "controller/job/event_kind.h"
 #include "controller/job/job_view.h"
 #include "engine/contract/field.h"
+#include "engine/contract/text_append.h"
 
 enum { SKEW_MS = 5000 }; /* longer than any message takes to arrive */
 static const double MIB = 1 << 20;
@@ -42,48 +43,54 @@ static void submitted(char *out, size_t size, const json_t *b)
         snprintf(out, size, "submitted%s", held ? " and held" : "");
 }
 
-/* "one, two and 3 more" */
-static size_t names(char *out, size_t size, const json_t *list)
+/* Appends "one, two and 3 more". */
+static void add_names(char *out, size_t size, const json_t *list)
 {
     const size_t n = json_array_size(list), shown = n > 8 ? 7 : n;
-    size_t at = 0;
-    for (size_t i = 0; i < shown && at + 80 < size; i++)
-        at += (size_t)snprintf(out + at, size - at, "%s%.64s",
-                               i == 0 ? "" : i + 1 == n ? " and " : ", ",
-                               json_string_value(json_array_get(list, i)));
-    if (shown < n && at + 32 < size)
-        at += (size_t)snprintf(out + at, size - at, " and %zu more", n - shown);
-    return at;
+    for (size_t i = 0; i < shown; i++)
+        text_append(out, size, "%s%.64s", i == 0 ? "" : i + 1 == n ? " and " : ", ",
+                    json_string_value(json_array_get(list, i)));
+    if (shown < n)
+        text_append(out, size, " and %zu more", n - shown);
+}
+
+static void edited(char *out, size_t size, const json_t *b)
+{
+    const json_t *keys = json_object_get(b, "keys");
+    snprintf(out, size, "its spec was edited: ");
+    if (json_array_size(keys) > 0)
+        add_names(out, size, keys);
+    else
+        text_append(out, size, "no value changed");
 }
 
 static void placed(char *out, size_t size, const json_t *b)
 {
     const long long cpus = int_of(b, "cpus"), gpus = int_of(b, "gpus");
     const json_t *nodes = json_object_get(b, "nodes"), *one;
-    size_t at = (size_t)snprintf(out, size, "placed on %s", field_text(b, "node"));
+    snprintf(out, size, "placed on %s", field_text(b, "node"));
     if (json_array_size(nodes) > 1) {
-        at = (size_t)snprintf(out, size, "placed on %zu nodes, ", json_array_size(nodes));
-        at += names(out + at, size - at, nodes);
+        snprintf(out, size, "placed on %zu nodes, ", json_array_size(nodes));
+        add_names(out, size, nodes);
     }
-    if ((cpus > 0 || gpus > 0) && at < size)    /* 0, 0: Slurm allocates them */
-        at += (size_t)snprintf(out + at, size - at, " with %lld CPU slot%s and %lld GPU%s", cpus,
-                               cpus == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s");
-    for (size_t i = 0; (one = json_array_get(json_object_get(b, "left_out"), i)) && at < size; i++)
-        at += (size_t)snprintf(out + at, size - at, "%s%.64s (%.150s)", i ? ", " : "; excluded: ",
-                               field_text(one, "name"), field_text(one, "why"));
+    if (cpus > 0 || gpus > 0)    /* 0, 0: Slurm allocates them */
+        text_append(out, size, " with %lld CPU slot%s and %lld GPU%s", cpus, cpus == 1 ? "" : "s", gpus,
+                    gpus == 1 ? "" : "s");
+    for (size_t i = 0; (one = json_array_get(json_object_get(b, "left_out"), i)); i++)
+        text_append(out, size, "%s%.64s (%.150s)", i ? ", " : "; excluded: ", field_text(one, "name"),
+                    field_text(one, "why"));
 }
 
 static void nodes(char *out, size_t size, const json_t *b)
 {
     const json_t *one;
-    size_t at = (size_t)snprintf(out, size, "%zu nodes have joined: ",
-                                 json_array_size(json_object_get(b, "nodes")));
-    for (size_t i = 0; (one = json_array_get(json_object_get(b, "nodes"), i)) && at + 100 < size; i++) {
+    snprintf(out, size, "%zu nodes have joined: ", json_array_size(json_object_get(b, "nodes")));
+    for (size_t i = 0; (one = json_array_get(json_object_get(b, "nodes"), i)); i++) {
         const long long ranks = int_of(one, "ranks"), first = int_of(one, "first_rank");
-        at += (size_t)snprintf(out + at, size - at, "%s%.64s with rank%s %lld", i ? ", " : "",
-                               field_text(one, "name"), ranks == 1 ? "" : "s", first);
+        text_append(out, size, "%s%.64s with rank%s %lld", i ? ", " : "", field_text(one, "name"),
+                    ranks == 1 ? "" : "s", first);
         if (ranks > 1)
-            at += (size_t)snprintf(out + at, size - at, " to %lld", first + ranks - 1);
+            text_append(out, size, " to %lld", first + ranks - 1);
     }
 }
 

@@ -89,6 +89,17 @@ int job_know_origin(struct job *job, const json_t *spec, struct err *err)
     return job->origin ? 0 : err_set(err, ERR_MEMORY, "out of memory for job %lld", (long long)job->core.id);
 }
 
+/* An id, or "afterany:ID". */
+static void take_after(struct job_after *a, const json_t *entry)
+{
+    const char *id;
+    a->id = json_integer_value(entry);
+    if (!json_is_string(entry))
+        return;
+    a->kind = spec_after_parse(&id, json_string_value(entry));
+    a->id = strtoll(id, NULL, 10);
+}
+
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err)
 {
     const json_t *after = json_object_get(spec, "after");
@@ -112,7 +123,7 @@ struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct 
     snprintf(job->name, sizeof(job->name), "%s", field_text(spec, "name"));
     job->nafter = json_array_size(after);
     for (size_t i = 0; i < job->nafter; i++)
-        job->after[i].id = json_integer_value(json_array_get(after, i));
+        take_after(&job->after[i], json_array_get(after, i));
     const json_t *limit = json_object_get(spec, "max_duration");
     job->max_duration_ms = json_is_number(limit) ? (int64_t)(json_number_value(limit) * 1000) : 0;
     const json_t *grace = json_object_get(spec, "grace");
@@ -150,12 +161,47 @@ void job_destroy(struct job *job)
     free(job);
 }
 
+#define EXCHANGE(member)                            \
+    do {                                            \
+        const __typeof__(a->member) kept = a->member; \
+        a->member = b->member;                      \
+        b->member = kept;                           \
+    } while (0)
+
+void job_exchange_spec(struct job *a, struct job *b)
+{
+    char name[sizeof(a->name)];
+    memcpy(name, a->name, sizeof(name));
+    memcpy(a->name, b->name, sizeof(name));
+    memcpy(b->name, name, sizeof(name));
+    EXCHANGE(remote);
+    EXCHANGE(after);
+    EXCHANGE(nafter);
+    EXCHANGE(max_duration_ms);
+    EXCHANGE(grace_ms);
+    EXCHANGE(signal_saves);
+    EXCHANGE(has_secrets);
+    EXCHANGE(trains);
+    EXCHANGE(hosts);
+    EXCHANGE(nodes);
+    EXCHANGE(min_nodes);
+    EXCHANGE(node_gpus);
+    EXCHANGE(want_cpus);
+    EXCHANGE(want_gpus);
+    EXCHANGE(dir);
+    EXCHANGE(origin);
+    if (a->texts != &no_texts)
+        *a->texts = (struct job_texts){.unplaced = ""};
+}
+
 static void after_json(char *out, size_t size, const struct job *job)
 {
     size_t at = (size_t)snprintf(out, size, "[");
-    for (size_t i = 0; i < job->nafter && at < size - 32; i++)
-        at += (size_t)snprintf(out + at, size - at, "%s%lld", i ? "," : "",
-                               (long long)job->after[i].id);
+    for (size_t i = 0; i < job->nafter && at < size - 48; i++) {
+        const struct job_after *a = &job->after[i];
+        at += (size_t)snprintf(out + at, size - at, a->kind == AFTER_OK ? "%s%.0s%lld" : "%s\"%s:%lld\"", i ? "," : "",
+                               spec_after_name(a->kind), (long long)a->id);
+    }
     snprintf(out + at, size - at, "]");
 }
 

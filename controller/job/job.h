@@ -13,6 +13,7 @@
 
 #include "controller/job/job_core.h"
 #include "controller/job/sched.h"
+#include "controller/spec/spec_after.h"
 #include "db/attempts.h"
 #include "db/jobs.h"
 
@@ -37,11 +38,13 @@ struct job_texts {
     char absent[240];           /* what keeps a node from joining */
     char slow[280];             /* the straggler */
     char nccl[600];             /* where NCCL differs from the plan */
+    char frees[400];            /* what would free the disk it waits for (controller/daemon/reclaim.h) */
     char channel_text[400];     /* the channel in use, where there are several */
 };
 
 struct job_after {
     int64_t id;
+    enum spec_after kind;   /* what it must have done */
     bool    settled;        /* the dependency is done, and ... */
     bool    succeeded;
 };
@@ -66,7 +69,7 @@ struct job {
     bool                  has_secrets;
     bool                  gathered;         /* all nodes of the newest attempt joined */
     bool                  channel_degraded; /* a fallback channel is in use */
-    json_t               *secrets;        /* in memory only, never stored; NULL after a restart */
+    json_t               *secrets;        /* values, from secrets.env (job_env.h) once it has an attempt; NULL: none */
     struct job_live_stats live_stats;
     struct job_texts     *texts;        /* never NULL; to write one, job_texts() */
     char                 *checkpoint_path;
@@ -83,6 +86,7 @@ struct job {
     json_t             *lost;           /* [{name, text, at_ms}] nodes that attempts lost */
     struct remote_link *link;           /* while the attempt lives */
     struct followers   *followers;      /* the agents beside the one at `link` (followers.h) */
+    int64_t             disk_since_ms;  /* its wait for a full disk that reclaim_look() last saw; 0: none */
     int64_t             noted_attempt;  /* its newest attempt when fleet_note() last saw it ... */
     bool                noted_live;     /* ... and whether that lived */
     struct sched_job    verdict;        /* where it is filed (fleet_note()) and why it waits (fleet_explain()) */
@@ -92,6 +96,10 @@ struct job {
 /* From its canonical spec; not yet among the active jobs, nor stored. */
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err);
 void job_destroy(struct job *job);      /* accepts NULL; its attempt is closed (job_attempt.h) */
+
+/* Exchanges all that job_create() took from the specs of both, which are of one job that has never started; the
+ * rest stays, texts of why it waits are cleared. */
+void job_exchange_spec(struct job *job, struct job *other);
 
 /* Reads the origin, which a new job gets after job_create(). */
 int job_know_origin(struct job *job, const json_t *spec, struct err *err);

@@ -69,9 +69,21 @@ static void keep_history(struct job *job, const struct core_output *out)
     log_warn(tag, "%s", err.text);
 }
 
+static int store_result(struct job *job, const struct job_core *was, const struct core_output *out,
+                        const struct event_source *told, const struct job_edit *edit, struct err *err)
+{
+    if (!edit)
+        return job_store_write(job, was, out, told, err);
+    job_exchange_spec(job, edit->job);
+    if (job_store_edit(job, was, out, edit->yaml, edit->canonical, err) == 0)
+        return 0;
+    job_exchange_spec(job, edit->job);
+    return -1;
+}
+
 /* Decides and stores. On failure nothing changes. */
 static int apply_clean(struct job *job, const struct core_input *in, const struct event_source *told,
-                       enum job_effect *effect, struct err *err)
+                       const struct job_edit *edit, enum job_effect *effect, struct err *err)
 {
     const struct job_core was = job->core;
     const struct job_live_stats live_stats = job->live_stats;
@@ -80,7 +92,7 @@ static int apply_clean(struct job *job, const struct core_input *in, const struc
         return -1;
     for (int i = 0; i < out.count; i++)
         job_note(job, out.events[i].kind, out.events[i].body, out.events[i].at_ms);
-    if (out.count > 0 && job_store_write(job, &was, &out, told, err) < 0) {
+    if (out.count > 0 && store_result(job, &was, &out, told, edit, err) < 0) {
         job->core = was;
         job->live_stats = live_stats;
         core_output_fini(&out);
@@ -111,7 +123,7 @@ int job_apply_clock(struct job *job, struct err *err)
                              "suspended_ms", (json_int_t)change.suspended_ms, "clock",
                              job_core_clock(job->daemon->boot, &clock));
     const struct core_input in = {.kind = CORE_CLOCK, .at_ms = daemon_now_ms(), .body = body};
-    int rc = body ? apply_clean(job, &in, NULL, &effect, err) : err_set(err, ERR_MEMORY, "out of memory");
+    int rc = body ? apply_clean(job, &in, NULL, NULL, &effect, err) : err_set(err, ERR_MEMORY, "out of memory");
     json_decref(body);
     if (rc < 0)
         return -1;
@@ -131,10 +143,20 @@ int job_apply(struct job *job, const struct core_input *in, const struct event_s
     enum job_effect effect = DO_NOTHING;
     int rc = redact_input(&clean, &body, &text, job, err);
     if (rc == 0)
-        rc = apply_clean(job, &clean, told, &effect, err);
+        rc = apply_clean(job, &clean, told, NULL, &effect, err);
     if (rc == 0)
         job->daemon->active_jobs->applied(job, told, effect);
     json_decref(body);
     free(text);
     return rc;
+}
+
+int job_apply_edit(struct job *job, const struct job_edit *edit, struct err *err)
+{
+    const struct core_input in = {.kind = CORE_EDIT, .at_ms = daemon_now_ms(), .body = edit->body};
+    enum job_effect effect = DO_NOTHING;
+    if (job_apply_clock(job, err) < 0 || apply_clean(job, &in, NULL, edit, &effect, err) < 0)
+        return -1;
+    job->daemon->active_jobs->applied(job, NULL, effect);
+    return 0;
 }

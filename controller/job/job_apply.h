@@ -9,6 +9,8 @@
 #ifndef CONTROLLER_JOB_JOB_APPLY_H
 #define CONTROLLER_JOB_JOB_APPLY_H
 
+#include <jansson.h>
+
 struct core_input;
 struct err;
 struct job;
@@ -17,6 +19,17 @@ struct event_source;
 /* See above. `told` is NULL except for agent events. On failure nothing changes. */
 int job_apply(struct job *job, const struct core_input *in, const struct event_source *told,
               struct err *err);
+
+/* Another spec for a job that has not started. All borrowed. */
+struct job_edit {
+    struct job   *job;          /* made by job_create() from the new spec; has the old one afterwards */
+    const char   *yaml, *canonical;
+    const json_t *body;         /* of the event */
+};
+
+/* The same with CORE_EDIT: event, row and both texts of the spec are stored in one transaction. The caller has taken
+ * the job out of the queue (fleet_take_out()), and puts it back if this fails. */
+int job_apply_edit(struct job *job, const struct job_edit *edit, struct err *err);
 
 /* Tells the job, once, that the wall clock was set or the machine was suspended since its times were told. Also done
  * before each job_apply(), so that no time is counted across a jump. */

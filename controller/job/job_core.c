@@ -14,6 +14,8 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
+#define DISK_FULL "disk_full" /* a cause of the agent (agent/core/cause.h), or why it could not start */
+
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 static const char *const result_names[] = {
@@ -71,6 +73,13 @@ static bool in_another_queue(const struct job_core *c)
     return c->live && !c->agent_known && c->cpus == 0 && c->gpus == 0;
 }
 
+/* After a failure; the wait for a full disk is a share of its own. */
+static enum bucket back_off(const struct job_core *c)
+{
+    static const char full[] = DISK_FULL ":";
+    return strncmp(c->fingerprint, full, sizeof(full) - 1) == 0 ? BUCKET_DISK : BUCKET_RESTART;
+}
+
 /* Charges the time since the last event while no ranks live. */
 static void goodput_for(struct job_core *c, int64_t at_ms)
 {
@@ -80,7 +89,7 @@ static void goodput_for(struct job_core *c, int64_t at_ms)
     } else if (c->state == JOB_RECOVERING && !c->live) {
         if (c->not_before_ms > a->mark_ms)
             job_goodput_until(a, c->not_before_ms < at_ms ? c->not_before_ms : at_ms,
-                              BUCKET_RESTART);
+                              back_off(c));
         job_goodput_until(a, at_ms, BUCKET_QUEUED);
     } else if (in_another_queue(c)) {
         job_goodput_until(a, at_ms, BUCKET_QUEUED);
@@ -109,20 +118,28 @@ static void take_clock(struct job_core *c, const json_t *body)
                                    .asleep_ms = json_integer_value(json_array_get(clock, 2))};
 }
 
-static void apply_submitted(struct job_core *c, const struct core_event *e)
+/* What the core knows of the spec. */
+static void apply_edited(struct job_core *c, const struct core_event *e)
 {
     const json_t *retry = json_object_get(e->body, "retry");
     const json_t *backoff = json_object_get(retry, "backoff_ms");
-    c->submitted_ms = c->goodput.mark_ms = e->at_ms;
-    take_clock(c, e->body);
     c->priority = field_safe_int(e->body, "priority", 0);
-    c->held = body_is(e->body, "held");
     c->rules = (struct retry_rules){
         .max = field_safe_int(retry, "max", 10),
         .no_progress = field_safe_int(retry, "no_progress", 3),
+        .same_line = field_safe_int(retry, "same_line", 0),
+        .same_line_ms = field_safe_int(retry, "same_line_ms", 0),
         .backoff_min_ms = json_integer_value(json_array_get(backoff, 0)),
         .backoff_max_ms = json_integer_value(json_array_get(backoff, 1)),
     };
+}
+
+static void apply_submitted(struct job_core *c, const struct core_event *e)
+{
+    c->submitted_ms = c->goodput.mark_ms = e->at_ms;
+    take_clock(c, e->body);
+    c->held = body_is(e->body, "held");
+    apply_edited(c, e);
 }
 
 static void apply_held(struct job_core *c, const struct core_event *e)
@@ -208,10 +225,12 @@ static void apply_reason(struct job_core *c, const struct core_event *e)
     copy(c->reason, sizeof(c->reason), field_text(e->body, "text"));
 }
 
-/* Training is paused for a full disk, or goes on. */
+/* Training is paused for a full disk, or continues. */
 static void apply_no_room(struct job_core *c, const struct core_event *e)
 {
-    copy(c->reason, sizeof(c->reason), body_is(e->body, "over") ? "" : field_text(e->body, "text"));
+    const bool over = body_is(e->body, "over");
+    copy(c->reason, sizeof(c->reason), over ? "" : field_text(e->body, "text"));
+    job_goodput_disk(&c->goodput, e->at_ms, !over);
 }
 
 static void apply_step(struct job_core *c, const struct core_event *e)
@@ -248,9 +267,11 @@ static void apply_attempt_over(struct job_core *c, const struct core_event *e)
         c->same = 0;
         c->fingerprint[0] = 0;
     } else {
-        c->same = strcmp(c->fingerprint, "agent_lost") == 0 ? c->same + 1 : 1;
-        c->failures++;
-        copy(c->fingerprint, sizeof(c->fingerprint), "agent_lost");
+        const bool full = strcmp(field_text(e->body, "cause"), DISK_FULL) == 0;
+        const char *name = full ? DISK_FULL ":agent" : "agent_lost";
+        c->same = strcmp(c->fingerprint, name) == 0 ? c->same + 1 : 1;
+        c->failures += !full;
+        copy(c->fingerprint, sizeof(c->fingerprint), name);
     }
 }
 
@@ -282,6 +303,7 @@ static void apply_clock(struct job_core *c, const struct core_event *e)
     shift(&c->not_before_ms, by_ms);
     shift(&c->goodput.mark_ms, by_ms);
     shift(&c->goodput.ranks_since_ms, by_ms);
+    shift(&c->goodput.disk_since_ms, by_ms);
     c->jumped_ms += by_ms;
     take_clock(c, e->body);
 }
@@ -368,6 +390,14 @@ void job_core_init(struct job_core *core, int64_t id)
 {
     *core = (struct job_core){ .id = id, .np = -1, .step = -1, .steps = -1, .best = -1,
                                .checkpoint = -1, .gen_from = -1, .stored_step = -1, .attempt_best = -1 };
+}
+
+int job_core_can_edit(const struct job_core *c, struct err *err)
+{
+    if (c->state == JOB_PENDING)
+        return 0;
+    return err_set(err, ERR_CONFLICT, "job %lld is already %s; only a job that has not started can be edited, so "
+                   "submit the changed spec as a new job", (long long)c->id, job_state_name(c->state));
 }
 
 bool job_core_waits(const struct job_core *c)
@@ -486,17 +516,19 @@ static int decide_attempt_ended(struct core_output *out, struct job_core *next,
 static int decide_agent_lost(struct core_output *out, struct job_core *next,
                              const struct core_input *in, struct err *err)
 {
+    const bool full = in->event && strcmp(in->event, DISK_FULL) == 0;
     if (!next->live || in->attempt != next->attempt)
         return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over",
                        (long long)in->attempt, (long long)next->id);
     if (add(out, next, in, EVENT_AGENT_LOST,
-            json_pack("{s:s, s:o}", "text", in->text, "step",
-                      next->step >= 0 ? json_integer(next->step) : json_null()), err) < 0)
+            json_pack("{s:s, s:o, s:s*}", "text", in->text, "step",
+                      next->step >= 0 ? json_integer(next->step) : json_null(), "cause", full ? DISK_FULL : NULL),
+            err) < 0)
         return -1;
     if (next->state == JOB_STOPPING)
         return end_as_asked(out, next, in, err);
     const struct retry_case c = { .cause = in->event ? in->event : "agent_lost", .text = in->text,
-                                  .helps = !in->event,
+                                  .helps = !in->event || full,
                                   .failures = next->failures, .same = next->same,
                                   .step = next->step, .random = in->random };
     return again_or_not(out, next, in, &c, err);
@@ -558,6 +590,11 @@ static int decide_hold(struct core_output *out, struct job_core *next,
     return add_input(out, next, in, kind, err);
 }
 
+static int decide_edit(struct core_output *out, struct job_core *next, const struct core_input *in, struct err *err)
+{
+    return job_core_can_edit(next, err) < 0 ? -1 : add_input(out, next, in, EVENT_EDITED, err);
+}
+
 static int decide(struct core_output *out, struct job_core *next, const struct core_input *in,
                   struct err *err)
 {
@@ -587,6 +624,8 @@ static int decide(struct core_output *out, struct job_core *next, const struct c
     case CORE_HOLD:
     case CORE_RELEASE:
         return decide_hold(out, next, in, err);
+    case CORE_EDIT:
+        return decide_edit(out, next, in, err);
     case CORE_INPUTS:
         break;
     }

@@ -11,8 +11,11 @@
  *
  * The controller's events and their bodies follow; those of the agent are in
  * agent/wire/wire.h and are stored as received.
- *   submitted       {name, priority, held, retry_of, retry: {max, no_progress, backoff_ms: []}}
+ *   submitted       {name, priority, held, retry_of, set, base, retry: {max, no_progress, same_line,
+ *                   same_line_ms, backoff_ms: []}}   set: overrides; base: directory of its paths, if not workdir
  *   held, released  {}
+ *   edited          {priority, retry: {}, keys: [], set: []}    while pending: its spec is another from here on;
+ *                   retry as of submitted, keys: the paths that changed
  *   placed          {nonce, node, cpus, gpus, nodes, left_out, least}      a new attempt
  *                   nodes: names, if several; left_out: [{name, why}], if any were excluded;
  *                   least: minimum nodes that Slurm may allocate (controller/nodes/placement.h)
@@ -87,13 +90,14 @@ enum core_input_kind {
     CORE_PLACE,         /* body as of `placed` */
     CORE_AGENT_UP,      /* body as of `agent_up` */
     CORE_AGENT_EVENT,   /* event, body, at_ms */
-    CORE_AGENT_LOST,    /* text; event: NULL, or the cause if a retry would not help */
+    CORE_AGENT_LOST,    /* text; event: NULL, or the cause: disk_full, or one that a retry would not help */
     CORE_STOP,          /* body as of `stop_requested` */
     CORE_HOLD,
     CORE_RELEASE,
     CORE_REFUSE,        /* the job can never start: text */
     CORE_CLOCK,         /* body as of `clock` */
     CORE_REBUILT,       /* body as of `rebuilt` */
+    CORE_EDIT,          /* body as of `edited` */
     CORE_INPUTS
 };
 
@@ -136,6 +140,9 @@ void core_output_fini(struct core_output *out);
 
 /* Applies one stored event. */
 int job_core_replay(struct job_core *core, const struct core_event *event, struct err *err);
+
+/* 0 while it has not started; else -1, ERR_CONFLICT. */
+int job_core_can_edit(const struct job_core *core, struct err *err);
 
 /* True if the scheduler may place the job. */
 bool job_core_waits(const struct job_core *core);

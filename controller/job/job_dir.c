@@ -37,7 +37,7 @@ int job_dir_make(const char *path, struct err *err)
 {
     if (mkdir(path, 0700) == 0 || errno == EEXIST)
         return 0;
-    return err_set(err, ERR_SYSTEM, "cannot create directory %s: %m", path);
+    return err_set_errno(err, errno, "cannot create directory %s", path);
 }
 
 /* Writes the file atomically: a temporary file of this thread, then rename. Two threads may write the same one. */
@@ -56,8 +56,7 @@ static int write_file(const char *dir, const char *name, const char *text, struc
         return 0;
     const int errnum = errno;
     unlink(beside);
-    errno = errnum;
-    return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
+    return err_set_errno(err, errnum, "cannot write %s", path);
 }
 
 int job_dir_files_init(struct job_dir_files *f, const struct daemon *d, int64_t id, struct err *err)
@@ -74,11 +73,25 @@ void job_dir_files_fini(struct job_dir_files *f)
     f->yaml = f->canonical = NULL;
 }
 
+/* An edited job's are of its older spec. */
+static bool is_text(const char *path, const char *text)
+{
+    const size_t size = strlen(text);
+    char *have = malloc(size + 1);
+    const int fd = have ? safe_open(path, O_RDONLY, NULL) : -1;
+    const bool same = fd >= 0 && read(fd, have, size + 1) == (ssize_t)size && memcmp(have, text, size) == 0;
+    if (fd >= 0)
+        close(fd);
+    free(have);
+    return same;
+}
+
 int job_dir_files_write(const struct job_dir_files *f, struct err *err)
 {
-    char spec[PATH_MAX + 16];
+    char spec[PATH_MAX + 16], yaml[PATH_MAX + 16];
     snprintf(spec, sizeof(spec), "%s/spec.json", f->dir);
-    if (access(spec, F_OK) == 0)
+    snprintf(yaml, sizeof(yaml), "%s/spec.yaml", f->dir);
+    if (is_text(spec, f->canonical) && is_text(yaml, f->yaml))
         return 0;
     if (job_dir_make(f->dir, err) < 0 || write_file(f->dir, "spec.yaml", f->yaml, err) < 0)
         return -1;

@@ -34,7 +34,7 @@ struct job_dir_files {
 int job_dir_files_init(struct job_dir_files *f, const struct daemon *d, int64_t id, struct err *err);
 void job_dir_files_fini(struct job_dir_files *f);
 
-/* Creates what is missing. Accesses only files. */
+/* Writes what is missing or of an older spec. Accesses only files. */
 int job_dir_files_write(const struct job_dir_files *f, struct err *err);
 
 #endif

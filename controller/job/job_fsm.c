@@ -69,7 +69,7 @@ _Static_assert(ARRAY_LEN(states) == JOB_STATES, "a state has no name");
 static const char *const event_names[] = {
     [EV_PLACE]  = "place", [EV_UP]   = "agent up", [EV_RUN] = "ranks start",
     [EV_FALTER] = "ranks die", [EV_RETRY] = "retry", [EV_STOP] = "stop",
-    [EV_END]    = "end",   [EV_HOLD] = "hold or release",
+    [EV_END]    = "end",   [EV_HOLD] = "hold, release or edit",
 };
 _Static_assert(ARRAY_LEN(event_names) == JOB_FSM_EVENTS, "an event has no name");
 

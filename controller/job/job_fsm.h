@@ -36,7 +36,7 @@ enum job_fsm_event {
     EV_RETRY,           /* the attempt is over; another one will follow */
     EV_STOP,            /* stop requested while an attempt lives */
     EV_END,             /* no attempt lives and none will follow */
-    EV_HOLD,            /* the user holds or releases the job */
+    EV_HOLD,            /* the user holds, releases or edits the job */
     JOB_FSM_EVENTS
 };
 

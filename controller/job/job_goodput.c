@@ -33,6 +33,14 @@ void job_goodput_ranks(struct job_goodput *a, int64_t at_ms, int64_t np)
     a->np = np > 0 ? np : 1;
     settle(a, a->np);
     a->ranks_since_ms = a->mark_ms = at_ms;
+    a->disk_ms = a->disk_since_ms = 0;
+}
+
+void job_goodput_disk(struct job_goodput *a, int64_t at_ms, bool waits)
+{
+    if (a->disk_since_ms && at_ms > a->disk_since_ms)
+        a->disk_ms += at_ms - a->disk_since_ms;
+    a->disk_since_ms = waits && a->ranks_since_ms ? at_ms : 0;
 }
 
 void job_goodput_told(struct job_goodput *a, int64_t at_ms, const struct goodput *s)
@@ -49,10 +57,13 @@ void job_goodput_guess(struct job_goodput *a, int64_t at_ms, double fresh)
 {
     if (!a->ranks_since_ms)
         return;
-    int64_t span = since(a, at_ms), all = span * a->np;
+    job_goodput_disk(a, at_ms, false);
+    int64_t span = since(a, at_ms), disk = a->disk_ms < span ? a->disk_ms : span;
+    int64_t all = (span - disk) * a->np;
     int64_t productive = (int64_t)((double)all * (fresh < 0 ? 0 : fresh > 1 ? 1 : fresh));
     goodput_put(&a->spent, BUCKET_PRODUCTIVE, productive);
     goodput_put(&a->spent, BUCKET_REPLAYED, all - productive);
+    goodput_put(&a->spent, BUCKET_DISK, disk * a->np);
     a->wall_ms += span;
     a->ranks_since_ms = 0;
 }

@@ -22,6 +22,8 @@ struct job_goodput {
     int64_t mark_ms;                /* counted up to this time; 0: not begun */
     int64_t ranks_since_ms;         /* ranks live since then; 0: no ranks */
     int64_t np;                     /* of the newest generation, 0: none yet */
+    int64_t disk_ms;                /* of these ranks, so far: in waits for a full disk that are over */
+    int64_t disk_since_ms;          /* they wait for a full disk since then; 0: they do not */
 };
 
 /* Charges the time up to at_ms to the bucket; no effect while ranks live or after a clock step
@@ -31,10 +33,13 @@ void job_goodput_until(struct job_goodput *a, int64_t at_ms, enum bucket bucket)
 /* Ranks live from now on; held-back time is multiplied by np. */
 void job_goodput_ranks(struct job_goodput *a, int64_t at_ms, int64_t np);
 
+/* The ranks wait for a full disk, or do so no more. */
+void job_goodput_disk(struct job_goodput *a, int64_t at_ms, bool waits);
+
 /* The ranks ended; their agent reported how the time was spent. */
 void job_goodput_told(struct job_goodput *a, int64_t at_ms, const struct goodput *s);
 
-/* The ranks ended without a report: `fresh` (0 to 1) of the time made new steps. */
+/* The ranks ended without a report: `fresh` (0 to 1) of the time made new steps, but for waits for a disk. */
 void job_goodput_guess(struct job_goodput *a, int64_t at_ms, double fresh);
 
 /* No more ranks: held-back time is multiplied by the last np, or by 1. */

@@ -26,6 +26,7 @@ bool job_history_matters(enum event_kind kind)
     case EVENT_SUBMITTED:
     case EVENT_HELD:
     case EVENT_RELEASED:
+    case EVENT_EDITED:
     case EVENT_PLACED:
     case EVENT_STOP_REQUESTED:
     case EVENT_RETRY:
@@ -68,6 +69,8 @@ static int add_head(struct buf *out, struct store *s, int64_t id, struct err *er
 struct adding {
     struct buf *out;
     int64_t     seq;
+    bool        head;       /* the file begins here, with the newest spec */
+    bool        edited;     /* its head is of an older spec */
 };
 
 static int add_event(void *ctx, const struct event_row *row)
@@ -80,6 +83,7 @@ static int add_event(void *ctx, const struct event_row *row)
     char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
     json_t *body = json_loads(row->body, 0, NULL);
     int rc = text && body ? 0 : 1;      /* a damaged event ends the file */
+    a->edited |= !a->head && event_kind_of(row->kind) == EVENT_EDITED;
     if (rc == 0) {
         text[strlen(text) - 1] = '\0';
         rc = buf_print(a->out, "%s,\"body\":%s}\n", text, row->body);
@@ -125,11 +129,16 @@ static int append(const char *home, int64_t id, const struct buf *text, struct e
 int job_history_write(int64_t *have, const char *home, struct store *s, int64_t id, struct err *err)
 {
     struct buf text;
-    struct adding adding = { &text, *have };
+    struct adding adding = { &text, *have, *have == 0, false };
     buf_init(&text);
     int rc = *have == 0 ? add_head(&text, s, id, err) : 0;
     if (rc == 0 && events_each(s, id, *have, INT64_MAX, add_event, &adding, err) < 0)
         rc = -1;
+    if (rc == 0 && adding.edited) {
+        buf_fini(&text);
+        *have = 0;
+        return job_history_write(have, home, s, id, err);
+    }
     if (rc == 0 && text.size > 0)
         rc = *have == 0 ? replace(home, id, &text, err) : append(home, id, &text, err);
     *have = rc == 0 ? adding.seq : 0;       /* after a failure all of it is written again */

@@ -5,7 +5,7 @@
  * kind, attempt, node, incarnation, agent_seq, body}.  The file follows the store: it is written after a commit,
  * from the store's own rows, when a job is submitted, placed, started and done and at some events between, without
  * a sync.  So it may lack the newest events, and what a crash tore is dropped and written again; it is never
- * ahead of the store that wrote it.
+ * ahead of the store that wrote it.  An edit of the spec writes it anew.
  */
 #ifndef CONTROLLER_JOB_JOB_HISTORY_H
 #define CONTROLLER_JOB_JOB_HISTORY_H

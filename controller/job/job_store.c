@@ -10,6 +10,7 @@
 #include "controller/base/daemon.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
+#include "controller/job/job_notice.h"
 #include "db/checkpoints.h"
 #include "db/events.h"
 #include "db/goodput_rows.h"
@@ -205,8 +206,16 @@ static void draft_keep(struct draft *draft, struct job *job)
     }
 }
 
-int job_store_write(struct job *job, const struct job_core *was, const struct core_output *out,
-                    const struct event_source *told, struct err *err)
+static int write_spec(struct job *job, const char *yaml, const char *canonical, struct err *err)
+{
+    struct job_row row;
+    job_row_make(&row, job);
+    return jobs_edit(job->daemon->store, &row, yaml, canonical, err);
+}
+
+/* In one transaction; `yaml`: the new spec, or NULL. */
+static int write_whole(struct job *job, const struct job_core *was, const struct core_output *out,
+                       const struct event_source *told, const char *yaml, const char *canonical, struct err *err)
 {
     struct store *s = job->daemon->store;
     struct draft draft;
@@ -215,7 +224,8 @@ int job_store_write(struct job *job, const struct job_core *was, const struct co
         return -1;
     if (store_begin(s, err) < 0)
         goto out;
-    if (write_all(job, was, &draft, out, told, err) < 0) {
+    if (write_all(job, was, &draft, out, told, err) < 0 || job_notice_note(job, was, out, err) < 0 ||
+        (yaml && write_spec(job, yaml, canonical, err) < 0)) {
         store_rollback(s);
         goto out;
     }
@@ -225,6 +235,18 @@ int job_store_write(struct job *job, const struct job_core *was, const struct co
 out:
     free(draft.attempt);
     return rc;
+}
+
+int job_store_write(struct job *job, const struct job_core *was, const struct core_output *out,
+                    const struct event_source *told, struct err *err)
+{
+    return write_whole(job, was, out, told, NULL, NULL, err);
+}
+
+int job_store_edit(struct job *job, const struct job_core *was, const struct core_output *out, const char *yaml,
+                   const char *canonical, struct err *err)
+{
+    return write_whole(job, was, out, NULL, yaml, canonical, err);
 }
 
 int job_store_submit(struct job *job, const struct core_output *out, const char *yaml,

@@ -28,6 +28,10 @@ struct event_source {
 int job_store_write(struct job *job, const struct job_core *was, const struct core_output *out,
                     const struct event_source *told, struct err *err);
 
+/* The same of an edit, with the texts of the new spec, which is `job`'s already. */
+int job_store_edit(struct job *job, const struct job_core *was, const struct core_output *out, const char *yaml,
+                   const char *canonical, struct err *err);
+
 /* Stores the rows of a new job in the open transaction (submit_batch.h). */
 int job_store_submit(struct job *job, const struct core_output *out, const char *yaml,
                      const char *canonical, struct err *err);

@@ -253,7 +253,7 @@ static const struct field {
 };
 /* clang-format on */
 
-enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
+enum { FIELDS = sizeof(fields) / sizeof(fields[0]), NAME_LEAST = 12 };
 
 const char *job_view_column(int i)
 {
@@ -358,7 +358,8 @@ int job_view_table(const struct terminal *t, const json_t *jobs, const char *nam
         return -1;
     for (int i = 0; i < n; i++)
         columns[i] = (struct table_column){chosen[i]->title, chosen[i]->right,
-                                           names ? 0 : chosen[i]->spare};
+                                           names ? 0 : chosen[i]->spare,
+                                           strcmp(chosen[i]->name, "name") == 0 ? NAME_LEAST : 0};
     char (*text)[JOB_CELL] = calloc((size_t)rows * (size_t)n + 1, sizeof(*text));
     const char **cells = calloc((size_t)rows * (size_t)n + 1, sizeof(*cells));
     enum terminal_style *styles = calloc((size_t)rows + 1, sizeof(*styles));

@@ -43,6 +43,8 @@ static bool counts(const struct retry_case *c)
 
 int64_t retry_delay(const struct retry_rules *rules, const struct retry_case *c)
 {
+    if (is_cause(c, "disk_full")) /* without an agent it is no failure */
+        return retry_backoff(rules, c->failures > c->same ? c->failures : c->same, c->random);
     if (!is_cause(c, "dir_in_use"))
         return retry_backoff(rules, c->failures, c->random);
     const int64_t wait = retry_backoff(rules, c->same + 1, c->random);
@@ -56,14 +58,14 @@ static bool is_over(struct retry_verdict *out, const struct retry_rules *rules, 
     if (rules->no_progress > 0 && c->failures > 0 && c->same >= rules->no_progress) {
         out->exit_code = EXIT_NO_MORE;
         snprintf(out->text, sizeof(out->text),
-                 "same failure (%s) %s in a row without a new step. Last error: %.250s", c->cause,
+                 "same failure (%s) %s in a row without a new step. Last error: %.300s", c->cause,
                  times(c->same, buf, sizeof(buf)), c->text);
         return true;
     }
     if (c->failures > rules->max) {
         out->exit_code = EXIT_NO_MORE;
         snprintf(out->text, sizeof(out->text),
-                 "retry limit (%lld) reached without progress. Last error: %.250s",
+                 "retry limit (%lld) reached without progress. Last error: %.320s",
                  (long long)rules->max, c->text);
         return true;
     }
@@ -75,16 +77,16 @@ static void decide(struct retry_verdict *out, const struct retry_rules *rules,
 {
     *out = (struct retry_verdict){ .exit_code = 1 };
     if (rules->max == 0) {       /* retries are off: a plain failure */
-        snprintf(out->text, sizeof(out->text), "%.300s; not retried: retry.max is 0", c->text);
+        snprintf(out->text, sizeof(out->text), "%.340s; not retried: retry.max is 0", c->text);
         return;
     }
     if (c->gave_up) {
         out->exit_code = EXIT_NO_MORE;
-        snprintf(out->text, sizeof(out->text), "%.300s", c->text);
+        snprintf(out->text, sizeof(out->text), "%.390s", c->text);
         return;
     }
     if (!c->helps) {
-        snprintf(out->text, sizeof(out->text), "%.250s; not retried, the same failure would recur",
+        snprintf(out->text, sizeof(out->text), "%.340s; not retried, the same failure would recur",
                  c->text);
         return;
     }
@@ -93,12 +95,12 @@ static void decide(struct retry_verdict *out, const struct retry_rules *rules,
     out->again = true;
     out->exit_code = 0;
     out->delay_ms = retry_delay(rules, c);
-    snprintf(out->text, sizeof(out->text), "%.250s", c->text);
+    snprintf(out->text, sizeof(out->text), "%.390s", c->text);
 }
 
 void retry_decide(struct retry_verdict *out, const struct retry_rules *rules,
                   const struct retry_case *c)
 {
     decide(out, rules, c);
-    err_make_printable(out->text); /* %.250s may cut a UTF-8 character */
+    err_make_printable(out->text); /* a precision may cut a UTF-8 character */
 }

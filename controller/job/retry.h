@@ -19,6 +19,8 @@ enum { RETRY_TEXT = 400, EXIT_NO_MORE = 93, RETRY_DIR_MS = 60000 /* the longest 
 struct retry_rules {
     int64_t max;            /* restarts without progress allowed */
     int64_t no_progress;    /* limit of equal failures in a row; 0: no limit */
+    int64_t same_line;      /* ... at one line of a script, before its first step; 0: as no_progress */
+    int64_t same_line_ms;   /* how soon after its start: both are the agent's (agent/core/restart_policy.h) */
     int64_t backoff_min_ms;
     int64_t backoff_max_ms;
 };

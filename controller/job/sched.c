@@ -122,11 +122,12 @@ void sched_text(char *out, size_t size, const struct sched_job *j, int64_t now_m
         snprintf(out, size, "held; release it with `jobctl release %lld`", (long long)j->id);
         return;
     case SCHED_AFTER:
-        snprintf(out, size, "waiting for job %lld to succeed", (long long)j->other);
+        snprintf(out, size, "waiting for job %lld to %s", (long long)j->other,
+                 j->dep_kind == AFTER_ANY ? "end" : j->dep_kind == AFTER_NOTOK ? "fail" : "succeed");
         return;
     case SCHED_AFTER_FAILED:
-        snprintf(out, size, "dependency failed: job %lld did not succeed",
-                 (long long)j->other);
+        snprintf(out, size, j->dep_kind == AFTER_NOTOK ? "dependency failed: job %lld succeeded (afternotok)"
+                 : "dependency failed: job %lld did not succeed", (long long)j->other);
         return;
     case SCHED_BACKOFF:
         snprintf(out, size, "next attempt in %.1f s",

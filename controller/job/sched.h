@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "controller/spec/spec_after.h"
+
 enum sched_word {
     SCHED_NONE,         /* not scheduled yet */
     SCHED_PLACE,        /* start it now */
@@ -45,7 +47,8 @@ struct sched_job {
     int64_t        cpus;            /* slots needed; -1: all of a node */
     int64_t        gpus;            /* -1: all of a node */
     enum dep_state dep;             /* the worst state of its dependencies ... */
-    int64_t        dep_id;          /* ... and the job in that state */
+    int64_t        dep_id;          /* ... and the job in that state ... */
+    enum spec_after dep_kind;       /* ... and what it must have done */
     int64_t        writer;          /* the job that writes its checkpoint.dir, or 0 */
     void          *owner;
     enum sched_shelf shelf;         /* of sched_queue.h, and only written there */

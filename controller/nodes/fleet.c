@@ -15,6 +15,7 @@
 #include "controller/base/daemon.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/job/job_env.h"
 #include "controller/job/job_apply.h"
 #include "controller/job/job_dir.h"
 #include "controller/nodes/fleet_probe.h"
@@ -119,10 +120,12 @@ static void judge_after(struct sched_job *s, struct job *job)
             a->succeeded = jobs_get(&row, d->store, a->id, NULL) == 0 &&
                            strcmp(row.result, "succeeded") == 0;
         }
-        enum dep_state dep = !a->settled ? DEP_OPEN : a->succeeded ? DEP_SUCCEEDED : DEP_FAILED;
+        const enum dep_state done = spec_after_met(a->kind, a->succeeded) ? DEP_SUCCEEDED : DEP_FAILED;
+        const enum dep_state dep = a->settled ? done : DEP_OPEN;
         if (dep > s->dep) {
             s->dep = dep;
             s->dep_id = a->id;
+            s->dep_kind = a->kind;
         }
     }
 }
@@ -141,6 +144,7 @@ static bool same_wait(const struct sched_job *a, const struct sched_job *b)
 {
     return a->priority == b->priority && a->held == b->held && a->not_before_ms == b->not_before_ms &&
            a->cpus == b->cpus && a->gpus == b->gpus && a->dep == b->dep && a->dep_id == b->dep_id &&
+           a->dep_kind == b->dep_kind &&
            a->writer == b->writer;
 }
 
@@ -227,7 +231,7 @@ static void settle(struct fleet *f, const struct job *done)
     }
 }
 
-void fleet_forget(struct job *job)
+void fleet_take_out(struct job *job)
 {
     struct fleet *f = job->daemon->fleet;
     const int64_t id = job->core.id, key = shared_dir_key(job);
@@ -237,6 +241,13 @@ void fleet_forget(struct job *job)
         job_order_drop(&f->after, job->after[i].id, id);
     job_order_drop(&f->named, key, id);
     job_order_drop(&f->writers, key, id);
+}
+
+void fleet_forget(struct job *job)
+{
+    struct fleet *f = job->daemon->fleet;
+    const int64_t key = shared_dir_key(job);
+    fleet_take_out(job);
     settle(f, job);
     judge_again(f, key);
 }
@@ -332,10 +343,9 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
         return err_set(err, ERR_SYSTEM, "no job starts while the home is not at its path");
     if (lost_directory(text, sizeof(text), job) || strange_directory(text, sizeof(text), job))
         return refuse(job, text, err);
-    if (job->has_secrets && !job->secrets) {
-        snprintf(text, sizeof(text), "the daemon restarted and secrets are kept in memory only; "
-                                     "set them "
-                 "and run `jobctl retry %lld`", (long long)job->core.id);
+    if (!job_env_complete(job)) {
+        snprintf(text, sizeof(text), "the values of its secrets are gone from %.3000s/jobs/%lld/secrets.env; set "
+                 "them and run `jobctl retry %lld`", d->home, (long long)job->core.id, (long long)job->core.id);
         return refuse(job, text, err);
     }
     json_t *where = placement_make(job);

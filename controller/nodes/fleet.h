@@ -46,6 +46,9 @@ void fleet_close(struct daemon *d);
 void fleet_note(struct job *job);
 void fleet_forget(struct job *job);
 
+/* Before its spec changes (job_apply_edit()): takes it out of the queue, to which fleet_note() returns it. */
+void fleet_take_out(struct job *job);
+
 /* A job that is not done and names job `id` in `after`, or NULL. */
 const struct job *fleet_dependent(const struct daemon *d, int64_t id);
 

@@ -179,13 +179,6 @@ void agent_channel_look(struct agent_channel *h)
         use_files(h);
 }
 
-void agent_channel_retry(struct agent_channel *h)
-{
-    remote_link_hang_up(h->link);
-    h->was_files = false;
-    h->since = uv_now(h->link->loop);
-}
-
 /* ---- open, close ---- */
 
 void agent_channel_open(struct agent_channel *h, struct remote_link *link, int node)

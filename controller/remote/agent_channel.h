@@ -42,7 +42,4 @@ void agent_channel_close(struct agent_channel *h);
 /* Call regularly once the agent has started, connected or not. May call `ended`. */
 void agent_channel_look(struct agent_channel *h);
 
-/* Waits for a new TLS connection after this session. */
-void agent_channel_retry(struct agent_channel *h);
-
 #endif

@@ -30,13 +30,13 @@ struct remote_link_spec {
     const char *run_dir;
     bool        may_start;      /* start an agent if there never was one; else report "lost" */
     const char *host, *key;     /* for another machine: its name, and the job's name there */
+    bool        known;          /* its agent was heard of before */
     bool        dismiss;        /* end all its processes, however long it takes; then report lost */
     uint64_t    delay_ms;       /* before the first look */
     int         node, nodes;    /* node of this agent, and number of nodes of the attempt */
     int         least;          /* minimum nodes that Slurm may allocate ... */
     const char *avoid;          /* ... except these: "a,b" */
     int64_t     save_ms;        /* recent duration of a checkpoint; 0: unknown */
-    bool        secrets;        /* LAUNCH will carry secrets */
     const char *gpus;           /* simulated nodes on one machine: the GPUs of this one, "" = all */
 };
 
@@ -46,6 +46,8 @@ struct remote_link_hooks {
     /* The attempt is over without attempt_ended: none of its processes lives, and events spooled
      * beyond acked() have been delivered through message() as WIRE_EVENT. */
     void (*lost)(void *arg, const char *text);
+    /* The same, where no agent could be started because its disk is full. NULL: as lost. */
+    void (*full)(void *arg, const char *text);
     int64_t (*acked)(void *arg);
     /* Nothing was started, and a retry is useless until the user fixes what `text` says. */
     void (*refused)(void *arg, const char *text);

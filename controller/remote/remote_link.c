@@ -189,6 +189,12 @@ static int give_spooled(struct remote_link *link, const json_t *event)
     return !good || link->closed;
 }
 
+static void tell_lost(const struct remote_link *link)
+{
+    const struct remote_link_hooks *h = &link->hooks;
+    (link->full && h->full ? h->full : h->lost)(h->arg, link->text);
+}
+
 static void give_all(struct remote_link *link, struct remote_link_task *task)
 {
     const struct spool_task *t = (const struct spool_task *)task;
@@ -200,7 +206,7 @@ static void give_all(struct remote_link *link, struct remote_link_task *task)
     if (t->err.code)
         log_error(link->tag, "%s", t->err.text);
     if (!link->closed)
-        link->hooks.lost(link->hooks.arg, link->text);
+        tell_lost(link);
 }
 
 void remote_link_read_spool(struct remote_link *link)
@@ -209,7 +215,7 @@ void remote_link_read_spool(struct remote_link *link)
     if (!t || !(t->events = json_array())) {
         free(t);
         log_error(link->tag, "out of memory for the spool");
-        link->hooks.lost(link->hooks.arg, link->text);
+        tell_lost(link);
         return;
     }
     t->base = (struct remote_link_task){ { .work = spool_work, .destroy = spool_destroy }, give_all };

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "agent/os/identity.h"
@@ -29,6 +30,7 @@
 #include "controller/remote/agent_stream.h"
 #include "controller/remote/remote_link.h"
 #include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
 #include "engine/contract/install.h"
 
 enum {
@@ -37,7 +39,8 @@ enum {
     CLEANUP_MS = 50,
     CLEANUP_GRACE_MS = 5000, /* ranks of a dead agent write a checkpoint and exit */
     STARTS = 3,
-    EXIT_LOCKED = 3
+    EXIT_LOCKED = 3,
+    AGENT_BYTES = 64 * 1024 /* of free disk, without which no agent starts */
 };
 
 struct local {
@@ -45,6 +48,8 @@ struct local {
     struct subprocess *start; /* of an agent; NULL: none */
     bool               alone;     /* the only agent of its attempt on this machine */
     bool               strange;   /* the run directory is another job's */
+    bool               damage_told;
+    bool               unstarted; /* its agent could not be started */
     int                starts, looks;
     uint64_t           bury_until;
     char               gpus[512]; /* GPUs of its agent, "" = all */
@@ -100,6 +105,8 @@ static void start_ended(void *arg, const struct subprocess_end *e)
         remote_link_later(&link->base, e->code == 0 ? 0 : LOOK_AGAIN_MS, look);
         return;
     }
+    link->unstarted = true;
+    link->base.full = e->code == EXIT_DISK_FULL;
     subprocess_last_line(words, sizeof(words), e->said, "jobctl-agent");
     snprintf(link->base.text, sizeof(link->base.text), "cannot start its agent (%s %d)%s%s",
              killed ? "signal" : "exit code", killed ? e->code - SUBPROCESS_SIGNALLED : e->code,
@@ -195,6 +202,9 @@ struct look_task {
     struct identity         who;
     bool                    known, alive, fenced, locked;
     bool                    strange;    /* an attempt of another job */
+    bool                    full;       /* the disk of the run directory has no room for an agent */
+    bool                    unnamed;    /* an agent answers, and agent.json does not tell which */
+    struct err              damage;     /* why agent.json cannot be read */
     int                     fd;         /* connected to its socket; -1: not */
     struct err              err;
 };
@@ -225,10 +235,26 @@ static void look_begin(struct local *link, void (*work)(struct file_task *),
     remote_link_access(&link->base, &t->base, "looking for the agent");
 }
 
+/* Even the run directory may be missing then: that of its job is looked at, or that of all jobs. */
+static bool is_full(const char *run_dir)
+{
+    char dir[PATH_MAX];
+    struct statvfs s;
+    snprintf(dir, sizeof(dir), "%s", run_dir);
+    while (statvfs(dir, &s) < 0) {
+        char *end = strrchr(dir, '/');
+        if (errno != ENOENT || !end || end == dir)
+            return false;
+        *end = '\0';
+    }
+    return (uint64_t)s.f_bavail * s.f_frsize < AGENT_BYTES;
+}
+
 /* No agent lives or starts here any more. */
 static void bury_work(struct file_task *task)
 {
     struct look_task *t = (struct look_task *)task;
+    t->full = is_full(t->run_dir);
     int lock = run_dir_lock(t->run_dir, &t->err);
     t->locked = lock < 0 && t->err.code == ERR_CONFLICT;
     t->err = (struct err){ 0 };
@@ -249,6 +275,7 @@ static void bury_then(struct remote_link *base, struct remote_link_task *task)
     }
     if (t->err.code)
         log_warn(base->tag, "%s", t->err.text);
+    base->full = base->full || (link->unstarted && t->full);
     link->bury_until = uv_now(base->loop) + CLEANUP_GRACE_MS;
     cleanup(base);
 }
@@ -264,15 +291,26 @@ static void bury(struct remote_link *base)
 
 /* ---- looking ---- */
 
+/* Where agent.json is damaged the lock tells whether an agent lives, and its HELLO will tell which. */
+static bool answers_unnamed(struct look_task *t, const char *socket)
+{
+    if (run_dir_held(t->run_dir) == 1)
+        t->fd = unix_socket_connect(socket, true, NULL);
+    return t->fd >= 0;
+}
+
 static void look_work(struct file_task *task)
 {
     struct look_task *t = (struct look_task *)task;
     char socket[PATH_MAX + 40];
-    t->known = identity_read(&t->who, t->run_dir, NULL) == 0;
+    snprintf(socket, sizeof(socket), "%s/" RUN_DIR_SOCKET, t->run_dir);
+    t->known = identity_read(&t->who, t->run_dir, &t->damage) == 0;
     t->alive = t->known && identity_alive(&t->who);
     t->strange = t->known && !identity_is_of(&t->who, t->nonce, t->origin);
     if (t->strange)
         return;
+    t->unnamed = !t->alive && t->damage.code != ERR_NOT_FOUND && answers_unnamed(t, socket);
+    t->alive = t->alive || t->unnamed;
     if (!t->known || (t->alive && t->dismiss))
         t->fenced = run_dir_fenced(t->run_dir);
     if (!t->alive)
@@ -280,8 +318,7 @@ static void look_work(struct file_task *task)
     /* An agent that finds the fence stops its ranks and exits. */
     if (t->dismiss && !t->fenced)
         run_dir_fence(t->run_dir, NULL, &t->err);
-    snprintf(socket, sizeof(socket), "%s/" RUN_DIR_SOCKET, t->run_dir);
-    if (!t->dismiss)
+    if (!t->dismiss && !t->unnamed)
         t->fd = unix_socket_connect(socket, true, &t->err);
 }
 
@@ -318,22 +355,41 @@ static void join(struct local *link, struct look_task *t)
     remote_link_later(&link->base, link->looks < 50 ? LOOK_AGAIN_MS : LOOK_SELDOM_MS, look);
 }
 
+static void tell_damage(struct local *link, const struct look_task *t)
+{
+    if (t->damage.code != ERR_DATA || link->damage_told)
+        return;
+    link->damage_told = true;
+    log_warn(link->base.tag, "%s; %s", t->damage.text,
+             t->alive ? "its agent answers, and is asked who it is" : "no agent answers");
+}
+
+static void never_started(struct local *link, const struct look_task *t)
+{
+    if (t->damage.code == ERR_DATA)
+        snprintf(link->base.text, sizeof(link->base.text), "the agent of attempt %lld died; %.300s",
+                 (long long)link->base.attempt, t->damage.text);
+    else
+        snprintf(link->base.text, sizeof(link->base.text), "the agent of attempt %lld never started",
+                 (long long)link->base.attempt);
+}
+
 static void look_then(struct remote_link *base, struct remote_link_task *task)
 {
     struct local *link = local_of(base);
     struct look_task *t = (struct look_task *)task;
+    tell_damage(link, t);
     if (t->strange) {
         leave_alone(link, t);
-    } else if (!t->known && link->base.may_start && !t->fenced) {
-        start(link);
     } else if (t->alive && t->dismiss) {
         dismissed(link, t);
     } else if (t->alive) {
         join(link, t);
+    } else if (!t->known && link->base.may_start && !t->fenced) {
+        start(link);
     } else {
         if (!t->known)
-            snprintf(link->base.text, sizeof(link->base.text),
-                     "the agent of attempt %lld never started", (long long)link->base.attempt);
+            never_started(link, t);
         bury(base);
     }
 }

@@ -13,6 +13,9 @@
  * With several nodes the link of node 0 does this; the links of the others only connect to their
  * agents, which end with the allocation; a released lock proves that one died.
  *
+ * A stop before there is an agent waits for Slurm for STOP_MS at most: the fence ends what Slurm may still start.
+ * Where Slurm has no configuration, an attempt that cannot have been submitted is refused.
+ *
  * Slurm's answers count for its queue, not for the agent: a connected agent lives even if slurmctld
  * has forgotten the job, and while slurmctld is down nothing is concluded.  A lost node may keep
  * computing; there the fence ends the ranks (agent/os/run_dir.h).
@@ -27,6 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/core/submit_env.h"
 #include "agent/os/identity.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
@@ -42,9 +46,9 @@
 enum {
     LOOK_MS = 300,              /* until its agent connects */
     LOOK_SELDOM_MS = 3000,      /* from then on, and while Slurm is down */
-    SECRET_MS = 45 * 1000,      /* an agent waits a minute for its LAUNCH */
     LAST_WORDS_MS = 5000,       /* for the last messages of an agent whose allocation is over */
     LOCK_MS = 90 * 1000,        /* for an agent on a lost node to find the fence */
+    STOP_MS = 10 * 1000,        /* for Slurm to end what it may have of a stopped attempt without an agent */
     KILL_MS = 30 * 1000,        /* beyond the grace of a stop, then scancel */
     WORDS = 240
 };
@@ -57,17 +61,14 @@ struct slurm {
     int64_t              save_ms;
     char                 avoid[1024];
     bool                 spoke;       /* the agent has sent a message in this session */
-    bool                 launched;    /* the agent has reported so */
     bool                 lock_tells;  /* its lock was seen held while it was connected */
+    bool                 asked;       /* to submit: an allocation may exist */
     bool                 submitted;   /* or found: an allocation exists or existed */
     bool                 stop;
-    bool                 has_secrets; /* its first LAUNCH carries secrets */
     bool                 settled;     /* base.text is the final reason, whatever Slurm reports */
     bool                 refused;     /* and a retry is useless */
-    uint64_t             kill_at;     /* with stop */
+    uint64_t             kill_at, give_up_at; /* with stop */
     uint64_t             over_since, bury_until;
-    /* deadline for an agent to connect for its secrets; 0: not asked yet */
-    uint64_t             secret_until;
     int64_t              cancelled;   /* the Slurm job for which scancel was sent */
     char                 comment[SBATCH_COMMENT];
 };
@@ -98,7 +99,6 @@ static void channel_text(struct remote_link *base, enum wire_message number, con
     struct slurm *link = slurm_of(base);
     link->spoke = true;
     if (number == WIRE_HELLO) {
-        link->launched = json_is_true(json_object_get(body, "launched"));
         link->lock_tells = run_dir_held(base->run_dir) == 1;
     }
     base->hooks.message(base->hooks.arg, number, body);
@@ -141,16 +141,6 @@ static void bury(struct remote_link *base)
 
 /* ---- submitting ---- */
 
-static void refuse_secrets(struct slurm *link)
-{
-    const char *why = link->channel.why_not;
-    snprintf(link->base.text, sizeof(link->base.text),
-             "its agent cannot connect to this machine over TLS%s%.190s%s, which secrets require; "
-             "allow connections from the nodes to here, set call_address in config.yaml, or remove "
-             "secrets", why[0] ? " (" : "", why, why[0] ? ")" : "");
-    link->refused = link->settled = true;
-}
-
 static void on_submitted(void *arg, const json_t *answer)
 {
     struct slurm *link = arg;
@@ -159,6 +149,9 @@ static void on_submitted(void *arg, const json_t *answer)
         log_info(link->base.tag, "Slurm job %lld%s",
                  (long long)json_integer_value(json_object_get(answer, "job")),
                  json_is_true(json_object_get(answer, "found")) ? " already existed" : "");
+        remote_link_later(&link->base, 0, look);
+    } else if (json_is_true(json_object_get(answer, "unconfigured"))) {
+        link->asked = false;
         remote_link_later(&link->base, 0, look);
     } else if (json_is_true(json_object_get(answer, "away"))) {
         wait_for(link, "Slurm does not answer (%s); trying again", field_text(answer, "error"));
@@ -169,6 +162,21 @@ static void on_submitted(void *arg, const json_t *answer)
                  field_text(answer, "error"));
         remote_link_later(&link->base, 0, bury);
     }
+}
+
+/* What Slurm must not store with the job: the secrets of the spec, and in the environment of the daemon what looks
+ * like one. */
+static json_t *names_to_hide(const json_t *spec)
+{
+    json_t *names = json_deep_copy(json_object_get(spec, "secrets"));
+    char name[256];
+    names = names ? names : json_array();
+    for (char **e = environ; *e; e++) {
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
+        if (submit_env_fate(name, false, NULL) == SUBMIT_ENV_SECRET)
+            json_array_append_new(names, json_string(name));
+    }
+    return names;
 }
 
 /* The script, and the names of secret variables. */
@@ -185,7 +193,7 @@ static char *render(const struct slurm *link, json_t **secrets, struct err *err)
     char *script = NULL;
     if (spec)
         script = sbatch_render(&s, err);
-    *secrets = json_incref(json_object_get(spec, "secrets"));
+    *secrets = names_to_hide(spec);
     json_decref(spec);
     return script;
 }
@@ -193,11 +201,6 @@ static char *render(const struct slurm *link, json_t **secrets, struct err *err)
 static void submit(struct slurm *link)
 {
     struct err err = { 0 };
-    if (link->has_secrets && !link->channel.expected) {
-        refuse_secrets(link);
-        remote_link_later(&link->base, 0, bury);
-        return;
-    }
     json_t *secrets = NULL;
     char *script = render(link, &secrets, &err);
     if (!script) {
@@ -206,6 +209,7 @@ static void submit(struct slurm *link)
         remote_link_later(&link->base, 0, bury);
         return;
     }
+    link->asked = true;
     slurm_client_ask(json_pack("{s:s, s:s, s:O*}", "op", "submit", "script", script, "without",
                                secrets), on_submitted, link);
     json_decref(secrets);
@@ -387,12 +391,51 @@ static const json_t *choose(const struct slurm *link, const json_t *jobs)
     return found;
 }
 
+/* ---- without an answer ---- */
+
+/* Neither an agent nor an allocation of it can exist. */
+static bool never_began(const struct slurm *link)
+{
+    return link->base.may_start && !link->asked && !link->submitted && !agent_known(link);
+}
+
+/* A stopped attempt is over, whether Slurm answers or not. */
+static bool gives_up(const struct slurm *link)
+{
+    return link->stop && !agent_known(link) && (never_began(link) || uv_now(link->base.loop) >= link->give_up_at);
+}
+
+static void give_up_stopped(struct remote_link *base)
+{
+    struct slurm *link = slurm_of(base);
+    slurm_client_forget(link);
+    if (!link->settled)
+        snprintf(base->text, sizeof(base->text), "%s",
+                 never_began(link) ? "it was never submitted to Slurm"
+                                   : "Slurm does not answer; what it may still start of it ends at once");
+    bury(base);
+}
+
+static void unanswered(struct slurm *link, const json_t *answer)
+{
+    const char *why = field_text(answer, "error");
+    if (gives_up(link)) {
+        give_up_stopped(&link->base);
+    } else if (json_is_true(json_object_get(answer, "unconfigured")) && never_began(link)) {
+        snprintf(link->base.text, sizeof(link->base.text), "launch: slurm is not possible here: %.300s", why);
+        link->refused = link->settled = true;
+        bury(&link->base);
+    } else {
+        wait_for(link, "Slurm does not answer (%s); trying again", why);
+        remote_link_later(&link->base, link->stop ? LOOK_MS : LOOK_SELDOM_MS, look);
+    }
+}
+
 static void on_jobs(void *arg, const json_t *answer)
 {
     struct slurm *link = arg;
     if (!json_is_true(json_object_get(answer, "ok"))) {
-        wait_for(link, "Slurm does not answer (%s); trying again", field_text(answer, "error"));
-        remote_link_later(&link->base, LOOK_SELDOM_MS, look);
+        unanswered(link, answer);
         return;
     }
     end_requeued(json_object_get(answer, "jobs"));
@@ -437,40 +480,13 @@ static void look(struct remote_link *base)
         remote_link_later(&link->base, link->spoke ? LOOK_SELDOM_MS : LOOK_MS, look);
         return;
     }
-    slurm_client_ask(json_pack("{s:s}", "op", "jobs"), on_jobs, link);
-}
-
-/* ---- secrets: over TLS, never in a file ---- */
-
-static void give_up_secrets(struct remote_link *base)
-{
-    struct slurm *link = slurm_of(base);
-    struct err err = { 0 };
-    refuse_secrets(link);
-    link->stop = true;
-    link->kill_at = 0;
-    if (run_dir_fence(base->run_dir, base->text, &err) < 0)
-        log_warn(base->tag, "%s", err.text);
-    look(base);
-}
-
-/* Keeps a LAUNCH with secrets out of files. False: it may be sent as it is. */
-static bool keep_secrets(struct slurm *link, json_t *body)
-{
-    if (link->channel.calls || json_object_size(json_object_get(body, "secrets")) == 0)
-        return false;
-    if (link->launched) {       /* the agent has them */
-        json_object_set_new(body, "secrets", json_object());
-        return false;
+    if (gives_up(link)) {
+        give_up_stopped(base);
+        return;
     }
-    const uint64_t now = uv_now(link->base.loop);
-    if (!link->secret_until)
-        link->secret_until = now + SECRET_MS;
-    if (link->channel.why_not[0] || now > link->secret_until)
-        remote_link_later(&link->base, 0, give_up_secrets);
-    else
-        agent_channel_retry(&link->channel);
-    return true;
+    if (link->stop && !agent_known(link))       /* an answer replaces this step */
+        remote_link_later(base, link->give_up_at - uv_now(base->loop), give_up_stopped);
+    slurm_client_ask(json_pack("{s:s}", "op", "jobs"), on_jobs, link);
 }
 
 /* ---- the table ---- */
@@ -484,7 +500,6 @@ static int slurm_open(struct remote_link **out, uv_loop_t *loop,
         return -1;
     struct slurm *link = slurm_of(*out);
     link->follower = spec->node > 0;
-    link->has_secrets = spec->secrets;
     link->nodes = spec->nodes;
     link->save_ms = spec->save_ms;
     link->least = spec->least;
@@ -506,11 +521,11 @@ static void slurm_send(struct remote_link *base, enum wire_message number, json_
         int64_t grace = json_integer_value(json_object_get(body, "grace_ms"));
         link->stop = true;
         link->kill_at = uv_now(base->loop) + KILL_MS + (uint64_t)(grace > 0 ? grace : 0);
+        link->give_up_at = uv_now(base->loop) + STOP_MS;
+        if (!link->follower && !link->spoke && !link->bury_until)
+            remote_link_later(base, 0, look);
     }
-    if (number == WIRE_LAUNCH && keep_secrets(link, body))
-        json_decref(body);
-    else
-        remote_link_send(base, number, body);
+    remote_link_send(base, number, body);
 }
 
 static void slurm_close(struct remote_link *base)

@@ -4,7 +4,9 @@
  * jobctl-ssh (controller/ssh/) connects to `jobctl-agent attach` on the host, which finds, starts
  * or buries the agent and relays its messages. When the helper exits, the link starts another with
  * growing pauses; training continues meanwhile. A host that is unreachable for HOST_LOST_MS is lost
- * without proof: vanished().
+ * without proof: vanished(). A stop ends a link whose agent was never heard of at once: it had no LAUNCH, without which
+ * it ends by itself. A first attempt whose host has no address is refused; later ones wait, as names come and go with
+ * a network.
  */
 #include "controller/remote/remote.h"
 
@@ -28,13 +30,17 @@ enum {
     SILENT_MS = 10 * 1000,      /* a host that sends nothing, not even a keepalive */
     PAUSE_MS = 100,
     PAUSE_MAX_MS = 5000,
-    EXIT_REFUSED = 2            /* of jobctl-ssh: the user must fix something first */
+    EXIT_REFUSED = 2,           /* of jobctl-ssh: the user must fix something first */
+    EXIT_NO_NAME = 3            /* the resolver has no such host */
 };
 
 struct ssh {
     struct remote_link base;
     struct subprocess *helper;   /* NULL: not running */
     bool               reached;  /* an agent of this attempt was reached at least once */
+    bool               known;    /* it, or another link before */
+    bool               stop;
+    int                status;   /* of the helper of this session */
     uint64_t           lost_ms, silent_ms;
     uint64_t           tried_at; /* start of this session */
     uint64_t           heard_at; /* last message in it; 0: none yet, the helper has deadlines */
@@ -74,6 +80,20 @@ static void tell_vanished(struct ssh *link)
     link->base.hooks.vanished(link->base.hooks.arg, text);
 }
 
+static bool is_refused(const struct ssh *link, int status)
+{
+    return (status == EXIT_REFUSED || (status == EXIT_NO_NAME && link->base.attempt == 1)) && link->base.may_start &&
+           !link->reached;
+}
+
+/* Nothing of the attempt was launched. */
+static void give_up_stopped(struct ssh *link)
+{
+    char text[500];
+    snprintf(text, sizeof(text), "%s was not reached: %s", link->host, link->why);
+    link->base.hooks.lost(link->base.hooks.arg, text);
+}
+
 /* Both its process and its stream have ended. */
 static void judge(struct ssh *link, int status)
 {
@@ -84,7 +104,11 @@ static void judge(struct ssh *link, int status)
         link->away_since = link->heard_at ? now : link->tried_at;
     if (!link->why[0])
         snprintf(link->why, sizeof(link->why), "the connection to %s ended", link->host);
-    if (status == EXIT_REFUSED && link->base.may_start && !link->reached) {
+    if (link->stop && !link->known) {
+        give_up_stopped(link);
+        return;
+    }
+    if (is_refused(link, status)) {
         link->base.hooks.refused(link->base.hooks.arg, link->why);
         return;
     }
@@ -109,8 +133,9 @@ static void helper_ended(void *arg, const struct subprocess_end *e)
     if (signo > 0 && !link->why[0])
         snprintf(link->why, sizeof(link->why), "jobctl-ssh for %s was killed by signal %d",
                  link->host, signo);
+    link->status = signo > 0 ? 0 : e->code;
     if (!link->base.stream)
-        judge(link, signo > 0 ? 0 : e->code);
+        judge(link, link->status);
 }
 
 static void unreadable(void *arg, const char *text)
@@ -125,7 +150,7 @@ static void stream_ended(void *arg)
     struct ssh *link = arg;
     link->base.stream = NULL;
     if (!link->helper)
-        judge(link, 0);
+        judge(link, link->status);
     else
         subprocess_kill(link->helper, SIGTERM);   /* our own child, no longer needed */
 }
@@ -177,7 +202,7 @@ static void channel_text(void *arg, enum wire_message number, const json_t *body
                      (unsigned long long)(uv_now(link->base.loop) - link->away_since));
         link->away_since = 0;
         link->pause_ms = PAUSE_MS;
-        link->reached = true;
+        link->reached = link->known = true;
         break;
     default:
         break;
@@ -230,6 +255,7 @@ static void reach(struct remote_link *base)
         return;
     }
     link->why[0] = 0;
+    link->status = 0;
     link->tried_at = uv_now(link->base.loop);
     link->heard_at = 0;
     int rc = spawn(link, pair[1], &err);
@@ -261,10 +287,30 @@ static int ssh_open(struct remote_link **out, uv_loop_t *loop, const struct remo
     link->lost_ms = spec->dismiss ? UINT64_MAX : lost_ms;
     link->silent_ms = lost_ms / 2 < SILENT_MS ? lost_ms / 2 : SILENT_MS;
     link->pause_ms = PAUSE_MS;
+    link->known = spec->known;
     snprintf(link->host, sizeof(link->host), "%s", spec->host);
     snprintf(link->key, sizeof(link->key), "%s", spec->key);
     reach_later(link, spec->delay_ms);
     return 0;
+}
+
+/* Ends the wait for a host that has not answered in this session. */
+static void stop_unknown(struct remote_link *base)
+{
+    struct ssh *link = ssh_of(base);
+    if (link->helper)
+        subprocess_kill(link->helper, SIGTERM);
+    else if (!base->stream)
+        judge(link, 0);
+}
+
+static void ssh_send(struct remote_link *base, enum wire_message number, json_t *body)
+{
+    struct ssh *link = ssh_of(base);
+    if (number == WIRE_STOP && !link->known && !link->heard_at)
+        remote_link_later(base, 0, stop_unknown);
+    link->stop = link->stop || number == WIRE_STOP;
+    remote_link_send(base, number, body);
 }
 
 /* The helper exits at the end of its input. */
@@ -277,6 +323,6 @@ static void ssh_close(struct remote_link *base)
 const struct remote remote_ssh = {
     .name = "ssh",
     .open = ssh_open,
-    .send = remote_link_send,
+    .send = ssh_send,
     .close = ssh_close,
 };

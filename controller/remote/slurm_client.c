@@ -8,9 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/os/buf.h"
 #include "agent/os/log.h"
 #include "agent/os/subprocess.h"
+#include "controller/base/program.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 #include "engine/contract/install.h"
 
 struct ask {
@@ -39,6 +42,21 @@ bool slurm_client_there(void)
 {
     char path[PATH_MAX];
     return access(program(path), X_OK) == 0;
+}
+
+bool slurm_client_configured(struct err *err)
+{
+    struct buf out = {0};
+    json_t *request = json_pack("{s:s}", "op", "config"), *answer = NULL;
+    if (program_tell("jobctl-slurm", request, &out, err) >= 0 && out.size > 0)
+        answer = json_loadb(out.data, out.size, JSON_DISABLE_EOF_CHECK, NULL);
+    const bool without = json_is_true(json_object_get(answer, "unconfigured"));
+    if (without)
+        err_set(err, ERR_USAGE, "%.400s", field_text(answer, "error"));
+    buf_fini(&out);
+    json_decref(request);
+    json_decref(answer);
+    return !without;
 }
 
 /* ---- answers ---- */
@@ -73,7 +91,9 @@ static void take_line(void *arg, const char *text, size_t size)
 {
     (void)arg;
     json_t *answer = json_loadb(text, size, 0, NULL);
-    if (json_is_object(answer))
+    if (json_is_true(json_object_get(answer, "unconfigured")))
+        give(-1, answer);
+    else if (json_is_object(answer))
         give(json_integer_value(json_object_get(answer, "id")), answer);
     else
         log_error(NULL, "jobctl-slurm sent an invalid answer: %.80s", text);

@@ -12,11 +12,17 @@
 #include <stdbool.h>
 #include <uv.h>
 
-/* {"ok":true, ...} or {"ok":false, "away", "error"} (controller/slurm/main.c); borrowed. */
+struct err;
+
+/* {"ok":true, ...} or {"ok":false, "away", "error"}, with "unconfigured":true where Slurm has no configuration here
+ * (controller/slurm/main.c); borrowed. */
 typedef void (*slurm_answer_fn)(void *arg, const json_t *answer);
 
 /* True if the helper was built with this program. */
 bool slurm_client_there(void);
+
+/* True unless Slurm has no configuration here, which err tells. Waits, perhaps for another machine: for a thread. */
+bool slurm_client_configured(struct err *err);
 
 void slurm_client_use(uv_loop_t *loop);
 void slurm_client_leave(void);

@@ -15,9 +15,11 @@
  *    "without": [NAME...]}                  environment is ours without these variables
  *   {"id", "op":"cancel", "job", "comment"} {}: only a job with this comment is cancelled
  *   {"id", "op":"nodes"}                    {"nodes":[{node, state, cpus, gres, reason}]}
+ *   {"id", "op":"config"}                   {}: there is a configuration; asks no other machine
  *
  * An answer is {"id", "ok":true, ...} or {"id", "ok":false, "away", "error"}; away: Slurm did not
- * answer, so the outcome is unknown.
+ * answer, so the outcome is unknown.  Without a configuration the only answer is {"id":null, "ok":false,
+ * "unconfigured":true, "error"}, and the process ends.
  *
  * A submit is identified by its comment, which must begin with "jobctl:": a lost answer or a
  * repeated request never creates two jobs.
@@ -274,6 +276,43 @@ static json_t *list_nodes(const json_t *request)
     return json_pack("{s:b, s:o, s:o}", "ok", 1, "nodes", nodes, "partitions", list_partitions());
 }
 
+/* ---- configuration ---- */
+
+static bool configured;
+
+/* libslurm ends the process where it finds no configuration. */
+static void say_unconfigured(void)
+{
+    const char *file = getenv("SLURM_CONF");
+    char text[400];
+    if (configured)
+        return;
+    if (file)
+        snprintf(text, sizeof(text), "SLURM_CONF is %.200s, which is no configuration of Slurm", file);
+    else
+        snprintf(text, sizeof(text), "there is no slurm.conf, and no server of one in the DNS");
+    json_t *answer = refusal(text, false);
+    json_object_set_new(answer, "unconfigured", json_true());
+    say(json_null(), answer);
+}
+
+/* libslurm would look for a missing file for a minute. */
+static void configure(void)
+{
+    const char *file = getenv("SLURM_CONF");
+    atexit(say_unconfigured);
+    if (file && access(file, R_OK) < 0)
+        exit(2);
+    slurm_init(NULL);
+    configured = true;
+}
+
+static json_t *tell_configured(const json_t *request)
+{
+    (void)request;
+    return json_pack("{s:b}", "ok", 1);
+}
+
 /* ---- the loop ---- */
 
 static const struct {
@@ -281,6 +320,7 @@ static const struct {
     json_t   *(*answer)(const json_t *request);
 } ops[] = {
     { "jobs", list_jobs }, { "submit", submit }, { "cancel", cancel }, { "nodes", list_nodes },
+    { "config", tell_configured },
 };
 
 static void serve(const json_t *request)
@@ -293,7 +333,7 @@ static void serve(const json_t *request)
             return;
         }
     }
-    say(id ? id : json_null(), refusal("unknown op; use jobs, submit, cancel or nodes", false));
+    say(id ? id : json_null(), refusal("unknown op; use jobs, submit, cancel, nodes or config", false));
 }
 
 int main(int argc, char **argv)
@@ -306,7 +346,7 @@ int main(int argc, char **argv)
         return strcmp(argv[1], "version") == 0 ? 0 : 2;
     }
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    slurm_init(NULL);
+    configure();
     while (getline(&line, &room, stdin) > 0) {
         json_error_t why;
         json_t *request = json_loads(line, JSON_REJECT_DUPLICATES, &why);

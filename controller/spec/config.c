@@ -11,6 +11,8 @@
 
 #include "agent/os/log.h"
 #include "controller/base/yaml.h"
+#include "controller/spec/notify_events.h"
+#include "controller/spec/notify_target.h"
 #include "controller/spec/spec_rules.h"
 #include "controller/spec/spec_suggest.h"
 #include "controller/spec/spec_units.h"
@@ -130,6 +132,19 @@ static int take_call_address(struct config *c, const struct yaml_node *n, const 
     return 0;
 }
 
+static int take_notify(struct config *c, const struct yaml_node *n, const char *path, struct err *err)
+{
+    struct yaml_mark at = n->at;
+    if (n->kind != YAML_MAP && !yaml_is_null(n)) {
+        err_set(err, ERR_USAGE, "notify: expected names with targets, such as team: {webhook: \"${SLACK_URL}\"}");
+        return wrong(path, &at, err);
+    }
+    for (const struct yaml_node *one = n->kind == YAML_MAP ? n->first : NULL; one; one = one->next)
+        if (notify_target_parse(c->notify, one, &at, err) < 0)
+            return wrong(path, &at, err);
+    return 0;
+}
+
 static const struct key {
     struct config_key key;
     int (*take)(struct config *c, const struct yaml_node *n, const char *path, struct err *err);
@@ -144,6 +159,9 @@ static const struct key {
     { { "call_address", "addresses or interfaces",
         "launch: slurm: the address to which agents connect, such as ib0; none = they do not" },
       take_call_address },
+    { { "notify", "names with targets",
+        "targets of messages about jobs: for each a webhook, an email or a command, and `on`, a list of "
+        NOTIFY_EVENTS "; default [done, failed]" }, take_notify },
 };
 
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
@@ -160,8 +178,8 @@ static int unknown(const struct yaml_node *n, const char *path, struct err *err)
             err_set(err, ERR_USAGE, "unknown key \"%.60s\"; did you mean %s?", n->key, keys[k].key.name);
             return wrong(path, &n->key_at, err);
         }
-    err_set(err, ERR_USAGE, "unknown key \"%.60s\"; valid keys are groups, host_lost, node_lost "
-            "and call_address", n->key);
+    err_set(err, ERR_USAGE, "unknown key \"%.60s\"; valid keys are groups, host_lost, node_lost, "
+            "call_address and notify", n->key);
     return wrong(path, &n->key_at, err);
 }
 
@@ -170,7 +188,7 @@ static int take_root(struct config *c, const struct yaml_node *root, const char 
 {
     if (root->kind != YAML_MAP) {
         err_set(err, ERR_USAGE, "expected a map of keys: groups, host_lost, node_lost, "
-                "call_address");
+                "call_address, notify");
         return wrong(path, &root->at, err);
     }
     for (const struct yaml_node *n = root->first; n; n = n->next) {
@@ -190,7 +208,7 @@ int config_load(struct config *c, struct err *err)
     struct yaml_mark at = { 0, 0 };
     char *text = NULL;
     int rc = -1;
-    *c = (struct config){ .groups = json_object() };
+    *c = (struct config){ .groups = json_object(), .notify = json_array() };
     if (config_path(path, sizeof(path), err) < 0 || !(text = read_text(path, err)))
         goto out;
     if (yaml_parse(&doc, text, &at, err) < 0)
@@ -208,6 +226,7 @@ out:
 void config_fini(struct config *c)
 {
     json_decref(c->groups);
+    json_decref(c->notify);
     *c = (struct config){ .groups = NULL };
 }
 

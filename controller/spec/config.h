@@ -6,6 +6,8 @@
  *     groups:
  *       gpus: [gpu1, gpu2]
  *     host_lost: 2m
+ *     notify:
+ *       team: {webhook: "${SLACK_URL}"}
  *
  * The file is checked as strictly as a spec and read on each use, so a change takes effect at once.
  * A missing file means defaults.
@@ -20,6 +22,7 @@ struct err;
 
 struct config {
     json_t *groups;                     /* {GROUP: [HOST...]} */
+    json_t *notify;                     /* [TARGET...], see notify_target.h */
     int64_t host_lost_ms, node_lost_ms; /* 0: not set */
     char    call_address[256];          /* "": not set */
 };

@@ -10,6 +10,7 @@
 
 #include "controller/base/yaml.h"
 #include "controller/spec/host_groups.h"
+#include "controller/spec/notify_names.h"
 #include "controller/spec/spec_check.h"
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_paths.h"
@@ -49,7 +50,7 @@ static void number_ids(json_t *after)
     }
 }
 
-static int base_of(char *out, size_t size, const char *file, const char *cwd, struct err *err)
+int jobspec_base(char *out, size_t size, const char *file, const char *cwd, struct err *err)
 {
     char dir[PATH_MAX];
     if (snprintf(dir, sizeof(dir), "%s", file) >= (int)sizeof(dir))
@@ -90,6 +91,13 @@ static void expand_hosts(json_t *spec, struct spec_diagnostics *diagnostics)
     spec_diagnostics_suppress(diagnostics, "hosts");
 }
 
+static void check_targets(const json_t *spec, struct spec_diagnostics *diagnostics)
+{
+    struct err why = {.code = ERR_NONE};
+    if (notify_names_check(json_object_get(json_object_get(spec, "notify"), "to"), &why) < 0)
+        spec_diagnostic_err(diagnostics, "notify.to", &why);
+}
+
 int jobspec_check_whole(json_t *spec, const char *base, struct spec_diagnostics *diagnostics, struct err *err)
 {
     number_ids(json_object_get(spec, "after"));
@@ -111,9 +119,10 @@ static int finish(json_t *spec, const char *file, const char *cwd,
         default_name(name, sizeof(name), file);
         json_object_set_new(spec, "name", json_string(name));
     }
-    if (base_of(base, sizeof(base), file, cwd, err) < 0)
+    if (jobspec_base(base, sizeof(base), file, cwd, err) < 0)
         return -1;
     expand_hosts(spec, diagnostics);
+    check_targets(spec, diagnostics);
     return jobspec_check_whole(spec, base, diagnostics, err);
 }
 
@@ -188,4 +197,23 @@ int jobspec_parse(json_t **canonical, const char *text, const char *file, const 
     spec_diagnostics_fini(&diagnostics);
     yaml_destroy(doc);
     return *canonical ? 0 : -1;
+}
+
+void jobspec_add_mistake(struct diagnostics *found, const char *text, const char *const *set, int nset,
+                         const char *path, const struct err *why)
+{
+    struct yaml_doc *doc = NULL;
+    struct yaml_mark at;
+    struct err ignored = {.code = ERR_NONE};
+    struct spec_diagnostics diagnostics = {.root = NULL};
+    if (spec_diagnostics_init(&diagnostics, &ignored) < 0 || yaml_parse(&doc, text, &at, &ignored) < 0)
+        diagnostics_add(found, 0, 0, why);
+    else {
+        diagnostics.root = find_root(doc, set, nset, &diagnostics, &ignored);
+        diagnostics.found = *found;
+        spec_diagnostic_err(&diagnostics, path, why);
+        *found = diagnostics.found;
+    }
+    spec_diagnostics_fini(&diagnostics);
+    yaml_destroy(doc);
 }

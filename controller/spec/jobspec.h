@@ -8,6 +8,7 @@
 #define CONTROLLER_SPEC_JOBSPEC_H
 
 #include <jansson.h>
+#include <stddef.h>
 
 struct err;
 struct diagnostics;
@@ -21,6 +22,14 @@ enum { JOB_NAME_MAX = 64 };
  * and the first one in *err. If the text is not YAML, only the first mistake is reported. */
 int jobspec_parse(json_t **canonical, const char *text, const char *file, const char *cwd,
                   const char *const *set, int nset, struct diagnostics *found, struct err *err);
+
+/* Adds a mistake of a spec that jobspec_parse() accepted, found by another check, at the place of `path` in the text;
+ * for a --set the sentence names the option. */
+void jobspec_add_mistake(struct diagnostics *found, const char *text, const char *const *set, int nset,
+                         const char *path, const struct err *why);
+
+/* The directory against which the paths in `file` are resolved. */
+int jobspec_base(char *out, size_t size, const char *file, const char *cwd, struct err *err);
 
 /* The checks that need all keys: rules between them, paths, the engine's own. `base`: paths become absolute against
  * this directory, and those that must exist are looked for; NULL: `spec` is canonical already, so each path must be

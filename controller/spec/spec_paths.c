@@ -2,6 +2,7 @@
 /* spec_paths.c - see spec_paths.h */
 #include "controller/spec/spec_paths.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -82,16 +83,29 @@ static void fault(struct spec_diagnostics *diagnostics, const char *key, const s
     spec_diagnostics_suppress(diagnostics, key);
 }
 
+/* Only these two are known to be absent: a disk that fails has not said so. */
+static bool is_absent(int errnum)
+{
+    return errnum == ENOENT || errnum == ENOTDIR;
+}
+
+static int check_workdir(const char *workdir, struct err *err)
+{
+    struct stat st;
+    if (stat(workdir, &st) == 0)
+        return S_ISDIR(st.st_mode) ? 0 : err_set(err, ERR_USAGE, "%s is not a directory", workdir);
+    return is_absent(errno) ? err_set(err, ERR_USAGE, "directory %s does not exist", workdir)
+                            : err_set_errno(err, errno, "cannot look at directory %s", workdir);
+}
+
 static void resolve_workdir(json_t *spec, const char *base, char *workdir, size_t size,
                             struct spec_diagnostics *diagnostics)
 {
-    struct stat st;
     struct err err = {.code = ERR_NONE};
     const char *given = json_string_value(json_object_get(spec, "workdir"));
     const bool here = is_here(spec, diagnostics);
-    if (spec_path_absolute(workdir, size, base, given[0] ? given : ".", &err) == 0 && here &&
-        (stat(workdir, &st) < 0 || !S_ISDIR(st.st_mode)))
-        err_set(&err, ERR_USAGE, "directory %s does not exist", workdir);
+    if (spec_path_absolute(workdir, size, base, given[0] ? given : ".", &err) == 0 && here)
+        check_workdir(workdir, &err);
     if (err.code != ERR_NONE)
         fault(diagnostics, "workdir", &err);
     else if (here || given[0])
@@ -125,6 +139,8 @@ static int resolve(char *absolute, size_t size, const char *workdir, const char 
         return err_set(err, ERR_USAGE, "the path is longer than 1023 bytes");
     if (!must_exist || stat(absolute, &st) == 0)
         return 0;
+    if (!is_absent(errno))
+        return err_set_errno(err, errno, "cannot look at %.300s", absolute);
     spec_nearest_choice(near, sizeof(near), "latest|none", given);
     if (strcmp(key, "resume") == 0 && near[0])
         return err_set(err, ERR_USAGE, "expected latest, none or a path, not \"%.60s\"; did you mean "

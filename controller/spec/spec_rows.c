@@ -35,6 +35,8 @@ static const struct spec_field fields[] = {
      .help = "where the job runs; auto = local"},
     {.path = "env", .type = FIELD_STRING_MAP, .def = "{}",
      .help = "added to each rank's environment; overrides jobctl's settings"},
+    {.path = "env_from", .type = FIELD_ENUM, .choices = "submit|clean", .def = "\"submit\"",
+     .help = "environment of the ranks here and on Slurm: the submitter's, or a plain login's; SSH hosts keep theirs"},
     {.path = "workdir", .type = FIELD_PATH, .def = "\"\"", .help = "working directory of ranks; "
                                                                    "default: the file's folder"},
     {.path = "setup", .type = FIELD_STRING, .def = "null",
@@ -64,12 +66,18 @@ static const struct spec_field fields[] = {
      .help = "pause before the second and later restarts without progress"},
     {.path = "retry.no_progress", .type = FIELD_INT, .min = 1, .max = 100000, .def = "3",
      .help = "equal failures in a row without progress before the job ends with exit code 93"},
+    {.path = "retry.same_line", .type = FIELD_INT, .min = 0, .max = 100000, .def = "2",
+     .help = "the same for one exception at one line of a script before its first step; 0 = as no_progress"},
+    {.path = "retry.same_line_within", .type = FIELD_DURATION, .min = 0, .max = 31536000, .def = "60.0",
+     .help = "only for failures this soon after the start"},
     {.path = "retry.disk_wait", .type = FIELD_DURATION, .min = 0, .max = 31536000, .def = "1800.0",
      .help = "time that training pauses, with its GPUs, until a checkpoint fits on its disk"},
     {.path = "secrets", .type = FIELD_STRINGS, .def = "[]",
-     .help = "names of variables taken from the submitter's environment; values are never stored"},
+     .help = "names of variables taken from the submitter's environment; values are kept in a private file until the "
+             "job's end"},
     {.path = "after", .type = FIELD_STRINGS, .def = "[]",
-     .help = "ids or names of jobs that must succeed before this one starts"},
+     .help = "ids or names of jobs that must succeed before this one starts; afterany:JOB: end, "
+             "afternotok:JOB: not succeed"},
     {.path = "priority", .type = FIELD_INT, .min = -1000, .max = 1000, .def = "0",
      .help = "jobs with a higher priority start first"},
     {.path = "max_duration", .type = FIELD_DURATION, .min = 1, .max = 31536000, .def = "null",
@@ -128,7 +136,11 @@ static const struct spec_field fields[] = {
      .help = "limit for no sign of life from any rank; auto = 4 times the longest quiet time, at "
              "least 1m (first hour: 10m; train: none)"},
     {.path = "notify", .type = FIELD_MAP, .def = "null",
-     .later = "not supported yet; remove notify", .help = "notifications"},
+     .help = "who gets messages about this job (docs/NOTIFY.md); null = every target of config.yaml, as it says there"},
+    {.path = "notify.on", .type = FIELD_STRINGS,
+     .help = "of done, failed, recovering, hung and budget; what each target of config.yaml says if left out"},
+    {.path = "notify.to", .type = FIELD_STRINGS,
+     .help = "names of targets of config.yaml, [] for nobody; all of them if left out"},
     {.path = NULL},
 };
 

@@ -10,7 +10,9 @@
 
 #include "agent/printed/progress_pattern.h"
 #include "controller/spec/jobspec.h"
+#include "controller/spec/notify_events.h"
 #include "controller/spec/sbatch_text.h"
+#include "controller/spec/spec_after.h"
 #include "controller/spec/spec_diagnostics.h"
 #include "engine/contract/err.h"
 
@@ -317,11 +319,24 @@ static void rule_after(struct rule_context *c)
     json_t *entry;
     json_array_foreach (json_object_get(c->spec, "after"), i, entry) {
         struct err why = {.code = ERR_NONE};
-        const char *name = json_string_value(entry);
-        if (name && strcmp(name, "last") != 0 && spec_name_check(name, &why) < 0)
-            spec_diagnostic_of(c->diagnostics, "after", "after: expected ids or names of jobs; %s",
-                               why.text);
+        const char *text = json_string_value(entry), *name = NULL;
+        if (text)
+            spec_after_parse(&name, text);
+        const bool is_id = text && name > text && name[0] && name[strspn(name, "0123456789")] == '\0';
+        if (name && !is_id && strcmp(name, "last") != 0 && spec_name_check(name, &why) < 0)
+            spec_diagnostic_of(c->diagnostics, "after", "after: expected ids or names of jobs, or afterany:JOB, "
+                               "afternotok:JOB; %s", why.text);
     }
+}
+
+static void rule_notify(struct rule_context *c)
+{
+    size_t i;
+    json_t *entry;
+    json_array_foreach (json_object_get(json_object_get(c->spec, "notify"), "on"), i, entry)
+        if (!notify_events_has(json_string_value(entry)))
+            spec_diagnostic_of(c->diagnostics, "notify.on", "notify.on: unknown event \"%.60s\"; expected "
+                               NOTIFY_EVENTS, json_string_value(entry));
 }
 
 /* A rule and the keys it reads; it is skipped if one of them is invalid by itself. */
@@ -347,6 +362,7 @@ static const struct {
     {"progress", rule_progress},
     {"after", rule_after},
     {"watch", rule_watch},
+    {"notify.on", rule_notify},
 };
 
 void spec_rules_check(const json_t *spec, struct spec_diagnostics *diagnostics)

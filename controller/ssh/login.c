@@ -3,6 +3,7 @@
 #include "controller/ssh/login.h"
 
 #include <limits.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -86,6 +87,61 @@ static int set_options(ssh_session s, const char *host, struct err *err)
     return tame_jump(s, own ? config : NULL, err);
 }
 
+/* ---- the name ---- */
+
+static enum login_name known_to_resolver(const char *host, const char *name, char *text, size_t size)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+    const int rc = getaddrinfo(name, NULL, &hints, &list);
+    if (rc == 0)
+        freeaddrinfo(list);
+    if (rc == 0)
+        return LOGIN_NAME_KNOWN;
+    const bool same = strcmp(host, name) == 0, none = rc == EAI_NONAME || rc == EAI_NODATA;
+    snprintf(text, size, "%s%s%s%s: %s", host, same ? "" : " (", same ? "" : name, same ? "" : ")",
+             none ? "this machine knows no host of this name" : gai_strerror(rc));
+    return none ? LOGIN_NAME_UNKNOWN : LOGIN_NAME_UNSURE;
+}
+
+static bool has_jump(ssh_session s)
+{
+    char *command = NULL;
+    const bool jump = ssh_options_get(s, SSH_OPTIONS_PROXYCOMMAND, &command) == SSH_OK && command;
+    ssh_string_free_char(command);
+    return jump;
+}
+
+/* With the options of the host. */
+static enum login_name name_of(ssh_session s, const char *host, char *text, size_t size)
+{
+    char *name = NULL;
+    ssh_options_get(s, SSH_OPTIONS_HOST, &name);
+    enum login_name known = known_to_resolver(host, name ? name : host, text, size);
+    ssh_string_free_char(name);
+    return known != LOGIN_NAME_KNOWN && has_jump(s) ? LOGIN_NAME_JUMP : known;
+}
+
+static int check_name(ssh_session s, const char *host, struct err *err)
+{
+    char text[400] = "";
+    return name_of(s, host, text, sizeof(text)) == LOGIN_NAME_UNKNOWN ? err_set(err, ERR_NOT_FOUND, "%s", text) : 0;
+}
+
+enum login_name login_look_up(const char *host, char *text, size_t size)
+{
+    struct err err = {0};
+    ssh_session s = ssh_new();
+    enum login_name known = LOGIN_NAME_UNSURE;
+    text[0] = 0;
+    if (s && set_options(s, host, &err) == 0)
+        known = name_of(s, host, text, size);
+    else
+        snprintf(text, size, "%s: %s", host, s ? err.text : "out of memory for a session");
+    ssh_free(s);
+    return known;
+}
+
 /* Without these options a vanished machine is noticed only after a quarter of an hour. */
 static void watch_connection(ssh_session s)
 {
@@ -161,7 +217,7 @@ ssh_session login_open(const char *host, struct err *err)
         return NULL;
     }
     login_deadline(host, LOGIN_STEP_S);
-    if (set_options(s, host, err) < 0)
+    if (set_options(s, host, err) < 0 || check_name(s, host, err) < 0)
         goto fail;
     if (ssh_connect(s) != SSH_OK) {
         err_set(err, ERR_SYSTEM, "%s cannot be reached: %s", host, ssh_get_error(s));

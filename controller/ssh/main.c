@@ -6,11 +6,13 @@
  *   jobctl-ssh probe HOST         what `jobctl-agent probe` says there
  *   jobctl-ssh test HOST          the same as an answer: {host, ok: true, ms, facts} or {host, ok: false,
  *                                 again, text}; again: it may work later
+ *   jobctl-ssh resolve HOST...    a line for each: {host, unknown, jump, text}: login_look_up()
  *   jobctl-ssh digest             of the programs that would be sent
  *
  * Missing programs are copied first. One process per connection: libssh blocks, and a process that
  * hangs or dies affects no other. It exits at the end of its input. Exit code: 0 the session ended,
- * 2 the user must fix something first, 4 a retry may work; the reason is the last line on stderr.
+ * 2 the user must fix something first, 3 the resolver has no such name, 4 a retry may work; the reason is the last line
+ * on stderr.
  */
 #include <jansson.h>
 #include <libssh/libssh.h>
@@ -28,6 +30,7 @@
 #include "controller/ssh/programs.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_memory.h"
 
 #define CACHE_WORD "jobctl-cache:"
 
@@ -93,7 +96,22 @@ static int relay_doctor_query(ssh_session s, const struct programs *p, const cha
     return converse(s, p, host, "doctor-query", DOCTOR_READY, err);
 }
 
-static char answer[256 * 1024]; /* output of the agent, from its first brace on */
+static char answer[256 * 1024]; /* output of the agent, from its facts on */
+
+/* Moves the facts to the beginning, past whatever the login printed; false: there are none. */
+static bool find_facts(void)
+{
+    for (const char *at = strchr(answer, '{'); at; at = strchr(at + 1, '{')) {
+        json_t *facts = json_loads(at, JSON_DISABLE_EOF_CHECK, NULL);
+        bool found = json_is_string(json_object_get(facts, "hostname"));
+        json_decref(facts);
+        if (found) {
+            memmove(answer, at, strlen(at) + 1);
+            return true;
+        }
+    }
+    return false;
+}
 
 static int ask(ssh_session s, const struct programs *p, const char *host, struct err *err)
 {
@@ -105,11 +123,10 @@ static int ask(ssh_session s, const struct programs *p, const char *host, struct
         if (host_command_run(s, command, answer, sizeof(answer), wrong, sizeof(wrong), &status,
                              err) < 0)
             return err_prefix(err, "%s: ", host);
-        const char *facts = strchr(answer, '{');
-        if (status == 0 && facts) {
-            memmove(answer, facts, strlen(facts) + 1);
-            return 0;
-        }
+        if (status == 0)
+            return find_facts() ? 0 : err_set(err, ERR_SYSTEM, "%s does not run the commands that it is sent: "
+                                              "the answer is not that of jobctl-agent; see what "
+                                              "`ssh %s true` prints", host, host);
         if (status != NOT_THERE || i == 1)
             return no_answer(host, status, wrong, err);
         if (send_programs(p, s, host, wrong, err) < 0)
@@ -163,7 +180,7 @@ static int test(const char *host)
     struct err err = {0};
     const int64_t from = clock_ms();
     int rc = run("test", host, &err);
-    json_t *facts = rc == 0 ? json_loads(answer, 0, NULL) : NULL;
+    json_t *facts = rc == 0 ? json_loads(answer, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
     json_t *v = rc == 0 ? json_pack("{s:s, s:b, s:I, s:o?}", "host", host, "ok", 1, "ms",
                                     (json_int_t)(clock_ms() - from),
                                     "facts", facts)
@@ -174,19 +191,40 @@ static int test(const char *host)
     return rc < 0 ? 70 : 0;
 }
 
+/* Which of the names the resolver knows, a line as soon as it is told. */
+static int resolve(char *const *hosts)
+{
+    for (; *hosts; hosts++) {
+        char text[400];
+        const enum login_name known = login_look_up(*hosts, text, sizeof(text));
+        json_t *v = json_pack("{s:s, s:b, s:b, s:s}", "host", *hosts, "unknown", (int)(known == LOGIN_NAME_UNKNOWN),
+                              "jump", (int)(known == LOGIN_NAME_JUMP), "text", text);
+        if (!v || json_dumpf(v, stdout, JSON_COMPACT) < 0)
+            return 70;
+        json_decref(v);
+        putchar('\n');
+        fflush(stdout);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct err err = {0};
     signal(SIGPIPE, SIG_IGN);
+    json_memory_open("jobctl-ssh", err_exit_code(ERR_MEMORY));
     ssh_init();
     if (argc == 3 && strcmp(argv[1], "test") == 0)
         return test(argv[2]);
+    if (argc > 2 && strcmp(argv[1], "resolve") == 0)
+        return resolve(argv + 2);
     if (argc == 2 && strcmp(argv[1], "digest") == 0) {
         struct programs p;
         if (programs_find(&p, &err) == 0)
             puts(p.digest);
     } else if (argc != 3 || run(argv[1], argv[2], &err) < 0) {
-        err_set(&err, ERR_USAGE, "usage: jobctl-ssh attach|doctor-query|probe|test HOST, or jobctl-ssh digest");
+        err_set(&err, ERR_USAGE, "usage: jobctl-ssh attach|doctor-query|probe|test HOST, "
+                "jobctl-ssh resolve HOST..., or jobctl-ssh digest");
     }
     fflush(stdout);
     if (!err.code)

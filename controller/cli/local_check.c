@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local_check.c - see local_check.h */
+#include "controller/cli/local_check.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/os/buf.h"
+#include "agent/os/subprocess.h"
+#include "controller/cli/command.h"
+#include "controller/remote/remote.h"
+#include "controller/spec/jobspec.h"
+#include "controller/spec/run_command.h"
+#include "engine/contract/field.h"
+#include "engine/contract/install.h"
+
+enum { RESOLVE_MS = 5000, SETS = 256, HOSTS = 1024 };
+
+/* Adds a mistake at the key's place in the file. */
+__attribute__((format(printf, 4, 5))) static void refuse(struct call *call, const json_t *request, const char *key,
+                                                         const char *fmt, ...)
+{
+    const json_t *list = json_object_get(request, "set");
+    const char *set[SETS];
+    struct err why = {.code = ERR_NONE};
+    char text[sizeof(why.text)];
+    const size_t n = json_array_size(list) < SETS ? json_array_size(list) : SETS;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    err_set(&why, ERR_USAGE, "%s: %s", key, text);
+    for (size_t i = 0; i < n; i++)
+        set[i] = json_string_value(json_array_get(list, i));
+    jobspec_add_mistake(&call->found, field_text(request, "spec"), set, (int)n, key, &why);
+}
+
+/* ---- the program ---- */
+
+static bool is_program(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* As the shell looks in a job's directory: an empty or relative entry of PATH starts there. */
+static bool in_path(const char *path, const char *workdir, const char *program)
+{
+    char file[3 * PATH_MAX];
+    for (const char *p = path;; p++) {
+        const int n = (int)strcspn(p, ":");
+        snprintf(file, sizeof(file), "%s%s%.*s/%s", *p == '/' ? "" : workdir, *p == '/' ? "" : "/", n, p, program);
+        if (is_program(file))
+            return true;
+        p += n;
+        if (!*p)
+            return false;
+    }
+}
+
+/* A file that bash reads first, or a function that it inherits, may define anything. */
+static bool may_be_function(const char *program)
+{
+    char name[256];
+    snprintf(name, sizeof(name), "BASH_FUNC_%s%%%%", program);
+    return getenv("BASH_ENV") || getenv(name) || getenv("BASH_FUNC_command_not_found_handle%%");
+}
+
+/* What could bring the program until the job begins, or another PATH. */
+static bool may_come(const json_t *spec)
+{
+    const json_t *env = json_object_get(spec, "env");
+    return json_string_length(json_object_get(spec, "setup")) > 0 ||
+           json_array_size(json_object_get(spec, "after")) > 0 || json_object_get(env, "PATH") != NULL ||
+           json_object_get(env, "BASH_ENV") != NULL || strcmp(field_text(spec, "env_from"), "clean") == 0;
+}
+
+static void check_program(struct call *call, const json_t *request, const json_t *spec)
+{
+    char program[128], three[136], other[160] = "";
+    const char *path = getenv("PATH"), *workdir = field_text(spec, "workdir");
+    if (!path || !path[0] || remote_of_spec(spec) != &remote_local || may_come(spec) ||
+        !run_command_program(program, sizeof(program), field_text(spec, "run")) || may_be_function(program) ||
+        in_path(path, workdir, program))
+        return;
+    snprintf(three, sizeof(three), "%s3", program);
+    if (in_path(path, workdir, three))
+        snprintf(other, sizeof(other), ", but %s is: write that", three);
+    refuse(call, request, "run", "%s is not in PATH%s", program, other[0] ? other : "; install it, or write its path");
+}
+
+/* ---- launchers ---- */
+
+static int64_t ranks_of(const json_t *spec)
+{
+    const json_t *resources = json_object_get(spec, "resources"), *ranks = json_object_get(resources, "ranks");
+    return json_is_integer(ranks) ? json_integer_value(ranks)
+                                  : json_integer_value(json_object_get(resources, "gpus"));
+}
+
+static void check_launcher(const json_t *spec, json_t *notes)
+{
+    char name[128], each[32] = "several";
+    const int64_t ranks = ranks_of(spec), n = run_command_launcher(name, sizeof(name), field_text(spec, "run"));
+    if (ranks < 2 || n == 0 || n == 1)
+        return;
+    if (n > 0)
+        snprintf(each, sizeof(each), "%lld", (long long)n);
+    json_array_append_new(notes, json_sprintf(
+        "run: %s starts %s processes in each of the %lld ranks, which have RANK and WORLD_SIZE already; write the "
+        "script without %s, or set resources.ranks: 1", name, each, (long long)ranks, name));
+}
+
+/* ---- hosts ---- */
+
+/* A line of `jobctl-ssh resolve`. */
+static void take_answer(struct call *call, const json_t *request, const json_t *answer, json_t *notes)
+{
+    const char *host = field_text(answer, "host"), *text = field_text(answer, "text");
+    if (!text[0])
+        return;
+    if (field_true(answer, "unknown") && !field_true(answer, "jump"))
+        refuse(call, request, "hosts", "%s; correct the name, or add it to the DNS, /etc/hosts or ~/.ssh/config",
+               text);
+    else if (field_true(answer, "jump"))
+        json_array_append_new(notes, json_sprintf("hosts: %s; its jump host must know it", text));
+    else
+        json_array_append_new(notes, json_sprintf("hosts: %s is not checked: %s", host, text));
+}
+
+static void check_hosts(struct call *call, const json_t *request, const json_t *spec, json_t *notes)
+{
+    char program[PATH_MAX];
+    const char *argv[HOSTS + 3] = {program, "resolve"};
+    struct buf out[2] = {{0}, {0}};
+    struct err err = {.code = ERR_NONE};
+    const json_t *hosts = json_object_get(spec, "hosts");
+    size_t at = 0;
+    if (remote_of_spec(spec) != &remote_ssh || !remote_ssh_there() || json_array_size(hosts) == 0 ||
+         json_array_size(hosts) > HOSTS)
+        return;
+    for (size_t i = 0; i < json_array_size(hosts); i++)
+        argv[2 + i] = json_string_value(json_array_get(hosts, i));
+    install_path(program, sizeof(program), "jobctl-ssh");
+    const struct subprocess_spec s = {
+        .argv = argv, .in = SUBPROCESS_NULL, .out = SUBPROCESS_PIPE, .err = SUBPROCESS_PIPE, .session = true};
+    if (subprocess_run(&s, out, RESOLVE_MS, &err) < 0)
+        json_array_append_new(notes, json_sprintf("hosts: the names are not checked: %s", err.text));
+    while (at < out[0].size) {
+        const char *line = out[0].data + at;
+        const size_t n = strcspn(line, "\n");
+        json_t *answer = json_loadb(line, n, 0, NULL);
+        take_answer(call, request, answer, notes);
+        json_decref(answer);
+        at += n + 1;
+    }
+    buf_fini(&out[0]);
+    buf_fini(&out[1]);
+}
+
+/* ---- all ---- */
+
+int local_check(struct call *call, const json_t *request, const json_t *spec, json_t *notes)
+{
+    check_program(call, request, spec);
+    check_launcher(spec, notes);
+    check_hosts(call, request, spec, notes);
+    return diagnostics_first(&call->found, &call->err);
+}
+
+void local_check_print_notes(const json_t *notes)
+{
+    size_t i;
+    const json_t *note;
+    fflush(stdout);
+    json_array_foreach (notes, i, note)
+        fprintf(stderr, "note: %s\n", json_string_value(note) ? json_string_value(note) : "");
+}

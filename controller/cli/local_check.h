@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local_check.h - what a job needs that only the submitting machine can tell: programs in PATH, names of hosts */
+#ifndef CONTROLLER_CLI_LOCAL_CHECK_H
+#define CONTROLLER_CLI_LOCAL_CHECK_H
+
+#include <jansson.h>
+
+struct call;
+
+/* Checks the canonical spec of `request` (spec_file.h): the program of a local `run:` without setup is in our PATH;
+ * the hosts have addresses, for which the resolver has a few seconds.  Appends to `notes` what may be meant so: hosts
+ * behind a jump host, a launcher inside of several ranks.  -1: call->found lists the mistakes, call->err is the first.
+ */
+int local_check(struct call *call, const json_t *request, const json_t *spec, json_t *notes);
+
+/* One line of each on stderr. */
+void local_check_print_notes(const json_t *notes);
+
+#endif

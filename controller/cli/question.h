@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* question.h - questions to the user at a terminal */
+#ifndef CONTROLLER_CLI_QUESTION_H
+#define CONTROLLER_CLI_QUESTION_H
+
+#include <stdbool.h>
+
+struct call;
+
+enum question_leave { QUESTION_STAY, QUESTION_LEAVE, QUESTION_CANCEL };
+
+/* Can it be asked?  Stdin is a terminal, and no JSON is wanted. */
+bool question_possible(const struct call *call);
+
+/* 1: yes, or --yes is given; 0: no, and `otherwise` was printed. Only y counts as yes. */
+int question_confirm(struct call *call, const char *question, const char *otherwise);
+
+/* Is the answer y? Only after question_possible(). */
+bool question_yes(const struct call *call, const char *question);
+
+/* After Ctrl-C: what is to become of the job? The end of the input or another signal, which sets *stop
+ * (interrupt.h), leaves it. */
+enum question_leave question_leave(const struct call *call, long long id, const volatile int *stop);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reclaim.h - what would free the disk that a job waits for
+ *
+ * Once per wait a thread measures the directories of the newest RECLAIM_SCAN done jobs that may be removed and lie on
+ * the file system of the job's checkpoints. The sentence is in job->texts->frees, which `status` and `why` show.
+ * A checkpoint.dir that a spec names is not counted: no command removes it. Nothing is removed here.
+ */
+#ifndef CONTROLLER_DAEMON_RECLAIM_H
+#define CONTROLLER_DAEMON_RECLAIM_H
+
+struct job;
+
+enum { RECLAIM_SCAN = 500 };
+
+/* Begins to look if the job waits for its disk and this wait was not looked at yet; forgets what an earlier one said. */
+void reclaim_look(struct job *job);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reserve.c - see reserve.h */
+#include "controller/daemon/reserve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "controller/base/daemon.h"
+#include "controller/job/job_view.h"
+#include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
+
+static void path_of(char path[PATH_MAX + 16], const struct daemon *d)
+{
+    snprintf(path, PATH_MAX + 16, "%s/reserve", d->home);
+}
+
+static bool is_full(const struct err *err)
+{
+    return err->errnum == ENOSPC || err->errnum == EDQUOT;
+}
+
+void reserve_keep(struct daemon *d)
+{
+    char path[PATH_MAX + 16];
+    path_of(path, d);
+    if (d->reserved || !daemon_home_is_here(d))
+        return;
+    const int fd = safe_open(path, O_WRONLY | O_CREAT, NULL);
+    d->reserved = fd >= 0 && posix_fallocate(fd, 0, RESERVE_BYTES) == 0;
+    if (!d->reserved)
+        unlink(path);
+    if (fd >= 0)
+        close(fd);
+}
+
+bool reserve_use(struct daemon *d, const struct err *err)
+{
+    char path[PATH_MAX + 16];
+    path_of(path, d);
+    if (!is_full(err) || !daemon_home_is_here(d))
+        return false;
+    d->reserved = false;
+    return unlink(path) == 0;
+}
+
+void reserve_explain(const struct daemon *d, struct err *err)
+{
+    struct statvfs s;
+    char room[48] = "takes no more", bytes[32];
+    if (!is_full(err))
+        return;
+    if (err->errnum == ENOSPC && statvfs(d->home, &s) == 0) {
+        job_view_bytes(bytes, sizeof(bytes), (int64_t)(s.f_bavail * s.f_frsize));
+        snprintf(room, sizeof(room), "is full: %s free", bytes);
+    }
+    const enum err_code code = err->code;
+    const int errnum = err->errnum;
+    *err = (struct err){ 0 };
+    err_set(err, code, "the disk of %s %s; free some space, say with \"jobctl prune --keep 100\", and try again", d->home,
+            room);
+    err->errnum = errnum;
+}

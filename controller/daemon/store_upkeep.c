@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_upkeep.c - see store_upkeep.h */
+#include "controller/daemon/store_upkeep.h"
+
+#include <stdlib.h>
+
+#include "agent/os/log.h"
+#include "controller/base/daemon.h"
+#include "db/packed_events.h"
+#include "db/store.h"
+#include "engine/contract/err.h"
+
+enum { WORK = 400, PAGES = 128, AGAIN_MS = 100, IDLE_MS = 5000, FAILED_MS = 60 * 1000, ENDED_MS = 60 * 1000 };
+
+struct store_upkeep {
+    struct daemon *daemon;
+    uv_timer_t     timer;
+    bool           failed;      /* said once */
+};
+
+static void say_failed(struct store_upkeep *u, const struct err *err)
+{
+    if (!u->failed)
+        log_warn(NULL, "the store is not made smaller: %s; trying again", err->text);
+    u->failed = true;
+}
+
+/* A portion of what there is to do; *left: there is more. */
+static int keep(bool *left, struct store_upkeep *u, struct err *err)
+{
+    const int rc = packed_events_some(left, u->daemon->store, daemon_now_ms() - ENDED_MS, WORK, err);
+    return rc < 0 || *left ? rc : store_shrink(left, u->daemon->store, PAGES, err);
+}
+
+static void look(uv_timer_t *timer)
+{
+    struct store_upkeep *u = timer->data;
+    struct err err = { 0 };
+    bool left = false;
+    const int rc = keep(&left, u, &err);
+    if (rc < 0)
+        say_failed(u, &err);
+    else
+        u->failed = false;
+    uv_timer_start(timer, look, rc < 0 ? FAILED_MS : left ? AGAIN_MS : IDLE_MS, 0);
+}
+
+int store_upkeep_open(struct daemon *d, struct err *err)
+{
+    struct store_upkeep *u = calloc(1, sizeof(*u));
+    if (!u)
+        return err_set(err, ERR_MEMORY, "out of memory for the upkeep of the store");
+    u->daemon = d;
+    u->timer.data = u;
+    d->store_upkeep = u;
+    uv_timer_init(&d->loop, &u->timer);
+    return uv_timer_start(&u->timer, look, AGAIN_MS, 0) == 0 ? 0 : err_set(err, ERR_BUG, "no timer");
+}
+
+static void closed(uv_handle_t *timer)
+{
+    free(timer->data);
+}
+
+void store_upkeep_close(struct daemon *d)
+{
+    if (d->store_upkeep)
+        uv_close((uv_handle_t *)&d->store_upkeep->timer, closed);
+    d->store_upkeep = NULL;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_upkeep.h - keeps the store small, a portion at a time
+ *
+ * Packs the events of jobs that ended more than a minute ago (packed_events.h), then gives unused pages back
+ * (store_shrink()).  A portion is about twenty short jobs or half a megabyte, some milliseconds of the loop and one
+ * commit; while there is more, one follows each tenth of a second.  So a store of an earlier version, however large,
+ * is packed while the daemon serves.
+ */
+#ifndef CONTROLLER_DAEMON_STORE_UPKEEP_H
+#define CONTROLLER_DAEMON_STORE_UPKEEP_H
+
+struct daemon;
+struct err;
+
+/* After replay.h. store_upkeep_close(): before the loop runs to its end. */
+int store_upkeep_open(struct daemon *d, struct err *err);
+void store_upkeep_close(struct daemon *d);
+
+#endif
