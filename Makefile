@@ -24,6 +24,8 @@ WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
             -Wvla -Wwrite-strings -Wformat=2 -Wpointer-arith -Wundef -Wcast-qual
 # A loop that a sanitizer keeps from being vectorised is no mistake.
 WARN     += $(if $(and $(SANITIZE),$(findstring clang,$(CC))),-Wno-pass-failed)
+# gcc's thread sanitizer knows no fences; all of ours are between processes, of which it sees one.
+WARN     += $(if $(findstring thread,$(SANITIZE)),$(if $(findstring clang,$(CC)),,-Wno-tsan))
 SAN      := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 VERSION  := $(shell sed -n 's/^\#\# \([0-9][^ ]*\).*/\1/p' CHANGES.md 2>/dev/null | head -n 1)
 # The commit and its date, if this is a checkout; only the main.c of a program depends on them.
@@ -103,9 +105,13 @@ unit      = $(filter %/test_$(1),$(UNITS))
 SIMS     := $(patsubst tests/sim/%.c,$(OBJ)/tests/sim/%,$(wildcard tests/sim/sim_*.c))
 SIM_SRCS := $(filter-out tests/sim/sim_%,$(wildcard tests/sim/*.c))
 
+# Calls that fail on demand: tests/attack/README.md.
+ATTACK   := $(OBJ)/tests/attack/faults.so
+
 # A fuzz target is linked with libFuzzer in a build that has it, else with the replayer.
 FUZZERS  := $(patsubst tests/fuzz/%.c,$(OBJ)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZING  := $(findstring fuzzer,$(SANITIZE))
+DECODERS := $(OBJ)/tests/attack/decoders
 FUZZ_SECONDS ?= 60
 
 # CUDA: a plugin that jobctl-train loads when it is there; one translation unit (kernels/device.cuh).
@@ -171,7 +177,9 @@ sim: $(SIMS)  ## the pure cores on a virtual clock: twice SEEDS worlds full of f
 	@set -e; for s in $(SIMS); do $$s $(SEEDS); done; \
 	$(OBJ)/tests/sim/sim_control $(SEEDS) $$(od -An -N4 -tu4 /dev/urandom)
 
-GOLDEN := $(wildcard tests/golden/sana/tiny-*[a-z].json tests/golden/lumina/v*.json)
+GOLDEN := $(wildcard tests/golden/sana/tiny-*[a-z].json tests/golden/lumina/v*.json tests/golden/tokenizer/vectors.json \
+            tests/golden/gemma2/*.json tests/golden/pth/*.json tests/golden/pth/hostile/hostile.json \
+            tests/golden/names/*.json)
 golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' authors' code
 	@$(BIN)/jobctl-train verify $(GOLDEN)
 
@@ -199,7 +207,7 @@ cuda-cpu: $(BIN)/jobctl-train $(KERNELS) $(FAKE_NCCL) $(call unit,memory) $(if $
 check-gpu: $(BIN)/jobctl-train $(KERNELS) $(if $(NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
 	@tests/gpu/run.sh $(BIN) $(CUDA) $(KERNELS)
 
-e2e: $(PROGRAMS) $(if $(have_cxx),$(CUDA_CPU))  ## end-to-end tests through the command line
+e2e: $(PROGRAMS) $(ATTACK) $(if $(have_cxx),$(CUDA_CPU))  ## end-to-end tests through the command line
 	@tests/run_e2e.sh $(BIN)
 
 house: $(BIN)/jobctl $(BIN)/jobctl-agent $(BIN)/jobctl-train  ## are docs/HOUSE.md and all that documents name still true?
@@ -226,14 +234,33 @@ clang: $(OBJ)/flags  ## every source and header once more through clang's warnin
 	done; \
 	for h in $(HDRS); do clang $(FLAGS) -Wno-unused-function -fsyntax-only -x c $$h || exit 1; done
 
-soak: $(PROGRAMS) $(SIMS)  ## the tests that take long: three seeds of the demo, ten thousand steps, many simulations
+soak: $(PROGRAMS) $(ATTACK) $(SIMS)  ## the tests that take long: three seeds of the demo, ten thousand steps, many simulations
 	@$(MAKE) --no-print-directory sim SEEDS=150000
 	@$(MAKE) --no-print-directory cpus-all
-	@E2E_TIMEOUT=1800 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
+	@E2E_STRICT=1 E2E_TIMEOUT=1800 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
+	@$(MAKE) --no-print-directory tsan
+	@$(MAKE) --no-print-directory -j$(JOBS) decoders PICTURES=1000000 SANITIZE=address,undefined
+
+# Programs that have threads, or talk to those that have; a report is in the log of its program, so it ends the program.
+TSAN_E2E := 0100-hello 0110-cli 0300-daemon-kill 0305-resume-bits 0306-checkpoint-meanwhile 0340-agent-kill 0360-queue \
+            0400-ranks 0430-hang 0440-snapshot 0460-nan
+tsan:  ## daemon, agents and engine under the thread sanitizer: tests of units, of processes, and some end to end
+	@$(MAKE) --no-print-directory -j$(JOBS) all units processes NVCC= SANITIZE=thread
+	@$(MAKE) --no-print-directory tsan-run NVCC= SANITIZE=thread
+
+tsan-run: $(UNITS) $(PROCESSES) $(PROGRAMS)
+	@tests/run_units.sh $(UNITS) $(PROCESSES)
+	@TSAN_OPTIONS=second_deadlock_stack=1 TEST_PATIENCE=4 E2E_TIMEOUT=1800 \
+	  E2E_STRICT=1 tests/run_e2e.sh $(BIN) $(TSAN_E2E:%=tests/e2e/%.sh)
 
 asan:  ## the unit tests and the fuzzers' corpus again, under address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory -j$(JOBS) all units processes SANITIZE=address,undefined
-	@$(MAKE) --no-print-directory check sim corpus SEEDS=400 SANITIZE=address,undefined
+	@$(MAKE) --no-print-directory check sim corpus decoders SEEDS=400 PICTURES=20000 SANITIZE=address,undefined
+
+# Others in each run; what fails prints how to repeat it.
+PICTURES := 100000
+decoders: $(DECODERS)  ## damaged pictures at the decoders; PICTURES of them
+	@$< $$(od -An -N4 -tu4 /dev/urandom) $(PICTURES)
 
 corpus: $(FUZZERS)  ## every input that a fuzzer ever found worth keeping, once more
 	@tests/fuzz/run.sh replay $(FUZZERS)
@@ -329,6 +356,7 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 
 # The SQL is assembled into the object.
 $(call object,migrate.c): $(wildcard db/migrate/*.sql)
+$(call object,packing.c): db/packing.dict
 $(call object,sbatch.c): templates/slurm.sbatch
 $(call object,glossary.c): docs/GLOSSARY.md
 
@@ -397,6 +425,12 @@ $(FAKE_NCCL): tests/fake/nccl.c $(call source,nccl.h) | $(OBJ)/flags
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -O2 -g $(WARN) $(WERROR) -fPIC -shared -pthread \
 	  $(if $(findstring old,$@),-DFAKE_NCCL_OLD -Wno-unused-function) -o $@ $<
 
+# Preloaded into the programs under attack, so it has the flags of none of them.
+$(ATTACK): tests/attack/faults.c tests/attack/faults_calls.c tests/attack/alloc.c tests/attack/faults.h
+	@mkdir -p $(@D); $(if $(V),,echo "  CC   $@")
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -O2 -g -Wall -Wextra $(WERROR) -fno-builtin -fPIC -shared -pthread \
+	  -o $@ $(filter %.c,$^) -ldl
+
 $(OBJ)/tests/sim/%: tests/sim/%.c $(SIM_SRCS) tests/sim/world.h $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  SIM  $<")
 	$(Q)$(CC) $(FLAGS) -Wl,--wrap=job_fsm_step -o $@ $< $(SIM_SRCS) $(TEST_LIBS) $(ALL_LD)
@@ -405,6 +439,10 @@ $(OBJ)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/replay.c tests/fuzz/target.h $(TE
 	@mkdir -p $(@D); $(if $(V),,echo "  FUZZ $<")
 	$(Q)$(CC) $(FLAGS) $(if $(FUZZING),-fsanitize=fuzzer) -MMD -MP -MF $@.d -o $@ $< \
 	  $(if $(FUZZING),,tests/fuzz/replay.c) $(TEST_LIBS) $(ALL_LD)
+
+$(DECODERS): tests/attack/decoders.c tests/fuzz/fuzz_image.c tests/fuzz/target.h $(TEST_LIBS) $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
+	$(Q)$(CC) $(FLAGS) -o $@ $(filter %.c,$^) $(TEST_LIBS) $(ALL_LD)
 
 $(OBJ)/tests/cpus/%: tests/cpus/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
@@ -416,4 +454,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo install uninstall man completions deb dist clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo install uninstall man completions deb dist clean help FORCE

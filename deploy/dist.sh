@@ -5,7 +5,8 @@
 # It is built in a bare Debian 11 (glibc 2.31), and runs on what is as new or newer.  jobctl-agent and jobctl-train are
 # linked with archives, as always; the libraries of jobctl and jobctl-ssh are beside them.  With nvcc on this machine
 # the CUDA plugin is inside.  jobctl-slurm is not: share/jobctl/build-slurm makes it for the site's Slurm.  Then it is
-# unpacked on the bare roots that build/roots has, and tried (dist_check.sh).  roots.sh says what this needs.
+# unpacked on the bare roots that build/roots has, and tried (dist_check.sh); and its agents are sent to SSH hosts
+# (tests/e2e/08*).  roots.sh says what this needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . deploy/roots.sh
@@ -52,3 +53,10 @@ while read -r release _; do
     [ -z "$failed" ] || { echo "dist.sh: on $release: failed: $failed:" >&2; tail -n 20 "$log" >&2; exit 1; }
     echo "  runs on a bare $release"
 done <<<"$releases"
+
+# Its agents on other hosts: SSH servers of this machine, where the tests can start them.
+unpacked=$(mktemp -d)
+tar -C "$unpacked" --zstd -xf "build/$folder.tar.zst"
+tests/run_e2e.sh "$unpacked/$folder/lib/jobctl/bin" tests/e2e/0800-ssh-login.sh tests/e2e/0810-ssh-job.sh \
+    tests/e2e/0870-nodes-ssh.sh || { rm -rf "$unpacked"; exit 1; }
+rm -rf "$unpacked"

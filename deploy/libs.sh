@@ -32,10 +32,10 @@ libcmocka     | cmocka        |              | cmocka.h        | _cmocka_run_gro
 '
 agent='libjansson libuv libssl'
 train='libjansson libpng libz libjpeg libwebp libopenblas'
-ctl='libsqlite3 libjansson libyaml libuv libmicrohttpd libcurl libssl libarchive'
+ctl='libsqlite3 libjansson libyaml libuv libmicrohttpd libcurl libssl libz libarchive'
 ssh='libssh libjansson libuv'
 optional='libwebp'
-all="$ctl libz libpng libjpeg libwebp libopenblas libxxhash"
+all="$ctl libpng libjpeg libwebp libopenblas libxxhash"
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -14,13 +14,14 @@ where=$(cat <<'END'
 agent           [a-z0-9_/]+\.[ch]
 controller      [a-z0-9_/]+\.[ch]
 .ci             run
-db              [a-z0-9_]+\.[ch]|migrate/[0-9]+\.sql
+db              [a-z0-9_]+\.[ch]|packing\.dict|migrate/[0-9]+\.sql
 deploy          [a-z0-9_]+\.(sh|ipynb|service)|debian/[a-z0-9_.-]+(/[a-z0-9_.-]+)?
 docs            [A-Za-z0-9_-]+\.(md|svg|png)
 engine          [a-z0-9_/]+\.[ch]
 kernels         [a-z0-9_]+\.(c|h|cu|cuh)|dev/SPEED\.md
 templates       [A-Za-z0-9_/-]+\.(md|yaml|py|sbatch|png|txt)
 tests           [a-z0-9_]+\.(sh|txt|awk)
+tests/attack    README\.md|[a-z0-9_]+\.(c|h|sh|py)
 tests/bench     [a-z0-9_]+\.(c|sh|py)
 tests/causes    [0-9]+-[a-z0-9-]+\.txt
 tests/cpus      [a-z0-9_]+\.(c|sh)
@@ -30,13 +31,13 @@ tests/facts     [a-z0-9-]+\.(json|machine|plan)
 tests/fake      [a-z0-9_]+\.c
 tests/fixtures  README\.md|[a-z0-9_]+\.(py|sh)|[0-9a-f]+/.+
 tests/fuzz      [a-z0-9_]+\.(c|h|sh|dict)|corpus/[a-z0-9_]+/.+
-tests/golden    [a-z]+/([A-Za-z0-9_.-]+\.(jsonl?|safetensors)|SHA256SUMS)
+tests/golden    [a-z0-9]+/((hostile/)?[A-Za-z0-9_.-]+\.(jsonl?|safetensors|model|pth)|SHA256SUMS)
 tests/gpu       [a-z0-9_]+\.(c|sh|json)
 tests/payload   [a-z0-9_]+\.py
 tests/process   [a-z0-9_/]+\.[ch]
 tests/sim       [a-z0-9_]+\.[ch]|goodput|plant|replay
 tests/slurm     [a-z0-9_]+\.sh
-tests/soak      [a-z0-9-]+\.sh
+tests/soak      [a-z0-9-]+\.sh|[a-z_]+\.py
 tests/specs     .+\.(yaml|err|json)|data/README
 tests/unit      [a-z0-9_/]+\.[ch]
 END

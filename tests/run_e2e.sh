@@ -39,7 +39,7 @@ run() {
     77) echo "skipped $name: $(tail -n 1 "$home/log")" ;;
     *) printf 'FAILED  %s (exit %d, %s s)\n%s\n' "$name" $rc "$took" "$(sed 's/^/    /' "$home/log" | tail -n 60)" ;;
     esac
-    echo $rc >>"$results"
+    echo "$rc $t" >>"$results"
     rm -rf "$home"
 }
 
@@ -66,7 +66,18 @@ wait
 for t in ${alone[@]+"${alone[@]}"}; do
     run "$t" </dev/null
 done
-passed=$(grep -c '^0$' "$results") skipped=$(grep -c '^77$' "$results")
-failed=$(($(wc -l <"$results") - passed - skipped))
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+# with_result CODE: how many tests ended so
+with_result() { grep -c "^$1 " "$results"; }
+unsteady=0
+mapfile -t failed < <(sed -n '/^0 /d; /^77 /d; s/^[0-9]* //p' "$results")
+if [ "${E2E_STRICT:-0}" = 0 ] && [ ${#failed[@]} -le 3 ]; then
+    for t in ${failed[@]+"${failed[@]}"}; do
+        passed=$(with_result 0)
+        run "$t" </dev/null
+        [ "$(with_result 0)" = "$passed" ] || { unsteady=$((unsteady + 1)) && echo "unsteady $(basename "$t" .sh): passed alone, at its second try"; }
+    done
+fi
+passed=$(with_result 0) skipped=$(with_result 77)
+failures=$((${#failed[@]} - unsteady))
+echo "$passed passed, $failures failed, $skipped skipped"
+[ $failures = 0 ]

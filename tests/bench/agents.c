@@ -28,6 +28,7 @@
 #include "db/attempts.h"
 #include "db/events.h"
 #include "db/jobs.h"
+#include "db/packed_events.h"
 #include "db/store.h"
 #include "engine/contract/err.h"
 
@@ -151,6 +152,7 @@ static void read_told(const char *events)
     static char line[1 << 16];
     while (f && fgets(line, sizeof(line), f)) {
         const char **to = strncmp(line, "facts ", 6) == 0 ? &facts : strncmp(line, "plan ", 5) == 0 ? &plan : NULL;
+        line[strcspn(line, "\n")] = '\0';
         if (to)
             *to = strdup(strchr(line, ' ') + 1);
     }
@@ -174,6 +176,8 @@ static int fill(const char *home, const char *spec_file, long running, long done
     for (long i = 1; i <= done + running + queued; i++)
         insert(s, i, spec, i <= done ? DONE : i <= done + running ? RUNS : QUEUED, home);
     check(store_commit(s, &err), &err);
+    for (bool left = true; left;)       /* as the daemon does, a minute later */
+        check(packed_events_some(&left, s, INT64_MAX, 1000, &err), &err);
     store_close(s);
     free(spec);
     return 0;

@@ -32,8 +32,6 @@ best() { # COMMAND...: milliseconds, the best of five
     done
     echo $least
 }
-stop() { curl -s -X POST --unix-socket "$JOBCTL_HOME/jobctl.sock" http://jobctl/v1/shutdown -d '{}' >/dev/null; }
-stopped() { daemon_is_gone >/dev/null; }
 memory() { awk '/^VmRSS/ { printf "%.1f", $2 / 1024 }' "/proc/$1/status"; }
 ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
 begun() { find "$JOBCTL_HOME/jobs" -mindepth 1 -maxdepth 1 | wc -l; }
@@ -51,14 +49,14 @@ jobctl wait last >/dev/null
 for kind in facts plan; do
     echo "$kind $(sqlite3 "$JOBCTL_HOME/jobs.db" "select body from events where kind = '$kind'")"
 done >told
-stop
-wait_for "the end of a daemon" stopped
+stop_daemon
 
 for queue in $queued $few; do
     mkdir -p "$home/$queue/jobs"
     chmod 700 "$home/$queue"
     "$agents" fill "$home/$queue" spec.json 0 "$finished" 0 told
-    bytes=$(stat -c %s "$home/$queue/jobs.db")
+    bytes=$(sqlite3 "$home/$queue/jobs.db" 'select (page_count - freelist_count) * page_size
+        from pragma_page_count, pragma_freelist_count, pragma_page_size')
     rm "$home/$queue"/jobs.db*
     "$agents" fill "$home/$queue" spec.json 0 "$finished" "$queue" told
 done
@@ -81,8 +79,7 @@ done
 target "jobctl prune --dry-run --older-than 1s" "$(best jobctl prune --dry-run --older-than 1s)" 2000 ms
 target "resident memory of the daemon after that" "$(memory "$pid")" 60 MB
 jobctl nodes resume "$(hostname)" >/dev/null
-stop
-wait_for "the end of a daemon" stopped
+stop_daemon
 
 # Starts.
 for ((round = 0; round < rounds; round++)); do
@@ -94,8 +91,7 @@ for ((round = 0; round < rounds; round++)); do
         n0=$(begun) c0=$(ticks "$pid") t0=$(now)
         sleep "$seconds" # as long as is measured
         n1=$(begun) c1=$(ticks "$pid") t1=$(now)
-        stop
-        wait_for "the end of a daemon" stopped
+        stop_daemon
         awk -v n=$((n1 - n0)) -v c=$((c1 - c0)) -v t=$(((t1 - t0) / 1000000)) -v q="$queue" -v hz="$(getconf CLK_TCK)" \
             'BEGIN { printf "%d queued: %.1f starts a second, %.2f ms of the daemon per start\n", q, 1000 * n / t,
                      1000 * c / hz / n }' | tee -a starts

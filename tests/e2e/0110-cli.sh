@@ -8,6 +8,7 @@ code 2 jobctl stauts
 has "did you mean status?" err
 code 2 jobctl submit
 code 2 jobctl submit a.yaml b.yaml
+has "cannot read a.yaml" err
 code 2 jobctl submit no-such-file.yaml
 has "No such file" err
 code 2 jobctl status --al
@@ -185,8 +186,7 @@ has "succeeded" out
 LC_ALL=C TERM=xterm python3 on_tty.py jobctl why last | { ! grep -qP '[\x80-\xff]'; }
 
 # Forty commands at once start one daemon.
-kill "$(daemon_pid)"
-wait_for "the daemon ends" daemon_is_gone
+stop_daemon
 pids=
 for _ in $(seq 40); do
     jobctl status -a -q >/dev/null & pids="$pids $!"

@@ -21,7 +21,7 @@ done
 for key in resources.min_nodes train.optimizer.lr 'watch\[\].pattern'; do
     grep -q "^ *$key (" pages/jobctl.yaml.5.txt
 done
-for key in groups host_lost node_lost call_address; do grep -q "^ *$key (" pages/jobctl-config.5.txt; done
+for key in groups host_lost node_lost call_address notify; do grep -q "^ *$key (" pages/jobctl-config.5.txt; done
 grep -q '^ *verify-resume --dir DIR' pages/jobctl-train.1.txt
 grep -q '^ *probe \[DIR\]' pages/jobctl-agent.8.txt
 grep -ohE 'jobctl[a-z.-]*\([158]\)' pages/*.txt | sort -u | tr '()' '. ' >references

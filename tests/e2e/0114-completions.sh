@@ -68,7 +68,7 @@ for shell in bash zsh fish; do
     offers $shell submit --set train.optimizer.l >offered
     has_word train.optimizer.lr=
     no_word train.optimizer.eps=
-    offers $shell run -s '' >offered
+    offers $shell submit -s '' >offered
     for word in retry.max= launch=; do has_word $word; done
     for word in retry= notify= job.yaml 'watch[].name='; do no_word "$word"; done
     offers $shell logs --rank '' >offered

@@ -88,3 +88,14 @@ jobctl-agent plan --spec out | grep 'ranks: 2'
 LC_ALL=C.UTF-8 jobctl help spec | grep '^  ' >keys
 sed -n '/^```$/,/^```$/p' "$TOP/docs/SPEC.md" | grep '^  ' >written
 diff written keys
+
+# So does every variable that ranks get, and no other.
+sed -n '/^## Variables of a rank/,/^## Canonical/p' "$TOP/docs/SPEC.md" | sed -n 's/^| \(`[^|]*\) |.*/\1/p' |
+    grep -o '`[A-Z_]*`' | tr -d '`' | sort >documented
+{
+    grep -ohE 'put(_int)?\(&?e, "[A-Z_]+"' "$TOP/agent/ranks/launch_env.c"
+    grep -ohE 'plan_set\(v, "[A-Z_]+"' "$TOP"/agent/plan/*.c
+    echo '"JOBCTL_HOME"' # of the daemon
+} | grep -oE '[A-Z_]{4,}' | grep -v '^NCCL_[^R]' | sort -u >exported
+diff documented exported
+[ "$(wc -l <exported)" -gt 40 ]

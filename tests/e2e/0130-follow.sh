@@ -59,8 +59,9 @@ JOBCTL_HOME=$long/x code 0 jobctl version
     code 0 jobctl wait 1 --timeout 60
     code 0 jobctl logs 1
     has deep out
-    kill "$(daemon_pid)"
-    wait_for "the daemon ends" daemon_is_gone
+    pid=$(daemon_pid)
+    kill "$pid"
+    wait_for "the daemon ends" ended "$pid"
 )
 mkdir broken
 echo "this is no database, and nothing shall be made of it" >broken/jobs.db

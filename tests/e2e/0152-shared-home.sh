@@ -29,8 +29,7 @@ touch go
 jobctl wait 1
 [ "$(daemon_pid)" != "$daemon" ]
 unset LD_PRELOAD
-kill "$(daemon_pid)"
-wait_for "the daemon's end" daemon_is_gone
+stop_daemon
 
 # A daemon on another machine: it is named.
 echo "login2 4711" >"$JOBCTL_HOME/daemon.lock"

@@ -27,7 +27,7 @@ jobctl wait 1 || [ $? = 3 ]
 goodput() { jobctl show 1 --json >"$WORK/out"; }
 goodput
 json 'abs(sum(v for k, v in o["goodput"].items() if k != "rank_s") - o["goodput"]["rank_s"]) < 1e-6'
-json 'len(o["goodput"]) == 10 and o["goodput"]["paused"] >= 2 * 0.39'
+json 'len(o["goodput"]) == 11 and o["goodput"]["paused"] >= 2 * 0.39'
 json 'all(o["goodput"][k] > 0 for k in "productive replayed init checkpoint restart".split())'
 json 'abs(o["job"]["goodput"] - o["goodput"]["productive"] / (o["goodput"]["rank_s"] - o["goodput"]["queued"] - o["goodput"]["paused"])) < 1e-3'
 python3 - "$WORK/out" <<'PY'

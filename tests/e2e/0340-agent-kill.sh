@@ -37,3 +37,23 @@ check unseen
 for word in cleanup sweep; do
     [ "$(jobctl-agent $word "$JOBCTL_HOME/jobs/$id/1")" = clean ]
 done
+
+# An agent whose agent.json was damaged while there was no daemon is found by its lock and its socket.
+cat >held.yaml <<YAML
+run: touch $WORK/\$ME.began; until [ -e $WORK/\$ME.go ]; do sleep 0.01; done
+retry: {max: 0}
+YAML
+damaged() { # NAME DAMAGE
+    id=$(jobctl submit -q held.yaml --set "name=$1" --set "env.ME=$1")
+    wait_for "job $1 runs" test -e "$1.began"
+    daemon=$(daemon_answers)
+    kill -KILL "$daemon"
+    wait_for "daemon $daemon ends" ended "$daemon"
+    sed -i "$2" "$JOBCTL_HOME/jobs/$id/1/agent.json"
+    touch "$1.go"
+    jobctl wait "$id" --timeout 60
+    job_is "$id" attempt 1
+}
+damaged unreadable 's/^{/[/'
+grep -q "agent.json' is not an agent's identity.*; its agent answers" "$JOBCTL_HOME/daemon.log"
+damaged another-pid 's/"pid":[0-9]*/"pid":1/'

@@ -5,7 +5,6 @@
 cd "$WORK"
 db=$JOBCTL_HOME/jobs.db copies=$JOBCTL_HOME/snapshots
 printf 'name: one\nrun: echo hello\n' >one.yaml
-stop() { kill "$(daemon_answers)" && wait_for "the daemon's end" daemon_is_gone; }
 copied() { compgen -G "$copies/jobs-*.db"; }
 
 day=$(date -u +%F)
@@ -14,7 +13,7 @@ day=$(date -u +%F)
 code 0 jobctl submit -q --wait one.yaml
 [ -z "$(ls "$copies")" ]
 rm "$JOBCTL_HOME/jobs/1/events.jsonl"
-stop
+stop_daemon
 for day in 01 02 03; do echo old >"$copies/jobs-2020-01-$day.db"; done
 code 0 jobctl status
 wait_for "a copy" says 'copied the store to' cat "$JOBCTL_HOME/daemon.log"
@@ -25,13 +24,13 @@ newest=$(ls "$copies" | tail -n 1)
 [ "$(read_json each seq <"$JOBCTL_HOME/jobs/1/events.jsonl" | tail -n 1)" = "$(events_of 1 seq | tail -n 1)" ]
 
 # Another start on the same day makes none.
-stop
+stop_daemon
 code 0 jobctl submit -q --wait one.yaml
 [ "$(date -u +%F)" != "$day" ] || [ "$(grep -c 'copied the store to' "$JOBCTL_HOME/daemon.log")" = 1 ]
 
 # The store is lost: job 1 is of the copy, whose directory tells nothing; job 2 is of its directory. The damaged copy,
 # which is newer, is passed over.
-stop
+stop_daemon
 rm -f "$db"* "$JOBCTL_HOME/jobs/1/events.jsonl"
 head -c 5000 /dev/urandom >"$copies/jobs-2999-01-01.db"
 code 0 jobctl doctor --repair
@@ -44,7 +43,7 @@ json "[(j['id'], j['result']) for j in o['jobs']] == [(2, 'succeeded'), (1, 'suc
 
 # Removed since the copy: it stays removed, though the store that knew is lost.
 code 0 jobctl remove 1
-stop
+stop_daemon
 rm -f "$db"*
 code 0 jobctl doctor --repair
 has 'The new one has 1 job.' out

@@ -223,8 +223,7 @@ open_home() { # FIXTURE: its home with a daemon, and the agent that still runs
     code 0 jobctl daemon --detach
 }
 close_home() {
-    kill "$(daemon_pid)"
-    soon "the daemon ends" gone "$JOBCTL_HOME/jobctl.sock"
+    stop_daemon
     rm -rf "$JOBCTL_HOME" here mirror config called said json/*
 }
 

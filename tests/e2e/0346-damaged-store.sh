@@ -6,8 +6,6 @@ cd "$WORK"
 printf 'name: one\nrun: echo hello\n' >one.yaml
 db=$JOBCTL_HOME/jobs.db
 store() { sqlite3 "$db" "pragma foreign_keys=off; $1"; }
-stop() { kill "$(daemon_pid)" && wait_for "the daemon's end" daemon_is_gone; }
-kill_daemon() { local pid; pid=$(daemon_pid) && kill -KILL "$pid" && wait_for "the daemon's end" ended "$pid"; }
 # overwrite FILE FROM: every byte from there on, in place
 overwrite() { dd if=/dev/urandom of="$1" bs=4096 seek="$2" conv=notrunc count="$(($(stat -c %s "$1") / 4096 - $2))" status=none; }
 
@@ -29,13 +27,13 @@ curl -s --unix-socket "$JOBCTL_HOME/jobctl.sock" 'http://j/v1/jobs/1/logs?offset
 json "o['data'] == '' and o['size'] == 6 and o['next_offset'] == 2**63 - 1"
 
 # A store that is checked after an unclean end, and not after a clean one.
-stop
+stop_daemon
 code 0 jobctl submit -q --wait one.yaml
 lacks 'did not stop cleanly' state/daemon.log
-kill_daemon
+stop_daemon KILL
 code 0 jobctl status
 has 'did not stop cleanly; checking' state/daemon.log
-kill_daemon
+stop_daemon KILL
 overwrite "$db" 2
 rm -f "$db"-wal "$db"-shm
 code 4 jobctl status
@@ -48,12 +46,13 @@ has 'not running' out
 # Damage that shows while the daemon runs stops it; the next start checks all of the store.
 rm -f "$db"*
 code 0 jobctl submit -q --wait one.yaml
-stop
+stop_daemon
 code 0 jobctl status -a
 overwrite "$db" 1
+daemon=$(daemon_pid)
 sqlite3 "$db" 'pragma wal_checkpoint' || true
 jobctl submit -q one.yaml >out 2>&1 || true
-wait_for "the daemon stops" daemon_is_gone
+wait_for "the daemon stops" ended "$daemon"
 has 'stopping: the store' state/daemon.log
 code 4 jobctl status
 has 'is damaged (' err

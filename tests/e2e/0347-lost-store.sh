@@ -22,8 +22,7 @@ resumed() { events_of "$1" kind=rank_started resume_step | tail -n 1; }
 
 spec first 20 1
 jobctl submit -q --wait first.yaml
-kill "$(daemon_pid)"
-wait_for "the daemon's end" daemon_is_gone
+stop_daemon
 rm "$JOBCTL_HOME"/jobs.db*
 
 # The store is new, the directory of job 1 is not: the next job is another one, and starts at its own beginning.

@@ -27,8 +27,7 @@ jobctl status | grep second >line
 has "waiting for job 1" line
 
 # The first fails, is tried again and fails again: the directory is its own until it is done.
-kill "$(daemon_pid)"
-wait_for "the daemon's end" daemon_is_gone
+stop_daemon
 waits second "job 1 (first)"
 touch go-first
 wait_for "two attempts of the first" eval '[ "$(grep -cx first order)" = 2 ]'

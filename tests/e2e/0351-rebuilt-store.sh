@@ -19,7 +19,6 @@ resources: {cpus: 1}
 retry: {max: 0}
 YAML
 stage() { echo "$1" >stage.new && mv stage.new stage; }
-kill_daemon() { local pid; pid=$(daemon_answers) && kill -KILL "$pid" && wait_for "the daemon's end" ended "$pid"; }
 ran() { [ "$(ls ran | wc -l)" -ge "$1" ]; }
 repaired() { # TEXT...: after a repair, which says so, all jobs are there, and the long one runs as before
     code 0 jobctl doctor --repair
@@ -59,7 +58,7 @@ wait_for 200 "some jobs ran" ran 8
 rm "$db"*
 stage 16
 wait_for 200 "more jobs ran" ran 16
-kill_daemon
+stop_daemon KILL
 code 0 jobctl status
 has 'a directory, but no row in the store' err
 has 'Nothing of these is touched' err
@@ -80,14 +79,14 @@ sqlite3.connect(sys.argv[1]).backup(sqlite3.connect("older.db"))
 END
 stage 32
 wait_for 200 "more jobs ran" ran 32
-kill_daemon
+stop_daemon KILL
 rm -f "$db"*
 cp older.db "$db"
 code 0 jobctl status
 has 'more events in the directory than in the store' err
 code 3 jobctl cancel 20
 has 'job 20 is left alone: its directory has more events than the store' err
-kill_daemon
+stop_daemon KILL
 repaired 'The store was sound.' 'were brought up to date from the directories'
 
 # Flipped bytes: in the file, in its log.
@@ -104,13 +103,12 @@ for path in sys.argv[1:]:
         f.write(data)
 END
 }
-kill "$(daemon_answers)"
-wait_for "the daemon's end" daemon_is_gone
+stop_daemon
 flip "$db"
 repaired 'The store was damaged.' 'The old store is in'
 stage 60
 wait_for 200 "more jobs ran" ran 60
-kill_daemon
+stop_daemon KILL
 flip "$db-wal"
 repaired 'The store was'
 # The end: each once.
@@ -119,8 +117,8 @@ code 0 jobctl wait 1-$jobs
 code 0 jobctl status -a -n 1000 --json
 json "sorted((j['id'], j['result'], j['attempt']) for j in o['jobs']) == [(n, 'succeeded', 1) for n in range(1, $jobs + 1)] and o['store'] == ''"
 for id in $(seq $jobs); do [ "$(cat "ran/$id")" = run ] || { echo "job $id ran again"; jobctl events "$id"; exit 1; }; done
-[ "$(sqlite3 "$db" "select count(*), count(distinct job) from events where kind = 'done'")" = "$jobs|$jobs" ]
-[ "$(sqlite3 "$db" "select count(*), count(distinct job) from events where kind = 'attempt_ended'")" = "$jobs|$jobs" ]
+ends() { for id in $(seq $jobs); do events_of "$id" kind | grep -x -e attempt_ended -e done; done; }
+[ "$(ends | uniq -c | sort -u | xargs)" = '1 attempt_ended 1 done' ]
 [ "$(events_of 1 kind=rebuilt | wc -l)" -ge 1 ]
 stage $((jobs + 1))
 code 0 jobctl submit -q --wait short.yaml

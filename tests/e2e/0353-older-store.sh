@@ -4,7 +4,6 @@
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 store=$JOBCTL_HOME/jobs.db
-stop() { kill "$(daemon_pid)" && wait_for "the daemon's end" daemon_is_gone; }
 cat >job.yaml <<YAML
 run: touch $WORK/began-\$ME; until [ -e $WORK/go-\$ME ]; do sleep 0.01; done
 resources: {ranks: 1, cpus: 1}
@@ -18,7 +17,7 @@ job waits --hold
 job old
 wait_for "the old job runs" test -e began-old
 old_agent=$(pids 2)
-stop
+stop_daemon
 mkdir backup
 cp -a "$store"* backup/
 
@@ -33,7 +32,7 @@ wait_for "the jobs run" test -e began-fresh -a -e began-alive
 [ "$(job_field alive id)" = 2 ]
 agents="$(pids 1) $(pids 2)"
 [ "$(field origin <"$JOBCTL_HOME/jobs/2/1/agent.json")" = "$(field checkpoint.origin <"$JOBCTL_HOME/jobs/2/spec.json")" ]
-stop
+stop_daemon
 (cd "$JOBCTL_HOME/jobs" && find . -type f ! -name '*.log' ! -name 'rank*' | sort) >before
 
 # The old store is restored.

@@ -59,16 +59,21 @@ jobctl submit long.yaml --wait -q || rc=$?
 [ $rc = 1 ]
 why_says last "max_duration"
 
-# A secret reaches the ranks, and no file.
+# A secret reaches the ranks, and at the job's end it is in no file.
 printf 'run: echo "${#PASSWORD}"\nsecrets: [PASSWORD]\n' >secret.yaml
 PASSWORD=correct-horse jobctl submit secret.yaml --set name=secret --wait -q
 [ "$(jobctl logs secret)" = 13 ]
 ! grep -r correct-horse "$JOBCTL_HOME" || exit 1
 ! jobctl submit secret.yaml -q || exit 1
 
-# Waiting jobs survive the daemon, but their secrets do not: it says so.
+# Waiting jobs survive the daemon, and so do their secrets; if they are gone, it says so.
 kept=$(PASSWORD=x jobctl submit secret.yaml --hold -q)
+lost=$(PASSWORD=x jobctl submit secret.yaml --hold -q)
 kill -KILL "$(daemon_answers)"
+rm "$JOBCTL_HOME/jobs/$lost/secrets.env"
+jobctl release "$kept"
+jobctl wait "$kept" --timeout 30
+kept=$lost
 jobctl release "$kept"
 rc=0
 jobctl wait "$kept" --timeout 30 || rc=$?

@@ -37,14 +37,13 @@ id=$(jobctl submit -q job.yaml)
 wait_event "$id" kind=generation_started >/dev/null
 mv "$home" "$away"
 daemon_ends "$daemon" 4
-has "stopping: $home (JOBCTL_HOME) was moved to $away; its jobs go on once it is back" err
+has "stopping: $home (JOBCTL_HOME) was moved to $away; its jobs continue once it is back" err
 gone "$home"
 gone "$away/jobctl.sock"
 mv "$away" "$home"
 touch go
 jobctl wait "$id"
-kill "$(daemon_pid)"
-wait_for "the daemon ends" daemon_is_gone
+stop_daemon
 rm go
 
 # Replaced, by a home with a daemon of its own: the first one leaves it alone, and says so in its own log.
@@ -57,7 +56,7 @@ mv "$home" "$away"
 second=$(daemon_answers)
 [ "$second" != "$first" ]
 wait_for "daemon $first ends" ended "$first"
-says "was moved to $away, and another one is in its place; its jobs go on" cat "$away/daemon.log"
+says "was moved to $away, and another one is in its place; its jobs continue" cat "$away/daemon.log"
 ! says "$away" cat "$home/daemon.log" || exit 1
 [ "$(daemon_answers)" = "$second" ]
 [ "$(jobctl status -a --json | field jobs.0.name)" = second ]
@@ -65,12 +64,11 @@ says "was moved to $away, and another one is in its place; its jobs go on" cat "
 touch go
 jobctl wait 1
 kill "$second"
-wait_for "the second daemon ends" daemon_is_gone
+wait_for "the second daemon ends" ended "$second"
 mv "$home" "$WORK/second"
 mv "$away" "$home"
 jobctl wait "$id"
-kill "$(daemon_pid)"
-wait_for "the daemon ends" daemon_is_gone
+stop_daemon
 
 # Removed: it ends, and does not make a new one.
 serve

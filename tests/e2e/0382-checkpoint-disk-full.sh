@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The disk of the checkpoints is full.  Curves and logs of samples do without it: one warning, and the same bits.
 # Training waits with its steps in memory until a checkpoint fits, says what it needs, loses no step and takes no
-# second attempt; it can be cancelled meanwhile; after retry.disk_wait it ends, and starts again until there is room.
+# second attempt; it names the finished jobs that hold most of the disk; it can be cancelled meanwhile; after retry.disk_wait it ends, and starts again until there is room.
 . "$TOP/tests/e2e/events.sh"
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o "$WORK/disk.so" "$TOP/tests/fake/disk.c" -ldl
 
@@ -48,7 +48,20 @@ for id in 2 3; do
 done
 [ ! -e "$WORK/curve/metrics.jsonl" ]
 
+# Of the done jobs two are large enough to be named by what would free the disk.
+head -c 3000000 /dev/zero >"$JOBCTL_HOME/jobs/2/large"
+head -c 5000000 /dev/zero >"$JOBCTL_HOME/jobs/3/large"
+FREES='jobctl remove --checkpoints 3 2 would free 7.[0-9] MiB (job 3: 4.[0-9] MiB, job 2: 2.[0-9] MiB)'
+
 # No room for the first checkpoint: it waits in a step after it, as it says, and goes on from there.
+waited() { # ID SECONDS: so long its ranks waited for the disk, and no part of that is lost
+    jobctl show "$1" --json >"$WORK/shown"
+    python3 - "$WORK/shown" "$2" <<'PY'
+import json, sys
+g = json.load(open(sys.argv[1]))["goodput"]
+assert g["disk"] >= float(sys.argv[2]) and g["checkpoint"] < g["disk"], g
+PY
+}
 full() { # ID NAME RANKS SENTENCE: it needs so much, and the disk ...
     local told
     job "$2" "/$2/.tmp-" '' "$3"
@@ -59,6 +72,9 @@ full() { # ID NAME RANKS SENTENCE: it needs so much, and the disk ...
     grep -F 'It waits for its disk: no room for the checkpoint of step 1' <<<"$told"
     grep -F "MiB, and the disk of $WORK/$2 $4. Training is paused" <<<"$told"
     job_is "$1" state running
+    wait_for "status of job $1 tells what would free its disk" matches "$FREES" jobctl status "$1"
+    jobctl why "$1" --json | field text | grep "$FREES"
+    jobctl $(jobctl why "$1" --json | field text | grep -o 'remove --checkpoints [0-9 ]*') --dry-run
     $(grep -o 'jobctl prune .*--dry-run' <<<"$told") | grep -F '(plain)' # what it names lists a finished job
     [ -z "$(ls -d "$WORK/$2"/step-* "$WORK/$2"/.tmp-* 2>/dev/null)" ]
     rm "$WORK/$2.full"
@@ -70,6 +86,7 @@ full() { # ID NAME RANKS SENTENCE: it needs so much, and the disk ...
     [ "$(events_of "$1" kind=rank_started rank=0 | wc -l)" = 1 ]
     [ "$(last_event "$1" kind=no_room over)" = true ]
     [ "$(jobctl why "$1" --json | field text | grep -c "waits for its disk")" = 0 ]
+    waited "$1" 0.4
 }
 touch "$WORK/alone.full"
 full 4 alone 1 'has 0.0 MiB free'
@@ -95,3 +112,4 @@ events_of 7 kind=attempt_ended text | tail -n 1 | grep 'still no room'
 rm "$WORK/tried.full"
 jobctl wait 7
 same tried
+waited 7 1

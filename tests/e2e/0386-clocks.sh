@@ -71,8 +71,7 @@ told 4
 
 # The end of the machine is as far away as before.
 rm go
-kill "$(daemon_pid)"
-wait_for "the daemon ends" daemon_is_gone
+stop_daemon
 set_clock 0 1800
 end=$(python3 -c 'import time; print(int(time.time()) + 70)')
 export SLURM_JOB_ID=5 SLURM_JOB_END_TIME=$end

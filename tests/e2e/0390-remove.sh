@@ -96,8 +96,7 @@ code 0 jobctl cancel 6 9
 jobctl wait 6 9 >waited || true
 
 # The daemon is killed when the rows are gone and no file is; the next one ends it.
-kill -TERM "$(daemon_pid)"
-wait_for "the daemon ends" gone "$JOBCTL_HOME/jobctl.sock"
+stop_daemon
 JOBCTL_TEST_DIE_AT_EVENT=1 jobctl daemon --detach
 code 4 jobctl remove 8
 [ -e "$jobs/8/1/rank0.log" ]
@@ -112,6 +111,8 @@ has "job 8 (plain) was removed on 20" err
 code 2 jobctl prune --older-than 0
 has "would be removed" out
 has "stdin is not a terminal" err
+code 0 jobctl prune --older-than 0 --dry-run --json
+json 'len(o["jobs"]) > 1 and all(j["bytes"] > 4096 for j in o["jobs"])'
 code 0 jobctl prune
 has "No job matches" out
 code 0 jobctl prune --older-than 0 --keep 1 --result cancelled --dry-run

@@ -55,6 +55,12 @@ saves() {
 
 starts plain 'python3 save.py plain'
 saves plain
+# A script with a trap for the signal: `bash -e` alone would end with the program below it.
+starts trap 'trap "echo trapped >>trap.saved; exit 3" TERM
+python3 save.py trap'
+jobctl cancel "$job"
+code 3 jobctl wait "$job"
+grep -q trapped "$WORK/trap.saved"
 starts shell 'echo begin
 python3 save.py shell
 echo end'
@@ -122,3 +128,29 @@ true' 'checkpoint_signal: SIGUSR1'
 jobctl checkpoint "$job"
 jobctl wait "$job"
 [ -e "$WORK/asked.ckpt" ]
+
+# The machine is taken away in the middle of a save: it is completed, and the next attempt continues from it.
+cat >"$WORK/preempted.py" <<'PY'
+import os, signal, sys, time
+os.makedirs(os.environ["JOBCTL_CKPT_DIR"], exist_ok=True)
+state = os.path.join(os.environ["JOBCTL_CKPT_DIR"], "state")
+if os.path.exists(state):
+    os.rename(state, "preempted.resumed")
+    sys.exit(0)
+asked = []
+signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+with open(state + ".tmp", "w") as f:
+    f.write("step ")
+    open("preempted.ready", "w").close()
+    while not asked:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    f.write("42")
+os.rename(state + ".tmp", state)
+PY
+starts preempted 'python3 preempted.py
+touch preempted.went-on'
+kill -TERM "$(agent_pid "$job" 1)"
+code 0 jobctl wait "$job"
+[ "$(cat "$WORK/preempted.resumed")" = "step 42" ]
+[ "$(job_field "$job" attempt)" = 2 ]

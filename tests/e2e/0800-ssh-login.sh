@@ -107,6 +107,18 @@ has 'contains a special shell character' err
 host_down two
 host_up two
 
+# A host that runs another command than the one that it is sent, and says that all went well.
+printf '#!/bin/sh\necho "{welcome}"\necho "{\\"name\\":1}"\n' >other
+chmod 755 other
+host_down two
+HOST_EXTRA="ForceCommand $WORK/other" host_up two
+code 4 jobctl-ssh probe two
+has 'two does not run the commands that it is sent' err
+code 1 jobctl nodes test two
+has 'does not run the commands' out
+host_down two
+host_up two
+
 # A machine of another kind is told before anything is sent: its shell is for another processor.
 sftp=/usr/lib/openssh/sftp-server
 if [ -x $sftp ] &&

@@ -4,7 +4,9 @@
 . "$TOP/tests/e2e/expect.sh"
 [ -x "$BIN/jobctl-ssh" ] || { echo "built without libssh: no jobctl-ssh"; exit 77; }
 cd "$WORK"
-export XDG_CONFIG_HOME=$WORK/config
+export XDG_CONFIG_HOME=$WORK/config HOME=$WORK
+mkdir .ssh
+printf 'Host *\n  HostName 127.0.0.1\n  Port 1\n' >.ssh/config     # every name has an address
 mkdir -p config/jobctl
 config=$XDG_CONFIG_HOME/jobctl/config.yaml
 cat >config/jobctl/config.yaml <<'YAML'
@@ -42,7 +44,7 @@ printf 'groups:\n  a: one\n' >"$config"
 wrong 2:6 'groups.a: expected a list of hosts'
 wrong_key() { printf '%s\n' "$1" >"$config"; shift; wrong "$@"; }
 wrong_key 'host_lots: 5s' 1:1 'unknown key "host_lots"; did you mean host_lost?'
-wrong_key 'colour: red' 1:1 'unknown key "colour"; valid keys are groups, host_lost, node_lost and call_address'
+wrong_key 'colour: red' 1:1 'unknown key "colour"; valid keys are groups, host_lost, node_lost, call_address and notify'
 wrong_key 'host_lost: 20' 1:12 'host_lost: '
 wrong_key 'node_lost: 20ms' 1:12 'node_lost: "20ms" is not between 1 s and 24 h'
 wrong_key 'node_lost: [1s]' 1:12 'node_lost: expected a duration, such as 30s'

@@ -65,4 +65,8 @@ daemon_pid() { jobctl version --json | field daemon.pid; }
 daemon_answers() {
     curl -s --max-time 10 --unix-socket "$JOBCTL_HOME/jobctl.sock" http://jobctl/v1/version | field pid
 }
-daemon_is_gone() { jobctl version | grep 'not running'; }
+# stop_daemon [SIGNAL]: it has ended, not only closed its socket: the store is nobody's, its -wal and -shm are gone
+stop_daemon() {
+    local pid
+    pid=$(daemon_answers) && kill "-${1:-TERM}" "$pid" && wait_for "the end of daemon $pid" ended "$pid"
+}

@@ -55,7 +55,10 @@ int ending_draw(struct world *w)
 struct agent_exit ending_exit(int how, const char **reported)
 {
     static const struct agent_exit plain[ROWS_FROM] = {
-        [CRASHES] = { .exit_code = 3 },
+        /* A mistake of the script, before its first step: a command's job is soon given up. */
+        [CRASHES] = { .exit_code = 3,
+                      .last_lines = "Traceback (most recent call last):\n  File \"train.py\", line 41, in <module>\n"
+                                    "KeyError: 'lr'\n" },
         [HEEDS] = { .exit_code = EXIT_ABORTED },
         [DIES_OF_TERM] = { .signalled = true, .signo = 15 },
         [IS_KILLED] = { .signalled = true, .signo = 9 },

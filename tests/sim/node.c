@@ -273,7 +273,8 @@ static void launched(struct world *w, int job, int attempt, const struct message
         .rejoin = t->rejoin && a->np > 1, .plan = plan, .facts = facts,
         .budget = { .restarts = m->budget.max, .backoff_min_ms = m->budget.backoff_min_ms,
                     .backoff_max_ms = m->budget.backoff_max_ms,
-                    .no_progress = m->budget.no_progress },
+                    .no_progress = m->budget.no_progress, .same_line = m->budget.same_line,
+                    .same_line_ms = m->budget.same_line_ms },
         .history = { .failures_without_progress = m->failures, .same_fingerprint = m->same,
                      .last_step = m->last_step, .fingerprint = m->fingerprint },
     };

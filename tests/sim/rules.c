@@ -71,7 +71,8 @@ static void retry_commit(struct world *w, int job, const struct core_event *e,
     const struct retry_rules *r = &w->truth[job].rules;
     const struct job_core *c = &w->hub[job].core;
     const bool dir = strcmp(body_text(in->body, "cause"), "dir_in_use") == 0;
-    int64_t pause = backoff(r, dir ? c->same + 1 : c->failures);
+    const bool full = strcmp(body_text(in->body, "cause"), "disk_full") == 0;
+    int64_t pause = backoff(r, dir ? c->same + 1 : full && c->same > c->failures ? c->same : c->failures);
     int64_t jitter = (int64_t)(in->random % (uint64_t)(pause / 4 + 1));
     if (dir && pause - jitter > RETRY_DIR_MS)
         pause = RETRY_DIR_MS + jitter;
@@ -80,7 +81,7 @@ static void retry_commit(struct world *w, int job, const struct core_event *e,
         broke(w, "job %d waits %lld ms after %lld failures, not %lld", job,
               (long long)body_int(e->body, "delay_ms"), (long long)c->failures,
               (long long)(pause - jitter));
-    const bool limited = !dir && strcmp(body_text(in->body, "cause"), "disk_full") != 0;    /* retry.h */
+    const bool limited = !dir && !full;    /* retry.h */
     if (limited && c->failures > r->max)
         broke(w, "job %d is tried again after %lld failures of at most %lld", job,
               (long long)c->failures, (long long)r->max);
@@ -134,7 +135,7 @@ static void done_commit(struct world *w, int job, const struct core_event *e)
     const struct retry_rules *r = &w->truth[job].rules;
     const struct job_core *c = &w->hub[job].core;
     if (body_int(e->body, "exit_code") == 93 && c->failures <= r->max &&
-        (r->no_progress == 0 || c->same < r->no_progress))
+        (r->no_progress == 0 || c->same < r->no_progress) && (r->same_line == 0 || c->same < r->same_line))
         broke(w, "job %d is given up after %lld failures, %lld the same", job,
               (long long)c->failures, (long long)c->same);
 }
@@ -211,6 +212,7 @@ static void failed(struct agent *a, const json_t *body)
     if (r->best > r->best_before)
         r->same = 1;
     snprintf(r->last, sizeof(r->last), "%s", now);
+    r->at_line = strstr(body_text(body, "text"), "train.py:41: ") && body_int(body, "step") == 0;
 }
 
 /* Always in the same way, here. */
@@ -221,6 +223,12 @@ static void setup_failed(struct agent *a)
     r->failures++;
     r->same = same ? r->same + 1 : 1;
     snprintf(r->last, sizeof(r->last), "setup");
+}
+
+/* The same mistake of a script as often as `retry.same_line` says. */
+static bool hopeless(const struct retry_rules *r, const struct patience_rule *now)
+{
+    return r->same_line > 0 && now->at_line && now->failures > 0 && now->same >= r->same_line;
 }
 
 static void again(struct world *w, int job, int attempt, const json_t *body)
@@ -239,6 +247,8 @@ static void again(struct world *w, int job, int attempt, const json_t *body)
     if (a->rule.failures > r->max)
         broke(w, "agent %d.%d tries again after %lld failures of at most %lld", job, attempt,
               (long long)a->rule.failures, (long long)r->max);
+    if (hopeless(r, &a->rule))
+        broke(w, "agent %d.%d tries again after %lld mistakes at one line", job, attempt, (long long)a->rule.same);
     if (r->no_progress > 0 && a->rule.failures > 0 && a->rule.same >= r->no_progress)
         broke(w, "agent %d.%d tries again after the same failure %lld times", job, attempt,
               (long long)a->rule.same);
@@ -251,7 +261,7 @@ static void over(struct world *w, int job, int attempt, const json_t *body)
     const struct retry_rules *r = &w->truth[job].rules;
     if (json_is_true(json_object_get(body, "gave_up")) && r->max > 0 &&
         a->rule.failures <= r->max &&
-        (r->no_progress == 0 || a->rule.failures == 0 || a->rule.same < r->no_progress))
+        (r->no_progress == 0 || a->rule.failures == 0 || a->rule.same < r->no_progress) && !hopeless(r, &a->rule))
         broke(w, "agent %d.%d gives up after %lld failures, %lld of them the same", job, attempt,
               (long long)a->rule.failures, (long long)a->rule.same);
     if (strcmp(body_text(body, "result"), "stopped") == 0 && !a->asked && !a->preempted)

@@ -26,13 +26,16 @@
 enum { COVERS_ALL = 2000, WORKERS = 64 };
 
 /* What failed in some 300,000 runs: a wall clock that was set back left a job that nobody looked at (the
- * first four); steps that only the row knew went into the account, which a restart then did not find. */
-static const uint64_t once_failed[] = { 119398, 199944, 200458, 69583, 252877 };
+ * first four); steps that only the row knew went into the account, which a restart then did not find.  In 258910 two
+ * jumps came to 0.65 s together, which is not told. */
+static const uint64_t once_failed[] = { 119398, 199944, 200458, 69583, 252877, 258910 };
 
 static struct retry_rules some_rules(struct world *w)
 {
     return (struct retry_rules){ .max = chance(w) % 16 == 0 ? 0 : between(w, 3, 9),
                                  .no_progress = chance(w) % 8 == 0 ? 0 : between(w, 2, 4),
+                                 .same_line = w->seed % 3 == 0 ? 0 : 1 + (int64_t)(w->seed % 3),
+                                 .same_line_ms = 60000,
                                  .backoff_min_ms = between(w, 200, 900),
                                  .backoff_max_ms = between(w, 1000, 6000) };
 }
@@ -52,10 +55,12 @@ static void submit(struct world *w, int job)
     t->bad_gpu = t->gpus && chance(w) % 3 == 0 ? (int)between(w, 0, t->np - 1) : -1;
     w->after[job] = job > 0 && chance(w) % 4 == 0 ? (int)between(w, 0, job - 1) : -1;
     bool held = chance(w) % 8 == 0;
-    t->submit = json_pack("{s:s, s:I, s:b, s:{s:I, s:I, s:[I, I]}}", "name", "x", "priority",
+    t->submit = json_pack("{s:s, s:I, s:b, s:{s:I, s:I, s:I, s:I, s:[I, I]}}", "name", "x", "priority",
                           (json_int_t)between(w, -1, 1), "held", (int)held, "retry", "max",
                           (json_int_t)t->rules.max, "no_progress",
-                          (json_int_t)t->rules.no_progress, "backoff_ms",
+                          (json_int_t)t->rules.no_progress, "same_line",
+                          (json_int_t)t->rules.same_line, "same_line_ms",
+                          (json_int_t)t->rules.same_line_ms, "backoff_ms",
                           (json_int_t)t->rules.backoff_min_ms, (json_int_t)t->rules.backoff_max_ms);
     plan(w, between(w, 0, 20000), PERSON, job, 0, 0)->a = SAYS_SUBMIT;
     if (chance(w) % 8 == 0)
@@ -104,10 +109,23 @@ static bool all_done(const struct world *w)
     return true;
 }
 
+/* Is it nearly what it was before some jump? A job that saw nothing in between then does not see the rest, and would
+ * account for it wrongly, by less than CLOCK_JUMP_MS. */
+static bool back_again(const struct world *w)
+{
+    for (int i = 0; i < w->jumps; i++)
+        if (llabs(w->skew - w->asleep - w->ahead[i]) < CLOCK_JUMP_MS)
+            return true;
+    return false;
+}
+
 static void jump(struct world *w)
 {
     const int64_t by = between(w, -3600000, 3600000);
+    w->ahead[w->jumps++] = w->skew - w->asleep;
     w->skew += by < 0 ? by - CLOCK_JUMP_MS : by + CLOCK_JUMP_MS;
+    while (back_again(w))
+        w->skew += CLOCK_JUMP_MS;
     w->cover.harms[HARM_CLOCK]++;
     say(w, "! the clock jumps to %+lld s", (long long)w->skew / 1000);
     if (chance(w) % 2)      /* else they are told with what comes next */

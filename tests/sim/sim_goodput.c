@@ -430,7 +430,7 @@ static double judge(const struct machine *m, const struct policy *p, bool print)
         return sum.effective;
     printf("| %s | %.1f %% |", p->name, 100 * sum.effective);
     for (int b = 0; b < BUCKETS; b++)
-        if (b != BUCKET_DATA && b != BUCKET_PAUSED)
+        if (b != BUCKET_DATA && b != BUCKET_DISK && b != BUCKET_PAUSED)
             printf(" %.2f |", 100 * (double)sum.spent.ms[b] / (double)sum.spent.rank_ms);
     printf(" %.1f |%s\n", (double)sum.attempts / (double)m->seeds,
            gave_up ? " (it gave up)" : "");

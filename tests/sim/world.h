@@ -99,6 +99,7 @@ struct truth {
 struct patience_rule {
     int64_t best, best_before, failures, same;
     char    last[300];          /* how it failed the last time, digits blanked */
+    bool    at_line;            /* ... by a mistake of its script, before its first step */
     int     rank, times;        /* to blame, so often in a row, without a step gained */
     char    cause[24];
 };
@@ -172,6 +173,8 @@ struct world {
     uint64_t         seed, chance;
     int64_t          now, skew;         /* monotonic; the wall is skew ahead */
     int64_t          asleep;            /* was suspended; part of the skew */
+    int64_t          ahead[4];          /* of the boot's clock was the wall, before each jump */
+    int              jumps;
     bool             verbose;
     struct happening *heap;
     size_t           count, room;

@@ -446,6 +446,62 @@ static void migration(void **state)
     store_close(s);
 }
 
+static int64_t number(struct store *s, const char *sql)
+{
+    sqlite3_stmt *st = NULL;
+    assert_int_equal(sqlite3_prepare_v2(store_handle(s), sql, -1, &st, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+    const int64_t n = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    return n;
+}
+
+static void fill_and_remove(struct store *s, int jobs)
+{
+    struct err err = { 0 };
+    char spec[4000];
+    memset(spec, 'x', sizeof(spec));
+    spec[sizeof(spec) - 1] = '\0';
+    assert_int_equal(store_begin(s, &err), 0);
+    for (int i = 1; i <= jobs; i++) {
+        const struct job_row row = some_job(i, "x", "done");
+        assert_int_equal(jobs_insert(s, &row, "", spec, &err), 0);
+    }
+    assert_int_equal(store_commit(s, &err), 0);
+    assert_int_equal(sqlite3_exec(store_handle(s), "DELETE FROM specs WHERE job % 4", NULL, NULL, NULL), SQLITE_OK);
+}
+
+/* Also one that was written before a store could: it is rewritten as it is opened, if it is small. */
+static void it_shrinks_in_portions(void **state)
+{
+    (void)state;
+    enum { JOBS = 1000, PORTION = 64 };
+    struct err err = { 0 };
+    bool left = true;
+    struct store *s = opened();
+    assert_int_equal(sqlite3_exec(store_handle(s), "PRAGMA journal_mode=DELETE; PRAGMA auto_vacuum=NONE; VACUUM; "
+                                  "PRAGMA journal_mode=WAL", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(number(s, "PRAGMA auto_vacuum"), 0);
+    store_close(s);
+    s = opened();
+    assert_int_equal(number(s, "PRAGMA auto_vacuum"), 2);
+    fill_and_remove(s, JOBS);
+    const int64_t most = number(s, "PRAGMA page_count");
+    int64_t pages = most;
+    assert_true(most > JOBS);
+    while (left) {
+        assert_int_equal(store_shrink(&left, s, PORTION, &err), 0);
+        const int64_t now = number(s, "PRAGMA page_count");
+        assert_true(now <= pages && pages - now <= PORTION + 2);    /* two pages that tell of others */
+        pages = now;
+    }
+    assert_true(pages < most * 3 / 5);
+    assert_true(number(s, "PRAGMA freelist_count") > 0);            /* some are kept for the next rows */
+    assert_int_equal(number(s, "SELECT count(*) FROM specs"), JOBS / 4);
+    assert_int_equal(integrity_check(store_handle(s), INTEGRITY_FULL, &err), 0);
+    store_close(s);
+}
+
 static void not_a_store(void **state)
 {
     (void)state;
@@ -689,7 +745,7 @@ int main(void)
         CASE(events_come_once), CASE(smaller_tables), CASE(rollback_leaves_nothing),
         CASE(killed_writer),    CASE(migration),     CASE(not_a_store),
         CASE(a_damaged_store_is_told), CASE(a_damaged_row_is_told),
-        CASE(many_finished_jobs),
+        CASE(many_finished_jobs), CASE(it_shrinks_in_portions),
     };
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

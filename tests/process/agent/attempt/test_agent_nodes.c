@@ -163,7 +163,7 @@ static void a_rank_of_another_node_is_named_and_all_start_again(void **state)
                                  NULL);
     const json_t *ended = await(p, "generation_ended");
     assert_string_equal(text(ended, "cause"), "user_exit");
-    assert_string_equal(text(ended, "text"), "rank 3 on n1 exited with code 5");
+    assert_string_equal(text(ended, "text"), "rank 3 on n1 exited with code 5; no reason was printed");
     assert_int_equal(integer(ended, "rank"), 3);
     await(p, "restart_scheduled");
     assert_int_equal(integer(await(p, "generation_started"), "generation"), 2);

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -239,6 +241,47 @@ static void strange_files_are_refused(void **state)
     assert_int_equal(spool_read(path, 0, note, NULL, NULL), -1);
 }
 
+/* Files take nothing beyond so many bytes. */
+static void room(rlim_t bytes)
+{
+    struct rlimit r;
+    getrlimit(RLIMIT_FSIZE, &r);
+    r.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &r), 0);
+}
+
+/* The disk refuses events: the controller gets them all the same, and the disk once it takes them. */
+static void refused_events_are_held(void **state)
+{
+    struct err err = {0};
+    struct spool *s = open_spool(65536);
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(append(s, "one", false), 0);
+    room(4096);
+    assert_int_equal(append(s, "two", false), 0);
+    assert_int_equal(append(s, "three", false), 0);
+    assert_int_equal(append(s, "step", true), 1);
+    assert_int_equal(spool_sync(s, &err), -1);
+    assert_int_equal(spool_held(s), 2);
+    assert_non_null(strstr(err.text, "2 events are in memory only: cannot write to the spool"));
+    for (int64_t seq = 0; seq < 3; seq++)
+        assert_int_equal(next_seq(s, seq), seq + 1);
+    assert_int_equal(next_seq(s, 3), 0);
+    spool_ack(s, 2);
+    assert_int_equal(next_seq(s, 2), 3);
+    room(RLIM_INFINITY);
+    assert_int_equal(append(s, "four", false), 0);
+    assert_int_equal(spool_sync(s, NULL), 0);
+    assert_int_equal(spool_held(s), 0);
+    spool_close(s);
+    s = open_spool(65536);
+    assert_int_equal(spool_last(s), 4);
+    assert_int_equal(next_seq(s, 2), 3);
+    assert_int_equal(next_seq(s, 3), 4);
+    spool_close(s);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, up, down)
 
 int main(void)
@@ -251,6 +294,7 @@ int main(void)
         TEST(steps_are_thinned_others_never),
         TEST(a_long_life_in_a_small_file),
         TEST(strange_files_are_refused),
+        TEST(refused_events_are_held),
     };
     return cmocka_run_group_tests_name("spool", tests, NULL, NULL);
 }

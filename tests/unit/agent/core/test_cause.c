@@ -91,8 +91,8 @@ static const struct {
                     "  File \"t.py\", line 3\nRuntimeError: boom\n  at exit\n"},
      "user_exit",
      true,
-     "code 1: RuntimeError: boom"},
-    {"last line", {.exit_code = 1, .last_lines = "one\ntwo\n\n"}, "user_exit", true, "code 1: two"},
+     "code 1: t.py:3: RuntimeError: boom"},
+    {"last line", {.exit_code = 1, .last_lines = "one\ntwo\n\n"}, "user_exit", true, "code 1; no reason was printed"},
     {"torch gpu oom",
      {.exit_code = 1,
       .last_lines = "x\ntorch.cuda.OutOfMemoryError: CUDA out of "

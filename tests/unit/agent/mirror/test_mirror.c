@@ -166,6 +166,20 @@ static void a_new_machine_takes_the_newest_whole_one(void **state)
     assert_int_equal(mirror_pull(&m, &done, note_bad, NULL, &err), 0);
 }
 
+/* It is not "no checkpoint there": training would begin again. */
+static void a_mirror_that_cannot_be_listed_is_an_error(void **state)
+{
+    struct mirror_copy done;
+    struct err err = {0};
+    char path[600];
+    (void)state;
+    in(path, m.there, "checkpoints");
+    assert_int_equal(scratch_remove(path, &err), 0);
+    put(path, "a file");
+    assert_int_equal(mirror_pull(&m, &done, note_bad, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "cannot open the directory"));
+}
+
 static void read_text(char *out, size_t size, const char *root, const char *name)
 {
     char path[600];
@@ -217,6 +231,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_run_that_went_back_is_followed, make, clean),
         cmocka_unit_test_setup_teardown(what_is_damaged_here_does_not_arrive, make, clean),
         cmocka_unit_test_setup_teardown(a_new_machine_takes_the_newest_whole_one, make, clean),
+        cmocka_unit_test_setup_teardown(a_mirror_that_cannot_be_listed_is_an_error, make, clean),
         cmocka_unit_test_setup_teardown(history_goes_along_and_comes_back, make, clean),
     };
     return cmocka_run_group_tests_name("mirror", tests, NULL, NULL);

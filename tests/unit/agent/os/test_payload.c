@@ -59,6 +59,38 @@ static void is_file(const char *path, const char *text)
     free(read);
 }
 
+/* A word from the end of a command. */
+static const char *last(const char *const argv[PAYLOAD_WORDS], int back)
+{
+    int n = 0;
+    while (n < PAYLOAD_WORDS && argv[n])
+        n++;
+    assert_in_range(n, back + 1, PAYLOAD_WORDS - 1);
+    return argv[n - 1 - back];
+}
+
+static void is_command(const char *const *argv, const char *words)
+{
+    char line[400] = "";
+    for (int i = 0; argv[i]; i++)
+        snprintf(line + strlen(line), sizeof(line) - strlen(line), "%s%s", i ? "|" : "", argv[i]);
+    assert_string_equal(line, words);
+}
+
+static void the_first_failure_ends_a_shell(void **state)
+{
+    (void)state;
+    const char *argv[PAYLOAD_WORDS];
+    payload_shell(argv, "/bin/bash", "echo a b", NULL);
+    is_command(argv, "/bin/bash|-eo|pipefail|-c|echo a b");
+    payload_shell(argv, "/bin/bash", NULL, "/d/run.sh");
+    is_command(argv, "/bin/bash|-eo|pipefail|/d/run.sh");
+    payload_shell(argv, NULL, "echo a b", NULL);
+    is_command(argv, "/bin/sh|-e|-c|echo a b");
+    payload_shell(argv, NULL, NULL, "/d/run.sh");
+    is_command(argv, "/bin/sh|-e|/d/run.sh");
+}
+
 static void long_text_goes_through_a_file(void **state)
 {
     (void)state;
@@ -69,22 +101,20 @@ static void long_text_goes_through_a_file(void **state)
 
     json_t *spec = json_pack("{s:s, s:s}", "run", limit, "setup", limit);
     assert_int_equal(payload_make(&p, spec, dir, "/nowhere", &err), 0);
-    assert_string_equal(p.argv[1], "-c");
-    assert_string_equal(p.argv[2], limit);
-    assert_string_equal(p.setup_argv[2], limit);
-    assert_null(p.setup_argv[3]);
+    assert_string_equal(last(p.argv, 1), "-c");
+    assert_string_equal(last(p.argv, 0), limit);
+    assert_string_equal(last(p.setup_argv, 0), limit);
     json_decref(spec);
 
     spec = json_pack("{s:s, s:s}", "run", beyond, "setup", beyond);
     assert_int_equal(payload_make(&p, spec, dir, "/nowhere", &err), 0);
-    assert_string_equal(p.argv[0], "/bin/sh");
     snprintf(path, sizeof(path), "%s/run.sh", dir);
-    assert_string_equal(p.argv[1], path);
-    assert_null(p.argv[2]);
-    is_file(p.argv[1], beyond);
+    assert_string_equal(last(p.argv, 0), path);
+    assert_string_not_equal(last(p.argv, 1), "-c");
+    is_file(path, beyond);
     snprintf(path, sizeof(path), "%s/setup.sh", dir);
-    assert_string_equal(p.setup_argv[1], path);
-    is_file(p.setup_argv[1], beyond);
+    assert_string_equal(last(p.setup_argv, 0), path);
+    is_file(path, beyond);
     json_decref(spec);
     free(limit);
     free(beyond);
@@ -104,6 +134,7 @@ static void a_directory_that_cannot_be_written_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_failure_ends_a_shell),
         cmocka_unit_test_setup_teardown(long_text_goes_through_a_file, setup, teardown),
         cmocka_unit_test(a_directory_that_cannot_be_written_is_told),
     };

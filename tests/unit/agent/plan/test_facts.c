@@ -204,7 +204,7 @@ static void an_inherited_setting_is_kept_and_told(void **state)
     assert_null(plan_env(plan, "NCCL_DEBUG"));
     assert_null(plan_env(plan, "NCCL_SOCKET_IFNAME"));
     char *text = json_dumps(json_object_get(plan, "notes"), 0);
-    assert_non_null(strstr(text, "NCCL_SOCKET_IFNAME=eth0 of the daemon's environment is "
+    assert_non_null(strstr(text, "NCCL_SOCKET_IFNAME=eth0 of the inherited environment is "
                                  "likely harmful"));
     free(text);
     json_decref(plan);

@@ -57,6 +57,17 @@ static void leaves_out_the_bar_of_an_evaluation(void **state)
     assert_int_equal(s.steps, 100);
 }
 
+static void the_time_left_of_an_epoch_is_not_that_of_the_run(void **state)
+{
+    (void)state;
+    const struct progress_seen s = read_text(
+        "\rEpoch 0: 100%|####| 100/100 [00:10<00:00, 10.0it/s, v_num=0, train_loss=0.5]\n"
+        "\rEpoch 1:  40%|##  | 40/100 [00:04<00:06, 10.0it/s, v_num=0, train_loss=0.3]");
+    assert_int_equal(s.step, 140);
+    assert_int_equal(s.steps, -1);
+    assert_true(isnan(s.eta_s) && s.step_ms == 100 && s.loss == 0.3);
+}
+
 static void counts_over_epochs(void **state)
 {
     (void)state;
@@ -132,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(joins_a_bar_and_a_record),    cmocka_unit_test(leaves_out_the_bar_of_an_evaluation),
+        cmocka_unit_test(the_time_left_of_an_epoch_is_not_that_of_the_run),
         cmocka_unit_test(counts_over_epochs),          cmocka_unit_test(counts_bars_that_begin_anew),
         cmocka_unit_test(counts_epochs_from_zero),     cmocka_unit_test(reads_the_outer_bar_of_epochs),
         cmocka_unit_test(prefers_the_first_rank),      cmocka_unit_test(tells_nothing_of_other_output),

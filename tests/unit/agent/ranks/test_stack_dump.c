@@ -38,6 +38,11 @@ static void on_signal(int signo)
 /* As a process that catches what it has a name for, and then waits. */
 static void behave(const char *said_on)
 {
+    struct rlimit core;
+    if (getrlimit(RLIMIT_CORE, &core) == 0) { /* as where core files are wanted */
+        core.rlim_cur = core.rlim_max;
+        setrlimit(RLIMIT_CORE, &core);
+    }
     memcpy(names, said_on, 2);
     if (names[0] != '-')
         signal(SIGTERM, on_signal);

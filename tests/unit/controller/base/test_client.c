@@ -144,10 +144,10 @@ static void test_answers(void **state)
         if (rows[i].text)
             assert_non_null(strstr(err.text, rows[i].text));
         assert_int_equal(client_diagnostics(c)->list[0].line, rows[i].line);
-        assert_non_null(strstr(one.asked[0], "GET /v1/jobs/9 HTTP/1.1"));
         json_decref(answer);
         client_close(c);
         stop(&one, thread);
+        assert_non_null(strstr(one.asked[0], "GET /v1/jobs/9 HTTP/1.1"));
     }
 }
 
@@ -162,12 +162,12 @@ static void test_post_sends_its_body(void **state)
     start(&s, &thread);
     assert_int_equal(client_open(&c, false, &err), 0);
     assert_int_equal(client_post(c, &answer, "/v1/jobs/7/cancel", body, &err), 0);
-    assert_non_null(strstr(s.asked[0], "POST /v1/jobs/7/cancel HTTP/1.1"));
-    assert_non_null(strstr(s.asked[0], "{\"reason\":\"caf\xC3\xA9\"}"));
     json_decref(answer);
     json_decref(body);
     client_close(c);
     stop(&s, thread);
+    assert_non_null(strstr(s.asked[0], "POST /v1/jobs/7/cancel HTTP/1.1"));
+    assert_non_null(strstr(s.asked[0], "{\"reason\":\"caf\xC3\xA9\"}"));
 }
 
 static void test_other_version(void **state)

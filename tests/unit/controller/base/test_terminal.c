@@ -75,7 +75,7 @@ static void test_table(void **state)
 {
     (void)state;
     static const struct table_column columns[] = {
-        {"ID", true, 0}, {"NAME", false, 0}, {"LOSS", true, 2}, {"REASON", false, 1}};
+        {"ID", true, 0, 0}, {"NAME", false, 0, 0}, {"LOSS", true, 2, 0}, {"REASON", false, 1, 0}};
     static const char *const cells[] = {"7", "icons", "0.5", "waits for job 6",
                                         "12", "x", "-", "-"};
     static const struct {
@@ -100,7 +100,7 @@ static void test_table_below(void **state)
 {
     (void)state;
     static const struct table_column columns[] = {
-        {"ID", true, 0}, {"NAME", false, 0}, {"LOSS", true, 2}, {"REASON", false, TABLE_BELOW}};
+        {"ID", true, 0, 0}, {"NAME", false, 0, 0}, {"LOSS", true, 2, 0}, {"REASON", false, TABLE_BELOW, 0}};
     static const char *const cells[] = {"7", "icons", "0.5", "waits for job 6, which has the one GPU",
                                         "12", "x", "-", "-"};
     static const struct {
@@ -113,6 +113,40 @@ static void test_table_below(void **state)
     for (size_t i = 0; i < sizeof(drawn) / sizeof(drawn[0]); i++) {
         char *text = draw(columns, 4, cells, 2, drawn[i].width);
         assert_string_equal(text, drawn[i].text);
+        free(text);
+    }
+}
+
+/* Long names are cut before a column is dropped; of many rows each is one line. */
+static void test_table_long(void **state)
+{
+    (void)state;
+    static const struct table_column columns[] = {
+        {"ID", true, 0, 0}, {"NAME", false, 0, 8}, {"LOSS", true, 2, 0}, {"REASON", false, TABLE_BELOW, 0}};
+    const char *cells[4 * (TABLE_SHORT + 1)];
+    static const struct {
+        int         width;
+        const char *first;
+    } drawn[] = {
+        {40, "ID  NAME                LOSS\n 7  a-long-name-of-one   0.5\n"},
+        {44, "ID  NAME                LOSS  REASON\n 7  a-long-name-of-one   0.5  waits for j...\n"},
+        {21, "ID  NAME         LOSS\n 7  a-long-n...   0.5\n"},
+        {18, "ID  NAME      LOSS\n 7  a-lon...   0.5\n"},
+        {17, "ID  NAME\n 7  a-lon...\n"},
+    };
+    for (int i = 0; i <= TABLE_SHORT; i++) {
+        cells[4 * i] = "7";
+        cells[4 * i + 1] = "a-long-name-of-one";
+        cells[4 * i + 2] = "0.5";
+        cells[4 * i + 3] = "waits for job 6, which has the one GPU";
+    }
+    for (size_t i = 0; i < sizeof(drawn) / sizeof(drawn[0]); i++) {
+        char *text = draw(columns, 4, cells, TABLE_SHORT + 1, drawn[i].width);
+        int lines = 0;
+        for (const char *at = text; *at; at++)
+            lines += *at == '\n';
+        assert_int_equal(lines, TABLE_SHORT + 2);
+        assert_memory_equal(text, drawn[i].first, strlen(drawn[i].first));
         free(text);
     }
 }
@@ -189,7 +223,7 @@ int main(void)
         cmocka_unit_test(test_fit),
         cmocka_unit_test(test_fit_small_buffers),
         cmocka_unit_test(test_table),
-        cmocka_unit_test(test_table_below),
+        cmocka_unit_test(test_table_below), cmocka_unit_test(test_table_long),
         cmocka_unit_test(test_progress_line),
         cmocka_unit_test(test_durations),
     };

@@ -32,7 +32,7 @@ static void parse(char *out, size_t size, const char *line)
     for (char *w = strtok(words, " "); w; w = strtok(NULL, " "))
         argv[argc++] = w;
     argv[argc] = NULL;
-    if (options_parse(&o, rows, argc, argv, &err) < 0) {
+    if (options_parse(&o, rows, OPTIONS_MIXED, argc, argv, &err) < 0) {
         assert_true(err.code == ERR_USAGE);
         snprintf(out, size, "error: %s", err.text);
         return;
@@ -79,8 +79,28 @@ static void test_table(void **state)
     }
 }
 
+/* The words of a command keep their options. */
+static void options_end_at_the_first_word(void **state)
+{
+    (void)state;
+    char words[][4] = {"-n", "5", "ls", "-f", "--", "x"}, *argv[6], *other[] = {words[3], words[4], words[0], words[5]};
+    struct options o;
+    struct err err = {0};
+    for (int i = 0; i < 6; i++)
+        argv[i] = words[i];
+    assert_int_equal(options_parse(&o, rows, OPTIONS_FIRST, 6, argv, &err), 0);
+    assert_int_equal(o.nargs, 4);
+    assert_string_equal(o.args[0], "ls");
+    assert_string_equal(o.args[2], "--");
+    assert_false(options_has(&o, "follow"));
+    assert_int_equal(options_parse(&o, rows, OPTIONS_FIRST, 4, other, &err), 0);
+    assert_int_equal(o.nargs, 2);
+    assert_string_equal(o.args[0], "-n");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),
+                                       cmocka_unit_test(options_end_at_the_first_word)};
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

@@ -16,6 +16,8 @@ static const struct {
 } rows[] = {
     {"clock", "{\"text\":\"the wall clock was set\"}", "the wall clock was set", true},
     {"submitted", "{}", "submitted", false},
+    {"edited", "{\"keys\":[\"train.steps\",\"name\"]}", "its spec was edited: train.steps and name", true},
+    {"edited", "{\"keys\":[]}", "its spec was edited: no value changed", true},
     {"submitted", "{\"held\":true}", "submitted and held", false},
     {"submitted", "{\"retry_of\":3}", "submitted, continues from the checkpoints of job 3", false},
     {"placed", "{\"node\":\"vm\",\"cpus\":1,\"gpus\":0}", "placed on vm with 1 CPU slot and 0 GPUs",

@@ -64,6 +64,7 @@ static const struct life {
         { 'E', "step", STEP, JOB_RUNNING, DO_NOTHING, "" },
         { 'U', 0, UP, JOB_RUNNING, DO_LAUNCH, "" },
         { 'H', 0, 0, JOB_RUNNING, DO_NOTHING, "!" },
+        { 'M', 0, "{\"priority\":5}", JOB_RUNNING, DO_NOTHING, "!" },
         { 'E', "generation_ended", FINE, JOB_RUNNING, DO_NOTHING, "generation_ended " },
         { 'E', "attempt_ended", WON, JOB_DONE, DO_REPORT, "attempt_ended done " },
         { 'C', 0, STOP, JOB_DONE, DO_NOTHING, "!" },
@@ -83,6 +84,7 @@ static const struct life {
         { 'H', 0, 0, JOB_PENDING, DO_SCHEDULE, "held " },
         { 'H', 0, 0, JOB_PENDING, DO_NOTHING, "" },
         { 'R', 0, 0, JOB_PENDING, DO_SCHEDULE, "released " },
+        { 'M', 0, "{\"priority\":5}", JOB_PENDING, DO_SCHEDULE, "edited " },
         { 'C', 0, STOP, JOB_DONE, DO_REPORT, "done " } },
       RESULT_CANCELLED, 3, "cancelled by a person" },
     { "cancelled while running; ranks that die later change nothing",
@@ -119,6 +121,19 @@ static const struct life {
         { 'L', 0, "the agent died", JOB_DONE, DO_REPORT, "agent_lost done " } },
       RESULT_FAILED, 93, "same failure (agent_lost) 3 times in a row without a new step. "
       "Last error: the agent died" },
+    { "no room for its agent: tried again more often than its failures, which this is none of",
+      { BEGIN,
+        { 'L', "disk_full", "no room", JOB_RECOVERING, DO_SCHEDULE, "agent_lost retry " },
+        { 'P', 0, PLACED, JOB_STARTING, DO_START, "placed " },
+        { 'L', "disk_full", "no room", JOB_RECOVERING, DO_SCHEDULE, "agent_lost retry " },
+        { 'P', 0, PLACED, JOB_STARTING, DO_START, "placed " },
+        { 'L', "disk_full", "no room", JOB_RECOVERING, DO_SCHEDULE, "agent_lost retry " },
+        { 'P', 0, PLACED, JOB_STARTING, DO_START, "placed " },
+        { 'L', "disk_full", "no room", JOB_RECOVERING, DO_SCHEDULE, "agent_lost retry " },
+        { 'P', 0, PLACED, JOB_STARTING, DO_START, "placed " },
+        { 'L', 0, "the agent died", JOB_RECOVERING, DO_SCHEDULE, "agent_lost retry " },
+        { 'C', 0, STOP, JOB_DONE, DO_REPORT, "done " } },
+      RESULT_CANCELLED, 3, "cancelled by a person" },
     { "agent lost while stopping",
       { BEGIN,
         { 'C', 0, STOP, JOB_STOPPING, DO_STOP, "stop_requested " },
@@ -148,7 +163,7 @@ static const struct life {
 
 static enum core_input_kind input_kind(char op)
 {
-    static const char ops[] = "SPUELCHRXT";
+    static const char ops[] = "SPUELCHRXT?M";
     return (enum core_input_kind)(strchr(ops, op) - ops);
 }
 
@@ -242,6 +257,40 @@ static void goodput(void **state)
     assert_int_equal(spent.ms[BUCKET_PRODUCTIVE], 2 * 9000);    /* 40 steps, all of them new */
     assert_int_equal(spent.ms[BUCKET_RESTART], 2 * 7000);
     assert_true(goodput_adds_up(&spent));
+}
+
+/* The wait for a full disk: while it lasts, once it is over, of an agent that was lost meanwhile, and between attempts
+ * that end with it. */
+static void a_full_disk(void **state)
+{
+    (void)state;
+    static const char FULL[] = "{\"generation\":1,\"over\":false,\"step\":20,\"text\":\"no room\"}";
+    static const char ROOM[] = "{\"generation\":1,\"over\":true,\"step\":20,\"text\":\"room\"}";
+    static const char GAVE_UP[] = "{\"result\":\"failed\",\"cause\":\"disk_full\",\"text\":\"still no room\","
+                                  "\"failures_without_progress\":2,\"same_fingerprint\":1,"
+                                  "\"fingerprint\":\"disk_full:exit78:1@20\",\"retry_helps\":true,\"gave_up\":false}";
+    static const struct line lines[] = {
+        BEGIN,                                                                                          /* 4 s */
+        { 'E', "no_room", FULL, JOB_RUNNING, DO_NOTHING, "no_room " },
+        { 'E', "no_room", ROOM, JOB_RUNNING, DO_NOTHING, "no_room " },
+        { 'E', "no_room", FULL, JOB_RUNNING, DO_NOTHING, "no_room " },
+        { 'E', "attempt_ended", GAVE_UP, JOB_RECOVERING, DO_SCHEDULE, "attempt_ended retry " },         /* 8 s */
+    };
+    struct job_core core, again;
+    struct goodput spent;
+    job_core_init(&core, 5);
+    job_core_init(&again, 5);
+    for (int i = 0; i < 8; i++) {
+        static const int64_t disk[8] = { 0, 0, 0, 0, 500, 1000, 1500, 2500 };
+        play(&core, &again, &lines[i], 1000 * (i + 1), "full disk");
+        job_core_spent(&spent, &core, 1000 * (i + 1) + (i < 4 ? 0 : 500));
+        assert_int_equal(spent.ms[BUCKET_DISK], 2 * disk[i]);
+        assert_memory_equal(&core.goodput, &again.goodput, sizeof(core.goodput));
+        assert_true(goodput_adds_up(&spent));
+    }
+    job_core_spent(&spent, &core, core.not_before_ms + 700);
+    assert_int_equal(spent.ms[BUCKET_DISK], 2 * (2000 + core.not_before_ms - 8000));
+    assert_int_equal(spent.ms[BUCKET_RESTART], 0);
 }
 
 /* Before its agent connects, an attempt that holds slots is starting (init); one without slots is
@@ -386,7 +435,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lives_of_jobs),
-        cmocka_unit_test(goodput),
+        cmocka_unit_test(goodput), cmocka_unit_test(a_full_disk),
         cmocka_unit_test(another_queue),
         cmocka_unit_test(a_clock_that_is_set),
         cmocka_unit_test(strange_bodies),

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "agent/wire/frame.h"
+#include "agent/wire/wire_version.h"
 #include "controller/job/job_core.h"
 #include "engine/contract/err.h"
 
@@ -165,7 +166,7 @@ static void told_apart(void **state)
     struct err err = { 0 };
     json_t *body;
     assert_int_equal(hear(&body, WIRE_VERSION + 1, WIRE_HELLO, HELLO, &err), -1);
-    assert_non_null(strstr(err.text, "the peer uses protocol version 3, this side 2: install the same version "
+    assert_non_null(strstr(err.text, "the peer uses protocol version 4, this side 3: install the same version "
                                      "of jobctl on both"));
     err = (struct err){ 0 };
     assert_int_equal(hear(&body, 1, WIRE_HELLO, "{\"mood\":\"good\"," ID "}", &err), -1);
@@ -175,9 +176,25 @@ static void told_apart(void **state)
     assert_non_null(strstr(err.text, "message number 40 is not valid in this direction"));
 }
 
+/* An agent refuses a launch with keys that it does not know. */
+static void later_keys_are_left_out(void **state)
+{
+    (void)state;
+    json_t *now = json_loads("{\"env_place\":\"here\",\"budget\":{\"restarts\":1,\"same_line\":2,\"same_line_ms\":3}}",
+                             0, NULL);
+    json_t *then = wire_version_write(2, WIRE_LAUNCH, now);
+    char *text = json_dumps(then, JSON_COMPACT | JSON_SORT_KEYS);
+    assert_string_equal(text, "{\"budget\":{\"restarts\":1}}");
+    assert_int_equal(json_object_size(now), 2);
+    free(text);
+    json_decref(then);
+    json_decref(now);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(later_keys_are_left_out),
         cmocka_unit_test(the_version_before),
         cmocka_unit_test(goodput_is_read),
         cmocka_unit_test(told_apart),

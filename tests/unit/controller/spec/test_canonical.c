@@ -117,6 +117,7 @@ static char *as_file(const json_t *canonical)
     to_duration(json_object_get(spec, "hang"), "first_step");
     to_duration(json_object_get(spec, "hang"), "silent");
     to_duration(retry, "disk_wait");
+    to_duration(retry, "same_line_within");
     json_array_foreach (json_object_get(spec, "watch"), i, watch) {
         to_duration(watch, "every");
         to_duration(watch, "start_within");
