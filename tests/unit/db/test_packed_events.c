@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_packed_events.c - packed events read back as they were, and a damaged one is named */
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,6 +20,7 @@
 #include "db/stmt.h"
 #include "db/store.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 enum { MANY = 2 * PACKED_EVENTS_CHUNK + 7, WORK = 1 << 20 };
 
@@ -29,10 +29,7 @@ static char dir[256], path[300];
 static int setup(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%s/jobctl-packed.XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir))
-        return -1;
+    scratch_dir_create(dir, sizeof(dir), "packed");
     snprintf(path, sizeof(path), "%s/jobs.db", dir);
     return 0;
 }
@@ -40,16 +37,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    DIR *d = opendir(dir);
-    if (!d)
-        return -1;
-    for (struct dirent *e; (e = readdir(d));) {
-        char file[600];
-        snprintf(file, sizeof(file), "%s/%s", dir, e->d_name);
-        unlink(file);
-    }
-    closedir(d);
-    return rmdir(dir);
+    return scratch_dir_remove(dir);
 }
 
 static struct store *opened(void)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_store.c - commits are durable, agent events are stored once, old stores are migrated */
-#include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,6 +29,7 @@
 #include "db/stmt.h"
 #include "db/store.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[256];
 static char path[300];
@@ -37,10 +37,7 @@ static char path[300];
 static int setup(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%s/jobctl-store.XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir))
-        return -1;
+    scratch_dir_create(dir, sizeof(dir), "store");
     snprintf(path, sizeof(path), "%s/jobs.db", dir);
     return 0;
 }
@@ -48,16 +45,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    DIR *d = opendir(dir);
-    if (!d)
-        return -1;
-    for (struct dirent *e; (e = readdir(d));) {
-        char file[600];
-        snprintf(file, sizeof(file), "%s/%s", dir, e->d_name);
-        unlink(file);
-    }
-    closedir(d);
-    return rmdir(dir);
+    return scratch_dir_remove(dir);
 }
 
 static struct store *opened(void)

@@ -33,6 +33,7 @@
 #include "agent/wire/frame.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 /* Drawn at the start: agents end what carries their nonce, and two runs of this test on one
  * machine must not end each other's. */
@@ -93,9 +94,7 @@ static inline int start_agent(void)
 
 static inline void make_place(void)
 {
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%.50s/agent.XXXXXX", tmp ? tmp : "/tmp");
-    assert_non_null(mkdtemp(dir));
+    scratch_dir_create(dir, sizeof(dir), "agent");
     ssize_t n = readlink("/proc/self/exe", binary, sizeof(binary) - 1);
     binary[n] = '\0';
     /* .../obj/tests/process/.../test_agent */

@@ -24,6 +24,7 @@
 #include "agent/attempt/spool.h"
 #include "agent/os/run_dir.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define DAY          (24 * 3600)
@@ -67,12 +68,9 @@ static void set_days(const char *path, int days)
 
 static int up(void **state)
 {
-    const char *tmp = getenv("TMPDIR");
     (void)state;
     now_s = time(NULL);
-    snprintf(root, sizeof(root), "%s/jobctl-hosted.XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(root))
-        return -1;
+    scratch_dir_create(root, sizeof(root), "hosted");
     snprintf(cache, sizeof(cache), "%s/cache", root);
     snprintf(host_cache, sizeof(host_cache), "%s/hosted", root);
     return mkdir(cache, 0700) | mkdir(host_cache, 0700);

@@ -27,15 +27,14 @@
 #include "agent/ranks/capture.h"
 #include "agent/ranks/cleanup_pass.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[80], path[100];
 
 static int up(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%.50s/child.XXXXXX", tmp ? tmp : "/tmp");
-    assert_non_null(mkdtemp(dir));
+    scratch_dir_create(dir, sizeof(dir), "child");
     snprintf(path, sizeof(path), "%s/x.log", dir);
     return 0;
 }

@@ -22,6 +22,7 @@
 #include "agent/os/run_dir.h"
 #include "agent/ranks/guardian.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 enum { PATIENCE_MS = 60 * 1000 };
 
@@ -34,10 +35,9 @@ static int n_told;
 static int up(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%.150s/guardian.XXXXXX", tmp ? tmp : "/tmp");
+    scratch_dir_create(dir, sizeof(dir), "guardian");
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* what the guardian spares comes here */
-    return mkdtemp(dir) && pipe2(pids, 0) == 0 ? 0 : -1;
+    return pipe2(pids, 0) == 0 ? 0 : -1;
 }
 
 static int down(void **state)

@@ -17,15 +17,14 @@
 
 #include "agent/attempt/spool.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[80], path[100];
 
 static int up(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%.50s/spool.XXXXXX", tmp ? tmp : "/tmp");
-    assert_non_null(mkdtemp(dir));
+    scratch_dir_create(dir, sizeof(dir), "spool");
     snprintf(path, sizeof(path), "%s/spool", dir);
     return 0;
 }

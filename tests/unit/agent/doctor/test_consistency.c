@@ -15,6 +15,7 @@
 
 #include "agent/doctor/consistency.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 /* Two nodes: the same directory "d", once in a and once in b. */
 static char root[200];
@@ -160,11 +161,8 @@ static void a_directory_that_is_not_there_is_told(void **state)
 
 static int make_nodes(void **state)
 {
-    const char *tmp = getenv("TMPDIR");
     (void)state;
-    snprintf(root, sizeof(root), "%s/alike.XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(root))
-        return -1;
+    scratch_dir_create(root, sizeof(root), "alike");
     put("a/d/base.png", "abc");
     put("b/d/base.png", "abc");
     put("nothing/x", "");

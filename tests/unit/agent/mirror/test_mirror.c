@@ -17,6 +17,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/manifest.h"
 #include "engine/contract/scratch.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 static char          dir[256], bad[512];
 static struct mirror m;
@@ -70,11 +71,8 @@ static void note_bad(void *arg, const char *path, const char *reason)
 static int make(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
     struct err err = {0};
-    snprintf(dir, sizeof(dir), "%s/jobctl-mirror.XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir))
-        return -1;
+    scratch_dir_create(dir, sizeof(dir), "mirror");
     m.keep = 2;
     in(m.here, dir, "job/checkpoints");
     in(m.there, dir, "drive/icons");

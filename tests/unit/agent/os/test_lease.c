@@ -18,6 +18,7 @@
 #include "agent/os/lease.h"
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 #define ORIGIN "0123456789abcdef0123456789abcdef"
 enum { PATIENCE = 300 };
@@ -41,9 +42,8 @@ static int take(struct lease *l, struct err *err)
 static int make(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%s/jobctl-lease.XXXXXX", tmp ? tmp : "/tmp");
-    snprintf(path, sizeof(path), "%s/lease.json", mkdtemp(dir));
+    scratch_dir_create(dir, sizeof(dir), "lease");
+    snprintf(path, sizeof(path), "%s/lease.json", dir);
     return 0;
 }
 

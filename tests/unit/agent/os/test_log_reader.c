@@ -14,6 +14,7 @@
 #include "agent/os/log_reader.h"
 #include "agent/ranks/capture.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 enum { LIMIT = 100, ALL = 4000 };
 
@@ -22,10 +23,7 @@ static char dir[80], path[100];
 static int up(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%.50s/captured.XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir))
-        return -1;
+    scratch_dir_create(dir, sizeof(dir), "captured");
     snprintf(path, sizeof(path), "%s/rank0.log", dir);
     return 0;
 }

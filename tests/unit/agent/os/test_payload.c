@@ -15,15 +15,15 @@
 #include "agent/os/payload.h"
 #include "agent/os/tree.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[256];
 
 static int setup(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%s/jobctl-payload.XXXXXX", tmp ? tmp : "/tmp");
-    return mkdtemp(dir) ? 0 : -1;
+    scratch_dir_create(dir, sizeof(dir), "payload");
+    return 0;
 }
 
 static int teardown(void **state)

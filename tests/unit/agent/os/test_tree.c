@@ -17,6 +17,7 @@
 
 #include "agent/os/tree.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 static char root[256];
 static int at;
@@ -39,10 +40,9 @@ static void write_file(const char *name, size_t bytes)
 
 static int up(void **state)
 {
-    const char *tmp = getenv("TMPDIR");
     (void)state;
-    snprintf(root, sizeof(root), "%s/jobctl-tree.XXXXXX", tmp ? tmp : "/tmp");
-    return mkdtemp(root) && (at = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0 ? 0 : -1;
+    scratch_dir_create(root, sizeof(root), "tree");
+    return (at = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0 ? 0 : -1;
 }
 
 static int down(void **state)

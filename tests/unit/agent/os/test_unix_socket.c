@@ -18,6 +18,7 @@
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 /* A directory of its own, 200 bytes deep, and the socket's path in it. */
 struct place {
@@ -27,9 +28,7 @@ struct place {
 static int make_place(void **state)
 {
     static struct place p;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(p.top, sizeof(p.top), "%.40s/sock.XXXXXX", tmp ? tmp : "/tmp");
-    assert_non_null(mkdtemp(p.top));
+    scratch_dir_create(p.top, sizeof(p.top), "sock");
     snprintf(p.dir, sizeof(p.dir), "%s/%0200d", p.top, 1);
     assert_int_equal(mkdir(p.dir, 0700), 0);
     snprintf(p.path, sizeof(p.path), "%s/agent.sock", p.dir);

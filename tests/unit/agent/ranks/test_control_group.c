@@ -17,16 +17,14 @@
 #include "agent/os/tree.h"
 #include "agent/ranks/control_group.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[256], group[300];
 
 static int setup(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%.200s/jobctl-group.XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir))
-        return -1;
+    scratch_dir_create(dir, sizeof(dir), "group");
     snprintf(group, sizeof(group), "%s/jobctl-0123456789abcdef", dir);
     return mkdir(group, 0700);
 }

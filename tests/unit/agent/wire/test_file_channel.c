@@ -23,6 +23,7 @@
 #include "agent/os/unix_socket.h"
 #include "agent/wire/file_channel.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 struct post {
     char                 dir[64], socket[96];
@@ -34,9 +35,7 @@ static int set_up(void **state)
 {
     struct post *p = calloc(1, sizeof(*p));
     struct err err = { 0 };
-    const char *tmp = getenv("TMPDIR");
-    snprintf(p->dir, sizeof(p->dir), "%.40s/mail.XXXXXX", tmp ? tmp : "/tmp");
-    assert_non_null(mkdtemp(p->dir));
+    scratch_dir_create(p->dir, sizeof(p->dir), "mail");
     snprintf(p->socket, sizeof(p->socket), "%s/agent.sock", p->dir);
     p->listener = unix_socket_listen(p->socket, &err);
     assert_true(p->listener >= 0);

@@ -22,6 +22,7 @@
 #include "controller/base/home.h"
 #include "controller/cli/job_select.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 /* The answers, "STATUS\nBODY", one per connection; NULL hangs up. Requests are recorded. */
 struct script {
@@ -273,11 +274,8 @@ static void test_selection(void **state)
 static int make_home(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
     /* Longer than the address of a unix socket may be. */
-    snprintf(home, sizeof(home), "%s/jobctl-client-XXXXXX", tmp && tmp[0] ? tmp : "/tmp");
-    if (!mkdtemp(home))
-        return -1;
+    scratch_dir_create(home, sizeof(home), "client");
     snprintf(deep, sizeof(deep), "%s/%0100d", home, 0);
     if (mkdir(deep, 0700) < 0)
         return -1;

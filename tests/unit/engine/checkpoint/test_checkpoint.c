@@ -25,6 +25,7 @@
 #include "engine/optim/optim.h"
 #include "engine/optim/state.h"
 #include "engine/contract/scratch.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[256];
 static struct layout *layout;
@@ -35,11 +36,10 @@ static float *weights, *grads;
 static int make_state(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
     struct optim_config cfg = {
         .type = OPTIM_ADAMW, .beta = {0.9, 0.999}, .eps = {1e-8}, .ema = 0.9};
-    snprintf(dir, sizeof(dir), "%s/ckpt.XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir) || layout_create(&layout, NULL) < 0 ||
+    scratch_dir_create(dir, sizeof(dir), "ckpt");
+    if (layout_create(&layout, NULL) < 0 ||
         layout_add(layout, "a.weight", TENSOR_PARAM, 2, (int64_t[]){7, 5}, NULL) < 0 ||
         layout_add(layout, "a.bias", TENSOR_PARAM, 1, (int64_t[]){7}, NULL) < 0 ||
         layout_add(layout, "table", TENSOR_BUFFER, 2, (int64_t[]){3, 3}, NULL) < 0 ||

@@ -22,16 +22,14 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[256], path[300];
 
 static int make_dir(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%s/flight.XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir))
-        return -1;
+    scratch_dir_create(dir, sizeof(dir), "flight");
     snprintf(path, sizeof(path), "%s/page", dir);
     return 0;
 }

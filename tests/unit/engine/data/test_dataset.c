@@ -25,15 +25,15 @@
 #include "engine/data/folder.h"
 #include "engine/data/image.h"
 #include "engine/data/safetensors.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[256];
 
 static int make_dir(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%s/data.XXXXXX", tmp ? tmp : "/tmp");
-    return mkdtemp(dir) ? 0 : -1;
+    scratch_dir_create(dir, sizeof(dir), "data");
+    return 0;
 }
 
 static int remove_dir(void **state)

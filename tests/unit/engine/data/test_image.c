@@ -22,15 +22,15 @@
 #include "engine/contract/err.h"
 #include "engine/data/dct.h"
 #include "engine/data/image.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[256];
 
 static int make_dir(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%s/image.XXXXXX", tmp ? tmp : "/tmp");
-    return mkdtemp(dir) ? 0 : -1;
+    scratch_dir_create(dir, sizeof(dir), "image");
+    return 0;
 }
 
 static int remove_dir(void **state)

@@ -20,6 +20,7 @@
 #include "engine/data/dataset.h"
 #include "engine/data/loader.h"
 #include "engine/data/safetensors.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 enum { N = 11, C = 3, HW = 4, L = 5, D = 8 };
 
@@ -35,10 +36,7 @@ static int make_data(void **state)
     struct st_writer *w;
     char path[300];
     int64_t bytes;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%s/loader.XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir))
-        return -1;
+    scratch_dir_create(dir, sizeof(dir), "loader");
     for (int i = 0; i < N * C * HW; i++)
         latent[i] = (float)(i / (C * HW));
     for (int i = 0; i < N * L * D; i++)

@@ -20,6 +20,7 @@
 #include "engine/data/safetensors.h"
 #include "engine/data/sample_audit.h"
 #include "engine/data/sample_log.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 enum { BATCH = 4, WIDE = 7, TALL = 5, SAMPLES = WIDE + TALL };
 
@@ -48,9 +49,8 @@ static int put_shard(const char *name, int64_t n, int64_t height, int64_t width)
 static int make_data(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%s/samplelog.XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir) || put_shard("a.safetensors", TALL, 4, 2) < 0 ||
+    scratch_dir_create(dir, sizeof(dir), "samplelog");
+    if (put_shard("a.safetensors", TALL, 4, 2) < 0 ||
         put_shard("b.safetensors", WIDE, 2, 4) < 0)
         return -1;
     struct train_spec s = {.encoders = ENCODERS_FEATURES, .multi_scale = true};

@@ -24,6 +24,7 @@
 #include "engine/train/sample_grid.h"
 #include "engine/train/sample_prompts.h"
 #include "kernels/rng.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 enum { N = 5, L = 3, D = 16, C = 12, HW = 16, LATENT = C * HW };
 
@@ -187,9 +188,7 @@ static void the_score_prefers_the_own_caption(void **state)
     struct err err = {0};
     struct dataset *d;
     struct sample_grid_score score;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%s/gallery.XXXXXX", tmp ? tmp : "/tmp");
-    assert_non_null(mkdtemp(dir));
+    scratch_dir_create(dir, sizeof(dir), "gallery");
     for (int i = 0; i < 3; i++) {
         struct image im;
         assert_int_equal(image_create(&im, 8, 8, &err), 0);

@@ -18,16 +18,14 @@
 #include "engine/data/image.h"
 #include "engine/train/curve.h"
 #include "engine/train/loss_log.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[256], path[300], png[300];
 
 static int make_dir(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%s/metrics.XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir))
-        return -1;
+    scratch_dir_create(dir, sizeof(dir), "metrics");
     snprintf(path, sizeof(path), "%s/metrics.jsonl", dir);
     snprintf(png, sizeof(png), "%s/curve.png", dir);
     return 0;

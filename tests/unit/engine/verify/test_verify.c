@@ -17,6 +17,7 @@
 #include "engine/data/safetensors.h"
 #include "engine/verify/bench.h"
 #include "engine/verify/verify.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define GOLDEN "tests/golden/sana/"
@@ -27,9 +28,8 @@ static char dir[256];
 static int dir_make(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%s/jobctl-verify.XXXXXX", tmp ? tmp : "/tmp");
-    return mkdtemp(dir) ? 0 : -1;
+    scratch_dir_create(dir, sizeof(dir), "verify");
+    return 0;
 }
 
 static int dir_remove(void **state)
