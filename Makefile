@@ -388,7 +388,7 @@ $(BIN)/jobctl-train: $(OBJ)/engine/main.o $(call libs,engine kernels)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(TRAIN_LD)
 
-$(BIN)/jobctl-slurm: $(SLURM_SRCS:%.c=$(OBJ)/%.o) $(call object,err.c)
+$(BIN)/jobctl-slurm: $(SLURM_SRCS:%.c=$(OBJ)/%.o) $(call object,err.c) $(call object,utf8.c)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(SLURM_LIBS) -ljansson
 
@@ -396,7 +396,7 @@ $(BIN)/jobctl-ssh: $(SSH_SRCS:%.c=$(OBJ)/%.o) $(call libs,agent engine)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(SSH_LD) $(RPATH)
 
-$(NCCLPROF): $(foreach f,ncclprof.c flight.c err.c clock.c safe_open.c flight.h err.h clock.h safe_open.h,$(call source,$(f))) $(OBJ)/flags
+$(NCCLPROF): $(foreach f,ncclprof.c flight.c err.c utf8.c clock.c safe_open.c flight.h err.h utf8.h clock.h safe_open.h,$(call source,$(f))) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -fPIC -shared -fvisibility=hidden -o $@ $(filter %.c,$^) -lpthread -lm
 

@@ -45,7 +45,7 @@ rows() {
         deploy/jobctl.service lib/systemd/user/jobctl.service
     tree share/jobctl $(find templates -type f | sort)
     printf '755\t%s\t%s\n' deploy/demo.sh share/jobctl/demo.sh deploy/build_slurm.sh share/jobctl/build-slurm
-    tree share/jobctl/slurm controller/slurm/*.[ch] engine/contract/err.[ch]
+    tree share/jobctl/slurm controller/slurm/*.[ch] engine/contract/err.[ch] engine/contract/utf8.[ch]
     each 644 share/doc/jobctl README.md CHANGES.md LICENSE docs/*
 }
 

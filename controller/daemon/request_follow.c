@@ -19,6 +19,7 @@
 #include "controller/job/job_dir.h"
 #include "db/events.h"
 #include "engine/contract/err.h"
+#include "engine/contract/utf8.h"
 
 enum { EVENTS_MAX = 10000, LOG_MAX = 1024 * 1024 };
 
@@ -85,42 +86,19 @@ struct log_task {
 };
 
 /* Each invalid UTF-8 byte becomes U+FFFD; an incomplete character at the end is left for the next
- * call, unless there is nothing else. */
-static size_t sequence(const unsigned char *p, size_t left)
-{
-    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3
-               : p[0] < 0xF5 ? 4 : 0;
-    for (size_t i = 1; i < n && i < left; i++)
-        if ((p[i] & 0xC0) != 0x80)
-            return 0;
-    if (n >= 3 && left >= 2 &&
-        ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) ||
-         (p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F)))
-        return 0;
-    return n;
-}
-
-/* *used: bytes converted. */
+ * call, unless there is nothing else. *used: bytes converted. */
 static json_t *text_of(const char *data, size_t size, size_t *used)
 {
-    const unsigned char *p = (const unsigned char *)data;
     char *out = malloc(3 * size + 1);
     size_t at = 0, n = 0;
     if (!out)
         return NULL;
-    while (at < size) {
-        size_t len = sequence(p + at, size - at);
-        if (len > size - at && at > 0)
-            break;
-        if (len == 0 || len > size - at || p[at] == 0) {
-            memcpy(out + n, "\xEF\xBF\xBD", 3);
-            n += 3;
-            at++;
-        } else {
-            memcpy(out + n, p + at, len);
-            n += len;
-            at += len;
-        }
+    while (at < size && (at == 0 || !utf8_is_cut(data + at, size - at))) {
+        uint32_t c;
+        const size_t len = data[at] ? utf8_read(data + at, size - at, &c) : 0;
+        memcpy(out + n, len ? data + at : "\xEF\xBF\xBD", len ? len : 3);
+        n += len ? len : 3;
+        at += len ? len : 1;
     }
     *used = at;
     json_t *text = json_stringn(out, n);

@@ -6,29 +6,20 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 character at p; 0 if invalid or not printable: controls, surrogates,
- * overlong forms, a character that "%.60s" cut off. */
-static size_t character(const unsigned char *p)
+#include "engine/contract/utf8.h"
+
+/* Bytes of the character at p; 0: none, or not printable. What "%.60s" cut off is none. */
+static size_t printable(const char *p)
 {
-    static const unsigned long least[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (*p < 0x80)
-        return *p >= 0x20 && *p != 0x7F;
-    size_t n = *p >= 0xF8 ? 0 : *p >= 0xF0 ? 4 : *p >= 0xE0 ? 3 : *p >= 0xC0 ? 2 : 0;
-    if (n == 0)
-        return 0;
-    unsigned long c = *p & (0x7Fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if ((p[i] & 0xC0) != 0x80)
-            return 0;
-        c = c << 6 | (p[i] & 0x3F);
-    }
-    return c >= least[n] && c >= 0xA0 && c <= 0x10FFFF && c - 0xD800 > 0x7FF ? n : 0;
+    uint32_t c;
+    const size_t n = utf8_read(p, strnlen(p, 4), &c);
+    return n > 0 && c >= 0x20 && (c < 0x7F || c >= 0xA0) ? n : 0;
 }
 
 void err_make_printable(char *text)
 {
-    for (unsigned char *p = (unsigned char *)text; *p;) {
-        size_t n = character(p);
+    for (char *p = text; *p;) {
+        const size_t n = printable(p);
         if (n == 0)
             *p = '?';
         p += n ? n : 1;

@@ -2,6 +2,8 @@
 /* utf8.c - see utf8.h */
 #include "engine/contract/utf8.h"
 
+#include <string.h>
+
 /* Bytes that a character needs; 0: it is none. */
 static size_t length(uint32_t c)
 {
@@ -28,6 +30,22 @@ size_t utf8_read(const char *p, size_t n, uint32_t *character)
     }
     *character = c;
     return length(c) == bytes ? bytes : 0;
+}
+
+/* The least and the greatest bytes that may follow decide: with neither it is overlong, a surrogate or too large. */
+bool utf8_is_cut(const char *p, size_t n)
+{
+    if (n == 0 || n >= announced((unsigned char)p[0]))
+        return false;
+    for (int fill = 0x80; fill <= 0xBF; fill += 0x3F) {
+        char whole[4];
+        uint32_t c;
+        memset(whole, fill, sizeof(whole));
+        memcpy(whole, p, n);
+        if (utf8_read(whole, sizeof(whole), &c) > n)
+            return true;
+    }
+    return false;
 }
 
 size_t utf8_write(char out[4], uint32_t character)

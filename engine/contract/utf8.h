@@ -6,11 +6,14 @@
 #ifndef ENGINE_CONTRACT_UTF8_H
 #define ENGINE_CONTRACT_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* The bytes of the character at p, 1 to 4, and the character; 0: the n bytes do not begin with a whole one. */
 size_t utf8_read(const char *p, size_t n, uint32_t *character);
+/* The n bytes, less than a character has, begin one. */
+bool utf8_is_cut(const char *p, size_t n);
 /* Its bytes; 0: it is no character. */
 size_t utf8_write(char out[4], uint32_t character);
 

@@ -3,6 +3,7 @@
 #include "engine/train/train.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,8 @@ static int micro(struct train *t, int from, int n, int index, double *loss)
 {
     struct step_input in;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_DATA);
+    if (t->at == t->env->stop_at && index == 0)
+        raise(SIGSTOP);
     if (loader_fill(t->loader, &in, train_plan_step(t), from, n, &t->err) < 0 ||
         sample_log_add(t->samples, loader_slots(t->loader), n, in.height, in.width, &t->err) < 0)
         return -1;

@@ -2,6 +2,7 @@
 /* train_env.c - see train_env.h */
 #include "engine/train/train_env.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/contract/env.h"
@@ -21,6 +22,23 @@ static int read_skips(struct train_skips *s, struct err *err)
     return 0;
 }
 
+/* Entries of other ranks and generations are for them. */
+static int read_stop(struct train_env *env, int generation, struct err *err)
+{
+    const char *text = getenv("TRAIN_TEST_STOP");
+    env->stop_at = -1;
+    for (int n; text && *text; text += n + (text[n] == ',')) {
+        int of, rank;
+        long long step;
+        n = 0;
+        if (sscanf(text, "%d:%d:%lld%n", &of, &rank, &step, &n) != 3 || (text[n] && text[n] != ','))
+            return err_set(err, ERR_USAGE, "TRAIN_TEST_STOP has '%.60s', expected GENERATION:RANK:STEP,...", text);
+        if (of == generation && rank == env->rank)
+            env->stop_at = step;
+    }
+    return 0;
+}
+
 int train_env_read(struct train_env *env, struct err *err)
 {
     int attempt = 1, generation = 1;
@@ -30,7 +48,8 @@ int train_env_read(struct train_env *env, struct err *err)
         read_skips(&env->skips, err) < 0 ||
         env_int("JOBCTL_TEST_DESYNC", 1, &env->desync_at, err) < 0 ||
         env_int("JOBCTL_ATTEMPT", 1, &attempt, err) < 0 ||
-        env_int("JOBCTL_GENERATION", 1, &generation, err) < 0)
+        env_int("JOBCTL_GENERATION", 1, &generation, err) < 0 ||
+        read_stop(env, generation, err) < 0)
         return -1;
     const char *dir = getenv("JOBCTL_CKPT_DIR"), *flight = getenv("JOBCTL_FLIGHT");
     const char *backend = getenv("JOBCTL_BACKEND"), *oom = getenv("JOBCTL_TEST_OOM");

@@ -10,7 +10,7 @@ train:
   model: {preset: tiny}
   data: {path: $TOP/templates/data/tango-icons, caption_words: 4, caption_channels: 32}
   batch: {global: 8}
-  steps: 1000
+  steps: 100
   reproducible: true
   sample: {after: false}
 checkpoint: {every: 1000000 steps}
@@ -25,16 +25,7 @@ started() {
     wait_event 1 kind=rank_started generation=$1 rank=$2 >"$WORK/event"
     field pid resume_step <"$WORK/event"
 }
-# step_of RANK
-step_of() { jobctl-agent flight "$JOBCTL_HOME/jobs/1/1/rank$1.flight" | sed -n 's/^step \([0-9]*\).*/\1/p'; }
-step_over() { [ "$(step_of 0)" -gt "$1" ]; }
-# stop_at VICTIM_PID STEP: the ranks wait for one that stands still, past STEP; sets $at
-stop_at() {
-    wait_for "step $2 is over" step_over "$2"
-    kill -STOP "$1"
-    wait_for "all wait for it" matches 'phase [a-z]* for [1-9]' jobctl-agent flight "$JOBCTL_HOME/jobs/1/1/rank0.flight"
-    at=$(step_of 0)
-}
+pages() { for r in 0 2 3; do echo "$JOBCTL_HOME/jobs/1/1/rank$r.flight"; done; }
 # memory PID: the memory file that the rank writes (its own is the first one)
 memory() {
     for f in $(ls "/proc/$1/fd" | sort -n); do
@@ -48,13 +39,13 @@ tear() {
     printf '\xa5' | dd of="$1" bs=1 seek="$offset" conv=notrunc status=none
 }
 
-jobctl submit -q "$WORK/icons.yaml"
+jobctl submit -q "$WORK/icons.yaml" --set env.TRAIN_TEST_STOP=1:1:20,2:1:40,3:1:60
 
 
 # Killed.
 set -- $(started 1 1)
 [ "$2" = 0 ]
-stop_at "$1" 20
+held "$1" $(pages)
 kill -9 "$1"
 set -- $(started 2 1)
 echo "killed at step $at, on again from step $2"
@@ -63,7 +54,7 @@ wait_for "rank 0 says so" grep "resumed: step $2 from memory" "$JOBCTL_HOME/jobs
 jobctl events 1 | grep -q "generation 2 resumes at step $2 with 4 ranks"
 
 # The newest copy of rank 2 is torn.
-stop_at "$1" $(($2 + 20))
+held "$1" $(pages)
 mine=$(memory "$(started 2 2 | cut -d' ' -f1)")
 read -r one newest older _ < <(for copy in 0 1 2; do echo "$(word "$mine" $((56 + 32 * copy))) $copy"; done | sort -rn | xargs)
 tear "$mine" "$newest"
@@ -73,7 +64,7 @@ echo "copies of steps $one and $older, the newer one torn; on again from step $2
 [ "$2" = "$older" ]
 
 # Both are: only the checkpoint is left, here none. The curve is cut there, too.
-stop_at "$1" $(($2 + 20))
+held "$1" $(pages)
 mine=$(memory "$(started 3 2 | cut -d' ' -f1)")
 for copy in 0 1 2; do tear "$mine" $copy; done
 kill -9 "$1"
@@ -85,5 +76,5 @@ jobctl wait 1 --timeout 120
 jobctl show 1 | grep -c 'with 4 ranks'
 jobctl submit -q "$WORK/icons.yaml" --wait
 for f in model optimizer; do
-    cmp "$JOBCTL_HOME"/jobs/[12]/checkpoints/step-00001000/$f.safetensors
+    cmp "$JOBCTL_HOME"/jobs/[12]/checkpoints/step-00000100/$f.safetensors
 done

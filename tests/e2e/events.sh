@@ -16,3 +16,15 @@ has_step() {
 }
 # show_ms JOB: the median time of a step
 show_ms() { flight "$1" 0 | awk '$1 == "step" && $3 == "p50" { print $5 }'; }
+# stopped PID: it stands still, by SIGSTOP
+stopped() { grep -q '^State:.T' "/proc/$1/status"; }
+# held PID PAGE...: it stands still, as TRAIN_TEST_STOP=GENERATION:RANK:STEP,... in its environment says, and the ranks
+# of these pages wait for it. Nothing goes on from here, however long the test takes; sets $at, the step of the first.
+held() {
+    local page
+    wait_for "process $1 stops itself" stopped "$1"
+    for page in "${@:2}"; do
+        wait_for "${page##*/} waits for it" matches 'phase [a-z]* for [1-9]' jobctl-agent flight "$page"
+    done
+    at=$(jobctl-agent flight "$2" | sed -n 's/^step \([0-9]*\).*/\1/p')
+}
