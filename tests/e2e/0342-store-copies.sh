@@ -28,11 +28,15 @@ stop_daemon
 code 0 jobctl submit -q --wait one.yaml
 [ "$(date -u +%F)" != "$day" ] || [ "$(grep -c 'copied the store to' "$JOBCTL_HOME/daemon.log")" = 1 ]
 
-# The store is lost: job 1 is of the copy, whose directory tells nothing; job 2 is of its directory. The damaged copy,
-# which is newer, is passed over.
+# The store is lost: job 1 is of the copy, whose directory tells nothing; job 2 is of its directory. Two damaged copies,
+# which are newer, are passed over: one is no database; all rows of the other can be read, but an index lacks them.
 stop_daemon
 rm -f "$db"* "$JOBCTL_HOME/jobs/1/events.jsonl"
 head -c 5000 /dev/urandom >"$copies/jobs-2999-01-01.db"
+cp "$copies/$newest" "$copies/jobs-2998-01-01.db"
+sqlite3 "$copies/jobs-2998-01-01.db" "pragma writable_schema = on;
+    update sqlite_schema set sql = 'CREATE INDEX attempts_ended ON attempts(job)' where name = 'attempts_ended'"
+sqlite3 "$copies/jobs-2998-01-01.db" 'pragma integrity_check' | grep 'missing from index'
 code 0 jobctl doctor --repair
 has 'The store was missing. The new one has 2 jobs.' out
 has '1 came from the directories.' out
