@@ -13,6 +13,7 @@
 
 #include "agent/os/buf.h"
 #include "agent/os/subprocess.h"
+#include "controller/base/program.h"
 #include "controller/cli/command.h"
 #include "controller/remote/remote.h"
 #include "controller/spec/jobspec.h"
@@ -117,6 +118,45 @@ static void check_launcher(const json_t *spec, json_t *notes)
         "script without %s, or set resources.ranks: 1", name, each, (long long)ranks, name));
 }
 
+/* ---- weights ---- */
+
+/* The engine's sentence begins with its own name and the key. */
+static void refuse_weights(struct call *call, const json_t *request, const char *said)
+{
+    static const char *const keys[] = {"train.model.weights", "load_from"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+        char prefix[64];
+        const int n = snprintf(prefix, sizeof(prefix), "jobctl-train inspect: %s: ", keys[i]);
+        if (strncmp(said, prefix, (size_t)n) == 0)
+            refuse(call, request, keys[i], "%.*s", (int)strcspn(said + n, "\n"), said + n);
+    }
+}
+
+static bool names_weights(const json_t *spec)
+{
+    const json_t *model = json_object_get(json_object_get(spec, "train"), "model");
+    return json_is_string(json_object_get(model, "weights")) || json_is_string(json_object_get(spec, "load_from"));
+}
+
+/* What fails for another reason than the weights, such as a missing program, is told when the job starts. */
+static void check_weights(struct call *call, const json_t *request, const json_t *spec)
+{
+    char program[PATH_MAX], path[PROGRAM_PATH];
+    struct buf out[2] = {{0}, {0}};
+    struct err err = {.code = ERR_NONE};
+    if (!names_weights(spec) || remote_of_spec(spec) == &remote_ssh || program_spec_file(path, spec, &err) < 0)
+        return;
+    install_path(program, sizeof(program), "jobctl-train");
+    const struct subprocess_spec s = {
+        .argv = (const char *const[]){program, "inspect", "--spec", path, NULL}, .in = SUBPROCESS_NULL,
+        .out = SUBPROCESS_PIPE, .err = SUBPROCESS_PIPE};
+    if (subprocess_run(&s, out, -1, &err) > 0)
+        refuse_weights(call, request, subprocess_text(&out[1]));
+    unlink(path);
+    buf_fini(&out[0]);
+    buf_fini(&out[1]);
+}
+
 /* ---- hosts ---- */
 
 /* A line of `jobctl-ssh resolve`. */
@@ -170,6 +210,7 @@ int local_check(struct call *call, const json_t *request, const json_t *spec, js
 {
     check_program(call, request, spec);
     check_launcher(spec, notes);
+    check_weights(call, request, spec);
     check_hosts(call, request, spec, notes);
     return diagnostics_first(&call->found, &call->err);
 }

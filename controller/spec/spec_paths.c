@@ -21,6 +21,7 @@ static const struct {
     bool        must_exist;
 } paths[] = {
     {"data", "path", "train.data.path", true},
+    {"model", "weights", "train.model.weights", true},
     {"checkpoint", "dir", "checkpoint.dir", false},
     {"checkpoint", "mirror", "checkpoint.mirror", true},
     {NULL, "load_from", "load_from", true},

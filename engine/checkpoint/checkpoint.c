@@ -2,12 +2,10 @@
 /* checkpoint.c - load a checkpoint; see checkpoint.h */
 #include "engine/checkpoint/checkpoint.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
@@ -73,8 +71,14 @@ json_t *checkpoint_notes(const char *dir, struct err *err)
     return o;
 }
 
+/* How well a file matches a state: counts of tensors by name, and the first of each kind. */
+struct match {
+    int  matched, missing, shapes;
+    char first_missing[ST_NAME], first_shape[ST_NAME];
+};
+
 /* "341 of 343 tensors match, 1 is missing (pos_embed), ..." */
-static int say_mismatch(const char *path, const struct checkpoint_match *m, struct err *err)
+static int say_mismatch(const char *path, const struct match *m, struct err *err)
 {
     char missing[ST_NAME + 40] = "", shapes[ST_NAME + 60] = "";
     if (m->missing)
@@ -83,32 +87,15 @@ static int say_mismatch(const char *path, const struct checkpoint_match *m, stru
     if (m->shapes)
         snprintf(shapes, sizeof(shapes), "; '%s'%s a different shape in this model", m->first_shape,
                  m->shapes > 1 ? " and others have" : " has");
-    return err_set(err, ERR_USAGE, "%s: %d of %d tensors match, %d missing, %d with a different "
-                                   "shape, %d unused%s%s",
-                   path, m->matched, m->matched + m->missing + m->shapes, m->missing, m->shapes,
-                   m->left, missing, shapes);
-}
-
-/* Tensors of the file that the model does not have. Those of an optimizer are not counted. */
-static void find_left_over(struct checkpoint_match *m, const struct st_file *f,
-                           const struct state *into, int first, int last, const char *prefix)
-{
-    const size_t skip = strlen(prefix);
-    for (int i = 0; i < st_len(f); i++) {
-        const char *name = st_at(f, i)->name;
-        bool known = strncmp(name, prefix, skip) != 0;
-        for (int k = first; !known && k < last; k++)
-            known = strcmp(name + skip, into->part[k].name) == 0;
-        if (!known && m->left++ == 0)
-            snprintf(m->first_left, sizeof(m->first_left), "%s", name);
-    }
+    return err_set(err, ERR_USAGE, "%s: %d of %d tensors match, %d missing, %d with a different shape%s%s",
+                   path, m->matched, m->matched + m->missing + m->shapes, m->missing, m->shapes, missing, shapes);
 }
 
 /* Reads parts [first, last) of `into` from a file; the sentence reports how much of it matched. */
 static int read_parts(const char *path, const char *prefix, const struct state *into, int first,
-                      int last, struct checkpoint_match *match, struct err *err)
+                      int last, struct err *err)
 {
-    struct checkpoint_match m = {0};
+    struct match m = {0};
     struct st_file *f = NULL;
     int rc = st_open(&f, path, err);
     for (int i = first; rc == 0 && i < last; i++) {
@@ -128,11 +115,7 @@ static int read_parts(const char *path, const char *prefix, const struct state *
             rc = st_range_to_float(p->data, t, p->from, p->to - p->from, err);
         }
     }
-    if (rc == 0)
-        find_left_over(&m, f, into, first, last, prefix);
     st_close(f);
-    if (match)
-        *match = m;
     return rc == 0 && (m.missing || m.shapes) ? say_mismatch(path, &m, err) : rc;
 }
 
@@ -151,7 +134,7 @@ static int read_ema(const char *path, const struct state *weights, struct err *e
             averaged.part[averaged.len++] = weights->part[i];
     }
     st_close(f);
-    int rc = averaged.part ? read_parts(path, "ema.", &averaged, 0, averaged.len, NULL, err)
+    int rc = averaged.part ? read_parts(path, "ema.", &averaged, 0, averaged.len, err)
                            : err_set(err, ERR_MEMORY, "out of memory for a list of tensors");
     free(averaged.part);
     return rc;
@@ -165,11 +148,11 @@ int checkpoint_load_parts(struct checkpoint_state *state, const char *dir, const
     if (manifest_verify(&m, dir, err) < 0)
         return err_prefix(err, "checkpoint %s: ", dir);
     if (read_state(state, dir, l, err) < 0 || join(path, dir, CHECKPOINT_WEIGHTS, err) < 0 ||
-        read_parts(path, "", into, 0, into->weights, NULL, err) < 0 ||
+        read_parts(path, "", into, 0, into->weights, err) < 0 ||
         join(path, dir, CHECKPOINT_MOMENTS, err) < 0)
         return -1;
     if (into->len > into->weights &&
-        read_parts(path, "", into, into->weights, into->len, NULL, err) < 0)
+        read_parts(path, "", into, into->weights, into->len, err) < 0)
         return -1;
     return ema ? read_ema(path, into, err) : 0;
 }
@@ -186,24 +169,4 @@ int checkpoint_load(struct checkpoint_state *state, const char *dir, const struc
     if (rc == 0 && o)
         optim_set_count(o, state->optim_count);
     return rc;
-}
-
-int checkpoint_load_weights(const char *path, const struct state *into,
-                            struct checkpoint_match *match, struct err *err)
-{
-    struct stat st;
-    char in[CHECKPOINT_PATH];
-    struct manifest m;
-    if (stat(path, &st) < 0)
-        return err_set(err, ERR_USAGE, "load_from: cannot read %s: %s", path, strerror(errno));
-    if (S_ISDIR(st.st_mode)) {
-        if (manifest_verify(&m, path, err) < 0)
-            return err_prefix(err, "load_from: checkpoint %s: ", path);
-        if (join(in, path, CHECKPOINT_WEIGHTS, err) < 0)
-            return -1;
-        path = in;
-    }
-    return read_parts(path, "", into, 0, into->weights, match, err) < 0
-               ? err_prefix(err, "load_from: ")
-               : 0;
 }

@@ -87,17 +87,6 @@ int checkpoint_load_parts(struct checkpoint_state *state, const char *dir, const
  * it. */
 json_t *checkpoint_notes(const char *dir, struct err *err);
 
-/* How well a file matches a model: counts of tensors by name, and the first of each kind. */
-struct checkpoint_match {
-    int  matched, missing, shapes, left; /* left over: in the file, but not in the model */
-    char first_missing[128], first_shape[128], first_left[128];
-};
-
-/* Weights from a checkpoint or any .safetensors file with these names. *match (may be NULL) is filled
- * also for a mismatch, which is ERR_USAGE with a sentence. */
-int checkpoint_load_weights(const char *path, const struct state *into,
-                            struct checkpoint_match *match, struct err *err);
-
 typedef void (*checkpoint_bad_fn)(void *arg, const char *path, const char *reason);
 
 /* The newest checkpoint below root that verifies: 1 and *info, or 0 if there is none. Damaged ones

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_cmd_inspect.c - jobctl-train inspect: what a file or folder of weights is
  *
- * [--names] [--part FOLDER] PATH.  Nothing in the file is run.
+ * [--names] [--part FOLDER] PATH, or --spec SPEC: checks the weights that a spec names against its model, as far as that
+ * is possible without the data.  Nothing in the file is run.
  */
 #include <getopt.h>
 #include <stdbool.h>
@@ -10,6 +11,8 @@
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
+#include "engine/contract/train_spec.h"
+#include "engine/weights/pretrained.h"
 #include "engine/weights/tensor_view.h"
 #include "engine/weights/weights_source.h"
 #include "engine/weights/weights_summary.h"
@@ -60,8 +63,7 @@ static void print_model(const struct weights_summary *s)
     printf("%-11s depth %d, %d channels%s%s\n", "size", s->depth, s->hidden, s->qk_norm ? ", qk_norm" : "",
            s->cross_norm ? ", cross_norm" : "");
     if (s->preset)
-        printf("%-11s preset: %s%s%s\n", "train.model", s->preset, s->qk_norm ? ", qk_norm: true" : "",
-               s->cross_norm ? ", cross_norm: true" : "");
+        printf("%-11s preset: %s\n", "train.model", s->preset);
     printf("%-11s %lld\n", "parameters", (long long)s->numbers);
     print_types(s);
 }
@@ -84,11 +86,30 @@ static void print_source(const struct weights_source *w, bool names)
         print_tensor(weights_source_at(w, i), "");
 }
 
+static int check_spec(const char *file)
+{
+    struct err err = {0};
+    struct train_spec spec;
+    struct pretrained *p = NULL;
+    char text[PRETRAINED_TEXT];
+    json_t *job = train_cmd_load_spec(file, &err);
+    if (job && train_spec_parse(&spec, job, &err) == 0 && pretrained_of_spec(&p, &spec, &err) == 0 && p) {
+        pretrained_text(text, p);
+        printf("%-11s %s\n", "weights", text);
+        if (pretrained_left_out(text, p))
+            printf("%-11s %s\n", "left out", text);
+    }
+    pretrained_close(p);
+    json_decref(job);
+    return err.code ? train_cmd_fail("inspect", &err) : EXIT_DONE;
+}
+
 int train_cmd_inspect(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"names", no_argument, NULL, 'n'}, {"part", required_argument, NULL, 'p'}, {NULL, 0, NULL, 0}};
-    const char *part = "transformer";
+        {"names", no_argument, NULL, 'n'}, {"part", required_argument, NULL, 'p'},
+        {"spec", required_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
+    const char *part = "transformer", *spec = NULL;
     bool names = false;
     struct weights_source *w = NULL;
     struct err err = {0};
@@ -97,9 +118,13 @@ int train_cmd_inspect(int argc, char **argv)
             return EXIT_CONFIG;
         names |= c == 'n';
         part = c == 'p' ? optarg : part;
+        spec = c == 's' ? optarg : spec;
     }
+    if (spec && optind == argc)
+        return check_spec(spec);
     if (optind + 1 != argc) {
-        err_set(&err, ERR_USAGE, "name one file or folder: jobctl-train inspect [--names] [--part FOLDER] PATH");
+        err_set(&err, ERR_USAGE, "name one file or folder: jobctl-train inspect [--names] [--part FOLDER] PATH, or "
+                "--spec SPEC");
         return train_cmd_fail("inspect", &err);
     }
     if (weights_source_open(&w, argv[optind], part, &err) < 0)

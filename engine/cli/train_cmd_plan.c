@@ -19,6 +19,7 @@
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"
 #include "engine/optim/fit.h"
+#include "engine/weights/pretrained.h"
 #include "kernels/kernels.h"
 
 enum { CARDS = 8 };
@@ -44,6 +45,8 @@ struct plan {
     double               flops; /* of one step: forward and backward */
     struct card          card[CARDS];
     int                  cards;
+    char                 weights[PRETRAINED_TEXT]; /* that the run begins with; "": none */
+    char                 left_out[PRETRAINED_TEXT];
 };
 
 /* "80,15:fp32": memory of GPUs in GiB; ":fp32" marks those without bf16. */
@@ -90,13 +93,27 @@ static int count_ranks(const json_t *job)
     return n > 0 && n < 1 << 16 ? (int)n : 1;
 }
 
+/* Before the data is opened, and again with what it has told. */
+static int check_weights(struct plan *p, struct err *err)
+{
+    struct pretrained *w;
+    if (pretrained_of_spec(&w, &p->spec, err) < 0)
+        return -1;
+    if (w) {
+        pretrained_text(p->weights, w);
+        pretrained_left_out(p->left_out, w);
+    }
+    pretrained_close(w);
+    return 0;
+}
+
 static int plan_make(void *arg, const char *cache, struct err *err)
 {
     struct plan *p = arg;
     struct dataset *d = NULL;
     struct train_spec *s = &p->spec;
     int rc = -1;
-    if ((p->gpu_memory ? parse_cards(p, p->gpu_memory, err) : find_card(p, err)) < 0 ||
+    if (check_weights(p, err) < 0 || (p->gpu_memory ? parse_cards(p, p->gpu_memory, err) : find_card(p, err)) < 0 ||
         dataset_open(&d, s, cache, NULL, NULL, err) < 0)
         goto out;
     p->shape = dataset_shape(d);
@@ -107,7 +124,7 @@ static int plan_make(void *arg, const char *cache, struct err *err)
     s->model.latent_channels = p->shape.channels;
     s->model.caption_channels = p->shape.caption_channels;
     s->model.caption_len = p->shape.words;
-    if (model_config_check(&s->model, err) < 0)
+    if (model_config_check(&s->model, err) < 0 || check_weights(p, err) < 0)
         goto out;
     for (int i = 0; i < p->cards; i++) {
         struct card *c = &p->card[i];
@@ -175,6 +192,8 @@ static void print_json(const struct plan *p)
         (double)s->steps * s->batch_global / (double)p->shape.samples, "memory", cards);
     json_object_update(o, batches);
     json_object_update(o, rest);
+    if (p->weights[0])
+        json_object_set_new(o, "weights", json_pack("{s:s, s:s}", "is", p->weights, "left_out", p->left_out));
     json_object_set_new(o, "data_digest", json_string(p->digest));
     json_object_set_new(o, "checkpoint_every",
                         s->checkpoint_every_steps > 0
@@ -250,6 +269,10 @@ static void print_words(const struct plan *p)
     printf("model       %lld parameters; %.2f %s per step\n",
            (long long)p->card[0].fit.plan.params, p->flops / (tera ? 1e12 : 1e9),
            tera ? "TFLOP" : "GFLOP");
+    if (p->weights[0])
+        printf("weights     %s\n", p->weights);
+    if (p->left_out[0])
+        printf("            %s\n", p->left_out);
     for (int i = 0; i < p->cards; i++)
         print_card(p, &p->card[i]);
     char every[48];

@@ -37,6 +37,8 @@ static const struct preset presets[] = {
     {"sana-2400m",     MODEL_SANA, 30, 2240, 20, 32, 1, 2.5, false, false, true, 0.01, 0, 0},
     {"sana-3200m",     MODEL_SANA, 40, 2240, 20, 32, 1, 2.5, false, false, true, 0.01, 0, 0},
     {"sana-4800m",     MODEL_SANA, 60, 2240, 20, 32, 1, 2.5, false, false, true, 0.01, 0, 0},
+    {"sana-1.5-1600m", MODEL_SANA, 20, 2240, 20, 32, 1, 2.5, true,  true,  true, 0.01, 0, 0},
+    {"sana-1.5-4800m", MODEL_SANA, 60, 2240, 20, 32, 1, 2.5, true,  true,  true, 0.01, 0, 0},
     {"lumina-tiny",    MODEL_NEXTDIT, 2, 64,  4, 0,  2, LUMINA_RATIO, true, false, false, 0, 2, 64},
     {"lumina-2b-gqa",  MODEL_NEXTDIT, 24, 2304, 32, 0, 2, LUMINA_RATIO, true, false, false, 0, 8,
      256},
@@ -349,6 +351,17 @@ static void fill_sample(struct train_spec *s, const json_t *train)
     s->sample_cfg = number_of(train, "sample.cfg", 0);
 }
 
+/* load_from is the older name of the key. */
+static void fill_weights(struct train_spec *s, const json_t *job)
+{
+    const json_t *train = json_object_get(job, "train");
+    json_t *path = value_of(train, "model.weights");
+    s->weights_key = json_is_string(path) ? "train.model.weights" : "load_from";
+    copy_text(s->weights, sizeof(s->weights), json_is_string(path) ? path : json_object_get(job, "load_from"));
+    s->weights_strict = bool_of(train, "model.weights_strict", true);
+    json_decref(path);
+}
+
 /* The job's own keys; all optional, so that a hand-written spec can be short. */
 static void fill_job(struct train_spec *s, const json_t *job)
 {
@@ -366,7 +379,7 @@ static void fill_job(struct train_spec *s, const json_t *job)
     copy_text(s->resume, sizeof(s->resume), json_object_get(job, "resume"));
     if (!s->resume[0])
         snprintf(s->resume, sizeof(s->resume), "latest");
-    copy_text(s->load_from, sizeof(s->load_from), json_object_get(job, "load_from"));
+    fill_weights(s, job);
     s->disk_wait_s = json_number_value(json_object_get(json_object_get(job, "retry"), "disk_wait"));
     const json_t *hang = json_object_get(job, "hang");
     s->hang_step_s = json_number_value(json_object_get(hang, "step"));

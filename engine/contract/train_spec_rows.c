@@ -22,6 +22,7 @@ static const struct spec_field fields[] = {
      .help = "SanaMS, or Next-DiT of Lumina-Next (CPU only); auto = the preset's"},
     {.path = "model.preset", .type = FIELD_ENUM,
      .choices = "tiny|icons|sana-600m|sana-1600m|sana-2400m|sana-3200m|sana-4800m|"
+                "sana-1.5-1600m|sana-1.5-4800m|"
                 "lumina-tiny|lumina-2b-gqa|lumina-2b",
      .def = "\"tiny\"", .help = "base configuration; each key below overrides one of its values"},
     {.path = "model.depth", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 256, .def = AUTO,
@@ -51,6 +52,13 @@ static const struct spec_field fields[] = {
     {.path = "model.y_norm_scale", .type = FIELD_NUMBER, .auto_ok = true, .min = 1e-6, .max = 100,
      .def = AUTO,
      .help = "sana: initial weight of y_norm; auto = the preset's (0.01 for sana-*)"},
+
+    {.path = "model.weights", .type = FIELD_PATH,
+     .help = "trained weights to begin with: .pth, .safetensors, an index of shards, a diffusers folder or a "
+             "checkpoint"},
+    {.path = "model.weights_strict", .type = FIELD_BOOL,
+     .help = "default true: the weights must have every tensor of the model and no others; false: missing ones are "
+             "drawn, others left out"},
 
     {.path = "data", .type = FIELD_MAP, .help = "the training data"},
     {.path = "data.path", .type = FIELD_PATH,

@@ -54,6 +54,16 @@ static int family(const struct train_spec *s, const json_t *job, struct err *err
                    "leave the family out", preset ? preset : "tiny", names[s->model.family], said);
 }
 
+static int weights(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const json_t *train = json_object_get(json_object_get(job, "train"), "model");
+    if (json_is_string(json_object_get(train, "weights")) && json_is_string(json_object_get(job, "load_from")))
+        return err_set(err, ERR_USAGE, "train.model.weights: load_from, its older name, is there too; remove one");
+    if (json_is_boolean(json_object_get(train, "weights_strict")) && !s->weights[0])
+        return err_set(err, ERR_USAGE, "train.model.weights_strict: there is no train.model.weights");
+    return 0;
+}
+
 static int data_path(const struct train_spec *s, const json_t *job, struct err *err)
 {
     (void)job;
@@ -193,6 +203,7 @@ const struct train_rule *train_spec_rules(void)
         {"train.model.family|train.model.preset", family},
         {"train.model.kv_heads|train.model.heads|train.model.hidden|train.model.preset", kv_heads},
         {"train.model.linear_head_dim|train.model.hidden|train.model.preset", linear_heads},
+        {"train.model.weights|train.model.weights_strict|load_from", weights},
         {"train.data.path|train.data.encoders", data_path},
         {"train.data.path|train.data.multi_scale|train.data.encoders", synthetic_source},
         {"train.data.resolution|train.model.patch|train.model.preset|train.data.encoders",

@@ -98,6 +98,22 @@ const struct layout *model_layout(const struct model *m)
     return m->layout;
 }
 
+int model_layout_make(struct layout **out, const struct model_config *cfg, struct err *err)
+{
+    struct model m = {.cfg = *cfg, .net = model_net(cfg->family)};
+    if (model_config_check(cfg, err) < 0)
+        return -1;
+    int rc = m.net->open(&m, err);
+    if (rc == 0 && (rc = layout_create(&m.layout, err)) == 0)
+        rc = m.net->declare(&m, err);
+    m.net->close(&m);
+    if (rc < 0)
+        layout_destroy(m.layout);
+    else
+        *out = m.layout;
+    return rc;
+}
+
 int64_t model_bytes(const struct model *m)
 {
     const size_t blocks = m->max.by_unit ? 0 : m->grads ? 2 : 1;

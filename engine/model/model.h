@@ -72,6 +72,8 @@ const struct model_config *model_config(const struct model *m);
  * noise, 0 to 999. */
 bool model_goes_to_data(const struct model *m);
 const struct layout *model_layout(const struct model *m);
+/* The same without a model: allocates the table only. */
+int model_layout_make(struct layout **out, const struct model_config *cfg, struct err *err);
 /* The host view; call model_push() after writing weights, model_pull() before reading. */
 float *model_weights(struct model *m);
 float *model_grads(struct model *m);   /* NULL unless created for training */

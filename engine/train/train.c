@@ -28,6 +28,7 @@
 #include "engine/train/train_snapshot.h"
 #include "engine/train/train_start.h"
 #include "engine/train/train_state.h"
+#include "engine/weights/pretrained.h"
 
 /* --- a step ----------------------------------------------------------------------------- */
 
@@ -307,6 +308,7 @@ static void close_rest(struct train *t)
     loader_destroy(t->loader);
     json_decref(t->codec);
     dataset_close(t->data);
+    pretrained_close(t->pretrained);
     flight_close(t->flight);
     free(t->before);
 }

@@ -29,7 +29,7 @@ static int first_weights(struct train *t, struct model *m, struct err *err)
     struct state into;
     if (state_make(&into, &source, err) < 0)
         return -1;
-    const int rc = train_first_weights(t, m, &into, NULL, err);
+    const int rc = train_first_weights(t, m, &into, err);
     state_free(&into);
     return rc;
 }

@@ -26,6 +26,7 @@
 #include "engine/train/train_save.h"
 #include "engine/train/train_snapshot.h"
 #include "engine/train/train_state.h"
+#include "engine/weights/pretrained.h"
 #include "kernels/kernels.h"
 #include "kernels/processor.h"
 
@@ -149,37 +150,72 @@ static int create_step(struct train *t)
     return 0;
 }
 
-int train_first_weights(const struct train *t, const struct model *m, const struct state *into,
-                        struct checkpoint_match *match, struct err *err)
+/* One tensor at a time: read, or drawn. */
+static int first_weights(const struct train *t, const struct model *m, const struct state *into, struct err *err)
 {
     const int null = layout_find(model_layout(m), "y_embedder.y_embedding");
-    for (int i = 0; i < into->weights; i++)
-        model_init_range(m, i, into->part[i].from, into->part[i].to, t->spec.seed, into->part[i].data);
-    if (null >= 0 && dataset_null(t->data, into->part[null].data, err) < 0)
-        return -1;
-    return t->spec.load_from[0] ? checkpoint_load_weights(t->spec.load_from, into, match, err) : 0;
+    for (int i = 0; i < into->weights; i++) {
+        const struct state_part *p = &into->part[i];
+        if (t->pretrained && pretrained_read(t->pretrained, p->tensor, p->from, p->to, p->data))
+            continue;
+        model_init_range(m, i, p->from, p->to, t->spec.seed, p->data);
+        if (i == null && dataset_null(t->data, p->data, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
-static void tell_loaded(const struct train *t, const struct checkpoint_match *m)
+static void tell_pretrained(const struct train *t)
 {
-    printf("load_from: all %d tensors of the model are in %s\n", m->matched, t->spec.load_from);
-    if (m->left)
-        progress_warning(t->progress, "load_from: ignored %d tensors of %s that this model does not have: %s%s",
-                         m->left, t->spec.load_from, m->first_left, m->left > 1 ? " and others" : "");
+    char text[PRETRAINED_TEXT];
+    pretrained_text(text, t->pretrained);
+    printf("weights: %s\n", text);
+    if (pretrained_left_out(text, t->pretrained))
+        progress_warning(t->progress, "%s: %s", t->spec.weights_key, text);
+}
+
+/* Opens the weights, if the spec names any and they are not open yet, and compares them with the model; twice, because
+ * before the data is read some sizes are unknown. */
+static int check_pretrained(struct train *t, struct err *err)
+{
+    if (t->pretrained)
+        return pretrained_match_spec(t->pretrained, &t->spec, err);
+    return pretrained_of_spec(&t->pretrained, &t->spec, err);
+}
+
+static void close_pretrained(struct train *t)
+{
+    pretrained_close(t->pretrained);
+    t->pretrained = NULL;
+}
+
+int train_first_weights(struct train *t, const struct model *m, const struct state *into, struct err *err)
+{
+    int rc = check_pretrained(t, err);
+    if (rc == 0)
+        rc = first_weights(t, m, into, err);
+    if (rc == 0 && t->pretrained && train_is_first(t) && !t->fresh && t->at == 0)
+        tell_pretrained(t);
+    close_pretrained(t);
+    return rc;
+}
+
+/* A job that has a checkpoint resumes it, and needs no other weights any more. */
+static bool begins_here(const struct train *t)
+{
+    const bool path = strcmp(t->spec.resume, "latest") != 0 && strcmp(t->spec.resume, "none") != 0;
+    return !t->env->again && !path && checkpoint_newest_step(t->dir) < 0;
 }
 
 static int start_fresh(struct train *t)
 {
-    struct checkpoint_match match;
     struct state s;
     if (params_state(t->params, &s, &t->err) < 0)
         return -1;
-    const int rc = train_first_weights(t, step_model(t->step), &s, &match, &t->err);
+    const int rc = train_first_weights(t, step_model(t->step), &s, &t->err);
     state_free(&s);
     if (rc < 0)
         return -1;
-    if (t->spec.load_from[0] && train_is_first(t))
-        tell_loaded(t, &match);
     optim_ema_reset(params_optim(t->params), params_view(t->params));
     t->fresh = true;
     return params_push(t->params, &t->err);
@@ -377,7 +413,8 @@ int train_start(struct train *t)
     if (train_ranks_open(t) < 0 || train_dir_open(t) < 0)
         return -1;
     remember_products(t);
-    if (open_data(t) < 0 || create_step(t) < 0 || train_snapshot_open(t) < 0 || train_save_open(t) < 0 ||
+    if ((begins_here(t) && check_pretrained(t, &t->err) < 0) || open_data(t) < 0 ||
+        (t->pretrained && check_pretrained(t, &t->err) < 0) || create_step(t) < 0 || train_snapshot_open(t) < 0 || train_save_open(t) < 0 ||
         resume_or_start(t) < 0 || (t->env->new_attempt && t->saved < t->spec.steps && train_room_check(t) < 0))
         return -1;
     flight_set_total(t->flight, (uint64_t)t->spec.steps);

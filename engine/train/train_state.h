@@ -53,6 +53,7 @@ struct train {
     struct dataset  *data;
     json_t          *codec; /* of the data, or NULL */
     struct loader   *loader;
+    struct pretrained *pretrained; /* what the run begins with, from its check until it is read; or NULL */
     struct step     *step;
     struct params   *params; /* of the step */
     struct loss_log *metrics;

@@ -82,7 +82,7 @@ static const struct row lumina[] = {
     {NULL, NULL, 0, 0},
 };
 
-static const char *const optional[] = {"pos_embed", "y_embedder.y_embedding"};
+static const char *const optional[] = {"pos_embed", "y_embedder.y_embedding", "lm_head.weight"};
 
 static const struct row *rows_of(enum weights_naming n)
 {

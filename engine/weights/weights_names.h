@@ -35,7 +35,7 @@ const char *weights_names_text(enum weights_naming naming);
 
 /* false: the model has no tensor for this name. */
 bool weights_names_map(struct weights_place *out, enum weights_naming naming, const char *name);
-/* Tensors that may be missing, or left out: computed or drawn again (the authors' names). */
+/* Tensors that may be missing, or left out: computed, drawn or never used (the authors' names). */
 bool weights_names_optional(const char *name);
 
 #endif

@@ -2,26 +2,53 @@
 /* weights_summary.c - see weights_summary.h */
 #include "engine/weights/weights_summary.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/contract/train_config.h"
 #include "engine/weights/tensor_view.h"
 #include "engine/weights/weights_source.h"
 
 /* The released models, by their sizes. */
-static const struct {
+static const struct released {
     bool        sana;
-    int         depth, hidden;
+    int         depth, hidden, heads;
+    int         kv;    /* heads of keys; 0: of Sana */
     bool        norms; /* of queries and keys, in both attentions */
     const char *model, *preset;
 } released[] = {
-    {true, 28, 1152, false, "Sana 0.6B", "sana-600m"},
-    {true, 20, 2240, false, "Sana 1.6B", "sana-1600m"},
-    {true, 20, 2240, true, "Sana-1.5 1.6B", "sana-1600m"},
-    {true, 60, 2240, true, "Sana-1.5 4.8B", "sana-4800m"},
-    {false, 24, 2304, false, "Lumina-Next 2B", NULL}, /* lumina-2b or lumina-2b-gqa */
+    {true, 28, 1152, 16, 0, false, "Sana 0.6B", "sana-600m"},
+    {true, 20, 2240, 20, 0, false, "Sana 1.6B", "sana-1600m"},
+    {true, 20, 2240, 20, 0, true, "Sana-1.5 1.6B", "sana-1.5-1600m"},
+    {true, 60, 2240, 20, 0, true, "Sana-1.5 4.8B", "sana-1.5-4800m"},
+    {false, 24, 2304, 32, 32, true, "Lumina-Next 2B", "lumina-2b"},
+    {false, 24, 2304, 32, 8, true, "Lumina-Next 2B GQA", "lumina-2b-gqa"},
 };
+
+enum { RELEASED = sizeof(released) / sizeof(*released) };
+
+static const struct released *find_released(const struct weights_summary *s)
+{
+    for (const struct released *r = released; r < released + RELEASED; r++)
+        if (r->sana == weights_summary_is_sana(s) && r->depth == s->depth && r->hidden == s->hidden &&
+            r->norms == s->qk_norm && (r->sana ? r->norms == s->cross_norm : r->hidden / r->heads * r->kv == s->kv))
+            return r;
+    return NULL;
+}
+
+static void find_model(struct weights_summary *s)
+{
+    const struct released *r = find_released(s);
+    s->model = r ? r->model : NULL;
+    s->preset = r ? r->preset : NULL;
+}
+
+static int dim_of(const struct tensor_view *v, int i)
+{
+    return v->ndim > i && v->dim[i] < INT32_MAX ? (int)v->dim[i] : 0;
+}
 
 static void note_size(struct weights_summary *s, const char *name, const struct tensor_view *v)
 {
@@ -29,7 +56,13 @@ static void note_size(struct weights_summary *s, const char *name, const struct 
     if (block && atoi(name + 7) >= s->depth)
         s->depth = atoi(name + 7) + 1;
     if (strcmp(name, "x_embedder.proj.bias") == 0 || strcmp(name, "x_embedder.bias") == 0)
-        s->hidden = v->ndim ? (int)v->dim[0] : 0;
+        s->hidden = dim_of(v, 0);
+    if (strcmp(name, "x_embedder.proj.weight") == 0 || strcmp(name, "x_embedder.weight") == 0)
+        s->inputs = dim_of(v, 1);
+    if (strcmp(name, "y_embedder.y_proj.fc1.weight") == 0 || strcmp(name, "cap_embedder.1.weight") == 0)
+        s->captions = dim_of(v, 1);
+    if (strcmp(name, "layers.0.attention.wk.weight") == 0)
+        s->kv = dim_of(v, 0);
     s->qk_norm |= strstr(name, ".attn.q_norm.") != NULL || strstr(name, ".attention.q_norm.") != NULL;
     s->cross_norm |= strstr(name, ".cross_attn.q_norm.") != NULL;
 }
@@ -55,17 +88,6 @@ static void add_tensor(struct weights_summary *s, const struct tensor_view *v)
     }
 }
 
-static void find_model(struct weights_summary *s)
-{
-    const bool sana = s->naming == WEIGHTS_SANA || s->naming == WEIGHTS_SANA_DIFFUSERS;
-    for (size_t i = 0; i < sizeof(released) / sizeof(*released); i++)
-        if (released[i].sana == sana && released[i].depth == s->depth && released[i].hidden == s->hidden &&
-            (!sana || released[i].norms == s->qk_norm)) {
-            s->model = released[i].model;
-            s->preset = released[i].preset;
-        }
-}
-
 void weights_summary_make(struct weights_summary *s, const struct weights_source *w)
 {
     *s = (struct weights_summary){.naming = weights_names_tell(w)};
@@ -73,4 +95,33 @@ void weights_summary_make(struct weights_summary *s, const struct weights_source
         add_tensor(s, weights_source_at(w, i));
     if (s->naming < WEIGHTS_NAMINGS)
         find_model(s);
+}
+
+void weights_summary_of_config(struct weights_summary *s, const struct model_config *cfg)
+{
+    const bool sana = cfg->family == MODEL_SANA;
+    *s = (struct weights_summary){.naming = sana ? WEIGHTS_SANA : WEIGHTS_LUMINA, .depth = cfg->depth,
+                                  .hidden = cfg->hidden, .qk_norm = cfg->qk_norm,
+                                  .cross_norm = sana && cfg->cross_norm, .captions = cfg->caption_channels};
+    s->kv = sana ? 0 : cfg->hidden / cfg->heads * cfg->kv_heads;
+    find_model(s);
+}
+
+bool weights_summary_is_sana(const struct weights_summary *s)
+{
+    return s->naming == WEIGHTS_SANA || s->naming == WEIGHTS_SANA_DIFFUSERS;
+}
+
+int weights_summary_heads(const struct weights_summary *s)
+{
+    const struct released *r = find_released(s);
+    return r ? r->heads : 0;
+}
+
+void weights_summary_text(char text[WEIGHTS_SUMMARY_TEXT], const struct weights_summary *s)
+{
+    const char *family = weights_summary_is_sana(s) ? "Sana" : "Lumina-Next";
+    snprintf(text, WEIGHTS_SUMMARY_TEXT, "%s (%s%sdepth %d, %d channels%s%s)", s->model ? s->model : family,
+             s->preset ? s->preset : "", s->preset ? ": " : "", s->depth, s->hidden,
+             s->qk_norm && !s->preset ? ", qk_norm" : "", s->cross_norm && !s->preset ? ", cross_norm" : "");
 }

@@ -9,6 +9,7 @@
 #include "engine/data/safetensors.h"
 #include "engine/weights/weights_names.h"
 
+struct model_config;
 struct weights_source;
 
 struct weights_summary {
@@ -18,10 +19,21 @@ struct weights_summary {
     int64_t             numbers;             /* of all tensors that the model takes */
     int                 taken, optional, dropped;
     int                 of_type[ST_DTYPES];  /* tensors */
+    int                 inputs, captions;    /* channels of a token's input, and of a caption's; 0: not to be seen */
+    int                 kv;                  /* Lumina-Next: channels of all keys */
     const char         *model;               /* "Sana-1.5 1.6B", or NULL */
     const char         *preset;              /* with these sizes, or NULL */
 };
 
+enum { WEIGHTS_SUMMARY_TEXT = 160 };
+
 void weights_summary_make(struct weights_summary *s, const struct weights_source *w);
+/* Sizes and name of a model of a spec. */
+void weights_summary_of_config(struct weights_summary *s, const struct model_config *cfg);
+bool weights_summary_is_sana(const struct weights_summary *s);
+/* Heads of softmax attention, which no tensor tells, of a released model; 0: it is none. */
+int weights_summary_heads(const struct weights_summary *s);
+/* "Sana 0.6B (sana-600m: depth 28, 1152 channels)" */
+void weights_summary_text(char text[WEIGHTS_SUMMARY_TEXT], const struct weights_summary *s);
 
 #endif

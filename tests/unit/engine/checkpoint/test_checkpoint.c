@@ -97,17 +97,6 @@ static const char *root(const char *name)
     return path[turn];
 }
 
-static int load_weights(const char *path, const struct layout *l, struct checkpoint_match *match,
-                        struct err *err)
-{
-    const struct state_source source = {.layout = l, .weights = weights};
-    struct state into;
-    assert_int_equal(state_make(&into, &source, err), 0);
-    int rc = checkpoint_load_weights(path, &into, match, err);
-    state_free(&into);
-    return rc;
-}
-
 /* As one rank that has everything. */
 static int write_whole(struct checkpoint_info *info, const char *where, const struct checkpoint_state *state,
                        bool *disk_full, struct err *err)
@@ -178,12 +167,6 @@ static void a_saved_state_loads_again(void **state)
     assert_int_equal(checkpoint_load(&s, latest.path, layout, weights, NULL, true, &err), 0);
     assert_true(weights[0] < 0);
     assert_true(weights[layout_at(layout, 2)->offset] == 40200);
-    /* weights only, from the directory and from the file */
-    char file[CHECKPOINT_PATH + 32];
-    snprintf(file, sizeof(file), "%s/model.safetensors", latest.path);
-    go_to(1);
-    assert_int_equal(load_weights(file, layout, NULL, &err), 0);
-    assert_true(weights[0] == 40000);
     assert_int_equal(told.times, 0);
 }
 
@@ -231,14 +214,6 @@ static void another_model_is_refused_by_name(void **state)
     assert_int_equal(checkpoint_load(&s, info.path, l, weights, NULL, false, &err), -1);
     assert_int_equal(err.code, ERR_USAGE);
     assert_non_null(strstr(err.text, "a different model"));
-    err = (struct err){0};
-    struct checkpoint_match m;
-    layout_add(l, "head.weight", TENSOR_PARAM, 1, (int64_t[]){5}, &err);
-    assert_int_equal(load_weights(info.path, l, &m, &err), -1);
-    assert_non_null(strstr(err.text, "0 of 2 tensors match, 1 missing, 1 with a different shape, "));
-    assert_non_null(strstr(err.text, "no tensor 'head.weight'; 'a.weight' has a different shape"));
-    assert_int_equal(m.left, layout_len(layout) - 1);
-    assert_string_equal(m.first_missing, "head.weight");
     layout_destroy(l);
 }
 

@@ -92,7 +92,9 @@ static void keys_override_a_preset(void **state)
     assert_true(s.checkpoint_every_s == 30);
     assert_string_equal(s.checkpoint_dir, "/c");
     assert_string_equal(s.resume, "none");
-    assert_string_equal(s.load_from, "/w");
+    assert_string_equal(s.weights, "/w");
+    assert_string_equal(s.weights_key, "load_from");
+    assert_true(s.weights_strict);
     assert_false(s.sample_after);
 }
 
