@@ -374,12 +374,33 @@ static void check_plan(struct checkup *c)
     }
 }
 
+/* Whether the engine refused the weights that a run begins with. */
+static bool is_of_weights(const char *wrong)
+{
+    return strncmp(wrong, "train.model.weights", strlen("train.model.weights")) == 0 ||
+           strncmp(wrong, "load_from", strlen("load_from")) == 0;
+}
+
+static void check_weights(struct checkup *c, const json_t *train, const char *wrong)
+{
+    const json_t *weights = json_object_get(train, "weights");
+    if (weights)
+        row(c, "weights", field_text(weights, "left_out")[0] ? ROW_WARN : ROW_OK, "", "%s%s%s",
+            field_text(weights, "is"), field_text(weights, "left_out")[0] ? "; " : "", field_text(weights, "left_out"));
+    else if (is_of_weights(wrong))
+        row(c, "weights", ROW_FAIL, "name weights of this model, or change train.model; `jobctl-train inspect PATH` "
+            "tells what they are", "%s", wrong);
+}
+
 static void check_data(struct checkup *c)
 {
     const json_t *train = json_object_get(c->looked, "train");
     const char *wrong = field_text(c->looked, "train_error");
     if (!json_is_object(json_object_get(c->spec, "train")))
         return;
+    check_weights(c, train, wrong);
+    if (is_of_weights(wrong))
+        wrong = "";
     if (!train)
         row(c, "data", wrong[0] ? ROW_FAIL : ROW_UNKNOWN,
             "fix the data; `jobctl verify-data FILE` lists all errors", "%s",
