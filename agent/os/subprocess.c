@@ -16,6 +16,7 @@
 
 #include "agent/os/cpu_list.h"
 #include "agent/os/descriptors.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
 /* What failed in the child; sent through a pipe that exec closes. */
@@ -216,19 +217,36 @@ int subprocess_wait(pid_t pid)
 
 /* --- to its end ---------------------------------------------------------------------------------- */
 
-/* Reads both outputs to their end; -1: timed out.  A descriptor of -1 is none. */
-static int read_both(const int fd[2], struct buf out[2], int wait_ms)
+static void keep(struct buf *out, const char *piece, size_t n, size_t most)
 {
+    buf_append(out, piece, n);
+    if (most > 0 && out->size > 2 * most)
+        buf_consume(out, out->size - most);
+}
+
+/* How long poll() may wait, of a program that began at `since`: until one of its limits. */
+static int patience(const struct subprocess_spec *s, int64_t since, int wait_ms)
+{
+    const int64_t left = s->limit_ms - (clock_ms() - since);
+    if (s->limit_ms <= 0 || (wait_ms >= 0 && wait_ms < left))
+        return wait_ms;
+    return left > 0 ? (int)left : 0;
+}
+
+/* Reads both outputs to their end; -1: timed out.  A descriptor of -1 is none. */
+static int read_both(const struct subprocess_spec *s, const int fd[2], struct buf out[2], int wait_ms)
+{
+    const int64_t since = clock_ms();
     struct pollfd p[2] = {{.fd = fd[0], .events = POLLIN}, {.fd = fd[1], .events = POLLIN}};
     char piece[4096];
     while (p[0].fd >= 0 || p[1].fd >= 0) {
-        int rc = poll(p, 2, wait_ms);
-        if (rc == 0 || (rc < 0 && errno != EINTR))
+        const int ms = patience(s, since, wait_ms), rc = poll(p, 2, ms);
+        if (rc == 0 || (ms == 0 && s->limit_ms > 0) || (rc < 0 && errno != EINTR))
             return -1;
         for (int i = 0; i < 2; i++) {
             ssize_t n = p[i].fd >= 0 && p[i].revents ? read(p[i].fd, piece, sizeof(piece)) : -1;
             if (n > 0)
-                buf_append(&out[i], piece, (size_t)n);
+                keep(&out[i], piece, (size_t)n, s->most);
             if (n == 0)
                 p[i].fd = -1;
         }
@@ -267,13 +285,14 @@ int subprocess_run(const struct subprocess_spec *spec, struct buf out[2], int wa
                     ? subprocess_start(&s, err)
                     : err_set(err, ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
     close_both(to);
-    const bool late = pid > 0 && read_both(from, out, wait_ms) < 0;
+    const bool late = pid > 0 && read_both(spec, from, out, wait_ms) < 0;
     if (late)
         kill(s.session ? -pid : pid, SIGKILL);
     if (pid > 0)
         code = subprocess_wait(pid);
     close_both(from);
-    return late ? err_set(err, ERR_SYSTEM, "%s timed out after %d s", s.argv[0], wait_ms / 1000) : code;
+    const int limit = s.limit_ms > 0 && (wait_ms < 0 || s.limit_ms < wait_ms) ? s.limit_ms : wait_ms;
+    return late ? err_set(err, ERR_SYSTEM, "%s timed out after %d s", s.argv[0], limit / 1000) : code;
 }
 
 const char *subprocess_text(const struct buf *b)

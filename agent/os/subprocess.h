@@ -38,6 +38,8 @@ struct subprocess_spec {
     void (*enter)(int arg); /* called in the child before exec, async-signal-safe; or NULL */
     int enter_arg;
     bool session; /* it leads a new session; signals are sent to its process group, its pid */
+    int limit_ms; /* of subprocess_run(): killed then, though it writes; 0: none */
+    size_t most;  /* of subprocess_run(): only about so many of the last bytes of each output are kept; 0: all */
     bool tied;    /* it gets SIGTERM when the thread that started it ends */
 };
 
@@ -49,7 +51,7 @@ int subprocess_wait(pid_t pid);
 
 /* Runs a program to its end.  out[0] gets its stdout, out[1] its stderr, where spec says
  * SUBPROCESS_PIPE; the caller frees them.  Returns what subprocess_wait() does; -1 with err set: not
- * started, or no output for wait_ms (-1: for ever) and killed. */
+ * started, or killed: no output for wait_ms (-1: for ever), or spec->limit_ms over. */
 int subprocess_run(const struct subprocess_spec *spec, struct buf out[2], int wait_ms, struct err *err);
 
 /* The output as text; "" if there was none. */

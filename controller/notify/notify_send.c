@@ -161,7 +161,8 @@ static int run(const char *what, const char *const *argv, const char *const *set
     if (in < 0)
         return -1;
     const struct subprocess_spec spec = { .argv = argv, .set = set, .cwd = "/", .in = in, .out = SUBPROCESS_NULL,
-                                          .err = SUBPROCESS_PIPE, .session = true, .tied = true };
+                                          .err = SUBPROCESS_PIPE, .session = true, .tied = true,
+                                          .limit_ms = NOTIFY_SEND_S * 1000, .most = ANSWER_MAX };
     const int code = subprocess_run(&spec, out, NOTIFY_SEND_S * 1000, err);
     close(in);
     if (code > 0)

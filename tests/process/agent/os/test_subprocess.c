@@ -184,6 +184,16 @@ static void a_run_gives_output_and_exit_code(void **state)
                                            .out = SUBPROCESS_PIPE};
     assert_int_equal(subprocess_run(&silent, out, 10, &err), -1);
     assert_string_equal(err.text, "sleep timed out after 0 s");
+    buf_fini(&out[0]);
+
+    /* One that never stops writing ends at its limit, and only its last words are kept. */
+    err = (struct err){0};
+    const struct subprocess_spec chatty = {.argv = (const char *const[]){"yes", NULL}, .out = SUBPROCESS_PIPE,
+                                           .limit_ms = 200, .most = 1000};
+    assert_int_equal(subprocess_run(&chatty, out, -1, &err), -1);
+    assert_string_equal(err.text, "yes timed out after 0 s");
+    assert_true(out[0].size >= 1000 && out[0].size <= 2000);
+    buf_fini(&out[0]);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
