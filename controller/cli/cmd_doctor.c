@@ -15,6 +15,7 @@
 #include "controller/base/program.h"
 #include "controller/cli/command.h"
 #include "controller/cli/doctor_hosts.h"
+#include "controller/cli/doctor_notify.h"
 #include "controller/cli/doctor_slurm.h"
 #include "controller/cli/doctor_store.h"
 #include "controller/cli/output.h"
@@ -201,7 +202,8 @@ static int run(struct call *call)
         spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec) < 0)
         return -1;
     json_t *answer = look(call, spec);
-    if (answer && o->nargs == 0 && doctor_store_add(answer, &call->err) < 0) {
+    if (answer && o->nargs == 0 &&
+        (doctor_store_add(answer, &call->err) < 0 || doctor_notify_add(answer, &call->err) < 0)) {
         json_decref(answer);
         answer = NULL;
     }

@@ -71,6 +71,9 @@ wait_for "nothing is left" waits 0
 sed -i 's|"${HOOK}"|"http://127.0.0.1:1/T0KEN"|' "$config"
 code 0 jobctl submit -q --wait good.yaml
 wait_for "the problem in status" says 'Messages are not delivered to hook: the webhook does not answer' jobctl status
+jobctl doctor >doctor || true # what it thinks of this machine is not asked here
+has 'warn     notify' doctor
+has 'hook (webhook), which cannot be reached: the webhook does' doctor
 code 1 jobctl notify test
 has 'hook: not sent: the webhook does not answer' out
 has 'file: the message was sent' out
@@ -90,6 +93,8 @@ code 0 jobctl notify test hook
 [ "$(tail -n 1 got/http | field body.event)" = test ]
 code 0 jobctl notify
 has 'hook: webhook, on done, failed' out
+jobctl doctor >doctor || true
+has 'ok       notify' doctor
 code 3 jobctl notify test nobody
 has 'config.yaml has no notify target "nobody"' err
 chmod 644 config/jobctl/secrets
