@@ -194,10 +194,10 @@ static json_t *prepare_body(const struct attempt *a, int k, json_t *part, json_t
     const json_t *l = a->launch;
     json_t *proof = a->proof[0] ? json_pack("{s:s, s:s}", "path", a->proof, "text", a->o.nonce)
                                 : NULL;
-    return json_pack("{s:O, s:O, s:{s:O?, s:O?, s:O?, s:O?, s:I, s:o*, s:o, s:o}}", "spec",
+    return json_pack("{s:O, s:O, s:{s:O?, s:O?, s:O?, s:O*, s:O?, s:I, s:o*, s:o, s:o}}", "spec",
                      json_object_get(l, "spec"), "plan", part, "launch", "name",
                      json_object_get(l, "name"), "ckpt_dir", json_object_get(l, "ckpt_dir"),
-                     "secrets", json_object_get(l, "secrets"), "restarts",
+                     "secrets", json_object_get(l, "secrets"), "code", json_object_get(l, "code"), "restarts",
                      json_object_get(json_object_get(l, "budget"), "restarts"), "deadline_s",
                      (json_int_t)a->deadline_s, "proof", proof, "consistency", consistency_body(a, k,
                                                                                           list), "endpoints",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* follower.c - see follower.h */
+#include "agent/code/code_place.h"
 #include "agent/nodes/follower.h"
 
 #include <errno.h>
@@ -130,7 +131,7 @@ int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **
     int rc;
     const char *dir = string_of(launch, "ckpt_dir");
     f->spec = json_incref(spec);
-    if (find_proof(json_object_get(launch, "proof"), err) < 0 ||
+    if (code_place_settle(spec, json_object_get(launch, "code"), f->o.run_dir, err) < 0 || find_proof(json_object_get(launch, "proof"), err) < 0 ||
         compare_files(json_object_get(launch, "consistency"), spec, err) < 0 ||
         payload_make(&f->payload, spec, f->o.run_dir, f->o.train, err) < 0)
         return -1;
@@ -212,6 +213,7 @@ static int start(struct follower *f, const json_t *body, int *n, struct err *err
         .nonce = f->o.nonce,
         .run_dir = f->o.run_dir,
         .ckpt_dir = string_of(launch, "ckpt_dir"),
+        .workdir = field_text(json_object_get(launch, "code"), "workdir"),
         .world_size = (int)field_int(body, "world_size", 0),
         .first_rank = (int)field_int(body, "first_rank", 0),
         .local_ranks = (int)field_int(body, "ranks", 0),

@@ -182,6 +182,8 @@ static void put_ours(struct entries *e, const struct launch_env *l, int rank)
     put(e, "JOBCTL_NONCE", l->nonce);
     put(e, "JOBCTL_RUN_DIR", l->run_dir);
     put(e, "JOBCTL_CKPT_DIR", l->ckpt_dir);
+    if (l->workdir && l->workdir[0])
+        put(e, "JOBCTL_WORKDIR", l->workdir);
     if (l->fence && l->fence[0])
         put(e, "JOBCTL_LEASE", l->fence);
     if (l->deadline_s > 0)

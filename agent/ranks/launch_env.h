@@ -25,6 +25,7 @@ struct launch_env {
     const char   *name;            /* of the job */
     const char   *nonce;
     const char   *run_dir, *ckpt_dir;
+    const char   *workdir;         /* of which the code is a copy; NULL or "": it is none */
     int           world_size;      /* on all nodes together */
     int first_rank;                /* lowest rank on this node */
     int local_ranks;               /* number of ranks on this node; 0: all */

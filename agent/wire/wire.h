@@ -51,6 +51,8 @@
  *                         step_ms: of the newest step, 0 = not known},
  *               learned: the body of the job's newest `learned` event, if there is one,
  *               excluded: {UUID: why} the GPUs that failed in this job before, if any,
+ *               code: {dir, must, workdir} the copy of the job's code, for a job with a snapshot; without `must` the
+ *                         workdir takes its place where there is none (agent/code/code_place.h)
  *               group: {node, nodes, names, endpoint, lost_ms} if the attempt has several nodes; names:
  *               of all nodes. Node 0 is the leader (agent/nodes/leader.h) and gets no endpoint, but
  *               lost_ms if the user has set the limit for silent nodes; followers get its endpoint}

@@ -15,6 +15,7 @@
 #include "controller/base/daemon.h"
 #include "controller/job/event_kind.h"
 #include "controller/job/job.h"
+#include "controller/job/job_code.h"
 #include "controller/job/job_dir.h"
 #include "controller/remote/remote.h"
 #include "controller/spec/config.h"
@@ -77,6 +78,22 @@ static json_t *sent_secrets(const struct job *job, const json_t *spec)
     return out;
 }
 
+/* Where its agents find the copy of the code, a new object; NULL: the job runs in its workdir. */
+static json_t *code_place(const struct job *job, const json_t *spec)
+{
+    char dir[PATH_MAX], key[48];
+    const bool must = json_is_true(json_object_get(spec, "snapshot"));
+    if (!job_code_dir(dir, sizeof(dir), job->daemon, job->core.id))
+        return NULL;
+    if (job->remote == &remote_ssh) {
+        remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
+        return json_pack("{s:o, s:b, s:O}", "dir", json_sprintf("hosted/%s/code/tree", key), "must", (int)must,
+                         "workdir", json_object_get(spec, "workdir"));
+    }
+    return must ? json_pack("{s:o, s:b, s:O}", "dir", json_sprintf("%s/tree", dir), "must", 1, "workdir",
+                            json_object_get(spec, "workdir")) : NULL;
+}
+
 static json_t *make(const struct job *job, json_t *spec, const char *run_dir, json_t *secrets)
 {
     char dir[PATH_MAX], hash[32];
@@ -103,6 +120,9 @@ static json_t *make(const struct job *job, json_t *spec, const char *run_dir, js
         body = NULL;
     }
     json_decref(more);
+    json_t *code = body ? code_place(job, spec) : NULL;
+    if (code)
+        json_object_set_new(body, "code", code);
     return body;
 }
 

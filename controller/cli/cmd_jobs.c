@@ -10,6 +10,7 @@
 #include "controller/cli/output.h"
 #include "controller/cli/question.h"
 #include "controller/cli/spec_file.h"
+#include "controller/cli/submit_code.h"
 #include "controller/job/job_list.h"
 #include "controller/job/job_view.h"
 #include "engine/contract/field.h"
@@ -57,12 +58,16 @@ static void add_taken(json_t *values, const json_t *names, long long id)
     }
 }
 
-/* Values of secrets end with their job: a retry takes them from the environment again. */
-static int add_environment(struct client *c, json_t *body, long long id, struct err *err)
+/* Values of secrets end with their job: a retry takes them from the environment again. Without a snapshot it runs the
+ * code of now. */
+static int add_own(struct call *call, struct client *c, json_t *body, struct code_taken *code, long long id,
+                   struct err *err)
 {
     json_t *answer;
     if (client_get(c, &answer, err, "/v1/jobs/%lld", id) < 0)
         return -1;
+    if (submit_code_take(code, call, NULL, json_object_get(answer, "spec")) == 0)
+        json_object_set_new(body, "code", json_string(code->name));
     json_t *values = spec_file_secrets(json_object_get(json_object_get(answer, "spec"), "secrets"),
                                        err);
     if (values)
@@ -101,11 +106,14 @@ static int ask(struct call *call, struct client *c, const json_t *jobs, json_t *
     json_array_foreach (jobs, i, row) {
         char path[64];
         struct err err = {0};
+        struct code_taken code = {.lock = -1};
         long long id = json_integer_value(json_object_get(row, "id"));
         bool retry = strcmp(call->command->name, "retry") == 0;
         snprintf(path, sizeof(path), "/v1/jobs/%lld/%s", id, call->command->name);
-        if ((retry && add_environment(c, body, id, &err) < 0) ||
-            client_post(c, &answer, path, body, &err) < 0) {
+        const int rc = retry && add_own(call, c, body, &code, id, &err) < 0 ? -1
+                                                                            : client_post(c, &answer, path, body, &err);
+        code_take_end(&code);
+        if (rc < 0) {
             if (err.code == ERR_CONFLICT && every(call)) /* it ended meanwhile */
                 continue;
             if (call->err.code != ERR_NONE && !call->json)

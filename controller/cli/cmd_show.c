@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_show.c - jobctl show: all details of one job */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
 #include "engine/contract/field.h"
+#include "engine/contract/text_append.h"
 
 static const struct option_row options[] = {
     {"spec", 0, OPTION_FLAG, NULL, "print only the canonical spec (JSON)"},
@@ -187,6 +189,35 @@ static void print_environment(const struct terminal *t, const json_t *environmen
     print_list(t, "secrets", json_object_get(environment, "secrets"));
 }
 
+/* "8a31f0c92b77 on main, 3 files changed (.../code/diff.patch)" */
+static void print_commit(const struct terminal *t, const json_t *code)
+{
+    char value[PATH_MAX + 300] = "";
+    const long long changed = (long long)field_int(code, "changed", 0);
+    const char *git = field_text(code, "git");
+    if (field_text(code, "commit")[0])
+        snprintf(value, sizeof(value), "%.12s on %.100s", field_text(code, "commit"), field_text(code, "branch"));
+    if (changed > 0)
+        text_append(value, sizeof(value), ", %lld file%s changed: %s/diff.patch%s", changed, changed == 1 ? "" : "s",
+                    field_text(code, "dir"), field_true(code, "diff_cut") ? ", cut" : "");
+    if (git[0])
+        text_append(value, sizeof(value), "%s%s", value[0] ? "; " : "not recorded: ", git);
+    line(t, "commit", value);
+}
+
+static void print_snapshot(const struct terminal *t, const json_t *code)
+{
+    char value[PATH_MAX + 300], bytes[32];
+    const long long files = (long long)field_int(code, "files", 0);
+    if (!field_text(code, "snapshot")[0])
+        return;
+    job_view_bytes(bytes, sizeof(bytes), (long long)field_int(code, "bytes", 0));
+    snprintf(value, sizeof(value), "%s, %lld file%s, %s", field_text(code, "snapshot"), files, files == 1 ? "" : "s",
+             bytes);
+    line(t, "snapshot", value);
+    print_list(t, "  without", json_object_get(code, "left_out"));
+}
+
 /* What runs, and where. */
 static void print_command(const struct terminal *t, const json_t *answer)
 {
@@ -196,6 +227,8 @@ static void print_command(const struct terminal *t, const json_t *answer)
     if (json_is_object(json_object_get(spec, "train")))
         line(t, "command", "the built-in engine (jobctl show --spec)");
     line(t, "directory", json_string_value(json_object_get(spec, "workdir")));
+    print_commit(t, json_object_get(answer, "code"));
+    print_snapshot(t, json_object_get(answer, "code"));
     print_list(t, "overrides", json_object_get(answer, "set"));
     print_environment(t, json_object_get(answer, "environment"));
 }

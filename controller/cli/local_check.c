@@ -23,9 +23,7 @@
 
 enum { RESOLVE_MS = 5000, SETS = 256, HOSTS = 1024 };
 
-/* Adds a mistake at the key's place in the file. */
-__attribute__((format(printf, 4, 5))) static void refuse(struct call *call, const json_t *request, const char *key,
-                                                         const char *fmt, ...)
+void local_check_refuse(struct call *call, const json_t *request, const char *key, const char *fmt, ...)
 {
     const json_t *list = json_object_get(request, "set");
     const char *set[SETS];
@@ -93,7 +91,7 @@ static void check_program(struct call *call, const json_t *request, const json_t
     snprintf(three, sizeof(three), "%s3", program);
     if (in_path(path, workdir, three))
         snprintf(other, sizeof(other), ", but %s is: write that", three);
-    refuse(call, request, "run", "%s is not in PATH%s", program, other[0] ? other : "; install it, or write its path");
+    local_check_refuse(call, request, "run", "%s is not in PATH%s", program, other[0] ? other : "; install it, or write its path");
 }
 
 /* ---- launchers ---- */
@@ -166,7 +164,7 @@ static void take_answer(struct call *call, const json_t *request, const json_t *
     if (!text[0])
         return;
     if (field_true(answer, "unknown") && !field_true(answer, "jump"))
-        refuse(call, request, "hosts", "%s; correct the name, or add it to the DNS, /etc/hosts or ~/.ssh/config",
+        local_check_refuse(call, request, "hosts", "%s; correct the name, or add it to the DNS, /etc/hosts or ~/.ssh/config",
                text);
     else if (field_true(answer, "jump"))
         json_array_append_new(notes, json_sprintf("hosts: %s; its jump host must know it", text));

@@ -13,6 +13,10 @@ struct call;
  */
 int local_check(struct call *call, const json_t *request, const json_t *spec, json_t *notes);
 
+/* Adds a mistake of the key to call->found, at its place in the file. */
+void local_check_refuse(struct call *call, const json_t *request, const char *key, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* One line of each on stderr. */
 void local_check_print_notes(const json_t *notes);
 

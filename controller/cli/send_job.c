@@ -10,6 +10,7 @@
 #include "controller/cli/job_wait.h"
 #include "controller/cli/local_check.h"
 #include "controller/cli/spec_file.h"
+#include "controller/cli/submit_code.h"
 #include "controller/job/job_view.h"
 
 static void announce(struct call *call, const json_t *row, const struct send_wish *wish)
@@ -57,17 +58,34 @@ int send_job_look_on(struct call *call, struct client *c, json_t **row, const st
     return code;
 }
 
+static int post(struct call *call, struct client *c, const json_t *request, json_t **code_notes, json_t **answer)
+{
+    struct code_taken code;
+    if (submit_code_take(&code, call, request, json_object_get(request, "canonical")) < 0)
+        return -1;
+    json_t *whole = submit_code_request(&code, request);
+    const int rc = spec_file_post(call, c, answer, whole);
+    *code_notes = json_incref(code.notes);
+    json_decref(whole);
+    code_take_end(&code);
+    return rc;
+}
+
 int send_job(struct call *call, struct client *c, const json_t *request, const json_t *notes,
              const struct send_wish *wish, json_t **row)
 {
-    json_t *answer;
+    json_t *answer, *code_notes = NULL;
     *row = NULL;
-    if (spec_file_post(call, c, &answer, request) < 0)
+    if (post(call, c, request, &code_notes, &answer) < 0) {
+        json_decref(code_notes);
         return -1;
+    }
     *row = json_incref(json_object_get(answer, "job"));
     json_decref(answer);
     announce(call, *row, wish);
     local_check_print_notes(notes);
+    local_check_print_notes(code_notes);
+    json_decref(code_notes);
     const int code = !wish->several && (wish->follow || wish->wait) ? send_job_look_on(call, c, row, wish) : 0;
     if (code < 0) {
         json_decref(*row);

@@ -33,6 +33,7 @@
 #include "controller/daemon/survey.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
+#include "controller/job/job_code.h"
 #include "controller/job/job_env.h"
 #include "controller/nodes/fleet.h"
 #include "controller/nodes/hosts.h"
@@ -257,8 +258,10 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     log_filter(redact_line, NULL);
     if (open_store(d, before, err) < 0 || (listen_fd = unix_socket_listen(socket, err)) < 0)
         goto out;
-    if (before != HOME_CLEAN)
+    if (before != HOME_CLEAN) {
         job_env_sweep(d);
+        job_code_collect(d->home);
+    }
     rc = serve(d, listen_fd, options->ready_fd, err);
     unlinkat(d->home_inode.fd, HOME_SOCKET, 0);     /* never that of another home at the same path */
     if (d->damaged)

@@ -15,13 +15,16 @@
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/job/job_code.h"
 #include "controller/job/job_dir.h"
 #include "controller/job/job_env.h"
 #include "controller/job/job_store.h"
 #include "controller/nodes/fleet.h"
 #include "engine/contract/err.h"
 
-/* The directories of an attempt, made by a thread before its agent is started there. */
+enum { PATIENCE_MS = 30000 };   /* a copy of the code may be large */
+
+/* The directories of an attempt, and the copy of the code, made by a thread before its agent is started there. */
 struct start_task {
     struct file_task     base;
     int64_t              job, attempt;
@@ -33,8 +36,8 @@ struct start_task {
 static void start_work(struct file_task *task)
 {
     struct start_task *t = (struct start_task *)task;
-    if (job_dir_files_write(&t->files, &t->err) == 0)
-        job_dir_make(t->run_dir, &t->err);
+    if (job_dir_files_write(&t->files, &t->err) == 0 && job_dir_make(t->run_dir, &t->err) == 0)
+        job_code_unpack(t->files.dir, &t->err);
 }
 
 static void start_destroy(struct file_task *task)
@@ -90,6 +93,8 @@ static int start_begin(struct start_task *t, struct job *job, struct err *err)
     t->job = job->core.id;
     t->attempt = job->core.attempt;
     snprintf(t->run_dir, sizeof(t->run_dir), "%s", job->attempt->run_dir);
+    if (job_code_dir(what, sizeof(what), job->daemon, t->job))
+        t->base.patience_ms = PATIENCE_MS;
     snprintf(lane, sizeof(lane), "start of %lld", (long long)t->job);
     snprintf(what, sizeof(what), "making %s", t->run_dir);
     if (job_dir_files_init(&t->files, job->daemon, t->job, err) < 0)

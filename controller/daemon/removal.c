@@ -23,6 +23,7 @@
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/job/job_code.h"
 #include "controller/job/job_dir.h"
 #include "controller/job/job_history.h"
 #include "controller/nodes/fleet.h"
@@ -45,6 +46,7 @@ struct removal {
     struct daemon     *daemon;
     struct removed_row row;
     char               dir[PATH_MAX];   /* jobs/<id> */
+    char               home[PATH_MAX];
     atomic_bool        stop;
     struct err         err;
     struct removal    *next;
@@ -296,6 +298,7 @@ static bool is_left_rightly(const struct removal *r)
 static void work(struct file_task *task)
 {
     struct removal *r = (struct removal *)task;
+    job_code_loosen(r->dir);
     int fd = open(r->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0)
         empty(r, fd);
@@ -307,6 +310,7 @@ static void work(struct file_task *task)
         err_set(&r->err, ERR_SYSTEM, "cannot remove %s: %m", r->dir);
     if (r->stop)
         err_set(&r->err, ERR_CONFLICT, "the daemon stopped meanwhile");
+    job_code_collect(r->home);
 }
 
 static void destroy(struct file_task *task)
@@ -355,6 +359,7 @@ static int start(struct daemon *d, const struct removed_row *row, struct err *er
     r->row = *row;
     r->base = (struct file_task){ work, worked, late, destroy, .patience_ms = PATIENCE_MS };
     job_dir(r->dir, sizeof(r->dir), d, row->job);
+    snprintf(r->home, sizeof(r->home), "%.*s", PATH_MAX - 1, d->home);
     snprintf(lane, sizeof(lane), "%lld", (long long)row->job);
     snprintf(what, sizeof(what), "deleting %s", r->dir);
     if (file_work_begin(d->deletions, &r->base, lane, what, err) < 0) {

@@ -102,6 +102,7 @@ static int settle(json_t *spec, const char *dir, struct err *err)
     json_object_set_new(json_object_get(spec, "checkpoint"), "mirror",
                         json_stringn(dir, (size_t)(slash - dir)));
     json_object_set_new(spec, "after", json_array());
+    json_object_del(spec, "snapshot");          /* it stayed on the other machine */
     if (stat(field_text(spec, "workdir"), &st) < 0) /* the spec's paths are absolute */
         json_object_set_new(spec, "workdir", json_string(dir));
     if (spec_diagnostics_init(&diagnostics, err) < 0)

@@ -26,6 +26,7 @@
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/job/job_code.h"
 #include "controller/job/job_dir.h"
 #include "controller/job/job_env.h"
 #include "controller/remote/remote.h"
@@ -302,6 +303,8 @@ static void show_work(struct file_task *task)
         return;
     t->err = (struct err){ 0 };     /* a full disk: the files are made later */
     json_object_set_new(t->answer, "environment", job_env_describe(t->files.dir, json_object_get(t->answer, "spec")));
+    json_t *code = job_code_info(t->files.dir);
+    json_object_set_new(t->answer, "code", code ? code : json_null());
     /* The newest `keep` are on disk; older ones were pruned. */
     json_array_foreach (t->checkpoints, i, c)
         if (access(field_text(c, "path"), F_OK) < 0)

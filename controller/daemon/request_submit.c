@@ -184,7 +184,7 @@ void request_submit(struct request *r)
     struct submission o = { .yaml = field_text(body, "spec"), .base = base_of(base, body),
                        .secrets = json_object_get(body, "secrets"),
                        .environment = json_object_get(body, "environment"),
-                       .set = json_object_get(body, "set"),
+                       .set = json_object_get(body, "set"), .code = field_text(body, "code"),
                        .hold = json_is_true(json_object_get(body, "hold")) };
     if (take_spec(&o.spec, r, &found, &err) < 0 || dependencies_resolve(o.spec, d, d->next_id, &err) < 0)
         goto fail;
@@ -215,7 +215,8 @@ void request_retry(struct request *r)
     char *yaml = NULL, *canonical = NULL;
     int64_t id;
     struct submission o = { .secrets = json_object_get(request_body(r), "secrets"),
-                            .environment = json_object_get(request_body(r), "environment") };
+                            .environment = json_object_get(request_body(r), "environment"),
+                            .code = field_text(request_body(r), "code") };
     if (request_job_row(&row, r) < 0)
         return;
     if (!row.result[0]) {

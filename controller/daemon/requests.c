@@ -87,11 +87,11 @@ static void shut_down(struct request *r)
 static const struct route routes[] = {
     { "GET", "/v1/version", request_version, NULL },
     { "POST", "/v1/jobs", request_submit,
-      "spec:s! cwd:s! file:s set:l canonical:o hold:b dry_run:b secrets:m environment:m" },
+      "spec:s! cwd:s! file:s set:l canonical:o hold:b dry_run:b secrets:m environment:m code:s" },
     { "GET", "/v1/jobs", request_list, NULL },
     { "GET", "/v1/jobs/JOB", request_show, NULL },
     { "POST", "/v1/jobs/JOB/cancel", cancel, "reason:s now:b" },
-    { "POST", "/v1/jobs/JOB/retry", request_retry, "secrets:m environment:m" },
+    { "POST", "/v1/jobs/JOB/retry", request_retry, "secrets:m environment:m code:s" },
     { "POST", "/v1/jobs/JOB/hold", hold, NULL },
     { "POST", "/v1/jobs/JOB/release", release, NULL },
     { "GET", "/v1/jobs/JOB/spec", request_spec, NULL },

@@ -15,6 +15,7 @@
 #include "controller/daemon/reserve.h"
 #include "controller/daemon/submit_batch.h"
 #include "controller/job/job.h"
+#include "controller/job/job_code.h"
 #include "controller/job/job_dir.h"
 #include "controller/job/job_env.h"
 #include "controller/nodes/fleet.h"
@@ -149,6 +150,23 @@ static int keep_environment(struct job *job, const struct submission *o, struct 
     return rc;
 }
 
+/* A retry has the snapshot of the job that it retries; without one both run what is in the workdir. */
+static int keep_code(const struct job *job, const struct submission *o, struct err *err)
+{
+    char dir[PATH_MAX];
+    const struct daemon *d = job->daemon;
+    const bool must = json_is_true(json_object_get(o->spec, "snapshot"));
+    if (o->retry_of > 0 && job_code_dir(dir, sizeof(dir), d, o->retry_of))
+        return job_code_inherit(d, o->retry_of, job->core.id, must, err);
+    return job_code_adopt(d, job->core.id, o->code ? o->code : "", must, err);
+}
+
+static void discard(const struct daemon *d, int64_t id)
+{
+    job_code_discard(d, id);
+    job_env_discard(d, id);
+}
+
 int submission_place(int64_t *id, struct daemon *d, const struct submission *o, struct err *err)
 {
     char *canonical = NULL;
@@ -166,12 +184,13 @@ int submission_place(int64_t *id, struct daemon *d, const struct submission *o, 
         goto out;
     }
     *id = job->core.id;
-    if (keep_environment(job, o, err) < 0) {
+    if (keep_code(job, o, err) < 0 || keep_environment(job, o, err) < 0) {
+        discard(d, *id);
         reserve_explain(d, err);
         goto out;
     }
     if (submit_batch_submit(job, body, o->yaml, canonical, err) < 0) {
-        job_env_discard(d, *id);
+        discard(d, *id);
         goto out;
     }
     job = NULL;

@@ -8,6 +8,7 @@
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/job/job_code.h"
 #include "controller/job/job_env.h"
 #include "controller/job/job_history.h"
 #include "controller/job/job_store.h"
@@ -46,6 +47,7 @@ static void fail(struct daemon *d, struct err *err)
         struct job *job = active_jobs_find(d->active_jobs, id);
         if (job)
             active_jobs_remove(d->active_jobs, job);
+        job_code_discard(d, id);
         job_env_discard(d, id);
         server_wake(d->server, id);
     }

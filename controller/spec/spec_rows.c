@@ -135,6 +135,9 @@ static const struct spec_field fields[] = {
     {.path = "hang.silent", .type = FIELD_DURATION, .auto_ok = true, .min = 0.5, .max = 31536000, .def = AUTO,
      .help = "limit for no sign of life from any rank; auto = 4 times the longest quiet time, at "
              "least 1m (first hour: 10m; train: none)"},
+    {.path = "snapshot", .type = FIELD_BOOL,
+     .help = "true: the job runs in a copy of the workdir as it was at the submit; false: in the workdir itself; if left "
+             "out, true on SSH hosts that do not share the workdir"},
     {.path = "notify", .type = FIELD_MAP, .def = "null",
      .help = "who gets messages about this job (docs/NOTIFY.md); null = every target of config.yaml, as it says there"},
     {.path = "notify.on", .type = FIELD_STRINGS,

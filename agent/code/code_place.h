@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* code_place.h - the directory in which the ranks of a node start: a copy of the code, or the workdir */
+#ifndef AGENT_CODE_CODE_PLACE_H
+#define AGENT_CODE_CODE_PLACE_H
+
+#include <jansson.h>
+
+struct err;
+
+/* `code`: of LAUNCH (agent/wire/wire.h), or NULL; a dir that begins with "hosted/" is relative to the state directory
+ * in which `run_dir` is hosted/KEY/ATTEMPT (agent/attempt/attach.h). Sets workdir of the spec to the copy, if it is
+ * there; ERR_SYSTEM: it is not, and must be. */
+int code_place_settle(json_t *spec, const json_t *code, const char *run_dir, struct err *err);
+
+#endif

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* code_list.c - see code_list.h */
+#include "controller/code/code_list.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/code/code_manifest.h"
+#include "agent/os/buf.h"
+#include "controller/code/code_git.h"
+#include "controller/code/ignore.h"
+#include "controller/job/job_view.h"
+#include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
+#include "engine/contract/text_append.h"
+
+enum { FULL = PATH_MAX + 2 * CODE_PATH, IGNORE_BYTES = 1024 * 1024, SPARSE_BYTES = 1024 * 1024,
+       SEEN_MAX = 8 * CODE_FILES_MAX, LARGEST = 3, DEPTH = 60 };
+
+struct walk {
+    struct code_list *list;
+    const char       *root;
+    struct stat       home;     /* st_ino 0: there is none yet */
+    struct ignore    *rules;
+    json_t           *dirs;     /* directories that were looked at: true, or false for left out */
+    size_t            seen;
+    struct err       *err;
+};
+
+static int scan(struct walk *w, const char *rel);
+
+/* ---- what is left out ---- */
+
+bool code_list_secret(const char *name)
+{
+    static const char *const names[] = {".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "id_rsa",
+                                        "id_dsa", "id_ecdsa", "id_ed25519", ".netrc", ".pgpass", ".git-credentials",
+                                        ".npmrc", ".pypirc", NULL};
+    static const char *const examples[] = {".env.example", ".env.sample", ".env.template", ".env.dist", NULL};
+    for (int i = 0; examples[i]; i++)
+        if (strcmp(name, examples[i]) == 0)
+            return false;
+    for (int i = 0; names[i]; i++)
+        if (fnmatch(names[i], name, 0) == 0)
+            return true;
+    return false;
+}
+
+static void leave(struct walk *w, const char *rel, const char *why)
+{
+    struct code_list *l = w->list;
+    char text[2 * CODE_PATH];
+    snprintf(text, sizeof(text), "%s: %s", rel, why);
+    err_make_printable(text);
+    if (l->left++ < CODE_LEFT_TOLD)
+        json_array_append_new(l->left_out, json_string(text));
+}
+
+static const char *last_part(const char *path)
+{
+    return strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+}
+
+static void full_path(char out[FULL], const struct walk *w, const char *rel)
+{
+    snprintf(out, FULL, "%s%s%s", w->root, rel[0] ? "/" : "", rel);
+}
+
+static bool is_there(const struct walk *w, const char *rel, const char *name)
+{
+    char path[FULL + 32];
+    struct stat st;
+    full_path(path, w, rel);
+    strcat(path, "/");
+    strcat(path, name);
+    return lstat(path, &st) == 0;
+}
+
+static bool is_kept_by_tool(const char *name)
+{
+    static const char *const names[] = {".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoints", NULL};
+    int i = 0;
+    while (names[i] && strcmp(names[i], name) != 0)
+        i++;
+    return names[i] != NULL;
+}
+
+/* ---- rules ---- */
+
+static int read_rules(struct walk *w, const char *rel, const char *name)
+{
+    char path[FULL + 32];
+    struct err why = {.code = ERR_NONE};
+    full_path(path, w, rel);
+    strcat(path, "/");
+    strcat(path, name);
+    const int fd = safe_open_linked(path, O_RDONLY, &why);
+    char *text = fd < 0 ? NULL : calloc(1, IGNORE_BYTES + 1);
+    int rc = 0;
+    if (fd < 0)
+        return why.code == ERR_NOT_FOUND ? 0 : err_set(w->err, why.code, "%s", why.text);
+    for (ssize_t n, at = 0; text && (n = read(fd, text + at, IGNORE_BYTES - (size_t)at)) > 0;)
+        at += n;
+    if (!text || ignore_add(w->rules, rel, text) < 0)
+        rc = err_set(w->err, ERR_MEMORY, "out of memory for the rules of %s", path);
+    free(text);
+    close(fd);
+    return rc;
+}
+
+static int depth_of(const char *rel)
+{
+    int depth = 0;
+    for (const char *p = rel; (p = strchr(p, '/')); p++)
+        depth++;
+    return depth;
+}
+
+static bool is_home(const struct walk *w, const char *rel)
+{
+    char path[FULL];
+    struct stat st;
+    full_path(path, w, rel);
+    return w->home.st_ino && lstat(path, &st) == 0 && st.st_ino == w->home.st_ino && st.st_dev == w->home.st_dev;
+}
+
+/* Is the directory part of the snapshot?  Its rules are read on the first look. */
+static bool enter(struct walk *w, const char *rel)
+{
+    const json_t *known = json_object_get(w->dirs, rel);
+    if (known)
+        return json_is_true(known);
+    bool in = true;
+    if (rel[0] && (is_kept_by_tool(last_part(rel)) || ignore_has(w->rules, rel, true) || is_home(w, rel)))
+        in = false;
+    else if (rel[0] && is_there(w, rel, "pyvenv.cfg")) {
+        leave(w, rel, "a virtual environment");
+        in = false;
+    } else if (depth_of(rel) > DEPTH) {
+        leave(w, rel, "is too deep");
+        in = false;
+    } else {
+        in = read_rules(w, rel, ".jobctlignore") == 0;
+    }
+    json_object_set_new(w->dirs, rel, json_boolean(in));
+    return in;
+}
+
+/* All directories of the path. */
+static bool enter_parents(struct walk *w, const char *path)
+{
+    char part[FULL];
+    if (!enter(w, ""))
+        return false;
+    for (const char *p = path; (p = strchr(p, '/')); p++) {
+        snprintf(part, sizeof(part), "%.*s", (int)(p - path), path);
+        if (!enter(w, part))
+            return false;
+    }
+    return true;
+}
+
+/* ---- one file ---- */
+
+static int append(struct walk *w, const char *rel)
+{
+    struct code_list *l = w->list;
+    if (l->count == l->room) {
+        const size_t room = l->room ? 2 * l->room : 256;
+        char **more = realloc(l->paths, room * sizeof(*more));
+        if (!more)
+            return err_set(w->err, ERR_MEMORY, "out of memory for a list of files");
+        l->paths = more;
+        l->room = room;
+    }
+    if (!(l->paths[l->count] = strdup(rel)))
+        return err_set(w->err, ERR_MEMORY, "out of memory for a list of files");
+    l->count++;
+    return 0;
+}
+
+static bool is_sparse(const char *path, const struct stat *st)
+{
+    if (st->st_size < SPARSE_BYTES || (int64_t)st->st_blocks * 512 >= st->st_size / 2)
+        return false;
+    const int fd = safe_open(path, O_RDONLY, NULL);
+    const off_t hole = fd < 0 ? -1 : lseek(fd, 0, SEEK_HOLE);
+    if (fd >= 0)
+        close(fd);
+    return hole >= 0 && hole < st->st_size;
+}
+
+static bool is_utf8(const char *text)
+{
+    json_t *v = json_string(text);
+    json_decref(v);
+    return v != NULL;
+}
+
+static const char *link_trouble(const char *path, const char *rel)
+{
+    char target[PATH_MAX];
+    const ssize_t n = readlink(path, target, sizeof(target) - 1);
+    target[n > 0 ? n : 0] = '\0';
+    return !is_utf8(target) || !code_link_inside(rel, target) ? "a link that leads outside" : NULL;
+}
+
+/* Why it cannot be in a snapshot, in words; NULL: it can. */
+static const char *trouble(const char *path, const char *rel, const struct stat *st)
+{
+    if (!is_utf8(rel))
+        return "its name is not UTF-8";
+    if (!code_path_ok(rel))
+        return "its path is too long";
+    if (S_ISLNK(st->st_mode))
+        return link_trouble(path, rel);
+    if (!S_ISREG(st->st_mode))
+        return S_ISFIFO(st->st_mode) ? "a FIFO" : S_ISSOCK(st->st_mode) ? "a socket" : "a device";
+    if (code_list_secret(last_part(rel)))
+        return "may hold a secret";
+    if (is_sparse(path, st))
+        return "a sparse file";
+    return access(path, R_OK) < 0 ? "cannot be read" : NULL;
+}
+
+static int take(struct walk *w, const char *rel)
+{
+    char path[FULL];
+    struct stat st;
+    full_path(path, w, rel);
+    if (++w->seen > SEEN_MAX)
+        return err_set(w->err, ERR_USAGE, "%s has more than %d files", w->root, SEEN_MAX);
+    if (lstat(path, &st) < 0)
+        return 0;               /* git has it, the directory has not; or it was removed meanwhile */
+    if (S_ISDIR(st.st_mode))
+        return enter(w, rel) ? scan(w, rel) : w->err->code ? -1 : 0;
+    if (ignore_has(w->rules, rel, false))
+        return 0;
+    const char *why = trouble(path, rel, &st);
+    if (why) {
+        leave(w, rel, why);
+        return 0;
+    }
+    w->list->bytes += S_ISLNK(st.st_mode) ? 0 : st.st_size;
+    return append(w, rel);
+}
+
+/* ---- git ---- */
+
+/* 1: git has listed the directory; 0: it cannot, or has nothing there. */
+static int list_by_git(struct walk *w, const char *rel)
+{
+    char dir[FULL], path[FULL];
+    struct buf out = {.data = NULL};
+    struct code_git g = {.dir = dir, .out = &out,
+                         .args = {"ls-files", "-z", "--cached", "--others", "--exclude-standard", NULL}};
+    full_path(dir, w, rel);
+    int rc = code_git_run(&g, NULL) == 0 && out.size > 0;
+    for (size_t at = 0; rc == 1 && at < out.size; at += strlen(out.data + at) + 1) {
+        snprintf(path, sizeof(path), "%s%s%s", rel, rel[0] ? "/" : "", out.data + at);
+        const size_t n = strlen(path);
+        if (n > 0 && path[n - 1] == '/')
+            path[n - 1] = '\0';     /* a repository below this one */
+        if (enter_parents(w, path) ? take(w, path) < 0 : w->err->code != ERR_NONE)
+            rc = -1;
+    }
+    buf_fini(&out);
+    return rc;
+}
+
+/* ---- without git ---- */
+
+static int list_by_hand(struct walk *w, const char *rel)
+{
+    char path[FULL];
+    full_path(path, w, rel);
+    DIR *d = opendir(path);
+    int rc = 0;
+    if (!d && !rel[0])
+        return err_set_errno(w->err, errno, "cannot read the directory %s", path);
+    if (!d)
+        leave(w, rel, "cannot be read");
+    for (struct dirent *e; d && rc == 0 && (e = readdir(d));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        snprintf(path, sizeof(path), "%s%s%s", rel, rel[0] ? "/" : "", e->d_name);
+        rc = take(w, path);
+    }
+    if (d)
+        closedir(d);
+    return rc;
+}
+
+/* The directory itself may be one of a repository; those below have their own, or were listed with it. */
+static int scan(struct walk *w, const char *rel)
+{
+    const int rc = !rel[0] || is_there(w, rel, ".git") ? list_by_git(w, rel) : 0;
+    if (rc != 0)
+        return rc < 0 ? -1 : 0;
+    return read_rules(w, rel, ".gitignore") < 0 ? -1 : list_by_hand(w, rel);
+}
+
+/* ---- the list ---- */
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void sort(struct code_list *l)
+{
+    size_t n = 0;
+    if (l->count > 1)
+        qsort(l->paths, l->count, sizeof(*l->paths), by_bytes);
+    for (size_t i = 0; i < l->count; i++) {
+        if (n > 0 && strcmp(l->paths[n - 1], l->paths[i]) == 0)
+            free(l->paths[i]);      /* both sides of a conflict */
+        else
+            l->paths[n++] = l->paths[i];
+    }
+    l->count = n;
+}
+
+/* {ENTRY: bytes or files} of the directory itself. */
+static json_t *sum_entries(const struct walk *w, bool files)
+{
+    json_t *sums = json_object();
+    for (size_t i = 0; i < w->list->count; i++) {
+        const char *rel = w->list->paths[i];
+        const size_t n = strcspn(rel, "/");
+        char path[FULL], entry[300];
+        struct stat st;
+        full_path(path, w, rel);
+        snprintf(entry, sizeof(entry), "%.*s%s", (int)(n < 256 ? n : 256), rel, rel[n] ? "/" : "");
+        const int64_t more = files ? 1 : lstat(path, &st) == 0 ? st.st_size : 0;
+        json_object_set_new(sums, entry, json_integer(json_integer_value(json_object_get(sums, entry)) + more));
+    }
+    return sums;
+}
+
+/* "data/ 1.2 GB, model.pt 300 MB" */
+static void name_largest(char *text, size_t size, const struct walk *w, bool files)
+{
+    json_t *sums = sum_entries(w, files);
+    text[0] = '\0';
+    for (int i = 0; i < LARGEST && json_object_size(sums) > 0; i++) {
+        const char *name, *most = NULL;
+        json_t *value;
+        char amount[32];
+        json_object_foreach (sums, name, value)
+            if (!most || json_integer_value(value) > json_integer_value(json_object_get(sums, most)))
+                most = name;
+        const int64_t sum = json_integer_value(json_object_get(sums, most));
+        job_view_bytes(amount, sizeof(amount), sum);
+        if (files)
+            snprintf(amount, sizeof(amount), "%lld", (long long)sum);
+        text_append(text, size, "%s%.60s %s", i ? ", " : "", most, amount);
+        json_object_del(sums, most);
+    }
+    json_decref(sums);
+}
+
+static int check_limits(const struct walk *w, int64_t max_bytes, struct err *err)
+{
+    const bool files = w->list->count > CODE_FILES_MAX;
+    char have[32], most[32], largest[300];
+    if (!files && w->list->bytes <= max_bytes)
+        return 0;
+    job_view_bytes(have, sizeof(have), w->list->bytes);
+    job_view_bytes(most, sizeof(most), max_bytes);
+    if (files) {
+        snprintf(have, sizeof(have), "%zu files", w->list->count);
+        snprintf(most, sizeof(most), "%d", CODE_FILES_MAX);
+    }
+    name_largest(largest, sizeof(largest), w, files);
+    return err_set(err, ERR_USAGE, "the code in %.160s is %s, more than %s; the largest are %s; list what is not code in "
+                   ".jobctlignore there, as in a .gitignore, or set snapshot: false", w->root, have, most, largest);
+}
+
+int code_list_make(struct code_list *l, const char *dir, const char *home, int64_t max_bytes, struct err *err)
+{
+    struct err why = {.code = ERR_NONE};
+    struct walk w = {.list = l, .root = dir, .rules = ignore_create(), .dirs = json_object(), .err = &why};
+    struct stat st;
+    int rc = -1;
+    *l = (struct code_list){.left_out = json_array()};
+    if (stat(home, &w.home) < 0)
+        w.home.st_ino = 0;
+    if (!w.rules || !w.dirs)
+        err_set(&why, ERR_MEMORY, "out of memory for a list of files");
+    else if (stat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
+        err_set(&why, ERR_NOT_FOUND, "there is no directory %s", dir);
+    else if (enter(&w, ""))
+        rc = scan(&w, "");
+    sort(l);
+    if (rc == 0)
+        rc = check_limits(&w, max_bytes, &why);
+    ignore_destroy(w.rules);
+    json_decref(w.dirs);
+    if (rc == 0)
+        return 0;
+    code_list_fini(l);
+    return err_set(err, why.code, "%s", why.text);
+}
+
+void code_list_fini(struct code_list *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        free(l->paths[i]);
+    free(l->paths);
+    json_decref(l->left_out);
+    *l = (struct code_list){.paths = NULL};
+}
