@@ -75,7 +75,7 @@ awk "$(cat "$here/rooms.awk")"'
 BEGIN {
     read_rooms("tests/rooms.txt")
     words_into(library, "abort bcmp bsearch calloc free malloc qsort realloc errno_location ctype_b_loc stack_chk_fail")
-    words_into(library, "ctype_tolower_loc ctype_toupper_loc tolower toupper assert_fail snprintf vsnprintf sscanf")
+    words_into(library, "ctype_tolower_loc ctype_toupper_loc tolower toupper fnmatch assert_fail snprintf vsnprintf sscanf")
     words_into(library, "memchr memcmp memcpy memmem memmove memset mempcpy stpcpy strcasecmp strcasestr strchr strchrnul")
     words_into(library, "strcmp strcpy strcspn strdup strlen strncasecmp strncmp strndup strnlen strpbrk strrchr strsep")
     words_into(library, "strspn strstr strtod strtok_r strtol strtoll strtoul strtoull rawmemchr")

@@ -126,7 +126,7 @@ static void refuse_weights(struct call *call, const json_t *request, const char 
         char prefix[64];
         const int n = snprintf(prefix, sizeof(prefix), "jobctl-train inspect: %s: ", keys[i]);
         if (strncmp(said, prefix, (size_t)n) == 0)
-            refuse(call, request, keys[i], "%.*s", (int)strcspn(said + n, "\n"), said + n);
+            local_check_refuse(call, request, keys[i], "%.*s", (int)strcspn(said + n, "\n"), said + n);
     }
 }
 
