@@ -21,6 +21,7 @@ struct kern_ops;
 #define KERN_DECLARE(suffix)                           \
     void KERN_JOIN(memory, suffix)(struct kern_ops *);    \
     void KERN_JOIN(matmul, suffix)(struct kern_ops *);    \
+    void KERN_JOIN(bf16, suffix)(struct kern_ops *);      \
     void KERN_JOIN(patch, suffix)(struct kern_ops *);     \
     void KERN_JOIN(pointwise, suffix)(struct kern_ops *); \
     void KERN_JOIN(norm, suffix)(struct kern_ops *);      \
@@ -29,6 +30,7 @@ struct kern_ops;
     void KERN_JOIN(linattn, suffix)(struct kern_ops *);   \
     void KERN_JOIN(crossattn, suffix)(struct kern_ops *); \
     void KERN_JOIN(attend, suffix)(struct kern_ops *);    \
+    void KERN_JOIN(causal, suffix)(struct kern_ops *);    \
     void KERN_JOIN(conv, suffix)(struct kern_ops *);      \
     void KERN_JOIN(loss, suffix)(struct kern_ops *);      \
     void KERN_JOIN(reduce, suffix)(struct kern_ops *);    \

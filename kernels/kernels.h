@@ -55,6 +55,13 @@ struct kern_keys {
     int        most, heads;
 };
 
+/* Causal attention of grouped heads: the last `queries` of `keys` positions of each sample attend. */
+struct kern_causal {
+    int   batch, queries, keys, heads, kv_heads, dim;
+    int   window;     /* keys that a query sees, itself the last; 0: all */
+    float scale, cap; /* of scores; cap 0: none */
+};
+
 /* Kept for the backward pass of linear attention ... */
 struct kern_lin_attn {
     float *vk;   /* [batch, heads, dim + 1, dim]: sum over tokens of (v, 1)^T k */
@@ -94,6 +101,15 @@ struct kern_adamw_move {
     const float *old_p, *old_m, *old_v, *g;
 };
 
+/* Floats of linear_bf16()'s work: so many parts run at once, each with so many rows of weights as floats. */
+enum { KERN_BF16_PARTS = 16 };
+static inline int kern_bf16_rows(int k)
+{
+    const int rows = (1 << 19) / k / 16 * 16;
+    return rows < 64 ? 64 : rows > 256 ? 256 : rows;
+}
+#define KERN_BF16_WORK(k) ((size_t)KERN_BF16_PARTS * (size_t)kern_bf16_rows(k) * (size_t)(k))
+
 /* Failure state of a table since it was opened. */
 enum kern_state { KERN_OK, KERN_NO_MEMORY, KERN_FAULT };
 
@@ -130,6 +146,9 @@ struct kern_ops {
     /* The same with dx = keep * dx + dy w, keep 0 or 1. */
     void (*linear_back_wide)(float *dx, int keep, float *dw, float *db, const void *dy,
                              const void *x, const void *w, int m, int k, int n);
+
+    /* y = x w^T for frozen weights of bf16, as they are in a file: at any address. work: KERN_BF16_WORK(k) floats. */
+    void (*linear_bf16)(float *y, const float *x, const void *w, float *work, int m, int k, int n);
 
     /* --- patches: p x p pixels are one token; token h * (W/p) + w ------------------- */
     /* tok[b*N + n][c*p*p + i*p + j] = img[b][c][h*p + i][w*p + j] */
@@ -263,6 +282,11 @@ struct kern_ops {
      * kept: [batch, heads, tokens], the log of the sum of exponentials of a row */
     void (*attend)(void *out, float *kept, const void *q, const void *k, int ldk, const void *v,
                    int ldv, struct kern_keys t, struct kern_heads s);
+    /* The same with fp32, for the decoder of a text encoder; no backward pass. A score s becomes cap tanh(s / cap).
+     * Position i sees j <= i with mask[j] > 0 and i - j < window; one that sees nothing averages all keys.
+     * q, out: [batch*queries, heads*dim];  k, v: [batch*keys, kv_heads*dim];  mask: [batch, keys] */
+    void (*attend_causal)(float *out, const float *q, const float *k, const float *v, const float *mask,
+                          const struct kern_causal *s);
     /* dq +=;  dk =, dv = (rows of t, lddkv). The probabilities are not stored: they are recomputed
      * block by block. */
     void (*attend_back)(void *dq, void *dk, void *dv, int lddkv, const void *dout, const void *out,

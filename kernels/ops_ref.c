@@ -13,6 +13,7 @@
     do {                                \
         KERN_JOIN(memory, suffix)(ops);    \
         KERN_JOIN(matmul, suffix)(ops);    \
+        KERN_JOIN(bf16, suffix)(ops);      \
         KERN_JOIN(patch, suffix)(ops);     \
         KERN_JOIN(pointwise, suffix)(ops); \
         KERN_JOIN(norm, suffix)(ops);      \
@@ -21,6 +22,7 @@
         KERN_JOIN(linattn, suffix)(ops);   \
         KERN_JOIN(crossattn, suffix)(ops); \
         KERN_JOIN(attend, suffix)(ops);    \
+        KERN_JOIN(causal, suffix)(ops);    \
         KERN_JOIN(conv, suffix)(ops);      \
         KERN_JOIN(loss, suffix)(ops);      \
         KERN_JOIN(reduce, suffix)(ops);    \

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* causal_ref.c - causal softmax attention of grouped heads, with a soft cap and a window
+ *
+ * As attend_ref.c: a block of queries meets the keys block by block, with a running sum that is rescaled when a larger
+ * score appears; each product is one sgemm of a size that does not depend on the number of threads.
+ */
+#include <cblas.h>
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+
+#include "kernels/isa_table.h"
+#include "kernels/kernels.h"
+#include "kernels/simd.h"
+#include "kernels/thread_pool.h"
+
+/* A block of scores is 128 KiB: it stays in the L2 cache. */
+enum { QUERIES = 128, KEYS = 256 };
+
+#define UNSEEN   (-FLT_MAX) /* a score whose exponential is 0 beside any other, */
+#define NONE_YET (-1e30f)   /* and beside this largest score */
+
+struct causal_args {
+    float             *out;
+    const float       *q, *k, *v, *mask;
+    struct kern_causal s;
+};
+
+struct running {
+    float top, sum;
+};
+
+/* Queries [first, first + rows) of one head of one sample. */
+struct queries {
+    const float *q, *k, *v, *mask;
+    float       *out;
+    int          ld, ldk, rows, position; /* of the first query among the keys */
+};
+
+static struct queries queries_of(const struct causal_args *a, int sample, int head, int first)
+{
+    const struct kern_causal *s = &a->s;
+    const size_t dim = (size_t)s->dim, ld = (size_t)s->heads * dim, ldk = (size_t)s->kv_heads * dim;
+    const size_t at = ((size_t)sample * (size_t)s->queries + (size_t)first) * ld + (size_t)head * dim;
+    const size_t key = (size_t)sample * (size_t)s->keys * ldk + (size_t)(head / (s->heads / s->kv_heads)) * dim;
+    const int left = s->queries - first;
+    return (struct queries){a->q + at, a->k + key, a->v + key, a->mask + (size_t)sample * (size_t)s->keys, a->out + at,
+                            (int)ld, (int)ldk, left < QUERIES ? left : QUERIES, s->keys - s->queries + first};
+}
+
+/* Scores of keys [key, key + n) for the query at `position`. */
+static void hide(float *p, const struct queries *b, int position, int key, int n, int window)
+{
+    for (int i = 0; i < n; i++) {
+        const int back = position - key - i;
+        const bool seen = back >= 0 && (window == 0 || back < window) && b->mask[key + i] > 0;
+        p[i] = seen ? p[i] : UNSEEN;
+    }
+}
+
+static void soften(float *p, int n, float cap)
+{
+    for (int i = 0; i < n; i += LANES)
+        simd_store_at(p, i, n, simd_tanh(simd_load_at(p, i, n) * (1.0f / cap)) * cap);
+}
+
+static void scale_row(float *y, float by, int n)
+{
+    for (int i = 0; i < n; i += LANES)
+        simd_store_at(y, i, n, simd_load_at(y, i, n) * by);
+}
+
+/* p = exp(p - top), with the largest score updated; returns the factor for earlier sums. */
+static float meet(struct running *row, float *p, int n)
+{
+    v16 tops = simd_all(row->top), sum = {0};
+    for (int i = 0; i < n; i += LANES)
+        tops = simd_max(tops, simd_pick(simd_first(n - i), simd_load_at(p, i, n), tops));
+    const float top = simd_top(tops), shrink = expf(row->top - top);
+    for (int i = 0; i < n; i += LANES) {
+        const v16 e = simd_exp(simd_load_at(p, i, n) - top);
+        simd_store_at(p, i, n, e);
+        sum += simd_pick(simd_first(n - i), e, simd_all(0.0f));
+    }
+    row->sum = row->sum * shrink + simd_sum(sum);
+    row->top = top;
+    return shrink;
+}
+
+static void attend_keys(const struct causal_args *a, const struct queries *b, struct running *row, int key, int n,
+                        bool first)
+{
+    const struct kern_causal *s = &a->s;
+    float p[QUERIES * KEYS];
+    const size_t at = (size_t)key * (size_t)b->ldk;
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, b->rows, n, s->dim, s->scale, b->q, b->ld, b->k + at, b->ldk,
+                0.0f, p, KEYS);
+    for (int r = 0; r < b->rows; r++) {
+        if (s->cap > 0)
+            soften(p + r * KEYS, n, s->cap);
+        hide(p + r * KEYS, b, b->position + r, key, n, s->window);
+        const float shrink = meet(&row[r], p + r * KEYS, n);
+        if (!first && shrink != 1.0f)
+            scale_row(b->out + (size_t)r * (size_t)b->ld, shrink, s->dim);
+    }
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, b->rows, s->dim, n, 1.0f, p, KEYS, b->v + at, b->ldk,
+                first ? 0.0f : 1.0f, b->out, b->ld);
+}
+
+static void average(float *out, const struct queries *b, int keys, int dim)
+{
+    memset(out, 0, (size_t)dim * sizeof(*out));
+    for (int j = 0; j < keys; j++)
+        for (int i = 0; i < dim; i++)
+            out[i] += b->v[(size_t)j * (size_t)b->ldk + (size_t)i];
+    scale_row(out, 1.0f / (float)keys, dim);
+}
+
+static void attend_block(const struct causal_args *a, const struct queries *b)
+{
+    const struct kern_causal *s = &a->s;
+    struct running row[QUERIES];
+    const int end = b->position + b->rows, begin = s->window && b->position > s->window ? b->position - s->window : 0;
+    for (int r = 0; r < b->rows; r++)
+        row[r] = (struct running){NONE_YET, 0.0f};
+    for (int key = begin, n; key < end; key += n) {
+        n = end - key < KEYS ? end - key : KEYS;
+        attend_keys(a, b, row, key, n, key == begin);
+    }
+    for (int r = 0; r < b->rows; r++) {
+        float *out = b->out + (size_t)r * (size_t)b->ld;
+        if (row[r].sum > 0)
+            scale_row(out, 1.0f / row[r].sum, s->dim);
+        else
+            average(out, b, s->keys, s->dim);
+    }
+}
+
+/* Item i is a sample, a head, and a block of its queries. */
+static void attend_blocks(const void *arg, size_t from, size_t to)
+{
+    const struct causal_args *a = arg;
+    const int blocks = (a->s.queries + QUERIES - 1) / QUERIES;
+    for (size_t i = from; i < to; i++) {
+        const int head = (int)i / blocks;
+        const struct queries b = queries_of(a, head / a->s.heads, head % a->s.heads, (int)i % blocks * QUERIES);
+        attend_block(a, &b);
+    }
+}
+
+static void attend_causal(float *out, const float *q, const float *k, const float *v, const float *mask,
+                          const struct kern_causal *s)
+{
+    const struct causal_args a = {out, q, k, v, mask, *s};
+    const int blocks = (s->queries + QUERIES - 1) / QUERIES, rows = s->queries < QUERIES ? s->queries : QUERIES;
+    thread_pool_range((size_t)s->batch * (size_t)(s->heads * blocks), 1, (size_t)rows * (size_t)s->keys * (size_t)s->dim,
+                      attend_blocks, &a);
+}
+
+void KERN_FILL(causal)(struct kern_ops *ops)
+{
+    ops->attend_causal = attend_causal;
+}
