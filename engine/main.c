@@ -36,6 +36,9 @@ static const struct {
     {"curve", train_cmd_curve, "--metrics FILE [--png FILE]", "plot the loss of a run"},
     {"inspect", train_cmd_inspect, "[--names] [--part FOLDER] PATH",
      "what a .pth or .safetensors file or a model folder is"},
+    {"encode", train_cmd_encode,
+     "--encoder PATH [--chi FILE] [--rows N] [--style authors|diffusers] [--no-prefix] [--out FILE] [--json]",
+     "encode each line of standard input with Gemma, as a model is trained with it"},
     {"tokenize", train_cmd_tokenize, "--tokenizer PATH [--pieces]", "print the token ids of each line of standard input"},
 };
 

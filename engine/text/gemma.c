@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
-#include "engine/text/gemma_attention.h"
+#include "engine/text/gemma_rotary.h"
 #include "kernels/kernels.h"
 
 /* --- configuration ----------------------------------------------------------------------- */
@@ -60,7 +60,8 @@ struct run {
     const struct gemma_input   *in;
     struct err                 *err;
     size_t                      rows;
-    float *h, *x, *q, *k, *v, *a, *gate, *up, *cosine, *sine, *scratch;
+    int                         before, keys; /* positions of the prefix; with those behind */
+    float *h, *x, *q, *k, *v, *a, *gate, *up, *cosine, *sine, *mask, *all_k, *all_v, *scratch, *work;
 };
 
 static size_t max_of(size_t a, size_t b)
@@ -68,41 +69,59 @@ static size_t max_of(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+size_t gemma_prefix_floats(const struct gemma_config *cfg, int length)
+{
+    return (size_t)cfg->layers * (size_t)length * (size_t)cfg->kv_heads * (size_t)cfg->head_dim;
+}
+
+/* For products of each of the three widths. */
+static size_t work_floats(const struct gemma_config *c)
+{
+    return max_of(max_of(KERN_BF16_WORK(c->hidden), KERN_BF16_WORK(c->intermediate)),
+                  KERN_BF16_WORK(c->heads * c->head_dim));
+}
+
+/* Matrices of floats from elsewhere need room for one; those of bf16 none. */
+static size_t scratch_floats(const struct run *r)
+{
+    const struct gemma_config *c = r->cfg;
+    const size_t hidden = (size_t)c->hidden, q = (size_t)c->heads * (size_t)c->head_dim;
+    return r->weights->in_place ? hidden : hidden * max_of((size_t)c->intermediate, q);
+}
+
 /* One block for all arrays; the caller frees r->h. */
 static int reserve(struct run *r)
 {
     const struct gemma_config *c = r->cfg;
     const size_t q = (size_t)c->heads * (size_t)c->head_dim, kv = (size_t)c->kv_heads * (size_t)c->head_dim;
-    const size_t hidden = (size_t)c->hidden, wide = (size_t)c->intermediate;
-    const size_t table = (size_t)r->in->length * (size_t)c->head_dim / 2;
-    const size_t matrix = hidden * max_of(max_of(wide, q), 1);
-    const size_t n = r->rows * (2 * hidden + 2 * q + 2 * kv + 2 * wide) + 2 * table + matrix;
-    if (!(r->h = malloc(n * sizeof(float))))
+    const size_t table = (size_t)r->keys * (size_t)c->head_dim / 2, all = (size_t)r->in->batch * (size_t)r->keys;
+    const struct {
+        float **array;
+        size_t  n;
+    } parts[] = {{&r->h, r->rows * (size_t)c->hidden}, {&r->x, r->rows * (size_t)c->hidden}, {&r->q, r->rows * q},
+                 {&r->a, r->rows * q}, {&r->k, r->rows * kv}, {&r->v, r->rows * kv},
+                 {&r->gate, r->rows * (size_t)c->intermediate}, {&r->up, r->rows * (size_t)c->intermediate},
+                 {&r->cosine, table}, {&r->sine, table}, {&r->mask, all}, {&r->all_k, r->before ? all * kv : 0},
+                 {&r->all_v, r->before ? all * kv : 0}, {&r->scratch, scratch_floats(r)}, {&r->work, work_floats(c)}};
+    size_t n = 0, at = 0;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+        n += parts[i].n;
+    float *block = malloc(n * sizeof(float));
+    if (!block)
         return err_set(r->err, ERR_MEMORY, "no memory for a text encoder: %zu bytes", n * sizeof(float));
-    r->x = r->h + r->rows * hidden;
-    r->q = r->x + r->rows * hidden;
-    r->a = r->q + r->rows * q;
-    r->k = r->a + r->rows * q;
-    r->v = r->k + r->rows * kv;
-    r->gate = r->v + r->rows * kv;
-    r->up = r->gate + r->rows * wide;
-    r->cosine = r->up + r->rows * wide;
-    r->sine = r->cosine + table;
-    r->scratch = r->sine + table;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+        *parts[i].array = block + at;
+        at += parts[i].n;
+    }
     return 0;
 }
 
-/* Angles in floats, as the authors have them. */
-static void make_tables(struct run *r)
+/* Of all keys: those of the prefix are no padding. */
+static void make_mask(struct run *r)
 {
-    const int half = r->cfg->head_dim / 2;
-    for (int i = 0; i < half; i++) {
-        const float step = (float)(1 / pow(r->cfg->theta, 2.0 * i / r->cfg->head_dim));
-        for (int at = 0; at < r->in->length; at++) {
-            r->cosine[at * half + i] = cosf((float)at * step);
-            r->sine[at * half + i] = sinf((float)at * step);
-        }
-    }
+    for (int b = 0; b < r->in->batch; b++)
+        for (int i = 0; i < r->keys; i++)
+            r->mask[b * r->keys + i] = i < r->before ? 1 : r->in->mask[b * r->in->length + i - r->before];
 }
 
 static const float *weight(struct run *r, int layer, const char *name, size_t count)
@@ -115,13 +134,26 @@ static const float *weight(struct run *r, int layer, const char *name, size_t co
     return r->weights->tensor(r->weights->arg, full, count, r->scratch, r->err);
 }
 
+static int matrix(struct run *r, int layer, const char *name, size_t count, struct gemma_matrix *out)
+{
+    char full[96];
+    *out = (struct gemma_matrix){0};
+    if (!r->weights->matrix)
+        return (out->floats = weight(r, layer, name, count)) ? 0 : -1;
+    snprintf(full, sizeof(full), "layers.%d.%s.weight", layer, name);
+    return r->weights->matrix(r->weights->arg, full, count, r->scratch, out, r->err);
+}
+
 /* y = x W^T */
 static int product(struct run *r, int layer, const char *name, float *y, const float *x, int k, int n)
 {
-    const float *w = weight(r, layer, name, (size_t)k * (size_t)n);
-    if (!w)
+    struct gemma_matrix w;
+    if (matrix(r, layer, name, (size_t)k * (size_t)n, &w) < 0)
         return -1;
-    kern_cpu()->linear(y, x, w, NULL, (int)r->rows, k, n);
+    if (w.bf16)
+        kern_cpu()->linear_bf16(y, x, w.bf16, r->work, (int)r->rows, k, n);
+    else
+        kern_cpu()->linear(y, x, w.floats, NULL, (int)r->rows, k, n);
     return 0;
 }
 
@@ -149,6 +181,37 @@ static void add(struct run *r, const float *x)
         r->h[i] += x[i];
 }
 
+/* `own` of each sample behind the prefix's; NULL: there is no prefix. */
+static const float *join(const struct run *r, float *all, const float *prefix, const float *own, size_t kv)
+{
+    const size_t before = (size_t)r->before * kv, length = (size_t)r->in->length * kv;
+    if (!prefix)
+        return own;
+    for (int b = 0; b < r->in->batch; b++) {
+        float *to = all + (size_t)b * (before + length);
+        memcpy(to, prefix, before * sizeof(*to));
+        memcpy(to + before, own + (size_t)b * length, length * sizeof(*to));
+    }
+    return all;
+}
+
+static void attend(struct run *r, int layer)
+{
+    const struct gemma_config *c = r->cfg;
+    const struct gemma_prefix *p = r->in->behind, *keep = r->in->keep;
+    const size_t kv = (size_t)c->kv_heads * (size_t)c->head_dim, of_layer = (size_t)layer * (size_t)r->before * kv;
+    const struct kern_causal s = {
+        .batch = r->in->batch, .queries = r->in->length, .keys = r->keys, .heads = c->heads, .kv_heads = c->kv_heads,
+        .dim = c->head_dim, .window = layer % 2 == 0 ? c->window : 0, .scale = (float)c->scale, .cap = (float)c->cap};
+    kern_cpu()->attend_causal(r->a, r->q, join(r, r->all_k, p ? p->k + of_layer : NULL, r->k, kv),
+                              join(r, r->all_v, p ? p->v + of_layer : NULL, r->v, kv), r->mask, &s);
+    if (keep) {
+        const size_t n = (size_t)keep->length * kv;
+        memcpy(keep->k + (size_t)layer * n, r->k, n * sizeof(float));
+        memcpy(keep->v + (size_t)layer * n, r->v, n * sizeof(float));
+    }
+}
+
 static int attention(struct run *r, int layer)
 {
     const struct gemma_config *c = r->cfg;
@@ -158,12 +221,9 @@ static int attention(struct run *r, int layer)
         product(r, layer, "self_attn.k_proj", r->k, r->x, c->hidden, kv) < 0 ||
         product(r, layer, "self_attn.v_proj", r->v, r->x, c->hidden, kv) < 0)
         return -1;
-    gemma_attention_rotate(r->q, r->in->batch, r->in->length, c->heads, c->head_dim, r->cosine, r->sine);
-    gemma_attention_rotate(r->k, r->in->batch, r->in->length, c->kv_heads, c->head_dim, r->cosine, r->sine);
-    gemma_attention_run(&(struct gemma_attention){
-        .out = r->a, .q = r->q, .k = r->k, .v = r->v, .mask = r->in->mask, .batch = r->in->batch,
-        .length = r->in->length, .heads = c->heads, .kv_heads = c->kv_heads, .dim = c->head_dim,
-        .window = layer % 2 == 0 ? c->window : 0, .scale = (float)c->scale, .cap = (float)c->cap});
+    gemma_rotary_turn(r->q, r->in->batch, r->in->length, r->before, c->heads, c->head_dim, r->cosine, r->sine);
+    gemma_rotary_turn(r->k, r->in->batch, r->in->length, r->before, c->kv_heads, c->head_dim, r->cosine, r->sine);
+    attend(r, layer);
     if (product(r, layer, "self_attn.o_proj", r->x, r->a, q, c->hidden) < 0 ||
         (c->version == 2 && norm(r, layer, "post_attention_layernorm", r->x, r->x) < 0))
         return -1;
@@ -241,10 +301,14 @@ int gemma_run(const struct gemma_config *cfg, const struct gemma_weights *weight
               const struct gemma_output *out, struct err *err)
 {
     struct run r = {.cfg = cfg, .weights = weights, .in = in, .err = err,
-                    .rows = (size_t)in->batch * (size_t)in->length};
+                    .rows = (size_t)in->batch * (size_t)in->length, .before = in->behind ? in->behind->length : 0};
+    r.keys = r.before + in->length;
+    if (in->keep && (in->batch != 1 || in->behind || in->keep->length > in->length))
+        return err_set(err, ERR_BUG, "a prefix of %d positions is kept of %d", in->keep->length, in->length);
     if (check_ids(&r) < 0 || reserve(&r) < 0)
         return -1;
-    make_tables(&r);
+    gemma_rotary_tables(r.cosine, r.sine, r.keys, cfg->head_dim, cfg->theta);
+    make_mask(&r);
     const int rc = embed(&r) < 0 ? -1 : run_layers(&r, out);
     free(r.h);
     return rc;

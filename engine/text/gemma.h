@@ -11,13 +11,17 @@
  *
  * The embedding is multiplied by sqrt(hidden).  Sources: modeling_gemma.py and modeling_gemma2.py of transformers.
  *
- * Weights are asked for by name when a layer runs, so that files of bf16 can stay on disk: one matrix at a time is in
- * memory as floats.
+ * Weights are asked for by name when a layer runs. Matrices of bf16 stay where they are, such as in a mapped file; of
+ * another type one at a time is in memory as floats.
+ *
+ * What texts begin with alike is computed once: a run can keep keys and values of its positions, with which later runs
+ * begin behind them (struct gemma_prefix).
  */
 #ifndef ENGINE_TEXT_GEMMA_H
 #define ENGINE_TEXT_GEMMA_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,19 +38,40 @@ struct gemma_config {
 /* The keys of config.json; ERR_DATA names the one that is missing or impossible. */
 int gemma_config_parse(struct gemma_config *out, int version, const json_t *config, struct err *err);
 
+/* One of both is set. */
+struct gemma_matrix {
+    const float *floats;
+    const void  *bf16;   /* at any address */
+};
+
 struct gemma_weights {
     /* Gives the `count` floats of a tensor: in `scratch`, which has room for them, or memory of its own. NULL with an
      * error: not there, or of another size. */
     const float *(*tensor)(void *arg, const char *name, size_t count, float *scratch, struct err *err);
+    /* The same, or bf16. NULL: all matrices are given by tensor(). */
+    int (*matrix)(void *arg, const char *name, size_t count, float *scratch, struct gemma_matrix *out,
+                  struct err *err);
     /* Row `row` of a table of rows x n numbers: 2.4 GB as floats, of which a caption needs some rows. */
     int (*row)(void *arg, const char *name, size_t rows, size_t n, size_t row, float *out, struct err *err);
     void *arg;
+    bool  in_place; /* matrix() never uses `scratch` */
 };
+
+/* Keys and values of the first `length` positions, which are no padding; of each layer length x kv_heads * head_dim. */
+struct gemma_prefix {
+    float *k, *v;
+    int    length;
+};
+
+/* Floats of its k, and of its v. */
+size_t gemma_prefix_floats(const struct gemma_config *cfg, int length);
 
 struct gemma_input {
     const int32_t *id;     /* batch x length */
     const float   *mask;   /* 1: a token, 0: padding */
     int            batch, length;
+    const struct gemma_prefix *behind; /* id and mask are of the positions behind this; or NULL */
+    struct gemma_prefix       *keep;   /* gets the first `keep->length` positions, of a batch of 1; or NULL */
 };
 
 /* Where a run gives what it computes: batch x length x hidden each. */

@@ -119,8 +119,8 @@ static int load(struct gemma_case *c)
 
 static int run(struct gemma_case *c)
 {
-    const struct gemma_weights weights = {tensor, row, c};
-    const struct gemma_input in = {c->id, c->mask, (int)c->batch, (int)c->length};
+    const struct gemma_weights weights = {.tensor = tensor, .row = row, .arg = c};
+    const struct gemma_input in = {.id = c->id, .mask = c->mask, .batch = (int)c->batch, .length = (int)c->length};
     const struct gemma_output out = {c->last, c->before_last, check_hidden, c};
     if (gemma_run(&c->cfg, &weights, &in, &out, c->err) < 0)
         return -1;

@@ -25,7 +25,7 @@ void tensor_view_of(struct tensor_view *v, const struct st_tensor *t)
     tensor_view_dense(v);
 }
 
-static bool is_dense(const struct tensor_view *v)
+bool tensor_view_is_dense(const struct tensor_view *v)
 {
     int64_t step = 1;
     for (int i = v->ndim - 1; i >= 0; i--) {
@@ -33,7 +33,7 @@ static bool is_dense(const struct tensor_view *v)
             return false;
         step *= v->dim[i];
     }
-    return true;
+    return !v->swapped;
 }
 
 /* The i-th number's distance from the first. */
@@ -59,7 +59,7 @@ void tensor_view_copy(void *dst, const struct tensor_view *v, size_t from, size_
     unsigned char *out = dst;
     if (n == 0)
         return;
-    if (is_dense(v) && !v->swapped) {
+    if (tensor_view_is_dense(v)) {
         memcpy(out, v->data + from * size, n * size);
         return;
     }

@@ -30,6 +30,8 @@ struct tensor_view {
 
 /* Steps of an array in C's order, without gaps. */
 void tensor_view_dense(struct tensor_view *v);
+/* Whether the numbers are so in the file, little-endian. */
+bool tensor_view_is_dense(const struct tensor_view *v);
 /* The same tensor of a safetensors file. */
 void tensor_view_of(struct tensor_view *v, const struct st_tensor *t);
 

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* text_encoder.h - captions as the vectors that a model is trained with: tokenizer, Gemma, and the rows it gets
+ *
+ * PATH is a folder with config.json, weights and tokenizer, as google/gemma-2-2b-it is published, or a diffusers
+ * pipeline with the folders text_encoder and tokenizer.  Weights of bf16 stay in the mapped file: memory is needed for
+ * some megabytes beside it, and what is read of the file the kernel can take back.
+ *
+ * Gemma 2 encodes for Sana, with an instruction before the caption (prompt.h): what the instruction's tokens give is
+ * computed once, when the encoder is opened, and used for each caption whose tokens begin with them. Gemma 1 encodes
+ * for Lumina-Next: the input of its last layer.
+ *
+ * A caption's vectors depend on nothing but the caption, the weights and the options: captions are encoded one by one.
+ * Rows of padding are not computed: attention never sees them; text_encoder_null() has them all.
+ */
+#ifndef ENGINE_TEXT_TEXT_ENCODER_H
+#define ENGINE_TEXT_TEXT_ENCODER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/contract/digest.h"
+
+struct err;
+struct text_encoder;
+
+struct text_encoder_options {
+    const char *chi;        /* the instruction; NULL or "": none */
+    int         rows;       /* of a caption; 0: 300, Gemma 1: 256 */
+    bool        diffusers;  /* captions are changed as diffusers' pipelines do (caption_style.h) */
+    bool        no_prefix;  /* the instruction is computed with each caption, to compare */
+};
+
+/* ERR_DATA: damaged, or a model of another kind; ERR_NOT_FOUND, ERR_SYSTEM. */
+int text_encoder_open(struct text_encoder **out, const char *path, const struct text_encoder_options *options,
+                      struct err *err);
+void text_encoder_close(struct text_encoder *e); /* also of NULL */
+
+int text_encoder_rows(const struct text_encoder *e);
+int text_encoder_channels(const struct text_encoder *e);
+
+/* y: rows x channels, zero where mask is 0; mask: rows, 1 for a token. `reused` (or NULL): whether the instruction's
+ * part was. */
+int text_encoder_caption(struct text_encoder *e, const char *caption, size_t n, float *y, float *mask, bool *reused,
+                         struct err *err);
+/* What takes the place of a dropped caption: "" without instruction, with the rows of padding. */
+int text_encoder_null(struct text_encoder *e, float *y, float *mask, struct err *err);
+
+/* Of everything that the vectors depend on: all weights, which takes as long as reading them, tokenizer and options. */
+int text_encoder_digest(const struct text_encoder *e, char text[DIGEST_TEXT], struct err *err);
+
+#endif
