@@ -19,6 +19,7 @@
 
 #include "agent/attempt/attach.h"
 #include "agent/attempt/attempt.h"
+#include "agent/code/code_receive.h"
 #include "agent/doctor/doctor.h"
 #include "agent/doctor/doctor_query.h"
 #include "agent/mirror/mirror_run.h"
@@ -434,6 +435,14 @@ static int cmd_attach(int argc, char **argv, struct err *err)
     return attach_run(0, 1, self, err);
 }
 
+static int cmd_code(int argc, char **argv, struct err *err)
+{
+    if (argc != 2)
+        return err_set(err, ERR_USAGE, "code needs the key of a job; it is used by the controller");
+    umask(077);
+    return code_receive(0, 1, argv[1], err);
+}
+
 static int cmd_digest(int argc, char **argv, struct err *err)
 {
     char digest[FILE_DIGEST];
@@ -505,6 +514,7 @@ static const struct command {
     {"sweep", "RUN_DIR", NULL, cmd_cleanup}, /* name in earlier versions */
     {"attach", "", "connect a controller on another machine to its agent (agent/attempt/attach.h)",
      cmd_attach},
+    {"code", "KEY", "take the code of a job from a controller on another machine (agent/code/code_receive.h)", cmd_code},
     {"digest", "FILE...", "print the XXH3 digest of each file", cmd_digest},
     {"version", "", "print the version", cmd_version},
     {"help", "", "print this list", cmd_help},

@@ -207,6 +207,8 @@ static json_t *prepare_body(const struct attempt *a, int k, json_t *part, json_t
 static int prepare_all(struct attempt *a, json_t *const *parts, int n, struct err *err)
 {
     json_t *list = consistency_list(json_object_get(a->launch, "spec"));
+    if (json_object_get(a->launch, "code"))
+        json_object_set_new(list, "workdir", json_null());  /* each has the same original; ranks write into its copy */
     int rc = leave_proof(a, err);
     for (int k = 1; k < n && rc == 0; k++) {
         json_t *body = prepare_body(a, k, parts[k], list);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/attempt/spool.h"
+#include "agent/code/code_tree.h"
 #include "agent/os/run_dir.h"
 #include "agent/os/tree.h"
 #include "agent/wire/log_feed.h"
@@ -207,9 +208,36 @@ static void tidy_attempts(const char *host_cache, const char *run_dir, int64_t n
         closedir(d);
 }
 
+/* --- code ------------------------------------------------------------------------------------- */
+
+/* Jobs of a controller on this machine have hard links of the manifests that they need. */
+static bool is_linked(const char *dir)
+{
+    char path[PATH_MAX + 400];
+    struct stat st;
+    snprintf(path, sizeof(path), "%s/" CODE_MANIFEST, dir);
+    return lstat(path, &st) == 0 && st.st_nlink > 1;
+}
+
+static void tidy_code(const char *host_cache, int64_t now_s)
+{
+    char code[PATH_MAX], path[PATH_MAX + 300];
+    struct stat st;
+    snprintf(code, sizeof(code), "%.*s/code", (int)(strrchr(host_cache, '/') - host_cache), host_cache);
+    DIR *d = opendir(code);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        snprintf(path, sizeof(path), "%s/%s", code, e->d_name);
+        if (is_version(e->d_name) && lstat(path, &st) == 0 && now_s - st.st_mtime > OLD_S && !is_linked(path))
+            code_tree_remove(path, NULL);
+    }
+    if (d)
+        closedir(d);
+}
+
 void host_cache_tidy(const char *program, const char *host_cache, const char *run_dir,
                      int64_t now_s)
 {
     tidy_versions(program, now_s);
     tidy_attempts(host_cache, run_dir, now_s);
+    tidy_code(host_cache, now_s);
 }

@@ -11,6 +11,9 @@
  * removed, by name: files that a job added are kept, and so are incident reports and everything in
  * KEY/checkpoints.
  *
+ * Originals of code, in STATE/jobctl/code/DIGEST (agent/code/code_receive.h), and transfers that were broken: removed
+ * if they were not used for HOST_CACHE_DAYS. The copies of jobs, in KEY/code, are kept: they hold what scripts wrote.
+ *
  * Homes may be shared by many machines, so age counts more than the processes of this machine.
  */
 #ifndef AGENT_ATTEMPT_HOST_CACHE_H

@@ -14,6 +14,7 @@
 #include "controller/attempt/launch.h"
 #include "controller/base/daemon.h"
 #include "controller/job/job.h"
+#include "controller/job/job_code.h"
 #include "controller/job/job_dir.h"
 #include "controller/nodes/hosts.h"
 #include "controller/nodes/orphan.h"
@@ -199,13 +200,14 @@ static void open_link(struct follower *m, bool may_start)
 {
     struct job *job = m->all->job;
     struct err err = { 0 };
-    char key[48], gpus[512];
+    char key[48], gpus[512], code[PATH_MAX];
+    const bool sent = job->remote == &remote_ssh && job_code_dir(code, sizeof(code), job->daemon, job->core.id);
     remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
     remote_share_gpus(gpus, sizeof(gpus), job->node_gpus, m->node);
     job_dir_node(m->run_dir, sizeof(m->run_dir), job->attempt->run_dir, m->node);
     mkdir(m->run_dir, 0700);    /* on failure the agent reports it */
     const struct remote_link_spec spec = { .files = job->daemon->files, .job = job->core.id, .attempt = job->core.attempt,
-                                    .nonce = job->core.nonce, .run_dir = m->run_dir,
+                                    .nonce = job->core.nonce, .run_dir = m->run_dir, .code = sent ? code : NULL,
                                     .may_start = may_start, .host = m->name, .key = key,
                                     .node = m->node, .nodes = m->all->count + 1, .gpus = gpus };
     const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,

@@ -3,6 +3,7 @@
 #include "controller/attempt/job_attempt.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "controller/base/daemon.h"
 #include "controller/job/checkpoint_duration.h"
 #include "controller/job/job.h"
+#include "controller/job/job_code.h"
 #include "controller/job/job_env.h"
 #include "controller/job/job_apply.h"
 #include "controller/job/job_store.h"
@@ -309,7 +311,8 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
     job->texts->waits[0] = job->texts->channel_text[0] = 0;
     job_env_recall(job);
     struct err err = { 0 };
-    char key[48], avoid[1024], gpus[512] = "";
+    char key[48], avoid[1024], gpus[512] = "", code[PATH_MAX];
+    const bool sent = job->remote == &remote_ssh && job_code_dir(code, sizeof(code), job->daemon, job->core.id);
     remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
     names_to_avoid(avoid, sizeof(avoid), job->placed);
     if (job->nodes > 1)
@@ -318,7 +321,7 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
     const struct remote_link_spec spec = { .files = job->daemon->files, .job = job->core.id, .attempt = job->core.attempt,
                                     .host = job->attempt->node, .key = key,
                                     .nonce = job->core.nonce, .origin = job->origin,
-                                    .run_dir = job->attempt->run_dir,
+                                    .run_dir = job->attempt->run_dir, .code = sent ? code : NULL,
                                     .may_start = may_start, .known = job->core.agent_known,
                                     .delay_ms = delay_ms,
                                     .nodes = job->names ? (int)json_array_size(job->names)

@@ -78,20 +78,21 @@ static json_t *sent_secrets(const struct job *job, const json_t *spec)
     return out;
 }
 
-/* Where its agents find the copy of the code, a new object; NULL: the job runs in its workdir. */
-static json_t *code_place(const struct job *job, const json_t *spec)
+/* The code of a job with a snapshot, for LAUNCH (agent/wire/wire.h), a new object; NULL: it runs in its workdir. */
+static json_t *code_place(const struct job *job)
 {
-    char dir[PATH_MAX], key[48];
-    const bool must = json_is_true(json_object_get(spec, "snapshot"));
-    if (!job_code_dir(dir, sizeof(dir), job->daemon, job->core.id))
-        return NULL;
-    if (job->remote == &remote_ssh) {
-        remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
-        return json_pack("{s:o, s:b, s:O}", "dir", json_sprintf("hosted/%s/code/tree", key), "must", (int)must,
-                         "workdir", json_object_get(spec, "workdir"));
-    }
-    return must ? json_pack("{s:o, s:b, s:O}", "dir", json_sprintf("%s/tree", dir), "must", 1, "workdir",
-                            json_object_get(spec, "workdir")) : NULL;
+    char dir[PATH_MAX], code[PATH_MAX], key[48];
+    const bool host = job->remote == &remote_ssh;
+    job_dir(dir, sizeof(dir), job->daemon, job->core.id);
+    json_t *info = job_code_dir(code, sizeof(code), job->daemon, job->core.id) ? job_code_info(dir) : NULL, *out = NULL;
+    const bool must = field_true(info, "must");
+    remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
+    if (info && (host || must))
+        out = json_pack("{s:o, s:b, s:O}", "dir", host ? json_sprintf("hosted/%s/code/tree", key)
+                                                       : json_sprintf("%s/tree", code),
+                        "must", (int)must, "workdir", json_object_get(info, "workdir"));
+    json_decref(info);
+    return out;
 }
 
 static json_t *make(const struct job *job, json_t *spec, const char *run_dir, json_t *secrets)
@@ -120,7 +121,7 @@ static json_t *make(const struct job *job, json_t *spec, const char *run_dir, js
         body = NULL;
     }
     json_decref(more);
-    json_t *code = body ? code_place(job, spec) : NULL;
+    json_t *code = body ? code_place(job) : NULL;
     if (code)
         json_object_set_new(body, "code", code);
     return body;

@@ -20,6 +20,7 @@
 #include "controller/cli/doctor_store.h"
 #include "controller/cli/output.h"
 #include "controller/cli/spec_file.h"
+#include "controller/cli/submit_code.h"
 #include "controller/remote/remote.h"
 #include "engine/contract/field.h"
 
@@ -201,6 +202,8 @@ static int run(struct call *call)
     if (o->nargs == 1 &&
         spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec) < 0)
         return -1;
+    if (spec && submit_code_is_sent(spec))
+        json_object_set_new(spec, "workdir", json_string(""));
     json_t *answer = look(call, spec);
     if (answer && o->nargs == 0 &&
         (doctor_store_add(answer, &call->err) < 0 || doctor_notify_add(answer, &call->err) < 0)) {

@@ -4,11 +4,14 @@
 
 #include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "controller/base/home.h"
 #include "controller/cli/command.h"
 #include "controller/cli/local_check.h"
 #include "controller/remote/remote.h"
+#include "controller/spec/jobspec.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
@@ -21,19 +24,43 @@ static int refuse(struct call *call, const json_t *request, const struct err *wh
     return diagnostics_first(&call->found, &call->err);
 }
 
+/* The directory of the code: on hosts the default of workdir is the file's folder here. */
+static int find_workdir(char dir[PATH_MAX], const struct call *call, const json_t *request, const json_t *spec)
+{
+    const char *given = field_text(spec, "workdir"), *cwd = field_text(request, "cwd");
+    if (!given[0] && cwd[0])
+        return jobspec_base(dir, PATH_MAX, call->file[0] ? call->file : "-", cwd, NULL);
+    return snprintf(dir, PATH_MAX, "%s", given) < PATH_MAX && given[0] ? 0 : -1;
+}
+
+/* Unasked, where the job can have code of its own and may run without its workdir. */
+static bool is_for_hosts(const json_t *spec)
+{
+    return remote_of_spec(spec) == &remote_ssh &&
+           (json_is_string(json_object_get(spec, "run")) || json_is_string(json_object_get(spec, "setup")));
+}
+
+bool submit_code_is_sent(const json_t *spec)
+{
+    const json_t *wanted = json_object_get(spec, "snapshot");
+    const char *workdir = field_text(spec, "workdir");
+    if (remote_of_spec(spec) != &remote_ssh)
+        return false;
+    return wanted ? json_is_true(wanted) : is_for_hosts(spec) && (!workdir[0] || access(workdir, X_OK) == 0);
+}
+
 int submit_code_take(struct code_taken *t, struct call *call, const json_t *request, const json_t *spec)
 {
-    char home[PATH_MAX];
+    char home[PATH_MAX], workdir[PATH_MAX];
     struct err why = {.code = ERR_NONE};
     const json_t *wanted = json_object_get(spec, "snapshot");
-    const bool hosts = !wanted && remote_of_spec(spec) == &remote_ssh;
-    const struct code_wish wish = {.home = home, .workdir = field_text(spec, "workdir"),
-                                   .snapshot = request && (hosts || json_is_true(wanted)),
+    const struct code_wish wish = {.home = home, .workdir = workdir,
+                                   .snapshot = request && (wanted ? json_is_true(wanted) : is_for_hosts(spec)),
                                    .must = request && json_is_true(wanted), .max_bytes = code_take_max()};
     *t = (struct code_taken){.lock = -1};
     if (home_dir(home, sizeof(home), &call->err) < 0)
         return -1;
-    if (code_take(t, &wish, &why) == 0)
+    if (find_workdir(workdir, call, request, spec) < 0 || code_take(t, &wish, &why) == 0)
         return 0;
     if (wish.must)
         return refuse(call, request, &why);

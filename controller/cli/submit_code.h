@@ -4,6 +4,7 @@
 #define CONTROLLER_CLI_SUBMIT_CODE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "controller/code/code_take.h"
 
@@ -13,6 +14,9 @@ struct call;
  * no snapshot is taken. What cannot be recorded is a note in t->notes; -1: a snapshot that the spec demands cannot be
  * taken, with call->err set. The caller calls code_take_end() after the request. */
 int submit_code_take(struct code_taken *t, struct call *call, const json_t *request, const json_t *spec);
+
+/* Will the hosts of this canonical spec get its code?  Their own workdirs do not matter then. */
+bool submit_code_is_sent(const json_t *spec);
 
 /* `request` with the name of what was taken; a new reference. */
 json_t *submit_code_request(const struct code_taken *t, const json_t *request);

@@ -29,6 +29,7 @@ struct walk {
     struct code_list *list;
     const char       *root;
     struct stat       home;     /* st_ino 0: there is none yet */
+    int64_t           enough;   /* bytes after which it ends at once */
     struct ignore    *rules;
     json_t           *dirs;     /* directories that were looked at: true, or false for left out */
     size_t            seen;
@@ -231,6 +232,12 @@ static const char *trouble(const char *path, const char *rel, const struct stat 
     return access(path, R_OK) < 0 ? "cannot be read" : NULL;
 }
 
+/* The limits are passed, which check_limits() tells. */
+static bool is_enough(const struct walk *w)
+{
+    return w->list->bytes > w->enough || (w->enough < INT64_MAX && w->list->count > CODE_FILES_MAX);
+}
+
 static int take(struct walk *w, const char *rel)
 {
     char path[FULL];
@@ -250,7 +257,7 @@ static int take(struct walk *w, const char *rel)
         return 0;
     }
     w->list->bytes += S_ISLNK(st.st_mode) ? 0 : st.st_size;
-    return append(w, rel);
+    return append(w, rel) < 0 ? -1 : is_enough(w) ? -1 : 0;
 }
 
 /* ---- git ---- */
@@ -385,24 +392,27 @@ static int check_limits(const struct walk *w, int64_t max_bytes, struct err *err
                    ".jobctlignore there, as in a .gitignore, or set snapshot: false", w->root, have, most, largest);
 }
 
-int code_list_make(struct code_list *l, const char *dir, const char *home, int64_t max_bytes, struct err *err)
+static int list(struct walk *w, const struct code_list_wish *wish)
+{
+    struct stat st;
+    if (!w->rules || !w->dirs)
+        return err_set(w->err, ERR_MEMORY, "out of memory for a list of files");
+    if (stat(wish->dir, &st) < 0 || !S_ISDIR(st.st_mode))
+        return err_set(w->err, ERR_NOT_FOUND, "there is no directory %s", wish->dir);
+    if (stat(wish->home, &w->home) < 0)
+        w->home.st_ino = 0;
+    const int rc = enter(w, "") ? scan(w, "") : -1;
+    sort(w->list);
+    return w->err->code ? rc : check_limits(w, wish->max_bytes, w->err);
+}
+
+int code_list_make(struct code_list *l, const struct code_list_wish *wish, struct err *err)
 {
     struct err why = {.code = ERR_NONE};
-    struct walk w = {.list = l, .root = dir, .rules = ignore_create(), .dirs = json_object(), .err = &why};
-    struct stat st;
-    int rc = -1;
+    struct walk w = {.list = l, .root = wish->dir, .rules = ignore_create(), .dirs = json_object(), .err = &why,
+                     .enough = wish->hurry ? wish->max_bytes : INT64_MAX};
     *l = (struct code_list){.left_out = json_array()};
-    if (stat(home, &w.home) < 0)
-        w.home.st_ino = 0;
-    if (!w.rules || !w.dirs)
-        err_set(&why, ERR_MEMORY, "out of memory for a list of files");
-    else if (stat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
-        err_set(&why, ERR_NOT_FOUND, "there is no directory %s", dir);
-    else if (enter(&w, ""))
-        rc = scan(&w, "");
-    sort(l);
-    if (rc == 0)
-        rc = check_limits(&w, max_bytes, &why);
+    const int rc = list(&w, wish);
     ignore_destroy(w.rules);
     json_decref(w.dirs);
     if (rc == 0)

@@ -26,8 +26,15 @@ struct code_list {
 
 enum { CODE_LEFT_TOLD = 50 };
 
-/* `home`: of jobctl, absolute. The limits: ERR_USAGE names the largest entries. ERR_NOT_FOUND: no such directory. */
-int code_list_make(struct code_list *l, const char *dir, const char *home, int64_t max_bytes, struct err *err);
+/* What is to be listed. `hurry`: a list that gets too long or too large ends at once. */
+struct code_list_wish {
+    const char *dir, *home;     /* home: of jobctl, absolute */
+    int64_t     max_bytes;
+    bool        hurry;
+};
+
+/* The limits: ERR_USAGE names the largest entries, of those that were seen. ERR_NOT_FOUND: no such directory. */
+int code_list_make(struct code_list *l, const struct code_list_wish *wish, struct err *err);
 void code_list_fini(struct code_list *l);
 
 /* A name such as .env, id_rsa or server.key. Pure. */

@@ -43,6 +43,8 @@ bool code_record_look(json_t *info, const char *workdir)
     struct err why = {.code = ERR_NONE};
     struct code_git g = {.dir = workdir, .out = &out,
                          .args = {"status", "--porcelain=v2", "--branch", "--untracked-files=no", NULL}};
+    if (access(workdir, X_OK) < 0)
+        return false;
     const int code = code_git_run(&g, &why);
     const bool none = code > 0 && strncmp(g.said, "not a git repository", 20) == 0;
     const bool missing = code == -1 && why.errnum == 2;

@@ -142,7 +142,7 @@ static void note_left_out(struct code_taken *t, const struct code_list *l)
 static int take_snapshot(struct code_taken *t, const struct code_wish *wish, json_t *info, struct err *err)
 {
     struct code_list l;
-    int rc = code_list_make(&l, wish->workdir, wish->home, wish->max_bytes, err);
+    int rc = code_list_make(&l, &(struct code_list_wish){wish->workdir, wish->home, wish->max_bytes, !wish->must}, err);
     if (rc < 0)
         return -1;
     for (int i = 0; i < TRIES; i++) {

@@ -29,6 +29,7 @@ struct remote_link_spec {
     const char *origin;         /* of the job, "": not known */
     const char *run_dir;
     bool        may_start;      /* start an agent if there never was one; else report "lost" */
+    const char *code;           /* jobs/<id>/code of a job whose code goes to the host; NULL: none */
     const char *host, *key;     /* for another machine: its name, and the job's name there */
     bool        known;          /* its agent was heard of before */
     bool        dismiss;        /* end all its processes, however long it takes; then report lost */

@@ -46,6 +46,7 @@ struct ssh {
     uint64_t           heard_at; /* last message in it; 0: none yet, the helper has deadlines */
     uint64_t           away_since, pause_ms;
     char               host[64], key[48];
+    char               code[PATH_MAX];  /* jobs/<id>/code, to be sent before an agent is started; "": none */
     char               why[400]; /* the last error of the newest helper */
 };
 
@@ -234,9 +235,10 @@ bool remote_ssh_there(void)
 static int spawn(struct ssh *link, int fd, struct err *err)
 {
     char program[PATH_MAX];
+    const bool code = link->code[0] && !link->known && !link->reached;
     install_path(program, sizeof(program), "jobctl-ssh");
     const struct subprocess_spec s = {
-        .argv = (const char *const[]){program, "attach", link->host, NULL},
+        .argv = (const char *const[]){program, "attach", link->host, code ? link->code : NULL, link->key, NULL},
         .in = fd,
         .out = fd,
         .err = SUBPROCESS_PIPE,
@@ -290,6 +292,7 @@ static int ssh_open(struct remote_link **out, uv_loop_t *loop, const struct remo
     link->known = spec->known;
     snprintf(link->host, sizeof(link->host), "%s", spec->host);
     snprintf(link->key, sizeof(link->key), "%s", spec->key);
+    snprintf(link->code, sizeof(link->code), "%s", spec->code && spec->may_start ? spec->code : "");
     reach_later(link, spec->delay_ms);
     return 0;
 }

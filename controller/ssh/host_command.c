@@ -182,3 +182,68 @@ int host_command_pass(ssh_session s, const char *host, const char *command, cons
     }
     return finish(c, status);
 }
+
+/* ---- in turn ---- */
+
+/* 1: a byte; 0: it ended. */
+static int next_byte(const struct host_talk *t, char *byte)
+{
+    return ssh_channel_read(t->channel, byte, 1, 0) == 1;
+}
+
+int host_talk_open(struct host_talk *t, ssh_session s, const char *host, const char *command, const char *ready,
+                   bool *began, struct err *err)
+{
+    struct opening o = {.ready = ready};
+    char byte;
+    *t = (struct host_talk){.host = host};
+    login_deadline(host, LOGIN_STEP_S);
+    if (!(t->channel = start(s, command, err)))
+        return -1;
+    while (!o.began && next_byte(t, &byte)) {
+        int n = 1;
+        await_ready(&o, &byte, &n);
+    }
+    *began = o.began;
+    return 0;
+}
+
+int host_talk_send(struct host_talk *t, const char *bytes, size_t size, struct err *err)
+{
+    while (size > 0) {
+        login_deadline(t->host, LOGIN_STEP_S);
+        const int n = ssh_channel_write(t->channel, bytes, (uint32_t)(size < PIECE ? size : PIECE));
+        if (n <= 0)
+            return err_set(err, ERR_SYSTEM, "%s stopped accepting data", t->host);
+        bytes += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+int host_talk_line(struct host_talk *t, char *line, size_t size, struct err *err)
+{
+    size_t n = 0;
+    while (n + 1 < size && next_byte(t, line + n)) {
+        if (line[n] == '\n') {
+            line[n] = '\0';
+            login_deadline(t->host, LOGIN_STEP_S);
+            return 0;
+        }
+        n++;
+    }
+    return err_set(err, ERR_SYSTEM, "%s did not answer", t->host);
+}
+
+void host_talk_close(struct host_talk *t, char *wrong, size_t wrong_size, int *status)
+{
+    char bytes[4096];
+    wrong[0] = '\0';
+    ssh_channel_send_eof(t->channel);
+    for (int n; (n = ssh_channel_read(t->channel, bytes, sizeof(bytes), 1)) > 0;)
+        keep(wrong, wrong_size, bytes, n);
+    while (ssh_channel_read(t->channel, bytes, sizeof(bytes), 0) > 0)
+        ;
+    one_line(wrong);
+    finish(t->channel, status);
+}

@@ -18,4 +18,21 @@ int host_command_run(ssh_session s, const char *command, char *out, size_t out_s
 int host_command_pass(ssh_session s, const char *host, const char *command, const char *ready,
                       bool *began, char *wrong, size_t wrong_size, int *status, struct err *err);
 
+/* A conversation with a command: lines and bytes in turn. */
+struct host_talk {
+    ssh_channel channel;
+    const char *host;
+};
+
+/* *began: it has printed the line `ready`; false: it ended before. */
+int host_talk_open(struct host_talk *t, ssh_session s, const char *host, const char *command, const char *ready,
+                   bool *began, struct err *err);
+int host_talk_send(struct host_talk *t, const char *bytes, size_t size, struct err *err);
+
+/* The next line, without its end. */
+int host_talk_line(struct host_talk *t, char *line, size_t size, struct err *err);
+
+/* What it has said on stderr, one line, and its exit status as far as it is known. */
+void host_talk_close(struct host_talk *t, char *wrong, size_t wrong_size, int *status);
+
 #endif

@@ -2,6 +2,7 @@
 /* main.c - jobctl-ssh: one connection of the controller to one host
  *
  *   jobctl-ssh attach HOST        input and output are those of `jobctl-agent attach` on the host
+ *   jobctl-ssh attach HOST CODE KEY  the same, after the host has the code of the job KEY (code_send.h)
  *   jobctl-ssh doctor-query HOST the same, of `jobctl-agent doctor-query`
  *   jobctl-ssh probe HOST         what `jobctl-agent probe` says there
  *   jobctl-ssh test HOST          the same as an answer: {host, ok: true, ms, facts} or {host, ok: false,
@@ -25,6 +26,7 @@
 
 #include "agent/attempt/attach.h"
 #include "agent/doctor/doctor_query.h"
+#include "controller/ssh/code_send.h"
 #include "controller/ssh/host_command.h"
 #include "controller/ssh/login.h"
 #include "controller/ssh/programs.h"
@@ -86,8 +88,30 @@ static int converse(ssh_session s, const struct programs *p, const char *host, c
     return 0;
 }
 
+static const char *code_dir, *code_key;     /* NULL: the job has no snapshot */
+
+static int bring_code(ssh_session s, const struct programs *p, const char *host, struct err *err)
+{
+    char command[COMMAND], wrong[2048] = "", verb[128];
+    snprintf(verb, sizeof(verb), "code %.100s", code_key);
+    compose(command, p, verb);
+    for (int i = 0; i < 2; i++) {
+        bool began = false;
+        int status = -1;
+        if (code_send(s, host, command, code_dir, &began, wrong, sizeof(wrong), &status, err) < 0)
+            return -1;
+        if (began || status != NOT_THERE || i == 1)
+            return began ? 0 : no_answer(host, status, wrong, err);
+        if (send_programs(p, s, host, wrong, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int attach(ssh_session s, const struct programs *p, const char *host, struct err *err)
 {
+    if (code_dir && bring_code(s, p, host, err) < 0)
+        return -1;
     return converse(s, p, host, "attach", ATTACH_READY, err);
 }
 
@@ -218,6 +242,11 @@ int main(int argc, char **argv)
         return test(argv[2]);
     if (argc > 2 && strcmp(argv[1], "resolve") == 0)
         return resolve(argv + 2);
+    if (argc == 5 && strcmp(argv[1], "attach") == 0 && strspn(argv[4], "0123456789abcdef-") == strlen(argv[4])) {
+        code_dir = argv[3];
+        code_key = argv[4];
+        argc = 3;
+    }
     if (argc == 2 && strcmp(argv[1], "digest") == 0) {
         struct programs p;
         if (programs_find(&p, &err) == 0)

@@ -93,7 +93,17 @@ launch: ssh
 hosts: [gpu1, gpu2]
 resources: {nodes: 2, gpus: 0}
 workdir: $WORK/own
+snapshot: false
 run: sh run.sh
 YAML
 code 1 jobctl submit run.yaml --wait
 jobctl events 2 | grep 'gpu2: run.sh in workdir .* gpu1 has 9 bytes (.*), gpu2 has 11 bytes' || { jobctl events 2; exit 1; }
+code 1 jobctl doctor run.yaml
+grep -q 'run.sh in workdir' out
+
+# With a snapshot, the default, both run the code of the submit.
+sed -i '/^snapshot/d' run.yaml
+code 0 jobctl doctor run.yaml
+code 0 jobctl submit run.yaml --wait
+cmp own/run.sh gpu2/.local/state/jobctl/hosted/*-3/code/tree/run.sh
+[ ! -e gpu1/.local/state/jobctl/hosted/*-3/code/tree ]

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* code_receive.h - the host's end of a snapshot: `jobctl-agent code KEY`, before the agent of an attempt is started
+ *
+ *   controller  a line     {digest, workdir, must, here: {}, manifest_bytes}, then so many bytes: the manifest
+ *   host        a line     {missing: [index of an entry, ...]}: contents that no original here has;
+ *                          {kept: true}: the job has its copy already; {shared: true}: this host has the workdir itself
+ *   controller             the bytes of each missing one, as long as its entry says
+ *   host        a line     {made: true}
+ *
+ * In $XDG_STATE_HOME/jobctl (~/.local/state/jobctl):
+ *   code/DIGEST/                 the original (code_tree.h); host_cache.h removes those that were not used for a week
+ *   code/DIGEST.part/            one that is being received; a broken transfer is continued
+ *   hosted/KEY/code/tree/        the writable copy of the job, kept for all its attempts on this host
+ *
+ * Without `must` the workdir is used where this host shares it: the directory and the first file of the manifest in it
+ * are here what they are at the same time on the controller's machine, by inode and ctime (code_receive_look()).
+ */
+#ifndef AGENT_CODE_CODE_RECEIVE_H
+#define AGENT_CODE_CODE_RECEIVE_H
+
+#include <jansson.h>
+
+struct err;
+
+/* How this machine sees a workdir, {inode, file_inode, file_ctime_ns}: a new object, equal on two machines if they share
+ * it; NULL: there is none, or nothing of the manifest in it. */
+json_t *code_receive_look(const char *workdir, const json_t *manifest);
+
+/* The line that says that the command runs: what a login prints comes before it. */
+#define CODE_READY "jobctl-agent code ready\n"
+
+enum { CODE_LINE = 64 * 1024, CODE_ANSWER = 1024 * 1024, CODE_MANIFEST_BYTES = 64 * 1024 * 1024 };
+
+int code_receive(int in, int out, const char *key, struct err *err);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* code_send.h - sends a host the code of a job, before its agent is started there (agent/code/code_receive.h)
+ *
+ * Files go by the digest of their contents: the host says which ones it lacks.
+ */
+#ifndef CONTROLLER_SSH_CODE_SEND_H
+#define CONTROLLER_SSH_CODE_SEND_H
+
+#include <libssh/libssh.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct err;
+
+/* `code`: jobs/<id>/code of a job with a snapshot (controller/job/job_code.h). `command` runs code_receive() on the
+ * host. *began is false if it ended with *status before it was ready, having said `wrong`. */
+int code_send(ssh_session s, const char *host, const char *command, const char *code, bool *began, char *wrong,
+              size_t wrong_size, int *status, struct err *err);
+
+#endif
