@@ -205,7 +205,7 @@ const struct command cmd_edit = {
     .summary = "change the spec of a job that has not started",
     .help = "Opens $VISUAL, $EDITOR or vi on the text as it was submitted, below its overrides (--set) as comments, "
             "which can be changed there. The text is checked as by submit, then stored whole or not at all. The job "
-            "keeps its id, its place among jobs of its priority, and the environment of its submit: secrets, env_from "
-            "and launch stay. A text with mistakes is not lost: edit it again, or find it in the file that is named.",
+            "keeps its id, its place among jobs of its priority, and environment and code of its submit: secrets, env_from, "
+            "launch and snapshot stay. A text with mistakes is not lost: edit it again, or find it in the file that is named.",
     .options = options, .run = run,
 };

@@ -2,6 +2,7 @@
 /* request_edit.c - GET /v1/jobs/JOB/spec and POST /edit: another spec for a job that has not started */
 #include "controller/daemon/requests.h"
 
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "controller/http/server.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
+#include "controller/job/job_code.h"
 #include "controller/job/job_store.h"
 #include "controller/nodes/fleet.h"
 #include "controller/spec/canonical.h"
@@ -139,10 +141,27 @@ static int check_kept(const json_t *spec, const json_t *stored, struct err *err)
     return 0;
 }
 
+/* Another key, but not its absence in both: of json_equal() that is a difference. */
+static bool differs(const json_t *a, const json_t *b, const char *key)
+{
+    const json_t *one = json_object_get(a, key), *other = json_object_get(b, key);
+    return one != other && !json_equal(one, other);
+}
+
+static int check_code(const json_t *spec, const json_t *stored, const struct job *job, struct err *err)
+{
+    char dir[PATH_MAX];
+    const char *key = differs(spec, stored, "snapshot") ? "snapshot" : NULL;
+    if (!key && differs(spec, stored, "workdir") && job_code_dir(dir, sizeof(dir), job->daemon, job->core.id))
+        key = "workdir";
+    return !key ? 0 : err_set(err, ERR_USAGE, "%s: cannot be edited, because the job keeps the code of its submit; "
+                              "submit the changed spec as a new job", key);
+}
+
 static int complete(json_t *spec, const json_t *stored, struct job *job, struct err *err)
 {
     struct daemon *d = job->daemon;
-    if (check_kept(spec, stored, err) < 0)
+    if (check_kept(spec, stored, err) < 0 || check_code(spec, stored, job, err) < 0)
         return -1;
     if (!json_equal(json_object_get(spec, "after"), json_object_get(stored, "after")) &&
         dependencies_resolve(spec, d, job->core.id, err) < 0)

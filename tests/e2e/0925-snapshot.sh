@@ -137,8 +137,20 @@ code 0 jobctl submit -q --hold w/job.yaml --set snapshot=false
 code 2 jobctl submit w/job.yaml --set snapshot=maybe
 jobctl cancel -q 6 7
 
+# What was taken at the submit cannot be edited; the rest can, and the job runs its old code.
+printf '#!/bin/sh\nexec sed -i "$EDIT" "$1"\n' >editor.sh
+chmod +x editor.sh
+code 0 jobctl submit -q --hold w/job.yaml --set 'run=cat word'
+export EDITOR=$WORK/editor.sh
+EDIT='s/^snapshot.*//' code 2 jobctl edit 8
+has 'snapshot: cannot be edited, because the job keeps the code of its submit' err
+EDIT="\$aworkdir: $WORK/w/sub" code 2 jobctl edit 8
+has 'workdir: cannot be edited, because the job keeps the code of its submit' err
+EDIT='s/^name: .*/name: edited/' code 0 jobctl edit 8
+jobctl cancel -q 8
+
 # An end by force in the middle leaves nothing half done: the next submit removes what it finds.
 mkdir -p "$JOBCTL_HOME/code/.tmp-$(cat /proc/sys/kernel/random/boot_id)-$(stat -L -c %i /proc/self/ns/pid)-1-1-job/tree"
 code 0 jobctl submit -q --hold w/job.yaml
 [ "$(originals)" = 1 ]
-jobctl cancel -q 8
+jobctl cancel -q 9
