@@ -14,13 +14,15 @@
 #define COLUMNS                                                                               \
     "id, name, state, result, reason, after_json, priority, held, attempt, generation, np, "  \
     "step, steps, exit_code, retry_of, submitted_ms, started_ms, ended_ms, productive_ms, "   \
-    "last_seq, loss, samples_per_s, busy_ms"
+    "last_seq, loss, samples_per_s, busy_ms, members, sweep, sweep_index, point"
+
+#define UNKNOWN INT64_C(-1)
 
 static const char DAMAGED[] = "its row in the store is damaged: run `jobctl doctor --repair`";
 static const char NEXT_ID[] =
     "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0) + 1";
 static const char INSERT[] = "INSERT INTO jobs (" COLUMNS ") "
-                             "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+                             "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 static const char INSERT_SPEC[] = "INSERT INTO specs (job, yaml, canonical) VALUES (?,?,?)";
 static const char UPDATE[] =
     "UPDATE jobs SET state=?2, result=?3, reason=?4, priority=?5, held=?6, attempt=?7, "
@@ -39,14 +41,20 @@ static const char DONE_EACH[] =
 static const char DONE_SKIP[] = "SELECT id + 1 FROM jobs WHERE state = 'done' AND (?1 IS NULL OR result = ?1) "
                                 "ORDER BY id DESC LIMIT 1 OFFSET ?2";
 static const char FIND[] = "SELECT id FROM jobs WHERE name=? ORDER BY id DESC LIMIT 1";
-static const char NEWEST[] = "SELECT id FROM jobs ORDER BY id DESC LIMIT 1";
+static const char NEWEST[] = "SELECT id FROM jobs WHERE sweep IS NULL ORDER BY id DESC LIMIT 1";
 static const char SET_SPEC[] = "UPDATE specs SET canonical=?2 WHERE job=?1";
 static const char EDIT_ROW[] = "UPDATE jobs SET name=?2, after_json=?3 WHERE id=?1";
 static const char EDIT_SPEC[] = "UPDATE specs SET yaml=?2, canonical=?3 WHERE job=?1";
 static const char DROP_MENTIONS[] = "DELETE FROM mentions WHERE job=?";
 static const char IDS[] = "SELECT id, attempt > 0, state = 'done' FROM jobs UNION ALL "
                           "SELECT job, 0, 1 FROM removed ORDER BY 1";
-static const char EACH[] = "SELECT " COLUMNS " FROM jobs WHERE id < ? ORDER BY id DESC LIMIT ?";
+static const char EACH[] = "SELECT " COLUMNS " FROM jobs WHERE id < ? AND sweep IS NULL ORDER BY id DESC LIMIT ?";
+static const char MEMBERS[] = "SELECT " COLUMNS " FROM jobs WHERE sweep = ? AND sweep_index > ? ORDER BY sweep_index "
+                              "LIMIT ?";
+static const char MEMBER[] = "SELECT id FROM jobs WHERE sweep = ? AND sweep_index = ?";
+static const char MEMBERS_COUNT[] = "SELECT count(*), coalesce(max(sweep_index), -1), "
+                                    "coalesce(sum(result = 'succeeded'), 0), coalesce(sum(result = 'failed'), 0), "
+                                    "coalesce(sum(result = 'cancelled'), 0) FROM jobs WHERE sweep = ?";
 static const char EACH_OPEN[] = "SELECT " COLUMNS " FROM jobs WHERE state <> 'done' AND id < ? "
                                 "ORDER BY id DESC LIMIT ?";
 
@@ -76,6 +84,10 @@ static void row_read(struct job_row *row, sqlite3_stmt *st)
     row->loss = stmt_real(st, 20);
     row->samples_per_s = stmt_real(st, 21);
     row->busy_ms = stmt_int(st, 22, 0);
+    row->members = stmt_int(st, 23, -1);
+    row->sweep = stmt_int(st, 24, -1);
+    row->sweep_index = stmt_int(st, 25, -1);
+    stmt_words(row->point, sizeof(row->point), st, 26);
 }
 
 int jobs_next_id(int64_t *id, struct store *s, struct err *err)
@@ -103,11 +115,13 @@ static int insert_mentions(struct store *s, int64_t id, const char *canonical, s
 int jobs_insert(struct store *s, const struct job_row *row, const char *yaml,
                 const char *canonical, struct err *err)
 {
-    if (stmt_do(s, err, INSERT, "ittttt" "iiii" "ooooo" "i" "oo" "ii" "dd" "i", row->id, row->name,
+    if (stmt_do(s, err, INSERT, "ittttt" "iiii" "ooooo" "i" "oo" "ii" "dd" "i" "ooot", row->id, row->name,
                 row->state, null_if_empty(row->result), row->reason, row->after, row->priority,
                 row->held, row->attempt, row->generation, row->np, row->step, row->steps,
                 row->exit_code, row->retry_of, row->submitted_ms, row->started_ms, row->ended_ms,
-                row->productive_ms, row->last_seq, row->loss, row->samples_per_s, row->busy_ms) < 0)
+                row->productive_ms, row->last_seq, row->loss, row->samples_per_s, row->busy_ms,
+                row->members > 0 ? row->members : UNKNOWN, row->sweep > 0 ? row->sweep : UNKNOWN,
+                row->sweep > 0 ? row->sweep_index : UNKNOWN, null_if_empty(row->point)) < 0)
         return -1;
     if (stmt_do(s, err, INSERT_SPEC, "itt", row->id, yaml, canonical) < 0)
         return -1;
@@ -246,11 +260,8 @@ int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err)
     return 0;
 }
 
-int jobs_each(struct store *s, bool open, int64_t before, int64_t limit, jobs_each_fn each,
-              void *ctx, struct err *err)
+static int each_row(sqlite3_stmt *st, jobs_each_fn each, void *ctx, struct err *err)
 {
-    sqlite3_stmt *st = stmt_query(s, err, open ? EACH_OPEN : EACH, "ii",
-                                  before > 0 ? before : INT64_MAX, limit);
     int rc = 0;
     while (rc == 0 && (rc = stmt_step(st, err)) > 0) {
         struct job_row row;
@@ -259,4 +270,39 @@ int jobs_each(struct store *s, bool open, int64_t before, int64_t limit, jobs_ea
     }
     sqlite3_reset(st);
     return rc;
+}
+
+int jobs_each(struct store *s, bool open, int64_t before, int64_t limit, jobs_each_fn each,
+              void *ctx, struct err *err)
+{
+    return each_row(stmt_query(s, err, open ? EACH_OPEN : EACH, "ii", before > 0 ? before : INT64_MAX, limit), each,
+                    ctx, err);
+}
+
+int jobs_members_each(struct store *s, int64_t sweep, int64_t after, int64_t limit, jobs_each_fn each, void *ctx,
+                      struct err *err)
+{
+    return each_row(stmt_query(s, err, MEMBERS, "iii", sweep, after, limit), each, ctx, err);
+}
+
+int jobs_members_find(int64_t *id, struct store *s, int64_t sweep, int64_t index, struct err *err)
+{
+    sqlite3_stmt *st = stmt_query(s, err, MEMBER, "ii", sweep, index);
+    const int rc = stmt_step(st, err);
+    if (rc > 0)
+        *id = stmt_int(st, 0, 0);
+    sqlite3_reset(st);
+    return rc;
+}
+
+int jobs_members_count(struct jobs_members *m, struct store *s, int64_t sweep, struct err *err)
+{
+    sqlite3_stmt *st = stmt_query(s, err, MEMBERS_COUNT, "i", sweep);
+    const int rc = stmt_step(st, err);
+    *m = (struct jobs_members){.last = -1};
+    if (rc > 0)
+        *m = (struct jobs_members){stmt_int(st, 0, 0), stmt_int(st, 1, -1), stmt_int(st, 2, 0), stmt_int(st, 3, 0),
+                                   stmt_int(st, 4, 0)};
+    sqlite3_reset(st);
+    return rc > 0 ? 0 : -1;
 }

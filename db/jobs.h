@@ -9,7 +9,7 @@
 struct err;
 struct store;
 
-enum { JOBS_NAME = 65, JOBS_WORD = 16, JOBS_REASON = 512 };
+enum { JOBS_NAME = 65, JOBS_WORD = 16, JOBS_REASON = 512, JOBS_POINT = 1024 };
 
 /* Numbers that may be unknown are negative, `loss` and `samples_per_s` NaN. */
 struct job_row {
@@ -34,6 +34,10 @@ struct job_row {
     int64_t productive_ms;          /* productive rank-time (db/goodput_rows.h) ... */
     int64_t busy_ms;                /* ... out of rank-time neither queued nor paused */
     int64_t last_seq;
+    int64_t members;                /* of a sweep or an array, else -1 */
+    int64_t sweep;                  /* of a member: its sweep, ... */
+    int64_t sweep_index;            /* ... its index there ... */
+    char    point[JOBS_POINT];      /* ... and its values, a JSON map; "": none, or longer than this */
     double  loss;
     double  samples_per_s;
     bool    damaged;                /* a text in it was none: `reason` says so */
@@ -79,10 +83,23 @@ int jobs_done_each(struct store *s, const struct jobs_done *which, int64_t *next
                    struct err *err);
 /* *before: for which->before, so that the newest `keep` jobs of this result are left out; 1: no job remains. */
 int jobs_done_skip(int64_t *before, struct store *s, int64_t keep, const char *result, struct err *err);
-/* The newest job of that name, or of any name with NULL. */
+/* The newest job of that name; with NULL the newest of any name that is no member of a sweep. */
 int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err);
-/* Newest first; `before` = 0 starts at the newest; `open`: only jobs not done. */
+/* Newest first, without members of sweeps unless `open`; `before` = 0 starts at the newest; `open`: only jobs not
+ * done. */
 int jobs_each(struct store *s, bool open, int64_t before, int64_t limit, jobs_each_fn each,
               void *ctx, struct err *err);
+
+/* The members of a sweep that have started. */
+struct jobs_members {
+    int64_t started, last;          /* last: the largest index, -1: none has */
+    int64_t succeeded, failed, cancelled;       /* of those that are done */
+};
+int jobs_members_count(struct jobs_members *m, struct store *s, int64_t sweep, struct err *err);
+/* By index, from `after` + 1. */
+int jobs_members_each(struct store *s, int64_t sweep, int64_t after, int64_t limit, jobs_each_fn each, void *ctx,
+                      struct err *err);
+/* 1: there is one, 0: not, -1: the store failed. */
+int jobs_members_find(int64_t *id, struct store *s, int64_t sweep, int64_t index, struct err *err);
 
 #endif

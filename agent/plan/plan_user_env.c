@@ -231,7 +231,8 @@ static bool is_identity(const char *name)
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (strcmp(names[i], name) == 0)
             return true;
-    return strncmp(name, "JOBCTL_", 7) == 0;
+    /* the index of an array is the same for all ranks: it is part of a member's spec */
+    return strncmp(name, "JOBCTL_", 7) == 0 && strcmp(name, "JOBCTL_ARRAY_INDEX") != 0;
 }
 
 static void take_one(struct plan_view *v, json_t *user, const char *name, const char *value)

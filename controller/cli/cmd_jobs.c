@@ -33,7 +33,12 @@ static void say(struct call *call, const json_t *before, const json_t *after)
                 (long long)json_integer_value(json_object_get(after, "id")));
         return;
     }
-    if (strcmp(call->command->name, "retry") == 0)
+    const json_t *members = json_object_get(after, "members");
+    if (strcmp(call->command->name, "retry") == 0 && json_is_object(members))
+        fprintf(call->out.file, "%s runs again what did not succeed of %s: %lld member%s\n", now, title,
+                (long long)json_integer_value(json_object_get(members, "count")),
+                json_integer_value(json_object_get(members, "count")) == 1 ? "" : "s");
+    else if (strcmp(call->command->name, "retry") == 0)
         fprintf(call->out.file, "%s continues from the checkpoints of %s\n", now, title);
     const char *result = json_string_value(json_object_get(after, "result"));
     for (size_t i = 0; i < sizeof(sayings) / sizeof(sayings[0]); i++)
@@ -238,7 +243,8 @@ const struct command cmd_cancel = {
 const struct command cmd_retry = {
     .name = "retry", .args = ARGS_JOBS,
     .summary = "submit done jobs again, from their last checkpoints",
-    .help = "Creates a new job that continues from the checkpoints; the done job does not change.",
+    .help = "Creates a new job that continues from the checkpoints; the done job does not change. Of a sweep, the "
+            "members that did not succeed run again, as a new sweep with the same indices; 12_3 is one member.",
     .options = plain_options, .run = run,
 };
 const struct command cmd_hold = {

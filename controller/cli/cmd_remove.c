@@ -164,7 +164,8 @@ static int remove_named(struct call *call)
     const bool dry_run = options_has(&call->options, "dry-run");
     int rc = -1;
     if (client_open(&c, true, &call->err) == 0 &&
-        job_select(c, &rows, call->options.nargs, call->options.args, &call->err) == 0) {
+        job_select(c, &rows, call->options.nargs, call->options.args, &call->err) == 0 &&
+        job_select_expand(c, &rows, &call->err) == 0) {
         answers = ask_all(call, c, rows, dry_run, false, stay, &call->err);
         if (json_array_size(answers) > 1)
             say_sum(call, answers, dry_run);

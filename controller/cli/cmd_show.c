@@ -30,12 +30,12 @@ static void line(const struct terminal *t, const char *name, const char *value)
 static void print_fields(const struct terminal *t, const json_t *row)
 {
     static const char *const names[] = {
-        "phase", "progress", "epoch", "loss", "speed", "eta_s", "goodput", "checkpoint", "np",
+        "member", "point", "phase", "progress", "epoch", "loss", "speed", "eta_s", "goodput", "checkpoint", "np",
         "agent_channel", "attempt", "generation", "priority", "after", "retry_of", "exit_code",
         "submitted_at", "started_at", "ended_at", "elapsed",
     };
     static const char *const titles[] = {
-        "phase", "step", "epoch", "loss", "speed", "ETA", "goodput", "checkpoint", "ranks",
+        "member", "point", "phase", "step", "epoch", "loss", "speed", "ETA", "goodput", "checkpoint", "ranks",
         "agent channel", "attempt", "generation", "priority", "after", "retry of", "exit code", "submitted",
         "started", "ended", "elapsed",
     };

@@ -109,6 +109,29 @@ static void arrange(const struct call *call, struct list *l, size_t most)
         json_array_remove(l->jobs, i - 1);
 }
 
+/* The jobs that were named; below a sweep, its members. */
+static int add_named(struct call *call, struct client *c, struct list *l, const json_t *named, job_list_words words)
+{
+    const size_t most = (size_t)options_count(&call->options, "number", is_table(call) ? LIMIT : LIMIT_MOST);
+    size_t i, k;
+    json_t *row, *member;
+    json_array_foreach (named, i, row) {
+        size_t shown = 0;
+        json_t *members = job_select_members(c, row, &call->err);
+        if (!members)
+            return -1;
+        if (json_array_size(members) > 0 || job_list_has(words, row))
+            json_array_append(l->jobs, row);
+        json_array_foreach (members, k, member)
+            if (job_list_has(words, member) && shown < most) {
+                json_array_append(l->jobs, member);
+                shown++;
+            }
+        json_decref(members);
+    }
+    return 0;
+}
+
 static int fetch(struct call *call, struct client *c, struct list *l)
 {
     const struct options *o = &call->options;
@@ -129,8 +152,10 @@ static int fetch(struct call *call, struct client *c, struct list *l)
     }
     if (job_select(c, &named, o->nargs, o->args, &call->err) < 0)
         return -1;
-    keep(l->jobs, named, words);
+    const int rc = add_named(call, c, l, named, words);
     json_decref(named);
+    if (rc < 0)
+        return -1;
     job_list_totals(l->totals, sizeof(l->totals), l->jobs);
     return 0;
 }
@@ -275,6 +300,7 @@ const struct command cmd_status = {
     .summary = "list jobs with state, step, speed and goodput (productive share of time)",
     .help = "Without JOBS: all jobs that are not done, running ones first. JOBS are ids (7), ranges (3-5 or 3,5-8), "
             "names, or "
-            "last.",
+            "last. Of a sweep or an array, one row stands for all members; jobctl status 12 lists those that have "
+            "started, with their values, and 12_3 is the member with index 3.",
     .options = options, .run = run,
 };

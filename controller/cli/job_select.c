@@ -123,3 +123,36 @@ int job_select_active(struct client *c, json_t **rows, struct err *err)
     json_decref(answer);
     return 0;
 }
+
+json_t *job_select_members(struct client *c, const json_t *row, struct err *err)
+{
+    json_t *answer;
+    const long long id = json_integer_value(json_object_get(row, "id"));
+    if (!json_is_object(json_object_get(row, "members")))
+        return json_array();
+    if (client_get(c, &answer, err, "/v1/jobs?sweep=%lld&limit=%d", id, RANGE_MAX) < 0)
+        return NULL;
+    json_t *members = json_incref(json_object_get(answer, "jobs"));
+    json_decref(answer);
+    return members;
+}
+
+int job_select_expand(struct client *c, json_t **rows, struct err *err)
+{
+    json_t *out = json_array(), *row, *one;
+    size_t i, k;
+    json_array_foreach (*rows, i, row) {
+        json_t *members = job_select_members(c, row, err);
+        if (!members) {
+            json_decref(out);
+            return -1;
+        }
+        json_array_foreach (members, k, one)
+            add(out, one);
+        add(out, row);
+        json_decref(members);
+    }
+    json_decref(*rows);
+    *rows = out;
+    return 0;
+}

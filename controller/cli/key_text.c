@@ -17,7 +17,7 @@ const char *key_text_type(const struct spec_field *f)
         [FIELD_STRING_MAP] = "map of texts", [FIELD_DURATION] = "duration",
         [FIELD_RANGE] = "durations", [FIELD_EVERY] = "steps or time", [FIELD_ITEMS] = "list of maps",
     };
-    return names[f->type];
+    return strcmp(f->path, "sweep") == 0 ? "map or list" : names[f->type];
 }
 
 void key_text_default(char *out, size_t size, const struct spec_field *f)

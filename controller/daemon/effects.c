@@ -12,6 +12,7 @@
 #include "controller/base/daemon.h"
 #include "controller/base/file_work.h"
 #include "controller/daemon/reclaim.h"
+#include "controller/daemon/sweeps.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
@@ -116,6 +117,21 @@ static void start(struct job *job)
     job_attempt_open(job, true);
 }
 
+static void report(struct job *job)
+{
+    struct daemon *d = job->daemon;
+    const struct job_core c = job->core;
+    const int64_t sweep_of = job_sweep_of(job);
+    const bool sweep = job->sweep != NULL;
+    job_env_end(d, c.id, job->origin);
+    fleet_forget(job);
+    active_jobs_remove(d->active_jobs, job);
+    fleet_dirty(d);
+    if (sweep)
+        sweeps_stop_members(d, c.id, c.reason, false);
+    sweeps_member_done(d, sweep_of, c.result);
+}
+
 void effect_perform(struct job *job, enum job_effect effect)
 {
     struct daemon *d = job->daemon;
@@ -147,10 +163,7 @@ void effect_perform(struct job *job, enum job_effect effect)
         job_attempt_stop(job);
         return;
     case DO_REPORT:
-        job_env_end(d, job->core.id, job->origin);
-        fleet_forget(job);
-        active_jobs_remove(d->active_jobs, job);
-        fleet_dirty(d);
+        report(job);
         return;
     }
 }

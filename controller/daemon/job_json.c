@@ -9,8 +9,10 @@
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/daemon/survey.h"
+#include "controller/daemon/sweeps.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/job/sweep.h"
 #include "controller/nodes/fleet.h"
 #include "db/checkpoints.h"
 #include "engine/contract/clock.h"
@@ -61,10 +63,10 @@ static json_t *eta(const struct job *job)
 static json_t *job_json_make(const struct job_row *r, json_t *checkpoint, json_t *eta_s,
                              const char *phase, const char *channel_text)
 {
-    json_t *after = json_loads(r->after, 0, NULL);
+    json_t *after = json_loads(r->after, 0, NULL), *point = json_loads(r->point, 0, NULL);
     return json_pack(
         "{s:I, s:s, s:s, s:o, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:I,"
-        " s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        " s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "id", (json_int_t)r->id, "name", r->name, "state", r->state, "result",
         text_or_null(r->result), "reason", r->reason, "attempt", (json_int_t)r->attempt,
         "generation", (json_int_t)r->generation, "step", known(r->step), "steps", known(r->steps),
@@ -74,7 +76,8 @@ static json_t *job_json_make(const struct job_row *r, json_t *checkpoint, json_t
         (json_int_t)r->priority, "after", after ? after : json_array(), "retry_of",
         known(r->retry_of), "submitted_at", utc_json(r->submitted_ms), "started_at",
         utc_json(r->started_ms), "ended_at", utc_json(r->ended_ms), "phase", text_or_null(phase),
-        "np", known(r->np), "agent_channel", text_or_null(channel_text));
+        "np", known(r->np), "agent_channel", text_or_null(channel_text), "sweep", r->sweep > 0 ? json_integer(r->sweep) : json_null(), "index",
+        r->sweep > 0 ? json_integer(r->sweep_index) : json_null(), "point", point ? point : json_null());
 }
 
 const char *job_json_obstacle(const struct job *job)
@@ -113,7 +116,13 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
         snprintf(out, size, "%s", c->reason);
         return;
     }
-    char wait[240];
+    char wait[240], members[200] = "";
+    if (job->sweep)
+        sweep_text(members, sizeof(members), job->sweep);
+    if (members[0] && !sweep_may_start(job->sweep)) {
+        snprintf(out, size, "%s%s", members, sweep_next(job->sweep) < 0 ? "" : "; max_parallel of them run");
+        return;
+    }
     fleet_explain(job->daemon);
     if ((job->verdict.word == SCHED_HOST || job->verdict.word == SCHED_DIR) && job->texts->unplaced[0])
         snprintf(wait, sizeof(wait), "%s", job->texts->unplaced);
@@ -122,7 +131,7 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
     if (c->state == JOB_RECOVERING)
         snprintf(out, size, "%s%s%s", c->reason, wait[0] ? "; " : "", wait);
     else
-        snprintf(out, size, "%s", wait);
+        snprintf(out, size, "%s%s%s", members, members[0] ? "; " : "", wait);
 }
 
 json_t *job_json_of_job(const struct job *job)
@@ -131,6 +140,8 @@ json_t *job_json_of_job(const struct job *job)
     const struct job_core *c = &job->core;
     job_row_make(&row, job);
     job_json_reason(row.reason, sizeof(row.reason), job);
+    if (job->sweep && job->sweep->live > 0)
+        snprintf(row.state, sizeof(row.state), "%s", job_state_name(JOB_RUNNING));
     json_t *checkpoint = json_null();
     if (job->checkpoint_path && c->checkpoint >= 0)
         checkpoint = json_pack("{s:I, s:s}", "step", (json_int_t)c->checkpoint, "path",
@@ -142,6 +153,7 @@ json_t *job_json_of_job(const struct job *job)
     json_t *o = job_json_make(&row, checkpoint, eta(job), c->state == JOB_RUNNING
                               ? job->live_stats.phase : "",
                               job->texts->channel_text);
+    json_object_set_new(o, "members", sweeps_json(job->daemon, &row));
     return add_live(o, &job->live_stats);
 }
 
@@ -161,7 +173,9 @@ json_t *job_json_of_stored(struct daemon *d, const struct job_row *row)
     checkpoints_each(d->store, row->id, 8, newest_good, &checkpoint, NULL);
     if (!row->result[0] && survey_reason(d->survey, row->id)[0])
         snprintf(shown.reason, sizeof(shown.reason), "%s", survey_reason(d->survey, row->id));
-    return job_json_make(&shown, checkpoint ? checkpoint : json_null(), json_null(), "", "");
+    json_t *o = job_json_make(&shown, checkpoint ? checkpoint : json_null(), json_null(), "", "");
+    json_object_set_new(o, "members", sweeps_json(d, row));
+    return o;
 }
 
 json_t *job_json_of_id(struct daemon *d, int64_t id, struct err *err)

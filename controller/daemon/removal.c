@@ -104,6 +104,18 @@ static int check_mentions(struct daemon *d, int64_t id, const char *dir, bool ch
                                : "remove that job first");
 }
 
+/* Members are removed when all are done: no index starts twice. */
+static int check_sweep(const struct daemon *d, int64_t id, struct err *err)
+{
+    struct job_row row;
+    if (jobs_get(&row, d->store, id, err) < 0)
+        return -1;
+    if (row.sweep > 0 && active_jobs_find(d->active_jobs, row.sweep))
+        return err_set(err, ERR_CONFLICT, "job %lld is a member of sweep %lld, which is not done; remove it later",
+                       (long long)id, (long long)row.sweep);
+    return 0;
+}
+
 static int check_allowed(struct daemon *d, int64_t id, const char *dir, bool checkpoints,
                          struct err *err)
 {
@@ -116,7 +128,7 @@ static int check_allowed(struct daemon *d, int64_t id, const char *dir, bool che
     if (host)
         return err_set(err, ERR_CONFLICT, "an agent of job %lld may still run on %s; the daemon "
                        "keeps trying to end it", (long long)id, host);
-    if (check_after(d, id, err) < 0)
+    if (check_after(d, id, err) < 0 || check_sweep(d, id, err) < 0)
         return -1;
     return check_mentions(d, id, dir, checkpoints, err);
 }
@@ -140,7 +152,8 @@ static int given_dir(char *out, size_t size, int64_t id, const char *canonical, 
         return 0;
     }
     json_t *spec = json_loads(canonical, 0, NULL);
-    snprintf(out, size, "%s", field_text(json_object_get(spec, "checkpoint"), "dir"));
+    const char *dir = field_text(json_object_get(spec, "checkpoint"), "dir");
+    snprintf(out, size, "%s", strcmp(dir, "auto") == 0 ? own : dir);     /* auto: of a sweep, which has none */
     if (!spec)
         err_set(err, ERR_DATA, "the stored spec of job %lld is not JSON", (long long)id);
     json_decref(spec);
@@ -174,6 +187,15 @@ int removal_plan_rows(struct removed_row *row, struct daemon *d, int64_t id, con
     *row = (struct removed_row){ .job = id, .removed_ms = daemon_now_ms(), .kept = !checkpoints };
     snprintf(row->name, sizeof(row->name), "%s", name);
     return find_checkpoints(row, d, canonical, dir, err);
+}
+
+int removal_check_members(struct daemon *d, int64_t id, struct err *err)
+{
+    struct jobs_members m;
+    if (jobs_members_count(&m, d->store, id, err) < 0)
+        return -1;
+    return m.started == 0 ? 0 : err_set(err, ERR_CONFLICT, "job %lld is a sweep, and %lld of its members are still "
+                                        "there; remove those first", (long long)id, (long long)m.started);
 }
 
 void removal_count(int64_t *all, int64_t *checkpoints, const char *dir)

@@ -38,6 +38,9 @@ void removal_set_sizes(struct removed_row *row, int64_t all, int64_t checkpoints
 /* The answer of POST /v1/jobs/JOB/remove (docs/API.md). */
 json_t *removal_json(const struct removed_row *row, const struct daemon *d, bool removed);
 
+/* A sweep is removed after its members. */
+int removal_check_members(struct daemon *d, int64_t id, struct err *err);
+
 /* On success the job is removed and the deletion of its files has started. */
 int removal_begin(struct daemon *d, const struct removed_row *row, struct err *err);
 

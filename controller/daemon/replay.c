@@ -11,6 +11,7 @@
 #include "controller/daemon/effects.h"
 #include "controller/daemon/origin.h"
 #include "controller/daemon/survey.h"
+#include "controller/daemon/sweeps.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_history.h"
@@ -177,6 +178,9 @@ int replay_all(struct daemon *d, struct err *err)
         log_error(NULL, "cannot load job %lld, skipping it: %s", (long long)ids.list[i], one.text);
         survey_add(d->survey, SURVEY_UNREADABLE, ids.list[i]);
     }
+    d->fleet->member = sweeps_member;
+    d->fleet->settle = sweeps_settle;
+    sweeps_recall(d);
     for (size_t i = 0; i < d->active_jobs->count; i++)
         effect_perform(d->active_jobs->jobs[i],
                        job_fsm_resume(d->active_jobs->jobs[i]->core.state));

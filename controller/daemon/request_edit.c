@@ -23,6 +23,7 @@
 #include "controller/spec/canonical.h"
 #include "controller/spec/spec_merge.h"
 #include "db/events.h"
+#include "controller/spec/sweep_points.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
@@ -78,8 +79,11 @@ static struct job *job_to_edit(struct request *r)
 {
     struct job *job = request_job_open(r);
     struct err err = { 0 };
-    if (!job || job_core_can_edit(&job->core, &err) == 0)
+    if (!job || (!job->sweep && job_core_can_edit(&job->core, &err) == 0))
         return job;
+    if (job->sweep)
+        err_set(&err, ERR_CONFLICT, "job %lld is a sweep, whose members may have started; cancel it and submit the "
+                "changed spec", (long long)job->core.id);
     request_fail(r, &err, NULL);
     return NULL;
 }
@@ -161,6 +165,9 @@ static int check_code(const json_t *spec, const json_t *stored, const struct job
 static int complete(json_t *spec, const json_t *stored, struct job *job, struct err *err)
 {
     struct daemon *d = job->daemon;
+    if (sweep_points_is(spec) && !job->sweep)
+        return err_set(err, ERR_USAGE, "%s: a job cannot become several; submit the changed spec as a new job",
+                       json_object_get(spec, "sweep") ? "sweep" : "array");
     if (check_kept(spec, stored, err) < 0 || check_code(spec, stored, job, err) < 0)
         return -1;
     if (!json_equal(json_object_get(spec, "after"), json_object_get(stored, "after")) &&

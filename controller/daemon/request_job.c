@@ -15,6 +15,20 @@
 #include "db/jobs.h"
 #include "engine/contract/err.h"
 
+/* "12_3": a member of a sweep by its index. */
+static int member_id(int64_t *id, struct daemon *d, long long sweep, const char *word, struct err *err)
+{
+    struct job_row row;
+    const long long index = strtoll(word, NULL, 10);
+    if (survey_job_get(&row, d->survey, d->store, sweep, err) < 0)
+        return -1;
+    if (row.members <= 0)
+        return err_set(err, ERR_NOT_FOUND, "job %lld is no sweep and no array, so it has no member %.20s", sweep, word);
+    const int rc = jobs_members_find(id, d->store, sweep, index, err);
+    return rc != 0 ? (rc > 0 ? 0 : -1)
+                   : err_set(err, ERR_NOT_FOUND, "member %.20s of job %lld has not started, or there is none", word, sweep);
+}
+
 int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *err)
 {
     char *end;
@@ -26,6 +40,9 @@ int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *
         *id = number;
         return 0;
     }
+    const bool member = end != word && *end == '_' && end[1] && !end[1 + strspn(end + 1, "0123456789")];
+    if (member && jobs_find(id, d->store, word, NULL) < 0)      /* a job may have such a name */
+        return member_id(id, d, number, end + 1, err);
     return jobs_find(id, d->store, strcmp(word, "last") == 0 ? NULL : word, err);
 }
 

@@ -78,7 +78,7 @@ void request_remove(struct request *r)
             answer(r, &row, false);
             return;
         }
-        if (removal_begin(d, &row, &err) < 0)
+        if (removal_check_members(d, id, &err) < 0 || removal_begin(d, &row, &err) < 0)
             goto fail;
         memo[0] = id;
     }

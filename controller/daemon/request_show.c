@@ -60,7 +60,7 @@ static void list_open(struct list *l, int64_t before)
     const struct active_jobs *active_jobs = l->daemon->active_jobs;
     for (size_t i = active_jobs->count; i-- > 0 && json_array_size(l->jobs) < (size_t)l->limit;) {
         const struct job *job = active_jobs->jobs[i];
-        if ((before <= 0 || job->core.id < before) &&
+        if ((before <= 0 || job->core.id < before) && !job->member &&
             (!l->name || strcmp(l->name, job->name) == 0))
             json_array_append_new(l->jobs, job_json_of_job(job));
     }
@@ -96,11 +96,11 @@ void request_list(struct request *r)
 {
     struct daemon *d = request_daemon(r);
     struct err err = { 0 };
-    int64_t all, before;
+    int64_t all, before, sweep;
     struct list l = { .daemon = d, .name = request_query(r, "name") };
     const char *ids = request_query(r, "ids");
     if (request_number(&all, r, "all", 0) < 0 || request_number(&before, r, "before", 0) < 0 ||
-        request_number(&l.limit, r, "limit", 100) < 0)
+        request_number(&l.limit, r, "limit", 100) < 0 || request_number(&sweep, r, "sweep", 0) < 0)
         return;
     if (l.limit < 1 || l.limit > LIST_MAX)
         l.limit = l.limit < 1 ? 1 : LIST_MAX;
@@ -108,6 +108,8 @@ void request_list(struct request *r)
     int rc = 0;
     if (ids)
         rc = list_ids(&l, ids, &err);
+    else if (sweep > 0)
+        rc = jobs_members_each(d->store, sweep, -1, l.limit, list_stored, &l, &err);
     else if (all)
         rc = jobs_each(d->store, false, before, l.name ? INT64_MAX : l.limit, list_stored, &l, &err);
     else

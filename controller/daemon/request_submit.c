@@ -14,12 +14,14 @@
 #include "controller/daemon/dependencies.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/submission.h"
+#include "controller/daemon/sweeps.h"
 #include "controller/http/server.h"
 #include "controller/job/job.h"
 #include "controller/job/job_store.h"
 #include "controller/remote/remote.h"
 #include "controller/remote/slurm_client.h"
 #include "controller/spec/canonical.h"
+#include "controller/spec/index_list.h"
 #include "controller/spec/jobspec.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
@@ -186,7 +188,8 @@ void request_submit(struct request *r)
                        .environment = json_object_get(body, "environment"),
                        .set = json_object_get(body, "set"), .code = field_text(body, "code"),
                        .hold = json_is_true(json_object_get(body, "hold")) };
-    if (take_spec(&o.spec, r, &found, &err) < 0 || dependencies_resolve(o.spec, d, d->next_id, &err) < 0)
+    if (take_spec(&o.spec, r, &found, &err) < 0 || dependencies_resolve(o.spec, d, d->next_id, &err) < 0 ||
+        sweeps_check(o.spec, &err) < 0)
         goto fail;
     if (json_is_true(json_object_get(body, "dry_run"))) {
         json_t *answer = dry_run(d, &o, &err);
@@ -205,6 +208,20 @@ void request_submit(struct request *r)
 fail:
     request_fail(r, &err, diagnostics_to_json(&found, field_text(body, "file")));
     json_decref(o.spec);
+}
+
+/* A sweep is retried as a sweep of the members that did not succeed. */
+static int choose_unsuccessful(json_t *spec, struct daemon *d, const struct job_row *row, struct err *err)
+{
+    struct index_list list;
+    if (sweeps_unsuccessful(&list, d, row, spec, err) < 0)
+        return -1;
+    char *text = index_list_text(&list);
+    const int rc = text ? json_object_set_new(spec, "array", json_string(text))
+                        : err_set(err, ERR_MEMORY, "out of memory for a sweep");
+    json_object_del(json_object_get(spec, "checkpoint"), "origin");
+    free(text);
+    return rc;
 }
 
 void request_retry(struct request *r)
@@ -229,6 +246,8 @@ void request_retry(struct request *r)
         goto fail;
     o.yaml = yaml;
     o.retry_of = row.id;
+    if (row.members > 0 && choose_unsuccessful(o.spec, d, &row, &err) < 0)
+        goto fail;
     json_object_set_new(o.spec, "after", json_array());     /* they have succeeded already */
     if (submission_place(&id, d, &o, &err) < 0)
         goto fail;

@@ -7,10 +7,12 @@
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/survey.h"
 #include "controller/daemon/submit_batch.h"
+#include "controller/daemon/sweeps.h"
 #include "controller/http/server.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 static void apply_and_answer(struct request *r, struct job *job, const struct core_input *in)
 {
@@ -32,7 +34,10 @@ static void cancel(struct request *r)
                              reason && reason[0] ? reason : "on request", "limit", 0, "now",
                              json_is_true(json_object_get(request_body(r), "now")));
     const struct core_input in = { .kind = CORE_STOP, .at_ms = daemon_now_ms(), .body = body };
+    const int64_t sweep = job->sweep ? job->core.id : 0;
     apply_and_answer(r, job, &in);
+    if (sweep && field_true(body, "now"))   /* they are stopping already */
+        sweeps_stop_members(request_daemon(r), sweep, field_text(body, "reason"), true);
     json_decref(body);
 }
 

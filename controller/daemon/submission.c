@@ -21,6 +21,7 @@
 #include "controller/nodes/fleet.h"
 #include "controller/remote/remote.h"
 #include "controller/remote/slurm_client.h"
+#include "controller/spec/sweep_points.h"
 #include "engine/contract/err.h"
 
 /* Several nodes simulated on this machine: each has GPUs of its own. */
@@ -78,7 +79,7 @@ int submission_place_checkpoints(json_t *spec, const struct daemon *d, int64_t i
     json_t *checkpoint = json_object_get(spec, "checkpoint");
     if (origin_give(checkpoint, err) < 0)
         return -1;
-    if (strcmp(field_text(checkpoint, "dir"), "auto") != 0)
+    if (strcmp(field_text(checkpoint, "dir"), "auto") != 0 || sweep_points_is(spec))    /* each member: its own */
         return 0;
     /* below the host's own state (agent/attempt/attach.h) */
     if (remote_of_spec(spec) == &remote_ssh) {
@@ -127,11 +128,13 @@ static const char *base_of(const struct submission *o)
 
 static json_t *submitted_body(const struct job *job, const struct submission *o)
 {
-    return json_pack("{s:s, s:I, s:b, s:o, s:o, s:O*, s:o*, s:s*, s:o}", "name", field_text(o->spec, "name"),
+    return json_pack("{s:s, s:I, s:b, s:o, s:o, s:O*, s:o*, s:s*, s:o, s:o*, s:o*, s:O*}", "name", field_text(o->spec, "name"),
                      "priority", json_integer_value(json_object_get(o->spec, "priority")), "held", (int)o->hold,
                      "retry_of", o->retry_of > 0 ? json_integer(o->retry_of) : json_null(), "retry",
                      submission_retry(o->spec), "adopted", o->adopted, "set", submission_overrides(o->set), "base",
-                     base_of(o), "clock", job_core_clock(job->daemon->boot, &job->clock));
+                     base_of(o), "clock", job_core_clock(job->daemon->boot, &job->clock), "sweep",
+                     o->sweep > 0 ? json_integer(o->sweep) : NULL, "index",
+                     o->sweep > 0 ? json_integer(o->sweep_index) : NULL, "point", o->point);
 }
 
 /* The environment beside the job, before it is stored: it must be there when the job is. */
@@ -139,7 +142,8 @@ static int keep_environment(struct job *job, const struct submission *o, struct 
 {
     struct buf older = { .data = NULL };
     struct job_env env;
-    const bool retried = o->retry_of > 0 && job_env_read(&older, job->daemon, o->retry_of, NULL) == 0;
+    const int64_t from_job = o->sweep > 0 ? o->sweep : o->retry_of;
+    const bool retried = from_job > 0 && job_env_read(&older, job->daemon, from_job, NULL) == 0;
     const struct job_env_source from = { .spec = o->spec, .environment = o->environment, .secrets = o->secrets,
                                          .older = retried ? &older : NULL, .host = job->remote == &remote_ssh };
     int rc = job_env_init(&env, &from, err);
@@ -177,6 +181,10 @@ int submission_place(int64_t *id, struct daemon *d, const struct submission *o, 
         submission_place_checkpoints(o->spec, d, job->core.id, err) < 0 || job_know_origin(job, o->spec, err) < 0)
         goto out;
     job->retry_of = o->retry_of > 0 ? o->retry_of : -1;
+    if (o->sweep > 0 && job_join(job, o->sweep, o->sweep_index, o->point) < 0) {
+        err_set(err, ERR_MEMORY, "out of memory for a job");
+        goto out;
+    }
     canonical = json_dumps(o->spec, JSON_COMPACT);
     body = submitted_body(job, o);
     if (!canonical || !body) {

@@ -20,6 +20,9 @@ struct submission {
     const char   *code;      /* name in HOME/code of what was recorded of it (controller/job/job_code.h); or NULL */
     const char   *base;      /* the directory of relative paths in `yaml`; borrowed, or NULL */
     int64_t       retry_of;
+    int64_t       sweep;     /* of a member: the sweep, whose environment it gets; or 0 ... */
+    int           sweep_index;  /* ... its index ... */
+    json_t       *point;     /* ... and its values; borrowed */
     bool          hold;
     json_t       *adopted;   /* borrowed, or NULL: {dir, host, job, step, history: []} */
 };

@@ -244,6 +244,11 @@ static void put_head(struct buf *text, const json_t *row, const struct story *s,
         buf_print(text, "is pending: %s.", reason[0] ? reason : "just submitted");
         return;
     }
+    if (json_is_object(json_object_get(row, "members"))) {
+        buf_print(text, "is running, as a sweep of %lld members: %s.", (long long)json_integer_value(
+                  json_object_get(json_object_get(row, "members"), "count")), reason);
+        return;
+    }
     buf_print(text, "is %s", state);
     if (json_is_integer(step))
         buf_print(text, " at step %lld", (long long)json_integer_value(step));

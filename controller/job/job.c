@@ -11,7 +11,9 @@
 #include "engine/contract/field.h"
 #include "controller/base/daemon.h"
 #include "controller/job/job_dir.h"
+#include "controller/job/sweep.h"
 #include "controller/remote/remote.h"
+#include "controller/spec/sweep_points.h"
 #include "engine/contract/err.h"
 
 enum { GRACE_MS = 30000 };
@@ -135,7 +137,8 @@ struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct 
         job->hosts = json_incref(json_object_get(spec, "hosts"));
     wants(job, spec);
     job->dir = named_dir(job, spec);
-    if (job_know_origin(job, spec, err) < 0) {
+    if (job_know_origin(job, spec, err) < 0 ||
+        (sweep_points_is(spec) && (!(job->sweep = sweep_create(spec, err)) || job_aim(job, err) < 0))) {
         job_destroy(job);
         return NULL;
     }
@@ -151,6 +154,10 @@ void job_destroy(struct job *job)
     json_decref(job->placed);
     json_decref(job->names);
     json_decref(job->lost);
+    sweep_destroy(job->sweep);
+    if (job->member)
+        free(job->member->point);
+    free(job->member);
     free(job->after);
     free(job->dir);
     free(job->origin);
@@ -194,6 +201,40 @@ void job_exchange_spec(struct job *a, struct job *b)
         *a->texts = (struct job_texts){.unplaced = ""};
 }
 
+int job_aim(struct job *a, struct err *err)
+{
+    const int index = sweep_next(a->sweep);
+    json_t *spec = index >= 0 ? sweep_points_member(a->sweep->spec, index) : NULL;
+    struct job *b = spec ? job_create(a->daemon, a->core.id, spec, err) : NULL;
+    json_decref(spec);
+    if (!b)
+        return index < 0 ? 0 : err_set(err, ERR_MEMORY, "out of memory for a member of job %lld", (long long)a->core.id);
+    EXCHANGE(remote);
+    EXCHANGE(hosts);
+    EXCHANGE(nodes);
+    EXCHANGE(min_nodes);
+    EXCHANGE(node_gpus);
+    EXCHANGE(want_cpus);
+    EXCHANGE(want_gpus);
+    job_destroy(b);
+    return 0;
+}
+
+int job_join(struct job *job, int64_t sweep, int index, const json_t *point)
+{
+    if (!job->member && !(job->member = calloc(1, sizeof(*job->member))))
+        return -1;
+    free(job->member->point);
+    *job->member = (struct job_member){ .sweep = sweep, .index = index };
+    job->member->point = json_object_size(point) > 0 ? json_dumps(point, JSON_COMPACT) : NULL;
+    return 0;
+}
+
+int64_t job_sweep_of(const struct job *job)
+{
+    return job->member ? job->member->sweep : 0;
+}
+
 static void after_json(char *out, size_t size, const struct job *job)
 {
     size_t at = (size_t)snprintf(out, size, "[");
@@ -224,6 +265,11 @@ void job_row_make(struct job_row *row, const struct job *job)
     snprintf(row->result, sizeof(row->result), "%s", job_result_name(c->result));
     snprintf(row->reason, sizeof(row->reason), "%s", c->reason);
     after_json(row->after, sizeof(row->after), job);
+    row->members = job->sweep ? job->sweep->indices.count : -1;
+    row->sweep = job->member ? job->member->sweep : -1;
+    row->sweep_index = job->member ? job->member->index : -1;
+    if (job->member && job->member->point && strlen(job->member->point) < sizeof(row->point))
+        snprintf(row->point, sizeof(row->point), "%s", job->member->point);
 }
 
 bool job_clock_look(const struct job *job, struct clock_jump *clock, struct clock_change *change)
@@ -281,6 +327,9 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
     if (kind == EVENT_PLACED) {
         job->texts->nccl[0] = 0;
         note_placed(job, body);
+    } else if (kind == EVENT_SUBMITTED && json_object_get(body, "sweep")) {
+        job_join(job, json_integer_value(json_object_get(body, "sweep")),
+                 (int)json_integer_value(json_object_get(body, "index")), json_object_get(body, "point"));
     } else if (kind == EVENT_NODES) {
         job->gathered = true;
         job->texts->absent[0] = 0;

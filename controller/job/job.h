@@ -20,6 +20,7 @@
 struct daemon;
 struct err;
 struct remote_link;
+struct sweep;
 struct followers;
 struct remote;
 
@@ -47,6 +48,12 @@ struct job_after {
     enum spec_after kind;   /* what it must have done */
     bool    settled;        /* the dependency is done, and ... */
     bool    succeeded;
+};
+
+struct job_member {
+    int64_t sweep;
+    int     index;
+    char   *point;          /* its values, a JSON map; NULL: none */
 };
 
 struct job {
@@ -91,6 +98,8 @@ struct job {
     bool                noted_live;     /* ... and whether that lived */
     struct sched_job    verdict;        /* where it is filed (fleet_note()) and why it waits (fleet_explain()) */
     struct clock_jump   clock;          /* the clocks by which its times are told */
+    struct sweep       *sweep;          /* it stands for several members (sweep.h); NULL: a plain job */
+    struct job_member  *member;         /* it is one of a sweep; NULL: it is not */
 };
 
 /* From its canonical spec; not yet among the active jobs, nor stored. */
@@ -100,6 +109,15 @@ void job_destroy(struct job *job);      /* accepts NULL; its attempt is closed (
 /* Exchanges all that job_create() took from the specs of both, which are of one job that has never started; the
  * rest stays, texts of why it waits are cleared. */
 void job_exchange_spec(struct job *job, struct job *other);
+
+/* A sweep needs what its next member does. */
+int job_aim(struct job *sweep, struct err *err);
+
+/* Makes it a member; `point` may be NULL. -1: no memory. */
+int job_join(struct job *job, int64_t sweep, int index, const json_t *point);
+
+/* The sweep of a member; 0: it is none. */
+int64_t job_sweep_of(const struct job *job);
 
 /* Reads the origin, which a new job gets after job_create(). */
 int job_know_origin(struct job *job, const json_t *spec, struct err *err);

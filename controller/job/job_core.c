@@ -626,6 +626,9 @@ static int decide(struct core_output *out, struct job_core *next, const struct c
         return decide_hold(out, next, in, err);
     case CORE_EDIT:
         return decide_edit(out, next, in, err);
+    case CORE_SETTLE:
+        return next->state == JOB_PENDING ? add_input(out, next, in, EVENT_DONE, err)
+               : err_set(err, ERR_CONFLICT, "job %lld has started", (long long)next->id);
     case CORE_INPUTS:
         break;
     }

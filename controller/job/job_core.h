@@ -12,7 +12,8 @@
  * The controller's events and their bodies follow; those of the agent are in
  * agent/wire/wire.h and are stored as received.
  *   submitted       {name, priority, held, retry_of, set, base, retry: {max, no_progress, same_line,
- *                   same_line_ms, backoff_ms: []}}   set: overrides; base: directory of its paths, if not workdir
+ *                   same_line_ms, backoff_ms: []}, sweep, index, point}   set: overrides; base: directory of its
+ *                   paths, if not workdir; the last three: of a member (controller/job/sweep.h)
  *   held, released  {}
  *   edited          {priority, retry: {}, keys: [], set: []}    while pending: its spec is another from here on;
  *                   retry as of submitted, keys: the paths that changed
@@ -98,6 +99,7 @@ enum core_input_kind {
     CORE_CLOCK,         /* body as of `clock` */
     CORE_REBUILT,       /* body as of `rebuilt` */
     CORE_EDIT,          /* body as of `edited` */
+    CORE_SETTLE,        /* all members of a sweep are done: body as of `done` */
     CORE_INPUTS
 };
 

@@ -133,6 +133,8 @@ int job_notice_note(struct job *job, const struct job_core *was, const struct co
     struct found f = { .n = 0 };
     struct config config;
     struct err why = { .code = ERR_NONE };
+    if (job->member)      /* its sweep tells */
+        return 0;
     for (int i = 0; i < out->count; i++)
         look(&f, job, &out->events[i]);
     if (out->count > 0)

@@ -148,16 +148,58 @@ static void format_status(char *out, size_t size, const json_t *row, const char 
         snprintf(out, size, "%s", held && strcmp(state, "pending") == 0 ? "held" : state);
 }
 
+/* Of a sweep: how many of its members are done. */
+static void format_members(char *out, size_t size, const json_t *members)
+{
+    static const char *const done[] = {"succeeded", "failed", "cancelled"};
+    char of[24];
+    long long n = 0;
+    const int digits = snprintf(of, sizeof(of), "%lld", (long long)json_integer_value(json_object_get(members, "count")));
+    for (size_t i = 0; i < sizeof(done) / sizeof(done[0]); i++)
+        n += json_integer_value(json_object_get(members, done[i]));
+    snprintf(out, size, "%*lld/%s", digits, n, of);
+}
+
 static void format_progress(char *out, size_t size, const json_t *row, const char *name)
 {
     (void)name;
     const json_t *step = json_object_get(row, "step"), *steps = json_object_get(row, "steps");
     char of[24];
     int digits = snprintf(of, sizeof(of), "%lld", (long long)json_integer_value(steps));
-    if (json_is_integer(step) && json_integer_value(steps) > 0)
+    if (json_is_object(json_object_get(row, "members")))
+        format_members(out, size, json_object_get(row, "members"));
+    else if (json_is_integer(step) && json_integer_value(steps) > 0)
         snprintf(out, size, "%*lld/%s", digits, (long long)json_integer_value(step), of);
     else
         format_integer(out, size, row, "step");
+}
+
+/* "lr=0.0003 BATCH=8": the last part of each key. */
+static void format_point(char *out, size_t size, const json_t *row, const char *name)
+{
+    const char *path;
+    json_t *value;
+    size_t at = 0;
+    json_object_foreach (json_object_get(row, name), path, value) {
+        const char *leaf = strrchr(path, '.') ? strrchr(path, '.') + 1 : path;
+        char *text = json_is_string(value) ? NULL
+                     : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+        if (at < size)
+            at += (size_t)snprintf(out + at, size - at, "%s%s=%s", at ? " " : "", leaf,
+                                   text ? text : json_is_string(value) ? json_string_value(value) : "?");
+        free(text);
+    }
+    err_make_printable(out);
+}
+
+/* "12_3" */
+static void format_member(char *out, size_t size, const json_t *row, const char *name)
+{
+    const json_t *sweep = json_object_get(row, "sweep");
+    (void)name;
+    if (json_is_integer(sweep))
+        snprintf(out, size, "%lld_%lld", (long long)json_integer_value(sweep),
+                 (long long)json_integer_value(json_object_get(row, "index")));
 }
 
 static void format_number(char *out, size_t size, const json_t *row, const char *name)
@@ -221,6 +263,8 @@ static const struct field {
     {"id", "ID", format_integer, true, true, 0},
     {"name", "NAME", format_text, false, true, 0},
     {"status", "STATUS", format_status, false, true, 0},
+    {"point", "POINT", format_point, false, true, 0},
+    {"member", "MEMBER", format_member, false, false, 0},
     {"state", "STATE", format_text, false, false, 0},
     {"result", "RESULT", format_text, false, false, 0},
     {"progress", "PROGRESS", format_progress, true, true, 1},
@@ -287,13 +331,25 @@ static int no_field(const char *name, size_t size, struct err *err)
                    near[0] ? near : "; fields: ", near[0] ? "" : list);
 }
 
+/* Only members of sweeps have one. */
+static bool has_point(const json_t *jobs)
+{
+    size_t i;
+    const json_t *row;
+    json_array_foreach (jobs, i, row)
+        if (json_object_size(json_object_get(row, "point")) > 0)
+            return true;
+    return false;
+}
+
 /* Parses the list of fields to show; at most FIELDS. */
-static int choose(const struct field **chosen, const char *names, struct err *err)
+static int choose(const struct field **chosen, const json_t *jobs, const char *names, struct err *err)
 {
     int n = 0;
     if (!names) {
+        const bool points = has_point(jobs);
         for (int i = 0; i < FIELDS; i++)
-            if (fields[i].usual)
+            if (fields[i].usual && (points || fields[i].format != format_point))
                 chosen[n++] = &fields[i];
         return n;
     }
@@ -353,7 +409,7 @@ int job_view_table(const struct terminal *t, const json_t *jobs, const char *nam
 {
     const struct field *chosen[FIELDS];
     struct table_column columns[FIELDS];
-    int n = choose(chosen, names, err), rows = (int)json_array_size(jobs);
+    int n = choose(chosen, jobs, names, err), rows = (int)json_array_size(jobs);
     if (n < 0)
         return -1;
     for (int i = 0; i < n; i++)

@@ -5,9 +5,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { MEMBERS_BITS = 20 };     /* indices are below that power of two */
+
+int64_t sched_order(int64_t id, int64_t sweep, int64_t index)
+{
+    return sweep > 0 ? (sweep - 1) * (INT64_C(1) << MEMBERS_BITS) + 1 + index : id * (INT64_C(1) << MEMBERS_BITS);
+}
+
+static int64_t order(const struct sched_job *j)
+{
+    return j->order ? j->order : sched_order(j->id, 0, 0);
+}
+
 static bool before(const struct sched_job *a, const struct sched_job *b)
 {
-    return a->priority != b->priority ? a->priority > b->priority : a->id < b->id;
+    return a->priority != b->priority ? a->priority > b->priority : order(a) < order(b);
 }
 
 static int compare(const void *pa, const void *pb)

@@ -41,14 +41,15 @@ enum dep_state { DEP_SUCCEEDED /* or none */, DEP_OPEN, DEP_FAILED };
 struct sched_job {
     /* in */
     int64_t        id;
+    int64_t        order;           /* among jobs of a priority; 0: that of its id (sched_order()) */
     int64_t        priority;
     bool           held;
+    enum dep_state dep;             /* the worst state of its dependencies, and what that one must have done ... */
+    enum spec_after dep_kind;
     int64_t        not_before_ms;   /* on the clock of now_ms, which must not jump */
     int64_t        cpus;            /* slots needed; -1: all of a node */
     int64_t        gpus;            /* -1: all of a node */
-    enum dep_state dep;             /* the worst state of its dependencies ... */
     int64_t        dep_id;          /* ... and the job in that state ... */
-    enum spec_after dep_kind;       /* ... and what it must have done */
     int64_t        writer;          /* the job that writes its checkpoint.dir, or 0 */
     void          *owner;
     enum sched_shelf shelf;         /* of sched_queue.h, and only written there */
@@ -64,6 +65,10 @@ struct sched_node {
     int64_t cpus, cpus_free;
     int64_t gpus, gpus_free;
 };
+
+/* The place of a job among those of its priority: by id, but a member of sweep `sweep` (0: none) stands before the
+ * sweep and behind all jobs that were submitted before that; members by index. */
+int64_t sched_order(int64_t id, int64_t sweep, int64_t index);
 
 /* Sorts `jobs` and sets the verdict of each; *node returns what remains free. Returns
  * the earliest time at which a back-off ends, or -1. O(n log n). */

@@ -38,12 +38,17 @@ static void line_drop(struct sched_queue *q, struct sched_line *line)
     *line = q->lines[--q->nlines];
 }
 
+static int64_t order(const struct sched_job *j)
+{
+    return j->order ? j->order : sched_order(j->id, 0, 0);
+}
+
 static int enqueue(struct sched_queue *q, struct sched_job *j)
 {
     struct sched_line *line = line_of(q, j);
     if (!line)
         line = line_add(q, j);
-    if (!line || job_order_put(&line->jobs, -j->priority, j->id, j) < 0)
+    if (!line || job_order_put(&line->jobs, -j->priority, order(j), j) < 0)
         return -1;
     j->shelf = SHELF_LINE;
     return 0;
@@ -69,7 +74,7 @@ void sched_queue_drop(struct sched_queue *q, struct sched_job *j)
 {
     struct sched_line *line = j->shelf == SHELF_LINE ? line_of(q, j) : NULL;
     if (line) {
-        job_order_drop(&line->jobs, -j->priority, j->id);
+        job_order_drop(&line->jobs, -j->priority, order(j));
         if (line->jobs.count == 0)
             line_drop(q, line);
     } else if (j->shelf == SHELF_BACKOFF) {

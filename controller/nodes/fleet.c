@@ -18,6 +18,7 @@
 #include "controller/job/job_env.h"
 #include "controller/job/job_apply.h"
 #include "controller/job/job_dir.h"
+#include "controller/job/sweep.h"
 #include "controller/nodes/fleet_probe.h"
 #include "controller/nodes/placement.h"
 #include "controller/nodes/shared_dir.h"
@@ -152,7 +153,11 @@ static int file(struct fleet *f, struct job *job)
 {
     struct sched_job now = { .id = job->core.id, .priority = job->core.priority, .held = job->core.held,
                              .not_before_ms = job->ready_ms, .cpus = job->want_cpus, .gpus = job->want_gpus,
-                             .owner = job };
+                             .order = sched_order(job->core.id, job_sweep_of(job), job->member ? job->member->index : 0), .owner = job };
+    if (job->sweep && !sweep_may_start(job->sweep) && !sweep_is_over(job->sweep)) {
+        sched_queue_drop(&f->queue, &job->verdict);
+        return 0;
+    }
     judge_after(&now, job);
     judge_dir(&now, job);
     if (job->verdict.shelf != SHELF_NONE && same_wait(&now, &job->verdict))
@@ -335,6 +340,18 @@ static bool strange_directory(char *out, size_t size, const struct job *job)
     return strange;
 }
 
+/* A member that can never run, say after a change of this machine, ends its sweep. */
+static struct job *start_member(struct job *sweep, struct err *err)
+{
+    struct job *member = sweep->daemon->fleet->member(sweep, err);
+    if (member || err->code != ERR_USAGE)
+        return member;
+    const struct err why = *err;
+    *err = (struct err){ .code = ERR_NONE };
+    refuse(sweep, why.text, err);
+    return NULL;
+}
+
 static int place(struct job *job, const struct sched_job *s, struct err *err)
 {
     const struct daemon *d = job->daemon;
@@ -348,9 +365,15 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
                  "them and run `jobctl retry %lld`", d->home, (long long)job->core.id, (long long)job->core.id);
         return refuse(job, text, err);
     }
+    if (job->sweep && sweep_is_over(job->sweep))
+        return d->fleet->settle(job, err);
     json_t *where = placement_make(job);
     if (!where)
         return 0;           /* job->texts->unplaced says why */
+    if (job->sweep && !(job = start_member(job, err))) {
+        json_decref(where);
+        return err->code ? -1 : 0;
+    }
     nonce_make(nonce);
     if (job_apply_clock(job, err) < 0) {
         json_decref(where);

@@ -36,6 +36,10 @@ struct fleet {
     bool              explained;        /* the verdicts are those of the present queue */
     uv_timer_t        soon, wake;
     uint64_t          cost_us;          /* duration of the latest pass */
+    /* Stores the next member of a sweep as a job, which then starts; NULL: *err. */
+    struct job     *(*member)(struct job *sweep, struct err *err);
+    /* Ends a sweep whose members are all done. */
+    int             (*settle)(struct job *sweep, struct err *err);
 };
 
 /* Probes the node (fleet_probe.h); no job is placed before the probe answers. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "controller/base/yaml.h"
+#include "controller/base/yaml_write.h"
 #include "controller/spec/jobspec.h"
 #include "controller/spec/spec_check.h"
 #include "controller/spec/spec_diagnostics.h"
@@ -112,11 +113,11 @@ static bool is_left_out(const struct spec_field *row, const json_t *v)
     return row && row->def && strcmp(row->def, "\"\"") == 0 && json_is_string(v) && !json_string_length(v);
 }
 
-/* The keys that only a stored spec has; check_identity() looks at them. */
+/* The keys that only a stored spec has, which check_identity() looks at; and the points of a sweep. */
 static bool is_identity(const char *path)
 {
     return strcmp(path, "schema") == 0 || strcmp(path, "checkpoint.origin") == 0 ||
-           strcmp(path, "checkpoint.lineage") == 0;
+           strcmp(path, "checkpoint.lineage") == 0 || strcmp(path, "sweep") == 0;
 }
 
 static struct yaml_node *map(struct tree *t, const json_t *v, const char *path)
@@ -250,6 +251,8 @@ static int check(json_t **out, const json_t *given, bool stored, struct spec_dia
         goto out;
     }
     check_identity(*out, given, stored, found);
+    json_object_set(*out, "sweep", json_object_get(given, "sweep"));
+    jobspec_check_members(*out, found);
     if (jobspec_check_whole(*out, NULL, found, err) == 0 && found->found.count == 0)
         compare(given, *out, "", found);
     rc = 0;
@@ -276,5 +279,51 @@ int canonical_check(json_t **out, const json_t *canonical, bool stored, struct d
         json_decref(*out);
         *out = NULL;
     }
+    return rc;
+}
+
+/* --- as a file -------------------------------------------------------------------------------------------------- */
+
+/* The object that has the last part of `path`, or NULL. */
+static json_t *above(json_t *at, const char *path)
+{
+    for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
+        char part[SPEC_PATH];
+        snprintf(part, sizeof(part), "%.*s", (int)(dot - path), path);
+        at = json_object_get(at, part);
+    }
+    return at;
+}
+
+static void drop_default(json_t *spec, const struct spec_row *row)
+{
+    json_t *map = above(spec, row->path), *value = json_object_get(map, spec_row_leaf(row->path));
+    json_t *def = value && row->field->def ? json_loads(row->field->def, JSON_DECODE_ANY, NULL) : NULL;
+    const bool empty = row->field->type == FIELD_MAP && !row->field->def && json_is_object(value) &&
+                       json_object_size(value) == 0;
+    if (empty || (def && json_equal(def, value)))
+        json_object_del(map, spec_row_leaf(row->path));
+    json_decref(def);
+}
+
+/* Again for maps that are empty once their keys are gone. */
+static json_t *without_defaults(const json_t *canonical)
+{
+    json_t *out = json_deep_copy(canonical);
+    struct spec_row row;
+    for (int turn = 0; turn < 3; turn++)
+        for (size_t cursor = 0; spec_row_next(&row, &cursor);)
+            drop_default(out, &row);
+    return out;
+}
+
+int canonical_text(char **text, const json_t *canonical, struct err *err)
+{
+    json_t *spec = without_defaults(canonical);
+    struct tree t = {.doc = yaml_new(err), .err = err};
+    const struct yaml_node *root = spec && t.doc ? node_of(&t, spec, "") : NULL;
+    const int rc = root ? yaml_write(text, root, err) : err_set(err, ERR_MEMORY, "out of memory for the text of a spec");
+    json_decref(spec);
+    yaml_destroy(t.doc);
     return rc;
 }

@@ -20,4 +20,7 @@ struct err;
  * may have a lineage (engine/checkpoint/lineage.h). Opens no file; paths are not looked for. */
 int canonical_check(json_t **out, const json_t *canonical, bool stored, struct diagnostics *found, struct err *err);
 
+/* The spec as the text of a file, which leaves out what is as by default; for free(). -1: out of memory. */
+int canonical_text(char **text, const json_t *canonical, struct err *err);
+
 #endif

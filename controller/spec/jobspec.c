@@ -17,6 +17,7 @@
 #include "controller/spec/spec_rows.h"
 #include "controller/spec/spec_rules.h"
 #include "controller/spec/spec_set.h"
+#include "controller/spec/sweep_tree.h"
 #include "engine/contract/err.h"
 
 /* A job name derived from a file name must be valid. */
@@ -155,24 +156,90 @@ static struct yaml_node *find_root(struct yaml_doc *doc, const char *const *set,
     return root;
 }
 
-/* The tree as canonical JSON; mistakes are added to the diagnostics. */
-static json_t *read_tree(struct yaml_doc *doc, const char *file, const char *cwd,
-                         const char *const *set, int nset, struct spec_diagnostics *diagnostics,
-                         struct err *err)
+void jobspec_check_members(const json_t *spec, struct spec_diagnostics *diagnostics)
+{
+    char path[SPEC_PATH];
+    struct err why = {.code = ERR_NONE};
+    if (!spec_diagnostics_trust(diagnostics, "sweep|array|max_parallel") || sweep_points_check(spec, &why) == 0)
+        return;
+    snprintf(path, sizeof(path), "%.*s", (int)strcspn(why.text, ":"), why.text);
+    spec_diagnostic_err(diagnostics, path, &why);
+}
+
+/* "0-99%8" is an array and its limit. */
+static void part_array(json_t *spec)
+{
+    struct index_list list;
+    struct err ignored = {.code = ERR_NONE};
+    const char *text = json_string_value(json_object_get(spec, "array"));
+    if (!text || index_list_parse(&list, text, &ignored) < 0 || !list.at_once || json_object_get(spec, "max_parallel"))
+        return;
+    json_object_set_new(spec, "array", json_stringn(text, strcspn(text, "%")));
+    json_object_set_new(spec, "max_parallel", json_integer(list.at_once));
+}
+
+/* The tree as canonical JSON, or NULL; mistakes are added to the diagnostics. */
+static json_t *check_root(struct yaml_node *root, const char *file, const char *cwd,
+                          struct spec_diagnostics *diagnostics, struct err *err)
 {
     json_t *checked = NULL, *spec = json_pack("{s:i}", "schema", 1); /* its first key */
-    struct yaml_node *root = find_root(doc, set, nset, diagnostics, err);
-    diagnostics->root = root;
-    if (spec && root && spec_check(&checked, root, diagnostics, err) == 0 &&
+    if (spec && spec_check(&checked, root, diagnostics, err) == 0 &&
         json_object_update(spec, checked) == 0 && finish(spec, file, cwd, diagnostics, err) == 0) {
         json_decref(checked);
         return spec;
     }
     json_decref(checked);
     json_decref(spec);
-    if (diagnostics->found.count == 0)
-        err_set(err, ERR_MEMORY, "out of memory while checking the spec");
     return NULL;
+}
+
+/* Every point of a sweep is checked as if it were the whole file; the first one that is wrong is reported. */
+static json_t *check_points(struct sweep_tree *t, struct yaml_node *root, const char *file, const char *cwd,
+                            struct spec_diagnostics *diagnostics, struct err *err)
+{
+    json_t *first = NULL;
+    for (int i = 0; i < t->points && diagnostics->found.count == 0; i++) {
+        json_t *spec = sweep_tree_put(t, root, i, diagnostics, err) < 0
+                       ? NULL : check_root(root, file, cwd, diagnostics, err);
+        if (!spec)
+            break;
+        sweep_tree_note(t, i, spec);
+        if (i == 0)
+            first = json_incref(spec);
+        json_decref(spec);
+    }
+    if (first && diagnostics->found.count == 0)
+        json_object_set_new(first, "sweep", sweep_tree_canonical(t));
+    return first;
+}
+
+static json_t *read_root(struct yaml_doc *doc, struct yaml_node *root, const char *file, const char *cwd,
+                         struct spec_diagnostics *diagnostics, struct err *err)
+{
+    struct sweep_tree t;
+    json_t *spec = NULL;
+    if (!yaml_get(root, "sweep"))
+        return check_root(root, file, cwd, diagnostics, err);
+    if (sweep_tree_read(&t, doc, root, diagnostics, err) == 0)
+        spec = check_points(&t, root, file, cwd, diagnostics, err);
+    sweep_tree_fini(&t);
+    return spec;
+}
+
+static json_t *read_tree(struct yaml_doc *doc, const char *file, const char *cwd,
+                         const char *const *set, int nset, struct spec_diagnostics *diagnostics,
+                         struct err *err)
+{
+    struct yaml_node *root = find_root(doc, set, nset, diagnostics, err);
+    diagnostics->root = root;
+    json_t *spec = root ? read_root(doc, root, file, cwd, diagnostics, err) : NULL;
+    if (!spec && diagnostics->found.count == 0)
+        err_set(err, ERR_MEMORY, "out of memory while checking the spec");
+    if (spec && diagnostics->found.count == 0) {
+        part_array(spec);
+        jobspec_check_members(spec, diagnostics);
+    }
+    return spec;
 }
 
 int jobspec_parse(json_t **canonical, const char *text, const char *file, const char *cwd,

@@ -36,4 +36,7 @@ int jobspec_base(char *out, size_t size, const char *file, const char *cwd, stru
  * absolute, and none is looked for. Mistakes are added to *found; -1: out of memory. */
 int jobspec_check_whole(json_t *spec, const char *base, struct spec_diagnostics *found, struct err *err);
 
+/* The checks of `sweep`, `array` and `max_parallel` with each other (sweep_points.h). */
+void jobspec_check_members(const json_t *spec, struct spec_diagnostics *found);
+
 #endif

@@ -168,6 +168,8 @@ static void check_entry(json_t *flat, const struct yaml_node *node, const char *
                            node->key);
     } else if (row->later && !row->def) {
         later(row, path, node, diagnostics);
+    } else if (strcmp(path, "sweep") == 0) {    /* its points are put into the tree (sweep_tree.h) */
+        json_object_set_new(flat, path, json_object());
     } else if (row->type == FIELD_MAP) {
         check_block(flat, row, path, node, diagnostics);
     } else {

@@ -82,6 +82,14 @@ static const struct spec_field fields[] = {
      .help = "jobs with a higher priority start first"},
     {.path = "max_duration", .type = FIELD_DURATION, .min = 1, .max = 31536000, .def = "null",
      .help = "time after which the job is stopped"},
+    {.path = "array", .type = FIELD_STRING,
+     .help = "one job per index, which it has as JOBCTL_ARRAY_INDEX: 0-99%8 (at most 8 at once), 0-15:4, 1,3,7; "
+             "beside sweep: only these points"},
+    {.path = "sweep", .type = FIELD_STRING_MAP,
+     .help = "one job per point: a grid, {train.optimizer.lr: [1.0e-4, 3.0e-4], train.seed: 1-4}, or a list of points"},
+    {.path = "max_parallel", .type = FIELD_INT, .min = 1, .max = 10000,
+     .help = "members of a sweep or an array that are started and not done; if left out, as many as fit "
+             "(slurm: 64)"},
     {.path = "hosts", .type = FIELD_STRINGS,
      .help = "for launch: ssh: names as in ~/.ssh/config, or groups of config.yaml; the first "
              "free ones are used"},

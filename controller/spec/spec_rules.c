@@ -14,6 +14,7 @@
 #include "controller/spec/sbatch_text.h"
 #include "controller/spec/spec_after.h"
 #include "controller/spec/spec_diagnostics.h"
+#include "controller/spec/sweep_points.h"
 #include "engine/contract/err.h"
 
 enum { HOST_NAME_CHARS = 63 };
@@ -47,10 +48,23 @@ int spec_name_check(const char *name, struct err *err)
     return 0;
 }
 
+/* Of a job: a member of a sweep adds its index, as in lr[17]. */
+static int check_job_name(const char *name, struct err *err)
+{
+    char base[JOB_NAME_MAX + 2];
+    size_t n = strlen(name), digits = 0;
+    while (n > 1 && name[n - 1] == ']' && digits < n - 1 && isdigit((unsigned char)name[n - 2 - digits]))
+        digits++;
+    if (n > JOB_NAME_MAX || digits == 0 || n < digits + 3 || name[n - 2 - digits] != '[')
+        return spec_name_check(name, err);
+    snprintf(base, sizeof(base), "%.*s", (int)(n - digits - 2), name);
+    return spec_name_check(base, err);
+}
+
 static void rule_name(struct rule_context *c)
 {
     struct err why = {.code = ERR_NONE};
-    if (spec_name_check(text_of(c, "name"), &why) < 0)
+    if (check_job_name(text_of(c, "name"), &why) < 0)
         spec_diagnostic_of(c->diagnostics, "name", "name: %s", why.text);
 }
 
@@ -254,7 +268,7 @@ static void rule_env(struct rule_context *c)
             spec_diagnostic_of(c->diagnostics, "env",
                                "env: \"%.60s\" is not a variable name; use "
                                "letters, digits and '_'", name);
-        if (strncmp(name, "JOBCTL_", 7) == 0)
+        if (strncmp(name, "JOBCTL_", 7) == 0 && strcmp(name, SWEEP_INDEX_NAME) != 0)
             spec_diagnostic_of(c->diagnostics, "env",
                                "env: %.60s cannot be set; names that begin with JOBCTL_ "
                                "are reserved", name);
@@ -323,7 +337,7 @@ static void rule_after(struct rule_context *c)
         if (text)
             spec_after_parse(&name, text);
         const bool is_id = text && name > text && name[0] && name[strspn(name, "0123456789")] == '\0';
-        if (name && !is_id && strcmp(name, "last") != 0 && spec_name_check(name, &why) < 0)
+        if (name && !is_id && strcmp(name, "last") != 0 && check_job_name(name, &why) < 0)
             spec_diagnostic_of(c->diagnostics, "after", "after: expected ids or names of jobs, or afterany:JOB, "
                                "afternotok:JOB; %s", why.text);
     }

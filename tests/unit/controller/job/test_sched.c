@@ -67,6 +67,10 @@ static const struct {
       "1: can never start: needs 4 GPUs on one node, the largest node has 2|", -1 },
     { "all GPUs of a node without any", { 2, 2, 0, 0 }, { { .id = 1, .gpus = -1, .cpus = -1 } },
       "1: about to start|", -1 },
+    { "a member of sweep 5 before its sweep, behind older jobs", { 1, 0, 0, 0 },
+      { { .id = 5, .cpus = 1 }, { .id = 9, .order = 4 * (INT64_C(1) << 20) + 1 + 17, .cpus = 1 }, { .id = 4, .cpus = 1 } },
+      "4: next in queue: needs 1 CPU slot, none free|9: queued: 1 job ahead, the first is job 4|"
+      "5: queued: 2 jobs ahead, the first is job 4|", -1 },
     { "an empty queue", { 1, 1, 0, 0 }, { { .id = 0 } }, "", -1 },
 };
 
@@ -95,6 +99,15 @@ static void queues(void **state)
         assert_int_equal(wake, cases[i].wake);
         assert_int_equal(node.cpus_free, cases[i].node.cpus_free - taken);
     }
+}
+
+static void members_stand_between_jobs(void **state)
+{
+    (void)state;
+    assert_int_equal(sched_order(9, 5, 17), 4 * (INT64_C(1) << 20) + 1 + 17);
+    assert_true(sched_order(4, 0, 0) < sched_order(9, 5, 0));
+    assert_true(sched_order(9, 5, 0) < sched_order(6, 5, 99999));
+    assert_true(sched_order(6, 5, 99999) < sched_order(5, 0, 0));
 }
 
 /* For random queues: no slot is assigned twice, and each waiting job has a reason. */
@@ -146,7 +159,7 @@ static void many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(queues),
+        cmocka_unit_test(members_stand_between_jobs), cmocka_unit_test(queues),
         cmocka_unit_test(random_queues),
         cmocka_unit_test(many),
     };

@@ -14,7 +14,8 @@ enum { JOBS = 60, ROUNDS = 400, CHANGES = 60 };
 
 static struct sched_job random_job(int64_t id, int64_t now)
 {
-    return (struct sched_job){ .id = id, .priority = rand() % 3 - 1, .held = rand() % 8 == 0,
+    return (struct sched_job){ .id = id, .order = rand() % 3 ? 0 : sched_order(id, 1 + rand() % id, (int64_t)id),
+                               .priority = rand() % 3 - 1, .held = rand() % 8 == 0,
                                .cpus = rand() % 5 - 1, .gpus = rand() % 4 - 1,
                                .not_before_ms = rand() % 4 ? 0 : now + rand() % 20 - 10,
                                .dep = rand() % 6 ? DEP_SUCCEEDED : (enum dep_state)(rand() % 3),

@@ -153,6 +153,36 @@ static void is_what_a_file_gives(const json_t *out, const char *what)
     free(text);
 }
 
+/* The text for a file, as jobctl writes it. */
+static void a_text_gives_the_same(void **state)
+{
+    (void)state;
+    struct dirent **names;
+    const int n = scandir(FOLDER, &names, is_json, alphasort);
+    for (int i = 0; i < n; i++) {
+        json_t *spec = read_spec(names[i]->d_name), *parsed = NULL;
+        struct diagnostics found;
+        struct err err = {0};
+        char *text = NULL;
+        if (json_object_get(spec, "sweep"))
+            json_object_del(spec, "array");     /* it is for members, which have neither */
+        json_object_del(spec, "sweep");
+        json_object_del(spec, "max_parallel");
+        assert_int_equal(canonical_text(&text, spec, &err), 0);
+        if (jobspec_parse(&parsed, text, "/x.yaml", "/", NULL, 0, &found, &err) < 0) {
+            if (!strstr(err.text, "does not exist") && !strstr(err.text, "max_parallel"))
+                fail_msg("%s: %s\n%s", names[i]->d_name, err.text, text);
+        } else if (!same(parsed, spec)) {
+            fail_msg("%s: %s\n%s", names[i]->d_name, json_dumps(parsed, 0), text);
+        }
+        json_decref(parsed);
+        json_decref(spec);
+        free(text);
+        free(names[i]);
+    }
+    free(names);
+}
+
 /* --- mutations ------------------------------------------------------------------------------------------ */
 
 static int tried, passed;
@@ -342,6 +372,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_museum_comes_back),
+        cmocka_unit_test(a_text_gives_the_same),
         cmocka_unit_test(what_passes_is_what_a_file_gives),
         cmocka_unit_test(refusals_name_the_key),
         cmocka_unit_test(a_missing_key_gets_its_default),
