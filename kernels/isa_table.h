@@ -32,6 +32,8 @@ struct kern_ops;
     void KERN_JOIN(attend, suffix)(struct kern_ops *);    \
     void KERN_JOIN(causal, suffix)(struct kern_ops *);    \
     void KERN_JOIN(conv, suffix)(struct kern_ops *);      \
+    void KERN_JOIN(conv2d, suffix)(struct kern_ops *);    \
+    void KERN_JOIN(picture, suffix)(struct kern_ops *);   \
     void KERN_JOIN(loss, suffix)(struct kern_ops *);      \
     void KERN_JOIN(reduce, suffix)(struct kern_ops *);    \
     void KERN_JOIN(adamw, suffix)(struct kern_ops *);     \

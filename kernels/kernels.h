@@ -40,6 +40,20 @@ struct kern_heads {
     int batch, tokens, heads, dim;
 };
 
+/* Rows first, first + 1, ... of one picture [height, width, channels]: `x` is where row `first` begins. Outside of the
+ * picture all pixels are 0; the rows inside that a call touches must be there. */
+struct kern_rows {
+    const float *x;
+    int          first, height, width, channels;
+};
+
+/* A convolution with groups of `in` and `out` channels, `pad` rows and columns of zeros before the picture (as many as
+ * needed behind it), and then SiLU if `silu`. up: of the picture with each pixel repeated 2 x 2 (stride 1). */
+struct kern_conv {
+    int  in, out, kernel, stride, pad, groups;
+    bool up, silu;
+};
+
 /* Caption tokens of a batch: those of sample b are rows first[b] to first[b + 1] - 1, at least one
  * and at most `most`; first NULL: each sample has `most`. mask: per row, 1 = real token. */
 struct kern_text {
@@ -306,6 +320,40 @@ struct kern_ops {
     void (*pool)(float *y, const float *x, const int *first, int most, int batch, int cols);
     /* time_embed() without truncating t */
     void (*time_embed_exact)(void *emb, const float *t, const float *freqs, int batch, int half);
+
+    /* --- of image autoencoders: rows of a channels-last picture; on the CPU, NULL elsewhere ---- */
+    /* Floats of the weights as conv() wants them, and of its scratch memory. */
+    size_t (*conv_size)(struct kern_conv c);
+    size_t (*conv_work)(struct kern_conv c);
+    /* w[groups * out][in][kernel][kernel] */
+    void (*conv_pack)(float *to, const float *w, struct kern_conv c);
+    /* Rows [from, to) of the result, [to - from, width, groups * out]; its height and width are those of the picture,
+     * twice those if c.up, divided by c.stride. bias may be NULL. */
+    void (*conv)(float *y, struct kern_rows x, struct kern_conv c, const float *packed, const float *bias, int from,
+                 int to, float *work);
+    /* Each channel on its own, kernel 3 or 5, zeros around the picture; w[kernel * kernel][channels]; bias or NULL */
+    void (*depthwise_rows)(float *y, struct kern_rows x, int kernel, const float *w, const float *bias, int from,
+                           int to);
+    /* y = x / sqrt(mean(x^2) + eps) * w + b + add, of rows of `cols`, then relu if `relu`; add NULL: 0; y may be x or
+     * add */
+    void (*rms_rows)(float *y, const float *x, const float *add, const float *w, const float *b, size_t rows, int cols,
+                     float eps, bool relu);
+    /* sum[2g] += x, sum[2g + 1] += x^2 over the channels of group g */
+    void (*group_sums)(double *sum, const float *x, size_t rows, int cols, int groups);
+    /* y = x * scale[c] + shift[c], then SiLU if `silu`; y may be x */
+    void (*scale_rows)(float *y, const float *x, const float *scale, const float *shift, size_t rows, int cols,
+                       bool silu);
+    /* kv: rows of ld, for each head `dim` keys and then `dim` values, dim at most 32;
+     * sums[h] = (v, 1)^T relu(k), [dim + 1, dim] */
+    void (*lin_sums)(float *sums, const float *kv, int ld, size_t rows, int heads, int dim);
+    /* out = (v k^T relu(q)) / (1 k^T relu(q) + eps) with the sums of all rows */
+    void (*lin_apply)(float *out, int ldo, const float *q, int ldq, const float *sums, size_t rows, int heads, int dim,
+                      float eps);
+    /* y[rows / 2, width / 2, out] += the means of 4 in / out neighbouring channels of x, 2 x 2 pixels as channels
+     * c * 4 + dy * 2 + dx */
+    void (*down_add)(float *y, const float *x, int rows, int width, int in, int out);
+    /* y[2 rows, 2 width, out] += the channels of x, each 4 out / in times, as 2 x 2 pixels */
+    void (*up_add)(float *y, const float *x, int rows, int width, int in, int out);
 
     /* --- rectified flow ------------------------------------------------------------- */
     /* x_t = alpha[b] * x0 + sigma[b] * noise, n numbers per sample */

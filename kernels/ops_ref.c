@@ -24,6 +24,8 @@
         KERN_JOIN(attend, suffix)(ops);    \
         KERN_JOIN(causal, suffix)(ops);    \
         KERN_JOIN(conv, suffix)(ops);      \
+        KERN_JOIN(conv2d, suffix)(ops);    \
+        KERN_JOIN(picture, suffix)(ops);   \
         KERN_JOIN(loss, suffix)(ops);      \
         KERN_JOIN(reduce, suffix)(ops);    \
         KERN_JOIN(adamw, suffix)(ops);     \

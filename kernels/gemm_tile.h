@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gemm_tile.h - products of rows with a packed matrix, whose sums stay in registers
+ *
+ * y[r][n] = x[r][k] w[k][n] + bias[n].  The matrix is packed as panels of GEMM_COLS columns, each [k][GEMM_COLS], the
+ * last one filled up with zeros.  OpenBLAS picks its kernels by the processor's model and knows no new ones: this
+ * one is as wide as the table it is compiled for.  Each number is one sum in the order of k, whatever rows and columns
+ * are computed with it, but for chunks of GEMM_DEPTH.
+ */
+#ifndef KERNELS_GEMM_TILE_H
+#define KERNELS_GEMM_TILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "kernels/simd.h"
+
+/* GEMM_ROWS x GEMM_VECTORS sums in the registers of the instruction set, each of GEMM_LANES numbers: gcc keeps no v16
+ * of several registers in them. */
+#if defined(__AVX512F__)
+enum { GEMM_LANES = 16, GEMM_ROWS = 12, GEMM_FEW = 4 };
+#elif defined(__AVX2__)
+enum { GEMM_LANES = 8, GEMM_ROWS = 6, GEMM_FEW = 3 };
+#else
+enum { GEMM_LANES = 4, GEMM_ROWS = 4, GEMM_FEW = 2 };
+#endif
+enum {
+    GEMM_VECTORS = 2,
+    GEMM_COLS = GEMM_VECTORS * GEMM_LANES,
+    GEMM_DEPTH = 1024, /* a panel of so many rows stays in the cache */
+    GEMM_BAND = 8      /* tiles of rows that a panel is used for at once */
+};
+
+typedef float gemm_v __attribute__((vector_size(4 * GEMM_LANES)));
+typedef float gemm_any __attribute__((vector_size(4 * GEMM_LANES), aligned(4), may_alias));
+
+struct gemm {
+    float       *y;
+    const float *x, *w, *bias; /* bias NULL: 0; [n] */
+    int          ldy, ldx, rows, k, n;
+};
+
+SIMD_FN size_t gemm_panels(int n)
+{
+    return ((size_t)n + GEMM_COLS - 1) / GEMM_COLS;
+}
+
+SIMD_FN size_t gemm_packed(int k, int n)
+{
+    return gemm_panels(n) * (size_t)k * GEMM_COLS;
+}
+
+/* w[n][k], rows of ldw and numbers of a row `step` apart */
+static inline __attribute__((unused)) void gemm_pack(float *to, const float *w, size_t ldw, size_t step, int k, int n)
+{
+    for (int p = 0; p < (int)gemm_panels(n); p++)
+        for (int i = 0; i < k; i++)
+            for (int c = 0; c < GEMM_COLS; c++, to++)
+                *to = p * GEMM_COLS + c < n ? w[(size_t)(p * GEMM_COLS + c) * ldw + (size_t)i * step] : 0;
+}
+
+/* One tile: sums of `rows` rows, a constant, and one panel. add: y is added to, else written. */
+struct gemm_tile {
+    float       *y;
+    const float *x, *w, *bias; /* bias NULL: none */
+    size_t       ldy, ldx;
+    int          k;
+    bool         add;
+};
+
+SIMD_FN void gemm_sums(const int rows, const struct gemm_tile *t)
+{
+    gemm_v sum[GEMM_ROWS][GEMM_VECTORS];
+    const size_t ld = t->ldx;
+    const float *x = t->x, *w = t->w, *end = w + (size_t)t->k * GEMM_COLS;
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (int v = 0; v < GEMM_VECTORS; v++)
+            sum[r][v] = (gemm_v){0};
+    for (; w < end; x++, w += GEMM_COLS) {
+        gemm_v b[GEMM_VECTORS];
+#pragma GCC unroll 2
+        for (int v = 0; v < GEMM_VECTORS; v++)
+            b[v] = *(const gemm_any *)(w + v * GEMM_LANES);
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+            for (int v = 0; v < GEMM_VECTORS; v++)
+                sum[r][v] += b[v] * x[(size_t)r * ld];
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (int v = 0; v < GEMM_VECTORS; v++) {
+            gemm_any *to = (gemm_any *)(t->y + (size_t)r * t->ldy + v * GEMM_LANES);
+            if (t->add)
+                *to += sum[r][v];
+            else
+                *to = t->bias ? sum[r][v] + *(const gemm_any *)(t->bias + v * GEMM_LANES) : sum[r][v];
+        }
+}
+
+/* Not inlined: with anything else around it, gcc keeps the sums in memory. */
+static __attribute__((noinline)) void gemm_tile_all(const struct gemm_tile *t)
+{
+    gemm_sums(GEMM_ROWS, t);
+}
+
+static __attribute__((noinline)) void gemm_tile_few(const struct gemm_tile *t)
+{
+    gemm_sums(GEMM_FEW, t);
+}
+
+static __attribute__((noinline)) void gemm_tile_one(const struct gemm_tile *t)
+{
+    gemm_sums(1, t);
+}
+
+SIMD_FN void gemm_tile_of(int rows, const struct gemm_tile *t)
+{
+    if (rows == GEMM_ROWS)
+        gemm_tile_all(t);
+    else if (rows == GEMM_FEW)
+        gemm_tile_few(t);
+    else
+        gemm_tile_one(t);
+}
+
+/* The right end of a matrix: `n` columns of a panel, by way of a whole one. */
+static __attribute__((noinline)) void gemm_tile_edge(int rows, const struct gemm_tile *t, int n)
+{
+    float y[GEMM_ROWS * GEMM_COLS] = {0}, bias[GEMM_COLS] = {0};
+    struct gemm_tile whole = *t;
+    whole.y = y;
+    whole.ldy = GEMM_COLS;
+    whole.bias = t->bias ? memcpy(bias, t->bias, (size_t)n * sizeof(*bias)) : NULL;
+    for (int r = 0; r < rows && t->add; r++)
+        memcpy(y + r * GEMM_COLS, t->y + (size_t)r * t->ldy, (size_t)n * sizeof(*y));
+    gemm_tile_of(rows, &whole);
+    for (int r = 0; r < rows; r++)
+        memcpy(t->y + (size_t)r * t->ldy, y + r * GEMM_COLS, (size_t)n * sizeof(*y));
+}
+
+/* Rows from `row` on with one panel, which begins at column `col`; depth from `from` on. */
+SIMD_FN void gemm_band(const struct gemm *g, int row, int rows, int from, int depth, int col)
+{
+    const int n = g->n - col;
+    const size_t panel = (size_t)col / GEMM_COLS;
+    struct gemm_tile t = {.w = g->w + (panel * (size_t)g->k + (size_t)from) * GEMM_COLS, .k = depth, .add = from > 0,
+                          .bias = g->bias ? g->bias + col : NULL, .ldy = (size_t)g->ldy, .ldx = (size_t)g->ldx};
+    for (int r = row, step; r < row + rows; r += step) {
+        const int left = row + rows - r;
+        step = left >= GEMM_ROWS ? GEMM_ROWS : left >= GEMM_FEW ? GEMM_FEW : 1;
+        t.y = g->y + (size_t)r * t.ldy + col;
+        t.x = g->x + (size_t)r * t.ldx + from;
+        if (n >= GEMM_COLS)
+            gemm_tile_of(step, &t);
+        else
+            gemm_tile_edge(step, &t, n);
+    }
+}
+
+static void __attribute__((unused)) gemm_run(const struct gemm *g)
+{
+    for (int row = 0; row < g->rows; row += GEMM_ROWS * GEMM_BAND) {
+        const int rows = g->rows - row < GEMM_ROWS * GEMM_BAND ? g->rows - row : GEMM_ROWS * GEMM_BAND;
+        for (int from = 0; from < g->k; from += GEMM_DEPTH) {
+            const int depth = g->k - from < GEMM_DEPTH ? g->k - from : GEMM_DEPTH;
+            for (int p = 0; p < (int)gemm_panels(g->n); p++)
+                gemm_band(g, row, rows, from, depth, p * GEMM_COLS);
+        }
+    }
+}
+
+#endif
