@@ -179,12 +179,12 @@ sim: $(SIMS)  ## the pure cores on a virtual clock: twice SEEDS worlds full of f
 
 GOLDEN := $(wildcard tests/golden/sana/tiny-*[a-z].json tests/golden/lumina/v*.json tests/golden/tokenizer/vectors.json \
             tests/golden/gemma2/*.json tests/golden/pth/*.json tests/golden/pth/hostile/hostile.json \
-            tests/golden/names/*.json)
+            tests/golden/names/*.json tests/golden/vae/*.json)
 golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' authors' code
 	@$(BIN)/jobctl-train verify $(GOLDEN)
 
 # Processors that this machine may not be: see tests/cpus/run.sh.  An emulator takes long over the rest.
-CPU_TESTS := $(foreach n,processor conv heads update,$(call unit,$(n)))
+CPU_TESTS := $(foreach n,processor conv conv2d heads update,$(call unit,$(n)))
 CPU_MORE  := $(foreach n,norm pointwise matmul rmsmod attention,$(call unit,$(n)))
 cpus cpus-all: $(BIN)/jobctl $(BIN)/jobctl-train $(OBJ)/tests/cpus/portable $(CPU_TESTS)
 cpus:  ## the engine as on processors without AVX, with AVX2, with AVX-512
@@ -194,7 +194,7 @@ cpus-all: $(CPU_MORE)
 	@ALL_CASES=1 tests/cpus/run.sh $(BIN) $(OBJ)/tests/cpus/portable $(CPU_TESTS) $(CPU_MORE)
 
 # The compiler of the systems that notebook VMs have; it once got vectors wrong that a newer one gets right.
-OLDER := $(patsubst $(OBJ)/%,build/gcc-11/obj/%,$(foreach t,attention conv rope matmul norm pointwise rmsmod update step,$(call unit,$(t))))
+OLDER := $(patsubst $(OBJ)/%,build/gcc-11/obj/%,$(foreach t,attention conv conv2d rope matmul norm pointwise rmsmod update step,$(call unit,$(t))))
 older:  ## the engine and its numbers once more through gcc 11
 	@command -v gcc-11 >/dev/null || { echo "no gcc-11 found: skipped"; exit 0; }; \
 	$(MAKE) --no-print-directory -j$(JOBS) CC=gcc-11 NVCC= build/gcc-11/bin/jobctl-train $(OLDER) && \

@@ -239,6 +239,10 @@ static int verify_by_kind(struct verify_result *result, struct verify_case_files
         return verify_tokenizer(result, f, err);
     if (kind && (strcmp(kind, "gemma1") == 0 || strcmp(kind, "gemma2") == 0))
         return open_tensors(f, err) < 0 ? -1 : verify_gemma(result, f, kind[5] - '0', err);
+    if (kind && (strcmp(kind, "dcae") == 0 || strcmp(kind, "sdxl-vae") == 0))
+        return open_tensors(f, err) < 0 ? -1 : verify_vae(result, f, kind[0] == 'd', err);
+    if (kind && strcmp(kind, "names-table") == 0 && verify_is_vae_table(f))
+        return verify_vae_names(result, f, err);
     if (kind ? strcmp(kind, "pth") == 0 : lists_refusals(f->config))
         return verify_pth(result, f, err);
     if (kind && (strcmp(kind, "names") == 0 || strcmp(kind, "names-table") == 0))

@@ -43,6 +43,7 @@ static const struct {
     [VERIFY_GRADIENT_ZERO] = {"L2 over all gradients", 1e-8, 1e-3},
     [VERIFY_RATES] = {"largest difference over the rate", 0.5, 10},
     [VERIFY_TEXT] = {"relative L2", 1e-5, 2e-2},
+    [VERIFY_PICTURE] = {"relative L2", 2e-5, 2e-2},
     [VERIFY_EXACT] = {"numbers that differ", 0, 0},
 };
 
@@ -149,6 +150,7 @@ static double error_of(const struct verify_row *r)
     case VERIFY_STATE_ADAMW:
     case VERIFY_STATE_CAME:
     case VERIFY_TEXT:
+    case VERIFY_PICTURE:
         return norm_of_difference(r) / fmax(norm_of(r->want, r->count), 1e-30);
     case VERIFY_EXACT:
         for (size_t i = 0; i < r->count; i++)
@@ -168,10 +170,20 @@ static void tell(FILE *to, const struct verify_row *row, double error, double to
                 kinds[row->kind].measure, error, tolerance);
 }
 
+/* "tolerance" by tensor, or {TAG: {WHAT: {"rel_l2": ...}}} for "out.TAG.WHAT". */
+static const json_t *own_tolerance(const json_t *config, const char *name)
+{
+    const json_t *all = json_object_get(config, "tolerance"), *own = json_object_get(all, name);
+    char tag[64], what[64];
+    if (own || sscanf(name, "out.%63[^.].%63s", tag, what) != 2)
+        return own;
+    return json_object_get(json_object_get(json_object_get(all, tag), what), "rel_l2");
+}
+
 void verify_compare(struct verify_result *result, const struct verify_case_files *files,
                     const struct verify_row *row)
 {
-    const json_t *own = json_object_get(json_object_get(files->config, "tolerance"), row->name);
+    const json_t *own = own_tolerance(files->config, row->name);
     const bool takes_own = json_is_number(own) && !backend_is_bf16();
     const double tolerance = takes_own ? json_number_value(own) : tolerance_of(row->kind);
     double error = error_of(row);

@@ -44,6 +44,7 @@ enum verify_kind {
     VERIFY_GRADIENT_ZERO, /* for true zeros: L2 of the rounding over that of all gradients */
     VERIFY_RATES,       /* largest difference of one weight, over the learning rate: a loose bound */
     VERIFY_TEXT,        /* relative L2 of an encoder's vectors */
+    VERIFY_PICTURE,     /* relative L2 of what an autoencoder makes */
     VERIFY_EXACT,       /* same bits */
     VERIFY_KINDS
 };
@@ -90,6 +91,12 @@ int verify_nextdit_train(struct verify_result *result, const struct verify_case_
 /* verify_gemma.c: kinds "gemma1" and "gemma2" */
 int verify_gemma(struct verify_result *result, const struct verify_case_files *files, int version, struct err *err);
 
+/* verify_vae.c: kinds "dcae" and "sdxl-vae" */
+int verify_vae(struct verify_result *result, const struct verify_case_files *files, bool dcae, struct err *err);
+/* verify_vae_names.c: kind "names-table", of an autoencoder */
+bool verify_is_vae_table(const struct verify_case_files *files);
+int verify_vae_names(struct verify_result *result, const struct verify_case_files *files, struct err *err);
+
 /* verify_tokenizer.c: kind "tokenizer" */
 int verify_tokenizer(struct verify_result *result, const struct verify_case_files *files, struct err *err);
 
@@ -104,6 +111,9 @@ int verify_rule_weights(float *weights, const struct layout *l, const json_t *ru
                         struct err *err);
 /* One tensor by its name, of any shape. */
 int verify_rule_tensor(float *to, const json_t *rule, const char *name, size_t count, struct err *err);
+/* The same with an offset and a scale of the caller. */
+int verify_rule_draw(float *to, const json_t *rule, const char *name, size_t count, double offset, double scale,
+                     struct err *err);
 /* Number of stored gradients out of `count`; index of the j-th stored one. */
 enum { VERIFY_SAMPLES = 64 };
 size_t verify_rule_samples(size_t count);

@@ -64,8 +64,13 @@ int verify_rule_tensor(float *to, const json_t *rule, const char *name, size_t c
     const json_t *offset = json_object_get(own, "offset"), *scale = json_object_get(own, "scale");
     if (!json_is_number(offset) || !json_is_number(scale))
         return err_set(err, ERR_DATA, "procedural.tensors has no offset and scale for %s", name);
-    const struct draw d = draw_begin(name, (uint64_t)json_integer_value(json_object_get(rule, "seed")),
-                                     json_number_value(offset), json_number_value(scale));
+    return verify_rule_draw(to, rule, name, count, json_number_value(offset), json_number_value(scale), err);
+}
+
+int verify_rule_draw(float *to, const json_t *rule, const char *name, size_t count, double offset, double scale,
+                     struct err *err)
+{
+    const struct draw d = draw_begin(name, (uint64_t)json_integer_value(json_object_get(rule, "seed")), offset, scale);
     for (size_t i = 0; i < count; i++)
         to[i] = draw_at(&d, i);
     return check_first(to, count, rule, name, err);

@@ -18,8 +18,8 @@ trap 'rm -rf "$dir"' EXIT
 unset JOBCTL_CPU OPENBLAS_CORETYPE
 # TCG says at each start which features of the processor it does not play: nothing that is used here.
 play() { qemu-x86_64 -cpu "$1" "${@:2}" 2> >(grep -v "TCG doesn't support" >&2); }
-cases=(tests/golden/sana/tiny-base.json tests/golden/lumina/v{3,5}_*.json)
-[ -z "${ALL_CASES:-}" ] || cases=(tests/golden/sana/tiny-*[a-z].json tests/golden/lumina/v[1-5]_*[a-z0-9].json)
+cases=(tests/golden/sana/tiny-base.json tests/golden/lumina/v{3,5}_*.json tests/golden/vae/{small-pair,tiny-kl}.json)
+[ -z "${ALL_CASES:-}" ] || cases=(tests/golden/sana/tiny-*[a-z].json tests/golden/lumina/v[1-5]_*[a-z0-9].json tests/golden/vae/*[a-z].json)
 config=tests/golden/sana/tiny-base.json
 bad=0
 

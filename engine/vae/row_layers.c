@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row_layers.c - layers of an autoencoder as parts of a row stream; see vae_internal.h */
+#include <string.h>
+
+#include "engine/vae/vae_internal.h"
+
+#define EPS 1e-5f
+
+static size_t pixels(const struct row_layer *l, int rows)
+{
+    return (size_t)rows * (size_t)l->width;
+}
+
+/* Rows of the input that rows [from, to) of a convolution touch. */
+static int need_window(struct row_layer *l, const struct kern_conv *c, int from, int to, struct kern_rows *in,
+                       struct err *err)
+{
+    int low = from * c->stride - c->pad, high = (to - 1) * c->stride - c->pad + c->kernel;
+    if (c->up) {
+        low = low > 0 ? low / 2 : 0;
+        high = (high + 1) / 2;
+    }
+    return row_layer_need(l->input, low, high, in, err);
+}
+
+static void run_conv(const struct vae_conv *c, float *out, struct kern_rows in, int from, int to)
+{
+    kern_cpu()->conv(out, in, c->c, c->w, c->bias, from, to, *c->work);
+}
+
+int row_conv(struct row_layer *l, float *out, int from, int to, struct err *err)
+{
+    const struct vae_conv *c = l->weights;
+    struct kern_rows in;
+    if (need_window(l, &c->c, from, to, &in, err) < 0)
+        return -1;
+    run_conv(c, out, in, from, to);
+    return 0;
+}
+
+int row_res(struct row_layer *l, float *out, int from, int to, struct err *err)
+{
+    const struct vae_res *b = l->weights;
+    struct kern_rows in, x;
+    if (!l->inner && row_layer_inner(l, row_conv, &b->conv1, b->conv1.c.out, err) < 0)
+        return -1;
+    l->input->hold = from; /* the inner layer may be ahead */
+    if (row_layer_need(l->inner, from - 1, to + 1, &in, err) < 0 || row_layer_need(l->input, from, to, &x, err) < 0)
+        return -1;
+    run_conv(&b->conv2, out, in, from, to);
+    kern_cpu()->rms_rows(out, out, row_at(&x, from), b->norm.w, b->norm.b, pixels(l, to - from), l->channels, EPS,
+                         false);
+    return 0;
+}
+
+int row_change(struct row_layer *l, float *out, int from, int to, struct err *err)
+{
+    const struct vae_conv *c = l->weights;
+    struct kern_rows in;
+    if (need_window(l, &c->c, from, to, &in, err) < 0)
+        return -1;
+    run_conv(c, out, in, from, to);
+    if (c->c.up)
+        kern_cpu()->up_add(out, row_at(&in, from / 2), (to - from) / 2, in.width, in.channels, l->channels);
+    else
+        kern_cpu()->down_add(out, row_at(&in, 2 * from), 2 * (to - from), in.width, in.channels, l->channels);
+    return 0;
+}
+
+int row_repeat(struct row_layer *l, float *out, int from, int to, struct err *err)
+{
+    const struct vae_conv *c = l->weights;
+    const int each = c->c.out / c->c.in;
+    struct kern_rows in;
+    if (need_window(l, &c->c, from, to, &in, err) < 0)
+        return -1;
+    run_conv(c, out, in, from, to);
+    const float *x = row_at(&in, from);
+    for (size_t i = 0; i < pixels(l, to - from); i++)
+        for (int o = 0; o < c->c.out; o++)
+            out[i * (size_t)c->c.out + (size_t)o] += x[i * (size_t)c->c.in + (size_t)(o / each)];
+    return 0;
+}
+
+int row_mean(struct row_layer *l, float *out, int from, int to, struct err *err)
+{
+    const struct vae_conv *c = l->weights;
+    const int each = c->c.in / c->c.out;
+    struct kern_rows in;
+    if (need_window(l, &c->c, from, to, &in, err) < 0)
+        return -1;
+    run_conv(c, out, in, from, to);
+    const float *x = row_at(&in, from);
+    for (size_t i = 0; i < pixels(l, to - from); i++)
+        for (int o = 0; o < c->c.out; o++) {
+            float sum = 0;
+            for (int k = 0; k < each; k++)
+                sum += x[i * (size_t)c->c.in + (size_t)(o * each + k)];
+            out[i * (size_t)c->c.out + (size_t)o] += sum / (float)each;
+        }
+    return 0;
+}
+
+int row_rms_relu(struct row_layer *l, float *out, int from, int to, struct err *err)
+{
+    const struct vae_norm *n = l->weights;
+    struct kern_rows in;
+    if (row_layer_need(l->input, from, to, &in, err) < 0)
+        return -1;
+    kern_cpu()->rms_rows(out, row_at(&in, from), NULL, n->w, n->b, pixels(l, to - from), l->channels, EPS, true);
+    return 0;
+}
+
+int row_scale_silu(struct row_layer *l, float *out, int from, int to, struct err *err)
+{
+    const struct row_scale *s = l->weights;
+    struct kern_rows in;
+    if (row_layer_need(l->input, from, to, &in, err) < 0)
+        return -1;
+    kern_cpu()->scale_rows(out, row_at(&in, from), s->scale, s->shift, pixels(l, to - from), l->channels, true);
+    return 0;
+}
+
+int row_planes(struct row_layer *l, float *out, int from, int to, struct err *err)
+{
+    const float *planes = l->weights;
+    const size_t width = (size_t)l->width, channels = (size_t)l->channels, plane = width * (size_t)l->height;
+    (void)err;
+    for (size_t c = 0; c < channels; c++)
+        for (size_t i = 0; i < pixels(l, to - from); i++)
+            out[i * channels + c] = planes[c * plane + (size_t)from * width + i];
+    return 0;
+}
+
+int row_push_conv(struct row_stream *s, row_layer_fn *fn, const struct vae_conv *c, struct err *err)
+{
+    const int up = c->c.up ? 2 : 1;
+    return row_stream_push(s, fn, c, s->top->height * up / c->c.stride, s->top->width * up / c->c.stride, c->c.out, err);
+}

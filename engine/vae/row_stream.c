@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row_stream.c - see row_stream.h */
+#include "engine/vae/row_stream.h"
+
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/contract/err.h"
+
+static size_t row_size(const struct row_layer *l)
+{
+    return (size_t)l->width * (size_t)l->channels;
+}
+
+static struct row_layer *create(row_layer_fn *compute, const void *weights, int height, int width, int channels,
+                                struct err *err)
+{
+    struct row_layer *l = calloc(1, sizeof(*l));
+    if (!l)
+        err_set(err, ERR_MEMORY, "no memory for a layer");
+    else
+        *l = (struct row_layer){.compute = compute, .weights = weights, .height = height, .width = width,
+                                .channels = channels, .hold = INT_MAX};
+    return l;
+}
+
+int row_stream_begin(struct row_stream *s, const float *picture, int height, int width, int channels, struct err *err)
+{
+    s->top = create(NULL, NULL, height, width, channels, err);
+    if (!s->top)
+        return -1;
+    s->top->rows = (float *)(uintptr_t)picture;
+    s->top->last = height;
+    return 0;
+}
+
+int row_stream_push(struct row_stream *s, row_layer_fn *compute, const void *weights, int height, int width,
+                    int channels, struct err *err)
+{
+    struct row_layer *l = create(compute, weights, height, width, channels, err);
+    if (!l)
+        return -1;
+    l->input = s->top;
+    s->top = l;
+    return 0;
+}
+
+int row_layer_inner(struct row_layer *l, row_layer_fn *compute, const void *weights, int channels, struct err *err)
+{
+    struct row_layer *in = create(compute, weights, l->height, l->width, channels, err);
+    if (!in)
+        return -1;
+    in->input = l->input;
+    l->inner = in;
+    return 0;
+}
+
+static void destroy(struct row_layer *l)
+{
+    if (l && l->compute)
+        free(l->rows);
+    free(l);
+}
+
+void row_stream_end(struct row_stream *s)
+{
+    while (s->top) {
+        struct row_layer *l = s->top;
+        s->top = l->input;
+        destroy(l->inner);
+        destroy(l);
+    }
+}
+
+const float *row_at(const struct kern_rows *r, int row)
+{
+    return r->x + (size_t)(row - r->first) * (size_t)r->width * (size_t)r->channels;
+}
+
+/* Forgets rows before `from`. */
+static void slide(struct row_layer *l, int from)
+{
+    from = from < l->hold ? from : l->hold;
+    const int keep = l->last - from;
+    if (from <= l->first)
+        return;
+    if (keep > 0)
+        memmove(l->rows, l->rows + (size_t)(from - l->first) * row_size(l), (size_t)keep * row_size(l) * sizeof(float));
+    l->first = keep > 0 ? from : l->last;
+}
+
+static int reserve(struct row_layer *l, int rows, struct err *err)
+{
+    if (rows <= l->capacity)
+        return 0;
+    float *more = realloc(l->rows, (size_t)rows * row_size(l) * sizeof(float));
+    if (!more)
+        return err_set(err, ERR_MEMORY, "no memory for %d rows of %d pixels and %d channels", rows, l->width,
+                       l->channels);
+    l->rows = more;
+    l->capacity = rows;
+    return 0;
+}
+
+/* Rows come in pairs: convolutions and shortcuts work on 2 x 2 pixels. */
+static int round_up(const struct row_layer *l, int to)
+{
+    to += to & 1;
+    return to < l->height ? to : l->height;
+}
+
+int row_layer_need(struct row_layer *l, int from, int to, struct kern_rows *out, struct err *err)
+{
+    from = from > 0 ? from : 0;
+    to = round_up(l, to);
+    if (l->compute) {
+        slide(l, from);
+        if (to > l->last) {
+            if (reserve(l, to - l->first, err) < 0 ||
+                l->compute(l, l->rows + (size_t)(l->last - l->first) * row_size(l), l->last, to, err) < 0)
+                return -1;
+            l->last = to;
+        }
+    }
+    *out = (struct kern_rows){l->rows, l->first, l->height, l->width, l->channels};
+    return 0;
+}
+
+int row_stream_run(struct row_stream *s, int strip, row_sink_fn *sink, void *arg, struct err *err)
+{
+    struct kern_rows r;
+    for (int from = 0; from < s->top->height; from += strip) {
+        const int to = from + strip < s->top->height ? from + strip : s->top->height;
+        if (row_layer_need(s->top, from, to, &r, err) < 0 || sink(arg, row_at(&r, from), from, to, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+struct store {
+    float *picture;
+    size_t row;
+};
+
+static int store_rows(void *arg, const float *rows, int from, int to, struct err *err)
+{
+    const struct store *s = arg;
+    (void)err;
+    memcpy(s->picture + (size_t)from * s->row, rows, (size_t)(to - from) * s->row * sizeof(float));
+    return 0;
+}
+
+int row_stream_store(struct row_stream *s, int strip, float *picture, struct err *err)
+{
+    struct store to = {picture, row_size(s->top)};
+    return row_stream_run(s, strip, store_rows, &to, err);
+}

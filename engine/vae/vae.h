@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vae.h - image autoencoders: DC-AE (Sana) and AutoencoderKL as SDXL has it (Lumina-Next), pictures to latents and back
+ *
+ * A picture is [3, height, width] in -1 .. 1, a latent [channels, height / factor, width / factor], before scaling: a
+ * model is trained on latents times cfg.scale.  Sizes are multiples of the factor.
+ *
+ * Everything is exact: layers run over strips of rows with the halos that their windows need (row_stream.h), sums of
+ * linear attention and statistics of norms are over the whole picture.  So memory is that of the weights and of the
+ * picture at the resolution where the first attention (DC-AE) or norm (KL) is, and a strip.
+ *
+ * DC-AE (dc_ae.py, ops.py of efficientvit): residual blocks x + RMS(conv(silu(conv x))); EfficientViT blocks of ReLU
+ * linear attention at two scales and a gated convolution; shortcuts around changes of resolution.
+ * KL (autoencoder_kl.py, vae.py, resnet.py of diffusers): residual blocks with GroupNorm, softmax attention in the
+ * middle; the encoder gives mean and logarithm of the variance, clamped to -30 .. 20, 2 * channels of them.
+ */
+#ifndef ENGINE_VAE_VAE_H
+#define ENGINE_VAE_VAE_H
+
+#include <stddef.h>
+
+#include "engine/vae/vae_config.h"
+
+struct vae;
+
+struct vae_weights {
+    /* Gives the rows x each floats of a tensor, each 1 if it has one dimension: in `scratch`, which has room for them,
+     * or memory of its own. NULL with an error: not there, or of another size. The names are the authors' (DC-AE) or
+     * diffusers' (KL). */
+    const float *(*tensor)(void *arg, const char *name, size_t rows, size_t each, float *scratch, struct err *err);
+    void *arg;
+};
+
+enum vae_half { VAE_ENCODER, VAE_DECODER };
+
+/* Loads one half. */
+int vae_create(struct vae **out, const struct vae_config *cfg, enum vae_half half, const struct vae_weights *weights,
+               struct err *err);
+void vae_destroy(struct vae *v); /* also of NULL */
+
+/* Rows of pixels per strip at the highest resolution; 0: chosen by the width. For tests. */
+void vae_set_strip(struct vae *v, int rows);
+/* Is given every intermediate result, [height, width, channels], by the authors' name of its layer. */
+typedef int vae_observer_fn(void *arg, const char *name, const float *x, int height, int width, int channels,
+                            struct err *err);
+void vae_observe(struct vae *v, vae_observer_fn *fn, void *arg);
+
+/* z: latent channels, or mean and logvar of KL. ERR_USAGE: the size is no multiple of the factor. */
+int vae_encode(struct vae *v, float *z, const float *picture, int height, int width, struct err *err);
+/* Sizes are those of the latent. Nothing is clamped. */
+int vae_decode(struct vae *v, float *picture, const float *z, int height, int width, struct err *err);
+
+#endif

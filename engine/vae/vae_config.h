@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vae_config.h - sizes of an image autoencoder: DC-AE or AutoencoderKL (SDXL's) */
+#ifndef ENGINE_VAE_VAE_CONFIG_H
+#define ENGINE_VAE_VAE_CONFIG_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct err;
+
+enum { VAE_STAGES = 8 };
+
+enum vae_family { VAE_DCAE, VAE_KL };
+
+struct vae_config {
+    enum vae_family family;
+    int    latent, stages;
+    int    width[VAE_STAGES];           /* channels, from the highest resolution down */
+    int    encoder_depth[VAE_STAGES], decoder_depth[VAE_STAGES]; /* blocks */
+    bool   attention[VAE_STAGES];       /* DC-AE: EfficientViT blocks, else residual blocks */
+    int    groups;                      /* KL: of GroupNorm */
+    double scale;                       /* a model is trained on latents times this */
+};
+
+/* The keys of the authors' configurations: width_list, block_type, ... of DC-AE, block_out_channels, ... of
+ * AutoencoderKL. ERR_DATA names what is missing or impossible. */
+int vae_config_parse(struct vae_config *out, enum vae_family family, const json_t *config, struct err *err);
+/* ERR_DATA: widths that cannot be: attention of a width that is no multiple of 32, shortcuts that do not divide. */
+int vae_config_check(const struct vae_config *c, struct err *err);
+
+/* Pixels per latent in each direction. */
+int vae_config_factor(const struct vae_config *c);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vae_internal.h - inside of an autoencoder, shared by the files of this room only */
+#ifndef ENGINE_VAE_VAE_INTERNAL_H
+#define ENGINE_VAE_VAE_INTERNAL_H
+
+#include "engine/vae/row_stream.h"
+#include "engine/vae/vae.h"
+#include "kernels/kernels.h"
+
+enum { VAE_BLOCKS = 65, VAE_HEAD = 32 };
+
+/* Packed weights. `work` is the scratch memory of all convolutions of the model. */
+struct vae_conv {
+    struct kern_conv c;
+    const float     *w, *bias;
+    float *const    *work;
+};
+
+struct vae_norm {
+    const float *w, *b;
+};
+
+/* x + RMS(conv2(silu(conv1 x))) */
+struct vae_res {
+    struct vae_conv conv1, conv2;
+    struct vae_norm norm;
+};
+
+/* Queries apart from keys and values: the sums over the picture need only the latter. `scale`: the second scale. */
+struct vae_vit {
+    struct vae_conv q, kv, scale_q, scale_kv, proj, invert, point;
+    const float    *depth_q, *depth_kv; /* [25][channels] */
+    const float    *depth, *depth_bias; /* [9][8 C] */
+    struct vae_norm proj_norm, point_norm;
+};
+
+union vae_block {
+    struct vae_res res;
+    struct vae_vit vit;
+};
+
+/* GroupNorm, SiLU, convolution, twice; a 1x1 convolution beside it where the channels change (w NULL: none). */
+struct vae_kl_res {
+    struct vae_norm norm1, norm2;
+    struct vae_conv conv1, conv2, shortcut;
+};
+
+struct vae_kl_middle {
+    struct vae_kl_res res[2];
+    struct vae_norm   norm;
+    struct vae_conv   q, k, v, out;
+};
+
+struct vae_stage {
+    union vae_block   *block;
+    struct vae_kl_res *res;
+    int                blocks;
+    struct vae_conv    change; /* of resolution: behind the blocks of an encoder, before those of a decoder */
+};
+
+struct vae {
+    struct vae_config      cfg;
+    enum vae_half          half;
+    const struct kern_ops *ops;
+    struct vae_conv        in, out, quant;
+    struct vae_norm        out_norm;
+    struct vae_stage       stage[VAE_STAGES];
+    struct vae_kl_middle   middle;
+    int                    strip;
+    vae_observer_fn       *observer;
+    void                  *observer_arg;
+    float                 *work;
+    size_t                 work_size;
+    void                 **owned;
+    size_t                 owned_len;
+};
+
+/* vae_load.c: reads and packs weights */
+struct vae_loader {
+    struct vae               *v;
+    const struct vae_weights *from;
+    float                    *scratch;
+    size_t                    room;
+    struct err               *err;
+};
+int vae_load_dcae(struct vae_loader *l);
+int vae_load_kl(struct vae_loader *l);
+/* Memory that lives as long as the model; NULL with an error. */
+void *vae_keep(struct vae_loader *l, size_t bytes);
+/* Valid until the next call. */
+const float *vae_load_tensor(struct vae_loader *l, const char *name, size_t rows, size_t each);
+int vae_load_packed(struct vae_loader *l, struct vae_conv *to, struct kern_conv c, const float *w);
+int vae_load_conv(struct vae_loader *l, struct vae_conv *to, struct kern_conv c, bool bias, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+int vae_load_norm(struct vae_loader *l, struct vae_norm *to, int channels, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* row_layers.c: layers of a stream; `weights` is the named struct */
+int row_conv(struct row_layer *l, float *out, int from, int to, struct err *err);      /* vae_conv */
+int row_res(struct row_layer *l, float *out, int from, int to, struct err *err);       /* vae_res */
+int row_change(struct row_layer *l, float *out, int from, int to, struct err *err);    /* vae_conv, with a shortcut */
+int row_repeat(struct row_layer *l, float *out, int from, int to, struct err *err);    /* vae_conv + repeated channels */
+int row_mean(struct row_layer *l, float *out, int from, int to, struct err *err);      /* vae_conv + means of channels */
+int row_rms_relu(struct row_layer *l, float *out, int from, int to, struct err *err);  /* vae_norm */
+struct row_scale {
+    float *scale, *shift;
+};
+int row_scale_silu(struct row_layer *l, float *out, int from, int to, struct err *err); /* row_scale */
+/* weights: const float *, a picture [3, height, width] */
+int row_planes(struct row_layer *l, float *out, int from, int to, struct err *err);
+/* A layer of this convolution on top. */
+int row_push_conv(struct row_stream *s, row_layer_fn *fn, const struct vae_conv *c, struct err *err);
+
+/* A picture [height, width, channels] in memory; x is owned by whoever has the struct. */
+struct vae_map {
+    float *x;
+    int    height, width, channels;
+};
+/* The result of the stream, which ends. map->x is replaced: the stream may read the old one until then. */
+int vae_map_run(struct vae *v, struct vae_map *map, struct row_stream *s, struct err *err);
+/* Rows per strip of a stream whose highest resolution has `width` columns and is `scale` times that of its result. */
+int vae_strip(const struct vae *v, int width, int scale);
+int vae_observe_map(const struct vae *v, const char *part, const struct vae_map *map, const char *format, int i,
+                    struct err *err);
+/* z or picture [channels, height, width] from the rows of a stream, which ends. */
+int vae_planes_run(struct vae *v, float *to, struct row_stream *s, struct err *err);
+
+/* vae_vit.c: an EfficientViT block, in place */
+int vae_vit_run(struct vae *v, struct vae_map *map, const struct vae_vit *b, struct err *err);
+
+/* vae_dcae.c, vae_kl.c */
+int vae_dcae_encode(struct vae *v, float *z, const float *picture, int height, int width, struct err *err);
+int vae_dcae_decode(struct vae *v, float *picture, const float *z, int height, int width, struct err *err);
+int vae_kl_encode(struct vae *v, float *z, const float *picture, int height, int width, struct err *err);
+int vae_kl_decode(struct vae *v, float *picture, const float *z, int height, int width, struct err *err);
+
+#endif
