@@ -237,7 +237,7 @@ clang: $(OBJ)/flags  ## every source and header once more through clang's warnin
 soak: $(PROGRAMS) $(ATTACK) $(SIMS)  ## the tests that take long: three seeds of the demo, ten thousand steps, many simulations
 	@$(MAKE) --no-print-directory sim SEEDS=150000
 	@$(MAKE) --no-print-directory cpus-all
-	@E2E_STRICT=1 E2E_TIMEOUT=1800 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
+	@TEST_STRICT=1 E2E_TIMEOUT=1800 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
 	@$(MAKE) --no-print-directory tsan
 	@$(MAKE) --no-print-directory -j$(JOBS) decoders PICTURES=1000000 SANITIZE=address,undefined
 
@@ -249,9 +249,9 @@ tsan:  ## daemon, agents and engine under the thread sanitizer: tests of units, 
 	@$(MAKE) --no-print-directory tsan-run NVCC= SANITIZE=thread
 
 tsan-run: $(UNITS) $(PROCESSES) $(PROGRAMS)
-	@tests/run_units.sh $(UNITS) $(PROCESSES)
+	@TEST_STRICT=1 tests/run_units.sh $(UNITS) $(PROCESSES)
 	@TSAN_OPTIONS=second_deadlock_stack=1 TEST_PATIENCE=4 E2E_TIMEOUT=1800 \
-	  E2E_STRICT=1 tests/run_e2e.sh $(BIN) $(TSAN_E2E:%=tests/e2e/%.sh)
+	  TEST_STRICT=1 tests/run_e2e.sh $(BIN) $(TSAN_E2E:%=tests/e2e/%.sh)
 
 asan:  ## the unit tests and the fuzzers' corpus again, under address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory -j$(JOBS) all units processes SANITIZE=address,undefined

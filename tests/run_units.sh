@@ -4,9 +4,11 @@
 # line each, and all of a failing one
 #
 # Each runs from the top of the tree.  cmocka's own closing lines follow, so
-# that a reader of the log sees how many tests ran.
+# that a reader of the log sees how many tests ran.  Of at most three that failed each is run once more, alone: one that
+# passes then is named "unsteady", and fails the run only with TEST_STRICT=1 (make soak, make tsan).
 set -u
-bad=0 running=0 most=$(nproc)
+running=0 most=$(nproc) failed=$(mktemp) bad=0
+trap 'rm -f "$failed"' EXIT
 one() {
     local code=0
     "$1" >"$1.log" 2>&1 || code=$?
@@ -14,19 +16,25 @@ one() {
         grep -a '^\[  PASSED  \]' "$1.log" | sed "s|\$| $(basename "$1")|"
     else
         printf 'FAILED %s (exit %d)\n%s\n' "$(basename "$1")" $code "$(cat "$1.log")"
+        echo "$1" >>"$failed"
     fi
     return $code
 }
 for t in "$@"; do
     if [ $running -ge "$most" ]; then
-        wait -n || bad=1
+        wait -n
         running=$((running - 1))
     fi
     one "$t" &
     running=$((running + 1))
 done
-while [ $running -gt 0 ]; do
-    wait -n || bad=1
-    running=$((running - 1))
+wait
+mapfile -t again <"$failed"
+for t in ${again[@]+"${again[@]}"}; do
+    if [ "${TEST_STRICT:-0}" = 0 ] && [ ${#again[@]} -le 3 ] && one "$t"; then
+        echo "unsteady $(basename "$t"): passed alone, at its second try"
+    else
+        bad=1
+    fi
 done
 exit $bad
