@@ -154,7 +154,8 @@ static int keep_environment(struct job *job, const struct submission *o, struct 
     return rc;
 }
 
-/* A retry has the snapshot of the job that it retries; without one both run what is in the workdir. */
+/* A retry has the snapshot of the job that it retries; without one both run what is in the workdir. A member runs the
+ * code of its sweep's submit. */
 static int keep_code(const struct job *job, const struct submission *o, struct err *err)
 {
     char dir[PATH_MAX];
@@ -162,6 +163,8 @@ static int keep_code(const struct job *job, const struct submission *o, struct e
     const bool must = json_is_true(json_object_get(o->spec, "snapshot"));
     if (o->retry_of > 0 && job_code_dir(dir, sizeof(dir), d, o->retry_of))
         return job_code_inherit(d, o->retry_of, job->core.id, must, err);
+    if (o->sweep > 0)
+        return job_code_inherit(d, o->sweep, job->core.id, must, err);
     return job_code_adopt(d, job->core.id, o->code ? o->code : "", must, err);
 }
 
