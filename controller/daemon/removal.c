@@ -198,13 +198,27 @@ int removal_check_members(struct daemon *d, int64_t id, struct err *err)
                                         "there; remove those first", (long long)id, (long long)m.started);
 }
 
+/* As it is if no checkpoint was written; a file system may count a block for it all the same. */
+static bool is_empty(int at, const char *name)
+{
+    const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+    const bool empty = d && dir_walk_next(&e, d, name, NULL) == 0;
+    if (d)
+        closedir(d);
+    else if (fd >= 0)
+        close(fd);
+    return empty;
+}
+
 void removal_count(int64_t *all, int64_t *checkpoints, const char *dir)
 {
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     *all = *checkpoints = 0;
     if (fd < 0)
         return;
-    *checkpoints = tree_bytes(fd, CHECKPOINTS);
+    *checkpoints = is_empty(fd, CHECKPOINTS) ? 0 : tree_bytes(fd, CHECKPOINTS);
     *all = tree_bytes(fd, ".");
     close(fd);
 }
