@@ -45,6 +45,7 @@ struct plan {
     double               flops; /* of one step: forward and backward */
     struct card          card[CARDS];
     int                  cards;
+    struct pretrained   *pretrained;
     char                 weights[PRETRAINED_TEXT]; /* that the run begins with; "": none */
     char                 left_out[PRETRAINED_TEXT];
 };
@@ -96,14 +97,13 @@ static int count_ranks(const json_t *job)
 /* Before the data is opened, and again with what it has told. */
 static int check_weights(struct plan *p, struct err *err)
 {
-    struct pretrained *w;
-    if (pretrained_of_spec(&w, &p->spec, err) < 0)
+    if ((p->pretrained ? pretrained_match_spec(p->pretrained, &p->spec, err)
+                       : pretrained_of_spec(&p->pretrained, &p->spec, err)) < 0)
         return -1;
-    if (w) {
-        pretrained_text(p->weights, w);
-        pretrained_left_out(p->left_out, w);
+    if (p->pretrained) {
+        pretrained_text(p->weights, p->pretrained);
+        pretrained_left_out(p->left_out, p->pretrained);
     }
-    pretrained_close(w);
     return 0;
 }
 
@@ -308,6 +308,7 @@ int train_cmd_plan(int argc, char **argv)
             print_words(&plan);
     }
     batch_report_free(&plan.batches);
+    pretrained_close(plan.pretrained);
     json_decref(job);
     return err.code ? train_cmd_fail("plan", &err) : EXIT_DONE;
 }

@@ -286,6 +286,36 @@ static void captions_are_changed_as_diffusers_does(void **state)
     text_encoder_close(e);
 }
 
+/* Lumina-Next's: no instruction, 256 rows, the input of the last layer. */
+static void gemma_1_has_rows_of_its_own(void **state)
+{
+    static const char config[] =
+        "{\"model_type\":\"gemma\",\"vocab_size\":900,\"hidden_size\":32,\"intermediate_size\":48,"
+        "\"num_hidden_layers\":3,\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":8}";
+    static float y[PROMPT_LUMINA_MAX * HIDDEN], mask[PROMPT_LUMINA_MAX];
+    static char was[1000];
+    struct text_encoder *e = NULL;
+    bool reused = true;
+    int n = 0;
+    (void)state;
+    FILE *f = fopen(in_dir("config.json"), "r");
+    assert_non_null(f);
+    const size_t size = fread(was, 1, sizeof(was), f);
+    fclose(f);
+    put_text("config.json", config, strlen(config));
+    err = (struct err){0};
+    assert_int_equal(text_encoder_open(&e, dir, &(struct text_encoder_options){.chi = CHI}, &err), 0);
+    assert_int_equal(text_encoder_rows(e), PROMPT_LUMINA_MAX);
+    assert_int_equal(text_encoder_caption(e, "A cat sleeping", 14, y, mask, &reused, &err), 0);
+    assert_false(reused);
+    while (n < PROMPT_LUMINA_MAX && mask[n] == 1)
+        n++;
+    assert_true(n > 1 && n < 16 && mask[PROMPT_LUMINA_MAX - 1] == 0);
+    assert_true(y[(n - 1) * HIDDEN] != 0 && y[n * HIDDEN] == 0);
+    text_encoder_close(e);
+    put_text("config.json", was, size);
+}
+
 static void what_does_not_belong_together_is_refused(void **state)
 {
     static const char config[] = "{\"model_type\":\"llama\"}";
@@ -318,6 +348,7 @@ int main(void)
         cmocka_unit_test(bf16_on_disk_is_as_the_same_numbers_in_floats),
         cmocka_unit_test(the_digest_tells_every_option),
         cmocka_unit_test(captions_are_changed_as_diffusers_does),
+        cmocka_unit_test(gemma_1_has_rows_of_its_own),
         cmocka_unit_test(what_does_not_belong_together_is_refused),
     };
     return cmocka_run_group_tests_name("test_text_encoder", tests, make_model, remove_model);
