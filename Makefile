@@ -185,7 +185,7 @@ golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' auth
 
 # Processors that this machine may not be: see tests/cpus/run.sh.  An emulator takes long over the rest.
 CPU_TESTS := $(foreach n,processor conv conv2d heads update,$(call unit,$(n)))
-CPU_MORE  := $(foreach n,norm pointwise matmul rmsmod attention,$(call unit,$(n)))
+CPU_MORE  := $(foreach n,norm pointwise matmul rmsmod attention decoder,$(call unit,$(n)))
 cpus cpus-all: $(BIN)/jobctl $(BIN)/jobctl-train $(OBJ)/tests/cpus/portable $(CPU_TESTS)
 cpus:  ## the engine as on processors without AVX, with AVX2, with AVX-512
 	@$(if $(X86),tests/cpus/run.sh $(BIN) $(OBJ)/tests/cpus/portable $(CPU_TESTS),echo "not an x86-64 processor: skipped")

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bf16_ref.c - products with frozen weights of bf16, which stay where they are
  *
- * A part has some of the weights' rows; it makes floats of a few of them, which stay in the cache, and multiplies.
- * Parts do not depend on the number of threads, so neither do the bits.
+ * A thread makes floats of a panel of the weights' rows, in memory that it uses for all its panels, and multiplies: a
+ * weight is read once, and its floats come from the cache.  Panels do not depend on the number of threads, so neither
+ * do the bits.
  */
 #include <cblas.h>
 
@@ -37,28 +38,36 @@ struct bf16_args {
     float               *y, *work;
     const float         *x;
     const unsigned char *w;
-    int                  m, k, n;
+    int                  m, k, n, parts;
 };
+
+/* At least as many panels as threads, but not so narrow that x is packed too often. */
+static size_t panel_rows(int n)
+{
+    const int rows = (n / KERN_BF16_THREADS + SPLIT_UNIT - 1) / SPLIT_UNIT * SPLIT_UNIT;
+    return rows < 2 * SPLIT_UNIT ? 2 * SPLIT_UNIT : rows > KERN_BF16_ROWS ? KERN_BF16_ROWS : (size_t)rows;
+}
 
 static void bf16_part(const void *arg, int part)
 {
     const struct bf16_args *a = arg;
-    const size_t k = (size_t)a->k, most = (size_t)kern_bf16_rows(a->k);
-    float *rows = a->work + (size_t)part * most * k;
+    const size_t k = (size_t)a->k, rows = panel_rows(a->n), end = (size_t)a->n;
+    float *work = a->work + (size_t)part * KERN_BF16_ROWS * k;
     size_t from, to;
-    thread_pool_slice(&from, &to, (size_t)a->n, SPLIT_UNIT, part, KERN_BF16_PARTS);
-    for (size_t at = from, n; at < to; at += n) {
-        n = to - at < most ? to - at : most;
-        widen(rows, a->w + 2 * at * k, n * k);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, a->m, (int)n, a->k, 1.0f, a->x, a->k, rows, a->k, 0.0f,
+    thread_pool_slice(&from, &to, end, rows, part, a->parts);
+    for (size_t at = from; at < to; at += rows) {
+        const size_t n = to - at < rows ? to - at : rows;
+        widen(work, a->w + 2 * at * k, n * k);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, a->m, (int)n, a->k, 1.0f, a->x, a->k, work, a->k, 0.0f,
                     a->y + at, a->n);
     }
 }
 
 static void linear_bf16(float *y, const float *x, const void *w, float *work, int m, int k, int n)
 {
-    const struct bf16_args a = {y, work, x, w, m, k, n};
-    thread_pool_run(KERN_BF16_PARTS, bf16_part, &a);
+    const int threads = thread_pool_size(), parts = threads < KERN_BF16_THREADS ? threads : KERN_BF16_THREADS;
+    const struct bf16_args a = {y, work, x, w, m, k, n, parts};
+    thread_pool_run(parts, bf16_part, &a);
 }
 
 void KERN_FILL(bf16)(struct kern_ops *ops)

@@ -115,14 +115,9 @@ struct kern_adamw_move {
     const float *old_p, *old_m, *old_v, *g;
 };
 
-/* Floats of linear_bf16()'s work: so many parts run at once, each with so many rows of weights as floats. */
-enum { KERN_BF16_PARTS = 16 };
-static inline int kern_bf16_rows(int k)
-{
-    const int rows = (1 << 19) / k / 16 * 16;
-    return rows < 64 ? 64 : rows > 256 ? 256 : rows;
-}
-#define KERN_BF16_WORK(k) ((size_t)KERN_BF16_PARTS * (size_t)kern_bf16_rows(k) * (size_t)(k))
+/* Floats of linear_bf16()'s work: so many threads at most, each with so many rows of weights as floats. */
+enum { KERN_BF16_THREADS = 16, KERN_BF16_ROWS = 256 };
+#define KERN_BF16_WORK(k) ((size_t)KERN_BF16_THREADS * KERN_BF16_ROWS * (size_t)(k))
 
 /* Failure state of a table since it was opened. */
 enum kern_state { KERN_OK, KERN_NO_MEMORY, KERN_FAULT };
