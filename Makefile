@@ -274,6 +274,7 @@ fuzzers: $(FUZZERS)
 
 bench: $(BIN)/jobctl-train  ## the engine against PyTorch on the same model, turn by turn
 	@tests/bench/compare.sh $(BIN)
+	@tests/bench/vae.sh $(BIN)
 
 bench-store: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/load  ## durable submits, latency of commands
 	@tests/bench/submits.sh $(BIN) $(OBJ)/tests/bench/load

@@ -25,6 +25,7 @@ int train_cmd_sum(int argc, char **argv);
 int train_cmd_inspect(int argc, char **argv);
 int train_cmd_tokenize(int argc, char **argv);
 int train_cmd_encode(int argc, char **argv);
+int train_cmd_vae(int argc, char **argv);
 
 /* An option with a value, "--name VALUE" or "--name=VALUE"; `value` NULL: a flag. */
 struct train_cmd_option {

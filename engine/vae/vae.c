@@ -11,6 +11,8 @@
 int vae_create(struct vae **out, const struct vae_config *cfg, enum vae_half half, const struct vae_weights *weights,
                struct err *err)
 {
+    if (vae_config_check(cfg, err) < 0)
+        return -1;
     struct vae *v = calloc(1, sizeof(*v));
     if (!v)
         return err_set(err, ERR_MEMORY, "no memory for an autoencoder");

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_cmd_vae.c - jobctl-train vae encode, decode and bench: one picture through an autoencoder, and how long it takes
+ *
+ * encode --weights PATH --in PICTURE --out FILE.npy|FILE.safetensors [--size N]
+ * decode --weights PATH --in FILE --out FILE.png
+ * bench [--model dcae|sdxl] [--half encode|decode] [--size N] [--runs N] [--json]
+ *
+ * A picture is cropped to multiples of the autoencoder's factor; with --size scaled and cropped to a square first.
+ * Latents are scaled as a model is trained on them.  bench draws random weights of the real sizes.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "engine/cli/train_cmd.h"
+#include "engine/contract/clock.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
+#include "engine/data/image.h"
+#include "engine/vae/latent_file.h"
+#include "engine/vae/vae_source.h"
+#include "kernels/kernels.h"
+
+enum { RUNS_MAX = 1000 };
+
+/* --- pictures ---------------------------------------------------------------------------------- */
+
+static size_t pixels_of(const struct image *im)
+{
+    return (size_t)im->width * (size_t)im->height;
+}
+
+/* [3, height, width] in -1 .. 1 */
+static void planes_from_image(float *to, const struct image *im)
+{
+    const size_t n = pixels_of(im);
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < 3; c++)
+            to[c * n + i] = ((float)im->rgb[3 * i + c] / 255.0f - 0.5f) / 0.5f;
+}
+
+static void image_from_planes(struct image *im, const float *from)
+{
+    const size_t n = pixels_of(im);
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < 3; c++) {
+            const float v = (from[c * n + i] * 0.5f + 0.5f) * 255.0f;
+            im->rgb[3 * i + c] = v > 0 ? (uint8_t)((v < 255 ? v : 255) + 0.5f) : 0;
+        }
+}
+
+/* A whole number of an option; `otherwise` if it is not given. */
+static int whole(int *out, const char *text, int otherwise, int most, const char *option, struct err *err)
+{
+    char *end;
+    const long n = text ? strtol(text, &end, 10) : otherwise;
+    if (text && (*end || end == text || n < 1 || n > most))
+        return err_set(err, ERR_USAGE, "%s %s: a whole number from 1 to %d is expected", option, text, most);
+    *out = (int)n;
+    return 0;
+}
+
+static int read_picture(struct image *out, const char *path, const char *size, int factor, struct err *err)
+{
+    struct image im = {0};
+    int square = 0;
+    if (whole(&square, size, 0, IMAGE_MAX_EDGE, "--size", err) < 0 || image_read(&im, path, err) < 0)
+        return -1;
+    const int width = (square ? square : im.width) / factor * factor;
+    const int height = (square ? square : im.height) / factor * factor;
+    const int rc = width && height ? image_fit(out, &im, width, height, err)
+                                   : err_set(err, ERR_DATA, "%s: %d x %d pixels are fewer than the autoencoder needs, "
+                                             "which is %d x %d", path, square ? square : im.width,
+                                             square ? square : im.height, factor, factor);
+    image_free(&im);
+    return rc;
+}
+
+/* --- encode ------------------------------------------------------------------------------------- */
+
+struct request {
+    const char *weights, *in, *out, *size;
+};
+
+static int encode_image(struct vae *v, const struct vae_config *cfg, const struct image *im, struct latent *z,
+                        struct err *err)
+{
+    const int factor = vae_config_factor(cfg);
+    *z = (struct latent){cfg->latent, im->height / factor, im->width / factor, NULL};
+    const size_t n = (size_t)z->channels * (size_t)z->height * (size_t)z->width;
+    float *x = malloc(3 * pixels_of(im) * sizeof(*x));
+    z->x = malloc(2 * n * sizeof(*z->x)); /* of KL mean and variance, of which the mean is taken */
+    int rc = x && z->x ? 0 : err_set(err, ERR_MEMORY, "no memory for a picture of %d x %d", im->width, im->height);
+    if (rc == 0) {
+        planes_from_image(x, im);
+        rc = vae_encode(v, z->x, x, im->height, im->width, err);
+    }
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        z->x[i] *= (float)cfg->scale;
+    free(x);
+    return rc;
+}
+
+static int run_encode(const struct request *r, struct err *err)
+{
+    struct vae *v = NULL;
+    struct vae_config cfg;
+    struct image im = {0};
+    struct latent z = {0, 0, 0, NULL};
+    int rc = vae_source_open(&v, &cfg, r->weights, VAE_ENCODER, err);
+    if (rc == 0)
+        rc = read_picture(&im, r->in, r->size, vae_config_factor(&cfg), err);
+    if (rc == 0)
+        rc = encode_image(v, &cfg, &im, &z, err);
+    if (rc == 0)
+        rc = latent_file_write(&z, r->out, err);
+    if (rc == 0)
+        printf("%s: %d x %d x %d, of %d x %d pixels\n", r->out, z.channels, z.height, z.width, im.height, im.width);
+    vae_destroy(v);
+    image_free(&im);
+    free(z.x);
+    return rc;
+}
+
+/* --- decode ------------------------------------------------------------------------------------- */
+
+static int decode_latent(struct vae *v, const struct vae_config *cfg, struct latent *z, struct image *im,
+                         struct err *err)
+{
+    const int factor = vae_config_factor(cfg);
+    if (image_create(im, z->width * factor, z->height * factor, err) < 0)
+        return -1;
+    for (size_t i = 0; i < (size_t)z->channels * (size_t)z->height * (size_t)z->width; i++)
+        z->x[i] /= (float)cfg->scale;
+    float *x = malloc(3 * pixels_of(im) * sizeof(*x));
+    int rc = x ? vae_decode(v, x, z->x, z->height, z->width, err)
+               : err_set(err, ERR_MEMORY, "no memory for a picture of %d x %d", im->width, im->height);
+    if (rc == 0)
+        image_from_planes(im, x);
+    free(x);
+    return rc;
+}
+
+static int run_decode(const struct request *r, struct err *err)
+{
+    struct vae *v = NULL;
+    struct vae_config cfg;
+    struct image im = {0};
+    struct latent z;
+    if (latent_file_read(&z, r->in, err) < 0)
+        return -1;
+    int rc = vae_source_open(&v, &cfg, r->weights, VAE_DECODER, err);
+    if (rc == 0 && z.channels != cfg.latent)
+        rc = err_set(err, ERR_DATA, "%s: %d channels; the autoencoder of %s has %d", r->in, z.channels, r->weights,
+                     cfg.latent);
+    if (rc == 0)
+        rc = decode_latent(v, &cfg, &z, &im, err);
+    if (rc == 0)
+        rc = image_write_png(&im, r->out, err);
+    if (rc == 0)
+        printf("%s: %d x %d pixels\n", r->out, im.height, im.width);
+    vae_destroy(v);
+    image_free(&im);
+    free(z.x);
+    return rc;
+}
+
+static int convert(int argc, char **argv, int (*run)(const struct request *r, struct err *err))
+{
+    struct request r = {0};
+    struct err err = {0};
+    const struct train_cmd_option options[] = {
+        {.name = "--weights", .value = &r.weights, .required = true},
+        {.name = "--in", .value = &r.in, .required = true},
+        {.name = "--out", .value = &r.out, .required = true},
+        {.name = "--size", .value = &r.size},
+        {.name = NULL},
+    };
+    const int rc = train_cmd_parse(argc, argv, options);
+    if (rc != 0)
+        return rc;
+    return run(&r, &err) < 0 ? train_cmd_fail("vae", &err) : EXIT_DONE;
+}
+
+/* --- bench -------------------------------------------------------------------------------------- */
+
+struct bench {
+    const char *model, *half, *size_text, *runs_text;
+    bool        json;
+    int         size, runs;
+};
+
+static int read_bench(struct bench *b, struct err *err)
+{
+    if (b->model && strcmp(b->model, "dcae") != 0 && strcmp(b->model, "sdxl") != 0)
+        return err_set(err, ERR_USAGE, "--model %s: dcae or sdxl is expected", b->model);
+    if (b->half && strcmp(b->half, "encode") != 0 && strcmp(b->half, "decode") != 0)
+        return err_set(err, ERR_USAGE, "--half %s: encode or decode is expected", b->half);
+    if (whole(&b->size, b->size_text, 512, 1 << 14, "--size", err) < 0)
+        return -1;
+    return whole(&b->runs, b->runs_text, 3, RUNS_MAX, "--runs", err);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double processor_seconds(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+}
+
+static void report(const struct bench *b, double *seconds, double processor)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    qsort(seconds, (size_t)b->runs, sizeof(*seconds), by_size);
+    printf(b->json ? "{\"kernels\": \"%s\", \"size\": %d, \"s_median\": %.3f, \"s_min\": %.3f, \"cpu_s\": %.3f, "
+                     "\"peak_mb\": %ld}\n"
+                   : "%s, %d px: median %.3f s, fastest %.3f s, processor time %.3f s each, peak memory %ld MB\n",
+           kern_cpu()->name, b->size, seconds[b->runs / 2], seconds[0], processor / b->runs, u.ru_maxrss / 1000);
+}
+
+static int time_runs(const struct bench *b, struct vae *v, const struct vae_config *cfg, bool encode, struct err *err)
+{
+    const int factor = vae_config_factor(cfg), edge = b->size / factor;
+    const size_t picture = 3 * (size_t)(edge * factor) * (size_t)(edge * factor);
+    const size_t latent = 2 * (size_t)cfg->latent * (size_t)edge * (size_t)edge;
+    float *x = calloc(picture + latent, sizeof(*x));
+    double *seconds = calloc((size_t)b->runs, sizeof(*seconds));
+    int rc = x && seconds && edge ? 0 : err_set(err, ERR_USAGE, "%d pixels: too few, or too many for memory", b->size);
+    for (size_t i = 0; rc == 0 && i < picture + latent; i++)
+        x[i] = (float)(i * 7919 % 2001) / 1000.0f - 1;
+    const double start = processor_seconds();
+    for (int i = 0; rc == 0 && i < b->runs; i++) {
+        const uint64_t from = clock_ns();
+        rc = encode ? vae_encode(v, x + picture, x, edge * factor, edge * factor, err)
+                    : vae_decode(v, x, x + picture, edge, edge, err);
+        seconds[i] = (double)(clock_ns() - from) * 1e-9;
+    }
+    if (rc == 0)
+        report(b, seconds, processor_seconds() - start);
+    free(x);
+    free(seconds);
+    return rc;
+}
+
+static int bench(int argc, char **argv)
+{
+    struct bench b = {0};
+    struct vae *v = NULL;
+    struct err err = {0};
+    const struct train_cmd_option options[] = {
+        {.name = "--model", .value = &b.model}, {.name = "--half", .value = &b.half},
+        {.name = "--size", .value = &b.size_text}, {.name = "--runs", .value = &b.runs_text},
+        {.name = "--json", .flag = &b.json},   {.name = NULL},
+    };
+    int rc = train_cmd_parse(argc, argv, options);
+    if (rc != 0)
+        return rc;
+    rc = read_bench(&b, &err);
+    const bool encode = !b.half || b.half[0] == 'e';
+    const struct vae_config *cfg = b.model && b.model[0] == 's' ? &vae_source_sdxl : &vae_source_dcae;
+    if (rc == 0)
+        rc = vae_source_random(&v, cfg, encode ? VAE_ENCODER : VAE_DECODER, &err);
+    if (rc == 0)
+        rc = time_runs(&b, v, cfg, encode, &err);
+    vae_destroy(v);
+    return rc < 0 ? train_cmd_fail("vae", &err) : EXIT_DONE;
+}
+
+int train_cmd_vae(int argc, char **argv)
+{
+    struct err err = {0};
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "encode") == 0)
+        return convert(argc - 1, argv + 1, run_encode);
+    if (strcmp(what, "decode") == 0)
+        return convert(argc - 1, argv + 1, run_decode);
+    if (strcmp(what, "bench") == 0)
+        return bench(argc - 1, argv + 1);
+    err_set(&err, ERR_USAGE, "encode, decode or bench is expected, not '%.40s'", what);
+    return train_cmd_fail("vae", &err);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vae_source.h - an autoencoder from a file or folder of weights
+ *
+ * Family and sizes are read from names and shapes; "scaling_factor" and "norm_num_groups" from a config.json beside
+ * the weights, if there is one.
+ */
+#ifndef ENGINE_VAE_VAE_SOURCE_H
+#define ENGINE_VAE_VAE_SOURCE_H
+
+#include "engine/vae/vae.h"
+
+struct err;
+struct weights_source;
+
+/* ERR_DATA: no autoencoder that can be computed. */
+int vae_source_config(struct vae_config *out, const struct weights_source *w, struct err *err);
+/* The half of the autoencoder at `path`: a file, a folder with one, or a pipeline with a folder vae. */
+int vae_source_open(struct vae **out, struct vae_config *cfg, const char *path, enum vae_half half, struct err *err);
+/* The same with random weights of the real sizes, for measurements. */
+int vae_source_random(struct vae **out, const struct vae_config *cfg, enum vae_half half, struct err *err);
+/* dc-ae-f32c32-sana-1.0 and 1.1, and SDXL's. */
+extern const struct vae_config vae_source_dcae, vae_source_sdxl;
+
+#endif
