@@ -28,7 +28,10 @@ static void announce(struct call *call, const json_t *row, const struct send_wis
     fprintf(t->file, "%s%s%s submitted%s\n", terminal_style(t, STYLE_BOLD), title,
             terminal_style(t, STYLE_PLAIN),
             json_is_true(json_object_get(row, "held")) ? " and held" : "");
-    if (!t->tty || wish->several || wish->follow || wish->wait)
+    if (json_is_object(json_object_get(row, "members")) && !wish->several)
+        fprintf(t->file, "  %lld members; jobctl status %lld lists them, jobctl logs %lld_INDEX is the output of one\n",
+                (long long)json_integer_value(json_object_get(json_object_get(row, "members"), "count")), id, id);
+    if (!t->tty || wish->several || wish->follow || wish->wait || json_is_object(json_object_get(row, "members")))
         return;
     fprintf(t->file, "  jobctl status %-6lld step and speed\n", id);
     fprintf(t->file, "  jobctl logs -f %-5lld its output, live\n", id);
@@ -42,7 +45,7 @@ int send_job_look_on(struct call *call, struct client *c, json_t **row, const st
     int code;
     fflush(call->out.file);
     if (wish->follow && !call->json) {
-        struct follow_wish look = {.output = wish->output, .tail = -1, .progress = true, .ask = wish->ask};
+        struct follow_wish look = {.output = wish->output && !json_is_object(json_object_get(*row, "members")), .tail = -1, .progress = true, .ask = wish->ask};
         code = follow_job(call, c, id, &look, &last);
     } else {
         code = job_wait(c, id, -1, &last, &call->err);

@@ -120,7 +120,10 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
     if (job->sweep)
         sweep_text(members, sizeof(members), job->sweep);
     if (members[0] && !sweep_may_start(job->sweep)) {
-        snprintf(out, size, "%s%s", members, sweep_next(job->sweep) < 0 ? "" : "; max_parallel of them run");
+        const int n = snprintf(out, size, "%s", members);
+        if (sweep_next(job->sweep) >= 0 && n > 0 && (unsigned long)n < size)
+            snprintf(out + n, size - (unsigned long)n, "; at most %lld at once (max_parallel)",
+                     (long long)job->sweep->max_parallel);
         return;
     }
     fleet_explain(job->daemon);

@@ -229,6 +229,19 @@ static void log_ask(struct request *r, struct log_task *t)
     log_destroy(&t->base);
 }
 
+/* True: answered. */
+static bool refuse_sweep(struct request *r, const struct job_row *row)
+{
+    struct err err = { 0 };
+    const long long id = (long long)row->id;
+    if (row->members <= 0)
+        return false;
+    err_set(&err, ERR_CONFLICT, "job %lld is a sweep, and its members have the output: jobctl status %lld lists them, "
+            "jobctl logs %lld_INDEX shows that of one", id, id, id);
+    request_fail(r, &err, NULL);
+    return true;
+}
+
 void request_logs(struct request *r)
 {
     struct log_task *t = (struct log_task *)request_worked(r);
@@ -242,7 +255,7 @@ void request_logs(struct request *r)
     }
     t->base.work = log_work;
     t->base.destroy = log_destroy;
-    if (log_parse(&t->part, r) < 0 || request_job_row(&t->row, r) < 0)
+    if (log_parse(&t->part, r) < 0 || request_job_row(&t->row, r) < 0 || refuse_sweep(r, &t->row))
         free(t);
     else
         log_ask(r, t);
