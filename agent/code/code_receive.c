@@ -95,7 +95,7 @@ static int find_state(struct receiver *r, const char *key, struct err *err)
         return err_set(err, ERR_SYSTEM, "the path of this machine's state directory is too long");
     snprintf(r->original, PATH, "%s/code/%s", r->state, digest);
     snprintf(r->part, PATH, "%s/code/%s.part", r->state, digest);
-    snprintf(r->job, PATH, "%s/hosted/%.200s/code/" CODE_TREE, r->state, key);
+    snprintf(r->job, PATH, "%s/hosted/%.200s/code/%s", r->state, key, digest);
     return 0;
 }
 

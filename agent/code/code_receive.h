@@ -10,7 +10,8 @@
  * In $XDG_STATE_HOME/jobctl (~/.local/state/jobctl):
  *   code/DIGEST/                 the original (code_tree.h); host_cache.h removes those that were not used for a week
  *   code/DIGEST.part/            one that is being received; a broken transfer is continued
- *   hosted/KEY/code/tree/        the writable copy of the job, kept for all its attempts on this host
+ *   hosted/KEY/code/DIGEST/      the writable copy of the job, kept for all its attempts on this host; with its digest,
+ *                                because a restored store may give the number of a job again
  *
  * Without `must` the workdir is used where this host shares it: the directory and the first file of the manifest in it
  * are here what they are at the same time on the controller's machine, by inode and ctime (code_receive_look()).

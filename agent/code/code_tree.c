@@ -15,7 +15,7 @@
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
-enum { PIECE = 256 * 1024, OPEN_DIRS = 32, FULL = PATH_MAX + CODE_PATH };
+enum { PIECE = 64 * 1024, OPEN_DIRS = 32, FULL = PATH_MAX + CODE_PATH };
 
 /* ---- one file ---- */
 
@@ -45,7 +45,7 @@ static int write_all(int fd, const char *bytes, size_t size)
 /* Copies `most` bytes, or all, and digests them; returns how many there were, or -1. */
 static int64_t pass(struct digest *d, int in, int out, int64_t most, const char *to, struct err *err)
 {
-    static _Thread_local char bytes[PIECE];
+    char bytes[PIECE];
     int64_t sum = 0;
     while (sum < most) {
         const ssize_t n = read(in, bytes, most - sum < PIECE ? (size_t)(most - sum) : PIECE);
@@ -192,20 +192,19 @@ static int copy_all(const char *from, const char *to, struct err *err)
 
 int code_tree_copy(const char *from, const char *to, struct err *err)
 {
-    char tmp[SCRATCH_PATH], dir[PATH_MAX];
+    char part[FULL];
     struct stat st;
     if (lstat(to, &st) == 0)
         return 0;
-    snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(to, '/') - to), to);
-    scratch_sweep(dir);
-    if (scratch_name(tmp, to, err) < 0)
-        return -1;
-    code_tree_remove(tmp, NULL);
-    int rc = mkdir(tmp, 0700) < 0 ? err_set_errno(err, errno, "cannot create directory %s", tmp)
-                                  : copy_all(from, tmp, err);
-    if (rc == 0 && rename(tmp, to) < 0 && errno != ENOTEMPTY && errno != EEXIST)
+    if ((size_t)snprintf(part, sizeof(part), "%s.part", to) >= sizeof(part))
+        return err_set(err, ERR_USAGE, "the path is too long: %.200s", to);
+    code_tree_remove(part, NULL);
+    int rc = mkdir(part, 0700) < 0 ? err_set_errno(err, errno, "cannot create directory %s", part)
+                                   : copy_all(from, part, err);
+    if (rc == 0 && rename(part, to) < 0)
         rc = err_set_errno(err, errno, "cannot create directory %s", to);
-    code_tree_remove(tmp, NULL);
+    if (rc < 0)
+        code_tree_remove(part, NULL);
     return rc;
 }
 

@@ -4,8 +4,8 @@
  *   .../code/DIGEST/manifest.json    code_manifest.h; its hard links are the jobs that need the original
  *   .../code/DIGEST/tree/            the files: 0400, programs and directories 0500
  *
- * A tree is made under a temporary name (engine/contract/scratch.h) and renamed when it is whole, so what has its name
- * is complete; what an end by force leaves behind is removed by the next one, where scratch_sweep() is called.
+ * A tree is made under a temporary name and renamed when it is whole, so what has its name is complete; what an end by
+ * force leaves behind, the next one removes.
  */
 #ifndef AGENT_CODE_CODE_TREE_H
 #define AGENT_CODE_CODE_TREE_H
@@ -35,7 +35,8 @@ int code_tree_receive(int in, const char *to, const struct code_entry *entry, st
 /* No directory of the original may be written any more. */
 int code_tree_close(const char *dir, struct err *err);
 
-/* The writable copy `to` of the original `from` (its directory DIGEST). One that is there already is kept. */
+/* The writable copy `to` of the original `from` (its directory DIGEST). One that is there already is kept. It is made as
+ * TO.part: the caller is the only one who makes it. */
 int code_tree_copy(const char *from, const char *to, struct err *err);
 
 /* Is the original there, with files of the right sizes? */

@@ -88,7 +88,7 @@ static json_t *code_place(const struct job *job)
     const bool must = field_true(info, "must");
     remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
     if (info && (host || must))
-        out = json_pack("{s:o, s:b, s:O}", "dir", host ? json_sprintf("hosted/%s/code/tree", key)
+        out = json_pack("{s:o, s:b, s:O}", "dir", host ? json_sprintf("hosted/%s/code/%s", key, field_text(info, "snapshot"))
                                                        : json_sprintf("%s/tree", code),
                         "must", (int)must, "workdir", json_object_get(info, "workdir"));
     json_decref(info);

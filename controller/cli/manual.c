@@ -28,6 +28,7 @@ static const struct term environment[] = {
     {"JOBCTL_HOME", "directory of the state; default $XDG_STATE_HOME/jobctl, else ~/.local/state/jobctl"},
     {"JOBCTL_OUTPUT", "json: print JSON, like --json"},
     {"JOBCTL_CPU", "base, avx2 or avx512: the kernels of the engine; default: the widest that the processor has"},
+    {"JOBCTL_SNAPSHOT_MIB", "largest snapshot of the code of a job (jobctl help snapshot), in MiB; default 200"},
     {"NO_COLOR", "if set, no colours are printed"},
 };
 

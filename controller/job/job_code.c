@@ -231,7 +231,10 @@ void job_code_collect(const char *home)
     char path[PATH], dir[PATH];
     int lock = -1;
     snprintf(path, sizeof(path), "%.3900s/" JOB_CODE, home);
-    DIR *d = access(path, F_OK) == 0 && lock_home(&lock, home, LOCK_EX | LOCK_NB, NULL) == 0 ? opendir(path) : NULL;
+    if (access(path, F_OK) < 0 || lock_home(&lock, home, LOCK_EX | LOCK_NB, NULL) < 0)
+        return;
+    scratch_sweep(path);        /* what a killed submit left has a link as well */
+    DIR *d = opendir(path);
     for (struct dirent *e; d && (e = readdir(d));) {
         if (!code_digest_ok(e->d_name))
             continue;
@@ -241,8 +244,5 @@ void job_code_collect(const char *home)
     }
     if (d)
         closedir(d);
-    if (lock >= 0) {
-        scratch_sweep(path);
-        close(lock);
-    }
+    close(lock);
 }

@@ -105,5 +105,5 @@ grep -q 'run.sh in workdir' out
 sed -i '/^snapshot/d' run.yaml
 code 0 jobctl doctor run.yaml
 code 0 jobctl submit run.yaml --wait
-cmp own/run.sh gpu2/.local/state/jobctl/hosted/*-3/code/tree/run.sh
-[ ! -e gpu1/.local/state/jobctl/hosted/*-3/code/tree ]
+cmp own/run.sh gpu2/.local/state/jobctl/hosted/*-3/code/*/run.sh
+[ ! -e gpu1/.local/state/jobctl/hosted/*-3/code ]

@@ -45,7 +45,8 @@ echo 'word=new' >w/lib/word.sh
 jobctl release 1
 code 0 jobctl wait 1 || { jobctl logs 1; jobctl why 1; tail "$JOBCTL_HOME/daemon.log"; exit 1; }
 jobctl logs 1 | grep -v -- --- >said
-copy=$WORK/bare/.local/state/jobctl/hosted/$(ls "$state/hosted")/code/tree
+digest=$(code_of 1 code.snapshot)
+copy=$state/hosted/$(ls "$state/hosted")/code/$digest
 diff - said <<LOG
 old in $copy
 tool
@@ -54,7 +55,6 @@ old in $copy
 tool
 runs 1
 LOG
-digest=$(code_of 1 code.snapshot)
 [ "$(code_of 1 code.must)" = false ]
 [ -z "$(find "$state/code/$digest/tree" ! -type l -perm /0277)" ]
 [ "$(cat "$copy/runs")" = 11 ]
@@ -67,7 +67,7 @@ chmod u+w "$JOBCTL_HOME/code/$next/tree"
 rm -f "$JOBCTL_HOME/code/$next/tree/large.sh"
 jobctl release 2
 code 0 jobctl wait 2
-jobctl logs 2 | grep -qx "new in .*/code/tree"
+jobctl logs 2 | grep -qx "new in .*/code/$next"
 cmp w/large.sh "$state/code/$next/tree/large.sh"
 [ -z "$(find "$state/code" -name '*.part')" ]
 
@@ -87,7 +87,7 @@ jobctl wait 4
 [ "$(jobctl logs 4 | head -n 1)" = "third in $WORK/w" ]
 code 0 jobctl submit -q w/job.yaml --set name=own --set 'hosts=[one]' --set snapshot=true
 jobctl wait 5
-jobctl logs 5 | grep -qx "third in $WORK/one/.local/state/jobctl/hosted/.*/code/tree"
+jobctl logs 5 | grep -qx "third in $WORK/one/.local/state/jobctl/hosted/.*/code/[0-9a-f]*"
 
 # A workdir that is only there, and one that is too large: as without snapshots, the latter with a word.
 mkdir -p "$WORK/bare.root/root/there"

@@ -234,7 +234,7 @@ static int end(struct host *h)
 
 static void a_host_gets_what_it_lacks(void **state)
 {
-    char digest[CODE_DIGEST], path[PATH];
+    char digest[CODE_DIGEST], path[PATH], file[PATH];
     assert_int_equal(code_manifest_digest(digest, *state, NULL), 0);
     struct host h = start_host("a-1");
     hear(&h, "ready");
@@ -252,7 +252,8 @@ static void a_host_gets_what_it_lacks(void **state)
     dprintf(h.fd, "a\n");
     hear(&h, "\"made\"");
     assert_int_equal(end(&h), 0);
-    assert_text("jobctl/hosted/a-1/code/tree/sub/b", "a\n");
+    snprintf(file, sizeof(file), "jobctl/hosted/a-1/code/%s/sub/b", digest);
+    assert_text(file, "a\n");
     assert_true(code_tree_whole(at(path), *state));
 
     h = start_host("a-1");                      /* the job has its copy */
@@ -278,13 +279,14 @@ static void a_host_gets_what_it_lacks(void **state)
     dprintf(h.fd, "other\n");
     hear(&h, "\"made\"");
     assert_int_equal(end(&h), 0);
-    assert_text("jobctl/hosted/a-3/code/tree/sub/a", "other\n");
+    snprintf(file, sizeof(file), "jobctl/hosted/a-3/code/%s/sub/a", digest);
+    assert_text(file, "other\n");
     json_decref(m);
 }
 
 static void a_host_refuses_nonsense(void **state)
 {
-    char digest[CODE_DIGEST];
+    char digest[CODE_DIGEST], file[PATH];
     assert_int_equal(code_manifest_digest(digest, *state, NULL), 0);
     static const char *const keys[] = {"../x", "", "k 1"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -312,7 +314,8 @@ static void a_host_refuses_nonsense(void **state)
     dprintf(h.fd, "echo RUN\na\n");
     hear(&h, "run is not what it was");
     assert_int_equal(end(&h), 1);
-    assert_int_equal(access(at("jobctl/hosted/a-1/code/tree"), F_OK), -1);
+    snprintf(file, sizeof(file), "jobctl/hosted/a-1/code/%s", digest);
+    assert_int_equal(access(at(file), F_OK), -1);
     json_decref(m);
 }
 
