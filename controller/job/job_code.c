@@ -121,8 +121,8 @@ int job_code_adopt(const struct daemon *d, int64_t id, const char *name, bool mu
     code_of(to, d, id);
     if (access(to, F_OK) == 0)
         code_tree_remove(to, NULL);     /* of a job that was never stored */
-    if (!name[0])
-        return 0;
+    if (!name[0] || (!must && access(from, F_OK) < 0))
+        return 0;               /* recorded in another home: not here */
     if (job_dir_make(dir, err) < 0)
         return -1;
     return rename(from, to) == 0 ? 0 : err_set_errno(err, errno, "cannot take the code of the job from %s", from);
