@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* machine_turn.c - see machine_turn.h */
-#include "agent/core/machine_turn.h"
+#include "agent/machine/machine_turn.h"
 
 #include <math.h>
 #include <stdlib.h>

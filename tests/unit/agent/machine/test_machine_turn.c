@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "agent/core/machine_turn.h"
+#include "agent/machine/machine_turn.h"
 
 enum { MINUTE = 60 * 1000, HOUR = 60 * MINUTE };
 

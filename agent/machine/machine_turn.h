@@ -13,8 +13,8 @@
  * Use is counted in milliseconds of the whole machine: the larger of the shares of its GPUs and of its slots, times
  * the duration. It halves every MACHINE_TURN_HALF_MS.
  */
-#ifndef AGENT_CORE_MACHINE_TURN_H
-#define AGENT_CORE_MACHINE_TURN_H
+#ifndef AGENT_MACHINE_MACHINE_TURN_H
+#define AGENT_MACHINE_MACHINE_TURN_H
 
 #include <stdbool.h>
 #include <stddef.h>
