@@ -28,6 +28,7 @@
 #include "agent/os/descriptors.h"
 #include "agent/os/file_digest.h"
 #include "agent/os/identity.h"
+#include "agent/os/lock_bundle.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
 #include "agent/plan/gpu_selftest_child.h"
@@ -125,13 +126,15 @@ static int detach(const char *run_dir, int *ready_fd, struct err *err)
 }
 
 /* From here on this process is the agent, below its guardian. The lock is held until both have ended. */
-static int lock_and_guard(const struct attempt_options *o, bool session, struct err *err)
+static int lock_and_guard(struct attempt_options *o, bool session, struct err *err)
 {
     static char tag[48];
     snprintf(tag, sizeof(tag), "%lld.%lld", (long long)o->job, (long long)o->attempt);
     const int lock = run_dir_lock(o->run_dir, err);
-    const struct guardian_options g = {
-        .run_dir = o->run_dir, .nonce = o->nonce, .tag = tag, .lock = lock, .session = session};
+    if (lock >= 0 && lock_bundle_open(&o->bundle, err) < 0)
+        return -1;
+    const struct guardian_options g = {.run_dir = o->run_dir, .nonce = o->nonce, .tag = tag, .lock = lock,
+                                       .hold = o->bundle.hold, .session = session};
     return lock < 0 ? -1 : guardian_start(&g, err);
 }
 
@@ -152,7 +155,7 @@ static int cmd_run(int argc, char **argv, struct err *err)
         {"foreground", no_argument, NULL, 'f'},    {"away", no_argument, NULL, 'w'},
         {NULL, 0, NULL, 0},
     };
-    struct attempt_options o = {.job = -1, .attempt = -1, .ready_fd = -1};
+    struct attempt_options o = {.job = -1, .attempt = -1, .ready_fd = -1, .bundle = LOCK_BUNDLE_NONE};
     bool foreground = false;
     int64_t ready = -1;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {

@@ -121,7 +121,7 @@ PrintMotd no
 PrintLastLog no
 MaxStartups 200
 Subsystem sftp ${HOST_SFTP:-internal-sftp}
-SetEnv HOME=$WORK/$1 JOBCTL_HOME=$JOBCTL_HOME ${HOST_ENV:-}
+SetEnv HOME=$WORK/$1 JOBCTL_HOME=$JOBCTL_HOME JOBCTL_MACHINE_DIR=none ${HOST_ENV:-}
 ${HOST_EXTRA:-}
 CONF
     [ ! -s "$WORK/$1.mounts" ] || echo "ChrootDirectory /mnt" >>"$WORK/$1.sshd"

@@ -8,6 +8,7 @@
 # the time; those that say "# alone: why" come at the end, one by one.  The last
 # line is what a log reader counts.  A kernel that the caller chose for OpenBLAS would be the choice
 # here and not on a host reached over SSH: their losses would differ.
+# Tests do not wait for each other's CPU slots: one that wants leases names a directory of its own.
 set -u
 bin=$(cd "$1" && pwd)
 shift
@@ -23,7 +24,7 @@ run() {
     name=$(basename "$t" .sh)
     home=$(mktemp -d "${TMPDIR:-/tmp}/jobctl-e2e.XXXXXX")
     start=$(date +%s.%N)
-    env -u DISPLAY -u OPENBLAS_CORETYPE -u JOBCTL_CPU HOME="$home" JOBCTL_HOME="$home/state" PATH="$bin:$PATH" BIN="$bin" \
+    env -u DISPLAY -u OPENBLAS_CORETYPE -u JOBCTL_CPU JOBCTL_MACHINE_DIR=none HOME="$home" JOBCTL_HOME="$home/state" PATH="$bin:$PATH" BIN="$bin" \
         TOP="$PWD" WORK="$home" timeout -k 5 "${E2E_TIMEOUT:-240}" bash -eu "$t" >"$home/log" 2>&1
     rc=$?
     took=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN{printf "%.1f", b-a}')

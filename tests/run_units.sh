@@ -7,6 +7,7 @@
 # that a reader of the log sees how many tests ran.  Of at most three that failed each is run once more, alone: one that
 # passes then is named "unsteady", and fails the run only with TEST_STRICT=1 (make soak, make tsan).
 set -u
+export JOBCTL_MACHINE_DIR=none # tests do not wait for each other's CPU slots
 running=0 most=$(nproc) failed=$(mktemp) bad=0
 trap 'rm -f "$failed"' EXIT
 one() {

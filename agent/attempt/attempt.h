@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/os/lock_bundle.h"
+
 struct err;
 
 struct attempt_options {
@@ -21,6 +23,7 @@ struct attempt_options {
     bool away;    /* controllers cannot connect: the agent connects
                              * (agent/wire/call_home.h) or uses the run directory
                              * (agent/wire/file_channel.h) */
+    struct lock_bundle bundle; /* for the GPUs and CPU slots of this machine; none: takes no leases */
     int ready_fd; /* gets "ready\n" once the socket listens; -1 = none */
 };
 

@@ -231,6 +231,8 @@ void attempt_on_stacks_done(void *arg)
 static void finish(struct attempt *a)
 {
     a->finished_ms = clock_ms();
+    if (!a->unclean)
+        attempt_give_machine(a);
     leader_shutdown(a->leader);
     session_pump(a->session);
     if (spool_acked(a->spool) >= spool_last(a->spool))
@@ -338,6 +340,11 @@ void attempt_feed(struct attempt *a, struct agent_input *in)
 
 static void feed_swept(struct attempt *a, bool clean, const char *left)
 {
+    struct agent_view v;
+    agent_core_view(a->core, &v);
+    a->unclean = v.phase == AGENT_CLOSING && !clean;
+    if (v.phase == AGENT_CLOSING && clean)
+        attempt_give_machine(a); /* before the controller starts the next one */
     struct agent_input in = {.kind = INPUT_CLEANED,
                              .jitter = attempt_jitter(),
                              .cleaned = {.clean = clean, .left = left}};
@@ -382,6 +389,7 @@ void attempt_leave(struct attempt *a)
     mirror_child_close(a->mirror);
     lease_keeper_close(a->lease);
     a->lease = NULL;
+    attempt_close_machine(a);
     leader_close(a->leader);
     follower_link_close(a->link);
     follower_close(a->follower);

@@ -168,13 +168,10 @@ static void on_tried(void *arg, const json_t *pairs, const char *why)
         session_pump(a->session);
 }
 
-void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a))
+static void plan_first(struct attempt *a)
 {
     const json_t *spec = json_object_get(a->launch, "spec");
     struct err err = {0};
-    char path[PATH_MAX];
-    a->planned = planned;
-    probe_cache_recall(a->facts, state_dir(a, path));
     int rc = settle_checkpoints(a, &err) < 0 ? -1 : plan_make(&a->plan, a->facts, spec, &err);
     if (rc == 0 && gpu_selftest_wanted(a->facts, a->plan)) {
         if (gpu_selftest_child_start(&a->gpu_selftest, &a->loop, a->facts, spec, a->o.nonce,
@@ -184,6 +181,14 @@ void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a))
         err = (struct err){0};
     }
     conclude(a, rc, &err);
+}
+
+void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a))
+{
+    char path[PATH_MAX];
+    a->planned = planned;
+    probe_cache_recall(a->facts, state_dir(a, path));
+    attempt_take_machine(a, plan_first);
 }
 
 /* The placement of ranks, and their monitor. */

@@ -152,7 +152,7 @@ enum submit_env_place submit_env_place_of(const char *word)
 
 bool submit_env_is_nodes(enum submit_env_place place, const char *name)
 {
-    if (place == SUBMIT_ENV_HOST || matches("JOBCTL_HOME", name))
+    if (place == SUBMIT_ENV_HOST || matches("JOBCTL_HOME", name) || matches("JOBCTL_MACHINE_DIR", name))
         return true;
     for (size_t i = 0; place == SUBMIT_ENV_GRANTED && i < ARRAY_LEN(granted); i++)
         if (matches(granted[i], name))

@@ -132,7 +132,7 @@ void machine_claims_charge(const char *dir, double share, int64_t ms)
     snprintf(name, sizeof(name), "used-%lld", (long long)geteuid());
     snprintf(text, sizeof(text), "{\"used_ms\":%.0f,\"at_ms\":%lld}", before + share * (double)ms,
              (long long)clock_boot_ms());
-    const int fd = machine_dir_make(dir, name, text, true, false, (gid_t)-1, NULL);
+    const int fd = machine_dir_make(dir, name, text, true, false, MACHINE_DIR_ALL, NULL);
     if (fd >= 0)
         close(fd);
 }

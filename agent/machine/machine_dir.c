@@ -79,20 +79,20 @@ static void path_of(char out[MACHINE_DIR_PATH], const char *dir, const char *nam
     snprintf(out, MACHINE_DIR_PATH, "%s/%s", dir, name);
 }
 
-static int allow(int fd, gid_t group)
+static int allow(int fd, int64_t readers)
 {
-    if (group == (gid_t)-1)
-        return fchmod(fd, 0644);
-    return fchown(fd, (uid_t)-1, group) < 0 ? -1 : fchmod(fd, 0640);
+    if (readers < 0)
+        return fchmod(fd, readers == MACHINE_DIR_ALL ? 0644 : 0600);
+    return fchown(fd, (uid_t)-1, (gid_t)readers) < 0 ? -1 : fchmod(fd, 0640);
 }
 
-static int fill(int fd, const char *text, bool locked, gid_t group)
+static int fill(int fd, const char *text, bool locked, int64_t readers)
 {
     const size_t n = strlen(text);
-    return write(fd, text, n) == (ssize_t)n && (!locked || flock(fd, LOCK_EX | LOCK_NB) == 0) ? allow(fd, group) : -1;
+    return write(fd, text, n) == (ssize_t)n && (!locked || flock(fd, LOCK_EX | LOCK_NB) == 0) ? allow(fd, readers) : -1;
 }
 
-int machine_dir_make(const char *dir, const char *name, const char *text, bool replace, bool locked, gid_t group,
+int machine_dir_make(const char *dir, const char *name, const char *text, bool replace, bool locked, int64_t readers,
                      struct err *err)
 {
     static atomic_uint count;
@@ -105,7 +105,7 @@ int machine_dir_make(const char *dir, const char *name, const char *text, bool r
     int fd = safe_open(temporary, O_RDWR | O_CREAT | O_EXCL, err);
     if (fd < 0)
         return -1;
-    int rc = fill(fd, text, locked, group);
+    int rc = fill(fd, text, locked, readers);
     if (rc == 0)
         rc = replace ? rename(temporary, path) : link(temporary, path);
     const int why = errno;
@@ -142,7 +142,7 @@ int machine_dir_open(const char *dir, const char *name, struct err *err)
             return fd;
         if (errno != ENOENT)
             return name_owner(path, err);
-        fd = machine_dir_make(dir, name, "", false, false, (gid_t)-1, &ignored);
+        fd = machine_dir_make(dir, name, "", false, false, MACHINE_DIR_ALL, &ignored);
         if (fd < 0 && errno != EEXIST)
             return err_set(err, ERR_SYSTEM, "%s", ignored.text);
         if (fd >= 0)

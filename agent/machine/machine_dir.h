@@ -7,7 +7,7 @@
  *   gpu-UUID, cpu-N              empty; flock(2), exclusive, by the holder of the GPU or of the CPU slot
  *   turn                         empty; flock(2), exclusive, for the moment in which an agent looks and takes
  *   claim-UID-PID-RANDOM         one per attempt that waits or holds (machine_claims.h)
- *   name-UID-PID-RANDOM          the job's name, readable by the group that its user has agreed to show it
+ *   name-UID-PID-RANDOM          the job's name, readable by its user, and by the group that it is shown to
  *   used-UID                     what the user has used lately
  *
  * Whose a file is tells its owner, not its text. An existing file is opened without O_CREAT (fs.protected_regular
@@ -19,13 +19,14 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct err;
 struct stat;
 
 #define MACHINE_DIR_DEFAULT "/run/jobctl"
-enum { MACHINE_DIR_PATH = 512, MACHINE_DIR_NAME = 128 };
+enum { MACHINE_DIR_PATH = 512, MACHINE_DIR_NAME = 128, MACHINE_DIR_ALL = -1, MACHINE_DIR_OWNER = -2 };
 
 /* The directory; root makes the default one if it is missing. -1: there are no leases, because (ERR_NOT_FOUND) there
  * is none, or it is turned off, or (ERR_CONFLICT) the one that is there cannot be trusted. */
@@ -36,8 +37,9 @@ int machine_dir_find(char out[MACHINE_DIR_PATH], struct err *err);
 int machine_dir_open(const char *dir, const char *name, struct err *err);
 
 /* Makes a file with a text, and replaces it if `replace`. locked: with an exclusive lock before anybody sees it.
- * group: who may read it beside its owner; -1: everybody. Returns the descriptor, for writing. */
-int machine_dir_make(const char *dir, const char *name, const char *text, bool replace, bool locked, gid_t group,
+ * readers: MACHINE_DIR_ALL, MACHINE_DIR_OWNER, or the number of a group of its owner. Returns the descriptor, for
+ * writing. */
+int machine_dir_make(const char *dir, const char *name, const char *text, bool replace, bool locked, int64_t readers,
                      struct err *err);
 
 /* A file of the user `owner` (-1: of anybody), or NULL. *st (or NULL): as it was read. */

@@ -124,10 +124,11 @@ static void make_name(const struct machine_lease *l)
     json_t *name = json_string(l->ask.name);
     char *text = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
     if (l->ask.names_to[0] && !group)
-        log_warn(NULL, "no group %s: the name of the job is shown to nobody else", l->ask.names_to);
-    const int fd = group && text ? machine_dir_make(l->dir, l->name_file, text, true, false, group->gr_gid, &err) : -1;
-    if (group && fd < 0)
-        log_warn(NULL, "the name of the job is not shown to the group %s: %s", l->ask.names_to, err.text);
+        log_warn(NULL, "there is no group %s: the name of the job is shown to nobody else", l->ask.names_to);
+    const int64_t readers = group ? (int64_t)group->gr_gid : MACHINE_DIR_OWNER;
+    const int fd = text ? machine_dir_make(l->dir, l->name_file, text, true, false, readers, &err) : -1;
+    if (fd < 0)
+        log_warn(NULL, "the name of the job is not shown: %s", err.text);
     if (fd >= 0)
         close(fd);
     free(text);
@@ -145,7 +146,7 @@ static int make_claim(struct machine_lease *l, struct err *err)
     l->arrived_s = (int64_t)time(NULL);
     make_name(l);
     char *text = claim_text(l);
-    l->claim = text ? machine_dir_make(l->dir, l->file, text, false, true, (gid_t)-1, err)
+    l->claim = text ? machine_dir_make(l->dir, l->file, text, false, true, MACHINE_DIR_ALL, err)
                     : err_set(err, ERR_MEMORY, "no memory for a claim");
     free(text);
     return l->claim < 0 ? -1 : 0;

@@ -143,7 +143,8 @@ int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **
         return -1;
     const bool command = json_is_string(json_object_get(spec, "run"));
     const char *stop = string_of(spec, "stop_signal"), *to = string_of(spec, "stop_to");
-    ranks_set_job(f->ranks, &(struct ranks_job){.snapshots = json_object_get(spec, "train") != NULL,
+    ranks_set_job(f->ranks, &(struct ranks_job){.hold = f->hold,
+                                                .snapshots = json_object_get(spec, "train") != NULL,
                                                 .stop_signal = command ? signal_number(stop, SIGTERM) : 0,
                                                 .stop_session = to && strcmp(to, "session") == 0,
                                                 .checkpoint_signal = signal_number(string_of(spec, "checkpoint_signal"), 0),
@@ -168,6 +169,11 @@ void follower_set_environment(struct follower *f, char *const *base)
 void follower_set_fence(struct follower *f, const char *fence)
 {
     snprintf(f->fence, sizeof(f->fence), "%s", fence);
+}
+
+void follower_set_hold(struct follower *f, int hold)
+{
+    f->hold = hold;
 }
 
 /* A failure to watch the GPUs does not prevent training. */

@@ -62,6 +62,9 @@ void follower_set_environment(struct follower *f, char *const *base);
 /* For JOBCTL_LEASE of its ranks (engine/contract/fence.h); "": none. */
 void follower_set_fence(struct follower *f, const char *fence);
 
+/* A descriptor that its processes inherit, before follower_prepare() (agent/os/lock_bundle.h). */
+void follower_set_hold(struct follower *f, int hold);
+
 /* Obeys a message of the leader. */
 void follower_receive(struct follower *f, enum wire_message number, const json_t *body);
 

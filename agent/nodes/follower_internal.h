@@ -32,6 +32,7 @@ struct follower {
     int64_t        pids[FOLLOWER_RANKS];
     char           inspect_path[4096];
     char           fence[128];
+    int            hold; /* follower_set_hold() */
     char *const   *base; /* follower_set_environment() */
 };
 

@@ -3,7 +3,8 @@
  *
  * Pure: no clock, no I/O.
  * Facts come from probe.h, of this machine or a recording, plus `excluded`, the GPUs that failed in
- * this job before ({UUID: why}); the spec is canonical (docs/SPEC.md). The plan is JSON, because it
+ * this job before ({UUID: why}), and `held` in a GPU that another job has (agent/machine/machine_lease.h), in words;
+ * the spec is canonical (docs/SPEC.md). The plan is JSON, because it
  * is stored and shown:
  *
  *   {"schema":1, "hash":"16 hex digits", "np":2, "nodes":1, "engine":false,
@@ -22,12 +23,16 @@
 #define AGENT_PLAN_PLAN_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 struct err;
 
 /* 0 and a new object; -1 if the job cannot run on this node: the sentence names the fix. */
 int plan_make(json_t **plan, const json_t *facts, const json_t *spec, struct err *err);
+
+/* Does another program than jobctl use this GPU of the facts? Then why: "in use by process 812 (python) with 9 MiB". */
+bool plan_gpu_in_use(const json_t *gpu, char *why, size_t size);
 
 /* The number of distinct healthy GPUs of a node that jobs can use. */
 int plan_count_gpus(const json_t *facts);

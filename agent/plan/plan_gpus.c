@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
@@ -58,7 +59,7 @@ static bool has_failed(const json_t *gpu, char *why, size_t size)
     return false;
 }
 
-static bool is_taken(const json_t *gpu, char *why, size_t size)
+bool plan_gpu_in_use(const json_t *gpu, char *why, size_t size)
 {
     const char *mode = field_text(gpu, "compute_mode");
     const json_t *process;
@@ -154,7 +155,9 @@ static void find_usable(struct plan_view *v)
             leave_out(v, gpu, why);
         else if (field_true(gpu, "mig"))
             continue;
-        else if (!v->share && is_taken(gpu, why, sizeof(why)))
+        else if (field_text(gpu, "held")[0])
+            leave_out(v, gpu, field_text(gpu, "held"));
+        else if (!v->share && plan_gpu_in_use(gpu, why, sizeof(why)))
             leave_out(v, gpu, why);
         else
             add(v, gpu, field_text(gpu, "uuid"), false);
@@ -245,7 +248,8 @@ static int take_chosen(struct plan_view *v, const char *list, struct err *err)
             return no_such_gpu(v, word, err);
         if (is_present(v, gpu))
             return gpu_twice(word, gpu, err);
-        if (has_failed(gpu, why, sizeof(why)))
+        snprintf(why, sizeof(why), "it is %.100s", field_text(gpu, "held"));
+        if (field_text(gpu, "held")[0] || has_failed(gpu, why, sizeof(why)))
             return err_set(err, ERR_CONFLICT,
                            "env.CUDA_VISIBLE_DEVICES names GPU \"%.60s\", which cannot be used: "
                            "%s; name another one",

@@ -104,12 +104,16 @@ _Noreturn static void leave(int status)
     _exit(128 + WTERMSIG(status));
 }
 
-/* Only the log and the lock stay open: whoever reads a pipe of the agent sees its end when the agent dies. */
+/* Only the log and the locks stay open: whoever reads a pipe of the agent sees its end when the agent dies. */
 _Noreturn static void guard(const struct guardian_options *o, pid_t agent, const sigset_t *set)
 {
     prctl(PR_SET_NAME, "jobctl-guardian");
-    descriptors_close(3, (unsigned)o->lock - 1);
-    descriptors_close((unsigned)o->lock + 1, ~0U);
+    const int hold = o->hold > 2 ? o->hold : o->lock;
+    const int low = hold < o->lock ? hold : o->lock, high = hold > o->lock ? hold : o->lock;
+    descriptors_close(3, (unsigned)low - 1);
+    if (low < high)
+        descriptors_close((unsigned)low + 1, (unsigned)high - 1);
+    descriptors_close((unsigned)high + 1, ~0U);
     const int status = await_agent(agent, set);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         end_processes(o, set);

@@ -6,8 +6,8 @@
  * from a rank is found, also where no mark is left (agent/ranks/cleanup_pass.h).  Nothing stands between agent and
  * ranks, so their pids, exit codes, signals and start times are as without it.
  *
- * The guardian holds the lock of the run directory with the agent: while it works, nobody concludes that the attempt
- * is over.  It leaves with the agent's exit code or signal.  If it is killed itself, the agent continues, and the mark
+ * The guardian holds the lock of the run directory with the agent, and the GPUs and CPU slots: while it works, nobody
+ * concludes that the attempt is over.  It leaves with the agent's exit code or signal.  If it is killed itself, the agent continues, and the mark
  * is all that is left to find processes by.
  */
 #ifndef AGENT_RANKS_GUARDIAN_H
@@ -21,6 +21,7 @@ struct guardian_options {
     const char *run_dir, *nonce;
     const char *tag; /* of the job, in the log */
     int lock;        /* of run_dir */
+    int hold;        /* what the ranks hold (agent/os/lock_bundle.h); 0 or -1: nothing */
     bool session;    /* the agent leads a session of its own */
 };
 

@@ -35,8 +35,8 @@ static bool is_foreign(const char *entry)
     for (size_t i = 0; i < ARRAY_LEN(foreign); i++)
         if (strlen(foreign[i]) == len && strncmp(entry, foreign[i], len) == 0)
             return true;
-    if (strncmp(entry, "JOBCTL_HOME=", 12) ==
-        0) /* a rank that calls jobctl must reach this daemon */
+    /* a rank that calls jobctl must reach this daemon, and the locks of this machine */
+    if (strncmp(entry, "JOBCTL_HOME=", 12) == 0 || strncmp(entry, "JOBCTL_MACHINE_DIR=", 19) == 0)
         return false;
     for (size_t i = 0; i < ARRAY_LEN(foreign_prefix); i++)
         if (strncmp(entry, foreign_prefix[i], strlen(foreign_prefix[i])) == 0)

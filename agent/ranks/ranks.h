@@ -42,6 +42,7 @@ struct ranks_job {
     int stop_signal;       /* ends a command; 0: no command, and SIGTERM */
     bool stop_session;     /* ... sent to all its processes at once, not to the main programs first */
     int checkpoint_signal; /* asks a command for a checkpoint; 0: none */
+    int hold;       /* a descriptor that every process inherits (agent/os/lock_bundle.h); 0: none */
     bool snapshots; /* ranks get snapshot memory that outlives them (snapshot_memfds.h) */
 };
 

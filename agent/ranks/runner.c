@@ -203,6 +203,8 @@ static int start_process(struct runner *r, const struct runner_role *role, struc
         c.extra[c.n_extra++] = role->snapshot;
     for (int i = 0; i < role->n_old; i++)
         c.extra[c.n_extra++] = role->old[i];
+    if (role->job->hold > 0)
+        c.extra[c.n_extra++] = role->job->hold;
     pid_t pid = subprocess_start(&c, err);
     if (pid < 0)
         goto out;

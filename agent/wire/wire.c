@@ -32,7 +32,7 @@ static const struct wire_row rows[] = {
              "budget.no_progress:i budget.same_line:i? budget.same_line_ms:i? "
              "history:o history.failures_without_progress:i history.same_fingerprint:i "
              "history.last_step:i history.fingerprint:s history.step_ms:n? "
-             "learned:o? excluded:o? code:o? code.dir:s code.must:b code.workdir:s "
+             "learned:o? excluded:o? names_to:s? code:o? code.dir:s code.must:b code.workdir:s "
              "group:o? group.node:i group.nodes:i group.names:a group.lost_ms:i? group.endpoint:o? group.endpoint.addresses:a "
              "group.endpoint.port:i group.endpoint.key:s"},
     {WIRE_ACK, "ack", TO_AGENT, 1024, ATTEMPT "seq:i"},

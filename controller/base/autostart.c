@@ -46,7 +46,8 @@ static char **leave_job(void)
         n++;
     char **env = calloc(n + 1, sizeof(*env));
     for (size_t i = 0; env && i < n; i++)
-        if (strncmp(environ[i], "JOBCTL_", 7) != 0 || strncmp(environ[i], "JOBCTL_HOME=", 12) == 0)
+        if (strncmp(environ[i], "JOBCTL_", 7) != 0 || strncmp(environ[i], "JOBCTL_HOME=", 12) == 0 ||
+            strncmp(environ[i], "JOBCTL_MACHINE_DIR=", 19) == 0)
             env[used++] = environ[i];
     return env;
 }

@@ -87,7 +87,8 @@ const char *job_json_obstacle(const struct job *job)
         return job->texts->slow;
     if (state != JOB_STARTING && state != JOB_RUNNING)
         return NULL;
-    return job->texts->waits[0] ? job->texts->waits : job->texts->absent[0] ? job->texts->absent : NULL;
+    return job->texts->waits[0] ? job->texts->waits
+           : job->texts->absent[0] ? job->texts->absent : job->texts->lease[0] ? job->texts->lease : NULL;
 }
 
 void job_json_reason(char *out, unsigned long size, const struct job *job)

@@ -36,6 +36,7 @@ enum event_flag {
   X(DONE,               done,               EV_END,    apply_done,             done,               WHY)
 #define EVENTS_OF_AGENT(X)                                                                                             \
   X(FACTS,              facts,              NO_ARROW,  NULL,                   NULL,               0)                  \
+  X(LEASE,              lease,              NO_ARROW,  NULL,                   text_only,          NEWS)               \
   X(PREFLIGHT,          preflight,          NO_ARROW,  NULL,                   text_only,          NEWS)               \
   X(PLAN,               plan,               NO_ARROW,  NULL,                   plan,               0)                  \
   X(NODES,              nodes,              NO_ARROW,  NULL,                   nodes,              WHY)                \

@@ -292,7 +292,7 @@ static void note_placed(struct job *job, const json_t *body)
     job->placed = json_deep_copy(body);
     job->names = json_incref(json_object_get(job->placed, "nodes"));
     job->gathered = false;
-    job->texts->unplaced[0] = job->texts->absent[0] = 0;
+    job->texts->unplaced[0] = job->texts->absent[0] = job->texts->lease[0] = 0;
 }
 
 /* One entry per node: the newest loss. */
@@ -333,6 +333,9 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
     } else if (kind == EVENT_NODES) {
         job->gathered = true;
         job->texts->absent[0] = 0;
+    } else if (kind == EVENT_LEASE) {
+        const bool over = json_is_true(json_object_get(body, "over"));
+        snprintf(job_texts(job)->lease, sizeof(job->texts->lease), "%s", over ? "" : field_text(body, "text"));
     } else if (kind == EVENT_NODE_LOST) {
         note_lost(job, body, at_ms);
     } else if (kind == EVENT_CLOCK) {

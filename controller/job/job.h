@@ -36,6 +36,7 @@ struct job_live_stats {
 struct job_texts {
     char unplaced[240];         /* the nodes or the directory it waits for */
     char waits[240];            /* what its launcher waits for */
+    char lease[400];            /* who has the GPUs or slots of a shared machine that it waits for */
     char absent[240];           /* what keeps a node from joining */
     char slow[280];             /* the straggler */
     char nccl[600];             /* where NCCL differs from the plan */

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attempt_machine.c - the lease of GPUs and CPU slots of a machine that several users share
+ *
+ * The agent takes it on the node where the ranks run, after LAUNCH and before the plan: the plan is then made from the
+ * GPUs that are its own. While it waits the attempt holds nothing. It looks again when a file of the directory says
+ * that something has changed, and every few seconds; before that it looks at what other programs do on the GPUs. */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/attempt/attempt_internal.h"
+#include "agent/attempt/session.h"
+#include "agent/machine/machine_dir.h"
+#include "agent/machine/machine_lease.h"
+#include "agent/nodes/follower.h"
+#include "agent/os/log.h"
+#include "agent/os/subprocess.h"
+#include "agent/plan/plan.h"
+#include "engine/contract/clock.h"
+#include "engine/contract/err.h"
+#include "engine/contract/field.h"
+
+enum {
+    LOOK_MS = 5000,    /* also what programs outside of jobctl do */
+    SOON_MS = 5,       /* another one is looking */
+    SETTLE_MS = 10,    /* several changes are one look */
+    TELL_MS = 10 * 1000,
+    STUCK_MS = 3000,   /* the lock `turn` is held for so long: said */
+    PROBE_MS = 20 * 1000
+};
+
+struct attempt_machine {
+    struct attempt *a;
+    void (*go)(struct attempt *a);
+    struct machine_lease *lease;
+    struct machine_ask ask;
+    struct subprocess *probe;
+    uv_timer_t again;
+    uv_poll_t watch;
+    int watch_fd;                 /* -1: none */
+    bool waits, gone;
+    char told[MACHINE_TEXT];
+    int64_t began_ms, told_ms, busy_ms; /* told, busy: 0: not */
+    int open;                     /* handles to close before it is freed */
+};
+
+/* ---- what the job needs ---- */
+
+static void add_gpu(struct machine_ask *ask, const json_t *gpu, const char *uuid, bool share)
+{
+    if (ask->ngpus == MACHINE_GPUS || !uuid[0] || strlen(uuid) >= MACHINE_UUID || strchr(uuid, '/'))
+        return;
+    struct machine_gpu *g = &ask->gpus[ask->ngpus++];
+    *g = (struct machine_gpu){.index = (int)field_int(gpu, "index", 0)};
+    snprintf(g->uuid, sizeof(g->uuid), "%s", uuid);
+    if (share || !plan_gpu_in_use(gpu, g->foreign, sizeof(g->foreign)))
+        g->foreign[0] = '\0';
+}
+
+/* Whole GPUs, and the slices of those that MIG divides. */
+static void list_gpus(struct machine_ask *ask, const json_t *facts, bool share)
+{
+    const json_t *gpu, *slice;
+    size_t i, k;
+    ask->ngpus = 0;
+    json_array_foreach (json_object_get(facts, "gpus"), i, gpu) {
+        if (!field_true(gpu, "mig"))
+            add_gpu(ask, gpu, field_text(gpu, "uuid"), share);
+        else
+            json_array_foreach (json_object_get(gpu, "mig_slices"), k, slice)
+                add_gpu(ask, gpu, field_text(slice, "uuid"), true);
+    }
+}
+
+static int gpu_of(const struct machine_ask *ask, const char *uuid)
+{
+    for (int i = 0; i < ask->ngpus; i++)
+        if (strcmp(ask->gpus[i].uuid, uuid) == 0)
+            return i;
+    return -1;
+}
+
+/* The GPUs of a plan. */
+static struct machine_set gpus_of(const struct machine_ask *ask, const json_t *plan)
+{
+    struct machine_set out = {{0}};
+    const json_t *row;
+    size_t i;
+    json_array_foreach (json_object_get(plan, "ranks"), i, row) {
+        const int gpu = gpu_of(ask, field_text(row, "gpu"));
+        if (gpu >= 0)
+            machine_set_add(&out, gpu);
+    }
+    return out;
+}
+
+static void see_cpus(struct machine_ask *ask)
+{
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) < 0)
+        return;
+    for (int i = 0; i < MACHINE_CPUS && i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &cpus))
+            machine_set_add(&ask->cpus, MACHINE_GPUS + i);
+}
+
+/* As the controller counts slots (controller/job/job.c); but training on some of the GPUs takes only their share. */
+static int slots(const struct machine_ask *ask, const json_t *spec, const json_t *plan)
+{
+    const int all = machine_set_cpus(&ask->cpus);
+    const json_t *resources = json_object_get(spec, "resources");
+    const bool trains = json_is_object(json_object_get(spec, "train"));
+    int64_t n = field_int(resources, "cpus", -1);
+    if (n < 0 && trains)
+        n = ask->need_gpus > 0 ? (int64_t)all * ask->need_gpus / ask->ngpus : all;
+    else if (n < 0)
+        n = field_int(resources, "ranks", field_int(plan, "np", 1));
+    return n > all ? all : n < 1 && trains ? 1 : (int)n;
+}
+
+/* The facts as they would be if these GPUs were free, and the others held, as text(i) says. */
+static json_t *facts_with(const struct attempt *a, const struct machine_ask *ask, const struct machine_set *mine,
+                          const struct machine_lease *lease)
+{
+    json_t *facts = json_deep_copy(a->facts), *gpu, *slice;
+    char text[200] = "held by another job";
+    size_t i, k;
+    json_array_foreach (json_object_get(facts, "gpus"), i, gpu) {
+        json_t *slices = json_object_get(gpu, "mig_slices");
+        const int whole = gpu_of(ask, field_text(gpu, "uuid"));
+        for (k = json_array_size(slices); k-- > 0;) {
+            slice = json_array_get(slices, k);
+            const int part = gpu_of(ask, field_text(slice, "uuid"));
+            if (part >= 0 && !machine_set_has(mine, part))
+                json_array_remove(slices, k);
+        }
+        json_object_del(gpu, "held");
+        if (whole < 0 || machine_set_has(mine, whole))
+            continue;
+        if (lease)
+            machine_lease_other(text, sizeof(text), lease, whole);
+        json_object_set_new(gpu, "held", json_string(text));
+    }
+    return facts;
+}
+
+/* A plan for these GPUs alone; NULL: there is none. */
+static json_t *plan_for(const struct attempt *a, const struct machine_ask *ask, const struct machine_set *mine)
+{
+    json_t *facts = facts_with(a, ask, mine, NULL), *gpu, *plan = NULL;
+    size_t i;
+    json_array_foreach (json_object_get(facts, "gpus"), i, gpu)
+        json_object_del(gpu, "processes"); /* those are waited for */
+    if (plan_make(&plan, facts, json_object_get(a->launch, "spec"), NULL) < 0)
+        plan = NULL;
+    json_decref(facts);
+    return plan;
+}
+
+/* Does the job name its GPUs? Then no others would do. */
+static bool names_gpus(const json_t *spec)
+{
+    return json_is_string(json_object_get(json_object_get(spec, "env"), "CUDA_VISIBLE_DEVICES"));
+}
+
+/* False: the job cannot run even with the whole machine, as the plan will say. */
+static bool ask_for(struct attempt_machine *m)
+{
+    const struct attempt *a = m->a;
+    const json_t *spec = json_object_get(a->launch, "spec"), *resources = json_object_get(spec, "resources");
+    struct machine_ask *ask = &m->ask;
+    struct machine_set all = {{0}}, planned;
+    *ask = (struct machine_ask){.job = a->o.job, .name = field_text(a->launch, "name"),
+                                .names_to = field_text(a->launch, "names_to")};
+    list_gpus(ask, a->facts, field_true(resources, "share_gpus"));
+    for (int i = 0; i < ask->ngpus; i++)
+        machine_set_add(&all, i);
+    json_t *plan = plan_for(a, ask, &all);
+    if (!plan)
+        return false;
+    planned = gpus_of(ask, plan);
+    ask->need_gpus = machine_set_gpus(&planned);
+    for (int i = 0; i < ask->ngpus; i++)
+        ask->gpus[i].would_do = names_gpus(spec) ? machine_set_has(&planned, i) : ask->need_gpus > 0;
+    if (ask->need_gpus > 1 && !names_gpus(spec) && !json_is_integer(json_object_get(resources, "gpus")))
+        ask->need_gpus = 1; /* `auto`: all that are free, and at least one */
+    see_cpus(ask);
+    ask->need_cpus = slots(ask, spec, plan);
+    json_decref(plan);
+    return true;
+}
+
+/* The GPUs that the plan would take of those that are left. */
+static bool choose(void *arg, const struct machine_set *left, struct machine_set *take)
+{
+    const struct attempt_machine *m = arg;
+    json_t *plan = plan_for(m->a, &m->ask, left);
+    const struct machine_set picked = gpus_of(&m->ask, plan);
+    json_decref(plan);
+    if (machine_set_gpus(&picked) < m->ask.need_gpus)
+        return false;
+    for (int i = 0; i < m->ask.ngpus; i++)
+        if (machine_set_has(&picked, i) && !machine_set_has(left, i))
+            return false;
+    *take = picked;
+    return true;
+}
+
+/* ---- looking ---- */
+
+static void look(struct attempt_machine *m);
+
+static void tell(struct attempt_machine *m, bool over, const char *text)
+{
+    struct attempt *a = m->a;
+    const int64_t now = clock_ms();
+    if (!over && (strcmp(text, m->told) == 0 || (m->told_ms && now - m->told_ms < TELL_MS)))
+        return;
+    snprintf(m->told, sizeof(m->told), "%s", text);
+    m->told_ms = now;
+    log_info(a->tag, "%s", text);
+    attempt_store(a, "lease", json_pack("{s:b, s:s}", "over", (int)over, "text", text), false);
+    if (!a->leaving)
+        session_pump(a->session);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct attempt_machine *m = handle->data;
+    if (--m->open > 0)
+        return;
+    if (m->watch_fd >= 0)
+        close(m->watch_fd);
+    free(m);
+}
+
+/* It looks no more; the lease stays. */
+static void stop_looking(struct attempt_machine *m)
+{
+    uv_timer_stop(&m->again);
+    if (m->watch_fd >= 0)
+        uv_poll_stop(&m->watch);
+    subprocess_close(&m->probe, SIGKILL);
+    m->waits = false;
+}
+
+static void have(struct attempt_machine *m)
+{
+    struct attempt *a = m->a;
+    char text[160], gpus[40] = "";
+    struct machine_set mine = {{0}};
+    for (int i = 0; i < m->ask.ngpus; i++)
+        if (machine_lease_has(m->lease, i))
+            machine_set_add(&mine, i);
+    json_t *facts = facts_with(a, &m->ask, &mine, m->lease);
+    json_object_set(a->facts, "gpus", json_object_get(facts, "gpus"));
+    json_decref(facts);
+    if (m->ask.need_gpus > 0)
+        snprintf(gpus, sizeof(gpus), "%d GPU%s and ", machine_set_gpus(&mine), machine_set_gpus(&mine) == 1 ? "" : "s");
+    snprintf(text, sizeof(text), "it has %s%d CPU slot%s of this machine, after %.0f s", gpus,
+             machine_lease_cpus(m->lease), machine_lease_cpus(m->lease) == 1 ? "" : "s",
+             (double)(clock_ms() - m->began_ms) / 1000);
+    if (m->told_ms)
+        tell(m, true, text);
+    stop_looking(m);
+    follower_set_hold(a->follower, a->o.bundle.hold);
+    m->go(a);
+    if (!a->leaving)
+        session_pump(a->session);
+}
+
+static void on_again(uv_timer_t *timer);
+
+static void look_after(struct attempt_machine *m, int ms)
+{
+    uv_timer_start(&m->again, on_again, (uint64_t)ms, 0);
+}
+
+static void look(struct attempt_machine *m)
+{
+    char text[MACHINE_TEXT];
+    if (!attempt_is_waiting(m->a)) {
+        stop_looking(m); /* stopped meanwhile */
+        return;
+    }
+    if (m->watch_fd >= 0)
+        machine_dir_watched(m->watch_fd);
+    const enum machine_lease_state state = machine_lease_try(m->lease, choose, m, text);
+    if (state == MACHINE_HOLDS) {
+        have(m);
+        return;
+    }
+    const int64_t now = clock_ms();
+    m->busy_ms = state != MACHINE_BUSY ? 0 : m->busy_ms ? m->busy_ms : now;
+    const bool stuck = m->busy_ms && now - m->busy_ms > STUCK_MS;
+    if (state == MACHINE_WAITS || stuck)
+        tell(m, false, text);
+    look_after(m, state == MACHINE_WAITS ? LOOK_MS : stuck ? 1000 : SOON_MS + (int)(attempt_jitter() * SOON_MS));
+}
+
+/* ---- programs outside of jobctl ---- */
+
+static void on_probe(void *arg, const struct subprocess_end *e)
+{
+    struct attempt_machine *m = arg;
+    struct machine_ask now = {.ngpus = 0};
+    const json_t *spec = json_object_get(m->a->launch, "spec");
+    json_t *facts = json_loadb(subprocess_text(e->out), e->out->size, 0, NULL), *gpus = json_object_get(facts, "gpus");
+    m->probe = NULL;
+    if (json_array_size(gpus) > 0) {
+        list_gpus(&now, facts, field_true(json_object_get(spec, "resources"), "share_gpus"));
+        machine_lease_set_gpus(m->lease, now.gpus, now.ngpus);
+        json_object_set(m->a->facts, "gpus", gpus);
+    }
+    json_decref(facts);
+    look(m);
+}
+
+/* Facts are as old as the wait: before a look, what uses the GPUs now. */
+static void on_again(uv_timer_t *timer)
+{
+    struct attempt_machine *m = timer->data;
+    struct err err = {0};
+    const struct subprocess_spec s = {
+        .argv = (const char *const[]){"/proc/self/exe", "probe", m->a->o.run_dir, NULL}, .out = SUBPROCESS_PIPE};
+    const struct subprocess_hooks hooks = {.ended = on_probe, .arg = m};
+    if (m->probe)
+        return;
+    if (m->ask.need_gpus == 0 || m->busy_ms || !attempt_is_waiting(m->a) ||
+        subprocess_open(&m->probe, &m->a->loop, &s, PROBE_MS, &hooks, &err) < 0)
+        look(m);
+}
+
+static void on_watch(uv_poll_t *handle, int status, int events)
+{
+    struct attempt_machine *m = handle->data;
+    (void)status;
+    (void)events;
+    machine_dir_watched(m->watch_fd);
+    look_after(m, SETTLE_MS);
+}
+
+/* ---- begin and end ---- */
+
+static void start_looking(struct attempt_machine *m, const char *dir)
+{
+    m->watch_fd = machine_dir_watch(dir);
+    uv_timer_init(&m->a->loop, &m->again);
+    m->again.data = m->watch.data = m;
+    m->open = 1;
+    if (m->watch_fd >= 0 && uv_poll_init(&m->a->loop, &m->watch, m->watch_fd) == 0) {
+        m->open = 2;
+        uv_poll_start(&m->watch, UV_READABLE, on_watch);
+    }
+}
+
+static bool may_take(const struct attempt *a, char dir[MACHINE_DIR_PATH])
+{
+    struct err err = {0};
+    const bool several = json_object_get(a->launch, "group") != NULL;
+    if (a->o.bundle.hold < 0 || several || getenv("SLURM_JOB_ID")) /* Slurm gives each job what is its own */
+        return false;
+    if (machine_dir_find(dir, &err) == 0)
+        return true;
+    if (err.code != ERR_NOT_FOUND)
+        log_warn(a->tag, "GPUs and CPU slots are not shared with other users: %s", err.text);
+    return false;
+}
+
+void attempt_take_machine(struct attempt *a, void (*go)(struct attempt *a))
+{
+    char dir[MACHINE_DIR_PATH];
+    struct err err = {0};
+    struct attempt_machine *m = may_take(a, dir) ? calloc(1, sizeof(*m)) : NULL;
+    if (m)
+        *m = (struct attempt_machine){.a = a, .go = go, .watch_fd = -1, .waits = true, .began_ms = clock_ms()};
+    if (!m || !ask_for(m) || machine_lease_open(&m->lease, dir, &m->ask, &a->o.bundle, &err) < 0) {
+        if (err.text[0])
+            log_warn(a->tag, "GPUs and CPU slots are not shared with other users: %s", err.text);
+        free(m);
+        go(a);
+        return;
+    }
+    a->machine = m;
+    start_looking(m, dir);
+    look(m);
+}
+
+void attempt_give_machine(struct attempt *a)
+{
+    struct attempt_machine *m = a->machine;
+    if (!m || m->gone)
+        return;
+    stop_looking(m);
+    machine_lease_release(m->lease);
+    m->lease = NULL;
+    m->gone = true;
+}
+
+void attempt_close_machine(struct attempt *a)
+{
+    struct attempt_machine *m = a->machine;
+    a->machine = NULL;
+    if (!m)
+        return;
+    stop_looking(m);
+    machine_lease_close(m->lease);
+    m->lease = NULL;
+    uv_close((uv_handle_t *)&m->again, on_closed);
+    if (m->open == 2)
+        uv_close((uv_handle_t *)&m->watch, on_closed);
+}
