@@ -42,7 +42,8 @@ rows() {
     printf '644\t%s\t%s\n' "$build/completions/bash" share/bash-completion/completions/jobctl \
         "$build/completions/zsh" "share/zsh/$zsh/_jobctl" \
         "$build/completions/fish" share/fish/vendor_completions.d/jobctl.fish \
-        deploy/jobctl.service lib/systemd/user/jobctl.service
+        deploy/jobctl.service lib/systemd/user/jobctl.service \
+        deploy/tmpfiles.d/jobctl.conf lib/tmpfiles.d/jobctl.conf
     tree share/jobctl $(find templates -type f | sort)
     printf '755\t%s\t%s\n' deploy/demo.sh share/jobctl/demo.sh deploy/build_slurm.sh share/jobctl/build-slurm
     tree share/jobctl/slurm controller/slurm/*.[ch] engine/contract/err.[ch] engine/contract/utf8.[ch]
@@ -66,6 +67,13 @@ put() {
 install_all() {
     local mode source target
     rows "$@" | while IFS=$'\t' read -r mode source target; do put "$mode" "$source" "$target"; done
+    share_machine
+}
+
+# The directory of lib/tmpfiles.d, not only at the next boot: for this machine, by root, where systemd looks for it.
+share_machine() {
+    case $to in /usr | /usr/local) ;; *) return 0 ;; esac
+    [ "$(id -u)" != 0 ] || [ ! -d /run/systemd/system ] || systemd-tmpfiles --create jobctl.conf || :
 }
 
 # What was listed, the folders that hold nothing else, and jobctl-slurm if it was built there.

@@ -67,6 +67,23 @@ static void check_processors(struct checkup *c)
             field_text(c->facts, "cpu_model"), word, kernels);
 }
 
+/* Facts of an earlier version do not say it. */
+static void check_machine(struct checkup *c)
+{
+    const json_t *machine = json_object_get(c->facts, "machine");
+    const char *why = field_text(machine, "text");
+    if (!machine)
+        return;
+    if (!why[0])
+        row(c, "other users", ROW_OK, "", "GPUs and CPU slots are shared by the locks in %s", field_text(machine, "dir"));
+    else if (field_true(machine, "wrong"))
+        row(c, "other users", ROW_WARN, "ask the administrator for: install -d -m 1777 -o root /run/jobctl",
+            "jobs of other users are not waited for: %s", why);
+    else
+        row(c, "other users", ROW_OK, "", "not waited for: %s (to share the machine, root makes /run/jobctl: "
+            "docs/SHARED-BOX.md)", why);
+}
+
 static void check_memory(struct checkup *c)
 {
     json_int_t all = field_int(c->facts, "memory_bytes", -1);
@@ -576,7 +593,7 @@ json_t *doctor_preflight(int *rc, const char *train, const json_t *facts, const 
 json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *looked)
 {
     static void (*const of_node[])(struct checkup *) = {
-        check_programs, check_processors, check_memory, check_shm,  check_disk,    check_driver,
+        check_programs, check_processors, check_machine, check_memory, check_shm,  check_disk,    check_driver,
         check_gpus,     check_pairs,      check_copies, check_sums, check_nccl, check_network, check_rdma,
         check_clock,    check_session,
     };

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/machine/machine_dir.h"
 #include "agent/os/buf.h"
 #include "agent/os/descriptors.h"
 #include "engine/contract/clock.h"
@@ -108,6 +109,16 @@ static void find_profiler(json_t *facts)
                         there && access(real, R_OK) == 0 ? json_string(real) : json_null());
 }
 
+/* Where the users of this machine share it, or why not (docs/SHARED-BOX.md). */
+static void find_machine(json_t *facts)
+{
+    char dir[MACHINE_DIR_PATH];
+    struct err err = {0};
+    const bool shared = machine_dir_find(dir, &err) == 0;
+    json_object_set_new(facts, "machine", json_pack("{s:s, s:s, s:b}", "dir", dir, "text", shared ? "" : err.text, "wrong",
+                                                    !shared && err.code != ERR_NOT_FOUND));
+}
+
 json_t *probe_facts(const char *disk, struct err *err)
 {
     json_t *facts = json_pack("{s:i}", "schema", FACTS_SCHEMA);
@@ -117,6 +128,7 @@ json_t *probe_facts(const char *disk, struct err *err)
         return NULL;
     }
     find_profiler(facts);
+    find_machine(facts);
     void *nvml = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (nvml) {
         dlclose(nvml);

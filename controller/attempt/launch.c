@@ -97,7 +97,7 @@ static json_t *code_place(const struct job *job)
 
 static json_t *make(const struct job *job, json_t *spec, const char *run_dir, json_t *secrets)
 {
-    char dir[PATH_MAX], hash[32];
+    char dir[PATH_MAX], hash[32], group[64];
     const struct job_core *c = &job->core;
     const char *ckpt = field_text(json_object_get(spec, "checkpoint"), "dir");
     job_dir(dir, sizeof(dir), job->daemon, c->id);
@@ -124,6 +124,9 @@ static json_t *make(const struct job *job, json_t *spec, const char *run_dir, js
     json_t *code = body ? code_place(job) : NULL;
     if (code)
         json_object_set_new(body, "code", code);
+    config_show_names_to(group);
+    if (body && group[0])
+        json_object_set_new(body, "names_to", json_string(group));
     return body;
 }
 

@@ -119,6 +119,17 @@ static int add_groups(json_t *nodes, struct err *err)
     return 0;
 }
 
+/* Who has what of this machine, where its users share it. */
+static void print_users(struct call *call, const json_t *nodes)
+{
+    const json_t *node, *user;
+    size_t i, k;
+    json_array_foreach (nodes, i, node)
+        json_array_foreach (json_object_get(node, "users"), k, user)
+            fprintf(call->out.file, "%s%s\n", k ? "  " : "Leases of GPUs and CPU slots on this machine:\n  ",
+                    field_text(user, "text"));
+}
+
 static int print(struct call *call, const json_t *nodes)
 {
     static const struct table_column columns[COLUMNS] = {
@@ -131,6 +142,8 @@ static int print(struct call *call, const json_t *nodes)
         fill(&c, r, json_array_get(nodes, (size_t)r));
     if (rc == 0)
         table_print(&call->out, columns, COLUMNS, c.list, NULL, rows);
+    if (rc == 0)
+        print_users(call, nodes);
     cells_free(&c);
     return rc;
 }

@@ -32,6 +32,7 @@ struct list {
     json_t *jobs;           /* those that are shown */
     char    store[STORE];   /* what is wrong with the store, "" if nothing is */
     char    notify[600];    /* what keeps messages from being delivered */
+    char    machine[1200];  /* what other users have of this machine */
     char    totals[200];    /* of all that match, of which --number may hide some */
 };
 
@@ -88,6 +89,7 @@ static int fetch_pages(struct call *call, struct client *c, struct list *l, job_
         before = json_integer_value(json_object_get(json_array_get(page, n - 1), "id"));
         snprintf(l->store, STORE, "%s", field_text(answer, "store"));
         snprintf(l->notify, sizeof(l->notify), "%s", field_text(answer, "notify"));
+        snprintf(l->machine, sizeof(l->machine), "%s", field_text(answer, "machine"));
         more = done && n == size && json_array_size(l->jobs) < most;
         json_decref(answer);
     }
@@ -191,6 +193,9 @@ static void print_totals(const struct call *call, const struct list *l)
     if (call->out.tty && json_array_size(l->jobs) > 1 && !options_has(&call->options, "quiet"))
         fprintf(call->out.file, "%s%s%s\n", terminal_style(&call->out, STYLE_DIM), l->totals,
                 terminal_style(&call->out, STYLE_PLAIN));
+    if (call->out.tty && l->machine[0] && !options_has(&call->options, "quiet"))
+        fprintf(call->out.file, "%sOther users of this machine: %s\n%s", terminal_style(&call->out, STYLE_DIM), l->machine,
+                terminal_style(&call->out, STYLE_PLAIN));
 }
 
 static void print_troubles(struct call *call, const struct list *l)
@@ -272,7 +277,8 @@ static int show(struct call *call, struct client *c)
     struct list l;
     int rc = fetch(call, c, &l);
     if (rc == 0 && call->json) {
-        output_json(call, json_pack("{s:O, s:s, s:s}", "jobs", l.jobs, "store", l.store, "notify", l.notify));
+        output_json(call, json_pack("{s:O, s:s, s:s, s:s}", "jobs", l.jobs, "store", l.store, "notify", l.notify, "machine",
+                                    l.machine));
     } else if (rc == 0 && (rc = print(call, &l)) == 0) {
         print_totals(call, &l);
         print_troubles(call, &l);

@@ -4,6 +4,7 @@
 #include "controller/daemon/requests.h"
 #include "controller/job/event_kind.h"
 #include "controller/nodes/fleet.h"
+#include "controller/nodes/machine_users.h"
 
 #include <errno.h>
 #include <math.h>
@@ -119,10 +120,14 @@ void request_list(struct request *r)
         request_fail(r, &err, NULL);
         return;
     }
-    char store[1600], notify[600];
+    char store[1600], notify[600], machine[1200];
     survey_text(store, sizeof(store), d->survey);
     notifier_problem(notify, sizeof(notify), d);
-    request_answer(r, 200, json_pack("{s:o, s:s, s:s}", "jobs", l.jobs, "store", store, "notify", notify));
+    json_t *users = machine_users_list(request_daemon(r));
+    machine_users_text(machine, sizeof(machine), users);
+    json_decref(users);
+    request_answer(r, 200, json_pack("{s:o, s:s, s:s, s:s}", "jobs", l.jobs, "store", store, "notify", notify, "machine",
+                                     machine));
 }
 
 /* ---- one job ---- */

@@ -132,6 +132,16 @@ static int take_call_address(struct config *c, const struct yaml_node *n, const 
     return 0;
 }
 
+static int take_show_names_to(struct config *c, const struct yaml_node *n, const char *path, struct err *err)
+{
+    if (n->kind != YAML_SCALAR || !n->text[0] || strlen(n->text) >= sizeof(c->show_names_to)) {
+        err_set(err, ERR_USAGE, "show_names_to: expected the name of a group of this machine, such as lab");
+        return wrong(path, &n->at, err);
+    }
+    snprintf(c->show_names_to, sizeof(c->show_names_to), "%s", n->text);
+    return 0;
+}
+
 static int take_notify(struct config *c, const struct yaml_node *n, const char *path, struct err *err)
 {
     struct yaml_mark at = n->at;
@@ -162,6 +172,9 @@ static const struct key {
     { { "notify", "names with targets",
         "targets of messages about jobs: for each a webhook, an email or a command, and `on`, a list of "
         NOTIFY_EVENTS "; default [done, failed]" }, take_notify },
+    { { "show_names_to", "group",
+        "a machine that several users share: the group whose members see the names of jobs that hold its GPUs or CPU "
+        "slots; default: nobody else does" }, take_show_names_to },
 };
 
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
@@ -179,7 +192,7 @@ static int unknown(const struct yaml_node *n, const char *path, struct err *err)
             return wrong(path, &n->key_at, err);
         }
     err_set(err, ERR_USAGE, "unknown key \"%.60s\"; valid keys are groups, host_lost, node_lost, "
-            "call_address and notify", n->key);
+            "call_address, notify and show_names_to", n->key);
     return wrong(path, &n->key_at, err);
 }
 
@@ -188,7 +201,7 @@ static int take_root(struct config *c, const struct yaml_node *root, const char 
 {
     if (root->kind != YAML_MAP) {
         err_set(err, ERR_USAGE, "expected a map of keys: groups, host_lost, node_lost, "
-                "call_address, notify");
+                "call_address, notify, show_names_to");
         return wrong(path, &root->at, err);
     }
     for (const struct yaml_node *n = root->first; n; n = n->next) {
@@ -231,6 +244,17 @@ void config_fini(struct config *c)
 }
 
 /* ---- for the daemon ---- */
+
+void config_show_names_to(char out[64])
+{
+    struct config c;
+    struct err err = { 0 };
+    out[0] = 0;
+    if (config_load(&c, &err) < 0)
+        return;
+    snprintf(out, 64, "%s", c.show_names_to);
+    config_fini(&c);
+}
 
 static int64_t settled(size_t field, int64_t unsaid)
 {

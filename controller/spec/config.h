@@ -25,6 +25,7 @@ struct config {
     json_t *notify;                     /* [TARGET...], see notify_target.h */
     int64_t host_lost_ms, node_lost_ms; /* 0: not set */
     char    call_address[256];          /* "": not set */
+    char    show_names_to[64];          /* a group of users; "": not set */
 };
 
 /* A key of the file, its value in words, and its meaning. */
@@ -43,6 +44,9 @@ void config_fini(struct config *c);
  * variable, in seconds, takes precedence. */
 int64_t config_host_lost_ms(int64_t unsaid); /* $JOBCTL_HOST_LOST_S */
 int64_t config_node_lost_ms(int64_t unsaid); /* agents read $JOBCTL_NODE_LOST_S themselves */
+
+/* The group that may know the names of jobs which hold a part of a shared machine; "": none. */
+void config_show_names_to(char out[64]);
 
 /* $JOBCTL_CALL_ADDRESS, else the file's value; "": none. Returns the source for messages. */
 const char *config_call_address(char out[256]);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* machine_users.h - who holds GPUs and CPU slots of this machine, and who waits for them (docs/SHARED-BOX.md)
+ *
+ * All users of the machine, those of other controllers too: read from the claims of their agents
+ * (agent/machine/machine_claims.h) at each call.
+ */
+#ifndef CONTROLLER_NODES_MACHINE_USERS_H
+#define CONTROLLER_NODES_MACHINE_USERS_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+struct daemon;
+
+/* [{user, mine, state: "holds"|"waits", since, gpus: [{uuid, index}], cpus, job, text}], a new array, empty where the
+ * machine has no leases. `gpus` and `cpus` of one that waits: what it needs, as numbers. */
+json_t *machine_users_list(const struct daemon *d);
+
+/* The other users, as one sentence without its end; "": none. */
+void machine_users_text(char *out, size_t size, const json_t *list);
+
+#endif
