@@ -260,7 +260,8 @@ static void put_head(struct buf *text, const json_t *row, const struct story *s,
     if (strcmp(state, "stopping") == 0 && strcmp(reason, "on request") == 0)
         buf_print(text, " Cancelling at your request.");
     else if (reason[0] && (now || strcmp(state, "running") != 0))
-        buf_print(text, " %c%s.", strncmp(reason, "rank ", 5) == 0 ? 'R' : reason[0], reason + 1);
+        buf_print(text, " %c%s.", strncmp(reason, "rank ", 5) == 0 || strncmp(reason, "waiting ", 8) == 0
+                                      ? toupper((unsigned char)reason[0]) : reason[0], reason + 1);
 }
 
 json_t *why_make(struct daemon *d, int64_t id, struct err *err)

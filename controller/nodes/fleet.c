@@ -42,12 +42,23 @@ static void read_boot_id(char *out, size_t size)
         fclose(f);
 }
 
+/* Where agents wait for GPUs that others use (docs/SHARED-BOX.md), those count: they are free some day. */
+static void count_used_gpus(const json_t *facts)
+{
+    json_t *gpu;
+    size_t i;
+    if (field_text(json_object_get(facts, "machine"), "dir")[0])
+        json_array_foreach (json_object_get(facts, "gpus"), i, gpu)
+            json_object_del(gpu, "processes");
+}
+
 static void take_facts(struct daemon *d, json_t *facts)
 {
     struct fleet *f = d->fleet;
     f->probe = NULL;
     json_decref(f->facts);
     f->facts = facts;
+    count_used_gpus(facts);
     d->gpus = plan_count_gpus(facts);
     char *text = json_dumps(facts, JSON_COMPACT);
     struct err err = { 0 };
