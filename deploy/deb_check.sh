@@ -44,7 +44,8 @@ apt-get install -o Dpkg::Use-Pty=0 -qq -y --no-install-recommends "$deb" >/dev/n
 for f in /usr/bin/jobctl /usr/share/man/man1/jobctl-submit.1.gz /usr/share/man/man5/jobctl.yaml.5.gz \
     /usr/share/man/man8/jobctl-agent.8.gz /usr/share/bash-completion/completions/jobctl \
     /usr/share/zsh/vendor-completions/_jobctl /usr/share/fish/vendor_completions.d/jobctl.fish \
-    /usr/lib/systemd/user/jobctl.service /usr/share/doc-base/jobctl.jobctl /usr/share/doc/jobctl/README.md; do
+    /usr/lib/systemd/user/jobctl.service /usr/lib/tmpfiles.d/jobctl.conf \
+    /usr/share/doc-base/jobctl.jobctl /usr/share/doc/jobctl/README.md; do
     [ -s "$f" ] || fail "the package has no $f"
 done
 [ -z "$(find /root /home/user -name 'jobctl' -type d -path '*state*')" ] || fail "the package made a state directory"

@@ -8,6 +8,7 @@
 
 #include "agent/attempt/attempt_internal.h"
 #include "agent/attempt/incident.h"
+#include "agent/attempt/machine_wait.h"
 #include "agent/attempt/monitor.h"
 #include "agent/attempt/session.h"
 #include "agent/attempt/spool.h"
@@ -232,7 +233,7 @@ static void finish(struct attempt *a)
 {
     a->finished_ms = clock_ms();
     if (!a->unclean)
-        attempt_give_machine(a);
+        machine_wait_release(a->machine);
     leader_shutdown(a->leader);
     session_pump(a->session);
     if (spool_acked(a->spool) >= spool_last(a->spool))
@@ -344,7 +345,7 @@ static void feed_swept(struct attempt *a, bool clean, const char *left)
     agent_core_view(a->core, &v);
     a->unclean = v.phase == AGENT_CLOSING && !clean;
     if (v.phase == AGENT_CLOSING && clean)
-        attempt_give_machine(a); /* before the controller starts the next one */
+        machine_wait_release(a->machine); /* before the controller starts the next one */
     struct agent_input in = {.kind = INPUT_CLEANED,
                              .jitter = attempt_jitter(),
                              .cleaned = {.clean = clean, .left = left}};
@@ -389,7 +390,8 @@ void attempt_leave(struct attempt *a)
     mirror_child_close(a->mirror);
     lease_keeper_close(a->lease);
     a->lease = NULL;
-    attempt_close_machine(a);
+    machine_wait_close(a->machine);
+    a->machine = NULL;
     leader_close(a->leader);
     follower_link_close(a->link);
     follower_close(a->follower);

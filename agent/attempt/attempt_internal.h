@@ -65,7 +65,7 @@ struct attempt {
     int64_t restarts;
     struct mirror_child *mirror; /* NULL: job without mirror */
     struct lease_keeper *lease;  /* of the checkpoint.dir that the spec names; NULL: the job's own directory */
-    struct attempt_machine *machine; /* its lease of GPUs and slots; NULL: none (attempt_machine.c) */
+    struct machine_wait *machine; /* its lease of GPUs and CPU slots; NULL: none */
     bool unclean;                /* the last cleanup left a process */
     struct {
         bool there, clean;
@@ -123,16 +123,6 @@ void attempt_on_lease_ended(void *arg);
 
 /* Closes every handle, so that the loop ends. */
 void attempt_leave(struct attempt *a);
-
-/* --- attempt_machine.c: the GPUs and CPU slots of this machine ----------------------------------- */
-
-/* Calls go() with the lease held, from the loop, and a->facts say which GPUs are not its own; or at once, where the
- * machine has no leases or the job cannot run at all. */
-void attempt_take_machine(struct attempt *a, void (*go)(struct attempt *a));
-/* No process of the attempt is left, or none was started: others may have what it holds or waits for. */
-void attempt_give_machine(struct attempt *a);
-/* Closes its handles; what is still held ends with the processes that hold it. */
-void attempt_close_machine(struct attempt *a);
 
 /* --- attempt_launch.c ---------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "agent/attempt/attempt_internal.h"
+#include "agent/attempt/machine_wait.h"
 #include "agent/attempt/monitor.h"
 #include "agent/attempt/session.h"
 #include "agent/core/redact.h"
@@ -183,12 +184,48 @@ static void plan_first(struct attempt *a)
     conclude(a, rc, &err);
 }
 
+/* --- the lease of GPUs and CPU slots ------------------------------------------------------- */
+
+static bool on_machine_waits(void *arg)
+{
+    return attempt_is_waiting(arg);
+}
+
+static void on_machine_tells(void *arg, bool over, const char *text)
+{
+    struct attempt *a = arg;
+    attempt_store(a, "lease", json_pack("{s:b, s:s}", "over", (int)over, "text", text), false);
+    if (!a->leaving)
+        session_pump(a->session);
+}
+
+static void on_machine_ready(void *arg)
+{
+    struct attempt *a = arg;
+    follower_set_hold(a->follower, a->o.bundle.hold);
+    plan_first(a);
+    if (!a->leaving)
+        session_pump(a->session);
+}
+
+static void take_machine(struct attempt *a)
+{
+    const struct machine_wait_job job = {.job = a->o.job, .tag = a->tag, .run_dir = a->o.run_dir,
+                                         .bundle = &a->o.bundle, .launch = a->launch, .facts = a->facts};
+    const struct machine_wait_hooks hooks = {on_machine_waits, on_machine_tells, on_machine_ready, a};
+    a->machine = machine_wait_open(&a->loop, &job, &hooks);
+    if (a->machine)
+        machine_wait_look(a->machine);
+    else
+        plan_first(a);
+}
+
 void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a))
 {
     char path[PATH_MAX];
     a->planned = planned;
     probe_cache_recall(a->facts, state_dir(a, path));
-    attempt_take_machine(a, plan_first);
+    take_machine(a);
 }
 
 /* The placement of ranks, and their monitor. */

@@ -26,6 +26,7 @@ struct term { const char *name, *text; };
 
 static const struct term environment[] = {
     {"JOBCTL_HOME", "directory of the state; default $XDG_STATE_HOME/jobctl, else ~/.local/state/jobctl"},
+    {"JOBCTL_MACHINE_DIR", "the locks by which the users of a machine share it; default /run/jobctl; none: no locks"},
     {"JOBCTL_OUTPUT", "json: print JSON, like --json"},
     {"JOBCTL_CPU", "base, avx2 or avx512: the kernels of the engine; default: the widest that the processor has"},
     {"JOBCTL_SNAPSHOT_MIB", "largest snapshot of the code of a job (jobctl help snapshot), in MiB; default 200"},

@@ -11,6 +11,7 @@ make_in install DESTDIR="$root" PREFIX=$prefix >log 2>&1 || { cat log; exit 1; }
 for f in bin/jobctl bin/jobctl-agent bin/jobctl-train lib/jobctl/lib/libjobctl_ncclprof.so share/man/man1/jobctl.1 \
     share/man/man5/jobctl.yaml.5 share/man/man8/jobctl-agent.8 share/bash-completion/completions/jobctl \
     share/zsh/site-functions/_jobctl share/fish/vendor_completions.d/jobctl.fish lib/systemd/user/jobctl.service \
+    lib/tmpfiles.d/jobctl.conf \
     share/jobctl/templates/sana-icons.yaml share/jobctl/build-slurm share/jobctl/slurm/controller/slurm/main.c \
     share/doc/jobctl/README.md share/doc/jobctl/LICENSE; do
     [ -s "$root$prefix/$f" ] || { echo "there is no $f"; exit 1; }

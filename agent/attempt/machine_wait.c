@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt_machine.c - the lease of GPUs and CPU slots of a machine that several users share
- *
- * The agent takes it on the node where the ranks run, after LAUNCH and before the plan: the plan is then made from the
- * GPUs that are its own. While it waits the attempt holds nothing. It looks again when a file of the directory says
- * that something has changed, and every few seconds; before that it looks at what other programs do on the GPUs. */
+/* machine_wait.c - see machine_wait.h */
+#include "agent/attempt/machine_wait.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/attempt/attempt_internal.h"
-#include "agent/attempt/session.h"
 #include "agent/machine/machine_dir.h"
 #include "agent/machine/machine_lease.h"
-#include "agent/nodes/follower.h"
+#include "agent/os/lock_bundle.h"
 #include "agent/os/log.h"
 #include "agent/os/subprocess.h"
 #include "agent/plan/plan.h"
@@ -31,16 +27,17 @@ enum {
     PROBE_MS = 20 * 1000
 };
 
-struct attempt_machine {
-    struct attempt *a;
-    void (*go)(struct attempt *a);
+struct machine_wait {
+    struct machine_wait_job job;
+    struct machine_wait_hooks hooks;
+    uv_loop_t *loop;
     struct machine_lease *lease;
     struct machine_ask ask;
     struct subprocess *probe;
     uv_timer_t again;
     uv_poll_t watch;
     int watch_fd;                 /* -1: none */
-    bool waits, gone;
+    bool gone;
     char told[MACHINE_TEXT];
     int64_t began_ms, told_ms, busy_ms; /* told, busy: 0: not */
     int open;                     /* handles to close before it is freed */
@@ -121,10 +118,10 @@ static int slots(const struct machine_ask *ask, const json_t *spec, const json_t
 }
 
 /* The facts as they would be if these GPUs were free, and the others held, as text(i) says. */
-static json_t *facts_with(const struct attempt *a, const struct machine_ask *ask, const struct machine_set *mine,
+static json_t *facts_with(const json_t *now, const struct machine_ask *ask, const struct machine_set *mine,
                           const struct machine_lease *lease)
 {
-    json_t *facts = json_deep_copy(a->facts), *gpu, *slice;
+    json_t *facts = json_deep_copy(now), *gpu, *slice;
     char text[200] = "held by another job";
     size_t i, k;
     json_array_foreach (json_object_get(facts, "gpus"), i, gpu) {
@@ -146,14 +143,19 @@ static json_t *facts_with(const struct attempt *a, const struct machine_ask *ask
     return facts;
 }
 
-/* A plan for these GPUs alone; NULL: there is none. */
-static json_t *plan_for(const struct attempt *a, const struct machine_ask *ask, const struct machine_set *mine)
+static const json_t *spec_of(const struct machine_wait *m)
 {
-    json_t *facts = facts_with(a, ask, mine, NULL), *gpu, *plan = NULL;
+    return json_object_get(m->job.launch, "spec");
+}
+
+/* A plan for these GPUs alone; NULL: there is none. */
+static json_t *plan_for(const struct machine_wait *m, const struct machine_set *mine)
+{
+    json_t *facts = facts_with(m->job.facts, &m->ask, mine, NULL), *gpu, *plan = NULL;
     size_t i;
     json_array_foreach (json_object_get(facts, "gpus"), i, gpu)
         json_object_del(gpu, "processes"); /* those are waited for */
-    if (plan_make(&plan, facts, json_object_get(a->launch, "spec"), NULL) < 0)
+    if (plan_make(&plan, facts, spec_of(m), NULL) < 0)
         plan = NULL;
     json_decref(facts);
     return plan;
@@ -166,18 +168,17 @@ static bool names_gpus(const json_t *spec)
 }
 
 /* False: the job cannot run even with the whole machine, as the plan will say. */
-static bool ask_for(struct attempt_machine *m)
+static bool ask_for(struct machine_wait *m)
 {
-    const struct attempt *a = m->a;
-    const json_t *spec = json_object_get(a->launch, "spec"), *resources = json_object_get(spec, "resources");
+    const json_t *spec = spec_of(m), *resources = json_object_get(spec, "resources");
     struct machine_ask *ask = &m->ask;
     struct machine_set all = {{0}}, planned;
-    *ask = (struct machine_ask){.job = a->o.job, .name = field_text(a->launch, "name"),
-                                .names_to = field_text(a->launch, "names_to")};
-    list_gpus(ask, a->facts, field_true(resources, "share_gpus"));
+    *ask = (struct machine_ask){.job = m->job.job, .name = field_text(m->job.launch, "name"),
+                                .names_to = field_text(m->job.launch, "names_to")};
+    list_gpus(ask, m->job.facts, field_true(resources, "share_gpus"));
     for (int i = 0; i < ask->ngpus; i++)
         machine_set_add(&all, i);
-    json_t *plan = plan_for(a, ask, &all);
+    json_t *plan = plan_for(m, &all);
     if (!plan)
         return false;
     planned = gpus_of(ask, plan);
@@ -195,8 +196,8 @@ static bool ask_for(struct attempt_machine *m)
 /* The GPUs that the plan would take of those that are left. */
 static bool choose(void *arg, const struct machine_set *left, struct machine_set *take)
 {
-    const struct attempt_machine *m = arg;
-    json_t *plan = plan_for(m->a, &m->ask, left);
+    const struct machine_wait *m = arg;
+    json_t *plan = plan_for(m, left);
     const struct machine_set picked = gpus_of(&m->ask, plan);
     json_decref(plan);
     if (machine_set_gpus(&picked) < m->ask.need_gpus)
@@ -210,25 +211,20 @@ static bool choose(void *arg, const struct machine_set *left, struct machine_set
 
 /* ---- looking ---- */
 
-static void look(struct attempt_machine *m);
-
-static void tell(struct attempt_machine *m, bool over, const char *text)
+static void tell(struct machine_wait *m, bool over, const char *text)
 {
-    struct attempt *a = m->a;
     const int64_t now = clock_ms();
     if (!over && (strcmp(text, m->told) == 0 || (m->told_ms && now - m->told_ms < TELL_MS)))
         return;
     snprintf(m->told, sizeof(m->told), "%s", text);
     m->told_ms = now;
-    log_info(a->tag, "%s", text);
-    attempt_store(a, "lease", json_pack("{s:b, s:s}", "over", (int)over, "text", text), false);
-    if (!a->leaving)
-        session_pump(a->session);
+    log_info(m->job.tag, "%s", text);
+    m->hooks.tell(m->hooks.arg, over, text);
 }
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct attempt_machine *m = handle->data;
+    struct machine_wait *m = handle->data;
     if (--m->open > 0)
         return;
     if (m->watch_fd >= 0)
@@ -237,25 +233,23 @@ static void on_closed(uv_handle_t *handle)
 }
 
 /* It looks no more; the lease stays. */
-static void stop_looking(struct attempt_machine *m)
+static void stop_looking(struct machine_wait *m)
 {
     uv_timer_stop(&m->again);
     if (m->watch_fd >= 0)
         uv_poll_stop(&m->watch);
     subprocess_close(&m->probe, SIGKILL);
-    m->waits = false;
 }
 
-static void have(struct attempt_machine *m)
+static void have(struct machine_wait *m)
 {
-    struct attempt *a = m->a;
     char text[160], gpus[40] = "";
     struct machine_set mine = {{0}};
     for (int i = 0; i < m->ask.ngpus; i++)
         if (machine_lease_has(m->lease, i))
             machine_set_add(&mine, i);
-    json_t *facts = facts_with(a, &m->ask, &mine, m->lease);
-    json_object_set(a->facts, "gpus", json_object_get(facts, "gpus"));
+    json_t *facts = facts_with(m->job.facts, &m->ask, &mine, m->lease);
+    json_object_set(m->job.facts, "gpus", json_object_get(facts, "gpus"));
     json_decref(facts);
     if (m->ask.need_gpus > 0)
         snprintf(gpus, sizeof(gpus), "%d GPU%s and ", machine_set_gpus(&mine), machine_set_gpus(&mine) == 1 ? "" : "s");
@@ -265,23 +259,20 @@ static void have(struct attempt_machine *m)
     if (m->told_ms)
         tell(m, true, text);
     stop_looking(m);
-    follower_set_hold(a->follower, a->o.bundle.hold);
-    m->go(a);
-    if (!a->leaving)
-        session_pump(a->session);
+    m->hooks.ready(m->hooks.arg);
 }
 
 static void on_again(uv_timer_t *timer);
 
-static void look_after(struct attempt_machine *m, int ms)
+static void look_after(struct machine_wait *m, int ms)
 {
     uv_timer_start(&m->again, on_again, (uint64_t)ms, 0);
 }
 
-static void look(struct attempt_machine *m)
+void machine_wait_look(struct machine_wait *m)
 {
     char text[MACHINE_TEXT];
-    if (!attempt_is_waiting(m->a)) {
+    if (!m->hooks.waits(m->hooks.arg)) {
         stop_looking(m); /* stopped meanwhile */
         return;
     }
@@ -297,45 +288,44 @@ static void look(struct attempt_machine *m)
     const bool stuck = m->busy_ms && now - m->busy_ms > STUCK_MS;
     if (state == MACHINE_WAITS || stuck)
         tell(m, false, text);
-    look_after(m, state == MACHINE_WAITS ? LOOK_MS : stuck ? 1000 : SOON_MS + (int)(attempt_jitter() * SOON_MS));
+    look_after(m, state == MACHINE_WAITS ? LOOK_MS : stuck ? 1000 : SOON_MS + (int)(uv_hrtime() / 1000 % SOON_MS));
 }
 
 /* ---- programs outside of jobctl ---- */
 
 static void on_probe(void *arg, const struct subprocess_end *e)
 {
-    struct attempt_machine *m = arg;
+    struct machine_wait *m = arg;
     struct machine_ask now = {.ngpus = 0};
-    const json_t *spec = json_object_get(m->a->launch, "spec");
     json_t *facts = json_loadb(subprocess_text(e->out), e->out->size, 0, NULL), *gpus = json_object_get(facts, "gpus");
     m->probe = NULL;
     if (json_array_size(gpus) > 0) {
-        list_gpus(&now, facts, field_true(json_object_get(spec, "resources"), "share_gpus"));
+        list_gpus(&now, facts, field_true(json_object_get(spec_of(m), "resources"), "share_gpus"));
         machine_lease_set_gpus(m->lease, now.gpus, now.ngpus);
-        json_object_set(m->a->facts, "gpus", gpus);
+        json_object_set(m->job.facts, "gpus", gpus);
     }
     json_decref(facts);
-    look(m);
+    machine_wait_look(m);
 }
 
 /* Facts are as old as the wait: before a look, what uses the GPUs now. */
 static void on_again(uv_timer_t *timer)
 {
-    struct attempt_machine *m = timer->data;
+    struct machine_wait *m = timer->data;
     struct err err = {0};
     const struct subprocess_spec s = {
-        .argv = (const char *const[]){"/proc/self/exe", "probe", m->a->o.run_dir, NULL}, .out = SUBPROCESS_PIPE};
+        .argv = (const char *const[]){"/proc/self/exe", "probe", m->job.run_dir, NULL}, .out = SUBPROCESS_PIPE};
     const struct subprocess_hooks hooks = {.ended = on_probe, .arg = m};
     if (m->probe)
         return;
-    if (m->ask.need_gpus == 0 || m->busy_ms || !attempt_is_waiting(m->a) ||
-        subprocess_open(&m->probe, &m->a->loop, &s, PROBE_MS, &hooks, &err) < 0)
-        look(m);
+    if (m->ask.need_gpus == 0 || m->busy_ms || !m->hooks.waits(m->hooks.arg) ||
+        subprocess_open(&m->probe, m->loop, &s, PROBE_MS, &hooks, &err) < 0)
+        machine_wait_look(m);
 }
 
 static void on_watch(uv_poll_t *handle, int status, int events)
 {
-    struct attempt_machine *m = handle->data;
+    struct machine_wait *m = handle->data;
     (void)status;
     (void)events;
     machine_dir_watched(m->watch_fd);
@@ -344,53 +334,52 @@ static void on_watch(uv_poll_t *handle, int status, int events)
 
 /* ---- begin and end ---- */
 
-static void start_looking(struct attempt_machine *m, const char *dir)
+static void start_looking(struct machine_wait *m, const char *dir)
 {
     m->watch_fd = machine_dir_watch(dir);
-    uv_timer_init(&m->a->loop, &m->again);
+    uv_timer_init(m->loop, &m->again);
     m->again.data = m->watch.data = m;
     m->open = 1;
-    if (m->watch_fd >= 0 && uv_poll_init(&m->a->loop, &m->watch, m->watch_fd) == 0) {
+    if (m->watch_fd >= 0 && uv_poll_init(m->loop, &m->watch, m->watch_fd) == 0) {
         m->open = 2;
         uv_poll_start(&m->watch, UV_READABLE, on_watch);
     }
 }
 
-static bool may_take(const struct attempt *a, char dir[MACHINE_DIR_PATH])
+/* Slurm gives each job what is its own; of several nodes none could be held while another is waited for. */
+static bool may_take(const struct machine_wait_job *job, char dir[MACHINE_DIR_PATH])
 {
     struct err err = {0};
-    const bool several = json_object_get(a->launch, "group") != NULL;
-    if (a->o.bundle.hold < 0 || several || getenv("SLURM_JOB_ID")) /* Slurm gives each job what is its own */
+    if (job->bundle->hold < 0 || json_object_get(job->launch, "group") || getenv("SLURM_JOB_ID"))
         return false;
     if (machine_dir_find(dir, &err) == 0)
         return true;
     if (err.code != ERR_NOT_FOUND)
-        log_warn(a->tag, "GPUs and CPU slots are not shared with other users: %s", err.text);
+        log_warn(job->tag, "jobs of other users are not waited for: %s", err.text);
     return false;
 }
 
-void attempt_take_machine(struct attempt *a, void (*go)(struct attempt *a))
+struct machine_wait *machine_wait_open(uv_loop_t *loop, const struct machine_wait_job *job,
+                                       const struct machine_wait_hooks *hooks)
 {
     char dir[MACHINE_DIR_PATH];
     struct err err = {0};
-    struct attempt_machine *m = may_take(a, dir) ? calloc(1, sizeof(*m)) : NULL;
-    if (m)
-        *m = (struct attempt_machine){.a = a, .go = go, .watch_fd = -1, .waits = true, .began_ms = clock_ms()};
-    if (!m || !ask_for(m) || machine_lease_open(&m->lease, dir, &m->ask, &a->o.bundle, &err) < 0) {
-        if (err.text[0])
-            log_warn(a->tag, "GPUs and CPU slots are not shared with other users: %s", err.text);
-        free(m);
-        go(a);
-        return;
+    struct machine_wait *m = may_take(job, dir) ? calloc(1, sizeof(*m)) : NULL;
+    if (!m)
+        return NULL;
+    *m = (struct machine_wait){.job = *job, .hooks = *hooks, .loop = loop, .watch_fd = -1, .began_ms = clock_ms()};
+    if (ask_for(m) && machine_lease_open(&m->lease, dir, &m->ask, job->bundle, &err) == 0) {
+        start_looking(m, dir);
+        return m;
     }
-    a->machine = m;
-    start_looking(m, dir);
-    look(m);
+    if (err.text[0])
+        log_warn(job->tag, "jobs of other users are not waited for: %s", err.text);
+    free(m);
+    return NULL;
 }
 
-void attempt_give_machine(struct attempt *a)
+void machine_wait_release(struct machine_wait *m)
 {
-    struct attempt_machine *m = a->machine;
     if (!m || m->gone)
         return;
     stop_looking(m);
@@ -399,10 +388,8 @@ void attempt_give_machine(struct attempt *a)
     m->gone = true;
 }
 
-void attempt_close_machine(struct attempt *a)
+void machine_wait_close(struct machine_wait *m)
 {
-    struct attempt_machine *m = a->machine;
-    a->machine = NULL;
     if (!m)
         return;
     stop_looking(m);
