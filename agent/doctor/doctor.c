@@ -75,7 +75,8 @@ static void check_machine(struct checkup *c)
     if (!machine)
         return;
     if (!why[0])
-        row(c, "other users", ROW_OK, "", "GPUs and CPU slots are shared by the locks in %s", field_text(machine, "dir"));
+        row(c, "other users", ROW_OK, "", "GPUs and CPU slots are shared by the locks in %s",
+            field_text(machine, "dir"));
     else if (field_true(machine, "wrong"))
         row(c, "other users", ROW_WARN, "ask the administrator for: install -d -m 1777 -o root /run/jobctl",
             "jobs of other users are not waited for: %s", why);

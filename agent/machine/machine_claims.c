@@ -83,7 +83,8 @@ json_t *machine_claims_read(const char *dir)
     DIR *d = opendir(dir);
     size_t n = 0;
     for (struct dirent *e; d && found && n < CLAIMS_MOST && (e = readdir(d));)
-        if (starts(e->d_name, "claim-") && strlen(e->d_name) < MACHINE_DIR_NAME && (found[n] = read_one(dir, e->d_name)))
+        if (starts(e->d_name, "claim-") && strlen(e->d_name) < MACHINE_DIR_NAME &&
+            (found[n] = read_one(dir, e->d_name)))
             n++;
     if (d)
         closedir(d);

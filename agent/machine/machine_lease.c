@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 
 #include "agent/machine/machine_claims.h"
 #include "agent/machine/machine_dir.h"
+#include "agent/machine/machine_lease_internal.h"
 #include "agent/os/lock_bundle.h"
 #include "agent/os/log.h"
 #include "engine/contract/clock.h"
@@ -24,31 +24,7 @@
 #include "engine/contract/field.h"
 #include "engine/contract/text_append.h"
 
-enum { NAMED_MOST = 3, RELEASE_TRIES = 200 };
-
-struct machine_lease {
-    char dir[MACHINE_DIR_PATH];
-    char file[MACHINE_DIR_NAME], name_file[MACHINE_DIR_NAME];
-    struct machine_ask ask;
-    const struct lock_bundle *bundle;
-    int claim;              /* its descriptor while it waits; -1: in the bundle, or never made */
-    int64_t arrived_ms, arrived_s, since_ms, since_s;
-    struct machine_set has; /* what it holds */
-    bool holds;
-    /* as last seen */
-    json_t *claims;         /* machine_claims.h */
-    json_t *busy;           /* {name of a lock: who has it}: without a claim */
-};
-
-/* What one look sees. */
-struct view {
-    struct machine_claim *claims;
-    struct machine_held *held;
-    struct machine_used *used;
-    struct machine_state state;
-    struct machine_set free;
-    int64_t id; /* of the own claim */
-};
+enum { RELEASE_TRIES = 200 };
 
 static int bits_of(const struct machine_set *s)
 {
@@ -57,30 +33,12 @@ static int bits_of(const struct machine_set *s)
 
 /* ---- the claim ---- */
 
-static void lock_name(char out[MACHINE_DIR_NAME], const struct machine_lease *l, int resource)
-{
-    if (resource < MACHINE_GPUS)
-        snprintf(out, MACHINE_DIR_NAME, "gpu-%s", l->ask.gpus[resource].uuid);
-    else
-        snprintf(out, MACHINE_DIR_NAME, "cpu-%d", resource - MACHINE_GPUS);
-}
-
 static void list_set(const struct machine_lease *l, const struct machine_set *s, json_t *gpus, json_t *cpus)
 {
     for (int i = 0; i < MACHINE_GPUS + MACHINE_CPUS; i++)
         if (machine_set_has(s, i))
             json_array_append_new(i < MACHINE_GPUS ? gpus : cpus, i < MACHINE_GPUS ? json_string(l->ask.gpus[i].uuid)
                                                                                    : json_integer(i - MACHINE_GPUS));
-}
-
-/* All that would do. */
-static struct machine_set any_of(const struct machine_lease *l)
-{
-    struct machine_set any = l->ask.cpus;
-    for (int i = 0; i < l->ask.ngpus; i++)
-        if (l->ask.gpus[i].would_do)
-            machine_set_add(&any, i);
-    return any;
 }
 
 static double share_of(const struct machine_lease *l)
@@ -92,7 +50,7 @@ static double share_of(const struct machine_lease *l)
 static char *claim_text(const struct machine_lease *l)
 {
     json_t *gpus = json_array(), *cpus = json_array(), *any_gpus = json_array(), *any_cpus = json_array();
-    const struct machine_set any = any_of(l);
+    const struct machine_set any = machine_lease_any(l);
     list_set(l, &l->has, gpus, cpus);
     list_set(l, &any, any_gpus, any_cpus);
     json_t *o = json_pack("{s:i, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:i, s:i, s:f}", "schema", 1,
@@ -175,104 +133,6 @@ void machine_lease_set_gpus(struct machine_lease *l, const struct machine_gpu *g
                 snprintf(l->ask.gpus[i].foreign, sizeof(l->ask.gpus[i].foreign), "%s", gpus[k].foreign);
 }
 
-/* ---- one look ---- */
-
-static int gpu_of(const struct machine_lease *l, const char *uuid)
-{
-    for (int i = 0; i < l->ask.ngpus; i++)
-        if (strcmp(l->ask.gpus[i].uuid, uuid) == 0)
-            return i;
-    return -1;
-}
-
-/* GPUs and slots of lists in a claim, which may name what this machine has not. */
-static struct machine_set set_of(const struct machine_lease *l, const json_t *claim, const char *gpus, const char *cpus)
-{
-    struct machine_set out = {{0}};
-    const json_t *one;
-    size_t i;
-    json_array_foreach (json_object_get(claim, gpus), i, one) {
-        const int gpu = json_is_string(one) ? gpu_of(l, json_string_value(one)) : -1;
-        if (gpu >= 0)
-            machine_set_add(&out, gpu);
-    }
-    json_array_foreach (json_object_get(claim, cpus), i, one)
-        if (json_is_integer(one) && json_integer_value(one) >= 0 && json_integer_value(one) < MACHINE_CPUS)
-            machine_set_add(&out, MACHINE_GPUS + (int)json_integer_value(one));
-    return out;
-}
-
-static void remove_all(struct machine_set *from, const struct machine_set *these)
-{
-    for (int i = 0; i < MACHINE_WORDS; i++)
-        from->bits[i] &= ~these->bits[i];
-}
-
-static int limited(int64_t n)
-{
-    return n < 0 ? 0 : n > MACHINE_CPUS ? MACHINE_CPUS : (int)n;
-}
-
-static bool is_holding(const json_t *claim)
-{
-    return strcmp(field_text(claim, "state"), "holds") == 0;
-}
-
-static void see_claim(struct view *v, const struct machine_lease *l, const json_t *claim, int64_t id)
-{
-    const int64_t user = field_int(claim, "uid", -1);
-    const bool own = strcmp(field_text(claim, "file"), l->file) == 0;
-    const double share = field_number(claim, "share");
-    if (own)
-        v->id = id;
-    if (is_holding(claim)) {
-        const struct machine_set has = set_of(l, claim, "gpus", "cpus");
-        remove_all(&v->free, &has);
-        v->held[v->state.nheld++] = (struct machine_held){user, field_int(claim, "since_ms", 0),
-                                                          share > 0 && share <= 1 ? share : 0};
-    } else if (own || !field_true(claim, "stale")) {
-        v->claims[v->state.nclaims++] = (struct machine_claim){
-            .user = user, .id = id, .arrived_ms = field_int(claim, "arrived_ms", 0),
-            .need = {.any = set_of(l, claim, "any_gpus", "any_cpus"),
-                     .gpus = limited(field_int(claim, "need_gpus", 0)),
-                     .cpus = limited(field_int(claim, "need_cpus", 0))}};
-    }
-}
-
-static void view_fini(struct view *v)
-{
-    free(v->claims);
-    free(v->held);
-    free(v->used);
-}
-
-static int view_init(struct view *v, const struct machine_lease *l)
-{
-    json_t *used = machine_claims_used(l->dir), *ms, *claim;
-    const size_t n = json_array_size(l->claims), m = json_object_size(used);
-    const char *uid;
-    size_t i;
-    *v = (struct view){.claims = calloc(n + 1, sizeof(*v->claims)), .held = calloc(n + 1, sizeof(*v->held)),
-                       .used = calloc(m + 1, sizeof(*v->used)), .free = any_of(l)};
-    const bool fine = v->claims && v->held && v->used;
-    json_object_foreach (used, uid, ms)
-        if (fine)
-            v->used[v->state.nused++] = (struct machine_used){strtoll(uid, NULL, 10), json_number_value(ms)};
-    for (int k = 0; k < l->ask.ngpus; k++)
-        if (l->ask.gpus[k].foreign[0])
-            machine_set_drop(&v->free, k);
-    json_array_foreach (l->claims, i, claim)
-        if (fine)
-            see_claim(v, l, claim, (int64_t)i + 1);
-    v->state.claims = v->claims;
-    v->state.held = v->held;
-    v->state.used = v->used;
-    v->state.now_ms = clock_boot_ms();
-    machine_turn_sort(&v->state);
-    json_decref(used);
-    return fine && v->id ? 0 : -1;
-}
-
 /* ---- taking ---- */
 
 static bool choose_first(const struct machine_lease *l, const struct machine_set *left, struct machine_set *take)
@@ -302,7 +162,7 @@ static int lock_one(struct machine_lease *l, int resource, int *fds, int *n)
 {
     char name[MACHINE_DIR_NAME], who[MACHINE_TEXT];
     struct err err = {0};
-    lock_name(name, l, resource);
+    machine_lease_lock_name(name, l, resource);
     const int fd = machine_dir_open(l->dir, name, &err);
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
         fds[(*n)++] = fd;
@@ -351,10 +211,10 @@ static int lock_all(struct machine_lease *l, const struct machine_set *take, str
 }
 
 /* Only with the lock `turn`. *place: of its claim; *left: what was left for it. */
-static bool take(struct machine_lease *l, struct view *v, machine_choose_fn choose, void *arg, int *place,
+static bool take(struct machine_lease *l, struct machine_view *v, machine_choose_fn choose, void *arg, int *place,
                  struct machine_set *left)
 {
-    const struct machine_need need = {.any = any_of(l), .gpus = l->ask.need_gpus, .cpus = l->ask.need_cpus};
+    const struct machine_need need = {.any = machine_lease_any(l), .gpus = l->ask.need_gpus, .cpus = l->ask.need_cpus};
     for (;;) {
         struct machine_set picked = {{0}}, busy = {{0}};
         *place = machine_turn_left(left, &v->state, &v->free, v->id);
@@ -367,106 +227,8 @@ static bool take(struct machine_lease *l, struct view *v, machine_choose_fn choo
             return true;
         if (bits_of(&busy) == 0)
             return false;
-        remove_all(&v->free, &busy); /* others may do */
+        machine_view_remove(&v->free, &busy); /* others may do */
     }
-}
-
-/* ---- why it waits ---- */
-
-static const json_t *holder_of(const struct machine_lease *l, int resource)
-{
-    const json_t *claim;
-    size_t i;
-    json_array_foreach (l->claims, i, claim) {
-        const struct machine_set has = set_of(l, claim, "gpus", "cpus");
-        if (is_holding(claim) && machine_set_has(&has, resource))
-            return claim;
-    }
-    return NULL;
-}
-
-void machine_lease_other(char *out, size_t size, const struct machine_lease *l, int gpu)
-{
-    char name[MACHINE_DIR_NAME], who[200];
-    lock_name(name, l, gpu);
-    const json_t *claim = holder_of(l, gpu);
-    if (claim)
-        machine_claims_text(who, sizeof(who), claim);
-    if (claim)
-        snprintf(out, size, "held by %s", who);
-    else if (field_text(l->busy, name)[0])
-        snprintf(out, size, "locked by %s", field_text(l->busy, name));
-    else if (l->ask.gpus[gpu].foreign[0])
-        snprintf(out, size, "%s", l->ask.gpus[gpu].foreign);
-    else
-        snprintf(out, size, "not taken by this job");
-}
-
-static void explain_gpus(char *text, const struct machine_lease *l, int have)
-{
-    char who[240];
-    int named = 0, more = 0;
-    text_append(text, MACHINE_TEXT, "waiting for %d GPU%s, %d of %d %s free", l->ask.need_gpus,
-                l->ask.need_gpus == 1 ? "" : "s", have, l->ask.ngpus, have == 1 ? "is" : "are");
-    for (int i = 0; i < l->ask.ngpus; i++) {
-        machine_lease_other(who, sizeof(who), l, i);
-        if (!l->ask.gpus[i].would_do || strcmp(who, "not taken by this job") == 0)
-            continue;
-        if (named < NAMED_MOST)
-            text_append(text, MACHINE_TEXT, "%sGPU %d is %s", named ? ", " : ": ", l->ask.gpus[i].index, who);
-        more += named++ >= NAMED_MOST;
-    }
-    if (more)
-        text_append(text, MACHINE_TEXT, ", and %d more", more);
-}
-
-static void explain_cpus(char *text, const struct machine_lease *l, int have)
-{
-    char who[200];
-    const json_t *claim, *held;
-    const char *name;
-    size_t i;
-    int named = 0;
-    text_append(text, MACHINE_TEXT, "waiting for %d CPU slot%s, %d of %d %s free", l->ask.need_cpus,
-                l->ask.need_cpus == 1 ? "" : "s", have, machine_set_cpus(&l->ask.cpus), have == 1 ? "is" : "are");
-    json_array_foreach (l->claims, i, claim) {
-        const size_t n = json_array_size(json_object_get(claim, "cpus"));
-        if (!is_holding(claim) || n == 0 || named >= NAMED_MOST)
-            continue;
-        machine_claims_text(who, sizeof(who), claim);
-        text_append(text, MACHINE_TEXT, "%s%zu %s held by %s", named++ ? ", " : ": ", n, n == 1 ? "is" : "are", who);
-    }
-    json_object_foreach (l->busy, name, held)
-        if (strncmp(name, "cpu-", 4) == 0 && named < NAMED_MOST)
-            text_append(text, MACHINE_TEXT, "%s%s is locked by %s", named++ ? ", " : ": ", name,
-                        json_string_value(held));
-}
-
-static void explain_turn(char *text, const struct machine_lease *l, const struct view *v, int place)
-{
-    char who[200];
-    text_append(text, MACHINE_TEXT, "waiting for its turn: %d job%s before it", place, place == 1 ? " is" : "s are");
-    for (int i = 0; i < place && i < NAMED_MOST; i++) {
-        machine_claims_text(who, sizeof(who), json_array_get(l->claims, (size_t)v->claims[i].id - 1));
-        text_append(text, MACHINE_TEXT, "%s%s", i ? ", " : ": ", who);
-    }
-}
-
-static void explain(char *text, const struct machine_lease *l, const struct view *v, int place)
-{
-    const int gpus = machine_set_gpus(&v->free), cpus = machine_set_cpus(&v->free);
-    text[0] = '\0';
-    if (gpus < l->ask.need_gpus)
-        explain_gpus(text, l, gpus);
-    if (cpus < l->ask.need_cpus && text[0])
-        text_append(text, MACHINE_TEXT, "; ");
-    if (cpus < l->ask.need_cpus)
-        explain_cpus(text, l, cpus);
-    if (!text[0] && place > 0)
-        explain_turn(text, l, v, place);
-    else if (!text[0])
-        explain_gpus(text, l, gpus);
-    err_make_printable(text);
 }
 
 /* ---- the life of a lease ---- */
@@ -485,7 +247,7 @@ static int take_turn(const struct machine_lease *l, bool *busy, struct err *err)
 
 static enum machine_lease_state look(struct machine_lease *l, machine_choose_fn choose, void *arg, char *text)
 {
-    struct view v;
+    struct machine_view v;
     struct machine_set left;
     int place = 0;
     json_decref(l->claims);
@@ -493,14 +255,14 @@ static enum machine_lease_state look(struct machine_lease *l, machine_choose_fn 
     machine_claims_sweep(l->dir);
     l->claims = machine_claims_read(l->dir);
     l->busy = json_object();
-    const bool seen = view_init(&v, l) == 0;
+    const bool seen = machine_view_init(&v, l) == 0;
     const bool got = seen && take(l, &v, choose, arg, &place, &left);
     text[0] = '\0';
     if (!seen)
         text_append(text, MACHINE_TEXT, "waiting: its claim %s/%s cannot be read", l->dir, l->file);
     else if (!got)
-        explain(text, l, &v, place);
-    view_fini(&v);
+        machine_lease_explain(text, l, &v, place);
+    machine_view_fini(&v);
     if (got)
         close(l->claim); /* the bundle has it */
     if (got)

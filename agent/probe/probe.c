@@ -115,8 +115,8 @@ static void find_machine(json_t *facts)
     char dir[MACHINE_DIR_PATH];
     struct err err = {0};
     const bool shared = machine_dir_find(dir, &err) == 0;
-    json_object_set_new(facts, "machine", json_pack("{s:s, s:s, s:b}", "dir", dir, "text", shared ? "" : err.text, "wrong",
-                                                    !shared && err.code != ERR_NOT_FOUND));
+    json_object_set_new(facts, "machine", json_pack("{s:s, s:s, s:b}", "dir", dir, "text", shared ? "" : err.text,
+                                                    "wrong", !shared && err.code != ERR_NOT_FOUND));
 }
 
 json_t *probe_facts(const char *disk, struct err *err)

@@ -126,8 +126,8 @@ void request_list(struct request *r)
     json_t *users = machine_users_list(request_daemon(r));
     machine_users_text(machine, sizeof(machine), users);
     json_decref(users);
-    request_answer(r, 200, json_pack("{s:o, s:s, s:s, s:s}", "jobs", l.jobs, "store", store, "notify", notify, "machine",
-                                     machine));
+    request_answer(r, 200, json_pack("{s:o, s:s, s:s, s:s}", "jobs", l.jobs, "store", store, "notify", notify,
+                                     "machine", machine));
 }
 
 /* ---- one job ---- */

@@ -65,7 +65,8 @@ static void what(char text[TEXT], const json_t *gpus, long long cpus)
             text_append(text, TEXT, "%s%.60s", before, field_text(gpu, "uuid"));
     }
     if (json_is_integer(gpus) && json_integer_value(gpus) > 0)
-        text_append(text, TEXT, "%lld GPU%s", (long long)json_integer_value(gpus), json_integer_value(gpus) == 1 ? "" : "s");
+        text_append(text, TEXT, "%lld GPU%s", (long long)json_integer_value(gpus),
+                    json_integer_value(gpus) == 1 ? "" : "s");
     add_slots(text, cpus, text[0] ? " and " : "");
 }
 
@@ -74,7 +75,8 @@ static json_t *row_of(const struct daemon *d, const json_t *claim)
     const bool holds = strcmp(field_text(claim, "state"), "holds") == 0;
     const char *name = field_text(claim, "name");
     json_t *gpus = holds ? gpus_of(d, claim) : json_integer(field_int(claim, "need_gpus", 0));
-    const int64_t cpus = holds ? (int64_t)json_array_size(json_object_get(claim, "cpus")) : field_int(claim, "need_cpus", 0);
+    const int64_t cpus = holds ? (int64_t)json_array_size(json_object_get(claim, "cpus"))
+                               : field_int(claim, "need_cpus", 0);
     char things[TEXT], who[200], text[2 * TEXT];
     what(things, gpus, (long long)cpus);
     machine_claims_text(who, sizeof(who), claim);

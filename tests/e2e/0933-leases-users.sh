@@ -20,12 +20,14 @@ done
 as() { # USER COMMAND...
     local u=$1 who=()
     [ "$(id -u)" != 0 ] || who=(setpriv "--reuid=$((65420 + u))" "--regid=$((65420 + u))" --clear-groups)
-    (cd "$WORK/u$u" && taskset -c "$cpu" "${who[@]}" env HOME="$WORK/u$u" JOBCTL_HOME="$WORK/u$u/state" PATH="$WORK/bin:$PATH" "${@:2}")
+    (cd "$WORK/u$u" && taskset -c "$cpu" "${who[@]}" env HOME="$WORK/u$u" JOBCTL_HOME="$WORK/u$u/state" \
+        PATH="$WORK/bin:$PATH" "${@:2}")
 }
 end_daemons() {
     local u pid
     for u in 1 2 3; do
-        pid=$(curl -s --max-time 10 --unix-socket "$WORK/u$u/state/jobctl.sock" http://jobctl/v1/version | field pid) || continue
+        pid=$(curl -s --max-time 10 --unix-socket "$WORK/u$u/state/jobctl.sock" http://jobctl/v1/version |
+            field pid) || continue
         kill "$pid" && wait_for "the end of the daemon of user $u" ended "$pid"
     done
 }
@@ -50,9 +52,11 @@ for u in 1 2 3; do
     for ((i = $((u == 1)); i < jobs; i++)); do as "$u" jobctl submit -q job.yaml; done
 done
 name=$(as 1 id -un 2>/dev/null || echo "user $((65420 + 1))")
-wait_for "who is waited for" says "Waiting for 1 CPU slot, 0 of 1 are free: 1 is held by $name since" as 2 jobctl why 1 --json
+wait_for "who is waited for" \
+    says "Waiting for 1 CPU slot, 0 of 1 are free: 1 is held by $name since" as 2 jobctl why 1 --json
 wait_for "three waits" matches 'waits for 1 CPU slot' as 3 jobctl nodes
-as 3 jobctl nodes | grep -F "$name since" | grep -vF 'waits' | grep 'UTC.*: 1 CPU slot' || { as 3 jobctl nodes; exit 1; }
+as 3 jobctl nodes | grep -F "$name since" | grep -vF 'waits' | grep 'UTC.*: 1 CPU slot' ||
+    { as 3 jobctl nodes; exit 1; }
 as 3 jobctl status --json | field machine | grep -F "$name since"
 
 # kill -9: the agent that holds the machine, and one that waits for it

@@ -37,7 +37,8 @@ end() {
     local u pid
     touch "$WORK/go"
     for u in 1 2 3; do
-        pid=$(curl -s --max-time 10 --unix-socket "$WORK/u$u/state/jobctl.sock" http://jobctl/v1/version | field pid) || continue
+        pid=$(curl -s --max-time 10 --unix-socket "$WORK/u$u/state/jobctl.sock" http://jobctl/v1/version |
+            field pid) || continue
         kill "$pid" && wait_for "the end of the daemon of user $u" ended "$pid"
     done
 }

@@ -28,7 +28,8 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
-enum { USER = 65401, GPUS = 2, CPUS = 4, PATIENCE_MS = 60 * 1000, LIFE_S = 180 /* of what a failing test leaves behind */ };
+enum { USER = 65401, GPUS = 2, CPUS = 4, PATIENCE_MS = 60 * 1000 };
+enum { LIFE_S = 180 /* of what a failing test leaves behind */ };
 
 static char dir[80];
 static int checks; /* a file outside of the directory: a byte per resource, locked by the rank that uses it */
@@ -68,7 +69,8 @@ static int down(void **state)
 
 static struct machine_ask ask_of(int gpus, int cpus)
 {
-    struct machine_ask a = {.job = 7, .name = "sana", .names_to = "", .ngpus = GPUS, .need_gpus = gpus, .need_cpus = cpus};
+    struct machine_ask a = {.job = 7, .name = "sana", .names_to = "", .ngpus = GPUS, .need_gpus = gpus,
+                            .need_cpus = cpus};
     for (int i = 0; i < GPUS; i++) {
         a.gpus[i] = (struct machine_gpu){.index = i, .would_do = true};
         snprintf(a.gpus[i].uuid, sizeof(a.gpus[i].uuid), "GPU-%c", 'a' + i);
@@ -445,7 +447,8 @@ static void test_three_users(void **state)
         int status = -1;
         assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
         if (status != 0)
-            fail_msg("user %d: %s (status %x)", 1 + i % USERS, WEXITSTATUS(status) == 7 ? "two holders" : "failed", status);
+            fail_msg("user %d: %s (status %x)", 1 + i % USERS,
+                     WEXITSTATUS(status) == 7 ? "two holders" : "failed", status);
     }
     struct actor last = start(0, GPUS, CPUS); /* nothing is left of all of them */
     wait_hold(&last);

@@ -101,7 +101,8 @@ static void test_apart(void **state)
 {
     (void)state;
     struct machine_set free = {{0}}, left;
-    struct machine_claim claims[2] = {{.user = 1, .id = 1, .need = {.gpus = 2}}, {.user = 2, .id = 2, .need = {.gpus = 1}}};
+    struct machine_claim claims[2] = {{.user = 1, .id = 1, .need = {.gpus = 2}},
+                                      {.user = 2, .id = 2, .need = {.gpus = 1}}};
     struct machine_state m = {.claims = claims, .nclaims = 2};
     machine_set_add(&free, 0);
     machine_set_add(&free, 2);
@@ -230,9 +231,11 @@ static bool look(struct sim_job *j)
     for (int i = 0; i < s.njobs; i++) {
         const struct sim_job *k = &s.jobs[i];
         if (k->waits)
-            claims[m.nclaims++] = (struct machine_claim){k->user, i, k->arrived_ms, need_of(k->gpus, k->cpus, GPUS, CPUS)};
+            claims[m.nclaims++] = (struct machine_claim){k->user, i, k->arrived_ms,
+                                                         need_of(k->gpus, k->cpus, GPUS, CPUS)};
         if (k->runs)
-            held[m.nheld++] = (struct machine_held){k->user, k->since_ms, machine_turn_share(k->gpus, GPUS, k->cpus, CPUS)};
+            held[m.nheld++] = (struct machine_held){k->user, k->since_ms,
+                                                     machine_turn_share(k->gpus, GPUS, k->cpus, CPUS)};
     }
     machine_turn_sort(&m);
     const struct machine_need need = need_of(j->gpus, j->cpus, GPUS, CPUS);

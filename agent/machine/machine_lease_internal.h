@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* machine_lease_internal.h - a lease, and what one look sees; shared by machine_lease*.c only */
+#ifndef AGENT_MACHINE_MACHINE_LEASE_INTERNAL_H
+#define AGENT_MACHINE_MACHINE_LEASE_INTERNAL_H
+
+#include "agent/machine/machine_dir.h"
+#include "agent/machine/machine_lease.h"
+
+struct machine_lease {
+    char dir[MACHINE_DIR_PATH];
+    char file[MACHINE_DIR_NAME], name_file[MACHINE_DIR_NAME];
+    struct machine_ask ask;
+    const struct lock_bundle *bundle;
+    int claim;              /* its descriptor while it waits; -1: in the bundle, or never made */
+    int64_t arrived_ms, arrived_s, since_ms, since_s;
+    struct machine_set has; /* what it holds */
+    bool holds;
+    /* as last seen */
+    json_t *claims;         /* machine_claims.h */
+    json_t *busy;           /* {name of a lock: who has it}: without a claim */
+};
+
+/* What one look sees. */
+struct machine_view {
+    struct machine_claim *claims;
+    struct machine_held *held;
+    struct machine_used *used;
+    struct machine_state state;
+    struct machine_set free;
+    int64_t id; /* of the own claim */
+};
+
+/* machine_lease_view.c: what one look sees; machine_view_fini() in any case. -1: not its own claim. */
+int machine_view_init(struct machine_view *v, const struct machine_lease *l);
+void machine_view_fini(struct machine_view *v);
+void machine_view_remove(struct machine_set *from, const struct machine_set *these);
+
+/* The same file: the name of a lock, and all resources that would do. */
+void machine_lease_lock_name(char out[MACHINE_DIR_NAME], const struct machine_lease *l, int resource);
+struct machine_set machine_lease_any(const struct machine_lease *l);
+bool machine_lease_is_holding(const json_t *claim);
+/* GPUs and slots of lists in a claim, which may name what this machine has not. */
+struct machine_set machine_lease_set_of(const struct machine_lease *l, const json_t *claim, const char *gpus,
+                                        const char *cpus);
+
+/* machine_lease_why.c: why it waits, after a look; place: of its claim in the order. */
+void machine_lease_explain(char text[MACHINE_TEXT], const struct machine_lease *l, const struct machine_view *v,
+                           int place);
+
+#endif
