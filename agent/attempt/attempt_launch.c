@@ -191,10 +191,11 @@ static bool on_machine_waits(void *arg)
     return attempt_is_waiting(arg);
 }
 
-static void on_machine_tells(void *arg, bool over, const char *text)
+static void on_machine_tells(void *arg, bool over, int64_t waited_ms, const char *text)
 {
     struct attempt *a = arg;
-    attempt_store(a, "lease", json_pack("{s:b, s:s}", "over", (int)over, "text", text), false);
+    attempt_store(a, "lease", json_pack("{s:b, s:I, s:s}", "over", (int)over, "waited_ms", (json_int_t)waited_ms, "text",
+                                        text), false);
     if (!a->leaving)
         session_pump(a->session);
 }

@@ -219,7 +219,7 @@ static void tell(struct machine_wait *m, bool over, const char *text)
     snprintf(m->told, sizeof(m->told), "%s", text);
     m->told_ms = now;
     log_info(m->job.tag, "%s", text);
-    m->hooks.tell(m->hooks.arg, over, text);
+    m->hooks.tell(m->hooks.arg, over, now - m->began_ms, text);
 }
 
 static void on_closed(uv_handle_t *handle)

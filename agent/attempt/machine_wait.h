@@ -28,7 +28,7 @@ struct machine_wait_job {
 
 struct machine_wait_hooks {
     bool (*waits)(void *arg); /* false: the attempt was stopped meanwhile */
-    void (*tell)(void *arg, bool over, const char *text);
+    void (*tell)(void *arg, bool over, int64_t waited_ms, const char *text);
     void (*ready)(void *arg);
     void *arg;
 };

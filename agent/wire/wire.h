@@ -76,7 +76,7 @@
  * Kinds of EVENT and their bodies (stored without secrets, see agent/core/redact.h; the controller's job_core
  * acts on those marked *)
  *   facts              output of `jobctl-agent probe`
- *   lease              {over, text}: the attempt waits for GPUs or CPU slots of a machine that several users share
+ *   lease              {over, waited_ms, text}: the attempt waits for GPUs or CPU slots of a machine that several users share
  *                      (agent/machine/machine_lease.h), or (over) has them now
  *   preflight          {text,
  *                      rows}: problems found (agent/doctor/doctor.h); absent if there are none

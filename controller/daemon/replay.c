@@ -89,7 +89,7 @@ static void restart_clocks(struct job *job)
     job_clock_look(job, &clock, &change);
     job->daemon->suspended_ms += change.suspended_ms;
     const int64_t wall_ms = daemon_now_ms() - change.jump_ms, all_ms = job->max_duration_ms;
-    const int64_t left_ms = job->core.started_ms + all_ms - wall_ms;
+    const int64_t left_ms = job->core.started_ms + job->lease_ms + all_ms - wall_ms;
     job->ready_ms = clock_ms() + job_core_backoff_left(&job->core, wall_ms);
     if (job->core.started_ms)
         job->limit_ms = clock_boot_ms() + (left_ms < 0 ? 0 : left_ms < all_ms ? left_ms : all_ms);

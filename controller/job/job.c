@@ -335,7 +335,13 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
         job->texts->absent[0] = 0;
     } else if (kind == EVENT_LEASE) {
         const bool over = json_is_true(json_object_get(body, "over"));
+        const int64_t ms = over ? field_safe_int(body, "waited_ms", 0) : 0;
         snprintf(job_texts(job)->lease, sizeof(job->texts->lease), "%s", over ? "" : field_text(body, "text"));
+        job->lease_ms += ms > 0 ? ms : 0;
+        if (job->limit_ms)
+            job->limit_ms += ms > 0 ? ms : 0; /* max_duration is for its ranks */
+    } else if (kind == EVENT_ATTEMPT_ENDED || kind == EVENT_AGENT_LOST) {
+        job->texts->lease[0] = 0;
     } else if (kind == EVENT_NODE_LOST) {
         note_lost(job, body, at_ms);
     } else if (kind == EVENT_CLOCK) {

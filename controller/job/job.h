@@ -72,6 +72,7 @@ struct job {
     int64_t               grace_ms;       /* from a stop to SIGKILL */
     bool                  signal_saves;   /* `run:` with checkpoint_signal */
     int64_t               ready_ms;       /* end of its back-off, on clock_ms() */
+    int64_t               lease_ms;       /* of the time since its start: waited for a shared machine */
     int64_t               limit_ms;       /* end of max_duration, on clock_boot_ms(); 0: not yet */
     bool                  trains;         /* `train:`, not `run:` */
     bool                  has_secrets;

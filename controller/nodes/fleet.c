@@ -441,6 +441,10 @@ static int64_t limits(struct daemon *d)
             next = next < 0 || left < next ? left : next;
             continue;
         }
+        if (job->texts->lease[0]) {
+            next = next < 0 || next > AGAIN_MS ? AGAIN_MS : next; /* it waits for other users */
+            continue;
+        }
         struct err err = { 0 };
         char reason[96];
         snprintf(reason, sizeof(reason), "max_duration (%.0f s) reached",

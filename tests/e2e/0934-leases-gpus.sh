@@ -39,6 +39,13 @@ on 3 jobctl status | grep 'waiting for 2 GPUs'
 on 1 jobctl nodes | grep ' since .*(job sana): GPU 0 and 1 CPU slot'
 on 1 jobctl nodes | grep ' since .*: waits for 2 GPUs and'
 
+# one that waits is cancelled: nothing is left of its claim
+submit 2 --set resources.gpus=2
+wait_for "it waits too" says 'Waiting for 2 GPUs' on 2 jobctl why 2 --json
+on 2 jobctl cancel 2
+code 3 on 2 jobctl wait 2 --timeout 60
+[ "$(find machine -name 'claim-*' | wc -l)" = 2 ]
+
 # nothing but the rank is left of the first: it still has its GPU
 agent=$(field pid <home1/jobs/1/1/agent.json)
 guardian=$(sed -n 's/^PPid:\t//p' "/proc/$agent/status")

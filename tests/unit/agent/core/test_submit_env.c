@@ -80,7 +80,7 @@ static void each_place_has_its_own(void **state)
         {"PATH", false, false},         {"LD_LIBRARY_PATH=/x", false, false},
         {"VIRTUAL_ENV", false, false},  {"CUDA_VISIBLE_DEVICES=0,1", false, true},
         {"SLURM_JOB_ID=4", false, true}, {"SLURMX", false, false},
-        {"JOBCTL_HOME=/h", true, true}, {"JOBCTL_HOMES", false, false},
+        {"JOBCTL_HOME=/h", true, true}, {"JOBCTL_MACHINE_DIR=/m", true, true}, {"JOBCTL_HOMES", false, false},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (submit_env_is_nodes(SUBMIT_ENV_HERE, rows[i].name) != rows[i].here ||

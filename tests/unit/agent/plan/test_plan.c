@@ -37,6 +37,10 @@
     MACHINE("16", ",\"excluded\":{" gpus "}",                                                      \
             GPU("GPU-a", "true", "false") "," GPU("GPU-b", "true", "false"))
 #define SICK    MACHINE("16", "", GPU("GPU-a", "false", "false") "," GPU("GPU-b", "true", "false"))
+#define HELD                                                                                       \
+    MACHINE("16", "",                                                                              \
+            "{\"index\":0,\"uuid\":\"GPU-a\",\"name\":\"NVIDIA A100\",\"healthy\":true,"             \
+            "\"held\":\"held by bob since 14:02 UTC\"}," GPU("GPU-b", "true", "false"))
 #define SLICED  MACHINE("16", "", GPU("GPU-a", "true", "true"))
 #define SMALL                                                                                      \
     "{\"cpus\":4,\"shm_bytes\":67108864,\"gpus\":[" GPU("GPU-a", "true", "false") "," GPU(         \
@@ -50,6 +54,10 @@ static const struct {
     const char *text; /* else contained in the printed plan */
 } rows[] = {
     {"bare VM", BARE, "{" RUN "}", 1, "no GPU is used"},
+    {"another user's GPU", HELD, "{" RUN "}", 1, "GPU 0 (NVIDIA A100) is not used: held by bob since 14:02 UTC"},
+    {"... is not shared", HELD, "{" RUN ",\"resources\":{\"share_gpus\":true}}", 1, "is not used: held by bob"},
+    {"... nor by its name", HELD, "{" RUN ",\"env\":{\"CUDA_VISIBLE_DEVICES\":\"GPU-a\"}}", 0,
+     "cannot be used: it is held by bob since 14:02 UTC"},
     {"bare VM, engine", BARE, "{" TRAIN "}", 1, "\"OMP_NUM_THREADS\",\"value\":\"2\""},
     {"control group", LIMITED, "{" TRAIN "}", 1,
      "\"value\":\"3\",\"why\":\"the engine uses all 3 "
