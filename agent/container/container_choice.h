@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* container_choice.h - which runtime of a node runs the image of a job
+ *
+ * Pure: no clock, no I/O.
+ * `auto` takes the first that the node has: podman, docker, apptainer, singularity, enroot (Slurm's pyxis).  A file is
+ * only for those that read it: .sqsh enroot, any other apptainer and singularity.
+ */
+#ifndef AGENT_CONTAINER_CONTAINER_CHOICE_H
+#define AGENT_CONTAINER_CONTAINER_CHOICE_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+struct err;
+
+/* `found`: the facts of container_found(); `image`: that of a canonical spec.  Returns the row of `found`, and why[]
+ * gets the reason; NULL: none fits, with a sentence that begins with a key. */
+const json_t *container_choice(const json_t *found, const json_t *image, char *why, size_t size, struct err *err);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* container_command.h - the command lines of each container runtime: run, pull and remove
+ *
+ * Pure: no clock, no I/O.
+ * A container shares the host's network, process ids, IPC and host name, as NCCL needs them between ranks in
+ * containers of their own, and so that the pid that a rank writes into its flight page is the one that the agent
+ * knows.  Secrets are not on a command line: variables go by name, their values by the environment of the runtime.
+ *
+ * podman and docker start processes that are not below the one that calls them; those of a job have its labels.
+ * apptainer becomes the program; enroot runs as a step of Slurm (pyxis).
+ */
+#ifndef AGENT_CONTAINER_CONTAINER_COMMAND_H
+#define AGENT_CONTAINER_CONTAINER_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct container_words;
+
+/* In the order of `runtime: auto`. */
+enum container_runtime {
+    CONTAINER_PODMAN,
+    CONTAINER_DOCKER,
+    CONTAINER_APPTAINER,
+    CONTAINER_SINGULARITY,
+    CONTAINER_ENROOT,
+    CONTAINER_RUNTIMES
+};
+
+const char *container_runtime_name(enum container_runtime runtime);
+enum container_runtime container_runtime_of(const char *name); /* CONTAINER_RUNTIMES: no such runtime */
+
+/* Its processes are not descendants of the one that starts them. */
+bool container_runtime_is_apart(enum container_runtime runtime);
+
+struct container_mount {
+    const char *from, *to;
+    bool read_only;
+};
+
+/* A container on a node; absent texts are NULL, lists end with NULL. */
+struct container {
+    enum container_runtime runtime;
+    const char *program;           /* its path; that of srun for enroot */
+    const char *image;             /* as in the spec */
+    const char *file;              /* apptainer, enroot: of the pulled image; NULL: the image is a file */
+    bool rootless;                 /* the runtime has no root on this node */
+    unsigned uid, gid;
+    const unsigned *groups;        /* supplementary ones */
+    int n_groups;
+    int64_t job;
+    const char *nonce, *run_dir;   /* labels: the attempt, and its agent */
+    const char *name;              /* of the container */
+    const char *node;              /* enroot: the name that Slurm has for this node */
+    const char *workdir;
+    const struct container_mount *mounts;
+    int n_mounts;
+    const char *const *gpus;       /* UUIDs */
+    const char *const *limits;     /* "nofile=1024:4096" */
+    const char *const *options;    /* of the spec, one word each */
+    const char *const *env;        /* "NAME": taken from the environment; "NAME=value" */
+    int descriptors;               /* from 3 on, that the program inherits where the runtime can */
+};
+
+/* Does the runtime hand descriptors on? */
+bool container_keeps_descriptors(enum container_runtime runtime);
+
+/* The command line that runs `argv` in a new container; argv[0] is a path in the image. */
+void container_run(struct container_words *out, const struct container *c, const char *const *argv);
+
+/* Looks for the image on this node, and pulls it if it is missing.  Nothing to do: no words. */
+void container_pull(struct container_words *out, const struct container *c);
+
+/* Ends and removes all containers of the attempt, or of this agent alone if run_dir is set; prints their ids.  No words
+ * where the processes are all there is. */
+void container_remove(struct container_words *out, const struct container *c);
+
+/* argv in a container for a shell text (or the file `path`): bash where the image has it, else sh. */
+enum { CONTAINER_SHELL_WORDS = 8 };
+void container_shell(const char *argv[CONTAINER_SHELL_WORDS], const char *text, const char *path);
+
+#endif

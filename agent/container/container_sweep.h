@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* container_sweep.h - removes the containers of an attempt whose agent is dead
+ *
+ * RUN_DIR/container.json, written before the first container starts, has the runtime and its options, so that whoever
+ * cleans up after the agent (its guardian, the next agent, the controller) asks the same runtime for containers with
+ * the label of the attempt.  Without that file there are none.
+ */
+#ifndef AGENT_CONTAINER_CONTAINER_SWEEP_H
+#define AGENT_CONTAINER_CONTAINER_SWEEP_H
+
+#include <stdbool.h>
+
+struct container;
+struct err;
+
+/* Writes the file; nothing for a runtime whose processes are all there is. */
+int container_sweep_note(const struct container *c, struct err *err);
+
+/* Waits until the containers are removed.  `all`: also those of other agents of the attempt on this machine.
+ * -1: the runtime failed; the sentence has its last line. */
+int container_sweep(const char *run_dir, const char *nonce, bool all, struct err *err);
+
+#endif
