@@ -20,6 +20,7 @@
 #include "agent/attempt/attach.h"
 #include "agent/attempt/attempt.h"
 #include "agent/code/code_receive.h"
+#include "agent/container/container_sweep.h"
 #include "agent/doctor/doctor.h"
 #include "agent/doctor/doctor_query.h"
 #include "agent/mirror/mirror_run.h"
@@ -402,6 +403,8 @@ static int cmd_cleanup(int argc, char **argv, struct err *err)
         int n = cleanup_pass_run(&s, left, sizeof(left));
         if (n == 0) {
             control_group_remove(argv[1]);
+            if (container_sweep(argv[1], id.nonce, true, err) < 0)
+                return -1;
             puts("clean");
             return 0;
         }

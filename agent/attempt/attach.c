@@ -19,6 +19,7 @@
 
 #include "agent/attempt/host_cache.h"
 #include "agent/attempt/spool.h"
+#include "agent/container/container_sweep.h"
 #include "agent/os/identity.h"
 #include "agent/os/run_dir.h"
 #include "agent/os/subprocess.h"
@@ -176,6 +177,7 @@ static void cleanup_all(const char *run_dir, const char *nonce)
         clock_wait(-1, CLEANUP_MS);
     }
     control_group_remove(run_dir);
+    container_sweep(run_dir, nonce, true, NULL);
 }
 
 /* On return no process of the attempt is alive, and none will start. */

@@ -126,6 +126,7 @@ static void start_processes(struct attempt *a, const struct agent_effect *by)
         .resume_step = generation ? by->resume_step : -1,
         .skip_step = generation ? by->skip_step : -1,
         .forget = by->forget,
+        .pull = by->pull,
         .keep = by->keep,
         .rejoin = attempt_may_rejoin(a),
         .deadline_s = a->deadline_s,

@@ -255,6 +255,9 @@ static void feed_launch(struct attempt *a, const char *refusal, enum cause cause
     const json_t *body = a->launch;
     const char *fingerprint =
         json_string_value(json_object_get(json_object_get(body, "history"), "fingerprint"));
+    const json_t *container = json_object_get(a->plan, "container");
+    char image[300];
+    snprintf(image, sizeof(image), "%.200s with %s", field_text(container, "image"), field_text(container, "runtime"));
     a->restarts = launch_int(body, "budget", "restarts");
     const json_t *learned = json_object_get(body, "learned");
     struct agent_input in = {
@@ -262,6 +265,7 @@ static void feed_launch(struct attempt *a, const char *refusal, enum cause cause
         .launch = {.np = (int)json_integer_value(json_object_get(a->plan, "np")),
                    .engine = json_is_true(json_object_get(a->plan, "engine")),
                    .has_setup = follower_has_setup(a->follower),
+                   .image = container ? image : NULL,
                    .rejoin = attempt_may_rejoin(a),
                    .refusal = refusal,
                    .cause = cause,

@@ -331,18 +331,3 @@ void container_remove(struct container_words *out, const struct container *c)
                                                        c->runtime == CONTAINER_PODMAN ? "--time=0" : "", NULL});
     begin(out, c);
 }
-
-/* --- shell ---------------------------------------------------------------------------------------------------- */
-
-void container_shell(const char *argv[CONTAINER_SHELL_WORDS], const char *text, const char *path)
-{
-    int n = 0;
-    argv[n++] = "/bin/sh";
-    argv[n++] = "-c";
-    argv[n++] = "b=$(command -v bash) && exec \"$b\" -eo pipefail \"$@\"; exec /bin/sh -e \"$@\"";
-    argv[n++] = "jobctl";
-    if (text)
-        argv[n++] = "-c";
-    argv[n++] = text ? text : path;
-    argv[n] = NULL;
-}

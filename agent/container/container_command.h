@@ -75,8 +75,4 @@ void container_pull(struct container_words *out, const struct container *c);
  * where the processes are all there is. */
 void container_remove(struct container_words *out, const struct container *c);
 
-/* argv in a container for a shell text (or the file `path`): bash where the image has it, else sh. */
-enum { CONTAINER_SHELL_WORDS = 8 };
-void container_shell(const char *argv[CONTAINER_SHELL_WORDS], const char *text, const char *path);
-
 #endif

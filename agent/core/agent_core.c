@@ -66,7 +66,8 @@ static void on_launch(struct agent_core *c, const struct agent_input *in, struct
     restart_policy_init(&c->restart_policy, &in->launch.budget, &in->launch.history);
     nccl_fallback_init(&c->fallback, json_object_get(in->launch.plan, "fallbacks"),
                        in->launch.history.fallbacks);
-    c->job.history.fingerprint = c->job.refusal = NULL;
+    snprintf(c->image, sizeof(c->image), "%s", in->launch.image ? in->launch.image : "");
+    c->job.history.fingerprint = c->job.refusal = c->job.image = NULL;
     c->job.missing = NULL;
     if (c->job.np > 0)
         c->ranks = calloc((size_t)c->job.np, sizeof(*c->ranks));
@@ -241,13 +242,16 @@ static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
     const struct agent_exit *e = &in->exited;
     json_t *body = json_pack("{s:I}", "ms", (json_int_t)e->after_ms);
     agent_event_add_exit(body, e);
-    agent_effects_event(out, "setup_done", body);
+    const bool pulling = c->pulling;
+    c->pulling = false;
+    agent_effects_event(out, pulling ? "pull_done" : "setup_done", body);
     if (c->stop_asked) {
         agent_core_close(c, out, "stopped", false, false, c->stop_reason);
         return;
     }
     if (!e->signalled && e->exit_code == 0) {
-        c->setup_done = true;
+        c->setup_done = c->setup_done || !pulling;
+        c->pulled = true;
         agent_core_start(c, in, out);
         return;
     }
@@ -259,11 +263,11 @@ static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
                                       .last_lines = e->last_lines,
                                       .command = e->command},
                    0);
-    snprintf(v.text, sizeof(v.text), "the setup %s%.60s%s%s", e->node ? "on " : "",
+    snprintf(v.text, sizeof(v.text), "%s %s%.60s%s%s", pulling ? "the pull" : "the setup", e->node ? "on " : "",
              e->node ? e->node : "", e->node ? " " : "", v.detail);
     root_cause_set(&c->blame, e, &v, in->now_ms);
     char now[FINGERPRINT];
-    restart_policy_fingerprint(now, "setup", e, v.detail, v.place, -1);
+    restart_policy_fingerprint(now, pulling ? "pull" : "setup", e, v.detail, v.place, -1);
     restart_policy_failure(&c->restart_policy, now, 0);
     restart_policy_at_line(&c->restart_policy, v.place[0], false, e->after_ms);
     agent_core_decide(c, in, out);

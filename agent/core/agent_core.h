@@ -48,7 +48,7 @@ struct agent_core;
 
 enum agent_phase {
     AGENT_IDLE,     /* no job yet */
-    AGENT_SETUP,    /* the job's `setup:` runs */
+    AGENT_SETUP,    /* the job's image is pulled, or its `setup:` runs */
     AGENT_SPAWNING, /* ranks requested, not yet started */
     AGENT_RUNNING,
     AGENT_ENDING,  /* a generation has ended or is being stopped */
@@ -104,6 +104,7 @@ struct agent_launch {
     int                  np;
     bool                 engine;    /* `train:`, else `run:` */
     bool                 has_setup;
+    const char *image; /* container image to be pulled before anything else, and by what: "busybox with podman"; NULL: none */
     /* surviving ranks may wait for the next generation (engine/train/rejoin.h) */
     bool                 rejoin;
     const char *refusal; /* NULL, or why the job cannot run here ... */

@@ -45,8 +45,22 @@ static void spawn(struct agent_core *c, const struct agent_input *in, struct age
     c->nan_policy.back = false;
 }
 
+/* On every node, before anything runs in a container. */
+static void pull(struct agent_core *c, struct agent_effects *out)
+{
+    c->phase = AGENT_SETUP;
+    c->stage = STAGE_FLAG;
+    c->pulling = true;
+    agent_effects_event(out, "pull_started", json_pack("{s:s}", "text", c->image));
+    agent_effects_add(out, DO_SETUP)->pull = true;
+}
+
 void agent_core_start(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
+    if (c->image[0] && !c->pulled) {
+        pull(c, out);
+        return;
+    }
     if (!c->job.has_setup || c->setup_done) {
         spawn(c, in, out);
         return;

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/container/container_job.h"
+#include "agent/container/container_words.h"
 #include "agent/doctor/consistency.h"
 #include "agent/doctor/doctor.h"
 #include "agent/doctor/reachability.h"
@@ -208,6 +210,22 @@ static void on_prepare(struct follower *f, const json_t *body)
 
 /* --- starting -------------------------------------------------------------------------------- */
 
+/* The containers of the job on this node, by the plan: once, before the first process. */
+static int make_container(struct follower *f, struct err *err)
+{
+    const struct container_place place = {.spec = f->spec, .plan = f->plan, .run_dir = f->o.run_dir,
+                                          .ckpt_dir = string_of(f->launch, "ckpt_dir"), .nonce = f->o.nonce,
+                                          .job = f->o.job, .attempt = f->o.attempt, .node = f->node};
+    if (f->container || !json_object_get(f->plan, "container"))
+        return 0;
+    if (container_job_create(&f->container, &place, err) < 0)
+        return -1;
+    container_job_remove(f->container, f->node == 0, &f->sweep);
+    cleanup_set_sweep(f->cleanup, f->sweep.n ? container_words_end(&f->sweep) : NULL);
+    ranks_set_container(f->ranks, f->container);
+    return 0;
+}
+
 static int start(struct follower *f, const json_t *body, int *n, struct err *err)
 {
     const json_t *launch = f->launch;
@@ -236,6 +254,7 @@ static int start(struct follower *f, const json_t *body, int *n, struct err *err
         .snapshot_step = field_int(body, "snapshot_step", 0),
         .rejoin = field_true(body, "rejoin"),
         .keep = field_true(body, "keep"),
+        .pull = field_true(body, "pull"),
         .deadline_s = field_int(body, "deadline_s", 0),
         .plan = f->plan,
         .fallbacks = (int)field_int(body, "fallbacks", 0),
@@ -249,7 +268,9 @@ static int start(struct follower *f, const json_t *body, int *n, struct err *err
     if (e.local_ranks < 1 || e.local_ranks > FOLLOWER_RANKS)
         return err_set(err, ERR_USAGE, "%d ranks on one node; at most %d", e.local_ranks,
                        FOLLOWER_RANKS);
-    if (e.generation == 0 && !f->payload.setup_argv[0])
+    if (make_container(f, err) < 0)
+        return -1;
+    if (e.generation == 0 && !e.pull && !f->payload.setup_argv[0])
         return err_set(err, ERR_BUG, "this job has no setup");
     f->generation = e.generation;
     cleanup_forget(f->cleanup);
@@ -459,6 +480,8 @@ void follower_destroy(struct follower *f)
     usage_destroy(f->usage);
     nccl_watch_destroy(f->nccl_watch);
     gpu_watch_destroy(f->gpu_watch);
+    container_job_destroy(f->container);
+    container_words_fini(&f->sweep);
     json_decref(f->spec);
     json_decref(f->launch);
     json_decref(f->plan);

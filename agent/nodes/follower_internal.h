@@ -5,6 +5,7 @@
 
 #include "agent/monitor/gpu_watch.h"
 #include "agent/nodes/follower.h"
+#include "agent/container/container_words.h"
 #include "agent/os/payload.h"
 #include "agent/ranks/ranks.h"
 
@@ -28,6 +29,8 @@ struct follower {
 
     json_t        *spec, *launch, *plan; /* the payload points into them */
     struct payload payload;
+    struct container_job *container; /* NULL: the job has no image, or nothing was started yet */
+    struct container_words sweep;    /* removes its containers; empty: they are processes only */
     int            generation, cleaning;
     int64_t        pids[FOLLOWER_RANKS];
     char           inspect_path[4096];

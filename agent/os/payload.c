@@ -68,14 +68,30 @@ void payload_shell(const char *argv[PAYLOAD_WORDS], const char *bash, const char
     argv[n] = NULL;
 }
 
+void payload_shell_inside(const char *argv[PAYLOAD_WORDS], const char *text, const char *path)
+{
+    int n = 0;
+    argv[n++] = "/bin/sh";
+    argv[n++] = "-c";
+    argv[n++] = "b=$(command -v bash) && exec \"$b\" -eo pipefail \"$@\"; exec /bin/sh -e \"$@\"";
+    argv[n++] = "jobctl";
+    if (text)
+        argv[n++] = "-c";
+    argv[n++] = text ? text : path;
+    argv[n] = NULL;
+}
+
 /* argv gets the command of a shell text. */
 static int shell_argv(const char *argv[PAYLOAD_WORDS], char path[PATH_BYTES], const char *text, const char *run_dir,
-                      const char *name, struct err *err)
+                      const char *name, bool inside, struct err *err)
 {
     const bool argument = strlen(text) <= PAYLOAD_ARGUMENT;
     if (!argument && write_file(path, run_dir, name, NULL, text, err) < 0)
         return -1;
-    payload_shell(argv, find_bash(), argument ? text : NULL, path);
+    if (inside)
+        payload_shell_inside(argv, argument ? text : NULL, path);
+    else
+        payload_shell(argv, find_bash(), argument ? text : NULL, path);
     return 0;
 }
 
@@ -97,12 +113,13 @@ int payload_make(struct payload *out, const json_t *spec, const char *run_dir, c
     *p = (struct payload){.argv = {NULL}};
     const char *run = json_string_value(json_object_get(spec, "run"));
     const char *setup = json_string_value(json_object_get(spec, "setup"));
-    bool train = json_is_object(json_object_get(spec, "train"));
+    const bool train = json_is_object(json_object_get(spec, "train"));
+    const bool inside = json_is_object(json_object_get(spec, "image"));
     if (!run == !train)
         return err_set(err, ERR_USAGE, "a job needs one of `run:` and `train:`");
     if (write_file(p->spec_path, run_dir, "spec.json", spec, NULL, err) < 0 ||
-        (run ? shell_argv(p->argv, p->run_path, run, run_dir, "run.sh", err) : engine_argv(p, engine, err)) < 0 ||
-        (setup && shell_argv(p->setup_argv, p->setup_path, setup, run_dir, "setup.sh", err) < 0))
+        (run ? shell_argv(p->argv, p->run_path, run, run_dir, "run.sh", inside, err) : engine_argv(p, engine, err)) < 0 ||
+        (setup && shell_argv(p->setup_argv, p->setup_path, setup, run_dir, "setup.sh", inside, err) < 0))
         return -1;
     p->workdir = json_string_value(json_object_get(spec, "workdir"));
     if (p->workdir && !p->workdir[0])

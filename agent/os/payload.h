@@ -5,6 +5,7 @@
  * it. It is an argument of `-c` up to PAYLOAD_ARGUMENT bytes.  Linux takes no argument of 128 KiB (32 pages), and with
  * a small stack limit no more than that for all arguments and the environment together; so a longer text is written
  * to RUN_DIR/run.sh or RUN_DIR/setup.sh (mode 0600), and the shell reads the file.
+ * In a container the shells are those of the image, and a shell of the image looks for bash.
  */
 #ifndef AGENT_OS_PAYLOAD_H
 #define AGENT_OS_PAYLOAD_H
@@ -13,7 +14,7 @@
 
 struct err;
 
-enum { PAYLOAD_ARGUMENT = 64 * 1024, PAYLOAD_WORDS = 6 };
+enum { PAYLOAD_ARGUMENT = 64 * 1024, PAYLOAD_WORDS = 8 };
 
 struct payload {
     const char *argv[PAYLOAD_WORDS];       /* command of a rank */
@@ -27,6 +28,9 @@ struct payload {
  * written to RUN_DIR/spec.json, a long shell text beside it. */
 int payload_make(struct payload *out, const json_t *spec, const char *run_dir, const char *train,
                  struct err *err);
+
+/* The same in a container. */
+void payload_shell_inside(const char *argv[PAYLOAD_WORDS], const char *text, const char *path);
 
 /* argv of a shell text, or if `text` is NULL of the file `path`. `bash`: its path, or NULL: there is none. */
 void payload_shell(const char *argv[PAYLOAD_WORDS], const char *bash, const char *text, const char *path);

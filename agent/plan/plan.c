@@ -301,7 +301,7 @@ static int fill(struct plan_view *v, struct err *err)
     plan_set_nccl(v);
     plan_set_fallbacks(v);
     set_profiler(v);
-    if (plan_take_user_env(v, err) < 0)
+    if (plan_take_user_env(v, err) < 0 || plan_set_container(v, err) < 0)
         return -1;
     plan_add_fallbacks(v);
     plan_set_hash(v->plan);

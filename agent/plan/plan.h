@@ -11,6 +11,8 @@
  *    "why":"one rank for each of 2 GPUs", "threads":4, "expects":"NVLink (1 of 1 pairs)",
  *    "ranks":[{"rank":0,"gpu":"GPU-..."|null,"device":"NVIDIA A100"|"cpu",
  *              "numa":0, "cpus":"0-31"}],       the last two only if ranks are bound
+ *    "container":{"runtime":"podman", "path":"/usr/bin/podman", "rootless":false, "image":"...", "why":"..."},
+ *                                              only of a job with an image
  *    "env":[{"name","value","why","fact","confidence"}],  set for every rank
  *    "user_env":[{"name","value","why"}],       the job's own variables; they take precedence
  *    "fallbacks":[like env],     added one by one (agent/core/nccl_fallback.h)

@@ -78,6 +78,9 @@ bool plan_p2p_everywhere(const struct plan_view *v);
 void plan_set_fallbacks(struct plan_view *v);
 void plan_add_fallbacks(struct plan_view *v);
 
+/* plan_container.c: the runtime for the job's image. -1: this node cannot run it. */
+int plan_set_container(struct plan_view *v, struct err *err);
+
 /* plan_user_env.c: checks the job's own variables and inherited ones. -1: one of them must not
  * be set. */
 int plan_take_user_env(struct plan_view *v, struct err *err);

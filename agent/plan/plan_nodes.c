@@ -374,6 +374,8 @@ static json_t *put_together(struct crowd *c)
     if (!plan)
         return NULL;
     json_object_set(plan, "threads", json_object_get(c->parts[0], "threads"));
+    if (json_object_get(c->parts[0], "container"))
+        json_object_set(plan, "container", json_object_get(c->parts[0], "container"));
     if (json_object_get(c->parts[0], "expects"))
         json_object_set(plan, "expects", json_object_get(c->parts[0], "expects"));
     json_object_set_new(plan, "ranks", number_ranks(c));

@@ -73,6 +73,10 @@ void plan_print(FILE *out, const json_t *plan)
                     (int)json_integer_value(json_object_get(row, "numa")));
         fputc('\n', out);
     }
+    const json_t *container = json_object_get(plan, "container");
+    if (container)
+        fprintf(out, "container: %s with %s (%s)\n", field_text(container, "image"), field_text(container, "runtime"),
+                field_text(container, "why"));
     if (field_text(plan, "expects")[0])
         fprintf(out, "NCCL is expected to use: %s\n", field_text(plan, "expects"));
     fprintf(out, "environment of every rank:\n");

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/container/container_found.h"
 #include "agent/machine/machine_dir.h"
 #include "agent/os/buf.h"
 #include "agent/os/descriptors.h"
@@ -128,6 +129,7 @@ json_t *probe_facts(const char *disk, struct err *err)
         return NULL;
     }
     find_profiler(facts);
+    json_object_set_new(facts, "containers", container_found());
     find_machine(facts);
     void *nvml = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (nvml) {

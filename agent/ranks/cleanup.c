@@ -3,20 +3,27 @@
 #include "agent/ranks/cleanup.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "agent/os/subprocess.h"
 #include "agent/ranks/cleanup_pass.h"
 #include "engine/contract/err.h"
 
 enum {
     CLEANUP_EVERY_MS = 5,
-    CLEANUP_WARN_MS = 10 * 1000 /* a process alive after that is stuck in the kernel */
+    CLEANUP_WARN_MS = 10 * 1000, /* a process alive after that is stuck in the kernel */
+    SWEEP_MS = 60 * 1000         /* for a runtime to remove containers */
 };
 
 struct cleanup {
     uv_timer_t      timer;
+    uv_loop_t      *loop;
+    const char *const *sweep;    /* or NULL */
+    struct subprocess *sweeping; /* NULL: not now */
     const char     *nonce, *run_dir;
     cleanup_done_fn done;
     void           *arg;
@@ -35,6 +42,40 @@ static bool is_childless(void)
            waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 && errno == ECHILD;
 }
 
+/* --- containers ------------------------------------------------------------------------------ */
+
+static void report(struct cleanup *b, bool clean, const char *left)
+{
+    b->done(b->arg, clean, left);
+}
+
+static void on_swept(void *arg, const struct subprocess_end *end)
+{
+    struct cleanup *b = arg;
+    char said[160] = "", left[220];
+    b->sweeping = NULL;
+    if (end->said >= 0)
+        subprocess_last_line(said, sizeof(said), end->said, "sh");
+    snprintf(left, sizeof(left), "a container: %s", end->timed_out ? "its runtime does not answer" : said);
+    report(b, end->code == 0, end->code == 0 ? "" : left);
+}
+
+/* Removes the containers, then reports. */
+static void sweep(struct cleanup *b)
+{
+    struct err err = {0};
+    char left[220];
+    const struct subprocess_spec s = {.argv = b->sweep, .in = SUBPROCESS_NULL, .out = SUBPROCESS_PIPE,
+                                      .err = SUBPROCESS_PIPE, .session = true};
+    const struct subprocess_hooks hooks = {.ended = on_swept, .arg = b};
+    if (b->sweeping || subprocess_open(&b->sweeping, b->loop, &s, SWEEP_MS, &hooks, &err) == 0)
+        return;
+    snprintf(left, sizeof(left), "a container: %.180s", err.text);
+    report(b, false, left);
+}
+
+/* --- processes ------------------------------------------------------------------------------- */
+
 /* One pass: kills what it finds; reports once nothing is found, or a process is stuck. */
 static void look(struct cleanup *b)
 {
@@ -43,12 +84,16 @@ static void look(struct cleanup *b)
     const struct cleanup_pass s = {
         .nonce = b->nonce, .generation = b->generation, .run_dir = b->run_dir,
         .adopted = true, .signo = SIGKILL, .since = b->since, .spared = &spared};
-    int n = b->empty && is_childless() ? 0 : cleanup_pass_run(&s, left, sizeof(left));
+    const bool known = b->empty && is_childless();
+    int n = known ? 0 : cleanup_pass_run(&s, left, sizeof(left));
     b->empty = n == 0 && !spared;
     if (n > 0 && (uv_hrtime() - b->since_ns) / 1000000 < CLEANUP_WARN_MS)
         return; /* the timer runs the next pass */
     uv_timer_stop(&b->timer);
-    b->done(b->arg, n == 0, n < 0 ? "cannot read /proc" : left);
+    if (n == 0 && b->sweep && !known)
+        sweep(b);
+    else
+        report(b, n == 0, n < 0 ? "cannot read /proc" : left);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -63,6 +108,7 @@ int cleanup_create(struct cleanup **out, uv_loop_t *loop, const char *nonce, cle
     if (!b)
         return err_set(err, ERR_MEMORY, "no memory for a cleanup");
     *b = (struct cleanup){.nonce = nonce, .done = done, .arg = arg};
+    b->loop = loop;
     uv_timer_init(loop, &b->timer);
     b->timer.data = b;
     *out = b;
@@ -71,6 +117,8 @@ int cleanup_create(struct cleanup **out, uv_loop_t *loop, const char *nonce, cle
 
 void cleanup_close(struct cleanup *b)
 {
+    if (b)
+        subprocess_close(&b->sweeping, SIGKILL);
     if (b)
         uv_close((uv_handle_t *)&b->timer, NULL);
 }
@@ -90,6 +138,11 @@ void cleanup_set_since(struct cleanup *b, int64_t since)
     b->since = since;
 }
 
+void cleanup_set_sweep(struct cleanup *b, const char *const *argv)
+{
+    b->sweep = argv;
+}
+
 void cleanup_forget(struct cleanup *b)
 {
     b->empty = false;
@@ -97,6 +150,8 @@ void cleanup_forget(struct cleanup *b)
 
 void cleanup_run(struct cleanup *b, int generation)
 {
+    if (b->sweeping)
+        return; /* no process is left, and its report follows */
     b->generation = generation;
     b->since_ns = uv_hrtime();
     uv_timer_start(&b->timer, on_timer, CLEANUP_EVERY_MS, CLEANUP_EVERY_MS);

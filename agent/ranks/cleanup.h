@@ -36,6 +36,10 @@ void cleanup_set_run_dir(struct cleanup *b, const char *run_dir);
 /* When the first agent of the attempt started (cleanup_pass.h); 0: not known. */
 void cleanup_set_since(struct cleanup *b, int64_t since);
 
+/* The command that removes the containers of the attempt, ended by NULL; it must outlive the cleanup. NULL: none. It
+ * runs when no process is left, because a runtime that still starts a container would not be seen. */
+void cleanup_set_sweep(struct cleanup *b, const char *const *argv);
+
 /* Processes are about to start: the next cleanup looks again. */
 void cleanup_forget(struct cleanup *b);
 

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/container/container_sweep.h"
 #include "agent/os/descriptors.h"
 #include "agent/os/log.h"
 #include "agent/ranks/cleanup_pass.h"
@@ -61,6 +62,13 @@ static int await_agent(pid_t agent, const sigset_t *set)
     return status;
 }
 
+static void remove_containers(const struct guardian_options *o)
+{
+    struct err err = {0};
+    if (container_sweep(o->run_dir, o->nonce, false, &err) < 0)
+        log_warn(o->tag, "%s", err.text);
+}
+
 /* One pass after the other, until nothing is left: each may expose processes that hid behind those that ended. */
 static void end_processes(const struct guardian_options *o, const sigset_t *set)
 {
@@ -85,6 +93,7 @@ static void end_processes(const struct guardian_options *o, const sigset_t *set)
         reap(0, &status);
     }
     control_group_remove(o->run_dir);
+    remove_containers(o);
     if (ended[0])
         log_warn(o->tag, "the agent died; its guardian killed what it had left: %s", ended);
 }

@@ -194,6 +194,11 @@ void ranks_set_job(struct ranks *r, const struct ranks_job *job)
         r->group = control_group_open(job->run_dir);
 }
 
+void ranks_set_container(struct ranks *r, const struct container_job *container)
+{
+    r->job.container = container;
+}
+
 /* Releases the present generation: all of its processes are dead. */
 static void forget_all(struct ranks *r)
 {
@@ -339,7 +344,7 @@ void ranks_control(struct ranks *r, const char *command)
     if (strcmp(command, "checkpoint") == 0 && r->job.checkpoint_signal)
         for (int i = 0; i < r->n; i++)
             if (lives(r->all[i]))
-                graceful_stop_signal_programs(r->all[i]->pid, r->job.checkpoint_signal);
+                graceful_stop_signal_programs(runner_root(r->all[i]), r->job.checkpoint_signal);
 }
 
 /* The main programs of a command first. */
@@ -347,8 +352,7 @@ static void stop_gracefully(struct ranks *r)
 {
     for (int i = 0; i < r->n; i++)
         if (lives(r->all[i]) && !r->stops[i].root)
-            graceful_stop_begin(&r->stops[i], r->all[i]->pid, r->job.stop_signal,
-                                r->job.stop_session);
+            graceful_stop_begin(&r->stops[i], runner_root(r->all[i]), r->job.stop_signal, r->job.stop_session);
     uv_timer_start(&r->stop_timer, on_stop_timer, GRACEFUL_STOP_LOOK_MS, GRACEFUL_STOP_LOOK_MS);
 }
 
@@ -356,8 +360,19 @@ static void end_with_stacks(struct ranks *r)
 {
     for (int i = 0; i < r->n; i++)
         if (lives(r->all[i]))
-            stack_dump_end(r->all[i]->pid, r->aborted);
+            stack_dump_end(runner_root(r->all[i]), r->aborted);
     r->aborted = true;
+}
+
+/* In a container also the process outside, which ends with it; SIGTERM would reach it twice. */
+static void signal_group(struct runner *one, int signo)
+{
+    const pid_t root = runner_root(one);
+    kill(-root, signo);
+    if (signo != SIGKILL)
+        kill(-root, SIGCONT); /* a stopped process cannot react to the signal */
+    else if (root != one->pid)
+        kill(-one->pid, signo);
 }
 
 void ranks_signal(struct ranks *r, int signo)
@@ -371,11 +386,8 @@ void ranks_signal(struct ranks *r, int signo)
         return;
     }
     for (int i = 0; i < r->n; i++)
-        if (lives(r->all[i])) {
-            kill(-r->all[i]->pid, signo);
-            if (signo != SIGKILL)
-                kill(-r->all[i]->pid, SIGCONT); /* a stopped process cannot react to the signal */
-        }
+        if (lives(r->all[i]))
+            signal_group(r->all[i], signo);
 }
 
 int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page)
@@ -390,8 +402,8 @@ int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page)
 
 int64_t ranks_pid(const struct ranks *r, int rank)
 {
-    const struct runner *p = runner_of(r, rank);
-    return p ? p->pid : 0;
+    struct runner *p = runner_of(r, rank);
+    return p ? runner_root(p) : 0;
 }
 
 uint64_t ranks_output_bytes(const struct ranks *r, int rank)
@@ -418,18 +430,18 @@ int ranks_living(const struct ranks *r)
     return n;
 }
 
-static int64_t worker_of(const struct runner *p)
+static int64_t worker_of(struct runner *p)
 {
     static struct flight_page page; /* 16 KiB; one thread */
     if (p->flight)
         flight_read(p->flight, &page);
-    return p->flight && page.pid ? (int64_t)page.pid : p->pid;
+    return p->flight && page.pid ? (int64_t)page.pid : runner_root(p);
 }
 
 int64_t *ranks_workers(const struct ranks *r, int first)
 {
     int64_t *pids = calloc((size_t)r->n + 1, sizeof(*pids));
-    const struct runner *one = runner_of(r, first);
+    struct runner *one = runner_of(r, first);
     if (!pids)
         return NULL;
     int n = 0;

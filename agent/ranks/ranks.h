@@ -18,6 +18,7 @@
 #include <uv.h>
 
 struct agent_exit;
+struct container_job;
 struct err;
 struct flight_page;
 struct snapshot_memfds_claim;
@@ -43,6 +44,7 @@ struct ranks_job {
     bool stop_session;     /* ... sent to all its processes at once, not to the main programs first */
     int checkpoint_signal; /* asks a command for a checkpoint; 0: none */
     int hold;       /* a descriptor that every process inherits (agent/os/lock_bundle.h); 0: none */
+    const struct container_job *container; /* ranks and setup run in containers; NULL: they do not */
     bool snapshots; /* ranks get snapshot memory that outlives them (snapshot_memfds.h) */
 };
 
@@ -53,6 +55,9 @@ void ranks_close(struct ranks *r);
 void ranks_destroy(struct ranks *r);
 
 void ranks_set_job(struct ranks *r, const struct ranks_job *job);
+
+/* From now on processes run in these containers; it must outlive the ranks. */
+void ranks_set_container(struct ranks *r, const struct container_job *container);
 
 /* Lists snapshots that earlier generations left in memory on this node (at most
  * SNAPSHOT_MEMFDS_SETS of snapshot_memfds.h); returns how many. */
@@ -78,7 +83,8 @@ void ranks_signal(struct ranks *r, int signo);
  * has ended. */
 int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page);
 
-/* The pid of a rank, 0 if the process has ended; the bytes of its output so far. */
+/* The first process of a rank, in its container if it has one; 0: it has ended, and so has its container's. The bytes
+ * of its output so far. */
 int64_t ranks_pid(const struct ranks *r, int rank);
 uint64_t ranks_output_bytes(const struct ranks *r, int rank);
 

@@ -4,12 +4,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/container/container_job.h"
+#include "agent/container/container_process.h"
+#include "agent/container/container_words.h"
 #include "agent/core/agent_core.h"
 #include "agent/os/subprocess.h"
 #include "agent/printed/failure_reason.h"
@@ -55,7 +59,7 @@ static const char missing[] = "ModuleNotFoundError: ";
 static void take_output(struct runner *r, const char *bytes, size_t size)
 {
     if (!r->python[0] && r->pid && memmem(bytes, size, missing, strlen(missing)))
-        interpreter_look(r->python, sizeof(r->python), r->pid); /* it lives for some milliseconds more */
+        interpreter_look(r->python, sizeof(r->python), runner_root(r)); /* it lives for some milliseconds more */
     capture_write(r->capture, bytes, size);
     r->out_bytes += size;
     r->hooks.output(r->hooks.arg, r->rank, bytes, size);
@@ -173,9 +177,31 @@ static const char *cpus_of(const struct launch_env *e, int rank)
     return json_string_value(json_object_get(row, "cpus"));
 }
 
+/* The command in a container, or the pull of its image: both go through the runtime. */
+static int enter_container(struct runner *r, const struct runner_role *role, const char *const *argv, char *const *env,
+                           struct container_words words[2], struct err *err)
+{
+    const struct launch_env *e = role->env;
+    const struct container_job *job = role->job->container;
+    char name[CONTAINER_NAME];
+    container_job_name(job, name, e->generation, r->rank);
+    const struct container_start s = {.name = name, .argv = argv, .env = env, .descriptors = 2,
+                                      .node_env = e->base ? e->base : environ};
+    if (e->pull)
+        return container_job_pull(job, &s, &words[0], &words[1], err);
+    if (container_job_is_apart(job))
+        snprintf(r->container, sizeof(r->container), "%s", name);
+    return container_job_command(job, &s, &words[0], &words[1], err);
+}
+
+/* An image that needs no pull: nothing to do is done. */
+static const char *const nothing[] = {"/bin/true", NULL};
+
 static int start_process(struct runner *r, const struct runner_role *role, struct err *err)
 {
     const struct launch_env *e = role->env;
+    const char *const *argv = e->generation ? role->job->argv : role->job->setup_argv;
+    struct container_words words[2] = {{.word = NULL}, {.word = NULL}};
     int out[2] = {-1, -1}, event[2] = {-1, -1}, control[2] = {-1, -1}, rc = -1;
     char **env = NULL;
     if (open_capture(r, role, err) < 0 || open_flight(r, role, err) < 0 ||
@@ -185,10 +211,15 @@ static int start_process(struct runner *r, const struct runner_role *role, struc
     env = launch_env_make(e, r->rank, e->base ? e->base : environ, err);
     if (!env)
         goto out;
-    interpreter_guess(r->guess, sizeof(r->guess), e->generation ? role->job->argv : role->job->setup_argv, env);
+    if (!role->job->container)
+        interpreter_guess(r->guess, sizeof(r->guess), argv, env);
+    else if (enter_container(r, role, argv, env, words, err) < 0)
+        goto out;
+    else
+        argv = words[0].n ? (const char *const *)words[0].word : nothing;
     r->started_ns = uv_hrtime();
-    struct subprocess_spec c = {.argv = e->generation ? role->job->argv : role->job->setup_argv,
-                               .env = env,
+    struct subprocess_spec c = {.argv = argv,
+                               .env = words[1].n ? words[1].word : env,
                                .cwd = role->job->workdir,
                                .cpus = cpus_of(e, r->rank),
                                .out = out[1],
@@ -212,6 +243,8 @@ static int start_process(struct runner *r, const struct runner_role *role, struc
     rc = 0;
 out:
     free(env);
+    container_words_fini(&words[0]);
+    container_words_fini(&words[1]);
     close_fd(&out[1]);
     close_fd(&event[1]);
     close_fd(&control[0]);
@@ -228,11 +261,28 @@ int runner_start(struct runner **out, uv_loop_t *loop, const struct runner_role 
     if (!r)
         return err_set(err, ERR_MEMORY, "no memory for rank %d", role->rank);
     *r = (struct runner){
-        .hooks = *hooks, .rank = role->rank, .out_fd = -1, .event_fd = -1, .control_fd = -1};
+        .hooks = *hooks, .rank = role->rank, .out_fd = -1, .event_fd = -1, .control_fd = -1, .inner_fd = -1};
     int rc = start_process(r, role, err);
     if (rc == 0)
         watch(r, loop);
     return rc;
+}
+
+/* --- in its container ------------------------------------------------------------------------ */
+
+static bool has_ended(int pidfd)
+{
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    return poll(&p, 1, 0) > 0;
+}
+
+pid_t runner_root(struct runner *r)
+{
+    if (!r->container[0] || !r->pid)
+        return r->pid;
+    if (r->inner_fd < 0)
+        r->inner = container_process_find(r->container, &r->inner_fd);
+    return r->inner_fd >= 0 && !has_ended(r->inner_fd) ? r->inner : r->pid;
 }
 
 /* --- continuing in the next generation ------------------------------------------------------- */
@@ -306,6 +356,7 @@ void runner_forget(struct runner *r)
     if (!r)
         return;
     close_fd(&r->control_fd);
+    close_fd(&r->inner_fd);
     capture_close(r->capture);
     flight_close(r->flight);
     buf_fini(&r->lines);

@@ -58,6 +58,9 @@ struct runner {
     int out_fd, event_fd, control_fd; /* this process's ends; -1 = closed */
     uv_poll_t      out_poll, event_poll;
     struct capture *capture; /* NULL: not open */
+    char container[96];      /* its name, where its processes are not below `pid`; "" = they are */
+    pid_t inner;             /* the first process in it, once known, held by inner_fd */
+    int inner_fd;            /* -1: not known */
     char python[300];        /* its interpreter, once a module is missing; "" = none */
     char guess[300];         /* ... by the command alone */
     uint64_t out_bytes;      /* of its output so far */
@@ -79,6 +82,9 @@ void runner_forget(struct runner *r);
 /* Its process was reaped with `status`: reads its remaining output and fills *e except the
  * generation. */
 void runner_reaped(struct runner *r, int status, struct agent_exit *e);
+
+/* The process above all that the rank runs: in its container, else its own. 0: none. */
+pid_t runner_root(struct runner *r);
 
 /* Its time in this generation by phase, from its flight page. */
 void runner_phases(const struct runner *r, struct agent_exit *e);

@@ -86,6 +86,8 @@
  *   nodes              {nodes: [{node, name, hostname, ranks, first_rank, address}]} all have joined
  *   node_lost          {node, name, text}: attempt_ended follows
  *   deadline           {text, ends_at_s}: the machine is about to end; a checkpoint was requested
+ *   pull_started       {text}: the container image of the job, and the runtime that pulls it if it is missing
+ *   pull_done          {exit_code | signal, ms}
  *   setup_started      {}
  *   setup_done         {exit_code, ms}
  * * generation_started {generation, np, pids: [], resume_step, fresh: bool, ranks_kept}

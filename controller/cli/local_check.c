@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/container/container_choice.h"
+#include "agent/container/container_found.h"
 #include "agent/os/buf.h"
 #include "agent/os/subprocess.h"
 #include "controller/base/program.h"
@@ -85,6 +87,7 @@ static void check_program(struct call *call, const json_t *request, const json_t
     char program[128], three[136], other[160] = "";
     const char *path = getenv("PATH"), *workdir = field_text(spec, "workdir");
     if (!path || !path[0] || remote_of_spec(spec) != &remote_local || may_come(spec) ||
+        json_is_object(json_object_get(spec, "image")) ||
         !run_command_program(program, sizeof(program), field_text(spec, "run")) || may_be_function(program) ||
         in_path(path, workdir, program))
         return;
@@ -92,6 +95,23 @@ static void check_program(struct call *call, const json_t *request, const json_t
     if (in_path(path, workdir, three))
         snprintf(other, sizeof(other), ", but %s is: write that", three);
     local_check_refuse(call, request, "run", "%s is not in PATH%s", program, other[0] ? other : "; install it, or write its path");
+}
+
+/* ---- the container runtime ---- */
+
+/* The daemon decides again, where it starts the job; here the file and its line can be named. */
+static void check_runtime(struct call *call, const json_t *request, const json_t *spec)
+{
+    char why[400];
+    struct err err = {.code = ERR_NONE};
+    const json_t *image = json_object_get(spec, "image");
+    json_t *found = json_is_object(image) && remote_of_spec(spec) == &remote_local ? container_found() : NULL;
+    if (found && !container_choice(found, image, why, sizeof(why), &err)) {
+        const char *text = strstr(err.text, ": ");
+        refuse(call, request, strncmp(err.text, "image.runtime", 13) == 0 ? "image.runtime" : "image", "%s",
+               text ? text + 2 : err.text);
+    }
+    json_decref(found);
 }
 
 /* ---- launchers ---- */
@@ -207,6 +227,7 @@ static void check_hosts(struct call *call, const json_t *request, const json_t *
 int local_check(struct call *call, const json_t *request, const json_t *spec, json_t *notes)
 {
     check_program(call, request, spec);
+    check_runtime(call, request, spec);
     check_launcher(spec, notes);
     check_weights(call, request, spec);
     check_hosts(call, request, spec, notes);

@@ -191,15 +191,34 @@ static void warning(char *out, size_t size, const json_t *b)
         snprintf(out, size, "warning: %s", field_text(b, "text"));
 }
 
-static void setup_done(char *out, size_t size, const json_t *b)
+static void end_of(char *out, size_t size, const char *what, const json_t *b)
 {
     char took[32];
     time_of(took, sizeof(took), b, "ms");
     if (json_is_integer(json_object_get(b, "signal")))
-        snprintf(out, size, "setup was killed by signal %lld after %s", int_of(b, "signal"), took);
+        snprintf(out, size, "%s was killed by signal %lld after %s", what, int_of(b, "signal"), took);
     else
-        snprintf(out, size, "setup exited with code %lld after %s", int_of(b, "exit_code"),
-                 took);
+        snprintf(out, size, "%s exited with code %lld after %s", what, int_of(b, "exit_code"), took);
+}
+
+static void setup_done(char *out, size_t size, const json_t *b)
+{
+    end_of(out, size, "setup", b);
+}
+
+static void pull_started(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "image %s", field_text(b, "text"));
+}
+
+static void pull_done(char *out, size_t size, const json_t *b)
+{
+    char took[32];
+    time_of(took, sizeof(took), b, "ms");
+    if (json_is_integer(json_object_get(b, "exit_code")) && int_of(b, "exit_code") == 0)
+        snprintf(out, size, "image is on every node, after %s", took);
+    else
+        end_of(out, size, "the pull of the image", b);
 }
 
 static void stop_requested(char *out, size_t size, const json_t *b)

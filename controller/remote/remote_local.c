@@ -19,6 +19,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "agent/container/container_sweep.h"
 #include "agent/os/identity.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
@@ -171,6 +172,18 @@ static void start(struct local *link)
 
 /* ---- end an attempt whose agent is dead ---- */
 
+static void sweep(struct remote_link *base);
+
+static void cleaned(struct local *link)
+{
+    if (link->strange) {
+        link->base.hooks.lost(link->base.hooks.arg, link->base.text);
+        return;
+    }
+    control_group_remove(link->base.run_dir);
+    remote_link_read_spool(&link->base);
+}
+
 static void cleanup(struct remote_link *base)
 {
     struct local *link = local_of(base);
@@ -186,19 +199,14 @@ static void cleanup(struct remote_link *base)
         remote_link_later(&link->base, CLEANUP_MS, cleanup);
         return;
     }
-    if (link->strange) {
-        link->base.hooks.lost(link->base.hooks.arg, link->base.text);
-        return;
-    }
-    control_group_remove(link->base.run_dir);
-    remote_link_read_spool(&link->base);
+    sweep(&link->base);
 }
 
 /* An access to its files by a thread: what it is to know, and what it found. */
 struct look_task {
     struct remote_link_task base;
     char                    run_dir[PATH_MAX], nonce[NONCE_CHARS + 1], origin[40];
-    bool                    dismiss;
+    bool                    dismiss, alone;
     struct identity         who;
     bool                    known, alive, fenced, locked;
     bool                    strange;    /* an attempt of another job */
@@ -231,8 +239,29 @@ static void look_begin(struct local *link, void (*work)(struct file_task *),
     snprintf(t->nonce, sizeof(t->nonce), "%s", link->base.nonce);
     snprintf(t->origin, sizeof(t->origin), "%s", link->base.origin);
     t->dismiss = link->base.dismiss;
+    t->alone = link->alone;
     t->fd = -1;
     remote_link_access(&link->base, &t->base, "looking for the agent");
+}
+
+/* By a thread: its container runtime is asked, if it had one. */
+static void sweep_work(struct file_task *task)
+{
+    struct look_task *t = (struct look_task *)task;
+    container_sweep(t->run_dir, t->nonce, t->alone, &t->err);
+}
+
+static void sweep_then(struct remote_link *base, struct remote_link_task *task)
+{
+    const struct look_task *t = (const struct look_task *)task;
+    if (t->err.code)
+        log_warn(base->tag, "%s", t->err.text);
+    cleaned(local_of(base));
+}
+
+static void sweep(struct remote_link *base)
+{
+    look_begin(local_of(base), sweep_work, sweep_then, sweep);
 }
 
 /* Even the run directory may be missing then: that of its job is looked at, or that of all jobs. */

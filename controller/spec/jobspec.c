@@ -13,6 +13,7 @@
 #include "controller/spec/notify_names.h"
 #include "controller/spec/spec_check.h"
 #include "controller/spec/spec_diagnostics.h"
+#include "controller/spec/spec_image.h"
 #include "controller/spec/spec_paths.h"
 #include "controller/spec/spec_rows.h"
 #include "controller/spec/spec_rules.h"
@@ -107,6 +108,7 @@ int jobspec_check_whole(json_t *spec, const char *base, struct spec_diagnostics 
         spec_paths_resolve(spec, base, diagnostics);
     else
         spec_paths_check_absolute(spec, diagnostics);
+    spec_image_check(spec, base != NULL, diagnostics);
     return check_engine(spec, diagnostics, err);
 }
 

@@ -130,6 +130,21 @@ static json_t *check_items(const struct yaml_node *node, const char *path,
 static void check_map(json_t *flat, const struct yaml_node *map, const char *prefix,
                       struct spec_diagnostics *diagnostics);
 
+/* A text instead of a map with a key of the map's own name, such as `image: NAME`, is the value of that key. */
+static bool check_short(json_t *flat, const char *path, const struct yaml_node *node,
+                        struct spec_diagnostics *diagnostics)
+{
+    char own[SPEC_PATH * 3];
+    snprintf(own, sizeof(own), "%s.%s", path, spec_row_leaf(path));
+    const struct spec_field *row = node->kind == YAML_SCALAR ? spec_row_find(own) : NULL;
+    json_t *value = row ? spec_check_value(row, path, node, diagnostics) : NULL;
+    if (value)
+        json_object_set_new(flat, own, value);
+    else if (row)
+        spec_diagnostics_suppress(diagnostics, path);
+    return row != NULL;
+}
+
 static void check_block(json_t *flat, const struct spec_field *row, const char *path,
                         const struct yaml_node *node, struct spec_diagnostics *diagnostics)
 {
@@ -145,6 +160,8 @@ static void check_block(json_t *flat, const struct spec_field *row, const char *
         check_map(flat, node, path, diagnostics);
         return;
     }
+    if (check_short(flat, path, node, diagnostics))
+        return;
     spec_check_value(row, path, node, diagnostics);
     spec_diagnostics_suppress(diagnostics, path);
 }

@@ -196,20 +196,6 @@ static void containers_are_removed_by_their_labels(void **state)
     assert_int_equal(w.n, 0);
 }
 
-static void a_text_runs_in_bash_if_the_image_has_it(void **state)
-{
-    (void)state;
-    const char *argv[CONTAINER_SHELL_WORDS];
-    container_shell(argv, "python x.py", NULL);
-    assert_string_equal(argv[0], "/bin/sh");
-    assert_string_equal(argv[4], "-c");
-    assert_string_equal(argv[5], "python x.py");
-    assert_null(argv[6]);
-    container_shell(argv, NULL, "/run/run.sh");
-    assert_string_equal(argv[4], "/run/run.sh");
-    assert_null(argv[5]);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,7 +207,6 @@ int main(void)
         cmocka_unit_test(enroot_is_a_step_of_slurm),
         cmocka_unit_test(images_are_pulled_with_their_registry),
         cmocka_unit_test(containers_are_removed_by_their_labels),
-        cmocka_unit_test(a_text_runs_in_bash_if_the_image_has_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
