@@ -257,7 +257,8 @@ static void feed_launch(struct attempt *a, const char *refusal, enum cause cause
         json_string_value(json_object_get(json_object_get(body, "history"), "fingerprint"));
     const json_t *container = json_object_get(a->plan, "container");
     char image[300];
-    snprintf(image, sizeof(image), "%.200s with %s", field_text(container, "image"), field_text(container, "runtime"));
+    snprintf(image, sizeof(image), "%.120s with %s: %.150s", field_text(container, "image"),
+             field_text(container, "runtime"), field_text(container, "why"));
     a->restarts = launch_int(body, "budget", "restarts");
     const json_t *learned = json_object_get(body, "learned");
     struct agent_input in = {

@@ -12,11 +12,11 @@
 #include "engine/contract/err.h"
 
 /* Runtimes separate paths by these. */
-static int check(const char *path, const char *what, struct err *err)
+static int check(const char *path, const char *what, bool is_target, struct err *err)
 {
     if (path[0] != '/')
         return err_set(err, ERR_USAGE, "the %s \"%.100s\" is not an absolute path", what, path);
-    if (path[strspn(path, "/.")] == '\0')
+    if (is_target && path[strspn(path, "/.")] == '\0')
         return err_set(err, ERR_USAGE, "%.100s cannot be mounted over the root of the image", path);
     if (strpbrk(path, ",:\n\""))
         return err_set(err, ERR_USAGE, "%.200s cannot be mounted: its path holds ',', ':' or '\"'", path);
@@ -39,7 +39,7 @@ int container_mounts_add(struct container_mounts *m, const char *path, bool read
 {
     if (!path || !path[0])
         return 0;
-    if (check(path, "path", err) < 0)
+    if (check(path, "path", true, err) < 0)
         return -1;
     return add(m, path, path, read_only, err);
 }
@@ -57,7 +57,7 @@ int container_mounts_parse(struct container_mounts *m, const char *text, struct 
     from[n] = '\0';
     memcpy(to, first ? first + 1 : text, first ? k : n);
     to[first ? k : n] = '\0';
-    if (check(from, "source", err) < 0 || check(to, "target", err) < 0)
+    if (check(from, "source", false, err) < 0 || check(to, "target", true, err) < 0)
         return -1;
     return add(m, from, to, read_only, err);
 }

@@ -18,6 +18,7 @@ options="[$(printf "'%s', " "${globals[@]}")]"
 mkdir -p image/bin image/tmp image/etc
 cp "$busybox" image/bin/busybox
 for applet in sh sleep cat echo id env test touch mv ls kill true; do ln -sf busybox "image/bin/$applet"; done
+cp "$busybox" image/bin/busybox-train # a main program that is no shell (agent/ranks/main_program.h): busybox-train sh -c ...
 echo "root:x:0:0:root:/root:/bin/sh" >image/etc/passwd
 tar -C image -cf image.tar .
 pod import image.tar localhost/jobctl-test:1 >import.log 2>&1 || { cat import.log; echo "podman import does not work here"; exit 77; }
