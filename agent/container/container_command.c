@@ -320,7 +320,8 @@ static const char remove_all[] =
     "nonce=$1 dir=$2 now=$3; shift 3\n"
     "ids=$(\"$@\" ps --all --quiet --no-trunc --filter=\"label=jobctl.nonce=$nonce\" "
     "${dir:+\"--filter=label=jobctl.run_dir=$dir\"}) || exit\n"
-    "[ -z \"$ids\" ] || exec \"$@\" rm --force $now $ids\n";
+    "[ -z \"$ids\" ] || \"$@\" rm --force $now $ids || exit\n"
+    "echo '" CONTAINER_REMOVED "'\n";
 
 void container_remove(struct container_words *out, const struct container *c)
 {

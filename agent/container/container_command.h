@@ -71,8 +71,9 @@ void container_run(struct container_words *out, const struct container *c, const
 /* Looks for the image on this node, and pulls it if it is missing.  Nothing to do: no words. */
 void container_pull(struct container_words *out, const struct container *c);
 
-/* Ends and removes all containers of the attempt, or of this agent alone if run_dir is set; prints their ids.  No words
- * where the processes are all there is. */
+/* Ends and removes all containers of the attempt, or of this agent alone if run_dir is set.  The last line of its output
+ * is CONTAINER_REMOVED if none is left.  No words where the processes are all there is. */
+#define CONTAINER_REMOVED "no container is left"
 void container_remove(struct container_words *out, const struct container *c);
 
 #endif

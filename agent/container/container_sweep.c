@@ -64,7 +64,9 @@ static int run(const char *const *argv, struct err *err)
     const struct subprocess_spec s = {.argv = argv, .in = SUBPROCESS_NULL, .out = SUBPROCESS_PIPE, .err = SUBPROCESS_PIPE,
                                       .session = true};
     int rc = subprocess_run(&s, out, WAIT_MS, err);
-    if (rc > 0) {
+    if (rc >= 0 && strstr(subprocess_text(&out[0]), CONTAINER_REMOVED))
+        rc = 0;
+    else if (rc >= 0) {
         snprintf(text, sizeof(text), "%s", subprocess_text(&out[1]));
         text[strcspn(text, "\n")] = '\0';
         rc = err_set(err, ERR_SYSTEM, "containers of the job may be left: %s", text[0] ? text : "the runtime failed");

@@ -124,6 +124,21 @@ static const struct rule rules[] = {
     {"yaml.wrong", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "yaml\\.(scanner|parser|constructor)\\.",
      NULL},
+    {"image.name", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "manifest unknown|manifest for .* not found|name unknown: |pull access denied|repository does not exist|"
+     "requested access to the resource is denied|unauthorized: |invalid reference format|"
+     "short-name .* did not resolve",
+     "check the name in image:, with its registry; for a private one run `podman login` or `docker login` on the node"},
+    {"image.gpus", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "unresolvable CDI devices|could not select device driver .*\\[\\[gpu\\]\\]|nvidia-container-cli: ",
+     "install the NVIDIA container toolkit on the node; podman also needs "
+     "`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`"},
+    {"image.shell", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "stat /bin/sh: no such file or directory|exec: \"/bin/sh\": |crun: executable file `/bin/sh` not found",
+     "use an image with /bin/sh, in which run: is executed"},
+    {"image.docker", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "permission denied while trying to connect to the [Dd]ocker",
+     "add the user to the group docker on the node, or name another runtime in image.runtime"},
     {"hub.access", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "401 Client Error|403 Client Error|GatedRepoError|RepositoryNotFoundError|"
      "api_key not configured",

@@ -372,6 +372,34 @@ static void check_session(struct checkup *c)
             (double)(age > 0 ? age : 0) / 3600);
 }
 
+/* "4.3.1, without root, GPUs by CDI": one row for each runtime that is installed. */
+static void check_container(struct checkup *c, const json_t *r)
+{
+    const char *name = field_text(r, "runtime"), *version = field_text(r, "version");
+    const bool podman = strcmp(name, "podman") == 0, gpus = json_array_size(json_object_get(c->facts, "gpus")) > 0;
+    const char *how = strcmp(name, "docker") == 0 || podman ? field_true(r, "rootless") ? ", without root" : ", as root"
+                                                            : "";
+    if (field_text(r, "why")[0])
+        row(c, name, ROW_UNKNOWN, "", "%s %s", name, field_text(r, "why"));
+    else if (field_text(r, "error")[0])
+        row(c, name, ROW_WARN, "jobs with an image will fail here, or name another runtime in image.runtime", "%s",
+            field_text(r, "error"));
+    else if (podman && gpus && !field_true(r, "cdi"))
+        row(c, name, ROW_WARN, "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+            "%s%s; no description of the GPUs (CDI): jobs with an image get none", version[0] ? version : "installed", how);
+    else
+        row(c, name, ROW_OK, "", "%s%s%s", version[0] ? version : "installed", how,
+            !gpus ? "" : podman ? ", GPUs by CDI" : strcmp(name, "docker") == 0 ? ", GPUs by --gpus" : ", GPUs");
+}
+
+static void check_containers(struct checkup *c)
+{
+    size_t i;
+    const json_t *r;
+    json_array_foreach (json_object_get(c->facts, "containers"), i, r)
+        check_container(c, r);
+}
+
 /* --- the job ------------------------------------------------------------------------------- */
 
 static void check_plan(struct checkup *c)
@@ -596,7 +624,7 @@ json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *look
     static void (*const of_node[])(struct checkup *) = {
         check_programs, check_processors, check_machine, check_memory, check_shm,  check_disk,    check_driver,
         check_gpus,     check_pairs,      check_copies, check_sums, check_nccl, check_network, check_rdma,
-        check_clock,    check_session,
+        check_clock,    check_session, check_containers,
     };
     static void (*const of_job[])(struct checkup *) = {
         check_plan, check_data, check_fits, check_checkpoints, check_time, check_ways,

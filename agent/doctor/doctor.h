@@ -34,7 +34,7 @@ json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *look
  * directory of checkpoints. A new object, or NULL: no memory. */
 json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path, const char *dir);
 
-/* doctor_engine.c: runs the GPU self-test on all pairs, as a `run:` command would use them
+/* doctor_engine.c: asks the container runtimes whether they work, and runs the GPU self-test on all pairs, as a `run:` command would use them
  * (agent/plan/gpu_selftest.h), and puts the results into the facts; cached in the directory
  * `state`, NULL: not cached, so agents need not repeat it. */
 void doctor_try(json_t *facts, const char *train, const char *state);

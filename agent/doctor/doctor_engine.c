@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/doctor/doctor.h"
+#include "agent/container/container_try.h"
 #include "agent/os/subprocess.h"
 #include "agent/os/sysroot.h"
 #include "agent/plan/gpu_selftest.h"
@@ -167,6 +168,7 @@ json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path
 void doctor_try(json_t *facts, const char *train, const char *state)
 {
     json_t *plan = NULL, *any = json_pack("{s:s}", "run", "true");
+    container_try(json_object_get(facts, "containers"));
     gpu_selftest_try(facts, NULL, train, GPU_SELFTEST_ALL_MS);
     if (plan_make(&plan, facts, any, NULL) == 0)
         gpu_selftest_sum(facts, plan, train, true, GPU_SELFTEST_ALL_MS);

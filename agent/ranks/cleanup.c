@@ -6,9 +6,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "agent/container/container_command.h"
 #include "agent/os/subprocess.h"
 #include "agent/ranks/cleanup_pass.h"
 #include "engine/contract/err.h"
@@ -53,11 +55,13 @@ static void on_swept(void *arg, const struct subprocess_end *end)
 {
     struct cleanup *b = arg;
     char said[160] = "", left[220];
+    /* Not by its exit code: the handler of SIGCHLD (ranks.c) may have taken that. */
+    const bool clean = strstr(subprocess_text(end->out), CONTAINER_REMOVED) != NULL;
     b->sweeping = NULL;
     if (end->said >= 0)
         subprocess_last_line(said, sizeof(said), end->said, "sh");
     snprintf(left, sizeof(left), "a container: %s", end->timed_out ? "its runtime does not answer" : said);
-    report(b, end->code == 0, end->code == 0 ? "" : left);
+    report(b, clean, clean ? "" : left);
 }
 
 /* Removes the containers, then reports. */

@@ -32,6 +32,47 @@ static void a_plain_life(void **state)
     expect(cleaned(true), "");
 }
 
+static void pull_of(const char *image)
+{
+    feed((struct agent_input){.kind = INPUT_LAUNCH,
+                              .launch = {.np = 1, .has_setup = true, .image = image,
+                                         .budget = {.restarts = 3, .backoff_max_ms = 1, .no_progress = 3}}});
+}
+
+static void an_image_is_pulled_once_before_the_setup(void **state)
+{
+    (void)state;
+    pull_of("busybox with podman");
+    struct agent_input in = {.kind = INPUT_SETUP_EXITED, .exited = {.exit_code = 125, .last_lines = "Error: no route\n"}};
+    expect(feed(in), "pull_done restart_scheduled pull_started PULL");
+    in.exited = (struct agent_exit){.exit_code = 0};
+    expect(feed(in), "pull_done setup_started SETUP");
+    in.exited.exit_code = 1;
+    expect(feed(in), "setup_done restart_scheduled setup_started SETUP"); /* not pulled again */
+    in.exited.exit_code = 0;
+    expect(feed(in), "setup_done SPAWN(1,-1)");
+}
+
+/* Another try finds the same registry. */
+static void an_image_that_does_not_exist_is_not_tried_again(void **state)
+{
+    (void)state;
+    static const char *const ends[] = {
+        "Error: initializing source docker://x/y:9: reading manifest 9 in docker.io/x/y: manifest unknown\n",
+        "Error response from daemon: pull access denied for x, repository does not exist or may require 'docker login'\n",
+        "Error: invalid reference format\n",
+    };
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        down(NULL);
+        up(NULL);
+        pull_of("x/y:9 with podman");
+        struct agent_input in = {.kind = INPUT_SETUP_EXITED, .exited = {.exit_code = 125, .last_lines = ends[i]}};
+        expect(feed(in), "pull_done CLEANUP(0)");
+        expect(cleaned(true), "attempt_ended FINISH");
+        expect(field("cause"), "\"config_error\"");
+    }
+}
+
 static void what_cannot_run_here_ends_at_once(void **state)
 {
     (void)state;
@@ -193,6 +234,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_plain_life),
+        TEST(an_image_is_pulled_once_before_the_setup),
+        TEST(an_image_that_does_not_exist_is_not_tried_again),
         TEST(what_cannot_run_here_ends_at_once),
         TEST(what_waits_for_its_directory_is_tried_again),
         TEST(a_full_disk_under_the_lease_is_a_failure),

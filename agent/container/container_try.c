@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* container_try.c - see container_try.h */
+#include "agent/container/container_try.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/container/container_command.h"
+#include "agent/os/subprocess.h"
+#include "engine/contract/err.h"
+#include "engine/contract/field.h"
+
+enum { WAIT_MS = 15 * 1000 };
+
+/* podman opens its store, docker asks its daemon; the others only start. */
+static const char *const questions[CONTAINER_RUNTIMES][5] = {
+    [CONTAINER_PODMAN] = {NULL, "info", "--format", "{{.Version.Version}}", NULL},
+    [CONTAINER_DOCKER] = {NULL, "version", "--format", "{{.Server.Version}}", NULL},
+    [CONTAINER_APPTAINER] = {NULL, "--version", NULL},
+    [CONTAINER_SINGULARITY] = {NULL, "--version", NULL},
+    [CONTAINER_ENROOT] = {"enroot", "version", NULL},
+};
+
+/* The last word of the first line ("apptainer version 1.3.1"), or the last line. */
+static void keep(json_t *row, const char *key, const char *text)
+{
+    char line[200];
+    const size_t n = strcspn(text, "\n");
+    const bool version = strcmp(key, "version") == 0;
+    if (!version)
+        for (const char *next; (next = strchr(text, '\n')) && next[1];)
+            text = next + 1;
+    snprintf(line, sizeof(line), "%.*s", (int)(version ? n : strcspn(text, "\n")), text);
+    err_make_printable(line);
+    const char *word = version ? strrchr(line, ' ') : NULL;
+    json_object_set_new(row, key, json_string(word ? word + 1 : line));
+}
+
+static void ask(json_t *row)
+{
+    const char *argv[5];
+    struct buf out[2] = {{0}, {0}};
+    struct err err = {.code = ERR_NONE};
+    const enum container_runtime runtime = container_runtime_of(field_text(row, "runtime"));
+    if (runtime == CONTAINER_RUNTIMES)
+        return;
+    memcpy(argv, questions[runtime], sizeof(argv));
+    if (!argv[0])
+        argv[0] = field_text(row, "path");
+    const struct subprocess_spec s = {.argv = argv, .in = SUBPROCESS_NULL, .out = SUBPROCESS_PIPE, .err = SUBPROCESS_PIPE,
+                                      .session = true};
+    const int code = subprocess_run(&s, out, WAIT_MS, &err);
+    if (code == 0 && out[0].size)
+        keep(row, "version", subprocess_text(&out[0]));
+    else
+        keep(row, "error", code < 0 ? err.text : out[1].size ? subprocess_text(&out[1]) : "it does not start");
+    buf_fini(&out[0]);
+    buf_fini(&out[1]);
+}
+
+void container_try(json_t *found)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach (found, i, row)
+        if (!field_text(row, "why")[0])
+            ask(row);
+}
