@@ -41,3 +41,18 @@ has "exited with code 5" out
 [ "$(last_event 1 kind=generation_started generation)" = 2 ]
 job_is 1 step 2
 no_containers
+
+# Two nodes, simulated on this machine: each looks for the image and starts containers of its own.
+cat >nodes.yaml <<END
+image: {image: "localhost/jobctl-test:1", options: $options}
+resources: {nodes: 2, ranks: 1, gpus: 0, cpus: 1}
+run: echo "rank \$RANK of \$WORLD_SIZE, node \$NODE_RANK, \$JOBCTL_CONTAINER"
+END
+code 0 jobctl submit nodes.yaml --wait
+for r in 0 1; do
+    jobctl logs 2 --rank $r >out
+    has "rank $r of 2, node $r, jobctl-2.1-g1-n$r-r$r-" out
+done
+code 0 jobctl why 2
+has "with podman: the first in the order podman, docker, apptainer, singularity, enroot" out
+no_containers
