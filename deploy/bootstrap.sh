@@ -24,6 +24,8 @@ tests=(libcmocka-dev g++ clang libomp-dev qemu-user mandoc zsh fish zstd sqlite3
 optional=(libclang-rt-dev gcc-11)
 # A real Slurm for tests/slurm: where it cannot be installed those tests are skipped.
 cluster=(slurmctld slurmd slurm-client libslurm-dev munge)
+# A container runtime and a program for an image, for tests/e2e/093*-container*.sh: the same.
+containers=(podman runc busybox-static)
 peers=(python3-torch python3-numpy)
 
 check= list=
@@ -31,7 +33,7 @@ wanted=()
 extra=()
 for arg in "$@"; do
     case $arg in
-    --tests) packages+=("${tests[@]}"); wanted=("${optional[@]}"); extra=("${cluster[@]}") ;;
+    --tests) packages+=("${tests[@]}"); wanted=("${optional[@]}"); extra=("${cluster[@]}" "${containers[@]}") ;;
     --peers) packages+=("${tests[@]}" "${peers[@]}"); wanted=("${optional[@]}") ;;
     --check) check=1 ;;
     --list) list=1 ;;
@@ -59,6 +61,8 @@ missing=()
 lacking=()
 for p in "${packages[@]}"; do installed "$p" || missing+=("$p"); done
 for p in "${extra[@]}"; do installed "$p" || lacking+=("$p"); done
+# lacks PACKAGE...: those of them that are not installed
+lacks() { for p; do ! printf '%s\n' "${lacking[@]}" | grep -qx -- "$p" || echo "$p"; done; }
 [ $((${#missing[@]} + ${#lacking[@]})) -gt 0 ] || exit 0
 if [ -n "$check" ]; then
     [ ${#missing[@]} -gt 0 ] || exit 0
@@ -87,5 +91,9 @@ done
 install() { $sudo env RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "$@" >/dev/null; }
 [ ${#missing[@]} = 0 ] || install "${missing[@]}"
 # RUNLEVEL=1: no service is started where nobody configured one.
-[ ${#lacking[@]} = 0 ] || install "${lacking[@]}" ||
-    echo "no Slurm could be installed (${lacking[*]}): its tests will be skipped" >&2
+for kind in cluster containers; do
+    declare -n of_kind=$kind
+    mapfile -t some < <(lacks "${of_kind[@]}")
+    [ ${#some[@]} = 0 ] || install "${some[@]}" ||
+        echo "${some[*]} could not be installed: the tests that need them will be skipped" >&2
+done

@@ -174,6 +174,8 @@ static void run_engine(struct container_words *out, const struct container *c, c
     container_words_print(out, "--label=jobctl.nonce=%s", c->nonce);
     container_words_print(out, "--label=jobctl.run_dir=%s", c->run_dir);
     container_words_add_all(out, shared);
+    if (podman)
+        container_words_add(out, "--stop-timeout=0"); /* of rm --force, which comes when its processes had their grace */
     add_limits(out, c);
     add_user(out, c);
     if (podman)
@@ -315,12 +317,12 @@ void container_pull(struct container_words *out, const struct container *c)
 
 /* --- what is left ---------------------------------------------------------------------------------------- */
 
-/* $1: the nonce, $2: the run directory or "", $3: an option of rm or ""; then the runtime. */
+/* $1: the nonce, $2: the run directory or ""; then the runtime. */
 static const char remove_all[] =
-    "nonce=$1 dir=$2 now=$3; shift 3\n"
+    "nonce=$1 dir=$2; shift 2\n"
     "ids=$(\"$@\" ps --all --quiet --no-trunc --filter=\"label=jobctl.nonce=$nonce\" "
     "${dir:+\"--filter=label=jobctl.run_dir=$dir\"}) || exit\n"
-    "[ -z \"$ids\" ] || \"$@\" rm --force $now $ids || exit\n"
+    "[ -z \"$ids\" ] || \"$@\" rm --force $ids || exit\n"
     "echo '" CONTAINER_REMOVED "'\n";
 
 void container_remove(struct container_words *out, const struct container *c)
@@ -328,7 +330,6 @@ void container_remove(struct container_words *out, const struct container *c)
     if (!is_engine(c->runtime))
         return;
     container_words_add_all(out, (const char *const[]){"/bin/sh", "-c", remove_all, "jobctl", c->nonce,
-                                                       c->run_dir ? c->run_dir : "",
-                                                       c->runtime == CONTAINER_PODMAN ? "--time=0" : "", NULL});
+                                                       c->run_dir ? c->run_dir : "", NULL});
     begin(out, c);
 }

@@ -15,7 +15,7 @@ run: |
   busybox-train sh -c '$2'
 END
 }
-turn='while :; do sleep 1 & wait $!; done'
+turn='while :; do sleep 1 & wait $!; done' # a payload that runs until it is told to end
 job saves "trap \"echo saved >saves.saved; exit 3\" TERM; echo \$\$ >saves.up; $turn" >saves.yaml
 job alone "trap \"\" TERM; echo \$\$ >alone.up.\$JOBCTL_ATTEMPT; $turn" >alone.yaml
 job bare "trap \"\" TERM; echo \$\$ >bare.up.\$JOBCTL_ATTEMPT; $turn" >bare.yaml
