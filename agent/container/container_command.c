@@ -182,6 +182,8 @@ static void run_engine(struct container_words *out, const struct container *c, c
         add_gpus_of_podman(out, c);
     else
         add_gpus_of_docker(out, c);
+    if (!podman && c->cpus)
+        container_words_print(out, "--cpuset-cpus=%s", c->cpus);
     add_mounts_of_engine(out, c);
     container_words_print(out, "--workdir=%s", c->workdir);
     add_env(out, c);

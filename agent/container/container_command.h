@@ -56,6 +56,7 @@ struct container {
     const struct container_mount *mounts;
     int n_mounts;
     const char *const *gpus;       /* UUIDs */
+    const char *cpus;              /* docker: "0-3,8", because its processes do not inherit them; NULL: all */
     const char *const *limits;     /* "nofile=1024:4096" */
     const char *const *options;    /* of the spec, one word each */
     const char *const *env;        /* "NAME": taken from the environment; "NAME=value" */

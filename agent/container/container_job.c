@@ -332,6 +332,16 @@ static void add_ours(const struct container_job *j, const char *name, struct con
     container_words_print(outside, "NVIDIA_VISIBLE_DEVICES=%s", j->gpu_list[0] ? j->gpu_list : "void");
 }
 
+/* srun separates the variables that it is to set by commas. */
+static int check_values(const struct container_job *j, const struct container_words *inside, struct err *err)
+{
+    for (int i = 0; j->c.runtime == CONTAINER_ENROOT && i < inside->n; i++)
+        if (strchr(inside->word[i], ',') && strchr(inside->word[i], '='))
+            return err_set(err, ERR_CONFLICT, "env.%.*s: with enroot its value may not hold ','",
+                           (int)strcspn(inside->word[i], "="), inside->word[i]);
+    return 0;
+}
+
 static int end(struct container_words *argv, struct container_words *env, struct err *err)
 {
     if (container_words_end(argv) && container_words_end(env))
@@ -345,11 +355,16 @@ int container_job_command(const struct container_job *j, const struct container_
     struct container_words inside = {.word = NULL};
     struct container c = j->c;
     split(j, s->env, s->node_env, &inside, env);
+    if (check_values(j, &inside, err) < 0) {
+        container_words_fini(&inside);
+        return -1;
+    }
     add_tools(j, s->node_env, env);
     add_ours(j, s->name, &inside, env);
     c.name = s->name;
     c.env = container_words_end(&inside);
     c.descriptors = s->descriptors;
+    c.cpus = s->cpus;
     if (!c.env)
         argv->failed = true;
     else

@@ -38,6 +38,7 @@ struct container_start {
     const char *const *argv; /* in the container */
     char *const *env;        /* of the rank without a container */
     char *const *node_env;   /* from which that was made */
+    const char *cpus;        /* that the plan binds the rank to, or NULL */
     int descriptors;
 };
 

@@ -186,6 +186,7 @@ static int enter_container(struct runner *r, const struct runner_role *role, con
     char name[CONTAINER_NAME];
     container_job_name(job, name, e->generation, r->rank);
     const struct container_start s = {.name = name, .argv = argv, .env = env, .descriptors = 2,
+                                      .cpus = cpus_of(e, r->rank),
                                       .node_env = e->base ? e->base : environ};
     if (e->pull)
         return container_job_pull(job, &s, &words[0], &words[1], err);

@@ -9,11 +9,29 @@
 #include "controller/spec/spec_rows.h"
 #include "engine/contract/err.h"
 
+/* A text that is short for a map, such as `image: NAME` for `image: {image: NAME}`: that map in its place.  NULL: it is
+ * no such text, or there is no memory. */
+static struct yaml_node *widen(struct yaml_doc *doc, struct yaml_node *map, const char *key,
+                               const struct yaml_node *given, const char *origin, struct err *err)
+{
+    char own[2 * SPEC_PATH];
+    snprintf(own, sizeof(own), "%.90s.%.90s", key, key);
+    if (given->kind != YAML_SCALAR || !spec_row_find(own))
+        return NULL;
+    struct yaml_node *value = yaml_new_scalar(doc, given->text, given->plain, err);
+    struct yaml_node *wide = yaml_new_map(doc, origin, err);
+    if (value)
+        value->at = value->key_at = given->at;
+    if (!value || !wide || yaml_put(doc, wide, key, value, err) < 0 || yaml_put(doc, map, key, wide, err) < 0)
+        return NULL;
+    return yaml_get(map, key);
+}
+
 /* The map that holds the last part of `path`; created if missing. */
 static struct yaml_node *descend(struct yaml_doc *doc, struct yaml_node *root, char *path,
                                  char **leaf, const char *origin, struct err *err)
 {
-    struct yaml_node *at = root;
+    struct yaml_node *at = root, *wide;
     for (char *dot; (dot = strchr(path, '.')); path = dot + 1) {
         *dot = '\0';
         struct yaml_node *next = yaml_get(at, path);
@@ -23,6 +41,8 @@ static struct yaml_node *descend(struct yaml_doc *doc, struct yaml_node *root, c
                 return NULL;
             next = yaml_get(at, path);
         }
+        if (next->kind != YAML_MAP && at == root && (wide = widen(doc, at, path, next, origin, err)))
+            next = wide;
         if (next->kind != YAML_MAP) {
             err_set(err, ERR_USAGE, "%s: the file has no map under %s", origin, path);
             return NULL;

@@ -56,11 +56,12 @@ static void docker_runs_as_the_user_with_gpus_in_one_word(void **state)
     (void)state;
     struct container_words w = {.word = NULL};
     struct container c = a_container(CONTAINER_DOCKER, "/usr/bin/docker");
+    c.cpus = "0-3,8";
     c.options = (const char *const[]){"--host=tcp://box:2375", "--shm-size=8g", "--ulimit=nofile=9:9", NULL};
     container_run(&w, &c, command);
     expect(&w, "/usr/bin/docker\n--host=tcp://box:2375\nrun\n--rm\n--pull=never\n" LABELS SHARED
                "--ulimit=memlock=-1:-1\n--user=1000:1000\n--group-add=100\n--group-add=2000\n"
-               "--gpus=\"device=GPU-a,GPU-b\"\n" MOUNTS ENV "--shm-size=8g\n--ulimit=nofile=9:9\n" ENTRY);
+               "--gpus=\"device=GPU-a,GPU-b\"\n--cpuset-cpus=0-3,8\n" MOUNTS ENV "--shm-size=8g\n--ulimit=nofile=9:9\n" ENTRY);
 }
 
 static void docker_without_root_maps_its_root_to_the_user(void **state)

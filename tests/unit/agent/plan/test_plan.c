@@ -184,6 +184,34 @@ static void the_jobs_word_is_found_first(void **state)
     json_decref(plan);
 }
 
+static void an_image_needs_a_runtime(void **state)
+{
+    (void)state;
+#define FOUND "\"containers\":[{\"runtime\":\"podman\",\"path\":\"/p\",\"rootless\":true,\"cdi\":false,\"why\":\"\"}]"
+    static const struct {
+        const char *facts, *spec, *want; /* a part of plan.container.why, or of the sentence */
+        bool refused;
+    } images[] = {
+        {"{\"cpus\":4," FOUND "}", "{\"run\":\"x\",\"image\":{\"image\":\"a\",\"runtime\":\"auto\"}}", "the first in the order", false},
+        {"{\"cpus\":4," FOUND "}", "{\"run\":\"x\",\"image\":{\"image\":\"a\",\"runtime\":\"docker\"}}", "docker is not installed", true},
+        {"{\"cpus\":4}", "{\"run\":\"x\",\"image\":{\"image\":\"a\",\"runtime\":\"auto\"}}", "no runtime for a", true},
+        {"{\"cpus\":4,\"gpus\":[{\"index\":0,\"uuid\":\"GPU-a\",\"name\":\"A\",\"healthy\":true,\"compute_mode\":\"default\"}]," FOUND "}",
+         "{\"run\":\"x\",\"image\":{\"image\":\"a\",\"runtime\":\"auto\"}}", "nvidia-ctk cdi generate", true},
+    };
+    for (size_t i = 0; i < sizeof(images) / sizeof(images[0]); i++) {
+        struct err err = {.code = ERR_NONE};
+        json_t *facts = parse(images[i].facts), *spec = parse(images[i].spec), *plan = NULL;
+        const int rc = plan_make(&plan, facts, spec, &err);
+        const json_t *container = json_object_get(plan, "container");
+        const char *text = rc < 0 ? err.text : json_string_value(json_object_get(container, "why"));
+        if ((rc < 0) != images[i].refused || !text || !strstr(text, images[i].want))
+            fail_msg("%s: %d, %s", images[i].spec, rc, text ? text : "nothing");
+        json_decref(facts);
+        json_decref(spec);
+        json_decref(plan);
+    }
+}
+
 static void this_machine_has_facts(void **state)
 {
     (void)state;
@@ -348,6 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(machines_and_specs),
         cmocka_unit_test(the_jobs_word_is_found_first),
+        cmocka_unit_test(an_image_needs_a_runtime),
         cmocka_unit_test(this_machine_has_facts),
         cmocka_unit_test(ranks_get_torchruns_variables_once),
         cmocka_unit_test(ranks_of_several_nodes_know_where_they_are),
