@@ -276,12 +276,12 @@ void container_run(struct container_words *out, const struct container *c, const
 
 /* --- pulling ------------------------------------------------------------------------------------------ */
 
-/* $1: the image, $2: the same with its registry; then the runtime. */
+/* $1: the image, $2: the same with its registry; then the runtime. podman ends with 0 when SIGTERM ends a pull. */
 static const char pull_of_engine[] =
     "image=$1 full=$2; shift 2\n"
     "\"$@\" image inspect \"$image\" >/dev/null 2>&1 && { echo \"image $image is on this node\"; exit 0; }\n"
     "echo \"pulling $full\"\n"
-    "exec \"$@\" pull \"$full\"\n";
+    "\"$@\" pull \"$full\" && \"$@\" image inspect \"$full\" >/dev/null\n";
 
 /* $1: the file; then a command that makes a file from an image, which two `@` stand for.  One job at a time pulls. */
 static const char pull_of_file[] =

@@ -42,8 +42,8 @@ enum event_flag {
   X(NODES,              nodes,              NO_ARROW,  NULL,                   nodes,              WHY)                \
   X(NODE_LOST,          node_lost,          NO_ARROW,  NULL,                   node_lost,          NEWS|WHY)           \
   X(DEADLINE,           deadline,           NO_ARROW,  NULL,                   text_only,          NEWS)               \
-  X(PULL_STARTED,       pull_started,       NO_ARROW,  NULL,                   pull_started,       NEWS|WHY)           \
-  X(PULL_DONE,          pull_done,          NO_ARROW,  NULL,                   pull_done,          NEWS|WHY)           \
+  X(PULL_STARTED,       pull_started,       NO_ARROW,  apply_pull_started,     pull_started,       NEWS|WHY)           \
+  X(PULL_DONE,          pull_done,          NO_ARROW,  apply_pull_done,        pull_done,          NEWS|WHY)           \
   X(SETUP_STARTED,      setup_started,      NO_ARROW,  NULL,                   NULL,               NEWS)               \
   X(SETUP_DONE,         setup_done,         NO_ARROW,  NULL,                   setup_done,         NEWS|WHY)           \
   X(GENERATION_STARTED, generation_started, EV_RUN,    apply_generation_run,   generation_started, NEWS)               \

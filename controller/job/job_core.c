@@ -165,6 +165,21 @@ static void apply_placed(struct job_core *c, const struct core_event *e)
         snprintf(c->reason, sizeof(c->reason), "attempt 1 is starting on %s", c->node);
 }
 
+/* A pull may take long; the reason of a later start is that of the retry, as above. */
+static void apply_pull_started(struct job_core *c, const struct core_event *e)
+{
+    const char *text = field_text(e->body, "text"), *end = strstr(text, ": ");
+    if (c->attempt == 1 && c->generation == 0)
+        snprintf(c->reason, sizeof(c->reason), "waiting for image %.*s on %s", (int)(end ? end - text : 100), text, c->node);
+}
+
+static void apply_pull_done(struct job_core *c, const struct core_event *e)
+{
+    (void)e;
+    if (c->attempt == 1 && c->generation == 0)
+        snprintf(c->reason, sizeof(c->reason), "attempt 1 is starting on %s", c->node);
+}
+
 static void apply_agent_up(struct job_core *c, const struct core_event *e)
 {
     (void)e;

@@ -34,16 +34,37 @@ lacks "hang" out
 code 0 jobctl logs 1 --setup
 has "pulling localhost:1/none:1" out
 
+# A registry that never answers: no hang, and a cancel ends the pull.
+python3 -IS -c '
+import socket, time
+server = socket.create_server(("127.0.0.1", 0))
+open("port", "w").write("%d\n" % server.getsockname()[1])
+time.sleep(600)' &
+server=$!
+trap 'kill $server; wait $server || true' EXIT
+wait_for "the registry" test -s port
+sed "s/localhost:1\//localhost:$(cat port)\//; \$a hang: {first_step: 1s, step: 1s, silent: 1s}" pull.yaml >slow.yaml
+code 0 jobctl submit slow.yaml
+wait_event 2 kind=pull_started text
+wait_for "the runtime to ask" says "Trying to pull" jobctl logs 2 --setup
+code 0 jobctl status
+has "waiting for image localhost:$(cat port)/none:1 with podman" out
+code 0 jobctl cancel 2
+code 3 jobctl wait 2
+code 0 jobctl events 2
+has "the pull of the image was killed by signal 15" out
+lacks "hang" out
+
 # An image without a shell is told so, and not tried again.
 tar -cf bare.tar -C "$WORK" empty
 pod import bare.tar localhost/jobctl-bare:1 >import.log 2>&1
 sed 's/localhost:1\/none:1/localhost\/jobctl-bare:1/; /retry/d' pull.yaml >bare.yaml
 code 1 jobctl submit bare.yaml --wait
-code 0 jobctl why 2
+code 0 jobctl why 3
 has "/bin/sh" out
 has "Use an image with /bin/sh" out
 lacks "survived" out
-[ "$(last_event 2 kind=generation_ended generation)" = 1 ]
+[ "$(last_event 3 kind=generation_ended generation)" = 1 ]
 no_containers
 
 code 0 jobctl doctor
