@@ -115,9 +115,12 @@ static const struct foreign {
     {"file_mounts", "SkyPilot", NULL, "jobctl does not copy files; use their paths on this "
                                       "machine"},
     {"files", "dstack", NULL, "jobctl does not copy files; use their paths on this machine"},
-    {"volumes", "dstack", NULL, "jobctl uses no containers; use paths of this machine"},
-    {"image", "dstack", NULL, "jobctl uses no containers; the job runs directly on the machine"},
-    {"docker", NULL, NULL, "jobctl uses no containers; the job runs directly on the machine"},
+    {"volumes", "dstack", "image.mounts", "with image: a map"},
+    {"image_id", "SkyPilot", "image", NULL},
+    {"container_image", "pyxis", "image", NULL},
+    {"container_mounts", "pyxis", "image.mounts", "with image: a map"},
+    {"docker", NULL, "image", NULL},
+    {"container", NULL, "image", NULL},
     {"cloud", "SkyPilot", NULL, "jobctl does not rent machines; the job runs on this machine or "
                                 "its hosts"},
     {"infra", "SkyPilot", NULL, "jobctl does not rent machines; the job runs on this machine or "
