@@ -108,7 +108,7 @@ static void check_runtime(struct call *call, const json_t *request, const json_t
     json_t *found = json_is_object(image) && remote_of_spec(spec) == &remote_local ? container_found() : NULL;
     if (found && !container_choice(found, image, why, sizeof(why), &err)) {
         const char *text = strstr(err.text, ": ");
-        refuse(call, request, strncmp(err.text, "image.runtime", 13) == 0 ? "image.runtime" : "image", "%s",
+        local_check_refuse(call, request, strncmp(err.text, "image.runtime", 13) == 0 ? "image.runtime" : "image", "%s",
                text ? text + 2 : err.text);
     }
     json_decref(found);

@@ -70,11 +70,11 @@ struct job {
     int64_t               want_cpus, want_gpus;   /* -1: all of a node */
     int64_t               max_duration_ms;        /* 0: none */
     int64_t               grace_ms;       /* from a stop to SIGKILL */
-    bool                  signal_saves;   /* `run:` with checkpoint_signal */
     int64_t               ready_ms;       /* end of its back-off, on clock_ms() */
     int64_t               lease_ms;       /* of the time since its start: waited for a shared machine */
     int64_t               limit_ms;       /* end of max_duration, on clock_boot_ms(); 0: not yet */
     bool                  trains;         /* `train:`, not `run:` */
+    bool                  signal_saves;   /* `run:` with checkpoint_signal */
     bool                  has_secrets;
     bool                  gathered;         /* all nodes of the newest attempt joined */
     bool                  channel_degraded; /* a fallback channel is in use */
