@@ -98,33 +98,98 @@ int ignore_add(struct ignore *g, const char *dir, const char *text)
 
 /* ---- matching ---- */
 
-static bool match_name(const char *pattern, size_t np, const char *name, size_t nn)
+/* The length of a set such as [a-z] or [!]x] at p; 0: it has no end, and matches nothing. */
+static size_t set_length(const char *p, const char *end)
 {
-    char p[PATH_BYTES], s[PATH_BYTES];
-    if (np >= sizeof(p) || nn >= sizeof(s))
-        return false;
-    snprintf(p, sizeof(p), "%.*s", (int)np, pattern);
-    snprintf(s, sizeof(s), "%.*s", (int)nn, name);
-    return fnmatch(p, s, 0) == 0;
+    const char *q = p + 1;
+    q += q < end && (*q == '!' || *q == '^');
+    q += q < end && *q == ']';
+    for (; q < end && *q != ']'; q++) {
+        q += *q == '\\' && q + 1 < end;
+        if (*q == '[' && q + 1 < end && q[1] == ':') {
+            const char *close = memmem(q + 2, (size_t)(end - q - 2), ":]", 2);
+            q = close ? close + 1 : q;
+        }
+    }
+    return q < end ? (size_t)(q - p) + 1 : 0;
 }
 
-/* Part by part; ** stands for any number of them. */
+/* One character, not a star: the bytes of the pattern that match c, or 0. */
+static size_t match_one(const char *p, const char *end, char c)
+{
+    char set[128], text[2] = {c, '\0'};
+    if (*p == '?')
+        return 1;
+    if (*p == '\\' && p + 1 < end)
+        return p[1] == c ? 2 : 0;
+    const size_t n = *p == '[' ? set_length(p, end) : 0;
+    if (*p != '[')
+        return *p == c;
+    if (n == 0 || n >= sizeof(set))
+        return 0;
+    snprintf(set, sizeof(set), "%.*s", (int)n, p);
+    return fnmatch(set, text, 0) == 0 ? n : 0;
+}
+
+/* Within a name. Only the last star needs another try, so the time is bounded. */
+static bool match_name(const char *p, size_t np, const char *s, size_t ns)
+{
+    const char *const p_end = p + np, *const s_end = s + ns, *star = NULL, *from = NULL;
+    while (s < s_end) {
+        const size_t n = p < p_end && *p != '*' ? match_one(p, p_end, *s) : 0;
+        if (p < p_end && *p == '*') {
+            star = ++p;
+            from = s;
+        } else if (n > 0) {
+            p += n;
+            s++;
+        } else if (star) {
+            p = star;
+            s = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (p < p_end && *p == '*')
+        p++;
+    return p == p_end;
+}
+
+/* The next part after a "/"; NULL: there is none. */
+static const char *next_part(const char *path)
+{
+    const char *slash = strchr(path, '/');
+    return slash ? slash + 1 : NULL;
+}
+
+static bool is_stars(const char *part)
+{
+    const size_t n = strspn(part, "*");
+    return n >= 2 && (part[n] == '/' || !part[n]);
+}
+
+/* Part by part; ** stands for any number of them, the last for one at least. */
 static bool match_path(const char *pattern, const char *path)
 {
-    const size_t np = strcspn(pattern, "/"), ns = strcspn(path, "/");
-    if (np == 2 && strncmp(pattern, "**", 2) == 0) {
-        if (!pattern[2])
-            return path[0] != '\0';
-        for (const char *rest = path; rest; rest = strchr(rest, '/') ? strchr(rest, '/') + 1 : NULL)
-            if (match_path(pattern + 3, rest))
+    const char *stars = NULL, *from = NULL;
+    while (path) {
+        if (pattern && is_stars(pattern)) {
+            if (!(stars = pattern = next_part(pattern)))
                 return true;
-        return false;
+            from = path;
+        } else if (pattern && match_name(pattern, strcspn(pattern, "/"), path, strcspn(path, "/"))) {
+            pattern = next_part(pattern);
+            path = next_part(path);
+        } else if (stars) {
+            pattern = stars;
+            path = from = from ? next_part(from) : NULL;
+            if (!path)
+                return false;
+        } else {
+            return false;
+        }
     }
-    if (!match_name(pattern, np, path, ns))
-        return false;
-    if (!pattern[np] || !path[ns])
-        return !pattern[np] && !path[ns];
-    return match_path(pattern + np + 1, path + ns + 1);
+    return !pattern;
 }
 
 /* The path as seen from the rule's directory; NULL: it is not below. */

@@ -46,6 +46,20 @@ static void patterns(void **state)
         {"/", "a", true, false},
         {"!", "a", true, false},
         {"*", ".hidden", false, true},
+        {"a*b*c", "aXbYbZc", false, true},
+        {"a*b*c", "aXbYbZ", false, false},
+        {"*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false, false},
+        {"**/a/**/a/**/a/**/b", "a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a", false, false},
+        {"a/**/c", "a/b/c/c", false, true},
+        {"**/b/**/d/e", "a/b/d/d/e", false, true},
+        {"[!a]x", "bx", false, true},
+        {"[!a]x", "ax", false, false},
+        {"[]x]y", "]y", false, true},
+        {"[[:digit:]]y", "7y", false, true},
+        {"[a-y", "a", false, false},
+        {"a\\*b", "a*b", false, true},
+        {"a\\*b", "aXb", false, false},
+        {"a**b", "aXYb", false, true},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
