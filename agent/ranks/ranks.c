@@ -392,12 +392,12 @@ void ranks_signal(struct ranks *r, int signo)
 
 int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page)
 {
-    const struct runner *p = runner_of(r, rank);
+    struct runner *p = runner_of(r, rank);
     page->pid = 0;
     if (!p || !p->flight)
         return 0;
     flight_read(p->flight, page);
-    return p->pid;
+    return runner_root(p);
 }
 
 int64_t ranks_pid(const struct ranks *r, int rank)

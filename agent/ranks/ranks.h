@@ -79,8 +79,7 @@ void ranks_broadcast(struct ranks *r, const json_t *line);
  * their stacks (agent/ranks/stack_dump.h), the second time whatever they do with SIGTERM. */
 void ranks_signal(struct ranks *r, int signo);
 
-/* Reads a rank's flight page (pid 0 if it never attached). Returns its pid, or 0 if the process
- * has ended. */
+/* Reads a rank's flight page (pid 0 if it never attached). Returns the pid of ranks_pid(). */
 int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page);
 
 /* The first process of a rank, in its container if it has one; 0: it has ended, and so has its container's. The bytes
