@@ -24,7 +24,7 @@ tests=(libcmocka-dev g++ clang libomp-dev qemu-user mandoc zsh fish zstd sqlite3
 optional=(libclang-rt-dev gcc-11)
 # A real Slurm for tests/slurm: where it cannot be installed those tests are skipped.
 cluster=(slurmctld slurmd slurm-client libslurm-dev munge)
-# A container runtime and a program for an image, for tests/e2e/093*-container*.sh: the same.
+# A container runtime and a program for an image, for tests/e2e/093*-container*.sh: the same. 24 MB to download, 98 MB.
 containers=(podman runc busybox-static)
 peers=(python3-torch python3-numpy)
 
