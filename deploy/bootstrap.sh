@@ -34,7 +34,7 @@ extra=()
 for arg in "$@"; do
     case $arg in
     --tests) packages+=("${tests[@]}"); wanted=("${optional[@]}"); extra=("${cluster[@]}" "${containers[@]}") ;;
-    --peers) packages+=("${tests[@]}" "${peers[@]}"); wanted=("${optional[@]}") ;;
+    --peers) packages+=("${tests[@]}" "${peers[@]}"); wanted=("${optional[@]}"); extra=("${containers[@]}") ;;
     --check) check=1 ;;
     --list) list=1 ;;
     -h | --help) sed -n '3,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
