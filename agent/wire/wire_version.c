@@ -36,6 +36,7 @@ static const struct added {
     const char *object, *key;
 } added[] = {
     {2, WIRE_LAUNCH, NULL, "env_place"},
+    {2, WIRE_LAUNCH, NULL, "names_to"},
     {2, WIRE_LAUNCH, "budget", "same_line"},
     {2, WIRE_LAUNCH, "budget", "same_line_ms"},
 };
