@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cmd_vae.c - jobctl-train vae encode, decode and bench: one picture through an autoencoder, and how long it takes
+/* train_cmd_vae.c - jobctl-train vae: a picture to a latent and back, and how long that takes
  *
  * encode --weights PATH --in PICTURE --out FILE.npy|FILE.safetensors [--size N]
  * decode --weights PATH --in FILE --out FILE.png

@@ -37,8 +37,9 @@ static int write_npy(const struct latent *z, int fd, struct err *err)
     memcpy(header, "\x93NUMPY\1\0", 8);
     header[8] = NPY_HEADER - 10;
     header[9] = 0;
-    const int n = snprintf(header + 10, NPY_HEADER - 9, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d, %d), }",
-                           z->channels, z->height, z->width);
+    const int n = snprintf(header + 10, NPY_HEADER - 9,
+                           "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d, %d), }", z->channels, z->height,
+                           z->width);
     memset(header + 10 + n, ' ', (size_t)(NPY_HEADER - 10 - n));
     header[NPY_HEADER - 1] = '\n';
     FILE *f = fdopen(dup(fd), "wb");

@@ -134,6 +134,7 @@ int row_planes(struct row_layer *l, float *out, int from, int to, struct err *er
 
 int row_push_conv(struct row_stream *s, row_layer_fn *fn, const struct vae_conv *c, struct err *err)
 {
+    const struct row_layer *top = s->top;
     const int up = c->c.up ? 2 : 1;
-    return row_stream_push(s, fn, c, s->top->height * up / c->c.stride, s->top->width * up / c->c.stride, c->c.out, err);
+    return row_stream_push(s, fn, c, top->height * up / c->c.stride, top->width * up / c->c.stride, c->c.out, err);
 }

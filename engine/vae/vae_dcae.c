@@ -43,12 +43,12 @@ static int push_blocks(struct pass *p, int stage)
 {
     const struct vae_stage *s = &p->v->stage[stage];
     const struct row_layer *top = p->stream.top;
-    for (int b = 0; b < s->blocks; b++, top = p->stream.top)
-        if ((p->v->cfg.attention[stage] ? attend(p, &s->block[b].vit)
-                                        : row_stream_push(&p->stream, row_res, &s->block[b].res, top->height, top->width,
-                                                          top->channels, p->err)) < 0)
-            return -1;
-    return 0;
+    int rc = 0;
+    for (int b = 0; rc == 0 && b < s->blocks; b++, top = p->stream.top)
+        rc = p->v->cfg.attention[stage] ? attend(p, &s->block[b].vit)
+                                        : row_stream_push(&p->stream, row_res, &s->block[b].res, top->height,
+                                                          top->width, top->channels, p->err);
+    return rc;
 }
 
 static int begin(struct pass *p, const float *planes, int height, int width, row_layer_fn *first)

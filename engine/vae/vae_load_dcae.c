@@ -102,7 +102,8 @@ static int load_vit(struct vae_loader *l, struct vae_vit *b, int c, const char *
 {
     char name[128];
     if (load_attention(l, b, c, at) < 0 ||
-        vae_load_conv(l, &b->invert, with_silu(point(c, 8 * c)), true, "%s.local_module.main.inverted_conv.conv", at) < 0)
+        vae_load_conv(l, &b->invert, with_silu(point(c, 8 * c)), true, "%s.local_module.main.inverted_conv.conv",
+                      at) < 0)
         return -1;
     snprintf(name, sizeof(name), "%s.local_module.main.depth_conv.conv.weight", at);
     if (!(b->depth = load_depth(l, name, 8 * c, 9, 0, false)))
@@ -154,7 +155,8 @@ int vae_load_dcae(struct vae_loader *l)
     if (!up)
         return vae_load_conv(l, &v->in, window(3, c->width[0]), true, "encoder.project_in.conv") < 0
                    ? -1
-                   : vae_load_conv(l, &v->out, window(deep, c->latent), true, "encoder.project_out.main.op_list.0.conv");
+                   : vae_load_conv(l, &v->out, window(deep, c->latent), true,
+                                   "encoder.project_out.main.op_list.0.conv");
     if (vae_load_conv(l, &v->in, window(c->latent, deep), true, "decoder.project_in.main.conv") < 0 ||
         vae_load_norm(l, &v->out_norm, c->width[0], "decoder.project_out.op_list.0") < 0)
         return -1;

@@ -140,7 +140,8 @@ static int read_beside(struct vae_config *c, const struct weights_source *w, str
         return 0;
     if (!config)
         return err_set(err, ERR_DATA, "%s:%d:%d: not JSON: %s", path, why.line, why.column, why.text);
-    const json_t *scale = json_object_get(config, "scaling_factor"), *groups = json_object_get(config, "norm_num_groups");
+    const json_t *scale = json_object_get(config, "scaling_factor");
+    const json_t *groups = json_object_get(config, "norm_num_groups");
     if (json_number_value(scale) > 0)
         c->scale = json_number_value(scale);
     if (json_integer_value(groups) > 0 && json_integer_value(groups) < 1 << 14)

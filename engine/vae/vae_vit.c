@@ -121,7 +121,8 @@ static void attend_strip(struct vit *t, const struct kern_rows *in, int from, in
     k->lin_apply(t->wide, 2 * c, row_at(in, from), c, t->sums, pixels, t->heads, VAE_HEAD, LIN_EPS);
     k->lin_apply(t->wide + c, 2 * c, q, c, t->sums + (size_t)t->heads * HEAD_SUMS, pixels, t->heads, VAE_HEAD, LIN_EPS);
     convolve(t, t->out, t->wide, &t->b->proj, to - from, 2 * c);
-    k->rms_rows(map_row(t, from), t->out, map_row(t, from), t->b->proj_norm.w, t->b->proj_norm.b, pixels, c, EPS, false);
+    k->rms_rows(map_row(t, from), t->out, map_row(t, from), t->b->proj_norm.w, t->b->proj_norm.b, pixels, c, EPS,
+                false);
 }
 
 static void gate_strip(struct vit *t, const struct kern_rows *in, int from, int to)

@@ -54,7 +54,8 @@ static const float *their_tensor(const struct vae_case *c, const char *name, siz
     for (size_t i = 0; i < parts; i++) {
         const struct st_tensor *t = st_find(c->diffusers, names[i]);
         if (!t || t->count * parts != count)
-            return err_set(err, ERR_DATA, "tensor %s is missing, or has not %zu numbers", names[i], count / parts), NULL;
+            return err_set(err, ERR_DATA, "tensor %s is missing, or has not %zu numbers", names[i], count / parts),
+                   NULL;
         if (st_to_float(scratch + i * t->count, t, t->count, err) < 0)
             return NULL;
     }

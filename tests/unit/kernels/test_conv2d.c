@@ -69,7 +69,8 @@ static void check_conv(const struct kern_ops *k, const struct conv_case *t)
     const int up = c.up ? 2 : 1, height = t->height * up / c.stride, width = t->width * up / c.stride;
     const int channels = c.out * c.groups;
     const size_t n = (size_t)(height * width * channels);
-    const float *x = array_new((size_t)(t->height * t->width * c.in * c.groups), 1), *bias = array_new((size_t)channels, 1);
+    const float *x = array_new((size_t)(t->height * t->width * c.in * c.groups), 1);
+    const float *bias = array_new((size_t)channels, 1);
     const float *w = array_new((size_t)(channels * c.in * c.kernel * c.kernel), 1);
     float *packed = array_new(k->conv_size(c), 1), *y = array_new(n, 1);
     double *want = doubles_new(n);
