@@ -99,8 +99,8 @@ int vae_load_norm(struct vae_loader *l, struct vae_norm *to, int channels, const
 int row_conv(struct row_layer *l, float *out, int from, int to, struct err *err);      /* vae_conv */
 int row_res(struct row_layer *l, float *out, int from, int to, struct err *err);       /* vae_res */
 int row_change(struct row_layer *l, float *out, int from, int to, struct err *err);    /* vae_conv, with a shortcut */
-int row_repeat(struct row_layer *l, float *out, int from, int to, struct err *err);    /* vae_conv, + its input repeated */
-int row_mean(struct row_layer *l, float *out, int from, int to, struct err *err);      /* vae_conv, + its input's means */
+int row_repeat(struct row_layer *l, float *out, int from, int to, struct err *err);    /* vae_conv + its input */
+int row_mean(struct row_layer *l, float *out, int from, int to, struct err *err);      /* vae_conv + means */
 int row_rms_relu(struct row_layer *l, float *out, int from, int to, struct err *err);  /* vae_norm */
 struct row_scale {
     float *scale, *shift;
