@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "controller/spec/sweep_points.h"
 #include "engine/contract/field.h"
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
@@ -75,7 +76,10 @@ static int submit_copy(struct call *call, struct client *c, struct source *s, in
     if (rc < 0)
         return -1;
     json_t *notes = json_array();
-    rc = local_check(call, request, spec, notes);
+    rc = sweep_points_is(spec)
+             ? err_set(&call->err, ERR_USAGE, "a drill breaks one job, and this spec stands for several: leave out sweep "
+                       "and array, or give jobs/ID/spec.yaml of a member")
+             : local_check(call, request, spec, notes);
     json_decref(notes);
     if (rc < 0)
         goto out;

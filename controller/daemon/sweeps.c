@@ -241,9 +241,18 @@ json_t *sweeps_json(struct daemon *d, const struct job_row *row)
 }
 
 struct unsuccessful {
-    struct index_list *all;     /* loses those that succeeded */
+    struct index_list *all, there;      /* all: loses those that succeeded; there: have a row */
+    int                last;            /* the largest index that has one */
     int64_t            live;
 };
+
+static void drop(struct index_list *list, int index)
+{
+    if (!index_list_has(list, index))
+        return;
+    list->bits[index / 64] &= ~(UINT64_C(1) << (index % 64));
+    list->count--;
+}
 
 static int look(void *ctx, const struct job_row *row)
 {
@@ -251,20 +260,23 @@ static int look(void *ctx, const struct job_row *row)
     const int index = (int)row->sweep_index;
     if (!row->result[0])
         u->live = row->id;
-    if (strcmp(row->result, "succeeded") == 0 && index_list_has(u->all, index)) {
-        u->all->bits[index / 64] &= ~(UINT64_C(1) << (index % 64));
-        u->all->count--;
-    }
+    if (strcmp(row->result, "succeeded") == 0)
+        drop(u->all, index);
+    index_list_add(&u->there, index);
+    u->last = index;
     return 0;
 }
 
 int sweeps_unsuccessful(struct index_list *list, struct daemon *d, const struct job_row *sweep, const json_t *spec,
                         struct err *err)
 {
-    struct unsuccessful u = { .all = list };
+    struct unsuccessful u = { .all = list, .last = -1 };
     if (sweep_points_indices(list, spec, err) < 0 ||
         jobs_members_each(d->store, sweep->id, -1, INT64_MAX, look, &u, err) < 0)
         return -1;
+    for (int i = index_list_next(list, -1); i >= 0 && i < u.last; i = index_list_next(list, i))
+        if (!index_list_has(&u.there, i))
+            drop(list, i);      /* it has started, as they start in order, and was removed since */
     if (u.live)
         return err_set(err, ERR_CONFLICT, "job %lld of sweep %lld is still stopping; try again when it is done",
                        (long long)u.live, (long long)sweep->id);

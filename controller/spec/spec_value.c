@@ -295,6 +295,8 @@ json_t *spec_check_value(const struct spec_field *row, const char *path,
         return check_list(row, path, n, diagnostics);
     if (row->type == FIELD_STRING_MAP && n->kind == YAML_MAP)
         return check_string_map(row, path, n, diagnostics);
+    if (strcmp(path, "array") == 0 && n->kind == YAML_LIST)
+        return wrong(row, path, n, "; write indices such as 0-9 or 1,3,7, without brackets", diagnostics);
     if (row->type == FIELD_STRING && n->kind == YAML_LIST)
         return wrong(row, path, n, "; write \"|\" after the key, then one command per line",
                      diagnostics);

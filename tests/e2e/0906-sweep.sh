@@ -89,8 +89,27 @@ json '[j["index"] for j in o["jobs"][1:]] == [6, 7]'
 code 3 jobctl edit last
 has "is done" err
 
+# What stands for one job only.
+code 2 jobctl drill lr.yaml
+has "this spec stands for several" err
+code 0 jobctl submit lr.yaml -q --hold --set sweep='{env.BATCH: [1]}' --set "env.MARKS=$WORK/marks"
+code 3 jobctl edit last
+has "is a sweep" err
+code 0 jobctl cancel last
+
+# A member that succeeded and was removed does not run again.
+code 0 rm marks.pass
+code 0 jobctl submit lr.yaml -q --set "env.MARKS=$WORK/marks" --set array=2-4
+code 1 jobctl wait last
+sweep=$(jobctl show last --json | field job.id)
+code 0 jobctl remove "${sweep}_2"
+code 0 jobctl retry "$sweep"
+has "1 member" out
+code 1 jobctl wait last
+code 0 jobctl remove last "$sweep"
+
 # All of it goes.
 code 0 jobctl remove 1
 has "9 jobs removed" out
 code 0 jobctl status -a --json
-json 'len(o["jobs"]) == 2'
+json 'len(o["jobs"]) == 3'
