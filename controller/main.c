@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "controller/base/far_host.h"
 #include "controller/base/home.h"
 #include "controller/cli/command.h"
+#include "controller/cli/far_command.h"
 #include "controller/cli/output.h"
 #include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"
@@ -50,20 +52,33 @@ static bool wants_json(const struct call *call)
     return false;
 }
 
+static char **copy_words(int argc, char **argv)
+{
+    char **copy = calloc((size_t)argc + 1, sizeof(*copy));
+    if (!copy)
+        abort();
+    memcpy(copy, argv, (size_t)argc * sizeof(*copy));
+    return copy;
+}
+
 static int run_command(const struct command *command, int argc, char **argv)
 {
     static const struct build build = {JOBCTL_COMMIT, JOBCTL_DATE};
     struct call call = {.command = command, .build = &build};
+    char **before = copy_words(argc, argv); /* options_parse() moves them */
     terminal_init(&call.out, stdout);
     int code = options_parse(&call.options, command->options,
                              command->args == ARGS_COMMAND ? OPTIONS_FIRST : OPTIONS_MIXED, argc, argv, &call.err);
     call.json = wants_json(&call);
     if (code == 0 && call.options.help) {
         char *words[] = {(char *)(uintptr_t)command->name, NULL};
+        free(before);
         return run_command(&cmd_help, 1, words);
     }
     if (code == 0 && (code = check_args(&call)) == 0)
-        code = command->run(&call);
+        code = command->where == COMMAND_THERE && far_host_name() ? far_command_run(&call, argc, before)
+                                                                   : command->run(&call);
+    free(before);
     if (code >= 0 && output_finish(&call) < 0)
         code = -1;
     return code < 0 ? output_failure(&call) : code;
@@ -85,11 +100,41 @@ static int unknown_command(const char *name)
     return err_exit_code(ERR_USAGE);
 }
 
+/* -H HOST, -HHOST, --host HOST, --host=HOST before the command; returns how many words that were, or -1. */
+static int take_host(int argc, char **argv, struct err *err)
+{
+    const char *word = argc > 1 ? argv[1] : "", *host = getenv("JOBCTL_HOST");
+    const bool spaced = strcmp(word, "-H") == 0 || strcmp(word, "--host") == 0;
+    int used = 0;
+    if (spaced && argc < 3)
+        return err_set(err, ERR_USAGE, "%s needs a host: jobctl %s me@login.example.org status", word, word);
+    if (spaced) {
+        host = argv[2];
+        used = 2;
+    } else if (strncmp(word, "-H", 2) == 0 || strncmp(word, "--host=", 7) == 0) {
+        host = word + (word[1] == 'H' ? 2 : 7);
+        used = 1;
+    }
+    return far_host_set(host, err) < 0 ? -1 : used;
+}
+
+static int fail(const struct err *err)
+{
+    fprintf(stderr, "jobctl: %s\n", err->text);
+    return err_exit_code(err->code);
+}
+
 int main(int argc, char **argv)
 {
+    struct err err = {0};
     setlocale(LC_CTYPE, "");
     signal(SIGPIPE, SIG_IGN);
     json_memory_open("jobctl", err_exit_code(ERR_MEMORY));
+    const int used = take_host(argc, argv, &err);
+    if (used < 0)
+        return fail(&err);
+    argc -= used;
+    argv += used;
     const char *name = argc > 1 ? argv[1] : "help";
     if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0)
         name = "help";
@@ -98,11 +143,10 @@ int main(int argc, char **argv)
     const struct command *command = command_find(name);
     if (!command)
         return unknown_command(name);
-    struct err err = {0};
-    if (home_settle(&err) < 0) {
-        fprintf(stderr, "jobctl: %s\n", err.text);
-        return err_exit_code(err.code);
-    }
+    if (command->where == COMMAND_HERE && (used == 0 || command != &cmd_relay)) /* $JOBCTL_HOST there leads no further */
+        far_host_set(NULL, NULL);
+    if (home_settle(&err) < 0)
+        return fail(&err);
     if (command->raw)
         return command->raw(argc - 1, argv + 1);
     return run_command(command, argc > 2 ? argc - 2 : 0, argv + 2);

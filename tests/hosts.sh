@@ -17,6 +17,7 @@
 #   host_thaw NAME        undo host_freeze
 #   host_down NAME        sshd ends, with all connections; what was started through it lives on
 #   host_up NAME          start it (again), on the same port
+#   host_relays NAME N    so many commands of jobctl -H are connected: a login under way would outlive host_down
 #   host_pids NAME        processes that live there, by the mark of its home
 #   host_bare NAME DIR... it gets a root of its own: a C library, a shell, /dev, /proc, its home, and
 #                         these directories; ends the test with 77 where there are no mount
@@ -31,6 +32,13 @@ host_pids() {
         case $(sed -n 's/^State:\t\(.\).*/\1/p' "$f/status" 2>/dev/null) in Z | X | '') continue ;; esac
         echo "${f#/proc/}"
     done
+}
+host_relays() { # NAME N
+    local p n=0
+    for p in $(host_pids "$1"); do
+        ! grep -qzx relay "/proc/$p/cmdline" 2>/dev/null || n=$((n + 1))
+    done
+    [ $n = "$2" ]
 }
 host_tree() { # PID: it and its descendants
     local c

@@ -3,6 +3,9 @@
  *
  * The socket's path may be longer than a socket address allows: then libcurl gets
  * a path through the opened directory.
+ *
+ * With jobctl -H (far_host.h) libcurl gets descriptors of sessions instead.  A connection that breaks is made anew, and
+ * a GET repeated: the positions of logs and events are in its path, so nothing is lost or doubled.
  */
 #include "controller/base/client.h"
 
@@ -10,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,10 +27,13 @@
 #include "agent/os/unix_socket.h"
 #include "controller/base/autostart.h"
 #include "controller/base/diagnostics.h"
+#include "controller/base/far_answer.h"
+#include "controller/base/far_host.h"
 #include "controller/base/home.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
-enum { ANSWER_MAX = 256 << 20, PATH_SIZE = 2048 };
+enum { ANSWER_MAX = 256 << 20, PATH_SIZE = 2048, PAUSE_MS = 100, PAUSE_MAX_MS = 5000, PATIENCE_S = 30, FRESH_S = 1 };
 
 struct client {
     CURL               *curl;
@@ -36,6 +43,16 @@ struct client {
     const volatile int *stop;
     bool                start;          /* start the daemon if it does not run */
     struct diagnostics  found;
+    /* with a far host */
+    bool                far;
+    int                 ready;          /* connected, for libcurl's next connection; or -1 */
+    bool                posting;        /* libcurl would send a POST again, over another connection */
+    int                 stand_in;       /* libcurl's own socket, of its newest connection */
+    struct err          no_connection;  /* why libcurl got none */
+    double              patience_s;     /* how long a broken connection is tried again; < 0: for ever */
+    double              answered_s;     /* when it last answered */
+    void              (*away)(void *user);
+    void               *away_user;
 };
 
 static size_t take_bytes(char *bytes, size_t size, size_t count, void *user)
@@ -76,8 +93,15 @@ static int set_socket(struct client *c, struct err *err)
     return 0;
 }
 
+static int reach_far(struct client *c, struct err *err)
+{
+    if (c->ready < 0)
+        c->ready = far_host_connect(c->start, c->stop, err);
+    return c->ready < 0 ? -1 : 0;
+}
+
 /* Connects once to test for a daemon; starts one if there is none. */
-static int reach(struct client *c, struct err *err)
+static int reach_here(struct client *c, struct err *err)
 {
     struct err none = {0};
     int fd = unix_socket_connect(c->socket, false, &none);
@@ -92,13 +116,90 @@ static int reach(struct client *c, struct err *err)
     return 0;
 }
 
+static int reach(struct client *c, struct err *err)
+{
+    return c->far ? reach_far(c, err) : reach_here(c, err);
+}
+
+/* libcurl 7.87 and 7.88 connect a socket even if they are told that it is connected.  So libcurl connects a stand-in, a
+ * datagram socket, for which the kernel sends nothing; before the request the session takes its place.  libcurl before
+ * 7.80 cannot call us then, and is told. */
+#if LIBCURL_VERSION_NUM >= 0x075000
+static curl_socket_t give_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)purpose;
+    (void)address;
+    struct client *c = user;
+    c->no_connection = (struct err){.code = ERR_NONE};
+    return c->posting || reach_far(c, &c->no_connection) < 0 ? CURL_SOCKET_BAD
+           : (c->stand_in = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+}
+
+static int take_place(void *user, char *to, char *from, int to_port, int from_port)
+{
+    (void)to;
+    (void)from;
+    (void)to_port;
+    (void)from_port;
+    struct client *c = user;
+    if (c->ready < 0)
+        return CURL_PREREQFUNC_OK;  /* a further request of a connection */
+    const int flags = fcntl(c->ready, F_GETFL);
+    const bool ok = fcntl(c->ready, F_SETFL, flags | O_NONBLOCK) == 0 && dup3(c->ready, c->stand_in, O_CLOEXEC) >= 0;
+    close(c->ready);
+    c->ready = -1;
+    return ok ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
+
+static void set_place(struct client *c)
+{
+    curl_easy_setopt(c->curl, CURLOPT_PREREQFUNCTION, take_place);
+    curl_easy_setopt(c->curl, CURLOPT_PREREQDATA, c);
+}
+#else
+static curl_socket_t give_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)purpose;
+    (void)address;
+    struct client *c = user;
+    c->no_connection = (struct err){.code = ERR_NONE};
+    if (!c->posting)
+        reach_far(c, &c->no_connection);
+    const int fd = c->ready;
+    c->ready = -1;
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
+static int is_connected(void *user, curl_socket_t fd, curlsocktype purpose)
+{
+    (void)user;
+    (void)fd;
+    (void)purpose;
+    return CURL_SOCKOPT_ALREADY_CONNECTED;
+}
+
+static void set_place(struct client *c)
+{
+    curl_easy_setopt(c->curl, CURLOPT_SOCKOPTFUNCTION, is_connected);
+}
+#endif
+
+static void set_far(struct client *c)
+{
+    curl_easy_setopt(c->curl, CURLOPT_OPENSOCKETFUNCTION, give_socket);
+    curl_easy_setopt(c->curl, CURLOPT_OPENSOCKETDATA, c);
+    set_place(c);
+}
+
 static int prepare(struct client *c, struct err *err)
 {
     /* TLS is not used; initialising it would take longer than the request. */
     curl_global_init(CURL_GLOBAL_NOTHING);
     if (!(c->curl = curl_easy_init()))
         return err_set(err, ERR_MEMORY, "out of memory while setting up the connection");
-    if (set_socket(c, err) < 0)
+    if (c->far)
+        set_far(c);
+    else if (set_socket(c, err) < 0)
         return -1;
     curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, take_bytes);
     curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, c);
@@ -121,7 +222,11 @@ static int check_version(struct client *c, struct err *err)
     long long pid = json_integer_value(json_object_get(answer, "pid"));
     long long schema = json_integer_value(json_object_get(answer, "schema"));
     int rc = 0;
-    if (theirs && strcmp(theirs, JOBCTL_VERSION) == 0 && schema != API_SCHEMA)
+    if (c->far && (!theirs || strcmp(theirs, JOBCTL_VERSION) != 0 || schema != API_SCHEMA))
+        rc = err_set(err, ERR_SYSTEM, "the daemon that runs on %s is of another version (%.40s) than its jobctl; run "
+                     "jobctl -H %s daemon restart (jobs keep running)", far_host_name(), theirs ? theirs : "unknown",
+                     far_host_name());
+    else if (theirs && strcmp(theirs, JOBCTL_VERSION) == 0 && schema != API_SCHEMA)
         rc = err_set(err, ERR_SYSTEM, "the running daemon answers in schema %lld, this jobctl "
                                       "reads "
                      "%d; stop it with `kill %lld` (jobs keep running) and try again: a new one "
@@ -140,10 +245,12 @@ int client_open(struct client **out, bool start, struct err *err)
     *out = NULL;
     if (!c)
         return err_set(err, ERR_MEMORY, "out of memory while setting up the connection");
-    c->dir = -1;
+    c->dir = c->ready = -1;
     c->start = start;
+    c->far = far_host_name() != NULL;
+    c->patience_s = PATIENCE_S;
     buf_init(&c->answer);
-    if (home_path(c->socket, sizeof(c->socket), HOME_SOCKET, err) < 0 || reach(c, err) < 0 ||
+    if ((!c->far && home_path(c->socket, sizeof(c->socket), HOME_SOCKET, err) < 0) || reach(c, err) < 0 ||
         prepare(c, err) < 0 || (start && check_version(c, err) < 0))
         goto fail;
     *out = c;
@@ -160,6 +267,8 @@ void client_close(struct client *c)
     curl_easy_cleanup(c->curl);
     if (c->dir >= 0)
         close(c->dir);
+    if (c->ready >= 0)
+        close(c->ready);
     buf_fini(&c->answer);
     free(c);
 }
@@ -167,6 +276,13 @@ void client_close(struct client *c)
 void client_stop_when(struct client *c, const volatile int *flag)
 {
     c->stop = flag;
+}
+
+void client_wait_for_far(struct client *c, double seconds, void (*away)(void *user), void *user)
+{
+    c->patience_s = seconds;
+    c->away = away;
+    c->away_user = user;
 }
 
 const struct diagnostics *client_diagnostics(const struct client *c)
@@ -228,10 +344,23 @@ static int refused(struct client *c, const json_t *answer, long status, struct e
                    text ? text : "the daemon rejected the request without a reason");
 }
 
-static int transport_failed(struct client *c, CURLcode rc, struct err *err)
+static bool stopped(const struct client *c)
 {
-    if (c->stop && *c->stop)
+    return c->stop && *c->stop;
+}
+
+static int transport_failed(struct client *c, CURLcode rc, bool question, struct err *err)
+{
+    if (stopped(c))
         return err_set(err, ERR_CONFLICT, "interrupted");
+    if (c->far && rc == CURLE_COULDNT_CONNECT && c->no_connection.code != ERR_NONE)
+        return err_set(err, c->no_connection.code, "%s", c->no_connection.text);
+    if (c->far && !question)
+        return err_set(err, ERR_SYSTEM, "the connection to %s broke during the request (%s): it may have been carried "
+                       "out; look with jobctl -H %s status before you repeat it", far_host_name(),
+                       curl_easy_strerror(rc), far_host_name());
+    if (c->far)
+        return err_set(err, ERR_SYSTEM, "the daemon on %s did not answer: %s", far_host_name(), curl_easy_strerror(rc));
     return err_set(err, ERR_SYSTEM, "the daemon did not answer (%s); see daemon.log beside "
                    "%s", curl_easy_strerror(rc), c->socket);
 }
@@ -239,33 +368,97 @@ static int transport_failed(struct client *c, CURLcode rc, struct err *err)
 static CURLcode transfer(struct client *c)
 {
     buf_clear(&c->answer);
-    return curl_easy_perform(c->curl);
+    const CURLcode rc = curl_easy_perform(c->curl);
+    if (rc == CURLE_OK)
+        c->answered_s = clock_s();
+    return rc;
+}
+
+/* ---- a connection that broke ---- */
+
+static void say(const struct client *c, const char *text)
+{
+    if (c->away)
+        c->away(c->away_user);
+    fprintf(stderr, "jobctl: %s\n", text);
+}
+
+/* Once per break. */
+static void say_away(struct client *c, const struct err *why)
+{
+    char text[700];
+    snprintf(text, sizeof(text), "%s; trying again", why->text[0] ? why->text : "the connection broke");
+    say(c, text);
+}
+
+static void say_back(struct client *c, double since)
+{
+    char text[400];
+    snprintf(text, sizeof(text), "%s answers again after %.1f s; nothing was lost", far_host_name(), clock_s() - since);
+    say(c, text);
+}
+
+/* A new session, with growing pauses; -1: interrupted, or it makes no sense to wait, or for too long. */
+static int reach_again(struct client *c, double since, int *pause_ms, struct err *err)
+{
+    for (;;) {
+        struct err why = {0};
+        const double left_ms = c->patience_s < 0 ? *pause_ms : 1000 * (since + c->patience_s - clock_s());
+        poll(NULL, 0, left_ms >= *pause_ms ? *pause_ms : left_ms > 0 ? (int)left_ms + 1 : 0);
+        *pause_ms = *pause_ms * 2 < PAUSE_MAX_MS ? *pause_ms * 2 : PAUSE_MAX_MS;
+        if (stopped(c))
+            return err_set(err, ERR_CONFLICT, "interrupted");
+        if (reach(c, &why) == 0)
+            return 0;
+        const bool late = c->patience_s >= 0 && clock_s() - since >= c->patience_s;
+        if (why.code != ERR_SYSTEM || late)
+            return err_set(err, why.code, "%s", why.text);
+    }
+}
+
+/* A question that failed because of the connection, until it is answered. */
+static int repeat_far(struct client *c, CURLcode *rc, struct err *err)
+{
+    int pause_ms = PAUSE_MS;
+    while (*rc != CURLE_OK) {
+        const double away = clock_s();
+        struct err why;
+        far_host_why(&why);
+        say_away(c, c->no_connection.code != ERR_NONE ? &c->no_connection : &why);
+        if (reach_again(c, away, &pause_ms, err) < 0)
+            return -1;
+        say_back(c, away);
+        *rc = transfer(c);
+    }
+    return 0;
 }
 
 /* If the daemon died, restart it and repeat a GET, so that --follow survives a daemon crash.  A
  * POST is not repeated: it may have been carried out. */
-static int perform(struct client *c, json_t **answer, const char *path, bool question,
-                   struct err *err)
+static int repeat(struct client *c, CURLcode *rc, struct err *err)
 {
-    char url[PATH_SIZE + 32];
+    if (!c->start || stopped(c))
+        return 0;
+    if (c->far)
+        return repeat_far(c, rc, err);
+    if (*rc == CURLE_OPERATION_TIMEDOUT)
+        return 0;
+    if (reach(c, err) < 0)
+        return -1;
+    *rc = transfer(c);
+    return 0;
+}
+
+/* The document of an answer that has come. */
+static int read_document(struct client *c, json_t **answer, const char *path, struct err *err)
+{
     long status = 0;
     json_error_t why;
-    *answer = NULL;
-    c->found.count = c->found.more = 0;
-    snprintf(url, sizeof(url), "http://jobctl%s", path);
-    curl_easy_setopt(c->curl, CURLOPT_URL, url);
-    CURLcode rc = transfer(c);
-    if (rc != CURLE_OK && rc != CURLE_OPERATION_TIMEDOUT && question && c->start &&
-        !(c->stop && *c->stop)) {
-        if (reach(c, err) < 0)
-            return -1;
-        rc = transfer(c);
-    }
-    if (rc != CURLE_OK)
-        return transport_failed(c, rc, err);
     curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
     json_t *json = json_loadb(c->answer.data ? c->answer.data : "", c->answer.size,
                                JSON_ALLOW_NUL, &why);
+    if (c->far)
+        far_answer_clean(json);
     if (!json_is_object(json) || (json_integer_value(json_object_get(json, "schema")) != API_SCHEMA &&
                                   strcmp(path, VERSION_PATH) != 0)) {
         json_decref(json);
@@ -279,6 +472,20 @@ static int perform(struct client *c, json_t **answer, const char *path, bool que
     }
     *answer = json;
     return 0;
+}
+
+static int perform(struct client *c, json_t **answer, const char *path, bool question,
+                   struct err *err)
+{
+    char url[PATH_SIZE + 32];
+    *answer = NULL;
+    c->found.count = c->found.more = 0;
+    snprintf(url, sizeof(url), "http://%s%s", c->far ? "127.0.0.1" : "jobctl", path); /* an address: no name is looked up */
+    curl_easy_setopt(c->curl, CURLOPT_URL, url);
+    CURLcode rc = transfer(c);
+    if (rc != CURLE_OK && question && repeat(c, &rc, err) < 0)
+        return -1;
+    return rc == CURLE_OK ? read_document(c, answer, path, err) : transport_failed(c, rc, question, err);
 }
 
 int client_get(struct client *c, json_t **answer, struct err *err, const char *fmt, ...)
@@ -311,10 +518,24 @@ int client_ask_job(json_t **answer, const char *job, const char *rest, struct er
     return rc;
 }
 
+/* A POST is not repeated, so it is sent over a connection that has just answered. */
+static int prove_far(struct client *c, struct err *err)
+{
+    json_t *version;
+    if (!c->far || clock_s() - c->answered_s < FRESH_S)
+        return 0;
+    if (client_get(c, &version, err, VERSION_PATH) < 0)
+        return -1;
+    json_decref(version);
+    return 0;
+}
+
 int client_post(struct client *c, json_t **answer, const char *path, const json_t *body,
                 struct err *err)
 {
     *answer = NULL;
+    if (prove_far(c, err) < 0)
+        return -1;
     char *text = json_dumps(body, JSON_COMPACT);
     if (!text)
         return err_set(err, ERR_USAGE, "cannot write the request as JSON; is some text not "
@@ -324,7 +545,9 @@ int client_post(struct client *c, json_t **answer, const char *path, const json_
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(text));
     curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, text);
+    c->posting = c->far;
     int rc = perform(c, answer, path, false, err);
+    c->posting = false;
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
     free(text);

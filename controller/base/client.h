@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client.h - requests to the daemon: HTTP and JSON over its unix socket (docs/API.md)
  *
- * client_open() silently starts the daemon if it does not run.  Every answer must be an
+ * client_open() silently starts the daemon if it does not run; after far_host_set() all this is on that host.  Every answer must be an
  * object with "schema": API_SCHEMA; an error of the daemon becomes the caller's err, with
  * code and text.
  */
@@ -42,5 +42,9 @@ void client_stop_when(struct client *c, const volatile int *flag);
 /* Escapes "last", an id or a name as one part of a path; the caller frees it. NULL with
  * ERR_NOT_FOUND if it cannot be a job's name. */
 char *client_job_part(const char *job, struct err *err);
+
+/* With jobctl -H: how long a GET whose connection broke tries to reach the host again (< 0: for ever; 30 s before the
+ * call), telling stderr once that it is away and that it is back. away, or NULL, is called before stderr is written. */
+void client_wait_for_far(struct client *c, double seconds, void (*away)(void *user), void *user);
 
 #endif

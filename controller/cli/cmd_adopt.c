@@ -14,6 +14,7 @@
 #include "controller/cli/output.h"
 #include "controller/cli/question.h"
 #include "controller/cli/spec_file.h"
+#include "controller/cli/submitter.h"
 #include "engine/contract/field.h"
 
 static const struct option_row options[] = {
@@ -125,10 +126,8 @@ static json_t *ask_plan(struct call *call, struct client *c)
 {
     char dir[PATH_MAX];
     json_t *plan = NULL;
-    if (!realpath(call->options.args[0], dir)) {
-        err_set(&call->err, ERR_NOT_FOUND, "directory '%.300s' does not exist", call->options.args[0]);
+    if (submitter_real_path(dir, call->options.args[0], &call->err) < 0)
         return NULL;
-    }
     json_t *request = json_pack("{s:s, s:b}", "dir", dir, "dry_run", 1);
     if (client_post(c, &plan, "/v1/adopt", request, &call->err) < 0) {
         json_decref(plan);
@@ -147,7 +146,7 @@ static json_t *request_of(struct call *call, json_t *plan)
         return NULL;
     return json_pack("{s:s, s:b, s:O, s:o, s:o}", "dir", field_text(plan, "dir"), "hold",
                      (int)options_has(&call->options, "hold"), "expect", spec, "secrets", secrets, "environment",
-                     spec_file_environment());
+                     submitter_environment());
 }
 
 static void announce(struct call *call, const json_t *row, const char *dir)

@@ -92,6 +92,12 @@ static void labels(FILE *f, const struct command *c)
 static const char bash_head[] =
     "# jobctl completions for bash: eval \"$(jobctl completions bash)\"\n"
     "_jobctl() {\n"
+    "    local -a host=()\n"
+    "    if [ \"${COMP_WORDS[1]}\" = -H ] && [ \"$COMP_CWORD\" -gt 2 ]; then\n"
+    "        host=(-H \"${COMP_WORDS[2]}\")\n"
+    "        COMP_WORDS=(\"${COMP_WORDS[0]}\" \"${COMP_WORDS[@]:3}\")\n"
+    "        COMP_CWORD=$((COMP_CWORD - 2))\n"
+    "    fi\n"
     "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
     "    local kinds=none first= options= values= kind pair words= commands='";
 
@@ -119,7 +125,7 @@ static const char bash_tail[] =
     "        options) words+=\" $options\" ;;\n"
     "        files) compopt -o filenames 2>/dev/null\n"
     "            mapfile -t COMPREPLY < <(compgen -f -- \"$word\") ;;\n"
-    "        *) words+=\" $(jobctl completions \"$kind\" 2>/dev/null | cut -f 1)\" ;;\n"
+    "        *) words+=\" $(jobctl \"${host[@]}\" completions \"$kind\" 2>/dev/null | cut -f 1)\" ;;\n"
     "        esac\n"
     "    done\n"
     "    if [ \"$kinds\" = keys ]; then compopt -o nospace 2>/dev/null; fi\n"
@@ -163,11 +169,16 @@ static const char zsh_head[] =
     "# Words of a kind with their meanings; more arguments are for compadd.\n"
     "_jobctl_ask() {\n"
     "    local -a list\n"
-    "    list=(${(f)\"$(jobctl completions $1 2>/dev/null)\"})\n"
+    "    list=(${(f)\"$(jobctl \"${host[@]}\" completions $1 2>/dev/null)\"})\n"
     "    list=(\"${list[@]/$'\\t'/:}\")\n"
     "    (( $#list )) && _describe $1 list \"${@:2}\"\n"
     "}\n"
     "_jobctl() {\n"
+    "    local -a host\n"
+    "    if [[ $words[2] == -H ]] && (( CURRENT > 3 )); then\n"
+    "        host=(-H \"$words[3]\") words=(\"$words[1]\" \"${(@)words[4,-1]}\")\n"
+    "        (( CURRENT -= 2 ))\n"
+    "    fi\n"
     "    local kinds=none before=$words[CURRENT-1] kind\n"
     "    local -a first options commands=(\n";
 
@@ -295,7 +306,8 @@ static void fish_arguments(FILE *f, const struct command *c)
 
 static void fish(FILE *f)
 {
-    fputs("# jobctl completions for fish: jobctl completions fish | source\ncomplete -c jobctl -f\n", f);
+    fputs("# jobctl completions for fish: jobctl completions fish | source\ncomplete -c jobctl -f\n"
+          "complete -c jobctl -n __fish_use_subcommand -s H -l host -x -d 'the jobctl of another machine'\n", f);
     for (const struct command *const *c = command_list(); *c; c++) {
         fprintf(f, "complete -c jobctl -n __fish_use_subcommand -a %s -d '", (*c)->name);
         quoted(f, (*c)->summary);

@@ -273,7 +273,7 @@ static int run(struct call *call)
 
 const struct command cmd_daemon = {
     .name = "daemon",
-    .args = ARGS_WORD,
+    .where = COMMAND_THERE, .args = ARGS_WORD,
     .words = "[stop|restart|status]",
     .summary = "run the controller, which the other commands talk to",
     .help = "Runs in the foreground and logs to stderr. Other commands start the daemon if it is "

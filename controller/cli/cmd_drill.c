@@ -109,7 +109,7 @@ static int choose(struct call *call, struct client *c, int64_t *id, bool *copied
     struct source s = { 0 };
     json_t *answer = NULL;
     int rc = 0;
-    if (access(arg, R_OK) == 0 && !live)
+    if ((strcmp(arg, "-") == 0 || access(arg, R_OK) == 0) && !live)
         s.file = strdup(arg);
     else if (client_ask_job(&answer, arg, "", &call->err) < 0)
         return -1;
@@ -266,7 +266,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_drill = {
-    .name = "drill", .args = ARGS_FILE_OR_JOB,
+    .name = "drill", .where = COMMAND_THERE, .args = ARGS_FILE_OR_JOB,
     .summary = "inject faults into a copy of a job; measure detection and recovery",
     .help = "Submits a copy of the job, injects faults into it, and cancels it at the end; --live "
             "uses "

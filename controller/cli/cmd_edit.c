@@ -12,8 +12,8 @@
 #include "controller/cli/editor.h"
 #include "controller/cli/output.h"
 #include "controller/cli/question.h"
+#include "controller/cli/submitter.h"
 #include "controller/job/job_view.h"
-#include "controller/spec/jobspec.h"
 #include "controller/spec/spec_merge.h"
 #include "engine/contract/field.h"
 
@@ -51,7 +51,7 @@ static json_t *parse(const struct edit *e, const char *text, const json_t *set, 
     if (n > OPTIONS_LIST + 1)
         err_set(err, ERR_USAGE, "%zu overrides are more than the %d that a submit takes", n, OPTIONS_LIST);
     else
-        jobspec_parse(&spec, text, "-", field_text(e->job, "base"), list, (int)n, found, err);
+        submitter_parse(&spec, text, "-", field_text(e->job, "base"), list, (int)n, found, err);
     json_decref(told);
     return spec;
 }

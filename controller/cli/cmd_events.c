@@ -71,6 +71,8 @@ static int fetch(struct call *call, struct client *c, const char *job, json_t *a
     long long after = 0;
     const volatile int *stop = follow ? interrupt_catch() : NULL;
     client_stop_when(c, stop);
+    if (follow)
+        client_wait_for_far(c, -1, NULL, NULL);
     for (;;) {
         json_t *answer, *event;
         size_t i;

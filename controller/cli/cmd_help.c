@@ -26,6 +26,7 @@ static void print_commands(const struct terminal *t)
                 terminal_style(t, STYLE_PLAIN), (*c)->summary);
     fprintf(t->file, "\nSee jobctl help COMMAND for a command, jobctl help spec for the keys of a job "
             "spec,\njobctl help glossary for the terms, jobctl help pages for the manual pages.\n"
+            "jobctl -H me@login COMMAND, or $JOBCTL_HOST, is the jobctl of another machine, over SSH.\n"
             "State is kept in $JOBCTL_HOME, or ~/.local/state/jobctl.\n\n"
             "Exit codes\n");
     terminal_wrap(t, manual_exit_codes, 2);
@@ -107,7 +108,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_help = {
-    .name = "help", .args = ARGS_WORDS, .words = "[COMMAND|spec|glossary|man|pages]",
+    .name = "help", .where = COMMAND_HERE, .args = ARGS_WORDS, .words = "[COMMAND|spec|glossary|man|pages]",
     .summary = "show this list, help on a command, the keys of a job spec, or the terms",
     .help = "`jobctl help man [PAGE]` prints a manual page: `jobctl help man submit | man -l -`; "
             "`jobctl help pages` lists the pages.",

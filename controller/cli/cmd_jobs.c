@@ -11,6 +11,7 @@
 #include "controller/cli/question.h"
 #include "controller/cli/spec_file.h"
 #include "controller/cli/submit_code.h"
+#include "controller/cli/submitter.h"
 #include "controller/job/job_list.h"
 #include "controller/job/job_view.h"
 #include "engine/contract/field.h"
@@ -80,7 +81,7 @@ static int add_own(struct call *call, struct client *c, json_t *body, struct cod
     json_decref(answer);
     if (!values || json_object_set_new(body, "secrets", values) < 0)
         return -1;
-    return json_object_set_new(body, "environment", spec_file_environment());
+    return json_object_set_new(body, "environment", submitter_environment());
 }
 
 static json_t *body_of(const struct call *call)

@@ -229,7 +229,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_plan = {
-    .name = "plan", .args = ARGS_FILE_OR_JOB,
+    .name = "plan", .where = COMMAND_THERE, .args = ARGS_FILE_OR_JOB,
     .summary = "print how a spec would run on this machine, and why; or how a job runs",
     .help = "Checks FILE, then prints ranks, devices, environment, memory and batches, each decision "
             "with its reason, and what counts as a hang, how soon. Nothing is submitted. For a JOB, prints the plan of its newest "

@@ -267,7 +267,7 @@ out:
 }
 
 const struct command cmd_report = {
-    .name = "report", .args = ARGS_JOB,
+    .name = "report", .where = COMMAND_THERE, .args = ARGS_JOB,
     .summary = "collect all diagnostics of a job in one file to share",
     .help = "Writes a .tar.gz with spec, events, why, facts of the node, incident reports and the "
             "ends of logs. It leaves out values of the job's secrets, keys of well-known "

@@ -204,10 +204,15 @@ static void print_troubles(struct call *call, const struct list *l)
         return;
     FILE *f = call->out.tty ? call->out.file : stderr;
     fflush(call->out.file);
-    if (l->store[0])
-        fprintf(f, "The store and the directories of the jobs differ: %s\n", l->store);
-    if (l->notify[0])
-        fprintf(f, "Messages are not delivered to %s; to try it: jobctl notify test\n", l->notify);
+    char shown[STORE];
+    if (l->store[0]) {
+        terminal_fit(&call->out, shown, sizeof(shown), l->store, 0);
+        fprintf(f, "The store and the directories of the jobs differ: %s\n", shown);
+    }
+    if (l->notify[0]) {
+        terminal_fit(&call->out, shown, sizeof(shown), l->notify, 0);
+        fprintf(f, "Messages are not delivered to %s; to try it: jobctl notify test\n", shown);
+    }
 }
 
 /* ---- --watch ---- */
@@ -253,6 +258,7 @@ static int watch(struct call *call, struct client *c)
     const volatile int *stop = interrupt_catch();
     bool drawn = false;
     client_stop_when(c, stop);
+    client_wait_for_far(c, -1, NULL, NULL);
     while (!*stop) {
         struct list l;
         int rc = fetch(call, c, &l);

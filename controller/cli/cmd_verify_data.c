@@ -28,7 +28,7 @@ static int find_spec(struct call *call, const char *what, json_t **spec, json_t 
     json_t *request = NULL;
     *answer = NULL;
     *spec = NULL;
-    if (access(what, F_OK) == 0) {
+    if (strcmp(what, "-") == 0 || access(what, F_OK) == 0) {
         int rc = spec_file_request(call, what, o->list, o->nlist, &request, spec);
         json_decref(request);
         return rc;
@@ -80,7 +80,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_verify_data = {
-    .name = "verify-data", .args = ARGS_FILE_OR_JOB,
+    .name = "verify-data", .where = COMMAND_THERE, .args = ARGS_FILE_OR_JOB,
     .summary = "read all training data once and report every problem",
     .help = "Lists images that cannot be read, captions that are missing, empty or too long, "
             "sizes that do not fit and numbers that are not finite. For a job, also reports "

@@ -66,7 +66,7 @@ static int run(struct call *call)
 
 const struct command cmd_verify_resume = {
     .name = "verify-resume",
-    .args = ARGS_JOB,
+    .where = COMMAND_THERE, .args = ARGS_JOB,
     .summary = "replay the steps before a job's newest checkpoint with other numbers of ranks",
     .help = "Replays the steps from an earlier checkpoint to the newest one on this machine, in a "
             "scratch directory, and compares the weights with the newest checkpoint's. A job with "

@@ -29,7 +29,8 @@ static int wait_all(struct call *call, struct client *c, json_t *jobs)
         int rc = job_wait(c, id, limit >= 0 && left < 0 ? 0 : left, &row, &call->err);
         if (rc < 0)
             return -1;
-        json_array_set_new(jobs, i, row);
+        if (row)
+            json_array_set_new(jobs, i, row);
         code = job_wait_worse(code, rc == 0 ? COMMAND_TIMEOUT : job_wait_exit_code(row));
     }
     return code;

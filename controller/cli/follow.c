@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "controller/base/client.h"
+#include "controller/base/far_host.h"
 #include "controller/base/log_fetch.h"
 #include "controller/cli/command.h"
 #include "controller/cli/interrupt.h"
@@ -242,12 +243,23 @@ static int look(struct follow *f)
     return 0;
 }
 
+/* Before the client tells of a far host that is away. */
+static void clear_line(void *user)
+{
+    struct follow *f = user;
+    erase(f);
+    end_line(f);
+    fflush(f->call->out.file);
+}
+
 static int detach(struct follow *f)
 {
     const struct terminal *t = &f->call->out;
     erase(f);
-    fprintf(t->file, "%sJob %lld keeps running. Reattach: jobctl logs -f %lld. Stop: jobctl "
-            "cancel %lld.\n", mid_line(f) ? "\n" : "", f->id, f->id, f->id);
+    const char *host = far_host_name(), *to = host ? " -H " : "";
+    host = host ? host : "";
+    fprintf(t->file, "%sJob %lld keeps running. Reattach: jobctl%s%s logs -f %lld. Stop: jobctl%s%s "
+            "cancel %lld.\n", mid_line(f) ? "\n" : "", f->id, to, host, f->id, to, host, f->id);
     memset(&f->call->err, 0, sizeof(f->call->err));
     return FOLLOW_DETACHED;
 }
@@ -313,11 +325,13 @@ int follow_job(struct call *call, struct client *c, long long id, const struct f
     struct follow f = {.call = call, .client = c, .wish = wish, .id = id, .last_step = -1};
     const volatile int *stop = interrupt_catch();
     client_stop_when(c, stop);
+    client_wait_for_far(c, -1, clear_line, &f);
     f.last_plain = clock_s();
     if (wish->from_now && skip_old_events(&f) < 0)
         return -1;
     int rc = loop(&f, stop);
     client_stop_when(c, NULL);
+    client_wait_for_far(c, -1, NULL, NULL);
     if (row)
         *row = json_incref(f.row);
     for (int i = 0; i < f.n; i++)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "controller/base/client.h"
+#include "controller/base/far_host.h"
 #include "controller/job/job_view.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
@@ -24,8 +25,11 @@ int job_wait(struct client *c, long long id, double seconds, json_t **row, struc
         json_t *answer;
         if (whole == 0 && left > 0) /* the API waits whole seconds; sleep the fraction here */
             poll(NULL, 0, left < 0.05 ? (int)(left * 1000) + 1 : 50);
-        if (client_get(c, &answer, err, "/v1/jobs/%lld/wait?timeout_s=%d", id, whole) < 0)
-            return -1;
+        client_wait_for_far(c, seconds < 0 ? -1 : left, NULL, NULL);
+        struct err why = {0};
+        if (client_get(c, &answer, &why, "/v1/jobs/%lld/wait?timeout_s=%d", id, whole) < 0)
+            return why.code == ERR_SYSTEM && far_host_name() && seconds >= 0 && clock_s() - start >= seconds
+                       ? 0 : err_set(err, why.code, "%s", why.text);
         int done = json_is_true(json_object_get(answer, "done"));
         if (done || (seconds >= 0 && clock_s() - start >= seconds)) {
             *row = json_incref(json_object_get(answer, "job"));

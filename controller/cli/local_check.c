@@ -15,8 +15,10 @@
 #include "agent/container/container_found.h"
 #include "agent/os/buf.h"
 #include "agent/os/subprocess.h"
+#include "controller/base/far_host.h"
 #include "controller/base/program.h"
 #include "controller/cli/command.h"
+#include "controller/cli/submitter.h"
 #include "controller/remote/remote.h"
 #include "controller/spec/jobspec.h"
 #include "controller/spec/run_command.h"
@@ -226,6 +228,8 @@ static void check_hosts(struct call *call, const json_t *request, const json_t *
 
 int local_check(struct call *call, const json_t *request, const json_t *spec, json_t *notes)
 {
+    if (far_host_name())
+        return submitter_check(call, request, spec, notes);
     check_program(call, request, spec);
     check_runtime(call, request, spec);
     check_launcher(spec, notes);

@@ -13,7 +13,7 @@
 #include "controller/base/client.h"
 #include "controller/base/yaml.h"
 #include "controller/cli/command.h"
-#include "controller/spec/jobspec.h"
+#include "controller/cli/submitter.h"
 #include "engine/contract/field.h"
 
 static char *read_text(const char *file, struct err *err)
@@ -32,6 +32,8 @@ json_t *spec_file_secrets(const json_t *names, struct err *err)
     json_t *name;
     json_array_foreach (names, i, name) {
         const char *key = json_string_value(name), *value = getenv(key);
+        if (!value)
+            value = submitter_variable(key);
         if (!value) {
             err_set(err, ERR_USAGE, "secret %s is not set in your environment; export it, or "
                     "remove it from secrets", key);
@@ -43,26 +45,10 @@ json_t *spec_file_secrets(const json_t *names, struct err *err)
     return values;
 }
 
-json_t *spec_file_environment(void)
-{
-    json_t *out = json_object();
-    char name[256];
-    for (char **e = environ; *e; e++) {
-        const size_t len = strcspn(*e, "=");
-        if (!(*e)[len] || len == 0 || len >= sizeof(name))
-            continue;
-        snprintf(name, sizeof(name), "%.*s", (int)len, *e);
-        json_t *value = json_string(*e + len + 1);
-        if (!value || json_object_set_new(out, name, value) < 0)
-            fprintf(stderr, "note: the variable %s is not valid UTF-8; the job does not get it\n", name);
-    }
-    return out;
-}
-
 /* The daemon chooses from it (agent/core/submit_env.h). */
 static json_t *environment_for(const json_t *canonical)
 {
-    return strcmp(field_text(canonical, "env_from"), "clean") == 0 ? json_object() : spec_file_environment();
+    return strcmp(field_text(canonical, "env_from"), "clean") == 0 ? json_object() : submitter_environment();
 }
 
 static json_t *list_of(const char *const *set, int nset)
@@ -112,10 +98,10 @@ int spec_file_text_request(struct call *call, const char *text, const char *file
     char cwd[PATH_MAX];
     json_t *canonical = NULL;
     *request = NULL;
-    if (!getcwd(cwd, sizeof(cwd)))
-        return err_set(&call->err, ERR_SYSTEM, "the current directory does not exist any more");
+    if (submitter_directory(cwd, sizeof(cwd), &call->err) < 0)
+        return -1;
     snprintf(call->file, sizeof(call->file), "%s", file);
-    int rc = jobspec_parse(&canonical, text, file, cwd, set, nset, &call->found, &call->err);
+    int rc = submitter_parse(&canonical, text, file, cwd, set, nset, &call->found, &call->err);
     if (rc == 0)
         rc = pack(call, request, text, file, cwd, canonical, set, nset);
     if (rc == 0 && spec)

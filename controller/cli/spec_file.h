@@ -9,11 +9,8 @@ struct call;
 struct client;
 struct err;
 
-/* The values of a spec's secrets from our environment; a new object, or NULL. */
+/* The values of a spec's secrets from our environment, else from that of the far host; a new object, or NULL. */
 json_t *spec_file_secrets(const json_t *names, struct err *err);
-
-/* Our environment, for a job that is to run where we stand; a new object. What is not UTF-8 is left out, and said. */
-json_t *spec_file_environment(void);
 
 /* The overrides of --set, and that of --after, which `after` holds; returns their number, or -1. */
 enum { AFTER_TEXT = 1024 };

@@ -8,20 +8,29 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "controller/ssh/host_terminal.h"
 #include "controller/ssh/login.h"
 #include "engine/contract/err.h"
 
 enum { PIECE = 64 * 1024, WAIT_MS = 1000 };
 
-static ssh_channel start(ssh_session s, const char *command, struct err *err)
+static ssh_channel start_in(ssh_session s, const char *command, bool terminal, struct err *err)
 {
     ssh_channel c = ssh_channel_new(s);
-    if (c && ssh_channel_open_session(c) == SSH_OK && ssh_channel_request_exec(c, command) == SSH_OK)
+    const bool open = c && ssh_channel_open_session(c) == SSH_OK;
+    if (open && terminal)
+        host_terminal_open(c);
+    if (open && ssh_channel_request_exec(c, command) == SSH_OK)
         return c;
     err_set(err, ERR_SYSTEM, "cannot run a command: %s", ssh_get_error(s));
     if (c)
         ssh_channel_free(c);
     return NULL;
+}
+
+static ssh_channel start(ssh_session s, const char *command, struct err *err)
+{
+    return start_in(s, command, false, err);
 }
 
 /* Appends as much as fits. */
@@ -66,16 +75,21 @@ int host_command_run(ssh_session s, const char *command, char *out, size_t out_s
     return finish(c, status);
 }
 
-static int write_all(const char *bytes, size_t size)
+static int write_to(int fd, const char *bytes, size_t size)
 {
     while (size) {
-        ssize_t n = write(STDOUT_FILENO, bytes, size);
+        ssize_t n = write(fd, bytes, size);
         if (n < 0 && errno != EINTR)
             return -1;
         bytes += n > 0 ? n : 0;
         size -= n > 0 ? (size_t)n : 0;
     }
     return 0;
+}
+
+static int write_all(const char *bytes, size_t size)
+{
+    return write_to(STDOUT_FILENO, bytes, size);
 }
 
 /* Skips the login's output up to the line. *n: bytes left after it. */
@@ -246,4 +260,78 @@ void host_talk_close(struct host_talk *t, char *wrong, size_t wrong_size, int *s
         ;
     one_line(wrong);
     finish(t->channel, status);
+}
+
+/* ---- our own streams ---- */
+
+/* One of its two streams, as much as there is. */
+static enum flow carry_from(ssh_channel c, struct opening *o, bool errors)
+{
+    static char bytes[PIECE];
+    int n = ssh_channel_read_nonblocking(c, bytes, sizeof(bytes), errors);
+    const char *rest = bytes;
+    if (n == SSH_EOF || n == 0)
+        return QUIET;
+    if (n < 0)
+        return BROKEN;
+    if (!errors)
+        rest = await_ready(o, bytes, &n);
+    if (o->began)
+        login_deadline("", 0);
+    return write_to(errors ? STDERR_FILENO : STDOUT_FILENO, rest, (size_t)n) == 0 ? FLOWED : ENDED;
+}
+
+static enum flow carry_out(ssh_channel c, struct opening *o)
+{
+    const enum flow out = carry_from(c, o, false), wrong = carry_from(c, o, true);
+    if (out == BROKEN || wrong == BROKEN || out == ENDED)
+        return out == ENDED ? ENDED : BROKEN;
+    if (out == FLOWED || wrong == FLOWED)
+        return FLOWED;
+    return ssh_channel_is_eof(c) || ssh_channel_is_closed(c) ? ENDED : QUIET;
+}
+
+static enum flow carry(ssh_session s, ssh_channel c, struct opening *o)
+{
+    bool input = true;
+    for (;;) {
+        enum flow flow = carry_out(c, o);
+        host_terminal_resize(c);
+        if (flow == ENDED || flow == BROKEN)
+            return flow;
+        if (flow == FLOWED)
+            continue;
+        struct pollfd fds[2] = {{.fd = ssh_get_fd(s), .events = POLLIN},
+                                {.fd = input && o->began ? STDIN_FILENO : -1, .events = POLLIN}};
+        if (poll(fds, 2, WAIT_MS) <= 0 || !fds[1].revents)
+            continue;
+        flow = to_host(c);
+        if (flow == BROKEN)
+            return flow;
+        if (flow == ENDED) {
+            input = false;
+            ssh_channel_send_eof(c);
+        }
+    }
+}
+
+int host_command_carry(ssh_session s, const char *host, const char *command, const char *ready, bool *began,
+                       int *status, struct err *err)
+{
+    char line[64];
+    const bool terminal = host_terminal_wanted();
+    snprintf(line, sizeof(line), "%.*s%s\n", (int)strcspn(ready, "\n"), ready, terminal ? "\r" : "");
+    struct opening o = {.ready = line};
+    login_deadline(host, LOGIN_STEP_S);
+    ssh_channel c = start_in(s, command, terminal, err);
+    if (!c)
+        return -1;
+    const enum flow flow = carry(s, c, &o);
+    host_terminal_close();
+    *began = o.began;
+    if (flow != BROKEN && ssh_is_connected(s))
+        return finish(c, status);
+    const char *why = ssh_get_error(s);
+    ssh_channel_free(c);
+    return err_set(err, ERR_SYSTEM, "lost the connection to %s: %s", host, why[0] ? why : "closed");
 }

@@ -35,4 +35,9 @@ int host_talk_line(struct host_talk *t, char *line, size_t size, struct err *err
 /* What it has said on stderr, one line, and its exit status as far as it is known. */
 void host_talk_close(struct host_talk *t, char *wrong, size_t wrong_size, int *status);
 
+/* Runs a command with our stdin, stdout and stderr, in a terminal there if stdin and stdout are one here. What it prints
+ * before the line `ready` is dropped. *status: its exit code, -1 if killed by a signal. */
+int host_command_carry(ssh_session s, const char *host, const char *command, const char *ready, bool *began,
+                       int *status, struct err *err);
+
 #endif

@@ -63,6 +63,16 @@ static int tame_jump(ssh_session s, const char *config, struct err *err)
     return rc;
 }
 
+/* The user of USER@HOST comes before that of the configuration. */
+static int set_user(ssh_session s, const char *host, struct err *err)
+{
+    const char *at = strrchr(host, '@');
+    char *user = at ? strndup(host, (size_t)(at - host)) : NULL;
+    const bool ok = !user || ssh_options_set(s, SSH_OPTIONS_USER, user) == SSH_OK;
+    free(user);
+    return ok ? 0 : err_set(err, ERR_USAGE, "'%.100s' has no valid user", host);
+}
+
 static int set_options(ssh_session s, const char *host, struct err *err)
 {
     char dir[PATH_MAX], config[PATH_MAX + 16];
@@ -84,6 +94,8 @@ static int set_options(ssh_session s, const char *host, struct err *err)
     if (access("/etc/ssh/ssh_config", R_OK) == 0)
         ssh_options_parse_config(s, "/etc/ssh/ssh_config");
     ssh_options_set(s, SSH_OPTIONS_NODELAY, &yes);
+    if (set_user(s, host, err) < 0)
+        return -1;
     return tame_jump(s, own ? config : NULL, err);
 }
 

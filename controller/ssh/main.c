@@ -8,9 +8,12 @@
  *   jobctl-ssh test HOST          the same as an answer: {host, ok: true, ms, facts} or {host, ok: false,
  *                                 again, text}; again: it may work later
  *   jobctl-ssh resolve HOST...    a line for each: {host, unknown, jump, text}: login_look_up()
+ *   jobctl-ssh relay HOST LINE [PROGRAM]   the same, of `jobctl relay` there, which prints LINE once it listens
+ *   jobctl-ssh command HOST LINE PROGRAM WORD...   runs `jobctl relay WORD...` there, with our streams and, if we have a
+ *                                 terminal, one there; exits with its code
  *   jobctl-ssh digest             of the programs that would be sent
  *
- * Missing programs are copied first. One process per connection: libssh blocks, and a process that
+ * Missing programs are copied first, except for relay: PROGRAM, or jobctl in PATH or a usual place, must be there. One process per connection: libssh blocks, and a process that
  * hangs or dies affects no other. It exits at the end of its input. Exit code: 0 the session ended,
  * 2 the user must fix something first, 3 the resolver has no such name, 4 a retry may work; the reason is the last line
  * on stderr.
@@ -36,7 +39,7 @@
 
 #define CACHE_WORD "jobctl-cache:"
 
-enum { NOT_THERE = 117, COMMAND = 1024 };
+enum { NOT_THERE = 117, COMMAND = 1024, COMMAND_MAX = 64 * 1024 };
 
 /* Works in any login shell: one word in single quotes. */
 static void compose(char out[COMMAND], const struct programs *p, const char *verb)
@@ -44,6 +47,16 @@ static void compose(char out[COMMAND], const struct programs *p, const char *ver
     snprintf(out, COMMAND, "exec sh -c 'd=${XDG_CACHE_HOME:-$HOME/.cache}/jobctl; "
              "p=$d/%s/bin/jobctl-agent; test -x \"$p\" && exec \"$p\" %s; "
              "echo \"" CACHE_WORD "$d\" >&2; exit %d'", p->digest, verb, NOT_THERE);
+}
+
+static void leave(ssh_session s)
+{
+    if (!s)
+        return;
+    alarm(2);
+    signal(SIGALRM, SIG_DFL); /* do not wait for a clean disconnect */
+    ssh_disconnect(s);
+    ssh_free(s);
 }
 
 /* The host's directory for programs, from the output of the command. */
@@ -120,6 +133,77 @@ static int relay_doctor_query(ssh_session s, const struct programs *p, const cha
     return converse(s, p, host, "doctor-query", DOCTOR_READY, err);
 }
 
+/* Without PROGRAM: PATH of the login, which is often shorter than that of a terminal, then usual places. words: of
+ * characters that no shell interprets. For free(). */
+static char *compose_relay(const char *program, char *const *words, struct err *err)
+{
+    char *out = NULL, all[COMMAND_MAX] = "relay";
+    size_t at = strlen(all);
+    if (*words)
+        at += (size_t)snprintf(all + at, sizeof(all) - at, " --");
+    for (; *words && at < sizeof(all); words++)
+        at += (size_t)snprintf(all + at, sizeof(all) - at, " %s", *words);
+    if (at >= sizeof(all) || strpbrk(all, "\"'`$\\!\n;&|<>(){}*?[]#~"))
+        err_set(err, ERR_USAGE, "the command is longer than %d bytes, or not encoded", COMMAND_MAX);
+    else if (program && strpbrk(program, "\"'`$\\!\n"))
+        err_set(err, ERR_USAGE, "the path of jobctl on the host contains a special shell character: %.200s", program);
+    else if (asprintf(&out, "exec sh -c 'for p in \"%s\" \"$HOME/.local/bin/jobctl\" \"$HOME/bin/jobctl\" "
+                      "/usr/local/bin/jobctl /opt/jobctl/bin/jobctl; do "
+                      "test -f \"$p\" && test -x \"$p\" && exec \"$p\" %s; %s; done; exit %d'",
+                      program ? program : "$(command -v jobctl)", all, program ? "break" : ":", NOT_THERE) < 0)
+        out = NULL;
+    if (!out)
+        err_set(err, ERR_MEMORY, "no memory for a command");
+    return out;
+}
+
+static int no_jobctl(const char *host, const char *program, int status, const char *wrong, struct err *err)
+{
+    if (status == NOT_THERE)
+        return err_set(err, ERR_USAGE, "%s has no %s; install jobctl there, or set JOBCTL_HOST_PROGRAM to its path "
+                       "there", host, program ? program : "jobctl in PATH, ~/.local/bin, ~/bin, /usr/local/bin or "
+                       "/opt/jobctl/bin");
+    if (strstr(wrong, "unknown command"))
+        return err_set(err, ERR_USAGE, "the jobctl of %s is too old for -H; install jobctl %s there", host,
+                       JOBCTL_VERSION);
+    return err_set(err, ERR_SYSTEM, "jobctl on %s ended with status %d%s%s", host, status, wrong[0] ? ": " : "", wrong);
+}
+
+/* argv: HOST LINE [PROGRAM] */
+static int relay(char *const *argv, struct err *err)
+{
+    char wrong[2048], *const none[] = {NULL};
+    const char *host = argv[0], *program = argv[2];
+    bool began = false;
+    int status = -1, rc = -1;
+    char *command = compose_relay(program, none, err);
+    ssh_session s = command ? login_open(host, err) : NULL;
+    if (s && (rc = host_command_pass(s, host, command, argv[1], &began, wrong, sizeof(wrong), &status, err)) == 0 &&
+        (!began || status != 0))
+        rc = no_jobctl(host, program, status, wrong, err);
+    leave(s);
+    free(command);
+    return rc;
+}
+
+/* argv: HOST LINE PROGRAM WORD...; PROGRAM may be "". The exit code is that of the command. */
+static int command_there(char *const *argv, struct err *err)
+{
+    const char *host = argv[0], *program = argv[2][0] ? argv[2] : NULL;
+    bool began = false;
+    int status = -1;
+    char *command = compose_relay(program, argv + 3, err);
+    ssh_session s = command ? login_open(host, err) : NULL;
+    if (s && host_command_carry(s, host, command, argv[1], &began, &status, err) == 0 && !began)
+        no_jobctl(host, program, status, "", err);
+    leave(s);
+    free(command);
+    if (err->code == ERR_NONE)
+        return status < 0 ? err_exit_code(ERR_SYSTEM) : status;
+    fprintf(stderr, "jobctl: %s\n", err->text);
+    return err_exit_code(err->code == ERR_NOT_FOUND ? ERR_USAGE : err->code);
+}
+
 static char answer[256 * 1024]; /* output of the agent, from its facts on */
 
 /* Moves the facts to the beginning, past whatever the login printed; false: there are none. */
@@ -187,12 +271,7 @@ static int run(const char *verb, const char *host, struct err *err)
             return -1;
         ssh_session s = login_open(host, err);
         int rc = s ? verbs[i].run(s, &p, host, err) : -1;
-        if (s) {
-            alarm(2);
-            signal(SIGALRM, SIG_DFL); /* do not wait for a clean disconnect */
-            ssh_disconnect(s);
-            ssh_free(s);
-        }
+        leave(s);
         return rc;
     }
     return err_set(err, ERR_USAGE, "usage: jobctl-ssh attach|doctor-query|probe|test HOST");
@@ -247,13 +326,17 @@ int main(int argc, char **argv)
         code_key = argv[4];
         argc = 3;
     }
-    if (argc == 2 && strcmp(argv[1], "digest") == 0) {
+    if (argc > 5 && strcmp(argv[1], "command") == 0)
+        return command_there(argv + 2, &err);
+    if ((argc == 4 || argc == 5) && strcmp(argv[1], "relay") == 0) {
+        relay(argv + 2, &err);
+    } else if (argc == 2 && strcmp(argv[1], "digest") == 0) {
         struct programs p;
         if (programs_find(&p, &err) == 0)
             puts(p.digest);
     } else if (argc != 3 || run(argv[1], argv[2], &err) < 0) {
         err_set(&err, ERR_USAGE, "usage: jobctl-ssh attach|doctor-query|probe|test HOST, "
-                "jobctl-ssh resolve HOST..., or jobctl-ssh digest");
+                "jobctl-ssh relay HOST LINE [PROGRAM], jobctl-ssh resolve HOST..., or jobctl-ssh digest");
     }
     fflush(stdout);
     if (!err.code)

@@ -57,6 +57,12 @@ for shell in bash zsh fish; do
         for word in 1 2 hello other last; do has_word $word; done
         no_word job.yaml
     done
+    if [ $shell != fish ]; then # behind -H HOST; "" is this machine
+        offers $shell -H '' submit --f >offered
+        has_word --follow
+        offers $shell -H '' show '' >offered
+        for word in 1 hello last; do has_word $word; done
+    fi
     offers $shell plan '' >offered
     for word in 1 hello job.yaml; do has_word $word; done
     offers $shell nodes '' >offered

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host_terminal.h - a terminal on the host that follows ours: its size, and every key */
+#ifndef CONTROLLER_SSH_HOST_TERMINAL_H
+#define CONTROLLER_SSH_HOST_TERMINAL_H
+
+#include <libssh/libssh.h>
+#include <stdbool.h>
+
+/* Are stdin and stdout a terminal? */
+bool host_terminal_wanted(void);
+
+/* Before the command of the channel is started; the user's terminal passes keys on unchanged from then to
+ * host_terminal_close(). */
+void host_terminal_open(ssh_channel c);
+void host_terminal_close(void);
+
+/* Passes a new size of the window on, if there is one. */
+void host_terminal_resize(ssh_channel c);
+
+#endif
