@@ -24,6 +24,7 @@ build         | user | make -j$(nproc)
 demo          | user | make demo
 test packages | root | apt-get install -qq -s --no-install-recommends $(deploy/bootstrap.sh --tests --check | sed -n "s/^missing: //p") && apt-get install -qq -y libcmocka-dev
 units         | user | make -j$(nproc) check
+python        | user | tests/python_check.sh build/bin
 '
 steps_of_package='
 bootstrap     | root | deploy/bootstrap.sh && apt-get install -qq -y --no-install-recommends debhelper lintian
