@@ -51,6 +51,8 @@ struct client {
     struct err          no_connection;  /* why libcurl got none */
     double              patience_s;     /* how long a broken connection is tried again; < 0: for ever */
     double              answered_s;     /* when it last answered */
+    bool                told;           /* that it is away, which began at away_s */
+    double              away_s;
     void              (*away)(void *user);
     void               *away_user;
 };
@@ -93,6 +95,45 @@ static int set_socket(struct client *c, struct err *err)
     return 0;
 }
 
+/* ---- a far host that is away ---- */
+
+static void say(const struct client *c, const char *text)
+{
+    if (c->away)
+        c->away(c->away_user);
+    fprintf(stderr, "jobctl: %s\n", text);
+}
+
+/* Once per break. */
+static void say_away(struct client *c, const char *why)
+{
+    char text[700];
+    if (c->told)
+        return;
+    c->told = true;
+    snprintf(text, sizeof(text), "%s; trying again", why[0] ? why : "the connection broke");
+    say(c, text);
+}
+
+/* If it was told. */
+static void say_back(struct client *c)
+{
+    char text[400];
+    if (!c->told)
+        return;
+    c->told = false;
+    snprintf(text, sizeof(text), "%s answers again after %.1f s; nothing was lost", far_host_name(),
+             clock_s() - c->away_s);
+    say(c, text);
+}
+
+static void say_slow(void *user)
+{
+    char text[300];
+    snprintf(text, sizeof(text), "%s does not answer", far_host_name());
+    say_away(user, text);
+}
+
 static int reach_far(struct client *c, struct err *err)
 {
     if (c->ready < 0)
@@ -121,6 +162,23 @@ static int reach(struct client *c, struct err *err)
     return c->far ? reach_far(c, err) : reach_here(c, err);
 }
 
+/* The session of a new connection of libcurl, which replaces one that broke without a word. -1: none. */
+static int renew(struct client *c)
+{
+    c->no_connection = (struct err){.code = ERR_NONE};
+    if (c->posting)
+        return -1;
+    if (c->answered_s > 0 && !c->told) {
+        c->away_s = clock_s();
+        far_host_when_slow(say_slow, c);
+    }
+    const int rc = reach_far(c, &c->no_connection);
+    far_host_when_slow(NULL, NULL);
+    if (rc == 0)
+        say_back(c);
+    return rc;
+}
+
 /* libcurl 7.87 and 7.88 connect a socket even if they are told that it is connected.  So libcurl connects a stand-in, a
  * datagram socket, for which the kernel sends nothing; before the request the session takes its place.  libcurl before
  * 7.80 cannot call us then, and is told. */
@@ -130,9 +188,7 @@ static curl_socket_t give_socket(void *user, curlsocktype purpose, struct curl_s
     (void)purpose;
     (void)address;
     struct client *c = user;
-    c->no_connection = (struct err){.code = ERR_NONE};
-    return c->posting || reach_far(c, &c->no_connection) < 0 ? CURL_SOCKET_BAD
-           : (c->stand_in = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    return renew(c) < 0 ? CURL_SOCKET_BAD : (c->stand_in = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 }
 
 static int take_place(void *user, char *to, char *from, int to_port, int from_port)
@@ -162,9 +218,7 @@ static curl_socket_t give_socket(void *user, curlsocktype purpose, struct curl_s
     (void)purpose;
     (void)address;
     struct client *c = user;
-    c->no_connection = (struct err){.code = ERR_NONE};
-    if (!c->posting)
-        reach_far(c, &c->no_connection);
+    renew(c);
     const int fd = c->ready;
     c->ready = -1;
     return fd < 0 ? CURL_SOCKET_BAD : fd;
@@ -376,28 +430,6 @@ static CURLcode transfer(struct client *c)
 
 /* ---- a connection that broke ---- */
 
-static void say(const struct client *c, const char *text)
-{
-    if (c->away)
-        c->away(c->away_user);
-    fprintf(stderr, "jobctl: %s\n", text);
-}
-
-/* Once per break. */
-static void say_away(struct client *c, const struct err *why)
-{
-    char text[700];
-    snprintf(text, sizeof(text), "%s; trying again", why->text[0] ? why->text : "the connection broke");
-    say(c, text);
-}
-
-static void say_back(struct client *c, double since)
-{
-    char text[400];
-    snprintf(text, sizeof(text), "%s answers again after %.1f s; nothing was lost", far_host_name(), clock_s() - since);
-    say(c, text);
-}
-
 /* A new session, with growing pauses; -1: interrupted, or it makes no sense to wait, or for too long. */
 static int reach_again(struct client *c, double since, int *pause_ms, struct err *err)
 {
@@ -421,13 +453,14 @@ static int repeat_far(struct client *c, CURLcode *rc, struct err *err)
 {
     int pause_ms = PAUSE_MS;
     while (*rc != CURLE_OK) {
-        const double away = clock_s();
         struct err why;
         far_host_why(&why);
-        say_away(c, c->no_connection.code != ERR_NONE ? &c->no_connection : &why);
-        if (reach_again(c, away, &pause_ms, err) < 0)
+        if (!c->told)
+            c->away_s = clock_s();
+        say_away(c, c->no_connection.code != ERR_NONE ? c->no_connection.text : why.text);
+        if (reach_again(c, c->away_s, &pause_ms, err) < 0)
             return -1;
-        say_back(c, away);
+        say_back(c);
         *rc = transfer(c);
     }
     return 0;

@@ -24,6 +24,7 @@
 enum {
     LINE_MAX_BYTES = 16 << 20,
     ANSWER_MS = 120 * 1000,
+    SLOW_MS = 2000,
     END_MS = 3000,              /* a helper whose stream has ended is about to end */
     EXIT_REFUSED = 2, EXIT_NO_NAME = 3 /* of jobctl-ssh */
 };
@@ -179,13 +180,35 @@ static int send_line(struct session *s, const json_t *question, struct err *err)
     return n > 0 ? 0 : failed(s, err);
 }
 
+static void (*slow_hook)(void *user);
+static void *slow_user;
+
+void far_host_when_slow(void (*slow)(void *user), void *user)
+{
+    slow_hook = slow;
+    slow_user = user;
+}
+
+/* As poll(). */
+static int await(struct pollfd *fd)
+{
+    if (slow_hook) {
+        const int ready = poll(fd, 1, SLOW_MS);
+        if (ready != 0)
+            return ready;
+        slow_hook(slow_user);
+        slow_hook = NULL;
+    }
+    return poll(fd, 1, ANSWER_MS);
+}
+
 /* Nothing follows an answer before the next question. */
 static int read_line(struct session *s, struct buf *line, const volatile int *stop, struct err *err)
 {
     char piece[16 * 1024];
     for (;;) {
         struct pollfd fd = {.fd = s->fd, .events = POLLIN};
-        const int ready = poll(&fd, 1, ANSWER_MS);
+        const int ready = await(&fd);
         if (stop && *stop)
             return err_set(err, ERR_CONFLICT, "interrupted");
         if (ready == 0)
