@@ -19,6 +19,9 @@ enum { STMTS = 96, FREE_MIN = 256, FREE_SHARE = 4, REWRITE_MAX = 16 << 20 };
 
 struct store {
     sqlite3 *db;
+    bool     group, joined;     /* a group is open; and its writer is between store_join() and its end */
+    void   (*settle)(void *arg);
+    void    *settle_arg;
     int      nstmts;
     struct {
         const char   *sql;
@@ -42,15 +45,27 @@ static const char PAGES[] = "PRAGMA page_count";
 static const char FREE[] = "PRAGMA freelist_count";
 static const char BEGIN[] = "BEGIN IMMEDIATE";
 static const char COMMIT[] = "COMMIT";
+static const char JOIN[] = "SAVEPOINT writer";
+static const char LEAVE[] = "RELEASE writer";
+static const char UNDO[] = "ROLLBACK TO writer";
+
+/* Whoever is not of the group sees and joins no transaction that may still fail. */
+static void settle(struct store *s)
+{
+    if (s->group && !s->joined && s->settle)
+        s->settle(s->settle_arg);
+}
 
 sqlite3 *store_handle(struct store *s)
 {
+    settle(s);
     return s->db;
 }
 
 /* From the cache, or prepared now; reset. */
 static sqlite3_stmt *get(struct store *s, const char *sql, struct err *err)
 {
+    settle(s);
     for (int i = 0; i < s->nstmts; i++) {
         if (s->stmts[i].sql == sql) {
             sqlite3_reset(s->stmts[i].st);
@@ -205,11 +220,54 @@ void store_rollback(struct store *s)
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
+void store_on_settle(struct store *s, void (*settle_group)(void *arg), void *arg)
+{
+    s->settle = settle_group;
+    s->settle_arg = arg;
+}
+
+int store_join(struct store *s, struct err *err)
+{
+    s->joined = true;
+    if (!s->group && store_begin(s, err) < 0) {
+        s->joined = false;
+        return -1;
+    }
+    s->group = true;
+    if (stmt_do(s, err, JOIN, "") == 0)
+        return 0;
+    s->joined = false;
+    return -1;
+}
+
+int store_leave(struct store *s, struct err *err)
+{
+    const int rc = stmt_do(s, err, LEAVE, "");
+    s->joined = false;
+    return rc;
+}
+
+void store_undo(struct store *s)
+{
+    stmt_do(s, NULL, UNDO, "");     /* fails if an error of the disk has rolled all of it back: so will the commit */
+    stmt_do(s, NULL, LEAVE, "");
+    s->joined = false;
+}
+
+int store_commit_group(struct store *s, struct err *err)
+{
+    if (!s->group)
+        return 0;
+    s->group = s->joined = false;
+    return store_commit(s, err);
+}
+
 int store_shrink(bool *left, struct store *s, int pages, struct err *err)
 {
-    const int64_t unused = number(s, FREE);
     char sql[64];
     *left = false;
+    settle(s);
+    const int64_t unused = number(s, FREE);
     if (unused < FREE_MIN || unused * FREE_SHARE < number(s, PAGES))
         return 0;
     snprintf(sql, sizeof(sql), "PRAGMA incremental_vacuum(%d)", pages);

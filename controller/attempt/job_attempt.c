@@ -15,6 +15,7 @@
 #include "controller/attempt/launch.h"
 #include "controller/base/daemon.h"
 #include "controller/job/checkpoint_duration.h"
+#include "controller/job/commit_group.h"
 #include "controller/job/job.h"
 #include "controller/job/job_code.h"
 #include "controller/job/job_env.h"
@@ -113,6 +114,11 @@ static void start_over(struct job *job, const char *why)
     open_link(job, false, REPEAT_MS);
 }
 
+void job_attempt_repeat(struct job *job)
+{
+    start_over(job, "events could not be stored");
+}
+
 static void note_node_lost(struct job *job, const json_t *body)
 {
     const char *text = field_text(body, "text");
@@ -157,7 +163,7 @@ static void hear_event(struct job *job, const json_t *message)
     };
     const char *kind = json_string_value(json_object_get(message, "kind"));
     const enum channel_order order = order_of(job, told.seq);
-    if (order == CHANNEL_REPEATED)
+    if (order == CHANNEL_REPEATED && commit_group_flush(job->daemon, NULL, NULL) == 0)
         job_attempt_ack(job, job->attempt->acked);
     if (order == CHANNEL_GAP)
         start_over(job, "an event is missing");
@@ -176,7 +182,8 @@ static void hear_event(struct job *job, const json_t *message)
     if (job_apply(job, &in, &told, &err) == 0)
         return;
     log_error(TAG(job), "event %lld %s: %s", (long long)told.seq, kind, err.text);
-    if (err.code != ERR_CONFLICT || job_store_heard(job, &told, &err) < 0)
+    if (err.code != ERR_CONFLICT || commit_group_flush(job->daemon, NULL, NULL) < 0 ||
+        job_store_heard(job, &told, &err) < 0)
         start_over(job, "an event could not be stored");
     else
         job_attempt_ack(job, told.seq);

@@ -13,7 +13,8 @@
  *   file_work, utc, job_dir,    file operations in threads, time formats, directories of a job, HTTP
  *   server
  *   job, active_jobs            one job in memory, and all unfinished ones
- *   job_store, job_apply        store a decision, then apply it
+ *   job_store, commit_group,    store a decision, commit it with others, then apply it
+ *   job_apply
  *   hosts, placement, orphan    records of nodes, choice of nodes, agents that outlived their attempt
  *   launch, followers,          the agents of a job: messages to them, and their messages as inputs
  *   job_attempt
@@ -51,6 +52,7 @@ struct file_work;
 struct fleet;
 struct host;
 struct submit_batch;
+struct commit_group;
 struct removal;
 struct survey;
 struct snapshots;
@@ -77,6 +79,7 @@ struct daemon {
     struct fleet        *fleet;         /* this node, and the scheduler passes */
     struct server       *server;
     struct submit_batch *submit_batch;  /* submits to be committed together */
+    struct commit_group *commit_group;  /* events to be committed together */
     int64_t              gpus;          /* of this node; valid after its probe */
     char                 instance[INSTANCE];
     struct host         *hosts;         /* the record of each host (hosts.h) */

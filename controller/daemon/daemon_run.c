@@ -33,6 +33,7 @@
 #include "controller/daemon/survey.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
+#include "controller/job/commit_group.h"
 #include "controller/job/job_code.h"
 #include "controller/job/job_env.h"
 #include "controller/nodes/fleet.h"
@@ -119,6 +120,7 @@ static void say_ready(int fd)
 static void shut(struct daemon *d, uv_signal_t signals[2])
 {
     d->stopping = true;
+    commit_group_flush(d, NULL, NULL);
     server_close(d->server);
     d->server = NULL;
     for (size_t i = 0; i < d->active_jobs->count; i++)
@@ -133,6 +135,7 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     beat_close(d);
     notifier_close(d);
     file_work_close(d->files);
+    commit_group_close(d);
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&signals[i], NULL);
     uv_run(&d->loop, UV_RUN_DEFAULT);
@@ -155,7 +158,7 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
     }
     beat_open(d);
     d->files = file_work_open(&d->loop, FILE_WORK_PATIENCE_MS, err);
-    int rc = d->files ? fleet_open(d, err) : -1;
+    int rc = d->files && commit_group_open(d, err) == 0 ? fleet_open(d, err) : -1;
     while (rc == 0 && !d->fleet->facts && !d->stopping)
         uv_run(&d->loop, UV_RUN_ONCE);      /* until the node is probed; clients wait */
     if (rc == 0)
@@ -204,6 +207,7 @@ static struct daemon *whole_create(void)
     w->daemon.fleet = &w->fleet;
     w->daemon.submit_batch = &w->submit_batch;
     w->active_jobs.applied = effect_applied;
+    w->active_jobs.lost = job_attempt_repeat;
     return &w->daemon;
 }
 

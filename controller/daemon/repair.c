@@ -129,6 +129,13 @@ static int64_t retry_of(const struct job_history *h)
     return field_int(json_object_get(json_array_get(h->events, 0), "body"), "retry_of", -1);
 }
 
+static int store_alone(struct job *job, const struct job_core *was, const struct core_output *out, struct err *err)
+{
+    struct store *s = job->daemon->store;
+    const int rc = job_store_write(job, was, out, NULL, err);
+    return store_commit_group(s, rc == 0 ? err : NULL) == 0 ? rc : -1;
+}
+
 static int note_rebuilt(struct job *job, struct err *err)
 {
     struct core_output out = { 0 };
@@ -138,7 +145,7 @@ static int note_rebuilt(struct job *job, struct err *err)
     const struct core_input in = { .kind = CORE_REBUILT, .at_ms = daemon_now_ms(), .body = body };
     int rc = job_core_step(&job->core, &in, &out, err);
     if (rc == 0)
-        rc = job_store_write(job, &was, &out, NULL, err);
+        rc = store_alone(job, &was, &out, err);
     core_output_fini(&out);
     json_decref(body);
     return rc;
@@ -252,7 +259,7 @@ static int end_vanished(struct repair *r, int64_t id, struct err *err)
                                    .text = "its directory was gone when the store was rebuilt" };
     int rc = job_core_step(&job->core, &in, &out, err);
     if (rc == 0)
-        rc = job_store_write(job, &was, &out, NULL, err);
+        rc = store_alone(job, &was, &out, err);
     r->ended += rc == 0;
     core_output_fini(&out);
     job_destroy(job);

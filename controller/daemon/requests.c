@@ -9,6 +9,7 @@
 #include "controller/daemon/submit_batch.h"
 #include "controller/daemon/sweeps.h"
 #include "controller/http/server.h"
+#include "controller/job/commit_group.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
 #include "engine/contract/err.h"
@@ -119,6 +120,12 @@ static const struct route routes[] = {
     { NULL, NULL, NULL, NULL },
 };
 
+/* Nobody is shown what may still fail. */
+static bool settle(struct daemon *d)
+{
+    commit_group_flush(d, NULL, NULL);
+    return submit_batch_flush(d);
+}
+
 /* Many submits, one commit (submit_batch.h). */
-const struct service requests = { .routes = routes, .gathers = request_submit,
-                                  .settle = submit_batch_flush };
+const struct service requests = { .routes = routes, .gathers = request_submit, .settle = settle };

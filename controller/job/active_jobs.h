@@ -23,6 +23,8 @@ struct active_jobs {
     struct job_order begun;     /* those that have an attempt: (id, 0) */
     /* Called after an input was stored (job_apply.h): effects.h. */
     void       (*applied)(struct job *job, const struct event_source *told, enum job_effect effect);
+    /* Called when the agent's newest events could not be stored after all (commit_group.h). */
+    void       (*lost)(struct job *job);
 };
 
 /* Takes ownership of the job; its id must be larger than all others. */

@@ -2,8 +2,9 @@
 /* job_apply.h - the only way to change a job: decide (job_core.h), store, then perform
  *
  * The core derives events from an input; events and row are stored in one
- * transaction; after the commit the job in memory changes and the effect is
- * performed (effects.h).  A job that becomes done is destroyed: the caller
+ * transaction, together with what other inputs of the same turn of the loop have
+ * left there (commit_group.h); after the commit the effect is performed (effects.h).
+ * Events of agents without an effect wait for the end of the turn.  A job that becomes done is destroyed: the caller
  * looks the job up again after job_apply().
  */
 #ifndef CONTROLLER_JOB_JOB_APPLY_H
@@ -16,7 +17,8 @@ struct err;
 struct job;
 struct event_source;
 
-/* See above. `told` is NULL except for agent events. On failure nothing changes. */
+/* See above. `told` is NULL except for agent events. On failure nothing changes; if what waits for the end of the turn
+ * fails there, active_jobs.h tells. */
 int job_apply(struct job *job, const struct core_input *in, const struct event_source *told,
               struct err *err);
 

@@ -213,23 +213,27 @@ static int write_spec(struct job *job, const char *yaml, const char *canonical, 
     return jobs_edit(job->daemon->store, &row, yaml, canonical, err);
 }
 
-/* In one transaction; `yaml`: the new spec, or NULL. */
+/* Of an edited job; NULL: its spec stays. */
+struct spec_texts {
+    const char *yaml, *canonical;
+};
+
 static int write_whole(struct job *job, const struct job_core *was, const struct core_output *out,
-                       const struct event_source *told, const char *yaml, const char *canonical, struct err *err)
+                       const struct event_source *told, const struct spec_texts *spec, struct err *err)
 {
     struct store *s = job->daemon->store;
     struct draft draft;
     int rc = -1;
     if (draft_make(&draft, job, err) < 0)
         return -1;
-    if (store_begin(s, err) < 0)
+    if (store_join(s, err) < 0)
         goto out;
     if (write_all(job, was, &draft, out, told, err) < 0 || job_notice_note(job, was, out, err) < 0 ||
-        (yaml && write_spec(job, yaml, canonical, err) < 0)) {
-        store_rollback(s);
+        (spec && write_spec(job, spec->yaml, spec->canonical, err) < 0)) {
+        store_undo(s);
         goto out;
     }
-    rc = store_commit(s, err);
+    rc = store_leave(s, err);
     if (rc == 0)
         draft_keep(&draft, job);
 out:
@@ -240,13 +244,14 @@ out:
 int job_store_write(struct job *job, const struct job_core *was, const struct core_output *out,
                     const struct event_source *told, struct err *err)
 {
-    return write_whole(job, was, out, told, NULL, NULL, err);
+    return write_whole(job, was, out, told, NULL, err);
 }
 
 int job_store_edit(struct job *job, const struct job_core *was, const struct core_output *out, const char *yaml,
                    const char *canonical, struct err *err)
 {
-    return write_whole(job, was, out, NULL, yaml, canonical, err);
+    const struct spec_texts spec = {yaml, canonical};
+    return write_whole(job, was, out, NULL, &spec, err);
 }
 
 int job_store_submit(struct job *job, const struct core_output *out, const char *yaml,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_store.h - stores all results of an input in one transaction
+/* job_store.h - stores all results of an input together
  *
  * Events, the job's row, and tables derived from the events for fast queries:
  * attempts, checkpoints, curves, goodput.
@@ -24,7 +24,8 @@ struct event_source {
 };
 
 /* `job->core` is the state after the input, `was` the state before. Sets the job's last_seq,
- * attempt row and curve counters; on failure these and the store are unchanged. */
+ * attempt row and curve counters; on failure these and the store are unchanged. Written into the store's group, which
+ * the caller commits (store_commit_group()). */
 int job_store_write(struct job *job, const struct job_core *was, const struct core_output *out,
                     const struct event_source *told, struct err *err);
 

@@ -58,7 +58,7 @@ done
 echo "killed after each of $((n - 1)) events"
 [ $n -gt 12 ]
 
-# And a life in which every daemon sees one event only.
+# And a life in which every daemon sees one commit only, which may be of several events.
 export JOBCTL_TEST_DIE_AT_EVENT=1
 jobctl daemon --detach
 jobctl submit life.yaml --set name=ever --set "env.MARKS=$WORK/ever.marks" -q || true
@@ -71,5 +71,5 @@ while [ $daemons -lt 60 ]; do
 done
 unset JOBCTL_TEST_DIE_AT_EVENT
 echo "$daemons daemons"
-[ $daemons -gt 10 ]
+[ $daemons -ge 4 ] # submitted, placed, connected, over
 check ever

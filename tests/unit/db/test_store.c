@@ -360,6 +360,81 @@ static void rollback_leaves_nothing(void **state)
     store_close(s);
 }
 
+static bool stored(struct store *s, int64_t id)
+{
+    struct job_row row;
+    return jobs_get(&row, s, id, NULL) == 0;
+}
+
+static void write_in_group(struct store *s, int64_t id, bool keep)
+{
+    struct err err = { 0 };
+    assert_int_equal(store_join(s, &err), 0);
+    insert(s, id, "x", "pending");
+    if (keep)
+        assert_int_equal(store_leave(s, &err), 0);
+    else
+        store_undo(s);
+}
+
+/* Three writers, one transaction: one of them takes back what it wrote, and the others are not affected. */
+static void a_group(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    struct store *s = opened(), *other = opened();      /* the other one sees what was committed */
+    write_in_group(s, 1, true);
+    write_in_group(s, 2, false);
+    write_in_group(s, 3, true);
+    assert_false(stored(other, 1));
+    assert_int_equal(store_commit_group(s, &err), 0);
+    assert_true(stored(other, 1));
+    assert_false(stored(other, 2));
+    assert_true(stored(other, 3));
+    assert_int_equal(store_commit_group(s, &err), 0); /* nothing to do */
+    store_close(other);
+    store_close(s);
+}
+
+struct settling {
+    struct store *store;
+    int           calls;
+};
+
+static void settle(void *arg)
+{
+    struct settling *settling = arg;
+    settling->calls++;
+    store_commit_group(settling->store, NULL);
+}
+
+/* Nobody reads or joins what may still fail: whoever uses the store beside the group settles it first. */
+static void a_group_is_settled(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    struct store *s = opened(), *other = opened();
+    struct settling settling = { .store = s };
+    store_on_settle(s, settle, &settling);
+    write_in_group(s, 1, true);
+    assert_int_equal(settling.calls, 0);
+    assert_true(stored(s, 1));          /* a reader */
+    assert_int_equal(settling.calls, 1);
+    assert_true(stored(other, 1));
+    write_in_group(s, 2, true);
+    insert(s, 3, "x", "pending");       /* a writer by itself */
+    assert_int_equal(settling.calls, 2);
+    assert_true(stored(other, 2));
+    write_in_group(s, 4, true);
+    assert_int_equal(store_begin(s, &err), 0);  /* another transaction */
+    assert_int_equal(settling.calls, 3);
+    assert_true(stored(other, 4));
+    store_rollback(s);
+    assert_true(stored(s, 4));
+    store_close(other);
+    store_close(s);
+}
+
 /* The process dies between its commits without closing: exactly the committed rows
  * remain. */
 static void killed_writer(void **state)
@@ -730,7 +805,7 @@ int main(void)
         CASE(a_job_goes_with_all_its_rows_and_one_stays), CASE(a_job_that_mentions_a_path_is_found),
         CASE(done_jobs_come_in_pages),
         CASE(job_round_trip),   CASE(job_lists),     CASE(ids_are_never_reused),
-        CASE(events_come_once), CASE(smaller_tables), CASE(rollback_leaves_nothing),
+        CASE(events_come_once), CASE(smaller_tables), CASE(rollback_leaves_nothing), CASE(a_group), CASE(a_group_is_settled),
         CASE(killed_writer),    CASE(migration),     CASE(not_a_store),
         CASE(a_damaged_store_is_told), CASE(a_damaged_row_is_told),
         CASE(many_finished_jobs), CASE(it_shrinks_in_portions),
