@@ -177,6 +177,7 @@ static int cmd_run(int argc, char **argv, struct err *err)
     }
     char train[4096], dir[4096];
     o.nonce = getenv("JOBCTL_AGENT_NONCE");
+    o.origin = getenv(IDENTITY_ORIGIN_ENV);
     if (!o.run_dir || o.job < 0 || o.attempt < 0 || optind != argc)
         return err_set(err, ERR_USAGE, "run needs --dir, --job and --attempt, and no arguments");
     if (!o.nonce || strlen(o.nonce) < 8 || strlen(o.nonce) > NONCE_CHARS ||

@@ -248,15 +248,16 @@ static int give_remains(struct attach *a, const char *text, struct err *err)
 /* Starts an agent; returns once it listens. -1: *err has its error message. */
 static int start_agent(const struct attach *a, struct err *err)
 {
-    char job[24], attempt[24], nonce[NONCE_CHARS + 32], said[300] = "";
+    char job[24], attempt[24], nonce[NONCE_CHARS + 32], origin[80], said[300] = "";
     int fd = memfd_create("jobctl-agent-said", MFD_CLOEXEC);
     snprintf(nonce, sizeof(nonce), "JOBCTL_AGENT_NONCE=%.*s", NONCE_CHARS, a->id.nonce);
+    snprintf(origin, sizeof(origin), IDENTITY_ORIGIN_ENV "=%.40s", field_text(a->order, "origin"));
     snprintf(job, sizeof(job), "%lld", (long long)a->id.job);
     snprintf(attempt, sizeof(attempt), "%lld", (long long)a->id.attempt);
     const char *const args[] = {a->program, "run", "--dir", a->run_dir, "--job", job, "--attempt",
                                 attempt, NULL};
     const struct subprocess_spec s = {
-        .argv = args, .set = (const char *const[]){nonce, NULL}, .out = fd, .err = fd};
+        .argv = args, .set = (const char *const[]){nonce, origin, NULL}, .out = fd, .err = fd};
     const int code = subprocess_run(&s, NULL, -1, err);
     subprocess_last_line(said, sizeof(said), fd, "jobctl-agent");
     close(fd);

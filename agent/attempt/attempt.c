@@ -259,7 +259,7 @@ static void check_clock(struct attempt *a)
     if (!a->o.away || !a->launch || a->link || a->finished_ms)
         return;
     attempt_store(a, "warning", json_pack("{s:n, s:s}", "rank", "text", text), false);
-    session_pump(a->session);
+    attempt_tell(a);
 }
 
 /* What an end that takes long waits for. */
@@ -269,7 +269,7 @@ static void tell_slow_end(struct attempt *a)
     if (!mirror_child_slow(a->mirror, text, sizeof(text)))
         return;
     attempt_store(a, "warning", json_pack("{s:n, s:s, s:b}", "rank", "text", text, "ending", 1), false);
-    session_pump(a->session);
+    attempt_tell(a);
 }
 
 static void on_beat(uv_timer_t *timer)
@@ -281,7 +281,7 @@ static void on_beat(uv_timer_t *timer)
     tell_slow_end(a);
     check_clock(a);
     if (!a->finished_ms && attempt_check_disk(a))
-        session_pump(a->session);
+        attempt_tell(a);
     session_alive(a->session);
     if (a->dir_gone && (!a->launch || (a->finished_ms && !session_connected(a->session)))) {
         log_warn(a->tag, "exiting: the controller of its directory can no longer reach it");
@@ -310,6 +310,7 @@ static void on_beat(uv_timer_t *timer)
 
 static void init_handles(struct attempt *a)
 {
+    attempt_watch_turns(a);
     uv_timer_init(&a->loop, &a->timer);
     uv_timer_init(&a->loop, &a->beat);
     uv_timer_init(&a->loop, &a->deadline_timer);
@@ -339,6 +340,7 @@ static int take_identity(struct attempt *a, const char *path, struct err *err)
     struct err why = {0};
     a->identity = (struct identity){.job = a->o.job, .attempt = a->o.attempt, .incarnation = 1};
     snprintf(a->identity.nonce, sizeof(a->identity.nonce), "%s", a->o.nonce);
+    snprintf(a->identity.origin, sizeof(a->identity.origin), "%s", a->o.origin ? a->o.origin : "");
     snprintf(a->identity.version, sizeof(a->identity.version), "%s", JOBCTL_VERSION);
     if (identity_read(&before, a->o.run_dir, &why) == 0) {
         if (strcmp(before.nonce, a->o.nonce) != 0)
@@ -378,7 +380,9 @@ static int open_nodes(struct attempt *a, struct err *err)
                                        .version = a->identity.version,
                                        .tag = a->tag,
                                        .facts = a->facts,
-                                       .since = a->identity.since};
+                                       .since = a->identity.since,
+                                       .first = a->identity.incarnation == 1 &&
+                                                a->identity.since == a->identity.start_time};
     const struct leader_hooks hooks = {.started = attempt_on_started,
                                        .exited = on_exited,
                                        .line = on_line,
@@ -415,7 +419,8 @@ static int open_all(struct attempt *a, struct err *err)
                             .version = a->identity.version,
                             .origin = a->identity.origin};
     struct session_hooks hooks = {
-        .message = on_message, .acked = on_acked, .trouble = trouble, .hung_up = on_hung_up, .arg = a};
+        .message = on_message, .acked = on_acked, .trouble = trouble, .hung_up = on_hung_up, .sync = attempt_sync,
+        .room = attempt_tell, .arg = a};
     if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_SOCKET, a->o.run_dir) >= sizeof(path))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     /* Written before the socket: whoever finds the socket also finds the identity. */

@@ -18,6 +18,7 @@ struct err;
 struct attempt_options {
     const char *run_dir;
     const char *nonce;
+    const char *origin;     /* of the job (engine/checkpoint/lineage.h); NULL or "": LAUNCH tells */
     const char *train;      /* path of jobctl-train */
     int64_t     job, attempt;
     bool away;    /* controllers cannot connect: the agent connects

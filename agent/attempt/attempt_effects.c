@@ -43,7 +43,7 @@ double attempt_jitter(void)
 
 /* --- events ---------------------------------------------------------------------------- */
 
-bool attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable)
+void attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable)
 {
     struct err err = {0};
     json_t *clean = redact_event(a->redact, body);
@@ -60,14 +60,39 @@ bool attempt_store(struct attempt *a, const char *kind, json_t *body, bool dropp
     json_decref(event);
     json_decref(clean);
     json_decref(body);
-    return rc == 0 && !droppable;
+    a->unsynced |= rc == 0 && !droppable;
 }
 
-void attempt_sync(struct attempt *a)
+void attempt_sync(void *arg)
 {
+    struct attempt *a = arg;
     struct err err = {0};
-    if (spool_sync(a->spool, &err) < 0)
+    if (a->unsynced && spool_sync(a->spool, &err) < 0)
         log_error(a->tag, "%s", err.text);
+    a->unsynced = false;
+}
+
+void attempt_tell(void *arg)
+{
+    struct attempt *a = arg;
+    a->untold = !a->leaving;
+}
+
+static void turn_over(uv_prepare_t *handle)
+{
+    struct attempt *a = handle->data;
+    const bool untold = a->untold;
+    a->untold = false;
+    attempt_sync(a);
+    if (untold)
+        session_pump(a->session);
+}
+
+void attempt_watch_turns(struct attempt *a)
+{
+    uv_prepare_init(&a->loop, &a->turn);
+    a->turn.data = a;
+    uv_prepare_start(&a->turn, turn_over);
 }
 
 bool attempt_check_disk(struct attempt *a)
@@ -84,7 +109,6 @@ bool attempt_check_disk(struct attempt *a)
     if (a->link || !a->launch)
         return false;
     attempt_store(a, "warning", json_pack("{s:n, s:s}", "rank", "text", text), false);
-    attempt_sync(a);
     return true;
 }
 
@@ -236,7 +260,7 @@ static void finish(struct attempt *a)
     if (!a->unclean)
         machine_wait_release(a->machine);
     leader_shutdown(a->leader);
-    session_pump(a->session);
+    attempt_tell(a);
     if (spool_acked(a->spool) >= spool_last(a->spool))
         attempt_leave(a);
 }
@@ -254,8 +278,7 @@ void attempt_on_nccl(void *arg, int node, const json_t *body)
                                                         text ? text : ""));
     a->nccl_unlike = a->nccl_unlike || node > 0;
     attempt_store(a, "nccl", named, false);
-    if (!a->leaving)
-        session_pump(a->session);
+    attempt_tell(a);
 }
 
 /* Copies what is left to the mirror first. */
@@ -317,7 +340,6 @@ void attempt_feed(struct attempt *a, struct agent_input *in)
     }
     in->now_ms = clock_ms();
     agent_core_step(a->core, in, &out);
-    bool sync = false;
     for (int i = 0; i < out.n; i++)
         if (out.list[i].kind == DO_EVENT) {
             if (strcmp(out.list[i].event, "generation_ended") == 0) {
@@ -326,13 +348,10 @@ void attempt_feed(struct attempt *a, struct agent_input *in)
             }
             log_event(a, &out.list[i]);
             json_t *body = out.list[i].body ? json_incref(out.list[i].body) : json_object();
-            if (attempt_store(a, out.list[i].event, body, out.list[i].droppable))
-                sync = true;
+            attempt_store(a, out.list[i].event, body, out.list[i].droppable);
         }
-    if (sync)
-        attempt_sync(a);
-    if (out.n && !a->leaving)
-        session_pump(a->session); /* stored: sent before the effects are performed */
+    if (out.n)
+        attempt_tell(a);
     for (int i = 0; i < out.n; i++)
         perform(a, &out.list[i]);
     agent_effects_fini(&out);
@@ -383,6 +402,10 @@ void attempt_leave(struct attempt *a)
 {
     if (a->leaving)
         return;
+    if (a->untold)
+        session_pump(a->session);
+    attempt_sync(a);
+    a->untold = false;
     a->leaving = true;
     session_close(a->session);
     call_home_close(a->call_home);
@@ -396,6 +419,7 @@ void attempt_leave(struct attempt *a)
     leader_close(a->leader);
     follower_link_close(a->link);
     follower_close(a->follower);
+    uv_close((uv_handle_t *)&a->turn, NULL);
     uv_close((uv_handle_t *)&a->timer, NULL);
     uv_close((uv_handle_t *)&a->beat, NULL);
     uv_close((uv_handle_t *)&a->deadline_timer, NULL);

@@ -29,6 +29,8 @@ struct attempt {
     struct clock_reading began; /* when this process began */
     struct clock_jump clock;    /* as last seen */
     uv_loop_t loop;
+    uv_prepare_t turn;         /* sends what this turn of the loop stored */
+    bool untold, unsynced;     /* there is something to send; it is not on disk yet */
     uv_timer_t timer;          /* the core's */
     uv_timer_t beat;           /* heartbeats, and limits on waiting for the controller */
     uv_timer_t deadline_timer; /* when to save before the machine ends */
@@ -92,9 +94,13 @@ double attempt_jitter(void);
 /* One step of the core; performing an effect may cause the next step. */
 void attempt_feed(struct attempt *a, struct agent_input *in);
 
-/* Stores one event; true if it must reach the disk before anything else happens. Takes the body. */
-bool attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable);
-void attempt_sync(struct attempt *a);
+/* Stores one event, which reaches the disk before it is sent. Takes the body. */
+void attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable);
+/* Also a hook: sends what was stored at the end of this turn of the loop, all of it with one sync and one write. */
+void attempt_tell(void *arg);
+/* Hook: something will be sent; what was stored reaches the disk now. */
+void attempt_sync(void *arg);
+void attempt_watch_turns(struct attempt *a);
 /* Stores a warning, once, that the disk of the run directory is full; writes what it refused when it has room. True if
  * there is something to send. */
 bool attempt_check_disk(struct attempt *a);

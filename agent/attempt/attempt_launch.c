@@ -69,8 +69,7 @@ static void tell_gpu(struct attempt *a, const struct gpu_event *e, const char *t
                                             "xid", e->xid, "fault", (int)e->fault), false);
     if (e->fault)
         attempt_feed(a, &in);
-    if (!a->leaving)
-        session_pump(a->session);
+    attempt_tell(a);
 }
 
 void attempt_on_gpu(void *arg, int node, const struct gpu_event *e)
@@ -165,8 +164,7 @@ static void on_tried(void *arg, const json_t *pairs, const char *why)
         probe_cache_keep(a->facts, state_dir(a, path));
     }
     conclude(a, plan_anew(a, json_object_get(a->launch, "spec"), &err), &err);
-    if (!a->leaving)
-        session_pump(a->session);
+    attempt_tell(a);
 }
 
 static void plan_first(struct attempt *a)
@@ -296,8 +294,7 @@ static void on_mirror_event(void *arg, const char *kind, json_t *body)
 {
     struct attempt *a = arg;
     attempt_store(a, kind, body, false);
-    if (!a->leaving)
-        session_pump(a->session);
+    attempt_tell(a);
 }
 
 static void on_mirror_lost(void *arg, const char *text)
@@ -359,19 +356,17 @@ static void on_lease_ready(void *arg, const struct err *refusal)
     if (cause == CAUSE_NONE) {
         attempt_begin(a, a->planned);
     } else {
-        attempt_sync(a);
+        attempt_tell(a);
         feed_launch(a, refusal->text, cause, NULL);
     }
-    if (!a->leaving)
-        session_pump(a->session);
+    attempt_tell(a);
 }
 
 static void on_lease_waits(void *arg, const char *text)
 {
     struct attempt *a = arg;
     on_warning(a, text);
-    if (!a->leaving)
-        session_pump(a->session);
+    attempt_tell(a);
 }
 
 static void on_lease_lost(void *arg, const char *text)
@@ -429,8 +424,7 @@ static void on_deadline(uv_timer_t *timer)
                                                 a->deadline_s, attempt_now_s(a)),
                             "ends_at_s", (json_int_t)a->deadline_s), false);
     attempt_feed(a, &in);
-    if (!a->leaving)
-        session_pump(a->session);
+    attempt_tell(a);
     attempt_watch_deadline(a);
 }
 
@@ -443,12 +437,15 @@ void attempt_watch_deadline(struct attempt *a)
 
 /* --- LAUNCH -------------------------------------------------------------------------------- */
 
-/* From now on the identity file and HELLO say whose attempt this is. */
+/* From now on the identity file and HELLO say whose attempt this is, if they did not before. */
 static void note_origin(struct attempt *a)
 {
     struct err err = {0};
     const json_t *checkpoint = json_object_get(json_object_get(a->launch, "spec"), "checkpoint");
-    snprintf(a->identity.origin, sizeof(a->identity.origin), "%s", field_text(checkpoint, "origin"));
+    const char *origin = field_text(checkpoint, "origin");
+    if (strcmp(a->identity.origin, origin) == 0)
+        return;
+    snprintf(a->identity.origin, sizeof(a->identity.origin), "%s", origin);
     if (a->identity.origin[0] && identity_write(&a->identity, a->o.run_dir, &err) < 0)
         log_warn(a->tag, "%s", err.text);
 }
@@ -476,7 +473,7 @@ int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
 
 void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_lost *missing)
 {
-    attempt_sync(a);
+    attempt_tell(a);
     feed_launch(a, refusal, CAUSE_NONE, missing);
 }
 
@@ -488,7 +485,7 @@ void attempt_ready(struct attempt *a)
         attempt_store(a, "plan", json_incref(a->plan), false);
         follower_set_plan(a->follower, a->part ? a->part : a->plan);
     }
-    attempt_sync(a);
+    attempt_tell(a);
     if (rc == 0)
         rc = start_mirror(a, &err);
     if (rc < 0 || !a->mirror)

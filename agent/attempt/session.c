@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/attempt/spool.h"
+#include "agent/os/buf.h"
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
 #include "agent/wire/byte_stream.h"
@@ -107,28 +108,66 @@ static int send_hello(struct remote_link *l, struct err *err)
                      err);
 }
 
+/* Behind the others of this write. Takes the event. */
+static int pack_event(struct buf *out, const struct session *s, json_t *event, struct err *err)
+{
+    const struct wire_id id = wire_id(s);
+    size_t size = 0;
+    char *frame = frame_pack(WIRE_EVENT, &id, event, &size, err);
+    int rc = frame ? buf_append(out, frame, size) : -1;
+    if (frame && rc < 0)
+        err_set(err, ERR_MEMORY, "no memory for an event");
+    free(frame);
+    return rc;
+}
+
+/* As many as the connection accepts, in one write: the controller commits together what it reads together. */
+static int send_events(struct remote_link *l, struct buf *out, struct err *err)
+{
+    struct session *s = l->session;
+    int64_t sent = s->channel.sent;
+    while (sent < s->channel.newest && byte_stream_queued(l->stream) + out->size < QUEUE_BYTES) {
+        json_t *event;
+        if (spool_next(s->spool, sent, &event, err) < 0)
+            return -1;
+        if (!event)
+            break;
+        sent = json_integer_value(json_object_get(event, "seq"));
+        if (pack_event(out, s, event, err) < 0)
+            return -1;
+    }
+    if (out->size == 0)
+        return 0;
+    if (byte_stream_write(l->stream, out->data, out->size) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot send to the controller");
+    channel_said(&s->channel, sent, (int64_t)uv_now(s->loop));
+    return 0;
+}
+
 void session_pump(struct session *s)
 {
     struct err err = {0};
+    struct buf out;
     s->channel.newest = spool_last(s->spool);
-    while (s->channel.open && s->channel.sent < s->channel.newest &&
-           byte_stream_queued(s->link->stream) < QUEUE_BYTES) {
-        struct remote_link *l = s->link;
-        json_t *event;
-        if (spool_next(s->spool, s->channel.sent, &event, &err) < 0) {
-            log_error(NULL, "%s", err.text);
-            link_close(l);
-            return;
-        }
-        if (!event)
-            return;
-        int64_t seq = json_integer_value(json_object_get(event, "seq"));
-        if (link_send(l, WIRE_EVENT, seq, event, &err) < 0) {
-            log_error(NULL, "event %lld: %s", (long long)seq, err.text);
-            link_close(l);
-            return;
-        }
+    if (!s->channel.open || s->channel.sent >= s->channel.newest)
+        return;
+    if (s->hooks.sync)
+        s->hooks.sync(s->hooks.arg);
+    buf_init(&out);
+    struct remote_link *l = s->link;
+    if (send_events(l, &out, &err) < 0) {
+        log_error(NULL, "event after %lld: %s", (long long)s->channel.sent, err.text);
+        link_close(l);
     }
+    buf_fini(&out);
+}
+
+static void pump_later(struct session *s)
+{
+    if (s->hooks.room)
+        s->hooks.room(s->hooks.arg);
+    else
+        session_pump(s);
 }
 
 void session_heartbeat(struct session *s, json_t *body)
@@ -197,7 +236,7 @@ static bool on_message(void *arg, const struct wire_row *row, const json_t *body
     if (row->number == WIRE_STOP && !s->channel.open) /* it must not have to be launched first */
         channel_open(&s->channel, s->channel.acked);
     s->hooks.message(s->hooks.arg, row->number, body);
-    session_pump(s);
+    pump_later(s);
     return !l->closing;
 }
 
@@ -221,7 +260,7 @@ static void on_ended(void *arg, const char *text)
 
 static void on_sent(void *arg)
 {
-    session_pump(((struct remote_link *)arg)->session);
+    pump_later(((struct remote_link *)arg)->session);
 }
 
 static struct byte_stream_hooks link_hooks(struct remote_link *l)

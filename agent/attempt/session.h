@@ -9,7 +9,7 @@
  *
  * How a controller starts an agent:
  *
- *   JOBCTL_AGENT_NONCE=<32 hex> jobctl-agent run --dir RUN_DIR --job N --attempt N
+ *   JOBCTL_AGENT_NONCE=<32 hex> [JOBCTL_AGENT_ORIGIN=<32 hex>] jobctl-agent run --dir RUN_DIR --job N --attempt N
  *
  * It detaches (own session, output to RUN_DIR/agent.log), and the command exits 0 as soon as the
  * socket is listening, or prints the error and exits with its code from err.h; --foreground keeps
@@ -66,6 +66,8 @@ struct session_hooks {
     session_acked_fn   acked;
     session_trouble_fn trouble;
     void             (*hung_up)(void *arg); /* a connection of session_take() has ended */
+    void             (*sync)(void *arg);    /* events will be sent: they must be on disk; NULL: they are */
+    void             (*room)(void *arg);    /* there is room for more: session_pump() is called later; NULL: at once */
     void              *arg;
 };
 

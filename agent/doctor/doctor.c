@@ -40,6 +40,8 @@ static void check_programs(struct checkup *c)
     const char *agent = field_text(versions, "jobctl-agent");
     const char *train = field_text(versions, "jobctl-train");
     const char *refusal = field_text(c->looked, "start_error");
+    if (!json_object_get(versions, "jobctl-train"))
+        return; /* not asked: the job does not use it */
     if (!train[0] && refusal[0])
         row(c, "programs", ROW_FAIL, "", "jobctl-agent is %s; %s", agent, refusal);
     else if (!train[0])
@@ -592,7 +594,8 @@ json_t *doctor_preflight(int *rc, const char *train, const json_t *facts, const 
 {
     size_t i;
     json_t *r, *rows = json_array();
-    json_t *looked = doctor_look(train, spec, NULL, dir);
+    const bool engine = json_is_object(json_object_get(spec, "train"));
+    json_t *looked = doctor_look(engine ? train : NULL, spec, NULL, dir);
     if (looked && history) {
         json_object_set(looked, "step_ms", json_object_get(history, "step_ms"));
         json_object_set(looked, "last_step", json_object_get(history, "last_step"));
@@ -605,7 +608,7 @@ json_t *doctor_preflight(int *rc, const char *train, const json_t *facts, const 
             json_array_append(rows, r);
         if (strcmp(field_text(r, "check"), "programs") == 0 &&
             strcmp(field_text(r, "status"), "fail") == 0 && of_two_versions(looked) &&
-            json_is_object(json_object_get(spec, "train")))
+            engine)
             *rc = err_set(err, ERR_CONFLICT, "%s: %s", field_text(r, "seen"), field_text(r, "todo"));
     }
     json_decref(looked);

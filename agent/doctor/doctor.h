@@ -29,7 +29,7 @@ struct err;
 /* Pure; spec NULL: checks only the node. A new object, or NULL: no memory. */
 json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *looked);
 
-/* doctor_engine.c: collects what doctor_check() uses. `train` is the path of jobctl-train; it
+/* doctor_engine.c: collects what doctor_check() uses. `train` is the path of jobctl-train, NULL: a job that does not use it; it
  * evaluates the spec in the file spec_path, which may take long; NULL: skipped. dir: default
  * directory of checkpoints. A new object, or NULL: no memory. */
 json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path, const char *dir);

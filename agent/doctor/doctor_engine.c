@@ -148,11 +148,12 @@ json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path
 {
     const char *own = field_text(json_object_get(spec, "checkpoint"), "dir");
     bool engine = json_is_object(json_object_get(spec, "train"));
-    json_t *looked = json_pack("{s:{s:s, s:o}, s:o, s:I}", "versions", "jobctl-agent", JOBCTL_VERSION,
-                               "jobctl-train", json_null(), "clock_synchronised",
+    json_t *looked = json_pack("{s:{s:s}, s:o, s:I}", "versions", "jobctl-agent", JOBCTL_VERSION, "clock_synchronised",
                                clock_synchronised(), "now_s", (json_int_t)time(NULL));
-    if (looked)
+    if (looked && train) {
+        json_object_set_new(json_object_get(looked, "versions"), "jobctl-train", json_null());
         ask_version(looked, train);
+    }
     if (looked && spec_path)
         json_object_set_new(looked, "peers", find_peers(json_object_get(spec, "hosts")));
     dir = own[0] && strcmp(own, "auto") != 0 ? own : dir;
@@ -160,7 +161,7 @@ json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path
         look_at_disk(looked, dir);
         look_at_checkpoints(looked, dir);
     }
-    if (looked && engine && spec_path)
+    if (looked && engine && spec_path && train)
         ask_train(looked, train, spec_path);
     return looked;
 }

@@ -449,7 +449,7 @@ void follower_set_place(struct follower *f, int node, int nodes)
     f->node = node;
     f->nodes = nodes;
     cleanup_set_run_dir(f->cleanup, node > 0 ? f->o.run_dir : NULL);
-    cleanup_set_since(f->cleanup, node > 0 || nodes == 1 ? f->o.since : 0);
+    cleanup_set_since(f->cleanup, node > 0 || nodes == 1 ? f->o.since : 0, f->o.first);
 }
 
 void follower_set_hooks(struct follower *f, const struct follower_hooks *hooks)

@@ -30,6 +30,7 @@ struct follower_options {
     const char *tag;     /* for the log */
     json_t     *facts;   /* of this node */
     int64_t     since;   /* when the attempt's first agent here started (identity.h); 0: not known */
+    bool        first;   /* this one is the first, and has started nothing yet */
 };
 
 struct follower_hooks {

@@ -44,4 +44,7 @@ bool identity_is_of(const struct identity *id, const char *nonce, const char *or
 /* Is this process still alive on this machine? */
 bool identity_alive(const struct identity *id);
 
+/* In the environment of a new agent: the origin of its job, where its controller knows it. */
+#define IDENTITY_ORIGIN_ENV "JOBCTL_AGENT_ORIGIN"
+
 #endif

@@ -14,19 +14,37 @@
 
 /* --- interfaces ---------------------------------------------------------------------------- */
 
-static bool is_default_route(const char *name)
+/* What is read once for all interfaces: each reading costs the kernel a walk over its tables. */
+struct interfaces {
+    json_t         *out;
+    struct ifaddrs *addresses; /* NULL: none, as in a recording */
+    char            gateways[16][64]; /* the interfaces of default routes */
+    int             ngateways;
+};
+
+static void read_gateways(struct interfaces *all)
 {
-    char path[4096], line[256], iface[64];
+    char path[4096], line[256];
     unsigned long destination, gateway, flags;
-    bool found = false;
+    const int room = sizeof(all->gateways) / sizeof(all->gateways[0]);
     sysroot_path(path, sizeof(path), "/proc/net/route");
     FILE *f = fopen(path, "re");
-    while (f && !found && fgets(line, sizeof(line), f))
-        found = sscanf(line, "%63s %lx %lx %lx", iface, &destination, &gateway, &flags) == 4 &&
-                destination == 0 && gateway != 0 && strcmp(iface, name) == 0;
+    while (f && all->ngateways < room && fgets(line, sizeof(line), f)) {
+        char *iface = all->gateways[all->ngateways];
+        if (sscanf(line, "%63s %lx %lx %lx", iface, &destination, &gateway, &flags) == 4 && destination == 0 &&
+            gateway != 0)
+            all->ngateways++;
+    }
     if (f)
         fclose(f);
-    return found;
+}
+
+static bool is_default_route(const struct interfaces *all, const char *name)
+{
+    for (int i = 0; i < all->ngateways; i++)
+        if (strcmp(all->gateways[i], name) == 0)
+            return true;
+    return false;
 }
 
 /* Is it a physical device, not a bridge or a tunnel? */
@@ -53,14 +71,10 @@ static bool is_up(const char *name)
     return strcmp(state, "up") == 0 || strcmp(state, "unknown") == 0;
 }
 
-/* Addresses of this machine; a recording has none. */
-static json_t *addresses(const char *name)
+static json_t *addresses(const struct interfaces *all, const char *name)
 {
-    struct ifaddrs *list = NULL;
     json_t *out = json_array();
-    if (sysroot_replayed() || getifaddrs(&list) < 0)
-        return out;
-    for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+    for (const struct ifaddrs *i = all->addresses; i; i = i->ifa_next) {
         char text[INET6_ADDRSTRLEN] = "";
         if (!i->ifa_addr || strcmp(i->ifa_name, name) != 0)
             continue;
@@ -74,19 +88,31 @@ static json_t *addresses(const char *name)
         if (text[0])
             json_array_append_new(out, json_string(text));
     }
-    freeifaddrs(list);
     return out;
 }
 
 static bool add_interface(void *arg, const char *name)
 {
+    const struct interfaces *all = arg;
     if (strcmp(name, "lo") != 0)
         json_array_append_new(
-            arg, json_pack("{s:s, s:b, s:b, s:b, s:o, s:o}", "name", name, "up", (int)is_up(name),
-                           "default_route", (int)is_default_route(name), "device",
+            all->out, json_pack("{s:s, s:b, s:b, s:b, s:o, s:o}", "name", name, "up", (int)is_up(name),
+                           "default_route", (int)is_default_route(all, name), "device",
                            (int)has_device(name), "speed_mbps", speed(name), "addresses",
-                           addresses(name)));
+                           addresses(all, name)));
     return true;
+}
+
+static json_t *interfaces(void)
+{
+    struct interfaces all = {.out = json_array()};
+    read_gateways(&all);
+    if (!sysroot_replayed() && getifaddrs(&all.addresses) < 0)
+        all.addresses = NULL;
+    sysroot_each("/sys/class/net", add_interface, &all);
+    if (all.addresses)
+        freeifaddrs(all.addresses);
+    return all.out;
 }
 
 /* --- routes -------------------------------------------------------------------------------- */
@@ -182,10 +208,9 @@ static json_t *fabric_software(void)
 
 int probe_net(json_t *facts)
 {
-    json_t *net = json_array(), *rdma = json_array();
-    sysroot_each("/sys/class/net", add_interface, net);
+    json_t *rdma = json_array();
     sysroot_each("/sys/class/infiniband", add_device, rdma);
-    json_object_set_new(facts, "net", net);
+    json_object_set_new(facts, "net", interfaces());
     json_object_set_new(facts, "routes", routes());
     json_object_set_new(facts, "rdma", rdma);
     json_object_set_new(facts, "fabric_software", fabric_software());

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "agent/container/container_command.h"
+#include "agent/os/pid_span.h"
 #include "agent/os/subprocess.h"
 #include "agent/ranks/cleanup_pass.h"
 #include "engine/contract/err.h"
@@ -32,6 +33,8 @@ struct cleanup {
     int             generation;
     uint64_t        since_ns;
     int64_t         since;
+    struct pid_span born;
+    bool            first; /* nothing was started before `born` */
     bool            empty; /* the last pass found nothing of the attempt, and nothing was started since */
 };
 
@@ -87,7 +90,8 @@ static void look(struct cleanup *b)
     bool spared = false;
     const struct cleanup_pass s = {
         .nonce = b->nonce, .generation = b->generation, .run_dir = b->run_dir,
-        .adopted = true, .signo = SIGKILL, .since = b->since, .spared = &spared};
+        .adopted = true, .signo = SIGKILL, .since = b->since, .born = b->first ? &b->born : NULL,
+        .spared = &spared};
     const bool known = b->empty && is_childless();
     int n = known ? 0 : cleanup_pass_run(&s, left, sizeof(left));
     b->empty = n == 0 && !spared;
@@ -111,7 +115,7 @@ int cleanup_create(struct cleanup **out, uv_loop_t *loop, const char *nonce, cle
     struct cleanup *b = calloc(1, sizeof(*b));
     if (!b)
         return err_set(err, ERR_MEMORY, "no memory for a cleanup");
-    *b = (struct cleanup){.nonce = nonce, .done = done, .arg = arg};
+    *b = (struct cleanup){.nonce = nonce, .done = done, .arg = arg, .born = pid_span_now()};
     b->loop = loop;
     uv_timer_init(loop, &b->timer);
     b->timer.data = b;
@@ -137,9 +141,10 @@ void cleanup_set_run_dir(struct cleanup *b, const char *run_dir)
     b->run_dir = run_dir;
 }
 
-void cleanup_set_since(struct cleanup *b, int64_t since)
+void cleanup_set_since(struct cleanup *b, int64_t since, bool first)
 {
     b->since = since;
+    b->first = since > 0 && first;
 }
 
 void cleanup_set_sweep(struct cleanup *b, const char *const *argv)

@@ -33,8 +33,9 @@ void cleanup_destroy(struct cleanup *b);
  * simulated on this machine. */
 void cleanup_set_run_dir(struct cleanup *b, const char *run_dir);
 
-/* When the first agent of the attempt started (cleanup_pass.h); 0: not known. */
-void cleanup_set_since(struct cleanup *b, int64_t since);
+/* When the first agent of the attempt started (cleanup_pass.h); 0: not known. first: it is this process, which had
+ * started nothing before cleanup_create(). */
+void cleanup_set_since(struct cleanup *b, int64_t since, bool first);
 
 /* The command that removes the containers of the attempt, ended by NULL; it must outlive the cleanup. NULL: none. It
  * runs when no process is left, because a runtime that still starts a container would not be seen. */

@@ -16,9 +16,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/os/pid_span.h"
 #include "agent/ranks/control_group.h"
 
-enum { ENVIRON_MAX = 1024 * 1024, EXEC_LOOKS = 5, MEMBERS = 1024 };
+enum { ENVIRON_MAX = 1024 * 1024, EXEC_LOOKS = 5, MEMBERS = 1024, KTHREADD = 2, SPAN_MOST = 10000 };
 
 /* Fields of /proc/PID/stat. */
 struct process {
@@ -199,10 +200,21 @@ static bool check_process(pid_t pid, const char *entry, int proc, uid_t user, co
 struct found {
     pid_t self;
     uid_t user;
+    bool kernel_visible; /* the threads of the kernel are among the processes */
     int count;
     char *left;
     size_t at, size;
 };
+
+/* Threads of the kernel are in no session: one call each instead of four.  Only where pid 2 is their parent: elsewhere,
+ * as in a container, 0 is also a session outside. */
+static bool is_of_kernel(struct found *f, pid_t pid, int proc)
+{
+    struct process p;
+    if (pid == KTHREADD)
+        f->kernel_visible = read_process(proc, "2/stat", &p) == 0 && p.ppid == 0 && strcmp(p.name, "kthreadd") == 0;
+    return pid >= KTHREADD && f->kernel_visible && getsid(pid) == 0 && getpgid(pid) == 0;
+}
 
 static void look_at(struct found *f, pid_t pid, int proc, const struct cleanup_pass *s, bool member)
 {
@@ -233,6 +245,36 @@ static void look_at_group(struct found *f, int proc, const struct cleanup_pass *
         control_group_kill(s->group, n);
 }
 
+/* Threads have pids, too: those that lead no process have no pidfd. */
+static bool is_process(pid_t pid)
+{
+    if (getpgid(pid) < 0)
+        return false;
+    const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 || errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+}
+
+/* False: it is not known which pids that would be, or they are too many, or this kernel has no pidfds. */
+static bool look_at_born(struct found *f, int proc, const struct cleanup_pass *s)
+{
+    int64_t after, until;
+    if (!s->born || !is_process(f->self) || !pid_span_since(s->born, &after, &until) || until - after > SPAN_MOST)
+        return false;
+    for (pid_t pid = (pid_t)after + 1; pid <= until; pid++)
+        if (is_process(pid))
+            look_at(f, pid, proc, s, false);
+    return true;
+}
+
+static void look_at_all(struct found *f, DIR *proc, const struct cleanup_pass *s)
+{
+    for (struct dirent *e; (e = readdir(proc));)
+        if (isdigit((unsigned char)e->d_name[0]) && !is_of_kernel(f, (pid_t)atoi(e->d_name), dirfd(proc)))
+            look_at(f, (pid_t)atoi(e->d_name), dirfd(proc), s, false);
+}
+
 int cleanup_pass_run(const struct cleanup_pass *s, char *left, size_t size)
 {
     struct found f = {.self = getpid(), .user = geteuid(), .left = left, .size = size};
@@ -243,9 +285,8 @@ int cleanup_pass_run(const struct cleanup_pass *s, char *left, size_t size)
         *s->spared = false;
     if (!d)
         return -1;
-    for (struct dirent *e; (e = readdir(d));)
-        if (isdigit((unsigned char)e->d_name[0]))
-            look_at(&f, (pid_t)atoi(e->d_name), dirfd(d), s, false);
+    if (!look_at_born(&f, dirfd(d), s))
+        look_at_all(&f, d, s);
     if (s->group && s->group[0] && s->generation == 0)
         look_at_group(&f, dirfd(d), s);
     closedir(d);

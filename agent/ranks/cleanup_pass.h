@@ -19,6 +19,7 @@
  * the start time of its new process.  Start times count from the boot of the machine, which no process survives, and
  * all agents of an attempt are in the same time namespace.  Children of this process and members of the
  * control group are looked at in any case: their mark may be that of another.
+ * An agent that is the first of its attempt here looks only at the pids that were given out since it started (`born`).
  */
 #ifndef AGENT_RANKS_CLEANUP_PASS_H
 #define AGENT_RANKS_CLEANUP_PASS_H
@@ -28,6 +29,8 @@
 #include <stdint.h>
 
 #define CLEANUP_PASS_DAEMON "JOBCTL_DAEMON=1" /* in the environment of a daemon, and of the agents it starts */
+
+struct pid_span;
 
 struct cleanup_pass {
     const char *nonce;
@@ -40,6 +43,8 @@ struct cleanup_pass {
     int signo;      /* sent to them; 0: only count */
     int64_t since;  /* when the first agent (with run_dir: the first there) started: field 22 of /proc/PID/stat, in
                        clock ticks; 0: not known */
+    const struct pid_span *born; /* from before anything was started that is looked for here (pid_span.h); NULL: not
+                                    known */
     bool *spared;   /* or NULL; set: others of the attempt are alive, of a later generation or of none */
 };
 

@@ -141,16 +141,17 @@ void remote_share_gpus(char *out, size_t size, int64_t each, int node)
 
 static int start_spawn(struct local *link, struct err *err)
 {
-    char program[PATH_MAX], job[24], attempt[24], nonce[128], gpus[sizeof(link->gpus) + 32];
+    char program[PATH_MAX], job[24], attempt[24], nonce[128], origin[80], gpus[sizeof(link->gpus) + 32];
     install_path(program, sizeof(program), "jobctl-agent");
     snprintf(job, sizeof(job), "%lld", (long long)link->base.job);
     snprintf(attempt, sizeof(attempt), "%lld", (long long)link->base.attempt);
     snprintf(nonce, sizeof(nonce), "JOBCTL_AGENT_NONCE=%s", link->base.nonce);
+    snprintf(origin, sizeof(origin), IDENTITY_ORIGIN_ENV "=%s", link->base.origin);
     snprintf(gpus, sizeof(gpus), "CUDA_VISIBLE_DEVICES=%s", link->gpus);
     const struct subprocess_spec s = {
         .argv = (const char *const[]){program, "run", "--dir", link->base.run_dir, "--job", job,
                                       "--attempt", attempt, NULL},
-        .set = (const char *const[]){nonce, link->gpus[0] ? gpus : NULL, NULL},
+        .set = (const char *const[]){nonce, origin, link->gpus[0] ? gpus : NULL, NULL},
         .err = SUBPROCESS_PIPE,
         .session = true};
     const struct subprocess_hooks hooks = {.ended = start_ended, .arg = link};
