@@ -34,6 +34,7 @@ struct list {
     char    notify[600];    /* what keeps messages from being delivered */
     char    machine[1200];  /* what other users have of this machine */
     char    totals[200];    /* of all that match, of which --number may hide some */
+    size_t  total;
 };
 
 static void list_fini(struct list *l)
@@ -65,18 +66,38 @@ static bool is_table(const struct call *call)
     return !call->json && !options_has(&call->options, "quiet");
 }
 
-/* How many rows per request: what is shown, unless they are filtered or sorted here. */
-static size_t page_size(const struct call *call, job_list_words words, size_t most)
+/* How many rows per request: what is shown, unless they are filtered here. */
+static size_t page_size(job_list_words words, size_t most)
 {
-    const bool all = words == (JOB_LIST_ACTIVE | JOB_LIST_DONE);
-    return all || (words == JOB_LIST_ACTIVE && !is_table(call)) ? most : PAGE;
+    return words == JOB_LIST_ACTIVE || words == (JOB_LIST_ACTIVE | JOB_LIST_DONE) ? most : PAGE;
 }
 
-/* Active jobs in one answer; done ones page by page, newest first, until there are `most`. */
+static void take_troubles(struct list *l, const json_t *answer)
+{
+    snprintf(l->store, STORE, "%s", field_text(answer, "store"));
+    snprintf(l->notify, sizeof(l->notify), "%s", field_text(answer, "notify"));
+    snprintf(l->machine, sizeof(l->machine), "%s", field_text(answer, "machine"));
+}
+
+/* Of active jobs, which the daemon filters, sorts and counts. */
+static int fetch_table(struct call *call, struct client *c, struct list *l, size_t most)
+{
+    const char *states = options_text(&call->options, "state");
+    json_t *answer;
+    if (client_get(c, &answer, &call->err, "/v1/jobs?states=%s&limit=%zu", states ? states : "active", most) < 0)
+        return -1;
+    json_array_extend(l->jobs, json_object_get(answer, "jobs"));
+    job_list_totals_of(l->totals, sizeof(l->totals), json_object_get(answer, "counts"), &l->total);
+    take_troubles(l, answer);
+    json_decref(answer);
+    return 0;
+}
+
+/* Page by page, newest first, until there are `most`; active jobs in one answer. */
 static int fetch_pages(struct call *call, struct client *c, struct list *l, job_list_words words, size_t most)
 {
     const bool done = words & JOB_LIST_DONE;
-    const size_t size = page_size(call, words, most);
+    const size_t size = page_size(words, most);
     long long before = 0;
     for (bool more = true; more;) {
         json_t *answer;
@@ -87,27 +108,26 @@ static int fetch_pages(struct call *call, struct client *c, struct list *l, job_
         const size_t n = json_array_size(page);
         keep(l->jobs, page, words);
         before = json_integer_value(json_object_get(json_array_get(page, n - 1), "id"));
-        snprintf(l->store, STORE, "%s", field_text(answer, "store"));
-        snprintf(l->notify, sizeof(l->notify), "%s", field_text(answer, "notify"));
-        snprintf(l->machine, sizeof(l->machine), "%s", field_text(answer, "machine"));
-        more = done && n == size && json_array_size(l->jobs) < most;
+        take_troubles(l, answer);
+        more = (done || words != JOB_LIST_ACTIVE) && n == size && json_array_size(l->jobs) < most;
         json_decref(answer);
     }
+    if (is_table(call))
+        job_list_sort(l->jobs);
+    job_list_totals(l->totals, sizeof(l->totals), l->jobs);
+    l->total = json_array_size(l->jobs);
     return 0;
 }
 
 /* Tables begin with what runs; ids and JSON are newest first. */
 static void arrange(const struct call *call, struct list *l, size_t most)
 {
-    if (is_table(call))
-        job_list_sort(l->jobs);
-    job_list_totals(l->totals, sizeof(l->totals), l->jobs);
-    const size_t n = json_array_size(l->jobs), used = strlen(l->totals);
-    if (n == most && options_has(&call->options, "all"))
+    const size_t used = strlen(l->totals);
+    if (l->total == most && options_has(&call->options, "all"))
         snprintf(l->totals + used, sizeof(l->totals) - used, "; older ones with -n");
-    if (n > most)
+    if (l->total > most)
         snprintf(l->totals + used, sizeof(l->totals) - used, "; %zu of them shown (-n)", most);
-    for (size_t i = n; i > most; i--)
+    for (size_t i = json_array_size(l->jobs); i > most; i--)
         json_array_remove(l->jobs, i - 1);
 }
 
@@ -147,7 +167,8 @@ static int fetch(struct call *call, struct client *c, struct list *l)
         return -1;
     l->jobs = json_array();
     if (o->nargs == 0) {
-        if (fetch_pages(call, c, l, words, (size_t)limit) < 0)
+        const bool table = is_table(call) && !(words & JOB_LIST_DONE);
+        if ((table ? fetch_table(call, c, l, (size_t)limit) : fetch_pages(call, c, l, words, (size_t)limit)) < 0)
             return -1;
         arrange(call, l, (size_t)limit);
         return 0;

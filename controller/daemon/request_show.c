@@ -30,6 +30,7 @@
 #include "controller/job/job_code.h"
 #include "controller/job/job_dir.h"
 #include "controller/job/job_env.h"
+#include "controller/job/job_list.h"
 #include "controller/remote/remote.h"
 #include "db/checkpoints.h"
 #include "db/events.h"
@@ -44,6 +45,7 @@ struct list {
     json_t        *jobs;
     const char    *name;        /* or NULL */
     int64_t        limit;
+    json_t        *counts;      /* list_ordered(): of each state; else NULL */
 };
 
 static int list_stored(void *ctx, const struct job_row *row)
@@ -65,6 +67,28 @@ static void list_open(struct list *l, int64_t before)
             (!l->name || strcmp(l->name, job->name) == 0))
             json_array_append_new(l->jobs, job_json_of_job(job));
     }
+}
+
+/* Those in these states, in the order of `status`; l->counts: of all of them. -1: no memory. */
+static int list_ordered(struct list *l, job_list_words words)
+{
+    const struct active_jobs *all = l->daemon->active_jobs;
+    struct job_list_item *items = calloc(all->count + 1, sizeof(*items));
+    size_t n = 0;
+    if (!items)
+        return -1;
+    for (size_t i = 0; i < all->count; i++) {
+        const struct job_core *c = &all->jobs[i]->core;
+        const int word = job_list_word(job_state_name(c->state), c->held, "");
+        if ((words >> word & 1u) && !all->jobs[i]->member && (!l->name || strcmp(l->name, all->jobs[i]->name) == 0))
+            items[n++] = (struct job_list_item){ word, c->priority, c->id, all->jobs[i] };
+    }
+    job_list_order(items, n);
+    for (size_t i = 0; i < n && i < (size_t)l->limit; i++)
+        json_array_append_new(l->jobs, job_json_of_job(items[i].of));
+    l->counts = job_list_count(items, n);
+    free(items);
+    return 0;
 }
 
 /* "3-5,7": the existing ones, newest first. */
@@ -99,7 +123,12 @@ void request_list(struct request *r)
     struct err err = { 0 };
     int64_t all, before, sweep;
     struct list l = { .daemon = d, .name = request_query(r, "name") };
-    const char *ids = request_query(r, "ids");
+    const char *ids = request_query(r, "ids"), *states = request_query(r, "states");
+    job_list_words words = 0;
+    if (states && job_list_parse(&words, states, &err) < 0) {
+        request_fail(r, &err, NULL);
+        return;
+    }
     if (request_number(&all, r, "all", 0) < 0 || request_number(&before, r, "before", 0) < 0 ||
         request_number(&l.limit, r, "limit", 100) < 0 || request_number(&sweep, r, "sweep", 0) < 0)
         return;
@@ -111,6 +140,8 @@ void request_list(struct request *r)
         rc = list_ids(&l, ids, &err);
     else if (sweep > 0)
         rc = jobs_members_each(d->store, sweep, -1, l.limit, list_stored, &l, &err);
+    else if (states)
+        rc = list_ordered(&l, words & JOB_LIST_ACTIVE) < 0 ? err_set(&err, ERR_MEMORY, "out of memory for a list") : 0;
     else if (all)
         rc = jobs_each(d->store, false, before, l.name ? INT64_MAX : l.limit, list_stored, &l, &err);
     else
@@ -126,8 +157,8 @@ void request_list(struct request *r)
     json_t *users = machine_users_list(request_daemon(r));
     machine_users_text(machine, sizeof(machine), users);
     json_decref(users);
-    request_answer(r, 200, json_pack("{s:o, s:s, s:s, s:s}", "jobs", l.jobs, "store", store, "notify", notify,
-                                     "machine", machine));
+    request_answer(r, 200, json_pack("{s:o, s:s, s:s, s:s, s:o*}", "jobs", l.jobs, "store", store, "notify", notify,
+                                     "machine", machine, "counts", l.counts));
 }
 
 /* ---- one job ---- */

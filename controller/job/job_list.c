@@ -23,15 +23,19 @@ static const struct {
     job_list_words words;
 } groups[] = {{"active", JOB_LIST_ACTIVE}, {"done", JOB_LIST_DONE}};
 
-static int word_of(const json_t *row)
+int job_list_word(const char *state, bool held, const char *result)
 {
-    const char *result = field_text(row, "result"), *state = field_text(row, "state");
-    const bool held = json_is_true(json_object_get(row, "held")) && strcmp(state, "pending") == 0;
-    const char *word = result[0] ? result : held ? "held" : state;
+    const char *word = result[0] ? result : held && strcmp(state, "pending") == 0 ? "held" : state;
     for (int i = 0; i < WORDS; i++)
         if (strcmp(names[i], word) == 0)
             return i;
     return WORDS;
+}
+
+static int word_of(const json_t *row)
+{
+    return job_list_word(field_text(row, "state"), json_is_true(json_object_get(row, "held")),
+                         field_text(row, "result"));
 }
 
 static job_list_words find(const char *name)
@@ -67,53 +71,66 @@ bool job_list_has(job_list_words words, const json_t *row)
     return word < WORDS && (words >> word & 1u);
 }
 
-static json_int_t number(const json_t *row, const char *key)
+static int64_t number(const json_t *row, const char *key)
 {
     return json_integer_value(json_object_get(row, key));
 }
 
 /* Done jobs are not told apart. */
-static int rank_of(const json_t *row)
+static int rank_of(const struct job_list_item *item)
 {
-    const int word = word_of(row);
-    return word > HELD ? WORDS : word;
+    return item->word > HELD ? WORDS : item->word;
 }
 
 static int compare(const void *pa, const void *pb)
 {
-    const json_t *a = *(json_t *const *)pa, *b = *(json_t *const *)pb;
+    const struct job_list_item *a = pa, *b = pb;
     const int ra = rank_of(a), rb = rank_of(b);
-    const json_int_t first = number(a, "priority"), second = number(b, "priority");
-    const json_int_t later = number(a, "id") - number(b, "id");
     if (ra != rb)
         return ra < rb ? -1 : 1;
-    if (ra == PENDING && first != second)
-        return first > second ? -1 : 1;
-    return (later > 0) == (ra == PENDING) ? 1 : -1;
+    if (ra == PENDING && a->priority != b->priority)
+        return a->priority > b->priority ? -1 : 1;
+    return (a->id > b->id) == (ra == PENDING) ? 1 : -1;
+}
+
+void job_list_order(struct job_list_item *items, size_t count)
+{
+    if (count > 1)
+        qsort(items, count, sizeof(*items), compare);
 }
 
 void job_list_sort(json_t *rows)
 {
     const size_t count = json_array_size(rows);
-    json_t **list = calloc(count + 1, sizeof(json_t *));
-    if (!list)
+    struct job_list_item *items = calloc(count + 1, sizeof(*items));
+    if (!items)
         return; /* as it came: newest first */
+    for (size_t i = 0; i < count; i++) {
+        json_t *row = json_array_get(rows, i);
+        items[i] = (struct job_list_item){word_of(row), number(row, "priority"), number(row, "id"), json_incref(row)};
+    }
+    job_list_order(items, count);
     for (size_t i = 0; i < count; i++)
-        list[i] = json_incref(json_array_get(rows, i));
-    qsort(list, count, sizeof(json_t *), compare);
-    for (size_t i = 0; i < count; i++)
-        json_array_set_new(rows, i, list[i]);
-    free(list);
+        json_array_set_new(rows, i, items[i].of);
+    free(items);
 }
 
-void job_list_totals(char *out, size_t size, const json_t *rows)
+json_t *job_list_count(const struct job_list_item *items, size_t count)
 {
-    size_t count[WORDS + 1] = {0}, at = 0, i;
-    const size_t total = json_array_size(rows);
-    json_t *row;
+    json_int_t n[WORDS + 1] = {0};
+    json_t *out = json_object();
+    for (size_t i = 0; i < count; i++)
+        n[items[i].word]++;
+    for (int w = 0; w < WORDS; w++)
+        if (n[w] > 0)
+            json_object_set_new(out, names[w], json_integer(n[w]));
+    return out;
+}
+
+static void write_totals(char *out, size_t size, const size_t count[WORDS], size_t total)
+{
+    size_t at = 0;
     const char *before = ": ";
-    json_array_foreach (rows, i, row)
-        count[word_of(row)]++;
     out[0] = '\0';
     if (total > 0)
         at = (size_t)snprintf(out, size, "%zu job%s", total, total == 1 ? "" : "s");
@@ -122,4 +139,22 @@ void job_list_totals(char *out, size_t size, const json_t *rows)
             at += (size_t)snprintf(out + at, size - at, "%s%zu %s", before, count[w], names[w]);
             before = ", ";
         }
+}
+
+void job_list_totals_of(char *out, size_t size, const json_t *counts, size_t *total)
+{
+    size_t count[WORDS];
+    *total = 0;
+    for (int w = 0; w < WORDS; w++)
+        *total += count[w] = (size_t)json_integer_value(json_object_get(counts, names[w]));
+    write_totals(out, size, count, *total);
+}
+
+void job_list_totals(char *out, size_t size, const json_t *rows)
+{
+    size_t count[WORDS + 1] = {0}, i;
+    json_t *row;
+    json_array_foreach (rows, i, row)
+        count[word_of(row)]++;
+    write_totals(out, size, count, json_array_size(rows));
 }
