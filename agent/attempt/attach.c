@@ -30,6 +30,7 @@
 #include "agent/wire/log_feed.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
 #include "engine/contract/field.h"
 #include "engine/contract/scratch.h"
 
@@ -58,6 +59,7 @@ struct attach {
     int64_t said_ms; /* time of the last message sent */
     int64_t used_ms; /* time of the last host cleanup; 0: none yet */
     size_t held;     /* bytes of an incomplete frame */
+    bool full;       /* no agent could be started: the disk has no room for one */
 };
 
 static int write_all(int fd, const void *bytes, size_t size)
@@ -229,6 +231,11 @@ static int give_spooled(void *arg, const json_t *event)
     return say(arg, WIRE_EVENT, json_deep_copy(event), NULL) < 0;
 }
 
+static int say_gone(struct attach *a, const char *text, struct err *err)
+{
+    return say(a, WIRE_AGENT_GONE, json_pack("{s:s, s:b}", "text", text, "full", (int)a->full), err);
+}
+
 /* Sends all remaining events and logs of the attempt, then AGENT_GONE. */
 static int give_remains(struct attach *a, const char *text, struct err *err)
 {
@@ -240,13 +247,25 @@ static int give_remains(struct attach *a, const char *text, struct err *err)
         return -1;
     if (access(spool, R_OK) == 0)
         spool_read(spool, acked, give_spooled, a, NULL);
-    return say(a, WIRE_AGENT_GONE, json_pack("{s:s}", "text", text), err);
+    return say_gone(a, text, err);
+}
+
+/* Not even its directory could be made. */
+static int give_nothing(struct attach *a, struct err *err)
+{
+    char text[400];
+    if (exit_code_of(err) != EXIT_DISK_FULL)
+        return -1;
+    snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1, err->text);
+    *err = (struct err){0};
+    a->full = json_is_true(json_object_get(a->order, "may_start"));
+    return say_gone(a, text, err);
 }
 
 /* ---- a live agent ---- */
 
 /* Starts an agent; returns once it listens. -1: *err has its error message. */
-static int start_agent(const struct attach *a, struct err *err)
+static int start_agent(struct attach *a, struct err *err)
 {
     char job[24], attempt[24], nonce[NONCE_CHARS + 32], origin[80], said[300] = "";
     int fd = memfd_create("jobctl-agent-said", MFD_CLOEXEC);
@@ -263,6 +282,9 @@ static int start_agent(const struct attach *a, struct err *err)
     close(fd);
     if (code < 0)
         return -1;
+    a->full = code == EXIT_DISK_FULL;
+    if (a->full)
+        return err_set(err, ERR_SYSTEM, "%s", said);
     return code == 0 || code == EXIT_LOCKED
                ? 0
                : err_set(err, ERR_SYSTEM, "cannot start the agent (status %d): %s", code, said);
@@ -414,10 +436,13 @@ int attach_run(int in, int out, const char *program, struct err *err)
         err_set(err, ERR_MEMORY, "no memory for a connection");
         goto out;
     }
-    if (write_all(out, ATTACH_READY, strlen(ATTACH_READY)) < 0 || read_attach(&a, in, err) < 0 ||
-        make_run_dir(&a, err) < 0 ||
-        log_feed_open(&a.logs, a.run_dir, json_object_get(a.order, "logs"), err) < 0)
+    if (write_all(out, ATTACH_READY, strlen(ATTACH_READY)) < 0 || read_attach(&a, in, err) < 0)
         goto out;
+    if (make_run_dir(&a, err) < 0 ||
+        log_feed_open(&a.logs, a.run_dir, json_object_get(a.order, "logs"), err) < 0) {
+        rc = give_nothing(&a, err);
+        goto out;
+    }
     dismiss_older(&a);
     if (is_strange(&a)) {
         rc = say(&a, WIRE_AGENT_GONE, json_pack("{s:s}", "text", "its directory on the host holds an attempt of "

@@ -22,7 +22,7 @@ static const struct wire_row rows[] = {
      ATTEMPT "generation:i state:s step:n steps:n phase:s loss:n lr:n samples_per_s:n "
              "ranks_alive:i step_ms:n call_error:s?"},
     {WIRE_LOG, "log", TO_CONTROLLER, 256 * 1024, ATTEMPT "file:s offset:i data:s"},
-    {WIRE_AGENT_GONE, "agent gone", TO_CONTROLLER, 4 * 1024, ATTEMPT "text:s"},
+    {WIRE_AGENT_GONE, "agent gone", TO_CONTROLLER, 4 * 1024, ATTEMPT "text:s full:b?"},
     {WIRE_KEEPALIVE, "keepalive", TO_CONTROLLER, 1024, ATTEMPT},
     {WIRE_LISTENING, "listening", TO_CONTROLLER, 8 * 1024,
      ATTEMPT "endpoint:o endpoint.addresses:a endpoint.port:i endpoint.key:s"},

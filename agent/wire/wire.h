@@ -66,7 +66,7 @@
  *               dismiss: end the attempt, its agent first, and say AGENT_GONE
  *               key names the job on a machine that serves several controllers
  *   LOG        {job, attempt, nonce, file, offset, data}     data: a character per byte, see attach.h
- *   AGENT_GONE {job, attempt, nonce, text}
+ *   AGENT_GONE {job, attempt, nonce, text, full}   full: none was started, the disk there has no room for one
  *   KEEPALIVE  {job, attempt, nonce}
  *   NODE_GONE  {job, attempt, nonce, node, text}   to the leader: a node's agent and its ranks are gone,
  *               or will never start; text: follows the node's name. Repeated after each LISTENING

@@ -156,6 +156,20 @@ static void stream_ended(void *arg)
         subprocess_kill(link->helper, SIGTERM);   /* our own child, no longer needed */
 }
 
+/* A host without room for an agent: tried again by the rule of full disks. */
+static void hear_gone(struct ssh *link, const json_t *body)
+{
+    const struct remote_link_hooks *h = &link->base.hooks;
+    const char *said = json_string_value(json_object_get(body, "text"));
+    char text[560];
+    if (!json_is_true(json_object_get(body, "full")) || !h->full) {
+        h->lost(h->arg, said);
+        return;
+    }
+    snprintf(text, sizeof(text), "no room on %.100s: %.400s", link->host, said);
+    h->full(h->arg, text);
+}
+
 /* ---- a session ---- */
 
 /* The kernel of a machine with stopped processes keeps a connection open for ever. */
@@ -194,8 +208,7 @@ static void channel_text(void *arg, enum wire_message number, const json_t *body
             log_warn(link->base.tag, "%s", err.text);
         return;
     case WIRE_AGENT_GONE:
-        link->base.hooks.lost(link->base.hooks.arg,
-                              json_string_value(json_object_get(body, "text")));
+        hear_gone(link, body);
         return;
     case WIRE_HELLO:
         if (link->away_since)
