@@ -95,6 +95,7 @@ struct daemon {
     int64_t              die_at_event;  /* daemon_test_hook(); 0: never */
     bool                 stopping;
     bool                 reserved;      /* room for removals (reserve.h) */
+    int                  store_errnum;  /* why the store did not take the newest events, such as ENOSPC; 0: it did */
     bool                 damaged;       /* the store is: the daemon stops */
 };
 

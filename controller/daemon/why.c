@@ -15,6 +15,7 @@
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/daemon/job_json.h"
+#include "controller/daemon/reserve.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/event_kind.h"
 #include "controller/job/event_text.h"
@@ -264,6 +265,19 @@ static void put_head(struct buf *text, const json_t *row, const struct story *s,
                                       ? toupper((unsigned char)reason[0]) : reason[0], reason + 1);
 }
 
+/* What happens to jobs cannot be stored, so they seem to stand still. */
+static void put_full_home(struct buf *text, const struct daemon *d)
+{
+    struct err full = { .code = ERR_SYSTEM, .errnum = d->store_errnum };
+    if (d->store_errnum == 0)
+        return;
+    reserve_explain(d, &full);
+    const char *again = strstr(full.text, ", and try again"); /* the daemon does */
+    const int size = (int)(again ? again - full.text : (long)strlen(full.text));
+    if (size > 0)
+        buf_print(text, " What happens now is stored when there is room: %.*s.", size, full.text);
+}
+
 json_t *why_make(struct daemon *d, int64_t id, struct err *err)
 {
     struct story s = { .evidence = json_array() };
@@ -285,6 +299,8 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
         buf_print(&text, " It waits for its disk: %s.", s.room);
     if (s.room[0] && job && job->texts->frees[0])
         buf_print(&text, " %s.", job->texts->frees);
+    if (job)
+        put_full_home(&text, d);
     put_speed(&text, row);
     put_troubles(&text, &s, field_text(row, "reason"));
     out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence",

@@ -224,9 +224,13 @@ int commit_group_flush(struct daemon *d, const struct job *but, struct err *err)
         return 0;
     struct member *next, *all = take_all(d->commit_group);
     if (store_commit_group(d->store, &why) < 0) {
+        d->store_errnum = why.errnum;
         fail(all, &why);
-        return err_set(err, why.code, "%s", why.text);
+        if (err && err->code == ERR_NONE)
+            *err = why;
+        return -1;
     }
+    d->store_errnum = 0;
     for (struct member *m = all; m; m = next) {
         next = m->next;
         stored(m, but);

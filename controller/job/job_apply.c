@@ -75,6 +75,7 @@ static int apply_clean(struct job *job, const struct core_input *in, const struc
     if (out.count > 0 && (rc = write_results(job, &was, &live_stats, &out, told, edit, err)) < 0) {
         job->core = was;
         job->live_stats = live_stats;
+        job->daemon->store_errnum = err->errnum;
     }
     if (waits)
         *waits = may_wait(&out, told);
