@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agents.c - many simulated agents, each at its own socket, for measuring the controller
  *
- *   agents fill  HOME SPEC RUNNING DONE [QUEUED [TOLD]]
+ *   agents fill  HOME SPEC RUNNING DONE [QUEUED [TOLD [ENV]]]
  *                                          a store with so many jobs; SPEC is a canonical spec (JSON);
  *                                          TOLD: lines "facts JSON" and "plan JSON", the events of each done job
  *   agents serve HOME FIRST COUNT SECONDS  be the agents of those jobs: listen, greet, and send a
@@ -160,7 +160,32 @@ static void read_told(const char *events)
         fclose(f);
 }
 
-static int fill(const char *home, const char *spec_file, long running, long done, long queued)
+/* A queued job has the environment that it runs with, in its directory. */
+static void write_env(const char *home, long id, const char *env, size_t size)
+{
+    struct err err = { 0 };
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/jobs/%ld", home, id);
+    check(mkdir(path, 0700), &err);
+    snprintf(path, sizeof(path), "%s/jobs/%ld/env", home, id);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    check(fd >= 0 && write(fd, env, size) == (ssize_t)size ? 0 : -1, &err);
+    close(fd);
+}
+
+static void write_all_env(const char *home, const char *file, long first, long last)
+{
+    static char env[1 << 20];
+    FILE *f = fopen(file, "re");
+    const size_t size = f ? fread(env, 1, sizeof(env), f) : 0;
+    if (f)
+        fclose(f);
+    for (long id = first; id <= last; id++)
+        write_env(home, id, env, size);
+}
+
+static int fill(const char *home, const char *spec_file, long running, long done, long queued,
+                const char *env)
 {
     struct err err = { 0 };
     struct store *s;
@@ -179,6 +204,8 @@ static int fill(const char *home, const char *spec_file, long running, long done
     for (bool left = true; left;)       /* as the daemon does, a minute later */
         check(packed_events_some(&left, s, INT64_MAX, 1000, &err), &err);
     store_close(s);
+    if (env)
+        write_all_env(home, env, done + running + 1, done + running + queued);
     free(spec);
     return 0;
 }
@@ -354,10 +381,11 @@ int main(int argc, char **argv)
     if (argc > 7)
         read_told(argv[7]);
     if (argc >= 6 && strcmp(argv[1], "fill") == 0)
-        return fill(argv[2], argv[3], atol(argv[4]), atol(argv[5]), argc > 6 ? atol(argv[6]) : 0);
+        return fill(argv[2], argv[3], atol(argv[4]), atol(argv[5]), argc > 6 ? atol(argv[6]) : 0,
+                    argc > 8 ? argv[8] : NULL);
     if (argc == 6 && strcmp(argv[1], "serve") == 0)
         return serve(argv[2], atol(argv[3]), atol(argv[4]), atof(argv[5]));
-    fprintf(stderr, "usage: agents fill HOME SPEC RUNNING DONE [QUEUED [TOLD]] | agents serve HOME FIRST COUNT "
+    fprintf(stderr, "usage: agents fill HOME SPEC RUNNING DONE [QUEUED [TOLD [ENV]]] | agents serve HOME FIRST COUNT "
             "SECONDS\n");
     return 2;
 }

@@ -34,7 +34,8 @@ best() { # COMMAND...: milliseconds, the best of five
 }
 memory() { awk '/^VmRSS/ { printf "%.1f", $2 / 1024 }' "/proc/$1/status"; }
 ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
-begun() { find "$JOBCTL_HOME/jobs" -mindepth 1 -maxdepth 1 | wc -l; }
+succeeded() { sqlite3 "$JOBCTL_HOME/jobs.db" "select count(*) from jobs where result = 'succeeded'"; }
+more_than() { [ "$(succeeded)" -gt "$1" ]; }
 
 echo "$(date -u +'%Y-%m-%d %H:%M UTC'), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)," \
      "$(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg)"
@@ -58,7 +59,7 @@ for queue in $queued $few; do
     bytes=$(sqlite3 "$home/$queue/jobs.db" 'select (page_count - freelist_count) * page_size
         from pragma_page_count, pragma_freelist_count, pragma_page_size')
     rm "$home/$queue"/jobs.db*
-    "$agents" fill "$home/$queue" spec.json 0 "$finished" "$queue" told
+    "$agents" fill "$home/$queue" spec.json 0 "$finished" "$queue" told one/jobs/1/env
 done
 target "store per finished job, as one daemon writes it" $((bytes / finished)) 2048 bytes
 
@@ -85,12 +86,13 @@ stop_daemon
 for ((round = 0; round < rounds; round++)); do
     for queue in $queued $few; do
         export JOBCTL_HOME=$home/$queue
+        n0=$(succeeded)
         jobctl daemon --detach
         pid=$(daemon_pid)
-        sleep 2 # what it does at its start is over
-        n0=$(begun) c0=$(ticks "$pid") t0=$(now)
+        wait_for 600 "jobs start and succeed" more_than "$n0"
+        n0=$(succeeded) c0=$(ticks "$pid") t0=$(now)
         sleep "$seconds" # as long as is measured
-        n1=$(begun) c1=$(ticks "$pid") t1=$(now)
+        n1=$(succeeded) c1=$(ticks "$pid") t1=$(now)
         stop_daemon
         awk -v n=$((n1 - n0)) -v c=$((c1 - c0)) -v t=$(((t1 - t0) / 1000000)) -v q="$queue" -v hz="$(getconf CLK_TCK)" \
             'BEGIN { printf "%d queued: %.1f starts a second, %.2f ms of the daemon per start\n", q, 1000 * n / t,

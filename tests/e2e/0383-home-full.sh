@@ -54,7 +54,8 @@ said_more 10
 [ "$(jobctl status -aq | wc -l)" = 5 ]
 job_is 4 state running
 job_is 5 state pending
-jobctl why 4 | tr -s '\n ' '  ' | grep -F "stored when there is room: the disk of $JOBCTL_HOME is full: "
+tells_room() { jobctl why 4 | tr -s '\n ' '  ' | grep -F "stored when there is room: the disk of $JOBCTL_HOME is full: "; }
+wait_for "why tells of the disk" tells_room
 
 # What it said to do.
 jobctl prune --keep 0 --yes >pruned

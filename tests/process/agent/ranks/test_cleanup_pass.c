@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #include <uv.h>
 
 #include "agent/os/identity.h"
+#include "agent/os/pid_span.h"
 #include "agent/ranks/cleanup.h"
 #include "agent/ranks/cleanup_pass.h"
 #include "engine/contract/err.h"
@@ -137,6 +139,41 @@ static void an_older_one_costs_one_open(void **state)
     end(old);
 }
 
+static void *wait_for_end(void *arg)
+{
+    int *gate = arg;
+    char byte;
+    (void)!read(gate[0], &byte, 1);
+    return NULL;
+}
+
+/* Where the kernel tells which pids were given out since, no other process is looked at; a thread is no process. */
+static void only_those_born_since(void **state)
+{
+    (void)state;
+    int64_t after, until;
+    int gate[2];
+    pthread_t thread;
+    const pid_t old = marked();
+    const struct pid_span then = pid_span_now();
+    assert_int_equal(pipe2(gate, O_CLOEXEC), 0);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_end, gate), 0);
+    const pid_t young = marked();
+    struct cleanup_pass s = {.nonce = nonce, .born = &then};
+    const int n = count(old, &s), looks = opens;
+    const bool known = pid_span_since(&then, &after, &until); /* not if the pids came around just now */
+    s.signo = SIGKILL;
+    assert_int_equal(cleanup_pass_run(&s, NULL, 0) > 0, 1);
+    assert_int_equal(waitpid(young, NULL, 0), young);
+    close(gate[1]);
+    pthread_join(thread, NULL);
+    close(gate[0]);
+    end(old);
+    assert_int_equal(n, known ? 1 : 2);
+    if (known)
+        assert_int_equal(looks, 0);
+}
+
 static void spared_ones_are_told(void **state)
 {
     (void)state;
@@ -222,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_older_one_costs_one_open),
+        cmocka_unit_test(only_those_born_since),
         cmocka_unit_test(spared_ones_are_told),
         cmocka_unit_test(one_pass_where_two_follow_each_other),
         cmocka_unit_test(the_first_agent_of_a_boot),
