@@ -111,12 +111,37 @@ static void totals_are_told_by_state(void **state)
     json_decref(one);
 }
 
+/* As the daemon does it, from its jobs in memory. */
+static void items_are_sorted_and_counted(void **state)
+{
+    (void)state;
+    const int pending = job_list_word("pending", false, ""), held = job_list_word("pending", true, ""),
+              runs = job_list_word("running", true, "");
+    struct job_list_item items[] = {{held, 9, 1, NULL},    {pending, 0, 2, NULL}, {runs, 0, 3, NULL},
+                                    {pending, 5, 4, NULL}, {pending, 0, 5, NULL}, {runs, 0, 6, NULL}};
+    static const int64_t order[] = {6, 3, 4, 2, 5, 1};
+    char text[200];
+    size_t total = 0;
+    job_list_order(items, 6);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(items[i].id, order[i]);
+    json_t *counts = job_list_count(items, 6);
+    job_list_totals_of(text, sizeof(text), counts, &total);
+    assert_string_equal(text, "6 jobs: 2 running, 3 pending, 1 held");
+    assert_int_equal(total, 6);
+    json_decref(counts);
+    job_list_totals_of(text, sizeof(text), NULL, &total);
+    assert_string_equal(text, "");
+    assert_int_equal(total, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_are_filtered_and_ordered),
         cmocka_unit_test(unknown_states_are_refused),
         cmocka_unit_test(totals_are_told_by_state),
+        cmocka_unit_test(items_are_sorted_and_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
