@@ -11,18 +11,18 @@
 
 #include "agent/core/hang_rules.h"
 #include "agent/os/buf.h"
-#include "engine/contract/field.h"
 #include "agent/plan/plan.h"
 #include "controller/base/client.h"
 #include "controller/base/home.h"
 #include "controller/base/program.h"
+#include "controller/checks/plan_hosts.h"
 #include "controller/cli/command.h"
 #include "controller/cli/local_check.h"
 #include "controller/cli/output.h"
-#include "controller/cli/plan_hosts.h"
 #include "controller/cli/spec_file.h"
 #include "controller/job/job_view.h"
 #include "controller/remote/remote.h"
+#include "engine/contract/field.h"
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},

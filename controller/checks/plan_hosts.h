@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_hosts.h - plans a job for its hosts from their present resources */
-#ifndef CONTROLLER_CLI_PLAN_HOSTS_H
-#define CONTROLLER_CLI_PLAN_HOSTS_H
+#ifndef CONTROLLER_CHECKS_PLAN_HOSTS_H
+#define CONTROLLER_CHECKS_PLAN_HOSTS_H
 
 #include <jansson.h>
 #include <stdbool.h>

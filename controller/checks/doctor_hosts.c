@@ -3,14 +3,14 @@
  *
  *   look -> clock, several times -> listen -> reach (connect to the others) -> leave -> find
  */
-#include "controller/cli/doctor_hosts.h"
+#include "controller/checks/doctor_hosts.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/doctor/doctor_nodes.h"
-#include "controller/cli/host_query.h"
+#include "controller/checks/host_query.h"
 #include "controller/spec/host_groups.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"

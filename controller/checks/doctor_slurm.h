@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_slurm.h - checks of a Slurm job that are possible on the submitting machine */
-#ifndef CONTROLLER_CLI_DOCTOR_SLURM_H
-#define CONTROLLER_CLI_DOCTOR_SLURM_H
+#ifndef CONTROLLER_CHECKS_DOCTOR_SLURM_H
+#define CONTROLLER_CHECKS_DOCTOR_SLURM_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_slurm.c - see doctor_slurm.h */
-#include "controller/cli/doctor_slurm.h"
+#include "controller/checks/doctor_slurm.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,9 +9,9 @@
 
 #include "agent/doctor/doctor_rows.h"
 #include "agent/os/buf.h"
-#include "engine/contract/field.h"
 #include "controller/base/program.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 static json_int_t wanted(const json_t *spec, const char *key)
 {

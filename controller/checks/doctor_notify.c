@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_notify.c - see doctor_notify.h */
-#include "controller/cli/doctor_notify.h"
+#include "controller/checks/doctor_notify.h"
 
 #include <string.h>
 

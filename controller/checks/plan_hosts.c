@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_hosts.c - see plan_hosts.h */
-#include "controller/cli/plan_hosts.h"
+#include "controller/checks/plan_hosts.h"
 
 #include <stdlib.h>
 
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_nodes.h"
-#include "controller/cli/host_query.h"
+#include "controller/checks/host_query.h"
 #include "controller/spec/host_groups.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"

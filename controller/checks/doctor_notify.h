@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_notify.h - the doctor's row about the targets of messages: who is told about jobs, and who cannot be reached */
-#ifndef CONTROLLER_CLI_DOCTOR_NOTIFY_H
-#define CONTROLLER_CLI_DOCTOR_NOTIFY_H
+#ifndef CONTROLLER_CHECKS_DOCTOR_NOTIFY_H
+#define CONTROLLER_CHECKS_DOCTOR_NOTIFY_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* host_query.c - see host_query.h */
-#include "controller/cli/host_query.h"
+#include "controller/checks/host_query.h"
 
 #include <signal.h>
 #include <stdbool.h>

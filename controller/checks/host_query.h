@@ -5,8 +5,8 @@
  * `jobctl-agent doctor-query` there (agent/doctor/doctor_query.h).  Once a host is unreachable or timed
  * out, each further answer of it is an error text.
  */
-#ifndef CONTROLLER_CLI_HOST_QUERY_H
-#define CONTROLLER_CLI_HOST_QUERY_H
+#ifndef CONTROLLER_CHECKS_HOST_QUERY_H
+#define CONTROLLER_CHECKS_HOST_QUERY_H
 
 #include <jansson.h>
 #include <stddef.h>

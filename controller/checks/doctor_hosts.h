@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_hosts.h - runs doctor on all hosts of a job, then compares their answers */
-#ifndef CONTROLLER_CLI_DOCTOR_HOSTS_H
-#define CONTROLLER_CLI_DOCTOR_HOSTS_H
+#ifndef CONTROLLER_CHECKS_DOCTOR_HOSTS_H
+#define CONTROLLER_CHECKS_DOCTOR_HOSTS_H
 
 #include <jansson.h>
 
