@@ -17,7 +17,7 @@ replay() { # MACHINE: lines `root PATH TEXT` and `env NAME=VALUE`; the rest is N
         env) set+=("$rest") ;;
         esac
     done <"$1"
-    env -i "${set[@]}" PATH="$PATH" HOME=/nonexistent LD_LIBRARY_PATH="$WORK/lib" \
+    env -i "${set[@]}" JOBCTL_MACHINE_DIR=none PATH="$PATH" HOME=/nonexistent LD_LIBRARY_PATH="$WORK/lib" \
         JOBCTL_SYSROOT="$root" FAKE_NVML="$1" jobctl-agent probe /
 }
 
@@ -29,8 +29,8 @@ python3 - "$WORK/found" "$TOP/tests/facts" "${FACTS_WRITE:-}" <<'END'
 import json, os, sys
 found, kept, write = sys.argv[1:]
 for name in sorted(os.listdir(found)):
-    f = json.load(open(os.path.join(found, name)))
-    for key in 'arch', 'disk', 'disk_free_bytes', 'hostname', 'kernel', 'nccl', 'nccl_profiler':   # of this machine
+    f = json.load(open(os.path.join(found, name))) # but what is of this machine
+    for key in 'arch', 'containers', 'disk', 'disk_free_bytes', 'hostname', 'kernel', 'machine', 'nccl', 'nccl_profiler':
         del f[key]
     text = json.dumps(f, indent=1) + '\n'
     path = os.path.join(kept, name)
