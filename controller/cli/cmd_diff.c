@@ -256,7 +256,7 @@ out:
 }
 
 const struct command cmd_diff = {
-    .name = "diff", .args = ARGS_JOBS, .words = "JOB JOB",
+    .name = "diff", .where = COMMAND_THERE, .args = ARGS_JOBS, .words = "JOB JOB",
     .summary = "compare spec and code of two jobs",
     .help = "A unified diff, as diff -u makes it: of the canonical specs, and of the snapshots of both jobs (snapshot: "
             "true), or else of their git commits and of the changes that were not committed. Exit code: 0 equal, 1 "

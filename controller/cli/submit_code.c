@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "controller/base/far_host.h"
 #include "controller/base/home.h"
 #include "controller/cli/command.h"
 #include "controller/cli/local_check.h"
@@ -22,6 +23,15 @@ static int refuse(struct call *call, const json_t *request, const struct err *wh
         return err_set(&call->err, why->code, "%s", why->text);
     local_check_refuse(call, request, "snapshot", "%s", why->text);
     return diagnostics_first(&call->found, &call->err);
+}
+
+/* With -H the workdir is on the other machine, and a snapshot is taken where jobctl runs. */
+static int refuse_far(struct call *call, const json_t *request)
+{
+    struct err why = {.code = ERR_NONE};
+    err_set(&why, ERR_USAGE, "not possible with -H: the code is on %s, and a snapshot is taken by jobctl there; log in and "
+            "submit the file there, or leave snapshot out", far_host_name());
+    return refuse(call, request, &why);
 }
 
 /* The directory of the code: on hosts the default of workdir is the file's folder here. */
@@ -58,6 +68,8 @@ int submit_code_take(struct code_taken *t, struct call *call, const json_t *requ
                                    .snapshot = request && (wanted ? json_is_true(wanted) : is_for_hosts(spec)),
                                    .must = request && json_is_true(wanted), .max_bytes = code_take_max()};
     *t = (struct code_taken){.lock = -1};
+    if (far_host_name())
+        return wish.must ? refuse_far(call, request) : 0;
     if (home_dir(home, sizeof(home), &call->err) < 0)
         return -1;
     if (find_workdir(workdir, call, request, spec) < 0 || code_take(t, &wish, &why) == 0)
