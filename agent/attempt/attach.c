@@ -33,6 +33,7 @@
 #include "engine/contract/exit_code.h"
 #include "engine/contract/field.h"
 #include "engine/contract/scratch.h"
+#include "engine/contract/write_all.h"
 
 enum {
     LOOK_MS = 20,
@@ -61,18 +62,6 @@ struct attach {
     size_t held;     /* bytes of an incomplete frame */
     bool full;       /* no agent could be started: the disk has no room for one */
 };
-
-static int write_all(int fd, const void *bytes, size_t size)
-{
-    for (const char *p = bytes; size;) {
-        ssize_t n = write(fd, p, size);
-        if (n < 0 && errno != EINTR)
-            return -1;
-        p += n > 0 ? n : 0;
-        size -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
 
 /* ---- to the controller ---- */
 

@@ -14,6 +14,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
+#include "engine/contract/write_all.h"
 
 enum { PIECE = 64 * 1024, OPEN_DIRS = 32, FULL = PATH_MAX + CODE_PATH };
 
@@ -26,18 +27,6 @@ static int make_parents(const char *root, const char *path, struct err *err)
         snprintf(dir, sizeof(dir), "%s/%.*s", root, (int)(p - path), path);
         if (mkdir(dir, 0700) < 0 && errno != EEXIST)
             return err_set_errno(err, errno, "cannot create directory %s", dir);
-    }
-    return 0;
-}
-
-static int write_all(int fd, const char *bytes, size_t size)
-{
-    while (size > 0) {
-        const ssize_t n = write(fd, bytes, size);
-        if (n < 0 && errno != EINTR)
-            return -1;
-        bytes += n > 0 ? n : 0;
-        size -= n > 0 ? (size_t)n : 0;
     }
     return 0;
 }

@@ -11,23 +11,13 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
+#include "engine/contract/write_all.h"
 
 int env_file_put(struct buf *entries, const char *name, const char *value)
 {
     if ((value ? buf_print(entries, "%s=%s", name, value) : buf_print(entries, "%s", name)) < 0)
         return -1;
     return buf_append(entries, "", 1);
-}
-
-static int write_all(int fd, const struct buf *b)
-{
-    for (size_t at = 0; at < b->size;) {
-        const ssize_t n = write(fd, b->data + at, b->size - at);
-        if (n < 0 && errno != EINTR)
-            return -1;
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return 0;
 }
 
 int env_file_write(const char *dir, const char *name, const struct buf *entries, struct err *err)
@@ -38,7 +28,7 @@ int env_file_write(const char *dir, const char *name, const struct buf *entries,
     const int fd = safe_open(beside, O_WRONLY | O_CREAT | O_TRUNC, err);
     if (fd < 0)
         return -1;
-    const int rc = write_all(fd, entries) == 0 && rename(beside, path) == 0 ? 0 : -1;
+    const int rc = write_all(fd, entries->data, entries->size) == 0 && rename(beside, path) == 0 ? 0 : -1;
     const int why = errno;
     close(fd);
     if (rc < 0)

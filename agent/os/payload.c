@@ -12,19 +12,9 @@
 #include "engine/contract/err.h"
 #include "engine/contract/json_file.h"
 #include "engine/contract/safe_open.h"
+#include "engine/contract/write_all.h"
 
 enum { PATH_BYTES = sizeof(((struct payload *)0)->spec_path) };
-
-static int write_all(int fd, const char *text)
-{
-    for (size_t at = 0, size = strlen(text); at < size;) {
-        ssize_t n = write(fd, text + at, size - at);
-        if (n < 0 && errno != EINTR)
-            return -1;
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
 
 /* Writes RUN_DIR/NAME, complete or not at all: the spec, or if there is none the text. */
 static int write_file(char path[PATH_BYTES], const char *run_dir, const char *name, const json_t *spec,
@@ -35,7 +25,7 @@ static int write_file(char path[PATH_BYTES], const char *run_dir, const char *na
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     snprintf(tmp, sizeof(tmp), "%s.new", path);
     int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL);
-    int rc = fd >= 0 && (spec ? json_file_put(spec, fd, JSON_COMPACT) : write_all(fd, text)) == 0 &&
+    int rc = fd >= 0 && (spec ? json_file_put(spec, fd, JSON_COMPACT) : write_all(fd, text, strlen(text))) == 0 &&
                      rename(tmp, path) == 0
                  ? 0
                  : err_set(err, ERR_SYSTEM, "cannot write '%s': %s", path, strerror(errno));

@@ -35,6 +35,8 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
+#include "engine/contract/write_all.h"
+
 static const struct option_row options[] = {{.name = NULL}};
 
 enum { QUESTION_MAX = 16 << 20, PIECE = 64 * 1024, SETS = 256 };
@@ -43,18 +45,6 @@ struct relay {
     struct buf in;      /* what was read and not yet used */
     int        socket;  /* connected to the daemon, or -1 */
 };
-
-static int write_all(int fd, const char *bytes, size_t size)
-{
-    while (size > 0) {
-        const ssize_t n = write(fd, bytes, size);
-        if (n < 0 && errno != EINTR)
-            return -1;
-        bytes += n > 0 ? n : 0;
-        size -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
 
 /* Takes the answer. */
 static int answer_with(json_t *answer)

@@ -13,18 +13,7 @@
 #include "controller/base/yaml.h"
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
-
-static int write_all(int fd, const char *text, struct err *err)
-{
-    const size_t size = strlen(text);
-    for (size_t at = 0; at < size;) {
-        const ssize_t n = write(fd, text + at, size - at);
-        if (n < 0 && errno != EINTR)
-            return err_set(err, ERR_SYSTEM, "cannot write the text to be edited: %m");
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
+#include "engine/contract/write_all.h"
 
 int editor_init(struct editor *e, const char *name, const char *text, struct err *err)
 {
@@ -33,7 +22,8 @@ int editor_init(struct editor *e, const char *name, const char *text, struct err
     const int fd = mkostemps(e->path, (int)strlen(name) + 1, O_CLOEXEC);
     if (fd < 0)
         return err_set(err, ERR_SYSTEM, "cannot create a file in %.300s: %m", dir && dir[0] == '/' ? dir : "/tmp");
-    const int rc = write_all(fd, text, err);
+    const int rc = write_all(fd, text, strlen(text)) == 0
+                       ? 0 : err_set(err, ERR_SYSTEM, "cannot write the text to be edited: %m");
     close(fd);
     if (rc < 0)
         editor_discard(e);

@@ -11,6 +11,7 @@
 #include "controller/ssh/host_terminal.h"
 #include "controller/ssh/login.h"
 #include "engine/contract/err.h"
+#include "engine/contract/write_all.h"
 
 enum { PIECE = 64 * 1024, WAIT_MS = 1000 };
 
@@ -75,23 +76,6 @@ int host_command_run(ssh_session s, const char *command, char *out, size_t out_s
     return finish(c, status);
 }
 
-static int write_to(int fd, const char *bytes, size_t size)
-{
-    while (size) {
-        ssize_t n = write(fd, bytes, size);
-        if (n < 0 && errno != EINTR)
-            return -1;
-        bytes += n > 0 ? n : 0;
-        size -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
-
-static int write_all(const char *bytes, size_t size)
-{
-    return write_to(STDOUT_FILENO, bytes, size);
-}
-
 /* Skips the login's output up to the line. *n: bytes left after it. */
 struct opening {
     const char *ready;
@@ -132,7 +116,7 @@ static enum flow from_host(ssh_channel c, struct opening *o, char *wrong, size_t
     const char *rest = await_ready(o, bytes, &n);
     if (o->began)
         login_deadline("", 0);
-    return write_all(rest, (size_t)n) == 0 ? FLOWED : ENDED;
+    return write_all(STDOUT_FILENO, rest, (size_t)n) == 0 ? FLOWED : ENDED;
 }
 
 static enum flow to_host(ssh_channel c)
@@ -278,7 +262,7 @@ static enum flow carry_from(ssh_channel c, struct opening *o, bool errors)
         rest = await_ready(o, bytes, &n);
     if (o->began)
         login_deadline("", 0);
-    return write_to(errors ? STDERR_FILENO : STDOUT_FILENO, rest, (size_t)n) == 0 ? FLOWED : ENDED;
+    return write_all(errors ? STDERR_FILENO : STDOUT_FILENO, rest, (size_t)n) == 0 ? FLOWED : ENDED;
 }
 
 static enum flow carry_out(ssh_channel c, struct opening *o)

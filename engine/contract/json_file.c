@@ -9,25 +9,14 @@
 #include <unistd.h>
 
 #include "engine/contract/safe_open.h"
-
-static int write_whole(int fd, const char *text)
-{
-    for (size_t left = strlen(text); left > 0;) {
-        const ssize_t n = write(fd, text, left);
-        if (n < 0 && errno != EINTR)
-            return -1;
-        text += n > 0 ? n : 0;
-        left -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
+#include "engine/contract/write_all.h"
 
 int json_file_put(const json_t *value, int fd, size_t flags)
 {
     char *text = value ? json_dumps(value, flags) : NULL;
     if (!text)
         errno = ENOMEM;
-    const int rc = text ? write_whole(fd, text) : -1, why = errno;
+    const int rc = text ? write_all(fd, text, strlen(text)) : -1, why = errno;
     free(text);
     errno = why;
     return rc;

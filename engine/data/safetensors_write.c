@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/write_all.h"
 
 enum { DATA_ALIGN = 64 };
 
@@ -120,19 +121,9 @@ int st_writer_add(struct st_writer *w, const char *name, enum st_dtype dtype, in
     return 0;
 }
 
-static int write_all(int fd, const void *data, size_t bytes, struct err *err)
+static int put(int fd, const void *data, size_t bytes, struct err *err)
 {
-    const char *p = data;
-    while (bytes > 0) {
-        ssize_t n = write(fd, p, bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return err_set_errno(err, n < 0 ? errno : ENOSPC, "tensors could not be written");
-        p += n;
-        bytes -= (size_t)n;
-    }
-    return 0;
+    return write_all(fd, data, bytes) == 0 ? 0 : err_set_errno(err, errno, "tensors could not be written");
 }
 
 /* Length word, JSON and padding as one piece of memory. */
@@ -161,7 +152,7 @@ static int write_header(struct st_writer *w, int fd, size_t *size, struct err *e
     char *header = header_bytes(w, size);
     if (!header)
         return err_set(err, ERR_MEMORY, "no memory for a header of %d tensors", w->len);
-    const int r = write_all(fd, header, *size, err);
+    const int r = put(fd, header, *size, err);
     free(header);
     return r;
 }
@@ -171,7 +162,7 @@ int st_writer_write(struct st_writer *w, int fd, int64_t *bytes, struct err *err
     size_t size = 0;
     int r = write_header(w, fd, &size, err);
     for (int i = 0; r == 0 && i < w->len; i++)
-        r = write_all(fd, w->piece[i].data, w->piece[i].bytes, err);
+        r = put(fd, w->piece[i].data, w->piece[i].bytes, err);
     if (r == 0 && bytes)
         *bytes = (int64_t)(size + w->bytes);
     return r;
