@@ -28,7 +28,8 @@ struct attempt_options {
     int ready_fd; /* gets "ready\n" once the socket listens; -1 = none */
 };
 
-/* The caller holds the lock of run_dir until this process exits. 0 once the attempt is over and acknowledged (or no LAUNCH came in time). */
+/* The caller holds the lock of run_dir until this process exits. 0 once the attempt is over and acknowledged (or no
+ * LAUNCH came in time). */
 int attempt_run(const struct attempt_options *options, struct err *err);
 
 #endif

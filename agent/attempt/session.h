@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* session.h - the agent's connection to its controller: at most one at a time
  *
- * The agent listens at RUN_DIR/agent.sock (mode 0600, same user only), or connects itself
- * (agent/wire/call_home.h). A newer connection replaces the older one. The agent sends HELLO; after the controller's LAUNCH it sends every spooled event
- * after LAUNCH.acked in order, again after each reconnect. A message of another job, attempt or
- * nonce closes the connection. The agent never waits for the controller: without one, events
- * accumulate in the spool and the ranks keep running.
+ * The agent listens at RUN_DIR/agent.sock (mode 0600, same user only), or connects itself (agent/wire/call_home.h). A
+ * newer connection replaces the older one. The agent sends HELLO; after the controller's LAUNCH it sends every spooled
+ * event after LAUNCH.acked in order, again after each reconnect. A message of another job, attempt or nonce closes the
+ * connection. The agent never waits for the controller: without one, events accumulate in the spool and the ranks keep
+ * running.
  *
  * How a controller starts an agent:
  *

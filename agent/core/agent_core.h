@@ -104,7 +104,8 @@ struct agent_launch {
     int                  np;
     bool                 engine;    /* `train:`, else `run:` */
     bool                 has_setup;
-    const char *image; /* container image to be pulled before anything else, and by what: "busybox with podman: set by image.runtime"; NULL: none */
+    const char          *image;     /* to be pulled before anything else, and by what: "busybox with podman: set by
+                                     * image.runtime"; NULL: no container */
     /* surviving ranks may wait for the next generation (engine/train/rejoin.h) */
     bool                 rejoin;
     const char *refusal; /* NULL, or why the job cannot run here ... */

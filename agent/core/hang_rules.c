@@ -55,7 +55,8 @@ int64_t hang_rules_floor_ms(const struct hang_rules *r, enum flight_phase phase)
 bool hang_rules_is_set(const struct hang_rules *r, enum flight_phase phase, bool stepped)
 {
     if (!stepped)
-        return (phases[phase].of_step || phase == PHASE_INIT) && r->first_step_ms > 0 && r->first_step_ms != HANG_FIRST_STEP_MS;
+        return (phases[phase].of_step || phase == PHASE_INIT) && r->first_step_ms > 0 &&
+               r->first_step_ms != HANG_FIRST_STEP_MS;
     return r->step_ms > 0 && phases[phase].of_step;
 }
 

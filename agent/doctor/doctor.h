@@ -29,14 +29,14 @@ struct err;
 /* Pure; spec NULL: checks only the node. A new object, or NULL: no memory. */
 json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *looked);
 
-/* doctor_engine.c: collects what doctor_check() uses. `train` is the path of jobctl-train, NULL: a job that does not use it; it
- * evaluates the spec in the file spec_path, which may take long; NULL: skipped. dir: default
- * directory of checkpoints. A new object, or NULL: no memory. */
+/* doctor_engine.c: collects what doctor_check() uses. `train` is the path of jobctl-train, NULL: a job that does not
+ * use it; it evaluates the spec in the file spec_path, which may take long; NULL: skipped. dir: default directory of
+ * checkpoints. A new object, or NULL: no memory. */
 json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path, const char *dir);
 
-/* doctor_engine.c: asks the container runtimes whether they work, and runs the GPU self-test on all pairs, as a `run:` command would use them
- * (agent/plan/gpu_selftest.h), and puts the results into the facts; cached in the directory
- * `state`, NULL: not cached, so agents need not repeat it. */
+/* doctor_engine.c: asks the container runtimes whether they work, and runs the GPU self-test on all pairs, as a
+ * `run:` command would use them (agent/plan/gpu_selftest.h), and puts the results into the facts; cached in the
+ * directory `state`, NULL: not cached, so agents need not repeat it. */
 void doctor_try(json_t *facts, const char *train, const char *state);
 
 /* A quick check before an attempt; history: of the job's earlier attempts (agent/wire/wire.h),

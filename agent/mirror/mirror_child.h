@@ -40,8 +40,9 @@ int mirror_child_start(struct mirror_child **out, uv_loop_t *loop, const char *r
 /* Adds a line to the job's history for the mirror to copy. NULL is accepted. */
 void mirror_child_note(struct mirror_child *c, const char *kind, const json_t *body);
 
-/* Copies what is left (one that is not ready has nothing to copy), then ends; ended() follows, at once if the process has already ended.
- * After `wait_ms` it is killed, and ended() does not wait for its death: it may hang in the kernel. */
+/* Copies what is left (one that is not ready has nothing to copy), then ends; ended() follows, at once if the
+ * process has already ended. After `wait_ms` it is killed, and ended() does not wait for its death: it may hang in
+ * the kernel. */
 void mirror_child_finish(struct mirror_child *c, int64_t wait_ms);
 
 /* If it is finishing: not longer than `wait_ms` from now. NULL is accepted. */

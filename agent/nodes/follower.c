@@ -133,7 +133,8 @@ int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **
     int rc;
     const char *dir = string_of(launch, "ckpt_dir");
     f->spec = json_incref(spec);
-    if (code_place_settle(spec, json_object_get(launch, "code"), f->o.run_dir, err) < 0 || find_proof(json_object_get(launch, "proof"), err) < 0 ||
+    if (code_place_settle(spec, json_object_get(launch, "code"), f->o.run_dir, err) < 0 ||
+        find_proof(json_object_get(launch, "proof"), err) < 0 ||
         compare_files(json_object_get(launch, "consistency"), spec, err) < 0 ||
         payload_make(&f->payload, spec, f->o.run_dir, f->o.train, err) < 0)
         return -1;
@@ -145,11 +146,12 @@ int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **
         return -1;
     const bool command = json_is_string(json_object_get(spec, "run"));
     const char *stop = string_of(spec, "stop_signal"), *to = string_of(spec, "stop_to");
+    const int save = signal_number(string_of(spec, "checkpoint_signal"), 0);
     ranks_set_job(f->ranks, &(struct ranks_job){.hold = f->hold,
                                                 .snapshots = json_object_get(spec, "train") != NULL,
                                                 .stop_signal = command ? signal_number(stop, SIGTERM) : 0,
                                                 .stop_session = to && strcmp(to, "session") == 0,
-                                                .checkpoint_signal = signal_number(string_of(spec, "checkpoint_signal"), 0),
+                                                .checkpoint_signal = save,
                                                 .run_dir = f->o.run_dir,
                                                 .workdir = f->payload.workdir,
                                                 .argv = f->payload.argv,

@@ -132,7 +132,8 @@ static const char *read_tqdm(struct printed_bar *bar, const char *line, const ch
     while (end > begin && end[-1] == ' ')
         end--;
     const char *counter = counter_before(begin, end);
-    if (!read_fraction(counter, &bar->step, &bar->steps) && !(digit(*counter) && printed_number_read(counter, &bar->step, &whole)))
+    if (!read_fraction(counter, &bar->step, &bar->steps) &&
+        !(digit(*counter) && printed_number_read(counter, &bar->step, &whole)))
         return NULL;
     q = read_rate(read_left(q, &bar->eta_s), bar);
     bar->begin = (size_t)(begin - line);
@@ -186,7 +187,8 @@ static const char *run_end(const char *p)
     return n >= 3 ? p + n : NULL;
 }
 
-/* rich: "12/40 0:00:00 0:00:01", "40% 0:00:01", "129/1331 0:01:05 | 0:10:10 1.97it/s"; the last time is what is left. */
+/* rich: "12/40 0:00:00 0:00:01", "40% 0:00:01", "129/1331 0:01:05 | 0:10:10 1.97it/s"; the last time is what is
+ * left. */
 static bool read_rich_counters(struct printed_bar *bar, const char *line, const char *p)
 {
     double first, second;

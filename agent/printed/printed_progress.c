@@ -78,7 +78,9 @@ static void tell_rate(struct reading *r, double rate, const struct printed_unit 
     const enum printed_field f = unit->kind == UNIT_SECONDS_EACH ? PRINTED_S_PER_STEP : PRINTED_PER_S;
     if (isnan(rate) || (unit->kind != UNIT_SECONDS_EACH && unit->kind != UNIT_PER_SECOND) || unit->counts == COUNT_OTHER)
         return;
-    const int now = has(r, PRINTED_PER_S) ? r->rank[PRINTED_PER_S] : has(r, PRINTED_S_PER_STEP) ? r->rank[PRINTED_S_PER_STEP] : 0;
+    const int now = has(r, PRINTED_PER_S)        ? r->rank[PRINTED_PER_S]
+                    : has(r, PRINTED_S_PER_STEP) ? r->rank[PRINTED_S_PER_STEP]
+                                                 : 0;
     if (rank <= now)
         return;
     forget(r, PRINTED_PER_S);
@@ -307,7 +309,8 @@ static void read_bar_label(struct reading *r, const struct printed_bar *bar, con
     if (!read_pipes(r, line + bar->begin, bar->label))
         read_items(r, &label);
     const bool epochs = label_is(&label, "epochs") || label_is(&label, "epoch") || bar->unit.counts == COUNT_EPOCHS;
-    const bool same = has(r, PRINTED_EPOCHS) && r->p.value[PRINTED_EPOCH] == bar->step && r->p.value[PRINTED_EPOCHS] == bar->steps;
+    const bool same = has(r, PRINTED_EPOCHS) && r->p.value[PRINTED_EPOCH] == bar->step &&
+                      r->p.value[PRINTED_EPOCHS] == bar->steps;
     r->p.of_epoch = bar->epoch || label_is(&label, "batch") || label_is(&label, "step") ||
                     (has(r, PRINTED_EPOCH) && !label_is(&label, "steps"));
     r->p.counts = epochs || (same && bar->steps > 1) ? COUNT_EPOCHS : bar->unit.counts;

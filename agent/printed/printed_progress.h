@@ -36,8 +36,8 @@ struct printed_progress {
 };
 
 struct printed_table;
-/* Reads one line, without its end, which is overwritten.  Frames of a bar follow each other by '\r'; a later one replaces
- * an earlier one.  `table` keeps the heads of a table for the lines behind it.  told == 0: no progress. */
+/* Reads one line, without its end, which is overwritten.  Frames of a bar follow each other by '\r'; a later one
+ * replaces an earlier one.  `table` keeps the heads of a table for the lines behind it.  told == 0: no progress. */
 void printed_progress_line(struct printed_progress *out, char *line, struct printed_table *table);
 /* Adds what a later piece of output said. */
 void printed_progress_merge(struct printed_progress *out, const struct printed_progress *later);

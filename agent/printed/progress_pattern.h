@@ -2,8 +2,10 @@
 /* progress_pattern.h - a user's own pattern of progress lines: "it {step}/{steps} loss={loss}"
  *
  * Pure: no clock, no I/O.
- * Text stands for itself, a blank for any blanks, "..." for anything, {step} {steps} {epoch} {epochs} {loss} {lr} {per_s}
- * {s_per_step} {eta_s} and {percent} for a number; {eta_s} also takes a duration.  It may begin anywhere in a line.
+ *
+ * Text stands for itself, a blank for any blanks, "..." for anything, {step} {steps} {epoch}
+ * {epochs} {loss} {lr} {per_s} {s_per_step} {eta_s} and {percent} for a number; {eta_s} also takes a duration.  It may
+ * begin anywhere in a line.
  */
 #ifndef AGENT_PRINTED_PROGRESS_PATTERN_H
 #define AGENT_PRINTED_PROGRESS_PATTERN_H

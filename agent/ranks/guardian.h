@@ -7,8 +7,8 @@
  * ranks, so their pids, exit codes, signals and start times are as without it.
  *
  * The guardian holds the lock of the run directory with the agent, and the GPUs and CPU slots: while it works, nobody
- * concludes that the attempt is over.  It leaves with the agent's exit code or signal.  If it is killed itself, the agent continues, and the mark
- * is all that is left to find processes by.
+ * concludes that the attempt is over.  It leaves with the agent's exit code or signal.  If it is killed itself, the
+ * agent continues, and the mark is all that is left to find processes by.
  */
 #ifndef AGENT_RANKS_GUARDIAN_H
 #define AGENT_RANKS_GUARDIAN_H

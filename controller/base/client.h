@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client.h - requests to the daemon: HTTP and JSON over its unix socket (docs/API.md)
  *
- * client_open() silently starts the daemon if it does not run; after far_host_set() all this is on that host.  Every answer must be an
- * object with "schema": API_SCHEMA; an error of the daemon becomes the caller's err, with
- * code and text.
+ * client_open() silently starts the daemon if it does not run; after far_host_set() all this is on that host.  Every
+ * answer must be an object with "schema": API_SCHEMA; an error of the daemon becomes the caller's err, with code and
+ * text.
  */
 #ifndef CONTROLLER_BASE_CLIENT_H
 #define CONTROLLER_BASE_CLIENT_H

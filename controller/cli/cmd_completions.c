@@ -22,7 +22,8 @@ static const char *kinds_of(const struct command *c)
     static const char *const kinds[] = {
         [ARGS_NONE] = "none", [ARGS_COMMAND] = "files", [ARGS_FILES] = "files",
         [ARGS_FILE] = "files", [ARGS_FILE_OR_JOB] = "files jobs",
-        [ARGS_FILE_OR_NONE] = "files", [ARGS_JOB] = "jobs", [ARGS_JOB_COMMAND] = "jobs", [ARGS_JOBS] = "jobs", [ARGS_JOBS_OR_NONE] = "jobs",
+        [ARGS_FILE_OR_NONE] = "files", [ARGS_JOB] = "jobs", [ARGS_JOB_COMMAND] = "jobs",
+        [ARGS_JOBS] = "jobs", [ARGS_JOBS_OR_NONE] = "jobs",
         [ARGS_WORD] = "none", [ARGS_WORDS] = "none",
     };
     return c->words && strstr(c->words, "HOST") ? "nodes" : kinds[c->args];

@@ -45,7 +45,8 @@ int send_job_look_on(struct call *call, struct client *c, json_t **row, const st
     int code;
     fflush(call->out.file);
     if (wish->follow && !call->json) {
-        struct follow_wish look = {.output = wish->output && !json_is_object(json_object_get(*row, "members")), .tail = -1, .progress = true, .ask = wish->ask};
+        const bool output = wish->output && !json_is_object(json_object_get(*row, "members"));
+        struct follow_wish look = {.output = output, .tail = -1, .progress = true, .ask = wish->ask};
         code = follow_job(call, c, id, &look, &last);
     } else {
         code = job_wait(c, id, -1, &last, &call->err);

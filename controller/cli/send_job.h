@@ -18,8 +18,9 @@ struct send_wish {
     bool several;       /* one of several: send_job() announces it in one line and does not look on */
 };
 
-/* Records the code (submit_code.h), submits `request` (spec_file.h), prints the notes of both and of its local_check(),
- * and looks on if that is wanted. Returns the exit code, or -1 with call->err set; *row is then NULL, else a new reference to the newest state of the job. Prints no JSON. */
+/* Records the code (submit_code.h), submits `request` (spec_file.h), prints the notes of both and of its
+ * local_check(), and looks on if that is wanted. Returns the exit code, or -1 with call->err set; *row is then NULL,
+ * else a new reference to the newest state of the job. Prints no JSON. */
 int send_job(struct call *call, struct client *c, const json_t *request, const json_t *notes,
              const struct send_wish *wish, json_t **row);
 

@@ -76,7 +76,8 @@ static json_t *job_json_make(const struct job_row *r, json_t *checkpoint, json_t
         (json_int_t)r->priority, "after", after ? after : json_array(), "retry_of",
         known(r->retry_of), "submitted_at", utc_json(r->submitted_ms), "started_at",
         utc_json(r->started_ms), "ended_at", utc_json(r->ended_ms), "phase", text_or_null(phase),
-        "np", known(r->np), "agent_channel", text_or_null(channel_text), "sweep", r->sweep > 0 ? json_integer(r->sweep) : json_null(), "index",
+        "np", known(r->np), "agent_channel", text_or_null(channel_text),
+        "sweep", r->sweep > 0 ? json_integer(r->sweep) : json_null(), "index",
         r->sweep > 0 ? json_integer(r->sweep_index) : json_null(), "point", point ? point : json_null());
 }
 

@@ -12,7 +12,8 @@ struct job;
 
 enum { RECLAIM_SCAN = 500 };
 
-/* Begins to look if the job waits for its disk and this wait was not looked at yet; forgets what an earlier one said. */
+/* Begins to look if the job waits for its disk and this wait was not looked at yet; forgets what an earlier one
+ * said. */
 void reclaim_look(struct job *job);
 
 #endif

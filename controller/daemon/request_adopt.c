@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_adopt.c - POST /v1/adopt: continues a job of another machine from its mirror
  *
- * The mirror (agent/mirror/mirror.h) is the only source, and whoever can write it decides what runs. So job.json
- * passes the checks of a submitted spec (canonical.h), and with `dry_run` the answer says what would run; `expect` in
- * the next request is what the user was shown. It becomes a new job of this store with the origin of the old one: its agent takes the mirror's lease and restores the newest checkpoint
- * before the ranks start. The latest lines of the history are kept in the event `submitted`.
+ * The mirror (agent/mirror/mirror.h) is the only source, and whoever can write it decides what runs. So job.json passes
+ * the checks of a submitted spec (canonical.h), and with `dry_run` the answer says what would run; `expect` in the next
+ * request is what the user was shown. It becomes a new job of this store with the origin of the old one: its agent
+ * takes the mirror's lease and restores the newest checkpoint before the ranks start. The latest lines of the history
+ * are kept in the event `submitted`.
  */
 #include <limits.h>
 #include <stdio.h>

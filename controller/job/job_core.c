@@ -381,7 +381,8 @@ static int apply(struct job_core *c, const struct core_event *e, enum job_effect
                        (long long)e->attempt, (long long)c->id);
     c->rebuilt = c->rebuilt && !e->from_agent;
     /* While an attempt lives, time is the agent's clock: its events may arrive late. */
-    if (e->keep && e->kind != EVENT_CLOCK && (!c->live || e->from_agent || in_another_queue(c) || e->kind == EVENT_AGENT_LOST))
+    if (e->keep && e->kind != EVENT_CLOCK &&
+        (!c->live || e->from_agent || in_another_queue(c) || e->kind == EVENT_AGENT_LOST))
         goodput_for(c, e->at_ms);
     if (!kinds[e->kind].apply)
         return 0;

@@ -162,9 +162,10 @@ static bool same_wait(const struct sched_job *a, const struct sched_job *b)
 
 static int file(struct fleet *f, struct job *job)
 {
+    const int index = job->member ? job->member->index : 0;
     struct sched_job now = { .id = job->core.id, .priority = job->core.priority, .held = job->core.held,
                              .not_before_ms = job->ready_ms, .cpus = job->want_cpus, .gpus = job->want_gpus,
-                             .order = sched_order(job->core.id, job_sweep_of(job), job->member ? job->member->index : 0), .owner = job };
+                             .order = sched_order(job->core.id, job_sweep_of(job), index), .owner = job };
     if (job->sweep && !sweep_may_start(job->sweep) && !sweep_is_over(job->sweep)) {
         sched_queue_drop(&f->queue, &job->verdict);
         return 0;

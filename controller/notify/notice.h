@@ -8,7 +8,8 @@
  * cancels says nothing.
  *
  * A message that cannot be sent is tried again with back-off, for NOTICE_KEEP_MS. Each target has a lane: BURST
- * messages at once, then one a minute, which bundles all that is due. So 10,000 jobs that fail together are a few messages.
+ * messages at once, then one a minute, which bundles all that is due. So 10,000 jobs that fail together are a few
+ * messages.
  */
 #ifndef CONTROLLER_NOTIFY_NOTICE_H
 #define CONTROLLER_NOTIFY_NOTICE_H

@@ -9,14 +9,14 @@
  *                                 again, text}; again: it may work later
  *   jobctl-ssh resolve HOST...    a line for each: {host, unknown, jump, text}: login_look_up()
  *   jobctl-ssh relay HOST LINE [PROGRAM]   the same, of `jobctl relay` there, which prints LINE once it listens
- *   jobctl-ssh command HOST LINE PROGRAM WORD...   runs `jobctl relay WORD...` there, with our streams and, if we have a
- *                                 terminal, one there; exits with its code
+ *   jobctl-ssh command HOST LINE PROGRAM WORD...   runs `jobctl relay WORD...` there, with our streams and, if we have
+ *                                 a terminal, one there; exits with its code
  *   jobctl-ssh digest             of the programs that would be sent
  *
- * Missing programs are copied first, except for relay: PROGRAM, or jobctl in PATH or a usual place, must be there. One process per connection: libssh blocks, and a process that
- * hangs or dies affects no other. It exits at the end of its input. Exit code: 0 the session ended,
- * 2 the user must fix something first, 3 the resolver has no such name, 4 a retry may work; the reason is the last line
- * on stderr.
+ * Missing programs are copied first, except for relay: PROGRAM, or jobctl in PATH or a usual place, must be there. One
+ * process per connection: libssh blocks, and a process that hangs or dies affects no other. It exits at the end of its
+ * input. Exit code: 0 the session ended, 2 the user must fix something first, 3 the resolver has no such name, 4 a
+ * retry may work; the reason is the last line on stderr.
  */
 #include <jansson.h>
 #include <libssh/libssh.h>

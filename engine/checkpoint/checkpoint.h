@@ -8,11 +8,10 @@
  *                        trust                  "verified" or "good"; not in the manifest
  *   ROOT/quarantine/     damaged checkpoints, each with reason.txt
  *
- * Written in a temporary directory, every file and directory synced, read back and
- * compared with memory, then renamed; in a leased directory only if the lease is still the job's, otherwise
- * ERR_CONFLICT (engine/contract/fence.h), which no other failure here is.  A checkpoint is independent of ranks: any number of ranks
- * loads it.  Trust: verified (read back) when it appears, good when the run has
- * taken CHECKPOINT_GOOD_STEPS finite steps after it.
+ * Written in a temporary directory, every file and directory synced, read back and compared with memory, then renamed;
+ * in a leased directory only if the lease is still the job's, otherwise ERR_CONFLICT (engine/contract/fence.h), which
+ * no other failure here is.  A checkpoint is independent of ranks: any number of ranks loads it.  Trust: verified (read
+ * back) when it appears, good when the run has taken CHECKPOINT_GOOD_STEPS finite steps after it.
  */
 #ifndef ENGINE_CHECKPOINT_CHECKPOINT_H
 #define ENGINE_CHECKPOINT_CHECKPOINT_H

@@ -166,8 +166,8 @@ static json_t *json_of_card(const struct plan *p, const struct card *c)
         json_object_set_new(bytes, backend_use_name((enum backend_use)i),
                             json_integer(f->plan.bytes[i]));
     return json_pack("{s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:s, s:s, s:i, s:s, s:i, s:b, s:s, s:f}",
-                     "device", c->name, "precision", c->bf16 ? "bf16" : "fp32", "free_bytes", (json_int_t)c->room, "budget_bytes",
-                     (json_int_t)f->budget, "planned_bytes", (json_int_t)f->plan.total, "fits",
+                     "device", c->name, "precision", c->bf16 ? "bf16" : "fp32", "free_bytes",
+                     (json_int_t)c->room, "budget_bytes", (json_int_t)f->budget, "planned_bytes", (json_int_t)f->plan.total, "fits",
                      (int)f->fits, "bytes", bytes, "parallel",
                      fit_sharing_name(f->sharing), "parallel_why", f->sharing_why, "micro_batch", f->micro, "micro_why",
                      f->micro_why, "micro_batches_per_step", micro_batches(p, f),

@@ -414,7 +414,8 @@ int train_start(struct train *t)
         return -1;
     remember_products(t);
     if ((begins_here(t) && check_pretrained(t, &t->err) < 0) || open_data(t) < 0 ||
-        (t->pretrained && check_pretrained(t, &t->err) < 0) || create_step(t) < 0 || train_snapshot_open(t) < 0 || train_save_open(t) < 0 ||
+        (t->pretrained && check_pretrained(t, &t->err) < 0) || create_step(t) < 0 ||
+        train_snapshot_open(t) < 0 || train_save_open(t) < 0 ||
         resume_or_start(t) < 0 || (t->env->new_attempt && t->saved < t->spec.steps && train_room_check(t) < 0))
         return -1;
     flight_set_total(t->flight, (uint64_t)t->spec.steps);

@@ -61,7 +61,8 @@ static int check_string(struct tokenizer_case *c, size_t i, const json_t *row)
                        &ids);
     char *back = rc == 0 ? tokenizer_decode(c->tokenizer, ids.id, ids.n, &n, c->err) : NULL;
     if (back && decoded)
-        count_differences(c, "decoded", i, n != json_string_length(decoded) || memcmp(back, json_string_value(decoded), n) != 0);
+        count_differences(c, "decoded", i,
+                          n != json_string_length(decoded) || memcmp(back, json_string_value(decoded), n) != 0);
     rc = back ? 0 : -1;
     free(back);
     free(ids.id);
