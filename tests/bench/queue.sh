@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # queue.sh BIN AGENTS - a controller with many finished and many queued jobs: commands, starts, memory, bytes
 #
-# DONE (default 100000) finished jobs, and QUEUED (default 20000) or FEW (default 1000) that wait.  The times of
+# DONE (default 100000) finished jobs, and QUEUED (default 20000) or FEW (default 2000, more than start in a window) that wait.  The times of
 # commands are the best of five: other load only adds.  Starts: windows of SECONDS_OF_LOAD (default 10), one with the
 # long queue, one with the short one, ROUNDS (default 3) times; also as processor time, which other load changes least.
 set -euo pipefail
 bin=$(cd "$1" && pwd)
 agents=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
-finished=${DONE:-100000} queued=${QUEUED:-20000} few=${FEW:-1000} seconds=${SECONDS_OF_LOAD:-10} rounds=${ROUNDS:-3}
+finished=${DONE:-100000} queued=${QUEUED:-20000} few=${FEW:-2000} seconds=${SECONDS_OF_LOAD:-10} rounds=${ROUNDS:-3}
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/tests/e2e/wait.sh"
 home=$(mktemp -d "$top/build/bench.XXXXXX")
