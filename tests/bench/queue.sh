@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # queue.sh BIN AGENTS - a controller with many finished and many queued jobs: commands, starts, memory, bytes
 #
-# DONE (default 100000) finished jobs, and QUEUED (default 20000) or FEW (default 2000, more than start in a window) that wait.  The times of
-# commands are the best of five: other load only adds.  Starts: windows of SECONDS_OF_LOAD (default 10), one with the
-# long queue, one with the short one, ROUNDS (default 3) times; also as processor time, which other load changes least.
+# DONE (default 100000) finished jobs, and QUEUED (default 20000) or FEW (default 2000, more than start in a window)
+# that wait.  The times of commands are the best of five: other load only adds.  Starts: windows of SECONDS_OF_LOAD
+# (default 10), one with the long queue, one with the short one, ROUNDS (default 3) times; also as processor time,
+# which other load changes least.
 set -euo pipefail
 bin=$(cd "$1" && pwd)
 agents=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
