@@ -12,6 +12,8 @@
 
 #include "agent/core/redact.h"
 
+enum { KEY_BYTES = 256 };
+
 static const char TITLE[] = "# Overrides of the submit, which replace keys of the text below. Change or remove them "
                             "here:\n";
 static const char LINE[] = "# --set ", END[] = "#\n";
@@ -76,7 +78,8 @@ static json_t *told_again(const char *one, const json_t *stored)
     const json_t *at = equals ? stored : NULL;
     for (const char *p = one; at && p < equals;) {
         const size_t n = strcspn(p, ".=");
-        at = json_object_getn(at, p, n);
+        char key[KEY_BYTES];
+        at = snprintf(key, sizeof(key), "%.*s", (int)n, p) < KEY_BYTES ? json_object_get(at, key) : NULL;
         p += n + 1;
     }
     char *value = at ? json_dumps(at, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
