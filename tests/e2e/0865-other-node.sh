@@ -48,19 +48,23 @@ wait_event 3 kind=plan np=4 nodes=2
 page() { jobctl-agent flight "$JOBCTL_HOME/jobs/4/1/node1/rank$1.flight"; }
 pid_of() { page "$1" | sed -n 's/.*, pid \([0-9]*\).*/\1/p'; }
 
+# stands GENERATION RANK: the pid of the one that has stopped itself
+stands() {
+    local pid
+    pid=$(wait_event 4 kind=rank_started generation=$1 rank=$2 | field pid)
+    wait_for "rank $2 stands still" stopped "$pid" >/dev/null
+    echo "$pid"
+}
 spec harm 2 2 300
-jobctl submit -q harm.yaml
-until_step 4 25 1
-kill -KILL "$(pid_of 3)"
+jobctl submit -q harm.yaml --set env.TRAIN_TEST_STOP=1:3:25,2:2:45,3:3:65
+kill -KILL "$(stands 1 3)"
 wait_event 4 kind=generation_ended 'text~rank 3 on node1 was killed by SIGKILL (9)'
-until_step 4 45 2
-kill -STOP "$(pid_of 2)"
 wait_event 4 kind=hang 'text~rank 2 on node1 hangs'
 wait_event 4 kind=incident
 grep -q '^rank 2 on node1: ' "$JOBCTL_HOME/jobs/4/1/incident-2.txt"
-until_step 4 65 3
+last=$(stands 3 3)
 agent=$(agent_pid 4 1 node1)
-kill -KILL "$agent" "$(pid_of 2)" "$(pid_of 3)"
+kill -KILL "$agent" "$(pid_of 2)" "$last"
 wait_event 4 kind=node_lost name=node1 'text~node1 is gone: the agent of attempt 1 died' # no limit was waited for
 wait_event 4 kind=attempt_ended cause=node_lost
 jobctl wait 4 || fail 4
