@@ -53,9 +53,9 @@ static json_t *read_one(const char *dir, const char *file)
 {
     char path[MACHINE_DIR_PATH], user[64];
     struct stat st;
-    json_t *claim = NULL;
     snprintf(path, sizeof(path), "%s/%s", dir, file);
-    if (!is_alive(path) || !json_is_object(claim = machine_dir_read(dir, file, (uid_t)-1, &st))) {
+    json_t *claim = is_alive(path) ? machine_dir_read(dir, file, (uid_t)-1, &st) : NULL;
+    if (!json_is_object(claim)) {
         json_decref(claim);
         return NULL;
     }
