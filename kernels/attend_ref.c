@@ -16,6 +16,7 @@
 
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"
+#include "kernels/online_softmax.h"
 #include "kernels/simd.h"
 #include "kernels/thread_pool.h"
 #include "kernels/tile.h"
@@ -85,56 +86,27 @@ static void turned_times(float *c, int ldc, float keep, float alpha, const float
                 ldc);
 }
 
-static void scale_row(float *y, float by, int n)
-{
-    for (int i = 0; i < n; i += LANES)
-        simd_store_at(y, i, n, simd_load_at(y, i, n) * by);
-}
-
-/* The largest score and the sum of exponentials of a row so far. */
-struct softmax {
-    float top, sum;
-};
-
-/* p = exp(p - top), with the maximum updated by these scores; returns the factor for
- * earlier sums. */
-static float meet(struct softmax *row, float *p, int n)
-{
-    v16 tops = simd_all(row->top), sum = {0};
-    for (int i = 0; i < n; i += LANES)
-        tops = simd_max(tops, simd_pick(simd_first(n - i), simd_load_at(p, i, n), tops));
-    const float top = simd_top(tops), shrink = expf(row->top - top);
-    for (int i = 0; i < n; i += LANES) {
-        const v16 e = simd_exp(simd_load_at(p, i, n) - top);
-        simd_store_at(p, i, n, e);
-        sum += simd_pick(simd_first(n - i), e, simd_all(0.0f));
-    }
-    row->sum = row->sum * shrink + simd_sum(sum);
-    row->top = top;
-    return shrink;
-}
-
 static void attend_block(const struct attend_args *a, struct block b)
 {
     const int D = a->s.dim;
-    struct softmax row[QUERIES];
+    struct online_softmax row[QUERIES];
     float p[QUERIES * KEYS], *out = a->out + b.q;
     for (int r = 0; r < b.rows; r++)
-        row[r] = (struct softmax){-FLT_MAX, 0.0f};
+        row[r] = (struct online_softmax){-FLT_MAX, 0.0f};
     for (int l = 0; l < b.keys; l += KEYS) {
         const int n = keys_from(&b, l);
         times_turned(p, KEYS, a->scale, a->q + b.q, b.ld, a->k + b.k + (size_t)l * (size_t)a->ldk,
                      a->ldk, b.rows, n, D);
         for (int r = 0; r < b.rows; r++) {
-            const float shrink = meet(&row[r], p + r * KEYS, n);
+            const float shrink = online_softmax_meet(&row[r], p + r * KEYS, n);
             if (l > 0 && shrink != 1.0f)
-                scale_row(out + (size_t)r * (size_t)b.ld, shrink, D);
+                simd_scale(out + (size_t)r * (size_t)b.ld, shrink, D);
         }
         times(out, b.ld, l > 0 ? 1.0f : 0.0f, 1.0f, p, KEYS,
               a->v + b.v + (size_t)l * (size_t)a->ldv, a->ldv, b.rows, D, n);
     }
     for (int r = 0; r < b.rows; r++) {
-        scale_row(out + (size_t)r * (size_t)b.ld, 1.0f / row[r].sum, D);
+        simd_scale(out + (size_t)r * (size_t)b.ld, 1.0f / row[r].sum, D);
         a->kept[b.kept + (size_t)r] = row[r].top + logf(row[r].sum);
     }
 }

@@ -6,11 +6,11 @@
  */
 #include <cblas.h>
 #include <float.h>
-#include <math.h>
 #include <stdbool.h>
 
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"
+#include "kernels/online_softmax.h"
 #include "kernels/simd.h"
 #include "kernels/thread_pool.h"
 
@@ -24,10 +24,6 @@ struct causal_args {
     float             *out;
     const float       *q, *k, *v, *mask;
     struct kern_causal s;
-};
-
-struct running {
-    float top, sum;
 };
 
 /* Queries [first, first + rows) of one head of one sample. */
@@ -64,30 +60,7 @@ static void soften(float *p, int n, float cap)
         simd_store_at(p, i, n, simd_tanh(simd_load_at(p, i, n) * (1.0f / cap)) * cap);
 }
 
-static void scale_row(float *y, float by, int n)
-{
-    for (int i = 0; i < n; i += LANES)
-        simd_store_at(y, i, n, simd_load_at(y, i, n) * by);
-}
-
-/* p = exp(p - top), with the largest score updated; returns the factor for earlier sums. */
-static float meet(struct running *row, float *p, int n)
-{
-    v16 tops = simd_all(row->top), sum = {0};
-    for (int i = 0; i < n; i += LANES)
-        tops = simd_max(tops, simd_pick(simd_first(n - i), simd_load_at(p, i, n), tops));
-    const float top = simd_top(tops), shrink = expf(row->top - top);
-    for (int i = 0; i < n; i += LANES) {
-        const v16 e = simd_exp(simd_load_at(p, i, n) - top);
-        simd_store_at(p, i, n, e);
-        sum += simd_pick(simd_first(n - i), e, simd_all(0.0f));
-    }
-    row->sum = row->sum * shrink + simd_sum(sum);
-    row->top = top;
-    return shrink;
-}
-
-static void attend_keys(const struct causal_args *a, const struct queries *b, struct running *row, int key, int n,
+static void attend_keys(const struct causal_args *a, const struct queries *b, struct online_softmax *row, int key, int n,
                         bool first)
 {
     const struct kern_causal *s = &a->s;
@@ -99,9 +72,9 @@ static void attend_keys(const struct causal_args *a, const struct queries *b, st
         if (s->cap > 0)
             soften(p + r * KEYS, n, s->cap);
         hide(p + r * KEYS, b, b->position + r, key, n, s->window);
-        const float shrink = meet(&row[r], p + r * KEYS, n);
+        const float shrink = online_softmax_meet(&row[r], p + r * KEYS, n);
         if (!first && shrink != 1.0f)
-            scale_row(b->out + (size_t)r * (size_t)b->ld, shrink, s->dim);
+            simd_scale(b->out + (size_t)r * (size_t)b->ld, shrink, s->dim);
     }
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, b->rows, s->dim, n, 1.0f, p, KEYS, b->v + at, b->ldk,
                 first ? 0.0f : 1.0f, b->out, b->ld);
@@ -113,16 +86,16 @@ static void average(float *out, const struct queries *b, int keys, int dim)
     for (int j = 0; j < keys; j++)
         for (int i = 0; i < dim; i++)
             out[i] += b->v[(size_t)j * (size_t)b->ldk + (size_t)i];
-    scale_row(out, 1.0f / (float)keys, dim);
+    simd_scale(out, 1.0f / (float)keys, dim);
 }
 
 static void attend_block(const struct causal_args *a, const struct queries *b)
 {
     const struct kern_causal *s = &a->s;
-    struct running row[QUERIES];
+    struct online_softmax row[QUERIES];
     const int end = b->position + b->rows, begin = s->window && b->position > s->window ? b->position - s->window : 0;
     for (int r = 0; r < b->rows; r++)
-        row[r] = (struct running){NONE_YET, 0.0f};
+        row[r] = (struct online_softmax){NONE_YET, 0.0f};
     for (int key = begin, n; key < end; key += n) {
         n = end - key < KEYS ? end - key : KEYS;
         attend_keys(a, b, row, key, n, key == begin);
@@ -130,7 +103,7 @@ static void attend_block(const struct causal_args *a, const struct queries *b)
     for (int r = 0; r < b->rows; r++) {
         float *out = b->out + (size_t)r * (size_t)b->ld;
         if (row[r].sum > 0)
-            scale_row(out, 1.0f / row[r].sum, s->dim);
+            simd_scale(out, 1.0f / row[r].sum, s->dim);
         else
             average(out, b, s->keys, s->dim);
     }

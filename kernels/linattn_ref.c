@@ -46,12 +46,6 @@ SIMD_FN float dot(const float *a, const float *b, int n)
     return simd_sum(sum);
 }
 
-SIMD_FN void scale_row(float *x, float by, int n)
-{
-    for (int i = 0; i < n; i += LANES)
-        simd_store_at(x, i, n, simd_load_at(x, i, n) * by);
-}
-
 /* x *= by; returns x . y of the new x. */
 SIMD_FN float scale_dot(float *x, float by, const float *y, int n)
 {
@@ -101,7 +95,7 @@ static void lin_attn_head(float *out, int ldo, float *vk, float *den, int ldden,
         float d = dot(q + (size_t)t * (size_t)ld, ksum, dim) + EPS;
         float *o = out + (size_t)t * (size_t)ldo;
         den[(size_t)t * (size_t)ldden] = d;
-        scale_row(o, 1.0f / d, dim);
+        simd_scale(o, 1.0f / d, dim);
     }
 }
 

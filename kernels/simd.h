@@ -184,6 +184,13 @@ SIMD_FN v16 simd_exp(v16 x)
     return (v16)(~under & (v16i)p);
 }
 
+/* x[n] *= by */
+SIMD_FN void simd_scale(float *x, float by, int n)
+{
+    for (int i = 0; i < n; i += LANES)
+        simd_store_at(x, i, n, simd_load_at(x, i, n) * by);
+}
+
 SIMD_FN v16 simd_sigmoid(v16 x)
 {
     return 1.0f / (1.0f + simd_exp(-x));
