@@ -28,14 +28,20 @@ static void run_conv(const struct vae_conv *c, float *out, struct kern_rows in, 
     kern_cpu()->conv(out, in, c->c, c->w, c->bias, from, to, *c->work);
 }
 
-int row_conv(struct row_layer *l, float *out, int from, int to, struct err *err)
+/* Rows [from, to) of the layer's convolution; *in: the rows of its input that are there. */
+static int convolve(struct row_layer *l, float *out, int from, int to, struct kern_rows *in, struct err *err)
 {
     const struct vae_conv *c = l->weights;
-    struct kern_rows in;
-    if (need_window(l, &c->c, from, to, &in, err) < 0)
+    if (need_window(l, &c->c, from, to, in, err) < 0)
         return -1;
-    run_conv(c, out, in, from, to);
+    run_conv(c, out, *in, from, to);
     return 0;
+}
+
+int row_conv(struct row_layer *l, float *out, int from, int to, struct err *err)
+{
+    struct kern_rows in;
+    return convolve(l, out, from, to, &in, err);
 }
 
 int row_res(struct row_layer *l, float *out, int from, int to, struct err *err)
@@ -57,9 +63,8 @@ int row_change(struct row_layer *l, float *out, int from, int to, struct err *er
 {
     const struct vae_conv *c = l->weights;
     struct kern_rows in;
-    if (need_window(l, &c->c, from, to, &in, err) < 0)
+    if (convolve(l, out, from, to, &in, err) < 0)
         return -1;
-    run_conv(c, out, in, from, to);
     if (c->c.up)
         kern_cpu()->up_add(out, row_at(&in, from / 2), (to - from) / 2, in.width, in.channels, l->channels);
     else
@@ -72,9 +77,8 @@ int row_repeat(struct row_layer *l, float *out, int from, int to, struct err *er
     const struct vae_conv *c = l->weights;
     const int each = c->c.out / c->c.in;
     struct kern_rows in;
-    if (need_window(l, &c->c, from, to, &in, err) < 0)
+    if (convolve(l, out, from, to, &in, err) < 0)
         return -1;
-    run_conv(c, out, in, from, to);
     const float *x = row_at(&in, from);
     for (size_t i = 0; i < pixels(l, to - from); i++)
         for (int o = 0; o < c->c.out; o++)
@@ -87,9 +91,8 @@ int row_mean(struct row_layer *l, float *out, int from, int to, struct err *err)
     const struct vae_conv *c = l->weights;
     const int each = c->c.in / c->c.out;
     struct kern_rows in;
-    if (need_window(l, &c->c, from, to, &in, err) < 0)
+    if (convolve(l, out, from, to, &in, err) < 0)
         return -1;
-    run_conv(c, out, in, from, to);
     const float *x = row_at(&in, from);
     for (size_t i = 0; i < pixels(l, to - from); i++)
         for (int o = 0; o < c->c.out; o++) {
