@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/os/event_loop.h"
 #include "engine/contract/err.h"
+#include "tests/unit/engine/contract/child_fixture.h"
 
 enum { ENDED = 4, OPEN = 0, REFUSED = 5 };
 
@@ -34,34 +34,13 @@ static int open_with(unsigned spare)
     return rc == 0 ? OPEN : REFUSED;
 }
 
-static int in_child(unsigned spare, char *said, size_t size)
-{
-    int to[2], status;
-    size_t n = 0;
-    ssize_t got;
-    assert_int_equal(pipe(to), 0);
-    const pid_t pid = fork();
-    if (pid == 0) {
-        dup2(to[1], 2);
-        _exit(open_with(spare));
-    }
-    close(to[1]);
-    while ((got = read(to[0], said + n, size - 1 - n)) > 0)
-        n += (size_t)got;
-    said[n] = '\0';
-    close(to[0]);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
 static void test_sentences(void **state)
 {
     char said[512];
     int seen[16] = {0};
     (void)state;
     for (unsigned spare = 0; spare < 16; spare++) {
-        const int rc = in_child(spare, said, sizeof(said));
+        const int rc = child_run(open_with, spare, said, sizeof(said));
         assert_true(rc == ENDED || rc == OPEN || rc == REFUSED);
         seen[rc]++;
         if (rc != OPEN)

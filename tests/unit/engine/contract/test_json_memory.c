@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "engine/contract/json_memory.h"
+#include "tests/unit/engine/contract/child_fixture.h"
 
 /* LARGE comes from the system each time; as much as NEVER it never has. */
 #define NEVER ((size_t)1 << 62)
@@ -41,7 +41,7 @@ static void *give_back(void *arg)
 }
 
 /* In a child: a string for which there is no memory, or only later. */
-static int make_string(bool later)
+static int make_string(unsigned later)
 {
     pthread_t thread;
     const size_t bytes = later ? LARGE : NEVER;
@@ -55,32 +55,11 @@ static int make_string(bool later)
     return made && json_string_length(made) == bytes ? 0 : OTHER_CODE;
 }
 
-static int in_child(bool later, char *out, size_t size)
-{
-    int to[2], status;
-    size_t n = 0;
-    ssize_t got;
-    assert_int_equal(pipe(to), 0);
-    const pid_t pid = fork();
-    if (pid == 0) {
-        dup2(to[1], STDERR_FILENO);
-        _exit(make_string(later));
-    }
-    close(to[1]);
-    while ((got = read(to[0], out + n, size - 1 - n)) > 0)
-        n += (size_t)got;
-    out[n] = '\0';
-    close(to[0]);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
 static void test_ends(void **state)
 {
     char said[512];
     (void)state;
-    assert_int_equal(in_child(false, said, sizeof(said)), CODE);
+    assert_int_equal(child_run(make_string, false, said, sizeof(said)), CODE);
     assert_string_equal(said, "program: out of memory: the system refused 4611686018427387905 bytes; free some and try "
                               "again\n");
 }
@@ -89,7 +68,7 @@ static void test_waits(void **state)
 {
     char said[512];
     (void)state;
-    assert_int_equal(in_child(true, said, sizeof(said)), 0);
+    assert_int_equal(child_run(make_string, true, said, sizeof(said)), 0);
     assert_string_equal(said, "");
 }
 
