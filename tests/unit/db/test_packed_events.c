@@ -1,67 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_packed_events.c - packed events read back as they were, and a damaged one is named */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "db/events.h"
-#include "db/jobs.h"
 #include "db/migrate.h"
 #include "db/packed_events.h"
 #include "db/rebuild.h"
 #include "db/removed.h"
-#include "db/stmt.h"
-#include "db/store.h"
-#include "engine/contract/err.h"
-#include "tests/unit/engine/contract/scratch_dir.h"
+#include "tests/unit/db/store_fixture.h"
 
 enum { MANY = 2 * PACKED_EVENTS_CHUNK + 7, WORK = 1 << 20 };
-
-static char dir[256], path[300];
-
-static int setup(void **state)
-{
-    (void)state;
-    scratch_dir_create(dir, sizeof(dir), "packed");
-    snprintf(path, sizeof(path), "%s/jobs.db", dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return scratch_dir_remove(dir);
-}
-
-static struct store *opened(void)
-{
-    struct err err = { 0 };
-    struct store *s = NULL;
-    assert_int_equal(store_open(&s, path, &err), 0);
-    return s;
-}
-
-static int64_t number(struct store *s, const char *sql)
-{
-    sqlite3_stmt *st = NULL;
-    assert_int_equal(sqlite3_prepare_v2(store_handle(s), sql, -1, &st, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(st), SQLITE_ROW);
-    const int64_t n = sqlite3_column_int64(st, 0);
-    sqlite3_finalize(st);
-    return n;
-}
-
-static void run(struct store *s, const char *sql)
-{
-    assert_int_equal(sqlite3_exec(store_handle(s), sql, NULL, NULL, NULL), SQLITE_OK);
-}
 
 /* Events of all shapes: of an agent and ours, with texts that JSON escapes, and numbers that it could change. */
 static void add_event(struct store *s, int64_t job, int64_t seq)
@@ -285,9 +234,9 @@ static void another_store_takes_them(void **state)
     char *whole = rows(s, 1, 0, 99);
     pack(s, 1000);
     store_close(s);
-    snprintf(copy, sizeof(copy), "%s.copy", path);
-    assert_int_equal(rebuild_copy(path, copy, &err), 0);
-    unlink(path);
+    snprintf(copy, sizeof(copy), "%s.copy", store_path);
+    assert_int_equal(rebuild_copy(store_path, copy, &err), 0);
+    unlink(store_path);
     s = opened();
     assert_int_equal(rebuild_take(&taken, s, copy, &err), 0);
     assert_int_equal(taken, 1);
@@ -327,14 +276,18 @@ static void an_older_store(void **state)
     store_close(s);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_rows_are_the_same),      TEST(an_event_is_stored_once),  TEST(open_and_fresh_jobs_stay),
-        TEST(in_portions),                TEST(what_cannot_be_packed_stays), TEST(a_flipped_byte_is_named),
-        TEST(a_removed_job_leaves_nothing), TEST(another_store_takes_them), TEST(an_older_store),
+        STORE_CASE(the_rows_are_the_same),
+        STORE_CASE(an_event_is_stored_once),
+        STORE_CASE(open_and_fresh_jobs_stay),
+        STORE_CASE(in_portions),
+        STORE_CASE(what_cannot_be_packed_stays),
+        STORE_CASE(a_flipped_byte_is_named),
+        STORE_CASE(a_removed_job_leaves_nothing),
+        STORE_CASE(another_store_takes_them),
+        STORE_CASE(an_older_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
