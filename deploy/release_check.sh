@@ -22,7 +22,7 @@ steps='
 bootstrap     | root | deploy/bootstrap.sh
 build         | user | make -j$(nproc)
 demo          | user | make demo
-test packages | root | apt-get install -qq -s --no-install-recommends $(deploy/bootstrap.sh --tests --check | sed -n "s/^missing: //p") && apt-get install -qq -y libcmocka-dev
+test packages | root | apt-get install -qq -s --no-install-recommends $(deploy/bootstrap.sh --tests --check | sed -n "s/^missing: //p") && apt-get install -qq -y libcmocka-dev python3-minimal python3
 units         | user | make -j$(nproc) check
 python        | user | tests/python_check.sh build/bin
 '
