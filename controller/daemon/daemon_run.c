@@ -162,7 +162,9 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
     while (rc == 0 && !d->fleet->facts && !d->stopping)
         uv_run(&d->loop, UV_RUN_ONCE);      /* until the node is probed; clients wait */
     if (rc == 0)
-        rc = server_open(&d->server, d, &requests, listen_fd, err);
+        rc = server_open(&d->server, d, err);
+    if (rc == 0)
+        rc = server_listen(d->server, &requests, listen_fd, err);
     else
         close(listen_fd);
     if (rc == 0)

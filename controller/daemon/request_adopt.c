@@ -19,7 +19,7 @@
 #include "controller/daemon/requests.h"
 #include "controller/daemon/submission.h"
 #include "controller/daemon/submit_batch.h"
-#include "controller/http/server.h"
+#include "controller/http/request.h"
 #include "controller/job/event_text.h"
 #include "controller/spec/canonical.h"
 #include "controller/spec/spec_diagnostics.h"

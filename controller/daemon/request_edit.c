@@ -14,7 +14,7 @@
 #include "controller/daemon/job_json.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/submission.h"
-#include "controller/http/server.h"
+#include "controller/http/request.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
 #include "controller/job/job_code.h"

@@ -13,7 +13,7 @@
 #include "controller/base/utc.h"
 #include "controller/daemon/job_json.h"
 #include "controller/daemon/request_job.h"
-#include "controller/http/server.h"
+#include "controller/http/request.h"
 #include "controller/job/event_text.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"

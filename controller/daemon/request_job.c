@@ -10,7 +10,7 @@
 #include "controller/daemon/job_json.h"
 #include "controller/daemon/submit_batch.h"
 #include "controller/daemon/survey.h"
-#include "controller/http/server.h"
+#include "controller/http/request.h"
 #include "controller/job/active_jobs.h"
 #include "db/jobs.h"
 #include "engine/contract/err.h"

@@ -8,7 +8,7 @@
 #include "engine/contract/field.h"
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
-#include "controller/http/server.h"
+#include "controller/http/request.h"
 #include "controller/nodes/hosts.h"
 #include "controller/nodes/machine_users.h"
 #include "controller/spec/spec_rules.h"

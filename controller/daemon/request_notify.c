@@ -6,7 +6,7 @@
 #include "controller/base/file_work.h"
 #include "controller/daemon/notifier.h"
 #include "controller/daemon/requests.h"
-#include "controller/http/server.h"
+#include "controller/http/request.h"
 #include "controller/spec/notify_target.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"

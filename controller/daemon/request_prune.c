@@ -13,7 +13,7 @@
 #include "controller/base/file_work.h"
 #include "controller/daemon/removal.h"
 #include "controller/daemon/requests.h"
-#include "controller/http/server.h"
+#include "controller/http/request.h"
 #include "controller/job/job_dir.h"
 #include "db/jobs.h"
 #include "db/removed.h"

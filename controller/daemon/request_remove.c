@@ -9,7 +9,7 @@
 #include "controller/daemon/removal.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/requests.h"
-#include "controller/http/server.h"
+#include "controller/http/request.h"
 #include "controller/job/job_dir.h"
 #include "db/removed.h"
 #include "engine/contract/err.h"

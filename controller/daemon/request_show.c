@@ -24,7 +24,7 @@
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/survey.h"
 #include "controller/daemon/why.h"
-#include "controller/http/server.h"
+#include "controller/http/request.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_code.h"

@@ -15,7 +15,7 @@
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/submission.h"
 #include "controller/daemon/sweeps.h"
-#include "controller/http/server.h"
+#include "controller/http/request.h"
 #include "controller/job/job.h"
 #include "controller/job/job_store.h"
 #include "controller/remote/remote.h"

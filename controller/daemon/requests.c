@@ -8,6 +8,7 @@
 #include "controller/daemon/survey.h"
 #include "controller/daemon/submit_batch.h"
 #include "controller/daemon/sweeps.h"
+#include "controller/http/request.h"
 #include "controller/http/server.h"
 #include "controller/job/commit_group.h"
 #include "controller/job/job.h"
@@ -128,4 +129,5 @@ static bool settle(struct daemon *d)
 }
 
 /* Many submits, one commit (submit_batch.h). */
-const struct service requests = { .routes = routes, .gathers = request_submit, .settle = settle };
+const struct service requests = { .routes = routes, .admit = request_of_owner, .gathers = request_submit,
+                                  .settle = settle };

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server_internal.h - a request and its listener, shared by server.c and request*.c only */
+#ifndef CONTROLLER_HTTP_SERVER_INTERNAL_H
+#define CONTROLLER_HTTP_SERVER_INTERNAL_H
+
+#include <microhttpd.h>
+#include <uv.h>
+
+#include "agent/os/buf.h"
+#include "controller/http/request.h"
+#include "controller/http/server.h"
+#include "engine/contract/err.h"
+
+#define SERVER_STOPPING "the daemon is stopping"
+
+struct server {
+    struct daemon   *daemon;
+    struct listener *listeners;
+    struct request  *asleep;
+    bool             closing;
+};
+
+struct listener {
+    struct server        *server;
+    const struct service *service;
+    struct MHD_Daemon    *mhd;
+    uv_poll_t             poll;
+    uv_timer_t            timer;    /* MHD's own time-outs */
+    uv_timer_cb           run;      /* of the timer: lets MHD work */
+    struct listener      *next;
+};
+
+/* A header of an answer; the name is static. */
+struct answer_header {
+    const char           *name;
+    char                 *value;
+    struct answer_header *next;
+};
+
+struct request {
+    struct listener       *listener;
+    struct MHD_Connection *connection;
+    const struct route    *route;
+    struct buf             body;
+    json_t                *json;
+    char                   job[128];
+    bool                   too_large, no_memory;  /* its body */
+    bool                   answered;
+    int64_t                memo[2];
+    struct answer_header  *headers;
+    enum MHD_Result        result;
+    /* set while it sleeps */
+    bool                   asleep;
+    int64_t                wake_job;
+    int64_t                deadline_ms;     /* 0: none yet */
+    struct request        *next;
+    uv_timer_t            *timer;
+    uv_fs_event_t         *watch;
+    struct file_task      *task;            /* it waits for this one; or, once it has ended, the handler's */
+    bool                   worked;          /* the task has ended */
+    struct err             failed;          /* why it will not wait any longer */
+    request_otherwise_fn   otherwise_of;    /* makes the answer then; NULL: the error */
+    json_t                *otherwise;
+};
+
+/* An error that no handler met: a status and a word of docs/API.md. Takes `more`, which may be NULL. */
+void request_refuse(struct request *r, int status, const char *word, const char *text, json_t *more);
+
+/* Before the handler is called again. False: it has been answered. */
+bool request_resume(struct request *r);
+void request_wake(struct request *r);
+
+/* Frees all that it holds. */
+void request_fini(struct request *r);
+
+#endif
