@@ -26,6 +26,8 @@ optional=(libclang-rt-dev gcc-11)
 cluster=(slurmctld slurmd slurm-client libslurm-dev munge)
 # A container runtime and a program for an image, for tests/e2e/093*-container*.sh: the same. 24 MB to download, 98 MB.
 containers=(podman runc busybox-static)
+# A Prometheus that reads our metrics, for tests/e2e/0985-metrics.sh: the same. 30 MB to download, 98 MB.
+monitors=(prometheus python3-prometheus-client)
 peers=(python3-torch python3-numpy)
 
 check= list=
@@ -33,8 +35,8 @@ wanted=()
 extra=()
 for arg in "$@"; do
     case $arg in
-    --tests) packages+=("${tests[@]}"); wanted=("${optional[@]}"); extra=("${cluster[@]}" "${containers[@]}") ;;
-    --peers) packages+=("${tests[@]}" "${peers[@]}"); wanted=("${optional[@]}"); extra=("${containers[@]}") ;;
+    --tests) packages+=("${tests[@]}"); wanted=("${optional[@]}"); extra=("${cluster[@]}" "${containers[@]}" "${monitors[@]}") ;;
+    --peers) packages+=("${tests[@]}" "${peers[@]}"); wanted=("${optional[@]}"); extra=("${containers[@]}" "${monitors[@]}") ;;
     --check) check=1 ;;
     --list) list=1 ;;
     -h | --help) sed -n '3,14s/^# \{0,1\}//p' "$0"; exit 0 ;;

@@ -62,6 +62,7 @@ struct active_jobs;
 struct server;
 struct store;
 struct orphan;
+struct tally;
 
 struct daemon {
     uv_loop_t            loop;
@@ -89,6 +90,7 @@ struct daemon {
     struct store_upkeep *store_upkeep;  /* keeps the store small */
     struct notifier     *notifier;      /* sends messages about jobs */
     bool                 notices;       /* some may be waiting in the store */
+    struct tally        *tally;         /* counters for Prometheus (controller/metrics) */
     struct survey       *survey;        /* jobs whose rows and directories differed at the start */
     int64_t              next_id;
     int64_t              started_ms;

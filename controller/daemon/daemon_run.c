@@ -32,6 +32,9 @@
 #include "controller/daemon/submit_batch.h"
 #include "controller/daemon/survey.h"
 #include "controller/http/server.h"
+#include "agent/os/tcp_listen.h"
+#include "controller/metrics/tally.h"
+#include "controller/spec/config.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/commit_group.h"
 #include "controller/job/job_code.h"
@@ -142,6 +145,21 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     uv_loop_close(&d->loop);
 }
 
+/* Without it the daemon runs as well: jobs matter more than their metrics. */
+static void listen_for_metrics(struct daemon *d)
+{
+    char at[TCP_LISTEN_TEXT], bound[TCP_LISTEN_TEXT];
+    struct err err = { 0 };
+    config_metrics_listen(at);
+    if (!at[0])
+        return;
+    const int fd = tcp_listen(bound, at, &err);
+    if (fd < 0 || server_listen(d->server, &requests_metrics, fd, &err) < 0)
+        log_error(NULL, "metrics: %s; change metrics.listen in config.yaml and run `jobctl daemon restart`", err.text);
+    else
+        log_info(NULL, "metrics for Prometheus: http://%s/metrics", bound);
+}
+
 /* Starts everything that needs the loop. */
 static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
 {
@@ -167,6 +185,8 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
         rc = server_listen(d->server, &requests, listen_fd, err);
     else
         close(listen_fd);
+    if (rc == 0)
+        listen_for_metrics(d);
     if (rc == 0)
         rc = notifier_open(d, err);
     if (rc == 0)
@@ -197,6 +217,7 @@ struct whole {
     struct active_jobs  active_jobs;
     struct fleet        fleet;
     struct submit_batch submit_batch;
+    struct tally        tally;
 };
 
 static struct daemon *whole_create(void)
@@ -210,6 +231,9 @@ static struct daemon *whole_create(void)
     w->daemon.submit_batch = &w->submit_batch;
     w->active_jobs.applied = effect_applied;
     w->active_jobs.lost = job_attempt_repeat;
+    w->active_jobs.noted = tally_note;
+    w->daemon.tally = &w->tally;
+    tally_init(&w->tally);
     return &w->daemon;
 }
 
@@ -281,6 +305,7 @@ out:
     if (lock >= 0)
         home_lock_leave(lock, d->damaged ? HOME_DAMAGED : rc == 0 ? HOME_CLEAN : HOME_UNCLEAN);
     dir_identity_close(&d->home_inode);
+    tally_fini(d->tally);
     free(d);
     return rc;
 }

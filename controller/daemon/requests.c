@@ -115,6 +115,7 @@ static const struct route routes[] = {
     { "POST", "/v1/adopt", request_adopt, "dir:s! hold:b dry_run:b expect:o secrets:m environment:m" },
     { "GET", "/v1/nodes", request_nodes, NULL },
     { "POST", "/v1/nodes", request_node, "name:s! action:s! reason:s" },
+    { "GET", "/metrics", request_exposition, NULL },
     { "GET", "/v1/notify", request_notify, NULL },
     { "POST", "/v1/notify", request_notify_test, "target:s!" },
     { "POST", "/v1/shutdown", shut_down, NULL },
@@ -127,6 +128,20 @@ static bool settle(struct daemon *d)
     commit_group_flush(d, NULL, NULL);
     return submit_batch_flush(d);
 }
+
+/* For Prometheus, by TCP: numbers and nothing else. */
+static bool anybody(struct request *r)
+{
+    (void)r;
+    return true;
+}
+
+static const struct route routes_metrics[] = {
+    { "GET", "/metrics", request_exposition, NULL },
+    { NULL, NULL, NULL, NULL },
+};
+
+const struct service requests_metrics = { .routes = routes_metrics, .admit = anybody, .settle = settle };
 
 /* Many submits, one commit (submit_batch.h). */
 const struct service requests = { .routes = routes, .admit = request_of_owner, .gathers = request_submit,

@@ -12,7 +12,8 @@
 struct request;
 struct service;
 
-extern const struct service requests;    /* all of them (server.h) */
+extern const struct service requests;            /* all of them (server.h) */
+extern const struct service requests_metrics;    /* GET /metrics */
 
 void request_submit(struct request *r);
 void request_retry(struct request *r);
@@ -27,6 +28,8 @@ void request_show(struct request *r);
 void request_why(struct request *r);
 void request_metrics(struct request *r);
 void request_version(struct request *r);
+
+void request_exposition(struct request *r);
 
 void request_nodes(struct request *r);
 void request_node(struct request *r);

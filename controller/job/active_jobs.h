@@ -13,6 +13,7 @@
 #include "controller/job/job_fsm.h"
 #include "controller/job/job_order.h"
 
+struct core_output;
 struct err;
 struct job;
 struct event_source;
@@ -23,6 +24,8 @@ struct active_jobs {
     struct job_order begun;     /* those that have an attempt: (id, 0) */
     /* Called after an input was stored (job_apply.h): effects.h. */
     void       (*applied)(struct job *job, const struct event_source *told, enum job_effect effect);
+    /* Called with the events of an input that was written, before `applied`; NULL: nobody counts them. */
+    void       (*noted)(struct job *job, const struct core_output *out);
     /* Called when the agent's newest events could not be stored after all (commit_group.h). */
     void       (*lost)(struct job *job);
 };

@@ -77,6 +77,8 @@ static int apply_clean(struct job *job, const struct core_input *in, const struc
         job->live_stats = live_stats;
         job->daemon->store_errnum = err->errnum;
     }
+    if (rc == 0 && job->daemon->active_jobs->noted)
+        job->daemon->active_jobs->noted(job, &out);
     if (waits)
         *waits = may_wait(&out, told);
     if (rc == 0 && (!waits || !*waits))

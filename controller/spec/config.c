@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "agent/os/log.h"
+#include "agent/os/tcp_listen.h"
 #include "controller/base/yaml.h"
 #include "controller/spec/notify_events.h"
 #include "controller/spec/notify_target.h"
@@ -142,6 +143,27 @@ static int take_show_names_to(struct config *c, const struct yaml_node *n, const
     return 0;
 }
 
+static int take_metrics_listen(struct config *c, const struct yaml_node *n, const char *path, struct err *err)
+{
+    if (n->kind == YAML_SCALAR && strlen(n->text) < sizeof(c->metrics_listen) && tcp_listen_check(n->text, err) == 0) {
+        snprintf(c->metrics_listen, sizeof(c->metrics_listen), "%s", n->text);
+        return 0;
+    }
+    if (!err->code)
+        err_set(err, ERR_USAGE, "expected an address and a port, such as 127.0.0.1:9473");
+    err_prefix(err, "metrics.listen: ");
+    return wrong(path, &n->at, err);
+}
+
+static int take_metrics(struct config *c, const struct yaml_node *n, const char *path, struct err *err)
+{
+    const struct yaml_node *one = n->kind == YAML_MAP ? n->first : NULL;
+    if (one && strcmp(one->key, "listen") == 0 && !one->next)
+        return take_metrics_listen(c, one, path, err);
+    err_set(err, ERR_USAGE, "metrics: expected one key, such as {listen: \"127.0.0.1:9473\"}");
+    return wrong(path, &n->at, err);
+}
+
 static int take_notify(struct config *c, const struct yaml_node *n, const char *path, struct err *err)
 {
     struct yaml_mark at = n->at;
@@ -175,6 +197,9 @@ static const struct key {
     { { "show_names_to", "group",
         "a machine that several users share: the group whose members see the names of jobs that hold its GPUs or CPU "
         "slots; default: nobody else does" }, take_show_names_to },
+    { { "metrics", "{listen: ADDRESS:PORT}",
+        "where the daemon serves its metrics for Prometheus by TCP, such as 127.0.0.1:9473; read when the daemon "
+        "starts; default: on its unix socket only" }, take_metrics },
 };
 
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
@@ -192,7 +217,7 @@ static int unknown(const struct yaml_node *n, const char *path, struct err *err)
             return wrong(path, &n->key_at, err);
         }
     err_set(err, ERR_USAGE, "unknown key \"%.60s\"; valid keys are groups, host_lost, node_lost, "
-            "call_address, notify and show_names_to", n->key);
+            "call_address, notify, show_names_to and metrics", n->key);
     return wrong(path, &n->key_at, err);
 }
 
@@ -201,7 +226,7 @@ static int take_root(struct config *c, const struct yaml_node *root, const char 
 {
     if (root->kind != YAML_MAP) {
         err_set(err, ERR_USAGE, "expected a map of keys: groups, host_lost, node_lost, "
-                "call_address, notify, show_names_to");
+                "call_address, notify, show_names_to, metrics");
         return wrong(path, &root->at, err);
     }
     for (const struct yaml_node *n = root->first; n; n = n->next) {
@@ -245,15 +270,26 @@ void config_fini(struct config *c)
 
 /* ---- for the daemon ---- */
 
-void config_show_names_to(char out[64])
+/* A text of the file; "": not set, or the file is wrong, which the commands tell. */
+static void text_of(char out[64], size_t field)
 {
     struct config c;
     struct err err = { 0 };
     out[0] = 0;
     if (config_load(&c, &err) < 0)
         return;
-    snprintf(out, 64, "%s", c.show_names_to);
+    snprintf(out, 64, "%s", (const char *)&c + field);
     config_fini(&c);
+}
+
+void config_show_names_to(char out[64])
+{
+    text_of(out, offsetof(struct config, show_names_to));
+}
+
+void config_metrics_listen(char out[64])
+{
+    text_of(out, offsetof(struct config, metrics_listen));
 }
 
 static int64_t settled(size_t field, int64_t unsaid)

@@ -26,6 +26,7 @@ struct config {
     int64_t host_lost_ms, node_lost_ms; /* 0: not set */
     char    call_address[256];          /* "": not set */
     char    show_names_to[64];          /* a group of users; "": not set */
+    char    metrics_listen[64];         /* where the daemon serves its metrics by TCP; "": nowhere */
 };
 
 /* A key of the file, its value in words, and its meaning. */
@@ -47,6 +48,9 @@ int64_t config_node_lost_ms(int64_t unsaid); /* agents read $JOBCTL_NODE_LOST_S 
 
 /* The group that may know the names of jobs which hold a part of a shared machine; "": none. */
 void config_show_names_to(char out[64]);
+
+/* The address and port at which the daemon serves its metrics by TCP; "": none. */
+void config_metrics_listen(char out[64]);
 
 /* $JOBCTL_CALL_ADDRESS, else the file's value; "": none. Returns the source for messages. */
 const char *config_call_address(char out[256]);

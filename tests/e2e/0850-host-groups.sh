@@ -44,7 +44,7 @@ printf 'groups:\n  a: one\n' >"$config"
 wrong 2:6 'groups.a: expected a list of hosts'
 wrong_key() { printf '%s\n' "$1" >"$config"; shift; wrong "$@"; }
 wrong_key 'host_lots: 5s' 1:1 'unknown key "host_lots"; did you mean host_lost?'
-wrong_key 'colour: red' 1:1 'unknown key "colour"; valid keys are groups, host_lost, node_lost, call_address, notify and show_names_to'
+wrong_key 'colour: red' 1:1 'unknown key "colour"; valid keys are groups, host_lost, node_lost, call_address, notify, show_names_to and metrics'
 wrong_key 'host_lost: 20' 1:12 'host_lost: '
 wrong_key 'node_lost: 20ms' 1:12 'node_lost: "20ms" is not between 1 s and 24 h'
 wrong_key 'node_lost: [1s]' 1:12 'node_lost: expected a duration, such as 30s'
