@@ -84,11 +84,14 @@ RPATH    := $(if $(PORTABLE),-Wl$(comma)--disable-new-dtags -Wl$(comma)-rpath$(c
 HAVE_SSH := $(if $(SSH_LD),1)
 SSH_SRCS := $(filter controller/ssh/%.c,$(FILES))
 
+# What downloads models from a hub: libcurl is in no other program that runs on hosts.
+FETCH_SRCS := $(filter agent/fetch/%.c,$(FILES))
+
 HDRS     := $(filter-out $(if $(HAVE_SSH),,controller/ssh/%) controller/slurm/%,$(filter %.h,$(FILES)))
-SRCS     := $(filter-out %/main.c %/ncclprof.c controller/ssh/% controller/slurm/%,$(filter %.c,$(FILES)))
+SRCS     := $(filter-out %/main.c %/ncclprof.c controller/ssh/% controller/slurm/% agent/fetch/%,$(filter %.c,$(FILES)))
 OBJS     := $(SRCS:%.c=$(OBJ)/%.o) $(SIMD_OBJ)
 # What the guards look into: all that this machine can compile.
-SEEN     := $(OBJS) $(patsubst %.c,$(OBJ)/%.o,$(filter-out %/main.c,$(if $(HAVE_SLURM),$(SLURM_SRCS)) $(if $(HAVE_SSH),$(SSH_SRCS))))
+SEEN     := $(OBJS) $(patsubst %.c,$(OBJ)/%.o,$(filter-out %/main.c,$(FETCH_SRCS) $(if $(HAVE_SLURM),$(SLURM_SRCS)) $(if $(HAVE_SSH),$(SSH_SRCS))))
 lib       = $(OBJ)/lib$(1).a
 have      = $(sort $(foreach s,$(SRCS),$(firstword $(subst /, ,$(s)))))
 # In the order of DIRS, whatever `have` sorted them to.
@@ -96,7 +99,8 @@ libs      = $(foreach d,$(DIRS),$(if $(filter $(d),$(filter $(1),$(have))),$(cal
 
 PROGRAMS := $(if $(wildcard controller/main.c),$(BIN)/jobctl) \
             $(if $(wildcard agent/main.c),$(BIN)/jobctl-agent) \
-            $(if $(wildcard engine/main.c),$(BIN)/jobctl-train)
+            $(if $(wildcard engine/main.c),$(BIN)/jobctl-train) \
+            $(if $(FETCH_SRCS),$(BIN)/jobctl-fetch)
 PROGRAMS += $(if $(HAVE_SLURM),$(BIN)/jobctl-slurm)
 PROGRAMS += $(if $(HAVE_SSH),$(BIN)/jobctl-ssh)
 UNITS    := $(patsubst tests/unit/%.c,$(OBJ)/tests/unit/%,$(sort $(shell find tests/unit -name 'test_*.c')))
@@ -229,7 +233,7 @@ test: bootstrap  ## everything: units, golden numbers, simulation, end to end, s
 
 clang: $(OBJ)/flags  ## every source and header once more through clang's warnings
 	@command -v clang >/dev/null || { echo "no clang found: skipped"; exit 0; }; \
-	for f in $(SRCS) $(wildcard $(DIRS:=/main.c)) $(if $(HAVE_SLURM),$(SLURM_SRCS)) $(if $(HAVE_SSH),$(SSH_SRCS)); do \
+	for f in $(SRCS) $(wildcard $(DIRS:=/main.c)) $(FETCH_SRCS) $(if $(HAVE_SLURM),$(SLURM_SRCS)) $(if $(HAVE_SSH),$(SSH_SRCS)); do \
 	  clang $(FLAGS) $(FLAGS_main) -DJOBCTL_VERSION='"$(VERSION)"' -Wno-unknown-warning-option $(FLAGS_clang) -fsyntax-only $$f || exit 1; \
 	done; \
 	for h in $(HDRS); do clang $(FLAGS) -Wno-unused-function -fsyntax-only -x c $$h || exit 1; done
@@ -397,6 +401,10 @@ $(BIN)/jobctl-ssh: $(SSH_SRCS:%.c=$(OBJ)/%.o) $(call libs,agent engine)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(SSH_LD) $(RPATH)
 
+$(BIN)/jobctl-fetch: $(FETCH_SRCS:%.c=$(OBJ)/%.o) $(call libs,engine)
+	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
+	$(Q)$(CC) $(FLAGS) -o $@ $^ $(FETCH_LD) $(RPATH)
+
 $(NCCLPROF): $(foreach f,ncclprof.c flight.c err.c utf8.c clock.c safe_open.c flight.h err.h utf8.h clock.h safe_open.h,$(call source,$(f))) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -fPIC -shared -fvisibility=hidden -o $@ $(filter %.c,$^) -lpthread -lm
@@ -453,6 +461,6 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
 	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -o $@ $< $(TEST_LIBS) $(ALL_LD)
 
--include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
+-include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(FETCH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
 FORCE:
 .PHONY: all cuda-cpu check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo install uninstall man completions deb dist clean help FORCE

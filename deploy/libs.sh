@@ -33,6 +33,7 @@ libcmocka     | cmocka        |              | cmocka.h        | _cmocka_run_gro
 agent='libjansson libuv libssl'
 train='libjansson libpng libz libjpeg libwebp libopenblas'
 ctl='libsqlite3 libjansson libyaml libuv libmicrohttpd libcurl libssl libz libarchive'
+fetch='libcurl libjansson libssl'
 ssh='libssh libjansson libuv'
 optional='libwebp'
 all="$ctl libpng libjpeg libwebp libopenblas libxxhash"
@@ -135,6 +136,7 @@ write_flags() {
     program AGENT_LD "$agent_shared" $agent
     program TRAIN_LD "$train_shared" $train
     echo "CTL_LD := $(as_shared $ctl) $system"
+    echo "FETCH_LD := $(as_shared $fetch) $system"
     echo "ALL_LD := $(as_shared $all) $system"
     echo "SSH_LD := $(! links "$(as_shared libssh)" libssh || echo "$(as_shared $ssh) $system")"
     echo "TEST_MISSING := $(links "$(as_shared libcmocka)" libcmocka || echo libcmocka)"

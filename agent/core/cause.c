@@ -43,6 +43,7 @@ static const struct {
     [CAUSE_RESOURCE_LIMIT] =
         {"resource_limit", true, "out of file descriptors, processes or threads"},
     [CAUSE_DIR_IN_USE] = {"dir_in_use", true, "another job writes into its checkpoint.dir"},
+    [CAUSE_NETWORK_ERROR] = {"network_error", true, "a download failed: no network, or a server that does not answer"},
     [CAUSE_CONFIG_ERROR] =
         {"config_error", false,
          "the configuration or environment is wrong; a retry fails the same way"},
@@ -73,6 +74,7 @@ static const struct {
     {EXIT_IO, CAUSE_IO_ERROR, "a disk or network file system failed"},
     {EXIT_LIMIT, CAUSE_RESOURCE_LIMIT, "out of file descriptors, processes or threads"},
     {EXIT_DIR_IN_USE, CAUSE_DIR_IN_USE, "another job has taken over the checkpoint directory"},
+    {EXIT_NETWORK, CAUSE_NETWORK_ERROR, "a download failed"},
 };
 
 const char *cause_name(enum cause cause)

@@ -34,6 +34,7 @@ enum cause {
     CAUSE_IO_ERROR,       /* a disk or network file system failed: EIO, ESTALE */
     CAUSE_RESOURCE_LIMIT, /* out of file descriptors, processes or threads: EMFILE */
     CAUSE_DIR_IN_USE,     /* another job writes into its checkpoint.dir */
+    CAUSE_NETWORK_ERROR,  /* a download failed (agent/fetch) */
     CAUSE_CONFIG_ERROR,
     CAUSE_USER_EXIT, /* error code of a `run:` command */
     CAUSE_AGENT_LOST,

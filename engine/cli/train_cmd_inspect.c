@@ -5,6 +5,7 @@
  * is possible without the data.  Nothing in the file is run.
  */
 #include <getopt.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -12,6 +13,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"
+#include "engine/hub/hub_cache.h"
 #include "engine/weights/pretrained.h"
 #include "engine/weights/tensor_view.h"
 #include "engine/weights/weights_source.h"
@@ -89,7 +91,7 @@ static void print_source(const struct weights_source *w, bool names)
 static int check_spec(const char *file)
 {
     struct err err = {0};
-    struct train_spec spec;
+    struct train_spec spec = {.weights = ""};
     struct pretrained *p = NULL;
     char text[PRETRAINED_TEXT];
     json_t *job = train_cmd_load_spec(file, &err);
@@ -101,6 +103,10 @@ static int check_spec(const char *file)
     }
     pretrained_close(p);
     json_decref(job);
+    if (err.code == ERR_NOT_FOUND && hub_name_is(spec.weights)) {
+        printf("%-11s not checked: %s\n", "weights", err.text);
+        return EXIT_DONE;
+    }
     return err.code ? train_cmd_fail("inspect", &err) : EXIT_DONE;
 }
 
@@ -111,6 +117,7 @@ int train_cmd_inspect(int argc, char **argv)
         {"spec", required_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
     const char *part = "transformer", *spec = NULL;
     bool names = false;
+    char path[PATH_MAX];
     struct weights_source *w = NULL;
     struct err err = {0};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -127,7 +134,7 @@ int train_cmd_inspect(int argc, char **argv)
                 "--spec SPEC");
         return train_cmd_fail("inspect", &err);
     }
-    if (weights_source_open(&w, argv[optind], part, &err) < 0)
+    if (hub_cache_open(path, argv[optind], part, &err) < 0 || weights_source_open(&w, path, part, &err) < 0)
         return train_cmd_fail("inspect", &err);
     print_source(w, names);
     weights_source_close(w);

@@ -3,6 +3,7 @@
  *
  * --tokenizer PATH [--pieces].  <bos> is not printed.  The end of a line is no part of the text.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
+#include "engine/hub/hub_cache.h"
 #include "engine/text/tokenizer.h"
 
 /* " 17:the" with --pieces, else " 17". */
@@ -54,10 +56,11 @@ static int print_lines(const struct tokenizer *t, bool pieces, struct err *err)
 
 int train_cmd_tokenize(int argc, char **argv)
 {
-    const char *path = NULL;
+    const char *name = NULL;
+    char path[PATH_MAX];
     bool pieces = false;
     const struct train_cmd_option options[] = {
-        {.name = "--tokenizer", .value = &path, .required = true},
+        {.name = "--tokenizer", .value = &name, .required = true},
         {.name = "--pieces", .flag = &pieces},
         {.name = NULL},
     };
@@ -66,7 +69,7 @@ int train_cmd_tokenize(int argc, char **argv)
     int rc = train_cmd_parse(argc, argv, options);
     if (rc != 0)
         return rc;
-    if (tokenizer_open(&t, path, &err) == 0)
+    if (hub_cache_open(path, name, "tokenizer", &err) == 0 && tokenizer_open(&t, path, &err) == 0)
         print_lines(t, pieces, &err);
     tokenizer_close(t);
     return err.code ? train_cmd_fail("tokenize", &err) : EXIT_DONE;

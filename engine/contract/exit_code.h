@@ -25,7 +25,8 @@ enum exit_code {
     EXIT_DISK_FULL   = 78,
     EXIT_IO          = 79, /* a disk or network file system failed: EIO, ESTALE */
     EXIT_LIMIT       = 80, /* out of file descriptors, processes or threads: EMFILE */
-    EXIT_DIR_IN_USE  = 81  /* another job has taken over the checkpoint directory (fence.h) */
+    EXIT_DIR_IN_USE  = 81, /* another job has taken over the checkpoint directory (fence.h) */
+    EXIT_NETWORK     = 82  /* a download failed: no network, or a server that does not answer */
 };
 
 struct err;

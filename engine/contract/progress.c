@@ -224,6 +224,11 @@ void progress_warning(struct progress *p, const char *fmt, ...)
     send_line(p, json_pack("{s:s, s:o}", "ev", "warning", "text", words(text)), false);
 }
 
+void progress_fetch(struct progress *p, const char *text)
+{
+    send_line(p, json_pack("{s:s, s:o}", "ev", "fetch", "text", words(text)), false);
+}
+
 void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text,
                      int64_t step)
 {

@@ -18,6 +18,7 @@
  *   {"ev":"no_room","over":false,"step":40,"bytes":123,"free":45,"wait_s":1800,"path":"/...","text":"..."}
  *                                                training is paused until a checkpoint of so many bytes fits
  *                                                there; free: -1 = not known; over: it fits
+ *   {"ev":"fetch","text":"1.2 GB of 3.3 GB"}     of jobctl-fetch, which runs before the ranks
  *   {"ev":"warning","text":"..."}
  *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"...","step":17}    cause: agent/core/cause.h
  *   {"ev":"done","step":40,"loss":0.12}
@@ -72,6 +73,8 @@ struct progress_room {
     const char *path, *text;
 };
 void progress_no_room(struct progress *p, const struct progress_room *r);
+/* How far a download is, of jobctl-fetch before the ranks: {"ev":"fetch","text":"..."} */
+void progress_fetch(struct progress *p, const char *text);
 void progress_warning(struct progress *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text,

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/data/mapped_file.h"
+#include "engine/hub/hub_cache.h"
 #include "engine/text/caption_style.h"
 #include "engine/text/gemma.h"
 #include "engine/text/prompt.h"
@@ -227,11 +228,25 @@ static int folder_of(char out[PATH_MAX], const char *path, const char *part, str
     return 0;
 }
 
+/* Files of a hub's cache are links. */
+static json_t *read_json(const char *path, struct err *err)
+{
+    json_error_t why;
+    struct mapped_file m;
+    if (mapped_file_open(&m, path, err) < 0)
+        return NULL;
+    json_t *value = json_loadb((const char *)m.bytes, m.size, 0, &why);
+    mapped_file_close(&m);
+    if (!value)
+        err_set(err, ERR_DATA, "%s is not JSON: %s", path, why.text);
+    return value;
+}
+
 static int read_config(struct text_encoder *e, const char *folder, struct err *err)
 {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof(path), "%s/config.json", folder);
-    json_t *config = safe_open_json(path, 0, err);
+    json_t *config = read_json(path, err);
     const char *type = json_string_value(json_object_get(config, "model_type"));
     int rc = -1;
     if (config && (!type || (strcmp(type, "gemma") != 0 && strcmp(type, "gemma2") != 0)))
@@ -277,9 +292,11 @@ static int check_weights(struct text_encoder *e, struct err *err)
     return 0;
 }
 
-static int open_all(struct text_encoder *e, const char *path, struct err *err)
+static int open_all(struct text_encoder *e, const char *name, struct err *err)
 {
-    char folder[PATH_MAX];
+    char path[PATH_MAX], folder[PATH_MAX];
+    if (hub_cache_open(path, name, "text_encoder,tokenizer", err) < 0)
+        return -1;
     if (folder_of(folder, path, "text_encoder", err) < 0 || read_config(e, folder, err) < 0 ||
         weights_source_open(&e->source, folder, "text_encoder", err) < 0 || check_weights(e, err) < 0 ||
         folder_of(e->tokenizer, path, "tokenizer", err) < 0 || tokenizer_open(&e->tokens, e->tokenizer, err) < 0)

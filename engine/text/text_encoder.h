@@ -2,7 +2,8 @@
 /* text_encoder.h - captions as the vectors that a model is trained with: tokenizer, Gemma, and the rows it gets
  *
  * PATH is a folder with config.json, weights and tokenizer, as google/gemma-2-2b-it is published, or a diffusers
- * pipeline with the folders text_encoder and tokenizer.  Weights of bf16 stay in the mapped file: memory is needed for
+ * pipeline with the folders text_encoder and tokenizer, or the name of either on a hub, in whose cache it is
+ * (engine/hub/hub_cache.h).  Weights of bf16 stay in the mapped file: memory is needed for
  * some megabytes beside it, and what is read of the file the kernel can take back.
  *
  * Gemma 2 encodes for Sana, with an instruction before the caption (prompt.h): what the instruction's tokens give is

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/hub/hub_cache.h"
 #include "engine/vae/vae_names.h"
 #include "engine/weights/tensor_view.h"
 #include "engine/weights/weights_source.h"
@@ -170,10 +171,11 @@ int vae_source_config(struct vae_config *out, const struct weights_source *w, st
     return 0;
 }
 
-int vae_source_open(struct vae **out, struct vae_config *cfg, const char *path, enum vae_half half, struct err *err)
+int vae_source_open(struct vae **out, struct vae_config *cfg, const char *name, enum vae_half half, struct err *err)
 {
+    char path[PATH_MAX];
     struct weights_source *w = NULL;
-    if (weights_source_open(&w, path, "vae", err) < 0)
+    if (hub_cache_open(path, name, "vae", err) < 0 || weights_source_open(&w, path, "vae", err) < 0)
         return -1;
     const struct vae_weights weights = {tensor, w};
     const int rc = vae_source_config(cfg, w, err) < 0 ? -1 : vae_create(out, cfg, half, &weights, err);

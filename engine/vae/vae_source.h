@@ -14,8 +14,9 @@ struct weights_source;
 
 /* ERR_DATA: no autoencoder that can be computed. */
 int vae_source_config(struct vae_config *out, const struct weights_source *w, struct err *err);
-/* The half of the autoencoder at `path`: a file, a folder with one, or a pipeline with a folder vae. */
-int vae_source_open(struct vae **out, struct vae_config *cfg, const char *path, enum vae_half half, struct err *err);
+/* The half of the autoencoder `name`: a file, a folder with one, or a pipeline with a folder vae; also of a hub, in its
+ * cache (engine/hub/hub_cache.h). */
+int vae_source_open(struct vae **out, struct vae_config *cfg, const char *name, enum vae_half half, struct err *err);
 /* The same with random weights of the real sizes, for measurements. */
 int vae_source_random(struct vae **out, const struct vae_config *cfg, enum vae_half half, struct err *err);
 /* dc-ae-f32c32-sana-1.0 and 1.1, and SDXL's. */

@@ -14,6 +14,7 @@
 #include "engine/contract/manifest.h"
 #include "engine/contract/text_append.h"
 #include "engine/contract/train_spec.h"
+#include "engine/hub/hub_cache.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
 #include "engine/weights/tensor_view.h"
@@ -48,10 +49,12 @@ static int enter_checkpoint(char file[PATH_MAX], const char *path, struct err *e
     return 0;
 }
 
-int pretrained_open(struct pretrained **out, const char *path, struct err *err)
+int pretrained_open(struct pretrained **out, const char *name, struct err *err)
 {
-    char file[PATH_MAX];
+    char path[PATH_MAX], file[PATH_MAX];
     struct stat st;
+    if (hub_cache_open(path, name, "transformer", err) < 0)
+        return -1;
     if (stat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
         return err_set(err, ERR_USAGE, "%s does not exist", path);
     struct pretrained *p = calloc(1, sizeof(*p));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pretrained.h - weights that a run begins with: opened and checked against its model before anything is allocated
  *
- * PATH is what weights_source.h takes, or a checkpoint of jobctl, whose manifest is verified.  By default every tensor
+ * PATH is what weights_source.h takes, a name on a hub whose files are in the cache (engine/hub/hub_cache.h), or a
+ * checkpoint of jobctl, whose manifest is verified.  By default every tensor
  * of the model must be there, and every tensor of the file must have a place in the model, except those that are
  * computed again or never used (weights_names_optional()).  Not strict: missing ones stay as they are drawn, and others
  * are left out; but family, channels and shapes must be the model's always.
@@ -21,8 +22,8 @@ struct train_spec;
 
 enum { PRETRAINED_TEXT = 1400 };
 
-/* ERR_USAGE: not there; ERR_DATA: damaged, no weights; ERR_SYSTEM: it cannot be read now. */
-int pretrained_open(struct pretrained **out, const char *path, struct err *err);
+/* ERR_USAGE: not there; ERR_NOT_FOUND: not in the cache of the hub; ERR_DATA: damaged, no weights; ERR_SYSTEM: it cannot be read now. */
+int pretrained_open(struct pretrained **out, const char *name, struct err *err);
 void pretrained_close(struct pretrained *p); /* also of NULL */
 
 /* Finds the place of each tensor; the sentence of ERR_USAGE says what the file is and what the spec has. Channels and

@@ -4,52 +4,15 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "engine/contract/dir_walk.h"
 #include "engine/contract/err.h"
+#include "engine/hub/weights_choice.h"
 
-/* What a file's name ends with; an earlier one hides all later ones. */
-static const char *const endings[] = {".safetensors.index.json", ".safetensors", ".index.json", ".pth", ".pt", ".bin"};
-
-enum { ENDINGS = sizeof(endings) / sizeof(endings[0]) };
-
-struct choice {
-    int  ending; /* ENDINGS: none */
-    int  files;  /* with this ending */
-    char name[NAME_MAX + 1];
-};
-
-static bool ends_with(const char *name, const char *ending)
-{
-    const size_t n = strlen(name), m = strlen(ending);
-    return n > m && strcmp(name + n - m, ending) == 0;
-}
-
-/* Of the forms of one model, "x.fp16.safetensors" is the smaller copy of "x.safetensors". */
-static bool is_variant(const char *name)
-{
-    return strstr(name, ".fp16.") || strstr(name, ".bf16.") || strstr(name, ".non_ema.");
-}
-
-static void consider(struct choice *c, const char *name)
-{
-    int e = 0;
-    while (e < ENDINGS && !ends_with(name, endings[e]))
-        e++;
-    if (e > c->ending || e == ENDINGS || name[0] == '.')
-        return;
-    if (e == c->ending && is_variant(name) && !is_variant(c->name))
-        return;
-    c->files = e < c->ending || (is_variant(c->name) && !is_variant(name)) ? 1 : c->files + 1;
-    c->ending = e;
-    snprintf(c->name, sizeof(c->name), "%s", name);
-}
-
-static int choose(struct choice *c, const char *dir, struct err *err)
+static int choose(struct weights_choice *c, const char *dir, struct err *err)
 {
     struct dirent *e;
     DIR *d = opendir(dir);
@@ -57,7 +20,7 @@ static int choose(struct choice *c, const char *dir, struct err *err)
     if (!d)
         return err_set_errno(err, errno, "%s: cannot be read", dir);
     while ((rc = dir_walk_next(&e, d, dir, err)) > 0)
-        consider(c, e->d_name);
+        weights_choice_add(c, e->d_name);
     closedir(d);
     return rc;
 }
@@ -86,13 +49,13 @@ static int enter(char out[PATH_MAX], const char *dir, const char *part, struct e
 int weights_folder_find(char file[PATH_MAX], const char *dir, const char *part, struct err *err)
 {
     char in[PATH_MAX];
-    struct choice c = {.ending = ENDINGS};
+    struct weights_choice c = {0};
     if (enter(in, dir, part, err) < 0 || choose(&c, in, err) < 0)
         return -1;
-    if (c.ending == ENDINGS)
+    if (c.form == 0)
         return err_set(err, ERR_DATA, "%s: no weights in this directory: no .safetensors, .pth, .pt or .bin file", in);
     if (c.files > 1)
         return err_set(err, ERR_DATA, "%s: %d files end in %s, %s among them, and no index tells what belongs "
-                       "together: name one of them", in, c.files, endings[c.ending], c.name);
+                       "together: name one of them", in, c.files, weights_choice_ending(&c), c.name);
     return join(file, in, c.name, err);
 }

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fetch_list.h - the files of a repository on a hub at one commit: names, sizes, digests */
+#ifndef AGENT_FETCH_FETCH_LIST_H
+#define AGENT_FETCH_FETCH_LIST_H
+
+#include <stdint.h>
+
+#include "agent/fetch/fetch_digest.h"
+#include "engine/hub/hub_name.h"
+#include "engine/hub/hub_select.h"
+
+struct err;
+struct fetch_http;
+
+struct fetch_list {
+    char             commit[HUB_COMMIT];
+    struct hub_file *file;                      /* paths are those of the list */
+    char           (*digest)[FETCH_DIGEST_TEXT]; /* of each */
+    int              n;
+};
+
+/* Asks the hub what the name's revision is now. Errors: fetch_http_get(), and ERR_DATA: what it answers is no list. */
+int fetch_list_ask(struct fetch_list *out, struct fetch_http *h, const struct hub_name *n, struct err *err);
+void fetch_list_free(struct fetch_list *l); /* also of zeros */
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fetch_progress.h - how far a download is: a line that changes on a terminal, some lines in a log, and messages to the
+ * agent that started it (engine/contract/progress.h), at most one for each part of twenty */
+#ifndef AGENT_FETCH_FETCH_PROGRESS_H
+#define AGENT_FETCH_FETCH_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { FETCH_SIZE = 24 };
+
+struct progress;
+
+struct fetch_progress {
+    struct progress *agent; /* NULL: none */
+    bool    terminal, open; /* stderr is one; a line stands there */
+    int     files, file;    /* all that are downloaded, and the present one, from 1 */
+    int64_t bytes, done;    /* of all; with what was there of them */
+    int64_t at_first;       /* done when it began */
+    int64_t began_ms, told_ms;
+    int     told_part;      /* of twenty */
+};
+
+void fetch_progress_begin(struct fetch_progress *p, struct progress *agent, int files, int64_t bytes);
+/* `n` more bytes are there; negative: they must come again. */
+void fetch_progress_add(struct fetch_progress *p, int64_t n);
+/* They were there before. */
+void fetch_progress_had(struct fetch_progress *p, int64_t n);
+void fetch_progress_end(struct fetch_progress *p);
+
+/* "3.2 GB" */
+const char *fetch_progress_size(char out[FETCH_SIZE], int64_t bytes);
+
+#endif

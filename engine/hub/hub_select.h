@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hub_select.h - which files of a repository a run needs: not the same weights three times
+ *
+ *   of a file that is named      it, its shards if it is an index, and the .json files beside it
+ *   of a folder that is named    as of a repository that has only this folder
+ *   of a pipeline                (model_index.json) the .json files at its top, and its folders: those of `parts`
+ *   of another repository        its top folder if there are weights in it, else every folder
+ *
+ * Of each such folder: .json files, tokenizers, and the weights in one form (weights_choice.h).
+ *
+ * Pure: no clock, no I/O.
+ */
+#ifndef ENGINE_HUB_HUB_SELECT_H
+#define ENGINE_HUB_HUB_SELECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hub_file {
+    const char *path;  /* in the repository: "vae/config.json" */
+    int64_t     bytes;
+    bool        wanted;
+};
+
+/* Sets `wanted` of each; returns how many are. `file`: of a hub_name; `parts`: "text_encoder,tokenizer", "": all. */
+int hub_select(struct hub_file *list, int n, const char *file, const char *parts);
+
+/* After it, of the files that are there: whether nothing is missing that can be told from names, which are the named
+ * file, all shards, and weights at all, or of the part "tokenizer" anything. `why`: what is missing. */
+bool hub_select_is_whole(const struct hub_file *list, int n, const char *file, const char *parts, char *why,
+                         size_t room);
+
+/* After it: what to open of the repository, a file or folder; "": its top. */
+void hub_select_target(char *out, size_t room, const struct hub_file *list, int n, const char *file);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hub_spec.h - the keys of a job spec that may name a model on a hub
+ *
+ * Pure: no clock, no I/O.
+ */
+#ifndef ENGINE_HUB_HUB_SPEC_H
+#define ENGINE_HUB_HUB_SPEC_H
+
+#include <jansson.h>
+
+enum { HUB_SPEC_NAMES = 8 };
+
+struct hub_spec_name {
+    const char *key;   /* "train.model.weights" */
+    const char *text;  /* "hf://..."; of the spec */
+    const char *parts; /* of a pipeline that are needed (hub_select.h) */
+    json_t     *map;   /* that has it; of the spec ... */
+    const char *last;  /* ... under this key */
+};
+
+/* Those that name one; returns how many. */
+int hub_spec_names(struct hub_spec_name list[HUB_SPEC_NAMES], const json_t *spec);
+
+#endif
