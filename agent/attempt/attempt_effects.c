@@ -151,6 +151,7 @@ static void start_processes(struct attempt *a, const struct agent_effect *by)
         .skip_step = generation ? by->skip_step : -1,
         .forget = by->forget,
         .pull = by->pull,
+        .fetch = by->fetch,
         .keep = by->keep,
         .rejoin = attempt_may_rejoin(a),
         .deadline_s = a->deadline_s,

@@ -265,6 +265,7 @@ static void feed_launch(struct attempt *a, const char *refusal, enum cause cause
                    .engine = json_is_true(json_object_get(a->plan, "engine")),
                    .has_setup = follower_has_setup(a->follower),
                    .image = container ? image : NULL,
+                   .has_fetch = follower_has_fetch(a->follower),
                    .rejoin = attempt_may_rejoin(a),
                    .refusal = refusal,
                    .cause = cause,

@@ -234,6 +234,59 @@ static void on_spawn_failed(struct agent_core *c, const struct agent_input *in,
     agent_core_generation_over(c, in->now_ms, out);
 }
 
+/* What runs before the ranks. */
+struct before {
+    const char *done, *is, *kind; /* its event, its words, its fingerprint */
+};
+
+static struct before take_before(struct agent_core *c)
+{
+    const struct before is = c->pulling    ? (struct before){"pull_done", "the pull", "pull"}
+                             : c->fetching ? (struct before){"fetch_done", "the download of the job's models", "fetch"}
+                                           : (struct before){"setup_done", "the setup", "setup"};
+    c->pulling = false;
+    return is;
+}
+
+static void went_well(struct agent_core *c, const struct before *is, const struct agent_input *in,
+                      struct agent_effects *out)
+{
+    c->setup_done = c->setup_done || strcmp(is->kind, "setup") == 0;
+    c->fetched = c->fetched || c->fetching;
+    c->fetching = false;
+    c->pulled = true;
+    agent_core_start(c, in, out);
+}
+
+/* jobctl-fetch ends with its reason, which has the command that helps at its end. */
+static void say_reason(const struct agent_core *c, const struct agent_exit *e, struct verdict *v)
+{
+    char last[CAUSE_TEXT - 100];
+    static const char who[] = "jobctl-fetch: ";
+    cause_last_line(last, sizeof(last), e->last_lines);
+    if (c->fetching && !e->signalled && strncmp(last, who, strlen(who)) == 0)
+        snprintf(v->detail, sizeof(v->detail), "failed: %s", last + strlen(who));
+}
+
+static void went_wrong(struct agent_core *c, const struct before *is, const struct agent_input *in,
+                       struct agent_effects *out)
+{
+    const struct agent_exit *e = &in->exited;
+    struct verdict v;
+    char now[FINGERPRINT];
+    cause_classify(&v, &(struct evidence){.signalled = e->signalled, .signo = e->signo, .exit_code = e->exit_code,
+                                          .last_lines = e->last_lines, .command = e->command}, 0);
+    say_reason(c, e, &v);
+    c->fetching = false;
+    snprintf(v.text, sizeof(v.text), "%s %s%.60s%s%.400s", is->is, e->node ? "on " : "", e->node ? e->node : "",
+             e->node ? " " : "", v.detail);
+    root_cause_set(&c->blame, e, &v, in->now_ms);
+    restart_policy_fingerprint(now, is->kind, e, v.detail, v.place, -1);
+    restart_policy_failure(&c->restart_policy, now, 0);
+    restart_policy_at_line(&c->restart_policy, v.place[0], false, e->after_ms);
+    agent_core_decide(c, in, out);
+}
+
 static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
                             struct agent_effects *out)
 {
@@ -242,35 +295,14 @@ static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
     const struct agent_exit *e = &in->exited;
     json_t *body = json_pack("{s:I}", "ms", (json_int_t)e->after_ms);
     agent_event_add_exit(body, e);
-    const bool pulling = c->pulling;
-    c->pulling = false;
-    agent_effects_event(out, pulling ? "pull_done" : "setup_done", body);
-    if (c->stop_asked) {
+    const struct before is = take_before(c);
+    agent_effects_event(out, is.done, body);
+    if (c->stop_asked)
         agent_core_close(c, out, "stopped", false, false, c->stop_reason);
-        return;
-    }
-    if (!e->signalled && e->exit_code == 0) {
-        c->setup_done = c->setup_done || !pulling;
-        c->pulled = true;
-        agent_core_start(c, in, out);
-        return;
-    }
-    struct verdict v;
-    cause_classify(&v,
-                   &(struct evidence){.signalled = e->signalled,
-                                      .signo = e->signo,
-                                      .exit_code = e->exit_code,
-                                      .last_lines = e->last_lines,
-                                      .command = e->command},
-                   0);
-    snprintf(v.text, sizeof(v.text), "%s %s%.60s%s%s", pulling ? "the pull" : "the setup", e->node ? "on " : "",
-             e->node ? e->node : "", e->node ? " " : "", v.detail);
-    root_cause_set(&c->blame, e, &v, in->now_ms);
-    char now[FINGERPRINT];
-    restart_policy_fingerprint(now, pulling ? "pull" : "setup", e, v.detail, v.place, -1);
-    restart_policy_failure(&c->restart_policy, now, 0);
-    restart_policy_at_line(&c->restart_policy, v.place[0], false, e->after_ms);
-    agent_core_decide(c, in, out);
+    else if (!e->signalled && e->exit_code == 0)
+        went_well(c, &is, in, out);
+    else
+        went_wrong(c, &is, in, out);
 }
 
 static void on_timer(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)

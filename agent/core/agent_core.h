@@ -48,7 +48,7 @@ struct agent_core;
 
 enum agent_phase {
     AGENT_IDLE,     /* no job yet */
-    AGENT_SETUP,    /* the job's image is pulled, or its `setup:` runs */
+    AGENT_SETUP,    /* the job's image is pulled, its models are fetched, or its `setup:` runs */
     AGENT_SPAWNING, /* ranks requested, not yet started */
     AGENT_RUNNING,
     AGENT_ENDING,  /* a generation has ended or is being stopped */
@@ -103,7 +103,7 @@ struct agent_history {
 struct agent_launch {
     int                  np;
     bool                 engine;    /* `train:`, else `run:` */
-    bool                 has_setup;
+    bool                 has_setup, has_fetch;
     const char          *image;     /* to be pulled before anything else, and by what: "busybox with podman: set by
                                      * image.runtime"; NULL: no container */
     /* surviving ranks may wait for the next generation (engine/train/rejoin.h) */

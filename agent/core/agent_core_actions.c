@@ -55,10 +55,24 @@ static void pull(struct agent_core *c, struct agent_effects *out)
     agent_effects_add(out, DO_SETUP)->pull = true;
 }
 
+/* On every node: ranks read the cache only. */
+static void fetch(struct agent_core *c, struct agent_effects *out)
+{
+    c->phase = AGENT_SETUP;
+    c->stage = STAGE_FLAG;
+    c->fetching = true;
+    agent_effects_event(out, "fetch_started", json_object());
+    agent_effects_add(out, DO_SETUP)->fetch = true;
+}
+
 void agent_core_start(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     if (c->image[0] && !c->pulled) {
         pull(c, out);
+        return;
+    }
+    if (c->job.has_fetch && !c->fetched) {
+        fetch(c, out);
         return;
     }
     if (!c->job.has_setup || c->setup_done) {

@@ -43,6 +43,7 @@ struct agent_core {
     bool setup_done, done_seen;
     char image[300];      /* agent_launch.image, "" = none */
     bool pulling, pulled; /* the image */
+    bool fetching, fetched; /* the models of a hub */
     bool told; /* generation_ended has been sent */
     int keep;  /* ranks that continue in their processes into the next generation */
 

@@ -45,6 +45,9 @@ void agent_core_hear(struct agent_core *c, const struct agent_input *in, struct 
                 in->progress.rank < c->job.np;
     const json_t *line = in->progress.line;
     const char *ev = rank_line_text(line, "ev");
+    if (ev && c->phase == AGENT_SETUP && c->fetching && strcmp(ev, "fetch") == 0)
+        agent_effects_event(out, "fetch_progress", rank_line_text(line, "text")
+                                                       ? json_pack("{s:s}", "text", rank_line_text(line, "text")) : NULL);
     if (!ours || !ev)
         return;
     struct rank *r = &c->ranks[in->progress.rank];

@@ -34,6 +34,7 @@ struct agent_effect {
     int fallbacks;           /* DO_SPAWN: set the first so many fallbacks of the plan */
     bool keep;               /* DO_SPAWN: live ranks keep their processes */
     bool pull;               /* DO_SETUP: of the image, not the setup itself */
+    bool fetch;              /* DO_SETUP: of the models on a hub, not the setup itself */
     bool forget;             /* DO_SPAWN: do not resume from the snapshot in memory */
     const char *text;        /* DO_INCIDENT: what happened; valid until the next step */
     int rank;                /* DO_INCIDENT: the rank concerned, -1 = all */

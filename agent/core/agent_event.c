@@ -10,7 +10,7 @@
 
 const char *const agent_event_kinds[] = {
     "facts", "lease", "preflight", "plan", "nodes", "node_lost", "deadline", "pull_started", "pull_done",
-    "setup_started", "setup_done",
+    "fetch_started", "fetch_progress", "fetch_done", "setup_started", "setup_done",
     "generation_started", "rank_started", "step", "learned", "straggler", "gpu_event", "nccl", "hang",
     "gpu_fault", "incident", "excluded", "rank_exited", "generation_ended", "restart_scheduled",
     "checkpoint", "mirrored", "restored", "no_room", "quarantined", "sample", "warning", "stop_asked",

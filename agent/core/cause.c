@@ -258,7 +258,7 @@ static void classify_output(struct verdict *out, const struct evidence *e)
 }
 
 /* The engine's last line is its reason. */
-static const char *last_line(char *out, size_t size, const char *lines)
+const char *cause_last_line(char *out, size_t size, const char *lines)
 {
     *out = '\0';
     for (const char *p = lines; p && *p;) {
@@ -290,7 +290,7 @@ static void classify_exit(struct verdict *out, const struct evidence *e)
     }
     out->cause = CAUSE_UNKNOWN;
     char last[161];
-    say_exit(out, e, last_line(last, sizeof(last), e->last_lines));
+    say_exit(out, e, cause_last_line(last, sizeof(last), e->last_lines));
 }
 
 /* The rank's own report. For a failed collective the rules refine it: which rank was missing,

@@ -10,6 +10,7 @@
 #define AGENT_CORE_CAUSE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum cause {
@@ -70,6 +71,9 @@ struct verdict {
                                * same again at the same line is not worth many tries (restart_policy.h) */
     const char *advice;       /* static, or NULL */
 };
+
+/* The last line of an output that has text; "": none. Returns `out`. */
+const char *cause_last_line(char *out, size_t size, const char *lines);
 
 void cause_classify(struct verdict *out, const struct evidence *e, int rank);
 

@@ -440,12 +440,36 @@ static void check_weights(struct checkup *c, const json_t *train, const char *wr
             "tells what they are", "%s", wrong);
 }
 
+static void check_model(struct checkup *c, const json_t *model)
+{
+    const char *state = field_text(model, "state"), *text = field_text(model, "text");
+    if (strcmp(state, "there") == 0 || strcmp(state, "missing") == 0)
+        row(c, "models", ROW_OK, "", "%s", text);
+    else if (strcmp(state, "absent") == 0)
+        row(c, "models", ROW_FAIL, "run `jobctl fetch FILE` on a machine that has network and sees this cache", "%s", text);
+    else
+        row(c, "models", ROW_FAIL, "correct the name, or set HF_TOKEN to a token with access", "%s", text);
+}
+
+/* What the job names on a hub. */
+static void check_models(struct checkup *c)
+{
+    size_t i;
+    const json_t *model, *models = json_object_get(c->looked, "models");
+    json_array_foreach (json_object_get(models, "names"), i, model)
+        check_model(c, model);
+    if (field_text(models, "error")[0])
+        row(c, "models", ROW_UNKNOWN, "install jobctl-fetch beside jobctl-agent, and libcurl", "%s",
+            field_text(models, "error"));
+}
+
 static void check_data(struct checkup *c)
 {
     const json_t *train = json_object_get(c->looked, "train");
     const char *wrong = field_text(c->looked, "train_error");
     if (!json_is_object(json_object_get(c->spec, "train")))
         return;
+    check_models(c);
     check_weights(c, train, wrong);
     if (is_of_weights(wrong))
         wrong = "";

@@ -19,6 +19,7 @@ struct err;
  *    "kernels":"cpu-avx2",                      the kernel table for this processor
  *    "start_error":"...",                       why jobctl-train does not start
  *    "train":{..output of `jobctl-train plan --json`..}|null, "train_error":"..."|null,
+ *    "models":{..output of jobctl-fetch..}|{"error":"..."},   of a spec that names models of a hub
  *    "checkpoint_dir":"/..."|null, "checkpoint_free_bytes":N|null,
  *    "checkpoint_bytes":N|null,                 size of an existing checkpoint
  *    "clock_synchronised":true|false|null,

@@ -15,12 +15,14 @@
 
 #include "agent/doctor/doctor.h"
 #include "agent/container/container_try.h"
+#include "agent/os/hub_query.h"
 #include "agent/os/subprocess.h"
 #include "agent/os/sysroot.h"
 #include "agent/plan/gpu_selftest.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "agent/plan/probe_cache.h"
+#include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/manifest.h"
 
@@ -74,6 +76,15 @@ static void ask_train(json_t *looked, const char *train, const char *spec_path)
     }
     buf_fini(&out[0]);
     buf_fini(&out[1]);
+}
+
+/* Models of a hub: in the cache of this node, or to be had. */
+static void ask_models(json_t *looked, const json_t *spec)
+{
+    struct err err = {0};
+    json_t *answer = hub_query(spec, &err);
+    if (answer || err.code)
+        json_object_set_new(looked, "models", answer ? answer : json_pack("{s:s}", "error", err.text));
 }
 
 /* Free space for checkpoints: in the nearest existing parent directory. */
@@ -161,6 +172,8 @@ json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path
         look_at_disk(looked, dir);
         look_at_checkpoints(looked, dir);
     }
+    if (looked && spec_path)
+        ask_models(looked, spec);
     if (looked && engine && spec_path && train)
         ask_train(looked, train, spec_path);
     return looked;

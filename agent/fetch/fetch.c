@@ -89,9 +89,11 @@ static int refuse_names(const struct fetch_list *l, const struct hub_name *n, st
 static void look_at_hub(struct fetch_view *v, struct fetch_list *l, struct fetch_http *h, const struct hub_name *n,
                         const char *parts, struct err *why)
 {
+    char path[PATH_MAX];
     struct err none = {0};
+    const bool patient = hub_cache_find(path, n, parts, &none) < 0;
     v->state = FETCH_REFUSED;
-    if (fetch_list_ask(l, h, n, why) < 0)
+    if (fetch_list_ask(l, h, n, patient, why) < 0)
         return;
     pin(v, n, l->commit);
     if (hub_select(l->file, l->n, n->file, parts) == 0) {

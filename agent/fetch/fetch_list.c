@@ -77,7 +77,8 @@ static int read_list(struct fetch_list *l, const json_t *answer, const struct hu
     return 0;
 }
 
-int fetch_list_ask(struct fetch_list *out, struct fetch_http *h, const struct hub_name *n, struct err *err)
+int fetch_list_ask(struct fetch_list *out, struct fetch_http *h, const struct hub_name *n, bool patient,
+                   struct err *err)
 {
     char url[FETCH_HTTP_URL];
     struct fetch_reply reply;
@@ -88,7 +89,7 @@ int fetch_list_ask(struct fetch_list *out, struct fetch_http *h, const struct hu
     strncat(url, "?blobs=true", sizeof(url) - strlen(url) - 1);
     do
         b.n = 0;
-    while ((rc = fetch_http_get(h, n, url, 0, keep, &b, &reply, err)) < 0 && fetch_http_again(h, &reply, &tries, err));
+    while ((rc = fetch_http_get(h, n, url, 0, keep, &b, &reply, err)) < 0 && patient && fetch_http_again(h, &reply, &tries, err));
     json_t *answer = rc == 0 ? json_loadb(b.bytes ? b.bytes : "", b.n, 0, NULL) : NULL;
     if (rc == 0)
         rc = read_list(out, answer, n, err);

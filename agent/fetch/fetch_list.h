@@ -3,6 +3,7 @@
 #ifndef AGENT_FETCH_FETCH_LIST_H
 #define AGENT_FETCH_FETCH_LIST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/fetch/fetch_digest.h"
@@ -19,8 +20,9 @@ struct fetch_list {
     int              n;
 };
 
-/* Asks the hub what the name's revision is now. Errors: fetch_http_get(), and ERR_DATA: what it answers is no list. */
-int fetch_list_ask(struct fetch_list *out, struct fetch_http *h, const struct hub_name *n, struct err *err);
+/* Asks the hub what the name's revision is now; `patient`: again, if the network fails. Errors: fetch_http_get(), and ERR_DATA: what it answers is no list. */
+int fetch_list_ask(struct fetch_list *out, struct fetch_http *h, const struct hub_name *n, bool patient,
+                   struct err *err);
 void fetch_list_free(struct fetch_list *l); /* also of zeros */
 
 #endif

@@ -155,7 +155,8 @@ int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **
                                                 .run_dir = f->o.run_dir,
                                                 .workdir = f->payload.workdir,
                                                 .argv = f->payload.argv,
-                                                .setup_argv = f->payload.setup_argv});
+                                                .setup_argv = f->payload.setup_argv,
+                                                .fetch_argv = f->payload.fetch_argv});
     f->launch = json_incref(launch);
     return 0;
 }
@@ -163,6 +164,11 @@ int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **
 bool follower_has_setup(const struct follower *f)
 {
     return f->payload.setup_argv[0] != NULL;
+}
+
+bool follower_has_fetch(const struct follower *f)
+{
+    return f->payload.fetch_argv[0] != NULL;
 }
 
 void follower_set_environment(struct follower *f, char *const *base)
@@ -257,6 +263,7 @@ static int start(struct follower *f, const json_t *body, int *n, struct err *err
         .rejoin = field_true(body, "rejoin"),
         .keep = field_true(body, "keep"),
         .pull = field_true(body, "pull"),
+        .fetch = field_true(body, "fetch"),
         .deadline_s = field_int(body, "deadline_s", 0),
         .plan = f->plan,
         .fallbacks = (int)field_int(body, "fallbacks", 0),
@@ -272,7 +279,7 @@ static int start(struct follower *f, const json_t *body, int *n, struct err *err
                        FOLLOWER_RANKS);
     if (make_container(f, err) < 0)
         return -1;
-    if (e.generation == 0 && !e.pull && !f->payload.setup_argv[0])
+    if (e.generation == 0 && !e.pull && !(e.fetch ? f->payload.fetch_argv : f->payload.setup_argv)[0])
         return err_set(err, ERR_BUG, "this job has no setup");
     f->generation = e.generation;
     cleanup_forget(f->cleanup);

@@ -56,6 +56,7 @@ void follower_set_hooks(struct follower *f, const struct follower_hooks *hooks);
 int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **preflight,
                      struct err *err);
 bool follower_has_setup(const struct follower *f); /* after follower_prepare() */
+bool follower_has_fetch(const struct follower *f); /* the same: are there models of a hub to bring? */
 /* This node's part of the plan, before ranks start: watches its GPUs from now on. */
 void follower_set_plan(struct follower *f, json_t *plan);
 /* What its ranks inherit instead of the environment of this process; borrowed. */

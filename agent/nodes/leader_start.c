@@ -77,7 +77,7 @@ static json_t *maybe(const char *text)
 static json_t *spawn_body(const struct follower_state *s, const struct launch_env *e)
 {
     return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:i, s:I, s:b, s:b, "
-                     "s:i, s:o*}",
+                     "s:i, s:o*, s:o*}",
                      "generation", e->generation, "first_rank", s->first_rank, "ranks", s->ranks,
                      "world_size", s->leader->np, "node_ranks", maybe(s->leader->node_ranks),
                      "node_addr", maybe(s->address[0] ? s->address : NULL), "master_addr",
@@ -87,7 +87,7 @@ static json_t *spawn_body(const struct follower_state *s, const struct launch_en
                      (json_int_t)e->skip_step, "from", e->from, "snapshot_step",
                      (json_int_t)e->snapshot_step, "rejoin", e->rejoin, "keep", e->keep, "fallbacks",
                      e->fallbacks, "pull",
-                     e->pull ? json_true() : NULL);
+                     e->pull ? json_true() : NULL, "fetch", e->fetch ? json_true() : NULL);
 }
 
 static void forget_generation(struct leader *c)

@@ -13,6 +13,7 @@
 #include "engine/contract/json_file.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/write_all.h"
+#include "engine/hub/hub_spec.h"
 
 enum { PATH_BYTES = sizeof(((struct payload *)0)->spec_path) };
 
@@ -96,6 +97,24 @@ static int engine_argv(struct payload *p, const char *engine, struct err *err)
     return 0;
 }
 
+/* jobctl-fetch is beside the engine. Its tries are few: the agent has its own (agent/core/restart_policy.h). */
+static int fetch_argv(struct payload *p, const char *engine, const json_t *spec, struct err *err)
+{
+    struct hub_spec_name names[HUB_SPEC_NAMES];
+    const char *slash = strrchr(engine, '/');
+    if (hub_spec_names(names, spec) == 0)
+        return 0;
+    if (snprintf(p->fetch_path, sizeof(p->fetch_path), "%.*sjobctl-fetch", slash ? (int)(slash - engine + 1) : 0,
+                 engine) >= PATH_BYTES)
+        return err_set(err, ERR_USAGE, "the path of the programs is too long");
+    if (access(p->fetch_path, X_OK) < 0)
+        return err_set(err, ERR_SYSTEM, "%s is a model on a hub, but '%s' cannot be executed: %s", names[0].text,
+                       p->fetch_path, strerror(errno));
+    const char *const argv[] = {p->fetch_path, "--tries", "4", "--spec", p->spec_path, NULL};
+    memcpy(p->fetch_argv, argv, sizeof(argv));
+    return 0;
+}
+
 int payload_make(struct payload *out, const json_t *spec, const char *run_dir, const char *engine,
                  struct err *err)
 {
@@ -110,6 +129,8 @@ int payload_make(struct payload *out, const json_t *spec, const char *run_dir, c
     if (write_file(p->spec_path, run_dir, "spec.json", spec, NULL, err) < 0 ||
         (run ? shell_argv(p->argv, p->run_path, run, run_dir, "run.sh", inside, err) : engine_argv(p, engine, err)) < 0 ||
         (setup && shell_argv(p->setup_argv, p->setup_path, setup, run_dir, "setup.sh", inside, err) < 0))
+        return -1;
+    if (fetch_argv(p, engine, spec, err) < 0)
         return -1;
     p->workdir = json_string_value(json_object_get(spec, "workdir"));
     if (p->workdir && !p->workdir[0])

@@ -40,6 +40,7 @@ struct ranks_job {
     const char        *workdir;
     const char *const *argv;      /* of a rank */
     const char *const *setup_argv; /* or NULL */
+    const char *const *fetch_argv; /* or NULL */
     int stop_signal;       /* ends a command; 0: no command, and SIGTERM */
     bool stop_session;     /* ... sent to all its processes at once, not to the main programs first */
     int checkpoint_signal; /* asks a command for a checkpoint; 0: none */

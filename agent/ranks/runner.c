@@ -201,7 +201,8 @@ static const char *const nothing[] = {"/bin/true", NULL};
 static int start_process(struct runner *r, const struct runner_role *role, struct err *err)
 {
     const struct launch_env *e = role->env;
-    const char *const *argv = e->generation ? role->job->argv : role->job->setup_argv;
+    const char *const *argv = e->generation ? role->job->argv : e->fetch ? role->job->fetch_argv
+                                                                         : role->job->setup_argv;
     struct container_words words[2] = {{.word = NULL}, {.word = NULL}};
     int out[2] = {-1, -1}, event[2] = {-1, -1}, control[2] = {-1, -1}, rc = -1;
     char **env = NULL;
@@ -212,7 +213,7 @@ static int start_process(struct runner *r, const struct runner_role *role, struc
     env = launch_env_make(e, r->rank, e->base ? e->base : environ, err);
     if (!env)
         goto out;
-    if (!role->job->container)
+    if (!role->job->container || e->fetch) /* our own program, which no image has */
         interpreter_guess(r->guess, sizeof(r->guess), argv, env);
     else if (enter_container(r, role, argv, env, words, err) < 0)
         goto out;

@@ -33,7 +33,7 @@ static const struct wire_row rows[] = {
     {NODE_SPAWN, "spawn", TO_FOLLOWER, 32 * KIB,
      "seq:i generation:i first_rank:i ranks:i world_size:i node_ranks:t node_addr:t master_addr:t "
      "master_port:i restarts:i deadline_s:i resume_step:i skip_step:i from:i snapshot_step:i "
-     "rejoin:b keep:b fallbacks:i pull:b?"},
+     "rejoin:b keep:b fallbacks:i pull:b? fetch:b?"},
     {NODE_CONTROL, "control", TO_FOLLOWER, 1 * KIB, "seq:i command:s"},
     {NODE_SIGNAL, "signal", TO_FOLLOWER, 1 * KIB, "seq:i signo:i"},
     {NODE_CLEANUP, "cleanup", TO_FOLLOWER, 1 * KIB, "seq:i generation:i"},

@@ -39,7 +39,7 @@
  *   PREPARE   {seq, spec, plan, launch}                     see leader_prepare()
  *   SPAWN     {seq, generation, first_rank, ranks, world_size, node_ranks, node_addr, master_addr,
  *              master_port, restarts, deadline_s, resume_step, skip_step, from, snapshot_step,
- *              rejoin, keep, fallbacks, [pull]}             see struct launch_env
+ *              rejoin, keep, fallbacks, [pull, fetch]}      see struct launch_env
  *   CONTROL   {seq, command}        SIGNAL {seq, signo}     CLEANUP {seq, generation}
  *   DELIVER   {seq, generation, line}                       from a rank of another node
  *   ASK_SNAPSHOTS {seq, generation}                         before that generation starts

@@ -88,6 +88,9 @@
  *   deadline           {text, ends_at_s}: the machine is about to end; a checkpoint was requested
  *   pull_started       {text}: the container image of the job, and the runtime that pulls it if it is missing
  *   pull_done          {exit_code | signal, ms}
+ *   fetch_started      {}: each node downloads what is missing of the models of a hub that the job names
+ *   fetch_progress     {text}: how far one of them is, "1.2 GB of 3.3 GB, 50 s left"
+ *   fetch_done         {exit_code | signal, ms}
  *   setup_started      {}
  *   setup_done         {exit_code, ms}
  * * generation_started {generation, np, pids: [], resume_step, fresh: bool, ranks_kept}

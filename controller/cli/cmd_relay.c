@@ -5,7 +5,7 @@
  *
  *   {do: submitter}                          {directory, data} of this login; data: its environment
  *   {do: parse, text, file, base, set}       {spec}, the canonical one
- *   {do: check, text, set, spec}             {notes} of local_check()
+ *   {do: check, text, set, spec}             {notes, spec} of local_check()
  *   {do: real_path, path}                    {path}
  *   {do: connect, start}                     {}; from then on the streams are those of the daemon's socket
  *
@@ -98,7 +98,7 @@ static json_t *check(struct relay *r, const json_t *question, struct call *call)
     const int rc = local_check(call, request, json_object_get(question, "spec"), notes);
     json_decref(request);
     if (rc == 0)
-        return json_pack("{s:o}", "notes", notes);
+        return json_pack("{s:o, s:O}", "notes", notes, "spec", json_object_get(question, "spec"));
     json_decref(notes);
     return NULL;
 }

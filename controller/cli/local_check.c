@@ -18,6 +18,7 @@
 #include "controller/base/far_host.h"
 #include "controller/base/program.h"
 #include "controller/cli/command.h"
+#include "controller/cli/hub_check.h"
 #include "controller/cli/submitter.h"
 #include "controller/remote/remote.h"
 #include "controller/spec/jobspec.h"
@@ -226,13 +227,14 @@ static void check_hosts(struct call *call, const json_t *request, const json_t *
 
 /* ---- all ---- */
 
-int local_check(struct call *call, const json_t *request, const json_t *spec, json_t *notes)
+int local_check(struct call *call, const json_t *request, json_t *spec, json_t *notes)
 {
     if (far_host_name())
         return submitter_check(call, request, spec, notes);
     check_program(call, request, spec);
     check_runtime(call, request, spec);
     check_launcher(spec, notes);
+    hub_check(call, request, spec, notes);
     check_weights(call, request, spec);
     check_hosts(call, request, spec, notes);
     return diagnostics_first(&call->found, &call->err);

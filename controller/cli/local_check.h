@@ -9,10 +9,11 @@ struct call;
 
 /* Checks the canonical spec of `request` (spec_file.h): the program of a local `run:` without setup is in our PATH;
  * weights that a run here or on Slurm begins with fit its model, for which the engine reads their files; the hosts have
- * addresses, for which the resolver has a few seconds.  Appends to `notes` what may be meant so: hosts behind a jump
+ * addresses, for which the resolver has a few seconds.  Models of a hub are looked up, and their commit gets into the
+ * spec (hub_check.h).  Appends to `notes` what may be meant so: hosts behind a jump
  * host, a launcher inside of several ranks.  -1: call->found lists the mistakes, call->err is the first.
  */
-int local_check(struct call *call, const json_t *request, const json_t *spec, json_t *notes);
+int local_check(struct call *call, const json_t *request, json_t *spec, json_t *notes);
 
 /* Adds a mistake of the key to call->found, at its place in the file. */
 void local_check_refuse(struct call *call, const json_t *request, const char *key, const char *fmt, ...)

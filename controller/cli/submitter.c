@@ -108,7 +108,7 @@ int submitter_parse(json_t **spec, const char *text, const char *file, const cha
     return *spec ? 0 : err_set(err, ERR_SYSTEM, "cannot understand what %s answers", far_host_name());
 }
 
-int submitter_check(struct call *call, const json_t *request, const json_t *spec, json_t *notes)
+int submitter_check(struct call *call, const json_t *request, json_t *spec, json_t *notes)
 {
     json_t *answer;
     json_t *question = json_pack("{s:s, s:O, s:O, s:O}", "do", "check", "text", json_object_get(request, "spec"), "set",
@@ -116,6 +116,8 @@ int submitter_check(struct call *call, const json_t *request, const json_t *spec
     if (ask(&answer, question, &call->found, &call->err) < 0)
         return -1;
     json_array_extend(notes, json_object_get(answer, "notes"));
+    if (json_is_object(json_object_get(answer, "spec"))) /* with the commits of models */
+        json_object_update(spec, json_object_get(answer, "spec"));
     json_decref(answer);
     return 0;
 }

@@ -29,7 +29,7 @@ int submitter_parse(json_t **spec, const char *text, const char *file, const cha
                     int nset, struct diagnostics *found, struct err *err);
 
 /* As local_check(), on the far host. */
-int submitter_check(struct call *call, const json_t *request, const json_t *spec, json_t *notes);
+int submitter_check(struct call *call, const json_t *request, json_t *spec, json_t *notes);
 
 /* The absolute path of a directory, without symbolic links; out: PATH_MAX. */
 int submitter_real_path(char *out, const char *path, struct err *err);

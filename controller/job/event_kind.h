@@ -44,6 +44,9 @@ enum event_flag {
   X(DEADLINE,           deadline,           NO_ARROW,  NULL,                   text_only,          NEWS)               \
   X(PULL_STARTED,       pull_started,       NO_ARROW,  apply_pull_started,     pull_started,       NEWS|WHY)           \
   X(PULL_DONE,          pull_done,          NO_ARROW,  apply_pull_done,        pull_done,          NEWS|WHY)           \
+  X(FETCH_STARTED,      fetch_started,      NO_ARROW,  apply_fetch_started,    NULL,               NEWS|WHY)           \
+  X(FETCH_PROGRESS,     fetch_progress,     NO_ARROW,  apply_fetch_progress,   text_only,          NEWS)               \
+  X(FETCH_DONE,         fetch_done,         NO_ARROW,  apply_pull_done,        fetch_done,         NEWS|WHY)           \
   X(SETUP_STARTED,      setup_started,      NO_ARROW,  NULL,                   NULL,               NEWS)               \
   X(SETUP_DONE,         setup_done,         NO_ARROW,  NULL,                   setup_done,         NEWS|WHY)           \
   X(GENERATION_STARTED, generation_started, EV_RUN,    apply_generation_run,   generation_started, NEWS)               \

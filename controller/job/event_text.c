@@ -221,6 +221,16 @@ static void pull_done(char *out, size_t size, const json_t *b)
         end_of(out, size, "the pull of the image", b);
 }
 
+static void fetch_done(char *out, size_t size, const json_t *b)
+{
+    char took[32];
+    time_of(took, sizeof(took), b, "ms");
+    if (json_is_integer(json_object_get(b, "exit_code")) && int_of(b, "exit_code") == 0)
+        snprintf(out, size, "its models are on every node, after %s", took);
+    else
+        end_of(out, size, "jobctl-fetch", b);
+}
+
 static void stop_requested(char *out, size_t size, const json_t *b)
 {
     const char *reason = field_text(b, "reason");

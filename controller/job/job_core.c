@@ -173,6 +173,19 @@ static void apply_pull_started(struct job_core *c, const struct core_event *e)
         snprintf(c->reason, sizeof(c->reason), "waiting for image %.*s on %s", (int)(end ? end - text : 100), text, c->node);
 }
 
+static void apply_fetch_started(struct job_core *c, const struct core_event *e)
+{
+    (void)e;
+    if (c->attempt == 1 && c->generation == 0)
+        snprintf(c->reason, sizeof(c->reason), "bringing its models to %s", c->node);
+}
+
+static void apply_fetch_progress(struct job_core *c, const struct core_event *e)
+{
+    if (c->attempt == 1 && c->generation == 0)
+        snprintf(c->reason, sizeof(c->reason), "downloading its models to %s: %.80s", c->node, field_text(e->body, "text"));
+}
+
 static void apply_pull_done(struct job_core *c, const struct core_event *e)
 {
     (void)e;

@@ -14,18 +14,19 @@
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"
+#include "engine/hub/hub_name.h"
 
 /* All paths of a spec. Those that need not exist are created by the job. */
 static const struct {
     const char *map, *key, *whole;
-    bool        must_exist;
+    bool        must_exist, hub; /* may be hf://OWNER/REPO */
 } paths[] = {
-    {"data", "path", "train.data.path", true},
-    {"model", "weights", "train.model.weights", true},
-    {"checkpoint", "dir", "checkpoint.dir", false},
-    {"checkpoint", "mirror", "checkpoint.mirror", true},
-    {NULL, "load_from", "load_from", true},
-    {NULL, "resume", "resume", true},
+    {"data", "path", "train.data.path", true, false},
+    {"model", "weights", "train.model.weights", true, true},
+    {"checkpoint", "dir", "checkpoint.dir", false, false},
+    {"checkpoint", "mirror", "checkpoint.mirror", true, false},
+    {NULL, "load_from", "load_from", true, true},
+    {NULL, "resume", "resume", true, false},
 };
 
 int spec_path_absolute(char *out, size_t size, const char *base, const char *path,
@@ -59,6 +60,26 @@ int spec_path_absolute(char *out, size_t size, const char *base, const char *pat
     return 0;
 }
 
+static void fault(struct spec_diagnostics *diagnostics, const char *key, const struct err *err)
+{
+    spec_diagnostic_of(diagnostics, key, "%s: %s", key, err->text);
+    spec_diagnostics_suppress(diagnostics, key);
+}
+
+/* A name on a hub is no path: it is checked as a name, and stays as it is. */
+static bool is_hub(size_t i, const char *given, struct spec_diagnostics *diagnostics)
+{
+    struct hub_name name;
+    struct err err = {.code = ERR_NONE};
+    if (!hub_name_is(given))
+        return false;
+    if (!paths[i].hub)
+        err_set(&err, ERR_USAGE, "a model on a hub cannot stand here; expected a path");
+    if (err.code != ERR_NONE || hub_name_parse(&name, given, &err) < 0)
+        fault(diagnostics, paths[i].whole, &err);
+    return true;
+}
+
 static bool is_word(const char *text)
 {
     return strcmp(text, "auto") == 0 || strcmp(text, "latest") == 0 || strcmp(text, "none") == 0;
@@ -76,12 +97,6 @@ static bool is_here(const json_t *spec, const struct spec_diagnostics *diagnosti
 {
     const char *launch = json_string_value(json_object_get(spec, "launch"));
     return spec_diagnostics_trust(diagnostics, "launch") && (!launch || strcmp(launch, "ssh") != 0);
-}
-
-static void fault(struct spec_diagnostics *diagnostics, const char *key, const struct err *err)
-{
-    spec_diagnostic_of(diagnostics, key, "%s: %s", key, err->text);
-    spec_diagnostics_suppress(diagnostics, key);
 }
 
 /* Only these two are known to be absent: a disk that fails has not said so. */
@@ -171,8 +186,8 @@ void spec_paths_resolve(json_t *spec, const char *base, struct spec_diagnostics 
         struct err err = {.code = ERR_NONE};
         json_t *map = map_of(spec, i);
         const char *given = json_string_value(json_object_get(map, paths[i].key));
-        if (!given || is_word(given) || (!rooted && given[0] != '/' && given[0] != '~') ||
-            !spec_diagnostics_trust(diagnostics, paths[i].whole))
+        if (!given || is_word(given) || (!rooted && given[0] != '/' && given[0] != '~' && !hub_name_is(given)) ||
+            !spec_diagnostics_trust(diagnostics, paths[i].whole) || is_hub(i, given, diagnostics))
             continue;
         if (resolve(absolute, sizeof(absolute), workdir, paths[i].whole, given,
                     paths[i].must_exist && here, &err) < 0)
@@ -206,7 +221,8 @@ void spec_paths_check_absolute(const json_t *spec, struct spec_diagnostics *diag
         check_absolute("workdir", workdir, diagnostics);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         const char *given = json_string_value(json_object_get(map_of(spec, i), paths[i].key));
-        if (given && !is_word(given) && spec_diagnostics_trust(diagnostics, paths[i].whole))
+        if (given && !is_word(given) && spec_diagnostics_trust(diagnostics, paths[i].whole) &&
+            !is_hub(i, given, diagnostics))
             check_absolute(paths[i].whole, given, diagnostics);
     }
 }

@@ -49,7 +49,7 @@ static int add(struct programs *p, const char *root, const char *name, bool need
 int programs_find(struct programs *p, struct err *err)
 {
     static const struct { const char *name; bool needed; } rows[PROGRAMS] = {
-        {"bin/jobctl-agent", true}, {"bin/jobctl-train", true},
+        {"bin/jobctl-agent", true}, {"bin/jobctl-train", true}, {"bin/jobctl-fetch", false},
         {"lib/libjobctl_ncclprof.so", false}, {"lib/libjobctl_cuda.so", false},
     };
     char root[PATH_MAX], all[PROGRAMS * (sizeof(p->list[0].name) + FILE_DIGEST)] = "";

@@ -17,7 +17,7 @@
 
 struct err;
 
-enum { PROGRAMS = 4 };
+enum { PROGRAMS = 5 };
 
 struct program {
     char name[64];              /* "bin/jobctl-agent" */

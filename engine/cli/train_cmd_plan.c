@@ -16,6 +16,7 @@
 #include "engine/contract/train_spec.h"
 #include "engine/data/batch_report.h"
 #include "engine/data/dataset.h"
+#include "engine/hub/hub_name.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"
 #include "engine/optim/fit.h"
@@ -48,6 +49,7 @@ struct plan {
     struct pretrained   *pretrained;
     char                 weights[PRETRAINED_TEXT]; /* that the run begins with; "": none */
     char                 left_out[PRETRAINED_TEXT];
+    struct err           missing; /* weights of a hub that are not in the cache */
 };
 
 /* "80,15:fp32": memory of GPUs in GiB; ":fp32" marks those without bf16. */
@@ -97,9 +99,15 @@ static int count_ranks(const json_t *job)
 /* Before the data is opened, and again with what it has told. */
 static int check_weights(struct plan *p, struct err *err)
 {
-    if ((p->pretrained ? pretrained_match_spec(p->pretrained, &p->spec, err)
-                       : pretrained_of_spec(&p->pretrained, &p->spec, err)) < 0)
-        return -1;
+    struct err why = {0};
+    if (p->missing.code)
+        return 0;
+    if ((p->pretrained ? pretrained_match_spec(p->pretrained, &p->spec, &why)
+                       : pretrained_of_spec(&p->pretrained, &p->spec, &why)) < 0) {
+        const bool missing = why.code == ERR_NOT_FOUND && hub_name_is(p->spec.weights);
+        *(missing ? &p->missing : err) = why;
+        return missing ? 0 : -1;
+    }
     if (p->pretrained) {
         pretrained_text(p->weights, p->pretrained);
         pretrained_left_out(p->left_out, p->pretrained);
@@ -194,6 +202,8 @@ static void print_json(const struct plan *p)
     json_object_update(o, rest);
     if (p->weights[0])
         json_object_set_new(o, "weights", json_pack("{s:s, s:s}", "is", p->weights, "left_out", p->left_out));
+    if (p->missing.code)
+        json_object_set_new(o, "weights_missing", json_string(p->missing.text));
     json_object_set_new(o, "data_digest", json_string(p->digest));
     json_object_set_new(o, "checkpoint_every",
                         s->checkpoint_every_steps > 0
@@ -273,6 +283,8 @@ static void print_words(const struct plan *p)
         printf("weights     %s\n", p->weights);
     if (p->left_out[0])
         printf("            %s\n", p->left_out);
+    if (p->missing.code)
+        printf("weights     not checked: %s\n", p->missing.text);
     for (int i = 0; i < p->cards; i++)
         print_card(p, &p->card[i]);
     char every[48];

@@ -43,6 +43,12 @@ static bool ends_with(const char *name, const char *ending)
     return n > m && strcmp(name + n - m, ending) == 0;
 }
 
+/* Of a folder such as .cache. */
+static bool is_hidden(const char *path)
+{
+    return path[0] == '.' || strstr(path, "/.");
+}
+
 static bool is_small(const char *name)
 {
     static const char *const names[] = {"tokenizer.model", "spiece.model", "merges.txt", "vocab.txt"};
@@ -84,7 +90,7 @@ static void want_folder(struct hub_file *list, int n, const char *folder, size_t
     for (int i = 0; i < n; i++) {
         const char *name = base_of(list[i].path);
         if (is_in(list[i].path, folder, len))
-            list[i].wanted = is_small(name) || is_chosen(&c, name);
+            list[i].wanted = !is_hidden(list[i].path) && (is_small(name) || is_chosen(&c, name));
     }
 }
 
