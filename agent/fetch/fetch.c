@@ -109,7 +109,7 @@ static void look_at_hub(struct fetch_view *v, struct fetch_list *l, struct fetch
         hub_cache_find(v->path, &at, parts, &none);
 }
 
-/* The network's reason, then what is missing. */
+/* The network's reason, then what is missing, and the command. */
 static void no_network(struct fetch_view *v, const struct hub_name *n, const char *parts, const struct err *network,
                        struct err *why)
 {
@@ -118,8 +118,10 @@ static void no_network(struct fetch_view *v, const struct hub_name *n, const cha
         fprintf(stderr, "jobctl-fetch: %s; taking commit %.12s, which is in the cache\n", network->text, v->commit);
         return;
     }
-    *why = *network;
-    err_prefix(why, "%s; ", missing.text);
+    *why = missing;
+    err_prefix(why, "%s; ", network->text);
+    why->code = network->code;
+    why->errnum = network->errnum;
     v->state = FETCH_ABSENT;
 }
 
@@ -133,7 +135,7 @@ static bool needs_hub(struct fetch_view *v, const struct hub_name *n, const char
     if (look_in_cache(v, n, parts, &missing) || !offline)
         return v->state != FETCH_THERE;
     *why = missing;
-    err_prefix(why, "HF_HUB_OFFLINE is set, and ");
+    err_prefix(why, "HF_HUB_OFFLINE is set; ");
     return false;
 }
 

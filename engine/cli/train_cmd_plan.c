@@ -284,7 +284,8 @@ static void print_words(const struct plan *p)
     if (p->left_out[0])
         printf("            %s\n", p->left_out);
     if (p->missing.code)
-        printf("weights     not checked: %s\n", p->missing.text);
+        printf("weights     %s: not in this machine's cache, so they are compared with the model when the job "
+               "starts\n", p->spec.weights);
     for (int i = 0; i < p->cards; i++)
         print_card(p, &p->card[i]);
     char every[48];

@@ -160,8 +160,8 @@ static int not_there(const struct hub_name *n, const char *why, struct err *err)
     hub_name_text(text, n, NULL);
     if (hub_cache_dir(dir, err) < 0)
         return -1;
-    return err_set(err, ERR_NOT_FOUND, "%.200s is not in the cache %.150s (%.90s): run `jobctl fetch %.200s` where there "
-                   "is network and this directory", text, dir, why, text);
+    return err_set(err, ERR_NOT_FOUND, "missing in the cache %.150s: %.90s; run `jobctl fetch %.200s` where there is "
+                   "network and this directory", dir, why, text);
 }
 
 static struct hub_cache_size size_of(const struct listing *l)
@@ -194,7 +194,7 @@ int hub_cache_find_size(char path[PATH_MAX], struct hub_cache_size *size, const 
     char commit[HUB_COMMIT], part[HUB_COMMIT + 16];
     struct listing l = {.n = 0};
     if (!hub_cache_commit(commit, n))
-        return not_there(n, "its revision was never looked up", err);
+        return not_there(n, "the commit of this revision", err);
     snprintf(part, sizeof(part), "snapshots/%s", commit);
     if (hub_cache_place(l.top, n, part, err) < 0)
         return -1;

@@ -199,9 +199,9 @@ static bool shards_whole(const struct hub_file *list, int n, const char *index, 
     if (there == total && there > 0)
         return true;
     if (there == 0)
-        snprintf(why, room, "the shards of %s are not there", index);
+        snprintf(why, room, "the shards of %s", index);
     else
-        snprintf(why, room, "%d of the %d shards of %s are not there", total - there, total, index);
+        snprintf(why, room, "%d of the %d shards of %s", total - there, total, index);
     return false;
 }
 
@@ -219,7 +219,7 @@ bool hub_select_is_whole(const struct hub_file *list, int n, const char *file, c
     }
     if (weights || has_file(list, n, file))
         return true;
-    snprintf(why, room, "%s is not there", file[0] ? file : "a file of weights");
+    snprintf(why, room, "%s", file[0] ? file : "a file of weights");
     return false;
 }
 

@@ -108,7 +108,7 @@ code 0 jobctl fetch hf://me/pipe
 has "commit ${second:0:12}" out
 HF_HUB_OFFLINE=1 code 0 jobctl fetch hf://me/pipe
 HF_HUB_OFFLINE=1 code 2 jobctl fetch hf://me/other
-has 'HF_HUB_OFFLINE is set, and hf://me/other is not in the cache' err
+has 'HF_HUB_OFFLINE is set; missing in the cache' err
 has 'run `jobctl fetch hf://me/other` where there is network and this directory' err
 code 82 jobctl-fetch --tries 2 hf://me/other
 has 'run `jobctl fetch hf://me/other`' err

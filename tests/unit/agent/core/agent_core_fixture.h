@@ -53,7 +53,7 @@ static inline void say(const struct agent_effect *e)
         buf_print(&said, "%s%s", e->event, e->droppable ? "~" : "");
         break;
     case DO_SETUP:
-        buf_print(&said, "%s", e->pull ? "PULL" : "SETUP");
+        buf_print(&said, "%s", e->pull ? "PULL" : e->fetch ? "FETCH" : "SETUP");
         break;
     case DO_SPAWN:
         buf_print(&said, "SPAWN(%d,%d)", e->generation, (int)e->resume_step);

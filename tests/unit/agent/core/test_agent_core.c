@@ -53,6 +53,44 @@ static void an_image_is_pulled_once_before_the_setup(void **state)
     expect(feed(in), "setup_done SPAWN(1,-1)");
 }
 
+/* Its sentence, which ends with the command that helps, is the reason, whole. */
+static void models_are_fetched_once_before_the_setup(void **state)
+{
+    static const char *const output =
+        "me/x at commit 123: 1 file\n"
+        "jobctl-fetch: no answer of huggingface.co: Could not resolve hostname; missing in the cache /home/somebody/.cache/"
+        "huggingface/hub: a file of weights; run `jobctl fetch hf://me/x@123` where there is network and this directory\n";
+    json_t *line = json_pack("{s:s, s:s}", "ev", "fetch", "text", "1 of 2 GB");
+    (void)state;
+    feed((struct agent_input){.kind = INPUT_LAUNCH,
+                              .launch = {.np = 1, .has_setup = true, .has_fetch = true,
+                                         .budget = {.restarts = 3, .backoff_max_ms = 1, .no_progress = 3}}});
+    expect(feed((struct agent_input){.kind = INPUT_PROGRESS, .progress = {.line = line}}), "fetch_progress");
+    expect(field("text"), "\"1 of 2 GB\"");
+    struct agent_input in = {.kind = INPUT_SETUP_EXITED, .exited = {.exit_code = 82, .last_lines = output}};
+    expect(feed(in), "fetch_done restart_scheduled fetch_started FETCH");
+    assert_non_null(strstr(field("text"), "the download of the job's models failed: no answer of huggingface.co"));
+    assert_non_null(strstr(field("text"), "where there is network and this directory"));
+    in.exited = (struct agent_exit){.exit_code = 0};
+    expect(feed(in), "fetch_done setup_started SETUP");
+    expect(feed((struct agent_input){.kind = INPUT_PROGRESS, .progress = {.line = line}}), "");
+    in.exited.exit_code = 1;
+    expect(feed(in), "setup_done restart_scheduled setup_started SETUP"); /* not fetched again */
+    in.exited.exit_code = 0;
+    expect(feed(in), "setup_done SPAWN(1,-1)");
+    json_decref(line);
+}
+
+static void a_model_that_is_refused_is_not_tried_again(void **state)
+{
+    (void)state;
+    feed((struct agent_input){.kind = INPUT_LAUNCH, .launch = {.np = 1, .has_fetch = true,
+                              .budget = {.restarts = 3, .backoff_max_ms = 1, .no_progress = 3}}});
+    struct agent_input in = {.kind = INPUT_SETUP_EXITED,
+                             .exited = {.exit_code = 64, .last_lines = "jobctl-fetch: me/x: access is restricted\n"}};
+    expect(feed(in), "fetch_done CLEANUP(0)");
+}
+
 /* Another try finds the same registry. */
 static void an_image_that_does_not_exist_is_not_tried_again(void **state)
 {
@@ -235,6 +273,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_plain_life),
         TEST(an_image_is_pulled_once_before_the_setup),
+        TEST(models_are_fetched_once_before_the_setup),
+        TEST(a_model_that_is_refused_is_not_tried_again),
         TEST(an_image_that_does_not_exist_is_not_tried_again),
         TEST(what_cannot_run_here_ends_at_once),
         TEST(what_waits_for_its_directory_is_tried_again),
