@@ -77,7 +77,7 @@ TESTING  := $(filter check units processes asan,$(MAKECMDGOALS))
 MISSING  := $(strip $(LIBS_MISSING) $(if $(TESTING),$(TEST_MISSING)))
 FLAGS    += $(LIBS_CFLAGS)
 
-# PORTABLE=1: jobctl and jobctl-ssh look for their libraries beside them first, those of other libraries included.
+# PORTABLE=1: jobctl, jobctl-ssh and jobctl-fetch look for their libraries beside them first, those of other libraries included.
 RPATH    := $(if $(PORTABLE),-Wl$(comma)--disable-new-dtags -Wl$(comma)-rpath$(comma)'$$ORIGIN/../lib')
 
 # The controller's helper for other machines, where libssh is.

@@ -3,7 +3,7 @@
 # dist.sh VERSION COMMIT DATE - build/jobctl-VERSION-ARCH.tar.zst of HEAD, which runs wherever it is unpacked
 #
 # It is built in a bare Debian 11 (glibc 2.31), and runs on what is as new or newer.  jobctl-agent and jobctl-train are
-# linked with archives, as always; the libraries of jobctl and jobctl-ssh are beside them.  With nvcc on this machine
+# linked with archives, as always; the libraries of jobctl, jobctl-ssh and jobctl-fetch are beside them.  With nvcc on this machine
 # the CUDA plugin is inside.  jobctl-slurm is not: share/jobctl/build-slurm makes it for the site's Slurm.  Then it is
 # unpacked on the bare roots that build/roots has, and tried (dist_check.sh); and its agents are sent to SSH hosts
 # (tests/e2e/08*).  roots.sh says what this needs.

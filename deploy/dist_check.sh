@@ -14,7 +14,7 @@ trap end EXIT
 fail() { echo "error: $1" >&2; exit 1; }
 
 jobctl version
-for program in jobctl jobctl-ssh jobctl-agent jobctl-train; do
+for program in jobctl jobctl-ssh jobctl-fetch jobctl-agent jobctl-train; do
     lost=$(ldd "$top/lib/jobctl/bin/$program" | grep 'not found' || :)
     [ -z "$lost" ] || fail "$program: $lost"
 done

@@ -32,7 +32,7 @@ rows() {
     local p zsh=site-functions
     for p in "$@"; do
         each 755 lib/jobctl/bin "$build/bin/$p"
-        case $p in jobctl-ssh | jobctl-slurm) continue ;; esac  # for jobctl alone
+        case $p in jobctl-ssh | jobctl-slurm | jobctl-fetch) continue ;; esac  # for jobctl and agents alone
         printf 'link\t%s\t%s\n' "../lib/jobctl/bin/$p" "bin/$p"
     done
     each 644 lib/jobctl/lib "$build"/lib/libjobctl_*.so

@@ -54,8 +54,8 @@ static const struct spec_field fields[] = {
      .help = "sana: initial weight of y_norm; auto = the preset's (0.01 for sana-*)"},
 
     {.path = "model.weights", .type = FIELD_PATH,
-     .help = "trained weights to begin with: .pth, .safetensors, an index of shards, a diffusers folder or a "
-             "checkpoint"},
+     .help = "trained weights to begin with: .pth, .safetensors, an index of shards, a diffusers folder, "
+             "hf://OWNER/REPO, or a checkpoint"},
     {.path = "model.weights_strict", .type = FIELD_BOOL,
      .help = "default true: the weights must have every tensor of the model and no others; false: missing ones are "
              "drawn, others left out"},
