@@ -7,7 +7,6 @@
 
 #include "agent/os/hub_query.h"
 #include "controller/cli/command.h"
-#include "controller/cli/local_check.h"
 #include "controller/remote/remote.h"
 #include "engine/contract/field.h"
 #include "engine/hub/hub_name.h"
@@ -40,11 +39,11 @@ static void note(const struct hub_spec_name *name, const json_t *row, bool here,
 }
 
 static void treat(struct call *call, const json_t *request, const struct hub_spec_name *name, const json_t *row,
-                  bool here, json_t *notes)
+                  bool here, json_t *notes, hub_check_refuse *refuse)
 {
     const char *state = field_text(row, "state"), *pinned = field_text(row, "pinned");
     if (strcmp(state, "refused") == 0 || (strcmp(state, "absent") == 0 && here)) {
-        local_check_refuse(call, request, name->key, "%s", field_text(row, "text"));
+        refuse(call, request, name->key, "%s", field_text(row, "text"));
         return;
     }
     note(name, row, here, notes);
@@ -52,7 +51,7 @@ static void treat(struct call *call, const json_t *request, const struct hub_spe
         json_object_set_new(name->map, name->last, json_string(pinned));
 }
 
-void hub_check(struct call *call, const json_t *request, json_t *spec, json_t *notes)
+void hub_check(struct call *call, const json_t *request, json_t *spec, json_t *notes, hub_check_refuse *refuse)
 {
     struct hub_spec_name name[HUB_SPEC_NAMES];
     struct err err = {.code = ERR_NONE};
@@ -62,7 +61,7 @@ void hub_check(struct call *call, const json_t *request, json_t *spec, json_t *n
     for (int i = 0; i < n; i++) {
         const json_t *row = row_of(answer, name[i].key);
         if (row)
-            treat(call, request, &name[i], row, here, notes);
+            treat(call, request, &name[i], row, here, notes, refuse);
         else
             json_array_append_new(notes, json_sprintf("%s: not checked: %s", name[i].key, err.text));
     }

@@ -12,6 +12,10 @@
 
 struct call;
 
-void hub_check(struct call *call, const json_t *request, json_t *spec, json_t *notes);
+/* Takes a mistake of a key. */
+typedef void hub_check_refuse(struct call *call, const json_t *request, const char *key, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+void hub_check(struct call *call, const json_t *request, json_t *spec, json_t *notes, hub_check_refuse *refuse);
 
 #endif

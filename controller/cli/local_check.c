@@ -234,7 +234,7 @@ int local_check(struct call *call, const json_t *request, json_t *spec, json_t *
     check_program(call, request, spec);
     check_runtime(call, request, spec);
     check_launcher(spec, notes);
-    hub_check(call, request, spec, notes);
+    hub_check(call, request, spec, notes, local_check_refuse);
     check_weights(call, request, spec);
     check_hosts(call, request, spec, notes);
     return diagnostics_first(&call->found, &call->err);

@@ -64,20 +64,22 @@ static void models_are_fetched_once_before_the_setup(void **state)
     (void)state;
     feed((struct agent_input){.kind = INPUT_LAUNCH,
                               .launch = {.np = 1, .has_setup = true, .has_fetch = true,
-                                         .budget = {.restarts = 3, .backoff_max_ms = 1, .no_progress = 3}}});
+                                         .budget = {.restarts = 4, .backoff_min_ms = 1000, .backoff_max_ms = 1000,
+                                                    .no_progress = 4}}});
     expect(feed((struct agent_input){.kind = INPUT_PROGRESS, .progress = {.line = line}}), "fetch_progress");
     expect(field("text"), "\"1 of 2 GB\"");
     struct agent_input in = {.kind = INPUT_SETUP_EXITED, .exited = {.exit_code = 82, .last_lines = output}};
     expect(feed(in), "fetch_done restart_scheduled fetch_started FETCH");
+    expect(feed(in), "fetch_done restart_scheduled TIMER(1000)");
     assert_non_null(strstr(field("text"), "the download of the job's models failed: no answer of huggingface.co"));
     assert_non_null(strstr(field("text"), "where there is network and this directory"));
+    expect(timer(now + 1000), "fetch_started FETCH");
     in.exited = (struct agent_exit){.exit_code = 0};
     expect(feed(in), "fetch_done setup_started SETUP");
     expect(feed((struct agent_input){.kind = INPUT_PROGRESS, .progress = {.line = line}}), "");
     in.exited.exit_code = 1;
-    expect(feed(in), "setup_done restart_scheduled setup_started SETUP"); /* not fetched again */
-    in.exited.exit_code = 0;
-    expect(feed(in), "setup_done SPAWN(1,-1)");
+    expect(feed(in), "setup_done restart_scheduled TIMER(1000)");
+    expect(timer(now + 1000), "setup_started SETUP"); /* not fetched again */
     json_decref(line);
 }
 
