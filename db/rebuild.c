@@ -55,6 +55,7 @@ static const char TAKE[] =
     "INSERT INTO main.mentions SELECT * FROM old.mentions WHERE job IN temp.taken;"
     "INSERT INTO main.orphans SELECT * FROM old.orphans WHERE job IN temp.taken;"
     "INSERT INTO main.notices SELECT * FROM old.notices WHERE job IN temp.taken;"
+    "INSERT OR IGNORE INTO main.submit_keys SELECT * FROM old.submit_keys WHERE job IN temp.taken;"
     "INSERT OR IGNORE INTO main.nodes SELECT * FROM old.nodes;"
     "INSERT OR IGNORE INTO main.removed SELECT * FROM old.removed WHERE job NOT IN (SELECT id FROM main.jobs);"
     "COMMIT;";
@@ -91,7 +92,8 @@ int rebuild_take(int64_t *taken, struct store *s, const char *from, struct err *
 static const char *const FORGET[] = {
     "DELETE FROM specs WHERE job=?",       "DELETE FROM events WHERE job=?", "DELETE FROM attempts WHERE job=?",
     "DELETE FROM checkpoints WHERE job=?", "DELETE FROM goodput WHERE job=?", "DELETE FROM mentions WHERE job=?",
-    "DELETE FROM packed_events WHERE job=?", "DELETE FROM notices WHERE job=?", "DELETE FROM jobs WHERE id=?",
+    "DELETE FROM packed_events WHERE job=?", "DELETE FROM notices WHERE job=?",
+    "DELETE FROM submit_keys WHERE job=?", "DELETE FROM jobs WHERE id=?",
 };
 static const char CURVES[] = "DELETE FROM metrics WHERE job=?";
 static const char ORPHANS[] = "DELETE FROM orphans WHERE job=?";

@@ -19,8 +19,9 @@ A JOB is an id, a name (the newest job of that name), "last", or a row as submit
 and specs are the dictionaries of docs/API.md.  An error is an exception with the daemon's sentence.
 
 A question (all but submit, cancel, retry, hold, release and checkpoint) whose connection breaks is asked again, also of
-a daemon that was restarted; events() and logs() go on at their position, so nothing is lost or doubled.  An order is
-sent once.  A Client belongs to one thread.
+a daemon that was restarted; events() and logs() go on at their position, so nothing is lost or doubled.  submit() is
+repeated too, with a key by which the daemon knows it: one call is one job.  Any other order is sent once.  A Client
+belongs to one thread.
 """
 from __future__ import annotations
 
@@ -31,6 +32,7 @@ import shutil
 import socket
 import subprocess
 import time
+import uuid
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 from urllib.parse import quote, urlencode
 
@@ -338,10 +340,13 @@ class Client:
 
     def _get(self, path: str, **query: Any) -> Dict[str, Any]:
         words = urlencode({k: v for k, v in query.items() if v is not None})
+        return self._repeat("GET", path + ("?" + words if words else ""), None)
+
+    def _repeat(self, method: str, path: str, body: Optional[bytes]) -> Dict[str, Any]:
         pause, since = 0.1, time.monotonic()
         while True:
             try:
-                return self._read(*self._exchange("GET", path + ("?" + words if words else ""), None))
+                return self._read(*self._exchange(method, path, body))
             except _Broken as why:
                 if self._answered == 0:
                     raise Unavailable(str(why)) from None
@@ -354,6 +359,12 @@ class Client:
         data = json.dumps({k: v for k, v in body.items() if v is not None}).encode()
         if time.monotonic() - self._answered > _FRESH_S or self._http is None:
             self.version()
+        if body.get("key"):
+            try:
+                return self._repeat("POST", path, data)
+            except Unavailable as why:
+                raise Unavailable(f"it is not known whether the job is submitted ({why}); repeat submit() with "
+                                  f"key={body['key']!r}, which never submits twice") from None
         try:
             return self._read(*self._exchange("POST", path, data))
         except _Broken as why:
@@ -470,7 +481,7 @@ class Client:
     def submit(self, spec: Union[Mapping[str, Any], str, "os.PathLike[str]"], *,
                set: Optional[Mapping[str, Any]] = None, hold: bool = False, dry_run: bool = False,
                cwd: Optional[str] = None, secrets: Optional[Mapping[str, str]] = None,
-               environment: Optional[Mapping[str, str]] = None) -> Row:
+               environment: Optional[Mapping[str, str]] = None, key: Optional[str] = None) -> Row:
         """Submits a job and returns its row once it is stored.
 
         spec         the keys of a job file as a dictionary, or the path of a file, which is read here
@@ -481,6 +492,8 @@ class Client:
                      login of the host
         secrets      values for the names in `secrets:`; default: environment variables of here, else of the host
         environment  that of the job; default: the one of this process, or of a login of the host
+        key          1 to 64 letters, digits, ".", "_" and "-": submits with the same key and spec are one job, also by
+                     another process; default: a new one for each call
         """
         text, name = self._spec_text(spec)
         if isinstance(self._far, _There):
@@ -493,7 +506,8 @@ class Client:
         if dry_run:
             return dict(canonical)
         values = self._secrets(canonical.get("secrets") or [], secrets or {}, given)
-        return dict(self._post("/v1/jobs", {**body, "secrets": values, "hold": hold})["job"])
+        return dict(self._post("/v1/jobs", {**body, "secrets": values, "hold": hold,
+                                              "key": key or uuid.uuid4().hex})["job"])
 
     @staticmethod
     def _spec_text(spec: Union[Mapping[str, Any], str, "os.PathLike[str]"]) -> Tuple[str, str]:

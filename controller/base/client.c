@@ -32,6 +32,7 @@
 #include "controller/base/home.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 enum { ANSWER_MAX = 256 << 20, PATH_SIZE = 2048, PAUSE_MS = 100, PAUSE_MAX_MS = 5000, PATIENCE_S = 30, FRESH_S = 1 };
 
@@ -51,6 +52,7 @@ struct client {
     struct err          no_connection;  /* why libcurl got none */
     double              patience_s;     /* how long a broken connection is tried again; < 0: for ever */
     double              answered_s;     /* when it last answered */
+    bool                unanswered;     /* the last request: nobody knows whether it was carried out */
     bool                told;           /* that it is away, which began at away_s */
     double              away_s;
     void              (*away)(void *user);
@@ -467,7 +469,7 @@ static int repeat_far(struct client *c, CURLcode *rc, struct err *err)
 }
 
 /* If the daemon died, restart it and repeat a GET, so that --follow survives a daemon crash.  A
- * POST is not repeated: it may have been carried out. */
+ * POST without a key is not repeated: it may have been carried out. */
 static int repeat(struct client *c, CURLcode *rc, struct err *err)
 {
     if (!c->start || stopped(c))
@@ -516,8 +518,10 @@ static int perform(struct client *c, json_t **answer, const char *path, bool que
     snprintf(url, sizeof(url), "http://%s%s", c->far ? "127.0.0.1" : "jobctl", path); /* an address: no name is looked up */
     curl_easy_setopt(c->curl, CURLOPT_URL, url);
     CURLcode rc = transfer(c);
+    c->unanswered = true;
     if (rc != CURLE_OK && question && repeat(c, &rc, err) < 0)
         return -1;
+    c->unanswered = rc != CURLE_OK;
     return rc == CURLE_OK ? read_document(c, answer, path, err) : transport_failed(c, rc, question, err);
 }
 
@@ -551,7 +555,21 @@ int client_ask_job(json_t **answer, const char *job, const char *rest, struct er
     return rc;
 }
 
-/* A POST is not repeated, so it is sent over a connection that has just answered. */
+/* The command that is repeated has this key: it never submits twice. */
+static int tell_key(const struct client *c, const char *key, struct err *err)
+{
+    if (!key[0] || !c->unanswered)
+        return -1;
+    return err_prefix(err, "it is not known whether the job is submitted; repeat the command with --key %s, which never "
+                      "submits twice: ", key);
+}
+
+static bool repeatable(const json_t *body)
+{
+    return field_text(body, "key")[0] || json_is_true(json_object_get(body, "dry_run"));
+}
+
+/* A POST without a key is not repeated, so it is sent over a connection that has just answered. */
 static int prove_far(struct client *c, struct err *err)
 {
     json_t *version;
@@ -578,8 +596,11 @@ int client_post(struct client *c, json_t **answer, const char *path, const json_
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(text));
     curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, text);
-    c->posting = c->far;
-    int rc = perform(c, answer, path, false, err);
+    const bool question = repeatable(body);
+    c->posting = c->far && !question;
+    int rc = perform(c, answer, path, question, err);
+    if (rc < 0)
+        tell_key(c, field_text(body, "key"), err);
     c->posting = false;
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);

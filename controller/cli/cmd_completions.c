@@ -256,10 +256,43 @@ static void zsh(FILE *f)
 
 /* ---- fish ---- */
 
+static const char fish_head[] =
+    "# jobctl completions for fish: jobctl completions fish | source\n"
+    "# The words behind -H HOST.\n"
+    "function __jobctl_words\n"
+    "    set -l words (commandline -opc)[2..-1]\n"
+    "    if test (count $words) -ge 2; and test \"$words[1]\" = -H\n"
+    "        set words $words[3..-1]\n"
+    "    else if string match -q -- '--host=*' $words[1]\n"
+    "        set words $words[2..-1]\n"
+    "    end\n"
+    "    string join \\n -- $words\n"
+    "end\n"
+    "function __jobctl_first\n"
+    "    test (count (__jobctl_words)) -eq 0\n"
+    "end\n"
+    "function __jobctl_is\n"
+    "    set -l words (__jobctl_words)\n"
+    "    test (count $words) -ge 1; and contains -- $words[1] $argv\n"
+    "end\n"
+    "function __jobctl_ask\n"
+    "    set -l words (commandline -opc)\n"
+    "    set -l host\n"
+    "    if test (count $words) -ge 3; and test \"$words[2]\" = -H\n"
+    "        set host -H \"$words[3]\"\n"
+    "    else if test (count $words) -ge 2; and string match -q -- '--host=*' $words[2]\n"
+    "        set host $words[2]\n"
+    "    end\n"
+    "    jobctl $host completions $argv 2>/dev/null\n"
+    "end\n"
+    "complete -c jobctl -f\n"
+    "complete -c jobctl -n 'test (count (commandline -opc)) -le 2; and test (count (__jobctl_words)) -le 1' -s H -l host -x "
+    "-d 'the jobctl of another machine'\n";
+
 /* The condition that the command is `c`, under one of its names. */
 static void fish_seen(FILE *f, const struct command *c)
 {
-    fprintf(f, "complete -c jobctl -n '__fish_seen_subcommand_from %s", c->name);
+    fprintf(f, "complete -c jobctl -n '__jobctl_is %s", c->name);
     for (const char *p = c->aliases; p; p = strchr(p, '|')) {
         p += *p == '|';
         fprintf(f, " %.*s", (int)strcspn(p, "|"), p);
@@ -271,7 +304,7 @@ static void fish_kinds(FILE *f, const char *kinds)
     if (strncmp(kinds, "files", 5) == 0)
         fputs(" -F", f);
     if (strcmp(kinds, "files") != 0 && strcmp(kinds, "none") != 0)
-        fprintf(f, " -a '(jobctl completions %s 2>/dev/null)'", kinds[0] == 'f' ? kinds + 6 : kinds);
+        fprintf(f, " -a '(__jobctl_ask %s)'", kinds[0] == 'f' ? kinds + 6 : kinds);
 }
 
 static void fish_option(FILE *f, const struct command *c, const struct option_row *o)
@@ -293,13 +326,13 @@ static void fish_arguments(FILE *f, const struct command *c)
 {
     if (has_first(c)) {
         fish_seen(f, c);
-        fputs("; and test (count (commandline -opc)) -eq 2' -a '", f);
+        fputs("; and test (count (__jobctl_words)) -eq 1' -a '", f);
         first_words(f, c);
         fputs("'\n", f);
     }
     if (strcmp(kinds_of(c), "none") != 0) {
         fish_seen(f, c);
-        fputs(has_first(c) ? "; and test (count (commandline -opc)) -gt 2'" : "'", f);
+        fputs(has_first(c) ? "; and test (count (__jobctl_words)) -gt 1'" : "'", f);
         fish_kinds(f, kinds_of(c));
         fputc('\n', f);
     }
@@ -307,10 +340,9 @@ static void fish_arguments(FILE *f, const struct command *c)
 
 static void fish(FILE *f)
 {
-    fputs("# jobctl completions for fish: jobctl completions fish | source\ncomplete -c jobctl -f\n"
-          "complete -c jobctl -n __fish_use_subcommand -s H -l host -x -d 'the jobctl of another machine'\n", f);
+    fputs(fish_head, f);
     for (const struct command *const *c = command_list(); *c; c++) {
-        fprintf(f, "complete -c jobctl -n __fish_use_subcommand -a %s -d '", (*c)->name);
+        fprintf(f, "complete -c jobctl -n __jobctl_first -a %s -d '", (*c)->name);
         quoted(f, (*c)->summary);
         fputs("'\n", f);
         for (const struct option_row *o = (*c)->options; o && o->name; o++)

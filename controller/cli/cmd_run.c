@@ -21,6 +21,7 @@ static const struct option_row options[] = {
     {"after", 0, OPTION_TEXT, "JOBS", "start once these have succeeded: 7,prep; afterany:7: ended; afternotok:7: "
                                       "failed"},
     {"detach", 'd', OPTION_FLAG, NULL, "return once the job is stored; do not follow it"},
+    {"key", 0, OPTION_TEXT, "KEY", "repeat a run that broke off: the same key and command are one job"},
     OPTION_QUIET,
     OPTION_JSON,
     {.name = NULL},
@@ -72,7 +73,7 @@ static int run(struct call *call)
 {
     const bool detach = options_has(&call->options, "detach");
     const struct send_wish wish = {.quiet = options_has(&call->options, "quiet"), .output = true, .follow = !detach,
-                                   .ask = true};
+                                   .ask = true, .key = options_text(&call->options, "key")};
     struct client *c = NULL;
     json_t *row = NULL, *notes = json_array(), *request = make_request(call, notes);
     int code = -1;

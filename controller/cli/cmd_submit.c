@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "controller/base/client.h"
+#include "controller/base/submit_key.h"
 #include "controller/cli/command.h"
 #include "controller/cli/job_wait.h"
 #include "controller/cli/local_check.h"
@@ -20,6 +21,8 @@ static const struct option_row options[] = {
     {"after", 0, OPTION_TEXT, "JOBS", "start once these have succeeded: 7,prep; afterany:7: ended; afternotok:7: "
                                       "failed"},
     {"hold", 0, OPTION_FLAG, NULL, "submit held: jobctl release starts it"},
+    {"key", 0, OPTION_TEXT, "KEY", "repeat a submit that broke off: the same key and spec are one job; several files: "
+                                   "KEY.1, KEY.2, ..."},
     {"follow", 'f', OPTION_FLAG, NULL, "follow the job until it is done; Ctrl-C does not stop it"},
     {"wait", 'w', OPTION_FLAG, NULL, "wait silently until the job is done; exit with its code"},
     {"quiet", 'q', OPTION_FLAG, NULL, "print the id only"},
@@ -184,20 +187,31 @@ static int wait_all(struct call *call, struct client *c, const struct batch *b, 
     return code;
 }
 
+/* Of file number `at`; 0: of the only one. NULL: none is given. */
+static const char *key_of(char key[SUBMIT_KEY_SIZE + 24], const struct options *o, size_t at)
+{
+    const char *given = options_text(o, "key");
+    if (!given || at == 0)
+        return given;
+    snprintf(key, SUBMIT_KEY_SIZE + 24, "%.*s.%zu", SUBMIT_KEY_SIZE, given, at);
+    return key;
+}
+
 static int submit(struct call *call, struct client *c, struct batch *b)
 {
     const struct options *o = &call->options;
     const size_t count = json_array_size(b->requests);
     const bool several = count > 1;
     const json_t *canonical = json_object_get(json_array_get(b->requests, 0), "canonical");
-    const struct send_wish wish = {.quiet = options_has(o, "quiet"),
+    struct send_wish wish = {.quiet = options_has(o, "quiet"),
                                    .output = json_is_string(json_object_get(canonical, "run")),
-                                   .follow = options_has(o, "follow"),
-                                   .wait = options_has(o, "wait"), .several = several};
+                             .follow = options_has(o, "follow"), .wait = options_has(o, "wait"), .several = several};
+    char key[SUBMIT_KEY_SIZE + 24];
     int code = several ? check_all(call, c, b) : 0;
     for (size_t i = 0; i < count && code >= 0; i++) {
         json_t *row;
         name_file(call, (int)i);
+        wish.key = key_of(key, o, several ? i + 1 : 0);
         code = send_job(call, c, json_array_get(b->requests, i), json_array_get(b->notes, i), &wish, &row);
         if (row)
             json_array_append_new(b->rows, row);

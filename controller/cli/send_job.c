@@ -2,11 +2,14 @@
 /* send_job.c - see send_job.h */
 #include "controller/cli/send_job.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 #include "controller/base/client.h"
+#include "controller/base/submit_key.h"
 #include "controller/cli/command.h"
 #include "controller/cli/follow.h"
+#include "controller/cli/interrupt.h"
 #include "controller/cli/job_wait.h"
 #include "controller/cli/local_check.h"
 #include "controller/cli/spec_file.h"
@@ -62,17 +65,43 @@ int send_job_look_on(struct call *call, struct client *c, json_t **row, const st
     return code;
 }
 
-static int post(struct call *call, struct client *c, const json_t *request, json_t **code_notes, json_t **answer)
+/* Ctrl-C waits for the answer, which tells the job; a second one does not. */
+static int post_with_key(struct call *call, struct client *c, json_t **answer, json_t *whole, const char *given)
+{
+    char key[SUBMIT_KEY_SIZE];
+    if (given ? submit_key_check(given, &call->err) < 0 : submit_key_make(key, &call->err) < 0)
+        return -1;
+    json_object_set_new(whole, "key", json_string(given ? given : key));
+    client_stop_when(c, interrupt_catch_second());
+    const int rc = spec_file_post(call, c, answer, whole);
+    client_stop_when(c, NULL);
+    return rc;
+}
+
+static int post(struct call *call, struct client *c, const json_t *request, const struct send_wish *wish,
+                json_t **code_notes, json_t **answer)
 {
     struct code_taken code;
     if (submit_code_take(&code, call, request, json_object_get(request, "canonical")) < 0)
         return -1;
     json_t *whole = submit_code_request(&code, request);
-    const int rc = spec_file_post(call, c, answer, whole);
+    const int rc = post_with_key(call, c, answer, whole, wish->key);
     *code_notes = json_incref(code.notes);
     json_decref(whole);
     code_take_end(&code);
     return rc;
+}
+
+/* Ctrl-C came before the answer: it ends this command now, as it would have. A job that is followed is asked about. */
+static void end_interrupted(const json_t *row)
+{
+    const int signo = interrupt_end();
+    if (!signo)
+        return;
+    fflush(NULL);
+    fprintf(stderr, "jobctl: interrupted: job %lld is submitted, and goes on\n",
+            (long long)json_integer_value(json_object_get(row, "id")));
+    raise(signo);
 }
 
 int send_job(struct call *call, struct client *c, const json_t *request, const json_t *notes,
@@ -80,8 +109,9 @@ int send_job(struct call *call, struct client *c, const json_t *request, const j
 {
     json_t *answer, *code_notes = NULL;
     *row = NULL;
-    if (post(call, c, request, &code_notes, &answer) < 0) {
+    if (post(call, c, request, wish, &code_notes, &answer) < 0) {
         json_decref(code_notes);
+        interrupt_end();
         return -1;
     }
     *row = json_incref(json_object_get(answer, "job"));
@@ -90,6 +120,8 @@ int send_job(struct call *call, struct client *c, const json_t *request, const j
     local_check_print_notes(notes);
     local_check_print_notes(code_notes);
     json_decref(code_notes);
+    if (wish->several || !wish->follow || call->json)
+        end_interrupted(*row);
     const int code = !wish->several && (wish->follow || wish->wait) ? send_job_look_on(call, c, row, wish) : 0;
     if (code < 0) {
         json_decref(*row);

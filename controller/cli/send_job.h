@@ -15,6 +15,7 @@ struct send_wish {
     bool follow;        /* until the job is done */
     bool ask;           /* with follow: Ctrl-C asks what to do with the job */
     bool wait;          /* silently until the job is done */
+    const char *key;    /* of the submit (controller/base/submit_key.h); NULL: a new one */
     bool several;       /* one of several: send_job() announces it in one line and does not look on */
 };
 

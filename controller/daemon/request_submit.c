@@ -11,6 +11,7 @@
 #include "controller/base/daemon.h"
 #include "controller/base/diagnostics.h"
 #include "controller/base/file_work.h"
+#include "controller/base/submit_key.h"
 #include "controller/daemon/dependencies.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/submission.h"
@@ -23,6 +24,8 @@
 #include "controller/spec/canonical.h"
 #include "controller/spec/index_list.h"
 #include "controller/spec/jobspec.h"
+#include "db/submit_keys.h"
+#include "engine/contract/digest.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
@@ -165,6 +168,52 @@ static int take_spec(json_t **spec, struct request *r, struct diagnostics *found
     return t->spec ? 0 : -1;
 }
 
+/* What a key stands for: another spec with it is a mistake. */
+static int digest_of(char out[DIGEST_TEXT], const json_t *spec, struct err *err)
+{
+    struct digest *d = NULL;
+    char *text = json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS);
+    int rc = text ? digest_create(&d, err) : err_set(err, ERR_MEMORY, "out of memory for a spec");
+    if (rc == 0) {
+        digest_add_text(d, text);
+        digest_text(d, out);
+    }
+    digest_destroy(d);
+    free(text);
+    return rc;
+}
+
+/* The job that an earlier request with this key has become; *id 0: none. */
+static int find_key(int64_t *id, struct daemon *d, struct submission *o, char digest[DIGEST_TEXT], struct err *err)
+{
+    char theirs[SUBMIT_KEYS_DIGEST];
+    *id = 0;
+    if (!o->key)
+        return 0;
+    o->digest = digest;
+    if (submit_key_check(o->key, err) < 0 || digest_of(digest, o->spec, err) < 0 ||
+        submit_keys_find(id, theirs, d->store, o->key, err) < 0)
+        return -1;
+    if (*id && strcmp(theirs, digest) != 0)
+        return err_set(err, ERR_CONFLICT, "the key %.64s is that of job %lld, whose spec is another one; submit with "
+                       "another key", o->key, (long long)*id);
+    return 0;
+}
+
+/* Once it is committed. */
+static void answer_stored(struct request *r, int64_t id)
+{
+    const struct submit_batch *in = request_daemon(r)->submit_batch;
+    int64_t *memo = request_memo(r);
+    if (!in->open || id < in->first_id) {
+        request_job_answer(r, 200, id);
+        return;
+    }
+    memo[0] = id;
+    memo[1] = in->batch;
+    request_sleep(r, id, WAIT_MAX_S * 1000);
+}
+
 void request_submit(struct request *r)
 {
     struct daemon *d = request_daemon(r);
@@ -182,13 +231,21 @@ void request_submit(struct request *r)
     struct diagnostics found = { .count = 0 };
     struct err err = { 0 };
     int64_t id;
-    char base[PATH_MAX];
+    char base[PATH_MAX], digest[DIGEST_TEXT];
     struct submission o = { .yaml = field_text(body, "spec"), .base = base_of(base, body),
                        .secrets = json_object_get(body, "secrets"),
                        .environment = json_object_get(body, "environment"),
                        .set = json_object_get(body, "set"), .code = field_text(body, "code"),
+                       .key = json_string_value(json_object_get(body, "key")),
                        .hold = json_is_true(json_object_get(body, "hold")) };
-    if (take_spec(&o.spec, r, &found, &err) < 0 || dependencies_resolve(o.spec, d, d->next_id, &err) < 0 ||
+    if (take_spec(&o.spec, r, &found, &err) < 0 || find_key(&id, d, &o, digest, &err) < 0)
+        goto fail;
+    if (id) {
+        answer_stored(r, id);
+        json_decref(o.spec);
+        return;
+    }
+    if (dependencies_resolve(o.spec, d, d->next_id, &err) < 0 ||
         sweeps_check(o.spec, &err) < 0)
         goto fail;
     if (json_is_true(json_object_get(body, "dry_run"))) {
@@ -199,9 +256,7 @@ void request_submit(struct request *r)
     } else {
         if (submission_place(&id, d, &o, &err) < 0)
             goto fail;
-        memo[0] = id;
-        memo[1] = d->submit_batch->batch;
-        request_sleep(r, id, WAIT_MAX_S * 1000);
+        answer_stored(r, id);
     }
     json_decref(o.spec);
     return;

@@ -94,7 +94,7 @@ static void shut_down(struct request *r)
 static const struct route routes[] = {
     { "GET", "/v1/version", request_version, NULL },
     { "POST", "/v1/jobs", request_submit,
-      "spec:s! cwd:s! file:s set:l canonical:o hold:b dry_run:b secrets:m environment:m code:s" },
+      "spec:s! cwd:s! file:s set:l canonical:o hold:b dry_run:b secrets:m environment:m code:s key:s" },
     { "GET", "/v1/jobs", request_list, NULL },
     { "GET", "/v1/jobs/JOB", request_show, NULL },
     { "POST", "/v1/jobs/JOB/cancel", cancel, "reason:s now:b" },

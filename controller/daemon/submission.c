@@ -200,7 +200,9 @@ int submission_place(int64_t *id, struct daemon *d, const struct submission *o, 
         reserve_explain(d, err);
         goto out;
     }
-    if (submit_batch_submit(job, body, o->yaml, canonical, err) < 0) {
+    const struct submit_content content = { .body = body, .yaml = o->yaml, .canonical = canonical, .key = o->key,
+                                            .digest = o->digest };
+    if (submit_batch_submit(job, &content, err) < 0) {
         discard(d, *id);
         goto out;
     }

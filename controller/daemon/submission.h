@@ -24,6 +24,8 @@ struct submission {
     int           sweep_index;  /* ... its index ... */
     json_t       *point;     /* ... and its values; borrowed */
     bool          hold;
+    const char   *key;       /* of the submit (controller/base/submit_key.h), or NULL; borrowed ... */
+    const char   *digest;    /* ... and the digest of its spec; borrowed */
     json_t       *adopted;   /* borrowed, or NULL: {dir, host, job, step, history: []} */
 };
 

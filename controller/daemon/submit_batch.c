@@ -14,6 +14,7 @@
 #include "controller/job/job_store.h"
 #include "controller/nodes/fleet.h"
 #include "db/store.h"
+#include "db/submit_keys.h"
 
 /* Opens the batch before the first job is stored. */
 static int join(struct daemon *d, struct err *err)
@@ -54,18 +55,18 @@ static void fail(struct daemon *d, struct err *err)
     d->next_id = in->first_id;
 }
 
-int submit_batch_submit(struct job *job, const json_t *body, const char *yaml,
-                        const char *canonical,
-                        struct err *err)
+int submit_batch_submit(struct job *job, const struct submit_content *content, struct err *err)
 {
     struct daemon *d = job->daemon;
     struct core_output out = { 0 };
-    const struct core_input in = { .kind = CORE_SUBMIT, .at_ms = daemon_now_ms(), .body = body };
+    const struct core_input in = { .kind = CORE_SUBMIT, .at_ms = daemon_now_ms(), .body = content->body };
     if (job_core_step(&job->core, &in, &out, err) < 0)
         return -1;
     int rc = join(d, err);
     if (rc == 0)
-        rc = job_store_submit(job, &out, yaml, canonical, err);
+        rc = job_store_submit(job, &out, content->yaml, content->canonical, err);
+    if (rc == 0 && content->key)
+        rc = submit_keys_put(d->store, content->key, job->core.id, content->digest, err);
     if (rc == 0)
         rc = active_jobs_add(d->active_jobs, job, err);
     core_output_fini(&out);

@@ -27,11 +27,16 @@ struct submit_batch {
     struct err err;             /* ... and why */
 };
 
+/* All borrowed. */
+struct submit_content {
+    const json_t *body;         /* of the event submitted */
+    const char   *yaml, *canonical;
+    const char   *key, *digest; /* of the request (db/submit_keys.h); key NULL: none */
+};
+
 /* Stores a new job with both texts of its spec and adds it to the active jobs. It is durable once
  * its batch is committed; a failure fails the whole batch. */
-int submit_batch_submit(struct job *job, const json_t *body, const char *yaml,
-                        const char *canonical,
-                        struct err *err);
+int submit_batch_submit(struct job *job, const struct submit_content *content, struct err *err);
 
 /* Commits the open batch and wakes its requests. True if there was one. */
 bool submit_batch_flush(struct daemon *d);

@@ -57,12 +57,15 @@ for shell in bash zsh fish; do
         for word in 1 2 hello other last; do has_word $word; done
         no_word job.yaml
     done
-    if [ $shell != fish ]; then # behind -H HOST; "" is this machine
-        offers $shell -H '' submit --f >offered
-        has_word --follow
-        offers $shell -H '' show '' >offered
-        for word in 1 hello last; do has_word $word; done
-    fi
+    host='' # behind -H HOST; "" is this machine
+    [ $shell != fish ] || host="''"
+    offers $shell -H "$host" submit --f >offered
+    has_word --follow
+    no_word --hold
+    offers $shell -H "$host" s >offered
+    has_word submit
+    offers $shell -H "$host" show '' >offered
+    for word in 1 hello last; do has_word $word; done
     offers $shell plan '' >offered
     for word in 1 hello job.yaml; do has_word $word; done
     offers $shell nodes '' >offered

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # templates/jobctl.py: the examples of docs/PYTHON.md, its manual and its types; the same from afar, by jobctl -H and by
-# ssh; iterators go on over a daemon that is killed and connections that break, with nothing lost or doubled; an order
-# whose connection breaks is not sent again.
+# ssh; iterators go on over a daemon that is killed and connections that break, with nothing lost or doubled; a
+# submit whose connection breaks is repeated and is one job, any other order is not sent again.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
@@ -111,24 +111,43 @@ code 0 python3 afar.py
 has "directory $WORK/far/none does not exist" out
 has 'no host of this name' out
 
-# The connection ends between an order and its answer: told, and not sent again.
+# The connection ends between an order and its answer: a submit is repeated and is one job; another order is told, and
+# not sent again.
 cat >once.py <<'PY'
 import jobctl
-c = jobctl.Client()
+c = jobctl.Client(patience=20)
 c.version()
-send, sent = jobctl._Connection.request, []
+send, sent, cut = jobctl._Connection.request, [], [True]
 def request(self, method, path, *rest):
     sent.append(method)
     send(self, method, path, *rest)
-    if method == "POST":
+    if method == "POST" and cut.pop():
         self.sock.shutdown(2)
 jobctl._Connection.request = request
+spec = {"name": "once", "run": "exec sleep 300", "resources": {"gpus": 0}}  # until it is cancelled
+cut[:] = [False, True, False]  # of the check, and twice of the order, from the last
+row = c.submit(spec)
+assert sent.count("POST") == 3, sent
+assert [job["id"] for job in c.jobs(all=True, name="once")] == [row["id"]]
+cut[:] = [False] * 9
+assert c.submit(spec, key="mine")["id"] == c.submit(spec, key="mine")["id"] == row["id"] + 1
 try:
-    c.submit({"name": "once", "run": "true", "resources": {"gpus": 0}})
+    c.submit({**spec, "name": "other"}, key="mine")
+except jobctl.Conflict as error:
+    assert "another" in str(error), error
+else:
+    raise AssertionError("no error")
+del sent[:]
+cut[:] = [True]
+try:
+    c.cancel(row)
 except jobctl.Unavailable as error:
     assert "may have been carried out" in str(error)
 else:
     raise AssertionError("no error")
 assert sent == ["POST"], sent
+cut[:] = [False] * 9
+c.cancel("once", now=True)
 PY
 code 0 python3 once.py
+code 0 jobctl cancel --all --yes -q
