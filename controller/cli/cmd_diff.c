@@ -195,13 +195,16 @@ static int run_diff(struct call *call, const char *dir, struct buf out[2])
                    why.code ? why.text : subprocess_text(&out[1]));
 }
 
-/* Without the lines that repeat diff's command; they begin at "--- a/...". */
+/* Without the lines that repeat diff's command, and without the times in the two below, which are those of now. */
 static void print_text(const struct terminal *t, const char *text)
 {
+    int names = 0;
     for (const char *line = text; *line; line += *line == '\n') {
         const int n = (int)strcspn(line, "\n");
-        if (strncmp(line, "diff -urN ", 10) != 0)
-            fprintf(t->file, "%.*s\n", n, line);
+        const bool command = strncmp(line, "diff -urN ", 10) == 0;
+        if (!command)
+            fprintf(t->file, "%.*s\n", names > 0 ? (int)strcspn(line, "\t\n") : n, line);
+        names = command ? 2 : names - (names > 0);
         line += n;
     }
 }
