@@ -51,11 +51,12 @@ static int64_t trouble_due(const struct notice_row *n, int64_t now_ms, const str
 
 static void write_down(struct notice_row *n, const struct notice_news *news)
 {
-    if (news->event > notice_event_of(n->event))
+    if (news->event >= notice_event_of(n->event)) { /* the reason is that of the event */
         snprintf(n->event, sizeof(n->event), "%s", names[news->event]);
+        snprintf(n->reason, sizeof(n->reason), "%s", news->reason);
+        err_make_printable(n->reason);
+    }
     snprintf(n->name, sizeof(n->name), "%s", news->name);
-    snprintf(n->reason, sizeof(n->reason), "%s", news->reason);
-    err_make_printable(n->reason);
     n->restarts += news->event == NOTICE_RECOVERING;
     n->hangs += news->event == NOTICE_HUNG;
     n->last_ms = news->at_ms;
