@@ -118,7 +118,7 @@ static int ask(struct call *call, struct client *c, const json_t *jobs, json_t *
         snprintf(path, sizeof(path), "/v1/jobs/%lld/%s", id, call->command->name);
         const int rc = retry && add_own(call, c, body, &code, id, &err) < 0 ? -1
                                                                             : client_post(c, &answer, path, body, &err);
-        code_take_end(&code);
+        submit_code_end(&code);
         if (rc < 0) {
             if (err.code == ERR_CONFLICT && every(call)) /* it ended meanwhile */
                 continue;

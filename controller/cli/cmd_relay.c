@@ -6,6 +6,8 @@
  *   {do: submitter}                          {directory, data} of this login; data: its environment
  *   {do: parse, text, file, base, set}       {spec}, the canonical one
  *   {do: check, text, set, spec}             {notes, spec} of local_check()
+ *   {do: code, text, set, spec}              {name, notes} of submit_code_take(); it is held until
+ *   {do: code_end}                           {}, or the end
  *   {do: real_path, path}                    {path}
  *   {do: connect, start}                     {}; from then on the streams are those of the daemon's socket
  *
@@ -31,6 +33,7 @@
 #include "controller/cli/command.h"
 #include "controller/cli/far_command.h"
 #include "controller/cli/local_check.h"
+#include "controller/cli/submit_code.h"
 #include "controller/cli/submitter.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
@@ -44,6 +47,8 @@ enum { QUESTION_MAX = 16 << 20, PIECE = 64 * 1024, SETS = 256 };
 struct relay {
     struct buf in;      /* what was read and not yet used */
     int        socket;  /* connected to the daemon, or -1 */
+    bool       took;    /* `code`, for a job that the other side submits */
+    struct code_taken code;
 };
 
 /* Takes the answer. */
@@ -103,6 +108,26 @@ static json_t *check(struct relay *r, const json_t *question, struct call *call)
     return NULL;
 }
 
+static json_t *end_code(struct relay *r, const json_t *question, struct call *call)
+{
+    (void)question;
+    (void)call;
+    if (r->took)
+        submit_code_end(&r->code);
+    r->took = false;
+    return json_object();
+}
+
+static json_t *take_code(struct relay *r, const json_t *question, struct call *call)
+{
+    json_t *request = json_pack("{s:O?, s:O?}", "spec", json_object_get(question, "text"), "set",
+                                json_object_get(question, "set"));
+    json_decref(end_code(r, question, call));
+    r->took = submit_code_take(&r->code, call, request, json_object_get(question, "spec")) == 0;
+    json_decref(request);
+    return r->took ? json_pack("{s:s, s:O*}", "name", r->code.name, "notes", r->code.notes) : NULL;
+}
+
 static json_t *real_path(struct relay *r, const json_t *question, struct call *call)
 {
     char path[PATH_MAX];
@@ -144,7 +169,7 @@ static int answer_one(struct relay *r, const char *line, size_t size)
         json_t   *(*answer)(struct relay *r, const json_t *question, struct call *call);
     } verbs[] = {
         {"submitter", submitter}, {"parse", parse}, {"check", check}, {"real_path", real_path},
-        {"connect", connect_daemon},
+        {"code", take_code}, {"code_end", end_code}, {"connect", connect_daemon},
     };
     struct call call = {.command = NULL};
     json_t *question = json_loadb(line, size, 0, NULL), *answer = NULL;
@@ -240,6 +265,7 @@ static int run(struct call *call)
         pass(r.socket);
     if (r.socket >= 0)
         close(r.socket);
+    json_decref(end_code(&r, NULL, call));
     buf_fini(&r.in);
     return 0;
 }

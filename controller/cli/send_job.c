@@ -88,7 +88,7 @@ static int post(struct call *call, struct client *c, const json_t *request, cons
     const int rc = post_with_key(call, c, answer, whole, wish->key);
     *code_notes = json_incref(code.notes);
     json_decref(whole);
-    code_take_end(&code);
+    submit_code_end(&code);
     return rc;
 }
 

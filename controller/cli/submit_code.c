@@ -5,12 +5,14 @@
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "controller/base/far_host.h"
 #include "controller/base/home.h"
 #include "controller/cli/command.h"
 #include "controller/cli/local_check.h"
+#include "controller/cli/submitter.h"
 #include "controller/remote/remote.h"
 #include "controller/spec/jobspec.h"
 #include "engine/contract/err.h"
@@ -25,13 +27,32 @@ static int refuse(struct call *call, const json_t *request, const struct err *wh
     return diagnostics_first(&call->found, &call->err);
 }
 
-/* With -H the workdir is on the other machine, and a snapshot is taken where jobctl runs. */
-static int refuse_far(struct call *call, const json_t *request)
+/* Where a login of the far host begins is no directory of code. */
+static bool is_named_there(const json_t *spec)
+{
+    char directory[PATH_MAX];
+    const char *workdir = field_text(spec, "workdir");
+    return workdir[0] && submitter_directory(directory, sizeof(directory), NULL) == 0 && strcmp(workdir, directory) != 0;
+}
+
+/* With -H the workdir is on the other machine, whose jobctl takes the snapshot. */
+static int take_there(struct code_taken *t, struct call *call, const json_t *request, const json_t *spec, bool must)
 {
     struct err why = {.code = ERR_NONE};
-    err_set(&why, ERR_USAGE, "not possible with -H: the code is on %s, and a snapshot is taken by jobctl there; log in and "
-            "submit the file there, or leave snapshot out", far_host_name());
-    return refuse(call, request, &why);
+    json_t *answer;
+    if (!is_named_there(spec) && must)
+        err_set(&why, ERR_USAGE, "of which directory on %s? With -H a snapshot is taken there: name the directory, "
+                "workdir: DIR", far_host_name());
+    if (why.code)
+        return refuse(call, request, &why);
+    if (!is_named_there(spec))
+        return 0;
+    if (submitter_code(&answer, call, request, spec) < 0)
+        return -1;
+    snprintf(t->name, sizeof(t->name), "%s", field_text(answer, "name"));
+    t->notes = json_incref(json_object_get(answer, "notes"));
+    json_decref(answer);
+    return 0;
 }
 
 /* The directory of the code: on hosts the default of workdir is the file's folder here. */
@@ -69,7 +90,7 @@ int submit_code_take(struct code_taken *t, struct call *call, const json_t *requ
                                    .must = request && json_is_true(wanted), .max_bytes = code_take_max()};
     *t = (struct code_taken){.lock = -1};
     if (far_host_name())
-        return wish.must ? refuse_far(call, request) : 0;
+        return request ? take_there(t, call, request, spec, wish.must) : 0;
     if (home_dir(home, sizeof(home), &call->err) < 0)
         return -1;
     if (find_workdir(workdir, call, request, spec) < 0 || code_take(t, &wish, &why) == 0)
@@ -79,6 +100,15 @@ int submit_code_take(struct code_taken *t, struct call *call, const json_t *requ
     t->notes = json_array();
     json_array_append_new(t->notes, json_sprintf("the code of the job is not recorded: %s", why.text));
     return 0;
+}
+
+void submit_code_end(struct code_taken *t)
+{
+    if (far_host_name() && t->name[0])
+        submitter_code_end();
+    if (far_host_name())
+        t->name[0] = t->dir[0] = '\0'; /* nothing of it is here */
+    code_take_end(t);
 }
 
 json_t *submit_code_request(const struct code_taken *t, const json_t *request)

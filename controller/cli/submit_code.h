@@ -12,8 +12,10 @@ struct call;
 
 /* Takes the code of a canonical spec. `request` (spec_file.h) gets the place of a mistake; NULL: of a retry, of which
  * no snapshot is taken. What cannot be recorded is a note in t->notes; -1: a snapshot that the spec demands cannot be
- * taken, with call->err set. The caller calls code_take_end() after the request. */
+ * taken, with call->err set. With -H the far host takes it. The caller calls submit_code_end() after the request. */
 int submit_code_take(struct code_taken *t, struct call *call, const json_t *request, const json_t *spec);
+
+void submit_code_end(struct code_taken *t);
 
 /* Will the hosts of this canonical spec get its code?  Their own workdirs do not matter then. */
 bool submit_code_is_sent(const json_t *spec);

@@ -108,12 +108,31 @@ int submitter_parse(json_t **spec, const char *text, const char *file, const cha
     return *spec ? 0 : err_set(err, ERR_SYSTEM, "cannot understand what %s answers", far_host_name());
 }
 
+static int ask_of_spec(json_t **answer, const char *what, struct call *call, const json_t *request, const json_t *spec)
+{
+    json_t *question = json_pack("{s:s, s:O, s:O, s:O}", "do", what, "text", json_object_get(request, "spec"), "set",
+                                 json_object_get(request, "set"), "spec", spec);
+    return ask(answer, question, &call->found, &call->err);
+}
+
+int submitter_code(json_t **answer, struct call *call, const json_t *request, const json_t *spec)
+{
+    return ask_of_spec(answer, "code", call, request, spec);
+}
+
+void submitter_code_end(void)
+{
+    struct diagnostics none = {.count = 0};
+    struct err ignored = {.code = ERR_NONE};    /* the end of this process does the same */
+    json_t *answer;
+    ask(&answer, json_pack("{s:s}", "do", "code_end"), &none, &ignored);
+    json_decref(answer);
+}
+
 int submitter_check(struct call *call, const json_t *request, json_t *spec, json_t *notes)
 {
     json_t *answer;
-    json_t *question = json_pack("{s:s, s:O, s:O, s:O}", "do", "check", "text", json_object_get(request, "spec"), "set",
-                                 json_object_get(request, "set"), "spec", spec);
-    if (ask(&answer, question, &call->found, &call->err) < 0)
+    if (ask_of_spec(&answer, "check", call, request, spec) < 0)
         return -1;
     json_array_extend(notes, json_object_get(answer, "notes"));
     if (json_is_object(json_object_get(answer, "spec"))) /* with the commits of models */

@@ -31,6 +31,11 @@ int submitter_parse(json_t **spec, const char *text, const char *file, const cha
 /* As local_check(), on the far host. */
 int submitter_check(struct call *call, const json_t *request, json_t *spec, json_t *notes);
 
+/* The far host takes the code of a job there, as submit_code_take() does: {name, notes}. What nobody took ends with
+ * submitter_code_end(), or with this process. */
+int submitter_code(json_t **answer, struct call *call, const json_t *request, const json_t *spec);
+void submitter_code_end(void);
+
 /* The absolute path of a directory, without symbolic links; out: PATH_MAX. */
 int submitter_real_path(char *out, const char *path, struct err *err);
 

@@ -77,8 +77,8 @@ mkdir folder
 cp here.yaml folder/
 code 0 far submit --dry-run --json folder/here.yaml # its folder is one of here
 json "o['spec']['workdir'] == '$WORK/far'"
-code 2 far submit here.yaml --set snapshot=true # the code is there
-has 'snapshot: not possible with -H: the code is on far' err
+code 2 far submit here.yaml --set snapshot=true
+has 'snapshot: of which directory on far?' err
 code 1 far diff here stdin
 has 'stdin' out
 code 2 far submit missing.yaml
