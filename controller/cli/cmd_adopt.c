@@ -11,6 +11,7 @@
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/job_wait.h"
+#include "controller/cli/local_check.h"
 #include "controller/cli/output.h"
 #include "controller/cli/question.h"
 #include "controller/cli/spec_file.h"
@@ -203,6 +204,7 @@ static int run(struct call *call)
         if (!call->json && !options_has(&call->options, "quiet"))
             print_plan(call->out.file, plan);
         fflush(call->out.file);
+        local_check_print_notes(json_object_get(plan, "notes"));
         if ((code = confirm(call, plan)) > 0)
             code = adopt(call, c, plan);
     }

@@ -159,6 +159,17 @@ static json_t *read_history(const char *dir)
     return rows;
 }
 
+/* What is not in the mirror: texts. */
+static json_t *notes_of(const json_t *job, const json_t *spec)
+{
+    json_t *notes = json_array();
+    if (json_is_true(json_object_get(json_object_get(job, "spec"), "snapshot")))
+        json_array_append_new(notes, json_sprintf(
+            "the snapshot of its code stayed on %s: the job runs in %s as that directory is now; put the code of its "
+            "submit there first", field_text(job, "host"), field_text(spec, "workdir")));
+    return notes;
+}
+
 /* A thread reads the mirror; the handler does the rest. */
 struct adoption {
     struct file_task base;
@@ -238,8 +249,9 @@ void request_adopt(struct request *r)
     else if (a->err.code)
         request_fail(r, &a->err, NULL);
     else if (json_is_true(json_object_get(body, "dry_run")))
-        request_answer(r, 200, json_pack("{s:s, s:O, s:O, s:O}", "dir", a->dir, "host", json_object_get(a->job, "host"),
-                                         "job", json_object_get(a->job, "job"), "spec", a->spec));
+        request_answer(r, 200, json_pack("{s:s, s:O, s:O, s:O, s:o}", "dir", a->dir, "host",
+                                         json_object_get(a->job, "host"), "job", json_object_get(a->job, "job"), "spec",
+                                         a->spec, "notes", notes_of(a->job, a->spec)));
     else if (adopt(&id, d, a, body, &err) < 0)
         request_fail(r, &err, NULL);
     else {

@@ -33,6 +33,14 @@ code 2 jobctl adopt --json mirror/cancelled
 has "add --yes" out
 [ "$(jobctl status -a -q | wc -l)" = 0 ]
 
+# A snapshot of the code is not in a mirror: told before the question.
+change spec snapshot true
+code 2 jobctl adopt mirror/cancelled
+has "note: the snapshot of its code stayed on fixture: the job runs in $WORK/here as that directory is now" err
+change spec setup '"true"'
+code 2 jobctl adopt mirror/cancelled
+lacks snapshot err
+
 # On a terminal it asks; only a yes counts.
 terminal() { script -qec "jobctl adopt --hold mirror/cancelled" /dev/null; }
 terminal <<<n >out
