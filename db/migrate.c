@@ -26,11 +26,13 @@ SQL_FILE(jobctl_sql_0009, "db/migrate/0009.sql");
 SQL_FILE(jobctl_sql_0010, "db/migrate/0010.sql");
 SQL_FILE(jobctl_sql_0011, "db/migrate/0011.sql");
 SQL_FILE(jobctl_sql_0012, "db/migrate/0012.sql");
+SQL_FILE(jobctl_sql_0013, "db/migrate/0013.sql");
 
 const char *const MIGRATIONS[] = { jobctl_sql_0001, jobctl_sql_0002, jobctl_sql_0003,
                                    jobctl_sql_0004, jobctl_sql_0005, jobctl_sql_0006,
                                    jobctl_sql_0007, jobctl_sql_0008, jobctl_sql_0009,
-                                   jobctl_sql_0010, jobctl_sql_0011, jobctl_sql_0012 };
+                                   jobctl_sql_0010, jobctl_sql_0011, jobctl_sql_0012,
+                                   jobctl_sql_0013 };
 
 int migrations_count(void)
 {

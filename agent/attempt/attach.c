@@ -19,6 +19,7 @@
 
 #include "agent/attempt/host_cache.h"
 #include "agent/attempt/spool.h"
+#include "agent/code/code_tree.h"
 #include "agent/container/container_sweep.h"
 #include "agent/os/identity.h"
 #include "agent/os/run_dir.h"
@@ -408,6 +409,17 @@ static int serve(struct attach *a, int in, struct err *err)
     }
 }
 
+/* The job was removed: its copy of its code (agent/code/code_receive.h), with what it wrote there. */
+static int forget(struct attach *a, struct err *err)
+{
+    char path[PATH_MAX + 16];
+    struct err why = {0};
+    snprintf(path, sizeof(path), "%s/code", a->key_dir);
+    if (code_tree_remove(path, &why) < 0)
+        return say_gone(a, why.text, err);
+    return say_gone(a, "it is removed", err);
+}
+
 static bool is_strange(const struct attach *a)
 {
     struct identity who;
@@ -438,7 +450,8 @@ int attach_run(int in, int out, const char *program, struct err *err)
                                                 "another job, which is left alone"), err);
     } else if (json_is_true(json_object_get(a.order, "dismiss"))) {
         dismiss(&a, a.run_dir);
-        rc = give_remains(&a, "replaced by a newer attempt", err);
+        rc = json_is_true(json_object_get(a.order, "forget"))
+           ? forget(&a, err) : give_remains(&a, "replaced by a newer attempt", err);
     } else {
         rc = serve(&a, in, err);
     }

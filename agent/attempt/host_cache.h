@@ -12,7 +12,8 @@
  * KEY/checkpoints.
  *
  * Originals of code, in STATE/jobctl/code/DIGEST (agent/code/code_receive.h), and transfers that were broken: removed
- * if they were not used for HOST_CACHE_DAYS. The copies of jobs, in KEY/code, are kept: they hold what scripts wrote.
+ * if they were not used for HOST_CACHE_DAYS. The copies of jobs, in KEY/code, hold what scripts wrote: they end with
+ * the job (attach.c).
  *
  * Homes may be shared by many machines, so age counts more than the processes of this machine.
  */

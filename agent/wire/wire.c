@@ -39,7 +39,7 @@ static const struct wire_row rows[] = {
     {WIRE_STOP, "stop", TO_AGENT, 4 * 1024, ATTEMPT "reason:s grace_ms:i checkpoint:b"},
     {WIRE_CHECKPOINT, "checkpoint", TO_AGENT, 1024, ATTEMPT},
     {WIRE_ATTACH, "attach", TO_AGENT, 64 * 1024,
-     ATTEMPT "key:s may_start:b dismiss:b acked:i logs:o origin:s?"},
+     ATTEMPT "key:s may_start:b dismiss:b acked:i logs:o origin:s? forget:b?"},
     {WIRE_NODE_GONE, "node gone", TO_AGENT, 4 * 1024, ATTEMPT "node:i text:s"},
 };
 

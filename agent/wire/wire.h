@@ -62,8 +62,9 @@
  *   ACK        {job, attempt, nonce, seq}
  *   STOP       {job, attempt, nonce, reason, grace_ms, checkpoint: bool}
  *   CHECKPOINT {job, attempt, nonce}
- *   ATTACH     {job, attempt, nonce, key, may_start, dismiss, acked, logs: {FILE: bytes that are here}}
+ *   ATTACH     {job, attempt, nonce, key, may_start, dismiss, acked, logs: {FILE: bytes that are here}, forget}
  *               dismiss: end the attempt, its agent first, and say AGENT_GONE
+ *               forget: with dismiss: the job was removed; remove its copy of its code, and send nothing of it
  *               key names the job on a machine that serves several controllers
  *   LOG        {job, attempt, nonce, file, offset, data}     data: a character per byte, see attach.h
  *   AGENT_GONE {job, attempt, nonce, text, full}   full: none was started, the disk there has no room for one

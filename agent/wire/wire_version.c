@@ -39,6 +39,7 @@ static const struct added {
     {2, WIRE_LAUNCH, NULL, "names_to"},
     {2, WIRE_LAUNCH, "budget", "same_line"},
     {2, WIRE_LAUNCH, "budget", "same_line_ms"},
+    {2, WIRE_ATTACH, NULL, "forget"},
 };
 
 static void leave_out(unsigned version, enum wire_message number, json_t *body)

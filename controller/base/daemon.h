@@ -84,6 +84,7 @@ struct daemon {
     int64_t              gpus;          /* of this node; valid after its probe */
     char                 instance[INSTANCE];
     struct host         *hosts;         /* the record of each host (hosts.h) */
+    struct copy_removal *copy_removals; /* copies of the code of removed jobs on hosts */
     struct orphan       *orphans;       /* agents that outlived their attempt */
     struct removal      *removals;      /* jobs whose files are being deleted */
     struct snapshots    *snapshots;     /* copies of the store */

@@ -41,6 +41,7 @@
 #include "controller/job/job_env.h"
 #include "controller/nodes/fleet.h"
 #include "controller/nodes/hosts.h"
+#include "controller/nodes/copy_removal.h"
 #include "controller/nodes/orphan.h"
 #include "controller/notify/notify_send.h"
 #include "db/store.h"
@@ -133,6 +134,7 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     snapshots_close(d);
     store_upkeep_close(d);
     orphan_close(d);
+    copy_removal_close(d);
     hosts_close(d);
     fleet_close(d);
     beat_close(d);
@@ -201,6 +203,8 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
         rc = removal_open(d, err);
     if (rc == 0)
         rc = orphan_open(d, err);
+    if (rc == 0)
+        rc = copy_removal_open(d, err);
     if (rc == 0) {
         log_info(NULL, "jobctl %s, pid %d, serves %s", JOBCTL_VERSION, (int)getpid(), d->home);
         say_ready(ready_fd);

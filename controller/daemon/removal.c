@@ -27,6 +27,7 @@
 #include "controller/job/job_dir.h"
 #include "controller/job/job_history.h"
 #include "controller/nodes/fleet.h"
+#include "controller/nodes/copy_removal.h"
 #include "controller/nodes/orphan.h"
 #include "db/checkpoints.h"
 #include "db/removed.h"
@@ -410,12 +411,16 @@ static int start(struct daemon *d, const struct removed_row *row, struct err *er
 int removal_begin(struct daemon *d, const struct removed_row *row, struct err *err)
 {
     struct err why = { 0 };
+    if (copy_removal_record(d, row->job, &why) < 0)
+        log_warn(NULL, "job %lld: its copies of the code on hosts stay: %s", (long long)row->job, why.text);
+    why = (struct err){ 0 };
     if (removed_put(d->store, row, &why) < 0 && (!reserve_use(d, &why) || removed_put(d->store, row, err) < 0)) {
         *err = err->code ? *err : why;
         reserve_explain(d, err);
         return -1;
     }
     daemon_test_hook(d);
+    copy_removal_begin(d, row->job);
     return start(d, row, err);
 }
 

@@ -33,6 +33,7 @@ struct remote_link_spec {
     const char *host, *key;     /* for another machine: its name, and the job's name there */
     bool        known;          /* its agent was heard of before */
     bool        dismiss;        /* end all its processes, however long it takes; then report lost */
+    bool        forget;         /* with dismiss: and remove the job's copy of its code there */
     uint64_t    delay_ms;       /* before the first look */
     int         node, nodes;    /* node of this agent, and number of nodes of the attempt */
     int         least;          /* minimum nodes that Slurm may allocate ... */

@@ -31,6 +31,7 @@ struct remote_link *remote_link_create(size_t size, uv_loop_t *loop,
     link->hooks = *hooks;
     link->may_start = spec->may_start;
     link->dismiss = spec->dismiss;
+    link->forget = spec->forget;
     link->job = spec->job;
     link->attempt = spec->attempt;
     snprintf(link->nonce, sizeof(link->nonce), "%s", spec->nonce);

@@ -29,7 +29,7 @@ struct remote_link {
     struct remote_link_hooks hooks;
     struct agent_stream     *stream;    /* NULL: not connected */
     bool                     closed;
-    bool                     may_start, dismiss;
+    bool                     may_start, dismiss, forget;
     int64_t                  job, attempt;
     char                     nonce[NONCE_CHARS + 1], origin[40];
     char                     tag[48];   /* "job.attempt", for logs */

@@ -227,11 +227,12 @@ static void channel_text(void *arg, enum wire_message number, const json_t *body
 static void send_attach(struct ssh *link)
 {
     const struct remote_link *l = &link->base;
-    json_t *body = json_pack("{s:I, s:I, s:s, s:s, s:b, s:b, s:I, s:o, s:s*}", "job", (json_int_t)l->job,
+    json_t *body = json_pack("{s:I, s:I, s:s, s:s, s:b, s:b, s:I, s:o, s:s*, s:o*}", "job", (json_int_t)l->job,
                              "attempt", (json_int_t)l->attempt, "nonce", l->nonce, "key", link->key,
                              "may_start", (int)l->may_start, "dismiss", (int)l->dismiss, "acked",
                              (json_int_t)l->hooks.acked(l->hooks.arg), "logs",
-                             log_copy_have(l->run_dir), "origin", l->origin[0] ? l->origin : NULL);
+                             log_copy_have(l->run_dir), "origin", l->origin[0] ? l->origin : NULL,
+                             "forget", l->forget ? json_true() : NULL);
     if (body)
         agent_stream_send(l->stream, WIRE_ATTACH, body);
     json_decref(body);

@@ -26,7 +26,8 @@ stop_daemon
 
 # A store of the version before, whose jobs ended long ago.
 hours_ago
-sqlite3 "$db" 'drop table submit_keys; drop table notices; drop trigger events_packed_once; drop table packed_events; drop index jobs_to_pack;
+sqlite3 "$db" 'drop table host_copies; drop table submit_keys;
+    drop table notices; drop trigger events_packed_once; drop table packed_events; drop index jobs_to_pack;
     drop index jobs_of_sweep; alter table jobs drop column members; alter table jobs drop column sweep;
     alter table jobs drop column sweep_index; alter table jobs drop column point;
     alter table jobs drop column packed; pragma user_version = 8'

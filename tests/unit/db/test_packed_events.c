@@ -259,7 +259,7 @@ static void an_older_store(void **state)
     struct store *s = opened();
     add_job(s, 1, "done", 9);
     char *whole = rows(s, 1, 0, 99);
-    run(s, "DROP TABLE submit_keys; DROP TABLE notices; DROP TRIGGER events_packed_once; DROP TABLE packed_events; "
+    run(s, "DROP TABLE host_copies; DROP TABLE submit_keys; DROP TABLE notices; DROP TRIGGER events_packed_once; DROP TABLE packed_events; "
            "DROP INDEX jobs_to_pack; "
            "DROP INDEX jobs_of_sweep; ALTER TABLE jobs DROP COLUMN members; ALTER TABLE jobs DROP COLUMN sweep; "
            "ALTER TABLE jobs DROP COLUMN sweep_index; ALTER TABLE jobs DROP COLUMN point; "
