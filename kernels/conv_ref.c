@@ -220,7 +220,7 @@ static void depthwise_back(float *dx, float *dw, float *db, const float *dy, con
         {(size_t)(s.batch * a.tiles), work_of(s, a.tile), conv_items, &a},
         {(size_t)sums.tiles, (size_t)s.batch * work_of(s, sums.tile), weight_items, &sums},
     };
-    thread_pool_loops(loops, 2);
+    thread_pool_loops(loops, dw ? 2 : 1);
 }
 
 void KERN_FILL(conv)(struct kern_ops *ops)

@@ -148,7 +148,7 @@ struct kern_ops {
     void (*linear)(void *y, const void *x, const void *w, const void *b, int m, int k, int n);
     void (*linear_wide)(float *y, const void *x, const void *w, const float *b, int m, int k,
                         int n);
-    /* dx[m,k] = dy[m,n] w[n,k] (dx may be NULL);
+    /* dx[m,k] = dy[m,n] w[n,k] (dx may be NULL; on the CPU dw too: then db has no effect);
      * dw[n,k] += dy^T x;  db[n] += column sums of dy (db may be NULL). */
     void (*linear_back)(void *dx, float *dw, float *db, const void *dy, const void *x,
                         const void *w, int m, int k, int n);

@@ -147,7 +147,7 @@ static void weight_part(const struct back_args *a, int part)
 static void back_part(const void *arg, int part)
 {
     const struct back_args *a = arg;
-    const int parts[2] = {a->dx ? grid_parts(a->input) : 0, grid_parts(a->weight)};
+    const int parts[2] = {a->dx ? grid_parts(a->input) : 0, a->dw ? grid_parts(a->weight) : 0};
     int index;
     if (thread_pool_merge(part, parts, 2, &index) == 0)
         input_part(a, index);
@@ -160,8 +160,8 @@ static void linear_back_wide(float *dx, int keep, float *dw, float *db, const vo
 {
     const struct back_args a = {dx, dw, db, dy, x, w, keep, m, k, n, grid_for(m, k, n),
                                 grid_for(n, k, m)};
-    const int parts = (dx ? grid_parts(a.input) : 0) + grid_parts(a.weight);
-    if (grid_parts(a.weight) > 1) {
+    const int parts = (dx ? grid_parts(a.input) : 0) + (dw ? grid_parts(a.weight) : 0);
+    if (parts > 1 && grid_parts(a.weight) > 1) {
         thread_pool_run(parts, back_part, &a);
         return;
     }

@@ -245,8 +245,9 @@ static void rms_norm_back(void *dx, int lddx, float *dw, const void *dy, int ldd
         .ldx = (size_t)ldx, .lddy = (size_t)lddy, .rows = rows, .cols = cols,
     };
     /* Columns first, and all of them: dx may be dy. */
-    thread_pool_range((size_t)(cols + LANES - 1) / LANES, 1, 2 * (size_t)rows * LANES,
-                      rms_back_sums, &k);
+    if (dw)
+        thread_pool_range((size_t)(cols + LANES - 1) / LANES, 1, 2 * (size_t)rows * LANES,
+                          rms_back_sums, &k);
     thread_pool_range((size_t)rows, 1, 3 * (size_t)cols, rms_back_rows, &k);
 }
 

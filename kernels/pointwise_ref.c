@@ -266,12 +266,13 @@ static void mod_add_back(float *dtable, float *dt, int ldt, int row, const float
         for (int r = 0; r < rows; r++) {
             const float *d = dmod + ((size_t)b * (size_t)rows + (size_t)r) * (size_t)cols;
             float *to = dt + (size_t)b * (size_t)ldt + (size_t)r * (size_t)row;
-            float *own = dtable + (size_t)r * (size_t)cols;
+            float *own = dtable ? dtable + (size_t)r * (size_t)cols : NULL;
 #pragma omp simd
-            for (int c = 0; c < cols; c++) {
-                own[c] += d[c];
+            for (int c = 0; c < cols; c++)
                 to[c] += d[c];
-            }
+#pragma omp simd
+            for (int c = 0; c < (own ? cols : 0); c++)
+                own[c] += d[c];
         }
 }
 

@@ -12,6 +12,35 @@
 
 enum model_family { MODEL_SANA, MODEL_NEXTDIT };
 
+/* Layers of a SanaMS block that can have a low-rank adapter (lora_config.h). */
+enum lora_module {
+    LORA_SELF_Q, LORA_SELF_K, LORA_SELF_V, LORA_SELF_OUT,
+    LORA_CROSS_Q, LORA_CROSS_K, LORA_CROSS_V, LORA_CROSS_OUT,
+    LORA_MLP_IN, LORA_MLP_OUT,
+    LORA_MODULES
+};
+
+enum { LORA_EXCEPTIONS = 64 };
+
+/* The adapter of one layer, or with block -1 of that layer in all blocks, where it differs from the others. */
+struct lora_exception {
+    int              block;
+    enum lora_module module;
+    int              rank;    /* 0: none */
+    double           alpha;
+};
+
+/* Low-rank adapters of a frozen model: W + scale B A, where scale is alpha / rank. */
+struct lora_config {
+    int      rank;            /* 0: no adapters, all weights are trained */
+    double   alpha;
+    bool     rslora;          /* scale is alpha / sqrt(rank) */
+    bool     base_fp32;       /* the frozen weights are kept as fp32, else rounded to bf16 */
+    unsigned targets;         /* bit 1 << module */
+    int      exceptions;
+    struct lora_exception exception[LORA_EXCEPTIONS]; /* a later one overrides an earlier one */
+};
+
 struct model_config {
     enum model_family family;
     int    depth;
@@ -34,6 +63,7 @@ struct model_config {
     int    kv_heads;          /* divides heads */
     float  norm_eps;
     bool   learn_sigma;       /* the last layer computes channels that are not used */
+    struct lora_config lora;  /* what is trained, if not all weights */
 };
 
 enum optim_type { OPTIM_ADAMW, OPTIM_CAME };

@@ -25,10 +25,27 @@ static int check_limits(const struct model_config *c, const struct model_limits 
     return 0;
 }
 
+static int build_rest(struct model *m, struct err *err)
+{
+    m->ops->upload(m->freqs, timestep_freqs, sizeof(timestep_freqs));
+    return model_carve(m, err) < 0 ? -1 : model_make_views(m, err);
+}
+
+/* The base is frozen: only adapters have weights and gradients as others see them. */
+static int build_adapters(struct model *m, struct err *err)
+{
+    if (lora_create(&m->lora, m, err) < 0 || lora_alloc(m->lora, m, err) < 0 ||
+        !(m->freqs = backend_alloc(m->ops, sizeof(timestep_freqs), USE_INPUTS, err)))
+        return -1;
+    return build_rest(m, err);
+}
+
 static int build(struct model *m, struct err *err)
 {
     if (m->net->open(m, err) < 0 || layout_create(&m->layout, err) < 0 || m->net->declare(m, err) < 0)
         return -1;
+    if (m->cfg.lora.rank > 0)
+        return build_adapters(m, err);
     const size_t bytes = layout_floats(m->layout) * sizeof(float);
     const size_t narrow = layout_floats(m->layout) * m->ops->narrow;
     const bool whole = !m->max.by_unit;
@@ -37,8 +54,7 @@ static int build(struct model *m, struct err *err)
         !(m->freqs = backend_alloc(m->ops, sizeof(timestep_freqs), USE_INPUTS, err)) ||
         (whole && narrow < bytes && !(m->narrow = backend_alloc(m->ops, narrow, USE_WEIGHTS, err))))
         return -1;
-    m->ops->upload(m->freqs, timestep_freqs, sizeof(timestep_freqs));
-    return model_carve(m, err) < 0 ? -1 : model_make_views(m, err);
+    return build_rest(m, err);
 }
 
 int model_create(struct model **out, const struct model_config *cfg,
@@ -69,7 +85,7 @@ void model_destroy(struct model *m)
         return;
     model_free_views(m);
     layout_destroy(m->layout);
-    if (!m->max.by_unit) {
+    if (!m->max.by_unit && !m->lora) {
         if (m->narrow != m->weights)
             m->ops->release(m->narrow);
         if (!m->borrowed)
@@ -79,6 +95,7 @@ void model_destroy(struct model *m)
     m->ops->release(m->acts);
     m->ops->release(m->back_acts);
     m->ops->release(m->freqs);
+    lora_destroy(m->lora);
     m->net->close(m);
     free(m);
 }
@@ -95,7 +112,29 @@ bool model_goes_to_data(const struct model *m)
 
 const struct layout *model_layout(const struct model *m)
 {
+    return m->lora ? lora_layout(m->lora) : m->layout;
+}
+
+const struct layout *model_base_layout(const struct model *m)
+{
     return m->layout;
+}
+
+struct lora *model_lora(const struct model *m)
+{
+    return m->lora;
+}
+
+/* In place of that of all weights. */
+static int layout_of_adapters(struct model *m, struct err *err)
+{
+    struct lora *l;
+    if (lora_create(&l, m, err) < 0)
+        return -1;
+    layout_destroy(m->layout);
+    m->layout = lora_take_layout(l);
+    lora_destroy(l);
+    return 0;
 }
 
 int model_layout_make(struct layout **out, const struct model_config *cfg, struct err *err)
@@ -106,6 +145,8 @@ int model_layout_make(struct layout **out, const struct model_config *cfg, struc
     int rc = m.net->open(&m, err);
     if (rc == 0 && (rc = layout_create(&m.layout, err)) == 0)
         rc = m.net->declare(&m, err);
+    if (rc == 0 && cfg->lora.rank > 0)
+        rc = layout_of_adapters(&m, err);
     m.net->close(&m);
     if (rc < 0)
         layout_destroy(m.layout);
@@ -116,6 +157,10 @@ int model_layout_make(struct layout **out, const struct model_config *cfg, struc
 
 int64_t model_bytes(const struct model *m)
 {
+    if (m->lora)
+        return (int64_t)(layout_floats(m->layout) * (m->cfg.lora.base_fp32 ? 4 : 2) +
+                         (m->max.by_unit ? 0 : layout_floats(model_layout(m)) * (m->train ? 2 : 1) * sizeof(float)) +
+                         (m->acts_floats + m->back_floats) * sizeof(float) + sizeof(*m));
     const size_t blocks = m->max.by_unit ? 0 : m->grads ? 2 : 1;
     const size_t narrow = m->max.by_unit || m->narrow == m->weights ? 0 : m->ops->narrow;
     return (int64_t)(layout_floats(m->layout) * (blocks * sizeof(float) + narrow) +
@@ -154,6 +199,10 @@ int model_set_sizes(struct model *m, const struct model_input *in, struct err *e
 
 static void enter_unit(struct model *m, int unit, bool backward)
 {
+    if (m->lora) {
+        lora_enter(m->lora, m, unit, backward);
+        return;
+    }
     if (!m->max.by_unit)
         return;
     m->unit_from = (size_t)m->net->unit_from(m, unit);
@@ -164,6 +213,10 @@ static void enter_unit(struct model *m, int unit, bool backward)
 /* After its backward pass. */
 static void leave_unit(struct model *m, int unit)
 {
+    if (m->lora) {
+        lora_leave(m->lora, m, unit);
+        return;
+    }
     if (m->max.by_unit)
         m->units.done(m->units.arg, unit);
     if (m->on_ready && unit != MODEL_FIRST_UNIT)
@@ -175,14 +228,23 @@ void model_on_units(struct model *m, const struct model_units *units)
     m->units = *units;
 }
 
+static void leave_idle(struct model *m, int unit)
+{
+    const model_ready_fn ready = m->on_ready;
+    m->on_ready = NULL;
+    leave_unit(m, unit);
+    m->on_ready = ready;
+}
+
 void model_pass_idle(struct model *m)
 {
+    if (!m->max.by_unit)
+        return;
     for (int u = MODEL_FIRST_UNIT; u <= model_last_unit(m); u++)
         enter_unit(m, u, false);
     for (int u = model_last_unit(m); u >= MODEL_FIRST_UNIT; u--) {
         enter_unit(m, u, true);
-        if (m->max.by_unit)
-            m->units.done(m->units.arg, u);
+        leave_idle(m, u);
     }
 }
 
@@ -231,6 +293,8 @@ static void backward(struct model *m, const struct model_input *in, const float 
         m->net->block_backward(m, i);
         leave_unit(m, i + 1);
     }
+    if (m->lora && !dy) /* nothing before the blocks is trained */
+        return;
     enter_unit(m, MODEL_FIRST_UNIT, true);
     m->net->first_backward(m, in, dy);
     leave_unit(m, MODEL_FIRST_UNIT);

@@ -25,6 +25,7 @@
 
 struct err;
 struct layout;
+struct lora;
 struct kern_ops;
 
 /* The largest batch of a model, and what it keeps per block. */
@@ -71,8 +72,11 @@ const struct model_config *model_config(const struct model *m);
  * and time is the share of data, 0 to 1. False (Sana): from data to noise, and time is the share of
  * noise, 0 to 999. */
 bool model_goes_to_data(const struct model *m);
-const struct layout *model_layout(const struct model *m);
-/* The same without a model: allocates the table only. */
+const struct layout *model_layout(const struct model *m); /* of what is trained: with cfg.lora, of the adapters */
+/* Of all weights; and the adapters that keep them frozen (lora.h), or NULL. */
+const struct layout *model_base_layout(const struct model *m);
+struct lora *model_lora(const struct model *m);
+/* The first without a model: allocates the table only. */
 int model_layout_make(struct layout **out, const struct model_config *cfg, struct err *err);
 /* The host view; call model_push() after writing weights, model_pull() before reading. */
 float *model_weights(struct model *m);

@@ -32,12 +32,19 @@ static void fill_normal(float *p, uint64_t first, size_t n, const struct rng *r,
         p[i] = (float)(std * (double)p[i]);
 }
 
-/* Numbers first, first + 1, ... of a tensor. */
-static void init_range(const struct model *m, const struct tensor *t, uint64_t first, size_t n,
-                       uint64_t seed, float *p)
+/* As peft draws them with init_lora_weights: gaussian: B = 0, so that training begins with the base. */
+static struct model_start adapter_start(const struct lora *l, int tensor)
 {
+    const struct lora_adapter *a = lora_of_tensor(l, tensor);
+    return tensor == a->a ? (struct model_start){DRAW_NORMAL, 1.0 / a->rank} : (struct model_start){DRAW_CONSTANT, 0};
+}
+
+/* Numbers first, first + 1, ... of a tensor. */
+static void init_range(const struct model *m, int tensor, uint64_t first, size_t n, uint64_t seed, float *p)
+{
+    const struct tensor *t = layout_at(model_layout(m), tensor);
     const struct rng r = rng_make(seed, 0, name_id(t->name), RNG_WEIGHTS);
-    const struct model_start start = m->net->start(&m->cfg, t);
+    const struct model_start start = m->lora ? adapter_start(m->lora, tensor) : m->net->start(&m->cfg, t);
     switch (start.draw) {
     case DRAW_CONSTANT:
         fill(p, n, (float)start.value);
@@ -54,13 +61,13 @@ static void init_range(const struct model *m, const struct tensor *t, uint64_t f
 void model_init_range(const struct model *m, int tensor, size_t from, size_t to, uint64_t seed,
                       float *out)
 {
-    init_range(m, layout_at(m->layout, tensor), from, to - from, seed, out);
+    init_range(m, tensor, from, to - from, seed, out);
 }
 
 void model_init_weights(struct model *m, uint64_t seed)
 {
-    for (int i = 0; i < layout_len(m->layout); i++) {
-        const struct tensor *t = layout_at(m->layout, i);
-        init_range(m, t, 0, t->count, seed, m->host_weights + t->offset);
+    for (int i = 0; i < layout_len(model_layout(m)); i++) {
+        const struct tensor *t = layout_at(model_layout(m), i);
+        init_range(m, i, 0, t->count, seed, m->host_weights + t->offset);
     }
 }

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "engine/model/lora.h"
 #include "engine/model/model.h"
 #include "engine/model/model_weight.h"
 #include "engine/model/nextdit_internal.h"
@@ -91,6 +92,7 @@ struct model {
     void                  *on_ready_arg;
     struct model_units     units;
     size_t                 unit_from;      /* layout offset of weights[0] and grads[0] */
+    struct lora           *lora;           /* what is trained, or NULL: all weights */
     /* sizes of the current batch */
     int batch, height, width, text, tokens, rows;
     const int *first; /* first rows of the captions, a kernel array, or NULL */
@@ -128,12 +130,31 @@ static inline __attribute__((unused)) const void *model_narrow(const struct mode
 
 static inline __attribute__((unused)) float *model_g(const struct model *m, weight_at at)
 {
-    return at == NO_WEIGHT ? NULL : m->grads + ((size_t)at - m->unit_from);
+    return at == NO_WEIGHT || !m->grads ? NULL : m->grads + ((size_t)at - m->unit_from);
 }
 
 /* sana.c, nextdit.c; that of a family */
 extern const struct model_net sana_net, nextdit_net;
 const struct model_net *model_net(enum model_family family);
+
+/* linear_back() of kernels.h for a layer whose weights may be frozen, and have adapters. */
+static inline __attribute__((unused)) void model_linear_back(struct model *m, void *dx, weight_at w, weight_at b,
+                                                             const void *dy, const void *x, int rows, int k, int n)
+{
+    m->ops->linear_back(dx, model_g(m, w), model_g(m, b), dy, x, model_wn(m, w), rows, k, n);
+    if (m->lora)
+        lora_back(m->lora, w, dy, x, rows, n);
+}
+
+/* linear_back_wide(), likewise. */
+static inline __attribute__((unused)) void model_linear_back_wide(struct model *m, float *dx, int keep, weight_at w,
+                                                                  weight_at b, const void *dy, const void *x, int rows,
+                                                                  int k, int n)
+{
+    m->ops->linear_back_wide(dx, keep, model_g(m, w), model_g(m, b), dy, x, model_wn(m, w), rows, k, n);
+    if (m->lora)
+        lora_back(m->lora, w, dy, x, rows, n);
+}
 
 enum { MODEL_FIRST_UNIT };
 static inline int model_last_unit(const struct model *m)

@@ -29,8 +29,8 @@ int model_make_views(struct model *m, struct err *err)
     const size_t B = (size_t)z->batch, text = B * (size_t)z->text;
     const size_t latent = (size_t)c->latent_channels * (size_t)model_limits_pixels(z);
     if (m->ops->host || z->by_unit) {
-        m->host_weights = m->weights;
-        m->host_grads = m->grads;
+        m->host_weights = m->lora ? lora_weights(m->lora) : m->weights;
+        m->host_grads = m->lora ? lora_grads(m->lora) : m->grads;
         return 0;
     }
     if (!(m->host_weights = backend_host(block_bytes(m), err)) ||
@@ -69,12 +69,12 @@ float *model_grads(struct model *m)
 
 float *model_kernel_weights(struct model *m)
 {
-    return m->weights;
+    return m->lora ? m->host_weights : m->weights;
 }
 
 float *model_kernel_grads(struct model *m)
 {
-    return m->grads;
+    return m->lora ? m->host_grads : m->grads;
 }
 
 const struct kern_ops *model_ops(const struct model *m)
@@ -93,6 +93,11 @@ int model_push(struct model *m, struct err *err)
 
 void model_place(struct model *m, float *weights)
 {
+    if (m->lora) {
+        lora_place(m->lora, weights);
+        m->host_weights = weights;
+        return;
+    }
     if (!m->borrowed)
         m->ops->release(m->weights);
     m->borrowed = true;
@@ -102,7 +107,7 @@ void model_place(struct model *m, float *weights)
 
 void *model_kernel_narrow(struct model *m)
 {
-    return m->narrow;
+    return m->lora ? m->host_weights : m->narrow;
 }
 
 int model_pull(struct model *m, struct err *err)

@@ -169,12 +169,11 @@ static void mlp_backward(struct model *m, const struct sana_block_weights *w, co
     const struct kern_ops *k = m->ops;
     struct sana_back_acts *d = &m->sana.back;
     const int C = m->cfg.hidden, F = m->cfg.mlp_hidden, M = m->batch * m->tokens;
-    k->linear_back(d->dg, model_g(m, w->point), NULL, d->a, a->g, model_wn(m, w->point), M, F, C);
+    model_linear_back(m, d->dg, w->point, NO_WEIGHT, d->a, a->g, M, F, C);
     k->glumbconv_back(d->du, model_g(m, w->depth), model_g(m, w->depth_b), d->dd, d->dg, a->u,
                       a->glumbconv,
                       model_w(m, w->depth), model_w(m, w->depth_b), mlp_image(m));
-    k->linear_back(d->a, model_g(m, w->inv), model_g(m, w->inv_b), d->du, a->h2,
-                   model_wn(m, w->inv), M, C, 2 * F);
+    model_linear_back(m, d->a, w->inv, w->inv_b, d->du, a->h2, M, C, 2 * F);
     k->gate_norm_back(d->dx, d->dxn, NULL, dmod + SHIFT2 * C, dmod + SCALE2 * C, d->a, a->x2,
                       a->stats2, a->mod + SCALE2 * C, MOD_ROWS * C, NULL, 0, NULL, m->batch,
                       m->tokens, C);
@@ -188,8 +187,7 @@ static void cross_backward(struct model *m, const struct sana_block_weights *w,
     struct sana_back_acts *d = &m->sana.back;
     const int C = m->cfg.hidden, M = m->batch * m->tokens, T = m->rows;
     const bool norm = m->cfg.cross_norm;
-    k->linear_back(d->a, model_g(m, w->cross_proj), model_g(m, w->cross_proj_b), d->dxn, a->cross,
-                   model_wn(m, w->cross_proj), M, C, C);
+    model_linear_back(m, d->a, w->cross_proj, w->cross_proj_b, d->dxn, a->cross, M, C, C);
     k->cross_attn_back(d->b, d->dkv, model_skip(m, d->dkv, C), 2 * C, d->work, d->a, a->prob,
                        norm ? a->cqn : a->cq, norm ? a->ckn : a->ckv, norm ? C : 2 * C,
                        model_skip(m, a->ckv, C), 2 * C, captions(m), cross_heads(m));
@@ -199,10 +197,8 @@ static void cross_backward(struct model *m, const struct sana_block_weights *w,
         k->rms_norm_back(d->dkv, 2 * C, model_g(m, w->cross_k_norm), d->dkv, 2 * C, a->ckv, 2 * C,
                          a->ck_rstd, model_w(m, w->cross_k_norm), T, C);
     }
-    k->linear_back_wide(d->dx, 1, model_g(m, w->cross_q), model_g(m, w->cross_q_b), d->b, a->x1n,
-                        model_wn(m, w->cross_q), M, C, C);
-    k->linear_back_wide(d->dy, !first, model_g(m, w->cross_kv), model_g(m, w->cross_kv_b), d->dkv,
-                        m->sana.top.y, model_wn(m, w->cross_kv), T, C, 2 * C);
+    model_linear_back_wide(m, d->dx, 1, w->cross_q, w->cross_q_b, d->b, a->x1n, M, C, C);
+    model_linear_back_wide(m, d->dy, !first, w->cross_kv, w->cross_kv_b, d->dkv, m->sana.top.y, T, C, 2 * C);
 }
 
 /* Ends with the gradient of h1 in d->a. */
@@ -217,8 +213,7 @@ static void self_backward(struct model *m, const struct sana_block_weights *w,
     void *qk = lin_qk(m, a, &ldqk);
     k->gate_back(d->a, dmod + GATE1 * C, d->dx, a->mod + GATE1 * C, ld, a->attn_out, m->batch,
                  m->tokens, C);
-    k->linear_back(d->b, model_g(m, w->proj), model_g(m, w->proj_b), d->a, a->attn,
-                   model_wn(m, w->proj), M, C, C);
+    model_linear_back(m, d->b, w->proj, w->proj_b, d->a, a->attn, M, C, C);
     k->lin_attn_back(d->dqkv, dk, dv, 3 * C, d->b, C, a->attn, a->lin, qk, model_skip(m, qk, C),
                      ldqk, model_skip(m, a->qkv, 2 * C), 3 * C, linear_heads(m));
     if (m->cfg.qk_norm) {
@@ -227,8 +222,7 @@ static void self_backward(struct model *m, const struct sana_block_weights *w,
         k->rms_norm_back(dk, 3 * C, model_g(m, w->k_norm), dk, 3 * C, model_skip(m, a->qkv, C),
                          3 * C, a->k_rstd, model_w(m, w->k_norm), M, C);
     }
-    k->linear_back(d->a, model_g(m, w->qkv), NULL, d->dqkv, a->h1, model_wn(m, w->qkv), M, C,
-                   3 * C);
+    model_linear_back(m, d->a, w->qkv, NO_WEIGHT, d->dqkv, a->h1, M, C, 3 * C);
 }
 
 /* Through enter_forward(), to the gradient of the previous block's MLP output, in d->a. */

@@ -247,6 +247,8 @@ static int verify_by_kind(struct verify_result *result, struct verify_case_files
         return verify_pth(result, f, err);
     if (kind && (strcmp(kind, "names") == 0 || strcmp(kind, "names-table") == 0))
         return verify_names(result, f, err);
+    if (kind && strcmp(kind, "lora") == 0)
+        return open_tensors(f, err) < 0 ? -1 : verify_lora(result, f, err);
     if (kind)
         return err_set(err, ERR_DATA, "verify does not know the kind \"%s\" of this case", kind);
     return verify_model(result, f, err);

@@ -106,6 +106,12 @@ int verify_pth(struct verify_result *result, const struct verify_case_files *fil
 /* verify_names.c: kinds "names" and "names-table" */
 int verify_names(struct verify_result *result, const struct verify_case_files *files, struct err *err);
 
+/* The sizes of a SanaMS whose case has them without sections. */
+void verify_flat_config(struct model_config *c, const json_t *config, int channels);
+
+/* verify_lora.c: kind "lora" */
+int verify_lora(struct verify_result *result, const struct verify_case_files *files, struct err *err);
+
 /* verify_rule.c: weights of a case that contains a rule instead of weights */
 int verify_rule_weights(float *weights, const struct layout *l, const json_t *rule,
                         struct err *err);

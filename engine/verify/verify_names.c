@@ -108,13 +108,13 @@ static int int_of(const json_t *config, const char *key)
 }
 
 /* What these cases leave out is as in all released models. */
-static void configure(struct model_config *c, const json_t *config, const struct st_tensor *x)
+void verify_flat_config(struct model_config *c, const json_t *config, int channels)
 {
     const int hidden = int_of(config, "hidden_size");
     *c = (struct model_config){
         .family = MODEL_SANA, .depth = int_of(config, "depth"), .hidden = hidden, .heads = int_of(config, "num_heads"),
         .patch = 1, .mlp_hidden = hidden * 5 / 2, .qk_norm = true_of(config, "qk_norm"),
-        .cross_norm = true_of(config, "qk_norm"), .latent_channels = (int)x->dim[1], .linear_head_dim = 32,
+        .cross_norm = true_of(config, "qk_norm"), .latent_channels = channels, .linear_head_dim = 32,
         .caption_channels = int_of(config, "caption_channels"), .caption_len = int_of(config, "model_max_length"),
         .y_norm = true, .y_norm_scale = 0.01f, .y_norm_eps = 1e-5f,
     };
@@ -183,7 +183,7 @@ static int check_output(struct names_case *c, struct err *err)
     if (!x || !c->theirs || !st_find(c->authors, "out.model") || x->ndim != 4)
         return 0;
     f.files.golden = c->authors;
-    configure(&f.cfg, json_object_get(c->files->config, "config"), x);
+    verify_flat_config(&f.cfg, json_object_get(c->files->config, "config"), (int)x->dim[1]);
     int rc = model_config_check(&f.cfg, err);
     if (rc == 0)
         rc = read_inputs(&f, err);

@@ -10,12 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/contract/digest.h"
 #include "engine/contract/err.h"
 #include "engine/contract/manifest.h"
 #include "engine/contract/text_append.h"
 #include "engine/contract/train_spec.h"
 #include "engine/hub/hub_cache.h"
 #include "engine/model/layout.h"
+#include "engine/model/lora.h"
 #include "engine/model/model.h"
 #include "engine/weights/tensor_view.h"
 #include "engine/weights/weights_source.h"
@@ -162,6 +164,7 @@ static void complete(struct model_config *cfg, const struct weights_summary *s)
 int pretrained_match(struct pretrained *p, const struct model_config *cfg, bool strict, struct err *err)
 {
     struct model_config whole = *cfg;
+    whole.lora.rank = 0; /* a file has all weights */
     weights_match_free(&p->match);
     layout_destroy(p->layout);
     p->layout = NULL;
@@ -202,6 +205,54 @@ bool pretrained_read(const struct pretrained *p, int i, size_t from, size_t to, 
 const struct weights_match *pretrained_found(const struct pretrained *p)
 {
     return &p->match;
+}
+
+enum { FREEZE_PIECE = 1 << 18 };
+
+/* By pieces: a tensor may be large. */
+static bool freeze_tensor(const struct pretrained *p, struct model *m, int i, float *piece, struct digest *d)
+{
+    const struct tensor *t = layout_at(p->layout, i);
+    for (size_t from = 0; from < t->count; from += FREEZE_PIECE) {
+        const size_t n = t->count - from < FREEZE_PIECE ? t->count - from : FREEZE_PIECE;
+        if (!pretrained_read(p, i, from, from + n, piece))
+            return weights_names_optional(t->name);
+        lora_base_put(model_lora(m), t->offset + from, n, piece);
+        digest_add(d, piece, n * sizeof(*piece));
+    }
+    return true;
+}
+
+static int freeze(const struct pretrained *p, struct model *m, float *piece, struct digest *d, struct err *err)
+{
+    for (int i = 0; i < layout_len(p->layout); i++)
+        if (!freeze_tensor(p, m, i, piece, d))
+            return err_set(err, ERR_USAGE, "%s has no tensor %s; train.lora needs all weights of the model",
+                           weights_source_path(p->source), layout_at(p->layout, i)->name);
+    return 0;
+}
+
+int pretrained_freeze(const struct pretrained *p, struct model *m, char *digest, struct err *err)
+{
+    struct digest *d;
+    float *piece = malloc(FREEZE_PIECE * sizeof(*piece));
+    if (!piece)
+        return err_set(err, ERR_MEMORY, "no memory to read %s", weights_source_path(p->source));
+    int rc = digest_create(&d, err);
+    if (rc == 0) {
+        rc = freeze(p, m, piece, d, err);
+        if (digest)
+            digest_text(d, digest);
+        digest_destroy(d);
+    }
+    free(piece);
+    return rc;
+}
+
+bool pretrained_null(const struct pretrained *p, float *out, size_t count)
+{
+    const int i = layout_find(p->layout, "y_embedder.y_embedding");
+    return i >= 0 && layout_at(p->layout, i)->count == count && pretrained_read(p, i, 0, count, out);
 }
 
 void pretrained_text(char text[PRETRAINED_TEXT], const struct pretrained *p)

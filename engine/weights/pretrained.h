@@ -16,6 +16,7 @@
 #include "engine/weights/weights_match.h"
 
 struct err;
+struct model;
 struct model_config;
 struct pretrained;
 struct train_spec;
@@ -36,6 +37,11 @@ int pretrained_match_spec(struct pretrained *p, const struct train_spec *s, stru
 
 /* After a match. Numbers [from, to) of tensor `i` of the model's layout; false: the file has them not. */
 bool pretrained_read(const struct pretrained *p, int i, size_t from, size_t to, float *out);
+/* All of it into a model with adapters, as its base. `digest`, if not NULL, gets that of the numbers as they are in the
+ * file (digest.h). ERR_USAGE: a tensor is missing. */
+int pretrained_freeze(const struct pretrained *p, struct model *m, char *digest, struct err *err);
+/* The null embedding, `count` numbers; false: it has none. */
+bool pretrained_null(const struct pretrained *p, float *out, size_t count);
 const struct weights_match *pretrained_found(const struct pretrained *p);
 /* "Sana 0.6B, 371 tensors (F32), diffusers' names, from PATH" */
 void pretrained_text(char text[PRETRAINED_TEXT], const struct pretrained *p);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lora.h - low-rank adapters of a SanaMS whose weights are frozen
+ *
+ * A layer with an adapter computes (W + s B A) x, where A [r, in] and B [out, r] are trained, W [out, in] is not, and
+ * s = alpha / r (Hu et al. 2021; peft's tuners/lora/layer.py).  The authors' joint matrices have several adapters,
+ * each on its rows: attn.qkv three, cross_attn.kv_linear two.
+ *
+ * To everything above, a model with adapters has only these: model_layout() lists them under diffusers' names, a unit
+ * per block, and weights, gradients, optimizer, checkpoints and exchanges are of that layout.  The frozen weights, the
+ * "base", are kept beside as bf16 or fp32, without gradients.
+ *
+ * Passes use merged weights: before a unit of the model is used, its base is written as fp32 to one buffer, to which
+ * s B A is added.  That costs r products per weight, where the layer itself costs one per token; no activation is
+ * needed twice, and a sum of bf16 and a small product is not rounded.  Gradients need no dW: with u = s x A^T and
+ * v = s dy B, per micro-batch,
+ *
+ *     dB += dy^T u       dA += v^T x       dx is that of the merged layer.
+ */
+#ifndef ENGINE_MODEL_LORA_H
+#define ENGINE_MODEL_LORA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/contract/train_config.h"
+#include "engine/model/model_weight.h"
+
+struct err;
+struct layout;
+struct lora;
+struct model;
+
+/* One adapter. */
+struct lora_adapter {
+    int              block;
+    enum lora_module module;
+    int              tensor;       /* of the base's layout */
+    weight_at        weight;       /* its offset */
+    int              row, out, in; /* rows [row, row + out) of that tensor; its columns */
+    int              rank;
+    double           alpha, scale;
+    bool             is_conv;      /* A and B are 1x1 convolutions */
+    int              a, b;         /* of the adapters' layout */
+};
+
+/* The layout of a model whose base is declared. ERR_USAGE: not for this family; impossible ranks. */
+int lora_create(struct lora **out, struct model *m, struct err *err);
+void lora_destroy(struct lora *l); /* also of NULL */
+
+const struct layout *lora_layout(const struct lora *l);
+/* Takes the layout out of it, for a caller that needs no more. */
+struct layout *lora_take_layout(struct lora *l);
+int lora_len(const struct lora *l);
+const struct lora_adapter *lora_at(const struct lora *l, int i);
+/* Whose A or B tensor `i` of the layout is. */
+const struct lora_adapter *lora_of_tensor(const struct lora *l, int i);
+
+/* Memory for weights, gradients if the model is trained, base and buffers. ERR_USAGE: not on this device. */
+int lora_alloc(struct lora *l, struct model *m, struct err *err);
+/* NULL if they belong to the caller (model_on_units()). */
+float *lora_weights(const struct lora *l);
+float *lora_grads(const struct lora *l);
+void lora_place(struct lora *l, float *weights);
+
+/* The base: numbers [from, from + n) of its block. */
+void lora_base_put(struct lora *l, size_t from, size_t n, const float *numbers);
+void lora_base_get(const struct lora *l, size_t from, size_t n, float *numbers);
+/* Uses that of another model, which outlives it. */
+void lora_base_share(struct lora *l, const struct lora *with);
+
+/* Before a unit of the model is used: merged weights in m->weights. */
+void lora_enter(struct lora *l, struct model *m, int unit, bool backward);
+/* After its backward pass. */
+void lora_leave(struct lora *l, struct model *m, int unit);
+/* Adds the gradients of the adapters of a layer with n outputs: rows of its input x and of the gradient dy of its output. */
+void lora_back(struct lora *l, weight_at weight, const float *dy, const float *x, int rows, int n);
+/* s B A of one adapter is added to its rows of the tensor; B and A are those of `weights`, of the layout. */
+void lora_merge(const struct lora *l, const struct lora_adapter *a, const float *weights, float *tensor);
+
+#endif
