@@ -34,6 +34,7 @@ static int read_state(struct checkpoint_state *s, const char *dir, const struct 
     const char *was = json_string_value(json_object_get(o, "layout_digest"));
     const char *spec = json_string_value(json_object_get(o, "spec_digest"));
     const char *data = json_string_value(json_object_get(o, "data_digest"));
+    const char *base = json_string_value(json_object_get(o, "base_digest"));
     snprintf(layout, sizeof(layout), "%016llx", (unsigned long long)layout_digest(l));
     *s = (struct checkpoint_state){
         .step = json_integer_value(json_object_get(o, "step")),
@@ -43,6 +44,7 @@ static int read_state(struct checkpoint_state *s, const char *dir, const struct 
     };
     snprintf(s->spec_digest, sizeof(s->spec_digest), "%s", spec ? spec : "");
     snprintf(s->data_digest, sizeof(s->data_digest), "%s", data ? data : "");
+    snprintf(s->base_digest, sizeof(s->base_digest), "%s", base ? base : "");
     int rc = 0;
     if (json_integer_value(json_object_get(o, "schema")) != 1 || !was)
         rc = err_set(err, ERR_DATA, "%s has a format that this version does not read", path);

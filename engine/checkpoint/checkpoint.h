@@ -40,6 +40,7 @@ struct checkpoint_state {
     double   loss;          /* of the last step, for display */
     char     spec_digest[MANIFEST_DIGEST];
     char     data_digest[MANIFEST_DIGEST];
+    char     base_digest[MANIFEST_DIGEST]; /* of frozen weights, which are not in it; "": none */
     const json_t *job;      /* the job spec, and dataset_codec() or NULL: kept so that a */
     const json_t *codec;    /* checkpoint can be sampled without the data; a load leaves it unset */
     const json_t *exact;    /* state of a reproducible run, or NULL; the same */

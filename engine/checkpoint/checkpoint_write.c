@@ -57,6 +57,8 @@ static int write_state(const char *path, const struct checkpoint_state *s, const
                           (json_int_t)s->seed, "loss", s->loss, "spec_digest", s->spec_digest,
                           "data_digest", s->data_digest, "layout_digest", layout, "version",
                           JOBCTL_VERSION);
+    if (o && s->base_digest[0])
+        json_object_set_new(o, "base_digest", json_string(s->base_digest));
     if (o && s->job)
         json_object_set(o, "job", (json_t *)(uintptr_t)s->job);
     if (o && s->codec)

@@ -9,6 +9,7 @@
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
+#include "engine/contract/field.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"
 #include "engine/model/backend.h"
@@ -16,6 +17,7 @@
 #include "engine/model/sampler.h"
 #include "engine/train/sample_grid.h"
 #include "engine/train/sample_prompts.h"
+#include "engine/weights/pretrained.h"
 
 enum { CAPTIONS_MAX = 1024 };
 
@@ -143,6 +145,29 @@ static int gather(struct drawing *d, const struct request *r, struct err *err)
     return 0;
 }
 
+static size_t null_count(const struct drawing *d)
+{
+    return (size_t)d->spec.model.caption_len * (size_t)d->spec.model.caption_channels;
+}
+
+/* A checkpoint of adapters has no other weights. */
+static int read_base(struct drawing *d, struct model *m, struct err *err)
+{
+    struct pretrained *p;
+    char digest[MANIFEST_DIGEST];
+    const char *want = field_text(d->notes, "base_digest");
+    if (pretrained_of_spec(&p, &d->spec, err) < 0)
+        return -1;
+    int rc = pretrained_freeze(p, m, digest, err);
+    if (rc == 0 && !pretrained_null(p, sampler_null(d->sampler), null_count(d)))
+        rc = dataset_null(d->data, sampler_null(d->sampler), err);
+    if (rc == 0 && strcmp(digest, want) != 0)
+        rc = err_set(err, ERR_USAGE, "%s: %s has other numbers (%s) than when %s was trained on it (%s)",
+                     d->spec.weights_key, d->spec.weights, digest, d->path, want);
+    pretrained_close(p);
+    return rc;
+}
+
 static int draw(struct drawing *d, struct err *err)
 {
     struct checkpoint_state state;
@@ -157,7 +182,10 @@ static int draw(struct drawing *d, struct err *err)
     if (model_config_check(&d->spec.model, err) < 0 || sampler_create(&d->sampler, &cfg, err) < 0)
         return -1;
     struct model *m = sampler_model(d->sampler);
-    if (sampler_null(d->sampler) && dataset_null(d->data, sampler_null(d->sampler), err) < 0)
+    const bool frozen = model_lora(m) != NULL;
+    if (frozen && read_base(d, m, err) < 0)
+        return -1;
+    if (!frozen && sampler_null(d->sampler) && dataset_null(d->data, sampler_null(d->sampler), err) < 0)
         return -1;
     if (checkpoint_load(&state, d->path, model_layout(m), model_weights(m), NULL,
                         d->spec.optim.ema > 0, err) < 0 ||

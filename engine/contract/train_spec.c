@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/lora_config.h"
 
 #define LUMINA_RATIO (8.0 / 3) /* of feed_forward, then rounded up to a multiple */
 
@@ -115,6 +116,14 @@ static int wrong_type(const struct spec_field *f, const char *expected, struct e
                    f->auto_ok ? " or auto" : "");
 }
 
+static int check_strings(const struct spec_field *f, const json_t *v, struct err *err)
+{
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (!json_is_string(json_array_get(v, i)))
+            return err_set(err, ERR_USAGE, "train.%s: entry %zu is not text", f->path, i + 1);
+    return json_is_array(v) ? 0 : wrong_type(f, "a list of texts", err);
+}
+
 static int check_value(const struct spec_field *f, const json_t *v, struct err *err)
 {
     if (f->later && !equals_default(f, v))
@@ -134,6 +143,8 @@ static int check_value(const struct spec_field *f, const json_t *v, struct err *
         return check_range(f, json_number_value(v), err);
     case FIELD_NUMBERS:
         return check_numbers(f, v, err);
+    case FIELD_STRINGS:
+        return check_strings(f, v, err);
     case FIELD_ENUM:
         if (json_is_string(v) && choice_ok(f->choices, json_string_value(v)))
             return 0;
@@ -267,6 +278,25 @@ static void fill_model(struct train_spec *s, const json_t *train)
     m->caption_dropout = (float)number_of(train, "caption_dropout", 0.1);
 }
 
+static unsigned targets_of(const json_t *list)
+{
+    unsigned bits = 0;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_is_string(json_array_get(list, i)))
+            bits |= lora_config_targets(json_string_value(json_array_get(list, i)));
+    return bits;
+}
+
+static void fill_lora(struct lora_config *c, const json_t *train)
+{
+    json_t *targets = value_of(train, "lora.targets");
+    c->rank = (int)int_of(train, "lora.rank", 0);
+    c->alpha = number_of(train, "lora.alpha", c->rank);
+    c->base_fp32 = word_is(train, "lora.base", "fp32");
+    c->targets = targets ? targets_of(targets) : lora_config_default();
+    json_decref(targets);
+}
+
 static void fill_data(struct train_spec *s, const json_t *train)
 {
     json_t *path = value_of(train, "data.path");
@@ -391,6 +421,7 @@ void train_spec_fill(struct train_spec *out, const json_t *job)
     const json_t *train = json_object_get(job, "train");
     *out = (struct train_spec){.steps = 0};
     fill_model(out, train);
+    fill_lora(&out->model.lora, train);
     fill_data(out, train);
     fill_optim(out, train);
     fill_run(out, train);

@@ -60,6 +60,19 @@ static const struct spec_field fields[] = {
      .help = "default true: the weights must have every tensor of the model and no others; false: missing ones are "
              "drawn, others left out"},
 
+    {.path = "lora", .type = FIELD_MAP,
+     .help = "train low-rank adapters of frozen weights, which model.weights names, in place of all weights (Sana, "
+             "CPU only)"},
+    {.path = "lora.rank", .type = FIELD_INT, .min = 1, .max = 4096,
+     .help = "rank of each adapter, such as 16; required with lora"},
+    {.path = "lora.alpha", .type = FIELD_NUMBER, .auto_ok = true, .min = 1e-6, .max = 1e6,
+     .help = "an adapter is scaled by alpha / rank; default auto = the rank"},
+    {.path = "lora.targets", .type = FIELD_STRINGS,
+     .help = "layers with adapters, by the end of diffusers' names; default [to_q, to_k, to_v], all: with to_out.0, "
+             "conv_inverted, conv_point"},
+    {.path = "lora.base", .type = FIELD_ENUM, .choices = "bf16|fp32",
+     .help = "how the frozen weights are kept; default bf16"},
+
     {.path = "data", .type = FIELD_MAP, .help = "the training data"},
     {.path = "data.path", .type = FIELD_PATH,
      .help = "folder of images and captions, or of feature shards; required unless synthetic"},

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/lora_config.h"
 
 static int heads(const struct train_spec *s, const json_t *job, struct err *err)
 {
@@ -61,6 +62,37 @@ static int weights(const struct train_spec *s, const json_t *job, struct err *er
         return err_set(err, ERR_USAGE, "train.model.weights: load_from, its older name, is there too; remove one");
     if (json_is_boolean(json_object_get(train, "weights_strict")) && !s->weights[0])
         return err_set(err, ERR_USAGE, "train.model.weights_strict: there is no train.model.weights");
+    return 0;
+}
+
+static int lora_targets(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const json_t *lora = json_object_get(json_object_get(job, "train"), "lora");
+    const json_t *list = json_object_get(lora, "targets");
+    char known[400];
+    (void)s;
+    lora_config_list(known, sizeof(known));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        if (name && lora_config_targets(name) == 0)
+            return err_set(err, ERR_USAGE, "train.lora.targets: no layer ends with %.60s; there are %s", name, known);
+    }
+    if (list && json_array_size(list) == 0)
+        return err_set(err, ERR_USAGE, "train.lora.targets: empty; name layers, of %s", known);
+    return 0;
+}
+
+static int lora(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    if (json_object_size(json_object_get(json_object_get(job, "train"), "lora")) == 0)
+        return 0;
+    if (s->model.lora.rank < 1)
+        return err_set(err, ERR_USAGE, "train.lora.rank: missing; 4 to 64 are usual");
+    if (s->model.family != MODEL_SANA)
+        return err_set(err, ERR_USAGE, "train.lora: not supported for Lumina-Next; take a preset of Sana");
+    if (!s->weights[0])
+        return err_set(err, ERR_USAGE, "train.lora: train.model.weights is missing: adapters need trained weights, "
+                       "which stay as they are");
     return 0;
 }
 
@@ -204,6 +236,8 @@ const struct train_rule *train_spec_rules(void)
         {"train.model.kv_heads|train.model.heads|train.model.hidden|train.model.preset", kv_heads},
         {"train.model.linear_head_dim|train.model.hidden|train.model.preset", linear_heads},
         {"train.model.weights|train.model.weights_strict|load_from", weights},
+        {"train.lora.targets", lora_targets},
+        {"train.lora|train.lora.rank|train.model.preset|train.model.weights|load_from", lora},
         {"train.data.path|train.data.encoders", data_path},
         {"train.data.path|train.data.multi_scale|train.data.encoders", synthetic_source},
         {"train.data.resolution|train.model.patch|train.model.preset|train.data.encoders",

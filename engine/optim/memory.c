@@ -46,14 +46,15 @@ static int64_t share_of(int64_t bytes, int ranks)
 }
 
 /* Bytes of the tensors of the largest block of the model; a block is a unit. */
-static int64_t largest_block(const struct layout *l, int depth)
+static int64_t largest_block(const struct layout *l, const struct model_config *c)
 {
+    const bool adapters = c->lora.rank > 0; /* their units are all blocks */
     int64_t most = 0, floats = 0;
     for (int i = 0, unit = 0; i < layout_len(l); i++) {
         const struct tensor *t = layout_at(l, i);
         floats = t->unit == unit ? floats + (int64_t)t->count : (int64_t)t->count;
         unit = t->unit;
-        if (unit >= 1 && unit <= depth)
+        if (adapters || (unit >= 1 && unit <= c->depth))
             most = max2(most, floats * (int64_t)sizeof(float));
     }
     return most;
@@ -71,10 +72,12 @@ static void divide(struct memory_plan *p, const struct memory_ask *a, const stru
     p->bytes[USE_EMA] = share_of(p->bytes[USE_EMA], a->ranks);
     if (a->sharing == SHARING_ZERO1)
         return;
-    p->bytes[USE_WEIGHTS] = share_of(p->bytes[USE_WEIGHTS], a->ranks);
+    const int64_t frozen = a->model.lora.rank > 0
+                               ? p->bytes[USE_WEIGHTS] - (int64_t)(layout_floats(l) * sizeof(float)) : 0;
+    p->bytes[USE_WEIGHTS] = frozen + share_of(p->bytes[USE_WEIGHTS] - frozen, a->ranks);
     p->bytes[USE_GRADIENTS] = share_of(p->bytes[USE_GRADIENTS], a->ranks);
     /* One block (two between GPUs): gathered weights, and gradients, as integers too. */
-    const int64_t block = largest_block(l, a->model.depth);
+    const int64_t block = largest_block(l, &a->model);
     const int64_t each = 2 * block + (a->bf16 ? block / 2 : 0) + (a->reproducible ? 2 * block : 0);
     p->bytes[USE_EXCHANGE] += a->device ? 2 * each : each;
 }

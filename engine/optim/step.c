@@ -66,7 +66,7 @@ static int alloc_scratch(struct step *s, struct err *err)
         !(s->timestep = array_of(s, B * sizeof(*s->timestep), err)) ||
         !(s->per_sample = array_of(s, B * sizeof(*s->per_sample), err)) ||
         !(s->first = array_of(s, (B + 1) * sizeof(*s->first), err)) ||
-        (exact && !(s->null_own = array_of(s, (size_t)c->caption_len * token, err))) ||
+        ((exact || model_lora(s->model)) && !(s->null_own = array_of(s, (size_t)c->caption_len * token, err))) ||
         (!host && (!(s->x0 = array_of(s, latent, err)) || !(s->noise = array_of(s, latent, err)))))
         return -1;
     s->row_step = exact ? 1 : text_rows_step(s->max.batch, s->max.text);

@@ -14,6 +14,7 @@
 #include "engine/optim/step.h"
 #include "engine/train/sample_grid.h"
 #include "engine/train/sample_prompts.h"
+#include "engine/train/train_base.h"
 #include "engine/train/train_start.h"
 #include "engine/train/train_state.h"
 
@@ -73,9 +74,12 @@ static float *draw(struct train *t, const struct sample_prompts *s, bool first, 
         err_set(err, ERR_MEMORY, "out of memory to draw pictures");
     else if (sampler_create(&sampler, &cfg, err) == 0) {
         struct model *m = sampler_model(sampler);
+        const bool frozen = train_base_is_used(t);
+        if (frozen)
+            train_base_share(t, m, sampler_null(sampler));
         if ((first ? first_weights(t, m, err) : last_weights(t, m, err)) == 0 &&
             model_push(m, err) == 0 &&
-            (!sampler_null(sampler) || dataset_null(t->data, sampler_null(sampler), err) == 0))
+            (frozen || !sampler_null(sampler) || dataset_null(t->data, sampler_null(sampler), err) == 0))
             sample_prompts_draw(s, sampler, latents, tick, t, err);
     }
     sampler_destroy(sampler);

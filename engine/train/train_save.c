@@ -344,6 +344,7 @@ static void describe(struct train *t)
                                          .left_out = x->left_out};
     memcpy(x->state.spec_digest, t->spec_digest, sizeof(x->state.spec_digest));
     snprintf(x->state.data_digest, sizeof(x->state.data_digest), "%s", dataset_digest(t->data));
+    memcpy(x->state.base_digest, t->base_digest, sizeof(x->state.base_digest));
     x->layout = model_layout(step_model(t->step));
     x->root = t->dir;
     x->samples = t->samples;

@@ -19,6 +19,7 @@
 #include "engine/optim/step.h"
 #include "engine/train/loss_log.h"
 #include "engine/train/reducer.h"
+#include "engine/train/train_base.h"
 #include "engine/train/train_memory.h"
 #include "engine/train/train_dir.h"
 #include "engine/train/train_ranks.h"
@@ -138,7 +139,9 @@ static int create_step(struct train *t)
     t->exchange = exchanges[t->fit.sharing];
     if (t->exchange->open(t) < 0 || reducer_fixed_open(t) < 0)
         return -1;
-    if (step_null(t->step) && dataset_null(t->data, step_null(t->step), &t->err) < 0)
+    if (train_base_read(t) < 0)
+        return -1;
+    if (step_null(t->step) && !train_base_is_used(t) && dataset_null(t->data, step_null(t->step), &t->err) < 0)
         return -1;
     step_on_backward(t->step, on_backward, t);
     if (t->env->world_size > 1)
@@ -191,7 +194,7 @@ static void close_pretrained(struct train *t)
 
 int train_first_weights(struct train *t, const struct model *m, const struct state *into, struct err *err)
 {
-    int rc = check_pretrained(t, err);
+    int rc = train_base_is_used(t) ? 0 : check_pretrained(t, err);
     if (rc == 0)
         rc = first_weights(t, m, into, err);
     if (rc == 0 && t->pretrained && train_is_first(t) && !t->fresh && t->at == 0)
@@ -200,11 +203,11 @@ int train_first_weights(struct train *t, const struct model *m, const struct sta
     return rc;
 }
 
-/* A job that has a checkpoint resumes it, and needs no other weights any more. */
-static bool begins_here(const struct train *t)
+/* A job that has a checkpoint resumes it, and needs no other weights any more, unless they are frozen. */
+static bool needs_weights(const struct train *t)
 {
     const bool path = strcmp(t->spec.resume, "latest") != 0 && strcmp(t->spec.resume, "none") != 0;
-    return !t->env->again && !path && checkpoint_newest_step(t->dir) < 0;
+    return train_base_is_used(t) || (!t->env->again && !path && checkpoint_newest_step(t->dir) < 0);
 }
 
 static int start_fresh(struct train *t)
@@ -269,7 +272,7 @@ static int load(struct train *t, const char *dir)
         t->code = t->err.code == ERR_USAGE ? EXIT_CONFIG : EXIT_CHECKPOINT;
         return -1;
     }
-    if (params_push(t->params, &t->err) < 0 || read_left_out(t, dir) < 0 || reducer_fixed_resume(t, dir) < 0)
+    if (train_base_check(t, dir, s.base_digest) < 0 || params_push(t->params, &t->err) < 0 || read_left_out(t, dir) < 0 || reducer_fixed_resume(t, dir) < 0)
         return -1;
     t->at = s.step;
     t->loss = s.loss;
@@ -413,7 +416,7 @@ int train_start(struct train *t)
     if (train_ranks_open(t) < 0 || train_dir_open(t) < 0)
         return -1;
     remember_products(t);
-    if ((begins_here(t) && check_pretrained(t, &t->err) < 0) || open_data(t) < 0 ||
+    if ((needs_weights(t) && check_pretrained(t, &t->err) < 0) || open_data(t) < 0 ||
         (t->pretrained && check_pretrained(t, &t->err) < 0) || create_step(t) < 0 ||
         train_snapshot_open(t) < 0 || train_save_open(t) < 0 ||
         resume_or_start(t) < 0 || (t->env->new_attempt && t->saved < t->spec.steps && train_room_check(t) < 0))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_state.h - struct train, the state of a run
  *
- * The files that run it, from the bottom up: train_ranks; train_memory, train_dir; exchange, exchange_fsdp; reducer,
+ * The files that run it, from the bottom up: train_ranks; train_memory, train_dir, train_base; exchange, exchange_fsdp; reducer,
  * reducer_fixed; train_snapshot; train_save; train_room; train_start; train_pictures; train.  A file calls those below
  * it, which know of those above only what they find here.
  *
@@ -42,6 +42,7 @@ struct train {
     char                    dir[CHECKPOINT_PATH]; /* of checkpoints, absolute; see train_dir_follow() */
     struct dir_identity     dir_inode;
     char                    spec_digest[MANIFEST_DIGEST], data_digest[MANIFEST_DIGEST];
+    char                    base_digest[MANIFEST_DIGEST]; /* "": no frozen weights (train_base.h) */
 
     struct progress *progress;
     struct flight   *flight;

@@ -50,6 +50,7 @@ static void golden_cases_pass(void **state)
         {LUMINA "v1_gqa_8x8", 441}, {LUMINA "v2_mha_ragged", 451},
         {LUMINA "v3_noqknorm_16ch", 72}, {LUMINA "v4_repo_init", 291},
         {LUMINA "v5_gqa_widerange", 94}, {LUMINA "v6_wide_proc", 81},
+        {"tests/golden/lora/all-alpha", 55},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char path[300];
