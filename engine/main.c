@@ -22,6 +22,9 @@ static const struct {
     {"plan", train_cmd_plan, "--spec FILE [--json] [--gpu-memory 80,15:fp32]",
      "predict memory and steps of a run, on GPUs of these GiB"},
     {"pack", train_cmd_pack, "--spec FILE [--cache DIR]", "encode pictures and captions once"},
+    {"export", train_cmd_export,
+     "--dir DIR|--checkpoint DIR --out DIR [--format diffusers|authors|safetensors] [--ema] [--lora|--merged [--with "
+     "FILE[:STRENGTH],...]]", "write the weights of a checkpoint as other programs load them"},
     {"verify", train_cmd_verify, "[--backend auto|cpu|cuda] [--precision fp32|bf16] [--each] CASE.json...",
      "check the engine against golden cases"},
     {"verify-data", train_cmd_verify_data, "--spec FILE [--dir DIR] [--json]",

@@ -10,6 +10,9 @@
 #include <stdbool.h>
 
 struct err;
+struct model;
+struct pretrained;
+struct train_spec;
 
 int train_cmd_train(int argc, char **argv);
 int train_cmd_sample(int argc, char **argv);
@@ -22,6 +25,7 @@ int train_cmd_bench(int argc, char **argv);
 int train_cmd_curve(int argc, char **argv);
 int train_cmd_peers(int argc, char **argv);
 int train_cmd_sum(int argc, char **argv);
+int train_cmd_export(int argc, char **argv);
 int train_cmd_inspect(int argc, char **argv);
 int train_cmd_tokenize(int argc, char **argv);
 int train_cmd_encode(int argc, char **argv);
@@ -42,6 +46,12 @@ int train_cmd_parse(int argc, char **argv, const struct train_cmd_option *option
 /* The job spec in a JSON file, or the one in the output of `jobctl submit --dry-run --json`; a new
  * reference, or NULL. */
 json_t *train_cmd_load_spec(const char *file, struct err *err);
+
+/* path[CHECKPOINT_PATH]: `checkpoint`, or if it is NULL the newest one in `dir`. */
+int train_cmd_find_checkpoint(char *path, const char *checkpoint, const char *dir, struct err *err);
+/* The frozen weights below the adapters of a checkpoint with these notes into `m`; ERR_USAGE: they are others. */
+int train_cmd_read_base(struct model *m, struct pretrained *p, const struct train_spec *spec, const json_t *notes,
+                        struct err *err);
 
 /* Runs `work` with a temporary directory, which is removed afterwards; returns its result. */
 int train_cmd_in_scratch(int (*work)(void *arg, const char *dir, struct err *err), void *arg,

@@ -9,7 +9,6 @@
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/contract/field.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"
 #include "engine/model/backend.h"
@@ -39,27 +38,6 @@ struct drawing {
     char                 *texts;                 /* captions given by the user, split at ';' */
     float                *latents;
 };
-
-static int find_checkpoint(struct drawing *d, const struct request *r, struct err *err)
-{
-    struct checkpoint_info info;
-    if (r->checkpoint) {
-        if (snprintf(d->path, sizeof(d->path), "%s", r->checkpoint) >= (int)sizeof(d->path))
-            return err_set(err, ERR_USAGE, "the path is too long: %.200s", r->checkpoint);
-        return 0;
-    }
-    if (!r->dir)
-        return err_set(err, ERR_USAGE, "name a checkpoint with --checkpoint, or a directory of "
-                                       "checkpoints with --dir");
-    int64_t newest = checkpoint_newest_step(r->dir); /* reads only, moves nothing */
-    if (newest < 0)
-        return err_set(err, ERR_USAGE, "%s holds no checkpoint", r->dir);
-    if (snprintf(info.path, sizeof(info.path), "%s/step-%08lld", r->dir, (long long)newest) >=
-        (int)sizeof(info.path))
-        return err_set(err, ERR_USAGE, "the path is too long: %.200s", r->dir);
-    memcpy(d->path, info.path, sizeof(d->path));
-    return 0;
-}
 
 static int number(const char *name, const char *text, double low, double high, double *value,
                   struct err *err)
@@ -154,16 +132,11 @@ static size_t null_count(const struct drawing *d)
 static int read_base(struct drawing *d, struct model *m, struct err *err)
 {
     struct pretrained *p;
-    char digest[MANIFEST_DIGEST];
-    const char *want = field_text(d->notes, "base_digest");
     if (pretrained_of_spec(&p, &d->spec, err) < 0)
         return -1;
-    int rc = pretrained_freeze(p, m, digest, err);
+    int rc = train_cmd_read_base(m, p, &d->spec, d->notes, err);
     if (rc == 0 && !pretrained_null(p, sampler_null(d->sampler), null_count(d)))
         rc = dataset_null(d->data, sampler_null(d->sampler), err);
-    if (rc == 0 && strcmp(digest, want) != 0)
-        rc = err_set(err, ERR_USAGE, "%s: %s has other numbers (%s) than when %s was trained on it (%s)",
-                     d->spec.weights_key, d->spec.weights, digest, d->path, want);
     pretrained_close(p);
     return rc;
 }
@@ -254,7 +227,7 @@ int train_cmd_sample(int argc, char **argv)
         err_set(&err, ERR_USAGE,
                 "name the output with --out FILE.png, or use --score");
     else if (backend_open(r.backend, r.precision, &err) == 0 &&
-             find_checkpoint(d, &r, &err) == 0 && load_spec(d, &r, &err) == 0 &&
+             train_cmd_find_checkpoint(d->path, r.checkpoint, r.dir, &err) == 0 && load_spec(d, &r, &err) == 0 &&
              open_data(d, r.captions != NULL, &err) == 0 && gather(d, &r, &err) == 0 &&
              draw(d, &err) == 0 && (!r.out || write_grid(d, r.out, &err) == 0) && r.score)
         print_score(d, &err);

@@ -51,6 +51,18 @@ static bool same_bytes(const struct names_case *c, const char *name, const struc
     return memcmp((const char *)a->data + (size_t)p->part * t->bytes, t->data, t->bytes) == 0;
 }
 
+/* The same table in the other direction: the authors' tensor is saved under that name, with these rows. */
+static bool is_written(const struct names_case *c, const char *theirs, const char *authors)
+{
+    struct weights_place place[WEIGHTS_NAMES_MOST], from;
+    const int n = weights_names_split(place, c->naming, authors);
+    for (int i = 0; i < n; i++)
+        if (strcmp(place[i].name, theirs) == 0 && weights_names_map(&from, c->naming, theirs))
+            return from.part == place[i].part && from.parts == place[i].parts;
+    return false;
+}
+
+/* Names that another version has are read, but not written. */
 static bool same_row(const struct names_case *c, const json_t *row, const char *theirs, const char *authors)
 {
     struct weights_place p;
@@ -60,7 +72,7 @@ static bool same_row(const struct names_case *c, const json_t *row, const char *
         return false;
     if (c->theirs && c->authors && !same_bytes(c, theirs, &p))
         return false;
-    return weights_names_map(&p, c->own, authors) && strcmp(p.name, authors) == 0;
+    return weights_names_map(&p, c->own, authors) && strcmp(p.name, authors) == 0 && is_written(c, theirs, authors);
 }
 
 static int check_map(struct names_case *c, const json_t *map, struct err *err)

@@ -161,6 +161,14 @@ static void complete(struct model_config *cfg, const struct weights_summary *s)
     cfg->caption_channels += cfg->caption_channels == 0;
 }
 
+void pretrained_complete(const struct pretrained *p, struct model_config *cfg)
+{
+    const struct tensor_view *null = weights_source_find(p->source, "y_embedder.y_embedding");
+    if (cfg->caption_len == 0 && null && null->ndim == 2 && null->dim[0] <= INT_MAX)
+        cfg->caption_len = (int)null->dim[0];
+    complete(cfg, &p->summary);
+}
+
 int pretrained_match(struct pretrained *p, const struct model_config *cfg, bool strict, struct err *err)
 {
     struct model_config whole = *cfg;

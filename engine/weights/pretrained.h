@@ -27,6 +27,8 @@ enum { PRETRAINED_TEXT = 1400 };
 int pretrained_open(struct pretrained **out, const char *name, struct err *err);
 void pretrained_close(struct pretrained *p); /* also of NULL */
 
+/* Channels and lengths that are 0 in `cfg`, because only the data tells them, from the file. */
+void pretrained_complete(const struct pretrained *p, struct model_config *cfg);
 /* Finds the place of each tensor; the sentence of ERR_USAGE says what the file is and what the spec has. Channels and
  * lengths that are 0 in `cfg`, because only the data tells them, are taken from the file. May be called again. */
 int pretrained_match(struct pretrained *p, const struct model_config *cfg, bool strict, struct err *err);

@@ -14,72 +14,73 @@
 struct row {
     const char *authors, *diffusers;
     int         part, parts;
+    bool        read_only; /* another version's name, which is not written */
 };
 
 static const struct row sana[] = {
-    {"x_embedder.proj.", "patch_embed.proj.", 0, 1},
-    {"y_embedder.y_proj.fc1.", "caption_projection.linear_1.", 0, 1},
-    {"y_embedder.y_proj.fc2.", "caption_projection.linear_2.", 0, 1},
-    {"t_embedder.mlp.0.", "time_embed.emb.timestep_embedder.linear_1.", 0, 1},
-    {"t_embedder.mlp.2.", "time_embed.emb.timestep_embedder.linear_2.", 0, 1},
-    {"t_embedder.mlp.0.", "time_embed.timestep_embedder.linear_1.", 0, 1},
-    {"t_embedder.mlp.2.", "time_embed.timestep_embedder.linear_2.", 0, 1},
-    {"cfg_embedder.mlp.0.", "time_embed.guidance_embedder.linear_1.", 0, 1},
-    {"cfg_embedder.mlp.2.", "time_embed.guidance_embedder.linear_2.", 0, 1},
-    {"t_block.1.", "time_embed.linear.", 0, 1},
-    {"attention_y_norm.", "caption_norm.", 0, 1},
-    {"blocks.#.scale_shift_table", "transformer_blocks.#.scale_shift_table", 0, 1},
-    {"blocks.#.attn.qkv.", "transformer_blocks.#.attn1.to_q.", 0, 3},
-    {"blocks.#.attn.qkv.", "transformer_blocks.#.attn1.to_k.", 1, 3},
-    {"blocks.#.attn.qkv.", "transformer_blocks.#.attn1.to_v.", 2, 3},
-    {"blocks.#.attn.q_norm.", "transformer_blocks.#.attn1.norm_q.", 0, 1},
-    {"blocks.#.attn.k_norm.", "transformer_blocks.#.attn1.norm_k.", 0, 1},
-    {"blocks.#.attn.proj.", "transformer_blocks.#.attn1.to_out.0.", 0, 1},
-    {"blocks.#.cross_attn.q_linear.", "transformer_blocks.#.attn2.to_q.", 0, 1},
-    {"blocks.#.cross_attn.kv_linear.", "transformer_blocks.#.attn2.to_k.", 0, 2},
-    {"blocks.#.cross_attn.kv_linear.", "transformer_blocks.#.attn2.to_v.", 1, 2},
-    {"blocks.#.cross_attn.q_norm.", "transformer_blocks.#.attn2.norm_q.", 0, 1},
-    {"blocks.#.cross_attn.k_norm.", "transformer_blocks.#.attn2.norm_k.", 0, 1},
-    {"blocks.#.cross_attn.proj.", "transformer_blocks.#.attn2.to_out.0.", 0, 1},
-    {"blocks.#.mlp.inverted_conv.conv.", "transformer_blocks.#.ff.conv_inverted.", 0, 1},
-    {"blocks.#.mlp.depth_conv.conv.", "transformer_blocks.#.ff.conv_depth.", 0, 1},
-    {"blocks.#.mlp.point_conv.conv.", "transformer_blocks.#.ff.conv_point.", 0, 1},
-    {"final_layer.linear.", "proj_out.", 0, 1},
-    {"final_layer.scale_shift_table", "scale_shift_table", 0, 1},
-    {NULL, NULL, 0, 0},
+    {"x_embedder.proj.", "patch_embed.proj.", 0, 1, false},
+    {"y_embedder.y_proj.fc1.", "caption_projection.linear_1.", 0, 1, false},
+    {"y_embedder.y_proj.fc2.", "caption_projection.linear_2.", 0, 1, false},
+    {"t_embedder.mlp.0.", "time_embed.emb.timestep_embedder.linear_1.", 0, 1, false},
+    {"t_embedder.mlp.2.", "time_embed.emb.timestep_embedder.linear_2.", 0, 1, false},
+    {"t_embedder.mlp.0.", "time_embed.timestep_embedder.linear_1.", 0, 1, true},
+    {"t_embedder.mlp.2.", "time_embed.timestep_embedder.linear_2.", 0, 1, true},
+    {"cfg_embedder.mlp.0.", "time_embed.guidance_embedder.linear_1.", 0, 1, false},
+    {"cfg_embedder.mlp.2.", "time_embed.guidance_embedder.linear_2.", 0, 1, false},
+    {"t_block.1.", "time_embed.linear.", 0, 1, false},
+    {"attention_y_norm.", "caption_norm.", 0, 1, false},
+    {"blocks.#.scale_shift_table", "transformer_blocks.#.scale_shift_table", 0, 1, false},
+    {"blocks.#.attn.qkv.", "transformer_blocks.#.attn1.to_q.", 0, 3, false},
+    {"blocks.#.attn.qkv.", "transformer_blocks.#.attn1.to_k.", 1, 3, false},
+    {"blocks.#.attn.qkv.", "transformer_blocks.#.attn1.to_v.", 2, 3, false},
+    {"blocks.#.attn.q_norm.", "transformer_blocks.#.attn1.norm_q.", 0, 1, false},
+    {"blocks.#.attn.k_norm.", "transformer_blocks.#.attn1.norm_k.", 0, 1, false},
+    {"blocks.#.attn.proj.", "transformer_blocks.#.attn1.to_out.0.", 0, 1, false},
+    {"blocks.#.cross_attn.q_linear.", "transformer_blocks.#.attn2.to_q.", 0, 1, false},
+    {"blocks.#.cross_attn.kv_linear.", "transformer_blocks.#.attn2.to_k.", 0, 2, false},
+    {"blocks.#.cross_attn.kv_linear.", "transformer_blocks.#.attn2.to_v.", 1, 2, false},
+    {"blocks.#.cross_attn.q_norm.", "transformer_blocks.#.attn2.norm_q.", 0, 1, false},
+    {"blocks.#.cross_attn.k_norm.", "transformer_blocks.#.attn2.norm_k.", 0, 1, false},
+    {"blocks.#.cross_attn.proj.", "transformer_blocks.#.attn2.to_out.0.", 0, 1, false},
+    {"blocks.#.mlp.inverted_conv.conv.", "transformer_blocks.#.ff.conv_inverted.", 0, 1, false},
+    {"blocks.#.mlp.depth_conv.conv.", "transformer_blocks.#.ff.conv_depth.", 0, 1, false},
+    {"blocks.#.mlp.point_conv.conv.", "transformer_blocks.#.ff.conv_point.", 0, 1, false},
+    {"final_layer.linear.", "proj_out.", 0, 1, false},
+    {"final_layer.scale_shift_table", "scale_shift_table", 0, 1, false},
+    {NULL, NULL, 0, 0, false},
 };
 
 static const struct row lumina[] = {
-    {"pad_token", "pad_token", 0, 1},
-    {"x_embedder.", "patch_embedder.proj.", 0, 1},
-    {"t_embedder.mlp.0.", "time_caption_embed.timestep_embedder.linear_1.", 0, 1},
-    {"t_embedder.mlp.2.", "time_caption_embed.timestep_embedder.linear_2.", 0, 1},
-    {"cap_embedder.0.", "time_caption_embed.caption_embedder.0.", 0, 1},
-    {"cap_embedder.1.", "time_caption_embed.caption_embedder.1.", 0, 1},
-    {"layers.#.attention.gate", "layers.#.gate", 0, 1},
-    {"layers.#.adaLN_modulation.1.", "layers.#.norm1.linear.", 0, 1},
-    {"layers.#.attention.wq.", "layers.#.attn1.to_q.", 0, 1},
-    {"layers.#.attention.wk.", "layers.#.attn1.to_k.", 0, 1},
-    {"layers.#.attention.wv.", "layers.#.attn1.to_v.", 0, 1},
-    {"layers.#.attention.wq.", "layers.#.attn2.to_q.", 0, 1},
-    {"layers.#.attention.wk_y.", "layers.#.attn2.to_k.", 0, 1},
-    {"layers.#.attention.wv_y.", "layers.#.attn2.to_v.", 0, 1},
-    {"layers.#.attention.wo.", "layers.#.attn2.to_out.0.", 0, 1},
-    {"layers.#.attention.q_norm.", "layers.#.attn1.norm_q.", 0, 1},
-    {"layers.#.attention.k_norm.", "layers.#.attn1.norm_k.", 0, 1},
-    {"layers.#.attention.q_norm.", "layers.#.attn2.norm_q.", 0, 1},
-    {"layers.#.attention.ky_norm.", "layers.#.attn2.norm_k.", 0, 1},
-    {"layers.#.attention_norm1.", "layers.#.norm1.norm.", 0, 1},
-    {"layers.#.attention_norm2.", "layers.#.norm2.", 0, 1},
-    {"layers.#.attention_y_norm.", "layers.#.norm1_context.", 0, 1},
-    {"layers.#.feed_forward.w1.", "layers.#.feed_forward.linear_1.", 0, 1},
-    {"layers.#.feed_forward.w2.", "layers.#.feed_forward.linear_2.", 0, 1},
-    {"layers.#.feed_forward.w3.", "layers.#.feed_forward.linear_3.", 0, 1},
-    {"layers.#.ffn_norm1.", "layers.#.ffn_norm1.", 0, 1},
-    {"layers.#.ffn_norm2.", "layers.#.ffn_norm2.", 0, 1},
-    {"final_layer.linear.", "norm_out.linear_2.", 0, 1},
-    {"final_layer.adaLN_modulation.1.", "norm_out.linear_1.", 0, 1},
-    {NULL, NULL, 0, 0},
+    {"pad_token", "pad_token", 0, 1, false},
+    {"x_embedder.", "patch_embedder.proj.", 0, 1, false},
+    {"t_embedder.mlp.0.", "time_caption_embed.timestep_embedder.linear_1.", 0, 1, false},
+    {"t_embedder.mlp.2.", "time_caption_embed.timestep_embedder.linear_2.", 0, 1, false},
+    {"cap_embedder.0.", "time_caption_embed.caption_embedder.0.", 0, 1, false},
+    {"cap_embedder.1.", "time_caption_embed.caption_embedder.1.", 0, 1, false},
+    {"layers.#.attention.gate", "layers.#.gate", 0, 1, false},
+    {"layers.#.adaLN_modulation.1.", "layers.#.norm1.linear.", 0, 1, false},
+    {"layers.#.attention.wq.", "layers.#.attn1.to_q.", 0, 1, false},
+    {"layers.#.attention.wk.", "layers.#.attn1.to_k.", 0, 1, false},
+    {"layers.#.attention.wv.", "layers.#.attn1.to_v.", 0, 1, false},
+    {"layers.#.attention.wq.", "layers.#.attn2.to_q.", 0, 1, false},
+    {"layers.#.attention.wk_y.", "layers.#.attn2.to_k.", 0, 1, false},
+    {"layers.#.attention.wv_y.", "layers.#.attn2.to_v.", 0, 1, false},
+    {"layers.#.attention.wo.", "layers.#.attn2.to_out.0.", 0, 1, false},
+    {"layers.#.attention.q_norm.", "layers.#.attn1.norm_q.", 0, 1, false},
+    {"layers.#.attention.k_norm.", "layers.#.attn1.norm_k.", 0, 1, false},
+    {"layers.#.attention.q_norm.", "layers.#.attn2.norm_q.", 0, 1, false},
+    {"layers.#.attention.ky_norm.", "layers.#.attn2.norm_k.", 0, 1, false},
+    {"layers.#.attention_norm1.", "layers.#.norm1.norm.", 0, 1, false},
+    {"layers.#.attention_norm2.", "layers.#.norm2.", 0, 1, false},
+    {"layers.#.attention_y_norm.", "layers.#.norm1_context.", 0, 1, false},
+    {"layers.#.feed_forward.w1.", "layers.#.feed_forward.linear_1.", 0, 1, false},
+    {"layers.#.feed_forward.w2.", "layers.#.feed_forward.linear_2.", 0, 1, false},
+    {"layers.#.feed_forward.w3.", "layers.#.feed_forward.linear_3.", 0, 1, false},
+    {"layers.#.ffn_norm1.", "layers.#.ffn_norm1.", 0, 1, false},
+    {"layers.#.ffn_norm2.", "layers.#.ffn_norm2.", 0, 1, false},
+    {"final_layer.linear.", "norm_out.linear_2.", 0, 1, false},
+    {"final_layer.adaLN_modulation.1.", "norm_out.linear_1.", 0, 1, false},
+    {NULL, NULL, 0, 0, false},
 };
 
 static const char *const optional[] = {"pos_embed", "y_embedder.y_embedding", "lm_head.weight"};
@@ -144,6 +145,21 @@ bool weights_names_map(struct weights_place *out, enum weights_naming naming, co
         return true;
     }
     return false;
+}
+
+int weights_names_split(struct weights_place out[WEIGHTS_NAMES_MOST], enum weights_naming naming, const char *authors)
+{
+    int n = 0;
+    for (const struct row *r = rows_of(naming); r->authors; r++) {
+        char number[8];
+        const char *rest = match(r->authors, authors, number);
+        if (!rest || !is_rest(r->authors, rest) || r->read_only || (is_authors(naming) && n == 1))
+            continue;
+        expand(out[n].name, is_authors(naming) ? r->authors : r->diffusers, number, rest);
+        out[n].part = is_authors(naming) ? 0 : r->part;
+        out[n++].parts = is_authors(naming) ? 1 : r->parts;
+    }
+    return n;
 }
 
 bool weights_names_optional(const char *name)

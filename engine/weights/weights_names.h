@@ -22,7 +22,7 @@ enum { WEIGHTS_NAME = 192 };
 
 /* Where a tensor belongs. */
 struct weights_place {
-    char name[WEIGHTS_NAME]; /* the authors' */
+    char name[WEIGHTS_NAME]; /* the authors', or of weights_names_split() */
     int  part, parts;        /* rows part * R .. part * R + R - 1 of parts * R; 0 of 1: all of it */
 };
 
@@ -35,6 +35,10 @@ const char *weights_names_text(enum weights_naming naming);
 
 /* false: the model has no tensor for this name. */
 bool weights_names_map(struct weights_place *out, enum weights_naming naming, const char *name);
+/* The other way: the names under which a tensor of the authors is saved with `naming`, and the rows that each has;
+ * returns how many, 0 if it has none (computed, drawn or never used). Lumina-Next's queries have two whole copies. */
+enum { WEIGHTS_NAMES_MOST = 4 };
+int weights_names_split(struct weights_place out[WEIGHTS_NAMES_MOST], enum weights_naming naming, const char *authors);
 /* Tensors that may be missing, or left out: computed, drawn or never used (the authors' names). */
 bool weights_names_optional(const char *name);
 
