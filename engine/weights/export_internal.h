@@ -5,6 +5,7 @@
 
 #include "engine/weights/export.h"
 
+/* export_file.c */
 /* A new file of `dir`, or -1. */
 int export_open(const char *dir, const char *name, struct err *err);
 /* Syncs and closes it; `rc` is that of what was written, and returned if it is not 0. */
