@@ -3,6 +3,8 @@
 #include "controller/spec/jobspec.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@
 #include "controller/base/yaml.h"
 #include "controller/spec/host_groups.h"
 #include "controller/spec/notify_names.h"
+#include "controller/spec/recipe.h"
 #include "controller/spec/spec_check.h"
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_image.h"
@@ -20,6 +23,7 @@
 #include "controller/spec/spec_set.h"
 #include "controller/spec/sweep_tree.h"
 #include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
 
 /* A job name derived from a file name must be valid. */
 static void default_name(char *out, size_t size, const char *file)
@@ -215,6 +219,27 @@ static json_t *check_points(struct sweep_tree *t, struct yaml_node *root, const 
     return first;
 }
 
+/* The values of `train.config` go below those of the file itself. */
+static int read_recipe(struct yaml_doc *doc, struct yaml_node *root, const char *file, const char *cwd, struct err *err)
+{
+    char base[PATH_MAX], path[PATH_MAX];
+    const struct yaml_node *train = yaml_get(root, "train");
+    const struct yaml_node *config = train && train->kind == YAML_MAP ? yaml_get(train, "config") : NULL;
+    if (!config || config->kind != YAML_SCALAR || yaml_is_null(config))
+        return 0;
+    if (jobspec_base(base, sizeof(base), file, cwd, err) < 0 ||
+        spec_path_absolute(path, sizeof(path), base, config->text, err) < 0)
+        return -1;
+    const int fd = safe_open_linked(path, O_RDONLY, NULL);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!f)
+        return err_set(err, ERR_USAGE, "train.config: cannot read %s: %s", path, strerror(errno));
+    char *text = yaml_read(f, config->text, err);
+    const int rc = text ? recipe_apply(doc, root, text, config->text, err) : -1;
+    free(text);
+    return rc;
+}
+
 static json_t *read_root(struct yaml_doc *doc, struct yaml_node *root, const char *file, const char *cwd,
                          struct spec_diagnostics *diagnostics, struct err *err)
 {
@@ -233,7 +258,12 @@ static json_t *read_tree(struct yaml_doc *doc, const char *file, const char *cwd
                          struct err *err)
 {
     struct yaml_node *root = find_root(doc, set, nset, diagnostics, err);
+    struct err why = {.code = ERR_NONE};
     diagnostics->root = root;
+    if (root && read_recipe(doc, root, file, cwd, &why) < 0) {
+        spec_diagnostic_err(diagnostics, "train.config", &why);
+        return NULL;
+    }
     json_t *spec = root ? read_root(doc, root, file, cwd, diagnostics, err) : NULL;
     if (!spec && diagnostics->found.count == 0)
         err_set(err, ERR_MEMORY, "out of memory while checking the spec");

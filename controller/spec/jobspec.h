@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* jobspec.h - turns a job spec into canonical JSON (docs/SPEC.md), or lists all its mistakes
  *
- * The CLI and the daemon call the same function.  It reads no file, but checks
- * whether paths exist.
+ * The CLI and the daemon call the same function.  It reads the file that train.config
+ * names (recipe.h) and no other, but checks whether paths exist.
  */
 #ifndef CONTROLLER_SPEC_JOBSPEC_H
 #define CONTROLLER_SPEC_JOBSPEC_H

@@ -56,10 +56,17 @@ static struct yaml_node *descend(struct yaml_doc *doc, struct yaml_node *root, c
 int spec_set(struct yaml_doc *doc, struct yaml_node *root, const char *assignment,
              struct err *err)
 {
-    char origin[160], path[SPEC_PATH];
+    char origin[160];
+    snprintf(origin, sizeof(origin), "--set %s", assignment);
+    return spec_set_as(doc, root, assignment, origin, err);
+}
+
+int spec_set_as(struct yaml_doc *doc, struct yaml_node *root, const char *assignment, const char *origin,
+                struct err *err)
+{
+    char path[SPEC_PATH];
     const char *equals = strchr(assignment, '=');
     size_t size = equals ? (size_t)(equals - assignment) : 0;
-    snprintf(origin, sizeof(origin), "--set %s", assignment);
     if (size == 0)
         return err_set(err, ERR_USAGE, "%s: expected KEY=VALUE, such as --set train.steps=100",
                        origin);

@@ -12,4 +12,8 @@ struct yaml_node;
 int spec_set(struct yaml_doc *doc, struct yaml_node *root, const char *assignment,
              struct err *err);
 
+/* The same for a value that does not come from --set: `origin` says from where. */
+int spec_set_as(struct yaml_doc *doc, struct yaml_node *root, const char *assignment, const char *origin,
+                struct err *err);
+
 #endif

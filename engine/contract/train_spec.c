@@ -332,7 +332,7 @@ static void fill_optim(struct train_spec *s, const json_t *train)
         o->beta[i] = json_number_value(json_array_get(betas, i));
     json_decref(betas);
     o->eps[0] = number_of(train, "optimizer.eps", came ? 1e-30 : 1e-8);
-    o->eps[1] = 1e-16;
+    o->eps[1] = number_of(train, "optimizer.eps_2", 1e-16);
     o->clip_threshold = 1;
     o->weight_decay = number_of(train, "optimizer.weight_decay", 0);
     o->clip = number_of(train, "optimizer.clip", 0);

@@ -13,9 +13,8 @@
 /* clang-format off */
 static const struct spec_field fields[] = {
     {.path = "config", .type = FIELD_PATH,
-     .later = "config files of NVlabs/Sana cannot be read; write the values under "
-             "model, optimizer and schedule",
-     .help = "a config file of NVlabs/Sana"},
+     .help = "a config file of NVlabs/Sana, whose values are taken where this file has none; steps and data.path are "
+             "always this file's"},
 
     {.path = "model", .type = FIELD_MAP, .help = "the network"},
     {.path = "model.family", .type = FIELD_ENUM, .choices = "sana|lumina", .auto_ok = true, .def = AUTO,
@@ -120,6 +119,8 @@ static const struct spec_field fields[] = {
     {.path = "optimizer.eps", .type = FIELD_NUMBER, .auto_ok = true, .min = 1e-38, .max = 1,
      .def = AUTO,
      .help = "auto = 1e-8 for adamw, 1e-30 for came"},
+    {.path = "optimizer.eps_2", .type = FIELD_NUMBER, .auto_ok = true, .min = 1e-38, .max = 1,
+     .help = "came: the second of its two; default auto = 1e-16"},
     {.path = "optimizer.clip", .type = FIELD_NUMBER, .min = 0, .max = 1e6, .def = "1.0",
      .help = "clip the norm of all gradients together to this; 0 = no clipping"},
     {.path = "schedule", .type = FIELD_MAP, .help = "the learning rate over time"},

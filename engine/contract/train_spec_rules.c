@@ -65,6 +65,17 @@ static int weights(const struct train_spec *s, const json_t *job, struct err *er
     return 0;
 }
 
+/* jobctl submit puts the file's values into the spec; in a spec that is not canonical they would be missing. */
+static int config(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const json_t *train = json_object_get(job, "train");
+    (void)s;
+    if (!json_is_string(json_object_get(train, "config")) || json_object_get(json_object_get(train, "model"), "preset"))
+        return 0;
+    return err_set(err, ERR_USAGE, "train.config: jobctl submit reads this file; jobctl-train takes the output of jobctl "
+                   "submit --dry-run --json");
+}
+
 static int lora_targets(const struct train_spec *s, const json_t *job, struct err *err)
 {
     const json_t *lora = json_object_get(json_object_get(job, "train"), "lora");
@@ -236,6 +247,7 @@ const struct train_rule *train_spec_rules(void)
         {"train.model.kv_heads|train.model.heads|train.model.hidden|train.model.preset", kv_heads},
         {"train.model.linear_head_dim|train.model.hidden|train.model.preset", linear_heads},
         {"train.model.weights|train.model.weights_strict|load_from", weights},
+        {"train.config|train.model.preset", config},
         {"train.lora.targets", lora_targets},
         {"train.lora|train.lora.rank|train.model.preset|train.model.weights|load_from", lora},
         {"train.data.path|train.data.encoders", data_path},

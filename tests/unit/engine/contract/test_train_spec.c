@@ -121,7 +121,7 @@ static const struct wrong {
     {"\"lora\":{\"rank\":4,\"targets\":[\"to_x\"]}", "train.lora.targets: no layer ends with to_x"},
     {"\"lora\":{\"rank\":4},\"model\":{\"preset\":\"lumina-tiny\",\"weights\":\"/w\"}",
      "train.lora: not supported for Lumina-Next"},
-    {"\"config\":\"x.yaml\"", "train.config: not supported yet"},
+    {"\"config\":\"x.yaml\"", "train.config: jobctl submit reads this file"},
     {"\"parallel\":\"zero3\"", "train.parallel: "},
     {"\"precision\":\"fp8\"", "train.precision: expected one of fp32|bf16|auto"},
     {"\"caption_dropout\":1.5", "train.caption_dropout: 1.5 is out of range"},

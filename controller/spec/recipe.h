@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* recipe.h - a configuration of NVlabs/Sana (`train.config`) as keys of our `train:` block
+ *
+ * Each key of the file has one of four fates, listed in recipe_rows.c: its value is taken over; it must have the one
+ * value that this engine computes; it changes nothing here; or it is not known, and the file is refused by its name.
+ * Keys that the job's own file sets are left as they are.
+ *
+ * The learning rate is theirs times the square root of batch / 256 (auto_lr of their TrainingConfig), where the batch
+ * is train.batch.global, or if that is not given train_batch_size x gradient_accumulation_steps, as on one GPU.
+ */
+#ifndef CONTROLLER_SPEC_RECIPE_H
+#define CONTROLLER_SPEC_RECIPE_H
+
+struct err;
+struct yaml_doc;
+struct yaml_node;
+
+/* `text` is that of the file `name`; `root` a job spec, a map of `doc`. ERR_USAGE names file, line and key. */
+int recipe_apply(struct yaml_doc *doc, struct yaml_node *root, const char *text, const char *name, struct err *err);
+
+#endif
