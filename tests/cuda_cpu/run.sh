@@ -74,7 +74,10 @@ all_compared() {
     echo "not: ${never:-none}"
     [ -z "$never" ]
 }
-every_kernel() { ok "every kernel is compared with its twin" all_compared; }
+every_kernel() {
+    ok "every kernel is compared with its twin" all_compared
+    ok "a comparison finds each NaN, infinity and wrong number" "$kernels" --judge
+}
 
 kernels_of() { # PRECISION
     ok "kernels $1" "$kernels" "$plugin" "$1"

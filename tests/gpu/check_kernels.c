@@ -3,6 +3,7 @@
  *
  *   check_kernels PLUGIN fp32|bf16           compare; a line per kernel, exit 1 on any difference
  *   check_kernels PLUGIN fp32|bf16 --time    time them at the sizes of Sana-1600M, 1024 px
+ *   check_kernels --judge                    is each fault found that is planted into the CPU's results?
  *
  * Exit 67, in silence, where there is no driver or no GPU.  After a fault of the
  * device no kernel of this process can run any more: the program starts itself
@@ -17,6 +18,7 @@
  */
 #include <dlfcn.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,12 @@
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 #include "kernels/rng.h"
+
+/* Bounds: of an array's relative L2, and of each of its numbers. */
+#define ALL_FP32 1e-5
+#define ONE_FP32 2e-4
+#define ALL_BF16 4e-3
+#define ONE_BF16 3e-2
 
 enum { ARRAYS = 14, DIMS = 6, SIZES = 8, NO_DEVICE = 67 };
 enum {
@@ -401,7 +409,7 @@ static void fixed_arrays(struct want *w, const int *z)
     const size_t n = N(z[0]);
     w[0] = (struct want){"sum", 2 * n, BITS};
     w[1] = (struct want){"most", 2, BITS};
-    w[2] = (struct want){"x", n, 0};
+    w[2] = (struct want){"x", n, BITS}; /* with an infinity, a NaN or a giant on both sides */
     w[3] = (struct want){"joined", 2 * n, BITS};
     w[4] = (struct want){"result", n, BITS};
     w[5] = (struct want){"squares", 2, BITS};
@@ -413,7 +421,7 @@ static void fixed_run(const struct kern_ops *k, float *const *a, const int *z)
     const size_t n = (size_t)z[0];
     const float odd = z[1] == 1 ? INFINITY : z[1] == 2 ? NAN : 0x1p60f;
     int64_t *sum = (int64_t *)(void *)a[0], *joined = (int64_t *)(void *)a[3];
-    k->zero(a[1], 1);
+    k->zero(a[1], 2); /* a maximum of sizes: a negative number in it has no meaning, and each side its own way */
     k->fixed_add(sum, a[1], a[2], 0x1p40, n);
     k->fixed_add(sum, a[1], a[2], 0x1p9, n); /* fractions */
     k->fixed_join(joined, sum, n);
@@ -569,24 +577,71 @@ static void release(struct side *s)
         s->k->release(s->a[i]);
 }
 
-static double difference(const float *ours, const float *want, const struct want *w)
+/* One array of a kernel against that of its twin. */
+struct apart {
+    double all; /* L2 of the differences over that of the array */
+    double one; /* the largest difference, over its number and the root of the mean square together */
+};
+
+static double number_of(const float *p, const struct want *w, size_t i)
 {
-    double sum = 0, all = 0;
+    return w->flags & DOUBLES ? ((const double *)(const void *)p)[i] : p[i];
+}
+
+/* The larger one; NaN once there is one, where fmax() would forget it. */
+static double worse(double most, double x)
+{
+    return isnan(most) || x <= most ? most : x;
+}
+
+static struct apart difference(const float *ours, const float *want, const struct want *w)
+{
+    double sum = 0, all = 0, most = 0;
     const size_t n = w->flags & DOUBLES ? w->n / 2 : w->n;
+    for (size_t i = 0; i < n; i++)
+        all += number_of(want, w, i) * number_of(want, w, i);
+    const double rms = fmax(sqrt(all / (double)n), 1e-20);
     for (size_t i = 0; i < n; i++) {
-        const double y = w->flags & DOUBLES ? ((const double *)(const void *)want)[i] : want[i];
-        const double x = w->flags & DOUBLES ? ((const double *)(const void *)ours)[i] : ours[i];
-        sum += (x - y) * (x - y);
-        all += y * y;
+        const double y = number_of(want, w, i), d = number_of(ours, w, i) - y;
+        sum += d * d;
+        most = worse(most, fabs(d) / (fabs(y) + rms));
     }
-    return sqrt(sum) / fmax(sqrt(all), 1e-20);
+    return (struct apart){sqrt(sum) / fmax(sqrt(all), 1e-20), most};
 }
 
 struct score {
-    double worst;       /* as a share of its bound */
+    double worst;       /* as a share of its bound; NaN: beyond every bound */
     double error;
+    int    arrays;      /* that were compared */
     char   where[64];
 };
+
+/* The share of the bound that the worse of both measures takes; above 1, or NaN, is a failure. */
+static double share_of(const float *ours, const float *want, const struct want *w, int bf16, double *error)
+{
+    const bool rounded = bf16 && w->flags & (LOOSE | NARROW);
+    if (w->flags & BITS) {
+        *error = memcmp(ours, want, w->n * sizeof(float)) != 0;
+        return *error != 0 ? INFINITY : 0;
+    }
+    const struct apart e = difference(ours, want, w);
+    const double all = e.all / (rounded ? ALL_BF16 : ALL_FP32), one = e.one / (rounded ? ONE_BF16 : ONE_FP32);
+    *error = all >= one ? e.all : e.one;
+    return worse(all, one);
+}
+
+static void compare_array(struct score *s, const float *ours, const float *want, const struct want *w,
+                          int bf16, const int *z)
+{
+    double error;
+    const double share = share_of(ours, want, w, bf16, &error);
+    s->arrays++;
+    if (isnan(s->worst) || share <= s->worst)
+        return;
+    s->worst = share;
+    s->error = error;
+    snprintf(s->where, sizeof(s->where), "%s at %d %d %d %d %d", w->what, z[0], z[1], z[2], z[3], z[4]);
+}
 
 static void compare(struct score *s, const struct side *cuda, const struct side *cpu,
                     const struct want *w, int bf16, const int *z)
@@ -598,22 +653,19 @@ static void compare(struct score *s, const struct side *cuda, const struct side 
         if (!here)
             abort();
         get(cuda, here, cuda->a[i], &w[i]);
-        const bool same = memcmp(here, cpu->a[i], w[i].n * sizeof(float)) == 0;
-        const double e = w[i].flags & BITS ? !same : difference(here, cpu->a[i], &w[i]);
-        const double bound = w[i].flags & BITS ? 0.5 : bf16 && w[i].flags & (LOOSE | NARROW) ? 4e-3 : 1e-5;
-        if (!(e / bound <= s->worst)) {
-            s->worst = e / bound;
-            s->error = e;
-            snprintf(s->where, sizeof(s->where), "%s at %d %d %d %d %d", w[i].what, z[0], z[1],
-                     z[2], z[3], z[4]);
-        }
+        compare_array(s, here, cpu->a[i], &w[i], bf16, z);
         free(here);
     }
 }
 
+static bool passes(const struct score *s)
+{
+    return s->arrays > 0 && s->worst <= 1;
+}
+
 static int check(const struct test *t, const struct kern_ops *cuda, int bf16)
 {
-    struct score score = {-1, 0, ""};
+    struct score score = {-1, 0, 0, ""};
     char why[256];
     int sizes = 0;
     for (; sizes < SIZES && t->sizes[sizes][0]; sizes++) {
@@ -635,10 +687,82 @@ static int check(const struct test *t, const struct kern_ops *cuda, int bf16)
         release(&sides[0]);
         release(&sides[1]);
     }
-    const int bad = !(score.worst <= 1);
+    const int bad = !passes(&score);
     printf("%s %-16s %d sizes; worst %.1e (%.0f %% of the bound): %s\n", bad ? "FAILED" : "ok    ",
            t->name, sizes, score.error, 100 * score.worst, score.where);
     return bad;
+}
+
+/* --- the judge judged --------------------------------------------------------------------- */
+
+enum { NO_PLANT, PLANT_NAN, PLANT_INF, PLANT_WRONG, PLANTS };
+
+/* Into one number of an array; what is compared bit by bit gets one other bit. */
+static void plant(float *p, const struct want *w, int what, size_t at)
+{
+    if (w->flags & BITS) {
+        ((unsigned char *)p)[at * sizeof(float)] ^= 1;
+        return;
+    }
+    const double odd[PLANTS] = {0, (double)NAN, (double)INFINITY, number_of(p, w, at) + 0.5};
+    if (w->flags & DOUBLES)
+        ((double *)(void *)p)[at] = odd[what];
+    else
+        p[at] = (float)odd[what];
+}
+
+/* Whether a score over all arrays, with something planted into array i, passes or fails as it should. */
+static bool judged(const struct side *cpu, const struct want *w, int bf16, const int *z, int i, int what)
+{
+    struct score s = {-1, 0, 0, ""};
+    for (int k = 0; k < ARRAYS; k++) {
+        const size_t n = w[k].flags & DOUBLES ? w[k].n / 2 : w[k].n;
+        if (!n || w[k].flags & OWN)
+            continue;
+        float *copy = malloc(w[k].n * sizeof(*copy));
+        if (!copy)
+            abort();
+        memcpy(copy, cpu->a[k], w[k].n * sizeof(*copy));
+        if (k == i && what != NO_PLANT)
+            plant(copy, &w[k], what, what == PLANT_WRONG ? n - 1 : n / 2);
+        compare_array(&s, copy, cpu->a[k], &w[k], bf16, z);
+        free(copy);
+    }
+    if (passes(&s) == (what == NO_PLANT))
+        return true;
+    printf("FAILED judge: %s of %s, fault %d, %s: %g of the bound\n", w[i].what, i ? "its test" : "the first array",
+           what, bf16 ? "bf16" : "fp32", s.worst);
+    return false;
+}
+
+/* A NaN, an infinity and a wrong number in each array of each test at each size, found by the comparison;
+ * and nothing where nothing is planted. The CPU's arrays stand for both sides. */
+static int judge(const struct test *t, long *planted)
+{
+    int bad = 0;
+    for (int n = 0; n < SIZES && t->sizes[n][0]; n++) {
+        struct want w[ARRAYS] = {{0}};
+        struct side cpu = {.k = kern_cpu()};
+        t->arrays(w, t->sizes[n]);
+        if (setup(&cpu, w, 0, (uint64_t)(100 * n)) < 0)
+            return 1;
+        t->run(cpu.k, cpu.a, t->sizes[n]);
+        for (int i = 0; i < ARRAYS; i++)
+            for (int k = 0; k < 2 * PLANTS && w[i].n && !(w[i].flags & OWN); k++, ++*planted)
+                bad += !judged(&cpu, w, k / PLANTS, t->sizes[n], i, k % PLANTS);
+        release(&cpu);
+    }
+    return bad;
+}
+
+static int judge_all(void)
+{
+    long planted = 0;
+    int bad = 0;
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        bad += judge(&tests[i], &planted);
+    printf("the judge was shown %ld arrays, three of four with a fault: %d judged wrongly\n", planted, bad);
+    return bad || !planted;
 }
 
 static double now_ms(void)
@@ -724,8 +848,10 @@ int main(int argc, char **argv)
     const int bf16 = argc > 2 && strcmp(argv[2], "bf16") == 0;
     const int timed = argc > 3 && strcmp(argv[3], "--time") == 0;
     int failed = argc > 5 ? atoi(argv[5]) : 0;
+    if (argc == 2 && strcmp(argv[1], "--judge") == 0)
+        return judge_all();
     if (argc < 3) {
-        fprintf(stderr, "usage: check_kernels PLUGIN fp32|bf16 [--time]\n");
+        fprintf(stderr, "usage: check_kernels PLUGIN fp32|bf16 [--time], or check_kernels --judge\n");
         return 2;
     }
     const struct kern_ops *cuda = open_plugin(argv[1], bf16);
