@@ -128,6 +128,12 @@ NVFLAGS  := -std=c++17 -O3 -I. -Xcompiler -fPIC,-Wall,-Wextra$(if $(WERROR),$(co
 # A stand-in for NCCL, and one that lacks functions.
 FAKE_NCCL := $(OBJ)/tests/fake/libnccl.so.2 $(OBJ)/tests/fake/libnccl-old.so.2
 CUDA_CPU := $(OBJ)/tests/cuda_cpu/libjobctl_cuda.so
+# The same with each access of the kernels to memory checked (tests/cuda_cpu/watch.cc).
+CUDA_WATCHED := $(OBJ)/tests/cuda_cpu/watched/libjobctl_cuda.so
+# And with faults in them (tests/cuda_cpu/plant/).
+CUDA_PLANTED := $(OBJ)/tests/cuda_cpu/plant/libjobctl_cuda.so
+CUDA_CPU_SRC := $(wildcard tests/cuda_cpu/*.cc)
+CUDA_CPU_OBJ := $(CUDA_CPU_SRC:%.cc=$(OBJ)/%.cc.o)
 KERNELS  := $(OBJ)/tests/gpu/check_kernels
 CXX      := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 have_cxx := $(shell command -v $(CXX))
@@ -204,9 +210,15 @@ older:  ## the engine and its numbers once more through gcc 11
 	$(MAKE) --no-print-directory -j$(JOBS) CC=gcc-11 NVCC= build/gcc-11/bin/jobctl-train $(OLDER) && \
 	tests/run_units.sh $(OLDER) && build/gcc-11/bin/jobctl-train verify $(GOLDEN)
 
-cuda-cpu: $(BIN)/jobctl-train $(KERNELS) $(FAKE_NCCL) $(call unit,memory) $(if $(have_cxx),$(CUDA_CPU))  ## CUDA kernels run on the CPU, thread by thread
+cuda-cpu: $(BIN)/jobctl-train $(KERNELS) $(FAKE_NCCL) $(call unit,memory) $(if $(have_cxx),$(CUDA_CPU) $(CUDA_WATCHED))  ## CUDA kernels run on the CPU, thread by thread, their races seen
 	@$(if $(have_cxx),tests/cuda_cpu/run.sh $(BIN) $(CUDA_CPU) $(KERNELS) $(call unit,memory) \
-	  $(firstword $(FAKE_NCCL)),echo "no $(CXX) found: skipped")
+	  $(firstword $(FAKE_NCCL)) $(CUDA_WATCHED),echo "no $(CXX) found: skipped")
+	@$(if $(have_cxx),$(MAKE) --no-print-directory planted,:)
+
+# Which of the faults: all, a number, or other ten with each commit.
+PLANTS ?= ten
+planted: $(BIN)/jobctl-train $(KERNELS) $(FAKE_NCCL) $(CUDA_PLANTED)  ## faults in the CUDA kernels: is each found? (PLANTS=all)
+	@tests/cuda_cpu/plant/run.sh $(PLANTS) $(BIN) $(CUDA_PLANTED) $(KERNELS) $(call unit,memory) $(firstword $(FAKE_NCCL))
 
 check-gpu: $(BIN)/jobctl-train $(KERNELS) $(if $(NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
 	@tests/gpu/run.sh $(BIN) $(CUDA) $(KERNELS)
@@ -241,6 +253,7 @@ clang: $(OBJ)/flags  ## every source and header once more through clang's warnin
 soak: $(PROGRAMS) $(ATTACK) $(SIMS)  ## the tests that take long: three seeds of the demo, ten thousand steps, many simulations
 	@$(MAKE) --no-print-directory sim SEEDS=150000
 	@$(MAKE) --no-print-directory cpus-all
+	@$(if $(have_cxx),$(MAKE) --no-print-directory planted PLANTS=all,:)
 	@TEST_STRICT=1 E2E_TIMEOUT=1800 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
 	@$(MAKE) --no-print-directory tsan
 	@$(MAKE) --no-print-directory -j$(JOBS) decoders PICTURES=1000000 SANITIZE=address,undefined
@@ -414,10 +427,31 @@ $(CUDA): $(CUDA_SRC)
 	$(Q)$(NVCC) $(NVFLAGS) -shared -o $@ $(call source,ops_cuda.cu) >$@.ptxas 2>&1 || { cat $@.ptxas; rm -f $@; exit 1; }
 	@tests/gpu/resources.sh $@.ptxas || :
 
-$(CUDA_CPU): $(CUDA_SRC) $(wildcard tests/cuda_cpu/*.h tests/cuda_cpu/*.cc)
+CUDA_CXX = $(CXX) $(PLANT_DIR) -std=c++17 -g -Wall -Wextra $(WERROR) -fPIC -Itests/cuda_cpu -I.
+
+$(CUDA_CPU_OBJ): $(OBJ)/%.cc.o: %.cc $(wildcard tests/cuda_cpu/*.h)
+	@mkdir -p $(@D); $(if $(V),,echo "  CXX  $<")
+	$(Q)$(CUDA_CXX) -O2 -c -o $@ $<
+
+$(OBJ)/tests/cuda_cpu/kernels.o: $(CUDA_SRC) $(wildcard tests/cuda_cpu/*.h)
 	@mkdir -p $(@D); $(if $(V),,echo "  CXX  $@")
-	$(Q)$(CXX) -std=c++17 -O3 -g -Wall -Wextra $(WERROR) -fPIC -shared -Itests/cuda_cpu -I. \
-	  -o $@ -x c++ $(call source,ops_cuda.cu) $(wildcard tests/cuda_cpu/*.cc) -ldl
+	$(Q)$(CUDA_CXX) -O3 -c -o $@ -x c++ $(call source,ops_cuda.cu)
+
+# Without -fno-tree-sra an access to a pack of four numbers would be four accesses.
+WATCH := -O1 -fno-tree-sra -fsanitize=thread --param tsan-instrument-func-entry-exit=0
+$(OBJ)/tests/cuda_cpu/watched/kernels.o: $(CUDA_SRC) $(wildcard tests/cuda_cpu/*.h)
+	@mkdir -p $(@D); $(if $(V),,echo "  CXX  $@")
+	$(Q)$(CUDA_CXX) $(WATCH) -c -o $@ -x c++ $(call source,ops_cuda.cu)
+
+PLANT := tests/cuda_cpu/plant
+$(OBJ)/$(PLANT)/kernels.o: PLANT_DIR = -I$(@D)/src
+$(OBJ)/$(PLANT)/kernels.o: $(CUDA_SRC) $(wildcard tests/cuda_cpu/*.h) $(PLANT)/plant.py $(PLANT)/faults.txt
+	@mkdir -p $(@D); $(if $(V),,echo "  CXX  $@")
+	$(Q)$(PLANT)/plant.py $(PLANT)/faults.txt $(dir $(call source,ops_cuda.cu)) $(@D)/src
+	$(Q)$(CUDA_CXX) $(WATCH) -c -o $@ -x c++ $(@D)/src/kernels/ops_cuda.cu
+
+$(CUDA_CPU) $(CUDA_WATCHED) $(CUDA_PLANTED): %/libjobctl_cuda.so: %/kernels.o $(CUDA_CPU_OBJ)
+	$(Q)$(CXX) -shared -o $@ $^ -ldl
 
 $(KERNELS): tests/gpu/check_kernels.c $(call source,cuda.h) $(call source,kernels.h) $(call libs,kernels) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
@@ -463,4 +497,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(FETCH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo install uninstall man completions deb dist clean help FORCE
+.PHONY: all cuda-cpu planted check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo install uninstall man completions deb dist clean help FORCE

@@ -22,7 +22,11 @@
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 
-enum { WARP = 32, BLOCK = 256, GRID_MAX = 8192, SHARED_FREE = 48 * 1024 };
+enum {
+    WARP = 32, BLOCK = 256, GRID_MAX = 8192,
+    /* Dynamic shared memory that needs no opt-in: of 48 KB, 1 KB is for the kernels' fixed arrays. */
+    SHARED_FREE = 47 * 1024
+};
 
 /* Scratch buffers, grown on demand and reused in stream order. */
 enum scratch {
@@ -81,15 +85,16 @@ static void launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block
 {
     if (device.state != KERN_OK)
         return;
-#ifdef CUDA_ON_CPU
-    device_ok(cuda_cpu_launch(name, grid, block, shared, [=] { kernel(args...); }), name);
-#else
-    void *list[] = {(void *)&args...};
     if (shared > SHARED_FREE &&
         !device_ok(cudaFuncSetAttribute((const void *)kernel,
                                         cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared),
                    name))
         return;
+#ifdef CUDA_ON_CPU
+    device_ok(cuda_cpu_launch(name, (const void *)kernel, grid, block, shared, device.stream,
+                              [=] { kernel(args...); }), name);
+#else
+    void *list[] = {(void *)&args...};
     device_ok(cudaLaunchKernel((const void *)kernel, grid, block, list, shared, device.stream),
               name);
 #endif

@@ -33,7 +33,7 @@ enum { PLANS_MAX = 4096, PLANS_FULL = 3072, OFFERS = 8, TILE = 16 };
 struct gemm_key {
     int      m, n, k, lda, ldb, ldc, batch;
     int64_t  stride_a, stride_b, stride_c;
-    unsigned align_a, align_b, align_c;
+    unsigned align_a, align_b, align_c, align_bias;
     bool     ta, tb, bias, keep, wide, row_sums;
 };
 
@@ -184,6 +184,7 @@ static struct gemm_key key_of(const struct gemm *g)
     k.align_a = alignment(g->a, g->stride_a, g->batch, size_of(kind_of(false)));
     k.align_b = alignment(g->b, g->stride_b, g->batch, size_of(kind_of(false)));
     k.align_c = alignment(g->c, g->stride_c, g->batch, size_of(kind_of(g->wide)));
+    k.align_bias = alignment(g->bias ? g->bias : g->row_sums, 0, 1, 1);
     k.ta = g->ta, k.tb = g->tb, k.bias = g->bias != NULL, k.keep = g->beta != 0, k.wide = g->wide;
     k.row_sums = g->row_sums != NULL;
     return k;

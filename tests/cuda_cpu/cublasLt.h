@@ -49,6 +49,8 @@ typedef struct cuda_cpu_preference *cublasLtMatmulPreference_t;
 typedef struct {
     int      number;   /* of those that were offered */
     unsigned align[4]; /* what the algorithm was promised for A, B, C, D */
+    unsigned bias;     /* alignment of the bias when it was asked for */
+    unsigned room;     /* bytes of workspace that it uses */
 } cublasLtMatmulAlgo_t;
 
 typedef struct {

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cublaslt_cpu.cc - cuBLASLt as this project calls it: columns first, naive, summed in double
  *
- * An algorithm holds for the alignments it was asked for: a product whose
- * pointers are aligned less ends the program, as it would be wrong on a GPU.
+ * What the manual forbids ends the program, as it would be wrong on a GPU (cuBLAS, "Using the cublasLt API"):
+ * an algorithm used with less alignment, of the bias too, or less workspace than it was chosen for;
+ * types, shapes and epilogues that do not fit; a matrix, bias or workspace that leaves its allocation;
+ * a result that overlaps what it is made of.  The workspace is overwritten by those who use it.
  * CUDA_CPU_FAIL=algorithm: there is none for any product; bgrad: none that sums b's columns.
  *
  * Of several algorithms that are asked for, the first does not work, the second is
  * slow, the third is the fastest one.  CUDA_CPU_REPORT set: at the end a line says
  * how often each of them has been run.
  */
+#include "cuda_cpu.h"
+
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 
@@ -29,10 +33,12 @@ struct cuda_cpu_layout {
 
 struct cuda_cpu_preference {
     uint32_t align[4];
+    size_t   room;
 };
 
 enum { OFFERS = 3, BROKEN = 0 };
 static const float cost[OFFERS] = {0.1f, 3.0f, 1.0f};
+static const unsigned room_of[OFFERS] = {0, 0, 64 << 10};
 static long        runs[OFFERS], sums;
 
 static void report(void)
@@ -115,7 +121,7 @@ extern "C" cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_
 
 extern "C" cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p)
 {
-    *p = new cuda_cpu_preference{{256, 256, 256, 256}};
+    *p = new cuda_cpu_preference{{256, 256, 256, 256}, 0};
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -127,8 +133,12 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p,
     const int which = (int)what - (int)CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
     if (what == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
         return size == sizeof(uint32_t) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
-    if (which < 0)
-        return size == sizeof(size_t) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+    if (what == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
+        if (size != sizeof(p->room))
+            return CUBLAS_STATUS_INVALID_VALUE;
+        memcpy(&p->room, from, size);
+        return CUBLAS_STATUS_SUCCESS;
+    }
     if (size != sizeof(uint32_t))
         return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(&p->align[which], from, size);
@@ -139,6 +149,13 @@ extern "C" cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreferen
 {
     delete p;
     return CUBLAS_STATUS_SUCCESS;
+}
+
+/* The largest power of two up to 16 that divides the address. */
+static unsigned alignment(const void *p)
+{
+    const uintptr_t bits = (uintptr_t)p | 16;
+    return (unsigned)(bits & (~bits + 1));
 }
 
 extern "C" cublasStatus_t
@@ -155,12 +172,18 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d, cublasL
                  (strcmp(fail, "bgrad") == 0 && d->end == CUBLASLT_EPILOGUE_BGRADB)))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     const int first = wanted > 1 ? BROKEN : OFFERS - 1;
-    for (int n = first; n < OFFERS && *count < wanted; n++, ++*count) {
+    for (int n = first; n < OFFERS && *count < wanted; n++) {
+        if (room_of[n] > p->room)
+            continue;
         found[*count] = {};
         found[*count].algo.number = n;
+        found[*count].algo.bias = alignment(d->bias);
+        found[*count].algo.room = room_of[n];
+        found[*count].workspaceSize = room_of[n];
         for (int i = 0; i < 4; i++)
             found[*count].algo.align[i] = p->align[i];
         found[*count].state = CUBLAS_STATUS_SUCCESS;
+        ++*count;
     }
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -184,24 +207,85 @@ static float dot(const cuda_cpu_desc *d, const void *a, const cuda_cpu_layout *l
     return (float)sum;
 }
 
-static void check_alignment(const cublasLtMatmulAlgo_t *algo, const void *a, const void *b,
-                            const void *c)
-{
-    if ((uintptr_t)a % algo->align[0] || (uintptr_t)b % algo->align[1] ||
-        (uintptr_t)c % algo->align[2])
-        die("the algorithm was chosen for better aligned matrices");
-}
-
 /* A product with all that it was asked with: a capture keeps it. */
 struct product {
     cuda_cpu_desc   d;
     cuda_cpu_layout la, lb, lc;
     float           alpha, beta;
     const void     *a, *b, *c;
-    void           *e;
+    void           *e, *room;
+    size_t          room_bytes;
+    cublasLtMatmulAlgo_t algo;
+    void check() const;
     void run() const;
     void sum_columns() const;
 };
+
+static size_t bytes_of(cudaDataType_t type)
+{
+    return type == CUDA_R_32F ? sizeof(float) : sizeof(__nv_bfloat16);
+}
+
+static size_t span_of(const cuda_cpu_layout &l)
+{
+    return ((size_t)(l.batch - 1) * (size_t)l.stride + (size_t)(l.cols - 1) * (size_t)l.ld + (size_t)l.rows) *
+           bytes_of(l.type);
+}
+
+static void must_be_there(const void *p, size_t bytes, const char *what)
+{
+    if (!cuda_cpu_is_device(p, bytes))
+        die(what);
+}
+
+static bool overlap(const void *p, size_t n, const void *q, size_t m)
+{
+    return (const char *)p < (const char *)q + m && (const char *)q < (const char *)p + n;
+}
+
+static void check_alignment(const product &p)
+{
+    if ((uintptr_t)p.a % p.algo.align[0] || (uintptr_t)p.b % p.algo.align[1] ||
+        (uintptr_t)p.c % p.algo.align[2] || (uintptr_t)p.e % p.algo.align[3])
+        die("the algorithm was chosen for better aligned matrices");
+    if (p.d.end != CUBLASLT_EPILOGUE_DEFAULT && alignment(p.d.bias) < p.algo.bias)
+        die("the algorithm was chosen for a better aligned bias");
+    if (p.algo.room > p.room_bytes || (uintptr_t)p.room % 16)
+        die("the algorithm was chosen with more workspace, or with one that is aligned to 16 bytes");
+}
+
+static void check_memory(const product &p)
+{
+    must_be_there(p.a, span_of(p.la), "matrix A leaves its allocation");
+    must_be_there(p.b, span_of(p.lb), "matrix B leaves its allocation");
+    must_be_there(p.e, span_of(p.lc), "matrix D leaves its allocation");
+    if (p.beta != 0)
+        must_be_there(p.c, span_of(p.lc), "matrix C leaves its allocation");
+    if (p.room_bytes)
+        must_be_there(p.room, p.room_bytes, "the workspace leaves its allocation");
+    if (p.d.end == CUBLASLT_EPILOGUE_BIAS)
+        must_be_there(p.d.bias, (size_t)p.lc.rows * bytes_of(p.lc.type), "the bias leaves its allocation");
+    if (p.d.end == CUBLASLT_EPILOGUE_BGRADB)
+        must_be_there(p.d.bias, (size_t)p.lc.cols * sizeof(float), "the bias' gradient leaves its allocation");
+    if (overlap(p.e, span_of(p.lc), p.a, span_of(p.la)) || overlap(p.e, span_of(p.lc), p.b, span_of(p.lb)) ||
+        (p.beta != 0 && p.e != p.c && overlap(p.e, span_of(p.lc), p.c, span_of(p.lc))))
+        die("the result overlaps what it is made of");
+}
+
+void product::check() const
+{
+    if (la.type != lb.type || (lc.type != la.type && lc.type != CUDA_R_32F))
+        die("there are no products of these types");
+    if (lc.batch > 1 && d.end == CUBLASLT_EPILOGUE_BGRADB)
+        die("sums of columns are made for one matrix, not for a batch");
+    if (d.end == CUBLASLT_EPILOGUE_BGRADB && lc.type != CUDA_R_32F)
+        die("sums of columns are made in the kind of the result, and wanted as fp32");
+    for (const cuda_cpu_layout *l : {&la, &lb, &lc})
+        if (l->batch > 1 && l->stride == 0 && l == &lc)
+            die("the results of a batch are all in one place");
+    check_alignment(*this);
+    check_memory(*this);
+}
 
 /* Of b, as it enters the product: one sum for each column of the result, as wide as that is. */
 void product::sum_columns() const
@@ -219,7 +303,10 @@ void product::sum_columns() const
 void product::run() const
 {
     const int64_t depth = d.ta == CUBLAS_OP_N ? la.cols : la.rows;
+    cuda_cpu_pass(cost[algo.number]);
     cuda_cpu_open_memory();
+    if (algo.room)
+        memset(room, 0xff, algo.room);
     for (int64_t z = 0; z < lc.batch; z++)
         for (int64_t j = 0; j < lc.cols; j++)
             for (int64_t i = 0; i < lc.rows; i++) {
@@ -243,8 +330,8 @@ extern "C" cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t 
                                          cublasLtMatrixLayout_t la, const void *b,
                                          cublasLtMatrixLayout_t lb, const void *beta, const void *c,
                                          cublasLtMatrixLayout_t lc, void *e, cublasLtMatrixLayout_t,
-                                         const cublasLtMatmulAlgo_t *algo, void *, size_t,
-                                         cudaStream_t)
+                                         const cublasLtMatmulAlgo_t *algo, void *room, size_t room_bytes,
+                                         cudaStream_t stream)
 {
     const int64_t m = lc->rows, n = lc->cols, k = d->ta == CUBLAS_OP_N ? la->cols : la->rows;
     if ((d->ta == CUBLAS_OP_N ? la->rows : la->cols) != m ||
@@ -252,15 +339,12 @@ extern "C" cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t 
         (d->tb == CUBLAS_OP_N ? lb->cols : lb->rows) != n || la->batch != lc->batch ||
         lb->batch != lc->batch)
         die("the shapes of a product do not fit");
-    if (d->end == CUBLASLT_EPILOGUE_BGRADB && lc->type != CUDA_R_32F)
-        die("sums of columns are made in the kind of the result, and wanted as fp32");
-    check_alignment(algo, a, b, e);
+    const product p = {*d, *la, *lb, *lc, *(const float *)alpha, *(const float *)beta, a, b, c, e,
+                       room, room_bytes, *algo};
+    p.check();
     if (algo->number == BROKEN)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     runs[algo->number]++;
-    cuda_cpu_pass(cost[algo->number]);
-    const product p = {*d, *la, *lb, *lc, *(const float *)alpha, *(const float *)beta, a, b, c, e};
-    if (!cuda_cpu_record([p] { p.run(); }))
-        p.run();
+    cuda_cpu_submit_call(stream, [p] { p.run(); });
     return CUBLAS_STATUS_SUCCESS;
 }

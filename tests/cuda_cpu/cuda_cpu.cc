@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda_cpu.cc - see cuda_runtime.h; memory, fibers, barriers
+/* cuda_cpu.cc - see cuda_runtime.h; memory, fibers, barriers, launches
  *
  * A fiber is a stack: made once with makecontext(), then switched to with the compiler's own
  * setjmp, which saves little and costs no system call.  A thread that waits for others at a barrier
@@ -10,8 +10,6 @@
  * CUDA_CPU_GUARD set: device memory is closed while no kernel or copy runs, so
  * that a program that touches it ends at once; it costs much system time.
  *
- * CUDA_CPU_REPORT set: at the end a line says how many graphs were recorded and run.
- *
  * CUDA_CPU_LOG: a file to which the name of each launch is appended.
  *
  * CUDA_CPU_FAIL: "driver" none is loaded, "old" it is too old, "device" there is
@@ -19,10 +17,11 @@
  * "kernel:NAME" the first launch of that name, "capture" nothing can be recorded.
  * "peer:no" GPUs may not copy to each other, "peer:wrong" the copy engine changes a bit on the way,
  * "peer:hang" it never ends.
- * CUDA_CPU_GPU=t4: compute capability 7.5, and a block may have 64 KB of shared memory.
+ * CUDA_CPU_GPU: t4 (compute capability 7.5, 64 KB of shared memory for a block), a100 (8.0, 163 KB),
+ * h200 (9.0, 227 KB); else 8.9, with 99 KB.
  * CUDA_CPU_BROKEN: launches fail only where this is the first GPU that is visible.
  */
-#include <cuda_runtime.h>
+#include "cuda_cpu.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -33,15 +32,23 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <vector>
 
 enum {
-    THREADS_MAX = 1024, WARP_SIZE = 32, STACK = 64 * 1024, SHARED_MAX = 99 * 1024, /* what every GPU since sm_80 grants */
-    FENCE = 256
+    THREADS_MAX = CUDA_CPU_THREADS, WARP_SIZE = CUDA_CPU_WARP, STACK = 64 * 1024, FENCE = 256
 };
-#define REGION ((size_t)64 << 30)
+#define REGION CUDA_CPU_REGION
 
 dim3 gridDim, blockDim, blockIdx, threadIdx;
+
+static int number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text ? atoi(text) : 0;
+}
+
+int cuda_cpu_plant = number_of("CUDA_CPU_PLANT");
 
 static cudaError_t sticky;
 static long        launches;
@@ -51,91 +58,6 @@ void cuda_cpu_die(const char *what)
     fprintf(stderr, "cuda_cpu: %s (block %u %u %u, thread %u %u)\n", what, blockIdx.x, blockIdx.y,
             blockIdx.z, threadIdx.x, threadIdx.y);
     abort();
-}
-
-/* --- graphs ------------------------------------------------------------------------------- */
-
-struct cuda_cpu_graph {
-    std::vector<std::function<void()>> calls;
-};
-
-static cuda_cpu_graph *recording;
-static long            graphs_made, graphs_run, graphs_live;
-static float           clock_ms;
-
-static bool fails(const char *how);
-
-bool cuda_cpu_record(const std::function<void()> &what)
-{
-    if (recording)
-        recording->calls.push_back(what);
-    return recording != NULL;
-}
-
-/* What a capture forbids would be an error on a GPU. */
-static void not_recorded(const char *what)
-{
-    if (recording)
-        cuda_cpu_die(what);
-}
-
-void cuda_cpu_pass(float ms)
-{
-    clock_ms += ms;
-}
-
-static void report(void)
-{
-    fprintf(stderr, "cuda_cpu: %ld graphs recorded, %ld left, run %ld times\n", graphs_made,
-            graphs_live, graphs_run);
-}
-
-extern "C" cudaError_t cudaStreamBeginCapture(cudaStream_t, enum cudaStreamCaptureMode)
-{
-    static bool told;
-    if (!told && getenv("CUDA_CPU_REPORT"))
-        atexit(report);
-    told = true;
-    not_recorded("a capture within a capture");
-    recording = new cuda_cpu_graph;
-    return cudaSuccess;
-}
-
-extern "C" cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *g)
-{
-    *g = recording;
-    recording = NULL;
-    return fails("capture") ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
-}
-
-extern "C" cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long)
-{
-    *e = new cuda_cpu_graph(*g);
-    graphs_made++;
-    graphs_live++;
-    return cudaSuccess;
-}
-
-extern "C" cudaError_t cudaGraphDestroy(cudaGraph_t g)
-{
-    delete g;
-    return cudaSuccess;
-}
-
-extern "C" cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e)
-{
-    delete e;
-    graphs_live--;
-    return cudaSuccess;
-}
-
-extern "C" cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t)
-{
-    not_recorded("a graph within a capture");
-    graphs_run++;
-    for (const auto &call : e->calls)
-        call();
-    return sticky;
 }
 
 /* --- memory ------------------------------------------------------------------------------- */
@@ -156,10 +78,25 @@ static size_t limit_of(const char *word)
     return f && strncmp(f, word, n) == 0 ? (size_t)strtoull(f + n, NULL, 10) : 0;
 }
 
-static bool fails(const char *how)
+bool cuda_cpu_fails(const char *how)
 {
     const char *f = getenv("CUDA_CPU_FAIL");
     return f && strcmp(f, how) == 0;
+}
+
+cudaError_t cuda_cpu_error(void)
+{
+    return sticky;
+}
+
+void cuda_cpu_fault(void)
+{
+    sticky = cudaErrorIllegalAddress;
+}
+
+char *cuda_cpu_region(void)
+{
+    return region;
 }
 
 static bool guarded(void)
@@ -196,9 +133,11 @@ static void check_fences(void)
     cuda_cpu_close_memory();
 }
 
+/* Watched arrays lie far apart, so that an index that is off by a row or two does not hit the next one. */
 static size_t whole(size_t bytes)
 {
-    return (bytes + FENCE + 4095) / 4096 * 4096;
+    const size_t gap = cuda_cpu_watching() ? bytes + 65536 : 0;
+    return (bytes + FENCE + gap + 4095) / 4096 * 4096;
 }
 
 static size_t take(size_t need)
@@ -219,7 +158,7 @@ static size_t take(size_t need)
 extern "C" cudaError_t cudaMalloc(void **p, size_t bytes)
 {
     const size_t most = limit_of("memory:");
-    not_recorded("cudaMalloc within a capture");
+    cuda_cpu_not_recorded("cudaMalloc within a capture");
     if (sticky)
         return sticky;
     if (!region) {
@@ -240,6 +179,7 @@ extern "C" cudaError_t cudaMalloc(void **p, size_t bytes)
     memset(region + at + bytes, 0xff, FENCE);
     cuda_cpu_close_memory();
     live[at] = {bytes};
+    cuda_cpu_watch_piece(at, bytes, true);
     *p = region + at;
     return cudaSuccess;
 }
@@ -248,13 +188,15 @@ extern "C" cudaError_t cudaFree(void *p)
 {
     if (!p)
         return cudaSuccess;
-    not_recorded("cudaFree within a capture");
+    cuda_cpu_not_recorded("cudaFree within a capture");
+    cuda_cpu_finish_all();
     check_fences();
     const size_t at = (size_t)((char *)p - region);
     const auto found = live.find(at);
     if (found == live.end())
         cuda_cpu_die("cudaFree of what is not allocated");
     const size_t need = whole(found->second.size);
+    cuda_cpu_watch_piece(at, found->second.size, false);
     cuda_cpu_open_memory();
     madvise(region + at, need, MADV_DONTNEED);
     cuda_cpu_close_memory();
@@ -277,7 +219,7 @@ extern "C" cudaError_t cudaMemGetInfo(size_t *left, size_t *all)
 }
 
 /* Whether all of it lies in one live piece. */
-static bool is_device(const void *p, size_t bytes)
+bool cuda_cpu_is_device(const void *p, size_t bytes)
 {
     const char *c = (const char *)p;
     if (!region || c < region || c >= region + REGION)
@@ -289,54 +231,81 @@ static bool is_device(const void *p, size_t bytes)
     return (size_t)(c - region) + bytes <= next->first + next->second.size;
 }
 
-extern "C" cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t)
+extern "C" cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s)
 {
     if (sticky)
         return sticky;
-    if (!is_device(p, bytes))
+    if (!cuda_cpu_is_device(p, bytes))
         cuda_cpu_die("cudaMemset outside of device memory");
-    if (cuda_cpu_record([=] { cudaMemsetAsync(p, value, bytes, NULL); }))
-        return cudaSuccess;
-    cuda_cpu_open_memory();
-    memset(p, value, bytes);
-    cuda_cpu_close_memory();
-    return cudaSuccess;
+    return cuda_cpu_submit_call(s, [=] {
+        cuda_cpu_open_memory();
+        memset(p, value, bytes);
+        cuda_cpu_close_memory();
+    });
 }
 
-/* With CUDA_CPU_LATE in the environment, copies to the host are made as late as can be: when somebody waits
- * for the stream, or asks a second time for an event behind them. */
-struct cuda_cpu_stream {
-    std::vector<std::function<void()>> late;
-};
+static std::map<uintptr_t, size_t> pinned; /* host memory, by address */
 
-static void make_late_copies(cudaStream_t s)
+static bool is_pinned(const void *p, size_t bytes)
 {
-    std::vector<std::function<void()>> all;
-    if (s)
-        all.swap(s->late);
-    for (auto &copy : all)
-        copy();
+    auto next = pinned.upper_bound((uintptr_t)p);
+    if (next == pinned.begin())
+        return false;
+    --next;
+    return (uintptr_t)p + bytes <= next->first + next->second;
 }
 
+static cudaError_t submit_copy(void *to, const void *from, size_t bytes, cudaStream_t s)
+{
+    return cuda_cpu_submit_call(s, [=] {
+        cuda_cpu_open_memory();
+        memcpy(to, from, bytes);
+        cuda_cpu_close_memory();
+    });
+}
+
+/* From ordinary memory the numbers of now are copied, although later. */
+static cudaError_t submit_staged(void *to, const void *from, size_t bytes, cudaStream_t s)
+{
+    const auto staged = std::make_shared<std::vector<char>>((const char *)from, (const char *)from + bytes);
+    return cuda_cpu_submit_call(s, [=] {
+        cuda_cpu_open_memory();
+        memcpy(to, staged->data(), bytes);
+        cuda_cpu_close_memory();
+    });
+}
+
+/* CUDA Runtime API, "API synchronization behavior": copies from and to page-locked memory, and within the
+ * device, are as late as kernels; one to ordinary memory returns when it is done. */
 extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
                                        enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     if (sticky)
         return sticky;
-    if (is_device(to, bytes) != (kind != cudaMemcpyDeviceToHost) ||
-        is_device(from, bytes) != (kind != cudaMemcpyHostToDevice))
+    if (cuda_cpu_is_device(to, bytes) != (kind != cudaMemcpyDeviceToHost) ||
+        cuda_cpu_is_device(from, bytes) != (kind != cudaMemcpyHostToDevice))
         cuda_cpu_die("cudaMemcpy: the direction does not fit the pointers");
     if (kind != cudaMemcpyDeviceToDevice)
-        not_recorded("a copy from or to the host within a capture");
-    if (cuda_cpu_record([=] { cudaMemcpyAsync(to, from, bytes, kind, NULL); }))
-        return cudaSuccess;
-    if (kind == cudaMemcpyDeviceToHost && stream && getenv("CUDA_CPU_LATE")) {
-        stream->late.push_back([=] { cudaMemcpyAsync(to, from, bytes, kind, NULL); });
-        return cudaSuccess;
-    }
-    cuda_cpu_open_memory();
-    memcpy(to, from, bytes);
-    cuda_cpu_close_memory();
+        cuda_cpu_not_recorded("a copy from or to the host within a capture");
+    if (kind == cudaMemcpyHostToDevice && !is_pinned(from, bytes))
+        return submit_staged(to, from, bytes, stream);
+    submit_copy(to, from, bytes, stream);
+    if (kind == cudaMemcpyDeviceToHost && !is_pinned(to, bytes))
+        cuda_cpu_finish(stream);
+    return sticky;
+}
+
+extern "C" cudaError_t cudaHostRegister(void *at, size_t bytes, unsigned)
+{
+    if (cuda_cpu_fails("pin"))
+        return cudaErrorMemoryAllocation;
+    pinned[(uintptr_t)at] = bytes;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaHostUnregister(void *at)
+{
+    pinned.erase((uintptr_t)at);
     return cudaSuccess;
 }
 
@@ -371,17 +340,33 @@ static struct thread    thread[THREADS_MAX];
 static struct warp_scratch desks[THREADS_MAX / WARP_SIZE];
 static int              current, threads, left, turn, block_came; /* turn: to which side */
 static long             block_passed;
-alignas(128) static char shared_memory[SHARED_MAX];
+alignas(128) static char shared_memory[CUDA_CPU_SHARED];
 
-static bool is_t4(void)
+/* Each by its compute capability: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". */
+static const struct target {
+    const char *name;
+    int         major, minor;
+    size_t      shared; /* of a block at most, if it asks */
+} targets[] = {{"", 8, 9, 99 * 1024}, {"t4", 7, 5, 64 * 1024}, {"a100", 8, 0, 163 * 1024},
+               {"h200", 9, 0, 227 * 1024}};
+
+static const struct target *target(void)
 {
     const char *gpu = getenv("CUDA_CPU_GPU");
-    return gpu && strcmp(gpu, "t4") == 0;
+    for (const struct target &t : targets)
+        if (gpu && strcmp(gpu, t.name) == 0)
+            return &t;
+    return &targets[0];
 }
 
-static size_t shared_most(void)
+char *cuda_cpu_shared_memory(void)
 {
-    return is_t4() ? 64 * 1024 : SHARED_MAX;
+    return shared_memory;
+}
+
+int cuda_cpu_thread(void)
+{
+    return current;
 }
 
 static size_t           shared_bytes;
@@ -493,6 +478,7 @@ void __syncthreads(void)
     if (++block_came == threads) {
         block_came = 0;
         block_passed++;
+        cuda_cpu_watch_barrier();
         return;
     }
     await(&block_passed, until);
@@ -509,7 +495,7 @@ static int warp_threads(void)
     return threads - first < WARP_SIZE ? threads - first : WARP_SIZE;
 }
 
-void __syncwarp(void)
+void cuda_cpu_join(void)
 {
     struct warp_scratch *d = &desks[current / WARP_SIZE];
     const long until = d->passed + 1;
@@ -521,13 +507,21 @@ void __syncwarp(void)
     await(&d->passed, until);
 }
 
+void __syncwarp(void)
+{
+    const struct warp_scratch *d = &desks[current / WARP_SIZE];
+    if (d->came + 1 == warp_threads())
+        cuda_cpu_watch_warp(current / WARP_SIZE);
+    cuda_cpu_join();
+}
+
 uint64_t cuda_cpu_exchange(uint64_t bits, int mask)
 {
     struct warp_scratch *d = &desks[current / WARP_SIZE];
     const int lane = cuda_cpu_lane(), from = lane ^ mask;
     const long turn = d->calls[lane]++ & 1;
     d->bits[turn][lane] = bits;
-    __syncwarp();
+    cuda_cpu_join();
     return from < warp_threads() ? d->bits[turn][from] : bits;
 }
 
@@ -546,6 +540,7 @@ static void run_block(bool reverse)
     block_came = 0;
     memset(desks, 0, sizeof(desks[0]) * (size_t)((threads + WARP_SIZE - 1) / WARP_SIZE));
     memset(shared_memory, 0xff, shared_bytes);
+    cuda_cpu_watch_block();
     for (int i = 0; i < threads; i++) {
         thread[i].on = NULL;
         thread[i].done = false;
@@ -590,131 +585,90 @@ static void note(const char *name)
     fclose(f);
 }
 
-cudaError_t cuda_cpu_launch(const char *name, dim3 grid, dim3 block, size_t shared,
-                            const std::function<void()> &body)
+static std::map<const void *, size_t> asked; /* dynamic shared memory that a kernel may have */
+
+extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute, int bytes)
 {
-    const char *order = getenv("CUDA_CPU_ORDER");
-    const size_t count = (size_t)block.x * block.y * block.z;
-    if (sticky)
-        return sticky;
-    if (cuda_cpu_record([=] { cuda_cpu_launch(name, grid, block, shared, body); }))
-        return cudaSuccess;
-    note(name);
-    if (fails_now(name))
-        return sticky = cudaErrorIllegalAddress;
-    if (count < 1 || count > THREADS_MAX || !grid.x || !grid.y || !grid.z || grid.y > 65535 ||
-        grid.z > 65535 || grid.x > 0x7fffffff || shared > shared_most())
-        return cudaErrorInvalidConfiguration;
-    gridDim = grid;
-    blockDim = block;
-    threads = (int)count;
-    shared_bytes = shared;
-    body_now = &body;
-    place_threads(block);
-    make_fibers();
-    cuda_cpu_open_memory();
+    if (bytes < 0 || (size_t)bytes > target()->shared)
+        return cudaErrorInvalidValue;
+    asked[kernel] = (size_t)bytes;
+    return cudaSuccess;
+}
+
+/* Its fixed arrays are known once it has run: where they and what was asked for are too much, a GPU would
+ * not have started it. */
+static void check_shared(const char *name, const void *kernel, size_t shared, size_t fixed)
+{
+    const size_t all = shared + fixed, most = asked.count(kernel) ? asked[kernel] + fixed : (size_t)CUDA_CPU_FREE;
+    if (all <= most && all <= target()->shared)
+        return;
+    fprintf(stderr, "cuda_cpu: %s: %zu bytes of shared memory and %zu of fixed arrays; it may have %zu\n", name,
+            shared, fixed, most < target()->shared ? most : target()->shared);
+    cuda_cpu_fault();
+}
+
+static void run_blocks(dim3 grid, bool reverse)
+{
     for (unsigned z = 0; z < grid.z; z++)
         for (unsigned y = 0; y < grid.y; y++)
             for (unsigned x = 0; x < grid.x; x++) {
                 blockIdx = dim3(x, y, z);
-                run_block(order && strcmp(order, "reverse") == 0);
+                run_block(reverse);
             }
+}
+
+struct work {
+    const char           *name;
+    const void           *kernel;
+    dim3                  grid, block;
+    size_t                shared;
+    std::function<void()> body;
+};
+
+static void run_kernel(const struct work &w)
+{
+    const char *order = getenv("CUDA_CPU_ORDER");
+    gridDim = w.grid;
+    blockDim = w.block;
+    threads = (int)(w.block.x * w.block.y * w.block.z);
+    shared_bytes = w.shared;
+    body_now = &w.body;
+    place_threads(w.block);
+    make_fibers();
+    cuda_cpu_open_memory();
+    cuda_cpu_watch_launch(w.name, w.shared);
+    run_blocks(w.grid, order && strcmp(order, "reverse") == 0);
+    check_shared(w.name, w.kernel, w.shared, cuda_cpu_watch_end());
     cuda_cpu_close_memory();
-    return cudaSuccess;
+}
+
+cudaError_t cuda_cpu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
+                            cudaStream_t stream, const std::function<void()> &body)
+{
+    const size_t count = (size_t)block.x * block.y * block.z;
+    if (sticky)
+        return sticky;
+    if (!cuda_cpu_recording()) {
+        note(name);
+        if (fails_now(name))
+            return sticky = cudaErrorIllegalAddress;
+    }
+    if (count < 1 || count > THREADS_MAX || !grid.x || !grid.y || !grid.z || grid.y > 65535 ||
+        grid.z > 65535 || grid.x > 0x7fffffff || shared > target()->shared)
+        return cudaErrorInvalidConfiguration;
+    const struct work w = {name, kernel, grid, block, shared, body};
+    return cuda_cpu_submit_call(stream, [=] { run_kernel(w); });
 }
 
 /* --- the rest ----------------------------------------------------------------------------- */
 
 extern "C" cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
-    not_recorded("cudaStreamSynchronize within a capture");
-    make_late_copies(s);
+    cuda_cpu_not_recorded("cudaStreamSynchronize within a capture");
+    cuda_cpu_finish(s);
     if (region)
         check_fences();
     return sticky;
-}
-
-/* Everything has run when its call returns, but for late copies: streams and events are only names. */
-extern "C" cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
-{
-    *s = new cuda_cpu_stream;
-    return cudaSuccess;
-}
-
-extern "C" cudaError_t cudaStreamDestroy(cudaStream_t s)
-{
-    make_late_copies(s);
-    delete s;
-    return cudaSuccess;
-}
-
-extern "C" cudaError_t cudaHostRegister(void *, size_t, unsigned)
-{
-    return fails("pin") ? cudaErrorMemoryAllocation : cudaSuccess;
-}
-
-extern "C" cudaError_t cudaHostUnregister(void *)
-{
-    return cudaSuccess;
-}
-
-extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
-{
-    return sticky;
-}
-
-struct cuda_cpu_event {
-    float        at;
-    cudaStream_t stream;
-    bool         asked; /* for it, before */
-};
-
-extern "C" cudaError_t cudaEventCreate(cudaEvent_t *e)
-{
-    *e = new cuda_cpu_event{0, NULL, false};
-    return sticky;
-}
-
-extern "C" cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
-{
-    return cudaEventCreate(e);
-}
-
-extern "C" cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
-{
-    not_recorded("an event within a capture");
-    e->stream = s;
-    e->asked = false;
-    e->at = clock_ms;
-    return sticky;
-}
-
-extern "C" cudaError_t cudaEventQuery(cudaEvent_t e)
-{
-    if (!e->asked && e->stream && !e->stream->late.empty()) {
-        e->asked = true;
-        return cudaErrorNotReady;
-    }
-    make_late_copies(e->stream);
-    return sticky;
-}
-
-extern "C" cudaError_t cudaEventSynchronize(cudaEvent_t e)
-{
-    make_late_copies(e->stream);
-    return sticky;
-}
-
-extern "C" cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
-{
-    *ms = to->at - from->at;
-    return sticky;
-}
-
-extern "C" cudaError_t cudaEventDestroy(cudaEvent_t e)
-{
-    delete e;
-    return cudaSuccess;
 }
 
 extern "C" cudaError_t cudaGetLastError(void)
@@ -724,7 +678,7 @@ extern "C" cudaError_t cudaGetLastError(void)
 
 extern "C" cudaError_t cudaDriverGetVersion(int *v)
 {
-    *v = fails("driver") ? 0 : fails("old") ? 11040 : 13000;
+    *v = cuda_cpu_fails("driver") ? 0 : cuda_cpu_fails("old") ? 11040 : 13000;
     return cudaSuccess;
 }
 
@@ -736,9 +690,9 @@ extern "C" cudaError_t cudaRuntimeGetVersion(int *v)
 
 extern "C" cudaError_t cudaGetDeviceCount(int *n)
 {
-    if (fails("driver") || fails("old"))
+    if (cuda_cpu_fails("driver") || cuda_cpu_fails("old"))
         return cudaErrorInsufficientDriver; /* and *n stays */
-    if (fails("device"))
+    if (cuda_cpu_fails("device"))
         return cudaErrorNoDevice;
     const char *many = getenv("CUDA_CPU_DEVICES");
     *n = many ? atoi(many) : 1;
@@ -749,9 +703,9 @@ extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
 {
     *p = {};
     snprintf(p->name, sizeof(p->name), "CUDA on the CPU (for tests)");
-    p->major = is_t4() ? 7 : 8;
-    p->minor = is_t4() ? 5 : 0;
-    p->sharedMemPerBlockOptin = shared_most();
+    p->major = target()->major;
+    p->minor = target()->minor;
+    p->sharedMemPerBlockOptin = target()->shared;
     return cudaSuccess;
 }
 
@@ -764,7 +718,7 @@ extern "C" cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
     int count = 0;
     const cudaError_t e = cudaGetDeviceCount(&count);
-    *can = e == cudaSuccess && device != peer && device < count && peer < count && !fails("peer:no");
+    *can = e == cudaSuccess && device != peer && device < count && peer < count && !cuda_cpu_fails("peer:no");
     return e;
 }
 
@@ -776,15 +730,16 @@ extern "C" cudaError_t cudaDeviceEnablePeerAccess(int, unsigned)
 extern "C" cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t bytes,
                                            cudaStream_t s)
 {
-    while (fails("peer:hang"))
+    while (cuda_cpu_fails("peer:hang"))
         pause();
     const cudaError_t e = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, s);
-    if (e == cudaSuccess && fails("peer:wrong")) {
+    if (e != cudaSuccess || !cuda_cpu_fails("peer:wrong"))
+        return e;
+    return cuda_cpu_submit_call(s, [=] {
         cuda_cpu_open_memory();
         ((char *)to)[bytes / 2] ^= 1;
         cuda_cpu_close_memory();
-    }
-    return e;
+    });
 }
 
 extern "C" const char *cudaGetErrorString(cudaError_t e)

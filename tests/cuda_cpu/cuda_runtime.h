@@ -6,10 +6,11 @@
  * memory lies in one region that (with CUDA_CPU_GUARD) nobody may touch but
  * kernels and copies, is full of NaNs when new, and has fences behind every piece.
  *
- * What passes here has its indices and its arithmetic right.  It says nothing
- * about a GPU: not its memory model, not its limits, not its speed, and not
- * about races that this order of threads does not show (CUDA_CPU_ORDER=reverse
- * runs the other order).
+ * Streams are queues (streams.cc).  Kernels that were compiled with -fsanitize=thread have each of their
+ * accesses to memory checked (watch.cc); limits of a launch are those of the GPU that CUDA_CPU_GPU names.
+ *
+ * What passes here has its indices, its arithmetic and its barriers right.  It says nothing about what
+ * nvcc makes of it, about speed, or about what only hardware has.
  */
 #ifndef CUDA_CPU_RUNTIME_H
 #define CUDA_CPU_RUNTIME_H
@@ -26,7 +27,8 @@
 #define __global__ static
 #define __device__
 #define __host__
-#define __shared__ static
+/* Apart, so that what is past the end of one is not the beginning of the next (watch.cc). */
+#define __shared__ static __attribute__((aligned(256)))
 #define __launch_bounds__(...)
 
 struct dim3 {
@@ -53,6 +55,7 @@ enum cudaMemcpyKind {
     cudaMemcpyDeviceToHost = 2,
     cudaMemcpyDeviceToDevice = 3
 };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
 
 typedef struct cuda_cpu_stream *cudaStream_t;
@@ -99,6 +102,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e);
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s);
 cudaError_t cudaEventQuery(cudaEvent_t e);
 cudaError_t cudaEventDestroy(cudaEvent_t e);
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute what, int value);
 cudaError_t cudaMalloc(void **p, size_t bytes);
 cudaError_t cudaFree(void *p);
 cudaError_t cudaMemGetInfo(size_t *left, size_t *all);
@@ -107,13 +111,13 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
                             cudaStream_t s);
 }
 
-/* Runs body once per thread of the grid. */
-cudaError_t cuda_cpu_launch(const char *name, dim3 grid, dim3 block, size_t shared,
-                            const std::function<void()> &body);
-/* Between begin and end of a capture: writes `what` down and returns true. */
-bool cuda_cpu_record(const std::function<void()> &what);
+/* Runs body once per thread of the grid, when the stream comes to it. */
+cudaError_t cuda_cpu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
+                            cudaStream_t stream, const std::function<void()> &body);
 /* The clock that events read, in milliseconds: it goes only where somebody lets it. */
 void cuda_cpu_pass(float ms);
+/* The fault that is turned on, by $CUDA_CPU_PLANT (plant/run.sh); 0: none. */
+extern int cuda_cpu_plant;
 void *cuda_cpu_shared(void);
 int cuda_cpu_lane(void);
 void cuda_cpu_die(const char *what);
@@ -124,6 +128,10 @@ void cuda_cpu_close_memory(void);
 
 void __syncthreads(void);
 void __syncwarp(void);
+/* Lanes meet, as for a shuffle: that orders no memory. */
+void cuda_cpu_join(void);
+/* An access by a warp as a whole (wmma). */
+void cuda_cpu_warp_touch(const void *at, size_t bytes, bool write);
 
 /* The value that lane `lane ^ mask` brought to the same call. */
 uint64_t cuda_cpu_exchange(uint64_t bits, int mask);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mma.h - a stand-in: products of 16 x 16 x 16 by a warp; its first lane does all the work
  *
- * What a GPU demands of pointers and row distances is demanded here too.
+ * What a GPU demands of pointers and row distances is demanded here too.  Lanes meet in each call, which
+ * orders no memory: what a lane has written is there for the warp after __syncwarp() only.
  */
 #ifndef CUDA_CPU_MMA_H
 #define CUDA_CPU_MMA_H
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
+
+#define CUDA_CPU_BY_WARP __attribute__((noinline, no_sanitize("thread")))
 
 namespace nvcuda {
 namespace wmma {
@@ -46,20 +49,28 @@ template <typename F> static inline void fill_fragment(F &f, float x)
             y = x;
 }
 
+template <typename T> CUDA_CPU_BY_WARP static void touch(const T *p, unsigned ld, bool write)
+{
+    for (unsigned i = 0; i < 16; i++)
+        cuda_cpu_warp_touch(p + (size_t)i * ld, 16 * sizeof(T), write);
+}
+
 template <typename Use, typename T, typename Way>
-static inline void load_matrix_sync(fragment<Use, 16, 16, 16, T, Way> &f, const T *p, unsigned ld)
+CUDA_CPU_BY_WARP static void load_matrix_sync(fragment<Use, 16, 16, 16, T, Way> &f, const T *p, unsigned ld)
 {
     check(p, ld * sizeof(T));
-    __syncwarp();
+    cuda_cpu_join();
+    if (cuda_cpu_lane() == 0)
+        touch(p, ld, false);
     for (unsigned r = 0; cuda_cpu_lane() == 0 && r < 16; r++)
         for (unsigned c = 0; c < 16; c++)
             f.at[r][c] = __bfloat162float(p[Way::at(r, c, ld)]);
 }
 
 template <typename D, typename A, typename B>
-static inline void mma_sync(D &d, const A &a, const B &b, const D &c)
+CUDA_CPU_BY_WARP static void mma_sync(D &d, const A &a, const B &b, const D &c)
 {
-    __syncwarp();
+    cuda_cpu_join();
     for (int i = 0; cuda_cpu_lane() == 0 && i < 16; i++)
         for (int j = 0; j < 16; j++) {
             float sum = c.at[i][j];
@@ -70,13 +81,15 @@ static inline void mma_sync(D &d, const A &a, const B &b, const D &c)
 }
 
 template <typename F>
-static inline void store_matrix_sync(float *p, const F &f, unsigned ld, layout_t)
+CUDA_CPU_BY_WARP static void store_matrix_sync(float *p, const F &f, unsigned ld, layout_t)
 {
     check(p, ld * sizeof(*p));
+    if (cuda_cpu_lane() == 0)
+        touch(p, ld, true);
     for (unsigned r = 0; cuda_cpu_lane() == 0 && r < 16; r++)
         for (unsigned c = 0; c < 16; c++)
             p[r * ld + c] = f.at[r][c];
-    __syncwarp();
+    cuda_cpu_join();
 }
 
 } // namespace wmma

@@ -1,17 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh BIN PLUGIN CHECK_KERNELS TEST_MEMORY NCCL - the CUDA backend, as far as it goes without a GPU
+# run.sh BIN PLUGIN CHECK_KERNELS TEST_MEMORY NCCL [WATCHED] - the CUDA backend, as far as it goes without a GPU
 #
 # PLUGIN is libjobctl_cuda.so built against the stand-in of CUDA beside this
-# file: the same sources, run on the CPU.  Indices, arithmetic, memory and the
-# words for failures are checked; nothing is learned about a GPU.
+# file: the same sources, run on the CPU.  WATCHED is the same with each access of a kernel to memory
+# checked (watch.cc): kernels and golden cases run in it.  Indices, arithmetic, barriers, streams, memory
+# and the words for failures are checked; nothing is learned about a GPU.
 #
 # Parts are functions, LANES (2) of them at once, each told in one piece; PARTS names those that are wanted.
 # They share nothing but what `after` says.
 set -u
 . tests/e2e/wait.sh
 bin=$1 plugin=$(realpath "$2") kernels=$3 memory=$4
-nccl=$(realpath "$5")
+nccl=$(realpath "$5") watched=$(realpath "${6:-$2}")
 export JOBCTL_CUDA="$plugin" JOBCTL_CUBLASLT="$plugin" JOBCTL_NCCL="$nccl"
 export JOBCTL_CUDA_WAYS= # plain, but where it says otherwise: trying algorithms takes its time here
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
@@ -80,11 +81,11 @@ every_kernel() {
 }
 
 kernels_of() { # PRECISION
-    ok "kernels $1" "$kernels" "$plugin" "$1"
-    ok "kernels $1, every way, threads in reverse" \
-        env JOBCTL_CUDA_WAYS="$every" CUDA_CPU_ORDER=reverse "$kernels" "$plugin" "$1"
-    ok "kernels $1, no algorithm in cuBLASLt" \
-        env CUDA_CPU_FAIL=algorithm "$kernels" "$plugin" "$1"
+    ok "kernels $1" env JOBCTL_CUBLASLT="$watched" "$kernels" "$watched" "$1"
+    ok "kernels $1, every way, threads in reverse" env JOBCTL_CUBLASLT="$watched" JOBCTL_CUDA_WAYS="$every" \
+        CUDA_CPU_ORDER=reverse CUDA_CPU_GPU=h200 "$kernels" "$watched" "$1"
+    ok "kernels $1, no algorithm in cuBLASLt" env JOBCTL_CUBLASLT="$watched" CUDA_CPU_FAIL=algorithm \
+        CUDA_CPU_GPU=a100 "$kernels" "$watched" "$1"
     ok "kernels $1, no sums of columns in cuBLASLt" env JOBCTL_CUDA_WAYS=bgrad \
         CUDA_CPU_FAIL=bgrad CUDA_CPU_REPORT=1 "$kernels" "$plugin" "$1"
     cp "$log" "$log.sums"
@@ -95,8 +96,9 @@ kernels_bf16() { kernels_of bf16; }
 
 golden_of() { # PRECISION
     # shellcheck disable=SC2086
-    ok "golden cases $1, every way" env JOBCTL_CUDA_WAYS="$every" CUDA_CPU_REPORT=1 \
-        "$bin/jobctl-train" verify --backend cuda --precision "$1" $cases
+    ok "golden cases $1, every way" env JOBCTL_CUDA="$watched" JOBCTL_CUBLASLT="$watched" \
+        JOBCTL_CUDA_WAYS="$every" CUDA_CPU_REPORT=1 "$bin/jobctl-train" \
+        verify --backend cuda --precision "$1" $cases
     cp "$log" "$log.sums"
     ok "gradients of biases come with those of weights" \
         grep 'columns summed [1-9]' "$log.sums"
@@ -110,7 +112,7 @@ memory_bf16() { ok "memory as planned bf16" env PRECISION=bf16 "$memory"; }
 # A GPU without bf16 and with less shared memory, such as a T4, computes in fp32.
 t4="env CUDA_CPU_GPU=t4 JOBCTL_CUDA_WAYS=$(echo "$every" | tr ' ' ',')"
 small_gpu() {
-    ok "kernels fp32 on a T4" $t4 "$kernels" "$plugin" fp32
+    ok "kernels fp32 on a T4" env JOBCTL_CUBLASLT="$watched" $t4 "$kernels" "$watched" fp32
     ok "a golden case on a T4" $t4 "$bin/jobctl-train" verify --backend cuda --precision fp32 \
         tests/golden/sana/tiny-qknorm.json
     ok "no touch of device memory from outside" env CUDA_CPU_GUARD=1 \

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nccl.c - a stand-in for libnccl.so.2: real sums between processes, and its failures on demand
  *
- * Works on ordinary memory; streams are not looked at.  Ranks meet in a memfd of rank 0's
- * process, whose /proc path is the unique id, so nothing is left behind.  A collective is
- * "in progress" until it is done: a thread of each communicator does it.
+ * Works on ordinary memory.  Ranks meet in a memfd of rank 0's process, whose /proc path is the unique id,
+ * so nothing is left behind.  A thread of each communicator does the collectives.  Beside the stand-in of
+ * CUDA (tests/cuda_cpu/streams.cc) one begins when its stream comes to it, and is "in progress" only until
+ * it is in the stream; elsewhere it begins at once, and is in progress until it is done.
  *
  * FAKE_NCCL holds words, separated by blanks:
  *   version:21703      what ncclGetVersion() says
@@ -18,6 +19,7 @@
  * FAKE_NCCL_LOG: a file to which each collective is appended as it is asked for, a group as its first.
  * With FAKE_NCCL_OLD defined some functions are missing.
  */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -32,7 +34,7 @@
 
 #include "engine/dist/nccl.h"
 
-enum { RANKS = 8, AREA = 64 << 20, QUEUE = 64, INTERNAL = 3 };
+enum { RANKS = 8, AREA = 64 << 20, QUEUE = 1024, INTERNAL = 3 };
 
 struct shared {
     _Atomic int      came;
@@ -48,6 +50,7 @@ struct call {
     void       *to;
     size_t      n;
     int         type, op, root;
+    void       *stream;
 };
 
 struct comm {
@@ -58,8 +61,16 @@ struct comm {
     pthread_cond_t  news;
     struct call     queue[QUEUE];
     uint64_t        begun, done;
+    uint64_t        open;   /* collectives that their stream has come to */
     atomic_bool     aborted;
     bool            leaving;
+    bool            queued; /* it has been in a stream, which may still name it */
+};
+
+/* A place in a stream: the collectives up to `seq`. */
+struct ticket {
+    struct comm *c;
+    uint64_t     seq;
 };
 
 int ncclGetVersion(int *version);
@@ -179,6 +190,42 @@ static bool do_call(struct comm *c, const struct call *k, uint64_t seq)
     return true;
 }
 
+/* --- streams ------------------------------------------------------------------------------ */
+
+/* 1 when it is done. */
+static int step(void *arg)
+{
+    struct ticket *t = arg;
+    struct comm *c = t->c;
+    pthread_mutex_lock(&c->lock);
+    c->open = t->seq > c->open ? t->seq : c->open;
+    const bool done = c->done >= t->seq || c->leaving || atomic_load(&c->aborted);
+    pthread_cond_signal(&c->news);
+    pthread_mutex_unlock(&c->lock);
+    if (done)
+        free(t);
+    return done;
+}
+
+/* Behind what is in the stream of the newest collective, with the lock held; where streams are only names, at once. */
+static void enter_stream(struct comm *c, void *stream)
+{
+    void (*enqueue)(void *, int (*)(void *), void *) = NULL;
+    void *symbol = dlsym(RTLD_DEFAULT, "cuda_cpu_enqueue");
+    struct ticket *t = malloc(sizeof(*t));
+    memcpy(&enqueue, &symbol, sizeof(enqueue));
+    if (!enqueue || !t) {
+        free(t);
+        c->open = c->begun;
+        c->async = NCCL_IN_PROGRESS;
+        return;
+    }
+    *t = (struct ticket){c, c->begun};
+    c->queued = true;
+    c->async = NCCL_SUCCESS;
+    enqueue(stream, step, t);
+}
+
 /* --- a communicator's thread ------------------------------------------------------------- */
 
 static void come(struct comm *c)
@@ -200,9 +247,9 @@ static void *work(void *arg)
     pthread_mutex_lock(&c->lock);
     c->async = NCCL_SUCCESS;
     for (;;) {
-        while (c->done == c->begun && !c->leaving && !atomic_load(&c->aborted))
+        while (c->done == c->open && !c->leaving && !atomic_load(&c->aborted))
             pthread_cond_wait(&c->news, &c->lock);
-        if (c->done == c->begun || atomic_load(&c->aborted))
+        if (c->done == c->open || atomic_load(&c->aborted))
             break;
         struct call k = c->queue[c->done % QUEUE];
         uint64_t seq = c->done + 1;
@@ -210,7 +257,7 @@ static void *work(void *arg)
         bool ok = do_call(c, &k, seq);
         pthread_mutex_lock(&c->lock);
         c->done += ok;
-        if (ok && c->done == c->begun)
+        if (ok && c->done == c->begun && c->async == NCCL_IN_PROGRESS)
             c->async = NCCL_SUCCESS;
         if (asked("async", &after, &none) && c->done >= (uint64_t)after)
             c->async = NCCL_REMOTE_ERROR;
@@ -240,7 +287,7 @@ static int begin(struct call k, void *comm)
     int rc = c->async == NCCL_SUCCESS ? NCCL_IN_PROGRESS : c->async;
     if (rc == NCCL_IN_PROGRESS) {
         c->queue[c->begun++ % QUEUE] = k;
-        c->async = NCCL_IN_PROGRESS;
+        enter_stream(c, k.stream);
         pthread_cond_signal(&c->news);
     }
     uint64_t seq = c->begun;
@@ -284,7 +331,7 @@ int ncclGroupEnd(void)
     pthread_mutex_lock(&c->lock);
     for (int i = 0; i < n; i++)
         c->queue[c->begun++ % QUEUE] = group[i];
-    c->async = NCCL_IN_PROGRESS;
+    enter_stream(c, group[0].stream);
     pthread_cond_signal(&c->news);
     pthread_mutex_unlock(&c->lock);
     return NCCL_IN_PROGRESS;
@@ -340,7 +387,7 @@ static int end(struct comm *c, bool abort_it)
     pthread_mutex_unlock(&c->lock);
     pthread_join(c->thread, NULL);
     munmap(c->s, sizeof(*c->s));
-    if (!abort_it) /* after an abort the caller may still be inside one of our functions */
+    if (!abort_it && !c->queued) /* after an abort the caller may still be inside one of our functions */
         free(c);
     return NCCL_SUCCESS;
 }
@@ -360,34 +407,29 @@ int ncclCommAbort(void *comm)
 
 int ncclAllReduce(const void *from, void *to, size_t n, int type, int op, void *comm, void *s)
 {
-    (void)s;
-    return add((struct call){ALL_REDUCE, from, to, n, type, op, 0}, comm);
+    return add((struct call){ALL_REDUCE, from, to, n, type, op, 0, s}, comm);
 }
 
 int ncclReduce(const void *from, void *to, size_t n, int type, int op, int root, void *comm,
                void *s)
 {
-    (void)s;
-    return add((struct call){REDUCE, from, to, n, type, op, root}, comm);
+    return add((struct call){REDUCE, from, to, n, type, op, root, s}, comm);
 }
 
 int ncclBroadcast(const void *from, void *to, size_t n, int type, int root, void *comm, void *s)
 {
-    (void)s;
-    return add((struct call){BROADCAST, from, to, n, type, NCCL_SUM, root}, comm);
+    return add((struct call){BROADCAST, from, to, n, type, NCCL_SUM, root, s}, comm);
 }
 
 int ncclReduceScatter(const void *from, void *to, size_t each, int type, int op, void *comm,
                       void *s)
 {
-    (void)s;
-    return add((struct call){REDUCE_SCATTER, from, to, each, type, op, 0}, comm);
+    return add((struct call){REDUCE_SCATTER, from, to, each, type, op, 0, s}, comm);
 }
 
 int ncclAllGather(const void *from, void *to, size_t each, int type, void *comm, void *s)
 {
-    (void)s;
-    return add((struct call){ALL_GATHER, from, to, each, type, NCCL_SUM, 0}, comm);
+    return add((struct call){ALL_GATHER, from, to, each, type, NCCL_SUM, 0, s}, comm);
 }
 
 #ifndef FAKE_NCCL_OLD

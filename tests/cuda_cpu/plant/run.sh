@@ -1,0 +1,61 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh WHICH BIN PLUGIN CHECK_KERNELS TEST_MEMORY NCCL - are faults found that are planted into the kernels?
+#
+# PLUGIN was built from the kernels with all faults of faults.txt in them, of which $CUDA_CPU_PLANT turns one on.
+# WHICH: all, a number, or ten: other ten with each commit.  Without a fault nothing may be found.
+set -u
+here=$(dirname "$0")
+which=$1 plugin=$(realpath "$3") kernels=$4
+export JOBCTL_CUBLASLT="$plugin" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 "$here/plant.py" --list "$here/faults.txt" >"$work/list" || exit 1
+count=$(wc -l <"$work/list")
+first=$((16#$(git rev-parse HEAD 2>/dev/null | cut -c1-6 | grep . || echo 0) % count))
+
+wanted() { # NUMBER
+    case $which in
+    all) true ;;
+    ten) [ $((($1 - 1 - first + count) % count)) -lt 10 ] ;;
+    *) [ "$1" = "$which" ] ;;
+    esac
+}
+
+# shellcheck disable=SC2086
+trial() { # NUMBER HOW
+    export CUDA_CPU_PLANT=$1
+    if [ "$2" = pair ]; then
+        PARTS='whole pair' "$here/../run.sh" "${rest[@]}"
+        return
+    fi
+    settings=${2% * *} test=${2##* } precision=${2% *}
+    [ "$settings" != "$2" ] || settings=
+    env $settings "$kernels" "$plugin" "${precision##* }" --only "$test"
+}
+
+shift
+rest=("$@")
+bad=0 tried=0
+while IFS=$'\t' read -r number file how says; do
+    wanted "$number" || continue
+    tried=$((tried + 1))
+    trial "$number" "$how" >"$work/log" 2>&1 && code=0 || code=$?
+    if [ $code -eq 0 ]; then
+        echo "FAILED fault $number in $file ($how) was not found"
+        bad=1
+    elif [ -n "$says" ] && ! grep -qE "$says" "$work/log"; then
+        echo "FAILED fault $number in $file ($how) ended with $code, but nothing says \"$says\":"
+        head -n 20 "$work/log"
+        bad=1
+    fi
+done <"$work/list"
+while IFS= read -r how; do
+    trial 0 "$how" >"$work/log" 2>&1 && continue
+    echo "FAILED without a fault ($how):"
+    cat "$work/log"
+    bad=1
+done < <(awk -F'\t' -v w="$which" 'w == "all" && $3 != "pair" { print $3 }' "$work/list" | sort -u)
+[ $tried -gt 0 ] || bad=1
+[ $bad -eq 0 ] && echo "ok     $tried of $count planted faults: each was found"
+exit $bad
