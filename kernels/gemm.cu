@@ -340,6 +340,16 @@ static cublasStatus_t plan_do(struct gemm_plan *p, const struct gemm *g, void *r
     return rc;
 }
 
+/* The plain kernel is many times slower: said once per process, or nobody would learn why a step is slow. */
+static void tell_plain(const char *name, const struct gemm *g)
+{
+    static bool told;
+    if (!told)
+        fprintf(stderr, "%s: cuBLASLt has no algorithm for a product of %d x %d x %d; a plain kernel computes it, many "
+                "times slower. Sizes that are multiples of 8 have algorithms.\n", name, g->m, g->n, g->k);
+    told = true;
+}
+
 static bool gemm_run_plain(const char *name, const struct gemm *g)
 {
     struct gemm plain = *g;
@@ -361,9 +371,11 @@ static bool gemm_run(const char *name, const struct gemm *g)
         p->offers = 0; /* do not request them again */
         return gemm_run_plain(name, g);
     }
-    if (p->offers > 0)
+    if (p->offers > 0) {
         lt_ok(rc, name);
-    else
-        plain_gemm(name, g);
+        return true;
+    }
+    tell_plain(name, g);
+    plain_gemm(name, g);
     return true;
 }

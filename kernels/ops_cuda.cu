@@ -49,6 +49,13 @@ static void write_version(char text[32], int v)
     snprintf(text, 32, "%d.%d", v / 1000, v % 1000 / 10);
 }
 
+/* The oldest driver branch for Linux on which programs of a CUDA release run: CUDA Toolkit Release Notes,
+ * "CUDA Toolkit and Minimum Required Driver Version for CUDA Minor Version Compatibility". */
+static int driver_for(int runtime)
+{
+    return runtime >= 13000 ? 580 : runtime >= 12000 ? 525 : 450;
+}
+
 /* cudaGetDeviceCount() fails for a missing driver, a driver that is too old, and a missing device,
  * with only two error codes: the driver's version tells the first two apart. */
 static int find_device(struct kern_cuda *c)
@@ -63,8 +70,9 @@ static int find_device(struct kern_cuda *c)
         char has[32], needs[32];
         write_version(has, driver);
         write_version(needs, runtime);
-        snprintf(c->why, sizeof(c->why), "it knows CUDA up to %s, and these kernels need %s", has,
-                 needs);
+        snprintf(c->why, sizeof(c->why), "it knows CUDA up to %s, and these kernels were built with %s, which needs "
+                 "driver %d or newer; install that, or build with the toolkit of CUDA %s", has, needs,
+                 driver_for(runtime), has);
         return KERN_CUDA_OLD_DRIVER;
     }
     if (e == cudaErrorNoDevice || (e == cudaSuccess && count == 0))

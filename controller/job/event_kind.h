@@ -69,7 +69,7 @@ enum event_flag {
   X(NO_ROOM,            no_room,            NO_ARROW,  apply_no_room,          text_only,          NEWS|BAD|WHY)       \
   X(QUARANTINED,        quarantined,        NO_ARROW,  NULL,                   quarantined,        NEWS|BAD|WHY)       \
   X(SAMPLE,             sample,             NO_ARROW,  NULL,                   sample,             NEWS)               \
-  X(WARNING,            warning,            NO_ARROW,  NULL,                   warning,            NEWS|BAD|WHY)       \
+  X(WARNING,            warning,            NO_ARROW,  apply_warning,          warning,            NEWS|BAD|WHY)       \
   X(STOP_ASKED,         stop_asked,         NO_ARROW,  NULL,                   NULL,               FAULT)              \
   X(ATTEMPT_ENDED,      attempt_ended,      NO_ARROW,  apply_attempt_over,     attempt_ended,      WHY)
 #define EVENTS(X) EVENTS_OF_CONTROLLER(X) EVENTS_OF_AGENT(X)

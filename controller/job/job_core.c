@@ -13,6 +13,7 @@
 #include "agent/wire/wire.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/progress.h"
 
 #define DISK_FULL "disk_full" /* a cause of the agent (agent/core/cause.h), or why it could not start */
 
@@ -251,6 +252,13 @@ static void apply_generation_ended(struct job_core *c, const struct core_event *
 static void apply_reason(struct job_core *c, const struct core_event *e)
 {
     copy(c->reason, sizeof(c->reason), field_text(e->body, "text"));
+}
+
+/* A run without its GPU is slow for as long as it lasts: status says so, too. */
+static void apply_warning(struct job_core *c, const struct core_event *e)
+{
+    if (strncmp(field_text(e->body, "text"), PROGRESS_ON_CPU, strlen(PROGRESS_ON_CPU)) == 0)
+        apply_reason(c, e);
 }
 
 /* Training is paused for a full disk, or continues. */

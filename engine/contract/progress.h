@@ -48,6 +48,9 @@ struct err;
 
 enum { PROGRESS_LINE = 4096 };
 
+/* Beginning of the warning of a rank that was given a GPU and does not use it. */
+#define PROGRESS_ON_CPU "running on the CPU: "
+
 enum progress_command { CMD_NONE, CMD_CHECKPOINT, CMD_STOP };
 
 struct progress;

@@ -228,8 +228,9 @@ static int begin_call(struct dist *d, struct dist_call call, struct err *err)
         return say(d, err);
     if (!d->connected)
         return err_set(err, ERR_BUG, "a collective was called before the ranks were connected");
+    /* For the oldest only: waiting for all would leave the link idle while the next is computed. */
     while (d->tail - d->head >= DIST_QUEUE)
-        if (dist_wait(d, err) < 0)
+        if (dist_wait_call(d, d->head + 1, d->c.wait_ms, err) < 0)
             return -1;
     if (d->tail == d->head)
         d->moved_ms = clock_ms();

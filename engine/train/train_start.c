@@ -371,8 +371,10 @@ static void tell_device(struct train *t)
     const char *planned = getenv("CUDA_VISIBLE_DEVICES");
     printf("device: %s, %s on %s%s%s\n", backend_device(), backend_ops()->name, processor_model(),
            backend_note()[0] ? "; " : "", backend_note());
-    if (backend_note()[0] && planned && *planned)
-        progress_warning(t->progress, "%s", backend_note());
+    if (!backend_note()[0] || !planned || !*planned)
+        return;
+    printf("WARNING: GPU %s was assigned: %s\n", planned, backend_note());
+    progress_warning(t->progress, "%s", backend_note());
 }
 
 static void digest_spec(struct train *t)

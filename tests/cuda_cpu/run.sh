@@ -86,6 +86,8 @@ kernels_of() { # PRECISION
         CUDA_CPU_ORDER=reverse CUDA_CPU_GPU=h200 "$kernels" "$watched" "$1"
     ok "kernels $1, no algorithm in cuBLASLt" env JOBCTL_CUBLASLT="$watched" CUDA_CPU_FAIL=algorithm \
         CUDA_CPU_GPU=a100 "$kernels" "$watched" "$1"
+    cp "$log" "$log.plain"
+    ok "which is told" grep -c 'cuBLASLt has no algorithm for a product of' "$log.plain"
     ok "kernels $1, no sums of columns in cuBLASLt" env JOBCTL_CUDA_WAYS=bgrad \
         CUDA_CPU_FAIL=bgrad CUDA_CPU_REPORT=1 "$kernels" "$plugin" "$1"
     cp "$log" "$log.sums"

@@ -47,6 +47,7 @@ run old --set env.CUDA_CPU_FAIL=old
 has 'succeeded' out
 has 'running on the CPU: the NVIDIA driver is too old' out
 grep -q 'device: cpu.*the NVIDIA driver is too old' old.log
+grep -q '^WARNING: GPU GPU-a was assigned: running on the CPU: the NVIDIA driver is too old: .* driver 580' old.log
 
 run small --set env.CUDA_CPU_FAIL=memory:70 --set train.batch.micro=4
 has 'succeeded' out

@@ -259,6 +259,28 @@ static void goodput(void **state)
     assert_true(goodput_adds_up(&spent));
 }
 
+/* Status has a line for a run that was given a GPU and does not use it; other warnings are events only. */
+static void a_run_without_its_gpu(void **state)
+{
+    (void)state;
+    static const char PIN[] = "{\"rank\":0,\"text\":\"cannot pin 2.00 GiB\"}";
+    static const char CPU[] = "{\"rank\":0,\"text\":\"running on the CPU: no GPU\"}";
+    static const struct line lines[] = {
+        BEGIN,
+        { 'E', "warning", PIN, JOB_RUNNING, DO_NOTHING, "warning " },
+        { 'E', "warning", CPU, JOB_RUNNING, DO_NOTHING, "warning " },
+        { 'E', "warning", PIN, JOB_RUNNING, DO_NOTHING, "warning " },
+    };
+    struct job_core core, again;
+    job_core_init(&core, 5);
+    job_core_init(&again, 5);
+    for (int i = 0; i < 7; i++) {
+        play(&core, &again, &lines[i], 1000 * (i + 1), "without its GPU");
+        if (i >= 3)
+            assert_string_equal(core.reason, i < 5 ? "" : "running on the CPU: no GPU");
+    }
+}
+
 /* The wait for a full disk: while it lasts, once it is over, of an agent that was lost meanwhile, and between attempts
  * that end with it. */
 static void a_full_disk(void **state)
@@ -435,7 +457,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lives_of_jobs),
-        cmocka_unit_test(goodput), cmocka_unit_test(a_full_disk),
+        cmocka_unit_test(goodput), cmocka_unit_test(a_run_without_its_gpu), cmocka_unit_test(a_full_disk),
         cmocka_unit_test(another_queue),
         cmocka_unit_test(a_clock_that_is_set),
         cmocka_unit_test(strange_bodies),

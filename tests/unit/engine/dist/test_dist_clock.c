@@ -193,6 +193,7 @@ static int64_t exposed_ms(int buckets, int64_t bucket_ms, int64_t call_ms, bool 
     struct err err = {0};
     begin(&d, &(struct script){0}, true);
     d.ops = &link_ops;
+    d.c.wait_ms = HOUR;
     wire.call_ms = call_ms;
     wire.free_at = 0;
     for (int i = 1; i <= buckets; i++) {
@@ -223,6 +224,7 @@ static void overlapped_communication_costs_no_wait(void **state)
         {10, 0, 30, 300},
         {50, 20, 70, 2520},
         {50, 20, 0, 0},
+        {600, 20, 70, 30020}, /* more than are kept: 42000 beside 11980 */
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const int64_t c = rows[i].buckets * rows[i].call_ms;
