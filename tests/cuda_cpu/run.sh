@@ -84,6 +84,8 @@ kernels_of() { # PRECISION
     ok "kernels $1" env JOBCTL_CUBLASLT="$watched" "$kernels" "$watched" "$1"
     ok "kernels $1, every way, threads in reverse" env JOBCTL_CUBLASLT="$watched" JOBCTL_CUDA_WAYS="$every" \
         CUDA_CPU_ORDER=reverse CUDA_CPU_GPU=h200 "$kernels" "$watched" "$1"
+    ok "kernels $1, arrays aligned to a number only" env JOBCTL_CUBLASLT="$watched" CHECK_KERNELS_SHIFT=1 \
+        "$kernels" "$watched" "$1"
     ok "kernels $1, no algorithm in cuBLASLt" env JOBCTL_CUBLASLT="$watched" CUDA_CPU_FAIL=algorithm \
         CUDA_CPU_GPU=a100 "$kernels" "$watched" "$1"
     cp "$log" "$log.plain"

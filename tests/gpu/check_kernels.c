@@ -414,7 +414,7 @@ static void fixed_arrays(struct want *w, const int *z)
     w[3] = (struct want){"joined", 2 * n, BITS};
     w[4] = (struct want){"result", n, BITS};
     w[5] = (struct want){"squares", 2, BITS};
-    w[6] = (struct want){"sum of NaN", 2 * n, OWN};
+    w[6] = (struct want){"sum of NaN", 2 * n, OWN | BITS};
 }
 
 static void fixed_run(const struct kern_ops *k, float *const *a, const int *z)
@@ -479,6 +479,7 @@ static const struct test tests[] = {
 struct side {
     const struct kern_ops *k;
     float                 *a[ARRAYS];
+    void                  *base[ARRAYS]; /* the allocation of each */
 };
 
 static float to_bf16(float x)
@@ -553,15 +554,26 @@ static void get(const struct side *s, float *to, const void *from, const struct 
     free(half);
 }
 
+/* With CHECK_KERNELS_SHIFT set, arrays on the GPU begin one number past their allocation: as aligned as a
+ * number, and no more. */
+static size_t offset_of(const struct side *s, const struct want *w, size_t size)
+{
+    const bool shifts = !s->k->host && !(w->flags & (DOUBLES | BITS | FIRST)) && getenv("CHECK_KERNELS_SHIFT");
+    return shifts ? size : 0;
+}
+
 static int setup(struct side *s, const struct want *w, int bf16, uint64_t id)
 {
     for (int i = 0; i < ARRAYS; i++) {
         s->a[i] = NULL;
+        s->base[i] = NULL;
         if (!w[i].n)
             continue;
         float *here = malloc(w[i].n * sizeof(float));
-        s->a[i] = s->k->alloc(w[i].n * (w[i].flags & NARROW ? s->k->narrow : sizeof(float)));
-        if (!here || !s->a[i]) {
+        const size_t size = w[i].flags & NARROW ? s->k->narrow : sizeof(float), off = offset_of(s, &w[i], size);
+        s->base[i] = s->k->alloc(w[i].n * size + off);
+        s->a[i] = (float *)(void *)((char *)s->base[i] + off);
+        if (!here || !s->base[i]) {
             fprintf(stderr, "check_kernels: out of memory\n");
             return -1;
         }
@@ -575,7 +587,7 @@ static int setup(struct side *s, const struct want *w, int bf16, uint64_t id)
 static void release(struct side *s)
 {
     for (int i = 0; i < ARRAYS; i++)
-        s->k->release(s->a[i]);
+        s->k->release(s->base[i]);
 }
 
 /* One array of a kernel against that of its twin. */
