@@ -184,6 +184,20 @@ extern "C" cudaError_t cudaMalloc(void **p, size_t bytes)
     return cudaSuccess;
 }
 
+void cuda_cpu_use(cudaStream_t s, void *p, size_t bytes)
+{
+    const size_t at = (size_t)((char *)p - region);
+    if (!cuda_cpu_watching())
+        return;
+    cuda_cpu_submit_call(s, [=] {
+        const auto found = live.find(at);
+        if (found == live.end())
+            return;
+        cuda_cpu_watch_piece(at, found->second.size, false);
+        cuda_cpu_watch_piece(at, bytes, true);
+    });
+}
+
 extern "C" cudaError_t cudaFree(void *p)
 {
     if (!p)
