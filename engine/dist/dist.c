@@ -228,7 +228,7 @@ static int begin_call(struct dist *d, struct dist_call call, struct err *err)
         return say(d, err);
     if (!d->connected)
         return err_set(err, ERR_BUG, "a collective was called before the ranks were connected");
-    /* For the oldest only: waiting for all would leave the link idle while the next is computed. */
+    /* For the oldest only: the others go on while this rank computes. */
     while (d->tail - d->head >= DIST_QUEUE)
         if (dist_wait_call(d, d->head + 1, d->c.wait_ms, err) < 0)
             return -1;
