@@ -25,13 +25,13 @@ static void softmax_row(float *p, const float *mask, float scale, int n)
     for (int i = 0; i < n; i += LANES) {
         v16 s = simd_load_at(p, i, n) * scale + (simd_load_at(mask, i, n) - 1.0f) * MASKED;
         simd_store_at(p, i, n, s);
-        tops = simd_max(tops, simd_pick(simd_first(n - i), s, lowest));
+        tops = simd_max(tops, simd_first(n - i, s, lowest));
     }
     const float top = simd_top(tops);
     for (int i = 0; i < n; i += LANES) {
         v16 e = simd_exp(simd_load_at(p, i, n) - top);
         simd_store_at(p, i, n, e);
-        sum += simd_pick(simd_first(n - i), e, simd_all(0.0f));
+        sum += simd_first(n - i, e, simd_all(0.0f));
     }
     const float share = 1.0f / simd_sum(sum);
     for (int i = 0; i < n; i += LANES)

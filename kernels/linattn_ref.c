@@ -64,7 +64,7 @@ SIMD_FN void relu_back_row(float *d, float w, const float *add, const float *x, 
     for (int i = 0; i < n; i += LANES) {
         v16 g = simd_load_at(d, i, n) + w * simd_load_at(add, i, n);
         simd_store_at(d, i, n,
-                      simd_pick(simd_load_at(x, i, n) > simd_all(0.0f), g, simd_all(0.0f)));
+                      simd_above(simd_load_at(x, i, n), simd_all(0.0f), g, simd_all(0.0f)));
     }
 }
 

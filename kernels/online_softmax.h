@@ -21,12 +21,12 @@ SIMD_FN float online_softmax_meet(struct online_softmax *row, float *p, int n)
 {
     v16 tops = simd_all(row->top), sum = {0};
     for (int i = 0; i < n; i += LANES)
-        tops = simd_max(tops, simd_pick(simd_first(n - i), simd_load_at(p, i, n), tops));
+        tops = simd_max(tops, simd_first(n - i, simd_load_at(p, i, n), tops));
     const float top = simd_top(tops), shrink = expf(row->top - top);
     for (int i = 0; i < n; i += LANES) {
         const v16 e = simd_exp(simd_load_at(p, i, n) - top);
         simd_store_at(p, i, n, e);
-        sum += simd_pick(simd_first(n - i), e, simd_all(0.0f));
+        sum += simd_first(n - i, e, simd_all(0.0f));
     }
     row->sum = row->sum * shrink + simd_sum(sum);
     row->top = top;

@@ -12,25 +12,29 @@
 
 enum { CHUNKS = 1024, CHUNK_MIN = 4096 };
 
-typedef double v8d __attribute__((vector_size(64)));
-typedef float v8_any __attribute__((vector_size(32), aligned(4), may_alias));
+enum { QUARTERS = LANES / 4 };
 
+typedef double v4d __attribute__((vector_size(32)));
+typedef float v4_any __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* Four sums of four lanes: gcc converts a wider vector number by number. */
 static double chunk_squares(const float *x, size_t n)
 {
-    v8d even = {0}, odd = {0};
+    v4d sum[QUARTERS] = {{0}};
     double rest = 0;
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        v8d a = __builtin_convertvector(*(const v8_any *)(x + i), v8d);
-        v8d b = __builtin_convertvector(*(const v8_any *)(x + i + 8), v8d);
-        even += a * a;
-        odd += b * b;
-    }
+    for (; i + LANES <= n; i += LANES)
+#pragma GCC unroll 4
+        for (int q = 0; q < QUARTERS; q++) {
+            const v4d a = __builtin_convertvector(*(const v4_any *)(x + i + 4 * q), v4d);
+            sum[q] += a * a;
+        }
     for (; i < n; i++)
         rest += (double)x[i] * (double)x[i];
-    even += odd;
-    for (int l = 0; l < 8; l++)
-        rest += even[l];
+    sum[0] += sum[2];
+    sum[1] += sum[3];
+    for (int l = 0; l < LANES / 2; l++)
+        rest += sum[l / 4][l % 4];
     return rest;
 }
 

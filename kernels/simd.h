@@ -25,9 +25,42 @@ typedef float v16 __attribute__((vector_size(64)));
 typedef float v8 __attribute__((vector_size(32)));
 typedef float v4 __attribute__((vector_size(16)));
 typedef int32_t v16i __attribute__((vector_size(64)));
+typedef int32_t v8i __attribute__((vector_size(32)));
+typedef int32_t v4i __attribute__((vector_size(16)));
 typedef float v16_any __attribute__((vector_size(64), aligned(4), may_alias));
 
 #define SIMD_FN static inline __attribute__((always_inline, unused))
+
+/* One register of the instruction set. gcc cuts sums and products of a v16 into registers, but comparisons and
+ * conversions into single numbers (20 times as slow), so these are written for a register and mapped. */
+#if defined(__AVX512F__)
+typedef v16 simd_reg;
+typedef v16i simd_ireg;
+#elif defined(__AVX2__)
+typedef v8 simd_reg;
+typedef v8i simd_ireg;
+#else
+typedef v4 simd_reg;
+typedef v4i simd_ireg;
+#endif
+
+enum { SIMD_WIDTH = sizeof(simd_reg) / sizeof(float), SIMD_REGS = LANES / SIMD_WIDTH };
+
+SIMD_FN simd_reg simd_part(v16 x, int i)
+{
+    simd_reg part;
+    memcpy(&part, (const char *)&x + (size_t)i * sizeof(part), sizeof(part));
+    return part;
+}
+
+/* y = fn of each register of one v16, or of several */
+#define SIMD_MAP(y, fn, ...)                                                       \
+    do {                                                                           \
+        simd_reg parts_[SIMD_REGS];                                                \
+        for (int i_ = 0; i_ < SIMD_REGS; i_++)                                     \
+            parts_[i_] = fn(__VA_ARGS__);                                          \
+        memcpy(&(y), parts_, sizeof(y));                                           \
+    } while (0)
 
 SIMD_FN v16 simd_load(const float *p)
 {
@@ -113,27 +146,47 @@ SIMD_FN float simd_sum(v16 x)
     return (b[0] + b[2]) + (b[1] + b[3]);
 }
 
-SIMD_FN v16 simd_pick(v16i take, v16 yes, v16 no)
+SIMD_FN simd_reg simd_reg_pick(simd_ireg take, simd_reg yes, simd_reg no)
 {
-    return (v16)((take & (v16i)yes) | (~take & (v16i)no));
+    return (simd_reg)((take & (simd_ireg)yes) | (~take & (simd_ireg)no));
+}
+
+SIMD_FN simd_reg simd_reg_max(simd_reg a, simd_reg limit)
+{
+    return simd_reg_pick(a < limit, limit, a);
+}
+
+SIMD_FN simd_reg simd_reg_min(simd_reg a, simd_reg limit)
+{
+    return simd_reg_pick(a > limit, limit, a);
+}
+
+SIMD_FN simd_reg simd_reg_above(simd_reg x, simd_reg limit, simd_reg yes, simd_reg no)
+{
+    return simd_reg_pick(x > limit, yes, no);
 }
 
 /* A NaN stays NaN. */
 SIMD_FN v16 simd_max(v16 a, v16 limit)
 {
-    return simd_pick(a < limit, limit, a);
+    v16 y;
+    SIMD_MAP(y, simd_reg_max, simd_part(a, i_), simd_part(limit, i_));
+    return y;
 }
 
-SIMD_FN v16 simd_min(v16 a, v16 limit)
+/* x > limit ? yes : no, lane by lane */
+SIMD_FN v16 simd_above(v16 x, v16 limit, v16 yes, v16 no)
 {
-    return simd_pick(a > limit, limit, a);
+    v16 y;
+    SIMD_MAP(y, simd_reg_above, simd_part(x, i_), simd_part(limit, i_), simd_part(yes, i_), simd_part(no, i_));
+    return y;
 }
 
-/* All ones in the first n lanes. */
-SIMD_FN v16i simd_first(int n)
+/* The first n lanes of x, and `rest` in the others. */
+SIMD_FN v16 simd_first(int n, v16 x, v16 rest)
 {
-    const v16i at = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    return at < n;
+    const v16 at = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return n >= LANES ? x : simd_above(simd_all((float)n), at, x, rest);
 }
 
 SIMD_FN float simd_top(v16 x)
@@ -160,30 +213,6 @@ SIMD_FN void simd_store_at(float *p, int c, int cols, v16 x)
         simd_store_n(p + c, x, (size_t)(cols - c));
 }
 
-/* e^x: x = n ln2 + r with |r| <= ln2/2, a polynomial in r, and n into the exponent.
- * Below -87.33 the result, no longer a normal float, is 0; above 88.37 it stays
- * at e^88.37. */
-SIMD_FN v16 simd_exp(v16 x)
-{
-    const float magic = 0x1.8p23f; /* adding it rounds to an integer */
-    v16i under = x < simd_all(-87.33f);
-    x = simd_min(simd_max(x, simd_all(-87.33f)), simd_all(88.37f));
-    v16 n = x * 1.44269504f + magic;
-    n = n - magic;
-    v16 r = x - n * 0x1.62ep-1f;         /* upper bits of ln2: exact times n */
-    r = r - n * 0x1.0bfbe8p-15f;         /* remaining bits of ln2 */
-    v16 p = simd_all(1.9875691500e-4f);
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
-    v16i e = __builtin_convertvector(n, v16i);
-    p = (v16)((v16i)p + (e << 23));
-    return (v16)(~under & (v16i)p);
-}
-
 /* x[n] *= by */
 SIMD_FN void simd_scale(float *x, float by, int n)
 {
@@ -191,21 +220,67 @@ SIMD_FN void simd_scale(float *x, float by, int n)
         simd_store_at(x, i, n, simd_load_at(x, i, n) * by);
 }
 
-SIMD_FN v16 simd_sigmoid(v16 x)
+/* e^x: x = n ln2 + r with |r| <= ln2/2, a polynomial in r, and n into the exponent.
+ * Below -87.33 the result, no longer a normal float, is 0; above 88.37 it stays
+ * at e^88.37. */
+SIMD_FN simd_reg simd_reg_exp(simd_reg x)
 {
-    return 1.0f / (1.0f + simd_exp(-x));
+    const float magic = 0x1.8p23f; /* adding it rounds to an integer */
+    const simd_reg zero = {0}, lowest = zero - 87.33f, highest = zero + 88.37f;
+    const simd_ireg under = x < lowest;
+    x = simd_reg_min(simd_reg_max(x, lowest), highest);
+    simd_reg n = x * 1.44269504f + magic;
+    n = n - magic;
+    simd_reg r = x - n * 0x1.62ep-1f;    /* upper bits of ln2: exact times n */
+    r = r - n * 0x1.0bfbe8p-15f;         /* remaining bits of ln2 */
+    simd_reg p = zero + 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    const simd_ireg e = __builtin_convertvector(n, simd_ireg);
+    p = (simd_reg)((simd_ireg)p + (e << 23));
+    return (simd_reg)(~under & (simd_ireg)p);
+}
+
+SIMD_FN simd_reg simd_reg_sigmoid(simd_reg x)
+{
+    return 1.0f / (1.0f + simd_reg_exp(-x));
 }
 
 /* Near 0 a polynomial, x + x^3 p(x^2), keeps the relative accuracy: gates start at 0. */
-SIMD_FN v16 simd_tanh(v16 x)
+SIMD_FN simd_reg simd_reg_tanh(simd_reg x)
 {
-    const v16 z = x * x;
-    v16 p = simd_all(-6.269119716e-3f);
+    const simd_reg z = x * x, zero = {0};
+    simd_reg p = zero - 6.269119716e-3f;
     p = p * z + 2.111095905e-2f;
     p = p * z - 5.387394885e-2f;
     p = p * z + 1.333291537e-1f;
     p = p * z - 3.333333033e-1f;
-    return simd_pick(z < simd_all(0.36f), x + x * z * p, 1.0f - 2.0f / (simd_exp(2.0f * x) + 1.0f));
+    return simd_reg_pick(z < zero + 0.36f, x + x * z * p, 1.0f - 2.0f / (simd_reg_exp(2.0f * x) + 1.0f));
+}
+
+SIMD_FN v16 simd_exp(v16 x)
+{
+    v16 y;
+    SIMD_MAP(y, simd_reg_exp, simd_part(x, i_));
+    return y;
+}
+
+SIMD_FN v16 simd_sigmoid(v16 x)
+{
+    v16 y;
+    SIMD_MAP(y, simd_reg_sigmoid, simd_part(x, i_));
+    return y;
+}
+
+SIMD_FN v16 simd_tanh(v16 x)
+{
+    v16 y;
+    SIMD_MAP(y, simd_reg_tanh, simd_part(x, i_));
+    return y;
 }
 
 #endif
