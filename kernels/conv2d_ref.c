@@ -247,8 +247,10 @@ static void winograd_block(const struct conv *a, size_t block, float *work)
     float *v = work, *m = work + POINTS * TILES * in;
     gather_tiles(v, a, first, count);
     for (size_t p = 0; p < POINTS; p++)
-        gemm_run(&(struct gemm){m + p * TILES * out, v + p * TILES * in, a->w + p * gemm_packed(a->c.in, a->c.out),
-                                NULL, a->c.out, a->c.in, (int)count, a->c.in, a->c.out});
+        gemm_run(&(struct gemm){
+            .y = m + p * TILES * out, .x = v + p * TILES * in, .w = a->w + p * gemm_packed(a->c.in, a->c.out),
+            .ldy = a->c.out, .ldx = a->c.in, .rows = (int)count, .k = a->c.in, .n = a->c.out,
+        });
     scatter_tiles(a, m, first, count);
 }
 
@@ -278,9 +280,11 @@ static void plain_block(const struct conv *a, size_t block, float *work)
     for (size_t i = 0; a->c.kernel > 1 && i < count; i++)
         gather_window(work + i * (size_t)k, a, first + i);
     for (int g = 0; g < a->c.groups; g++)
-        gemm_run(&(struct gemm){a->y + first * cols + g * a->c.out, x + g * a->c.in,
-                                a->w + (size_t)g * gemm_packed(k, a->c.out), a->bias ? a->bias + g * a->c.out : NULL,
-                                (int)cols, ldx, (int)count, k, a->c.out});
+        gemm_run(&(struct gemm){
+            .y = a->y + first * cols + g * a->c.out, .x = x + g * a->c.in,
+            .w = a->w + (size_t)g * gemm_packed(k, a->c.out), .bias = a->bias ? a->bias + g * a->c.out : NULL,
+            .ldy = (int)cols, .ldx = ldx, .rows = (int)count, .k = k, .n = a->c.out,
+        });
     for (size_t i = 0; a->c.silu && i < count; i++)
         silu_row(a->y + (first + i) * cols, (int)cols);
 }

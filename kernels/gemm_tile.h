@@ -38,6 +38,7 @@ struct gemm {
     float       *y;
     const float *x, *w, *bias; /* bias NULL: 0; [n] */
     int          ldy, ldx, rows, k, n;
+    bool         add; /* to y */
 };
 
 SIMD_FN size_t gemm_panels(int n)
@@ -50,35 +51,27 @@ SIMD_FN size_t gemm_packed(int k, int n)
     return gemm_panels(n) * (size_t)k * GEMM_COLS;
 }
 
-/* w[n][k], rows of ldw and numbers of a row `step` apart */
-static inline __attribute__((unused)) void gemm_pack(float *to, const float *w, size_t ldw, size_t step, int k, int n)
-{
-    for (int p = 0; p < (int)gemm_panels(n); p++)
-        for (int i = 0; i < k; i++)
-            for (int c = 0; c < GEMM_COLS; c++, to++)
-                *to = p * GEMM_COLS + c < n ? w[(size_t)(p * GEMM_COLS + c) * ldw + (size_t)i * step] : 0;
-}
-
 /* One tile: sums of `rows` rows, a constant, and one panel. add: y is added to, else written. */
 struct gemm_tile {
     float       *y;
     const float *x, *w, *bias; /* bias NULL: none */
-    size_t       ldy, ldx;
+    size_t       ldy, ldx;     /* 0: x is packed, [k][rows] */
     int          k;
     bool         add;
 };
 
-SIMD_FN void gemm_sums(const int rows, const struct gemm_tile *t)
+typedef gemm_v gemm_row[GEMM_VECTORS];
+
+SIMD_FN void gemm_sums(const int rows, const bool packed, gemm_row *sum, const struct gemm_tile *t)
 {
-    gemm_v sum[GEMM_ROWS][GEMM_VECTORS];
-    const size_t ld = t->ldx;
+    const size_t row = packed ? 1 : t->ldx, step = packed ? (size_t)rows : 1;
     const float *x = t->x, *w = t->w, *end = w + (size_t)t->k * GEMM_COLS;
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
         for (int v = 0; v < GEMM_VECTORS; v++)
             sum[r][v] = (gemm_v){0};
-    for (; w < end; x++, w += GEMM_COLS) {
+    for (; w < end; x += step, w += GEMM_COLS) {
         gemm_v b[GEMM_VECTORS];
 #pragma GCC unroll 2
         for (int v = 0; v < GEMM_VECTORS; v++)
@@ -87,44 +80,50 @@ SIMD_FN void gemm_sums(const int rows, const struct gemm_tile *t)
         for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
             for (int v = 0; v < GEMM_VECTORS; v++)
-                sum[r][v] += b[v] * x[(size_t)r * ld];
+                sum[r][v] += b[v] * x[(size_t)r * row];
     }
+}
+
+SIMD_FN void gemm_tile_rows(const int rows, const bool packed, const struct gemm_tile *t)
+{
+    gemm_v sum[GEMM_ROWS][GEMM_VECTORS], bias[GEMM_VECTORS] = {{0}};
+    float *y = t->y;
+    const size_t ldy = t->ldy;
+    const bool add = t->add;
+    for (int v = 0; v < GEMM_VECTORS && t->bias; v++)
+        bias[v] = *(const gemm_any *)(t->bias + v * GEMM_LANES);
+    gemm_sums(rows, packed, sum, t);
 #pragma GCC unroll 12
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++, y += ldy)
 #pragma GCC unroll 2
         for (int v = 0; v < GEMM_VECTORS; v++) {
-            gemm_any *to = (gemm_any *)(t->y + (size_t)r * t->ldy + v * GEMM_LANES);
-            if (t->add)
-                *to += sum[r][v];
-            else
-                *to = t->bias ? sum[r][v] + *(const gemm_any *)(t->bias + v * GEMM_LANES) : sum[r][v];
+            gemm_any *to = (gemm_any *)(y + v * GEMM_LANES);
+            *to = sum[r][v] + (add ? (gemm_v)*to : bias[v]);
         }
 }
 
 /* Not inlined: with anything else around it, gcc keeps the sums in memory. */
-static __attribute__((noinline)) void gemm_tile_all(const struct gemm_tile *t)
-{
-    gemm_sums(GEMM_ROWS, t);
-}
+#define GEMM_TILE(name, rows, packed)                                            \
+    static __attribute__((noinline)) void name(const struct gemm_tile *t)        \
+    {                                                                            \
+        gemm_tile_rows(rows, packed, t);                                         \
+    }
 
-static __attribute__((noinline)) void gemm_tile_few(const struct gemm_tile *t)
-{
-    gemm_sums(GEMM_FEW, t);
-}
-
-static __attribute__((noinline)) void gemm_tile_one(const struct gemm_tile *t)
-{
-    gemm_sums(1, t);
-}
+GEMM_TILE(gemm_tile_all, GEMM_ROWS, false)
+GEMM_TILE(gemm_tile_few, GEMM_FEW, false)
+GEMM_TILE(gemm_tile_one, 1, false)
+GEMM_TILE(gemm_tile_all_packed, GEMM_ROWS, true)
+GEMM_TILE(gemm_tile_few_packed, GEMM_FEW, true)
+GEMM_TILE(gemm_tile_one_packed, 1, true)
 
 SIMD_FN void gemm_tile_of(int rows, const struct gemm_tile *t)
 {
     if (rows == GEMM_ROWS)
-        gemm_tile_all(t);
+        (t->ldx ? gemm_tile_all : gemm_tile_all_packed)(t);
     else if (rows == GEMM_FEW)
-        gemm_tile_few(t);
+        (t->ldx ? gemm_tile_few : gemm_tile_few_packed)(t);
     else
-        gemm_tile_one(t);
+        (t->ldx ? gemm_tile_one : gemm_tile_one_packed)(t);
 }
 
 /* The right end of a matrix: `n` columns of a panel, by way of a whole one. */
@@ -142,16 +141,22 @@ static __attribute__((noinline)) void gemm_tile_edge(int rows, const struct gemm
         memcpy(t->y + (size_t)r * t->ldy, y + r * GEMM_COLS, (size_t)n * sizeof(*y));
 }
 
+/* The rows of the next tile, of `left` rows. */
+SIMD_FN int gemm_step(int left)
+{
+    return left >= GEMM_ROWS ? GEMM_ROWS : left >= GEMM_FEW ? GEMM_FEW : 1;
+}
+
 /* Rows from `row` on with one panel, which begins at column `col`; depth from `from` on. */
 SIMD_FN void gemm_band(const struct gemm *g, int row, int rows, int from, int depth, int col)
 {
     const int n = g->n - col;
     const size_t panel = (size_t)col / GEMM_COLS;
-    struct gemm_tile t = {.w = g->w + (panel * (size_t)g->k + (size_t)from) * GEMM_COLS, .k = depth, .add = from > 0,
+    struct gemm_tile t = {.w = g->w + (panel * (size_t)g->k + (size_t)from) * GEMM_COLS, .k = depth,
+                          .add = g->add || from > 0,
                           .bias = g->bias ? g->bias + col : NULL, .ldy = (size_t)g->ldy, .ldx = (size_t)g->ldx};
     for (int r = row, step; r < row + rows; r += step) {
-        const int left = row + rows - r;
-        step = left >= GEMM_ROWS ? GEMM_ROWS : left >= GEMM_FEW ? GEMM_FEW : 1;
+        step = gemm_step(row + rows - r);
         t.y = g->y + (size_t)r * t.ldy + col;
         t.x = g->x + (size_t)r * t.ldx + from;
         if (n >= GEMM_COLS)

@@ -1,33 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul_ref.c - linear layers: OpenBLAS inside our own threads
+/* matmul_ref.c - linear layers, forward and backward, as products of gemm_product.h
  *
- * A product is cut into a grid of parts, each a single-threaded sgemm.  The grid
- * depends only on the sizes, not on the number of threads, because sgemm
- * rounds an element according to its position in the matrix: any number of
- * threads gives the same bits.  Measurements: kernels/dev/SPEED.md.
+ * A product is cut into a grid of parts for threads.  An element has the same bits in any grid, so
+ * any number of threads gives the same.  Measurements: kernels/dev/SPEED.md.
  */
-#include <cblas.h>
-
+#include "kernels/gemm_product.h"
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"
 #include "kernels/simd.h"
 #include "kernels/thread_pool.h"
 
-enum { SPLIT_UNIT = 16, SUM_ROWS = 32 };
+enum { SUM_ROWS = 32, LOW = 512 };
 
 /* A result of rows x cols cut into `down` times `across` pieces. */
 struct grid {
     int rows, cols, down, across;
 };
 
-/* Small products do not gain from a second thread; large ones are cut for many. */
+/* Small products do not gain from a second thread. Each part packs its own columns: where a result is low, it is cut
+ * across, so that nothing is packed twice. */
 static struct grid grid_for(int rows, int cols, int depth)
 {
     const double flops = 2.0 * rows * cols * depth;
-    const int parts = flops < 0.4e6 ? 1 : flops < 32e6 ? 2 : flops < 1e9 ? 4 : 16;
+    const int threads = thread_pool_size(), parts = flops < 0.4e6 ? 1 : flops < 32e6 ? threads : 2 * threads;
     struct grid g = {rows, cols, 1, 1};
     while (g.down * g.across < parts) {
-        if (rows / g.down >= cols / g.across)
+        if (rows / g.down >= LOW || cols / g.across < 2 * GEMM_COLS)
             g.down *= 2;
         else
             g.across *= 2;
@@ -49,8 +47,8 @@ struct piece {
 static struct piece grid_piece(struct grid g, int part)
 {
     size_t r0, r1, c0, c1;
-    thread_pool_slice(&r0, &r1, (size_t)g.rows, SPLIT_UNIT, part / g.across, g.down);
-    thread_pool_slice(&c0, &c1, (size_t)g.cols, SPLIT_UNIT, part % g.across, g.across);
+    thread_pool_slice(&r0, &r1, (size_t)g.rows, GEMM_ROWS, part / g.across, g.down);
+    thread_pool_slice(&c0, &c1, (size_t)g.cols, GEMM_COLS, part % g.across, g.across);
     return (struct piece){r0, c0, (int)(r1 - r0), (int)(c1 - c0)};
 }
 
@@ -61,21 +59,16 @@ struct linear_args {
     struct grid  grid;
 };
 
-/* y starts as the bias, or as zero, and the product is added to it. */
 static void linear_part(const void *arg, int part)
 {
     const struct linear_args *a = arg;
     const struct piece p = grid_piece(a->grid, part);
     const size_t n = (size_t)a->grid.cols, k = (size_t)a->k;
-    float *y = a->y + p.top * n + p.left;
-    if (p.height == 0 || p.width == 0)
-        return;
-    if (a->b)
-        for (size_t i = 0; i < (size_t)p.height; i++)
-            memcpy(y + i * n, a->b + p.left, (size_t)p.width * sizeof(*y));
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, p.height, p.width, a->k, 1.0f,
-                a->x + p.top * k, a->k, a->w + p.left * k, a->k, a->b ? 1.0f : 0.0f, y,
-                a->grid.cols);
+    gemm_multiply(&(struct gemm_product){
+        .y = a->y + p.top * n + p.left, .a = a->x + p.top * k, .b = a->w + p.left * k,
+        .bias = a->b ? a->b + p.left : NULL, .ldy = n, .lda = k, .ldb = k,
+        .rows = p.height, .cols = p.width, .depth = a->k, .b_across = true,
+    });
 }
 
 static void linear_wide(float *y, const void *x, const void *w, const float *b, int m, int k,
@@ -122,24 +115,24 @@ struct back_args {
 static void input_part(const struct back_args *a, int part)
 {
     const struct piece p = grid_piece(a->input, part);
-    if (p.height == 0 || p.width == 0)
-        return;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, p.height, p.width, a->n, 1.0f,
-                a->dy + p.top * (size_t)a->n, a->n, a->w + p.left, a->k, a->keep ? 1.0f : 0.0f,
-                a->dx + p.top * (size_t)a->k + p.left, a->k);
+    const size_t n = (size_t)a->n, k = (size_t)a->k;
+    gemm_multiply(&(struct gemm_product){
+        .y = a->dx + p.top * k + p.left, .a = a->dy + p.top * n, .b = a->w + p.left,
+        .ldy = k, .lda = n, .ldb = k, .rows = p.height, .cols = p.width, .depth = a->n, .add = a->keep,
+    });
 }
 
 /* The leftmost piece of each band of dw also sums its part of the bias gradient. */
 static void weight_part(const struct back_args *a, int part)
 {
     const struct piece p = grid_piece(a->weight, part);
-    if (p.height == 0 || p.width == 0)
-        return;
+    const size_t n = (size_t)a->n, k = (size_t)a->k;
     if (a->db && p.left == 0)
         column_sums(a->db + p.top, a->dy + p.top, a->n, a->m, p.height);
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, p.height, p.width, a->m, 1.0f,
-                a->dy + p.top, a->n, a->x + p.left, a->k, 1.0f,
-                a->dw + p.top * (size_t)a->k + p.left, a->k);
+    gemm_multiply(&(struct gemm_product){
+        .y = a->dw + p.top * k + p.left, .a = a->dy + p.top, .b = a->x + p.left, .ldy = k, .lda = n, .ldb = k,
+        .rows = p.height, .cols = p.width, .depth = a->m, .a_across = true, .add = true,
+    });
 }
 
 /* Parts of dx and of dw, interleaved: a thread with the first rows of dx has the first rows
