@@ -48,39 +48,41 @@ static void load_weights(float to[9][TILE], const float *w, int channels, int fl
             to[flip ? 8 - t : t][c] = w[c * 9 + t];
 }
 
-/* Lanes c.. of PAIR pixels: in[3][PAIR + 2] are the pixels around them. */
-SIMD_FN void pair_lanes(v16 y[PAIR], const float *const in[3][PAIR + 2], const float w[9][TILE],
-                        const float *bias, int c, size_t n)
+/* One register of PAIR pixels: in[3][PAIR + 2] are the pixels around them. */
+SIMD_FN void pair_lanes(float *const out[PAIR], const float *const in[3][PAIR + 2],
+                        const float w[9][TILE], const float *bias, int at, int channels)
 {
+    simd_reg y[PAIR];
+#pragma GCC unroll 4
     for (int k = 0; k < PAIR; k++)
-        y[k] = n == LANES ? simd_load(bias + c) : simd_load_n(bias + c, n);
+        y[k] = simd_reg_load(bias, at, channels);
+#pragma GCC unroll 4
     for (int i = 0; i < 3; i++) {
-        v16 x[PAIR + 2];
+        simd_reg x[PAIR + 2];
+#pragma GCC unroll 4
         for (int k = 0; k < PAIR + 2; k++)
-            x[k] = n == LANES ? simd_load(in[i][k] + c) : simd_load_n(in[i][k] + c, n);
+            x[k] = simd_reg_load(in[i][k], at, channels);
+#pragma GCC unroll 4
         for (int j = 0; j < 3; j++) {
-            v16 f = n == LANES ? simd_load(w[3 * i + j] + c) : simd_load_n(w[3 * i + j] + c, n);
+            const simd_reg f = simd_reg_load(w[3 * i + j], at, channels);
+#pragma GCC unroll 4
             for (int k = 0; k < PAIR; k++)
                 y[k] += x[k + j] * f;
         }
     }
+#pragma GCC unroll 4
+    for (int k = 0; k < PAIR; k++)
+        simd_reg_store(out[k], at, channels, y[k]);
 }
 
 static void conv_pair(float *const out[PAIR], const float *const in[3][PAIR + 2],
                       const float w[9][TILE], const float *bias, int channels)
 {
-    v16 y[PAIR];
-    int c = 0;
-    for (; c + LANES <= channels; c += LANES) {
-        pair_lanes(y, in, w, bias, c, LANES);
-        for (int k = 0; k < PAIR; k++)
-            simd_store(out[k] + c, y[k]);
-    }
-    if (c < channels) {
-        pair_lanes(y, in, w, bias, c, (size_t)(channels - c));
-        for (int k = 0; k < PAIR; k++)
-            simd_store_n(out[k] + c, y[k], (size_t)(channels - c));
-    }
+    int at = 0;
+    for (; at + SIMD_WIDTH <= channels; at += SIMD_WIDTH)
+        pair_lanes(out, in, w, bias, at, at + SIMD_WIDTH);
+    if (at < channels)
+        pair_lanes(out, in, w, bias, at, channels);
 }
 
 /* `channels` channels of one sample. */
@@ -103,26 +105,31 @@ static void conv_plane(float *y, struct plane p, const float w[9][TILE], const f
         }
 }
 
-/* Lanes c..: sums[t] += window pixel t times dy, of QUAD pixels; sums[9] += dy. */
+/* One register: sums[t] += window pixel t times dy, of QUAD pixels; sums[9] += dy. */
 SIMD_FN void quad_lanes(float sums[10][TILE], const float *const in[3][QUAD + 2],
-                        const float *const dy[QUAD], int c, size_t n)
+                        const float *const dy[QUAD], int at, int channels)
 {
-    v16 d[QUAD], total = {0};
+    simd_reg d[QUAD], total = {0};
+#pragma GCC unroll 4
     for (int k = 0; k < QUAD; k++) {
-        d[k] = n == LANES ? simd_load(dy[k] + c) : simd_load_n(dy[k] + c, n);
+        d[k] = simd_reg_load(dy[k], at, channels);
         total += d[k];
     }
-    simd_store(sums[9] + c, simd_load(sums[9] + c) + total);
+    simd_reg_store(sums[9], at, TILE, simd_reg_load(sums[9], at, TILE) + total);
+#pragma GCC unroll 4
     for (int i = 0; i < 3; i++) {
-        v16 x[QUAD + 2];
+        simd_reg x[QUAD + 2];
+#pragma GCC unroll 6
         for (int k = 0; k < QUAD + 2; k++)
-            x[k] = n == LANES ? simd_load(in[i][k] + c) : simd_load_n(in[i][k] + c, n);
+            x[k] = simd_reg_load(in[i][k], at, channels);
+#pragma GCC unroll 4
         for (int j = 0; j < 3; j++) {
-            v16 s = {0};
+            float *to = sums[3 * i + j];
+            simd_reg s = {0};
+#pragma GCC unroll 4
             for (int k = 0; k < QUAD; k++)
                 s += x[k + j] * d[k];
-            float *to = sums[3 * i + j] + c;
-            simd_store(to, simd_load(to) + s);
+            simd_reg_store(to, at, TILE, simd_reg_load(to, at, TILE) + s);
         }
     }
 }
@@ -132,16 +139,16 @@ static void weight_plane(float sums[10][TILE], struct plane p, struct plane dy, 
     for (int h = 0; h < p.height; h++)
         for (int x = 0; x < p.width; x += QUAD) {
             const float *in[3][QUAD + 2], *d[QUAD];
-            int c = 0;
+            int at = 0;
             for (int i = 0; i < 3; i++)
                 for (int k = 0; k < QUAD + 2; k++)
                     in[i][k] = pixel(&p, h + i - 1, x + k - 1);
             for (int k = 0; k < QUAD; k++)
                 d[k] = pixel(&dy, h, x + k);
-            for (; c + LANES <= channels; c += LANES)
-                quad_lanes(sums, in, d, c, LANES);
-            if (c < channels)
-                quad_lanes(sums, in, d, c, (size_t)(channels - c));
+            for (; at + SIMD_WIDTH <= channels; at += SIMD_WIDTH)
+                quad_lanes(sums, in, d, at, at + SIMD_WIDTH);
+            if (at < channels)
+                quad_lanes(sums, in, d, at, channels);
         }
 }
 

@@ -5,10 +5,10 @@
  * score is exactly 0 if at least one token of the sample is valid; a sample
  * without valid tokens attends to its padding.
  */
-#include <cblas.h>
 #include <float.h>
 #include <math.h>
 
+#include "kernels/gemm_product.h"
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"
 #include "kernels/simd.h"
@@ -20,33 +20,35 @@
 /* p = softmax(p * scale + mask), in place. */
 static void softmax_row(float *p, const float *mask, float scale, int n)
 {
-    const v16 lowest = simd_all(-FLT_MAX);
-    v16 tops = lowest, sum = {0};
-    for (int i = 0; i < n; i += LANES) {
-        v16 s = simd_load_at(p, i, n) * scale + (simd_load_at(mask, i, n) - 1.0f) * MASKED;
-        simd_store_at(p, i, n, s);
-        tops = simd_max(tops, simd_first(n - i, s, lowest));
+    const simd_reg lowest = (simd_reg){0} - FLT_MAX;
+    simd_reg tops = lowest, sum[SIMD_REGS] = {{0}};
+    for (int at = 0; at < n; at += SIMD_WIDTH) {
+        const simd_reg s = simd_reg_load(p, at, n) * scale + (simd_reg_load(mask, at, n) - 1.0f) * MASKED;
+        simd_reg_store(p, at, n, s);
+        tops = simd_reg_max(tops, simd_reg_first_or(n - at, s, lowest));
     }
-    const float top = simd_top(tops);
-    for (int i = 0; i < n; i += LANES) {
-        v16 e = simd_exp(simd_load_at(p, i, n) - top);
-        simd_store_at(p, i, n, e);
-        sum += simd_first(n - i, e, simd_all(0.0f));
-    }
-    const float share = 1.0f / simd_sum(sum);
-    for (int i = 0; i < n; i += LANES)
-        simd_store_at(p, i, n, simd_load_at(p, i, n) * share);
+    const float top = simd_reg_top(tops);
+    for (int c = 0; c < n; c += LANES)
+        SIMD_EACH(i) {
+            const simd_reg e = simd_reg_exp(simd_reg_load(p, SIMD_AT(c, i), n) - top);
+            simd_reg_store(p, SIMD_AT(c, i), n, e);
+            sum[i] += simd_reg_first(n - SIMD_AT(c, i), e);
+        }
+    const float share = 1.0f / simd_reg_sum(sum);
+    for (int at = 0; at < n; at += SIMD_WIDTH)
+        simd_reg_store(p, at, n, simd_reg_load(p, at, n) * share);
 }
 
 /* ds = p (dp - sum(dp p)) * scale, in place of dp. */
 static void softmax_back_row(float *dp, const float *p, float scale, int n)
 {
-    v16 sum = {0};
-    for (int i = 0; i < n; i += LANES)
-        sum += simd_load_at(dp, i, n) * simd_load_at(p, i, n);
-    float total = simd_sum(sum);
-    for (int i = 0; i < n; i += LANES)
-        simd_store_at(dp, i, n, simd_load_at(p, i, n) * (simd_load_at(dp, i, n) - total) * scale);
+    simd_reg sum[SIMD_REGS] = {{0}};
+    for (int c = 0; c < n; c += LANES)
+        SIMD_EACH(i)
+            sum[i] += simd_reg_load(dp, SIMD_AT(c, i), n) * simd_reg_load(p, SIMD_AT(c, i), n);
+    const float total = simd_reg_sum(sum);
+    for (int at = 0; at < n; at += SIMD_WIDTH)
+        simd_reg_store(dp, at, n, simd_reg_load(p, at, n) * (simd_reg_load(dp, at, n) - total) * scale);
 }
 
 struct head {
@@ -78,10 +80,14 @@ struct cross_args {
     struct kern_heads s;
 };
 
-static void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float *a,
-                 int lda, const float *b, int ldb, float *c, int ldc)
+/* c[m,n] = a b, of which each may lie across */
+static void gemm(bool a_across, bool b_across, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
+                 float *c, int ldc)
 {
-    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, a, lda, b, ldb, 0.0f, c, ldc);
+    gemm_multiply(&(struct gemm_product){
+        .y = c, .a = a, .b = b, .ldy = (size_t)ldc, .lda = (size_t)lda, .ldb = (size_t)ldb, .rows = m, .cols = n,
+        .depth = k, .a_across = a_across, .b_across = b_across,
+    });
 }
 
 /* Item i is a sample and a head. */
@@ -95,10 +101,10 @@ static void cross_heads(const void *arg, size_t from, size_t to)
         const struct head at = head_at(a->s, b, h, a->ldk, a->ldv, a->t);
         const int L = at.text;
         float *p = a->prob + at.prob;
-        gemm(CblasNoTrans, CblasTrans, N, L, D, a->q + at.q, at.ld, a->k + at.k, a->ldk, p, L);
+        gemm(false, true, N, L, D, a->q + at.q, at.ld, a->k + at.k, a->ldk, p, L);
         for (int t = 0; t < N; t++)
             softmax_row(p + (size_t)t * (size_t)L, a->t.mask + at.row, scale, L);
-        gemm(CblasNoTrans, CblasNoTrans, N, D, L, p, L, a->v + at.v, a->ldv, a->out + at.q, at.ld);
+        gemm(false, false, N, D, L, p, L, a->v + at.v, a->ldv, a->out + at.q, at.ld);
     }
 }
 
@@ -124,12 +130,12 @@ static void cross_heads_back(const void *arg, size_t from, size_t to)
         const size_t kv = head_at(a->s, b, h, a->lddkv, a->lddkv, a->t).k;
         const float *p = a->prob_in + at.prob, *dout = a->dout + at.q;
         float *ds = a->work + at.prob;
-        gemm(CblasNoTrans, CblasTrans, N, L, D, dout, at.ld, a->v + at.v, a->ldv, ds, L);
-        gemm(CblasTrans, CblasNoTrans, L, D, N, p, L, dout, at.ld, a->dv + kv, a->lddkv);
+        gemm(false, true, N, L, D, dout, at.ld, a->v + at.v, a->ldv, ds, L);
+        gemm(true, false, L, D, N, p, L, dout, at.ld, a->dv + kv, a->lddkv);
         for (int t = 0; t < N; t++)
             softmax_back_row(ds + (size_t)t * (size_t)L, p + (size_t)t * (size_t)L, scale, L);
-        gemm(CblasNoTrans, CblasNoTrans, N, D, L, ds, L, a->k + at.k, a->ldk, a->dq + at.q, at.ld);
-        gemm(CblasTrans, CblasNoTrans, L, D, N, ds, L, a->q + at.q, at.ld, a->dk + kv, a->lddkv);
+        gemm(false, false, N, D, L, ds, L, a->k + at.k, a->ldk, a->dq + at.q, at.ld);
+        gemm(true, false, L, D, N, ds, L, a->q + at.q, at.ld, a->dk + kv, a->lddkv);
     }
 }
 

@@ -6,8 +6,7 @@
  *   den = q ksum + 1e-8,  out = q vk^T / den.
  * ksum is stored as one more row of vk, as in the authors' code.
  */
-#include <cblas.h>
-
+#include "kernels/gemm_product.h"
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"
 #include "kernels/simd.h"
@@ -32,39 +31,45 @@ SIMD_FN float *den_at(struct kern_lin_attn keep, struct kern_heads s, int b, int
     return keep.den + (size_t)b * (size_t)s.tokens * (size_t)s.heads + h;
 }
 
-static void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float *a,
-                 int lda, const float *b, int ldb, float *c, int ldc)
+/* c[m,n] = a b, of which each may lie across */
+static void gemm(bool a_across, bool b_across, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
+                 float *c, int ldc)
 {
-    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, a, lda, b, ldb, 0.0f, c, ldc);
+    gemm_multiply(&(struct gemm_product){
+        .y = c, .a = a, .b = b, .ldy = (size_t)ldc, .lda = (size_t)lda, .ldb = (size_t)ldb, .rows = m, .cols = n,
+        .depth = k, .a_across = a_across, .b_across = b_across,
+    });
 }
 
 SIMD_FN float dot(const float *a, const float *b, int n)
 {
-    v16 sum = {0};
-    for (int i = 0; i < n; i += LANES)
-        sum += simd_load_at(a, i, n) * simd_load_at(b, i, n);
-    return simd_sum(sum);
+    simd_reg sum[SIMD_REGS] = {{0}};
+    for (int c = 0; c < n; c += LANES)
+        SIMD_EACH(i)
+            sum[i] += simd_reg_load(a, SIMD_AT(c, i), n) * simd_reg_load(b, SIMD_AT(c, i), n);
+    return simd_reg_sum(sum);
 }
 
 /* x *= by; returns x . y of the new x. */
 SIMD_FN float scale_dot(float *x, float by, const float *y, int n)
 {
-    v16 sum = {0};
-    for (int i = 0; i < n; i += LANES) {
-        v16 a = simd_load_at(x, i, n) * by;
-        simd_store_at(x, i, n, a);
-        sum += a * simd_load_at(y, i, n);
-    }
-    return simd_sum(sum);
+    simd_reg sum[SIMD_REGS] = {{0}};
+    for (int c = 0; c < n; c += LANES)
+        SIMD_EACH(i) {
+            const simd_reg a = simd_reg_load(x, SIMD_AT(c, i), n) * by;
+            simd_reg_store(x, SIMD_AT(c, i), n, a);
+            sum[i] += a * simd_reg_load(y, SIMD_AT(c, i), n);
+        }
+    return simd_reg_sum(sum);
 }
 
 /* d + w * add where x > 0, else 0: the gradient through relu(x). */
 SIMD_FN void relu_back_row(float *d, float w, const float *add, const float *x, int n)
 {
-    for (int i = 0; i < n; i += LANES) {
-        v16 g = simd_load_at(d, i, n) + w * simd_load_at(add, i, n);
-        simd_store_at(d, i, n,
-                      simd_above(simd_load_at(x, i, n), simd_all(0.0f), g, simd_all(0.0f)));
+    const simd_reg zero = {0};
+    for (int at = 0; at < n; at += SIMD_WIDTH) {
+        const simd_reg g = simd_reg_load(d, at, n) + w * simd_reg_load(add, at, n);
+        simd_reg_store(d, at, n, simd_reg_above(simd_reg_load(x, at, n), zero, g, zero));
     }
 }
 
@@ -72,15 +77,13 @@ SIMD_FN void relu_back_row(float *d, float w, const float *add, const float *x, 
 static void weighted_sum(float *ksum, const float *k, int ld, const float *weight, int ldw,
                          int tokens, int dim)
 {
-    for (int j = 0; j < dim; j += LANES) {
-        size_t n = (size_t)(dim - j < LANES ? dim - j : LANES);
-        v16 sum = {0};
+    for (int at = 0; at < dim; at += SIMD_WIDTH) {
+        simd_reg sum = {0};
         for (int t = 0; t < tokens; t++) {
-            const float *row = k + (size_t)t * (size_t)ld + j;
-            v16 x = n == LANES ? simd_load(row) : simd_load_n(row, n);
+            const simd_reg x = simd_reg_load(k + (size_t)t * (size_t)ld, at, dim);
             sum += weight ? weight[(size_t)t * (size_t)ldw] * x : x;
         }
-        simd_store_n(ksum + j, sum, n);
+        simd_reg_store(ksum, at, dim, sum);
     }
 }
 
@@ -88,9 +91,9 @@ static void lin_attn_head(float *out, int ldo, float *vk, float *den, int ldden,
                           const float *k, int ld, const float *v, int ldv, int tokens, int dim)
 {
     float *ksum = vk + dim * dim;
-    gemm(CblasTrans, CblasNoTrans, dim, dim, tokens, v, ldv, k, ld, vk, dim);
+    gemm(true, false, dim, dim, tokens, v, ldv, k, ld, vk, dim);
     weighted_sum(ksum, k, ld, NULL, 0, tokens, dim);
-    gemm(CblasNoTrans, CblasTrans, tokens, dim, dim, q, ld, vk, dim, out, ldo);
+    gemm(false, true, tokens, dim, dim, q, ld, vk, dim, out, ldo);
     for (int t = 0; t < tokens; t++) {
         float d = dot(q + (size_t)t * (size_t)ld, ksum, dim) + EPS;
         float *o = out + (size_t)t * (size_t)ldo;
@@ -111,8 +114,8 @@ struct lin_args {
 static void relu_rows(float *x, int ld, int tokens, int dim)
 {
     for (int t = 0; t < tokens; t++, x += ld)
-        for (int j = 0; j < dim; j += LANES)
-            simd_store_at(x, j, dim, simd_max(simd_load_at(x, j, dim), simd_all(0.0f)));
+        for (int at = 0; at < dim; at += SIMD_WIDTH)
+            simd_reg_store(x, at, dim, simd_reg_max(simd_reg_load(x, at, dim), (simd_reg){0}));
 }
 
 /* Item i is a sample and a head. */
@@ -151,7 +154,7 @@ static void query_back(float *dq, int ldd, float *dout, const float *out, int ld
         float *d = dout + (size_t)t * (size_t)ldo, *w = den + (size_t)t * (size_t)ldden;
         *w = -scale_dot(d, 1.0f / *w, out + (size_t)t * (size_t)ldo, dim);
     }
-    gemm(CblasNoTrans, CblasNoTrans, tokens, dim, dim, dout, ldo, vk, dim, dq, ldd);
+    gemm(false, false, tokens, dim, dim, dout, ldo, vk, dim, dq, ldd);
     for (int t = 0; t < tokens; t++) {
         float *d = dq + (size_t)t * (size_t)ldd;
         relu_back_row(d, den[(size_t)t * (size_t)ldden], ksum, q + (size_t)t * (size_t)ld, dim);
@@ -164,8 +167,8 @@ static void key_value_back(float *dk, float *dv, int ldd, const float *dvk, cons
                            int ld, const float *v, int ldv, int tokens, int dim)
 {
     const float *dksum = dvk + dim * dim;
-    gemm(CblasNoTrans, CblasTrans, tokens, dim, dim, k, ld, dvk, dim, dv, ldd);
-    gemm(CblasNoTrans, CblasNoTrans, tokens, dim, dim, v, ldv, dvk, dim, dk, ldd);
+    gemm(false, true, tokens, dim, dim, k, ld, dvk, dim, dv, ldd);
+    gemm(false, false, tokens, dim, dim, v, ldv, dvk, dim, dk, ldd);
     for (int t = 0; t < tokens; t++) {
         float *d = dk + (size_t)t * (size_t)ldd;
         relu_back_row(d, 1.0f, dksum, k + (size_t)t * (size_t)ld, dim);
@@ -183,7 +186,7 @@ static void lin_heads_back(const void *arg, size_t from, size_t to)
         float *vk = vk_at(a->keep, a->s, b, h), *den = den_at(a->keep, a->s, b, h);
         query_back(a->dq + at_d, a->ldd, a->dout + at_o, a->out_in + at_o, a->ldo, vk, den,
                    a->s.heads, a->q + at, a->ldqk, N, D);
-        gemm(CblasTrans, CblasNoTrans, D, D, N, a->dout + at_o, a->ldo, a->q + at, a->ldqk, vk, D);
+        gemm(true, false, D, D, N, a->dout + at_o, a->ldo, a->q + at, a->ldqk, vk, D);
         weighted_sum(vk + D * D, a->q + at, a->ldqk, den, a->s.heads, N, D);
         key_value_back(a->dk + at_d, a->dv + at_d, a->ldd, vk, a->k + at, a->ldqk, a->v + at_v,
                        a->ldv, N, D);

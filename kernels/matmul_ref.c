@@ -87,21 +87,17 @@ static void linear(void *y, const void *x, const void *w, const void *b, int m, 
 static void column_sums(float *sum, const float *x, int ld, int rows, int cols)
 {
     for (int c = 0; c < cols; c += LANES) {
-        size_t n = (size_t)(cols - c < LANES ? cols - c : LANES);
-        v16 total = {0};
+        simd_reg total[SIMD_REGS] = {{0}};
         for (int r0 = 0; r0 < rows; r0 += SUM_ROWS) {
-            v16 part = {0};
-            int r1 = r0 + SUM_ROWS < rows ? r0 + SUM_ROWS : rows;
-            const float *p = x + (size_t)r0 * (size_t)ld + c;
-            if (n == LANES)
-                for (int r = r0; r < r1; r++, p += ld)
-                    part += simd_load(p);
-            else
-                for (int r = r0; r < r1; r++, p += ld)
-                    part += simd_load_n(p, n);
-            total += part;
+            simd_reg part[SIMD_REGS] = {{0}};
+            for (int r = r0; r < rows && r < r0 + SUM_ROWS; r++)
+                SIMD_EACH(i)
+                    part[i] += simd_reg_load(x + (size_t)r * (size_t)ld, SIMD_AT(c, i), cols);
+            SIMD_EACH(i)
+                total[i] += part[i];
         }
-        simd_store_n(sum + c, simd_load_n(sum + c, n) + total, n);
+        SIMD_EACH(i)
+            simd_reg_store(sum, SIMD_AT(c, i), cols, simd_reg_load(sum, SIMD_AT(c, i), cols) + total[i]);
     }
 }
 

@@ -13,28 +13,21 @@
 
 enum { SUM_ROWS = 32 };
 
-/* Ones in the valid lanes: a sum of differences must not count the others. */
-SIMD_FN v16 keep_at(v16 x, int c, int cols)
-{
-    if (cols - c < LANES)
-        for (int i = cols - c; i < LANES; i++)
-            x[i] = 0.0f;
-    return x;
-}
-
 /* stats = mean, 1/std */
 static void row_stats(float *stats, const float *x, int cols, float eps)
 {
-    v16 sum = {0}, squares = {0};
+    simd_reg sum[SIMD_REGS] = {{0}}, squares[SIMD_REGS] = {{0}};
     for (int c = 0; c < cols; c += LANES)
-        sum += simd_load_at(x, c, cols);
-    float mean = simd_sum(sum) / (float)cols;
-    for (int c = 0; c < cols; c += LANES) {
-        v16 d = keep_at(simd_load_at(x, c, cols) - mean, c, cols);
-        squares += d * d;
-    }
+        SIMD_EACH(i)
+            sum[i] += simd_reg_load(x, SIMD_AT(c, i), cols);
+    const float mean = simd_reg_sum(sum) / (float)cols;
+    for (int c = 0; c < cols; c += LANES)
+        SIMD_EACH(i) {
+            const simd_reg d = simd_reg_first(cols - SIMD_AT(c, i), simd_reg_load(x, SIMD_AT(c, i), cols) - mean);
+            squares[i] += d * d;
+        }
     stats[0] = mean;
-    stats[1] = 1.0f / sqrtf(simd_sum(squares) / (float)cols + eps);
+    stats[1] = 1.0f / sqrtf(simd_reg_sum(squares) / (float)cols + eps);
 }
 
 static void norm_mod_row(float *h, float *stats, const float *x, const float *shift,
@@ -42,10 +35,9 @@ static void norm_mod_row(float *h, float *stats, const float *x, const float *sh
 {
     row_stats(stats, x, cols, eps);
     const float mean = stats[0], rstd = stats[1];
-    for (int c = 0; c < cols; c += LANES) {
-        v16 n = (simd_load_at(x, c, cols) - mean) * rstd;
-        simd_store_at(h, c, cols,
-                      n * (1.0f + simd_load_at(scale, c, cols)) + simd_load_at(shift, c, cols));
+    for (int at = 0; at < cols; at += SIMD_WIDTH) {
+        const simd_reg n = (simd_reg_load(x, at, cols) - mean) * rstd;
+        simd_reg_store(h, at, cols, n * (1.0f + simd_reg_load(scale, at, cols)) + simd_reg_load(shift, at, cols));
     }
 }
 
@@ -82,17 +74,19 @@ static void norm_mod_back_row(float *dx, const float *dh, const float *x, const 
                               const float *scale, int cols)
 {
     const float mean = stats[0], rstd = stats[1];
-    v16 sum_g = {0}, sum_gn = {0};
-    for (int c = 0; c < cols; c += LANES) {
-        v16 g = simd_load_at(dh, c, cols) * (1.0f + simd_load_at(scale, c, cols));
-        sum_g += g;
-        sum_gn += g * ((simd_load_at(x, c, cols) - mean) * rstd);
-    }
-    const float mean_g = simd_sum(sum_g) / (float)cols, mean_gn = simd_sum(sum_gn) / (float)cols;
-    for (int c = 0; c < cols; c += LANES) {
-        v16 g = simd_load_at(dh, c, cols) * (1.0f + simd_load_at(scale, c, cols));
-        v16 n = (simd_load_at(x, c, cols) - mean) * rstd;
-        simd_store_at(dx, c, cols, simd_load_at(dx, c, cols) + rstd * (g - mean_g - n * mean_gn));
+    simd_reg sum_g[SIMD_REGS] = {{0}}, sum_gn[SIMD_REGS] = {{0}};
+    for (int c = 0; c < cols; c += LANES)
+        SIMD_EACH(i) {
+            const int at = SIMD_AT(c, i);
+            const simd_reg g = simd_reg_load(dh, at, cols) * (1.0f + simd_reg_load(scale, at, cols));
+            sum_g[i] += g;
+            sum_gn[i] += g * ((simd_reg_load(x, at, cols) - mean) * rstd);
+        }
+    const float mean_g = simd_reg_sum(sum_g) / (float)cols, mean_gn = simd_reg_sum(sum_gn) / (float)cols;
+    for (int at = 0; at < cols; at += SIMD_WIDTH) {
+        const simd_reg g = simd_reg_load(dh, at, cols) * (1.0f + simd_reg_load(scale, at, cols));
+        const simd_reg n = (simd_reg_load(x, at, cols) - mean) * rstd;
+        simd_reg_store(dx, at, cols, simd_reg_load(dx, at, cols) + rstd * (g - mean_g - n * mean_gn));
     }
 }
 
@@ -100,20 +94,27 @@ static void norm_mod_back_row(float *dx, const float *dh, const float *x, const 
 static void norm_mod_back_col(float *dshift, float *dscale, const float *dh, const float *x,
                               const float *stats, int tokens, int cols, int c)
 {
-    v16 shift = {0}, scale = {0};
+    simd_reg shift[SIMD_REGS] = {{0}}, scale[SIMD_REGS] = {{0}};
     for (int r0 = 0; r0 < tokens; r0 += SUM_ROWS) {
-        v16 part_shift = {0}, part_scale = {0};
+        simd_reg part_shift[SIMD_REGS] = {{0}}, part_scale[SIMD_REGS] = {{0}};
         for (int r = r0; r < tokens && r < r0 + SUM_ROWS; r++) {
-            const size_t at = (size_t)r * (size_t)cols;
-            v16 d = simd_load_at(dh + at, c, cols);
-            part_shift += d;
-            part_scale += d * ((simd_load_at(x + at, c, cols) - stats[2 * r]) * stats[2 * r + 1]);
+            const size_t row = (size_t)r * (size_t)cols;
+            SIMD_EACH(i) {
+                const simd_reg d = simd_reg_load(dh + row, SIMD_AT(c, i), cols);
+                const simd_reg n = (simd_reg_load(x + row, SIMD_AT(c, i), cols) - stats[2 * r]) * stats[2 * r + 1];
+                part_shift[i] += d;
+                part_scale[i] += d * n;
+            }
         }
-        shift += part_shift;
-        scale += part_scale;
+        SIMD_EACH(i) {
+            shift[i] += part_shift[i];
+            scale[i] += part_scale[i];
+        }
     }
-    simd_store_at(dshift, c, cols, shift);
-    simd_store_at(dscale, c, cols, scale);
+    SIMD_EACH(i) {
+        simd_reg_store(dshift, SIMD_AT(c, i), cols, shift[i]);
+        simd_reg_store(dscale, SIMD_AT(c, i), cols, scale[i]);
+    }
 }
 
 static void norm_mod_back_rows(const void *arg, size_t from, size_t to)

@@ -306,18 +306,19 @@ static void gate(float *y, void *also, const float *x, const float *g, int ldg, 
 /* Column sums of dy * a of one sample, LANES columns from c on. */
 static void gate_sum(float *dgate, const float *dy, const float *a, int tokens, int cols, int c)
 {
-    size_t n = (size_t)(cols - c < LANES ? cols - c : LANES);
-    v16 total = {0};
+    simd_reg total[SIMD_REGS] = {{0}};
     for (int r0 = 0; r0 < tokens; r0 += SUM_ROWS) {
-        v16 part = {0};
+        simd_reg part[SIMD_REGS] = {{0}};
         for (int r = r0; r < tokens && r < r0 + SUM_ROWS; r++) {
-            const size_t at = (size_t)r * (size_t)cols + (size_t)c;
-            part += n == LANES ? simd_load(dy + at) * simd_load(a + at)
-                               : simd_load_n(dy + at, n) * simd_load_n(a + at, n);
+            const size_t row = (size_t)r * (size_t)cols;
+            SIMD_EACH(i)
+                part[i] += simd_reg_load(dy + row, SIMD_AT(c, i), cols) * simd_reg_load(a + row, SIMD_AT(c, i), cols);
         }
-        total += part;
+        SIMD_EACH(i)
+            total[i] += part[i];
     }
-    simd_store_n(dgate + c, total, n);
+    SIMD_EACH(i)
+        simd_reg_store(dgate, SIMD_AT(c, i), cols, total[i]);
 }
 
 static void gate_back_rows(const void *arg, size_t from, size_t to)

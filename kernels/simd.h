@@ -125,7 +125,7 @@ SIMD_FN void simd_store_n(float *p, v16 x, size_t n)
 
 SIMD_FN v16 simd_all(float f)
 {
-    return (v16){f, f, f, f, f, f, f, f, f, f, f, f, f, f, f, f};
+    return (v16){0} + f;
 }
 
 /* Halves are folded, so the order of the sum is the same for every register size. */
@@ -146,6 +146,56 @@ SIMD_FN float simd_sum(v16 x)
     return (b[0] + b[2]) + (b[1] + b[3]);
 }
 
+/* --- the lanes of a v16 as registers: gcc keeps a v16 that lives through a loop in memory, and not these ---- */
+
+/* Register i of the sixteen columns from c on: beyond column `cols` zeros are read and nothing is written. */
+#define SIMD_AT(c, i) ((c) + (i) * SIMD_WIDTH)
+
+SIMD_FN simd_reg simd_reg_load(const float *p, int at, int cols)
+{
+    simd_reg x = {0};
+    if (cols - at >= SIMD_WIDTH)
+        memcpy(&x, p + at, sizeof(x));
+    else if (cols > at)
+#if defined(__AVX512F__)
+        x = (simd_reg)simd_load_n(p + at, (size_t)(cols - at));
+#elif defined(__AVX2__)
+        x = (simd_reg)_mm256_maskload_ps(p + at, simd_mask((size_t)(cols - at), 0));
+#else
+        memcpy(&x, p + at, (size_t)(cols - at) * sizeof(*p));
+#endif
+    return x;
+}
+
+SIMD_FN void simd_reg_store(float *p, int at, int cols, simd_reg x)
+{
+    if (cols - at >= SIMD_WIDTH)
+        memcpy(p + at, &x, sizeof(x));
+    else if (cols > at)
+        memcpy(p + at, &x, (size_t)(cols - at) * sizeof(*p));
+}
+
+/* For each register of a v16; unrolled, so that arrays of registers are in registers. */
+#define SIMD_EACH(i) _Pragma("GCC unroll 4") for (int i = 0; i < SIMD_REGS; i++)
+
+/* As simd_sum(), in its order. */
+SIMD_FN float simd_reg_sum(const simd_reg part[SIMD_REGS])
+{
+#if defined(__AVX512F__)
+    return simd_sum(part[0]);
+#else
+    v4 quarter[2];
+    simd_reg half = part[0] + part[SIMD_REGS / 2];
+    memcpy(quarter, &half, sizeof(half));
+    if (SIMD_REGS == 4) {
+        half = part[1] + part[3];
+        memcpy(&quarter[1], &half, sizeof(v4));
+    }
+    const v4 b = quarter[0] + quarter[1];
+    return (b[0] + b[2]) + (b[1] + b[3]);
+#endif
+}
+
 SIMD_FN simd_reg simd_reg_pick(simd_ireg take, simd_reg yes, simd_reg no)
 {
     return (simd_reg)((take & (simd_ireg)yes) | (~take & (simd_ireg)no));
@@ -164,6 +214,28 @@ SIMD_FN simd_reg simd_reg_min(simd_reg a, simd_reg limit)
 SIMD_FN simd_reg simd_reg_above(simd_reg x, simd_reg limit, simd_reg yes, simd_reg no)
 {
     return simd_reg_pick(x > limit, yes, no);
+}
+
+/* The first n lanes of x, and `rest` in the others; n may be more than there are, or less than 0. */
+SIMD_FN simd_reg simd_reg_first_or(int n, simd_reg x, simd_reg rest)
+{
+    simd_ireg at;
+    const int32_t lanes[LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    memcpy(&at, lanes, sizeof(at));
+    return simd_reg_pick(at < n, x, rest);
+}
+
+SIMD_FN simd_reg simd_reg_first(int n, simd_reg x)
+{
+    return simd_reg_first_or(n, x, (simd_reg){0});
+}
+
+SIMD_FN float simd_reg_top(simd_reg x)
+{
+    float top = x[0];
+    for (int i = 1; i < SIMD_WIDTH; i++)
+        top = top < x[i] ? x[i] : top;
+    return top;
 }
 
 /* A NaN stays NaN. */
