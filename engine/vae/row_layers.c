@@ -23,9 +23,10 @@ static int need_window(struct row_layer *l, const struct kern_conv *c, int from,
     return row_layer_need(l->input, low, high, in, err);
 }
 
-static void run_conv(const struct vae_conv *c, float *out, struct kern_rows in, int from, int to)
+static void run_conv(const struct row_layer *l, const struct vae_conv *c, float *out, struct kern_rows in, int from,
+                     int to)
 {
-    kern_cpu()->conv(out, in, c->c, c->w, c->bias, from, to, *c->work);
+    l->ops->conv(out, in, c->c, c->w, c->bias, from, to, *c->work);
 }
 
 /* Rows [from, to) of the layer's convolution; *in: the rows of its input that are there. */
@@ -34,7 +35,7 @@ static int convolve(struct row_layer *l, float *out, int from, int to, struct ke
     const struct vae_conv *c = l->weights;
     if (need_window(l, &c->c, from, to, in, err) < 0)
         return -1;
-    run_conv(c, out, *in, from, to);
+    run_conv(l, c, out, *in, from, to);
     return 0;
 }
 
@@ -53,9 +54,8 @@ int row_res(struct row_layer *l, float *out, int from, int to, struct err *err)
     l->input->hold = from; /* the inner layer may be ahead */
     if (row_layer_need(l->inner, from - 1, to + 1, &in, err) < 0 || row_layer_need(l->input, from, to, &x, err) < 0)
         return -1;
-    run_conv(&b->conv2, out, in, from, to);
-    kern_cpu()->rms_rows(out, out, row_at(&x, from), b->norm.w, b->norm.b, pixels(l, to - from), l->channels, EPS,
-                         false);
+    run_conv(l, &b->conv2, out, in, from, to);
+    l->ops->rms_rows(out, out, row_at(&x, from), b->norm.w, b->norm.b, pixels(l, to - from), l->channels, EPS, false);
     return 0;
 }
 
@@ -66,9 +66,9 @@ int row_change(struct row_layer *l, float *out, int from, int to, struct err *er
     if (convolve(l, out, from, to, &in, err) < 0)
         return -1;
     if (c->c.up)
-        kern_cpu()->up_add(out, row_at(&in, from / 2), (to - from) / 2, in.width, in.channels, l->channels);
+        l->ops->up_add(out, row_at(&in, from / 2), (to - from) / 2, in.width, in.channels, l->channels);
     else
-        kern_cpu()->down_add(out, row_at(&in, 2 * from), 2 * (to - from), in.width, in.channels, l->channels);
+        l->ops->down_add(out, row_at(&in, 2 * from), 2 * (to - from), in.width, in.channels, l->channels);
     return 0;
 }
 
@@ -110,7 +110,7 @@ int row_rms_relu(struct row_layer *l, float *out, int from, int to, struct err *
     struct kern_rows in;
     if (row_layer_need(l->input, from, to, &in, err) < 0)
         return -1;
-    kern_cpu()->rms_rows(out, row_at(&in, from), NULL, n->w, n->b, pixels(l, to - from), l->channels, EPS, true);
+    l->ops->rms_rows(out, row_at(&in, from), NULL, n->w, n->b, pixels(l, to - from), l->channels, EPS, true);
     return 0;
 }
 
@@ -120,7 +120,7 @@ int row_scale_silu(struct row_layer *l, float *out, int from, int to, struct err
     struct kern_rows in;
     if (row_layer_need(l->input, from, to, &in, err) < 0)
         return -1;
-    kern_cpu()->scale_rows(out, row_at(&in, from), s->scale, s->shift, pixels(l, to - from), l->channels, true);
+    l->ops->scale_rows(out, row_at(&in, from), s->scale, s->shift, pixels(l, to - from), l->channels, true);
     return 0;
 }
 

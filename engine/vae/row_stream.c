@@ -31,6 +31,7 @@ int row_stream_begin(struct row_stream *s, const float *picture, int height, int
     s->top = create(NULL, NULL, height, width, channels, err);
     if (!s->top)
         return -1;
+    s->top->ops = s->ops;
     s->top->rows = (float *)(uintptr_t)picture;
     s->top->last = height;
     return 0;
@@ -43,6 +44,7 @@ int row_stream_push(struct row_stream *s, row_layer_fn *compute, const void *wei
     if (!l)
         return -1;
     l->input = s->top;
+    l->ops = s->ops;
     s->top = l;
     return 0;
 }
@@ -53,6 +55,7 @@ int row_layer_inner(struct row_layer *l, row_layer_fn *compute, const void *weig
     if (!in)
         return -1;
     in->input = l->input;
+    in->ops = l->ops;
     l->inner = in;
     return 0;
 }

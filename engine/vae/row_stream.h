@@ -25,6 +25,7 @@ struct row_layer {
     struct row_layer *inner;          /* owned; NULL: none */
     row_layer_fn     *compute;        /* NULL: all rows are there, in memory of the caller */
     const void       *weights;        /* of the layer: what compute() knows them as */
+    const struct kern_ops *ops;       /* those of the stream */
     int               height, width, channels;
     float            *rows;           /* the window: [first, last) */
     int               first, last, capacity;
@@ -32,7 +33,8 @@ struct row_layer {
 };
 
 struct row_stream {
-    struct row_layer *top;
+    struct row_layer      *top; /* NULL: empty */
+    const struct kern_ops *ops; /* of all its layers */
 };
 
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "engine/contract/err.h"
+#include "engine/model/backend.h"
 #include "engine/vae/vae_internal.h"
 
 int vae_create(struct vae **out, const struct vae_config *cfg, enum vae_half half, const struct vae_weights *weights,
@@ -18,7 +19,7 @@ int vae_create(struct vae **out, const struct vae_config *cfg, enum vae_half hal
         return err_set(err, ERR_MEMORY, "no memory for an autoencoder");
     v->cfg = *cfg;
     v->half = half;
-    v->ops = kern_cpu();
+    v->ops = backend_ops()->host ? backend_ops() : kern_cpu(); /* pictures are in host memory */
     struct vae_loader l = {.v = v, .from = weights, .err = err};
     const int rc = cfg->family == VAE_DCAE ? vae_load_dcae(&l) : vae_load_kl(&l);
     free(l.scratch);

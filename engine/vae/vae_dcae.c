@@ -53,7 +53,7 @@ static int push_blocks(struct pass *p, int stage)
 
 static int begin(struct pass *p, const float *planes, int height, int width, row_layer_fn *first)
 {
-    p->stream.top = NULL;
+    p->stream = (struct row_stream){NULL, p->v->ops};
     if (row_stream_push(&p->stream, row_planes, planes, height, width, p->v->in.c.in, p->err) < 0 ||
         row_push_conv(&p->stream, first, &p->v->in, p->err) < 0)
         return -1;

@@ -51,7 +51,7 @@ static int group_scale(struct vae *v, struct row_scale *s, const struct vae_map 
 static int begin_conv(struct vae *v, struct row_stream *s, struct row_scale *scale, const struct vae_map *m,
                       const struct vae_norm *n, const struct vae_conv *c, struct err *err)
 {
-    s->top = NULL;
+    *s = (struct row_stream){NULL, v->ops};
     if ((n && group_scale(v, scale, m, n, err) < 0) ||
         row_stream_begin(s, m->x, m->height, m->width, m->channels, err) < 0)
         return -1;
@@ -86,13 +86,19 @@ static int replace_map(struct vae *v, struct vae_map *m, const struct vae_norm *
     return rc;
 }
 
+struct sum {
+    const struct kern_ops *ops;
+    const struct vae_map  *x;
+};
+
 static int add_rows(void *arg, const float *rows, int from, int to, struct err *err)
 {
-    const struct vae_map *m = arg;
+    const struct sum *sum = arg;
+    const struct vae_map *m = sum->x;
     const size_t row = (size_t)m->width * (size_t)m->channels, n = (size_t)(to - from) * row;
     float *x = m->x + (size_t)from * row;
     (void)err;
-    kern_cpu()->add(x, x, rows, n);
+    sum->ops->add(x, x, rows, n);
     return 0;
 }
 
@@ -104,7 +110,7 @@ static int add_conv(struct vae *v, struct vae_map *x, const struct vae_map *h, c
     struct row_scale scale = {NULL, NULL};
     int rc = begin_conv(v, &s, &scale, h, n, c, err);
     if (rc == 0)
-        rc = row_stream_run(&s, vae_strip(v, h->width, 1), add_rows, x, err);
+        rc = row_stream_run(&s, vae_strip(v, h->width, 1), add_rows, &(struct sum){v->ops, x}, err);
     row_stream_end(&s);
     free(scale.scale);
     return rc;
@@ -199,7 +205,7 @@ static int run_middle(struct vae *v, struct vae_map *m, struct err *err)
 static int begin(struct vae *v, struct vae_map *m, const float *planes, int height, int width,
                  const struct vae_conv *before, struct err *err)
 {
-    struct row_stream s = {NULL};
+    struct row_stream s = {NULL, v->ops};
     const int channels = before ? before->c.in : v->in.c.in;
     if (row_stream_push(&s, row_planes, planes, height, width, channels, err) < 0 ||
         (before && row_push_conv(&s, row_conv, before, err) < 0) || row_push_conv(&s, row_conv, &v->in, err) < 0) {

@@ -66,7 +66,7 @@ typedef void strip_fn(struct vit *t, const struct kern_rows *in, int from, int t
 
 static int each_strip(struct vit *t, const struct vae_conv *c, int halo, strip_fn *fn)
 {
-    struct row_stream s = {NULL};
+    struct row_stream s = {NULL, t->v->ops};
     struct kern_rows in;
     const int height = t->map->height;
     int rc = row_stream_begin(&s, t->map->x, height, t->map->width, t->map->channels, t->err);
