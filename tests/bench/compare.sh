@@ -13,7 +13,7 @@
 set -euo pipefail
 bin=$1
 shift
-[ $# -gt 0 ] || set -- tiny-base-b8:300:2.0 small-b4:12:1.3
+[ $# -gt 0 ] || set -- tiny-base-b8:300:4.0 small-b4:12:2.0
 here=$(cd "$(dirname "$0")" && pwd)
 configs=$here/../golden/sana/bench_configs.json
 python=${PYTHON:-/usr/bin/python3}
