@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* collection.h - pictures and their captions as people keep them, by number: folders, lists, WebDataset shards
+ *
+ * The layout is told from what lies in the directory; if two layouts fit, that is an error that says which.
+ *
+ *   COLLECTION_FOLDER   pictures, each with NAME.txt (or NAME.json with a "prompt") beside it, in order of name
+ *   COLLECTION_LIST     captions.jsonl: {"file": "cat.png", "text": "a cat"} per line
+ *   COLLECTION_META     meta_data.json of Sana's SanaImgDataset: img_names; the caption is the first line of NAME.txt
+ *   COLLECTION_HUB      metadata.jsonl of Hugging Face's imagefolder: {"file_name": ..., "text": ...} per line
+ *   COLLECTION_SHARDS   tar files of KEY.json and KEY.png, .jpg or .npy, listed in wids-meta.json or all *.tar by name
+ *
+ * Side files add captions and scores, as in Sana's readers: NAME<suffix>.json beside a picture, SHARD<suffix>.json
+ * beside a shard: {KEY: {KIND: text or number}}.
+ *
+ * In memory there are some tens of bytes per sample, and no caption: those are read on access.  Every function that takes
+ * a const collection may be called by several threads at once.  A sample that cannot be used is an ERR_DATA that
+ * names its file, and its line where it has one; nothing is skipped silently (the authors' readers replace such a
+ * sample by another one).
+ */
+#ifndef ENGINE_DATA_COLLECTION_H
+#define ENGINE_DATA_COLLECTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "engine/contract/digest.h"
+#include "engine/data/aspect.h"
+#include "engine/data/caption_choice.h"
+
+struct err;
+struct image;
+
+enum collection_layout { COLLECTION_FOLDER, COLLECTION_LIST, COLLECTION_META, COLLECTION_HUB, COLLECTION_SHARDS };
+
+/* How a picture becomes one of its bucket's size. There is no flip in either. */
+enum collection_recipe {
+    COLLECTION_PLAIN, /* jobctl's: transparency over white, area average or linear to cover the size, centre crop; the
+                         bucket by the picture's own size */
+    COLLECTION_SANA   /* Sana's readers, to the bit: transparency dropped; with multi_scale the bucket by the label's
+                         height and width, bicubic (Lanczos from 2048 on), else the shorter side to the resolution,
+                         bilinear; centre crop */
+};
+
+enum { COLLECTION_SUFFIXES = 8, COLLECTION_SUFFIX = 64, COLLECTION_NAME = 4096 };
+
+struct collection_options {
+    const char            *path;        /* a directory, or one .tar file; copied */
+    enum collection_recipe recipe;
+    int                    resolution;  /* of a square bucket; 0: pictures keep their size */
+    bool                   multi_scale; /* the bucket of engine/data/aspect.h */
+    int                    step;        /* edges of buckets are multiples of it: 32 for Sana */
+    /* Names of side files, without ".json"; a suffix may be "". */
+    int                    caption_suffixes, score_suffixes;
+    char                   caption_suffix[COLLECTION_SUFFIXES][COLLECTION_SUFFIX];
+    char                   score_suffix[COLLECTION_SUFFIXES][COLLECTION_SUFFIX];
+    struct caption_rule    rule;
+    bool                   latents;     /* samples have latents KEY.npy instead of pictures (load_vae_feat) */
+    const char            *text_dir;    /* samples have text rows KEY.npz there (load_text_feat); NULL: no; copied */
+};
+
+struct collection;
+
+/* A wrong sample that collection_open() met: `where` is "FILE", "FILE:LINE" or "SHARD.tar/KEY". */
+typedef void (*collection_bad_fn)(void *arg, const char *where, const char *what);
+
+/* Reads names, sizes and places, not pictures. The first wrong sample is an ERR_DATA; with `bad` all are reported and
+ * left out, and it is an error only if nothing can be read at all. */
+int collection_open(struct collection **out, const struct collection_options *o, collection_bad_fn bad, void *arg,
+                    struct err *err);
+void collection_close(struct collection *c);
+
+int64_t collection_len(const struct collection *c);
+enum collection_layout collection_layout(const struct collection *c);
+/* Layout, number of samples, and how pictures are resized, cropped and flipped: lines for `plan`. */
+void collection_print(const struct collection *c, FILE *to);
+/* Of everything that the samples depend on except the bytes of pictures: names, sizes, times and options. */
+int collection_digest(const struct collection *c, char text[DIGEST_TEXT], struct err *err);
+
+struct collection_caption {
+    char *kind; /* "prompt", or the key in a side file */
+    char *text;
+};
+
+/* All about a sample but its picture. */
+struct collection_sample {
+    char                       *name;   /* "cat.png" relative to the directory, or "00000.tar/KEY" */
+    char                       *key;    /* of side files and features: "cat", or KEY */
+    char                       *where;  /* for sentences: as `name`, or "captions.jsonl:12" */
+    double                      height, width; /* the label; without one the picture's own, read from its header; 0, 0
+                                                  if there is neither */
+    int                         captions, scores;
+    struct collection_caption  *caption; /* each kind once; captions >= 1 */
+    struct caption_score       *score;   /* in the authors' order */
+    int                         prompt;  /* index of the caption to take without scores */
+    int64_t                     bytes, mtime_ns; /* of the picture or latent, to detect changes */
+};
+
+int collection_sample(struct collection_sample *out, const struct collection *c, int64_t i, struct err *err);
+void collection_sample_free(struct collection_sample *s);
+
+/* Index of the caption that `epoch` trains on; *score, which may be NULL, gets its score, or 0. */
+int collection_choose(const struct collection *c, const struct collection_sample *s, int64_t i, uint64_t seed,
+                      uint32_t epoch, double *score);
+/* Index of the best-scored caption, or of the prompt: for whoever keeps only one. */
+int collection_best(const struct collection_sample *s);
+
+/* The size that the picture of sample i is brought to. */
+int collection_size(const struct collection *c, int64_t i, struct aspect *to, struct err *err);
+/* The picture of sample i at that size: decoded, resized and cropped. The caller frees it. */
+int collection_picture(struct image *out, const struct collection *c, int64_t i, struct err *err);
+/* The picture as it was decoded. */
+int collection_original(struct image *out, const struct collection *c, int64_t i, struct err *err);
+
+/* Keys of a cache. Of a picture: its bytes, its bucket's size, and how it is brought to that size; equal for equal
+ * pictures of different names. Of a caption: digest_word() or a digest of its text. Of a sample: its picture, and all its
+ * captions with kinds and scores. */
+int collection_picture_digest(char text[DIGEST_TEXT], const struct collection *c, int64_t i, struct err *err);
+int collection_sample_digest(char text[DIGEST_TEXT], const struct collection *c, int64_t i, struct err *err);
+
+/* Numbers of load_vae_feat: the latent [channels, height / 32, width / 32] of the sample's bucket, already scaled.
+ * *floats is the caller's. A shape that is not that of the bucket is an ERR_DATA. */
+struct collection_latent {
+    int    channels, height, width;
+    float *floats;
+};
+int collection_latent(struct collection_latent *out, const struct collection *c, int64_t i, struct err *err);
+
+/* Numbers of load_text_feat: rows [most, channels], the last row repeated with mask 0 up to `most`; more rows than
+ * `most` are an ERR_DATA. Without attention_mask in the file the mask is all 1, as in the authors' reader. Both arrays
+ * are the caller's. */
+struct collection_rows {
+    int    rows, channels; /* rows: in the file */
+    float *floats, *mask;
+};
+int collection_rows(struct collection_rows *out, const struct collection *c, int64_t i, int most, struct err *err);
+
+#endif
