@@ -7,11 +7,14 @@
 
 enum { BASE = 1024 };
 
-/* At a resolution of 1024. */
-static const struct {
+struct size {
     double label;
     int    height, width;
-} table[] = {
+};
+enum { SIZES = 40 };
+
+/* At a resolution of 1024; those of 256, 512 and 2048 are its multiples. */
+static const struct size table[SIZES] = {
     {0.25, 512, 2048}, {0.26, 512, 1984}, {0.27, 512, 1920},  {0.28, 512, 1856},
     {0.32, 576, 1792}, {0.33, 576, 1728}, {0.35, 576, 1664},  {0.4, 640, 1600},
     {0.42, 640, 1536}, {0.48, 704, 1472}, {0.5, 704, 1408},   {0.52, 704, 1344},
@@ -23,28 +26,64 @@ static const struct {
     {2.5, 1600, 640},  {2.89, 1664, 576}, {3.0, 1728, 576},   {3.11, 1792, 576},
     {3.62, 1856, 512}, {3.75, 1920, 512}, {3.88, 1984, 512},  {4.0, 2048, 512},
 };
-enum { SIZES = sizeof(table) / sizeof(table[0]) };
+
+/* The authors' table of 2880 has labels and shapes of its own. */
+enum { LARGE = 2880 };
+static const struct size large[SIZES] = {
+    {0.25, 1408, 5760}, {0.26, 1408, 5568}, {0.27, 1408, 5376}, {0.28, 1408, 5184},
+    {0.32, 1600, 4992}, {0.33, 1600, 4800}, {0.34, 1600, 4672}, {0.4, 1792, 4480},
+    {0.42, 1792, 4288}, {0.47, 1920, 4096}, {0.49, 1920, 3904}, {0.51, 1920, 3776},
+    {0.55, 2112, 3840}, {0.59, 2112, 3584}, {0.68, 2304, 3392}, {0.72, 2304, 3200},
+    {0.78, 2496, 3200}, {0.83, 2496, 3008}, {0.89, 2688, 3008}, {0.93, 2688, 2880},
+    {1.0, 2880, 2880},  {1.07, 2880, 2688}, {1.12, 3008, 2688}, {1.21, 3008, 2496},
+    {1.28, 3200, 2496}, {1.39, 3200, 2304}, {1.47, 3392, 2304}, {1.7, 3584, 2112},
+    {1.82, 3840, 2112}, {2.03, 3904, 1920}, {2.13, 4096, 1920}, {2.39, 4288, 1792},
+    {2.5, 4480, 1792},  {2.92, 4672, 1600}, {3.0, 4800, 1600},  {3.12, 4992, 1600},
+    {3.68, 5184, 1408}, {3.82, 5376, 1408}, {3.95, 5568, 1408}, {4.0, 5760, 1408},
+};
+
+static const struct size *sizes_at(int resolution)
+{
+    return resolution == LARGE ? large : table;
+}
+
+static int base_of(int resolution)
+{
+    return resolution == LARGE ? LARGE : BASE;
+}
 
 static int scaled(int edge, int resolution, int step)
 {
-    long pixels = lround((double)edge * resolution / BASE / step);
+    long pixels = lround((double)edge * resolution / base_of(resolution) / step);
     return (int)(pixels < 1 ? 1 : pixels) * step;
 }
 
 static struct aspect size_at(int i, int resolution, int step)
 {
-    return (struct aspect){scaled(table[i].height, resolution, step),
-                           scaled(table[i].width, resolution, step)};
+    const struct size *s = &sizes_at(resolution)[i];
+    return (struct aspect){scaled(s->height, resolution, step), scaled(s->width, resolution, step)};
 }
 
-struct aspect aspect_nearest(int height, int width, int resolution, int step)
+/* The first of equally near labels. */
+static int nearest(double height, double width, int resolution)
 {
-    double ratio = (double)height / width;
+    const struct size *of = sizes_at(resolution);
+    const double ratio = height / width;
     int best = 0;
     for (int i = 1; i < SIZES; i++)
-        if (fabs(table[i].label - ratio) < fabs(table[best].label - ratio))
+        if (fabs(of[i].label - ratio) < fabs(of[best].label - ratio))
             best = i;
-    return size_at(best, resolution, step);
+    return best;
+}
+
+struct aspect aspect_nearest(double height, double width, int resolution, int step)
+{
+    return size_at(nearest(height, width, resolution), resolution, step);
+}
+
+double aspect_label(double height, double width, int resolution)
+{
+    return sizes_at(resolution)[nearest(height, width, resolution)].label;
 }
 
 bool aspect_known(int height, int width, int resolution, int step)

@@ -5,7 +5,7 @@
  * width) to 2048 x 512, each with a label near its height / width.  A picture belongs to
  * the label nearest to its own height / width.  For resolutions other than 1024 each
  * edge is scaled, then rounded to a multiple of `step` pixels, at least one; sizes that
- * become equal are one bucket.
+ * become equal are one bucket.  2880 has a table of its own, as there.
  */
 #ifndef ENGINE_DATA_ASPECT_H
 #define ENGINE_DATA_ASPECT_H
@@ -17,7 +17,10 @@ struct aspect {
 };
 
 /* The bucket size for a picture of height x width pixels. */
-struct aspect aspect_nearest(int height, int width, int resolution, int step);
+struct aspect aspect_nearest(double height, double width, int resolution, int step);
+
+/* The label of that size, near height / width. */
+double aspect_label(double height, double width, int resolution);
 
 /* Is height x width one of the sizes? */
 bool aspect_known(int height, int width, int resolution, int step);

@@ -6,7 +6,8 @@
  * scored captions with score >= score_min, in the order of the score files; each is drawn with a probability
  * proportional to score^(1 / max(temperature, 0.01)).  Without candidates the best-scored caption is taken, and
  * without any score the caption of kind "prompt".
- * What differs: they draw with the process's global generator; here the draw is a function of (seed, epoch, sample),
+ * What differs: scores whose weights have no finite sum above 0 give the best-scored caption, where their reader fails;
+ * they draw with the process's global generator; here the draw is a function of (seed, epoch, sample),
  * so ranks, restarts and the number of workers do not matter.
  */
 #ifndef ENGINE_DATA_CAPTION_CHOICE_H
@@ -32,6 +33,9 @@ int caption_choice_at(const struct caption_rule *rule, const struct caption_scor
 /* The same with u = number of the stream (seed, epoch, sample, RNG_CAPTION). */
 int caption_choice_draw(const struct caption_rule *rule, const struct caption_score *scores, int n, uint64_t seed,
                         uint32_t epoch, uint64_t sample);
+
+/* Index of the best score, the first of equal ones; -1: there is none. */
+int caption_choice_best(const struct caption_score *scores, int n);
 
 /* The probability of each score into p[n]; 0 below the threshold. Sum 1, or 0 without candidates. */
 void caption_choice_weights(double *p, const struct caption_rule *rule, const struct caption_score *scores, int n);

@@ -64,8 +64,8 @@ struct collection;
 /* A wrong sample that collection_open() met: `where` is "FILE", "FILE:LINE" or "SHARD.tar/KEY". */
 typedef void (*collection_bad_fn)(void *arg, const char *where, const char *what);
 
-/* Reads names, sizes and places, not pictures. The first wrong sample is an ERR_DATA; with `bad` all are reported and
- * left out, and it is an error only if nothing can be read at all. */
+/* Reads names, sizes and places, not pictures. The first wrong sample is an ERR_DATA; with `bad` all are reported, keep
+ * their numbers, and fail again whenever they are used: then it is an error only if nothing can be read at all. */
 int collection_open(struct collection **out, const struct collection_options *o, collection_bad_fn bad, void *arg,
                     struct err *err);
 void collection_close(struct collection *c);
@@ -93,6 +93,7 @@ struct collection_sample {
     struct collection_caption  *caption; /* each kind once; captions >= 1 */
     struct caption_score       *score;   /* in the authors' order */
     int                         prompt;  /* index of the caption to take without scores */
+    int64_t                     number; /* in its shard or list, from 0 */
     int64_t                     bytes, mtime_ns; /* of the picture or latent, to detect changes */
 };
 
@@ -102,11 +103,22 @@ void collection_sample_free(struct collection_sample *s);
 /* Index of the caption that `epoch` trains on; *score, which may be NULL, gets its score, or 0. */
 int collection_choose(const struct collection *c, const struct collection_sample *s, int64_t i, uint64_t seed,
                       uint32_t epoch, double *score);
+/* The same for a number u in [0, 1) of the caller's. */
+int collection_choose_at(const struct collection *c, const struct collection_sample *s, double u, double *score);
+/* Can some epoch choose this caption? The others need no text rows. */
+bool collection_usable(const struct collection *c, const struct collection_sample *s, int caption);
 /* Index of the best-scored caption, or of the prompt: for whoever keeps only one. */
 int collection_best(const struct collection_sample *s);
 
 /* The size that the picture of sample i is brought to. */
 int collection_size(const struct collection *c, int64_t i, struct aspect *to, struct err *err);
+/* The whole picture before its middle is cut out: its size, and the first row and column that are kept; below 0: so many
+ * are missing, and black. */
+struct collection_placement {
+    struct aspect scaled;
+    int           top, left;
+};
+int collection_place(struct collection_placement *out, const struct collection *c, int64_t i, struct err *err);
 /* The picture of sample i at that size: decoded, resized and cropped. The caller frees it. */
 int collection_picture(struct image *out, const struct collection *c, int64_t i, struct err *err);
 /* The picture as it was decoded. */

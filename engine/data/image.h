@@ -29,6 +29,15 @@ int image_read(struct image *out, const char *path, struct err *err);
 /* The same on bytes in memory; `name` is for the sentence. */
 int image_decode(struct image *out, const void *bytes, size_t size, const char *name,
                  struct err *err);
+/* The same, with the colours of Pillow's convert("RGB"): transparency dropped, gamma and colour profiles ignored, 16 bits
+ * cut to the upper 8 (of a grey picture: values above 255 are white), CMYK by the plain formula. */
+int image_decode_rgb(struct image *out, const void *bytes, size_t size, const char *name,
+                     struct err *err);
+/* Its size, from the header; the rest of the bytes may be missing. */
+int image_measure(int *width, int *height, const void *bytes, size_t size, const char *name,
+                  struct err *err);
+/* The bytes of a file, at most 256 MiB; the caller frees them. */
+int image_load(void **bytes, size_t *size, const char *path, struct err *err);
 bool image_name_ok(const char *name); /* ends in .png .jpg .jpeg .webp, any case */
 
 /* Scale to cover width x height (area average to shrink, linear to enlarge),

@@ -237,6 +237,10 @@ static int verify_by_kind(struct verify_result *result, struct verify_case_files
     const char *kind = json_string_value(json_object_get(f->config, "kind"));
     if (kind && strcmp(kind, "tokenizer") == 0)
         return verify_tokenizer(result, f, err);
+    if (kind && strcmp(kind, "resize") == 0)
+        return open_tensors(f, err) < 0 ? -1 : verify_resize(result, f, err);
+    if (kind && strcmp(kind, "data") == 0)
+        return verify_data(result, f, err);
     if (kind && (strcmp(kind, "gemma1") == 0 || strcmp(kind, "gemma2") == 0))
         return open_tensors(f, err) < 0 ? -1 : verify_gemma(result, f, kind[5] - '0', err);
     if (kind && (strcmp(kind, "dcae") == 0 || strcmp(kind, "sdxl-vae") == 0))

@@ -249,6 +249,13 @@ float *verify_floats(const struct verify_case_files *files, const char *name, si
     return NULL;
 }
 
+void verify_count(struct verify_result *result, const struct verify_case_files *files, const char *name, int differ)
+{
+    const float ours = (float)differ;
+    const double want = 0;
+    verify_compare(result, files, &(struct verify_row){name, VERIFY_EXACT, &ours, &want, 1, 0});
+}
+
 int verify_check(struct verify_result *result, const struct verify_case_files *files,
                  const char *name, enum verify_kind kind, const float *ours, size_t count,
                  double scale, struct err *err)

@@ -69,6 +69,8 @@ void verify_compare(struct verify_result *result, const struct verify_case_files
 double verify_update_scale(const double *want, size_t count, double change, double step);
 /* L2 norm of the change from `start` to `want`: the scale of VERIFY_ADAMW and _CAME. */
 double verify_change(const double *want, const float *start, size_t count);
+/* One exact comparison: how many things differ. */
+void verify_count(struct verify_result *result, const struct verify_case_files *files, const char *name, int differ);
 /* verify_compare() with the tensor `name` of the case. */
 int verify_check(struct verify_result *result, const struct verify_case_files *files,
                  const char *name, enum verify_kind kind, const float *ours, size_t count,
@@ -99,6 +101,10 @@ int verify_vae_names(struct verify_result *result, const struct verify_case_file
 
 /* verify_tokenizer.c: kind "tokenizer" */
 int verify_tokenizer(struct verify_result *result, const struct verify_case_files *files, struct err *err);
+
+/* verify_resize.c: kind "resize". verify_data.c: kind "data" */
+int verify_resize(struct verify_result *result, const struct verify_case_files *files, struct err *err);
+int verify_data(struct verify_result *result, const struct verify_case_files *files, struct err *err);
 
 /* verify_pth.c: kind "pth", and lists of files that must be refused */
 int verify_pth(struct verify_result *result, const struct verify_case_files *files, struct err *err);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* collection_internal.h - inside of a collection, shared by collection*.c only */
+#ifndef ENGINE_DATA_COLLECTION_INTERNAL_H
+#define ENGINE_DATA_COLLECTION_INTERNAL_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "engine/data/collection.h"
+
+struct side_files;
+
+/* Bytes of a file or of a member of a shard, owned; `name` is for sentences. */
+struct collection_bytes {
+    void   *at;
+    size_t  size;
+    char   *name;
+    int64_t mtime_ns;
+};
+void collection_bytes_free(struct collection_bytes *b);
+
+/* What differs between layouts. */
+struct collection_kind {
+    /* Name, key, where, size and time, label and prompt of a sample; captions of its side files come after. */
+    int (*describe)(struct collection_sample *out, const struct collection *c, int64_t i, struct err *err);
+    int (*load)(struct collection_bytes *out, const struct collection *c, int64_t i, struct err *err);
+    /* Path of a side file; NULL with an error. The caller frees it. */
+    char *(*side)(const struct collection *c, int64_t i, const struct collection_sample *s, const char *suffix,
+                  struct err *err);
+};
+extern const struct collection_kind collection_folder_kind, collection_meta_kind, collection_list_kind,
+    collection_hub_kind, collection_shards_kind;
+
+/* A line of a list. */
+struct collection_line {
+    int64_t  at;
+    uint32_t bytes, number;
+};
+
+struct collection_shard {
+    char   *path;    /* as the authors' readers write it: DIRECTORY/URL */
+    int64_t first, len;
+    int64_t mtime_ns;
+};
+
+/* Where a sample of a shard lies: the number of the 512-byte block where the headers of its members begin. */
+struct collection_member {
+    uint32_t shard, json, picture, latent; /* NO_MEMBER: there is none */
+    float    height, width;                /* exact up to 2^24 */
+};
+enum { COLLECTION_NO_MEMBER = 0 };         /* stored numbers are one more than the block */
+
+struct collection {
+    struct collection_options     o;
+    char                         *path, *text_dir;
+    enum collection_layout        layout;
+    const struct collection_kind *kind;
+    int64_t                       len;
+    collection_bad_fn             bad; /* while it is opened */
+    void                         *bad_arg;
+    /* folders */
+    char                         *names; /* each ends with a NUL */
+    size_t                        names_len, names_room;
+    uint64_t                     *name_at;
+    /* lists */
+    int                           list; /* descriptor, or -1 */
+    struct collection_line       *lines;
+    /* shards */
+    struct collection_shard      *shards;
+    int                           nshards;
+    struct collection_member     *members;
+    struct side_files            *side;
+};
+
+int collection_open_folder(struct collection *c, struct err *err);
+int collection_open_meta(struct collection *c, struct err *err);
+int collection_open_list(struct collection *c, const char *file, struct err *err);
+int collection_open_shards(struct collection *c, struct err *err);
+
+/* collection_sample() without the size of a picture that has no label. */
+int collection_describe(struct collection_sample *out, const struct collection *c, int64_t i, struct err *err);
+/* A wrong sample: ends the opening, or is reported. It stays a sample, and each access to it fails. */
+int collection_bad(const struct collection *c, const char *where, struct err *err);
+/* `list` with room for `n` entries of `size` bytes; it doubles. NULL: no memory. */
+void *collection_grow(void *list, int64_t n, size_t size, struct err *err);
+/* Text by printf; NULL: no memory. */
+char *collection_text(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* collection_folder.c: the file NAME of the directory, for all layouts of files */
+int collection_file_load(struct collection_bytes *out, const struct collection *c, const char *name, struct err *err);
+int collection_file_stat(struct collection_sample *s, const struct collection *c, const char *name, struct err *err);
+char *collection_file_side(const struct collection *c, int64_t i, const struct collection_sample *s, const char *suffix,
+                           struct err *err);
+/* Length of "cat.png" without its extension, by the rule of Python's os.path.splitext(). */
+size_t collection_stem(const char *name);
+
+/* collection_captions.c. A caption of a kind that is there replaces it. */
+int collection_add_caption(struct collection_sample *s, const char *kind, const char *text, struct err *err);
+/* Captions and scores of the side files. `own`: the description of the sample itself, or NULL. */
+int collection_add_side_files(struct collection_sample *s, const struct collection *c, int64_t i, const json_t *own,
+                              struct err *err);
+/* Bytes as one line: line ends become blanks, blanks at both ends go. In place. */
+void collection_trim(char *text);
+/* Height and width of a description, where it has both. */
+void collection_label(struct collection_sample *s, const json_t *o);
+
+#endif

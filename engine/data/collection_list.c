@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* collection_list.c - pictures listed line by line: captions.jsonl, or metadata.jsonl of Hugging Face's imagefolder */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/contract/err.h"
+#include "engine/contract/safe_open.h"
+#include "engine/data/collection_internal.h"
+
+enum { LINE_MAX_BYTES = 16 << 20 };
+
+/* The columns of a line. */
+struct columns {
+    const char *file, *text;
+};
+
+static const char *list_name(const struct collection *c)
+{
+    return c->layout == COLLECTION_HUB ? "metadata.jsonl" : "captions.jsonl";
+}
+
+/* The caption of metadata.jsonl: "text", as in the examples of its documentation, or the only other text of the line. */
+static const char *hub_text(const json_t *o, struct err *err)
+{
+    const char *key, *found = NULL;
+    json_t *value;
+    int texts = 0;
+    if (json_object_get(o, "text"))
+        return json_string_value(json_object_get(o, "text"));
+    json_object_foreach((json_t *)(uintptr_t)o, key, value)
+        if (json_is_string(value) && strcmp(key, "file_name") != 0) {
+            found = json_string_value(value);
+            texts++;
+        }
+    if (texts > 1)
+        err_set(err, ERR_DATA, "several columns could be the caption: name it \"text\"");
+    return texts == 1 ? found : NULL;
+}
+
+static int read_columns(struct columns *out, const struct collection *c, const json_t *o, const char *why,
+                        struct err *err)
+{
+    const bool hub = c->layout == COLLECTION_HUB;
+    out->file = json_string_value(json_object_get(o, hub ? "file_name" : "file"));
+    out->text = !hub ? json_string_value(json_object_get(o, "text")) : out->file ? hub_text(o, err) : NULL;
+    if (out->file && out->text)
+        return 0;
+    return err_set(err, ERR_DATA, "expected {\"%s\": \"NAME\", \"text\": \"CAPTION\"}%s%s", hub ? "file_name" : "file",
+                   o ? "" : ": ", o ? "" : why);
+}
+
+/* The line as JSON; NULL with the reason. */
+static json_t *parse(const char *line, json_error_t *why)
+{
+    return json_loads(line, JSON_REJECT_DUPLICATES, why);
+}
+
+static int set_sample(struct collection_sample *s, const struct columns *of, const struct collection *c,
+                      struct err *err)
+{
+    const char *slash = strrchr(of->file, '/'), *base = slash ? slash + 1 : of->file;
+    char *text = strdup(of->text);
+    s->name = strdup(of->file);
+    s->key = collection_text(err, "%.*s", (int)collection_stem(base), base);
+    int rc = text && s->name && s->key ? 0 : err_set(err, ERR_MEMORY, "out of memory for a sample");
+    if (rc == 0) {
+        collection_trim(text);
+        rc = collection_add_caption(s, "prompt", text, err);
+    }
+    free(text);
+    return rc < 0 ? -1 : collection_file_stat(s, c, of->file, err);
+}
+
+/* Line i with a NUL behind it; the caller frees it. */
+static char *read_line(const struct collection *c, int64_t i, struct err *err)
+{
+    const struct collection_line *l = &c->lines[i];
+    char *line = malloc((size_t)l->bytes + 1);
+    if (!line)
+        return err_set(err, ERR_MEMORY, "out of memory for a line"), NULL;
+    if (pread(c->list, line, l->bytes, l->at) != (ssize_t)l->bytes) {
+        err_set(err, ERR_DATA, "%s/%s changed while it was read", c->path, list_name(c));
+        free(line);
+        return NULL;
+    }
+    line[l->bytes] = '\0';
+    return line;
+}
+
+/* Where a line is, for people. */
+static char *where_of(const struct collection *c, int64_t i, struct err *err)
+{
+    return collection_text(err, "%s:%u", list_name(c), c->lines[i].number);
+}
+
+static int describe_line(struct collection_sample *s, const struct collection *c, int64_t i, struct err *err)
+{
+    struct columns of;
+    json_error_t why = {0};
+    char *line = read_line(c, i, err);
+    json_t *o = line ? parse(line, &why) : NULL;
+    int rc = line && (s->where = where_of(c, i, err)) ? read_columns(&of, c, o, why.text, err) : -1;
+    if (rc == 0) {
+        collection_label(s, o);
+        rc = set_sample(s, &of, c, err);
+    }
+    if (rc == 0)
+        rc = collection_add_side_files(s, c, i, NULL, err);
+    json_decref(o);
+    free(line);
+    return rc;
+}
+
+static int load_line(struct collection_bytes *out, const struct collection *c, int64_t i, struct err *err)
+{
+    struct columns of;
+    json_error_t why = {0};
+    char *line = read_line(c, i, err);
+    json_t *o = line ? parse(line, &why) : NULL;
+    int rc = line ? read_columns(&of, c, o, why.text, err) : -1;
+    *out = (struct collection_bytes){0};
+    if (rc == 0)
+        rc = collection_file_load(out, c, of.file, err);
+    json_decref(o);
+    free(line);
+    return rc;
+}
+
+const struct collection_kind collection_list_kind = {describe_line, load_line, collection_file_side};
+const struct collection_kind collection_hub_kind = {describe_line, load_line, collection_file_side};
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static int add_line(struct collection *c, int64_t at, ssize_t bytes, uint32_t number, struct err *err)
+{
+    struct collection_sample s;
+    struct collection_line *more = collection_grow(c->lines, c->len, sizeof(*more), err);
+    if (!more)
+        return -1;
+    c->lines = more;
+    if (bytes > LINE_MAX_BYTES)
+        return err_set(err, ERR_DATA, "%s/%s:%u: the line has more than %d bytes", c->path, list_name(c), number,
+                       LINE_MAX_BYTES);
+    c->lines[c->len++] = (struct collection_line){at, (uint32_t)bytes, number};
+    if (collection_describe(&s, c, c->len - 1, err) == 0) {
+        collection_sample_free(&s);
+        return 0;
+    }
+    char *where = where_of(c, c->len - 1, NULL);
+    const int rc = collection_bad(c, where ? where : list_name(c), err);
+    free(where);
+    return rc < 0 ? err_prefix(err, "%s/", c->path) : 0;
+}
+
+static int read_lines(struct collection *c, FILE *in, struct err *err)
+{
+    char *line = NULL;
+    size_t room = 0;
+    int64_t at = 0;
+    ssize_t n;
+    int rc = 0;
+    for (uint32_t number = 1; rc == 0 && (n = getline(&line, &room, in)) >= 0; number++, at += n)
+        if (line[strspn(line, " \t\r\n")] != '\0')
+            rc = add_line(c, at, n, number, err);
+    if (rc == 0 && ferror(in))
+        rc = err_set_errno(err, errno, "cannot read %s/%s", c->path, list_name(c));
+    free(line);
+    return rc;
+}
+
+int collection_open_list(struct collection *c, const char *file, struct err *err)
+{
+    char *path = collection_text(err, "%s/%s", c->path, file);
+    FILE *in = NULL;
+    int rc = -1;
+    if (path && (c->list = safe_open_linked(path, O_RDONLY, err)) >= 0 && !(in = fopen(path, "re")))
+        err_set_errno(err, errno, "cannot read %s", path);
+    if (in) {
+        rc = read_lines(c, in, err);
+        fclose(in);
+    }
+    free(path);
+    return rc;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* collection_open.c - which layout a directory has, told from what lies in it */
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/contract/dir_walk.h"
+#include "engine/contract/err.h"
+#include "engine/data/collection_internal.h"
+#include "engine/data/side_files.h"
+
+char *collection_text(struct err *err, const char *fmt, ...)
+{
+    char *text = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vasprintf(&text, fmt, ap);
+    va_end(ap);
+    if (n >= 0)
+        return text;
+    err_set(err, ERR_MEMORY, "out of memory for a path");
+    return NULL;
+}
+
+void *collection_grow(void *list, int64_t n, size_t size, struct err *err)
+{
+    if (n > 0 && (n & (n - 1)) != 0) /* there is room up to the next power of two */
+        return list;
+    void *more = realloc(list, (n ? (size_t)n * 2 : 1) * size);
+    if (!more)
+        err_set(err, ERR_MEMORY, "out of memory for a list of %lld samples", (long long)n);
+    return more;
+}
+
+int collection_bad(const struct collection *c, const char *where, struct err *err)
+{
+    if (!c->bad || !err || err->code != ERR_DATA)
+        return -1;
+    c->bad(c->bad_arg, where, err->text);
+    *err = (struct err){0};
+    return 0;
+}
+
+/* What lies in the directory. */
+struct found {
+    bool list, meta, hub, index, tar; /* captions.jsonl, meta_data.json, metadata.jsonl, wids-meta.json, *.tar */
+    char a_tar[256], other[256];      /* one of them; a file of another program's layout */
+};
+
+static bool ends(const char *name, const char *with)
+{
+    const size_t n = strlen(name), w = strlen(with);
+    return n > w && strcmp(name + n - w, with) == 0;
+}
+
+static void note(struct found *f, const char *name)
+{
+    f->list |= strcmp(name, "captions.jsonl") == 0;
+    f->meta |= strcmp(name, "meta_data.json") == 0;
+    f->hub |= strcmp(name, "metadata.jsonl") == 0;
+    f->index |= strcmp(name, "wids-meta.json") == 0;
+    if (name[0] != '.' && ends(name, ".tar")) {
+        f->tar = true;
+        snprintf(f->a_tar, sizeof(f->a_tar), "%s", name);
+    }
+    if (strcmp(name, "metadata.csv") == 0 || ends(name, ".parquet") || ends(name, ".tar.gz") || ends(name, ".tgz") ||
+        ends(name, ".tar.zst"))
+        snprintf(f->other, sizeof(f->other), "%s", name);
+}
+
+static int look(struct found *f, const char *path, struct err *err)
+{
+    struct dirent *e;
+    int rc;
+    DIR *d = opendir(path);
+    if (!d)
+        return errno == ENOENT ? err_set(err, ERR_DATA, "cannot read the data folder %s: %s", path, strerror(errno))
+                               : err_set_errno(err, errno, "cannot read the data folder %s", path);
+    while ((rc = dir_walk_next(&e, d, path, err)) > 0)
+        note(f, e->d_name);
+    closedir(d);
+    return rc;
+}
+
+static int ambiguous(const char *path, const char *a, const char *b, struct err *err)
+{
+    return err_set(err, ERR_DATA, "%s holds both %s and %s, which are different layouts: move one of them away", path, a,
+                   b);
+}
+
+/* The files that name a layout; at most one of them. */
+static int choose(struct collection *c, const struct found *f, struct err *err)
+{
+    const struct {
+        bool                   there;
+        const char            *file;
+        enum collection_layout layout;
+    } all[] = {{f->list, "captions.jsonl", COLLECTION_LIST},
+               {f->meta, "meta_data.json", COLLECTION_META},
+               {f->hub, "metadata.jsonl", COLLECTION_HUB},
+               {f->index || f->tar, f->index ? "wids-meta.json" : f->a_tar, COLLECTION_SHARDS}};
+    const char *found = NULL;
+    c->layout = COLLECTION_FOLDER;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (all[i].there && found)
+            return ambiguous(c->path, found, all[i].file, err);
+        if (all[i].there) {
+            found = all[i].file;
+            c->layout = all[i].layout;
+        }
+    }
+    return 0;
+}
+
+static int find_layout(struct collection *c, struct found *f, struct err *err)
+{
+    struct stat st;
+    if (stat(c->path, &st) == 0 && S_ISREG(st.st_mode) && ends(c->path, ".tar")) {
+        c->layout = COLLECTION_SHARDS;
+        return 0;
+    }
+    if (look(f, c->path, err) < 0)
+        return -1;
+    return choose(c, f, err);
+}
+
+static int open_layout(struct collection *c, struct err *err)
+{
+    switch (c->layout) {
+    case COLLECTION_FOLDER:
+        c->kind = &collection_folder_kind;
+        return collection_open_folder(c, err);
+    case COLLECTION_META:
+        c->kind = &collection_meta_kind;
+        return collection_open_meta(c, err);
+    case COLLECTION_LIST:
+        c->kind = &collection_list_kind;
+        return collection_open_list(c, "captions.jsonl", err);
+    case COLLECTION_HUB:
+        c->kind = &collection_hub_kind;
+        return collection_open_list(c, "metadata.jsonl", err);
+    default:
+        c->kind = &collection_shards_kind;
+        return collection_open_shards(c, err);
+    }
+}
+
+/* Why there is nothing, where that can be told. */
+static int empty(const struct collection *c, const struct found *f, struct err *err)
+{
+    char below[COLLECTION_NAME];
+    snprintf(below, sizeof(below), "%s/train/metadata.jsonl", c->path);
+    if (access(below, F_OK) == 0)
+        return err_set(err, ERR_DATA, "%s has its pictures in %s/train: name that folder in train.data.path", c->path,
+                       c->path);
+    if (f->other[0])
+        return err_set(err, ERR_DATA, "%s holds no layout that is read here, but %s: unpack it, or write metadata.jsonl",
+                       c->path, f->other);
+    if (c->layout == COLLECTION_SHARDS)
+        return err_set(err, ERR_DATA, "%s holds no samples", c->path);
+    return err_set(err, ERR_DATA, "%s holds no pictures (.png, .jpg, .jpeg or .webp)", c->path);
+}
+
+static int copy_options(struct collection *c, const struct collection_options *o, struct err *err)
+{
+    c->o = *o;
+    c->path = strdup(o->path);
+    c->text_dir = o->text_dir ? strdup(o->text_dir) : NULL;
+    c->o.path = c->path;
+    c->o.text_dir = c->text_dir;
+    if (!c->path || (o->text_dir && !c->text_dir))
+        return err_set(err, ERR_MEMORY, "out of memory for a collection");
+    for (size_t n = strlen(c->path); n > 1 && c->path[n - 1] == '/'; n--)
+        c->path[n - 1] = '\0';
+    return side_files_create(&c->side, err);
+}
+
+int collection_open(struct collection **out, const struct collection_options *o, collection_bad_fn bad, void *arg,
+                    struct err *err)
+{
+    struct found f = {0};
+    struct collection *c = calloc(1, sizeof(*c));
+    if (!c)
+        return err_set(err, ERR_MEMORY, "out of memory for a collection");
+    *c = (struct collection){.list = -1, .bad = bad, .bad_arg = arg};
+    int rc = copy_options(c, o, err);
+    if (rc == 0)
+        rc = find_layout(c, &f, err);
+    if (rc == 0)
+        rc = open_layout(c, err);
+    if (rc == 0 && c->len == 0)
+        rc = empty(c, &f, err);
+    if (rc < 0) {
+        collection_close(c);
+        return -1;
+    }
+    c->bad = NULL;
+    *out = c;
+    return 0;
+}
