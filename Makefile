@@ -189,7 +189,7 @@ sim: $(SIMS)  ## the pure cores on a virtual clock: twice SEEDS worlds full of f
 
 GOLDEN := $(wildcard tests/golden/sana/tiny-*[a-z].json tests/golden/lumina/v*.json tests/golden/tokenizer/vectors.json \
             tests/golden/gemma2/*.json tests/golden/pth/*.json tests/golden/pth/hostile/hostile.json \
-            tests/golden/names/*.json tests/golden/vae/*.json tests/golden/lora/*.json)
+            tests/golden/names/*.json tests/golden/vae/*.json tests/golden/lora/*.json tests/golden/data/*.json)
 golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' authors' code
 	@$(BIN)/jobctl-train verify $(GOLDEN)
 

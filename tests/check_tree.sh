@@ -31,7 +31,7 @@ tests/facts     [a-z0-9-]+\.(json|machine|plan)
 tests/fake      [a-z0-9_]+\.c
 tests/fixtures  README\.md|[a-z0-9_]+\.(py|sh)|[0-9a-f]+/.+
 tests/fuzz      [a-z0-9_]+\.(c|h|sh|dict)|corpus/[a-z0-9_]+/.+
-tests/golden    [a-z0-9]+/((hostile/)?[A-Za-z0-9_.-]+\.(jsonl?|safetensors|model|pth)|SHA256SUMS)
+tests/golden    [a-z0-9]+/((hostile/)?[A-Za-z0-9_.-]+\.(jsonl?|safetensors|model|pth)|SHA256SUMS)|data/(img|wds|feat)/[A-Za-z0-9_-]+\.(png|jpg|txt|json|tar|npz)
 tests/gpu       [a-z0-9_]+\.(c|sh|json)
 tests/payload   [a-z0-9_]+\.py
 tests/process   [a-z0-9_/]+\.[ch]

@@ -38,17 +38,15 @@ struct collection_line {
 };
 
 struct collection_shard {
-    char   *path;    /* as the authors' readers write it: DIRECTORY/URL */
-    int64_t first, len;
-    int64_t mtime_ns;
+    char   *path;       /* as the authors' readers write it: DIRECTORY/URL */
+    int64_t first, len; /* of its samples */
 };
 
-/* Where a sample of a shard lies: the number of the 512-byte block where the headers of its members begin. */
+/* Where the parts of a sample lie: 1 + the number of the block where the headers of a member begin. */
 struct collection_member {
-    uint32_t shard, json, picture, latent; /* NO_MEMBER: there is none */
-    float    height, width;                /* exact up to 2^24 */
+    uint32_t shard, json, picture, latent, text;
 };
-enum { COLLECTION_NO_MEMBER = 0 };         /* stored numbers are one more than the block */
+enum { COLLECTION_NO_MEMBER = 0 };
 
 struct collection {
     struct collection_options     o;

@@ -52,16 +52,19 @@ static void count(const struct sample *s, const char *what, bool differs)
 
 /* --- captions ----------------------------------------------------------------------------- */
 
-/* A score as Python's str() writes it. */
+/* A score as Python's str() writes it: as few digits as tell it, without an exponent from 1e-4 to 1e16. */
 static void score_text(char text[40], double x)
 {
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, 40, "%.*g", digits, x);
+    int digits = 1;
+    for (; digits < 17; digits++) {
+        snprintf(text, 40, "%.*e", digits - 1, x);
         if (strtod(text, NULL) == x)
             break;
     }
-    if (!strpbrk(text, ".en"))
-        strcat(text, ".0");
+    const char *e = strchr(text, 'e');
+    const int exponent = e ? atoi(e + 1) : 0, decimals = digits - 1 - exponent;
+    if (exponent >= -4 && exponent < 16)
+        snprintf(text, 40, "%.*f", decimals > 1 ? decimals : 1, x);
 }
 
 static const char *kind_of(const struct sample *s, int score)

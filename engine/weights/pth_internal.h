@@ -11,7 +11,7 @@
 #include "engine/data/safetensors.h"
 #include "engine/weights/pickle.h"
 #include "engine/weights/tensor_view.h"
-#include "engine/weights/zip_records.h"
+#include "engine/data/zip_records.h"
 
 struct err;
 

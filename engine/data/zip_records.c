@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zip_records.c - see zip_records.h
- */
-#include "engine/weights/zip_records.h"
+/* zip_records.c - see zip_records.h */
+#include "engine/data/zip_records.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -19,6 +18,9 @@ enum {
     COMMENT_MAX = 65535,
     EXTRA_ZIP64 = 1,
     FLAG_ENCRYPTED = 1,
+    STORED = 0,
+    DEFLATED = 8,
+    RATIO_MAX = 1032, /* of deflate */
     RECORDS_MAX = 300000 /* 12 MB of records; a file of a large model has some thousands */
 };
 
@@ -27,6 +29,7 @@ struct directory {
     const unsigned char *file;
     size_t               file_size;
     uint64_t             at, size, entries;
+    bool                 any; /* compressed records too */
 };
 
 /* One entry while it is read. */
@@ -127,7 +130,12 @@ static int read_extras(struct entry *e, struct err *err)
     return 0;
 }
 
-static int read_entry(struct entry *e, const unsigned char *p, size_t room, struct err *err)
+static bool is_readable(const struct entry *e, uint64_t method, bool any)
+{
+    return method == STORED ? e->packed == e->size : any && method == DEFLATED && e->size / RATIO_MAX <= e->packed;
+}
+
+static int read_entry(struct entry *e, const unsigned char *p, size_t room, bool any, struct err *err)
 {
     if (room < ENTRY_SIZE || !has_signature(p, "PK\1\2"))
         return damaged(err, "no record where its directory has one");
@@ -139,10 +147,10 @@ static int read_entry(struct entry *e, const unsigned char *p, size_t room, stru
         return -1;
     if (number(p + 8, 2) & FLAG_ENCRYPTED)
         return err_set(err, ERR_DATA, "record %.*s of the zip archive is encrypted", (int)e->name, p + ENTRY_SIZE);
-    if (number(p + 10, 2) != 0 || e->packed != e->size)
-        return err_set(err, ERR_DATA, "record %.*s of the zip archive is compressed: torch.save() stores its records "
-                       "as they are", (int)e->name, p + ENTRY_SIZE);
-    return 0;
+    if (is_readable(e, number(p + 10, 2), any))
+        return 0;
+    return err_set(err, ERR_DATA, "record %.*s of the zip archive is compressed%s", (int)e->name, p + ENTRY_SIZE,
+                   any ? " by a method that is not known, or damaged" : ": torch.save() stores its records as they are");
 }
 
 /* The local header has the length of what is between it and the bytes. */
@@ -153,14 +161,14 @@ static int find_bytes(struct zip_record *r, const struct directory *d, const str
     const unsigned char *local = d->file + e->local;
     const uint64_t name = number(local + 26, 2), extra = number(local + 28, 2);
     uint64_t room = d->at - e->local - LOCAL_SIZE;
-    if (name + extra > room || e->size > room - name - extra)
+    if (name + extra > room || e->packed > room - name - extra)
         return err_set(err, ERR_DATA, "record %.*s of the zip archive ends past the end of the file's data: the "
                        "file is damaged or truncated", (int)e->name, e->bytes + ENTRY_SIZE);
     if (name != e->name || memcmp(local + LOCAL_SIZE, e->bytes + ENTRY_SIZE, e->name) != 0)
         return err_set(err, ERR_DATA, "record %.*s of the zip archive has another name in its local header",
                        (int)e->name, e->bytes + ENTRY_SIZE);
-    *r = (struct zip_record){(const char *)e->bytes + ENTRY_SIZE, e->name, local + LOCAL_SIZE + name + extra, e->size,
-                             (uint32_t)number(e->bytes + 16, 4)};
+    *r = (struct zip_record){(const char *)e->bytes + ENTRY_SIZE, e->name, local + LOCAL_SIZE + name + extra, e->packed,
+                             e->size, number(e->bytes + 10, 2) == DEFLATED, (uint32_t)number(e->bytes + 16, 4)};
     return 0;
 }
 
@@ -169,7 +177,7 @@ static int read_entries(struct zip_records *z, const struct directory *d, struct
     const unsigned char *p = d->file + d->at, *end = p + d->size;
     for (size_t i = 0; i < d->entries; i++) {
         struct entry e;
-        if (read_entry(&e, p, (size_t)(end - p), err) < 0 || find_bytes(&z->record[z->len], d, &e, err) < 0)
+        if (read_entry(&e, p, (size_t)(end - p), d->any, err) < 0 || find_bytes(&z->record[z->len], d, &e, err) < 0)
             return -1;
         z->len++;
         p += ENTRY_SIZE + e.name + e.extra + e.comment;
@@ -219,9 +227,8 @@ static int check_names(struct zip_records *z, struct err *err)
     return 0;
 }
 
-int zip_records_read(struct zip_records *out, const unsigned char *bytes, size_t size, struct err *err)
+static int read_records(struct zip_records *out, struct directory d, struct err *err)
 {
-    struct directory d = {.file = bytes, .file_size = size};
     *out = (struct zip_records){0};
     if (find_directory(&d, err) < 0)
         return -1;
@@ -231,6 +238,39 @@ int zip_records_read(struct zip_records *out, const unsigned char *bytes, size_t
         return 0;
     zip_records_free(out);
     return -1;
+}
+
+int zip_records_read(struct zip_records *out, const unsigned char *bytes, size_t size, struct err *err)
+{
+    return read_records(out, (struct directory){.file = bytes, .file_size = size}, err);
+}
+
+int zip_records_read_any(struct zip_records *out, const unsigned char *bytes, size_t size, struct err *err)
+{
+    return read_records(out, (struct directory){.file = bytes, .file_size = size, .any = true}, err);
+}
+
+static int inflate_into(unsigned char *to, const struct zip_record *r)
+{
+    z_stream z = {.next_in = (unsigned char *)(uintptr_t)r->bytes, .avail_in = (uInt)r->size, .next_out = to,
+                  .avail_out = (uInt)r->full};
+    if (r->size > UINT32_MAX || r->full > UINT32_MAX || inflateInit2(&z, -MAX_WBITS) != Z_OK)
+        return -1;
+    const int end = inflate(&z, Z_FINISH);
+    inflateEnd(&z);
+    return end == Z_STREAM_END && z.total_out == r->full ? 0 : -1;
+}
+
+int zip_records_copy(void *to, const struct zip_record *r, struct err *err)
+{
+    if (!r->deflated)
+        memcpy(to, r->bytes, r->size);
+    else if (inflate_into(to, r) < 0)
+        return err_set(err, ERR_DATA, "record %.*s of the zip archive is damaged", (int)r->name_len, r->name);
+    if (crc32_z(0, to, r->full) == r->crc)
+        return 0;
+    return err_set(err, ERR_DATA, "record %.*s of the zip archive has another checksum (CRC-32) than its directory "
+                   "says: the file is damaged", (int)r->name_len, r->name);
 }
 
 void zip_records_free(struct zip_records *z)

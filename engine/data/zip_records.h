@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zip_records.h - the records of a zip archive in memory: name and place of each, stored ones only
+/* zip_records.h - the records of a zip archive in memory: name and place of each
  *
  * Read from the central directory, with the zip64 records where they are.  A local header gives only the place of the
  * bytes: its sizes may be 0.  Checked before use: every offset and size, that names of directory and local header
- * agree, that no name is there twice and that no two records overlap.  Compressed and encrypted records are refused.
+ * agree, that no name is there twice and that no two records overlap.  Encrypted records are refused, and compressed
+ * ones unless they are asked for.
  */
-#ifndef ENGINE_WEIGHTS_ZIP_RECORDS_H
-#define ENGINE_WEIGHTS_ZIP_RECORDS_H
+#ifndef ENGINE_DATA_ZIP_RECORDS_H
+#define ENGINE_DATA_ZIP_RECORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +20,8 @@ struct zip_record {
     size_t               name_len;
     const unsigned char *bytes;
     size_t               size;
+    size_t               full;     /* of the bytes once they are inflated */
+    bool                 deflated;
     uint32_t             crc;  /* of the bytes; 0 where the writer computed none */
 };
 
@@ -29,6 +33,10 @@ struct zip_records {
 
 /* Valid as long as the bytes. ERR_DATA: not such an archive, or damaged. */
 int zip_records_read(struct zip_records *out, const unsigned char *bytes, size_t size, struct err *err);
+/* The same; records may be compressed by deflate. */
+int zip_records_read_any(struct zip_records *out, const unsigned char *bytes, size_t size, struct err *err);
+/* The record's `full` bytes, inflated and checked. */
+int zip_records_copy(void *to, const struct zip_record *r, struct err *err);
 /* Also of a zeroed struct. */
 void zip_records_free(struct zip_records *z);
 const struct zip_record *zip_records_find(const struct zip_records *z, const char *name, size_t n); /* or NULL */
