@@ -22,6 +22,7 @@ static const struct {
     bool        must_exist, hub; /* may be hf://OWNER/REPO */
 } paths[] = {
     {"data", "path", "train.data.path", true, false},
+    {"data", "text_features", "train.data.text_features", true, false},
     {"model", "weights", "train.model.weights", true, true},
     {"checkpoint", "dir", "checkpoint.dir", false, false},
     {"checkpoint", "mirror", "checkpoint.mirror", true, false},

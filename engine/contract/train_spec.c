@@ -241,6 +241,18 @@ static void copy_text(char *dst, size_t size, const json_t *v)
     snprintf(dst, size, "%s", json_is_string(v) ? json_string_value(v) : "");
 }
 
+/* A list of short texts, as far as there is room: a rule refuses the rest. */
+static int copy_list(char (*to)[TRAIN_SPEC_SUFFIX], const json_t *train, const char *path)
+{
+    json_t *list = value_of(train, path);
+    const size_t n = json_array_size(list);
+    const int len = n < TRAIN_SPEC_SUFFIXES ? (int)n : TRAIN_SPEC_SUFFIXES;
+    for (int i = 0; i < len; i++)
+        copy_text(to[i], TRAIN_SPEC_SUFFIX, json_array_get(list, (size_t)i));
+    json_decref(list);
+    return len;
+}
+
 static const struct preset *preset_of(const json_t *train)
 {
     for (size_t i = 0; i < sizeof(presets) / sizeof(presets[0]); i++)
@@ -308,6 +320,13 @@ static void fill_data(struct train_spec *s, const json_t *train)
     s->resolution = (int)int_of(train, "data.resolution", 0);
     s->multi_scale = bool_of(train, "data.multi_scale", false);
     s->sample_log = bool_of(train, "data.sample_log", false);
+    s->caption_suffixes = copy_list(s->caption_suffix, train, "data.caption_suffixes");
+    s->score_suffixes = copy_list(s->score_suffix, train, "data.score_suffixes");
+    s->score_min = number_of(train, "data.score_min", 0);
+    s->score_temperature = number_of(train, "data.score_temperature", 1);
+    path = value_of(train, "data.text_features");
+    copy_text(s->text_features, sizeof(s->text_features), path);
+    json_decref(path);
     s->dct_block = (int)int_of(train, "data.dct_block", 0);
     s->caption_words = (int)int_of(train, "data.caption_words", 0);
     s->caption_channels = (int)int_of(train, "data.caption_channels", 0);

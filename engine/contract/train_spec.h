@@ -50,6 +50,8 @@ struct spec_field {
 /* The rows of the `train:` block, ended by a row whose path is NULL. */
 const struct spec_field *train_spec_fields(void);
 
+enum { TRAIN_SPEC_SUFFIXES = 8, TRAIN_SPEC_SUFFIX = 64 };
+
 enum encoders { ENCODERS_DCT_HASH, ENCODERS_FEATURES, ENCODERS_SYNTHETIC };
 
 /* parallel: how a run's state is sharded over the ranks. */
@@ -67,6 +69,12 @@ struct train_spec {
     bool     multi_scale;        /* samples have several shapes */
     bool     sample_log;
     enum encoders encoders;
+    /* Captions of side files, and the choice among them (engine/data/caption_choice.h). */
+    int      caption_suffixes, score_suffixes;
+    char     caption_suffix[TRAIN_SPEC_SUFFIXES][TRAIN_SPEC_SUFFIX];
+    char     score_suffix[TRAIN_SPEC_SUFFIXES][TRAIN_SPEC_SUFFIX];
+    double   score_min, score_temperature;
+    char     text_features[1024]; /* directory of KEY.npz, or "" */
     int      dct_block;          /* pixels of a block's edge; 3 * block^2 latent channels */
     int      caption_words, caption_channels;
     char     precision[8];       /* "auto", "fp32" or "bf16" */

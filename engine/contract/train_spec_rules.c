@@ -116,6 +116,38 @@ static int data_path(const struct train_spec *s, const json_t *job, struct err *
     return 0;
 }
 
+static int check_suffixes(const json_t *list, const char *key, struct err *err)
+{
+    size_t i;
+    json_t *row;
+    if (json_array_size(list) > TRAIN_SPEC_SUFFIXES)
+        return err_set(err, ERR_USAGE, "train.data.%s: at most %d", key, TRAIN_SPEC_SUFFIXES);
+    json_array_foreach((json_t *)(uintptr_t)list, i, row) {
+        const char *text = json_string_value(row);
+        if (!text || strlen(text) >= TRAIN_SPEC_SUFFIX || strchr(text, '/'))
+            return err_set(err, ERR_USAGE, "train.data.%s: \"%.80s\" is no part of a file's name, or longer than %d bytes",
+                           key, text ? text : "?", TRAIN_SPEC_SUFFIX - 1);
+    }
+    return 0;
+}
+
+static int suffixes(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const json_t *data = json_object_get(json_object_get(job, "train"), "data");
+    (void)s;
+    if (check_suffixes(json_object_get(data, "caption_suffixes"), "caption_suffixes", err) < 0)
+        return -1;
+    return check_suffixes(json_object_get(data, "score_suffixes"), "score_suffixes", err);
+}
+
+static int text_features(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    if (s->text_features[0] && s->encoders != ENCODERS_FEATURES)
+        return err_set(err, ERR_USAGE, "train.data.text_features: only with data.encoders: features");
+    return 0;
+}
+
 static int synthetic_source(const struct train_spec *s, const json_t *job, struct err *err)
 {
     (void)job;
@@ -252,6 +284,8 @@ const struct train_rule *train_spec_rules(void)
         {"train.lora|train.lora.rank|train.model.preset|train.model.weights|load_from", lora},
         {"train.data.path|train.data.encoders", data_path},
         {"train.data.path|train.data.multi_scale|train.data.encoders", synthetic_source},
+        {"train.data.caption_suffixes|train.data.score_suffixes", suffixes},
+        {"train.data.text_features|train.data.encoders", text_features},
         {"train.data.resolution|train.model.patch|train.model.preset|train.data.encoders",
          synthetic_size},
         {"train.data.multi_scale|train.data.resolution|train.data.encoders", multi_scale},

@@ -9,7 +9,6 @@
 #include "engine/contract/err.h"
 #include "engine/contract/utf8.h"
 #include "engine/data/collection_internal.h"
-#include "engine/data/image.h"
 #include "engine/data/resample.h"
 #include "engine/data/side_files.h"
 
@@ -74,30 +73,15 @@ static int check_texts(const struct collection_sample *s, struct err *err)
     return 0;
 }
 
-/* A picture without a label is measured; one that cannot be read says so when it is. */
-static void measure(struct collection_sample *s, const struct collection *c, int64_t i)
-{
-    struct collection_bytes b = {0};
-    int w = 0, h = 0;
-    if (s->height > 0 || c->o.latents)
-        return;
-    if (c->kind->load(&b, c, i, NULL) == 0 && image_measure(&w, &h, b.at, b.size, b.name, NULL) == 0) {
-        s->height = h;
-        s->width = w;
-    }
-    collection_bytes_free(&b);
-}
-
 /* A sentence that does not name the sample's place gets it. */
 static int place(const struct collection_sample *s, struct err *err)
 {
-    if (err && s->where && !strstr(err->text, s->where) && !strstr(err->text, s->name ? s->name : s->where))
+    if (err && s->where && !strstr(err->text, s->where))
         return err_prefix(err, "%s: ", s->where);
     return -1;
 }
 
-/* All but what would need the picture. */
-int collection_describe(struct collection_sample *out, const struct collection *c, int64_t i, struct err *err)
+int collection_sample(struct collection_sample *out, const struct collection *c, int64_t i, struct err *err)
 {
     *out = (struct collection_sample){0};
     if (i < 0 || i >= c->len)
@@ -110,12 +94,18 @@ int collection_describe(struct collection_sample *out, const struct collection *
     return -1;
 }
 
-int collection_sample(struct collection_sample *out, const struct collection *c, int64_t i, struct err *err)
+char *collection_where(const struct collection *c, int64_t i)
 {
-    if (collection_describe(out, c, i, err) < 0)
-        return -1;
-    measure(out, c, i);
-    return 0;
+    struct collection_sample s = {.number = i};
+    c->kind->describe(&s, c, i, NULL); /* sets it first */
+    char *where = s.where ? strdup(s.where) : collection_text(NULL, "sample %lld", (long long)i);
+    collection_sample_free(&s);
+    return where;
+}
+
+int collection_load(struct collection_bytes *out, const struct collection *c, int64_t i, struct err *err)
+{
+    return c->kind->load(out, c, i, err);
 }
 
 /* --- captions ------------------------------------------------------------------------- */
@@ -199,7 +189,7 @@ static int add_picture(struct digest *d, const struct collection *c, int64_t i, 
 static int add_captions(struct digest *d, const struct collection *c, int64_t i, struct err *err)
 {
     struct collection_sample s;
-    if (collection_describe(&s, c, i, err) < 0)
+    if (collection_sample(&s, c, i, err) < 0)
         return -1;
     for (int k = 0; k < s.captions; k++) {
         digest_add_text(d, s.caption[k].kind);
@@ -255,7 +245,7 @@ static void add_options(struct digest *d, const struct collection *c)
 static int add_names(struct digest *d, const struct collection *c, int64_t i, struct err *err)
 {
     struct collection_sample s;
-    if (collection_describe(&s, c, i, err) < 0)
+    if (collection_sample(&s, c, i, err) < 0)
         return -1;
     digest_add_text(d, s.name);
     digest_add(d, &s.bytes, sizeof(s.bytes));

@@ -21,6 +21,7 @@
 #define ENGINE_DATA_COLLECTION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -30,6 +31,7 @@
 
 struct err;
 struct image;
+struct train_spec;
 
 enum collection_layout { COLLECTION_FOLDER, COLLECTION_LIST, COLLECTION_META, COLLECTION_HUB, COLLECTION_SHARDS };
 
@@ -64,6 +66,9 @@ struct collection;
 /* A wrong sample that collection_open() met: `where` is "FILE", "FILE:LINE" or "SHARD.tar/KEY". */
 typedef void (*collection_bad_fn)(void *arg, const char *where, const char *what);
 
+/* The options of a training run, all but the features. */
+void collection_options(struct collection_options *out, const struct train_spec *s);
+
 /* Reads names, sizes and places, not pictures. The first wrong sample is an ERR_DATA; with `bad` all are reported, keep
  * their numbers, and fail again whenever they are used: then it is an error only if nothing can be read at all. */
 int collection_open(struct collection **out, const struct collection_options *o, collection_bad_fn bad, void *arg,
@@ -87,8 +92,7 @@ struct collection_sample {
     char                       *name;   /* "cat.png" relative to the directory, or "00000.tar/KEY" */
     char                       *key;    /* of side files and features: "cat", or KEY */
     char                       *where;  /* for sentences: as `name`, or "captions.jsonl:12" */
-    double                      height, width; /* the label; without one the picture's own, read from its header; 0, 0
-                                                  if there is neither */
+    double                      height, width; /* the label: what a description says; 0, 0 without one */
     int                         captions, scores;
     struct collection_caption  *caption; /* each kind once; captions >= 1 */
     struct caption_score       *score;   /* in the authors' order */
@@ -99,6 +103,8 @@ struct collection_sample {
 
 int collection_sample(struct collection_sample *out, const struct collection *c, int64_t i, struct err *err);
 void collection_sample_free(struct collection_sample *s);
+/* `where` of sample i, also of one that cannot be used: for the caller to free. NULL: no memory. */
+char *collection_where(const struct collection *c, int64_t i);
 
 /* Index of the caption that `epoch` trains on; *score, which may be NULL, gets its score, or 0. */
 int collection_choose(const struct collection *c, const struct collection_sample *s, int64_t i, uint64_t seed,
@@ -110,7 +116,17 @@ bool collection_usable(const struct collection *c, const struct collection_sampl
 /* Index of the best-scored caption, or of the prompt: for whoever keeps only one. */
 int collection_best(const struct collection_sample *s);
 
-/* The size that the picture of sample i is brought to. */
+/* The bytes of a sample's picture or latent, as they are stored; `name` is for sentences. */
+struct collection_bytes {
+    void   *at;
+    size_t  size;
+    char   *name;
+    int64_t mtime_ns;
+};
+int collection_load(struct collection_bytes *out, const struct collection *c, int64_t i, struct err *err);
+void collection_bytes_free(struct collection_bytes *b);
+
+/* The size that the picture of sample i is brought to. Without a label that is by its own size, read from its header. */
 int collection_size(const struct collection *c, int64_t i, struct aspect *to, struct err *err);
 /* The whole picture before its middle is cut out: its size, and the first row and column that are kept; below 0: so many
  * are missing, and black. */

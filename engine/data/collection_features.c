@@ -141,7 +141,7 @@ int collection_rows(struct collection_rows *out, const struct collection *c, int
     *out = (struct collection_rows){0};
     if (!c->text_dir)
         return err_set(err, ERR_BUG, "the collection has no text rows");
-    if (collection_describe(&s, c, i, err) < 0)
+    if (collection_sample(&s, c, i, err) < 0)
         return -1;
     char *path = collection_text(err, "%s/%s.npz", c->text_dir, s.key);
     const int rc = path ? read_archive(out, path, most, err) : -1;

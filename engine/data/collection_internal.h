@@ -10,15 +10,6 @@
 
 struct side_files;
 
-/* Bytes of a file or of a member of a shard, owned; `name` is for sentences. */
-struct collection_bytes {
-    void   *at;
-    size_t  size;
-    char   *name;
-    int64_t mtime_ns;
-};
-void collection_bytes_free(struct collection_bytes *b);
-
 /* What differs between layouts. */
 struct collection_kind {
     /* Name, key, where, size and time, label and prompt of a sample; captions of its side files come after. */
@@ -75,8 +66,6 @@ int collection_open_meta(struct collection *c, struct err *err);
 int collection_open_list(struct collection *c, const char *file, struct err *err);
 int collection_open_shards(struct collection *c, struct err *err);
 
-/* collection_sample() without the size of a picture that has no label. */
-int collection_describe(struct collection_sample *out, const struct collection *c, int64_t i, struct err *err);
 /* A wrong sample: ends the opening, or is reported. It stays a sample, and each access to it fails. */
 int collection_bad(const struct collection *c, const char *where, struct err *err);
 /* `list` with room for `n` entries of `size` bytes; it doubles. NULL: no memory. */

@@ -146,7 +146,7 @@ static int add_line(struct collection *c, int64_t at, ssize_t bytes, uint32_t nu
         return err_set(err, ERR_DATA, "%s/%s:%u: the line has more than %d bytes", c->path, list_name(c), number,
                        LINE_MAX_BYTES);
     c->lines[c->len++] = (struct collection_line){at, (uint32_t)bytes, number};
-    if (collection_describe(&s, c, c->len - 1, err) == 0) {
+    if (collection_sample(&s, c, c->len - 1, err) == 0) {
         collection_sample_free(&s);
         return 0;
     }

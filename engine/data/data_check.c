@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,10 +15,11 @@
 #include "engine/contract/err.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/caption.h"
+#include "engine/data/collection.h"
 #include "engine/data/dataset.h"
-#include "engine/data/folder.h"
 #include "engine/data/image.h"
-#include "engine/data/pack.h"
+
+enum { PATH_SIZE = 8192 };
 
 struct check {
     const struct train_spec *spec;
@@ -27,7 +27,7 @@ struct check {
     data_check_fn            tell;
     void                    *arg;
     struct aspect            first; /* size of the first picture */
-    const char              *first_name;
+    char                     first_name[300];
 };
 
 static void __attribute__((format(printf, 4, 5))) say(struct check *c, bool error,
@@ -47,101 +47,157 @@ static void __attribute__((format(printf, 4, 5))) say(struct check *c, bool erro
 static const char *without(const char *text, const char *path)
 {
     size_t n = strlen(path);
-    return strncmp(text, path, n) == 0 && text[n] == ' ' ? text + n + 1 : text;
+    if (strncmp(text, path, n) != 0)
+        return text;
+    return text[n] == ' ' ? text + n + 1 : text[n] == ':' && text[n + 1] == ' ' ? text + n + 2 : text;
+}
+
+static void tell_wrong(struct check *c, const char *where, const struct err *err)
+{
+    char path[PATH_SIZE];
+    snprintf(path, sizeof(path), "%s/%s", c->spec->data_path, where);
+    say(c, true, where, "%s", without(without(err->text, path), where));
 }
 
 /* --- pictures ---------------------------------------------------------------------------- */
 
 static void on_bad_entry(void *arg, const char *where, const char *what)
 {
-    say(arg, true, where, "%s", what);
+    (void)arg, (void)where, (void)what; /* a wrong sample stays one, and says so again when it is read */
 }
 
-static void check_caption(struct check *c, const struct folder_item *it)
+static void check_caption(struct check *c, const struct collection_sample *s)
 {
-    int words = caption_words(it->caption);
-    json_t *text = json_string(it->caption);
-    if (!text)
-        say(c, true, it->file, "the caption is not UTF-8");
-    else if (words == 0)
-        say(c, false, it->file, "the caption is empty");
-    else if (words > c->spec->caption_words)
-        say(c, false, it->file, "the caption has %d words; data.caption_words keeps %d", words,
-            c->spec->caption_words);
-    json_decref(text);
-}
-
-static void check_size(struct check *c, const char *name, const struct image *im)
-{
-    const struct train_spec *s = c->spec;
-    struct aspect to = pack_size(im->height, im->width, s);
-    int edge = s->dct_block * s->model.patch;
-    if (to.height > im->height || to.width > im->width)
-        say(c, false, name, "is %d x %d pixels and would be enlarged to cover %d x %d", im->width,
-            im->height, to.width, to.height);
-    if (to.height % edge || to.width % edge)
-        say(c, true, name, "is %d x %d pixels, not a multiple of %d; set train.data.resolution",
-            im->width, im->height, edge);
-    if (!c->first_name) {
-        c->first_name = name;
-        c->first = to;
-    } else if (!s->multi_scale && (to.height != c->first.height || to.width != c->first.width)) {
-        say(c, true, name, "is %d x %d pixels, but %s is %d x %d; set train.data.resolution",
-            im->width, im->height, c->first_name, c->first.width, c->first.height);
+    for (int k = 0; k < s->captions; k++) {
+        const int words = caption_words(s->caption[k].text);
+        if (words == 0)
+            say(c, false, s->where, "the caption \"%s\" is empty", s->caption[k].kind);
+        else if (words > c->spec->caption_words && c->spec->encoders == ENCODERS_DCT_HASH)
+            say(c, false, s->where, "the caption has %d words; data.caption_words keeps %d", words,
+                c->spec->caption_words);
     }
 }
 
+static void check_edges(struct check *c, const char *where, struct aspect to)
+{
+    const int edge = c->spec->dct_block * c->spec->model.patch;
+    if (c->spec->encoders == ENCODERS_DCT_HASH && (to.height % edge || to.width % edge))
+        say(c, true, where, "is %d x %d pixels, not a multiple of %d; set train.data.resolution", to.width, to.height,
+            edge);
+}
+
+static void check_size(struct check *c, const char *where, struct aspect is, struct aspect to)
+{
+    if (to.height > is.height || to.width > is.width)
+        say(c, false, where, "is %d x %d pixels and would be enlarged to cover %d x %d", is.width, is.height, to.width,
+            to.height);
+    check_edges(c, where, to);
+    if (!c->first_name[0]) {
+        snprintf(c->first_name, sizeof(c->first_name), "%s", where);
+        c->first = to;
+    } else if (!c->spec->multi_scale && (to.height != c->first.height || to.width != c->first.width)) {
+        say(c, true, where, "is %d x %d pixels, but %s is %d x %d; set train.data.resolution", is.width, is.height,
+            c->first_name, c->first.width, c->first.height);
+    }
+}
+
+/* A label that is far from the picture distorts it. */
+static void check_label(struct check *c, const struct collection_sample *s, struct aspect is)
+{
+    const double label = s->height / s->width, own = (double)is.height / is.width;
+    if (s->height > 0 && s->width > 0 && (label > own * 1.1 || label < own / 1.1))
+        say(c, false, s->where, "is %d x %d pixels, but described as %g x %g", is.width, is.height, s->width, s->height);
+}
+
+/* Decodes the bytes as they would be for training. */
+static int check_pixels(struct check *c, const struct collection *all, int64_t i, const struct collection_sample *s,
+                        const struct collection_bytes *b, struct err *err)
+{
+    struct image im;
+    struct aspect to;
+    if (image_decode(&im, b->at, b->size, b->name, err) < 0)
+        return -1;
+    const struct aspect is = {im.height, im.width};
+    image_free(&im);
+    if (collection_size(all, i, &to, err) < 0)
+        return -1;
+    check_size(c, s->where, is, to);
+    check_label(c, s, is);
+    return 0;
+}
+
+/* Bytes of pictures that are the same have one number. */
 struct print {
-    char digest[DIGEST_TEXT];
-    int  item;
+    uint64_t digest; /* 0: it was not read */
+    int64_t  item;
 };
 
 static int by_digest(const void *a, const void *b)
 {
     const struct print *x = a, *y = b;
-    int order = strcmp(x->digest, y->digest);
-    return order ? order : x->item - y->item;
+    if (x->digest != y->digest)
+        return x->digest < y->digest ? -1 : 1;
+    return (x->item > y->item) - (x->item < y->item);
 }
 
-static void check_picture(struct check *c, const struct folder *f, int i, struct print *print)
+static void check_picture(struct check *c, const struct collection *all, int64_t i, struct print *print)
 {
-    const struct folder_item *it = &f->items[i];
-    char path[PACK_PATH];
-    struct image im;
+    struct collection_sample s;
+    struct collection_bytes b = {0};
     struct err err = {0};
-    int64_t bytes = 0;
     print->item = i;
-    snprintf(path, sizeof(path), "%s/%s", f->path, it->file);
-    if (digest_file(print->digest, &bytes, path, &err) < 0 || image_read(&im, path, &err) < 0) {
-        say(c, true, it->file, "%s", without(err.text, path));
-    } else {
-        check_size(c, it->file, &im);
-        image_free(&im);
-    }
     c->sum.samples++;
-    c->sum.bytes += bytes;
-    check_caption(c, it);
+    if (collection_sample(&s, all, i, &err) < 0) {
+        char *where = collection_where(all, i);
+        tell_wrong(c, where ? where : "?", &err);
+        free(where);
+        return;
+    }
+    if (collection_load(&b, all, i, &err) == 0) {
+        print->digest = digest_word(b.at, b.size, 0) | 1;
+        c->sum.bytes += (int64_t)b.size;
+    }
+    if (err.code || check_pixels(c, all, i, &s, &b, &err) < 0)
+        tell_wrong(c, s.where, &err);
+    check_caption(c, &s);
+    collection_bytes_free(&b);
+    collection_sample_free(&s);
+}
+
+static void tell_same(struct check *c, const struct collection *all, struct print *prints, int64_t n)
+{
+    struct collection_sample a, b;
+    qsort(prints, (size_t)n, sizeof(*prints), by_digest);
+    for (int64_t i = 1; i < n; i++) {
+        if (!prints[i].digest || prints[i].digest != prints[i - 1].digest ||
+            collection_sample(&a, all, prints[i].item, NULL) < 0)
+            continue;
+        if (collection_sample(&b, all, prints[i - 1].item, NULL) == 0) {
+            say(c, false, a.where, "has the same bytes as %s", b.name);
+            collection_sample_free(&b);
+        }
+        collection_sample_free(&a);
+    }
 }
 
 static int check_pictures(struct check *c, struct err *err)
 {
-    struct folder f;
-    if (folder_read_all(&f, c->spec->data_path, on_bad_entry, c, err) < 0)
+    struct collection_options o;
+    struct collection *all;
+    collection_options(&o, c->spec);
+    if (collection_open(&all, &o, on_bad_entry, c, err) < 0)
         return -1;
-    struct print *prints = calloc((size_t)f.len, sizeof(*prints));
+    const int64_t n = collection_len(all);
+    struct print *prints = calloc((size_t)n, sizeof(*prints));
     if (!prints) {
-        folder_free(&f);
-        return err_set(err, ERR_MEMORY, "out of memory for %d pictures", f.len);
+        collection_close(all);
+        return err_set(err, ERR_MEMORY, "out of memory for %lld pictures", (long long)n);
     }
-    for (int i = 0; i < f.len; i++)
-        check_picture(c, &f, i, &prints[i]);
-    qsort(prints, (size_t)f.len, sizeof(*prints), by_digest);
-    for (int i = 1; i < f.len; i++)
-        if (prints[i].digest[0] && strcmp(prints[i].digest, prints[i - 1].digest) == 0)
-            say(c, false, f.items[prints[i].item].file, "has the same bytes as %s",
-                f.items[prints[i - 1].item].file);
+    for (int64_t i = 0; i < n; i++)
+        check_picture(c, all, i, &prints[i]);
+    tell_same(c, all, prints, n);
     free(prints);
-    folder_free(&f);
+    collection_close(all);
     return 0;
 }
 
@@ -241,7 +297,7 @@ static int check_features(struct check *c, struct err *err)
         return check_shard(c, dir, strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir, err);
     int n = scandir(dir, &names, is_shard, alphasort);
     for (int i = 0; i < n; i++) {
-        char path[PACK_PATH];
+        char path[PATH_SIZE];
         snprintf(path, sizeof(path), "%s/%s", dir, names[i]->d_name);
         if (rc == 0)
             rc = check_shard(c, path, names[i]->d_name, err);

@@ -13,7 +13,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
 #include "engine/contract/train_spec.h"
-#include "engine/data/folder.h"
+#include "engine/data/collection.h"
 #include "engine/data/pack_internal.h"
 #include "engine/data/safetensors.h"
 
@@ -33,12 +33,26 @@ static void pack_free(struct pack *p)
     free(p->captions);
 }
 
-static int digest_inputs(char text[DIGEST_TEXT], const char *format, const struct folder *f,
+static int digest_sample(struct digest *d, const struct collection *c, int64_t i, struct err *err)
+{
+    struct collection_sample s;
+    if (collection_sample(&s, c, i, err) < 0)
+        return -1;
+    digest_add_text(d, s.name);
+    digest_add_text(d, s.caption[collection_best(&s)].text);
+    digest_add(d, &s.bytes, sizeof(s.bytes));
+    digest_add(d, &s.mtime_ns, sizeof(s.mtime_ns));
+    collection_sample_free(&s);
+    return 0;
+}
+
+static int digest_inputs(char text[DIGEST_TEXT], const char *format, const struct collection *c,
                          const struct train_spec *s, struct err *err)
 {
     struct digest *d;
+    int rc = 0;
     int64_t settings[] = {s->resolution, s->dct_block, s->caption_words, s->caption_channels,
-                          f->len};
+                          collection_len(c)};
     /* settings that determine the sizes of buckets */
     int64_t shapes[] = {s->multi_scale, s->multi_scale ? s->model.patch : 0};
     if (digest_create(&d, err) < 0)
@@ -47,16 +61,11 @@ static int digest_inputs(char text[DIGEST_TEXT], const char *format, const struc
     digest_add(d, settings, sizeof(settings));
     if (s->multi_scale)
         digest_add(d, shapes, sizeof(shapes));
-    for (int i = 0; i < f->len; i++) {
-        const struct folder_item *it = &f->items[i];
-        digest_add_text(d, it->file);
-        digest_add_text(d, it->caption);
-        digest_add(d, &it->size, sizeof(it->size));
-        digest_add(d, &it->mtime_ns, sizeof(it->mtime_ns));
-    }
+    for (int64_t i = 0; rc == 0 && i < collection_len(c); i++)
+        rc = digest_sample(d, c, i, err);
     digest_text(d, text);
     digest_destroy(d);
-    return 0;
+    return rc;
 }
 
 /* Whether the file exists, is complete, and was made from these inputs. In doubt the pack is
@@ -163,11 +172,11 @@ static int name_pack(char *path, const char *dir, const char *inputs, struct err
 }
 
 /* Removes the pack of the same inputs in the previous format: no program reads that any more. */
-static enum pack_made remove_old(const char *dir, const struct folder *f,
+static enum pack_made remove_old(const char *dir, const struct collection *c,
                                  const struct train_spec *s)
 {
     char inputs[DIGEST_TEXT], path[PACK_PATH];
-    if (digest_inputs(inputs, OLD_FORMAT, f, s, NULL) < 0 || name_pack(path, dir, inputs, NULL) < 0)
+    if (digest_inputs(inputs, OLD_FORMAT, c, s, NULL) < 0 || name_pack(path, dir, inputs, NULL) < 0)
         return PACK_BUILT;
     return unlink(path) == 0 ? PACK_RENEWED : PACK_BUILT;
 }
@@ -175,23 +184,25 @@ static enum pack_made remove_old(const char *dir, const struct folder *f,
 int pack_ensure(char *path, enum pack_made *made, const struct train_spec *s, const char *dir,
                 pack_tick_fn tick, void *arg, struct err *err)
 {
-    struct folder f = {0};
+    struct collection_options o;
+    struct collection *c = NULL;
     struct pack p = {0};
     int rc = -1;
-    if (folder_read(&f, s->data_path, err) < 0 ||
-        digest_inputs(p.inputs, PACK_FORMAT, &f, s, err) < 0 || scratch_mkdirs(dir, err) < 0 ||
+    collection_options(&o, s);
+    if (collection_open(&c, &o, NULL, NULL, err) < 0 ||
+        digest_inputs(p.inputs, PACK_FORMAT, c, s, err) < 0 || scratch_mkdirs(dir, err) < 0 ||
         name_pack(path, dir, p.inputs, err) < 0)
         goto out;
     *made = PACK_FOUND;
     if (!pack_good(path, p.inputs)) {
         scratch_sweep(dir);
-        if (pack_fill(&p, &f, s, tick, arg, err) < 0 || pack_write(&p, path, err) < 0)
+        if (pack_fill(&p, c, s, tick, arg, err) < 0 || pack_write(&p, path, err) < 0)
             goto out;
-        *made = remove_old(dir, &f, s);
+        *made = remove_old(dir, c, s);
     }
     rc = 0;
 out:
     pack_free(&p);
-    folder_free(&f);
+    collection_close(c);
     return rc;
 }

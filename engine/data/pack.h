@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.h - a folder of pictures encoded once into one file, which later runs map
+/* pack.h - a collection of pictures encoded once into one file, which later runs map
  *
  * A safetensors file: latent [N,C,H,W], caption [N,L,D] and mask [N,L] as in a shard of
  * features (engine/data/dataset.h), with multi_scale once per bucket; null [L,D]
@@ -9,15 +9,14 @@
  * the contents.
  *
  * The file's name contains the digest of all its inputs: names, sizes and
- * times of the pictures, captions, settings.  Changed inputs make another file.
+ * times of the pictures, captions, settings.  Changed inputs make another file.  Of several captions a pack has the one
+ * with the best score, or the prompt.
  */
 #ifndef ENGINE_DATA_PACK_H
 #define ENGINE_DATA_PACK_H
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "engine/data/aspect.h"
 
 struct err;
 struct train_spec;
@@ -38,8 +37,5 @@ enum pack_made {
  * names it. */
 int pack_ensure(char *path, enum pack_made *made, const struct train_spec *s, const char *dir,
                 pack_tick_fn tick, void *arg, struct err *err);
-
-/* The size that a picture of height x width is scaled to. */
-struct aspect pack_size(int height, int width, const struct train_spec *s);
 
 #endif

@@ -9,56 +9,51 @@
 #include "engine/contract/err.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/caption.h"
+#include "engine/data/collection.h"
 #include "engine/data/dct.h"
-#include "engine/data/folder.h"
 #include "engine/data/image.h"
 #include "engine/data/pack_internal.h"
 
 /* A picture to be packed. */
 struct picture {
-    int                       index; /* in the folder */
-    int                       height, width; /* of its latent */
-    float                    *latent;
-    const struct folder_item *item;
+    int64_t index; /* in the collection */
+    int     height, width; /* of its latent */
+    float  *latent;
+    char   *name, *caption;
 };
 
-/* The size by the spec; without a resolution a picture keeps its size. */
-struct aspect pack_size(int height, int width, const struct train_spec *s)
+static void free_pictures(struct picture *all, int64_t n)
 {
-    if (s->resolution == 0)
-        return (struct aspect){height, width};
-    if (s->multi_scale)
-        return aspect_nearest(height, width, s->resolution, s->dct_block * s->model.patch);
-    return (struct aspect){s->resolution, s->resolution};
+    for (int64_t i = 0; i < n; i++) {
+        free(all[i].latent);
+        free(all[i].name);
+        free(all[i].caption);
+    }
+    free(all);
 }
 
-static int resize(struct image *im, const struct train_spec *s, struct err *err)
+static int describe(struct picture *p, const struct collection *c, struct err *err)
 {
-    struct aspect to = pack_size(im->height, im->width, s);
-    struct image fit;
-    if (im->height == to.height && im->width == to.width)
-        return 0;
-    if (image_fit(&fit, im, to.width, to.height, err) < 0)
+    struct collection_sample s;
+    if (collection_sample(&s, c, p->index, err) < 0)
         return -1;
-    image_free(im);
-    *im = fit;
-    return 0;
+    p->name = strdup(s.name);
+    p->caption = strdup(s.caption[collection_best(&s)].text);
+    collection_sample_free(&s);
+    return p->name && p->caption ? 0 : err_set(err, ERR_MEMORY, "out of memory for a picture");
 }
 
-static int encode(struct picture *p, const char *folder, const struct train_spec *s,
+static int encode(struct picture *p, const struct collection *c, const struct train_spec *s,
                   struct err *err)
 {
-    char path[PACK_PATH];
     struct image im = {0};
     int b = s->dct_block, edge = b * s->model.patch, rc = -1;
-    if (snprintf(path, sizeof(path), "%s/%s", folder, p->item->file) >= (int)sizeof(path))
-        return err_set(err, ERR_DATA, "the path is too long: %.200s", p->item->file);
-    if (image_read(&im, path, err) < 0 || resize(&im, s, err) < 0)
+    if (describe(p, c, err) < 0 || collection_picture(&im, c, p->index, err) < 0)
         goto out;
     if (im.width % edge || im.height % edge) {
         err_set(err, ERR_DATA,
-                "%s is %d x %d pixels, not a multiple of %d; set train.data.resolution",
-                path, im.width, im.height, edge);
+                "%s/%s is %d x %d pixels, not a multiple of %d; set train.data.resolution",
+                s->data_path, p->name, im.width, im.height, edge);
         goto out;
     }
     p->height = im.height / b;
@@ -67,35 +62,35 @@ static int encode(struct picture *p, const char *folder, const struct train_spec
     if (p->latent)
         rc = dct_encode(p->latent, &im, b, err);
     else
-        err_set(err, ERR_MEMORY, "out of memory for %s", path);
+        err_set(err, ERR_MEMORY, "out of memory for %s/%s", s->data_path, p->name);
 out:
     image_free(&im);
     return rc;
 }
 
-static int compare_sizes(const struct picture *p, const struct picture *first, const char *folder,
+static int compare_sizes(const struct picture *p, const struct picture *first,
                          const struct train_spec *s, struct err *err)
 {
     int b = s->dct_block;
     if (s->multi_scale || (p->height == first->height && p->width == first->width))
         return 0;
     return err_set(err, ERR_DATA,
-                   "%s/%s is %d x %d pixels, but %s is %d x %d; set train.data.resolution", folder,
-                   p->item->file, p->width * b, p->height * b, first->item->file, first->width * b,
+                   "%s/%s is %d x %d pixels, but %s is %d x %d; set train.data.resolution", s->data_path,
+                   p->name, p->width * b, p->height * b, first->name, first->width * b,
                    first->height * b);
 }
 
-static int encode_all(struct picture *all, const struct folder *f, const struct train_spec *s,
+static int encode_all(struct picture *all, const struct collection *c, const struct train_spec *s,
                       pack_tick_fn tick, void *arg, struct err *err)
 {
-    for (int i = 0; i < f->len; i++) {
-        all[i] = (struct picture){.index = i, .item = &f->items[i]};
-        if (encode(&all[i], f->path, s, err) < 0 ||
-            compare_sizes(&all[i], &all[0], f->path, s, err) < 0)
+    const int64_t n = collection_len(c);
+    for (int64_t i = 0; i < n; i++) {
+        all[i].index = i;
+        if (encode(&all[i], c, s, err) < 0 || compare_sizes(&all[i], &all[0], s, err) < 0)
             return -1;
-        if (tick && !tick(arg, i + 1, f->len))
-            return err_set(err, ERR_CONFLICT, "stopped on request with %d of %d pictures packed; "
-                                              "the next start begins again", i + 1, f->len);
+        if (tick && !tick(arg, i + 1, n))
+            return err_set(err, ERR_CONFLICT, "stopped on request with %lld of %lld pictures packed; "
+                                              "the next start begins again", (long long)i + 1, (long long)n);
     }
     return 0;
 }
@@ -206,12 +201,11 @@ static int encode_captions(struct pack *p, const struct picture *all, struct err
     int rc = -1;
     caption_null(p->null, (int)p->words, (int)p->caption_channels);
     for (int64_t i = 0; i < p->n; i++) {
-        const struct folder_item *it = all[i].item;
-        caption_encode(p->caption + i * row, p->mask + i * p->words, it->caption, (int)p->words,
+        caption_encode(p->caption + i * row, p->mask + i * p->words, all[i].caption, (int)p->words,
                        (int)p->caption_channels);
-        if (json_array_append_new(names, json_string_nocheck(it->file)) < 0 ||
-            json_array_append_new(texts, json_string(it->caption)) < 0) {
-            err_set(err, ERR_DATA, "the caption of %s is not UTF-8", it->file);
+        if (json_array_append_new(names, json_string_nocheck(all[i].name)) < 0 ||
+            json_array_append_new(texts, json_string(all[i].caption)) < 0) {
+            err_set(err, ERR_DATA, "the caption of %s is not UTF-8", all[i].name);
             goto out;
         }
     }
@@ -224,28 +218,26 @@ out:
     return rc == 0 ? 0 : err_set(err, ERR_MEMORY, "out of memory for captions");
 }
 
-int pack_fill(struct pack *p, const struct folder *f, const struct train_spec *s,
+int pack_fill(struct pack *p, const struct collection *c, const struct train_spec *s,
               pack_tick_fn tick, void *arg, struct err *err)
 {
-    struct picture *all = calloc((size_t)f->len, sizeof(*all));
+    p->n = collection_len(c);
+    struct picture *all = calloc((size_t)p->n, sizeof(*all));
     int rc = -1;
     if (!all)
-        return err_set(err, ERR_MEMORY, "out of memory for %d pictures", f->len);
-    p->n = f->len;
+        return err_set(err, ERR_MEMORY, "out of memory for %lld pictures", (long long)p->n);
     p->channels = 3 * s->dct_block * s->dct_block;
     p->words = s->caption_words;
     p->caption_channels = s->caption_channels;
-    if (encode_all(all, f, s, tick, arg, err) < 0)
+    if (encode_all(all, c, s, tick, arg, err) < 0)
         goto out;
-    qsort(all, (size_t)f->len, sizeof(*all), by_shape);
+    qsort(all, (size_t)p->n, sizeof(*all), by_shape);
     if (alloc(p, all, err) < 0)
         goto out;
     gather(p, all);
     standardise(p);
     rc = encode_captions(p, all, err);
 out:
-    for (int i = 0; i < f->len; i++)
-        free(all[i].latent);
-    free(all);
+    free_pictures(all, p->n);
     return rc;
 }

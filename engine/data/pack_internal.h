@@ -9,7 +9,7 @@
 #include "engine/data/pack.h"
 
 struct err;
-struct folder;
+struct collection;
 struct train_spec;
 
 /* Pictures of one shape. */
@@ -31,7 +31,7 @@ struct pack {
 
 /* pack_build.c: everything but the digests. The caller frees all allocations, also after
  * a failure. */
-int pack_fill(struct pack *p, const struct folder *f, const struct train_spec *s,
+int pack_fill(struct pack *p, const struct collection *c, const struct train_spec *s,
               pack_tick_fn tick, void *arg, struct err *err);
 
 #endif

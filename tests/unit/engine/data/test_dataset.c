@@ -22,7 +22,7 @@
 #include "engine/contract/train_spec.h"
 #include "engine/data/caption.h"
 #include "engine/data/dataset.h"
-#include "engine/data/folder.h"
+#include "engine/data/collection.h"
 #include "engine/data/image.h"
 #include "engine/data/safetensors.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
@@ -204,7 +204,7 @@ static void errors_name_the_file(void **state)
         const char *file, *text, *says;
     } steps[] = {
         {NULL, NULL, "bad holds no pictures"},
-        {"bad/p.png", "not a png", "bad/p.png has no caption: p.txt is missing"},
+        {"bad/p.png", "not a png", "bad/p.png has no caption: there is neither p.txt nor a p.json"},
         {"bad/p.txt", "a thing", "bad/p.png is not a picture"},
         {"bad/captions.jsonl", "{\"file\":\"p.png\"}\n", "captions.jsonl:1: expected {\"file\""},
         {"bad/captions.jsonl", "\n{\"file\":\"q.png\",\"text\":\"x\"}\n",
@@ -375,23 +375,28 @@ static void packing_stops_on_request(void **state)
 /* A file with the name that the first version gave to the pack of these inputs. */
 static void put_old_pack(const struct train_spec *s, char *path, size_t size)
 {
-    struct folder f;
+    struct collection_options o;
+    struct collection *c;
     struct digest *sum;
     char text[DIGEST_TEXT], name[100];
-    assert_int_equal(folder_read(&f, s->data_path, NULL), 0);
-    int64_t settings[] = {0, s->dct_block, s->caption_words, s->caption_channels, f.len};
+    collection_options(&o, s);
+    assert_int_equal(collection_open(&c, &o, NULL, NULL, NULL), 0);
+    int64_t settings[] = {0, s->dct_block, s->caption_words, s->caption_channels, collection_len(c)};
     assert_int_equal(digest_create(&sum, NULL), 0);
     digest_add_text(sum, "jobctl-pack-1");
     digest_add(sum, settings, sizeof(settings));
-    for (int i = 0; i < f.len; i++) {
-        digest_add_text(sum, f.items[i].file);
-        digest_add_text(sum, f.items[i].caption);
-        digest_add(sum, &f.items[i].size, sizeof(int64_t));
-        digest_add(sum, &f.items[i].mtime_ns, sizeof(int64_t));
+    for (int64_t i = 0; i < collection_len(c); i++) {
+        struct collection_sample is;
+        assert_int_equal(collection_sample(&is, c, i, NULL), 0);
+        digest_add_text(sum, is.name);
+        digest_add_text(sum, is.caption[is.prompt].text);
+        digest_add(sum, &is.bytes, sizeof(int64_t));
+        digest_add(sum, &is.mtime_ns, sizeof(int64_t));
+        collection_sample_free(&is);
     }
     digest_text(sum, text);
     digest_destroy(sum);
-    folder_free(&f);
+    collection_close(c);
     mkdir(at("cache7"), 0700);
     snprintf(name, sizeof(name), "cache7/pack-%.16s.safetensors", text + 5);
     put_text(name, "old");
