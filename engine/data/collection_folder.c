@@ -155,7 +155,7 @@ static int read_json(json_t **out, const char *path, struct err *err)
 static int no_caption(const struct collection *c, const char *name, struct err *err)
 {
     const int n = (int)collection_stem(name);
-    return err_set(err, ERR_DATA, "%s/%s has no caption: there is neither %.*s.txt nor a %.*s.json with a \"prompt\"",
+    return err_set(err, ERR_DATA, "%s/%s has no caption: there is no %.*s.txt, and no %.*s.json with a \"prompt\"",
                    c->path, name, n, name, n, name);
 }
 

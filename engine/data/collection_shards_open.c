@@ -198,7 +198,7 @@ static int scan_file(struct scan *s, struct err *err)
 {
     struct stat st;
     const int fd = safe_open_linked(s->shard->path, O_RDONLY, err);
-    if (fd < 0 && err && err->errnum == ENOENT)
+    if (fd < 0 && err && err->code == ERR_NOT_FOUND)
         err->code = ERR_DATA;
     if (fd < 0)
         return -1;

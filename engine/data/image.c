@@ -7,6 +7,12 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/data/image_internal.h"
+
+int image_broken(const char *name, const char *kind, const char *why, struct err *err)
+{
+    return err_set(err, ERR_DATA, "%s is not a readable %s picture: %s", name, kind, why);
+}
 
 int image_create(struct image *out, int width, int height, struct err *err)
 {

@@ -31,11 +31,6 @@ bool image_name_ok(const char *name)
                    strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".webp") == 0);
 }
 
-int image_broken(const char *name, const char *kind, const char *why, struct err *err)
-{
-    return err_set(err, ERR_DATA, "%s is not a readable %s picture: %s", name, kind, why);
-}
-
 /* RGBA over white to RGB. */
 static void over_white(uint8_t *rgb, const uint8_t *rgba, size_t pixels)
 {

@@ -204,7 +204,7 @@ static void errors_name_the_file(void **state)
         const char *file, *text, *says;
     } steps[] = {
         {NULL, NULL, "bad holds no pictures"},
-        {"bad/p.png", "not a png", "bad/p.png has no caption: there is neither p.txt nor a p.json"},
+        {"bad/p.png", "not a png", "bad/p.png has no caption: there is no p.txt, and no p.json"},
         {"bad/p.txt", "a thing", "bad/p.png is not a picture"},
         {"bad/captions.jsonl", "{\"file\":\"p.png\"}\n", "captions.jsonl:1: expected {\"file\""},
         {"bad/captions.jsonl", "\n{\"file\":\"q.png\",\"text\":\"x\"}\n",
