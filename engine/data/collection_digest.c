@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* collection_digest.c - a collection and its samples as digests, and as words */
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "engine/contract/err.h"
 #include "engine/data/collection_internal.h"
@@ -105,6 +107,34 @@ static int add_names(struct digest *d, const struct collection *c, int64_t i, st
     return add_captions(d, c, i, err);
 }
 
+/* A side file of a shard, by size and time. */
+static int add_side_file(struct digest *d, const struct collection *c, int64_t i, const char *suffix, struct err *err)
+{
+    struct stat st;
+    char *path = c->kind->side(c, i, NULL, suffix, err);
+    const bool there = path && stat(path, &st) == 0;
+    const int64_t is[] = {there ? st.st_size : -1, there ? st.st_mtim.tv_sec : 0, there ? st.st_mtim.tv_nsec : 0};
+    digest_add(d, is, sizeof(is));
+    const int rc = path ? 0 : -1;
+    free(path);
+    return rc;
+}
+
+/* Millions of samples: by their files. */
+static int add_shard(struct digest *d, const struct collection *c, const struct collection_shard *s, struct err *err)
+{
+    const int64_t is[] = {s->len, s->bytes, s->mtime_ns};
+    const char *slash = strrchr(s->path, '/');
+    int rc = 0;
+    digest_add_text(d, slash ? slash + 1 : s->path);
+    digest_add(d, is, sizeof(is));
+    for (int k = 0; rc == 0 && s->len > 0 && k < c->o.caption_suffixes; k++)
+        rc = add_side_file(d, c, s->first, c->o.caption_suffix[k], err);
+    for (int k = 0; rc == 0 && s->len > 0 && k < c->o.score_suffixes; k++)
+        rc = add_side_file(d, c, s->first, c->o.score_suffix[k], err);
+    return rc;
+}
+
 int collection_digest(const struct collection *c, char text[DIGEST_TEXT], struct err *err)
 {
     struct digest *d;
@@ -112,7 +142,9 @@ int collection_digest(const struct collection *c, char text[DIGEST_TEXT], struct
     if (rc < 0)
         return -1;
     add_options(d, c);
-    for (int64_t i = 0; rc == 0 && i < c->len; i++)
+    for (int i = 0; rc == 0 && i < c->nshards; i++)
+        rc = add_shard(d, c, &c->shards[i], err);
+    for (int64_t i = 0; rc == 0 && c->nshards == 0 && i < c->len; i++)
         rc = add_names(d, c, i, err);
     digest_text(d, text);
     digest_destroy(d);

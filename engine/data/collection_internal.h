@@ -31,6 +31,7 @@ struct collection_line {
 struct collection_shard {
     char   *path;       /* as the authors' readers write it: DIRECTORY/URL */
     int64_t first, len; /* of its samples */
+    int64_t bytes, mtime_ns;
 };
 
 /* Where the parts of a sample lie: 1 + the number of the block where the headers of a member begin. */

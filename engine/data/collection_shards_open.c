@@ -202,7 +202,12 @@ static int scan_file(struct scan *s, struct err *err)
         err->code = ERR_DATA;
     if (fd < 0)
         return -1;
-    int rc = fstat(fd, &st) < 0 ? err_set_errno(err, errno, "cannot be read") : scan_members(s, fd, st.st_size, err);
+    int rc = fstat(fd, &st) < 0 ? err_set_errno(err, errno, "cannot be read") : 0;
+    if (rc == 0) {
+        s->shard->bytes = st.st_size;
+        s->shard->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        rc = scan_members(s, fd, st.st_size, err);
+    }
     close(fd);
     return rc < 0 ? err_prefix(err, "%s: ", s->shard->path) : 0;
 }

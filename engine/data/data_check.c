@@ -246,7 +246,7 @@ static int check_samples(struct check *c, struct dataset *d, struct err *err)
         const char *name = dataset_name(d, i);
         struct err why = {0};
         if (dataset_get(d, i, latent, caption, mask, &why) < 0) {
-            say(c, true, name, "%s", why.text);
+            say(c, true, name, "%s", without(why.text, name));
             continue;
         }
         check_numbers(c, name, "latent", latent, n);
@@ -274,6 +274,78 @@ static int check_shard(struct check *c, const char *path, const char *name, stru
         say(c, true, name, "%s", without(why.text, path));
     else
         rc = check_samples(c, d, err);
+    dataset_close(d);
+    return rc;
+}
+
+static void check_latent(struct check *c, const struct collection *all, int64_t i, const char *where)
+{
+    struct collection_latent l;
+    struct err err = {0};
+    if (collection_latent(&l, all, i, &err) < 0) {
+        tell_wrong(c, where, &err);
+        return;
+    }
+    c->sum.bytes += (int64_t)l.channels * l.height * l.width * (int64_t)sizeof(float);
+    free(l.floats);
+}
+
+static void check_text(struct check *c, const struct collection *all, int64_t i, const char *where)
+{
+    struct collection_rows t;
+    struct err err = {0};
+    const int most = c->spec->caption_words;
+    if (collection_rows(&t, all, i, most, &err) < 0) {
+        tell_wrong(c, where, &err);
+        return;
+    }
+    free(t.floats);
+    free(t.mask);
+}
+
+static void check_array(struct check *c, const struct collection *all, int64_t i)
+{
+    struct collection_sample s;
+    struct err err = {0};
+    char *where = collection_where(all, i);
+    c->sum.samples++;
+    if (collection_sample(&s, all, i, &err) < 0) {
+        tell_wrong(c, where ? where : "?", &err);
+    } else {
+        check_latent(c, all, i, s.where);
+        check_text(c, all, i, s.where);
+        collection_sample_free(&s);
+    }
+    free(where);
+}
+
+/* Shapes that differ between samples. */
+static int check_together(struct check *c, struct dataset *d, struct err *err)
+{
+    const struct data_check alone = c->sum;
+    const int rc = check_samples(c, d, err);
+    c->sum.samples = alone.samples;
+    return rc;
+}
+
+/* Latents in tar files and text rows: each sample alone, then all together. */
+static int check_arrays(struct check *c, struct err *err)
+{
+    struct collection_options o;
+    struct collection *all;
+    struct dataset *d = NULL;
+    struct err why = {0};
+    collection_options(&o, c->spec);
+    o.latents = true;
+    o.text_dir = c->spec->text_features[0] ? c->spec->text_features : ".";
+    if (collection_open(&all, &o, on_bad_entry, c, err) < 0)
+        return -1;
+    for (int64_t i = 0; i < collection_len(all); i++)
+        check_array(c, all, i);
+    collection_close(all);
+    if (c->sum.errors == 0 && dataset_open(&d, c->spec, "", NULL, NULL, &why) < 0)
+        say(c, true, c->spec->data_path, "%s", without(why.text, c->spec->data_path));
+    const int rc = d ? check_together(c, d, err) : 0;
     dataset_close(d);
     return rc;
 }
@@ -318,7 +390,9 @@ int data_check_run(struct data_check *out, const struct train_spec *s, data_chec
     if (s->encoders == ENCODERS_SYNTHETIC)
         return err_set(err, ERR_USAGE, "train.data.encoders: synthetic samples are generated, not "
                                        "read; there is nothing to check");
-    int rc = s->encoders == ENCODERS_FEATURES ? check_features(&c, err) : check_pictures(&c, err);
+    int rc = s->encoders != ENCODERS_FEATURES ? check_pictures(&c, err)
+             : dataset_has_tars(s->data_path)   ? check_arrays(&c, err)
+                                                : check_features(&c, err);
     *out = c.sum;
     return rc;
 }

@@ -21,6 +21,7 @@ void dataset_close(struct dataset *d)
         st_close(d->sources[i].file);
         free(d->sources[i].name);
     }
+    dataset_arrays_close(d->arrays);
     synthetic_destroy(d->synthetic);
     free(d->sources);
     free(d->shards);
@@ -142,6 +143,8 @@ const char *dataset_name(struct dataset *d, int64_t i)
 {
     if (d->names)
         return json_string_value(json_array_get(d->names, (size_t)i));
+    if (d->arrays)
+        return dataset_arrays_name(d, i);
     if (d->synthetic) {
         snprintf(d->label, sizeof(d->label), "synthetic#%lld", (long long)i);
         return d->label;
@@ -179,6 +182,8 @@ int dataset_get(const struct dataset *d, int64_t i, float *latent, float *captio
     if (i < 0 || i >= d->shape.samples)
         return err_set(err, ERR_BUG, "sample %lld does not exist; there are %lld", (long long)i,
                        (long long)d->shape.samples);
+    if (d->arrays)
+        return dataset_arrays_get(d, i, latent, caption, mask, err);
     if (d->synthetic) {
         const struct dataset_shape *z = &d->shape;
         synthetic_get(d->synthetic, i, latent,

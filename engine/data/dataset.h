@@ -7,7 +7,7 @@
  * with multi_scale H and W may differ: the samples of one shape are a bucket.  Buckets
  * are ordered by H / W, then by H, and samples are numbered bucket by bucket; within a
  * bucket sample 0 is the first of the first file by name.  Files are mapped and
- * read on access.
+ * read on access.  Or features are arrays of NumPy: KEY.npy in tar shards, KEY.npz in a folder (collection.h).
  */
 #ifndef ENGINE_DATA_DATASET_H
 #define ENGINE_DATA_DATASET_H
@@ -37,6 +37,9 @@ struct dataset_bucket {
 };
 
 struct dataset;
+
+/* Does `path` hold features of NumPy in tar files: KEY.json, KEY.npy? */
+bool dataset_has_tars(const char *path);
 
 /* Pictures are packed into `cache` first, unless the pack exists; `tick` reports progress and may
  * be NULL. */

@@ -7,6 +7,7 @@
 #include "engine/data/dataset.h"
 #include "engine/data/safetensors.h"
 
+struct dataset_arrays;
 struct synthetic;
 
 struct source {
@@ -33,10 +34,17 @@ struct dataset {
     enum pack_made       made;
     int                  block;            /* 0: features */
     struct synthetic    *synthetic;        /* or NULL */
+    struct dataset_arrays *arrays;         /* or NULL */
     json_t              *names, *captions; /* of a pack */
     float               *mean, *deviation;
     char                 label[320];       /* last dataset_name() of a shard */
 };
+
+/* dataset_arrays.c: features of NumPy, in tar shards */
+int dataset_arrays_open(struct dataset *d, const struct train_spec *s, struct err *err);
+void dataset_arrays_close(struct dataset_arrays *a); /* NULL is allowed */
+int dataset_arrays_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask, struct err *err);
+const char *dataset_arrays_name(struct dataset *d, int64_t i);
 
 static inline const char *shard_name(const struct dataset *d, const struct shard *s)
 {

@@ -180,6 +180,12 @@ static int is_shard(const struct dirent *e)
     return e->d_name[0] != '.' && dot && strcmp(dot, ".safetensors") == 0;
 }
 
+static int is_tar(const struct dirent *e)
+{
+    const char *dot = strrchr(e->d_name, '.');
+    return e->d_name[0] != '.' && dot && strcmp(dot, ".tar") == 0;
+}
+
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
@@ -206,7 +212,7 @@ static int open_features(struct dataset *d, const char *path, struct err *err)
     }
     free(names);
     if (rc == 0 && n <= 0)
-        rc = err_set(err, ERR_DATA, "%s holds no shards (.safetensors)", path);
+        rc = err_set(err, ERR_DATA, "%s holds no shards (.safetensors or .tar)", path);
     return rc;
 }
 
@@ -321,6 +327,42 @@ static int open_synthetic(struct dataset *d, const struct train_spec *s, struct 
     return synthetic_create(&d->synthetic, err);
 }
 
+bool dataset_has_tars(const char *path)
+{
+    char index[PACK_PATH];
+    struct stat st;
+    struct dirent **names = NULL;
+    const size_t n = strlen(path);
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        return n > 4 && strcmp(path + n - 4, ".tar") == 0;
+    snprintf(index, sizeof(index), "%s/wids-meta.json", path);
+    if (stat(index, &st) == 0)
+        return true;
+    const int tars = scandir(path, &names, is_tar, NULL);
+    for (int i = 0; i < tars; i++)
+        free(names[i]);
+    free(names);
+    return tars > 0;
+}
+
+/* Features of NumPy. */
+static int open_arrays(struct dataset *d, const struct train_spec *s, struct err *err)
+{
+    struct dirent **names = NULL;
+    const int n = scandir(s->data_path, &names, is_shard, NULL);
+    for (int i = 0; i < n; i++)
+        free(names[i]);
+    free(names);
+    if (n > 0)
+        return err_set(err, ERR_DATA, "%s holds both .safetensors and .tar files, which are different layouts: move one of "
+                                      "them away",
+                       s->data_path);
+    if (dataset_arrays_open(d, s, err) < 0)
+        return -1;
+    choose_largest(d);
+    return check_resolution(d, s, err);
+}
+
 /* Opens shards, in files or in a pack. */
 static int open_shards(struct dataset *d, const struct train_spec *s, const char *cache,
                        pack_tick_fn tick, void *arg, struct err *err)
@@ -341,8 +383,9 @@ int dataset_open(struct dataset **out, const struct train_spec *s, const char *c
         return err_set(err, ERR_MEMORY, "out of memory for a data set");
     d->multi_scale = s->multi_scale;
     snprintf(d->path, sizeof(d->path), "%s", s->data_path);
-    int rc = s->encoders == ENCODERS_SYNTHETIC ? open_synthetic(d, s, err)
-                                               : open_shards(d, s, cache, tick, arg, err);
+    int rc = s->encoders == ENCODERS_SYNTHETIC                              ? open_synthetic(d, s, err)
+             : s->encoders == ENCODERS_FEATURES && dataset_has_tars(s->data_path) ? open_arrays(d, s, err)
+                                                                          : open_shards(d, s, cache, tick, arg, err);
     if (rc < 0) {
         dataset_close(d);
         return -1;
