@@ -15,6 +15,7 @@
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/batch_report.h"
+#include "engine/data/collection.h"
 #include "engine/data/dataset.h"
 #include "engine/hub/hub_name.h"
 #include "engine/model/backend.h"
@@ -42,6 +43,7 @@ struct plan {
     struct dataset_shape shape;
     char digest[64]; /* from the data */
     struct batch_report  batches;
+    char                 reading[800]; /* how pictures and captions are read: lines; "": they are not */
     int                  ranks;
     double               flops; /* of one step: forward and backward */
     struct card          card[CARDS];
@@ -115,6 +117,27 @@ static int check_weights(struct plan *p, struct err *err)
     return 0;
 }
 
+/* Layout, scaling, crop and flip, and the choice of captions. */
+static int note_reading(struct plan *p, struct err *err)
+{
+    struct collection_options o;
+    struct collection *c;
+    const struct train_spec *s = &p->spec;
+    if (s->encoders == ENCODERS_SYNTHETIC || (s->encoders == ENCODERS_FEATURES && !dataset_has_tars(s->data_path)))
+        return 0;
+    collection_options(&o, s);
+    o.latents = s->encoders == ENCODERS_FEATURES;
+    if (collection_open(&c, &o, NULL, NULL, err) < 0)
+        return -1;
+    FILE *to = fmemopen(p->reading, sizeof(p->reading), "w");
+    if (to) {
+        collection_print(c, to);
+        fclose(to);
+    }
+    collection_close(c);
+    return to ? 0 : err_set(err, ERR_MEMORY, "out of memory for a plan");
+}
+
 static int plan_make(void *arg, const char *cache, struct err *err)
 {
     struct plan *p = arg;
@@ -126,7 +149,7 @@ static int plan_make(void *arg, const char *cache, struct err *err)
         goto out;
     p->shape = dataset_shape(d);
     snprintf(p->digest, sizeof(p->digest), "%s", dataset_digest(d));
-    if (batch_report_make(&p->batches, d, s, err) < 0)
+    if (note_reading(p, err) < 0 || batch_report_make(&p->batches, d, s, err) < 0)
         goto out;
     p->ranks = count_ranks(p->job);
     s->model.latent_channels = p->shape.channels;
@@ -205,6 +228,7 @@ static void print_json(const struct plan *p)
     if (p->missing.code)
         json_object_set_new(o, "weights_missing", json_string(p->missing.text));
     json_object_set_new(o, "data_digest", json_string(p->digest));
+    json_object_set_new(o, "data_read", json_string(p->reading));
     json_object_set_new(o, "checkpoint_every",
                         s->checkpoint_every_steps > 0
                             ? json_pack("{s:I}", "steps", (json_int_t)s->checkpoint_every_steps)
@@ -269,6 +293,8 @@ static void print_words(const struct plan *p)
     printf("data        %lld samples; latents %d x %d x %d, captions %d x %d\n",
            (long long)p->shape.samples, p->shape.channels, p->shape.height, p->shape.width,
            p->shape.words, p->shape.caption_channels);
+    for (const char *line = p->reading, *end; (end = strchr(line, '\n')); line = end + 1)
+        printf("            %.*s\n", (int)(end - line), line);
     printf("batch       %d samples per step, %d at a time; an epoch is %.2f steps\n",
            s->batch_global, p->card[0].fit.micro,
            (double)p->shape.samples / s->batch_global);

@@ -183,7 +183,9 @@ void collection_print(const struct collection *c, FILE *to)
     else
         fprintf(to, "pictures: transparency over white; %s; no flip\n",
                 c->o.resolution ? "area average or linear to cover the size, centre crop" : "kept at their size");
-    if (c->o.score_suffixes > 0)
+    if (c->o.score_suffixes > 0 && c->o.recipe == COLLECTION_PLAIN)
+        fprintf(to, "captions: of each picture the one with the best score\n");
+    else if (c->o.score_suffixes > 0)
         fprintf(to, "captions: drawn each epoch by score^(1/%g) from %g on, keyed by seed, epoch and sample\n",
                 c->o.rule.temperature > 0.01 ? c->o.rule.temperature : 0.01, c->o.rule.score_min);
 }
