@@ -66,14 +66,21 @@ static void on_bad_entry(void *arg, const char *where, const char *what)
     (void)arg, (void)where, (void)what; /* a wrong sample stays one, and says so again when it is read */
 }
 
-static void check_caption(struct check *c, const struct collection_sample *s)
+/* A picture by its file, not by the line that lists it. */
+static const char *picture_of(const struct collection *all, const struct collection_sample *s)
+{
+    return collection_layout(all) == COLLECTION_SHARDS ? s->where : s->name;
+}
+
+static void check_caption(struct check *c, const struct collection_sample *s, const char *where)
 {
     for (int k = 0; k < s->captions; k++) {
         const int words = caption_words(s->caption[k].text);
         if (words == 0)
-            say(c, false, s->where, "the caption \"%s\" is empty", s->caption[k].kind);
+            say(c, false, where, "the caption%s%s is empty", s->captions > 1 ? " of kind " : "",
+                s->captions > 1 ? s->caption[k].kind : "");
         else if (words > c->spec->caption_words && c->spec->encoders == ENCODERS_DCT_HASH)
-            say(c, false, s->where, "the caption has %d words; data.caption_words keeps %d", words,
+            say(c, false, where, "the caption has %d words; data.caption_words keeps %d", words,
                 c->spec->caption_words);
     }
 }
@@ -102,11 +109,11 @@ static void check_size(struct check *c, const char *where, struct aspect is, str
 }
 
 /* A label that is far from the picture distorts it. */
-static void check_label(struct check *c, const struct collection_sample *s, struct aspect is)
+static void check_label(struct check *c, const struct collection_sample *s, const char *where, struct aspect is)
 {
     const double label = s->height / s->width, own = (double)is.height / is.width;
     if (s->height > 0 && s->width > 0 && (label > own * 1.1 || label < own / 1.1))
-        say(c, false, s->where, "is %d x %d pixels, but described as %g x %g", is.width, is.height, s->width, s->height);
+        say(c, false, where, "is %d x %d pixels, but described as %g x %g", is.width, is.height, s->width, s->height);
 }
 
 /* Decodes the bytes as they would be for training. */
@@ -121,8 +128,8 @@ static int check_pixels(struct check *c, const struct collection *all, int64_t i
     image_free(&im);
     if (collection_size(all, i, &to, err) < 0)
         return -1;
-    check_size(c, s->where, is, to);
-    check_label(c, s, is);
+    check_size(c, picture_of(all, s), is, to);
+    check_label(c, s, picture_of(all, s), is);
     return 0;
 }
 
@@ -158,8 +165,8 @@ static void check_picture(struct check *c, const struct collection *all, int64_t
         c->sum.bytes += (int64_t)b.size;
     }
     if (err.code || check_pixels(c, all, i, &s, &b, &err) < 0)
-        tell_wrong(c, s.where, &err);
-    check_caption(c, &s);
+        tell_wrong(c, picture_of(all, &s), &err);
+    check_caption(c, &s, picture_of(all, &s));
     collection_bytes_free(&b);
     collection_sample_free(&s);
 }
@@ -173,7 +180,7 @@ static void tell_same(struct check *c, const struct collection *all, struct prin
             collection_sample(&a, all, prints[i].item, NULL) < 0)
             continue;
         if (collection_sample(&b, all, prints[i - 1].item, NULL) == 0) {
-            say(c, false, a.where, "has the same bytes as %s", b.name);
+            say(c, false, picture_of(all, &a), "has the same bytes as %s", b.name);
             collection_sample_free(&b);
         }
         collection_sample_free(&a);
