@@ -86,6 +86,30 @@ static int refuse_names(const struct fetch_list *l, const struct hub_name *n, st
                    n->repo, n->revision);
 }
 
+/* What to open, or the folder of the commit where there are no weights to open. */
+static void settle_path(struct fetch_view *v, const struct hub_name *n, const char *parts)
+{
+    struct hub_name at = *n;
+    char part[HUB_COMMIT + 16];
+    snprintf(at.revision, sizeof(at.revision), "%s", v->commit);
+    snprintf(part, sizeof(part), "snapshots/%s", v->commit);
+    if (hub_cache_find(v->path, &at, parts, NULL) < 0)
+        hub_cache_place(v->path, n, part, NULL);
+}
+
+/* A job needs weights; who fetches without --part takes whatever there is. */
+static int check_names(const struct fetch_list *l, const struct hub_name *n, const char *parts, int wanted,
+                       struct err *why)
+{
+    char missing[300];
+    if (wanted == 0)
+        return refuse_names(l, n, why);
+    if (!parts[0] || hub_select_is_whole(l->file, l->n, n->file, parts, missing, sizeof(missing)))
+        return 0;
+    return err_set(why, ERR_USAGE, "%s/%s lacks %s for %s at revision %.60s: it is no model that can be opened", n->owner,
+                   n->repo, missing, parts, n->revision);
+}
+
 static void look_at_hub(struct fetch_view *v, struct fetch_list *l, struct fetch_http *h, const struct hub_name *n,
                         const char *parts, struct err *why)
 {
@@ -96,17 +120,13 @@ static void look_at_hub(struct fetch_view *v, struct fetch_list *l, struct fetch
     if (fetch_list_ask(l, h, n, patient, why) < 0)
         return;
     pin(v, n, l->commit);
-    if (hub_select(l->file, l->n, n->file, parts) == 0) {
-        refuse_names(l, n, why);
+    if (check_names(l, n, parts, hub_select(l->file, l->n, n->file, parts), why) < 0)
         return;
-    }
     count(v, l, n);
     v->state = v->missing ? FETCH_MISSING : FETCH_THERE;
     describe(v, h, n);
-    struct hub_name at = *n;
-    snprintf(at.revision, sizeof(at.revision), "%s", l->commit);
     if (v->state == FETCH_THERE)
-        hub_cache_find(v->path, &at, parts, &none);
+        settle_path(v, n, parts);
 }
 
 /* The network's reason, then what is missing, and the command. */
@@ -217,7 +237,6 @@ int fetch_get(struct fetch_view *v, const struct fetch_list *list, struct fetch_
               const char *parts, struct progress *agent, struct err *err)
 {
     struct fetch_progress p;
-    struct hub_name at = *n;
     if (v->state != FETCH_MISSING) {
         set_ref(n, v->commit);
         return 0;
@@ -230,12 +249,12 @@ int fetch_get(struct fetch_view *v, const struct fetch_list *list, struct fetch_
     fetch_progress_end(&p);
     if (rc < 0)
         return -1;
-    snprintf(at.revision, sizeof(at.revision), "%s", v->commit);
     v->state = FETCH_THERE;
     v->missing = 0;
     v->missing_bytes = 0;
     describe(v, h, n);
-    return hub_cache_find(v->path, &at, parts, err);
+    settle_path(v, n, parts);
+    return 0;
 }
 
 json_t *fetch_json(const struct fetch_view *v)

@@ -192,13 +192,13 @@ static void put_ours(struct entries *e, const struct launch_env *l, int rank)
         put(e, "JOBCTL_NODE_RANKS", l->node_ranks);
     if (l->node_addr)
         put(e, "JOBCTL_NODE_ADDR", l->node_addr);
+    if ((l->generation > 0 || l->fetch) && l->event_fd >= 0)
+        put_int(e, "JOBCTL_EVENT_FD", l->event_fd);
     if (l->generation == 0)
         return;
     char flight[4096];
     snprintf(flight, sizeof(flight), "%s/rank%d.flight", l->run_dir, rank);
     put(e, "JOBCTL_FLIGHT", flight);
-    if (l->event_fd >= 0)
-        put_int(e, "JOBCTL_EVENT_FD", l->event_fd);
     if (l->control_fd >= 0)
         put_int(e, "JOBCTL_CONTROL_FD", l->control_fd);
     if (l->resume_step >= 0)

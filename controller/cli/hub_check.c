@@ -23,11 +23,11 @@ static const json_t *row_of(const json_t *answer, const char *key)
     return NULL;
 }
 
-/* A repository is looked at when the job begins, unless it says a commit. */
+/* Nothing of a commit that is there. */
 static void note(const struct hub_spec_name *name, const json_t *row, bool here, json_t *notes)
 {
     const char *state = field_text(row, "state"), *text = field_text(row, "text");
-    if (strcmp(state, "there") == 0 && here)
+    if (strcmp(state, "there") == 0 && here && strcmp(name->text, field_text(row, "pinned")) == 0)
         return;
     if (strcmp(state, "absent") == 0)
         json_array_append_new(notes, json_sprintf("%s: not checked here: %s", name->key, text));

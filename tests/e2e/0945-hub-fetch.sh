@@ -79,6 +79,17 @@ add me/pipe tag refs/pr/1 >tag-commit
 code 0 jobctl fetch hf://me/pipe@refs/pr/1/config.json
 [ "$(cat "$at/refs/refs/pr/1")" = "$(cat tag-commit)" ]
 
+# A folder without weights, of which a training job cannot begin.
+code 0 jobctl fetch hf://me/pipe/tokenizer
+has "$at/snapshots/$second" out
+code 2 jobctl fetch --part vae hf://me/pipe/tokenizer
+has 'me/pipe lacks tokenizer for vae at revision main: it is no model that can be opened' err
+printf 'first line\n' >line
+code 65 jobctl-train tokenize --tokenizer hf://me/pipe/tokenizer <line # a tokenizer.json of nothing
+has "$at/snapshots/$second/tokenizer" err
+code 64 jobctl-train inspect hf://me/none
+has 'run `jobctl fetch hf://me/none` where there is network and this directory' err
+
 # A repository with a .pth in a folder of its own.
 mkdir -p sana/checkpoints
 big 9000 >sana/checkpoints/Sana.pth

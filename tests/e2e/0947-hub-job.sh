@@ -40,6 +40,9 @@ code 0 jobctl submit --wait of-hub.yaml
 code 0 jobctl events of-hub
 has 'its models are on every node, after' out
 [ "$(events_of of-hub kind=fetch_done exit_code)" = 0 ]
+[ "$(last_event of-hub kind=fetch_progress text)" = "788.5 kB of 788.5 kB" ]
+code 0 jobctl-train inspect "hf://me/tiny@$commit"
+has "$at/snapshots/$commit/model.safetensors" out
 [ "$(jobctl show of-hub --json | field spec.train.model.weights)" = "hf://me/tiny@$commit" ]
 jobctl logs of-hub >out
 has "from $at/snapshots/$commit/model.safetensors" out

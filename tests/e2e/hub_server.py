@@ -12,7 +12,7 @@ request is a line of JSON in ROOT/log: {at, path, range, token}. ROOT/mode (JSON
     token: T        401 without it, 403 for repositories in `gated`
     fail: [STATUS]  the hub's next answers, Retry-After: `after` seconds
     cut: [N]        the store's next answers end after so many bytes
-    stall: N        the store sends so many bytes and then nothing until ROOT/go is there
+    stall: N        the store sends the first so many bytes of a file and then nothing until ROOT/go is there
     wrong: N        the store's next N answers have another last byte
     no_range: true  the store ignores Range
 """
@@ -217,9 +217,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("ETag", '"an-etag-of-the-store"')
         self.send_header("Content-Length", str(len(data) - first))
         self.end_headers()
-        self.send_part(data[first:])
+        self.send_part(data[first:], first)
 
-    def send_part(self, data):
+    def send_part(self, data, first):
         cut, stall = self.hub.next_of(self.mode, "cut"), self.mode.get("stall")
         if cut is not None:
             self.wfile.write(data[:cut])
@@ -228,6 +228,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.connection.shutdown(2)
             return
         if stall is not None:
+            stall = max(0, stall - first)
             self.wfile.write(data[:stall])
             self.wfile.flush()
             while not os.path.exists(os.path.join(self.hub.root, "go")):
