@@ -69,7 +69,7 @@ void fetch_progress_begin(struct fetch_progress *p, struct progress *agent, int 
 {
     const int64_t now = clock_ms();
     *p = (struct fetch_progress){.agent = agent, .terminal = isatty(2) == 1, .files = files, .bytes = bytes,
-                                 .began_ms = now, .told_ms = now, .told_part = -1};
+                                 .began_ms = now, .told_ms = now - TERMINAL_MS, .told_part = -1};
 }
 
 void fetch_progress_add(struct fetch_progress *p, int64_t n)

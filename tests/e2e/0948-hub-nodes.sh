@@ -27,7 +27,7 @@ faults '"stall":500000'
 spec both ', weights: "hf://me/tiny"'
 job=$(jobctl submit -q both.yaml --set name=stopped)
 wait_for "half of it is there" written 500000
-wait_for "status tells what it waits for" says "its models to " jobctl status
+wait_for "status tells what it waits for" says "downloading its models to " jobctl status
 code 0 jobctl cancel "$job"
 wait_for "it ends" job_is "$job" result cancelled
 written 500000
