@@ -6,7 +6,7 @@ mkdir "$hub"
 no_token() { unset HF_TOKEN HF_TOKEN_PATH HUGGING_FACE_HUB_TOKEN; }
 no_token
 unset HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_HUB_OFFLINE TRANSFORMERS_OFFLINE HF_HOME XDG_CACHE_HOME
-export no_proxy=127.0.0.1,localhost NO_PROXY=127.0.0.1,localhost HF_HUB_DOWNLOAD_TIMEOUT=20
+export no_proxy=127.0.0.1,localhost NO_PROXY=127.0.0.1,localhost HF_HUB_DOWNLOAD_TIMEOUT=200
 start_hub() {
     rm -f "$hub/ports"
     python3 -IS "$TOP/tests/e2e/hub_server.py" serve "$hub" &
