@@ -95,6 +95,23 @@ out:
     return rc;
 }
 
+static void put_bytes(unsigned char out[DIGEST_BYTES], XXH128_hash_t h)
+{
+    XXH128_canonical_t c;
+    XXH128_canonicalFromHash(&c, h);
+    memcpy(out, c.digest, DIGEST_BYTES);
+}
+
+void digest_raw(unsigned char out[DIGEST_BYTES], const void *bytes, size_t n)
+{
+    put_bytes(out, XXH3_128bits(bytes, n));
+}
+
+void digest_bytes(const struct digest *d, unsigned char out[DIGEST_BYTES])
+{
+    put_bytes(out, XXH3_128bits_digest(d->state));
+}
+
 uint64_t digest_word(const void *bytes, size_t n, uint64_t seed)
 {
     return XXH3_64bits_withSeed(bytes, n, seed);

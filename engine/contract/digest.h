@@ -24,6 +24,11 @@ void digest_text(const struct digest *d, char text[DIGEST_TEXT]);
 /* Of a whole file; *bytes gets the file's size. */
 int digest_file(char text[DIGEST_TEXT], int64_t *bytes, const char *path, struct err *err);
 
+/* The same 128 bits as bytes, the highest first: of bytes at once, and of what was added. */
+enum { DIGEST_BYTES = 16 };
+void digest_raw(unsigned char out[DIGEST_BYTES], const void *bytes, size_t n);
+void digest_bytes(const struct digest *d, unsigned char out[DIGEST_BYTES]);
+
 /* 64 bits of a short text. */
 uint64_t digest_word(const void *bytes, size_t n, uint64_t seed);
 

@@ -37,7 +37,7 @@ static int read_line(const char *path, char *text, size_t size)
 }
 
 /* Field 22 of /proc/PID/stat; the command before it may contain spaces and parentheses. 0: no such
- * process. */
+ * process, or one that has ended and was not waited for yet, and writes no more. */
 static unsigned long long start_time(int pid)
 {
     char path[64], text[1024];
@@ -45,6 +45,8 @@ static unsigned long long start_time(int pid)
     if (read_line(path, text, sizeof(text)) < 0)
         return 0;
     char *p = strrchr(text, ')');
+    if (p && (strncmp(p, ") Z", 3) == 0 || strncmp(p, ") X", 3) == 0))
+        return 0;
     for (int field = 2; p && field < 22; field++)
         p = strchr(p + 1, ' ');
     return p ? strtoull(p + 1, NULL, 10) : 0;
