@@ -13,8 +13,8 @@ const char *const agent_event_kinds[] = {
     "fetch_started", "fetch_progress", "fetch_done", "setup_started", "setup_done",
     "generation_started", "rank_started", "step", "learned", "straggler", "gpu_event", "nccl", "hang",
     "gpu_fault", "incident", "excluded", "rank_exited", "generation_ended", "restart_scheduled",
-    "checkpoint", "mirrored", "restored", "no_room", "quarantined", "sample", "warning", "stop_asked",
-    "attempt_ended", NULL
+    "checkpoint", "mirrored", "restored", "no_room", "encoding", "quarantined", "sample", "warning",
+    "stop_asked", "attempt_ended", NULL
 };
 
 void agent_event_add_exit(json_t *body, const struct agent_exit *e)

@@ -67,13 +67,21 @@ static void rank_waited(int64_t *fresh, int64_t *again, struct goodput *s, const
     move(fresh, again, s, BUCKET_CHECKPOINT, rank->checkpoint_ms - all);
 }
 
+/* Time with data before the rank said that it begins: data is encoded then. None of a rank that says nothing. */
+static int64_t prepared(const struct spell *spell, const struct spell_rank *rank, int64_t init, int64_t noticed)
+{
+    const int64_t until = spell->started >= 0 ? spell->started : spell->failed >= 0 ? noticed : init;
+    return within(rank->data_ms, 0, within(until - init, 0, noticed - init));
+}
+
 void goodput_rank(struct goodput *s, const struct spell *spell, const struct spell_rank *rank)
 {
     const int64_t wall = spell->wall > 0 ? spell->wall : 0;
     const int64_t exit = within(rank->exit, 0, wall);
     /* Work ends at the last step if the failure came after it; else when the rank ended. */
     const int64_t noticed = spell->failed < 0 ? exit : within(spell->failed, 0, exit);
-    const int64_t begin = within(rank->init_ms > 0 ? rank->init_ms : spell->started, 0, noticed);
+    const int64_t init = within(rank->init_ms > 0 ? rank->init_ms : spell->started, 0, noticed);
+    const int64_t begin = init + prepared(spell, rank, init, noticed);
     const int64_t last = spell->failed < 0 ? noticed : within(spell->last, begin, noticed);
     const int64_t turn = spell->fresh < 0 ? last : within(spell->fresh, begin, last);
     int64_t fresh = last - turn, again = turn - begin, tail = noticed - last;
@@ -82,8 +90,9 @@ void goodput_rank(struct goodput *s, const struct spell *spell, const struct spe
         fresh = noticed - begin;
         again = 0;
     }
-    goodput_put(s, BUCKET_INIT, begin);
-    move(&fresh, &again, s, BUCKET_DATA, rank->data_ms);
+    goodput_put(s, BUCKET_INIT, init);
+    goodput_put(s, BUCKET_DATA, begin - init);
+    move(&fresh, &again, s, BUCKET_DATA, rank->data_ms - (begin - init));
     rank_waited(&fresh, &again, s, spell, rank, &tail, noticed);
     goodput_put(s, BUCKET_PRODUCTIVE, fresh);
     goodput_put(s, BUCKET_REPLAYED, again);

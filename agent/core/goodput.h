@@ -18,7 +18,7 @@
     X(PRODUCTIVE, productive)                                                             \
     X(REPLAYED, replayed)     /* work that was lost, or repeated after a loss */          \
     X(INIT, init)             /* agent start, setup, and ranks until their first batch */ \
-    X(DATA, data)             /* waiting for samples */                                   \
+    X(DATA, data)             /* waiting for samples, or encoding them before step 1 */   \
     X(CHECKPOINT, checkpoint)                                                             \
     X(DISK, disk)             /* waiting for room on the disk of the checkpoints */       \
     X(HANG, hang)             /* from the last progress until the hang was detected */    \

@@ -28,11 +28,12 @@ void progress_tracker_begin(struct progress_tracker *p)
     p->loss = p->lr = p->samples_per_s = p->step_ms = NAN;
     p->last_step_ms = p->event_ms = p->started_ms = p->fresh_ms = 0;
     p->disk_ms = p->disk_since_ms = 0;
+    p->encoded = 0;
 }
 
 int64_t progress_tracker_gained(const struct progress_tracker *p)
 {
-    return p->best > p->best_before ? p->best - p->best_before : 0;
+    return (p->best > p->best_before ? p->best - p->best_before : 0) + p->encoded;
 }
 
 static void reach(struct progress_tracker *p, int64_t step, int64_t now_ms)
@@ -120,6 +121,13 @@ void progress_tracker_disk(struct progress_tracker *p, const json_t *line, int64
     if (p->disk_since_ms)
         p->disk_ms += now_ms - p->disk_since_ms;
     p->disk_since_ms = json_is_true(json_object_get(line, "over")) ? 0 : now_ms;
+}
+
+void progress_tracker_encoding(struct progress_tracker *p, const json_t *line)
+{
+    const int64_t saved = field_int(line, "saved", 0);
+    if (saved > p->encoded)
+        p->encoded = saved;
 }
 
 void progress_tracker_done(struct progress_tracker *p, const json_t *line, int64_t now_ms)

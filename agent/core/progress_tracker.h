@@ -25,13 +25,15 @@ struct progress_tracker {
     int64_t fresh_ms;   /* ... and when its steps became new; 0 = not yet */
     int64_t disk_ms;    /* of this generation: spent in waits for a full disk that are over ... */
     int64_t disk_since_ms; /* ... and since when one lasts; 0 = none */
+    int64_t encoded;       /* samples that this generation has encoded and kept */
     json_t *held;
 };
 
 void progress_tracker_init(struct progress_tracker *p, int64_t best);
 void progress_tracker_fini(struct progress_tracker *p);
 void progress_tracker_begin(struct progress_tracker *p); /* a new generation */
-int64_t progress_tracker_gained(const struct progress_tracker *p); /* new steps of this generation */
+/* New steps of this generation, and samples encoded: what a restart does not have to do again. */
+int64_t progress_tracker_gained(const struct progress_tracker *p);
 
 void progress_tracker_started(struct progress_tracker *p, const json_t *line, int64_t now_ms);
 /* The body of a step event, or NULL when this one is held back. */
@@ -42,6 +44,8 @@ json_t *progress_tracker_held(struct progress_tracker *p); /* the one held back,
 int progress_tracker_checkpoint(struct progress_tracker *p, const json_t *line, int64_t now_ms);
 /* Training pauses because the disk is full; with `over` in the line it continues. */
 void progress_tracker_disk(struct progress_tracker *p, const json_t *line, int64_t now_ms);
+/* Data is encoded before the first step. */
+void progress_tracker_encoding(struct progress_tracker *p, const json_t *line);
 void progress_tracker_done(struct progress_tracker *p, const json_t *line, int64_t now_ms);
 
 #endif

@@ -440,6 +440,23 @@ static void check_weights(struct checkup *c, const json_t *train, const char *wr
             "tells what they are", "%s", wrong);
 }
 
+/* Data that a run encodes before its first step. */
+static void check_encode(struct checkup *c, const json_t *encode)
+{
+    const double s = field_number(encode, "seconds"), bytes = (double)(field_int(encode, "latent_bytes", 0) +
+                                                                       field_int(encode, "text_bytes", 0));
+    if (!encode)
+        return;
+    row(c, "encode", field_true(encode, "fits") ? ROW_OK : ROW_WARN,
+        field_true(encode, "fits") ? "" : "encode with fewer ranks, or on a machine with more memory",
+        "%lld of %lld pictures and %lld of %lld captions, %s%.3g h (%s); cache of %.3g GiB in %.200s%s",
+        (long long)field_int(encode, "missing_pictures", 0), (long long)field_int(encode, "pictures", 0),
+        (long long)field_int(encode, "missing_captions", 0), (long long)field_int(encode, "captions", 0),
+        strcmp(field_text(encode, "rate"), "counted") == 0 ? "at least " : "", s / 3600, field_text(encode, "rate"),
+        bytes / (double)(1 << 30), field_text(encode, "cache"),
+        field_true(encode, "fits") ? "" : "; the encoders do not fit in free memory");
+}
+
 static void check_model(struct checkup *c, const json_t *model)
 {
     const char *state = field_text(model, "state"), *text = field_text(model, "text");
@@ -481,6 +498,7 @@ static void check_data(struct checkup *c)
         row(c, "data", ROW_OK, "", "%lld samples, %lld steps%s%.40s", (long long)field_int(train, "samples", -1),
             (long long)field_int(train, "steps", -1), field_text(train, "data_digest")[0] ? ", " : "",
             field_text(train, "data_digest"));
+    check_encode(c, json_object_get(train, "encode"));
 }
 
 /* "42.7 MiB", "1.5 GiB" */

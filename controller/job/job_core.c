@@ -269,6 +269,12 @@ static void apply_no_room(struct job_core *c, const struct core_event *e)
     job_goodput_disk(&c->goodput, e->at_ms, !over);
 }
 
+/* Data is encoded before the first step, or all of it is. */
+static void apply_encoding(struct job_core *c, const struct core_event *e)
+{
+    copy(c->reason, sizeof(c->reason), body_is(e->body, "over") ? "" : field_text(e->body, "text"));
+}
+
 static void apply_step(struct job_core *c, const struct core_event *e)
 {
     c->step = field_safe_int(e->body, "step", c->step);

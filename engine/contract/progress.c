@@ -214,6 +214,15 @@ void progress_no_room(struct progress *p, const struct progress_room *r)
               false);
 }
 
+void progress_encoding(struct progress *p, const struct progress_encoding *e)
+{
+    send_line(p,
+              json_pack("{s:s, s:b, s:I, s:I, s:I, s:o, s:o, s:o}", "ev", "encoding", "over", (int)e->over, "done",
+                        (json_int_t)e->done, "total", (json_int_t)e->total, "saved", (json_int_t)e->saved, "per_s", real(e->per_s), "left_s",
+                        real(e->left_s), "text", words(e->text)),
+              false);
+}
+
 void progress_warning(struct progress *p, const char *fmt, ...)
 {
     char text[1024];

@@ -18,6 +18,9 @@
  *   {"ev":"no_room","over":false,"step":40,"bytes":123,"free":45,"wait_s":1800,"path":"/...","text":"..."}
  *                                                training is paused until a checkpoint of so many bytes fits
  *                                                there; free: -1 = not known; over: it fits
+ *   {"ev":"encoding","over":false,"done":12,"total":40,"saved":9,"per_s":1.5,"left_s":19,
+ *    "text":"..."}                               pictures and captions are encoded before the first step; saved: of
+ *                                                rank 0, in whole files; left_s: -1 = not known; over: all are
  *   {"ev":"fetch","text":"1.2 GB of 3.3 GB"}     of jobctl-fetch, which runs before the ranks
  *   {"ev":"warning","text":"..."}
  *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"...","step":17}    cause: agent/core/cause.h
@@ -76,6 +79,14 @@ struct progress_room {
     const char *path, *text;
 };
 void progress_no_room(struct progress *p, const struct progress_room *r);
+/* Data is encoded before the first step, or (over) all of it is. */
+struct progress_encoding {
+    bool        over;
+    int64_t     done, total, saved;
+    double      per_s, left_s; /* left_s: -1 = not known */
+    const char *text;
+};
+void progress_encoding(struct progress *p, const struct progress_encoding *e);
 /* How far a download is, of jobctl-fetch before the ranks: {"ev":"fetch","text":"..."} */
 void progress_fetch(struct progress *p, const char *text);
 void progress_warning(struct progress *p, const char *fmt, ...)

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_progress_tracker.c - what of a generation's work a restart does not repeat */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "agent/core/progress_tracker.h"
+
+static void hear(struct progress_tracker *p, const char *text)
+{
+    json_t *line = json_loads(text, 0, NULL);
+    assert_non_null(line);
+    progress_tracker_encoding(p, line);
+    json_decref(line);
+}
+
+/* Encoded samples count once they are in files; a generation that ends at the same sample again has gained none. */
+static void encoded_samples_are_gained(void **state)
+{
+    struct progress_tracker p;
+    (void)state;
+    progress_tracker_init(&p, 7);
+    hear(&p, "{\"done\":30,\"total\":90,\"saved\":0}");
+    assert_int_equal(progress_tracker_gained(&p), 0);
+    hear(&p, "{\"done\":50,\"total\":90,\"saved\":40}");
+    hear(&p, "{\"done\":3,\"total\":90,\"saved\":\"many\"}");
+    assert_int_equal(progress_tracker_gained(&p), 40);
+    progress_tracker_begin(&p);
+    hear(&p, "{\"done\":70,\"total\":90}");
+    assert_int_equal(progress_tracker_gained(&p), 0);
+    progress_tracker_fini(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(encoded_samples_are_gained)};
+    return cmocka_run_group_tests_name("progress_tracker", tests, NULL, NULL);
+}
