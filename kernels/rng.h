@@ -22,7 +22,8 @@ enum rng_purpose {
     RNG_SAMPLING,   /* start noise of sampled images */
     RNG_TEST,
     RNG_BUCKETS,    /* id = 0 */
-    RNG_SYNTHETIC   /* id = sample; epoch: part */
+    RNG_SYNTHETIC,  /* id = sample; epoch: part */
+    RNG_POSTERIOR   /* of an autoencoder that gives a mean and a deviation */
 };
 
 struct rng {

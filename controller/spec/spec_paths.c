@@ -22,6 +22,11 @@ static const struct {
     bool        must_exist, hub; /* may be hf://OWNER/REPO */
 } paths[] = {
     {"data", "path", "train.data.path", true, false},
+    {"data", "vae", "train.data.vae", true, true},
+    {"data", "text_encoder", "train.data.text_encoder", true, true},
+    {"data", "tokenizer", "train.data.tokenizer", true, true},
+    {"data", "instruction", "train.data.instruction", true, false},
+    {"data", "cache", "train.data.cache", false, false},
     {"data", "text_features", "train.data.text_features", true, false},
     {"model", "weights", "train.model.weights", true, true},
     {"checkpoint", "dir", "checkpoint.dir", false, false},

@@ -17,6 +17,7 @@
 #include "engine/data/batch_report.h"
 #include "engine/data/collection.h"
 #include "engine/data/dataset.h"
+#include "engine/encode/encode_plan.h"
 #include "engine/hub/hub_name.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"
@@ -48,6 +49,7 @@ struct plan {
     double               flops; /* of one step: forward and backward */
     struct card          card[CARDS];
     int                  cards;
+    struct encode_plan   encode; /* no cache: nothing is encoded */
     struct pretrained   *pretrained;
     char                 weights[PRETRAINED_TEXT]; /* that the run begins with; "": none */
     char                 left_out[PRETRAINED_TEXT];
@@ -117,6 +119,19 @@ static int check_weights(struct plan *p, struct err *err)
     return 0;
 }
 
+/* Data that is to be encoded is looked at only. */
+static int open_data(struct plan *p, struct dataset **out, const char *cache, struct err *err)
+{
+    struct encode *e = NULL;
+    if (!train_spec_encodes(&p->spec))
+        return dataset_open(out, &p->spec, cache, NULL, NULL, err);
+    if (encode_open(&e, &p->spec, err) < 0 || encode_plan_make(&p->encode, e, count_ranks(p->job), err) < 0) {
+        encode_close(e);
+        return -1;
+    }
+    return encode_take(e, out, err);
+}
+
 /* Layout, scaling, crop and flip, and the choice of captions. */
 static int note_reading(struct plan *p, struct err *err)
 {
@@ -145,7 +160,7 @@ static int plan_make(void *arg, const char *cache, struct err *err)
     struct train_spec *s = &p->spec;
     int rc = -1;
     if (check_weights(p, err) < 0 || (p->gpu_memory ? parse_cards(p, p->gpu_memory, err) : find_card(p, err)) < 0 ||
-        dataset_open(&d, s, cache, NULL, NULL, err) < 0)
+        open_data(p, &d, cache, err) < 0)
         goto out;
     p->shape = dataset_shape(d);
     snprintf(p->digest, sizeof(p->digest), "%s", dataset_digest(d));
@@ -225,6 +240,8 @@ static void print_json(const struct plan *p)
     json_object_update(o, rest);
     if (p->weights[0])
         json_object_set_new(o, "weights", json_pack("{s:s, s:s}", "is", p->weights, "left_out", p->left_out));
+    if (p->encode.cache[0])
+        json_object_set_new(o, "encode", encode_plan_json(&p->encode));
     if (p->missing.code)
         json_object_set_new(o, "weights_missing", json_string(p->missing.text));
     json_object_set_new(o, "data_digest", json_string(p->digest));
@@ -295,6 +312,8 @@ static void print_words(const struct plan *p)
            p->shape.words, p->shape.caption_channels);
     for (const char *line = p->reading, *end; (end = strchr(line, '\n')); line = end + 1)
         printf("            %.*s\n", (int)(end - line), line);
+    if (p->encode.cache[0])
+        encode_plan_print(&p->encode, stdout);
     printf("batch       %d samples per step, %d at a time; an epoch is %.2f steps\n",
            s->batch_global, p->card[0].fit.micro,
            (double)p->shape.samples / s->batch_global);

@@ -20,6 +20,7 @@
 #include "engine/contract/exit_code.h"
 #include "engine/data/image.h"
 #include "engine/vae/latent_file.h"
+#include "engine/vae/vae_image.h"
 #include "engine/vae/vae_source.h"
 #include "kernels/kernels.h"
 
@@ -30,15 +31,6 @@ enum { RUNS_MAX = 1000 };
 static size_t pixels_of(const struct image *im)
 {
     return (size_t)im->width * (size_t)im->height;
-}
-
-/* [3, height, width] in -1 .. 1 */
-static void planes_from_image(float *to, const struct image *im)
-{
-    const size_t n = pixels_of(im);
-    for (size_t i = 0; i < n; i++)
-        for (size_t c = 0; c < 3; c++)
-            to[c * n + i] = ((float)im->rgb[3 * i + c] / 255.0f - 0.5f) / 0.5f;
 }
 
 static void image_from_planes(struct image *im, const float *from)
@@ -89,18 +81,9 @@ static int encode_image(struct vae *v, const struct vae_config *cfg, const struc
 {
     const int factor = vae_config_factor(cfg);
     *z = (struct latent){cfg->latent, im->height / factor, im->width / factor, NULL};
-    const size_t n = (size_t)z->channels * (size_t)z->height * (size_t)z->width;
-    float *x = malloc(3 * pixels_of(im) * sizeof(*x));
-    z->x = malloc(2 * n * sizeof(*z->x)); /* of KL mean and variance, of which the mean is taken */
-    int rc = x && z->x ? 0 : err_set(err, ERR_MEMORY, "no memory for a picture of %d x %d", im->width, im->height);
-    if (rc == 0) {
-        planes_from_image(x, im);
-        rc = vae_encode(v, z->x, x, im->height, im->width, err);
-    }
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        z->x[i] *= (float)cfg->scale;
-    free(x);
-    return rc;
+    if (!(z->x = malloc(vae_image_count(cfg, im->height, im->width) * sizeof(*z->x))))
+        return err_set(err, ERR_MEMORY, "no memory for a picture of %d x %d", im->width, im->height);
+    return vae_image_encode(v, cfg, im, z->x, NULL, err);
 }
 
 static int run_encode(const struct request *r, struct err *err)

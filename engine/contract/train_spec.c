@@ -309,6 +309,26 @@ static void fill_lora(struct lora_config *c, const json_t *train)
     json_decref(targets);
 }
 
+static void fill_path(char path[1024], const json_t *train, const char *key)
+{
+    json_t *value = value_of(train, key);
+    copy_text(path, 1024, value);
+    json_decref(value);
+}
+
+static void fill_encode(struct encode_config *e, const json_t *train)
+{
+    fill_path(e->vae, train, "data.vae");
+    fill_path(e->text, train, "data.text_encoder");
+    fill_path(e->tokenizer, train, "data.tokenizer");
+    fill_path(e->instruction, train, "data.instruction");
+    fill_path(e->cache, train, "data.cache");
+    e->diffusers = word_is(train, "data.caption_style", "diffusers");
+    e->text_fp32 = word_is(train, "data.text_dtype", "fp32");
+    e->text_rows = (int)int_of(train, "data.text_rows", 0);
+    e->shard = (int)int_of(train, "data.cache_shard", 0);
+}
+
 static void fill_data(struct train_spec *s, const json_t *train)
 {
     json_t *path = value_of(train, "data.path");
@@ -316,7 +336,10 @@ static void fill_data(struct train_spec *s, const json_t *train)
     json_decref(path);
     s->encoders = word_is(train, "data.encoders", "features")    ? ENCODERS_FEATURES
                   : word_is(train, "data.encoders", "synthetic") ? ENCODERS_SYNTHETIC
+                  : word_is(train, "data.encoders", "sana")      ? ENCODERS_SANA
+                  : word_is(train, "data.encoders", "lumina")    ? ENCODERS_LUMINA
                                                                  : ENCODERS_DCT_HASH;
+    fill_encode(&s->encode, train);
     s->resolution = (int)int_of(train, "data.resolution", 0);
     s->multi_scale = bool_of(train, "data.multi_scale", false);
     s->sample_log = bool_of(train, "data.sample_log", false);

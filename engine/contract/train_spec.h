@@ -52,13 +52,24 @@ const struct spec_field *train_spec_fields(void);
 
 enum { TRAIN_SPEC_SUFFIXES = 8, TRAIN_SPEC_SUFFIX = 64 };
 
-enum encoders { ENCODERS_DCT_HASH, ENCODERS_FEATURES, ENCODERS_SYNTHETIC };
+enum encoders { ENCODERS_DCT_HASH, ENCODERS_FEATURES, ENCODERS_SYNTHETIC, ENCODERS_SANA, ENCODERS_LUMINA };
 
 /* parallel: how a run's state is sharded over the ranks. */
 enum parallel { PARALLEL_AUTO, PARALLEL_DDP, PARALLEL_ZERO1, PARALLEL_FSDP };
 
 /* grad_checkpointing: blocks are recomputed in the backward pass. */
 enum recompute { RECOMPUTE_AUTO, RECOMPUTE_OFF, RECOMPUTE_ON };
+
+/* Encoders of published models, and where what they give is kept. Paths: "" = not given. */
+struct encode_config {
+    char vae[1024], text[1024], tokenizer[1024];
+    char instruction[1024]; /* a file: what stands before each caption */
+    char cache[1024];
+    bool diffusers;         /* captions as diffusers' pipelines change them */
+    bool text_fp32;         /* else bf16 */
+    int  text_rows;         /* 0 = the authors' */
+    int  shard;             /* samples per file; 0 = auto */
+};
 
 /* The spec as a struct, with defaults applied and presets expanded. */
 struct train_spec {
@@ -77,6 +88,7 @@ struct train_spec {
     char     text_features[1024]; /* directory of KEY.npz, or "" */
     int      dct_block;          /* pixels of a block's edge; 3 * block^2 latent channels */
     int      caption_words, caption_channels;
+    struct encode_config encode;
     char     precision[8];       /* "auto", "fp32" or "bf16" */
     int      batch_global, batch_micro;
     bool     micro_auto;         /* batch_micro is an upper limit (fit.h) */
@@ -102,6 +114,12 @@ struct train_spec {
     double   hang_step_s, hang_first_s; /* time limit for other ranks; 0 = auto */
     double   disk_wait_s;        /* how long a full disk may stop the run; 0: it ends at once */
 };
+
+/* Whether pictures and captions are encoded by a published model's encoders, into a cache. */
+static inline bool train_spec_encodes(const struct train_spec *s)
+{
+    return s->encoders == ENCODERS_SANA || s->encoders == ENCODERS_LUMINA;
+}
 
 /* `job` is the whole canonical spec (docs/SPEC.md); absent keys get their
  * defaults. A wrong value, an unknown key or an impossible combination is an

@@ -75,10 +75,32 @@ static const struct spec_field fields[] = {
     {.path = "data", .type = FIELD_MAP, .help = "the training data"},
     {.path = "data.path", .type = FIELD_PATH,
      .help = "folder of images and captions, or of feature shards; required unless synthetic"},
-    {.path = "data.encoders", .type = FIELD_ENUM, .choices = "dct+hash|features|synthetic",
+    {.path = "data.encoders", .type = FIELD_ENUM, .choices = "dct+hash|features|synthetic|sana|lumina",
      .def = "\"dct+hash\"",
      .help = "dct+hash: built-in block DCT and hashed captions; features: shards of "
-             "precomputed features; synthetic: random numbers, to measure speed and memory"},
+             "precomputed features; synthetic: random numbers, to measure speed and memory; sana, lumina: the "
+             "published models' autoencoder and text encoder, once, into a cache"},
+    {.path = "data.vae", .type = FIELD_PATH,
+     .help = "sana, lumina: the autoencoder, a file, a folder or a diffusers folder; absent = model.weights, if that is "
+             "a diffusers folder"},
+    {.path = "data.text_encoder", .type = FIELD_PATH,
+     .help = "sana, lumina: folder of the text encoder (Gemma 2 for sana, Gemma for lumina); absent = model.weights, "
+             "as for vae"},
+    {.path = "data.tokenizer", .type = FIELD_PATH,
+     .help = "sana, lumina: tokenizer.json, tokenizer.model, or their folder; absent = that of the text encoder"},
+    {.path = "data.instruction", .type = FIELD_PATH,
+     .help = "sana: a file with the text that stands before each caption (complex human instruction); absent = none"},
+    {.path = "data.caption_style", .type = FIELD_ENUM, .choices = "authors|diffusers", .def = "\"authors\"",
+     .help = "sana, lumina: captions as they are, or in lower case and stripped as diffusers' pipelines do"},
+    {.path = "data.text_rows", .type = FIELD_INT, .auto_ok = true, .min = 2, .max = 4096, .def = AUTO,
+     .help = "sana, lumina: most tokens of a caption; auto = 300, or 256 for lumina"},
+    {.path = "data.text_dtype", .type = FIELD_ENUM, .choices = "bf16|fp32", .def = "\"bf16\"",
+     .help = "sana, lumina: how the cache keeps what the text encoder gives; latents are fp32"},
+    {.path = "data.cache", .type = FIELD_PATH,
+     .help = "sana, lumina: folder of the cache, which all nodes and jobs share; absent = PATH.encoded beside the data"},
+    {.path = "data.cache_shard", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 65536, .def = AUTO,
+     .help = "sana, lumina: samples per file of the cache, the most that a killed rank loses; auto = 64, more beyond "
+             "half a million samples"},
     {.path = "data.resolution", .type = FIELD_INT, .auto_ok = true, .min = 4, .max = 4096,
      .def = AUTO,
      .help = "images are scaled and cropped to this square, in pixels, or to sizes of its area "

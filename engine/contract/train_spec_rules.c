@@ -170,7 +170,7 @@ static int synthetic_size(const struct train_spec *s, const json_t *job, struct 
 static int multi_scale(const struct train_spec *s, const json_t *job, struct err *err)
 {
     (void)job;
-    if (s->encoders == ENCODERS_DCT_HASH && s->multi_scale && s->resolution == 0)
+    if ((s->encoders == ENCODERS_DCT_HASH || train_spec_encodes(s)) && s->multi_scale && s->resolution == 0)
         return err_set(err, ERR_USAGE, "train.data.multi_scale: needs data.resolution, which "
                                        "determines the sizes of the buckets");
     return 0;
@@ -185,6 +185,26 @@ static int resolution(const struct train_spec *s, const json_t *job, struct err 
                        "train.data.resolution: %d is not a multiple of %d (data.dct_block x "
                        "model.patch)",
                        s->resolution, edge);
+    return 0;
+}
+
+static int encoders(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const char *none = !s->encode.vae[0] ? "vae" : !s->encode.text[0] ? "text_encoder" : NULL;
+    (void)job;
+    if (train_spec_encodes(s) && none && !s->weights[0])
+        return err_set(err, ERR_USAGE, "train.data.%s: missing; name the encoder's weights, or a diffusers folder in "
+                       "train.model.weights", none);
+    return 0;
+}
+
+static int encoders_family(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const bool lumina = s->encoders == ENCODERS_LUMINA;
+    (void)job;
+    if (train_spec_encodes(s) && lumina != (s->model.family == MODEL_NEXTDIT))
+        return err_set(err, ERR_USAGE, "train.data.encoders: %s does not go with a preset of the family %s; use %s",
+                       lumina ? "lumina" : "sana", lumina ? "sana" : "lumina", lumina ? "sana" : "lumina");
     return 0;
 }
 
@@ -291,6 +311,8 @@ const struct train_rule *train_spec_rules(void)
         {"train.data.multi_scale|train.data.resolution|train.data.encoders", multi_scale},
         {"train.data.resolution|train.data.dct_block|train.model.patch|train.model.preset|"
          "train.data.encoders", resolution},
+        {"train.data.encoders|train.data.vae|train.data.text_encoder|train.model.weights", encoders},
+        {"train.data.encoders|train.model.preset", encoders_family},
         {"train.optimizer.betas|train.optimizer.type", betas},
         {"train.batch.micro|train.batch.global", micro},
         {"train.steps", steps},

@@ -17,7 +17,7 @@ static int copy_suffixes(char (*to)[COLLECTION_SUFFIX], const char (*from)[TRAIN
 
 void collection_options(struct collection_options *out, const struct train_spec *s)
 {
-    const bool plain = s->encoders == ENCODERS_DCT_HASH;
+    const bool plain = s->encoders == ENCODERS_DCT_HASH || s->encoders == ENCODERS_LUMINA;
     *out = (struct collection_options){.path = s->data_path,
                                        .recipe = plain ? COLLECTION_PLAIN : COLLECTION_SANA,
                                        .resolution = s->resolution,

@@ -10,6 +10,7 @@
 #include "engine/data/caption.h"
 #include "engine/data/dataset_internal.h"
 #include "engine/data/dct.h"
+#include "engine/data/encoded_set.h"
 #include "engine/data/image.h"
 #include "engine/data/synthetic.h"
 
@@ -23,6 +24,7 @@ void dataset_close(struct dataset *d)
     }
     dataset_arrays_close(d->arrays);
     synthetic_destroy(d->synthetic);
+    encoded_set_free(d->encoded);
     free(d->sources);
     free(d->shards);
     free(d->buckets);
@@ -143,6 +145,8 @@ const char *dataset_name(struct dataset *d, int64_t i)
 {
     if (d->names)
         return json_string_value(json_array_get(d->names, (size_t)i));
+    if (d->encoded)
+        return dataset_encoded_name(d, i);
     if (d->arrays)
         return dataset_arrays_name(d, i);
     if (d->synthetic) {
@@ -179,9 +183,22 @@ static int copy_row(float *to, const struct st_tensor *all, int64_t i, struct er
 int dataset_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask,
                 struct err *err)
 {
+    return dataset_take(d, i, NULL, latent, caption, mask, err);
+}
+
+bool dataset_drops_length(const struct dataset *d)
+{
+    return d->encoded && d->encoded->short_null;
+}
+
+int dataset_take(const struct dataset *d, int64_t i, const struct dataset_turn *turn, float *latent, float *caption,
+                 float *mask, struct err *err)
+{
     if (i < 0 || i >= d->shape.samples)
         return err_set(err, ERR_BUG, "sample %lld does not exist; there are %lld", (long long)i,
                        (long long)d->shape.samples);
+    if (d->encoded)
+        return dataset_encoded_get(d, i, turn, latent, caption, mask, err);
     if (d->arrays)
         return dataset_arrays_get(d, i, latent, caption, mask, err);
     if (d->synthetic) {
@@ -210,6 +227,8 @@ int dataset_null(const struct dataset *d, float *tokens, struct err *err)
                        d->sources[0].name, t->count, n);
     if (t)
         return st_to_float(tokens, t, n, err);
+    if (d->encoded)
+        return dataset_encoded_null(d, tokens, err);
     if (d->nsources == 0 && d->block > 0) { /* from dataset_from_codec(): as it was packed */
         caption_null(tokens, d->shape.words, d->shape.caption_channels);
         return 0;

@@ -8,6 +8,8 @@
  * are ordered by H / W, then by H, and samples are numbered bucket by bucket; within a
  * bucket sample 0 is the first of the first file by name.  Files are mapped and
  * read on access.  Or features are arrays of NumPy: KEY.npy in tar shards, KEY.npz in a folder (collection.h).
+ *
+ * An encoded set (encoded_set.h) has entries of a cache instead: captions without padding, several per sample.
  */
 #ifndef ENGINE_DATA_DATASET_H
 #define ENGINE_DATA_DATASET_H
@@ -18,6 +20,7 @@
 
 #include "engine/data/pack.h"
 
+struct encoded_set;
 struct err;
 struct image;
 struct model_config;
@@ -45,6 +48,8 @@ bool dataset_has_tars(const char *path);
  * be NULL. */
 int dataset_open(struct dataset **out, const struct train_spec *s, const char *cache,
                  pack_tick_fn tick, void *arg, struct err *err);
+/* Takes the set, also after a failure. Without its cache only shapes and names are known: for a plan. */
+int dataset_open_encoded(struct dataset **out, struct encoded_set *set, const char *path, struct err *err);
 void dataset_close(struct dataset *d);
 
 struct dataset_shape dataset_shape(const struct dataset *d);
@@ -61,6 +66,21 @@ const char *dataset_caption(const struct dataset *d, int64_t i); /* "" if unknow
 /* latent [C,H,W] of its bucket, caption [L,D], mask [L]; each may be NULL. */
 int dataset_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask,
                 struct err *err);
+
+/* What is drawn anew each time that a sample is trained on: which of its captions, and its latent where an autoencoder
+ * gives mean and deviation. */
+struct dataset_turn {
+    uint64_t seed;
+    uint32_t epoch;
+};
+
+/* As dataset_get(), which takes the first caption and the mean; `turn` may be NULL. */
+int dataset_take(const struct dataset *d, int64_t i, const struct dataset_turn *turn, float *latent, float *caption,
+                 float *mask, struct err *err);
+
+/* Whether a dropped caption is the empty one with a length of its own, as Lumina's authors have it; of other data it
+ * keeps the length of the caption. */
+bool dataset_drops_length(const struct dataset *d);
 
 /* The settings needed to decode latents and to encode captions, for a checkpoint to keep; and a
  * data set without samples made from them, which knows its shape and dataset_picture(). NULL for

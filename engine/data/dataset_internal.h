@@ -7,6 +7,7 @@
 #include "engine/data/dataset.h"
 #include "engine/data/safetensors.h"
 
+struct encoded_set;
 struct dataset_arrays;
 struct synthetic;
 
@@ -34,6 +35,7 @@ struct dataset {
     enum pack_made       made;
     int                  block;            /* 0: features */
     struct synthetic    *synthetic;        /* or NULL */
+    struct encoded_set  *encoded;          /* or NULL */
     struct dataset_arrays *arrays;         /* or NULL */
     json_t              *names, *captions; /* of a pack */
     float               *mean, *deviation;
@@ -50,5 +52,11 @@ static inline const char *shard_name(const struct dataset *d, const struct shard
 {
     return d->sources[s->source].name;
 }
+
+/* dataset_encoded.c: samples of an encoded set */
+int dataset_encoded_get(const struct dataset *d, int64_t i, const struct dataset_turn *turn, float *latent,
+                        float *caption, float *mask, struct err *err);
+int dataset_encoded_null(const struct dataset *d, float *tokens, struct err *err);
+const char *dataset_encoded_name(struct dataset *d, int64_t i);
 
 #endif

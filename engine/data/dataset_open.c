@@ -378,6 +378,9 @@ static int open_shards(struct dataset *d, const struct train_spec *s, const char
 int dataset_open(struct dataset **out, const struct train_spec *s, const char *cache,
                  pack_tick_fn tick, void *arg, struct err *err)
 {
+    if (train_spec_encodes(s))
+        return err_set(err, ERR_USAGE, "train.data.encoders: pictures and captions are encoded when the job runs; until "
+                       "then nothing else can read them");
     struct dataset *d = calloc(1, sizeof(*d));
     if (!d)
         return err_set(err, ERR_MEMORY, "out of memory for a data set");

@@ -20,6 +20,7 @@ struct loader {
     struct batch_plan    *plan;
     struct batch_slot    *slots;
     float                *x0, *noise, *y, *mask, *caption;
+    float                *null; /* what a dropped caption is, where that has a length of its own; or NULL */
     int                  *t_index;
     uint8_t              *drop;
 };
@@ -60,9 +61,10 @@ int loader_create(struct loader **out, const struct dataset *d, const struct tra
     l->t_index = calloc(n, sizeof(*l->t_index));
     l->drop = calloc(n, 1);
     l->slots = calloc(n, sizeof(*l->slots));
+    l->null = dataset_drops_length(d) ? calloc(row, sizeof(float)) : NULL;
     int ok =
-        l->x0 && l->noise && l->y && l->caption && l->mask && l->t_index && l->drop && l->slots;
-    if (!ok || create_plan(l, s, err) < 0) {
+        l->x0 && l->noise && l->y && l->caption && l->mask && l->t_index && l->drop && l->slots && (l->null || !dataset_drops_length(d));
+    if (!ok || (l->null && dataset_null(d, l->null, err) < 0) || create_plan(l, s, err) < 0) {
         loader_destroy(l);
         return err_set(err, ERR_MEMORY, "out of memory for batches of %d samples", s->batch_micro);
     }
@@ -83,6 +85,7 @@ void loader_destroy(struct loader *l)
     free(l->mask);
     free(l->t_index);
     free(l->drop);
+    free(l->null);
     free(l);
 }
 
@@ -112,6 +115,16 @@ static int cut_captions(struct loader *l, int n)
     return (int)text;
 }
 
+/* The empty caption has one token, <bos>, as Lumina's authors have it. */
+static void drop_whole(struct loader *l, int i, float *mask)
+{
+    const size_t row = (size_t)l->shape.words * (size_t)l->shape.caption_channels;
+    memcpy(l->caption + (size_t)i * row, l->null, row * sizeof(float));
+    for (int k = 0; k < l->shape.words; k++)
+        mask[k] = k == 0;
+    l->drop[i] = 0;
+}
+
 int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from, int n,
                 struct err *err)
 {
@@ -127,8 +140,9 @@ int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from,
         const struct batch_slot *s = &l->slots[i];
         uint64_t id = (uint64_t)s->sample;
         size_t at = (size_t)i;
-        if (dataset_get(l->data, s->sample, l->x0 + at * latent, l->caption + at * row,
-                        mask + at * (size_t)l->shape.words, err) < 0)
+        const struct dataset_turn turn = {l->seed, s->epoch};
+        if (dataset_take(l->data, s->sample, &turn, l->x0 + at * latent, l->caption + at * row,
+                         mask + at * (size_t)l->shape.words, err) < 0)
             return -1;
         struct rng noise = rng_make(l->seed, s->epoch, id, RNG_NOISE);
         struct rng level = rng_make(l->seed, s->epoch, id, RNG_TIMESTEP);
@@ -136,6 +150,8 @@ int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from,
         rng_normal(&noise, l->noise + at * latent, 0, latent);
         l->t_index[i] = flow_index(rng_normal_at(&level, 0), l->logit_mean, l->logit_std);
         l->drop[i] = rng_uniform_at(&drop, 0) < l->dropout;
+        if (l->drop[i] && l->null)
+            drop_whole(l, i, mask + at * (size_t)l->shape.words);
     }
     *in = (struct step_input){
         .batch = n,

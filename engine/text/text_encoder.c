@@ -292,14 +292,16 @@ static int check_weights(struct text_encoder *e, struct err *err)
     return 0;
 }
 
-static int open_all(struct text_encoder *e, const char *name, struct err *err)
+/* `tokenizer`: where it is, or NULL: in `path`. */
+static int open_all(struct text_encoder *e, const char *name, const char *tokenizer, struct err *err)
 {
     char path[PATH_MAX], folder[PATH_MAX];
     if (hub_cache_open(path, name, "text_encoder,tokenizer", err) < 0)
         return -1;
     if (folder_of(folder, path, "text_encoder", err) < 0 || read_config(e, folder, err) < 0 ||
         weights_source_open(&e->source, folder, "text_encoder", err) < 0 || check_weights(e, err) < 0 ||
-        folder_of(e->tokenizer, path, "tokenizer", err) < 0 || tokenizer_open(&e->tokens, e->tokenizer, err) < 0)
+        folder_of(e->tokenizer, tokenizer ? tokenizer : path, "tokenizer", err) < 0 ||
+        tokenizer_open(&e->tokens, e->tokenizer, err) < 0)
         return -1;
     e->weights.in_place = all_bf16(e->source);
     if (tokenizer_size(e->tokens) > e->cfg.vocab)
@@ -318,7 +320,7 @@ int text_encoder_open(struct text_encoder **out, const char *path, const struct 
     }
     e->weights = (struct gemma_weights){.tensor = give_floats, .matrix = give_matrix, .row = give_row, .arg = e};
     e->diffusers = options->diffusers;
-    int rc = open_all(e, path, err);
+    int rc = open_all(e, path, options->tokenizer, err);
     e->rows = options->rows ? (size_t)options->rows : e->cfg.version == 2 ? PROMPT_SANA_ROWS : PROMPT_LUMINA_MAX;
     if (rc == 0 && e->cfg.version == 2 && e->chi[0] && !options->no_prefix)
         rc = make_prefix(e, err);
@@ -344,6 +346,41 @@ void text_encoder_close(struct text_encoder *e)
     free(e);
 }
 
+int text_encoder_version(const struct text_encoder *e)
+{
+    return e->cfg.version;
+}
+
+int64_t text_encoder_bytes(const struct text_encoder *e)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < weights_source_len(e->source); i++) {
+        const struct tensor_view *v = weights_source_at(e->source, i);
+        bytes += (int64_t)(v->count * st_dtype_size(v->dtype));
+    }
+    return bytes;
+}
+
+double text_encoder_token_flops(const struct text_encoder *e)
+{
+    const struct gemma_config *c = &e->cfg;
+    const double heads = (double)(2 * c->heads + 2 * c->kv_heads) * c->head_dim;
+    return 2.0 * c->hidden * (heads + 3.0 * c->intermediate) * (c->layers - (c->version == 1));
+}
+
+int text_encoder_tokens(const struct text_encoder *e, const char *caption, size_t n, int *rows, struct err *err)
+{
+    struct prompt p;
+    if (make_prompt((struct text_encoder *)(uintptr_t)e, &p, e->chi, caption, n, err) < 0)
+        return -1;
+    const size_t tokens = count_tokens(&p);
+    *rows = 0;
+    for (size_t i = 0; i < p.rows; i++)
+        *rows += p.mask[p.row[i]] > 0;
+    prompt_free(&p);
+    return (int)tokens - (e->prefix.length > 0 || e->chi[0] ? (int)(p.chi > 1 ? p.chi - 1 : 0) : 0);
+}
+
 int text_encoder_rows(const struct text_encoder *e)
 {
     return (int)e->rows;
@@ -355,19 +392,6 @@ int text_encoder_channels(const struct text_encoder *e)
 }
 
 /* --- digest ------------------------------------------------------------------------------- */
-
-static void add_tensor(struct digest *d, const struct tensor_view *v)
-{
-    enum { PART = 4096 };
-    unsigned char part[PART * 8];
-    digest_add_text(d, v->name);
-    digest_add(d, &v->dtype, sizeof(v->dtype));
-    for (size_t at = 0, n; at < v->count; at += n) {
-        n = v->count - at < PART ? v->count - at : PART;
-        tensor_view_copy(part, v, at, n);
-        digest_add(d, part, n * st_dtype_size(v->dtype));
-    }
-}
 
 /* The numbers of a config one by one: between them a struct may have bytes of no meaning. */
 static void add_config(struct digest *d, const struct text_encoder *e)
@@ -405,7 +429,7 @@ int text_encoder_digest(const struct text_encoder *e, char text[DIGEST_TEXT], st
     add_config(d, e);
     const int rc = add_tokenizer(d, e, err);
     for (int i = 0; rc == 0 && i < weights_source_len(e->source); i++)
-        add_tensor(d, weights_source_at(e->source, i));
+        tensor_view_digest(d, weights_source_at(e->source, i));
     digest_text(d, text);
     digest_destroy(d);
     return rc;

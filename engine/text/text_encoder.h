@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "engine/contract/digest.h"
 
@@ -28,6 +29,7 @@ struct text_encoder_options {
     const char *chi;        /* the instruction; NULL or "": none */
     int         rows;       /* of a caption; 0: 300, Gemma 1: 256 */
     bool        diffusers;  /* captions are changed as diffusers' pipelines do (caption_style.h) */
+    const char *tokenizer;  /* tokenizer.json, tokenizer.model or a folder; NULL: that of PATH */
     bool        no_prefix;  /* the instruction is computed with each caption, to compare */
 };
 
@@ -36,6 +38,12 @@ int text_encoder_open(struct text_encoder **out, const char *path, const struct 
                       struct err *err);
 void text_encoder_close(struct text_encoder *e); /* also of NULL */
 
+int text_encoder_version(const struct text_encoder *e);   /* of Gemma */
+int64_t text_encoder_bytes(const struct text_encoder *e); /* of its weights */
+/* Operations per token, those of attention scores not counted (docs: 4.05e9 of Gemma-2 2B). */
+double text_encoder_token_flops(const struct text_encoder *e);
+/* How many tokens are computed for a caption, those of the instruction not counted; *rows: of what a model gets. */
+int text_encoder_tokens(const struct text_encoder *e, const char *caption, size_t n, int *rows, struct err *err);
 int text_encoder_rows(const struct text_encoder *e);
 int text_encoder_channels(const struct text_encoder *e);
 

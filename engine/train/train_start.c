@@ -22,6 +22,7 @@
 #include "engine/train/train_base.h"
 #include "engine/train/train_memory.h"
 #include "engine/train/train_dir.h"
+#include "engine/train/train_encode.h"
 #include "engine/train/train_ranks.h"
 #include "engine/train/train_room.h"
 #include "engine/train/train_save.h"
@@ -88,13 +89,15 @@ static void tell_data(const struct train *t)
         printf("precomputed features\n");
     else if (t->spec.encoders == ENCODERS_SYNTHETIC)
         printf("random numbers\n");
+    else if (train_spec_encodes(&t->spec))
+        printf("encoded for %s\n", t->spec.encoders == ENCODERS_SANA ? "Sana" : "Lumina-Next");
     else
         printf("block DCT + hashed captions, %s\n", made[dataset_packed(t->data)]);
 }
 
 static int open_data(struct train *t)
 {
-    if (open_in_turn(t) < 0)
+    if ((train_spec_encodes(&t->spec) ? train_encode(t) : open_in_turn(t)) < 0)
         return -1;
     snprintf(t->data_digest, sizeof(t->data_digest), "%s", dataset_digest(t->data));
     struct dataset_shape s = dataset_shape(t->data);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_state.h - struct train, the state of a run
  *
- * The files that run it, from the bottom up: train_ranks; train_memory, train_dir, train_base; exchange, exchange_fsdp; reducer,
- * reducer_fixed; train_snapshot; train_save; train_room; train_start; train_pictures; train.  A file calls those below
- * it, which know of those above only what they find here.
+ * The files that run it, from the bottom up: train_ranks; train_memory, train_dir, train_base, train_encode; exchange,
+ * exchange_fsdp; reducer, reducer_fixed; train_snapshot; train_save; train_room; train_start; train_pictures; train.
+ * A file calls those below it, which know of those above only what they find here.
  *
  * Functions return 0 or -1 with a sentence in t->err; t->code is the exit code of a failure,
  * or EXIT_DONE to derive it from the kind of the error.

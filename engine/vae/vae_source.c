@@ -183,6 +183,61 @@ int vae_source_open(struct vae **out, struct vae_config *cfg, const char *name, 
     return rc;
 }
 
+/* --- digest ------------------------------------------------------------------------------------ */
+
+static void add_config(struct digest *d, const struct vae_config *c)
+{
+    char text[160];
+    snprintf(text, sizeof(text), "vae %d latent %d stages %d groups %d scale %.17g", (int)c->family, c->latent, c->stages,
+             c->groups, c->scale);
+    digest_add_text(d, text);
+    for (int i = 0; i < c->stages; i++) {
+        snprintf(text, sizeof(text), "%d %d %d", c->width[i], c->encoder_depth[i], (int)c->attention[i]);
+        digest_add_text(d, text);
+    }
+}
+
+static bool of_encoder(const struct tensor_view *v)
+{
+    return strncmp(v->name, "encoder.", strlen("encoder.")) == 0 ||
+           strncmp(v->name, "quant_conv.", strlen("quant_conv.")) == 0;
+}
+
+int64_t vae_source_bytes(const struct weights_source *w)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < weights_source_len(w); i++)
+        if (of_encoder(weights_source_at(w, i)))
+            bytes += (int64_t)(weights_source_at(w, i)->count * sizeof(float));
+    return bytes;
+}
+
+static int digest_source(char text[DIGEST_TEXT], const struct vae_config *cfg, const struct weights_source *w,
+                         struct err *err)
+{
+    struct digest *d;
+    if (digest_create(&d, err) < 0)
+        return -1;
+    add_config(d, cfg);
+    for (int i = 0; i < weights_source_len(w); i++)
+        if (of_encoder(weights_source_at(w, i)))
+            tensor_view_digest(d, weights_source_at(w, i));
+    digest_text(d, text);
+    digest_destroy(d);
+    return 0;
+}
+
+int vae_source_digest(char text[DIGEST_TEXT], const char *path, struct err *err)
+{
+    struct vae_config cfg;
+    struct weights_source *w = NULL;
+    if (weights_source_open(&w, path, "vae", err) < 0)
+        return -1;
+    const int rc = vae_source_config(&cfg, w, err) < 0 ? -1 : digest_source(text, &cfg, w, err);
+    weights_source_close(w);
+    return rc;
+}
+
 /* --- random weights --------------------------------------------------------------------------- */
 
 /* Matrices keep the size of what they are multiplied with; norms are 1, biases 0. */

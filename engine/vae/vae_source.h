@@ -7,6 +7,7 @@
 #ifndef ENGINE_VAE_VAE_SOURCE_H
 #define ENGINE_VAE_VAE_SOURCE_H
 
+#include "engine/contract/digest.h"
 #include "engine/vae/vae.h"
 
 struct err;
@@ -17,6 +18,10 @@ int vae_source_config(struct vae_config *out, const struct weights_source *w, st
 /* The half of the autoencoder `name`: a file, a folder with one, or a pipeline with a folder vae; also of a hub, in its
  * cache (engine/hub/hub_cache.h). */
 int vae_source_open(struct vae **out, struct vae_config *cfg, const char *name, enum vae_half half, struct err *err);
+/* Of all that latents depend on: sizes, scale and the encoder's weights, which takes as long as reading them. */
+int vae_source_digest(char text[DIGEST_TEXT], const char *path, struct err *err);
+/* Of the encoder's weights as floats. */
+int64_t vae_source_bytes(const struct weights_source *w);
 /* The same with random weights of the real sizes, for measurements. */
 int vae_source_random(struct vae **out, const struct vae_config *cfg, enum vae_half half, struct err *err);
 /* dc-ae-f32c32-sana-1.0 and 1.1, and SDXL's. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/contract/digest.h"
 #include "engine/contract/err.h"
 
 void tensor_view_dense(struct tensor_view *v)
@@ -78,6 +79,19 @@ void tensor_view_floats(float *dst, const struct tensor_view *v, size_t from, si
                                     .data = bytes};
         tensor_view_copy(bytes, v, from + done, part);
         st_to_float(dst + done, &t, part, &none);
+    }
+}
+
+void tensor_view_digest(struct digest *d, const struct tensor_view *v)
+{
+    enum { PART = 4096 };
+    unsigned char part[PART * 8];
+    digest_add_text(d, v->name);
+    digest_add(d, &v->dtype, sizeof(v->dtype));
+    for (size_t at = 0, n; at < v->count; at += n) {
+        n = v->count - at < PART ? v->count - at : PART;
+        tensor_view_copy(part, v, at, n);
+        digest_add(d, part, n * st_dtype_size(v->dtype));
     }
 }
 

@@ -40,6 +40,10 @@ void tensor_view_copy(void *dst, const struct tensor_view *v, size_t from, size_
 /* The same as floats. */
 void tensor_view_floats(float *dst, const struct tensor_view *v, size_t from, size_t n);
 
+/* Adds name, type and all numbers. */
+struct digest;
+void tensor_view_digest(struct digest *d, const struct tensor_view *v);
+
 /* "[3, 5]" */
 void tensor_view_shape(char *text, size_t room, const struct tensor_view *v);
 

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* encode.c - see encode.h */
+#include "engine/encode/encode.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
+#include "engine/contract/train_spec.h"
+#include "engine/data/cache_store.h"
+#include "engine/data/dataset.h"
+#include "engine/encode/encode_internal.h"
+
+#define CHECKED_BYTES (INT64_C(4) << 30)
+
+int encode_open(struct encode **out, const struct train_spec *s, struct err *err)
+{
+    struct encode *e = calloc(1, sizeof(*e));
+    if (!e)
+        return err_set(err, ERR_MEMORY, "out of memory for a data set");
+    if (encoder_pair_find(&e->encoders, s, err) < 0 || encode_keys_open(e, s, err) < 0) {
+        encode_close(e);
+        return -1;
+    }
+    *out = e;
+    return 0;
+}
+
+void encode_close(struct encode *e)
+{
+    if (!e)
+        return;
+    encoder_pair_free(&e->encoders);
+    encoded_set_free(e->set);
+    free(e->pictures.item);
+    free(e->captions.item);
+    free(e);
+}
+
+const struct encoder_pair *encode_encoders(const struct encode *e)
+{
+    return &e->encoders;
+}
+
+const char *encode_cache(const struct encode *e)
+{
+    return e->cache;
+}
+
+const char *encode_latents(const struct encode *e)
+{
+    return e->latents;
+}
+
+const char *encode_text(const struct encode *e)
+{
+    return e->text;
+}
+
+const struct encoded_set *encode_set(const struct encode *e)
+{
+    return e->set;
+}
+
+/* --- keys ---------------------------------------------------------------------------------- */
+
+int encode_identify(struct encode *e, bool look, encode_tick_fn tick, void *arg, struct err *err)
+{
+    if (!look && scratch_mkdirs(e->cache, err) < 0)
+        return err_prefix(err, "train.data.cache: ");
+    if (encoder_pair_digest(&e->encoders, e->cache, look, err) < 0 || encode_keys_make(e, look, tick, arg, err) < 0)
+        return -1;
+    encode_keys_dirs(e);
+    return 0;
+}
+
+/* What all ranks need to know before the arrays. */
+struct share {
+    int64_t samples, texts;
+    char    vae[DIGEST_TEXT], text[DIGEST_TEXT];
+};
+
+static int make_room(struct encoded_set *set, const struct share *s, struct err *err)
+{
+    set->samples = s->samples;
+    set->texts = s->texts;
+    set->sample = calloc((size_t)s->samples + 1, sizeof(*set->sample));
+    set->text = calloc((size_t)s->texts + 1, sizeof(*set->text));
+    return set->sample && set->text ? 0 : err_set(err, ERR_MEMORY, "out of memory for keys of samples");
+}
+
+int encode_share(struct encode *e, bool first, encode_broadcast_fn broadcast, void *arg, struct err *err)
+{
+    struct encoded_set *set = e->set;
+    struct share s = {.samples = set->samples, .texts = set->texts};
+    memcpy(s.vae, e->encoders.vae_digest, sizeof(s.vae));
+    memcpy(s.text, e->encoders.text_digest, sizeof(s.text));
+    if (broadcast(arg, &s, sizeof(s)) < 0 || (!first && make_room(set, &s, err) < 0) ||
+        broadcast(arg, set->sample, (size_t)s.samples * sizeof(*set->sample)) < 0 ||
+        broadcast(arg, set->text, (size_t)s.texts * sizeof(*set->text)) < 0)
+        return -1;
+    memcpy(e->encoders.vae_digest, s.vae, sizeof(s.vae));
+    memcpy(e->encoders.text_digest, s.text, sizeof(s.text));
+    if (s.samples != collection_len(set->collection))
+        return err_set(err, ERR_DATA, "this rank finds %lld samples, rank 0 %lld: all ranks must read the same data",
+                       (long long)collection_len(set->collection), (long long)s.samples);
+    encode_keys_dirs(e);
+    return 0;
+}
+
+/* --- what is missing ------------------------------------------------------------------------ */
+
+struct survey {
+    bool          remove;
+    encode_bad_fn bad;
+    void         *arg;
+};
+
+static void on_bad(void *arg, const char *path, const char *why)
+{
+    const struct survey *s = arg;
+    if (!s->remove)
+        return;
+    unlink(path);
+    if (s->bad)
+        s->bad(s->arg, path, why);
+}
+
+static int open_store(struct cache_store **out, const char *dir, struct survey *s, struct err *err)
+{
+    cache_store_close(*out);
+    *out = NULL;
+    if (cache_store_open(out, dir, false, on_bad, s, err) < 0 || cache_store_bytes(*out) > CHECKED_BYTES)
+        return *out ? 0 : -1;
+    cache_store_close(*out);
+    *out = NULL;
+    return cache_store_open(out, dir, true, on_bad, s, err);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct encode_item *x = a, *y = b;
+    int order = memcmp(x->key.byte, y->key.byte, DIGEST_BYTES);
+    if (order == 0)
+        order = (x->sample > y->sample) - (x->sample < y->sample);
+    return order ? order : (x->caption > y->caption) - (x->caption < y->caption);
+}
+
+static int by_sample(const void *a, const void *b)
+{
+    const struct encode_item *x = a, *y = b;
+    const int order = (x->sample > y->sample) - (x->sample < y->sample);
+    return order ? order : (x->caption > y->caption) - (x->caption < y->caption);
+}
+
+/* Keeps one item of each key, and of these such as the store lacks, in the order of the samples. Returns how many
+ * there are of different keys. */
+static int64_t reduce(struct encode_list *l, const struct cache_store *c)
+{
+    int64_t unique = 0, n = 0;
+    qsort(l->item, (size_t)l->n, sizeof(*l->item), by_key);
+    for (int64_t i = 0; i < l->n; i++) {
+        if (i > 0 && memcmp(l->item[i].key.byte, l->item[i - 1].key.byte, DIGEST_BYTES) == 0)
+            continue;
+        unique++;
+        if (cache_store_find(c, &l->item[i].key) < 0)
+            l->item[n++] = l->item[i];
+    }
+    l->n = n;
+    qsort(l->item, (size_t)n, sizeof(*l->item), by_sample);
+    return unique;
+}
+
+static int list_all(struct encode *e, struct err *err)
+{
+    const struct encoded_set *set = e->set;
+    free(e->pictures.item);
+    free(e->captions.item);
+    e->pictures = (struct encode_list){calloc((size_t)set->samples + 1, sizeof(struct encode_item)), 0};
+    e->captions = (struct encode_list){calloc((size_t)set->texts + 1, sizeof(struct encode_item)), 0};
+    if (!e->pictures.item || !e->captions.item)
+        return err_set(err, ERR_MEMORY, "out of memory for a list of %lld samples", (long long)set->samples);
+    e->captions.item[e->captions.n++] = (struct encode_item){.sample = -1, .key = encoded_set_null()};
+    for (int64_t i = 0; i < set->samples; i++) {
+        const struct encoded_sample *s = &set->sample[i];
+        e->pictures.item[e->pictures.n++] = (struct encode_item){.sample = i, .key = s->picture};
+        for (int k = 0; k < s->texts; k++)
+            e->captions.item[e->captions.n++] = (struct encode_item){i, k, set->text[s->text + k]};
+    }
+    return 0;
+}
+
+int encode_survey(struct encode *e, bool remove, encode_bad_fn bad, void *arg, struct encode_need *need,
+                  struct err *err)
+{
+    struct encoded_set *set = e->set;
+    struct survey s = {remove, bad, arg};
+    if (remove) {
+        scratch_sweep(e->cache);
+        scratch_sweep(e->latents);
+        scratch_sweep(e->text);
+    }
+    if (open_store(&set->latents, e->latents, &s, err) < 0 || open_store(&set->rows_of, e->text, &s, err) < 0 ||
+        list_all(e, err) < 0)
+        return -1;
+    *need = (struct encode_need){.latent_bytes = cache_store_bytes(set->latents),
+                                 .text_bytes = cache_store_bytes(set->rows_of)};
+    need->pictures = reduce(&e->pictures, set->latents);
+    need->captions = reduce(&e->captions, set->rows_of);
+    need->no_pictures = e->pictures.n;
+    need->no_captions = e->captions.n;
+    return 0;
+}
+
+int encode_take(struct encode *e, struct dataset **out, struct err *err)
+{
+    struct encoded_set *set = e->set;
+    e->set = NULL;
+    const int rc = dataset_open_encoded(out, set, e->cache, err);
+    encode_close(e);
+    return rc;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* encode.h - a data set of pictures and captions, encoded once into a cache that jobs share
+ *
+ *   CACHE/                    train.data.cache, or DATA.encoded
+ *     latents-<16 digits>/    shards (engine/data/cache_shard.h) of one autoencoder and one way to crop
+ *     text-<16 digits>/       shards of one text encoder and its options
+ *     encoder-*.json, pictures-*.safetensors   digests of weights and pictures, by size and time of the files
+ *     lock                    held by the job that fills it (encode_lock.h)
+ *
+ * An entry's key is the digest of what it is computed from: a picture's bytes and size, or a caption's.  So a picture
+ * that is added is the only one that is encoded, an equal one is there already, and another option or encoder has
+ * another directory.  Entries that the cache lacks are cut into files in the order of the samples; a file appears whole.
+ * So the same bytes come about with any number of ranks, and after any number of deaths.
+ *
+ * The order of calls: open on all ranks; identify on the first, share; then survey, fill and survey again, until nothing
+ * is missing; take.
+ */
+#ifndef ENGINE_ENCODE_ENCODE_H
+#define ENGINE_ENCODE_ENCODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/encode/encoder_pair.h"
+
+struct dataset;
+struct encode;
+struct err;
+struct train_spec;
+
+enum encode_stage { ENCODE_KEYS, ENCODE_PICTURES, ENCODE_CAPTIONS };
+
+/* Of this rank's share of a stage; saved: in whole files, of all stages. */
+struct encode_progress {
+    enum encode_stage stage;
+    int64_t           done, total, saved;
+};
+
+/* After each picture or caption of this rank; false stops (ERR_CONFLICT). May be NULL. */
+typedef bool (*encode_tick_fn)(void *arg, const struct encode_progress *p);
+
+/* Reads names, sizes and captions, and what the encoders are. */
+int encode_open(struct encode **out, const struct train_spec *s, struct err *err);
+void encode_close(struct encode *e); /* also of NULL */
+
+const struct encoder_pair *encode_encoders(const struct encode *e);
+const char *encode_cache(const struct encode *e);    /* CACHE */
+const char *encode_latents(const struct encode *e);  /* the directories in it; after identify or share */
+const char *encode_text(const struct encode *e);
+
+/* Computes all keys, and keeps in CACHE what it took long to compute. `look`, for a plan: nothing is written and nothing
+ * computed for long; what is not known from an earlier time counts as missing. */
+int encode_identify(struct encode *e, bool look, encode_tick_fn tick, void *arg, struct err *err);
+
+/* Gives what the first rank has identified to the others; broadcast() gives its bytes to all. */
+typedef int (*encode_broadcast_fn)(void *arg, void *data, size_t bytes);
+int encode_share(struct encode *e, bool first, encode_broadcast_fn broadcast, void *arg, struct err *err);
+
+/* Entries that the data set needs, and of these such as the cache lacks; bytes of the shards that are there. */
+struct encode_need {
+    int64_t pictures, captions, no_pictures, no_captions;
+    int64_t latent_bytes, text_bytes;
+};
+
+/* `remove`: shards that are damaged are removed, and temporary files of the dead; the former are told to `bad` (or NULL). Digests are compared in a cache of up to
+ * 4 GiB; in a larger one when an entry is read. */
+typedef void (*encode_bad_fn)(void *arg, const char *path, const char *why);
+int encode_survey(struct encode *e, bool remove, encode_bad_fn bad, void *arg, struct encode_need *need,
+                  struct err *err);
+
+/* Part `part` of `parts` of what is missing: first pictures, then, with the autoencoder gone from memory, captions. */
+int encode_fill(struct encode *e, int part, int parts, encode_tick_fn tick, void *arg, struct err *err);
+
+/* The data set. Without entries (a plan) it has shapes only. The rest of `e` is freed. */
+int encode_take(struct encode *e, struct dataset **out, struct err *err);
+
+/* The samples, to be looked at only: the pictures' sizes, and a caption. */
+struct encoded_set;
+const struct encoded_set *encode_set(const struct encode *e);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* encode_internal.h - inside of the encoding of a data set, shared by encode*.c only */
+#ifndef ENGINE_ENCODE_ENCODE_INTERNAL_H
+#define ENGINE_ENCODE_ENCODE_INTERNAL_H
+
+#include <limits.h>
+
+#include "engine/data/collection.h"
+#include "engine/data/encoded_set.h"
+#include "engine/data/safetensors.h"
+#include "engine/encode/encode.h"
+
+/* What is to be encoded: a sample of the set, and which of its captions; sample -1: the empty caption. */
+struct encode_item {
+    int64_t          sample;
+    int32_t          caption;
+    struct cache_key key;
+};
+
+struct encode_list {
+    struct encode_item *item;
+    int64_t             n;
+};
+
+struct encode {
+    struct encoder_pair     encoders;
+    struct collection_options options;
+    struct encoded_set *set;
+    char                cache[ENCODER_PAIR_PATH + 16], latents[PATH_MAX], text[PATH_MAX];
+    enum st_dtype       text_dtype;
+    int64_t             shard; /* entries per file; 0: auto */
+    struct encode_list  pictures, captions; /* that the cache lacks */
+};
+
+/* encode_keys.c: the collection of the spec, and the keys of its samples */
+int encode_keys_open(struct encode *e, const struct train_spec *s, struct err *err);
+int encode_keys_make(struct encode *e, bool look, encode_tick_fn tick, void *arg, struct err *err);
+void encode_keys_dirs(struct encode *e);
+
+#endif

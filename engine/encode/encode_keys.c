@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* encode_keys.c - what a data set's entries are called; see encode.h */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
+#include "engine/contract/train_spec.h"
+#include "engine/encode/encode_internal.h"
+#include "engine/encode/encode_memo.h"
+
+/* --- the collection ------------------------------------------------------------------------ */
+
+static void fill_options(struct encode *e, const struct train_spec *s)
+{
+    collection_options(&e->options, s);
+    e->options.step = e->encoders.factor * s->model.patch;
+    e->options.latents = false;
+    e->options.text_dir = NULL;
+}
+
+/* DATA.encoded, without a slash at the end of DATA. */
+static void name_cache(struct encode *e, const struct train_spec *s)
+{
+    size_t n = strlen(s->data_path);
+    while (n > 1 && s->data_path[n - 1] == '/')
+        n--;
+    if (s->encode.cache[0])
+        snprintf(e->cache, sizeof(e->cache), "%s", s->encode.cache);
+    else
+        snprintf(e->cache, sizeof(e->cache), "%.*s.encoded", (int)n, s->data_path);
+}
+
+int encode_keys_open(struct encode *e, const struct train_spec *s, struct err *err)
+{
+    fill_options(e, s);
+    name_cache(e, s);
+    e->text_dtype = s->encode.text_fp32 ? ST_F32 : ST_BF16;
+    e->shard = s->encode.shard;
+    e->set = calloc(1, sizeof(*e->set));
+    if (!e->set)
+        return err_set(err, ERR_MEMORY, "out of memory for a data set");
+    if (collection_open(&e->set->collection, &e->options, NULL, NULL, err) < 0)
+        return -1;
+    e->set->channels = e->encoders.vae_config.latent;
+    e->set->rows = e->encoders.rows;
+    e->set->width = e->encoders.width;
+    e->set->gaussian = e->encoders.vae_config.family == VAE_KL;
+    e->set->short_null = s->encoders == ENCODERS_LUMINA;
+    return 0;
+}
+
+static void name_dir(char out[PATH_MAX], const struct encode *e, const char *what, const char *all)
+{
+    unsigned char sum[DIGEST_BYTES];
+    digest_raw(sum, all, strlen(all));
+    int n = snprintf(out, PATH_MAX, "%s/%s-", e->cache, what);
+    for (int i = 0; i < 8; i++)
+        n += snprintf(out + n, (size_t)(PATH_MAX - n), "%02x", sum[i]);
+}
+
+void encode_keys_dirs(struct encode *e)
+{
+    const struct collection_options *o = &e->options;
+    char all[256];
+    snprintf(all, sizeof(all), "1 %s %d %d %d %d", e->encoders.vae_digest, (int)o->recipe, o->resolution,
+             (int)o->multi_scale, o->multi_scale || !o->resolution ? o->step : 0);
+    name_dir(e->latents, e, "latents", all);
+    snprintf(all, sizeof(all), "1 %s %s", e->encoders.text_digest, st_dtype_name(e->text_dtype));
+    name_dir(e->text, e, "text", all);
+}
+
+/* --- keys of samples ------------------------------------------------------------------------ */
+
+struct making {
+    struct encode       *e;
+    bool                 look;
+    struct encode_memo  *memo;
+    struct encode_known *known; /* of all samples */
+    int64_t              room;  /* of captions */
+    int64_t              found; /* pictures that the memo knew */
+};
+
+static void identity_of(struct cache_key *out, const struct encode *e, const struct collection_sample *s,
+                        struct digest *d)
+{
+    digest_add_text(d, e->options.path);
+    digest_add_text(d, s->name);
+    digest_add(d, &s->bytes, sizeof(s->bytes));
+    digest_add(d, &s->mtime_ns, sizeof(s->mtime_ns));
+    digest_bytes(d, out->byte);
+}
+
+/* "xxh3:0123..." as bytes. */
+static void key_of(struct cache_key *out, const char *text)
+{
+    for (size_t i = 0; i < DIGEST_BYTES; i++) {
+        unsigned byte = 0;
+        sscanf(text + 5 + 2 * i, "%2x", &byte);
+        out->byte[i] = (unsigned char)byte;
+    }
+}
+
+/* The sizes of the label may differ from those of the picture, so they are part of what a memo knows. */
+static int look_at_picture(struct making *m, int64_t i, struct encode_known *k, struct err *err)
+{
+    const struct collection *c = m->e->set->collection;
+    struct aspect size;
+    char text[DIGEST_TEXT];
+    if (collection_size(c, i, &size, err) < 0)
+        return -1;
+    k->height = size.height;
+    k->width = size.width;
+    k->key = k->identity;
+    if (m->look)
+        return 0;
+    if (collection_picture_digest(text, c, i, err) < 0)
+        return -1;
+    key_of(&k->key, text);
+    return 0;
+}
+
+static int check_size(const struct encode *e, const struct collection_sample *s, const struct encode_known *k,
+                      struct err *err)
+{
+    const int edge = e->options.step;
+    if (k->height % edge == 0 && k->width % edge == 0)
+        return 0;
+    return err_set(err, ERR_DATA, "%s is %lld x %lld pixels, not a multiple of %d; set train.data.resolution", s->where,
+                   (long long)k->width, (long long)k->height, edge);
+}
+
+static int add_captions(struct making *m, const struct collection_sample *s, struct encoded_sample *to,
+                        struct err *err)
+{
+    struct encoded_set *set = m->e->set;
+    if (set->texts + s->captions > m->room) {
+        m->room = 2 * (set->texts + s->captions);
+        struct cache_key *more = realloc(set->text, (size_t)m->room * sizeof(*more));
+        if (!more)
+            return err_set(err, ERR_MEMORY, "out of memory for the keys of captions");
+        set->text = more;
+    }
+    to->text = set->texts;
+    to->texts = s->captions;
+    for (int k = 0; k < s->captions; k++) { /* one that no epoch can choose is not encoded */
+        const char *text = s->caption[collection_usable(set->collection, s, k) ? k : s->prompt].text;
+        digest_raw(set->text[set->texts++].byte, text, strlen(text));
+    }
+    return 0;
+}
+
+static int make_sample(struct making *m, int64_t i, const struct collection_sample *s, struct err *err)
+{
+    struct encode *e = m->e;
+    struct encode_known *k = &m->known[i];
+    struct encoded_sample *to = &e->set->sample[i];
+    struct digest *d;
+    if (digest_create(&d, err) < 0)
+        return -1;
+    identity_of(&k->identity, e, s, d);
+    digest_destroy(d);
+    const struct encode_known *was = encode_memo_find(m->memo, &k->identity);
+    if (was)
+        *k = *was;
+    else if (look_at_picture(m, i, k, err) < 0)
+        return -1;
+    m->found += was != NULL;
+    *to = (struct encoded_sample){.picture = k->key, .number = i, .height = (int32_t)(k->height / e->encoders.factor),
+                                  .width = (int32_t)(k->width / e->encoders.factor)};
+    return check_size(e, s, k, err) < 0 ? -1 : add_captions(m, s, to, err);
+}
+
+static int make_all(struct making *m, encode_tick_fn tick, void *arg, struct err *err)
+{
+    struct encoded_set *set = m->e->set;
+    const int64_t n = collection_len(set->collection);
+    set->sample = calloc((size_t)n + 1, sizeof(*set->sample));
+    m->known = calloc((size_t)n + 1, sizeof(*m->known));
+    if (!set->sample || !m->known || !m->memo)
+        return err_set(err, ERR_MEMORY, "out of memory for the keys of %lld samples", (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        struct collection_sample s;
+        if (collection_sample(&s, set->collection, i, err) < 0)
+            return -1;
+        const int rc = make_sample(m, i, &s, err);
+        collection_sample_free(&s);
+        if (rc < 0)
+            return -1;
+        if (tick && !tick(arg, &(struct encode_progress){ENCODE_KEYS, i + 1, n, 0}))
+            return err_set(err, ERR_CONFLICT, "stopped on request with %lld of %lld pictures read", (long long)i + 1,
+                           (long long)n);
+    }
+    set->samples = n;
+    return 0;
+}
+
+/* All samples have one shape, unless multi_scale permits others. */
+static int check_shapes(const struct encode *e, struct err *err)
+{
+    const struct encoded_sample *s = e->set->sample;
+    for (int64_t i = 1; !e->options.multi_scale && i < e->set->samples; i++)
+        if (s[i].height != s[0].height || s[i].width != s[0].width)
+            return err_set(err, ERR_DATA, "picture %lld has another size than the first; set train.data.resolution",
+                           (long long)i + 1);
+    return 0;
+}
+
+/* A memo is of one way to crop. */
+static void name_memo(char path[PATH_MAX], const struct encode *e)
+{
+    const struct collection_options *o = &e->options;
+    snprintf(path, PATH_MAX, "%s/pictures-%d-%d-%d-%d.safetensors", e->cache, (int)o->recipe, o->resolution,
+             (int)o->multi_scale, o->step);
+}
+
+int encode_keys_make(struct encode *e, bool look, encode_tick_fn tick, void *arg, struct err *err)
+{
+    char path[PATH_MAX];
+    name_memo(path, e);
+    struct making m = {.e = e, .look = look, .memo = encode_memo_open(path)};
+    int rc = make_all(&m, tick, arg, err);
+    if (rc == 0)
+        rc = check_shapes(e, err);
+    if (rc == 0 && !look && m.found < e->set->samples)
+        rc = encode_memo_write(path, m.known, e->set->samples, err);
+    if (rc == 0)
+        encoded_set_sort(e->set);
+    encode_memo_close(m.memo);
+    free(m.known);
+    return rc;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* encode_plan.c - see encode_plan.h */
+#include "engine/encode/encode_plan.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/contract/clock.h"
+#include "engine/contract/err.h"
+#include "engine/contract/field.h"
+#include "engine/contract/json_file.h"
+#include "engine/contract/safe_open.h"
+#include "engine/contract/scratch.h"
+#include "engine/encode/encode_internal.h"
+#include "engine/model/device_memory.h"
+#include "engine/vae/vae_flops.h"
+#include "kernels/sgemm.h"
+
+enum { CAPTIONS = 200, EDGE = 512 };
+
+static const char *const names[] = {[ENCODE_PICTURES] = "pictures", [ENCODE_CAPTIONS] = "captions"};
+
+/* --- samples -------------------------------------------------------------------------------- */
+
+static void look_at_pictures(struct encode_plan *p, const struct encode *e)
+{
+    const struct encoded_set *set = e->set;
+    const int factor = e->encoders.factor;
+    double flops = 0, numbers = 0;
+    for (int64_t i = 0; i < set->samples; i++) {
+        const struct encoded_sample *s = &set->sample[i];
+        flops += vae_flops_encode(&e->encoders.vae_config, s->height * factor, s->width * factor);
+        numbers += (double)set->channels * s->height * s->width * (set->gaussian ? 2 : 1);
+    }
+    const double n = set->samples > 0 ? (double)set->samples : 1;
+    p->picture_flops = flops / n;
+    p->latent_bytes = (int64_t)(numbers / n * (double)p->need.pictures * sizeof(float));
+}
+
+static int count_caption(const struct encode *e, const struct text_encoder *t, int64_t i, double *tokens, double *rows,
+                         struct err *err)
+{
+    struct collection_sample s;
+    int kept = 0;
+    if (collection_sample(&s, e->set->collection, i, err) < 0)
+        return -1;
+    const char *text = s.caption[0].text;
+    const int n = text_encoder_tokens(t, text, strlen(text), &kept, err);
+    collection_sample_free(&s);
+    *tokens += n;
+    *rows += kept;
+    return n < 0 ? -1 : 0;
+}
+
+static int look_at_captions(struct encode_plan *p, const struct encode *e, struct err *err)
+{
+    const int64_t n = e->set->samples, step = n > CAPTIONS ? n / CAPTIONS : 1;
+    const size_t width = (size_t)e->encoders.width * st_dtype_size(e->text_dtype);
+    struct text_encoder *t;
+    double tokens = 0, rows = 0, seen = 0;
+    int rc = 0;
+    if (encoder_pair_open_text(&t, &e->encoders, false, err) < 0)
+        return -1;
+    for (int64_t i = 0; rc == 0 && i < n; i += step, seen++)
+        rc = count_caption(e, t, i, &tokens, &rows, err);
+    text_encoder_close(t);
+    p->caption_flops = seen > 0 ? tokens / seen * e->encoders.token_flops : 0;
+    p->text_bytes = (int64_t)(((seen > 0 ? rows / seen : 0) * (double)(p->need.captions - 1) + e->encoders.rows) *
+                              (double)width);
+    return rc;
+}
+
+/* --- rates ---------------------------------------------------------------------------------- */
+
+static void name_rates(char path[PATH_MAX], const char *cache)
+{
+    snprintf(path, PATH_MAX, "%.4000s/rate.json", cache);
+}
+
+void encode_plan_learn(const char *cache, enum encode_stage stage, double rate)
+{
+    char path[PATH_MAX], tmp[SCRATCH_PATH];
+    name_rates(path, cache);
+    json_t *o = safe_open_json(path, 0, NULL);
+    if (!o)
+        o = json_object();
+    json_object_set_new(o, names[stage], json_real(rate));
+    if (rate > 0 && scratch_name(tmp, path, NULL) == 0 &&
+        (json_file_save(o, tmp, JSON_COMPACT) < 0 || rename(tmp, path) < 0))
+        unlink(tmp);
+    json_decref(o);
+}
+
+/* The best of some products of two square matrices. */
+static double product_rate(void)
+{
+    float *x = calloc(3 * EDGE * EDGE, sizeof(*x));
+    double best = 0;
+    const double until = clock_s() + 0.2;
+    for (int i = 0; x && (i < 2 || clock_s() < until); i++) {
+        const double begin = clock_s();
+        sgemm_run(SGEMM_FORWARD, SGEMM_SPLIT, x, x + EDGE * EDGE, x + 2 * EDGE * EDGE, EDGE, EDGE, EDGE);
+        best = fmax(best, 2.0 * EDGE * EDGE * EDGE / (clock_s() - begin));
+    }
+    free(x);
+    return best;
+}
+
+static void find_rates(struct encode_plan *p)
+{
+    char path[PATH_MAX];
+    name_rates(path, p->cache);
+    json_t *o = safe_open_json(path, 0, NULL);
+    p->picture_rate = field_number(o, names[ENCODE_PICTURES]);
+    p->caption_rate = field_number(o, names[ENCODE_CAPTIONS]);
+    json_decref(o);
+    p->measured = p->picture_rate > 0 && p->caption_rate > 0;
+    if (!p->measured)
+        p->picture_rate = p->caption_rate = product_rate();
+    if (p->picture_rate > 0)
+        p->seconds = p->picture_flops * (double)p->need.no_pictures / p->picture_rate +
+                     p->caption_flops * (double)p->need.no_captions / p->caption_rate;
+}
+
+/* --- memory --------------------------------------------------------------------------------- */
+
+/* 1.6 times the weights, which are packed, and three times the picture where it is as a whole in memory: at the first
+ * attention of DC-AE, at full size of KL (vae.h). So much was measured (docs/BENCHMARKS.md), a tenth less or more. */
+static int64_t vae_memory(const struct encode *e)
+{
+    const struct vae_config *c = &e->encoders.vae_config;
+    double most = 0;
+    int at = 0;
+    while (c->family == VAE_DCAE && at + 1 < c->stages && !c->attention[at])
+        at++;
+    for (int64_t i = 0; i < e->set->samples; i++)
+        most = fmax(most, (double)e->set->sample[i].height * e->set->sample[i].width);
+    most *= (double)e->encoders.factor * e->encoders.factor / pow(4, at);
+    return (int64_t)(1.6 * (double)e->encoders.vae_bytes + 3 * most * c->width[at] * (double)sizeof(float));
+}
+
+int encode_plan_make(struct encode_plan *out, struct encode *e, int ranks, struct err *err)
+{
+    *out = (struct encode_plan){.ranks = ranks};
+    if (encode_identify(e, true, NULL, NULL, err) < 0 || encode_survey(e, false, NULL, NULL, &out->need, err) < 0)
+        return -1;
+    snprintf(out->cache, sizeof(out->cache), "%s", e->cache);
+    look_at_pictures(out, e);
+    if (look_at_captions(out, e, err) < 0)
+        return -1;
+    if (out->need.no_pictures + out->need.no_captions > 0)
+        find_rates(out);
+    out->vae_memory = vae_memory(e);
+    out->text_mapped = e->encoders.text_bytes;
+    out->text_memory = e->encoders.text_bytes + 4 * (int64_t)e->encoders.rows * e->encoders.width * 8;
+    out->free_memory = device_memory_host().free;
+    return 0;
+}
+
+/* --- words ---------------------------------------------------------------------------------- */
+
+static bool fits(const struct encode_plan *p)
+{
+    return p->free_memory <= 0 || (p->vae_memory * p->ranks <= p->free_memory && p->text_memory <= p->free_memory);
+}
+
+enum { WORDS = 32 };
+
+static const char *words(char out[WORDS], int64_t bytes)
+{
+    const double mib = (double)bytes / (1 << 20);
+    snprintf(out, WORDS, "%.1f %s", mib < 1024 ? mib : mib / 1024, mib < 1024 ? "MiB" : "GiB");
+    return out;
+}
+
+static void print_time(const struct encode_plan *p, FILE *to)
+{
+    const double s = p->seconds / p->ranks;
+    fprintf(to, "            %s%.3g %s with %d rank%s: %.3g GFLOP per picture, %.3g per caption, %s %.3g and %.3g GFLOP/s\n",
+            p->measured ? "" : "at least ", s < 120 ? s : s < 7200 ? s / 60 : s / 3600,
+            s < 120 ? "s" : s < 7200 ? "min" : "h", p->ranks, p->ranks == 1 ? "" : "s", p->picture_flops * 1e-9,
+            p->caption_flops * 1e-9, p->measured ? "measured when this cache was filled before:"
+                                                 : "counted, at the speed of a matrix product here:",
+            p->picture_rate * 1e-9, p->caption_rate * 1e-9);
+}
+
+void encode_plan_print(const struct encode_plan *p, FILE *to)
+{
+    char a[WORDS], b[WORDS], c[WORDS], d[WORDS];
+    fprintf(to, "encode      %lld of %lld pictures and %lld of %lld captions; %s of latents and about %s of text in %s\n", (long long)p->need.no_pictures, (long long)p->need.pictures,
+            (long long)p->need.no_captions, (long long)p->need.captions, words(a, p->latent_bytes), words(b, p->text_bytes), p->cache);
+    if (p->need.no_pictures + p->need.no_captions == 0)
+        return;
+    print_time(p, to);
+    fprintf(to, "            memory: autoencoder about %s per rank, then text encoder %s, of which %s are mapped and shared "
+            "by ranks; %s free%s; both are gone before training\n", words(a, p->vae_memory), words(b, p->text_memory),
+            words(c, p->text_mapped), words(d, p->free_memory), fits(p) ? "" : ": this does not fit");
+}
+
+json_t *encode_plan_json(const struct encode_plan *p)
+{
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s, s:f, s:I, s:I, s:b}", "cache", p->cache,
+                     "pictures", (json_int_t)p->need.pictures, "captions", (json_int_t)p->need.captions,
+                     "missing_pictures", (json_int_t)p->need.no_pictures, "missing_captions",
+                     (json_int_t)p->need.no_captions, "latent_bytes", (json_int_t)p->latent_bytes, "text_bytes",
+                     (json_int_t)p->text_bytes, "picture_flops", p->picture_flops, "caption_flops", p->caption_flops,
+                     "rate", p->measured ? "measured" : "counted", "seconds", p->seconds / p->ranks, "vae_memory",
+                     (json_int_t)p->vae_memory, "text_memory", (json_int_t)p->text_memory, "fits", (int)fits(p));
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* encode_plan.h - what encoding a data set needs: files, time and memory, before it begins
+ *
+ * Nothing is written, and nothing computed for long.
+ */
+#ifndef ENGINE_ENCODE_ENCODE_PLAN_H
+#define ENGINE_ENCODE_ENCODE_PLAN_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "engine/encode/encode.h"
+
+struct encode_plan {
+    struct encode_need need;
+    char    cache[1100];
+    int64_t latent_bytes, text_bytes;       /* of the whole cache; captions by a sample of them */
+    double  picture_flops, caption_flops;   /* of an average one */
+    double  picture_rate, caption_rate;     /* operations per second of a rank */
+    bool    measured;                       /* when this cache was filled before; else that of a matrix product */
+    double  seconds;                        /* of one rank, for what is missing */
+    int64_t vae_memory, text_memory;        /* while pictures are encoded; while captions are */
+    int64_t text_mapped;                    /* of text_memory: weights that stay in their file */
+    int64_t free_memory;                    /* of this machine */
+    int     ranks;
+};
+
+/* Also identifies and surveys `e`. */
+int encode_plan_make(struct encode_plan *out, struct encode *e, int ranks, struct err *err);
+void encode_plan_print(const struct encode_plan *p, FILE *to);
+json_t *encode_plan_json(const struct encode_plan *p); /* a new reference, or NULL */
+
+/* Keeps the operations per second that a fill has reached, for later plans; without room for it, it is not kept. */
+void encode_plan_learn(const char *cache, enum encode_stage stage, double rate);
+
+#endif

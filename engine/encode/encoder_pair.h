@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* encoder_pair.h - the encoders of a spec: where their weights are, what they give, and their digests
+ *
+ * `encoders: sana` is an autoencoder and Gemma 2, `lumina` an autoencoder and Gemma 1.
+ */
+#ifndef ENGINE_ENCODE_ENCODER_PAIR_H
+#define ENGINE_ENCODE_ENCODER_PAIR_H
+
+#include "engine/contract/digest.h"
+#include "engine/text/text_encoder.h"
+#include "engine/vae/vae_config.h"
+
+struct err;
+struct train_spec;
+
+enum { ENCODER_PAIR_PATH = 1024 };
+
+struct encoder_pair {
+    char  vae[ENCODER_PAIR_PATH], text[ENCODER_PAIR_PATH];
+    char  tokenizer[ENCODER_PAIR_PATH]; /* "": that of `text` */
+    char *instruction;              /* owned; NULL: none */
+    bool  diffusers;
+    int   rows, width;              /* most rows of a caption, and channels of each */
+    int   factor;                   /* pixels per latent */
+    struct vae_config vae_config;
+    int64_t text_bytes, vae_bytes;  /* of weights: mapped, and in memory */
+    double  token_flops;
+    char    vae_digest[DIGEST_TEXT], text_digest[DIGEST_TEXT];
+};
+
+/* Reads names and sizes, not weights. ERR_USAGE: a sentence that begins with the key. */
+int encoder_pair_find(struct encoder_pair *out, const struct train_spec *s, struct err *err);
+void encoder_pair_free(struct encoder_pair *e); /* also of zeros */
+
+/* Fills both digests, which takes as long as reading all weights; what was computed before for unchanged files is taken
+ * from `memo`, a directory, which gets it otherwise. `look`: what is not there stays "". */
+int encoder_pair_digest(struct encoder_pair *e, const char *memo, bool look, struct err *err);
+
+/* `prefix`: the instruction is computed now, as encoding needs it. */
+int encoder_pair_open_text(struct text_encoder **out, const struct encoder_pair *e, bool prefix, struct err *err);
+
+#endif
