@@ -145,7 +145,7 @@ def strange_numbers(p):
 
 def strange_events(p):
     """In an order that no agent has, with bodies that no kind has; none that would be the end of the attempt."""
-    kinds = ["step", "checkpoint", "rank_exited", "generation_started", "learned", "plan", "nodes", "hang", "no_room",
+    kinds = ["step", "checkpoint", "rank_exited", "generation_started", "learned", "plan", "nodes", "hang", "no_room", "encoding",
              "\n"]
     if not p.to_daemon:
         return frame(NODE_GONE, {**p.id, "node": p.dice.choice(NUMBERS), "text": "x" * 2000}) + frame(CHECKPOINT, p.id)
