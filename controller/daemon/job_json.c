@@ -108,9 +108,10 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
         snprintf(out, size, "its agent is connected %s", job->texts->channel_text);
         return;
     }
-    if (c->goodput.disk_since_ms && job->texts->frees[0]) {
-        const size_t rest = size - strlen(job->texts->frees) - sizeof("; ");
-        snprintf(out, size, "%.*s; %s", (int)(rest < size ? rest : 0), c->reason, job->texts->frees);
+    const char *frees = job->texts->frees[0] ? job->texts->frees : job->texts->by_hand;
+    if (c->goodput.disk_since_ms && frees[0]) {
+        const size_t rest = size - strlen(frees) - sizeof("; ");
+        snprintf(out, size, "%.*s; %s", (int)(rest < size ? rest : 0), c->reason, frees);
         err_make_printable(out);
         return;
     }

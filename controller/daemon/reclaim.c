@@ -31,6 +31,7 @@ struct reclaim {
     struct removed_row *rows;                                   /* of RECLAIM_SCAN */
     size_t              count;
     char                text[sizeof(((struct job_texts *)0)->frees)];
+    char                by_hand[sizeof(((struct job_texts *)0)->by_hand)];
 };
 
 /* The bytes of a job's directory, 0 if it is on another file system. */
@@ -43,20 +44,55 @@ static int64_t bytes_there(struct removed_row *row, const char *dir, dev_t devic
     return row->bytes + (row->checkpoint_bytes > 0 ? row->checkpoint_bytes : 0);
 }
 
+static void list_jobs(struct reclaim *r, dev_t device)
+{
+    struct reclaim_item *items = calloc(r->count + 1, sizeof(*items));
+    char dir[PATH_MAX + 24];
+    for (size_t i = 0; items && i < r->count; i++) {
+        snprintf(dir, sizeof(dir), "%s/%lld", r->jobs_dir, (long long)r->rows[i].job);
+        items[i] = (struct reclaim_item){ r->rows[i].job, bytes_there(&r->rows[i], dir, device) };
+    }
+    if (items)
+        reclaim_list_text(r->text, sizeof(r->text), items, r->count);
+    free(items);
+}
+
+static bool is_listed(const struct reclaim_dir *dirs, size_t n, const char *path)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(dirs[i].path, path) == 0)
+            return true;
+    return false;
+}
+
+/* The directories that specs name; of several jobs with one, the newest. */
+static void list_dirs(struct reclaim *r, dev_t device)
+{
+    struct reclaim_dir *dirs = calloc(r->count + 1, sizeof(*dirs));
+    size_t n = 0;
+    int64_t bytes, unused;
+    struct stat st;
+    for (size_t i = 0; dirs && i < r->count; i++) {
+        const char *path = r->rows[i].checkpoints;
+        if (r->rows[i].checkpoint_bytes >= 0 || !path[0] || is_listed(dirs, n, path) || lstat(path, &st) < 0 ||
+            st.st_dev != device)
+            continue;
+        removal_count(&bytes, &unused, path);
+        dirs[n++] = (struct reclaim_dir){ r->rows[i].job, bytes, path };
+    }
+    if (dirs)
+        reclaim_list_dirs(r->by_hand, sizeof(r->by_hand), dirs, n);
+    free(dirs);
+}
+
 static void reclaim_work(struct file_task *task)
 {
     struct reclaim *r = (struct reclaim *)task;
-    struct reclaim_item *items = calloc(r->count + 1, sizeof(*items));
-    char dir[PATH_MAX + 24];
     struct stat st;
-    if (items && stat(r->full, &st) == 0) {
-        for (size_t i = 0; i < r->count; i++) {
-            snprintf(dir, sizeof(dir), "%s/%lld", r->jobs_dir, (long long)r->rows[i].job);
-            items[i] = (struct reclaim_item){ r->rows[i].job, bytes_there(&r->rows[i], dir, st.st_dev) };
-        }
-        reclaim_list_text(r->text, sizeof(r->text), items, r->count);
-    }
-    free(items);
+    if (stat(r->full, &st) < 0)
+        return;
+    list_jobs(r, st.st_dev);
+    list_dirs(r, st.st_dev);
 }
 
 static void reclaim_destroy(struct file_task *task)
@@ -71,11 +107,24 @@ static void reclaim_done(struct file_task *task)
     struct reclaim *r = (struct reclaim *)task;
     struct daemon *d = task->owner;
     struct job *job = active_jobs_find(d->active_jobs, r->job);
-    if (job && job->disk_since_ms == r->since_ms && r->text[0]) {
+    if (job && job->disk_since_ms == r->since_ms && (r->text[0] || r->by_hand[0])) {
         snprintf(job_texts(job)->frees, sizeof(job->texts->frees), "%s", r->text);
+        snprintf(job_texts(job)->by_hand, sizeof(job->texts->by_hand), "%s", r->by_hand);
+        err_make_printable(job->texts->by_hand);
         server_wake(d->server, r->job);
     }
     reclaim_destroy(task);
+}
+
+/* Does a job that is not done name this directory? */
+static bool is_in_use(const struct daemon *d, const char *dir)
+{
+    for (size_t i = 0; i < d->active_jobs->count; i++) {
+        const char *theirs = d->active_jobs->jobs[i]->dir;
+        if (theirs && strcmp(theirs, dir) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* A job that may not be removed frees nothing. */
@@ -83,7 +132,12 @@ static int add(void *ctx, int64_t id, const char *name, const char *canonical)
 {
     struct reclaim *r = ctx;
     struct err err = { 0 };
-    r->count += removal_plan_rows(&r->rows[r->count], r->base.owner, id, name, canonical, true, &err) == 0;
+    struct removed_row *row = &r->rows[r->count];
+    if (removal_plan_rows(row, r->base.owner, id, name, canonical, true, &err) < 0)
+        return 0;
+    if (row->checkpoint_bytes < 0 && row->checkpoints[0] && is_in_use(r->base.owner, row->checkpoints))
+        row->checkpoints[0] = '\0';
+    r->count++;
     return 0;
 }
 
@@ -118,8 +172,8 @@ void reclaim_look(struct job *job)
     if (job->disk_since_ms == since_ms)
         return;
     job->disk_since_ms = since_ms;
-    if (job->texts->frees[0])
-        job_texts(job)->frees[0] = '\0';
+    if (job->texts->frees[0] || job->texts->by_hand[0])
+        job_texts(job)->frees[0] = job_texts(job)->by_hand[0] = '\0';
     struct reclaim *r = since_ms ? calloc(1, sizeof(*r)) : NULL;
     if (!r || begin(r, job, &err) == 0)
         return;

@@ -299,6 +299,8 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
         buf_print(&text, " It waits for its disk: %s.", s.room);
     if (s.room[0] && job && job->texts->frees[0])
         buf_print(&text, " %s.", job->texts->frees);
+    if (s.room[0] && job && job->texts->by_hand[0])
+        buf_print(&text, " %c%s.", toupper((unsigned char)job->texts->by_hand[0]), job->texts->by_hand + 1);
     if (job)
         put_full_home(&text, d);
     put_speed(&text, row);

@@ -41,6 +41,7 @@ struct job_texts {
     char slow[280];             /* the straggler */
     char nccl[600];             /* where NCCL differs from the plan */
     char frees[400];            /* what would free the disk it waits for (controller/daemon/reclaim.h) */
+    char by_hand[300];          /* and what only its user may delete there */
     char channel_text[400];     /* the channel in use, where there are several */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reclaim_list.h - the done jobs whose removal frees most, as a sentence
+/* reclaim_list.h - the done jobs whose removal frees most, and directories of theirs to delete by hand, as sentences
  *
  * Pure: no clock, no I/O.
  */
@@ -19,5 +19,17 @@ struct reclaim_item {
 /* Sorts the items, largest first; "jobctl remove --checkpoints 3 7 would free 12 GiB (job 3: 10 GiB, job 7: 2 GiB)".
  * Items below RECLAIM_LEAST are left out; "" if none remains. */
 void reclaim_list_text(char *out, size_t size, struct reclaim_item *items, size_t count);
+
+/* Checkpoints of a done job in a directory that its spec names, which no command deletes. */
+struct reclaim_dir {
+    int64_t     job, bytes;
+    const char *path;       /* borrowed */
+};
+
+enum { RECLAIM_DIRS = 2 };
+
+/* Sorts them likewise; "delete by hand what you no longer need: /a (job 7: 2 GiB), /b (job 9: 1 GiB)". At most
+ * RECLAIM_DIRS, and none whose path does not fit whole; "" if none remains. */
+void reclaim_list_dirs(char *out, size_t size, struct reclaim_dir *dirs, size_t count);
 
 #endif

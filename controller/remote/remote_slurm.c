@@ -39,6 +39,7 @@
 #include "controller/remote/sbatch.h"
 #include "controller/remote/slurm_client.h"
 #include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
 #include "engine/contract/field.h"
 #include "engine/contract/install.h"
 #include "engine/contract/safe_open.h"
@@ -239,6 +240,15 @@ static void cancel(struct slurm *link, const json_t *job)
                                "comment", link->comment), on_cancelled, link);
 }
 
+/* Its agent ended before it could tell anything, because it could not make its files: the cause is a full disk. */
+static void tell_full(struct slurm *link, const json_t *job)
+{
+    link->base.full = true;
+    snprintf(link->base.text, sizeof(link->base.text), "no room on %.60s: the agent cannot make its files in %.200s, "
+             "whose disk is full (Slurm job %lld)", field_text(job, "nodes"), link->base.run_dir,
+             (long long)json_integer_value(json_object_get(job, "job")));
+}
+
 /* Slurm's end states as text. */
 static void tell_end(struct slurm *link, const json_t *job)
 {
@@ -257,15 +267,18 @@ static void tell_end(struct slurm *link, const json_t *job)
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
         if (strcmp(ends[i].state, state) == 0)
             text = ends[i].text;
-    long long number = json_integer_value(json_object_get(job, "job"));
-    if (text)
+    const long long number = json_integer_value(json_object_get(job, "job"));
+    const long long code = json_integer_value(json_object_get(job, "exit_code"));
+    if (code == EXIT_DISK_FULL)
+        tell_full(link, job);
+    else if (text)
         snprintf(link->base.text, sizeof(link->base.text), "Slurm ended job %lld: %s (%s)", number,
                                                                                       text,
                  state);
     else
         snprintf(link->base.text, sizeof(link->base.text), "Slurm job %lld ended without a "
-                 "message from its agent (%s, exit code %lld); see %.200s/slurm.log", number, state,
-                 (long long)json_integer_value(json_object_get(job, "exit_code")), link->base.run_dir);
+                 "message from its agent (%s, exit code %lld); see %.200s/slurm.log", number, state, code,
+                 link->base.run_dir);
 }
 
 /* Slurm ended the job or no longer knows it; receive the agent's last messages first. */

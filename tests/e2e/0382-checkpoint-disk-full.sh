@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The disk of the checkpoints is full.  Curves and logs of samples do without it: one warning, and the same bits.
 # Training waits with its steps in memory until a checkpoint fits, says what it needs, loses no step and takes no
-# second attempt; it names the finished jobs that hold most of the disk; it can be cancelled meanwhile; after retry.disk_wait it ends, and starts again until there is room.
+# second attempt; it names the finished jobs that hold most of the disk, and directories of theirs that no command deletes; it can be cancelled meanwhile; after retry.disk_wait it ends, and starts again until there is room.
 . "$TOP/tests/e2e/events.sh"
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o "$WORK/disk.so" "$TOP/tests/fake/disk.c" -ldl
 
@@ -53,6 +53,9 @@ head -c 3000000 /dev/zero >"$JOBCTL_HOME/jobs/2/large"
 head -c 5000000 /dev/zero >"$JOBCTL_HOME/jobs/3/large"
 FREES='jobctl remove --checkpoints 3 2 would free 7.[0-9] MiB (job 3: 4.[0-9] MiB, job 2: 2.[0-9] MiB)'
 
+# The directories that their specs name are in nobody's use; the job that waits has one as well.
+HELD="$WORK/[a-z]* (job [1-4]: [0-9.]* MiB)"
+
 # No room for the first checkpoint: it waits in a step after it, as it says, and goes on from there.
 waited() { # ID SECONDS: so long its ranks waited for the disk, and no part of that is lost
     jobctl show "$1" --json >"$WORK/shown"
@@ -74,6 +77,7 @@ full() { # ID NAME RANKS SENTENCE: it needs so much, and the disk ...
     job_is "$1" state running
     wait_for "status of job $1 tells what would free its disk" matches "$FREES" jobctl status "$1"
     jobctl why "$1" --json | field text | grep "$FREES"
+    jobctl why "$1" --json | field text | grep " Delete by hand what you no longer need: $HELD, $HELD\\."
     jobctl $(jobctl why "$1" --json | field text | grep -o 'remove --checkpoints [0-9 ]*') --dry-run
     $(grep -o 'jobctl prune .*--dry-run' <<<"$told") | grep -F '(plain)' # what it names lists a finished job
     [ -z "$(ls -d "$WORK/$2"/step-* "$WORK/$2"/.tmp-* 2>/dev/null)" ]

@@ -48,9 +48,24 @@ static void many(void **state)
     assert_int_equal(text[strlen(text) - 1], ')');
 }
 
+/* The largest two whose paths fit, each whole. */
+static void dirs(void **state)
+{
+    (void)state;
+    char text[300], far[400];
+    memset(far, 'x', sizeof(far) - 1);
+    far[sizeof(far) - 1] = '\0';
+    struct reclaim_dir found[] = { { 4, 30 * GIB, far }, { 1, RECLAIM_LEAST - 1, "/small" }, { 9, GIB, "/b" },
+                                   { 7, 2 * GIB, "/a" }, { 8, GIB / 2, "/c" } };
+    reclaim_list_dirs(text, sizeof(text), found, 5);
+    assert_string_equal(text, "delete by hand what you no longer need: /a (job 7: 2.0 GiB), /b (job 9: 1.0 GiB)");
+    reclaim_list_dirs(text, sizeof(text), found + 4, 1);
+    assert_string_equal(text, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(largest_first), cmocka_unit_test(nothing_to_free),
-                                        cmocka_unit_test(many) };
+                                        cmocka_unit_test(many), cmocka_unit_test(dirs) };
     return cmocka_run_group_tests_name("reclaim list", tests, NULL, NULL);
 }
