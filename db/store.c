@@ -262,6 +262,11 @@ int store_commit_group(struct store *s, struct err *err)
     return store_commit(s, err);
 }
 
+int64_t store_rows_written(struct store *s)
+{
+    return sqlite3_total_changes(s->db);
+}
+
 int store_shrink(bool *left, struct store *s, int pages, struct err *err)
 {
     char sql[64];

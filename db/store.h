@@ -10,6 +10,7 @@
 #define DB_STORE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "db/integrity.h"
 
@@ -42,5 +43,8 @@ int store_commit_group(struct store *s, struct err *err);
  * more is unused; the rest serves the next rows.  *left: call it again.  A store of an earlier version, of more than
  * 16 MB, cannot shrink until `jobctl doctor --repair` writes it anew. */
 int store_shrink(bool *left, struct store *s, int pages, struct err *err);
+
+/* Rows inserted, changed and deleted since it was opened, without those that store_shrink() has moved; wraps at 2^31. */
+int64_t store_rows_written(struct store *s);
 
 #endif

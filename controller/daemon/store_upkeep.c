@@ -7,15 +7,21 @@
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
 #include "db/packed_events.h"
+#include "db/shrink_pace.h"
 #include "db/store.h"
+#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
-enum { WORK = 400, PAGES = 128, AGAIN_MS = 100, IDLE_MS = 5000, FAILED_MS = 60 * 1000, ENDED_MS = 60 * 1000 };
+enum {
+    WORK = 400, PAGES = 128, AGAIN_MS = 100, BUSY_MS = 1000, IDLE_MS = 5000, FAILED_MS = 60 * 1000,
+    ENDED_MS = 60 * 1000
+};
 
 struct store_upkeep {
     struct daemon *daemon;
     uv_timer_t     timer;
     bool           failed;      /* said once */
+    struct shrink_pace pace;
 };
 
 static void say_failed(struct store_upkeep *u, const struct err *err)
@@ -28,8 +34,13 @@ static void say_failed(struct store_upkeep *u, const struct err *err)
 /* A portion of what there is to do; *left: there is more. */
 static int keep(bool *left, struct store_upkeep *u, struct err *err)
 {
-    const int rc = packed_events_some(left, u->daemon->store, daemon_now_ms() - ENDED_MS, WORK, err);
-    return rc < 0 || *left ? rc : store_shrink(left, u->daemon->store, PAGES, err);
+    struct store *s = u->daemon->store;
+    const bool may_shrink = shrink_pace_allows(&u->pace, store_rows_written(s), clock_ms());
+    int rc = packed_events_some(left, s, daemon_now_ms() - ENDED_MS, WORK, err);
+    if (rc == 0 && !*left && may_shrink)
+        rc = store_shrink(left, s, PAGES, err);
+    u->pace.rows = store_rows_written(s);       /* its own do not count */
+    return rc;
 }
 
 static void look(uv_timer_t *timer)
@@ -42,7 +53,7 @@ static void look(uv_timer_t *timer)
         say_failed(u, &err);
     else
         u->failed = false;
-    uv_timer_start(timer, look, rc < 0 ? FAILED_MS : left ? AGAIN_MS : IDLE_MS, 0);
+    uv_timer_start(timer, look, rc < 0 ? FAILED_MS : left ? AGAIN_MS : u->pace.busy ? BUSY_MS : IDLE_MS, 0);
 }
 
 int store_upkeep_open(struct daemon *d, struct err *err)
@@ -52,6 +63,7 @@ int store_upkeep_open(struct daemon *d, struct err *err)
         return err_set(err, ERR_MEMORY, "out of memory for the upkeep of the store");
     u->daemon = d;
     u->timer.data = u;
+    u->pace.looked_ms = clock_ms();
     d->store_upkeep = u;
     uv_timer_init(&d->loop, &u->timer);
     return uv_timer_start(&u->timer, look, AGAIN_MS, 0) == 0 ? 0 : err_set(err, ERR_BUG, "no timer");
