@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +15,14 @@
 #include "engine/contract/safe_open.h"
 
 #define NAME "/jobctl-"
+
+static char *shared; /* the path, in memory of the agent and its guardian; NULL: none */
+
+void control_group_share(void)
+{
+    void *p = mmap(NULL, CONTROL_GROUP_PATH, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = p == MAP_FAILED ? NULL : p;
+}
 
 /* The path of this process in the unified hierarchy. */
 static bool own_path(char path[PATH_MAX])
@@ -84,7 +93,7 @@ static bool keep_path(const char *run_dir, const char *path)
     return kept;
 }
 
-void control_group_find(char out[CONTROL_GROUP_PATH], const char *run_dir)
+static void read_path(char out[CONTROL_GROUP_PATH], const char *run_dir)
 {
     char file[PATH_MAX];
     FILE *f = file_of(file, run_dir) < 0 ? NULL : safe_open_stream(file, NULL);
@@ -96,9 +105,17 @@ void control_group_find(char out[CONTROL_GROUP_PATH], const char *run_dir)
         out[0] = '\0'; /* not of ours: a rank may have written there */
 }
 
-int control_group_open(const char *run_dir)
+void control_group_find(char out[CONTROL_GROUP_PATH], const char *run_dir)
 {
-    char path[CONTROL_GROUP_PATH], own[PATH_MAX];
+    if (shared && shared[0])
+        snprintf(out, CONTROL_GROUP_PATH, "%s", shared);
+    else
+        read_path(out, run_dir);
+}
+
+static int open_or_make(char path[CONTROL_GROUP_PATH], const char *run_dir)
+{
+    char own[PATH_MAX];
     control_group_find(path, run_dir);
     int fd = path[0] ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
     if (fd >= 0 || !own_path(own) || !try_places(own, path, make_below))
@@ -106,6 +123,15 @@ int control_group_open(const char *run_dir)
     fd = keep_path(run_dir, path) ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
     if (fd < 0)
         rmdir(path);
+    return fd;
+}
+
+int control_group_open(const char *run_dir)
+{
+    char path[CONTROL_GROUP_PATH];
+    const int fd = open_or_make(path, run_dir);
+    if (fd >= 0 && shared)
+        snprintf(shared, CONTROL_GROUP_PATH, "%s", path);
     return fd;
 }
 

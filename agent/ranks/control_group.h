@@ -18,6 +18,10 @@
 
 enum { CONTROL_GROUP_PATH = 2 * PATH_MAX };
 
+/* From here on a child's control_group_open() tells this process, too, so that both find the group when the run
+ * directory is gone or a rank has written into its file. */
+void control_group_share(void);
+
 /* A descriptor of the group of this run directory, made if there is none yet; -1: there cannot be one. */
 int control_group_open(const char *run_dir);
 

@@ -134,6 +134,7 @@ int guardian_start(const struct guardian_options *o, struct err *err)
     sigset_t set, old;
     watched_signals(&set);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    control_group_share();
     sigprocmask(SIG_BLOCK, &set, &old);
     pid_t agent = fork();
     if (agent > 0)

@@ -3,7 +3,7 @@
 # (v2) can be made, its members are found: by the daemon, or by `jobctl-agent cleanup`. None is left afterwards.
 [ -n "${MOUNTED-}" ] || {
     mkdir "$WORK/cgroup"
-    unshare -m sh -c 'mount -t cgroup2 none "$1" && mkdir "$1/jobctl-test" && rmdir "$1/jobctl-test"' - "$WORK/cgroup" ||
+    unshare -m sh -c 'mount -t cgroup2 none "$1" && mkdir "$1/jobctl-test.$$" && rmdir "$1/jobctl-test.$$"' - "$WORK/cgroup" ||
         { echo "no cgroup2 can be mounted here, or no group made: the mark and the guardian are all there is"; exit 77; }
     exec env MOUNTED=1 unshare -m bash -euc 'mount -t cgroup2 none "$WORK/cgroup"; . "$1"' - "$0"
 }
