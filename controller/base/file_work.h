@@ -10,8 +10,10 @@
  *
  * libuv's pool is not used: it has four threads, and four calls that hang would end all work in it.
  * What still runs in the loop, in the daemon's home: the events beside a job (controller/job/job_history.h), which are
- * to be there before their effect, copies of logs of other machines, keys for agents (agent_listener.h), and the
- * watch of a directory for `logs -f`.
+ * to be there before their effect, the check that a job's directory is its own before each attempt (fleet.c), copies of
+ * logs of other machines (log_copy.h), the look for an agent of Slurm and its script (remote_slurm.c; fence and lock
+ * have a thread), keys for agents (agent_listener.h), the watch of a directory for `logs -f`, and all that is read at
+ * the start of the daemon (survey.h, replay.h).
  * The store (sqlite) remains in the loop: its file is the daemon's own, each answer depends on it, and where
  * its disk hangs there is nothing true to answer.
  */

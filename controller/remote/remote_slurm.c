@@ -113,31 +113,66 @@ static void hung_up(struct remote_link *base)
 
 /* ---- the end of an attempt ---- */
 
-static void bury(struct remote_link *base)
+/* Fence and lock lie on the file system that all nodes share: a thread waits for it. */
+struct bury_task {
+    struct remote_link_task base;
+    char                    run_dir[PATH_MAX], text[sizeof(((struct remote_link *)0)->text)];
+    bool                    fence;
+    struct err              unfenced, err;  /* err: of the lock */
+};
+
+static void bury_work(struct file_task *task)
 {
-    struct slurm *link = slurm_of(base);
-    struct err err = { 0 }, unfenced = { 0 };
-    remote_link_hang_up(&link->base);
-    agent_channel_close(&link->channel); /* and must not connect any more */
-    link->spoke = false;
-    if (!link->bury_until) {
-        link->bury_until = uv_now(link->base.loop) + LOCK_MS;
-        if (run_dir_fence(link->base.run_dir, base->text, &unfenced) < 0)
-            log_warn(link->base.tag, "%s", unfenced.text);
-    }
-    int lock = run_dir_lock(link->base.run_dir, &err);
-    if (lock < 0 && err.code == ERR_CONFLICT && uv_now(link->base.loop) < link->bury_until) {
-        remote_link_later(&link->base, LOOK_MS, bury); /* it will find the fence */
+    struct bury_task *t = (struct bury_task *)task;
+    if (t->fence)
+        run_dir_fence(t->run_dir, t->text, &t->unfenced);
+    const int lock = run_dir_lock(t->run_dir, &t->err);
+    if (lock >= 0)
+        close(lock);
+}
+
+static void bury_destroy(struct file_task *task)
+{
+    free(task);
+}
+
+static void bury_then(struct remote_link *base, struct remote_link_task *task)
+{
+    const struct slurm *link = slurm_of(base);
+    const struct bury_task *t = (const struct bury_task *)task;
+    if (t->unfenced.code)
+        log_warn(base->tag, "%s", t->unfenced.text);
+    if (t->err.code == ERR_CONFLICT && uv_now(base->loop) < link->bury_until) {
+        remote_link_later(base, LOOK_MS, bury); /* it will find the fence */
         return;
     }
-    if (lock < 0)
-        log_warn(link->base.tag, "cannot prove that its agent is dead: %s", err.text);
-    else
-        close(lock);
+    if (t->err.code)
+        log_warn(base->tag, "cannot prove that its agent is dead: %s", t->err.text);
     if (link->refused)
         base->hooks.refused(base->hooks.arg, base->text);
     else
         remote_link_read_spool(base);
+}
+
+static void bury(struct remote_link *base)
+{
+    struct slurm *link = slurm_of(base);
+    struct bury_task *t = calloc(1, sizeof(*t));
+    remote_link_hang_up(&link->base);
+    agent_channel_close(&link->channel); /* and must not connect any more */
+    link->spoke = false;
+    if (!t) {
+        log_error(base->tag, "out of memory to end an attempt");
+        remote_link_later(base, LOOK_SELDOM_MS, bury);
+        return;
+    }
+    t->base = (struct remote_link_task){ { .work = bury_work, .destroy = bury_destroy }, bury_then };
+    t->fence = !link->bury_until;
+    if (t->fence)
+        link->bury_until = uv_now(base->loop) + LOCK_MS;
+    snprintf(t->run_dir, sizeof(t->run_dir), "%s", base->run_dir);
+    snprintf(t->text, sizeof(t->text), "%s", base->text);
+    remote_link_access(base, &t->base, "ending an attempt");
 }
 
 /* ---- submitting ---- */
