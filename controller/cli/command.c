@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &cmd_submit, &cmd_run, &cmd_status, &cmd_show, &cmd_logs, &cmd_why, &cmd_report, &cmd_events, &cmd_shell, &cmd_diff,
+    &cmd_submit, &cmd_run, &cmd_status, &cmd_show, &cmd_logs, &cmd_why, &cmd_report, &cmd_metrics, &cmd_events, &cmd_shell, &cmd_diff,
     &cmd_wait, &cmd_best,
     &cmd_cancel, &cmd_retry, &cmd_edit, &cmd_hold, &cmd_release, &cmd_checkpoint, &cmd_remove, &cmd_prune,
     &cmd_plan, &cmd_fetch, &cmd_render, &cmd_doctor, &cmd_export, &cmd_verify_data, &cmd_verify_resume, &cmd_drill,
