@@ -26,8 +26,9 @@ optional=(libclang-rt-dev gcc-11)
 cluster=(slurmctld slurmd slurm-client libslurm-dev munge)
 # A container runtime and a program for an image, for tests/e2e/093*-container*.sh: the same. 24 MB to download, 98 MB.
 containers=(podman runc busybox-static)
-# A Prometheus that reads our metrics, for tests/e2e/0985-metrics.sh: the same. 30 MB to download, 98 MB.
-monitors=(prometheus python3-prometheus-client)
+# What reads our metrics and event files, for tests/e2e/0984-tensorboard.sh and 0985-metrics.sh: the same. 30 MB to
+# download, 100 MB.
+monitors=(prometheus python3-prometheus-client python3-protobuf python3-crc32c)
 peers=(python3-torch python3-numpy)
 
 check= list=

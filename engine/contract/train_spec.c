@@ -343,6 +343,7 @@ static void fill_data(struct train_spec *s, const json_t *train)
     s->resolution = (int)int_of(train, "data.resolution", 0);
     s->multi_scale = bool_of(train, "data.multi_scale", false);
     s->sample_log = bool_of(train, "data.sample_log", false);
+    s->tensorboard = bool_of(train, "tensorboard", false);
     s->caption_suffixes = copy_list(s->caption_suffix, train, "data.caption_suffixes");
     s->score_suffixes = copy_list(s->score_suffix, train, "data.score_suffixes");
     s->score_min = number_of(train, "data.score_min", 0);

@@ -79,6 +79,7 @@ struct train_spec {
     int      resolution;         /* pixels; 0 = the size of the data */
     bool     multi_scale;        /* samples have several shapes */
     bool     sample_log;
+    bool     tensorboard;
     enum encoders encoders;
     /* Captions of side files, and the choice among them (engine/data/caption_choice.h). */
     int      caption_suffixes, score_suffixes;

@@ -126,6 +126,8 @@ static const struct spec_field fields[] = {
     {.path = "data.caption_channels", .type = FIELD_INT, .min = 8, .max = 4096, .def = "64",
      .help = "numbers per hashed word"},
 
+    {.path = "tensorboard", .type = FIELD_BOOL, .def = "false",
+     .help = "write event files for TensorBoard beside the checkpoints, in tensorboard/"},
     {.path = "precision", .type = FIELD_ENUM, .choices = "fp32|bf16", .auto_ok = true, .def = AUTO,
      .help = "auto = bf16 on a GPU, fp32 on the CPU, which supports nothing else"},
     {.path = "batch", .type = FIELD_MAP, .help = "samples per step"},

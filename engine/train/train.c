@@ -20,6 +20,7 @@
 #include "engine/train/loss_log.h"
 #include "engine/train/reducer.h"
 #include "engine/train/rejoin.h"
+#include "engine/train/train_events.h"
 #include "engine/train/train_memory.h"
 #include "engine/train/train_pictures.h"
 #include "engine/train/train_ranks.h"
@@ -119,6 +120,7 @@ static void report(struct train *t, double grad_norm, double lr, double took)
     struct err log = {0};
     if (loss_log_add(t->metrics, t->at, t->loss, grad_norm, lr, speed, &log) < 0)
         train_warn_log(t, &log);
+    train_events_step(t, grad_norm, lr, speed);
     if (edge || now - t->told_s >= 0.02) {
         progress_step(t->progress, t->at, t->spec.steps, t->loss, grad_norm, lr, speed,
                       1000 * took);
@@ -303,6 +305,7 @@ static void close_rest(struct train *t)
     exchange_fsdp_close(t);
     fixed_point_sum_destroy(t->fixed_sum);
     loss_log_close(t->metrics);
+    train_events_close(t);
     sample_log_close(t->samples);
     step_destroy(t->step);
     loader_destroy(t->loader);

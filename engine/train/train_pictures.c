@@ -15,6 +15,7 @@
 #include "engine/train/sample_grid.h"
 #include "engine/train/sample_prompts.h"
 #include "engine/train/train_base.h"
+#include "engine/train/train_events.h"
 #include "engine/train/train_start.h"
 #include "engine/train/train_state.h"
 
@@ -103,6 +104,7 @@ static int show(struct train *t, const struct sample_prompts *s, const float *be
         rc = sample_grid_write(t->data, s, &all, path, err);
     if (rc == 0) {
         progress_sample(t->progress, t->at, path);
+        train_events_picture(t, before && !after ? "samples/before" : "samples/after", path);
         printf("pictures: %s\n", path);
     }
     return rc;

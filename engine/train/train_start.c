@@ -20,6 +20,7 @@
 #include "engine/train/loss_log.h"
 #include "engine/train/reducer.h"
 #include "engine/train/train_base.h"
+#include "engine/train/train_events.h"
 #include "engine/train/train_memory.h"
 #include "engine/train/train_dir.h"
 #include "engine/train/train_encode.h"
@@ -406,6 +407,7 @@ static void open_logs(struct train *t)
     err = (struct err){0};
     t->metrics = loss_log_open(path, t->at, t->spec.steps, &err);
     train_warn_log(t, &err);
+    train_events_open(t);
 }
 
 int train_start(struct train *t)

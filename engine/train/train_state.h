@@ -58,6 +58,7 @@ struct train {
     struct step     *step;
     struct params   *params; /* of the step */
     struct loss_log *metrics;
+    struct event_file *events; /* train.tensorboard: true, else NULL */
     struct sample_log *samples; /* data.sample_log: true, else NULL */
     const struct reducer *reducer;
     const struct exchange *exchange;
