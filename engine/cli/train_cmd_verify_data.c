@@ -113,8 +113,8 @@ static void print_words(const struct verdict *v, bool run)
 {
     const struct sample_audit *a = &v->log;
     print_problems(v);
-    printf("data        %lld samples, %.1f MiB read: %lld error%s, %lld notice%s\n",
-           (long long)v->data.samples, (double)v->data.bytes / (1 << 20),
+    printf("data        %lld sample%s, %.1f MiB read: %lld error%s, %lld notice%s\n", (long long)v->data.samples,
+           v->data.samples == 1 ? "" : "s", (double)v->data.bytes / (1 << 20),
            (long long)v->data.errors, v->data.errors == 1 ? "" : "s", (long long)v->data.notices,
            v->data.notices == 1 ? "" : "s");
     if (run && !v->logged)
@@ -172,6 +172,8 @@ int train_cmd_verify_data(int argc, char **argv)
         else
             print_words(&v, dir != NULL);
     }
+    else if (!as_json) /* why nothing is left to read */
+        print_problems(&v);
     json_decref(v.problems);
     json_decref(job);
     if (err.code)

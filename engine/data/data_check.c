@@ -61,9 +61,15 @@ static void tell_wrong(struct check *c, const char *where, const struct err *err
 
 /* --- pictures ---------------------------------------------------------------------------- */
 
+/* A wrong sample stays one, and says so again when it is read; of a shard that cannot be read no sample is left. */
 static void on_bad_entry(void *arg, const char *where, const char *what)
 {
-    (void)arg, (void)where, (void)what; /* a wrong sample stays one, and says so again when it is read */
+    struct check *c = arg;
+    const size_t n = strlen(where);
+    char path[PATH_SIZE];
+    snprintf(path, sizeof(path), "%s/%s", c->spec->data_path, where);
+    if (n > 4 && strcmp(where + n - 4, ".tar") == 0)
+        say(c, true, where, "%s", without(without(what, path), c->spec->data_path));
 }
 
 /* A picture by its file, not by the line that lists it. */

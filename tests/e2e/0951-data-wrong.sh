@@ -41,6 +41,19 @@ code 65 jobctl-train verify-data --spec wds.json
 has '00000001.tar/00006.png is not a readable PNG picture' out
 has '00000001.tar/00004.png is 50 x 50 pixels, but described as 100 x 25' out
 has '1 error' out
+# A shard that is cut off, one that is compressed: each is told, beside what can be read.
+mkdir cut
+cp wds/00000000.tar cut/
+truncate -s 5000 cut/00000000.tar
+gzip -c wds/00000000.tar >cut/00000001.tar
+spec cut '' >cut.json
+code 65 jobctl-train verify-data --spec cut.json
+has ' the archive is cut off: a member at byte 1024 has 3646 bytes, the file ends at 5000' out
+has ' is not a plain tar archive: unpack one that is compressed' out
+rm cut/00000000.tar
+code 65 jobctl-train verify-data --spec cut.json
+has ' is not a plain tar archive: unpack one that is compressed' out
+has 'cut holds no samples' err
 truncate -s 5000 wds/00000000.tar
 code 65 jobctl-train verify-data --spec wds.json
 has '00000000.tar' out
