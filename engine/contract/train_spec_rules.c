@@ -198,6 +198,17 @@ static int encoders(const struct train_spec *s, const json_t *job, struct err *e
     return 0;
 }
 
+/* Keys of published encoders beside data that they do not read would have no effect. */
+static int encoders_keys(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    static const char *const keys[] = {"vae", "text_encoder", "tokenizer", "instruction", "cache"};
+    const json_t *data = json_object_get(json_object_get(job, "train"), "data");
+    for (size_t i = 0; !train_spec_encodes(s) && i < sizeof(keys) / sizeof(*keys); i++)
+        if (json_is_string(json_object_get(data, keys[i])))
+            return err_set(err, ERR_USAGE, "train.data.%s: only with data.encoders: sana or lumina", keys[i]);
+    return 0;
+}
+
 static int encoders_family(const struct train_spec *s, const json_t *job, struct err *err)
 {
     const bool lumina = s->encoders == ENCODERS_LUMINA;
@@ -312,6 +323,8 @@ const struct train_rule *train_spec_rules(void)
         {"train.data.resolution|train.data.dct_block|train.model.patch|train.model.preset|"
          "train.data.encoders", resolution},
         {"train.data.encoders|train.data.vae|train.data.text_encoder|train.model.weights", encoders},
+        {"train.data.vae|train.data.text_encoder|train.data.tokenizer|train.data.instruction|train.data.cache|"
+         "train.data.encoders", encoders_keys},
         {"train.data.encoders|train.model.preset", encoders_family},
         {"train.optimizer.betas|train.optimizer.type", betas},
         {"train.batch.micro|train.batch.global", micro},

@@ -172,6 +172,10 @@ static void a_missing_required_key_is_an_error(void **state)
         {"{\"train\":{\"data\":{\"path\":\"/d\",\"encoders\":\"features\"},\"steps\":1,"
          "\"sample\":{\"after\":true}}}",
          "train.sample.after: only samples of dct+hash can be decoded"},
+        {"{\"train\":{\"data\":{\"path\":\"/d\",\"vae\":\"/v\"},\"steps\":1}}",
+         "train.data.vae: only with data.encoders: sana or lumina"},
+        {"{\"train\":{\"data\":{\"path\":\"/d\",\"encoders\":\"features\",\"cache\":\"/c\"},\"steps\":1}}",
+         "train.data.cache: only with data.encoders: sana or lumina"},
         {"{\"train\":{\"data\":{\"path\":\"/d\"},\"steps\":1},\"checkpoint\":{\"every\":5}}",
          "checkpoint.every: expected"},
         {"{\"train\":{\"data\":{\"path\":\"/d\"},\"steps\":1},\"checkpoint\":{\"keep\":0}}",
