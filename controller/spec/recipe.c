@@ -169,9 +169,26 @@ static int make_ema(const struct recipe *r)
     return put_number(r, "ema", their_number(r, "train.ema_rate", 0.9999));
 }
 
+/* Features have their rows and their instruction already; captions that the job encodes do not. */
+static int make_text(const struct recipe *r, const struct yaml_node *n, const char *path, const char *text)
+{
+    const struct yaml_node *data = yaml_get(yaml_get(r->root, "train"), "data");
+    const struct yaml_node *encoders = data && data->kind == YAML_MAP ? yaml_get(data, "encoders") : NULL;
+    if (!encoders || encoders->kind != YAML_SCALAR || strcmp(encoders->text, "sana") != 0)
+        return 0;
+    if (strcmp(path, "text_encoder.model_max_length") == 0)
+        return text[0] ? put(r, "data.text_rows", text) : 0;
+    if (!text[0] || strcmp(text, "[]") == 0 || has(r, "data.instruction"))
+        return 0;
+    return refuse(r, n, path, "the instruction is read from a file: write these lines to one, without a line end after "
+                  "the last, and name it in train.data.instruction; without this key there is none");
+}
+
 static int make(const struct recipe *r, const struct yaml_node *n, const char *path, const char *text)
 {
     const char *key = strchr(path, '.') + 1;
+    if (strncmp(path, "text_encoder.", 13) == 0)
+        return make_text(r, n, path, text);
     if (strcmp(path, "model.model") == 0)
         return make_model(r, n, path, text);
     if (strcmp(key, "mixed_precision") == 0)

@@ -51,8 +51,8 @@ static const struct recipe_row rows[] = {
     {"text_encoder.text_encoder_name", RECIPE_MUST, "gemma-2-2b-it"},
     {"text_encoder.y_norm", RECIPE_TAKE, "model.y_norm"},
     {"text_encoder.y_norm_scale_factor", RECIPE_TAKE, "model.y_norm_scale"},
-    {"text_encoder.model_max_length", RECIPE_NOTHING, NULL},    /* that of the features */
-    {"text_encoder.chi_prompt", RECIPE_NOTHING, NULL},
+    {"text_encoder.model_max_length", RECIPE_MAKE, NULL},
+    {"text_encoder.chi_prompt", RECIPE_MAKE, NULL},
 
     {"scheduler.predict_flow_v", RECIPE_MUST, "true"},
     {"scheduler.predict_v", RECIPE_MUST, "true"},

@@ -71,7 +71,8 @@ static void make_file(const struct theirs *t, const char *more)
             "   mlp_acts: [silu, silu, null], mlp_ratio: 2.5, use_pe: false, qk_norm: %s, cross_norm: %s,\n"
             "   class_dropout_prob: 0.1}\n", t->model, t->size, t->size, truth(t->multi_scale), truth(t->norms),
             truth(t->norms));
-    fprintf(f, "text_encoder: {text_encoder_name: gemma-2-2b-it, y_norm: true, y_norm_scale_factor: 0.01}\n");
+    fprintf(f, "text_encoder: {text_encoder_name: gemma-2-2b-it, y_norm: true, y_norm_scale_factor: 0.01,\n"
+            "  model_max_length: 200, chi_prompt: ['Given a user prompt', 'User Prompt: ']}\n");
     fprintf(f, "scheduler: {predict_flow_v: true, noise_schedule: linear_flow, pred_sigma: false, flow_shift: %g,\n"
             "  weighting_scheme: logit_normal, logit_mean: 0.0, logit_std: 1.0, vis_sampler: flow_dpm-solver}\n", t->shift);
     fprintf(f, "train:\n  seed: 1\n  train_batch_size: %d\n  gradient_accumulation_steps: 1\n  grad_checkpointing: true\n"
@@ -81,6 +82,8 @@ static void make_file(const struct theirs *t, const char *more)
     fclose(f);
 }
 
+static const char *data = "path: ., encoders: features"; /* of the job */
+
 /* The spec of a job that names it; NULL: `say` gets the first mistake. */
 static json_t *read_job(const char *more, char say[600])
 {
@@ -88,8 +91,7 @@ static json_t *read_job(const char *more, char say[600])
     json_t *spec;
     struct diagnostics found;
     struct err err = {0};
-    snprintf(text, sizeof(text), "train:\n  config: theirs.yaml\n  data: {path: ., encoders: features}\n  steps: 9000\n%s",
-             more);
+    snprintf(text, sizeof(text), "train:\n  config: theirs.yaml\n  data: {%s}\n  steps: 9000\n%s", data, more);
     if (jobspec_parse(&spec, text, "job.yaml", dir, NULL, 0, &found, &err) < 0) {
         snprintf(say, 600, "%s", err.text);
         return NULL;
@@ -186,6 +188,22 @@ static void others_are_refused_by_name(void **state)
     refused(&table[0], "\tx", "train.config: theirs.yaml:");
 }
 
+static void captions_that_the_job_encodes_need_their_instruction(void **state)
+{
+    struct train_spec s;
+    (void)state;
+    data = "path: ., encoders: sana, vae: ., text_encoder: .";
+    refused(&table[0], "", "text_encoder.chi_prompt: the instruction is read from a file");
+    data = "path: ., encoders: sana, vae: ., text_encoder: ., instruction: theirs.yaml";
+    fill(&s, "");
+    assert_int_equal(s.encode.text_rows, 200);
+    assert_non_null(strstr(s.encode.instruction, "/theirs.yaml"));
+    data = "path: ., encoders: sana, vae: ., text_encoder: ., instruction: theirs.yaml, text_rows: 100";
+    fill(&s, "");
+    assert_int_equal(s.encode.text_rows, 100);
+    data = "path: ., encoders: features";
+}
+
 static int make(void **state)
 {
     (void)state;
@@ -208,6 +226,7 @@ int main(void)
         cmocka_unit_test(the_repositorys_files_mean_the_same),
         cmocka_unit_test(the_jobs_own_keys_win),
         cmocka_unit_test(others_are_refused_by_name),
+        cmocka_unit_test(captions_that_the_job_encodes_need_their_instruction),
     };
     return cmocka_run_group_tests(tests, make, clear);
 }
