@@ -440,20 +440,31 @@ static void check_weights(struct checkup *c, const json_t *train, const char *wr
             "tells what they are", "%s", wrong);
 }
 
+/* "", or ", at least 3.2 h (counted)". */
+static void encode_time(char *out, size_t size, const json_t *encode)
+{
+    const double s = field_number(encode, "seconds");
+    const bool counted = strcmp(field_text(encode, "rate"), "counted") == 0;
+    out[0] = '\0';
+    if (field_int(encode, "missing_pictures", 0) + field_int(encode, "missing_captions", 0) > 0)
+        snprintf(out, size, ", %s%.3g %s (%s)", counted ? "at least " : "", s < 120 ? s : s < 7200 ? s / 60 : s / 3600,
+                 s < 120 ? "s" : s < 7200 ? "min" : "h", field_text(encode, "rate"));
+}
+
 /* Data that a run encodes before its first step. */
 static void check_encode(struct checkup *c, const json_t *encode)
 {
-    const double s = field_number(encode, "seconds"), bytes = (double)(field_int(encode, "latent_bytes", 0) +
-                                                                       field_int(encode, "text_bytes", 0));
+    const double mib = (double)(field_int(encode, "latent_bytes", 0) + field_int(encode, "text_bytes", 0)) / (1 << 20);
+    char time[80];
     if (!encode)
         return;
+    encode_time(time, sizeof(time), encode);
     row(c, "encode", field_true(encode, "fits") ? ROW_OK : ROW_WARN,
         field_true(encode, "fits") ? "" : "encode with fewer ranks, or on a machine with more memory",
-        "%lld of %lld pictures and %lld of %lld captions, %s%.3g h (%s); cache of %.3g GiB in %.200s%s",
+        "%lld of %lld pictures and %lld of %lld captions%s; cache of %.1f %s in %.200s%s",
         (long long)field_int(encode, "missing_pictures", 0), (long long)field_int(encode, "pictures", 0),
         (long long)field_int(encode, "missing_captions", 0), (long long)field_int(encode, "captions", 0),
-        strcmp(field_text(encode, "rate"), "counted") == 0 ? "at least " : "", s / 3600, field_text(encode, "rate"),
-        bytes / (double)(1 << 30), field_text(encode, "cache"),
+        time, mib < 1024 ? mib : mib / 1024, mib < 1024 ? "MiB" : "GiB", field_text(encode, "cache"),
         field_true(encode, "fits") ? "" : "; the encoders do not fit in free memory");
 }
 

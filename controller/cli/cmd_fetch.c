@@ -87,6 +87,11 @@ static int run(struct call *call)
         return fetch_spec(call, o->args[0]);
     if (o->nlist > 0)
         return err_set(&call->err, ERR_USAGE, "--set needs a spec file; %.80s is not a file", o->args[0]);
+    for (int i = 0; i < o->nargs; i++)
+        if (!hub_name_is(o->args[i]))
+            return err_set(&call->err, ERR_USAGE, o->nargs > 1 ? "%.200s is no name of a model on a hub: of files, name one "
+                           "alone" : "%.200s is no file, and is no name of a model on a hub, such as hf://OWNER/REPO",
+                           o->args[i]);
     if (o->nargs > WORDS - 3)
         return err_set(&call->err, ERR_USAGE, "at most %d names in one call", WORDS - 3);
     if (part) {

@@ -344,7 +344,7 @@ static const text_fn texts[EVENT_KINDS] = { EVENTS(ROW) };
 
 /* Sentences without numbers; a kind with neither is its own sentence. */
 static const char *const fixed[EVENT_KINDS] = {
-    [EVENT_FACTS] = "node probed", [EVENT_SETUP_STARTED] = "setup started",
+    [EVENT_FACTS] = "node probed", [EVENT_SETUP_STARTED] = "setup started", [EVENT_FETCH_STARTED] = "download of its models started",
     [EVENT_LEARNED] = "typical phase durations recorded", [EVENT_STOP_ASKED] = "stop sent to the agent",
 };
 

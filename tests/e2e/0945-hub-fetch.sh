@@ -107,6 +107,8 @@ for name in hf://me hf://me/pipe@ hf://me/../x hf://me/pipe/../../x hf://me/pipe
     code 2 jobctl fetch "$name"
     has 'is no name of a model on a hub' err
 done
+code 2 jobctl fetch nofile.yaml
+has 'nofile.yaml is no file, and is no name of a model on a hub, such as hf://OWNER/REPO' err
 faults '"gated":["me/pipe"]'
 code 2 jobctl fetch hf://me/pipe
 has "me/pipe: access is restricted (HTTP 403): accept its conditions at $HF_ENDPOINT/me/pipe as the user of the token" err

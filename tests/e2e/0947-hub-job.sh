@@ -39,6 +39,7 @@ matches '^ok  *models  *me/tiny at commit .* will be downloaded' cat out
 code 0 jobctl submit --wait of-hub.yaml
 code 0 jobctl events of-hub
 has 'its models are on every node, after' out
+has 'download of its models started' out
 [ "$(events_of of-hub kind=fetch_done exit_code)" = 0 ]
 [ "$(last_event of-hub kind=fetch_progress text)" = "788.5 kB of 788.5 kB" ]
 code 0 jobctl-train inspect "hf://me/tiny@$commit"
