@@ -20,6 +20,7 @@
 #include "engine/data/dataset.h"
 #include "engine/data/sample_audit.h"
 #include "engine/data/sample_log.h"
+#include "engine/encode/encode.h"
 
 enum { PROBLEMS = 1000 }; /* limit of the list; all are counted */
 
@@ -78,7 +79,8 @@ static int check_run(struct verdict *v, const char *dir, struct err *err)
     char path[CHECKPOINT_PATH + 16];
     struct dataset *d = NULL;
     snprintf(path, sizeof(path), "%s/cache", dir);
-    if (dataset_open(&d, &v->spec, path, NULL, NULL, err) < 0)
+    if ((train_spec_encodes(&v->spec) ? encode_open_filled(&d, &v->spec, err)
+                                      : dataset_open(&d, &v->spec, path, NULL, NULL, err)) < 0)
         return -1;
     int rc = compare_digest(v, d, dir, err);
     snprintf(path, sizeof(path), "%s/" SAMPLE_LOG_DIR, dir);

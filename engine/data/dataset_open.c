@@ -379,8 +379,8 @@ int dataset_open(struct dataset **out, const struct train_spec *s, const char *c
                  pack_tick_fn tick, void *arg, struct err *err)
 {
     if (train_spec_encodes(s))
-        return err_set(err, ERR_USAGE, "train.data.encoders: pictures and captions are encoded when the job runs; until "
-                       "then nothing else can read them");
+        return err_set(err, ERR_USAGE, "train.data.encoders: %s: the job encodes pictures and captions itself, into its "
+                       "cache, which this command cannot read yet", s->encoders == ENCODERS_SANA ? "sana" : "lumina");
     struct dataset *d = calloc(1, sizeof(*d));
     if (!d)
         return err_set(err, ERR_MEMORY, "out of memory for a data set");

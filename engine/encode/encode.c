@@ -223,3 +223,26 @@ int encode_take(struct encode *e, struct dataset **out, struct err *err)
     encode_close(e);
     return rc;
 }
+
+static int refuse_missing(const struct encode *e, const struct encode_need *need, struct err *err)
+{
+    if (need->no_pictures + need->no_captions == 0)
+        return 0;
+    return err_set(err, ERR_DATA, "%s lacks %lld of %lld pictures and %lld of %lld captions: no job has encoded them, or "
+                   "data, options or encoders have changed since", e->cache, (long long)need->no_pictures,
+                   (long long)need->pictures, (long long)need->no_captions, (long long)need->captions);
+}
+
+int encode_open_filled(struct dataset **out, const struct train_spec *s, struct err *err)
+{
+    struct encode *e;
+    struct encode_need need;
+    if (encode_open(&e, s, err) < 0)
+        return -1;
+    if (encode_identify(e, true, NULL, NULL, err) < 0 || encode_survey(e, false, NULL, NULL, &need, err) < 0 ||
+        refuse_missing(e, &need, err) < 0) {
+        encode_close(e);
+        return -1;
+    }
+    return encode_take(e, out, err);
+}

@@ -75,6 +75,10 @@ int encode_fill(struct encode *e, int part, int parts, encode_tick_fn tick, void
 /* The data set. Without entries (a plan) it has shapes only. The rest of `e` is freed. */
 int encode_take(struct encode *e, struct dataset **out, struct err *err);
 
+/* The data set of a cache that a job has filled; nothing is computed or written. ERR_DATA if the cache lacks an entry, as
+ * after a change of the data. */
+int encode_open_filled(struct dataset **out, const struct train_spec *s, struct err *err);
+
 /* The samples, to be looked at only: the pictures' sizes, and a caption. */
 struct encoded_set;
 const struct encoded_set *encode_set(const struct encode *e);
