@@ -127,6 +127,9 @@ static int check_size(const struct encode *e, const struct collection_sample *s,
     const int edge = e->options.step;
     if (k->height % edge == 0 && k->width % edge == 0)
         return 0;
+    if (e->options.resolution)
+        return err_set(err, ERR_DATA, "train.data.resolution: %d is not a multiple of %d, the pixels of a latent's position "
+                       "times train.model.patch", e->options.resolution, edge);
     return err_set(err, ERR_DATA, "%s is %lld x %lld pixels, not a multiple of %d; set train.data.resolution", s->where,
                    (long long)k->width, (long long)k->height, edge);
 }

@@ -2,6 +2,7 @@
 /* text_encoder.c - see text_encoder.h */
 #include "engine/text/text_encoder.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -246,6 +247,9 @@ static int read_config(struct text_encoder *e, const char *folder, struct err *e
 {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof(path), "%s/config.json", folder);
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return err_set(err, ERR_NOT_FOUND, "%s has no config.json: name a folder as Gemma is published, or a diffusers "
+                       "folder", folder);
     json_t *config = read_json(path, err);
     const char *type = json_string_value(json_object_get(config, "model_type"));
     int rc = -1;

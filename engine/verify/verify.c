@@ -221,6 +221,8 @@ static int verify_sana(struct verify_result *result, const struct verify_case_fi
 static int verify_model(struct verify_result *result, struct verify_case_files *f, struct err *err)
 {
     struct model_config cfg;
+    if (!json_object_get(f->config, "model"))
+        return err_set(err, ERR_DATA, "this JSON is no case: it has neither a \"kind\" nor a \"model\"");
     if (open_tensors(f, err) < 0 || model_config_parse(&cfg, f->config, err) < 0)
         return -1;
     return st_find(f->golden, "in.x1.0") ? verify_nextdit(result, f, &cfg, err) : verify_sana(result, f, &cfg, err);
