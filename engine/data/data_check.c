@@ -349,8 +349,10 @@ static int check_arrays(struct check *c, struct err *err)
     struct dataset *d = NULL;
     struct err why = {0};
     collection_options(&o, c->spec);
+    if (!c->spec->text_features[0])
+        return dataset_open(&d, c->spec, "", NULL, NULL, err); /* refuses the spec */
     o.latents = true;
-    o.text_dir = c->spec->text_features[0] ? c->spec->text_features : ".";
+    o.text_dir = c->spec->text_features;
     if (collection_open(&all, &o, on_bad_entry, c, err) < 0)
         return -1;
     for (int64_t i = 0; i < collection_len(all); i++)

@@ -85,9 +85,13 @@ void pretrained_close(struct pretrained *p)
 
 static int refuse_unknown(const struct pretrained *p, struct err *err)
 {
+    const char *first = weights_source_at(p->source, 0)->name;
+    if (strstr(first, ".lora"))
+        return err_set(err, ERR_USAGE, "%s: these are adapters (LoRA), of which no run can begin: jobctl export --merged adds "
+                       "them to the weights below them", weights_source_path(p->source));
     return err_set(err, ERR_USAGE, "%s: none of its %d tensors is one of Sana or Lumina-Next; the first is %s. jobctl-"
                    "train inspect --names lists them", weights_source_path(p->source), weights_source_len(p->source),
-                   weights_source_at(p->source, 0)->name);
+                   first);
 }
 
 static int refuse_other(const struct pretrained *p, const struct weights_summary *spec, struct err *err)

@@ -64,3 +64,6 @@ code 65 jobctl-train verify-data --spec feat.json
 has 'f3.npy is a latent of 15 x 16, but its height and width belong to 512 x 512 pixels, which have 16 x 16' out
 has 'f4.npz has 11 rows of text; at most 8 are trained on' out
 has '5 samples' out
+sed -i 's/,"text_features":"[^"]*"//' feat.json
+code 64 jobctl-train verify-data --spec feat.json
+has 'train.data.text_features: missing; name the folder with KEY.npz' err

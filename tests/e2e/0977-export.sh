@@ -83,6 +83,12 @@ for i in range(64):
 assert moved > 1e-4, moved
 PY
 
+# Adapters are no weights to begin with; merged ones are.
+sed "s|base/step-00000002|adapters|; s|$WORK/lora|$WORK/of-adapters|" lora.json >of-adapters.json
+code 64 jobctl-train train --spec of-adapters.json
+has 'adapters/pytorch_lora_weights.safetensors: these are adapters (LoRA), of which no run can begin' err
+spec of-merged ",\"weights\":\"$WORK/merged\"" ''
+
 # Refused, and what is left after a death in the middle: nothing, once there is another export.
 code 64 jobctl-train export --dir base --out diffusers
 has 'diffusers is there already' err
