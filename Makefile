@@ -463,6 +463,8 @@ $(UNITS) $(PROCESSES): $(OBJ)/%: %.c $(TEST_LIBS) $(OBJ)/flags
 	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -Wno-psabi -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) $(TEST_LD) $(ALL_LD)
 
 $(call unit,nccl): $(FAKE_NCCL)
+# It counts what is allocated.
+$(call unit,vae): TEST_LD += $(foreach f,malloc calloc realloc aligned_alloc free,-Wl$(comma)--wrap=$(f))
 $(FAKE_NCCL): tests/fake/nccl.c $(call source,nccl.h) | $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< ($(@F))")
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -O2 -g $(WARN) $(WERROR) -fPIC -shared -pthread \

@@ -3,10 +3,11 @@
  *
  * encode --weights PATH --in PICTURE --out FILE.npy|FILE.safetensors [--size N]
  * decode --weights PATH --in FILE --out FILE.png
- * bench [--model dcae|sdxl] [--half encode|decode] [--size N] [--runs N] [--json]
+ * bench [--model dcae|sdxl] [--half encode|decode] [--size N] [--height N] [--memory MB] [--runs N] [--json]
  *
  * A picture is cropped to multiples of the autoencoder's factor; with --size scaled and cropped to a square first.
- * Latents are scaled as a model is trained on them.  bench draws random weights of the real sizes.
+ * Latents are scaled as a model is trained on them.  bench draws random weights of the real sizes;
+ * --memory is for whole pictures between layers (vae_set_memory()).
  */
 #include <limits.h>
 #include <stdio.h>
@@ -170,9 +171,9 @@ static int convert(int argc, char **argv, int (*run)(const struct request *r, st
 /* --- bench -------------------------------------------------------------------------------------- */
 
 struct bench {
-    const char *model, *half, *size_text, *runs_text;
+    const char *model, *half, *size_text, *height_text, *memory_text, *runs_text;
     bool        json;
-    int         size, runs;
+    int         size, height, memory, runs;
 };
 
 static int read_bench(struct bench *b, struct err *err)
@@ -181,7 +182,9 @@ static int read_bench(struct bench *b, struct err *err)
         return err_set(err, ERR_USAGE, "--model %s: dcae or sdxl is expected", b->model);
     if (b->half && strcmp(b->half, "encode") != 0 && strcmp(b->half, "decode") != 0)
         return err_set(err, ERR_USAGE, "--half %s: encode or decode is expected", b->half);
-    if (whole(&b->size, b->size_text, 512, 1 << 14, "--size", err) < 0)
+    if (whole(&b->size, b->size_text, 512, 1 << 14, "--size", err) < 0 ||
+        whole(&b->height, b->height_text, b->size, 1 << 14, "--height", err) < 0 ||
+        whole(&b->memory, b->memory_text, 0, 1 << 20, "--memory", err) < 0)
         return -1;
     return whole(&b->runs, b->runs_text, 3, RUNS_MAX, "--runs", err);
 }
@@ -204,27 +207,28 @@ static void report(const struct bench *b, double *seconds, double processor)
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
     qsort(seconds, (size_t)b->runs, sizeof(*seconds), by_size);
-    printf(b->json ? "{\"kernels\": \"%s\", \"size\": %d, \"s_median\": %.3f, \"s_min\": %.3f, \"cpu_s\": %.3f, "
+    printf(b->json ? "{\"kernels\": \"%s\", \"size\": %d, \"height\": %d, \"s_median\": %.3f, \"s_min\": %.3f, \"cpu_s\": %.3f, "
                      "\"peak_mb\": %ld}\n"
-                   : "%s, %d px: median %.3f s, fastest %.3f s, processor time %.3f s each, peak memory %ld MB\n",
-           kern_cpu()->name, b->size, seconds[b->runs / 2], seconds[0], processor / b->runs, u.ru_maxrss / 1000);
+                   : "%s, %d x %d px: median %.3f s, fastest %.3f s, processor time %.3f s each, peak memory %ld MB\n",
+           kern_cpu()->name, b->size, b->height, seconds[b->runs / 2], seconds[0], processor / b->runs, u.ru_maxrss / 1000);
 }
 
 static int time_runs(const struct bench *b, struct vae *v, const struct vae_config *cfg, bool encode, struct err *err)
 {
-    const int factor = vae_config_factor(cfg), edge = b->size / factor;
-    const size_t picture = 3 * (size_t)(edge * factor) * (size_t)(edge * factor);
-    const size_t latent = 2 * (size_t)cfg->latent * (size_t)edge * (size_t)edge;
+    const int factor = vae_config_factor(cfg), wide = b->size / factor, high = b->height / factor;
+    const size_t picture = 3 * (size_t)(high * factor) * (size_t)(wide * factor);
+    const size_t latent = 2 * (size_t)cfg->latent * (size_t)high * (size_t)wide;
     float *x = calloc(picture + latent, sizeof(*x));
     double *seconds = calloc((size_t)b->runs, sizeof(*seconds));
-    int rc = x && seconds && edge ? 0 : err_set(err, ERR_USAGE, "%d pixels: too few, or too many for memory", b->size);
+    int rc = x && seconds && latent ? 0 : err_set(err, ERR_USAGE, "%d pixels: too few, or too many for memory", b->size);
     for (size_t i = 0; rc == 0 && i < picture + latent; i++)
         x[i] = (float)(i * 7919 % 2001) / 1000.0f - 1;
+    vae_set_memory(v, (size_t)b->memory * 1000000);
     const double start = processor_seconds();
     for (int i = 0; rc == 0 && i < b->runs; i++) {
         const uint64_t from = clock_ns();
-        rc = encode ? vae_encode(v, x + picture, x, edge * factor, edge * factor, err)
-                    : vae_decode(v, x, x + picture, edge, edge, err);
+        rc = encode ? vae_encode(v, x + picture, x, high * factor, wide * factor, err)
+                    : vae_decode(v, x, x + picture, high, wide, err);
         seconds[i] = (double)(clock_ns() - from) * 1e-9;
     }
     if (rc == 0)
@@ -242,6 +246,7 @@ static int bench(int argc, char **argv)
     const struct train_cmd_option options[] = {
         {.name = "--model", .value = &b.model}, {.name = "--half", .value = &b.half},
         {.name = "--size", .value = &b.size_text}, {.name = "--runs", .value = &b.runs_text},
+        {.name = "--height", .value = &b.height_text}, {.name = "--memory", .value = &b.memory_text},
         {.name = "--json", .flag = &b.json},   {.name = NULL},
     };
     int rc = train_cmd_parse(argc, argv, options);

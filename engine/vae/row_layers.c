@@ -59,6 +59,19 @@ int row_res(struct row_layer *l, float *out, int from, int to, struct err *err)
     return 0;
 }
 
+int row_kl_res(struct row_layer *l, float *out, int from, int to, struct err *err)
+{
+    const struct vae_conv *c = l->weights;
+    struct kern_rows in, x;
+    l->input->hold = from; /* the inner layers may be ahead */
+    if (row_layer_need(l->inner, from - 1, to + 1, &in, err) < 0 ||
+        row_layer_need(l->beside ? l->beside : l->input, from, to, &x, err) < 0)
+        return -1;
+    run_conv(l, c, out, in, from, to);
+    l->ops->add(out, out, row_at(&x, from), pixels(l, to - from) * (size_t)l->channels);
+    return 0;
+}
+
 int row_change(struct row_layer *l, float *out, int from, int to, struct err *err)
 {
     const struct vae_conv *c = l->weights;

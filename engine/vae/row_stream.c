@@ -67,14 +67,29 @@ static void destroy(struct row_layer *l)
     free(l);
 }
 
-void row_stream_end(struct row_stream *s)
+static void destroy_chain(struct row_layer *l, const struct row_layer *end)
 {
-    while (s->top) {
+    while (l && l != end) {
+        struct row_layer *below = l->input;
+        destroy(l);
+        l = below;
+    }
+}
+
+void row_stream_cut(struct row_stream *s, struct row_layer *at)
+{
+    while (s->top && s->top != at) {
         struct row_layer *l = s->top;
         s->top = l->input;
-        destroy(l->inner);
+        destroy_chain(l->inner, l->input);
+        destroy_chain(l->beside, l->input);
         destroy(l);
     }
+}
+
+void row_stream_end(struct row_stream *s)
+{
+    row_stream_cut(s, NULL);
 }
 
 const float *row_at(const struct kern_rows *r, int row)
@@ -131,9 +146,21 @@ int row_layer_need(struct row_layer *l, int from, int to, struct kern_rows *out,
     return 0;
 }
 
+static void rewind_chain(struct row_layer *l, const struct row_layer *end)
+{
+    for (; l && l != end; l = l->input) {
+        l->hold = INT_MAX;
+        if (l->compute)
+            l->first = l->last = 0;
+        rewind_chain(l->inner, l->input);
+        rewind_chain(l->beside, l->input);
+    }
+}
+
 int row_stream_run(struct row_stream *s, int strip, row_sink_fn *sink, void *arg, struct err *err)
 {
     struct kern_rows r;
+    rewind_chain(s->top, NULL);
     for (int from = 0; from < s->top->height; from += strip) {
         const int to = from + strip < s->top->height ? from + strip : s->top->height;
         if (row_layer_need(s->top, from, to, &r, err) < 0 || sink(arg, row_at(&r, from), from, to, err) < 0)

@@ -22,7 +22,7 @@ typedef int row_layer_fn(struct row_layer *l, float *out, int from, int to, stru
 
 struct row_layer {
     struct row_layer *input;          /* owned; NULL for a source */
-    struct row_layer *inner;          /* owned; NULL: none */
+    struct row_layer *inner, *beside; /* owned chains down to `input` or a source of their own; NULL: none */
     row_layer_fn     *compute;        /* NULL: all rows are there, in memory of the caller */
     const void       *weights;        /* of the layer: what compute() knows them as */
     const struct kern_ops *ops;       /* those of the stream */
@@ -37,7 +37,6 @@ struct row_stream {
     const struct kern_ops *ops; /* of all its layers */
 };
 
-
 /* The whole picture in memory, which outlives the stream. */
 int row_stream_begin(struct row_stream *s, const float *picture, int height, int width, int channels, struct err *err);
 /* One more layer on top. On failure the stream is as before. */
@@ -46,13 +45,15 @@ int row_stream_push(struct row_stream *s, row_layer_fn *compute, const void *wei
 /* A layer of its own with the same input as `l`. */
 int row_layer_inner(struct row_layer *l, row_layer_fn *compute, const void *weights, int channels, struct err *err);
 void row_stream_end(struct row_stream *s);
+/* Ends the layers above `at`, which is then on top. */
+void row_stream_cut(struct row_stream *s, struct row_layer *at);
 
 /* The layer's rows [from, to), clipped to the picture, and possibly others. */
 int row_layer_need(struct row_layer *l, int from, int to, struct kern_rows *out, struct err *err);
 /* Where row `row` begins. */
 const float *row_at(const struct kern_rows *r, int row);
 
-/* All rows of the result, `strip` at a time. */
+/* All rows of the result, `strip` at a time. Layers begin anew: a stream can run several times. */
 typedef int row_sink_fn(void *arg, const float *rows, int from, int to, struct err *err);
 int row_stream_run(struct row_stream *s, int strip, row_sink_fn *sink, void *arg, struct err *err);
 /* Into one picture. */

@@ -19,6 +19,7 @@ int vae_create(struct vae **out, const struct vae_config *cfg, enum vae_half hal
         return err_set(err, ERR_MEMORY, "no memory for an autoencoder");
     v->cfg = *cfg;
     v->half = half;
+    v->memory = VAE_MEMORY;
     v->ops = backend_ops()->host ? backend_ops() : kern_cpu(); /* pictures are in host memory */
     struct vae_loader l = {.v = v, .from = weights, .err = err};
     const int rc = cfg->family == VAE_DCAE ? vae_load_dcae(&l) : vae_load_kl(&l);
@@ -44,6 +45,11 @@ void vae_destroy(struct vae *v)
 void vae_set_strip(struct vae *v, int rows)
 {
     v->strip = rows;
+}
+
+void vae_set_memory(struct vae *v, size_t bytes)
+{
+    v->memory = bytes ? bytes : VAE_MEMORY;
 }
 
 void vae_observe(struct vae *v, vae_observer_fn *fn, void *arg)

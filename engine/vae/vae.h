@@ -5,8 +5,9 @@
  * model is trained on latents times cfg.scale.  Sizes are multiples of the factor.
  *
  * Everything is exact: layers run over strips of rows with the halos that their windows need (row_stream.h), sums of
- * linear attention and statistics of norms are over the whole picture.  So memory is that of the weights and of the
- * picture at the resolution where the first attention (DC-AE) or norm (KL) is, and a strip.
+ * linear attention and statistics of norms are over the whole picture.  So memory is that of the weights, of the
+ * picture where attention needs all of it (at 1/8 of the edges: two such arrays for DC-AE, three for KL), of strips,
+ * which grow with the width alone, and for KL of vae_set_memory().
  *
  * DC-AE (dc_ae.py, ops.py of efficientvit): residual blocks x + RMS(conv(silu(conv x))); EfficientViT blocks of ReLU
  * linear attention at two scales and a gated convolution; shortcuts around changes of resolution.
@@ -39,6 +40,10 @@ void vae_destroy(struct vae *v); /* also of NULL */
 
 /* Rows of pixels per strip at the highest resolution; 0: chosen by the width. For tests. */
 void vae_set_strip(struct vae *v, int rows);
+/* KL: bytes for whole pictures between layers. What does not fit is computed anew from strips, once for each norm behind
+ * it, so that less memory costs time, and never another result. 0: VAE_MEMORY. */
+enum { VAE_MEMORY = 3 << 29 };
+void vae_set_memory(struct vae *v, size_t bytes);
 /* Is given every intermediate result, [height, width, channels], by the authors' name of its layer. */
 typedef int vae_observer_fn(void *arg, const char *name, const float *x, int height, int width, int channels,
                             struct err *err);

@@ -67,6 +67,7 @@ struct vae {
     struct vae_stage       stage[VAE_STAGES];
     struct vae_kl_middle   middle;
     int                    strip;
+    size_t                 memory; /* for whole pictures that could be computed anew (KL) */
     vae_observer_fn       *observer;
     void                  *observer_arg;
     float                 *work;
@@ -102,6 +103,8 @@ int row_change(struct row_layer *l, float *out, int from, int to, struct err *er
 int row_repeat(struct row_layer *l, float *out, int from, int to, struct err *err);    /* vae_conv + its input */
 int row_mean(struct row_layer *l, float *out, int from, int to, struct err *err);      /* vae_conv + means */
 int row_rms_relu(struct row_layer *l, float *out, int from, int to, struct err *err);  /* vae_norm */
+/* vae_conv, the second of the block; inner: what it reads, beside: the shortcut's convolution */
+int row_kl_res(struct row_layer *l, float *out, int from, int to, struct err *err);
 struct row_scale {
     float *scale, *shift;
 };
@@ -118,6 +121,8 @@ struct vae_map {
 };
 /* The result of the stream, which ends. map->x is replaced: the stream may read the old one until then. */
 int vae_map_run(struct vae *v, struct vae_map *map, struct row_stream *s, struct err *err);
+/* Rows per strip of a stream. */
+int vae_stream_strip(const struct vae *v, const struct row_stream *s);
 /* Rows per strip of a stream whose highest resolution has `width` columns and is `scale` times that of its result. */
 int vae_strip(const struct vae *v, int width, int scale);
 int vae_observe_map(const struct vae *v, const char *part, const struct vae_map *map, const char *format, int i,
@@ -127,6 +132,14 @@ int vae_planes_run(struct vae *v, float *to, struct row_stream *s, struct err *e
 
 /* vae_vit.c: an EfficientViT block, in place */
 int vae_vit_run(struct vae *v, struct vae_map *map, const struct vae_vit *b, struct err *err);
+
+/* vae_norm.c: the sums of a picture, and what they make of a norm */
+/* y = (x - mean) / sqrt(var + eps) * w + b as x * scale + shift, of the stream's result. The caller frees s->scale. */
+int vae_norm_scale(struct vae *v, struct row_scale *s, struct row_stream *of, const struct vae_norm *n,
+                   struct err *err);
+
+/* vae_middle.c: x += attention(norm x) over the whole picture, in place */
+int vae_middle_attend(struct vae *v, struct vae_map *map, const struct row_scale *norm, struct err *err);
 
 /* vae_dcae.c, vae_kl.c */
 int vae_dcae_encode(struct vae *v, float *z, const float *picture, int height, int width, struct err *err);

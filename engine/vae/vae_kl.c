@@ -1,123 +1,147 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vae_kl.c - encoder and decoder of AutoencoderKL; see vae.h
  *
- * A norm needs the sums of the whole picture, so each convolution runs from one picture in memory to another.
+ * Layers are pushed on a stream.  A norm needs the sums of the whole picture, so the stream runs once for them.  Its
+ * result is stored first if it fits into the memory for pictures: then the stream begins anew with it, else all layers
+ * since the last stored picture run again for the next norm.
  */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/contract/err.h"
 #include "engine/vae/vae_internal.h"
 
-#define EPS 1e-6
-
-enum { SUM_PIXELS = 1 << 16 };
-
-static size_t pixels_of(const struct vae_map *m)
-{
-    return (size_t)m->height * (size_t)m->width;
-}
-
-/* --- norms ---------------------------------------------------------------------------------- */
-
-/* y = (x - mean) / sqrt(var + eps) * w + b as x * scale + shift. The caller frees s->scale. */
-static int group_scale(struct vae *v, struct row_scale *s, const struct vae_map *m, const struct vae_norm *n,
-                       struct err *err)
-{
-    const int groups = v->cfg.groups, each = m->channels / groups;
-    const double count = (double)pixels_of(m) * each;
-    double *sum = calloc(2 * (size_t)groups, sizeof(*sum));
-    s->scale = malloc(2 * (size_t)m->channels * sizeof(*s->scale));
-    if (!sum || !s->scale) {
-        free(sum);
-        return err_set(err, ERR_MEMORY, "no memory for a norm");
-    }
-    s->shift = s->scale + m->channels;
-    v->ops->group_sums(sum, m->x, pixels_of(m), m->channels, groups);
-    for (int c = 0; c < m->channels; c++) {
-        const double mean = sum[2 * (c / each)] / count, var = sum[2 * (c / each) + 1] / count - mean * mean;
-        const double scale = (double)n->w[c] / sqrt((var > 0 ? var : 0) + EPS);
-        s->scale[c] = (float)scale;
-        s->shift[c] = (float)((double)n->b[c] - mean * scale);
-    }
-    free(sum);
-    return 0;
-}
-
-/* --- convolutions of whole pictures --------------------------------------------------------- */
-
-/* The map through conv(silu(norm x)) or, with n NULL, conv x, on a stream of its own. */
-static int begin_conv(struct vae *v, struct row_stream *s, struct row_scale *scale, const struct vae_map *m,
-                      const struct vae_norm *n, const struct vae_conv *c, struct err *err)
-{
-    *s = (struct row_stream){NULL, v->ops};
-    if ((n && group_scale(v, scale, m, n, err) < 0) ||
-        row_stream_begin(s, m->x, m->height, m->width, m->channels, err) < 0)
-        return -1;
-    if (n && row_stream_push(s, row_scale_silu, scale, m->height, m->width, m->channels, err) < 0)
-        return -1;
-    return row_push_conv(s, row_conv, c, err);
-}
-
-/* Into a new picture; `keep`: the old one stays the caller's. */
-static int conv_map(struct vae *v, struct vae_map *out, const struct vae_map *m, const struct vae_norm *n,
-                    const struct vae_conv *c, struct err *err)
-{
-    struct row_stream s;
-    struct row_scale scale = {NULL, NULL};
-    int rc = begin_conv(v, &s, &scale, m, n, c, err);
-    if (rc == 0)
-        rc = vae_map_run(v, out, &s, err);
-    else
-        row_stream_end(&s);
-    free(scale.scale);
-    return rc;
-}
-
-/* The same, in place of the old one. */
-static int replace_map(struct vae *v, struct vae_map *m, const struct vae_norm *n, const struct vae_conv *c,
-                       struct err *err)
-{
-    struct vae_map out = {NULL, 0, 0, 0};
-    const int rc = conv_map(v, &out, m, n, c, err);
-    free(m->x);
-    *m = out;
-    return rc;
-}
-
-struct sum {
-    const struct kern_ops *ops;
-    const struct vae_map  *x;
+/* What the layers of a block refer to, as long as the pass lasts. */
+struct block {
+    struct block    *next;
+    struct row_scale norm1, norm2;
+    float           *inner; /* the result of the first convolution, if it is stored */
 };
 
-static int add_rows(void *arg, const float *rows, int from, int to, struct err *err)
+struct pass {
+    struct vae       *v;
+    const char       *part;
+    struct vae_map    map; /* the stored picture that the stream begins with; x NULL: it begins with planes */
+    struct row_stream stream;
+    struct block     *blocks;
+    struct err       *err;
+};
+
+/* --- stored pictures ------------------------------------------------------------------------- */
+
+static struct block *open_block(struct pass *p)
 {
-    const struct sum *sum = arg;
-    const struct vae_map *m = sum->x;
-    const size_t row = (size_t)m->width * (size_t)m->channels, n = (size_t)(to - from) * row;
-    float *x = m->x + (size_t)from * row;
-    (void)err;
-    sum->ops->add(x, x, rows, n);
-    return 0;
+    struct block *b = calloc(1, sizeof(*b));
+    if (!b)
+        return err_set(p->err, ERR_MEMORY, "no memory for a block"), NULL;
+    b->next = p->blocks;
+    return p->blocks = b;
 }
 
-/* x += conv(silu(norm h)) */
-static int add_conv(struct vae *v, struct vae_map *x, const struct vae_map *h, const struct vae_norm *n,
-                    const struct vae_conv *c, struct err *err)
+static int restart(struct pass *p)
 {
-    struct row_stream s;
-    struct row_scale scale = {NULL, NULL};
-    int rc = begin_conv(v, &s, &scale, h, n, c, err);
-    if (rc == 0)
-        rc = row_stream_run(&s, vae_strip(v, h->width, 1), add_rows, &(struct sum){v->ops, x}, err);
-    row_stream_end(&s);
-    free(scale.scale);
+    return row_stream_begin(&p->stream, p->map.x, p->map.height, p->map.width, p->map.channels, p->err);
+}
+
+/* The stream's result, stored; the stream begins anew with it. */
+static int collect(struct pass *p)
+{
+    if (!p->stream.top->compute)
+        return 0;
+    return vae_map_run(p->v, &p->map, &p->stream, p->err) < 0 ? -1 : restart(p);
+}
+
+/* Whether there is room for `channels` of the result's size beside the stored picture. */
+static bool fits(const struct pass *p, int channels)
+{
+    const struct vae_map *m = &p->map;
+    const size_t stored = m->x ? (size_t)m->height * (size_t)m->width * (size_t)m->channels : 0;
+    const size_t more = (size_t)p->stream.top->height * (size_t)p->stream.top->width * (size_t)channels;
+    return (stored + more) * sizeof(float) <= p->v->memory;
+}
+
+static int observe(struct pass *p, const char *name, int i)
+{
+    if (!p->v->observer)
+        return 0;
+    return collect(p) < 0 ? -1 : vae_observe_map(p->v, p->part, &p->map, name, i, p->err);
+}
+
+static int end(struct pass *p, int rc)
+{
+    row_stream_end(&p->stream);
+    free(p->map.x);
+    for (struct block *b = p->blocks, *next; b; b = next) {
+        next = b->next;
+        free(b->norm1.scale);
+        free(b->norm2.scale);
+        free(b->inner);
+        free(b);
+    }
     return rc;
 }
 
-/* Rows of fewer channels fit where those of the input were. */
-static int shrink_rows(void *arg, const float *rows, int from, int to, struct err *err)
+/* --- blocks ---------------------------------------------------------------------------------- */
+
+/* silu(norm x) of a stream, whose sums are taken first. */
+static int push_norm(struct pass *p, struct row_stream *s, struct row_scale *scale, const struct vae_norm *n)
+{
+    const struct row_layer *top = s->top;
+    if (vae_norm_scale(p->v, scale, s, n, p->err) < 0)
+        return -1;
+    return row_stream_push(s, row_scale_silu, scale, top->height, top->width, top->channels, p->err);
+}
+
+/* The same of the pass's stream. */
+static int push_out_norm(struct pass *p, const struct vae_norm *n)
+{
+    struct block *b = open_block(p);
+    if (!b || (fits(p, p->stream.top->channels) && collect(p) < 0))
+        return -1;
+    return push_norm(p, &p->stream, &b->norm1, n);
+}
+
+/* The side stream begins anew with its result, stored. */
+static int store_inner(struct pass *p, struct row_stream *side, struct block *b)
+{
+    const struct row_layer top = *side->top;
+    const size_t n = (size_t)top.height * (size_t)top.width * (size_t)top.channels;
+    if (!(b->inner = malloc(n * sizeof(*b->inner))))
+        return err_set(p->err, ERR_MEMORY, "no memory for a picture of %d x %d with %d channels: %zu bytes", top.width,
+                       top.height, top.channels, n * sizeof(*b->inner));
+    if (row_stream_store(side, vae_stream_strip(p->v, side), b->inner, p->err) < 0)
+        return -1;
+    row_stream_cut(side, p->stream.top);
+    return row_stream_begin(side, b->inner, top.height, top.width, top.channels, p->err);
+}
+
+/* silu(norm2(conv1(silu(norm1 x)))) beside the pass's stream */
+static int push_inner(struct pass *p, struct row_stream *side, struct block *b, const struct vae_kl_res *r, bool store)
+{
+    if (push_norm(p, side, &b->norm1, &r->norm1) < 0 || row_push_conv(side, row_conv, &r->conv1, p->err) < 0 ||
+        (store && store_inner(p, side, b) < 0))
+        return -1;
+    return push_norm(p, side, &b->norm2, &r->norm2);
+}
+
+/* On failure `inner` stays the caller's. */
+static int push_sum(struct pass *p, struct row_layer *inner, const struct vae_kl_res *r)
+{
+    struct row_layer *x = p->stream.top;
+    struct row_stream beside = p->stream;
+    if (r->shortcut.w && row_push_conv(&beside, row_conv, &r->shortcut, p->err) < 0)
+        return -1;
+    if (row_stream_push(&p->stream, row_kl_res, &r->conv2, x->height, x->width, r->conv2.c.out, p->err) < 0) {
+        row_stream_cut(&beside, x);
+        return -1;
+    }
+    p->stream.top->inner = inner;
+    p->stream.top->beside = r->shortcut.w ? beside.top : NULL;
+    return 0;
+}
+
+/* Rows of no more channels fit where those of the stored picture were, which nobody reads again. */
+static int replace_rows(void *arg, const float *rows, int from, int to, struct err *err)
 {
     const struct vae_map *m = arg;
     const size_t row = (size_t)m->width * (size_t)m->channels;
@@ -126,118 +150,81 @@ static int shrink_rows(void *arg, const float *rows, int from, int to, struct er
     return 0;
 }
 
-static int shortcut(struct vae *v, struct vae_map *x, const struct vae_conv *c, struct err *err)
+static int run_in_place(struct pass *p)
 {
-    struct row_stream s;
-    struct vae_map to = {x->x, x->height, x->width, c->c.out};
-    if (c->c.out > x->channels)
-        return replace_map(v, x, NULL, c, err);
-    int rc = begin_conv(v, &s, NULL, x, NULL, c, err);
-    if (rc == 0)
-        rc = row_stream_run(&s, vae_strip(v, x->width, 1), shrink_rows, &to, err);
-    row_stream_end(&s);
-    float *less = rc == 0 ? realloc(x->x, pixels_of(&to) * (size_t)to.channels * sizeof(float)) : NULL;
-    to.x = less ? less : x->x;
-    *x = to;
-    return rc;
-}
-
-static int run_res(struct vae *v, struct vae_map *x, const struct vae_kl_res *r, struct err *err)
-{
-    struct vae_map h = {NULL, 0, 0, 0};
-    int rc = conv_map(v, &h, x, &r->norm1, &r->conv1, err);
-    if (rc == 0 && r->shortcut.w)
-        rc = shortcut(v, x, &r->shortcut, err);
-    if (rc == 0)
-        rc = add_conv(v, x, &h, &r->norm2, &r->conv2, err);
-    free(h.x);
-    return rc;
-}
-
-/* --- attention in the middle ---------------------------------------------------------------- */
-
-static void convolve(const struct vae *v, float *y, const float *x, const struct vae_map *m, const struct vae_conv *c)
-{
-    const struct kern_rows in = {x, 0, m->height, m->width, m->channels};
-    v->ops->conv(y, in, c->c, c->w, c->bias, 0, m->height, *c->work);
-}
-
-/* a: five arrays of the picture's size */
-static void run_attention(const struct vae *v, struct vae_map *m, const struct row_scale *s, float *a, float *kept)
-{
-    const struct vae_kl_middle *mid = &v->middle;
-    const size_t n = pixels_of(m) * (size_t)m->channels;
-    const int c = m->channels, tokens = (int)pixels_of(m);
-    float *q = a + n, *k = a + 2 * n, *value = a + 3 * n, *out = a + 4 * n;
-    v->ops->scale_rows(a, m->x, s->scale, s->shift, pixels_of(m), c, false);
-    convolve(v, q, a, m, &mid->q);
-    convolve(v, k, a, m, &mid->k);
-    convolve(v, value, a, m, &mid->v);
-    v->ops->attend(out, kept, q, k, c, value, c, (struct kern_keys){NULL, tokens, 1},
-                   (struct kern_heads){1, tokens, 1, c});
-    convolve(v, a, out, m, &mid->out);
-    v->ops->add(m->x, m->x, a, n);
-}
-
-static int attention(struct vae *v, struct vae_map *m, struct err *err)
-{
-    const size_t n = pixels_of(m);
-    struct row_scale s = {NULL, NULL};
-    float *a = malloc((5 * (size_t)m->channels + 1) * n * sizeof(*a));
-    int rc = a ? group_scale(v, &s, m, &v->middle.norm, err) : err_set(err, ERR_MEMORY, "no memory for attention");
-    if (rc == 0)
-        run_attention(v, m, &s, a, a + 5 * (size_t)m->channels * n);
-    free(s.scale);
-    free(a);
-    return rc;
-}
-
-static int run_middle(struct vae *v, struct vae_map *m, struct err *err)
-{
-    if (run_res(v, m, &v->middle.res[0], err) < 0 || attention(v, m, err) < 0)
+    struct vae_map to = p->map;
+    to.channels = p->stream.top->channels;
+    if (row_stream_run(&p->stream, vae_stream_strip(p->v, &p->stream), replace_rows, &to, p->err) < 0)
         return -1;
-    return run_res(v, m, &v->middle.res[1], err);
+    row_stream_end(&p->stream);
+    float *less = realloc(to.x, (size_t)to.height * (size_t)to.width * (size_t)to.channels * sizeof(*less));
+    to.x = less ? less : to.x;
+    p->map = to;
+    return restart(p);
+}
+
+static int run_res(struct pass *p, const struct vae_kl_res *r)
+{
+    struct block *b = open_block(p);
+    if (!b || (fits(p, p->stream.top->channels) && collect(p) < 0))
+        return -1;
+    const bool stored = !p->stream.top->compute, shrinks = r->conv1.c.out <= p->stream.top->channels;
+    const bool store = stored && fits(p, shrinks ? r->conv1.c.out : 2 * r->conv1.c.out);
+    struct row_stream side = p->stream;
+    if (push_inner(p, &side, b, r, store) < 0 || push_sum(p, side.top, r) < 0) {
+        row_stream_cut(&side, p->stream.top);
+        return -1;
+    }
+    const int rc = stored && shrinks ? run_in_place(p) : store ? collect(p) : 0;
+    free(b->inner);
+    b->inner = NULL;
+    return rc;
+}
+
+static int attend(struct pass *p)
+{
+    struct block *b = open_block(p);
+    if (!b || collect(p) < 0 || vae_norm_scale(p->v, &b->norm1, &p->stream, &p->v->middle.norm, p->err) < 0)
+        return -1;
+    return vae_middle_attend(p->v, &p->map, &b->norm1, p->err);
+}
+
+static int run_middle(struct pass *p)
+{
+    if (run_res(p, &p->v->middle.res[0]) < 0 || attend(p) < 0 || run_res(p, &p->v->middle.res[1]) < 0)
+        return -1;
+    return observe(p, "mid_block", -1);
+}
+
+static int run_stage(struct pass *p, int i)
+{
+    const struct vae_stage *s = &p->v->stage[i];
+    for (int b = 0; b < s->blocks; b++)
+        if (run_res(p, &s->res[b]) < 0)
+            return -1;
+    return s->change.w ? row_push_conv(&p->stream, row_conv, &s->change, p->err) : 0;
 }
 
 /* --- both ways ------------------------------------------------------------------------------ */
 
-/* Planes through up to two convolutions into a picture in memory. */
-static int begin(struct vae *v, struct vae_map *m, const float *planes, int height, int width,
-                 const struct vae_conv *before, struct err *err)
+/* Planes through up to two convolutions. */
+static int begin(struct pass *p, const float *planes, int height, int width, const struct vae_conv *before)
 {
-    struct row_stream s = {NULL, v->ops};
-    const int channels = before ? before->c.in : v->in.c.in;
-    if (row_stream_push(&s, row_planes, planes, height, width, channels, err) < 0 ||
-        (before && row_push_conv(&s, row_conv, before, err) < 0) || row_push_conv(&s, row_conv, &v->in, err) < 0) {
-        row_stream_end(&s);
+    const struct vae_conv *in = &p->v->in;
+    p->stream = (struct row_stream){NULL, p->v->ops};
+    if (row_stream_push(&p->stream, row_planes, planes, height, width, before ? before->c.in : in->c.in, p->err) < 0 ||
+        (before && row_push_conv(&p->stream, row_conv, before, p->err) < 0))
         return -1;
-    }
-    return vae_map_run(v, m, &s, err);
+    return row_push_conv(&p->stream, row_conv, in, p->err);
 }
 
-/* conv(silu(norm m)), and maybe one more, as planes. */
-static int finish(struct vae *v, float *planes, const struct vae_map *m, const struct vae_conv *after, struct err *err)
+/* conv(silu(norm x)), and maybe one more, as planes. */
+static int finish(struct pass *p, float *planes, const struct vae_conv *after)
 {
-    struct row_stream s;
-    struct row_scale scale = {NULL, NULL};
-    int rc = begin_conv(v, &s, &scale, m, &v->out_norm, &v->out, err);
-    if (rc == 0 && after)
-        rc = row_push_conv(&s, row_conv, after, err);
-    if (rc == 0)
-        rc = vae_planes_run(v, planes, &s, err);
-    else
-        row_stream_end(&s);
-    free(scale.scale);
-    return rc;
-}
-
-static int run_stage(struct vae *v, struct vae_map *m, int i, struct err *err)
-{
-    const struct vae_stage *s = &v->stage[i];
-    for (int b = 0; b < s->blocks; b++)
-        if (run_res(v, m, &s->res[b], err) < 0)
-            return -1;
-    return s->change.w ? replace_map(v, m, NULL, &s->change, err) : 0;
+    if (push_out_norm(p, &p->v->out_norm) < 0 || row_push_conv(&p->stream, row_conv, &p->v->out, p->err) < 0 ||
+        (after && row_push_conv(&p->stream, row_conv, after, p->err) < 0))
+        return -1;
+    return vae_planes_run(p->v, planes, &p->stream, p->err);
 }
 
 static void clamp(float *logvar, size_t n)
@@ -246,47 +233,39 @@ static void clamp(float *logvar, size_t n)
         logvar[i] = logvar[i] < -30 ? -30 : logvar[i] > 20 ? 20 : logvar[i];
 }
 
-static int encode(struct vae *v, struct vae_map *m, float *z, const float *picture, int height, int width,
-                  struct err *err)
+static int encode(struct pass *p, float *z, const float *picture, int height, int width)
 {
-    if (begin(v, m, picture, height, width, NULL, err) < 0)
+    if (begin(p, picture, height, width, NULL) < 0)
         return -1;
-    for (int i = 0; i < v->cfg.stages; i++)
-        if (run_stage(v, m, i, err) < 0 || vae_observe_map(v, "encoder", m, "down_blocks", i, err) < 0)
+    for (int i = 0; i < p->v->cfg.stages; i++)
+        if (run_stage(p, i) < 0 || observe(p, "down_blocks", i) < 0)
             return -1;
-    if (run_middle(v, m, err) < 0 || vae_observe_map(v, "encoder", m, "mid_block", -1, err) < 0 ||
-        finish(v, z, m, &v->quant, err) < 0)
-        return -1;
-    const size_t n = pixels_of(m) * (size_t)v->cfg.latent;
-    clamp(z + n, n);
-    return 0;
+    return run_middle(p) < 0 ? -1 : finish(p, z, &p->v->quant);
 }
 
 int vae_kl_encode(struct vae *v, float *z, const float *picture, int height, int width, struct err *err)
 {
-    struct vae_map m = {NULL, 0, 0, 0};
-    const int rc = encode(v, &m, z, picture, height, width, err);
-    free(m.x);
-    return rc;
+    struct pass p = {.v = v, .part = "encoder", .err = err};
+    const int factor = vae_config_factor(&v->cfg), rc = encode(&p, z, picture, height, width);
+    const size_t n = (size_t)(height / factor) * (size_t)(width / factor) * (size_t)v->cfg.latent;
+    if (rc == 0)
+        clamp(z + n, n);
+    return end(&p, rc);
 }
 
-static int decode(struct vae *v, struct vae_map *m, float *picture, const float *z, int height, int width,
-                  struct err *err)
+static int decode(struct pass *p, float *picture, const float *z, int height, int width)
 {
-    const int last = v->cfg.stages - 1;
-    if (begin(v, m, z, height, width, &v->quant, err) < 0 || run_middle(v, m, err) < 0 ||
-        vae_observe_map(v, "decoder", m, "mid_block", -1, err) < 0)
+    const int last = p->v->cfg.stages - 1;
+    if (begin(p, z, height, width, &p->v->quant) < 0 || run_middle(p) < 0)
         return -1;
     for (int i = last; i >= 0; i--)
-        if (run_stage(v, m, i, err) < 0 || vae_observe_map(v, "decoder", m, "up_blocks", last - i, err) < 0)
+        if (run_stage(p, i) < 0 || observe(p, "up_blocks", last - i) < 0)
             return -1;
-    return finish(v, picture, m, NULL, err);
+    return finish(p, picture, NULL);
 }
 
 int vae_kl_decode(struct vae *v, float *picture, const float *z, int height, int width, struct err *err)
 {
-    struct vae_map m = {NULL, 0, 0, 0};
-    const int rc = decode(v, &m, picture, z, height, width, err);
-    free(m.x);
-    return rc;
+    struct pass p = {.v = v, .part = "decoder", .err = err};
+    return end(&p, decode(&p, picture, z, height, width));
 }

@@ -16,8 +16,8 @@ int vae_strip(const struct vae *v, int width, int scale)
     return rows > 2 ? rows / 2 * 2 : 2;
 }
 
-/* The highest resolution of a stream, as columns, and how many of its rows become one of the result. */
-static int strip_of(const struct vae *v, const struct row_stream *s)
+/* The highest resolution counts, as columns, and how many of its rows become one of the result. */
+int vae_stream_strip(const struct vae *v, const struct row_stream *s)
 {
     int widest = 0;
     for (const struct row_layer *l = s->top; l; l = l->input)
@@ -34,7 +34,7 @@ int vae_map_run(struct vae *v, struct vae_map *map, struct row_stream *s, struct
         err_set(err, ERR_MEMORY, "no memory for a picture of %d x %d with %d channels: %zu bytes", to.width, to.height,
                 to.channels, n * sizeof(*to.x));
     else
-        rc = row_stream_store(s, strip_of(v, s), to.x, err);
+        rc = row_stream_store(s, vae_stream_strip(v, s), to.x, err);
     row_stream_end(s);
     free(map->x);
     *map = to;
@@ -72,7 +72,7 @@ static int store_planes(void *arg, const float *rows, int from, int to, struct e
 int vae_planes_run(struct vae *v, float *to, struct row_stream *s, struct err *err)
 {
     struct planes p = {to, s->top->height, s->top->width, s->top->channels};
-    const int rc = row_stream_run(s, strip_of(v, s), store_planes, &p, err);
+    const int rc = row_stream_run(s, vae_stream_strip(v, s), store_planes, &p, err);
     row_stream_end(s);
     return rc;
 }
