@@ -377,6 +377,7 @@ $(call object,migrate.c): $(wildcard db/migrate/*.sql)
 $(call object,packing.c): db/packing.dict
 $(call object,sbatch.c): templates/slurm.sbatch
 $(call object,glossary.c): docs/GLOSSARY.md
+$(call object,assets.c): $(wildcard controller/dashboard/assets/*)
 
 $(OBJ)/%.avx2.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< (avx2)")

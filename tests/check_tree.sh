@@ -12,7 +12,7 @@ cd "${1:-$(dirname "$0")/..}" || exit 1
 where=$(cat <<'END'
 .               \.clang-format|\.clang-tidy|\.gitignore|CHANGES\.md|LICENSE|Makefile|README\.md
 agent           [a-z0-9_/]+\.[ch]
-controller      [a-z0-9_/]+\.[ch]
+controller      [a-z0-9_/]+\.[ch]|dashboard/assets/[a-z]+\.(html|css|js|svg)
 .ci             run
 db              [a-z0-9_]+\.[ch]|packing\.dict|migrate/[0-9]+\.sql
 deploy          [a-z0-9_]+\.(sh|ipynb|service)|tmpfiles\.d/jobctl\.conf|grafana/[a-z]+\.(json|yaml)|debian/[a-z0-9_.-]+(/[a-z0-9_.-]+)?

@@ -63,6 +63,7 @@ struct server;
 struct store;
 struct orphan;
 struct tally;
+struct dashboard;
 
 struct daemon {
     uv_loop_t            loop;
@@ -92,6 +93,7 @@ struct daemon {
     struct notifier     *notifier;      /* sends messages about jobs */
     bool                 notices;       /* some may be waiting in the store */
     struct tally        *tally;         /* counters for Prometheus (controller/metrics) */
+    struct dashboard    *dashboard;     /* the page in a browser; NULL until somebody asks for it */
     struct survey       *survey;        /* jobs whose rows and directories differed at the start */
     int64_t              next_id;
     int64_t              started_ms;

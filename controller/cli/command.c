@@ -11,7 +11,7 @@ static const struct command *const commands[] = {
     &cmd_cancel, &cmd_retry, &cmd_edit, &cmd_hold, &cmd_release, &cmd_checkpoint, &cmd_remove, &cmd_prune,
     &cmd_plan, &cmd_fetch, &cmd_render, &cmd_doctor, &cmd_export, &cmd_verify_data, &cmd_verify_resume, &cmd_drill,
     &cmd_nodes,
-    &cmd_notify, &cmd_adopt, &cmd_daemon, &cmd_relay, &cmd_version, &cmd_help, &cmd_completions, NULL,
+    &cmd_dashboard, &cmd_notify, &cmd_adopt, &cmd_daemon, &cmd_relay, &cmd_version, &cmd_help, &cmd_completions, NULL,
 };
 
 const struct command *const *command_list(void)

@@ -31,6 +31,7 @@
 #include "controller/daemon/store_upkeep.h"
 #include "controller/daemon/submit_batch.h"
 #include "controller/daemon/survey.h"
+#include "controller/dashboard/dashboard.h"
 #include "controller/http/server.h"
 #include "agent/os/tcp_listen.h"
 #include "controller/metrics/tally.h"
@@ -127,6 +128,7 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     commit_group_flush(d, NULL, NULL);
     server_close(d->server);
     d->server = NULL;
+    dashboard_close(d);
     for (size_t i = 0; i < d->active_jobs->count; i++)
         job_attempt_close(d->active_jobs->jobs[i]);
     active_jobs_fini(d->active_jobs);

@@ -8,6 +8,7 @@
 #include "controller/daemon/survey.h"
 #include "controller/daemon/submit_batch.h"
 #include "controller/daemon/sweeps.h"
+#include "controller/dashboard/dashboard.h"
 #include "controller/http/request.h"
 #include "controller/http/server.h"
 #include "controller/job/commit_group.h"
@@ -91,6 +92,22 @@ static void shut_down(struct request *r)
     daemon_stop(request_daemon(r));
 }
 
+static void open_dashboard(struct request *r)
+{
+    char token[ACCESS_SECRET];
+    struct err err = { 0 };
+    const int64_t wish = field_int(request_body(r), "port", 0);
+    int port = -1;
+    if (wish < 0 || wish > 65535)
+        err_set(&err, ERR_USAGE, "port: expected 1 to 65535, or 0 for any, not %lld", (long long)wish);
+    else
+        port = dashboard_link(token, request_daemon(r), &requests_dashboard, (int)wish, &err);
+    if (port < 0)
+        request_fail(r, &err, NULL);
+    else
+        request_answer(r, 200, json_pack("{s:i, s:s}", "port", port, "token", token));
+}
+
 static const struct route routes[] = {
     { "GET", "/v1/version", request_version, NULL },
     { "POST", "/v1/jobs", request_submit,
@@ -116,6 +133,7 @@ static const struct route routes[] = {
     { "GET", "/v1/nodes", request_nodes, NULL },
     { "POST", "/v1/nodes", request_node, "name:s! action:s! reason:s" },
     { "GET", "/metrics", request_exposition, NULL },
+    { "POST", "/v1/dashboard", open_dashboard, "port:i" },
     { "GET", "/v1/notify", request_notify, NULL },
     { "POST", "/v1/notify", request_notify_test, "target:s!" },
     { "POST", "/v1/shutdown", shut_down, NULL },
@@ -146,3 +164,30 @@ const struct service requests_metrics = { .routes = routes_metrics, .admit = any
 /* Many submits, one commit (submit_batch.h). */
 const struct service requests = { .routes = routes, .admit = request_of_owner, .gathers = request_submit,
                                   .settle = settle };
+
+/* The page: it looks at everything, and acts on existing jobs. It submits and removes nothing. */
+static const struct route routes_dashboard[] = {
+    { "GET", "/", dashboard_asset, NULL },
+    { "GET", "/assets/JOB", dashboard_asset, NULL },
+    { "POST", "/v1/session", dashboard_session, "token:s!" },
+    { "GET", "/v1/version", request_version, NULL },
+    { "GET", "/v1/jobs", request_list, NULL },
+    { "GET", "/v1/jobs/JOB", request_show, NULL },
+    { "GET", "/v1/jobs/JOB/why", request_why, NULL },
+    { "GET", "/v1/jobs/JOB/events", request_events, NULL },
+    { "GET", "/v1/jobs/JOB/logs", request_logs, NULL },
+    { "GET", "/v1/jobs/JOB/metrics", request_metrics, NULL },
+    { "GET", "/v1/nodes", request_nodes, NULL },
+    { "POST", "/v1/jobs/JOB/cancel", cancel, "reason:s now:b" },
+    { "POST", "/v1/jobs/JOB/retry", request_retry, NULL },
+    { "POST", "/v1/jobs/JOB/hold", hold, NULL },
+    { "POST", "/v1/jobs/JOB/release", release, NULL },
+    { "POST", "/v1/jobs/JOB/checkpoint", checkpoint, NULL },
+    { NULL, NULL, NULL, NULL },
+};
+
+enum { DASHBOARD_BODY = 64 * 1024, DASHBOARD_CONNECTIONS = 64 };
+
+const struct service requests_dashboard = { .routes = routes_dashboard, .admit = dashboard_admit,
+                                            .permit = dashboard_permit, .body_max = DASHBOARD_BODY,
+                                            .connections = DASHBOARD_CONNECTIONS, .settle = settle };

@@ -13,6 +13,7 @@ struct request;
 struct service;
 
 extern const struct service requests;            /* all of them (server.h) */
+extern const struct service requests_dashboard;  /* POST /v1/dashboard opens its listener */
 extern const struct service requests_metrics;    /* GET /metrics */
 
 void request_submit(struct request *r);

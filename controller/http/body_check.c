@@ -31,6 +31,8 @@ static const char *type_wanted(const json_t *value, char type)
         return json_is_string(value) ? NULL : "a text";
     case 'b':
         return json_is_boolean(value) ? NULL : "true or false";
+    case 'i':
+        return json_is_integer(value) ? NULL : "a whole number";
     case 'l':
         return json_is_array(value) && all_texts(value) ? NULL : "a list of texts";
     case 'o':

@@ -14,7 +14,7 @@
 #include "controller/http/body_check.h"
 #include "controller/http/server_internal.h"
 
-enum { CONNECTIONS_MAX = 1000, IDLE_S = 300, LISTEN_AGAIN_MS = 1000 };
+enum { IDLE_S = 300, LISTEN_AGAIN_MS = 1000 };
 
 /* ---- the loop ---- */
 
@@ -125,25 +125,41 @@ static enum MHD_Result request_begin(struct listener *l, struct MHD_Connection *
     return MHD_YES;
 }
 
+static size_t body_max(const struct request *r)
+{
+    const size_t most = r->listener->service->body_max;
+    return most ? most : BODY_MAX;
+}
+
 static void take_upload(struct request *r, const char *upload, size_t size)
 {
-    if (r->body.size + size > BODY_MAX)
+    if (r->body.size + size > body_max(r))
         r->too_large = true;
     else if (buf_append(&r->body, upload, size) < 0)
         r->no_memory = true;
 }
 
+static void refuse_body(struct request *r)
+{
+    char text[80];
+    snprintf(text, sizeof(text), "the body is larger than %zu KiB", body_max(r) / 1024);
+    request_refuse(r, 413, "too_large", text, NULL);
+}
+
 /* The request is whole: finds its handler and reads its body. False: it has been answered. */
 static bool prepare(struct request *r, const char *method, const char *url)
 {
-    if (!r->listener->service->admit(r))
+    const struct service *l = r->listener->service;
+    if (!l->admit(r))
         return false;
     if (r->too_large)
-        request_refuse(r, 413, "too_large", "the body is larger than 4 MiB", NULL);
+        refuse_body(r);
     else if (r->no_memory)
         request_refuse(r, 503, "system", "out of memory for the body of a request", NULL);
     else
         route(r, method, url);
+    if (!r->answered && l->permit && !l->permit(r, r->route))
+        return false;
     if (!r->answered && strcmp(method, "GET") != 0 && !daemon_home_is_here(r->listener->server->daemon))
         request_refuse(r, 503, "system", "the directory of this daemon (JOBCTL_HOME) was moved or removed; the "
                        "daemon stops. Run the command again", NULL);
@@ -217,10 +233,11 @@ __attribute__((format(printf, 2, 0))) static void mhd_says(void *arg, const char
 /* MHD's epoll descriptor, or -1. */
 static int start_mhd(struct listener *l, int listen_fd)
 {
+    const unsigned connections = l->service->connections;
     l->mhd = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, l,
         MHD_OPTION_EXTERNAL_LOGGER, mhd_says, NULL, MHD_OPTION_LISTEN_SOCKET, listen_fd,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+        MHD_OPTION_CONNECTION_LIMIT, connections ? connections : CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)IDLE_S, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL, MHD_OPTION_END);
     const union MHD_DaemonInfo *info =
         l->mhd ? MHD_get_daemon_info(l->mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;

@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct daemon;
@@ -26,13 +27,18 @@ struct route {
     const char *path;
     request_fn  handle;
     const char *body;       /* its fields, "spec:s! hold:b": s text, b true or false, l list of
-                               texts, m map of texts, o object; ! must be there; NULL: none */
+                               texts, m map of texts, o object, i whole number; ! must be there; NULL: none */
 };
+
+enum { CONNECTIONS_MAX = 1000 };
 
 /* What a listener serves. A handler may leave a batch open, to which others of the same turn add. */
 struct service {
     const struct route *routes;     /* ends with a NULL method */
     bool              (*admit)(struct request *r);  /* false: it has answered; request_of_owner() on a unix socket */
+    bool              (*permit)(struct request *r, const struct route *route);  /* the same, with the route; NULL: all */
+    size_t              body_max;       /* 0: BODY_MAX */
+    unsigned            connections;    /* at a time; 0: CONNECTIONS_MAX */
     request_fn          gathers;    /* the handler that adds, or NULL; settled before others ... */
     bool              (*settle)(struct daemon *d);  /* ... and after each turn; true: there was something */
 };

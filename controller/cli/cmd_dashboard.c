@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_dashboard.c - jobctl dashboard: a link to the page in a browser, as a file that leads there
+ *
+ * The token is in no argument of any program, where other users could read it: the browser is given the file.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/os/subprocess.h"
+#include "controller/base/client.h"
+#include "controller/base/far_host.h"
+#include "controller/base/home.h"
+#include "controller/cli/command.h"
+#include "controller/cli/output.h"
+#include "engine/contract/field.h"
+#include "engine/contract/safe_open.h"
+#include "engine/contract/scratch.h"
+#include "engine/contract/write_all.h"
+
+#define LINK_FILE "dashboard.html"
+
+static const struct option_row options[] = {
+    {"open", 0, OPTION_FLAG, NULL, "open the page with xdg-open"},
+    {"port", 0, OPTION_COUNT, "N", "listen on port N, else on any free one"},
+    {"print", 0, OPTION_FLAG, NULL, "print the link instead of writing it into a file"},
+    OPTION_JSON,
+    {.name = NULL},
+};
+
+/* Mode 0600 (safe_open.h), and whole: a browser may read it at once. */
+static int write_file(const char *path, const char *link, struct err *err)
+{
+    char text[800], tmp[SCRATCH_PATH];
+    snprintf(text, sizeof(text), "<!doctype html>\n<meta charset=\"utf-8\">\n<meta name=\"referrer\" content=\"no-referrer\">\n"
+             "<meta http-equiv=\"refresh\" content=\"0; url=%s\">\n<title>jobctl</title>\n<p><a href=\"%s\">The dashboard "
+             "of jobctl</a></p>\n", link, link);
+    if (scratch_name(tmp, path, err) < 0)
+        return -1;
+    const int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_EXCL, err);
+    if (fd < 0)
+        return -1;
+    const bool whole = write_all(fd, text, strlen(text)) == 0;
+    close(fd);
+    if (whole && rename(tmp, path) == 0)
+        return 0;
+    err_set(err, ERR_SYSTEM, "cannot write %.300s: %m; `jobctl dashboard --print` does without it", path);
+    unlink(tmp);
+    return -1;
+}
+
+static int open_browser(const char *path, struct err *err)
+{
+    const char *const argv[] = {"xdg-open", path, NULL};
+    const struct subprocess_spec spec = {.argv = argv, .in = SUBPROCESS_NULL, .out = STDERR_FILENO, .err = STDERR_FILENO};
+    const pid_t pid = subprocess_start(&spec, err);
+    if (pid >= 0 && subprocess_wait(pid) == 0)
+        return 0;
+    return err_set(err, ERR_SYSTEM, "cannot open a browser with xdg-open: open the file %.300s yourself, or run "
+                   "`jobctl dashboard --print` for a link", path);
+}
+
+static int by_file(struct call *call, const char *link, long long port)
+{
+    char path[PATH_MAX];
+    if (home_path(path, sizeof(path), LINK_FILE, &call->err) < 0 || write_file(path, link, &call->err) < 0)
+        return -1;
+    if (options_has(&call->options, "open"))
+        return open_browser(path, &call->err);
+    if (call->json)
+        output_json(call, json_pack("{s:I, s:s}", "port", (json_int_t)port, "file", path));
+    else
+        fprintf(call->out.file, "%s\nOpen this file in a browser of this machine within 10 minutes; it works once.\n", path);
+    return 0;
+}
+
+static int give_link(struct call *call, const json_t *answer)
+{
+    char link[160];
+    const long long port = field_int(answer, "port", 0);
+    snprintf(link, sizeof(link), "http://127.0.0.1:%lld/#token=%.64s", port, field_text(answer, "token"));
+    if (!options_has(&call->options, "print"))
+        return by_file(call, link, port);
+    if (call->json)
+        output_json(call, json_pack("{s:I, s:s}", "port", (json_int_t)port, "link", link));
+    else
+        fprintf(call->out.file, "%s\n", link);
+    return 0;
+}
+
+static int run(struct call *call)
+{
+    struct client *c;
+    json_t *answer = NULL;
+    if (far_host_name())
+        return err_set(&call->err, ERR_USAGE, "dashboard: not with -H: run `ssh -L 9400:127.0.0.1:9400 %.100s jobctl dashboard "
+                       "--port 9400 --print`, and open its link here while a login with -L is open", far_host_name());
+    if (client_open(&c, true, &call->err) < 0)
+        return -1;
+    json_t *body = json_pack("{s:I}", "port", (json_int_t)options_count(&call->options, "port", 0));
+    int rc = client_post(c, &answer, "/v1/dashboard", body, &call->err);
+    json_decref(body);
+    if (rc == 0)
+        rc = give_link(call, answer);
+    json_decref(answer);
+    client_close(c);
+    return rc;
+}
+
+const struct command cmd_dashboard = {
+    .name = "dashboard", .args = ARGS_NONE,
+    .summary = "a page in the browser: jobs, their curves, logs and reasons",
+    .help = "The daemon serves the page on 127.0.0.1 only, from the first call of this command until it ends. The link works "
+            "once, within 10 minutes; the browser that opened it stays logged in until the daemon ends. Without --print "
+            "the link is in a file that only you can read, so it is in no argument that other users of this machine could "
+            "see. See docs/DASHBOARD.md.",
+    .options = options, .run = run,
+};

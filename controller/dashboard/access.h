@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* access.h - who may use the page: links that work once, sessions of browsers, and which Host a request may name
+ *
+ * Pure: no clock, no I/O.
+ * A link has a token that is good for one session, within ACCESS_LINK_MS. A session has two secrets: a cookie, which
+ * the browser keeps from scripts but sends to every port of this machine, and a key, which scripts of this port alone
+ * can read and send as a header. A request needs both: neither another site nor another port has the two.
+ * Secrets are compared in a time that does not depend on where they differ.
+ */
+#ifndef CONTROLLER_DASHBOARD_ACCESS_H
+#define CONTROLLER_DASHBOARD_ACCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    ACCESS_SECRET    = 65,          /* 256 bits as hex digits, and the end */
+    ACCESS_LINKS     = 8,           /* the oldest gives way to a ninth */
+    ACCESS_SESSIONS  = 16,          /* the same */
+    ACCESS_LINK_MS   = 600000,
+    ACCESS_WRONG     = 10,          /* wrong tokens that are answered ... */
+    ACCESS_WINDOW_MS = 60000        /* ... in this time; then none is looked at until it is over */
+};
+
+enum access_answer { ACCESS_GRANTED, ACCESS_DENIED, ACCESS_TOO_OFTEN };
+
+struct access {
+    struct {
+        char    token[ACCESS_SECRET];       /* "": none */
+        int64_t until_ms;
+    } links[ACCESS_LINKS];
+    struct {
+        char cookie[ACCESS_SECRET], key[ACCESS_SECRET];
+    } sessions[ACCESS_SESSIONS];
+    unsigned next_link, next_session;
+    int64_t  window_ms;             /* since when wrong tokens are counted */
+    int      wrong;
+};
+
+/* False for "" and NULL, also against each other. */
+bool access_same(const char *a, const char *b);
+
+/* Is `host` this machine at this port: 127.0.0.1:PORT, localhost:PORT or [::1]:PORT? A name that somebody else's DNS
+ * leads to 127.0.0.1 is not. NULL: false. */
+bool access_host_fits(const char *host, int port);
+
+/* The header Origin: "http://" and such a host; NULL, as without one: true. */
+bool access_origin_fits(const char *origin, int port);
+
+void access_add_link(struct access *a, const char *token, int64_t now_ms);
+/* Granted: the token is no link any more. */
+enum access_answer access_redeem(struct access *a, const char *token, int64_t now_ms);
+
+void access_add_session(struct access *a, const char *cookie, const char *key);
+/* `cookies`: the header Cookie; NULL for headers that were not sent. */
+bool access_admits(const struct access *a, int port, const char *cookies, const char *key);
+
+/* The value of the cookie of this port, "" without one; two of it are none. */
+void access_cookie(char out[ACCESS_SECRET], const char *cookies, int port);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dashboard.c - see dashboard.h */
+#include "controller/dashboard/dashboard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "agent/os/log.h"
+#include "agent/os/tcp_listen.h"
+#include "controller/base/daemon.h"
+#include "controller/dashboard/assets.h"
+#include "controller/http/request.h"
+#include "controller/http/server.h"
+#include "engine/contract/err.h"
+#include "engine/contract/field.h"
+
+#define KEY_HEADER "X-Jobctl-Key"
+
+struct dashboard {
+    struct access access;
+    int           port;         /* 0: it does not listen */
+};
+
+static int draw_secret(char out[ACCESS_SECRET], struct err *err)
+{
+    unsigned char bits[(ACCESS_SECRET - 1) / 2];
+    if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
+        return err_set(err, ERR_SYSTEM, "cannot get random numbers for a link to the dashboard");
+    for (size_t i = 0; i < sizeof(bits); i++)
+        snprintf(out + 2 * i, 3, "%02x", bits[i]);
+    return 0;
+}
+
+/* ---- the listener ---- */
+
+static int begin_listening(struct daemon *d, const struct service *service, int port, struct err *err)
+{
+    char at[TCP_LISTEN_TEXT], bound[TCP_LISTEN_TEXT];
+    snprintf(at, sizeof(at), "127.0.0.1:%d", port);
+    const int fd = tcp_listen(bound, at, err);
+    if (fd < 0 || server_listen(d->server, service, fd, err) < 0)
+        return -1;
+    d->dashboard->port = atoi(strrchr(bound, ':') + 1);
+    log_info(NULL, "dashboard: http://%s/", bound);
+    return 0;
+}
+
+int dashboard_link(char token[ACCESS_SECRET], struct daemon *d, const struct service *service, int port, struct err *err)
+{
+    if (!d->dashboard && !(d->dashboard = calloc(1, sizeof(*d->dashboard))))
+        return err_set(err, ERR_MEMORY, "out of memory for the dashboard");
+    struct dashboard *b = d->dashboard;
+    if (b->port && port && port != b->port)
+        return err_set(err, ERR_CONFLICT, "the dashboard listens on port %d already, not %d: leave out --port, or run "
+                       "`jobctl daemon restart` first", b->port, port);
+    if (!b->port && begin_listening(d, service, port, err) < 0)
+        return -1;
+    if (draw_secret(token, err) < 0)
+        return -1;
+    access_add_link(&b->access, token, daemon_now_ms());
+    return b->port;
+}
+
+void dashboard_close(struct daemon *d)
+{
+    free(d->dashboard);
+    d->dashboard = NULL;
+}
+
+/* ---- who may ask ---- */
+
+static void refuse(struct request *r, int status, const char *text)
+{
+    request_answer(r, status, json_pack("{s:{s:s, s:s}}", "error", "code", "usage", "text", text));
+}
+
+/* No script, style or picture from elsewhere or inline, in no frame, sent nowhere, kept by no cache. */
+static void set_headers(struct request *r)
+{
+    request_set_header(r, "Content-Security-Policy",
+                       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+                       "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+    request_set_header(r, "X-Content-Type-Options", "nosniff");
+    request_set_header(r, "X-Frame-Options", "DENY");
+    request_set_header(r, "Referrer-Policy", "no-referrer");
+    request_set_header(r, "Cross-Origin-Opener-Policy", "same-origin");
+    request_set_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+    request_set_header(r, "Cache-Control", "no-store");
+}
+
+bool dashboard_admit(struct request *r)
+{
+    const int port = request_daemon(r)->dashboard->port;
+    set_headers(r);
+    if (!access_host_fits(request_header(r, "Host"), port))
+        refuse(r, 421, "this is the dashboard of jobctl on 127.0.0.1; the header Host names another machine or port: "
+               "run `jobctl dashboard` for a link");
+    else if (!access_origin_fits(request_header(r, "Origin"), port))
+        refuse(r, 403, "the dashboard answers its own page only, not other sites");
+    else
+        return true;
+    return false;
+}
+
+static bool needs_session(const struct route *route)
+{
+    return strncmp(route->path, "/v1/", 4) == 0 && strcmp(route->path, "/v1/session") != 0;
+}
+
+bool dashboard_permit(struct request *r, const struct route *route)
+{
+    const struct dashboard *b = request_daemon(r)->dashboard;
+    if (!needs_session(route) ||
+        access_admits(&b->access, b->port, request_header(r, "Cookie"), request_header(r, KEY_HEADER)))
+        return true;
+    refuse(r, 401, "no session: run `jobctl dashboard` and open its link");
+    return false;
+}
+
+/* ---- answers ---- */
+
+static void begin_session(struct request *r, struct dashboard *b)
+{
+    char cookie[ACCESS_SECRET], key[ACCESS_SECRET], header[160];
+    struct err err = { 0 };
+    if (draw_secret(cookie, &err) < 0 || draw_secret(key, &err) < 0) {
+        request_fail(r, &err, NULL);
+        return;
+    }
+    access_add_session(&b->access, cookie, key);
+    snprintf(header, sizeof(header), "jobctl_%d=%s; HttpOnly; SameSite=Strict; Path=/v1/", b->port, cookie);
+    request_set_header(r, "Set-Cookie", header);
+    request_answer(r, 200, json_pack("{s:s}", "key", key));
+}
+
+void dashboard_session(struct request *r)
+{
+    struct dashboard *b = request_daemon(r)->dashboard;
+    switch (access_redeem(&b->access, field_text(request_body(r), "token"), daemon_now_ms())) {
+    case ACCESS_GRANTED:
+        begin_session(r, b);
+        break;
+    case ACCESS_DENIED:
+        refuse(r, 401, "this link was used already, is older than 10 minutes, or is of an earlier daemon: run "
+               "`jobctl dashboard` for a new one");
+        break;
+    case ACCESS_TOO_OFTEN:
+        refuse(r, 429, "too many wrong links within a minute: wait a minute, then run `jobctl dashboard`");
+        break;
+    }
+}
+
+void dashboard_asset(struct request *r)
+{
+    const char *name = request_job(r);
+    const struct asset *asset = assets_find(name[0] ? name : "index.html");
+    if (asset)
+        request_answer_text(r, 200, asset->type, strdup(asset->text));
+    else
+        refuse(r, 404, "the page has no such file");
+}
