@@ -18,8 +18,8 @@ code 0 jobctl submit -q job.yaml
 # The daemon has no port until somebody asks.
 [ "$(listeners)" = 0 ]
 ss -Hltnp >ports.txt
-pid=$(cut -d' ' -f1 "$JOBCTL_HOME/daemon.lock" | grep -o '[0-9]*' | head -n 1)
-[ -z "$pid" ] || ! grep "pid=$pid," ports.txt
+read -r _ pid <"$JOBCTL_HOME/daemon.lock"
+grep "pid=$pid," ports.txt && { echo "the daemon listens by TCP before anybody asked"; exit 1; }
 
 code 0 jobctl dashboard
 file=$JOBCTL_HOME/dashboard.html
@@ -111,7 +111,7 @@ code 0 jobctl dashboard --print
 [ "$(grep -c "^http://127.0.0.1:$port/#token=[0-9a-f]*$" out)" = 1 ]
 second=$(sed 's/.*=//' out)
 other=$((port == 65535 ? 65534 : port + 1))
-code 1 jobctl dashboard --port $other
+code 3 jobctl dashboard --port $other
 has "listens on port $port already" err
 code 2 jobctl dashboard --port 70000
 [ "$(listeners)" = 1 ]
@@ -126,7 +126,7 @@ chmod +x bin/xdg-open
 code 0 env PATH="$WORK/bin:$PATH" jobctl dashboard --open
 [ "$(cat opened)" = "$file" ]
 printf '#!/bin/sh\nexit 3\n' >bin/xdg-open
-code 1 env PATH="$WORK/bin:$PATH" jobctl dashboard --open
+code 4 env PATH="$WORK/bin:$PATH" jobctl dashboard --open
 has "open the file $file yourself" err
 code 2 jobctl -H nobody@nowhere dashboard
 has 'not with -H' err
