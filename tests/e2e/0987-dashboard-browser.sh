@@ -11,7 +11,7 @@ cat >talks.yaml <<'YAML'
 name: talks
 run: |
   echo '<img src=x onerror=alert(1)><script>window.hacked = 1</script>'
-  for i in 1 2 3 4 5 6 7 8; do echo "step $i/100 loss 0.$i"; done; exec sleep 600
+  for i in 1 2 3 4 5 6 7 8; do echo "step $i/100 loss 0.$i"; sleep 0.2; done; exec sleep 600
 resources: {gpus: 0}
 YAML
 cat >fails.yaml <<'YAML'

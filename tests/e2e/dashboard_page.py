@@ -62,6 +62,8 @@ def look():
     assert "talks" in texts("h1")[0] and "running" in texts(".state.pill")[0]
     assert any("submitted" in t for t in texts(".event")), texts(".event")
     assert texts(".ledger tr"), "no ledger"
+    box = browser.find_element(By.CSS_SELECTOR, ".chart path.curve").rect
+    assert box["width"] > 50 and box["height"] > 20, box
     browser.save_screenshot(str(shots / "job.png"))
 
     # Nothing of it became markup or ran.

@@ -24,6 +24,8 @@ export function post(path, body = {}) {
   return ask(path, { method: "POST", body: JSON.stringify(body) });
 }
 
+export function loggedIn() { return localStorage.getItem(KEY) !== null; }
+
 /* The token of a link is used and taken out of the address at once. */
 export async function logIn() {
   const token = /^#token=([0-9a-f]{64})$/.exec(location.hash);

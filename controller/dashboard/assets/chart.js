@@ -6,12 +6,12 @@ import { text } from "./texts.js";
 
 const WIDTH = 600, HEIGHT = 150, LEFT = 64, BOTTOM = 20, TOP = 8;
 
-/* NaN and infinities are null in JSON: the curve has a gap there. */
+/* NaN and infinities are null in JSON: the curve has a gap there. A point alone is a line of no length, which has round ends. */
 function path(points, x, y) {
   let pen = "M";
   return points.map(([step, value]) => {
     if (!Number.isFinite(value)) { pen = "M"; return ""; }
-    const part = `${pen}${x(step).toFixed(1)} ${y(value).toFixed(1)}`;
+    const part = `${pen}${x(step).toFixed(1)} ${y(value).toFixed(1)}${pen === "M" ? "h0" : ""}`;
     pen = "L";
     return part;
   }).join("");

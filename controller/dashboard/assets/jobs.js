@@ -78,9 +78,9 @@ export function jobsPage(main, context) {
     const count = el("b", {});
     return [word, { count, button: el("button", { type: "button", class: "facet", onclick: () => { view.word = word; paint(); } }, text(word), " ", count) }];
   }));
-  const head = ["select", "state", "job", "progress", "loss", "speed", "goodput", "left"].map((key) =>
-    el("span", { role: "columnheader", class: key === "select" ? "sr" : ["loss", "speed", "goodput", "left"].includes(key) ? `num ${key}` : key }, text(key)));
-  head[0] = el("span", { role: "columnheader" }, el("span", { class: "sr" }, text("select")));
+  const column = (key, look) => el("span", { role: "columnheader", class: look }, text(key));
+  const head = [el("span", { role: "columnheader" }, el("span", { class: "sr" }, text("select"))), column("state"), column("job"), column("progress"),
+    ...["loss", "speed", "goodput", "left"].map((key) => column(key, `num ${key}`))];
   const more = el("button", { type: "button", class: "btn", onclick: older }, text("more"));
   const empty = el("p", { class: "empty", hidden: true });
   const bar = el("div", { class: "pick", role: "status", hidden: true });

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.js - which page is shown, and what is around it */
-import { logIn, Refused } from "./api.js";
+import { loggedIn, logIn, Refused } from "./api.js";
 import { el, put } from "./dom.js";
 import { jobsPage } from "./jobs.js";
 import { jobPage } from "./job.js";
@@ -85,12 +85,19 @@ function frame() {
   document.addEventListener("visibilitychange", tick);
 }
 
+/* A link that was used already is no harm in a browser that is logged in. */
+async function enter() {
+  let problem = null;
+  try {
+    await logIn();
+  } catch (e) {
+    problem = e.message;
+  }
+  if (!problem || loggedIn()) show();
+  if (problem) say(problem);
+}
+
 theme();
 frame();
-try {
-  await logIn();
-  addEventListener("hashchange", show);
-  show();
-} catch (e) {
-  say(e.message);
-}
+addEventListener("hashchange", enter);
+enter();

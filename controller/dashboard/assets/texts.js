@@ -11,8 +11,8 @@ const english = {
   select: "Select", more: "Show older jobs", none: "No job yet",
   noneHint: "Submit one from a terminal of this machine; it appears here by itself.",
   noMatch: "No job matches.",
-  lost: "The daemon does not answer since {0}. Training goes on without it. What you see is as it was then; this page " +
-    "comes back by itself. jobctl status starts the daemon again.",
+  lost: "The daemon does not answer since {0}. Training goes on without it; what you see is as it was then. If the daemon was " +
+    "stopped or restarted, run jobctl dashboard in a terminal for a new link.",
   ended: "This page is not logged in. Run jobctl dashboard in a terminal and open its link.",
   why: "Why", evidence: "Evidence", events: "What happened", logs: "Log", rank: "Rank", follow: "Follow the end",
   time: "Where the time went", step: "Step", took: "took", unknownJob: "There is no such job: {0}",
