@@ -62,8 +62,8 @@ struct call {
 
 extern const struct command cmd_submit, cmd_run, cmd_status, cmd_show, cmd_logs, cmd_cancel, cmd_wait,
     cmd_retry, cmd_edit, cmd_hold, cmd_release, cmd_checkpoint, cmd_shell, cmd_why, cmd_report, cmd_metrics,
-    cmd_events, cmd_plan,
-    cmd_render, cmd_doctor, cmd_export, cmd_verify_data, cmd_verify_resume, cmd_drill, cmd_nodes, cmd_notify, cmd_dashboard, cmd_daemon,
+    cmd_events, cmd_plan, cmd_dashboard,
+    cmd_render, cmd_doctor, cmd_export, cmd_verify_data, cmd_verify_resume, cmd_drill, cmd_nodes, cmd_notify, cmd_daemon,
     cmd_diff, cmd_adopt, cmd_best, cmd_fetch, cmd_relay, cmd_remove, cmd_prune, cmd_version, cmd_help, cmd_completions;
 
 /* The rows, in the order of help, ended by NULL; lookup by name or alias. */

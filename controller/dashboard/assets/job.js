@@ -128,13 +128,12 @@ export function jobPage(main, name, context) {
     }
   }
 
-  /* Curves are drawn again only when there is another step; the daemon stores points some seconds after the step. */
+  /* Curves are drawn again only when there is another step. */
   async function paintCurves(job) {
     const now = `${job.step} ${job.generation}`;
     if (now === drawn) return;
     drawn = now;
     const answers = await Promise.all(CURVES.map(([metric]) => get(`${path}/metrics`, { name: metric, limit: 500 })));
-    if ((answers[0].points.at(-1)?.[0] ?? 0) < job.step && job.state !== "done") drawn = null;
     const shown = CURVES.map(([, key], i) => [key, answers[i].points]).filter(([key, points]) => points.length || key === "loss");
     curves.replaceChildren(...shown.map(([key, points]) => chart(text(key), points)));
   }
