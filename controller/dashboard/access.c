@@ -99,7 +99,7 @@ bool access_admits(const struct access *a, int port, const char *cookies, const 
     bool admitted = false;
     access_cookie(cookie, cookies, port);
     for (int i = 0; i < ACCESS_SESSIONS; i++) {
-        const bool both = access_same(a->sessions[i].cookie, cookie) & access_same(a->sessions[i].key, key);
+        const bool both = (int)access_same(a->sessions[i].cookie, cookie) & (int)access_same(a->sessions[i].key, key);
         admitted |= both;
     }
     return admitted;

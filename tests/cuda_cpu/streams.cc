@@ -6,6 +6,7 @@
  * for an event of another runs that one up to the event, and no further.  A wait that is missing so shows
  * as numbers that are not there yet.
  *
+ * CUDA_CPU_LAZY set: collectives as well; otherwise they begin when they are put into the stream.
  * CUDA_CPU_LATE set: an event is not reached when it is asked for the first time.
  * CUDA_CPU_REPORT set: at the end a line says how many graphs were recorded and run.
  */
@@ -84,12 +85,6 @@ cudaError_t cuda_cpu_submit_call(cudaStream_t s, const std::function<void()> &ca
     });
 }
 
-/* For the stand-in of NCCL: step(arg) is 0 as long as it is not done. */
-extern "C" void cuda_cpu_enqueue(void *stream, int (*step)(void *), void *arg)
-{
-    cuda_cpu_submit((cudaStream_t)stream, [=] { return step(arg) != 0; });
-}
-
 /* Whether `until` steps of a stream are done, after those were run that can be. */
 static bool run(cuda_cpu_stream *s, uint64_t until)
 {
@@ -111,6 +106,19 @@ static void finish_to(cuda_cpu_stream *s, uint64_t until)
 void cuda_cpu_finish(cudaStream_t s)
 {
     finish_to(queue_of(s), queue_of(s)->put);
+}
+
+/* For the stand-in of NCCL: step(arg) is 0 as long as it is not done. A rank may wait for another one elsewhere than
+ * here, so a collective begins at once. */
+extern "C" void cuda_cpu_enqueue(void *stream, int (*step)(void *), void *arg)
+{
+    cuda_cpu_stream *s = queue_of((cudaStream_t)stream);
+    const bool lazy = getenv("CUDA_CPU_LAZY");
+    if (!lazy)
+        cuda_cpu_finish(s);
+    cuda_cpu_submit(s, [=] { return step(arg) != 0; });
+    if (!lazy)
+        run(s, s->put);
 }
 
 void cuda_cpu_finish_all(void)

@@ -223,7 +223,9 @@ static void enter_stream(struct comm *c, void *stream)
     *t = (struct ticket){c, c->begun};
     c->queued = true;
     c->async = NCCL_SUCCESS;
+    pthread_mutex_unlock(&c->lock);     /* step() takes it, perhaps at once */
     enqueue(stream, step, t);
+    pthread_mutex_lock(&c->lock);
 }
 
 /* --- a communicator's thread ------------------------------------------------------------- */
