@@ -14,7 +14,8 @@ page() { curl -sS --unix-socket "$JOBCTL_HOME/jobctl.sock" "$@" http://jobctl/me
 cat >counted.yaml <<'YAML'
 name: counted
 run: |
-  sh -c 'for i in 1 2 3 4 5; do echo "step $i/100 loss 0.$i"; sleep 0.2; done
+  sh -c 'last=5; [ -e "$0" ] || last=3
+         for i in $(seq $last); do echo "step $i/100 loss 0.$i"; sleep 0.2; done
          [ -e "$0" ] || { touch "$0"; exit 3; }; exec sleep 600' "$WORK/once"
 resources: {gpus: 0}
 env: {WORK: PLACE}
@@ -65,7 +66,7 @@ for name, labels, value in [
     assert plain[name, labels] == opened[name, labels] == value, (name, labels, plain.get((name, labels)))
 assert ("jobctl_job_step", (("job_id", "3"), ("name", "ended"))) not in plain
 steps = plain["jobctl_job_step_seconds_count", job]
-assert 1 <= steps <= 10, steps
+assert 1 <= steps <= 8, steps
 assert plain["jobctl_job_step_seconds_bucket", tuple(sorted(job + (("le", "+Inf"),)))] == steps
 spent = [v for (name, labels), v in plain.items() if name == "jobctl_job_goodput_rank_seconds" and job[0] in labels]
 assert len(spent) >= 9 and sum(spent) > 1, spent
