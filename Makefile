@@ -135,6 +135,12 @@ CUDA_PLANTED := $(OBJ)/tests/cuda_cpu/plant/libjobctl_cuda.so
 CUDA_CPU_SRC := $(wildcard tests/cuda_cpu/*.cc)
 CUDA_CPU_OBJ := $(CUDA_CPU_SRC:%.cc=$(OBJ)/%.cc.o)
 KERNELS  := $(OBJ)/tests/gpu/check_kernels
+# An interpreter of PTX, and the plugin as nvcc compiles it, run by that (tests/ptx/ptx.h).
+PTX      := tests/ptx
+PTX_SRC  := $(filter-out $(PTX)/test_%,$(wildcard $(PTX)/*.c))
+PTX_OBJ  := $(PTX_SRC:%.c=$(OBJ)/%.o) $(if $(X86),$(OBJ)/$(PTX)/alu.avx2.o)
+PTX_TEST := $(patsubst $(PTX)/%.c,$(OBJ)/$(PTX)/%,$(wildcard $(PTX)/test_*.c))
+CUDA_PTX := $(OBJ)/$(PTX)/libjobctl_cuda.so
 CXX      := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 have_cxx := $(shell command -v $(CXX))
 
@@ -220,6 +226,11 @@ PLANTS ?= ten
 planted: $(BIN)/jobctl-train $(KERNELS) $(FAKE_NCCL) $(CUDA_PLANTED)  ## faults in the CUDA kernels: is each found? (PLANTS=all)
 	@tests/cuda_cpu/plant/run.sh $(PLANTS) $(BIN) $(CUDA_PLANTED) $(KERNELS) $(call unit,memory) $(firstword $(FAKE_NCCL))
 
+ptx: $(PTX_TEST) $(if $(NVCC),$(BIN)/jobctl-train $(KERNELS) $(CUDA_PTX))  ## CUDA kernels as nvcc compiled them, interpreted; what they cost, counted
+	@tests/run_units.sh $(PTX_TEST)
+	@$(if $(NVCC),$(PTX)/run.sh $(BIN) $(CUDA_PTX) $(KERNELS) $(SWEEP),echo "ptx: not run: no nvcc")
+	@$(if $(NVCC),$(PTX)/counts.sh $(CUDA_PTX) $(KERNELS) $(NVCC),:)
+
 check-gpu: $(BIN)/jobctl-train $(KERNELS) $(if $(NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
 	@tests/gpu/run.sh $(BIN) $(CUDA) $(KERNELS)
 
@@ -238,6 +249,7 @@ test: bootstrap  ## everything: units, golden numbers, simulation, end to end, s
 	@$(MAKE) --no-print-directory cpus
 	@$(MAKE) --no-print-directory older
 	@$(MAKE) --no-print-directory cuda-cpu
+	@$(MAKE) --no-print-directory -j$(JOBS) ptx
 	@$(MAKE) --no-print-directory sim
 	@$(MAKE) --no-print-directory e2e
 	@$(MAKE) --no-print-directory clang
@@ -254,6 +266,7 @@ soak: $(PROGRAMS) $(ATTACK) $(SIMS)  ## the tests that take long: three seeds of
 	@$(MAKE) --no-print-directory sim SEEDS=150000
 	@$(MAKE) --no-print-directory cpus-all
 	@$(if $(have_cxx),$(MAKE) --no-print-directory planted PLANTS=all,:)
+	@$(MAKE) --no-print-directory ptx SWEEP=all
 	@TEST_STRICT=1 E2E_TIMEOUT=1800 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
 	@$(MAKE) --no-print-directory tsan
 	@$(MAKE) --no-print-directory -j$(JOBS) decoders PICTURES=1000000 SANITIZE=address,undefined
@@ -325,6 +338,10 @@ demo: bootstrap  ## train a small Sana on icons, here and now, and look at what 
 	@$(MAKE) --no-print-directory -j$(JOBS) all $(if $(wildcard /dev/nvidiactl /dev/dxg),,NVCC=)
 	@deploy/demo.sh $(BIN)
 
+demo-sana: bootstrap  ## the path of a Sana fine-tune at toy size: encoders, adapters, pictures of prompts, export
+	@$(MAKE) --no-print-directory -j$(JOBS) all NVCC=
+	@deploy/demo_sana.sh $(BIN)
+
 # The same files for `make install`, the package and the tarball: deploy/install.sh has the list.
 INSTALL := deploy/install.sh
 install: all man completions  ## programs, manuals, completions, templates, documents below PREFIX (/usr/local)
@@ -377,7 +394,7 @@ $(call object,migrate.c): $(wildcard db/migrate/*.sql)
 $(call object,packing.c): db/packing.dict
 $(call object,sbatch.c): templates/slurm.sbatch
 $(call object,glossary.c): docs/GLOSSARY.md
-$(call object,assets.c): $(wildcard controller/dashboard/assets/*)
+$(call object,assets.c): $(wildcard controller/dashboard/assets/* controller/dashboard/uplot/*)
 
 $(OBJ)/%.avx2.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< (avx2)")
@@ -454,7 +471,38 @@ $(OBJ)/$(PLANT)/kernels.o: $(CUDA_SRC) $(wildcard tests/cuda_cpu/*.h) $(PLANT)/p
 $(CUDA_CPU) $(CUDA_WATCHED) $(CUDA_PLANTED): %/libjobctl_cuda.so: %/kernels.o $(CUDA_CPU_OBJ)
 	$(Q)$(CXX) -shared -o $@ $^ -ldl
 
-$(KERNELS): tests/gpu/check_kernels.c $(call source,cuda.h) $(call source,kernels.h) $(call libs,kernels) $(OBJ)/flags
+FLAGS_ptx = -O3 -fPIC -fopenmp-simd -ffp-contract=off -frounding-math -fno-math-errno -Wno-psabi
+$(OBJ)/$(PTX)/%.o: $(PTX)/%.c $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
+	$(Q)$(CC) $(FLAGS) $(FLAGS_ptx) -MMD -MP -c -o $@ $<
+
+$(OBJ)/$(PTX)/alu.avx2.o: $(PTX)/alu.c $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< (avx2)")
+	$(Q)$(CC) $(FLAGS) $(FLAGS_ptx) -march=x86-64-v3 -DALU_AVX2 -MMD -MP -c -o $@ $<
+
+$(PTX_TEST): $(OBJ)/%: %.c $(PTX_OBJ) $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
+	$(Q)$(CC) $(FLAGS) -MMD -MP -MF $@.d -o $@ $< $(PTX_OBJ) $(TEST_LD) -lm
+
+# nvcc's own headers, but for that of cuBLASLt.
+$(OBJ)/$(PTX)/kernels.o: $(CUDA_SRC) tests/cuda_cpu/cublasLt.h
+	@mkdir -p $(@D)/include; cp tests/cuda_cpu/cublasLt.h $(@D)/include/; $(if $(V),,echo "  NVCC $@")
+	$(Q)$(NVCC) -std=c++17 -O3 -I$(@D)/include -I. -Xcompiler -fPIC,-fvisibility=hidden -cudart none \
+	  -gencode arch=compute_80,code=compute_80 -Xfatbin -compress=false -c -o $@ $(call source,ops_cuda.cu)
+	$(Q)objcopy --redefine-sym cudaGetDeviceProperties=ptx_properties $@
+
+$(OBJ)/$(PTX)/properties.cc.o: $(PTX)/properties.cc
+	@mkdir -p $(@D)
+	$(Q)$(NVCC) -std=c++17 -g -O2 -Xcompiler -fPIC,-Wall,-Wextra -c -o $@ $<
+
+$(OBJ)/$(PTX)/cuda.cc.o: $(PTX)/cuda.cc $(wildcard $(PTX)/*.h tests/cuda_cpu/*.h)
+	@mkdir -p $(@D); $(if $(V),,echo "  CXX  $<")
+	$(Q)$(CUDA_CXX) -O2 -c -o $@ $<
+
+$(CUDA_PTX): $(OBJ)/$(PTX)/kernels.o $(OBJ)/$(PTX)/cuda.cc.o $(OBJ)/$(PTX)/properties.cc.o $(PTX_OBJ) $(CUDA_CPU_OBJ)
+	$(Q)$(CXX) -shared -o $@ $^ -ldl
+
+$(KERNELS): tests/gpu/check_kernels.c tests/gpu/kernel_cases.h $(call source,cuda.h) $(call source,kernels.h) $(call libs,kernels) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
 	$(Q)$(CC) $(FLAGS) -MMD -MP -MF $@.d -o $@ $< $(call libs,kernels) $(TRAIN_LD)
 
@@ -500,4 +548,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(FETCH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
 FORCE:
-.PHONY: all cuda-cpu planted check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo install uninstall man completions deb dist clean help FORCE
+.PHONY: all cuda-cpu planted check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo demo-sana install uninstall man completions deb dist clean help FORCE

@@ -29,20 +29,20 @@ enum kern_cuda_result {
     KERN_CUDA_NO_BF16       /* the GPU computes in fp32 only: request fp32 */
 };
 
-/* What collectives between GPUs need besides memory: a stream of their own beside that of the
- * kernels, and events that show how far a stream has run.  No call here waits.  kern_ops.state()
- * reports a failure. */
+/* For collectives between GPUs: a stream beside that of the kernels, and events that mark the progress of a stream. No
+ * call here waits. kern_ops.state() reports a failure. */
 struct kern_streams {
     void *(*open)(void);                      /* NULL: failure */
     void (*close)(void *stream);
     void *(*mark)(void *stream);              /* after all calls so far; NULL: kernels' stream */
     int (*reached)(void *mark);               /* 1: reached; 0: not yet; -1: the device failed */
-    int (*follow)(void *stream, void *mark);  /* calls queued from now on wait for the event */
+    /* Calls queued from now on wait for the event; NULL: those of the kernels' stream. */
+    int (*follow)(void *stream, void *mark);
     void (*drop)(void *mark);
     /* Copy device memory to host memory, in stream order; -1: failure. The call may block if the
      * host memory is not pinned. */
     int (*fetch)(void *stream, void *to, const void *from, size_t bytes);
-    int (*pin)(void *at, size_t bytes);       /* -1: the system's limit is reached */
+    int (*pin)(void *at, size_t bytes);       /* -1: the system's limit is reached; from any thread */
     void (*unpin)(void *at);
 };
 

@@ -95,8 +95,7 @@ static void device_upload(void *to, const void *from, size_t bytes)
     if (device.state == KERN_OK)
         device_ok(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, device.stream),
                   "upload");
-    /* From pageable memory the call returns after `from` was read. From page-locked memory it
-     * would not; none is used. */
+    /* From pageable memory the call returns after `from` was read, from page-locked memory before. */
 }
 
 static void device_download(void *to, const void *from, size_t bytes)

@@ -38,6 +38,7 @@ enum scratch {
 
 struct device {
     enum kern_precision precision;
+    int                 number;   /* among those that CUDA shows */
     cudaStream_t        stream;
     size_t              shared_most; /* bytes of shared memory available to a block */
     enum kern_state     state;    /* the first failure; nothing runs after it */

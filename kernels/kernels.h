@@ -133,7 +133,8 @@ struct kern_ops {
     bool keeps;
     void *(*alloc)(size_t bytes);   /* zeroed, 64-byte aligned; NULL: out of memory */
     void (*release)(void *p);       /* accepts NULL */
-    void (*upload)(void *to, const void *from, size_t bytes);   /* `from` may be reused on return */
+    /* `from` may be reused on return; if it is pinned (cuda.h), only after the next call that waits. */
+    void (*upload)(void *to, const void *from, size_t bytes);
     void (*download)(void *to, const void *from, size_t bytes); /* waits for all earlier calls */
     /* Waits too. `why` gets a sentence (without full stop) unless KERN_OK. */
     enum kern_state (*state)(char *why, size_t size);
@@ -257,7 +258,7 @@ struct kern_ops {
     void (*glu)(float *y, const float *x, int rows, int half);
     void (*glu_back)(float *dx, const float *dy, const float *x, int rows, int half);
 
-    /* --- of Next-DiT; on the CPU, NULL elsewhere ---------------------------------------- */
+    /* --- of Next-DiT: gradients of frozen weights (dw, db, dgate of a head) may be NULL ----- */
     /* y = LN(x) w + b, stats[row] = mean, 1/std; y may be x */
     void (*layer_norm)(void *y, int ldy, float *stats, const void *x, int ldx, const float *w,
                        const float *b, int rows, int cols, float eps);
@@ -291,11 +292,6 @@ struct kern_ops {
      * kept: [batch, heads, tokens], the log of the sum of exponentials of a row */
     void (*attend)(void *out, float *kept, const void *q, const void *k, int ldk, const void *v,
                    int ldv, struct kern_keys t, struct kern_heads s);
-    /* The same with fp32, for the decoder of a text encoder; no backward pass. A score s becomes cap tanh(s / cap).
-     * Position i sees j <= i with mask[j] > 0 and i - j < window; one that sees nothing averages all keys.
-     * q, out: [batch*queries, heads*dim];  k, v: [batch*keys, kv_heads*dim];  mask: [batch, keys] */
-    void (*attend_causal)(float *out, const float *q, const float *k, const float *v, const float *mask,
-                          const struct kern_causal *s);
     /* dq +=;  dk =, dv = (rows of t, lddkv). The probabilities are not stored: they are recomputed
      * block by block. */
     void (*attend_back)(void *dq, void *dk, void *dv, int lddkv, const void *dout, const void *out,
@@ -315,6 +311,13 @@ struct kern_ops {
     void (*pool)(float *y, const float *x, const int *first, int most, int batch, int cols);
     /* time_embed() without truncating t */
     void (*time_embed_exact)(void *emb, const float *t, const float *freqs, int batch, int half);
+
+    /* --- of text encoders; on the CPU, NULL elsewhere ---------------------------------------- */
+    /* attend() with fp32, for the decoder of a text encoder; no backward pass. A score s becomes cap tanh(s / cap).
+     * Position i sees j <= i with mask[j] > 0 and i - j < window; one that sees nothing averages all keys.
+     * q, out: [batch*queries, heads*dim];  k, v: [batch*keys, kv_heads*dim];  mask: [batch, keys] */
+    void (*attend_causal)(float *out, const float *q, const float *k, const float *v, const float *mask,
+                          const struct kern_causal *s);
 
     /* --- of image autoencoders: rows of a channels-last picture; on the CPU, NULL elsewhere ---- */
     /* Floats of the weights as conv() wants them, and of its scratch memory. */

@@ -21,6 +21,7 @@
 #include "kernels/fixed.cu"
 #include "kernels/came.cu"
 #include "kernels/crossattn.cu"
+#include "kernels/attend.cu"
 #include "kernels/linattn.cu"
 #include "kernels/loss.cu"
 #include "kernels/matmul.cu"
@@ -28,6 +29,8 @@
 #include "kernels/patch.cu"
 #include "kernels/pointwise.cu"
 #include "kernels/residual.cu"
+#include "kernels/rmsmod.cu"
+#include "kernels/rope.cu"
 #include "kernels/glumbconv.cu"
 
 static struct kern_ops table;
@@ -49,8 +52,10 @@ static void write_version(char text[32], int v)
     snprintf(text, 32, "%d.%d", v / 1000, v % 1000 / 10);
 }
 
-/* The oldest driver branch for Linux on which programs of a CUDA release run: CUDA Toolkit Release Notes,
- * "CUDA Toolkit and Minimum Required Driver Version for CUDA Minor Version Compatibility". */
+/* The oldest driver branch for Linux on which programs of a CUDA release run: CUDA Compatibility, "Minor Version
+ * Compatibility", table 1 (docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html): 13.x needs
+ * 580, 12.x 525, 11.x 450 (450.80.02, its note says). That holds for machine code, which the plugin has for the GPUs that
+ * it was built for; a driver compiles PTX of its own CUDA version and older only. */
 static int driver_for(int runtime)
 {
     return runtime >= 13000 ? 580 : runtime >= 12000 ? 525 : 450;
@@ -103,6 +108,7 @@ static int start_device(struct kern_cuda *c)
         return refuse(c, KERN_CUDA_UNUSABLE, about.name, e);
     if (!gemm_open(about.name, c->why, sizeof(c->why)))
         return KERN_CUDA_NO_LIBRARY;
+    device.number = c->device;
     device.precision = c->precision;
     device.shared_most = about.sharedMemPerBlockOptin;
     return KERN_CUDA_READY;
@@ -118,6 +124,9 @@ static void fill_table(enum kern_precision precision)
     fill_norm(&table);
     fill_linattn(&table);
     fill_crossattn(&table);
+    fill_attend(&table);
+    fill_rmsmod(&table);
+    fill_rope(&table);
     fill_mix(&table);
     fill_residual(&table);
     fill_loss(&table);

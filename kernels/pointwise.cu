@@ -58,12 +58,12 @@ template <typename T> __global__ void add_kernel(float *y, const float *a, const
         y[i] = a[i] + widen(b[i]);
 }
 
-template <typename T>
+template <typename T, bool WHOLE>
 __global__ void time_embed_kernel(T *emb, const float *t, const float *freqs, int batch, int half)
 {
     for EACH(i, (size_t)batch * half) {
         const size_t b = i / half, k = i % half;
-        const float angle = truncf(t[b]) * freqs[k];
+        const float angle = (WHOLE ? truncf(t[b]) : t[b]) * freqs[k];
         emb[b * 2 * half + k] = narrow<T>(cosf(angle));
         emb[b * 2 * half + half + k] = narrow<T>(sinf(angle));
     }
@@ -147,8 +147,17 @@ static void cuda_time_embed(void *emb, const float *t, const float *freqs, int b
 {
     for_kind(false, [&](auto kind, auto) {
         typedef decltype(kind) T;
-        launch("time_embed", time_embed_kernel<T>, grid_for((size_t)batch * (size_t)half),
+        launch("time_embed", time_embed_kernel<T, true>, grid_for((size_t)batch * (size_t)half),
                dim3(BLOCK), 0, (T *)emb, t, freqs, batch, half);
+    });
+}
+
+static void cuda_time_embed_exact(void *emb, const float *t, const float *freqs, int batch, int half)
+{
+    for_kind(false, [&](auto kind, auto) {
+        typedef decltype(kind) T;
+        launch("time_embed_exact", time_embed_kernel<T, false>, grid_for((size_t)batch * (size_t)half), dim3(BLOCK), 0,
+               (T *)emb, t, freqs, batch, half);
     });
 }
 
@@ -176,6 +185,7 @@ static void fill_pointwise(struct kern_ops *ops)
     ops->gelu_back = cuda_gelu_back;
     ops->add = cuda_add;
     ops->time_embed = cuda_time_embed;
+    ops->time_embed_exact = cuda_time_embed_exact;
     ops->mod_add = cuda_mod_add;
     ops->mod_add_back = cuda_mod_add_back;
 }

@@ -34,7 +34,8 @@ static int stream_reached(void *mark)
 
 static int stream_follow(void *stream, void *mark)
 {
-    const cudaError_t e = cudaStreamWaitEvent((cudaStream_t)stream, (cudaEvent_t)mark, 0);
+    const cudaStream_t s = stream ? (cudaStream_t)stream : device.stream;
+    const cudaError_t e = cudaStreamWaitEvent(s, (cudaEvent_t)mark, 0);
     return device_ok(e, "collectives") ? 0 : -1;
 }
 
@@ -50,9 +51,11 @@ static int stream_fetch(void *stream, void *to, const void *from, size_t bytes)
     return device_ok(e, "a copy to host memory") ? 0 : -1;
 }
 
+/* Another thread begins with GPU 0 as its device. */
 static int stream_pin(void *at, size_t bytes)
 {
-    if (cudaHostRegister(at, bytes, cudaHostRegisterDefault) == cudaSuccess)
+    if (cudaSetDevice(device.number) == cudaSuccess &&
+        cudaHostRegister(at, bytes, cudaHostRegisterDefault) == cudaSuccess)
         return 0;
     cudaGetLastError(); /* not a device failure */
     return -1;

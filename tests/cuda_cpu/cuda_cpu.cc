@@ -19,6 +19,8 @@
  * "peer:hang" it never ends.
  * CUDA_CPU_GPU: t4 (compute capability 7.5, 64 KB of shared memory for a block), a100 (8.0, 163 KB),
  * h200 (9.0, 227 KB); else 8.9, with 99 KB.
+ * CUDA_CPU_BARE: new memory is zeros, and products by cuBLASLt are not computed: where kernels are only counted
+ * (tests/ptx), arrays of any size cost nothing.
  * CUDA_CPU_BROKEN: launches fail only where this is the first GPU that is visible.
  */
 #include "cuda_cpu.h"
@@ -33,6 +35,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 enum {
@@ -97,6 +100,12 @@ void cuda_cpu_fault(void)
 char *cuda_cpu_region(void)
 {
     return region;
+}
+
+bool cuda_cpu_bare(void)
+{
+    static const bool bare = getenv("CUDA_CPU_BARE") != NULL;
+    return bare;
 }
 
 static bool guarded(void)
@@ -166,7 +175,8 @@ extern "C" cudaError_t cudaMalloc(void **p, size_t bytes)
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (region == MAP_FAILED)
             cuda_cpu_die("no address space for device memory");
-        madvise(region, REGION, MADV_HUGEPAGE); /* opened and closed in fewer pieces */
+        if (!cuda_cpu_bare())
+            madvise(region, REGION, MADV_HUGEPAGE); /* opened and closed in fewer pieces */
     }
     const size_t need = whole(bytes);
     if (bytes > REGION || region_used + need > REGION ||
@@ -175,7 +185,8 @@ extern "C" cudaError_t cudaMalloc(void **p, size_t bytes)
     const size_t at = take(need);
     region_live += need;
     cuda_cpu_open_memory();
-    memset(region + at, 0xff, bytes); /* NaNs */
+    if (!cuda_cpu_bare())
+        memset(region + at, 0xff, bytes); /* NaNs */
     memset(region + at + bytes, 0xff, FENCE);
     cuda_cpu_close_memory();
     live[at] = {bytes};
@@ -232,6 +243,20 @@ extern "C" cudaError_t cudaMemGetInfo(size_t *left, size_t *all)
     return sticky;
 }
 
+bool cuda_cpu_piece(const void *p, uint64_t *from, uint64_t *to)
+{
+    const char *c = (const char *)p;
+    if (!region || c < region || c >= region + REGION)
+        return false;
+    auto next = live.upper_bound((size_t)(c - region));
+    if (next == live.begin())
+        return false;
+    --next;
+    *from = (uint64_t)(region + next->first);
+    *to = *from + next->second.size;
+    return (uint64_t)c < *to;
+}
+
 /* Whether all of it lies in one live piece. */
 bool cuda_cpu_is_device(const void *p, size_t bytes)
 {
@@ -251,6 +276,8 @@ extern "C" cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStr
         return sticky;
     if (!cuda_cpu_is_device(p, bytes))
         cuda_cpu_die("cudaMemset outside of device memory");
+    if (cuda_cpu_bare())
+        return cudaSuccess;
     return cuda_cpu_submit_call(s, [=] {
         cuda_cpu_open_memory();
         memset(p, value, bytes);
@@ -258,10 +285,12 @@ extern "C" cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStr
     });
 }
 
-static std::map<uintptr_t, size_t> pinned; /* host memory, by address */
+static std::map<uintptr_t, size_t> pinned; /* host memory, by address; any thread pins */
+static std::mutex                  pinned_lock;
 
 static bool is_pinned(const void *p, size_t bytes)
 {
+    const std::lock_guard<std::mutex> hold(pinned_lock);
     auto next = pinned.upper_bound((uintptr_t)p);
     if (next == pinned.begin())
         return false;
@@ -313,12 +342,14 @@ extern "C" cudaError_t cudaHostRegister(void *at, size_t bytes, unsigned)
 {
     if (cuda_cpu_fails("pin"))
         return cudaErrorMemoryAllocation;
+    const std::lock_guard<std::mutex> hold(pinned_lock);
     pinned[(uintptr_t)at] = bytes;
     return cudaSuccess;
 }
 
 extern "C" cudaError_t cudaHostUnregister(void *at)
 {
+    const std::lock_guard<std::mutex> hold(pinned_lock);
     pinned.erase((uintptr_t)at);
     return cudaSuccess;
 }
@@ -635,11 +666,20 @@ struct work {
     const char           *name;
     const void           *kernel;
     dim3                  grid, block;
-    size_t                shared;
+    size_t                shared, fixed; /* fixed: known of whole ones only */
+    bool                  whole;
     std::function<void()> body;
 };
 
-static void run_kernel(const struct work &w)
+static void run_whole(const struct work &w)
+{
+    cuda_cpu_open_memory();
+    w.body();
+    check_shared(w.name, w.kernel, w.shared, w.fixed);
+    cuda_cpu_close_memory();
+}
+
+static void run_threads(const struct work &w)
 {
     const char *order = getenv("CUDA_CPU_ORDER");
     gridDim = w.grid;
@@ -656,22 +696,33 @@ static void run_kernel(const struct work &w)
     cuda_cpu_close_memory();
 }
 
-cudaError_t cuda_cpu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
-                            cudaStream_t stream, const std::function<void()> &body)
+static cudaError_t submit_work(const struct work &w, cudaStream_t stream)
 {
+    const dim3 grid = w.grid, block = w.block;
     const size_t count = (size_t)block.x * block.y * block.z;
     if (sticky)
         return sticky;
     if (!cuda_cpu_recording()) {
-        note(name);
-        if (fails_now(name))
+        note(w.name);
+        if (fails_now(w.name))
             return sticky = cudaErrorIllegalAddress;
     }
     if (count < 1 || count > THREADS_MAX || !grid.x || !grid.y || !grid.z || grid.y > 65535 ||
-        grid.z > 65535 || grid.x > 0x7fffffff || shared > target()->shared)
+        grid.z > 65535 || grid.x > 0x7fffffff || w.shared > target()->shared)
         return cudaErrorInvalidConfiguration;
-    const struct work w = {name, kernel, grid, block, shared, body};
-    return cuda_cpu_submit_call(stream, [=] { run_kernel(w); });
+    return cuda_cpu_submit_call(stream, [=] { w.whole ? run_whole(w) : run_threads(w); });
+}
+
+cudaError_t cuda_cpu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
+                            cudaStream_t stream, const std::function<void()> &body)
+{
+    return submit_work({name, kernel, grid, block, shared, 0, false, body}, stream);
+}
+
+cudaError_t cuda_cpu_launch_whole(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
+                                  size_t fixed, cudaStream_t stream, const std::function<void()> &body)
+{
+    return submit_work({name, kernel, grid, block, shared, fixed, true, body}, stream);
 }
 
 /* --- the rest ----------------------------------------------------------------------------- */
@@ -713,13 +764,18 @@ extern "C" cudaError_t cudaGetDeviceCount(int *n)
     return cudaSuccess;
 }
 
+extern "C" void cuda_cpu_target(char name[256], int *major, int *minor, size_t *shared)
+{
+    snprintf(name, 256, "CUDA on the CPU (for tests)");
+    *major = target()->major;
+    *minor = target()->minor;
+    *shared = target()->shared;
+}
+
 extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
 {
     *p = {};
-    snprintf(p->name, sizeof(p->name), "CUDA on the CPU (for tests)");
-    p->major = target()->major;
-    p->minor = target()->minor;
-    p->sharedMemPerBlockOptin = target()->shared;
+    cuda_cpu_target(p->name, &p->major, &p->minor, &p->sharedMemPerBlockOptin);
     return cudaSuccess;
 }
 

@@ -23,9 +23,18 @@ char *cuda_cpu_region(void);        /* device memory, CUDA_CPU_REGION bytes of a
 char *cuda_cpu_shared_memory(void); /* CUDA_CPU_SHARED bytes */
 /* Whether all of it lies in one live allocation. */
 bool cuda_cpu_is_device(const void *p, size_t bytes);
+/* The live allocation that p lies in. */
+bool cuda_cpu_piece(const void *p, uint64_t *from, uint64_t *to);
+/* The GPU that is imitated, for those who have a struct cudaDeviceProp of their own. */
+extern "C" void cuda_cpu_target(char name[256], int *major, int *minor, size_t *shared);
+/* Like cuda_cpu_launch(), but body is called once and runs all threads; its kernel has `fixed` bytes of shared arrays
+ * (tests/ptx). */
+cudaError_t cuda_cpu_launch_whole(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
+                                  size_t fixed, cudaStream_t stream, const std::function<void()> &body);
 cudaError_t cuda_cpu_error(void);   /* the first failure, which stays */
 void cuda_cpu_fault(void);          /* the launch in progress has done what a GPU may not */
 bool cuda_cpu_fails(const char *how);
+bool cuda_cpu_bare(void); /* $CUDA_CPU_BARE */
 int cuda_cpu_thread(void);          /* of the block, 0 on */
 
 /* --- streams (streams.cc): a call is kept until somebody waits for it, directly or by an event */

@@ -21,6 +21,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
 cases=$(ls tests/golden/sana/tiny-*[a-z].json)
+lumina=$(ls tests/golden/lumina/v[1-5]_*.json)
 
 # ok WHAT COMMAND... - one line; the output when it fails
 ok() {
@@ -68,7 +69,7 @@ never_compared() {
         /\/\* --- / { cpu = /CPU/ }
         on && !cpu && match($0, /\(\*[a-z_]+\)\(/) { print substr($0, RSTART + 2, RLENGTH - 4) }
         /^};/ { on = 0 }' kernels/kernels.h | grep -vxE 'alloc|release|state|free_memory' |
-        while read -r row; do grep -q -- "k->$row(" tests/gpu/check_kernels.c || echo "$row"; done
+        while read -r row; do grep -qF -- "k->$row(" tests/gpu/kernel_cases.h tests/gpu/check_kernels.c || echo "$row"; done
 }
 all_compared() {
     never=$(never_compared)
@@ -109,6 +110,27 @@ golden_of() { # PRECISION
 }
 golden_fp32() { golden_of fp32; }
 golden_bf16() { golden_of bf16; }
+
+# Next-DiT: pictures of several sizes, grouped keys, heads of 72, and steps of training.
+lumina_of() { # PRECISION
+    # shellcheck disable=SC2086
+    ok "golden cases of Lumina $1, every way" env JOBCTL_CUDA_WAYS="$every" "$bin/jobctl-train" \
+        verify --backend cuda --precision "$1" $lumina
+    ok "one with each access watched" env JOBCTL_CUDA="$watched" JOBCTL_CUBLASLT="$watched" JOBCTL_CUDA_WAYS="$every" \
+        "$bin/jobctl-train" verify --backend cuda --precision "$1" tests/golden/lumina/v3_noqknorm_16ch.json
+}
+lumina_fp32() { lumina_of fp32; }
+lumina_bf16() { lumina_of bf16; }
+
+# The same bits with recorded steps, although a recording does not make the table of rotations.
+lumina_run() {
+    for how in plain graph; do
+        alter lumina-$how '"preset":"tiny"' '"family":"lumina","preset":"lumina-tiny"'
+        ok "a run of Lumina, $how" env JOBCTL_CUDA_WAYS="${how#plain}" "$bin/jobctl-train" train --backend cuda \
+            --spec "$work/lumina-$how.json"
+    done
+    ok "the same bits" cmp "$work"/lumina-{plain,graph}/step-00000004/model.safetensors
+}
 
 memory_fp32() { ok "memory as planned fp32" env PRECISION=fp32 "$memory"; }
 memory_bf16() { ok "memory as planned bf16" env PRECISION=bf16 "$memory"; }
@@ -399,7 +421,7 @@ part() { # NAME
 }
 
 running=0
-: "${PARTS:=golden_fp32 golden_bf16 memory_fp32 memory_bf16 whole many_sizes adamw_fp32 came_fp32 adamw_bf16
+: "${PARTS:=golden_fp32 golden_bf16 lumina_fp32 lumina_bf16 lumina_run memory_fp32 memory_bf16 whole many_sizes adamw_fp32 came_fp32 adamw_bf16
     exact table quick pair kernels_fp32 kernels_bf16 small_gpu no_bf16 too_large torn failures every_kernel}"
 for name in $PARTS; do
     [ $((running += 1)) -le "${LANES:-2}" ] || wait -n

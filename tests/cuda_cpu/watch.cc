@@ -117,7 +117,19 @@ static void add_array(const char *name, uintptr_t at, size_t bytes)
             owner[from + i] = GAP;
 }
 
-static void read_symbols(const char *image, const struct here *h)
+/* Any other variable, such as threadIdx, is no gap: a `static` of a function of the host may by chance lie where an
+ * array of a kernel would. */
+static void add_variable(const char *name, uintptr_t at, size_t bytes)
+{
+    if (strncmp(name, "_ZZ", 3) == 0 || at < data || at + bytes > data_end)
+        return;
+    for (size_t i = (at - data) / GRAIN; i < (at + bytes - data + GRAIN - 1) / GRAIN; i++)
+        if (owner[i] == GAP)
+            owner[i] = 0;
+}
+
+static void read_symbols(const char *image, const struct here *h,
+                         void (*add)(const char *name, uintptr_t at, size_t bytes))
 {
     const Elf64_Ehdr *e = (const Elf64_Ehdr *)image;
     const Elf64_Shdr *s = (const Elf64_Shdr *)(image + e->e_shoff);
@@ -128,7 +140,7 @@ static void read_symbols(const char *image, const struct here *h)
         const Elf64_Sym *sym = (const Elf64_Sym *)(image + s[i].sh_offset);
         for (size_t k = 0; k < s[i].sh_size / sizeof(*sym); k++)
             if (ELF64_ST_TYPE(sym[k].st_info) == STT_OBJECT)
-                add_array(names + sym[k].st_name, h->base + sym[k].st_value, sym[k].st_size);
+                add(names + sym[k].st_name, h->base + sym[k].st_value, sym[k].st_size);
     }
 }
 
@@ -146,7 +158,8 @@ static void find_arrays(void)
     close(fd);
     if (image == MAP_FAILED)
         cuda_cpu_die("watch: this library's own file cannot be mapped");
-    read_symbols((const char *)image, &h);
+    read_symbols((const char *)image, &h, add_array);
+    read_symbols((const char *)image, &h, add_variable);
     munmap(image, (size_t)st.st_size);
 }
 

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rmsmod.cu - RMS norm times a factor per sample and column; rmsmod_ref.c has the formulas
+ *
+ * Both directions: a block per row.  The sums over the tokens of a sample come first, because the gradient of the
+ * input may overwrite that of the output.
+ */
+#include "kernels/device.cuh"
+
+struct rmsmod {
+    void        *out;
+    float       *rstd_out;
+    const float *base; /* NULL: nothing is added */
+    const void  *x, *dy;
+    const float *rstd, *w, *mod;
+    bool         gated; /* mod is the gate, not the scale */
+    int          ldm, tokens, cols;
+    float        eps;
+};
+
+__device__ static inline float rmsmod_factor(bool gated, float mod)
+{
+    return gated ? tanhf(mod) : 1.0f + mod;
+}
+
+/* w f of the columns from c on. */
+template <int V> __device__ static inline void rmsmod_weights(float *wf, const struct rmsmod &r, size_t b, int c)
+{
+    float mod[V];
+    load<V>(wf, r.w + c);
+    load<V>(mod, r.mod + b * r.ldm + c);
+    for (int i = 0; i < V; i++)
+        wf[i] *= rmsmod_factor(r.gated, mod[i]);
+}
+
+/* X: the type of x, Y: of the result. */
+template <typename X, typename Y, int V> __global__ void rmsmod_kernel(struct rmsmod r)
+{
+    const size_t row = blockIdx.x, at = row * r.cols, b = row / r.tokens;
+    const X *x = (const X *)r.x + at;
+    float squares = 0;
+    for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
+        float a[V];
+        load<V>(a, x + c);
+        for (int i = 0; i < V; i++)
+            squares += a[i] * a[i];
+    }
+    const float s = 1.0f / sqrtf(block_sum(squares) / (float)r.cols + r.eps);
+    if (threadIdx.x == 0)
+        r.rstd_out[row] = s;
+    for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
+        float a[V], wf[V], base[V];
+        load<V>(a, x + c);
+        rmsmod_weights<V>(wf, r, b, c);
+        if (r.base)
+            load<V>(base, r.base + at + c);
+        for (int i = 0; i < V; i++)
+            a[i] = a[i] * s * wf[i] + (r.base ? base[i] : 0.0f);
+        store<V>((Y *)r.out + at + c, a);
+    }
+}
+
+/* out = base + (g - n mean(g n)) rstd, g = dy w f, n = x rstd; out may be dy or base */
+template <typename X, typename D, typename Y, int V> __global__ void rmsmod_back_kernel(struct rmsmod r)
+{
+    const size_t row = blockIdx.x, at = row * r.cols, b = row / r.tokens;
+    const float s = r.rstd[row];
+    float sum = 0, g[V], n[V], wf[V], base[V];
+    for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
+        load<V>(g, (const D *)r.dy + at + c);
+        load<V>(n, (const X *)r.x + at + c);
+        rmsmod_weights<V>(wf, r, b, c);
+        for (int i = 0; i < V; i++)
+            sum += g[i] * wf[i] * (n[i] * s);
+    }
+    const float mean = block_sum(sum) / (float)r.cols;
+    for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
+        load<V>(g, (const D *)r.dy + at + c);
+        load<V>(n, (const X *)r.x + at + c);
+        rmsmod_weights<V>(wf, r, b, c);
+        if (r.base)
+            load<V>(base, r.base + at + c);
+        for (int i = 0; i < V; i++)
+            g[i] = (g[i] * wf[i] - n[i] * s * mean) * s + (r.base ? base[i] : 0.0f);
+        store<V>((Y *)r.out + at + c, g);
+    }
+}
+
+/* S: the sum of dy x rstd over the tokens of a sample. */
+template <typename X, typename D> struct rmsmod_columns {
+    enum { SUMS = 1 };
+    const D     *dy;
+    const X     *x;
+    const float *rstd;
+    int          cols;
+    __device__ void get(float *out, size_t row, int col) const
+    {
+        out[0] = widen(dy[row * cols + col]) * (widen(x[row * cols + col]) * rstd[row]);
+    }
+};
+
+/* From S in dmod: the gradient of scale or gate, and dw += f S. */
+__global__ void rmsmod_finish_kernel(float *dw, float *dmod, const float *w, const float *mod, int ldm, bool gated,
+                                     int batch, int cols)
+{
+    for EACH(c, (size_t)cols) {
+        float total = 0;
+        for (int b = 0; b < batch; b++) {
+            const size_t at = (size_t)b * ldm + c;
+            const float s = dmod[at], f = rmsmod_factor(gated, mod[at]);
+            dmod[at] = s * w[c] * (gated ? 1.0f - f * f : 1.0f);
+            total += f * s;
+        }
+        if (dw)
+            dw[c] += total;
+    }
+}
+
+static bool rmsmod_fours(const struct rmsmod &r)
+{
+    return by_four({(size_t)r.cols, (size_t)r.ldm}, r.out, (const void *)r.base, r.x, r.dy, (const void *)r.w,
+                   (const void *)r.mod);
+}
+
+template <typename X, typename D>
+static void rmsmod_sums(const char *name, const struct rmsmod &r, float *dw, float *dmod, int batch)
+{
+    const struct rmsmod_columns<X, D> f = {(const D *)r.dy, (const X *)r.x, r.rstd, r.cols};
+    const struct column_to to = {dmod, r.ldm, 0, 1, 0};
+    column_sums(name, f, &to, batch, r.tokens, r.cols);
+    launch(name, rmsmod_finish_kernel, grid_for((size_t)r.cols), dim3(BLOCK), 0, dw, dmod, r.w, r.mod, r.ldm, r.gated,
+           batch, r.cols);
+}
+
+static void cuda_rms_mod(void *h, float *rstd, const float *x, const float *w, const float *scale, int ldm, int batch,
+                         int tokens, int cols, float eps)
+{
+    struct rmsmod r = {};
+    r.out = h, r.rstd_out = rstd, r.x = x, r.w = w, r.mod = scale, r.ldm = ldm;
+    r.tokens = tokens, r.cols = cols, r.eps = eps;
+    for_kind(rmsmod_fours(r), [&](auto t, auto v) {
+        typedef decltype(t) T;
+        launch("rms_mod", rmsmod_kernel<float, T, decltype(v)::value>, dim3((unsigned)(batch * tokens)), dim3(BLOCK),
+               0, r);
+    });
+}
+
+static void cuda_rms_mod_back(float *dx, float *dw, float *dscale, const void *dh, const float *x, const float *rstd,
+                              const float *w, const float *scale, int ldm, int batch, int tokens, int cols)
+{
+    struct rmsmod r = {};
+    r.out = dx, r.base = dx, r.x = x, r.dy = dh, r.rstd = rstd, r.w = w, r.mod = scale, r.ldm = ldm;
+    r.tokens = tokens, r.cols = cols;
+    for_kind(rmsmod_fours(r), [&](auto t, auto v) {
+        typedef decltype(t) T;
+        rmsmod_sums<float, T>("rms_mod_back", r, dw, dscale, batch);
+        launch("rms_mod_back", rmsmod_back_kernel<float, T, float, decltype(v)::value>,
+               dim3((unsigned)(batch * tokens)), dim3(BLOCK), 0, r);
+    });
+}
+
+static void cuda_rms_gate(float *y, float *rstd, const float *x, const void *a, const float *w, const float *gate,
+                          int ldg, int batch, int tokens, int cols, float eps)
+{
+    struct rmsmod r = {};
+    r.out = y, r.rstd_out = rstd, r.base = x, r.x = a, r.w = w, r.mod = gate, r.gated = true, r.ldm = ldg;
+    r.tokens = tokens, r.cols = cols, r.eps = eps;
+    for_kind(rmsmod_fours(r), [&](auto t, auto v) {
+        typedef decltype(t) T;
+        launch("rms_gate", rmsmod_kernel<T, float, decltype(v)::value>, dim3((unsigned)(batch * tokens)), dim3(BLOCK),
+               0, r);
+    });
+}
+
+static void cuda_rms_gate_back(void *da, float *dw, float *dgate, const float *dy, const void *a, const float *rstd,
+                               const float *w, const float *gate, int ldg, int batch, int tokens, int cols)
+{
+    struct rmsmod r = {};
+    r.out = da, r.x = a, r.dy = dy, r.rstd = rstd, r.w = w, r.mod = gate, r.gated = true, r.ldm = ldg;
+    r.tokens = tokens, r.cols = cols;
+    for_kind(rmsmod_fours(r), [&](auto t, auto v) {
+        typedef decltype(t) T;
+        rmsmod_sums<T, float>("rms_gate_back", r, dw, dgate, batch);
+        launch("rms_gate_back", rmsmod_back_kernel<T, float, T, decltype(v)::value>,
+               dim3((unsigned)(batch * tokens)), dim3(BLOCK), 0, r);
+    });
+}
+
+static void fill_rmsmod(struct kern_ops *ops)
+{
+    ops->rms_mod = cuda_rms_mod;
+    ops->rms_mod_back = cuda_rms_mod_back;
+    ops->rms_gate = cuda_rms_gate;
+    ops->rms_gate_back = cuda_rms_gate_back;
+}

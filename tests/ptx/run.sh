@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh BIN PLUGIN CHECK_KERNELS [all] - kernels and golden cases in what nvcc made of the kernels, interpreted
+#
+# PLUGIN is libjobctl_cuda.so as nvcc compiles it, with the interpreter in place of CUDA's runtime.  Without `all`
+# the golden cases of one step only, and arrays as they are aligned in a run.  At the end faults are made in the PTX,
+# which must be reported.
+set -u
+bin=$1 plugin=$(realpath "$2") kernels=$3 all=${4:-}
+export JOBCTL_CUDA="$plugin" JOBCTL_CUBLASLT="$plugin" JOBCTL_CUDA_WAYS="tune graph tensor bgrad"
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 CUDA_CPU_LAZY=1
+cases="tests/golden/sana/tiny-base.json tests/golden/sana/tiny-qknorm.json"
+[ "$all" != all ] || cases=$(ls tests/golden/sana/tiny-*[a-z].json)
+work=$(mktemp -d)
+log=$work/log
+trap 'rm -rf "$work"' EXIT
+bad=0
+
+# ok WHAT COMMAND... - one line; the output when it fails
+ok() {
+    what=$1
+    shift
+    if "$@" >"$log" 2>&1; then
+        echo "ok     ptx, $what: $(tail -n 1 "$log")"
+    else
+        echo "FAILED ptx, $what (exit $?)"
+        cat "$log"
+        bad=1
+    fi
+}
+
+# finds WORDS SCRIPT TEST - sed's SCRIPT makes a fault in the PTX, which that test of check_kernels must report in
+# these words
+finds() {
+    sed "$2" "$work/kernels.ptx" >"$work/planted.ptx"
+    if cmp -s "$work/kernels.ptx" "$work/planted.ptx"; then
+        echo "FAILED ptx: nothing to plant by $2"
+        bad=1
+    elif PTX_FROM="$work/planted.ptx" "$kernels" "$plugin" bf16 --only "$3" >"$log" 2>&1 || ! grep -q "$1" "$log"; then
+        echo "FAILED ptx, $2: not reported as $1:"
+        cat "$log"
+        bad=1
+    else
+        echo "ok     ptx, planted: $(grep -om 1 "$1" "$log")"
+    fi
+}
+
+for precision in fp32 bf16; do
+    ok "kernels $precision" "$kernels" "$plugin" $precision
+    [ "$all" != all ] || ok "kernels $precision, plain, arrays aligned to a number only" \
+        env JOBCTL_CUDA_WAYS= CHECK_KERNELS_SHIFT=1 "$kernels" "$plugin" $precision
+    # shellcheck disable=SC2086
+    ok "golden cases $precision" "$bin/jobctl-train" verify --backend cuda --precision $precision $cases
+done
+PTX_TEXT="$work/kernels.ptx" "$kernels" "$plugin" bf16 --only patch >/dev/null 2>&1
+finds "and no barrier between" 's|^\([[:space:]]*\)bar.sync|//|' rms_norm
+finds "and no barrier between" 's|^\([[:space:]]*\)bar.warp.sync|//|' cross_attn
+finds "out of bounds" '/ld.shared.f32/s/\(\[%r[0-9]*\)]/\1+200000]/' lin_attn
+finds "misaligned" '/ld.global.v4.u16/s/\(\[%rd[0-9]*\)]/\1+2]/' rms_norm
+finds "is in no allocation\|before the end of its allocation" '/st.global.v4.u16/s/\(\[%rd[0-9]*\)]/\1+262144]/' rms_norm
+finds "is a form that this interpreter does not know" 's/fma.rn.f32/fma.xx.f32/' silu
+exit $bad
