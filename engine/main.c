@@ -17,9 +17,11 @@ static const struct {
     const char *arguments, *help;
 } commands[] = {
     {"train", train_cmd_train, "--spec FILE [--backend auto|cpu|cuda]", "run a job spec"},
-    {"sample", train_cmd_sample, "--dir DIR|--checkpoint DIR --out PNG [--captions \"a;b\"] [--score]",
-     "draw pictures from a checkpoint"},
-    {"plan", train_cmd_plan, "--spec FILE [--json] [--gpu-memory 80,15:fp32]",
+    {"sample", train_cmd_sample, "--dir DIR|--checkpoint DIR --out PNG [--captions \"a;b\"] [--score]|--weights PATH --prompt "
+     "TEXT --out PNG [--size 1024] [--lora FILE]", "draw pictures from a checkpoint, or from released weights"},
+    {"selftest", train_cmd_selftest, "--weights PATH [--null FILE.pth] [--picture FILE [--caption TEXT]] [--size 256]",
+     "check released weights on this machine: text encoder, autoencoder, one step of the transformer"},
+    {"plan", train_cmd_plan, "--spec FILE [--json] [--gpu-memory 80,15:fp32] [--must-fit]",
      "predict memory and steps of a run, on GPUs of these GiB"},
     {"pack", train_cmd_pack, "--spec FILE [--cache DIR]", "encode pictures and captions once"},
     {"export", train_cmd_export,
@@ -38,13 +40,13 @@ static const struct {
      "test a sum of two ranks on two GPUs with NCCL"},
     {"curve", train_cmd_curve, "--metrics FILE [--png FILE]", "plot the loss of a run"},
     {"inspect", train_cmd_inspect, "[--names] [--part FOLDER] PATH",
-     "what a .pth or .safetensors file or a model folder is"},
+     "describe a .pth or .safetensors file, or a model folder"},
     {"encode", train_cmd_encode,
      "--encoder PATH [--chi FILE] [--rows N] [--style authors|diffusers] [--no-prefix] [--out FILE] [--json]",
      "encode each line of standard input with Gemma, as a model is trained with it"},
     {"tokenize", train_cmd_tokenize, "--tokenizer PATH [--pieces]", "print the token ids of each line of standard input"},
     {"vae", train_cmd_vae, "encode|decode --weights PATH --in FILE --out FILE [--size N] | bench [--model dcae|sdxl]",
-     "a picture to a latent and back, and how long that takes"},
+     "encode a picture to a latent, decode it, or time both"},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -56,6 +58,17 @@ static int help(FILE *to)
         fprintf(to, "  jobctl-train %-7s %s\n%*s%s\n", commands[i].name, commands[i].arguments, 23, "",
                 commands[i].help);
     return to == stdout ? EXIT_DONE : EXIT_CONFIG;
+}
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+static int help_of(int command)
+{
+    printf("jobctl-train %s %s\n    %s\n", commands[command].name, commands[command].arguments, commands[command].help);
+    return EXIT_DONE;
 }
 
 /* jobctl-train(1), for `jobctl help man jobctl-train`. */
@@ -103,8 +116,7 @@ int main(int argc, char **argv)
     json_memory_open("jobctl-train", EXIT_HOST_MEMORY);
     if (argc < 2)
         return help(stderr);
-    if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
-        strcmp(argv[1], "-h") == 0)
+    if (strcmp(argv[1], "help") == 0 || is_help(argv[1]))
         return argc > 2 && strcmp(argv[2], "man") == 0 ? manual() : help(stdout);
     if (check_processor() != EXIT_DONE)
         return EXIT_CONFIG;
@@ -112,7 +124,7 @@ int main(int argc, char **argv)
         return version(argc > 2 && strcmp(argv[2], "-v") == 0);
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
+            return argc > 2 && is_help(argv[2]) ? help_of(i) : commands[i].run(argc - 1, argv + 1);
     fprintf(stderr, "jobctl-train: unknown command '%s'; jobctl-train help lists the commands\n",
             argv[1]);
     return EXIT_CONFIG;

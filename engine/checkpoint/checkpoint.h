@@ -10,8 +10,8 @@
  *
  * Written in a temporary directory, every file and directory synced, read back and compared with memory, then renamed;
  * in a leased directory only if the lease is still the job's, otherwise ERR_CONFLICT (engine/contract/fence.h), which
- * no other failure here is.  A checkpoint is independent of ranks: any number of ranks loads it.  Trust: verified (read
- * back) when it appears, good when the run has taken CHECKPOINT_GOOD_STEPS finite steps after it.
+ * no other failure of this header returns. A checkpoint is independent of ranks: any number of ranks loads it. Trust:
+ * verified (read back) when it appears, good when the run has taken CHECKPOINT_GOOD_STEPS finite steps after it.
  */
 #ifndef ENGINE_CHECKPOINT_CHECKPOINT_H
 #define ENGINE_CHECKPOINT_CHECKPOINT_H

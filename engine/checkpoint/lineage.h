@@ -4,7 +4,8 @@
  * Each job has an origin, 128 random bits, which the controller gives it and which `retry` and `adopt` keep
  * (checkpoint.origin of its spec).  A checkpoint keeps the spec of the job that wrote it.  A run continues
  * checkpoints of its own origin, of those in checkpoint.lineage (the jobs that it waited for), and that of the
- * checkpoint which `resume: PATH` names.
+ * checkpoint which `resume: PATH` names.  The origin of a checkpoint that has none, of an earlier version, is in a file
+ * beside it (engine/contract/lineage_file.h).
  */
 #ifndef ENGINE_CHECKPOINT_LINEAGE_H
 #define ENGINE_CHECKPOINT_LINEAGE_H

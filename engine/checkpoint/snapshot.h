@@ -2,17 +2,16 @@
 /* snapshot.h - snapshots of a run's state in memory that outlives the ranks
  *
  * The agent makes one memory file per rank and generation and keeps it open, so that its
- * contents stay when the rank is killed at any instruction.  After each step the ranges that a rank
- * saves (state.h) are in one of the file's copies, by turns; the copy's checksum and step
- * are written last.  The ranks of the next generation, however many, find the newest step that
+ * contents stay when the rank is killed at any instruction.  After each step (on a GPU after each N-th,
+ * snapshot_interval.h) the ranges that a rank saves (state.h) are in one of the file's copies, by turns; the copy's
+ * checksum and step are written last.  The ranks of the next generation, however many, find the newest step that
  * all ranks of the last one have completely, and resume from it.
  *
  * On a GPU the ranges are copied to the file.  On the CPU they live in it: a copy is an image of
  * the whole state, and an update reads one image and writes another (double_buffer.h).
  *
- * A copy of step k replaces that of step k - 2.  Its writer has the sum of all
- * ranks' gradients of step k by then, so all have finished step k - 1: at every moment there
- * is a step that all have.
+ * A copy replaces the last but one.  Its writer has the sum of all ranks' gradients of that step by then, which each
+ * rank sends after it has sealed the copy before: at every moment there is a step that all have.
  *
  * Layout of a file: struct snapshot_head, a row per range, then the copies.
  */
@@ -52,10 +51,10 @@ int snapshot_create(struct snapshot **out, int fd, const struct snapshot_run *ru
 void snapshot_destroy(struct snapshot *p);
 
 /* Makes one copy: requests each piece of the numbers with bring(), and seals the copy when all have
- * arrived, with at most SNAPSHOT_NOTES bytes of notes. bring() returns 0, or -1: then there is no
+ * arrived, with at most SNAPSHOT_NOTES bytes of notes, on any thread. bring() returns 0, or -1: then there is no
  * copy. */
 typedef int (*snapshot_bring_fn)(void *arg, float *to, const float *from, size_t n);
-int snapshot_bring(struct snapshot *p, int64_t step, snapshot_bring_fn bring, void *arg);
+int snapshot_bring(struct snapshot *p, snapshot_bring_fn bring, void *arg);
 void snapshot_seal(struct snapshot *p, int64_t step, const void *notes, size_t size);
 /* Destination of the pieces. */
 void *snapshot_memory(const struct snapshot *p, size_t *bytes);

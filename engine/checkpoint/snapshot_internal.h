@@ -68,6 +68,7 @@ struct snapshot {
     uint64_t              *digest; /* [pieces + 1] */
     struct snapshot_own   *own;
     int                    owns;
+    int                    turn; /* the copy of device memory that was begun last: 0 or 1 */
 };
 
 static inline size_t snapshot_pages(size_t bytes)

@@ -117,6 +117,7 @@ int snapshot_make_file(struct snapshot **out, int fd, const struct snapshot_run 
     h->floats = floats;
     h->size = p->size;
     h->copies = copies;
+    p->turn = 1;
     for (size_t i = 0; i < copies; i++) {
         h->copy[i].step = -1;
         h->copy[i].at = first_copy(rows) + i * copy_bytes(floats);
@@ -187,11 +188,6 @@ void snapshot_close(struct snapshot *p, int image, int64_t step, const void *not
 
 /* --- copies of device memory ------------------------------------------------------------ */
 
-static int copy_of(int64_t step)
-{
-    return (int)(step % 2);
-}
-
 struct looking {
     struct snapshot *p;
     int              image;
@@ -206,16 +202,17 @@ static void look_at_chunks(const void *arg, size_t from, size_t to)
 
 void snapshot_seal(struct snapshot *p, int64_t step, const void *notes, size_t size)
 {
-    const struct looking l = {p, copy_of(step)};
+    const struct looking l = {p, p->turn};
     thread_pool_range(p->pieces, 1, SNAPSHOT_CHUNK, look_at_chunks, &l);
-    snapshot_close(p, copy_of(step), step, notes, size);
+    snapshot_close(p, p->turn, step, notes, size);
 }
 
 /* Chunks adjacent in both memories are one piece. */
-int snapshot_bring(struct snapshot *p, int64_t step, snapshot_bring_fn bring, void *arg)
+int snapshot_bring(struct snapshot *p, snapshot_bring_fn bring, void *arg)
 {
-    float *to = snapshot_image(p, copy_of(step));
-    snapshot_open(p, copy_of(step));
+    p->turn = !p->turn;
+    float *to = snapshot_image(p, p->turn);
+    snapshot_open(p, p->turn);
     for (size_t i = 0, next; i < p->pieces; i = next) {
         const struct snapshot_piece *c = &p->piece[i];
         size_t n = c->is.n;

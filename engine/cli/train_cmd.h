@@ -16,6 +16,8 @@ struct train_spec;
 
 int train_cmd_train(int argc, char **argv);
 int train_cmd_sample(int argc, char **argv);
+int train_cmd_draw(int argc, char **argv); /* sample --weights */
+int train_cmd_selftest(int argc, char **argv);
 int train_cmd_plan(int argc, char **argv);
 int train_cmd_pack(int argc, char **argv);
 int train_cmd_verify(int argc, char **argv);
@@ -49,7 +51,7 @@ json_t *train_cmd_load_spec(const char *file, struct err *err);
 
 /* path[CHECKPOINT_PATH]: `checkpoint`, or if it is NULL the newest one in `dir`. */
 int train_cmd_find_checkpoint(char *path, const char *checkpoint, const char *dir, struct err *err);
-/* The frozen weights below the adapters of a checkpoint with these notes into `m`; ERR_USAGE: they are others. */
+/* Reads the frozen weights below the adapters of a checkpoint with these notes into `m`; ERR_USAGE: they are others. */
 int train_cmd_read_base(struct model *m, struct pretrained *p, const struct train_spec *spec, const json_t *notes,
                         struct err *err);
 

@@ -136,7 +136,7 @@ static int check_options(const struct encode *c, struct err *err)
     char *end = NULL;
     const long rows = c->rows ? strtol(c->rows, &end, 10) : 2;
     if (rows < 2 || rows > 100000 || (end && *end))
-        return err_set(err, ERR_USAGE, "--rows is \"%.20s\"; expected a number from 2 on", c->rows);
+        return err_set(err, ERR_USAGE, "--rows is \"%.20s\"; expected a whole number of at least 2", c->rows);
     if (c->style && strcmp(c->style, "authors") != 0 && strcmp(c->style, "diffusers") != 0)
         return err_set(err, ERR_USAGE, "--style is \"%.20s\"; expected authors or diffusers", c->style);
     return 0;

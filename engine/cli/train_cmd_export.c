@@ -59,11 +59,11 @@ static int check(const struct request *r, struct err *err)
     if (export_format(r->format) == EXPORT_FORMATS)
         return err_set(err, ERR_USAGE, "--format %.40s: expected diffusers, authors or safetensors", r->format);
     if (r->lora && r->merged)
-        return err_set(err, ERR_USAGE, "--lora and --merged: take one of both");
+        return err_set(err, ERR_USAGE, "use either --lora or --merged, not both");
     if (r->with && !r->merged)
         return err_set(err, ERR_USAGE, "--with needs --merged: several adapters are added to the weights");
     if (lstat(r->out, &st) == 0)
-        return err_set(err, ERR_USAGE, "%s is there already; name a directory that does not exist", r->out);
+        return err_set(err, ERR_USAGE, "%s exists already; name a directory that does not exist", r->out);
     return 0;
 }
 

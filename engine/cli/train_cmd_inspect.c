@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_cmd_inspect.c - jobctl-train inspect: what a file or folder of weights is
  *
- * [--names] [--part FOLDER] PATH, or --spec SPEC: checks the weights that a spec names against its model, as far as that
- * is possible without the data.  Nothing in the file is run.
+ * [--names] [--part FOLDER] PATH, or --spec SPEC: checks the weights that a spec names against its model, and what it
+ * says of its data (encode_check.h), as far as that is possible without the data.  Nothing in the file is run.
  */
 #include <getopt.h>
 #include <limits.h>
@@ -13,6 +13,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"
+#include "engine/encode/encode_check.h"
 #include "engine/hub/hub_cache.h"
 #include "engine/weights/pretrained.h"
 #include "engine/weights/tensor_view.h"
@@ -88,25 +89,40 @@ static void print_source(const struct weights_source *w, bool names)
         print_tensor(weights_source_at(w, i), "");
 }
 
-static int check_spec(const char *file)
+/* What is not in the cache of a hub yet is said, and no mistake. */
+static int absent(const char *what, struct err *err)
 {
-    struct err err = {0};
-    struct train_spec spec = {.weights = ""};
+    if (err->code != ERR_NOT_FOUND)
+        return -1;
+    printf("%-11s not checked: %s\n", what, err->text);
+    *err = (struct err){0};
+    return 0;
+}
+
+static int check_weights(const struct train_spec *spec, struct err *err)
+{
     struct pretrained *p = NULL;
     char text[PRETRAINED_TEXT];
-    json_t *job = train_cmd_load_spec(file, &err);
-    if (job && train_spec_parse(&spec, job, &err) == 0 && pretrained_of_spec(&p, &spec, &err) == 0 && p) {
+    const int rc = pretrained_of_spec(&p, spec, err);
+    if (p) {
         pretrained_text(text, p);
         printf("%-11s %s\n", "weights", text);
         if (pretrained_left_out(text, p))
             printf("%-11s %s\n", "left out", text);
     }
     pretrained_close(p);
+    return rc < 0 && hub_name_is(spec->weights) ? absent("weights", err) : rc;
+}
+
+static int check_spec(const char *file)
+{
+    struct err err = {0};
+    struct train_spec spec = {.weights = ""};
+    json_t *job = train_cmd_load_spec(file, &err);
+    if (job && train_spec_parse(&spec, job, &err) == 0 && check_weights(&spec, &err) == 0 &&
+        (encode_check(&spec, &err) == 0 || absent("encoders", &err) == 0) && train_spec_encodes(&spec))
+        printf("%-11s %s\n", "encoders", spec.encoders == ENCODERS_SANA ? "sana" : "lumina");
     json_decref(job);
-    if (err.code == ERR_NOT_FOUND && hub_name_is(spec.weights)) {
-        printf("%-11s not checked: %s\n", "weights", err.text);
-        return EXIT_DONE;
-    }
     return err.code ? train_cmd_fail("inspect", &err) : EXIT_DONE;
 }
 

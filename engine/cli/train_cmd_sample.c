@@ -14,6 +14,7 @@
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
 #include "engine/model/sampler.h"
+#include "engine/train/picture_decoder.h"
 #include "engine/train/sample_grid.h"
 #include "engine/train/sample_prompts.h"
 #include "engine/weights/pretrained.h"
@@ -170,7 +171,11 @@ static int draw(struct drawing *d, struct err *err)
 static int write_grid(struct drawing *d, const char *path, struct err *err)
 {
     const struct sample_grid_pictures all = {d->prompts.original, NULL, d->latents};
-    int rc = sample_grid_write(d->data, &d->prompts, &all, path, err);
+    struct picture_decoder decoder;
+    if (picture_decoder_open(&decoder, d->data, &d->spec, err) < 0)
+        return -1;
+    int rc = sample_grid_write(&decoder, &d->prompts, &all, path, err);
+    picture_decoder_close(&decoder);
     if (rc == 0)
         fprintf(stderr, "%s: %d pictures from %s\n", path, d->prompts.n, d->path);
     return rc;
@@ -181,6 +186,8 @@ static int print_score(struct drawing *d, struct err *err)
     struct sample_grid_score s;
     if (!d->prompts.original)
         return err_set(err, ERR_USAGE, "--score needs the captions of the data, not --captions");
+    if (train_spec_encodes(&d->spec))
+        return err_set(err, ERR_USAGE, "--score is for data of dct+hash");
     if (sample_grid_score(&s, d->data, &d->prompts, d->latents, err) < 0)
         return -1;
     printf("{\"samples\":%d,\"nearest_own\":%d,\"accuracy\":%.4f,\"psnr_db\":%.3f}\n", s.samples,
@@ -199,8 +206,18 @@ static void drawing_free(struct drawing *d)
     free(d);
 }
 
+static bool has_weights(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--weights") == 0 || strncmp(argv[i], "--weights=", 10) == 0)
+            return true;
+    return false;
+}
+
 int train_cmd_sample(int argc, char **argv)
 {
+    if (has_weights(argc, argv))
+        return train_cmd_draw(argc, argv);
     struct request r = {0};
     const struct train_cmd_option options[] = {
         {.name = "--checkpoint", .value = &r.checkpoint},

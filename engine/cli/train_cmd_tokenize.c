@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_cmd_tokenize.c - jobctl-train tokenize: each line of standard input as token ids
  *
- * --tokenizer PATH [--pieces].  <bos> is not printed.  The end of a line is no part of the text.
+ * --tokenizer PATH [--pieces].  <bos> is not printed.  The end of a line is not part of the text.
  */
 #include <limits.h>
 #include <stdio.h>

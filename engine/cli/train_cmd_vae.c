@@ -29,28 +29,13 @@ enum { RUNS_MAX = 1000 };
 
 /* --- pictures ---------------------------------------------------------------------------------- */
 
-static size_t pixels_of(const struct image *im)
-{
-    return (size_t)im->width * (size_t)im->height;
-}
-
-static void image_from_planes(struct image *im, const float *from)
-{
-    const size_t n = pixels_of(im);
-    for (size_t i = 0; i < n; i++)
-        for (size_t c = 0; c < 3; c++) {
-            const float v = (from[c * n + i] * 0.5f + 0.5f) * 255.0f;
-            im->rgb[3 * i + c] = v > 0 ? (uint8_t)((v < 255 ? v : 255) + 0.5f) : 0;
-        }
-}
-
 /* A whole number of an option; `otherwise` if it is not given. */
 static int whole(int *out, const char *text, int otherwise, int most, const char *option, struct err *err)
 {
     char *end;
     const long n = text ? strtol(text, &end, 10) : otherwise;
     if (text && (*end || end == text || n < 1 || n > most))
-        return err_set(err, ERR_USAGE, "%s %s: a whole number from 1 to %d is expected", option, text, most);
+        return err_set(err, ERR_USAGE, "%s %s: expected a whole number from 1 to %d", option, text, most);
     *out = (int)n;
     return 0;
 }
@@ -110,23 +95,6 @@ static int run_encode(const struct request *r, struct err *err)
 
 /* --- decode ------------------------------------------------------------------------------------- */
 
-static int decode_latent(struct vae *v, const struct vae_config *cfg, struct latent *z, struct image *im,
-                         struct err *err)
-{
-    const int factor = vae_config_factor(cfg);
-    if (image_create(im, z->width * factor, z->height * factor, err) < 0)
-        return -1;
-    for (size_t i = 0; i < (size_t)z->channels * (size_t)z->height * (size_t)z->width; i++)
-        z->x[i] /= (float)cfg->scale;
-    float *x = malloc(3 * pixels_of(im) * sizeof(*x));
-    int rc = x ? vae_decode(v, x, z->x, z->height, z->width, err)
-               : err_set(err, ERR_MEMORY, "no memory for a picture of %d x %d", im->width, im->height);
-    if (rc == 0)
-        image_from_planes(im, x);
-    free(x);
-    return rc;
-}
-
 static int run_decode(const struct request *r, struct err *err)
 {
     struct vae *v = NULL;
@@ -140,7 +108,7 @@ static int run_decode(const struct request *r, struct err *err)
         rc = err_set(err, ERR_DATA, "%s: %d channels; the autoencoder of %s has %d", r->in, z.channels, r->weights,
                      cfg.latent);
     if (rc == 0)
-        rc = decode_latent(v, &cfg, &z, &im, err);
+        rc = vae_image_decode(v, &cfg, z.x, z.height, z.width, &im, err);
     if (rc == 0)
         rc = image_write_png(&im, r->out, err);
     if (rc == 0)
@@ -179,9 +147,9 @@ struct bench {
 static int read_bench(struct bench *b, struct err *err)
 {
     if (b->model && strcmp(b->model, "dcae") != 0 && strcmp(b->model, "sdxl") != 0)
-        return err_set(err, ERR_USAGE, "--model %s: dcae or sdxl is expected", b->model);
+        return err_set(err, ERR_USAGE, "--model %s: expected dcae or sdxl", b->model);
     if (b->half && strcmp(b->half, "encode") != 0 && strcmp(b->half, "decode") != 0)
-        return err_set(err, ERR_USAGE, "--half %s: encode or decode is expected", b->half);
+        return err_set(err, ERR_USAGE, "--half %s: expected encode or decode", b->half);
     if (whole(&b->size, b->size_text, 512, 1 << 14, "--size", err) < 0 ||
         whole(&b->height, b->height_text, b->size, 1 << 14, "--height", err) < 0 ||
         whole(&b->memory, b->memory_text, 0, 1 << 20, "--memory", err) < 0)
@@ -273,6 +241,6 @@ int train_cmd_vae(int argc, char **argv)
         return convert(argc - 1, argv + 1, run_decode);
     if (strcmp(what, "bench") == 0)
         return bench(argc - 1, argv + 1);
-    err_set(&err, ERR_USAGE, "encode, decode or bench is expected, not '%.40s'", what);
+    err_set(&err, ERR_USAGE, "expected encode, decode or bench, not '%.40s'", what);
     return train_cmd_fail("vae", &err);
 }

@@ -15,6 +15,7 @@
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
+#include "engine/contract/size_text.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/data_check.h"
 #include "engine/data/dataset.h"
@@ -114,9 +115,10 @@ static void print_problems(const struct verdict *v)
 static void print_words(const struct verdict *v, bool run)
 {
     const struct sample_audit *a = &v->log;
+    char size[SIZE_TEXT];
     print_problems(v);
-    printf("data        %lld sample%s, %.1f MiB read: %lld error%s, %lld notice%s\n", (long long)v->data.samples,
-           v->data.samples == 1 ? "" : "s", (double)v->data.bytes / (1 << 20),
+    printf("data        %lld sample%s, %s read: %lld error%s, %lld notice%s\n", (long long)v->data.samples,
+           v->data.samples == 1 ? "" : "s", size_text(v->data.bytes, size),
            (long long)v->data.errors, v->data.errors == 1 ? "" : "s", (long long)v->data.notices,
            v->data.notices == 1 ? "" : "s");
     if (run && !v->logged)

@@ -48,8 +48,8 @@ void clock_jump_text(char *out, size_t size, const struct clock_change *change)
     out[0] = '\0';
     if (change->suspended_ms) {
         duration(time, change->suspended_ms);
-        n = snprintf(out, size, "the machine was suspended for %s; this counts as no hang and no silence, and only "
-                     "max_duration counts the time", time);
+        n = snprintf(out, size, "the machine was suspended for %s; limits for hangs and silence do not count this "
+                     "time, max_duration does", time);
     }
     if (change->jump_ms && n >= 0 && (size_t)n < size) {
         duration(time, change->jump_ms < 0 ? -change->jump_ms : change->jump_ms);

@@ -2,10 +2,10 @@
 /* clock_jump.h - notices that the wall clock was set, or that the machine was suspended
  *
  * Pure: no clock, no I/O.
- * CLOCK_MONOTONIC and CLOCK_BOOTTIME cannot be set.  What the wall clock is ahead of CLOCK_BOOTTIME changes only if
- * somebody sets it; what CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC grows only while the machine is suspended.  NTP
- * that slews moves all of them alike.  Small steps add up until they are worth telling.  Both numbers are those of
- * one boot: after a reboot nothing is known.
+ * CLOCK_MONOTONIC and CLOCK_BOOTTIME cannot be set. The difference between the wall clock and CLOCK_BOOTTIME changes
+ * only if the wall clock is set; the difference between CLOCK_BOOTTIME and CLOCK_MONOTONIC grows only while the machine
+ * is suspended. NTP that slews changes all of them equally. Small steps add up until they are large enough to report.
+ * Both numbers are those of one boot: after a reboot nothing is known.
  */
 #ifndef ENGINE_CONTRACT_CLOCK_JUMP_H
 #define ENGINE_CONTRACT_CLOCK_JUMP_H
@@ -16,7 +16,7 @@
 
 #include "engine/contract/clock.h"
 
-enum { CLOCK_JUMP_MS = 2000 };      /* less is not told: leap seconds, readings at different moments */
+enum { CLOCK_JUMP_MS = 2000 };      /* less is not reported: leap seconds, readings at different moments */
 
 struct clock_jump {
     int64_t ahead_ms;       /* the wall clock, of CLOCK_BOOTTIME */

@@ -2,8 +2,8 @@
 /* dir_identity.h - a directory by inode: whether its path still leads to it, and where it is now
  *
  * A process that works in a directory by path must notice that the directory was removed, renamed or
- * replaced: otherwise it writes into a stranger's.  It holds a descriptor, looks at each beat, and stops
- * when the directory is gone.
+ * replaced: otherwise it writes into a directory of another process. It holds a descriptor, checks once a second, and
+ * stops when the directory is gone.
  *
  * A path that leads to another inode, or to nothing, counts as gone from the second look in a row on: a
  * directory that is moved away and back between two looks is still the same.  Where numbers of inodes may
@@ -33,7 +33,7 @@ struct dir_identity {
 int dir_identity_open(struct dir_identity *d, const char *path, struct err *err);
 void dir_identity_close(struct dir_identity *d);
 
-/* Does the path lead to it now?  An answer that is not sure is true. */
+/* Does the path lead to it now?  If that is uncertain, the result is true. */
 bool dir_identity_here(const struct dir_identity *d, const char *path);
 
 /* One look, at each beat: true once the directory is gone from its path. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dir_walk.h - the entries of a directory, where an error of the disk is not its end
+/* dir_walk.h - the entries of a directory, with disk errors distinguished from its end
  *
  *     while ((rc = dir_walk_next(&e, d, path, err)) > 0)
  *

@@ -3,8 +3,8 @@
  *
  * The caller owns the struct, usually on its stack, zeroed, and passes it down.
  * The function that detects a failure writes the sentence with err_set(); a function
- * that passes the failure up may prepend context with err_prefix().  Libraries
- * fill this in and never log: the main program decides who reads it.
+ * that passes the failure up may prepend context with err_prefix(). Libraries fill this in and never log: the main
+ * program decides where it is printed.
  */
 #ifndef ENGINE_CONTRACT_ERR_H
 #define ENGINE_CONTRACT_ERR_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fence.h - may this process still write into a directory that its job has leased?
  *
- * DIR/lease.json says who holds the lease (agent/os/lease.h); each holder has a higher token than the one before.
- * The agent gives its ranks the fence in JOBCTL_LEASE: "TOKEN PID START_TIME BOOT_ID" of the holder. Whoever wants
- * to publish, move or remove something in DIR asks first. Whoever takes the lease of a holder that may be alive
- * removes its temporary files (scratch.h), so that what passed here just before cannot be renamed after.
+ * DIR/lease.json names the holder of the lease (agent/os/lease.h); each holder has a higher token than the one before.
+ * The agent gives its ranks the fence in JOBCTL_LEASE: "TOKEN PID START_TIME BOOT_ID" of the holder. A process checks
+ * it before it publishes, moves or removes something in DIR. A process that takes the lease of a holder that may be
+ * alive removes that holder's temporary files (scratch.h), so that a write that passed this check just before cannot be
+ * renamed afterwards.
  */
 #ifndef ENGINE_CONTRACT_FENCE_H
 #define ENGINE_CONTRACT_FENCE_H
@@ -23,7 +24,7 @@ void fence_of(char out[FENCE_TEXT], const json_t *lease);
 void fence_holder(char *out, size_t size, const json_t *lease);
 
 /* 0: the lease of `dir` is the one of `fence`, or there is none (it was removed; nobody has taken it).
- * -1: ERR_CONFLICT, naming the new holder; another code: the file cannot be read, which proves nothing. */
+ * -1: ERR_CONFLICT, naming the new holder; another code: the file cannot be read, so the holder is unknown. */
 int fence_check(const char *dir, const char *fence, struct err *err);
 
 /* The same with JOBCTL_LEASE; 0 without it: the directory is the job's own. */

@@ -50,7 +50,7 @@ enum flight_coll {
     FLIGHT_COLLS
 };
 
-/* One entry of the ring; seq is stored last and tells the lap of the ring. */
+/* One entry of the ring; seq is stored last and identifies the lap of the ring. */
 struct flight_entry {
     uint64_t seq;     /* 1, 2, ...; 0 = never written */
     uint64_t at_ns;

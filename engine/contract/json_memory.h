@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json_memory.h - a program that has no memory for JSON ends with a sentence
  *
- * The JSON library takes a value that could not be allocated for one that nobody wanted: a spec would lose a key,
- * an event a field, without an error.  So an allocation of it does not fail: it is tried again for a second, then
- * the program says so and ends at once, like one that is killed.  All of them are made for that: the store has
- * whole transactions only, jobs go on without the daemon, and a job whose agent has ended gets another one.
+ * To the JSON library a value that could not be allocated looks like an absent one: a spec would lose a key, an event a
+ * field, without an error. So its allocations do not fail: each is tried again for a second; then the program prints a
+ * sentence and ends at once, as if it were killed. All programs are made for that: the store has whole transactions
+ * only, jobs continue without the daemon, and a job whose agent has ended gets another one.
  */
 #ifndef ENGINE_CONTRACT_JSON_MEMORY_H
 #define ENGINE_CONTRACT_JSON_MEMORY_H

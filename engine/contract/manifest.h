@@ -4,7 +4,7 @@
  *   {"manifest":{"schema":1,"step":40,"files":[{"name":"model.safetensors","bytes":N,
  *    "digest":"xxh3:..."},...]},"digest":"xxh3:..."}
  *
- * A directory without a manifest is no checkpoint.  The outer digest is of the inner object as
+ * A directory without a manifest is not a checkpoint.  The outer digest is of the inner object as
  * compact JSON with sorted keys; it names the checkpoint.  A truncated, changed or missing
  * file is detected before any of the checkpoint is used.
  */

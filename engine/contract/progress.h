@@ -51,7 +51,7 @@ struct err;
 
 enum { PROGRESS_LINE = 4096 };
 
-/* Beginning of the warning of a rank that was given a GPU and does not use it. */
+/* Beginning of the warning of a rank that was assigned a GPU and does not use it. */
 #define PROGRESS_ON_CPU "running on the CPU: "
 
 enum progress_command { CMD_NONE, CMD_CHECKPOINT, CMD_STOP };
@@ -87,7 +87,7 @@ struct progress_encoding {
     const char *text;
 };
 void progress_encoding(struct progress *p, const struct progress_encoding *e);
-/* How far a download is, of jobctl-fetch before the ranks: {"ev":"fetch","text":"..."} */
+/* Progress of a download of jobctl-fetch, before the ranks: {"ev":"fetch","text":"..."} */
 void progress_fetch(struct progress *p, const char *text);
 void progress_warning(struct progress *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -5,11 +5,13 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* A text as roff shows it unchanged; these characters have a meaning, or another shape when typeset. */
+/* A text as roff shows it unchanged; these characters have a meaning, or another shape when typeset. A line may end
+ * after each alternative: lists of them are longer than a line. */
 static void escape(FILE *f, const char *s, size_t n)
 {
     static const struct { char c; const char *as; } rows[] = {
         {'\\', "\\e"}, {'-', "\\-"}, {'`', "\\(ga"}, {'\'', "\\(aq"}, {'^', "\\(ha"}, {'~', "\\(ti"},
+        {'|', "|\\:"},
     };
     if (n > 0 && *s == '.')
         fputs("\\&", f);
@@ -53,7 +55,7 @@ void roff_page(FILE *f, const char *name, const char *section, const char *date,
     fputs(".TH ", f);
     for (const char *p = name; *p; p++)
         fputc(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p, f);
-    fprintf(f, " %s %s \"%s\"\n", section, date, version);
+    fprintf(f, " %s %s \"%s\"\n.ad l\n", section, date, version);
     roff_section(f, "NAME");
     escape(f, name, strlen(name));
     fputs(" \\- ", f);

@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "engine/contract/err.h"
@@ -48,6 +50,48 @@ int safe_open_linked(const char *path, int flags, struct err *err)
 int safe_open(const char *path, int flags, struct err *err)
 {
     return safe_open_linked(path, flags | O_NOFOLLOW, err);
+}
+
+/* Of kernels without openat2(2), and where a sandbox refuses it: no link, but maybe another file system. */
+static int open_dir(int base, const char *name)
+{
+    const struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+                                  .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV };
+    const int fd = (int)syscall(SYS_openat2, base, name, &how, sizeof(how));
+    return fd < 0 && (errno == ENOSYS || errno == EPERM) ? openat(base, name, (int)how.flags) : fd;
+}
+
+int safe_open_dir(const char *base, const char *name, struct err *err)
+{
+    const int at = open(base, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = at < 0 ? -1 : open_dir(at, name), why = errno;
+    if (at >= 0)
+        close(at);
+    errno = why;
+    if (fd >= 0)
+        return fd;
+    if (why == ENOENT)
+        err_set(err, ERR_NOT_FOUND, "cannot open %s/%s: %s", base, name, strerror(why));
+    else if (why == EXDEV)
+        err_set(err, ERR_SYSTEM, "cannot open %s/%s: it is on another file system than %s", base, name, base);
+    else
+        err_set_errno(err, why, "cannot open %s/%s", base, name);
+    errno = why;
+    return -1;
+}
+
+int safe_open_in(int dir, const char *name, int flags, struct err *err)
+{
+    struct stat st;
+    const int fd = openat(dir, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        return fd;
+    const int why = fd < 0 ? errno : EINVAL;
+    if (fd >= 0)
+        close(fd);
+    err_set(err, why == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, "cannot open %s: %s", name,
+            why == EINVAL ? "it is not a regular file" : strerror(why));
+    errno = why;
+    return -1;
 }
 
 FILE *safe_open_stream(const char *path, struct err *err)

@@ -21,7 +21,7 @@ int scratch_name(char *tmp, const char *path, struct err *err);
 /* Removes files of dead writers of this boot from `dir`; returns how many. */
 int scratch_sweep(const char *dir);
 
-/* Removes all such files, also of writers that may be alive: for the only one that may write into `dir`
+/* Removes all such files, also of writers that may be alive: for the only process that may write into `dir`
  * (engine/contract/fence.h). The writers' renames fail then. Returns how many. */
 int scratch_sweep_all(const char *dir);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text_append.h - more text behind that in a buffer
+/* text_append.h - appends text to a buffer
  *
  * Pure: no clock, no I/O.
  */
@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-/* `size`: of the buffer, which ends with a NUL; what does not fit is cut. */
+/* `size`: of the buffer, which ends with a NUL; text that does not fit is cut. */
 void text_append(char *text, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -63,7 +63,7 @@ struct model_config {
     int    kv_heads;          /* divides heads */
     float  norm_eps;
     bool   learn_sigma;       /* the last layer computes channels that are not used */
-    struct lora_config lora;  /* what is trained, if not all weights */
+    struct lora_config lora;  /* the trained adapters, if not all weights are trained */
 };
 
 enum optim_type { OPTIM_ADAMW, OPTIM_CAME };

@@ -124,6 +124,14 @@ static int check_strings(const struct spec_field *f, const json_t *v, struct err
     return json_is_array(v) ? 0 : wrong_type(f, "a list of texts", err);
 }
 
+static int check_every(const struct spec_field *f, const json_t *v, struct err *err)
+{
+    const json_t *steps = json_object_get(v, "steps");
+    if (json_object_size(v) == 1 && json_is_integer(steps) && json_integer_value(steps) >= 1)
+        return 0;
+    return wrong_type(f, "steps, such as {\"steps\": 250}", err);
+}
+
 static int check_value(const struct spec_field *f, const json_t *v, struct err *err)
 {
     if (f->later && !equals_default(f, v))
@@ -145,6 +153,8 @@ static int check_value(const struct spec_field *f, const json_t *v, struct err *
         return check_numbers(f, v, err);
     case FIELD_STRINGS:
         return check_strings(f, v, err);
+    case FIELD_EVERY:
+        return check_every(f, v, err);
     case FIELD_ENUM:
         if (json_is_string(v) && choice_ok(f->choices, json_string_value(v)))
             return 0;
@@ -424,6 +434,20 @@ static void fill_sample(struct train_spec *s, const json_t *train)
     s->sample_cfg = number_of(train, "sample.cfg", 0);
 }
 
+static void fill_validate(struct validate_config *v, const json_t *train, uint64_t seed)
+{
+    json_t *every = value_of(train, "validate.every");
+    const json_t *prompts = json_object_get(json_object_get(train, "validate"), "prompts");
+    *v = (struct validate_config){.prompts = json_array_size(prompts) > 0 ? prompts : NULL, .every = 250};
+    if (json_is_integer(json_object_get(every, "steps")))
+        v->every = json_integer_value(json_object_get(every, "steps"));
+    v->steps = (int)int_of(train, "validate.steps", 20);
+    v->guidance = number_of(train, "validate.guidance", 4.5);
+    v->euler = word_is(train, "validate.sampler", "euler");
+    v->seed = (uint64_t)int_of(train, "validate.seed", (int64_t)seed);
+    json_decref(every);
+}
+
 /* load_from is the older name of the key. */
 static void fill_weights(struct train_spec *s, const json_t *job)
 {
@@ -469,6 +493,7 @@ void train_spec_fill(struct train_spec *out, const json_t *job)
     fill_optim(out, train);
     fill_run(out, train);
     fill_sample(out, train);
+    fill_validate(&out->validate, train, out->seed);
     fill_job(out, job);
 }
 

@@ -40,6 +40,7 @@ struct spec_field {
     enum field_type type;
     const char     *choices;  /* FIELD_ENUM, FIELD_NUMBERS; else NULL */
     bool            auto_ok;  /* "auto" is allowed and kept */
+    bool            null_ok;  /* of a row without default: null is allowed and kept, and means none */
     double          min, max; /* FIELD_INT, FIELD_NUMBER, FIELD_NUMBERS, FIELD_DURATION (s) */
     const char     *def;      /* JSON text; NULL = absent unless given */
     const char     *later;    /* not NULL: this key is refused with this sentence, unless its
@@ -60,7 +61,7 @@ enum parallel { PARALLEL_AUTO, PARALLEL_DDP, PARALLEL_ZERO1, PARALLEL_FSDP };
 /* grad_checkpointing: blocks are recomputed in the backward pass. */
 enum recompute { RECOMPUTE_AUTO, RECOMPUTE_OFF, RECOMPUTE_ON };
 
-/* Encoders of published models, and where what they give is kept. Paths: "" = not given. */
+/* Encoders of published models, and the place of their output. Paths: "" = not given. */
 struct encode_config {
     char vae[1024], text[1024], tokenizer[1024];
     char instruction[1024]; /* a file: what stands before each caption */
@@ -69,6 +70,18 @@ struct encode_config {
     bool text_fp32;         /* else bf16 */
     int  text_rows;         /* 0 = the authors' */
     int  shard;             /* samples per file; 0 = auto */
+};
+
+enum { VALIDATE_PROMPTS = 64, VALIDATE_PROMPT = 4096 /* bytes */ };
+
+/* Pictures drawn from prompts while training. */
+struct validate_config {
+    const json_t *prompts;  /* a list of texts, of the spec's JSON, which must outlive the struct; NULL: none */
+    int64_t       every;    /* steps */
+    int           steps;    /* of the sampler */
+    double        guidance;
+    bool          euler;    /* else flow-DPM-Solver++ */
+    uint64_t      seed;
 };
 
 /* The spec as a struct, with defaults applied and presets expanded. */
@@ -103,6 +116,7 @@ struct train_spec {
     bool     sample_before, sample_after;
     int      sample_steps, sample_count;
     double   sample_cfg;
+    struct validate_config validate;
     /* from the job's own keys: */
     int64_t  checkpoint_every_steps; /* 0 = by time */
     double   checkpoint_every_s;

@@ -13,12 +13,12 @@
 /* clang-format off */
 static const struct spec_field fields[] = {
     {.path = "config", .type = FIELD_PATH,
-     .help = "a config file of NVlabs/Sana, whose values are taken where this file has none; steps and data.path are "
-             "always this file's"},
+     .help = "a config file of NVlabs/Sana: its values apply to keys that this spec leaves out, except steps and "
+             "data.path"},
 
     {.path = "model", .type = FIELD_MAP, .help = "the network"},
     {.path = "model.family", .type = FIELD_ENUM, .choices = "sana|lumina", .auto_ok = true, .def = AUTO,
-     .help = "SanaMS, or Next-DiT of Lumina-Next (CPU only); auto = the preset's"},
+     .help = "SanaMS, or Next-DiT of Lumina-Next; auto = the preset's"},
     {.path = "model.preset", .type = FIELD_ENUM,
      .choices = "tiny|icons|sana-600m|sana-1600m|sana-2400m|sana-3200m|sana-4800m|"
                 "sana-1.5-1600m|sana-1.5-4800m|"
@@ -53,11 +53,11 @@ static const struct spec_field fields[] = {
      .help = "sana: initial weight of y_norm; auto = the preset's (0.01 for sana-*)"},
 
     {.path = "model.weights", .type = FIELD_PATH,
-     .help = "trained weights to begin with: .pth, .safetensors, an index of shards, a diffusers folder, "
+     .help = "trained weights to start from: .pth, .safetensors, an index of shards, a diffusers folder, "
              "hf://OWNER/REPO, or a checkpoint"},
     {.path = "model.weights_strict", .type = FIELD_BOOL,
      .help = "default true: the weights must have every tensor of the model and no others; false: missing ones are "
-             "drawn, others left out"},
+             "drawn at random, others ignored"},
 
     {.path = "lora", .type = FIELD_MAP,
      .help = "train low-rank adapters of frozen weights, which model.weights names, in place of all weights (Sana, "
@@ -88,14 +88,15 @@ static const struct spec_field fields[] = {
              "as for vae"},
     {.path = "data.tokenizer", .type = FIELD_PATH,
      .help = "sana, lumina: tokenizer.json, tokenizer.model, or their folder; absent = that of the text encoder"},
-    {.path = "data.instruction", .type = FIELD_PATH,
-     .help = "sana: a file with the text that stands before each caption (complex human instruction); absent = none"},
+    {.path = "data.instruction", .type = FIELD_PATH, .null_ok = true,
+     .help = "sana: a file with the text that stands before each caption (complex human instruction); absent or null = "
+             "none"},
     {.path = "data.caption_style", .type = FIELD_ENUM, .choices = "authors|diffusers", .def = "\"authors\"",
      .help = "sana, lumina: captions as they are, or in lower case and stripped as diffusers' pipelines do"},
     {.path = "data.text_rows", .type = FIELD_INT, .auto_ok = true, .min = 2, .max = 4096, .def = AUTO,
      .help = "sana, lumina: most tokens of a caption; auto = 300, or 256 for lumina"},
     {.path = "data.text_dtype", .type = FIELD_ENUM, .choices = "bf16|fp32", .def = "\"bf16\"",
-     .help = "sana, lumina: how the cache keeps what the text encoder gives; latents are fp32"},
+     .help = "sana, lumina: type in which the cache stores the text encoder's output; latents are fp32"},
     {.path = "data.cache", .type = FIELD_PATH,
      .help = "sana, lumina: folder of the cache, which all nodes and jobs share; absent = PATH.encoded beside the data"},
     {.path = "data.cache_shard", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 65536, .def = AUTO,
@@ -112,7 +113,7 @@ static const struct spec_field fields[] = {
     {.path = "data.score_suffixes", .type = FIELD_STRINGS, .def = "[]",
      .help = "CLIP scores of captions, in files of the same form: each epoch draws a caption by them"},
     {.path = "data.score_min", .type = FIELD_NUMBER, .min = 0, .max = 1e6, .def = "0.0",
-     .help = "captions with a lower score are taken only where no other has more"},
+     .help = "a caption with a lower score is used only if no caption of the picture has a higher one"},
     {.path = "data.score_temperature", .type = FIELD_NUMBER, .min = 0, .max = 1e6, .def = "1.0",
      .help = "a caption's probability is proportional to score^(1/temperature); below 0.01 counts as 0.01"},
     {.path = "data.text_features", .type = FIELD_PATH,
@@ -154,7 +155,7 @@ static const struct spec_field fields[] = {
      .def = AUTO,
      .help = "auto = 1e-8 for adamw, 1e-30 for came"},
     {.path = "optimizer.eps_2", .type = FIELD_NUMBER, .auto_ok = true, .min = 1e-38, .max = 1,
-     .help = "came: the second of its two; default auto = 1e-16"},
+     .help = "came: the second of its two eps; default auto = 1e-16"},
     {.path = "optimizer.clip", .type = FIELD_NUMBER, .min = 0, .max = 1e6, .def = "1.0",
      .help = "clip the norm of all gradients together to this; 0 = no clipping"},
     {.path = "schedule", .type = FIELD_MAP, .help = "the learning rate over time"},
@@ -192,13 +193,27 @@ static const struct spec_field fields[] = {
     {.path = "sample.before", .type = FIELD_BOOL,
      .def = "false", .help = "sample before training"},
     {.path = "sample.after", .type = FIELD_BOOL, .auto_ok = true, .def = AUTO,
-     .help = "sample after training; auto = true if latents can be decoded (dct+hash)"},
+     .help = "sample after training; auto = true with dct+hash"},
     {.path = "sample.steps", .type = FIELD_INT, .min = 1, .max = 1000,
      .def = "30", .help = "Euler steps"},
     {.path = "sample.count", .type = FIELD_INT, .min = 1, .max = 1024, .def = "16",
      .help = "number of captions, taken from the start of the data"},
     {.path = "sample.cfg", .type = FIELD_NUMBER, .min = 0, .max = 30, .def = "1.0",
      .help = "classifier-free guidance; 1 = none, 4.5 for large models"},
+
+    {.path = "validate", .type = FIELD_MAP,
+     .help = "pictures drawn from prompts while training, from the same noise each time"},
+    {.path = "validate.prompts", .type = FIELD_STRINGS,
+     .help = "texts to draw, a picture each; required with validate"},
+    {.path = "validate.every", .type = FIELD_EVERY,
+     .help = "default 250 steps; also before the first step and after the last"},
+    {.path = "validate.steps", .type = FIELD_INT, .min = 1, .max = 1000, .help = "steps of the sampler; default 20"},
+    {.path = "validate.guidance", .type = FIELD_NUMBER, .min = 0, .max = 30,
+     .help = "classifier-free guidance; default 4.5; 1 = none"},
+    {.path = "validate.sampler", .type = FIELD_ENUM, .choices = "flow_dpm_solver|euler",
+     .help = "default flow_dpm_solver, as Sana's authors sample"},
+    {.path = "validate.seed", .type = FIELD_INT, .min = 0, .max = 9007199254740992.0,
+     .help = "seed of the noise; default the run's"},
     {.path = NULL},
 };
 /* clang-format on */

@@ -59,9 +59,9 @@ static int weights(const struct train_spec *s, const json_t *job, struct err *er
 {
     const json_t *train = json_object_get(json_object_get(job, "train"), "model");
     if (json_is_string(json_object_get(train, "weights")) && json_is_string(json_object_get(job, "load_from")))
-        return err_set(err, ERR_USAGE, "train.model.weights: load_from, its older name, is there too; remove one");
+        return err_set(err, ERR_USAGE, "train.model.weights: load_from, its older name, is given too; remove one");
     if (json_is_boolean(json_object_get(train, "weights_strict")) && !s->weights[0])
-        return err_set(err, ERR_USAGE, "train.model.weights_strict: there is no train.model.weights");
+        return err_set(err, ERR_USAGE, "train.model.weights_strict: needs train.model.weights");
     return 0;
 }
 
@@ -86,7 +86,8 @@ static int lora_targets(const struct train_spec *s, const json_t *job, struct er
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = json_string_value(json_array_get(list, i));
         if (name && lora_config_targets(name) == 0)
-            return err_set(err, ERR_USAGE, "train.lora.targets: no layer ends with %.60s; there are %s", name, known);
+            return err_set(err, ERR_USAGE, "train.lora.targets: no layer ends with %.60s; the layers are %s", name,
+                           known);
     }
     if (list && json_array_size(list) == 0)
         return err_set(err, ERR_USAGE, "train.lora.targets: empty; name layers, of %s", known);
@@ -100,7 +101,7 @@ static int lora(const struct train_spec *s, const json_t *job, struct err *err)
     if (s->model.lora.rank < 1)
         return err_set(err, ERR_USAGE, "train.lora.rank: missing; 4 to 64 are usual");
     if (s->model.family != MODEL_SANA)
-        return err_set(err, ERR_USAGE, "train.lora: not supported for Lumina-Next; take a preset of Sana");
+        return err_set(err, ERR_USAGE, "train.lora: not supported for Lumina-Next; use a preset of Sana");
     if (!s->weights[0])
         return err_set(err, ERR_USAGE, "train.lora: train.model.weights is missing: adapters need trained weights, "
                        "which stay as they are");
@@ -125,8 +126,8 @@ static int check_suffixes(const json_t *list, const char *key, struct err *err)
     json_array_foreach((json_t *)(uintptr_t)list, i, row) {
         const char *text = json_string_value(row);
         if (!text || strlen(text) >= TRAIN_SPEC_SUFFIX || strchr(text, '/'))
-            return err_set(err, ERR_USAGE, "train.data.%s: \"%.80s\" is no part of a file's name, or longer than %d bytes",
-                           key, text ? text : "?", TRAIN_SPEC_SUFFIX - 1);
+            return err_set(err, ERR_USAGE, "train.data.%s: \"%.80s\" cannot be part of a file's name, or is longer "
+                           "than %d bytes", key, text ? text : "?", TRAIN_SPEC_SUFFIX - 1);
     }
     return 0;
 }
@@ -214,7 +215,7 @@ static int encoders_family(const struct train_spec *s, const json_t *job, struct
     const bool lumina = s->encoders == ENCODERS_LUMINA;
     (void)job;
     if (train_spec_encodes(s) && lumina != (s->model.family == MODEL_NEXTDIT))
-        return err_set(err, ERR_USAGE, "train.data.encoders: %s does not go with a preset of the family %s; use %s",
+        return err_set(err, ERR_USAGE, "train.data.encoders: %s does not fit a preset of the family %s; use %s",
                        lumina ? "lumina" : "sana", lumina ? "sana" : "lumina", lumina ? "sana" : "lumina");
     return 0;
 }
@@ -265,10 +266,47 @@ static int warmup(const struct train_spec *s, const json_t *job, struct err *err
 static int pictures(const struct train_spec *s, const json_t *job, struct err *err)
 {
     (void)job;
-    if (s->encoders != ENCODERS_DCT_HASH && (s->sample_before || s->sample_after))
-        return err_set(err, ERR_USAGE,
-                       "train.sample.%s: only samples of dct+hash can be decoded to pictures",
-                       s->sample_before ? "before" : "after");
+    if (s->encoders != ENCODERS_DCT_HASH && !train_spec_encodes(s) && (s->sample_before || s->sample_after))
+        return err_set(err, ERR_USAGE, "train.sample.%s: latents of other programs cannot be decoded to pictures; this "
+                       "needs data.encoders: sana, lumina or dct+hash", s->sample_before ? "before" : "after");
+    return 0;
+}
+
+static int prompts(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const json_t *block = json_object_get(json_object_get(job, "train"), "validate");
+    const json_t *list = json_object_get(block, "prompts");
+    if (json_object_size(block) == 0)
+        return 0;
+    if (!s->validate.prompts)
+        return err_set(err, ERR_USAGE, "train.validate.prompts: missing; name texts to draw, such as [\"a photo of a "
+                       "dog\"]");
+    if (json_array_size(list) > VALIDATE_PROMPTS)
+        return err_set(err, ERR_USAGE, "train.validate.prompts: %zu texts; at most %d", json_array_size(list),
+                       VALIDATE_PROMPTS);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_string_length(json_array_get(list, i)) > VALIDATE_PROMPT)
+            return err_set(err, ERR_USAGE, "train.validate.prompts: text %zu is longer than %d bytes", i + 1,
+                           VALIDATE_PROMPT);
+    return 0;
+}
+
+static int prompts_source(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    if (!s->validate.prompts || s->encoders == ENCODERS_DCT_HASH || train_spec_encodes(s))
+        return 0;
+    return err_set(err, ERR_USAGE, "train.validate.prompts: data.encoders has no text encoder for prompts and no decoder "
+                   "for pictures; this needs sana, lumina or dct+hash");
+}
+
+/* Released weights know the empty caption. */
+static int prompts_guidance(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    if (s->validate.prompts && s->validate.guidance != 1 && s->model.caption_dropout == 0 && !s->weights[0])
+        return err_set(err, ERR_USAGE, "train.validate.guidance: needs caption_dropout above 0, or the model never "
+                       "learns the empty caption; without guidance it is 1");
     return 0;
 }
 
@@ -333,6 +371,10 @@ const struct train_rule *train_spec_rules(void)
         {"train.sample.before|train.sample.after|train.data.encoders", pictures},
         {"train.sample.before|train.sample.after|train.sample.cfg|train.caption_dropout|"
          "train.data.encoders", guidance},
+        {"train.validate|train.validate.prompts", prompts},
+        {"train.validate.prompts|train.data.encoders", prompts_source},
+        {"train.validate.prompts|train.validate.guidance|train.caption_dropout|train.model.weights|load_from",
+         prompts_guidance},
         {"checkpoint.every", checkpoint_every},
         {"checkpoint.keep", checkpoint_keep},
         {NULL, NULL},

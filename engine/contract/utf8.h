@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* utf8.h - one character of UTF-8 (RFC 3629), read and written
  *
- * Overlong forms, surrogates and numbers above 0x10FFFF are no characters.
+ * Overlong forms, surrogates and numbers above 0x10FFFF are not characters.
  */
 #ifndef ENGINE_CONTRACT_UTF8_H
 #define ENGINE_CONTRACT_UTF8_H
@@ -14,7 +14,7 @@
 size_t utf8_read(const char *p, size_t n, uint32_t *character);
 /* The n bytes, less than a character has, begin one. */
 bool utf8_is_cut(const char *p, size_t n);
-/* Its bytes; 0: it is no character. */
+/* Its bytes; 0: it is not a character. */
 size_t utf8_write(char out[4], uint32_t character);
 
 #endif

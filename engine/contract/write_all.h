@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* write_all.h - all bytes into a descriptor that waits, however many calls it takes */
+/* write_all.h - writes all bytes to a blocking descriptor, in as many calls as needed */
 #ifndef ENGINE_CONTRACT_WRITE_ALL_H
 #define ENGINE_CONTRACT_WRITE_ALL_H
 

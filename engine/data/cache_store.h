@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cache_store.h - a directory of shards of features: entries by key
  *
- * Shards may be added while a store is open; it has those that were there when it was opened.  An entry that is in two
- * shards has the same numbers in both.
+ * Shards may be added while a store is open; the store has the shards of the time when it was opened. An entry that is
+ * in two shards has the same numbers in both.
  */
 #ifndef ENGINE_DATA_CACHE_STORE_H
 #define ENGINE_DATA_CACHE_STORE_H
@@ -13,7 +13,7 @@
 
 struct cache_store;
 
-/* A shard that cannot be used: it does not count as there. */
+/* A shard that cannot be used counts as missing. */
 typedef void (*cache_bad_fn)(void *arg, const char *path, const char *why);
 
 /* `all`: the digests of all entries are compared, not only those that are read later. A directory that does not exist

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collection.h - pictures and their captions as people keep them, by number: folders, lists, WebDataset shards
+/* collection.h - pictures and their captions in common layouts, by number: folders, lists, WebDataset shards
  *
- * The layout is told from what lies in the directory; if two layouts fit, that is an error that says which.
+ * The layout is recognized by the files in the directory; if two layouts fit, the error names both.
  *
  *   COLLECTION_FOLDER   pictures, each with NAME.txt (or NAME.json with a "prompt") beside it, in order of name
  *   COLLECTION_LIST     captions.jsonl: {"file": "cat.png", "text": "a cat"} per line
  *   COLLECTION_META     meta_data.json of Sana's SanaImgDataset: img_names; the caption is the first line of NAME.txt
  *   COLLECTION_HUB      metadata.jsonl of Hugging Face's imagefolder: {"file_name": ..., "text": ...} per line
+ *   COLLECTION_CSV      metadata.csv of Hugging Face's imagefolder: columns file_name and text
  *   COLLECTION_SHARDS   tar files of KEY.json and KEY.png, .jpg or .npy, listed in wids-meta.json or all *.tar by name
  *
  * Side files add captions and scores, as in Sana's readers: NAME<suffix>.json beside a picture, SHARD<suffix>.json
@@ -33,7 +34,9 @@ struct err;
 struct image;
 struct train_spec;
 
-enum collection_layout { COLLECTION_FOLDER, COLLECTION_LIST, COLLECTION_META, COLLECTION_HUB, COLLECTION_SHARDS };
+enum collection_layout {
+    COLLECTION_FOLDER, COLLECTION_LIST, COLLECTION_META, COLLECTION_HUB, COLLECTION_SHARDS, COLLECTION_CSV
+};
 
 /* How a picture becomes one of its bucket's size. There is no flip in either. */
 enum collection_recipe {
@@ -56,6 +59,7 @@ struct collection_options {
     int                    caption_suffixes, score_suffixes;
     char                   caption_suffix[COLLECTION_SUFFIXES][COLLECTION_SUFFIX];
     char                   score_suffix[COLLECTION_SUFFIXES][COLLECTION_SUFFIX];
+    bool                   suffixes_needed; /* it is a mistake if no file has one of them; authors' readers: no */
     struct caption_rule    rule;
     bool                   latents;     /* samples have latents KEY.npy instead of pictures (load_vae_feat) */
     const char            *text_dir;    /* samples have text rows KEY.npz there (load_text_feat); NULL: no; copied */
@@ -69,8 +73,9 @@ typedef void (*collection_bad_fn)(void *arg, const char *where, const char *what
 /* The options of a training run, all but the features. */
 void collection_options(struct collection_options *out, const struct train_spec *s);
 
-/* Reads names, sizes and places, not pictures. The first wrong sample is an ERR_DATA; with `bad` all are reported, keep
- * their numbers, and fail again whenever they are used: then it is an error only if nothing can be read at all. */
+/* Reads names, sizes and places, not pictures. ERR_USAGE: see `suffixes_needed`. The first wrong sample is an ERR_DATA;
+ * with `bad` all are reported, keep their numbers, and fail again whenever they are used: then only a collection without
+ * any readable sample is an error. */
 int collection_open(struct collection **out, const struct collection_options *o, collection_bad_fn bad, void *arg,
                     struct err *err);
 void collection_close(struct collection *c);
@@ -113,7 +118,7 @@ int collection_choose(const struct collection *c, const struct collection_sample
 int collection_choose_at(const struct collection *c, const struct collection_sample *s, double u, double *score);
 /* Can some epoch choose this caption? The others need no text rows. */
 bool collection_usable(const struct collection *c, const struct collection_sample *s, int caption);
-/* Index of the best-scored caption, or of the prompt: for whoever keeps only one. */
+/* Index of the best-scored caption, or of the prompt: for a caller that keeps only one. */
 int collection_best(const struct collection_sample *s);
 
 /* The bytes of a sample's picture or latent, as they are stored; `name` is for sentences. */
@@ -126,10 +131,10 @@ struct collection_bytes {
 int collection_load(struct collection_bytes *out, const struct collection *c, int64_t i, struct err *err);
 void collection_bytes_free(struct collection_bytes *b);
 
-/* The size that the picture of sample i is brought to. Without a label that is by its own size, read from its header. */
+/* The size that the picture of sample i is brought to. Without a label, by its own size, read from its header. */
 int collection_size(const struct collection *c, int64_t i, struct aspect *to, struct err *err);
-/* The whole picture before its middle is cut out: its size, and the first row and column that are kept; below 0: so many
- * are missing, and black. */
+/* The whole picture before its middle is cut out: its size, and the first row and column that are kept; below 0: that
+ * many are missing and filled with black. */
 struct collection_placement {
     struct aspect scaled;
     int           top, left;

@@ -64,7 +64,7 @@ int collection_add_caption(struct collection_sample *s, const char *kind, const 
     return 0;
 }
 
-/* Text of a caption in JSON: null is an empty one; NULL: it is no caption. */
+/* Text of a caption in JSON: null is an empty one; NULL: it is not a caption. */
 static const char *text_of(const json_t *value)
 {
     return json_is_null(value) ? "" : json_string_value(value);

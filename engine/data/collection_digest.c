@@ -155,7 +155,8 @@ int collection_digest(const struct collection *c, char text[DIGEST_TEXT], struct
 
 static const char *const layout_words[] = {"a folder of pictures, with a caption file beside each",
                                            "pictures listed in captions.jsonl", "pictures listed in meta_data.json",
-                                           "pictures listed in metadata.jsonl", "tar shards"};
+                                           "pictures listed in metadata.jsonl", "tar shards",
+                                           "pictures listed in metadata.csv"};
 
 static void print_sana(const struct collection_options *o, FILE *to)
 {
@@ -176,6 +177,8 @@ void collection_print(const struct collection *c, FILE *to)
     if (c->layout == COLLECTION_SHARDS)
         fprintf(to, " in %d file%s", c->nshards, c->nshards == 1 ? "" : "s");
     fputc('\n', to);
+    if (c->below[0])
+        fprintf(to, "folders in it are not read: %s\n", c->below);
     if (c->o.latents)
         fprintf(to, "latents: as they are in the shards\n");
     else if (c->o.recipe == COLLECTION_SANA)

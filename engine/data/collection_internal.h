@@ -20,12 +20,17 @@ struct collection_kind {
                   struct err *err);
 };
 extern const struct collection_kind collection_folder_kind, collection_meta_kind, collection_list_kind,
-    collection_hub_kind, collection_shards_kind;
+    collection_hub_kind, collection_csv_kind, collection_shards_kind;
 
 /* A line of a list. */
 struct collection_line {
     int64_t  at;
     uint32_t bytes, number;
+};
+
+/* Columns of metadata.csv, from 0; -1: there is none. */
+struct collection_columns {
+    int n, file, text, height, width;
 };
 
 struct collection_shard {
@@ -51,10 +56,12 @@ struct collection {
     /* folders */
     char                         *names; /* each ends with a NUL */
     size_t                        names_len, names_room;
+    char                          below[160]; /* folders in it with pictures, which are not read; "": none */
     uint64_t                     *name_at;
     /* lists */
     int                           list; /* descriptor, or -1 */
     struct collection_line       *lines;
+    struct collection_columns     columns;
     /* shards */
     struct collection_shard      *shards;
     int                           nshards;
@@ -66,6 +73,13 @@ int collection_open_folder(struct collection *c, struct err *err);
 int collection_open_meta(struct collection *c, struct err *err);
 int collection_open_list(struct collection *c, const char *file, struct err *err);
 int collection_open_shards(struct collection *c, struct err *err);
+
+/* collection_csv.c: a record of metadata.csv as what a line of metadata.jsonl has, in place; NULL: ERR_DATA */
+int collection_csv_header(struct collection *c, char *record, struct err *err);
+json_t *collection_csv_line(const struct collection *c, char *record, struct err *err);
+
+/* collection_suffixes.c: ERR_USAGE: no file has a suffix of the options; names those that there are */
+int collection_suffixes_check(const struct collection *c, struct err *err);
 
 /* A wrong sample: ends the opening, or is reported. It stays a sample, and each access to it fails. */
 int collection_bad(const struct collection *c, const char *where, struct err *err);
@@ -82,7 +96,7 @@ char *collection_file_side(const struct collection *c, int64_t i, const struct c
 /* Length of "cat.png" without its extension, by the rule of Python's os.path.splitext(). */
 size_t collection_stem(const char *name);
 
-/* collection_captions.c. A caption of a kind that is there replaces it. */
+/* collection_captions.c. A caption replaces an earlier one of its kind. */
 int collection_add_caption(struct collection_sample *s, const char *kind, const char *text, struct err *err);
 /* Captions and scores of the side files. `own`: the description of the sample itself, or NULL. */
 int collection_add_side_files(struct collection_sample *s, const struct collection *c, int64_t i, const json_t *own,

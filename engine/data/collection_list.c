@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collection_list.c - pictures listed line by line: captions.jsonl, or metadata.jsonl of Hugging Face's imagefolder */
+/* collection_list.c - pictures listed line by line: captions.jsonl, or metadata.jsonl and .csv of Hugging Face's imagefolder */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
 #include "engine/data/collection_internal.h"
+#include "engine/data/csv_record.h"
 
 enum { LINE_MAX_BYTES = 16 << 20 };
 
@@ -20,7 +21,7 @@ struct columns {
 
 static const char *list_name(const struct collection *c)
 {
-    return c->layout == COLLECTION_HUB ? "metadata.jsonl" : "captions.jsonl";
+    return c->layout == COLLECTION_HUB ? "metadata.jsonl" : c->layout == COLLECTION_CSV ? "metadata.csv" : "captions.jsonl";
 }
 
 /* The caption of metadata.jsonl: "text", as in the examples of its documentation, or the only other text of the line. */
@@ -44,7 +45,7 @@ static const char *hub_text(const json_t *o, struct err *err)
 static int read_columns(struct columns *out, const struct collection *c, const json_t *o, const char *why,
                         struct err *err)
 {
-    const bool hub = c->layout == COLLECTION_HUB;
+    const bool hub = c->layout != COLLECTION_LIST;
     out->file = json_string_value(json_object_get(o, hub ? "file_name" : "file"));
     out->text = !hub ? json_string_value(json_object_get(o, "text")) : out->file ? hub_text(o, err) : NULL;
     if (out->file && out->text)
@@ -53,10 +54,11 @@ static int read_columns(struct columns *out, const struct collection *c, const j
                    o ? "" : ": ", o ? "" : why);
 }
 
-/* The line as JSON; NULL with the reason. */
-static json_t *parse(const char *line, json_error_t *why)
+/* The line as JSON; NULL with the reason, or for CSV with err set. */
+static json_t *parse(const struct collection *c, char *line, json_error_t *why, struct err *err)
 {
-    return json_loads(line, JSON_REJECT_DUPLICATES, why);
+    return c->layout == COLLECTION_CSV ? collection_csv_line(c, line, err)
+                                       : json_loads(line, JSON_REJECT_DUPLICATES, why);
 }
 
 static int set_sample(struct collection_sample *s, const struct columns *of, const struct collection *c,
@@ -102,7 +104,7 @@ static int describe_line(struct collection_sample *s, const struct collection *c
     struct columns of;
     json_error_t why = {0};
     char *line = read_line(c, i, err);
-    json_t *o = line ? parse(line, &why) : NULL;
+    json_t *o = line ? parse(c, line, &why, err) : NULL;
     int rc = line && (s->where = where_of(c, i, err)) ? read_columns(&of, c, o, why.text, err) : -1;
     if (rc == 0) {
         collection_label(s, o);
@@ -120,7 +122,7 @@ static int load_line(struct collection_bytes *out, const struct collection *c, i
     struct columns of;
     json_error_t why = {0};
     char *line = read_line(c, i, err);
-    json_t *o = line ? parse(line, &why) : NULL;
+    json_t *o = line ? parse(c, line, &why, err) : NULL;
     int rc = line ? read_columns(&of, c, o, why.text, err) : -1;
     *out = (struct collection_bytes){0};
     if (rc == 0)
@@ -132,6 +134,7 @@ static int load_line(struct collection_bytes *out, const struct collection *c, i
 
 const struct collection_kind collection_list_kind = {describe_line, load_line, collection_file_side};
 const struct collection_kind collection_hub_kind = {describe_line, load_line, collection_file_side};
+const struct collection_kind collection_csv_kind = {describe_line, load_line, collection_file_side};
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -156,19 +159,63 @@ static int add_line(struct collection *c, int64_t at, ssize_t bytes, uint32_t nu
     return rc < 0 ? err_prefix(err, "%s/", c->path) : 0;
 }
 
-static int read_lines(struct collection *c, FILE *in, struct err *err)
+/* A record, owned by the reader; in CSV it may have several lines. */
+struct reader {
+    FILE    *in;
+    char    *text;
+    size_t   room;
+    int64_t  at;           /* of the record in the file */
+    ssize_t  bytes;
+    uint32_t number, lines; /* of its first line; that it has */
+};
+
+static bool append_line(struct reader *r)
 {
     char *line = NULL;
     size_t room = 0;
-    int64_t at = 0;
-    ssize_t n;
-    int rc = 0;
-    for (uint32_t number = 1; rc == 0 && (n = getline(&line, &room, in)) >= 0; number++, at += n)
-        if (line[strspn(line, " \t\r\n")] != '\0')
-            rc = add_line(c, at, n, number, err);
+    const ssize_t n = getline(&line, &room, r->in);
+    char *more = n > 0 ? realloc(r->text, (size_t)(r->bytes + n) + 1) : NULL;
+    if (more) {
+        memcpy(more + r->bytes, line, (size_t)n + 1);
+        r->text = more;
+        r->bytes += n;
+        r->lines++;
+    }
+    free(line);
+    return more != NULL;
+}
+
+/* false: the end */
+static bool next_record(struct reader *r, bool csv)
+{
+    r->at += r->bytes;
+    r->number += r->lines;
+    r->lines = 1;
+    if ((r->bytes = getline(&r->text, &r->room, r->in)) < 0)
+        return false;
+    while (csv && r->bytes <= LINE_MAX_BYTES && !csv_record_is_whole(r->text, (size_t)r->bytes) && append_line(r))
+        r->room = (size_t)r->bytes + 1;
+    return true;
+}
+
+static int read_header(struct collection *c, struct reader *r, struct err *err)
+{
+    if (!next_record(r, true))
+        return err_set(err, ERR_DATA, "%s/%s is empty", c->path, list_name(c));
+    return collection_csv_header(c, r->text, err) < 0 ? err_prefix(err, "%s/%s:1: ", c->path, list_name(c)) : 0;
+}
+
+static int read_lines(struct collection *c, FILE *in, struct err *err)
+{
+    const bool csv = c->layout == COLLECTION_CSV;
+    struct reader r = {.in = in, .number = 1};
+    int rc = csv ? read_header(c, &r, err) : 0;
+    while (rc == 0 && next_record(&r, csv))
+        if (r.text[strspn(r.text, " \t\r\n")] != '\0')
+            rc = add_line(c, r.at, r.bytes, r.number, err);
     if (rc == 0 && ferror(in))
         rc = err_set_errno(err, errno, "cannot read %s/%s", c->path, list_name(c));
-    free(line);
+    free(r.text);
     return rc;
 }
 

@@ -10,12 +10,17 @@
 
 #include "engine/contract/dir_walk.h"
 #include "engine/contract/err.h"
+#include "engine/contract/text_append.h"
 #include "engine/data/collection_internal.h"
+#include "engine/data/image.h"
 #include "engine/data/side_files.h"
+
+enum { BELOW = 3 };
 
 /* What lies in the directory. */
 struct found {
-    bool list, meta, hub, index, tar; /* captions.jsonl, meta_data.json, metadata.jsonl, wids-meta.json, *.tar */
+    bool list, meta, hub, csv, index, tar; /* captions.jsonl, meta_data.json, metadata.jsonl and .csv, wids-meta.json,
+                                              *.tar */
     char a_tar[256], other[256];      /* one of them; a file of another program's layout */
 };
 
@@ -30,12 +35,13 @@ static void note(struct found *f, const char *name)
     f->list |= strcmp(name, "captions.jsonl") == 0;
     f->meta |= strcmp(name, "meta_data.json") == 0;
     f->hub |= strcmp(name, "metadata.jsonl") == 0;
+    f->csv |= strcmp(name, "metadata.csv") == 0;
     f->index |= strcmp(name, "wids-meta.json") == 0;
     if (name[0] != '.' && ends(name, ".tar")) {
         f->tar = true;
         snprintf(f->a_tar, sizeof(f->a_tar), "%s", name);
     }
-    if (strcmp(name, "metadata.csv") == 0 || ends(name, ".parquet") || ends(name, ".tar.gz") || ends(name, ".tgz") ||
+    if (ends(name, ".parquet") || ends(name, ".tar.gz") || ends(name, ".tgz") ||
         ends(name, ".tar.zst"))
         snprintf(f->other, sizeof(f->other), "%s", name);
 }
@@ -70,6 +76,7 @@ static int choose(struct collection *c, const struct found *f, struct err *err)
     } all[] = {{f->list, "captions.jsonl", COLLECTION_LIST},
                {f->meta, "meta_data.json", COLLECTION_META},
                {f->hub, "metadata.jsonl", COLLECTION_HUB},
+               {f->csv, "metadata.csv", COLLECTION_CSV},
                {f->index || f->tar, f->index ? "wids-meta.json" : f->a_tar, COLLECTION_SHARDS}};
     const char *found = NULL;
     c->layout = COLLECTION_FOLDER;
@@ -111,22 +118,68 @@ static int open_layout(struct collection *c, struct err *err)
     case COLLECTION_HUB:
         c->kind = &collection_hub_kind;
         return collection_open_list(c, "metadata.jsonl", err);
+    case COLLECTION_CSV:
+        c->kind = &collection_csv_kind;
+        return collection_open_list(c, "metadata.csv", err);
     default:
         c->kind = &collection_shards_kind;
         return collection_open_shards(c, err);
     }
 }
 
+/* --- folders in it --------------------------------------------------------------------------- */
+
+static bool has_picture(const char *path)
+{
+    struct dirent *e;
+    DIR *d = opendir(path);
+    bool found = false;
+    while (d && !found && dir_walk_next(&e, d, path, NULL) > 0)
+        found = e->d_name[0] != '.' && image_name_ok(e->d_name);
+    if (d)
+        closedir(d);
+    return found;
+}
+
+/* Names of the folders with pictures, some of them. */
+static int look_below(struct collection *c, struct err *err)
+{
+    struct dirent **names = NULL;
+    const int n = scandir(c->path, &names, NULL, alphasort);
+    int found = 0;
+    for (int i = 0; i < n; i++) {
+        char *path = names[i]->d_name[0] != '.' && (names[i]->d_type == DT_DIR || names[i]->d_type == DT_UNKNOWN)
+                         ? collection_text(err, "%s/%s", c->path, names[i]->d_name) : NULL;
+        if (path && found < BELOW + 1 && has_picture(path) && found++ < BELOW)
+            text_append(c->below, sizeof(c->below), "%s%.40s", c->below[0] ? ", " : "", names[i]->d_name);
+        free(path);
+        free(names[i]);
+    }
+    free(names);
+    if (found > BELOW)
+        text_append(c->below, sizeof(c->below), " and others");
+    return 0;
+}
+
+static bool is_there(const struct collection *c, const char *name)
+{
+    char path[COLLECTION_NAME];
+    snprintf(path, sizeof(path), "%.3900s/%s", c->path, name);
+    return access(path, F_OK) == 0;
+}
+
 /* Why there is nothing, where that can be told. */
 static int empty(const struct collection *c, const struct found *f, struct err *err)
 {
-    char below[COLLECTION_NAME];
-    snprintf(below, sizeof(below), "%s/train/metadata.jsonl", c->path);
-    if (access(below, F_OK) == 0)
+    if (is_there(c, "train/metadata.jsonl") || is_there(c, "train/metadata.csv"))
         return err_set(err, ERR_DATA, "%s has its pictures in %s/train: name that folder in train.data.path", c->path,
                        c->path);
+    if (c->below[0])
+        return err_set(err, ERR_DATA, "%s holds no pictures itself, but folders with some, which are not read: %s; name one of "
+                       "them in train.data.path, or list all pictures in %s/metadata.csv, with lines FOLDER/NAME,CAPTION below "
+                       "file_name,text", c->path, c->below, c->path);
     if (f->other[0])
-        return err_set(err, ERR_DATA, "%s holds no layout that is read here, but %s: unpack it, or write metadata.jsonl",
+        return err_set(err, ERR_DATA, "%s has no supported layout, but %s: unpack it, or write metadata.jsonl",
                        c->path, f->other);
     if (c->layout == COLLECTION_SHARDS)
         return err_set(err, ERR_DATA, "%s holds no samples", c->path);
@@ -160,8 +213,12 @@ int collection_open(struct collection **out, const struct collection_options *o,
         rc = find_layout(c, &f, err);
     if (rc == 0)
         rc = open_layout(c, err);
+    if (rc == 0 && c->layout == COLLECTION_FOLDER)
+        rc = look_below(c, err);
     if (rc == 0 && c->len == 0)
         rc = empty(c, &f, err);
+    if (rc == 0 && o->suffixes_needed)
+        rc = collection_suffixes_check(c, err);
     if (rc < 0) {
         collection_close(c);
         return -1;

@@ -126,7 +126,7 @@ static int add_key(struct scan *s, struct err *err)
 
 static int twice(const char *name, struct err *err)
 {
-    return err_set(err, ERR_DATA, "%s is there twice", name);
+    return err_set(err, ERR_DATA, "%s occurs twice", name);
 }
 
 static int put(uint32_t *to, uint32_t block, const char *name, struct err *err)

@@ -237,6 +237,16 @@ int dataset_null(const struct dataset *d, float *tokens, struct err *err)
     return 0;
 }
 
+int dataset_text(const struct dataset *d, const char *text, float *caption, float *mask, struct err *err)
+{
+    if (d->encoded)
+        return dataset_encoded_text(d, text, caption, mask, err);
+    if (d->block == 0)
+        return err_set(err, ERR_USAGE, "precomputed features have no encoder for other texts");
+    caption_encode(caption, mask, text, d->shape.words, d->shape.caption_channels);
+    return 0;
+}
+
 int dataset_picture(const struct dataset *d, struct image *out, const float *latent, int height,
                     int width, struct err *err)
 {

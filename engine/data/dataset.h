@@ -43,6 +43,8 @@ struct dataset;
 
 /* Does `path` hold features of NumPy in tar files: KEY.json, KEY.npy? */
 bool dataset_has_tars(const char *path);
+/* Of encoders: features. ERR_USAGE: latents in tar files have text rows in train.data.text_features, which is missing. */
+int dataset_check_features(const struct train_spec *s, struct err *err);
 
 /* Pictures are packed into `cache` first, unless the pack exists; `tick` reports progress and may
  * be NULL. */
@@ -67,7 +69,7 @@ const char *dataset_caption(const struct dataset *d, int64_t i); /* "" if unknow
 int dataset_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask,
                 struct err *err);
 
-/* What is drawn anew each time that a sample is trained on: which of its captions, and its latent where an autoencoder
+/* What is drawn again each time that a sample is trained on: which of its captions, and its latent where an autoencoder
  * gives mean and deviation. */
 struct dataset_turn {
     uint64_t seed;
@@ -78,7 +80,7 @@ struct dataset_turn {
 int dataset_take(const struct dataset *d, int64_t i, const struct dataset_turn *turn, float *latent, float *caption,
                  float *mask, struct err *err);
 
-/* Whether a dropped caption is the empty one with a length of its own, as Lumina's authors have it; of other data it
+/* Whether a dropped caption becomes the empty caption with its own length, as Lumina's authors do; for other data it
  * keeps the length of the caption. */
 bool dataset_drops_length(const struct dataset *d);
 
@@ -90,6 +92,10 @@ int dataset_from_codec(struct dataset **out, const json_t *codec, struct err *er
 
 /* The null embedding [L,D]; zeros if the data has none. */
 int dataset_null(const struct dataset *d, float *tokens, struct err *err);
+
+/* caption [L,D], mask [L] of a text: by the built-in encoder, or from the cache of an encoded set, which has captions and
+ * the spec's prompts. ERR_USAGE: features of other programs. */
+int dataset_text(const struct dataset *d, const char *text, float *caption, float *mask, struct err *err);
 
 /* A latent as a picture: reverses standardisation and DCT. ERR_USAGE for features */
 int dataset_picture(const struct dataset *d, struct image *out, const float *latent, int height,

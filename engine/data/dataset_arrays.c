@@ -5,9 +5,11 @@
  * a sample is read; without buckets that of the first sample.  A dropped caption is zeros: such data has no null
  * embedding.
  */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/contract/err.h"
 #include "engine/contract/train_config.h"
@@ -132,17 +134,46 @@ static int create(struct dataset *d, const struct collection_options *o, const s
     return d->arrays->item ? 0 : err_set(err, ERR_MEMORY, "out of memory for %zu samples", n);
 }
 
+static int is_tar(const struct dirent *e)
+{
+    const char *dot = strrchr(e->d_name, '.');
+    return e->d_name[0] != '.' && dot && strcmp(dot, ".tar") == 0;
+}
+
+bool dataset_has_tars(const char *path)
+{
+    char index[PACK_PATH];
+    struct stat st;
+    struct dirent **names = NULL;
+    const size_t n = strlen(path);
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        return n > 4 && strcmp(path + n - 4, ".tar") == 0;
+    snprintf(index, sizeof(index), "%s/wids-meta.json", path);
+    if (stat(index, &st) == 0)
+        return true;
+    const int tars = scandir(path, &names, is_tar, NULL);
+    for (int i = 0; i < tars; i++)
+        free(names[i]);
+    free(names);
+    return tars > 0;
+}
+
+int dataset_check_features(const struct train_spec *s, struct err *err)
+{
+    if (!s->text_features[0] && dataset_has_tars(s->data_path))
+        return err_set(err, ERR_USAGE, "train.data.text_features: missing; name the folder with KEY.npz for the latents "
+                                       "in %s",
+                       s->data_path);
+    return 0;
+}
+
 int dataset_arrays_open(struct dataset *d, const struct train_spec *s, struct err *err)
 {
     struct collection_options o;
     collection_options(&o, s);
-    if (!s->text_features[0])
-        return err_set(err, ERR_USAGE, "train.data.text_features: missing; name the folder with KEY.npz for the latents "
-                                       "in %s",
-                       s->data_path);
     o.latents = true;
     o.text_dir = s->text_features;
-    if (create(d, &o, s, err) < 0 || read_shapes(d, s, err) < 0)
+    if (dataset_check_features(s, err) < 0 || create(d, &o, s, err) < 0 || read_shapes(d, s, err) < 0)
         return -1;
     return collection_digest(d->arrays->all, d->digest, err);
 }

@@ -70,16 +70,14 @@ static int choose(const struct dataset *d, int64_t i, const struct dataset_turn 
     return 0;
 }
 
-static int get_caption(const struct dataset *d, int64_t i, const struct dataset_turn *turn, float *caption,
-                       float *mask, struct err *err)
+static int get_rows(const struct encoded_set *e, const struct cache_key *key, float *caption, float *mask,
+                    struct err *err)
 {
-    const struct encoded_set *e = d->encoded;
     const size_t width = (size_t)e->width, most = (size_t)e->rows * width;
-    int64_t text;
     float *x = caption ? caption : malloc(most * sizeof(*x));
     if (!x)
         return err_set(err, ERR_MEMORY, "out of memory for a caption");
-    int64_t n = choose(d, i, turn, &text, err) < 0 ? -1 : get(e->rows_of, &e->text[text], x, most, err);
+    const int64_t n = get(e->rows_of, key, x, most, err);
     if (n >= 0 && caption)
         memset(caption + n, 0, (most - (size_t)n) * sizeof(*caption));
     for (int64_t k = 0; n >= 0 && mask && k < e->rows; k++)
@@ -87,6 +85,22 @@ static int get_caption(const struct dataset *d, int64_t i, const struct dataset_
     if (!caption)
         free(x);
     return n < 0 ? -1 : 0;
+}
+
+static int get_caption(const struct dataset *d, int64_t i, const struct dataset_turn *turn, float *caption,
+                       float *mask, struct err *err)
+{
+    int64_t text;
+    if (choose(d, i, turn, &text, err) < 0)
+        return -1;
+    return get_rows(d->encoded, &d->encoded->text[text], caption, mask, err);
+}
+
+int dataset_encoded_text(const struct dataset *d, const char *text, float *caption, float *mask, struct err *err)
+{
+    struct cache_key key;
+    digest_raw(key.byte, text, strlen(text));
+    return get_rows(d->encoded, &key, caption, mask, err) < 0 ? err_prefix(err, "\"%.60s\": ", text) : 0;
 }
 
 int dataset_encoded_get(const struct dataset *d, int64_t i, const struct dataset_turn *turn, float *latent,

@@ -56,6 +56,7 @@ static inline const char *shard_name(const struct dataset *d, const struct shard
 /* dataset_encoded.c: samples of an encoded set */
 int dataset_encoded_get(const struct dataset *d, int64_t i, const struct dataset_turn *turn, float *latent,
                         float *caption, float *mask, struct err *err);
+int dataset_encoded_text(const struct dataset *d, const char *text, float *caption, float *mask, struct err *err);
 int dataset_encoded_null(const struct dataset *d, float *tokens, struct err *err);
 const char *dataset_encoded_name(struct dataset *d, int64_t i);
 

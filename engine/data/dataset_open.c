@@ -180,12 +180,6 @@ static int is_shard(const struct dirent *e)
     return e->d_name[0] != '.' && dot && strcmp(dot, ".safetensors") == 0;
 }
 
-static int is_tar(const struct dirent *e)
-{
-    const char *dot = strrchr(e->d_name, '.');
-    return e->d_name[0] != '.' && dot && strcmp(dot, ".tar") == 0;
-}
-
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
@@ -325,24 +319,6 @@ static int open_synthetic(struct dataset *d, const struct train_spec *s, struct 
     snprintf(d->digest, sizeof(d->digest), "synthetic:%dx%dx%d", edge, s->caption_words,
              s->caption_channels);
     return synthetic_create(&d->synthetic, err);
-}
-
-bool dataset_has_tars(const char *path)
-{
-    char index[PACK_PATH];
-    struct stat st;
-    struct dirent **names = NULL;
-    const size_t n = strlen(path);
-    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
-        return n > 4 && strcmp(path + n - 4, ".tar") == 0;
-    snprintf(index, sizeof(index), "%s/wids-meta.json", path);
-    if (stat(index, &st) == 0)
-        return true;
-    const int tars = scandir(path, &names, is_tar, NULL);
-    for (int i = 0; i < tars; i++)
-        free(names[i]);
-    free(names);
-    return tars > 0;
 }
 
 /* Features of NumPy. */

@@ -33,7 +33,7 @@ int image_decode(struct image *out, const void *bytes, size_t size, const char *
  * cut to the upper 8 (of a grey picture: values above 255 are white), CMYK by the plain formula. */
 int image_decode_rgb(struct image *out, const void *bytes, size_t size, const char *name,
                      struct err *err);
-/* Its size, from the header; the rest of the bytes may be missing. */
+/* The size of a picture, from its header; the other bytes may be missing. */
 int image_measure(int *width, int *height, const void *bytes, size_t size, const char *name,
                   struct err *err);
 /* The bytes of a file, at most 256 MiB; the caller frees them. */

@@ -95,7 +95,7 @@ static void jpeg_message(j_common_ptr cinfo, int level)
         jpeg_fail(cinfo);
 }
 
-/* CMYK as most programs write it: 255 is no ink. */
+/* CMYK as most programs write it: 255 is not an ink. */
 static void from_cmyk(uint8_t *rgb, const uint8_t *cmyk, size_t pixels)
 {
     for (size_t i = 0; i < pixels; i++)
@@ -115,24 +115,35 @@ static void read_row(struct jpeg_decompress_struct *d, uint8_t *rgb, uint8_t *in
         from_cmyk(rgb, ink, d->output_width);
 }
 
+/* Errors jump to trap->back, which the caller sets before it calls anything else. */
+static void catch_jpeg(struct jpeg_decompress_struct *d, struct jpeg_trap *trap)
+{
+    d->err = jpeg_std_error(&trap->mgr);
+    trap->mgr.error_exit = jpeg_fail;
+    trap->mgr.emit_message = jpeg_message;
+}
+
+static void open_jpeg(struct jpeg_decompress_struct *d, const void *bytes, size_t size)
+{
+    jpeg_create_decompress(d);
+    jpeg_mem_src(d, bytes, size);
+    jpeg_read_header(d, TRUE);
+}
+
 static int decode_jpeg(struct image *out, const void *bytes, size_t size, const char *name,
                        struct err *err)
 {
     uint8_t *volatile ink = NULL;
     struct jpeg_decompress_struct d;
     struct jpeg_trap trap;
-    d.err = jpeg_std_error(&trap.mgr);
-    trap.mgr.error_exit = jpeg_fail;
-    trap.mgr.emit_message = jpeg_message;
+    catch_jpeg(&d, &trap);
     if (setjmp(trap.back)) {
         jpeg_destroy_decompress(&d);
         image_free(out);
         free(ink);
         return image_broken(name, "JPEG", trap.why, err);
     }
-    jpeg_create_decompress(&d);
-    jpeg_mem_src(&d, bytes, size);
-    jpeg_read_header(&d, TRUE);
+    open_jpeg(&d, bytes, size);
     const bool inks = d.jpeg_color_space == JCS_CMYK || d.jpeg_color_space == JCS_YCCK;
     d.out_color_space = inks ? JCS_CMYK : JCS_RGB;
     jpeg_start_decompress(&d);
@@ -155,16 +166,12 @@ static int measure_jpeg(int *width, int *height, const void *bytes, size_t size,
 {
     struct jpeg_decompress_struct d;
     struct jpeg_trap trap;
-    d.err = jpeg_std_error(&trap.mgr);
-    trap.mgr.error_exit = jpeg_fail;
-    trap.mgr.emit_message = jpeg_message;
+    catch_jpeg(&d, &trap);
     if (setjmp(trap.back)) {
         jpeg_destroy_decompress(&d);
         return image_broken(name, "JPEG", trap.why, err);
     }
-    jpeg_create_decompress(&d);
-    jpeg_mem_src(&d, bytes, size);
-    jpeg_read_header(&d, TRUE);
+    open_jpeg(&d, bytes, size);
     *width = (int)d.image_width;
     *height = (int)d.image_height;
     jpeg_destroy_decompress(&d);

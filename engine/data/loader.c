@@ -7,9 +7,28 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/train_spec.h"
+#include "engine/data/background.h"
 #include "engine/data/dataset.h"
 #include "engine/model/flow.h"
 #include "kernels/rng.h"
+
+enum { LINE = 4096 }; /* pages are pinned as a whole */
+
+/* One micro-batch in memory, and which one it is. */
+struct loaded {
+    void              *memory;  /* of x0, noise, y and mask */
+    size_t             bytes;
+    bool               pinned;
+    struct batch_slot *slots;
+    float             *x0, *noise, *y, *mask, *caption;
+    int               *t_index;
+    uint8_t           *drop;
+    int64_t            step;    /* -1: none */
+    int                from, n;
+    struct step_input  in;
+    struct err         err;     /* ERR_NONE: it could be read */
+    struct loader     *loader;
+};
 
 struct loader {
     const struct dataset *data;
@@ -18,11 +37,12 @@ struct loader {
     int                   batch_micro;
     double                logit_mean, logit_std, dropout;
     struct batch_plan    *plan;
-    struct batch_slot    *slots;
-    float                *x0, *noise, *y, *mask, *caption;
     float                *null; /* what a dropped caption is, where that has a length of its own; or NULL */
-    int                  *t_index;
-    uint8_t              *drop;
+    struct loaded         loaded[2]; /* the second: see loader_ahead() */
+    int                   now;       /* the last that was asked for */
+    struct background     thread;    /* fills the other one */
+    struct loader_memory  memory;
+    struct loader_counts  counts;
 };
 
 static int create_plan(struct loader *l, const struct train_spec *s, struct err *err)
@@ -37,8 +57,50 @@ static int create_plan(struct loader *l, const struct train_spec *s, struct err 
     return rc;
 }
 
+static size_t whole(size_t floats)
+{
+    return (floats * sizeof(float) + LINE - 1) / LINE * LINE;
+}
+
+/* x0, noise, y and mask, which go to the device, are in one piece. */
+static int alloc_loaded(struct loader *l, struct loaded *b, struct err *err)
+{
+    const size_t n = (size_t)l->batch_micro, words = (size_t)l->shape.words;
+    const size_t latent = whole(n * (size_t)l->shape.channels * (size_t)l->shape.height * (size_t)l->shape.width);
+    const size_t row = n * words * (size_t)l->shape.caption_channels, mask = whole(2 * n * words);
+    b->loader = l;
+    b->step = -1;
+    b->bytes = 2 * latent + whole(row) + mask;
+    b->memory = aligned_alloc(LINE, b->bytes);
+    b->caption = calloc(row, sizeof(float));
+    b->t_index = calloc(n, sizeof(*b->t_index));
+    b->drop = calloc(n, 1);
+    b->slots = calloc(n, sizeof(*b->slots));
+    if (!b->memory || !b->caption || !b->t_index || !b->drop || !b->slots)
+        return err_set(err, ERR_MEMORY, "out of memory for batches of %d samples", l->batch_micro);
+    memset(b->memory, 0, b->bytes);
+    b->x0 = b->memory;
+    b->noise = (float *)(void *)((char *)b->x0 + latent);
+    b->y = (float *)(void *)((char *)b->noise + latent);
+    b->mask = (float *)(void *)((char *)b->y + whole(row));
+    b->pinned = l->memory.pin && l->memory.pin(b->memory, b->bytes) == 0;
+    return 0;
+}
+
+static void free_loaded(struct loader *l, struct loaded *b)
+{
+    if (b->pinned)
+        l->memory.unpin(b->memory);
+    free(b->memory);
+    free(b->caption);
+    free(b->t_index);
+    free(b->drop);
+    free(b->slots);
+    *b = (struct loaded){.memory = NULL};
+}
+
 int loader_create(struct loader **out, const struct dataset *d, const struct train_spec *s,
-                  struct err *err)
+                  const struct loader_memory *memory, struct err *err)
 {
     struct loader *l = calloc(1, sizeof(*l));
     if (!l)
@@ -50,21 +112,12 @@ int loader_create(struct loader **out, const struct dataset *d, const struct tra
     l->logit_mean = s->logit_mean;
     l->logit_std = s->logit_std;
     l->dropout = (double)s->model.caption_dropout;
-    size_t n = (size_t)s->batch_micro;
-    size_t latent = (size_t)l->shape.channels * (size_t)l->shape.height * (size_t)l->shape.width;
-    size_t row = (size_t)l->shape.words * (size_t)l->shape.caption_channels;
-    l->x0 = calloc(n * latent, sizeof(float));
-    l->noise = calloc(n * latent, sizeof(float));
-    l->y = calloc(n * row, sizeof(float));
-    l->caption = calloc(n * row, sizeof(float));
-    l->mask = calloc(n * (size_t)l->shape.words * 2, sizeof(float));
-    l->t_index = calloc(n, sizeof(*l->t_index));
-    l->drop = calloc(n, 1);
-    l->slots = calloc(n, sizeof(*l->slots));
-    l->null = dataset_drops_length(d) ? calloc(row, sizeof(float)) : NULL;
-    int ok =
-        l->x0 && l->noise && l->y && l->caption && l->mask && l->t_index && l->drop && l->slots && (l->null || !dataset_drops_length(d));
-    if (!ok || (l->null && dataset_null(d, l->null, err) < 0) || create_plan(l, s, err) < 0) {
+    l->memory = memory ? *memory : (struct loader_memory){NULL, NULL};
+    const size_t row = (size_t)l->shape.words * (size_t)l->shape.caption_channels;
+    const bool drops_length = dataset_drops_length(d);
+    l->null = drops_length ? calloc(row, sizeof(float)) : NULL;
+    if ((drops_length && !l->null) || alloc_loaded(l, &l->loaded[0], err) < 0 ||
+        (l->null && dataset_null(d, l->null, err) < 0) || create_plan(l, s, err) < 0) {
         loader_destroy(l);
         return err_set(err, ERR_MEMORY, "out of memory for batches of %d samples", s->batch_micro);
     }
@@ -76,15 +129,10 @@ void loader_destroy(struct loader *l)
 {
     if (!l)
         return;
+    background_wait(&l->thread);
     batch_plan_destroy(l->plan);
-    free(l->slots);
-    free(l->x0);
-    free(l->noise);
-    free(l->y);
-    free(l->caption);
-    free(l->mask);
-    free(l->t_index);
-    free(l->drop);
+    free_loaded(l, &l->loaded[0]);
+    free_loaded(l, &l->loaded[1]);
     free(l->null);
     free(l);
 }
@@ -96,74 +144,128 @@ struct batch_plan *loader_plan(struct loader *l)
 
 const struct batch_slot *loader_slots(const struct loader *l)
 {
-    return l->slots;
+    return l->loaded[l->now].slots;
+}
+
+struct loader_counts loader_counts(const struct loader *l)
+{
+    return l->counts;
 }
 
 /* Captions [n, words, D] to [n, text, D] with their masks, text = longest in use. */
-static int cut_captions(struct loader *l, int n)
+static int cut_captions(const struct loader *l, struct loaded *b)
 {
-    const float *mask = l->mask + (size_t)l->batch_micro * (size_t)l->shape.words;
-    size_t words = (size_t)l->shape.words, d = (size_t)l->shape.caption_channels;
+    const float *mask = b->mask + (size_t)l->batch_micro * (size_t)l->shape.words;
+    const size_t words = (size_t)l->shape.words, d = (size_t)l->shape.caption_channels, n = (size_t)b->n;
     size_t text = 1;
-    for (size_t i = 0; i < (size_t)n * words; i++)
+    for (size_t i = 0; i < n * words; i++)
         if (mask[i] > 0 && i % words + 1 > text)
             text = i % words + 1;
-    for (size_t b = 0; b < (size_t)n; b++) {
-        memcpy(l->y + b * text * d, l->caption + b * words * d, sizeof(float) * text * d);
-        memcpy(l->mask + b * text, mask + b * words, sizeof(float) * text);
+    for (size_t i = 0; i < n; i++) {
+        memcpy(b->y + i * text * d, b->caption + i * words * d, sizeof(float) * text * d);
+        memcpy(b->mask + i * text, mask + i * words, sizeof(float) * text);
     }
     return (int)text;
 }
 
 /* The empty caption has one token, <bos>, as Lumina's authors have it. */
-static void drop_whole(struct loader *l, int i, float *mask)
+static void drop_whole(const struct loader *l, struct loaded *b, size_t i, float *mask)
 {
     const size_t row = (size_t)l->shape.words * (size_t)l->shape.caption_channels;
-    memcpy(l->caption + (size_t)i * row, l->null, row * sizeof(float));
+    memcpy(b->caption + i * row, l->null, row * sizeof(float));
     for (int k = 0; k < l->shape.words; k++)
         mask[k] = k == 0;
-    l->drop[i] = 0;
+    b->drop[i] = 0;
+}
+
+static int read_sample(const struct loader *l, struct loaded *b, size_t i, size_t latent, struct err *err)
+{
+    const struct batch_slot *s = &b->slots[i];
+    const size_t row = (size_t)l->shape.words * (size_t)l->shape.caption_channels;
+    float *mask = b->mask + ((size_t)l->batch_micro + i) * (size_t)l->shape.words;
+    const struct dataset_turn turn = {l->seed, s->epoch};
+    if (dataset_take(l->data, s->sample, &turn, b->x0 + i * latent, b->caption + i * row, mask, err) < 0)
+        return -1;
+    const uint64_t id = (uint64_t)s->sample;
+    const struct rng noise = rng_make(l->seed, s->epoch, id, RNG_NOISE);
+    const struct rng level = rng_make(l->seed, s->epoch, id, RNG_TIMESTEP);
+    const struct rng drop = rng_make(l->seed, s->epoch, id, RNG_DROPOUT);
+    rng_normal(&noise, b->noise + i * latent, 0, latent);
+    b->t_index[i] = flow_index(rng_normal_at(&level, 0), l->logit_mean, l->logit_std);
+    b->drop[i] = rng_uniform_at(&drop, 0) < l->dropout;
+    if (b->drop[i] && l->null)
+        drop_whole(l, b, i, mask);
+    return 0;
+}
+
+/* Its step, samples and size are known: reads them. A failure is in b->err. */
+static void load(void *arg)
+{
+    struct loaded *b = arg;
+    const struct loader *l = b->loader;
+    const size_t latent = (size_t)l->shape.channels * (size_t)b->in.height * (size_t)b->in.width;
+    for (int i = 0; i < b->n; i++)
+        if (read_sample(l, b, (size_t)i, latent, &b->err) < 0)
+            return;
+    b->in.text = cut_captions(l, b);
+}
+
+/* The plan is the caller's, not the thread's. */
+static void request(struct loader *l, struct loaded *b, int64_t step, int from, int n)
+{
+    const struct dataset_bucket bucket = dataset_bucket(l->data, batch_plan_at(l->plan, step).bucket);
+    b->step = step;
+    b->from = from;
+    b->n = n;
+    b->err = (struct err){0};
+    batch_plan_slots(l->plan, b->slots, step, from, n);
+    b->in = (struct step_input){.batch = n, .height = bucket.height, .width = bucket.width, .x0 = b->x0,
+                                .noise = b->noise, .t_index = b->t_index, .y = b->y, .mask = b->mask,
+                                .drop = b->drop};
+}
+
+static int check_size(const struct loader *l, int n, struct err *err)
+{
+    if (n <= l->batch_micro)
+        return 0;
+    return err_set(err, ERR_BUG, "a micro-batch of %d samples exceeds the limit of %d", n, l->batch_micro);
+}
+
+int loader_ahead(struct loader *l, int64_t step, int from, int n, struct err *err)
+{
+    struct loaded *b = &l->loaded[!l->now];
+    if (check_size(l, n, err) < 0)
+        return -1;
+    background_wait(&l->thread);
+    if (!b->memory && alloc_loaded(l, b, err) < 0) {
+        free_loaded(l, b);
+        return -1;
+    }
+    request(l, b, step, from, n);
+    background_start(&l->thread, load, b);
+    return 0;
 }
 
 int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from, int n,
                 struct err *err)
 {
-    struct dataset_bucket bucket =
-        dataset_bucket(l->data, batch_plan_at(l->plan, step).bucket);
-    size_t latent = (size_t)l->shape.channels * (size_t)bucket.height * (size_t)bucket.width;
-    size_t row = (size_t)l->shape.words * (size_t)l->shape.caption_channels;
-    float *mask = l->mask + (size_t)l->batch_micro * (size_t)l->shape.words;
-    if (n > l->batch_micro)
-        return err_set(err, ERR_BUG, "a micro-batch of %d samples exceeds the limit of %d", n, l->batch_micro);
-    batch_plan_slots(l->plan, l->slots, step, from, n);
-    for (int i = 0; i < n; i++) {
-        const struct batch_slot *s = &l->slots[i];
-        uint64_t id = (uint64_t)s->sample;
-        size_t at = (size_t)i;
-        const struct dataset_turn turn = {l->seed, s->epoch};
-        if (dataset_take(l->data, s->sample, &turn, l->x0 + at * latent, l->caption + at * row,
-                         mask + at * (size_t)l->shape.words, err) < 0)
-            return -1;
-        struct rng noise = rng_make(l->seed, s->epoch, id, RNG_NOISE);
-        struct rng level = rng_make(l->seed, s->epoch, id, RNG_TIMESTEP);
-        struct rng drop = rng_make(l->seed, s->epoch, id, RNG_DROPOUT);
-        rng_normal(&noise, l->noise + at * latent, 0, latent);
-        l->t_index[i] = flow_index(rng_normal_at(&level, 0), l->logit_mean, l->logit_std);
-        l->drop[i] = rng_uniform_at(&drop, 0) < l->dropout;
-        if (l->drop[i] && l->null)
-            drop_whole(l, i, mask + at * (size_t)l->shape.words);
+    struct loaded *b = &l->loaded[!l->now];
+    if (check_size(l, n, err) < 0)
+        return -1;
+    background_wait(&l->thread);
+    l->counts.all++;
+    if (b->memory && b->step == step && b->from == from && b->n == n) {
+        l->now = !l->now;
+        l->counts.ahead++;
+    } else {
+        b = &l->loaded[l->now];
+        request(l, b, step, from, n);
+        load(b);
     }
-    *in = (struct step_input){
-        .batch = n,
-        .height = bucket.height,
-        .width = bucket.width,
-        .text = cut_captions(l, n),
-        .x0 = l->x0,
-        .noise = l->noise,
-        .t_index = l->t_index,
-        .y = l->y,
-        .mask = l->mask,
-        .drop = l->drop,
-    };
-    return 0;
+    *in = b->in;
+    if (b->err.code == ERR_NONE)
+        return 0;
+    if (err)
+        *err = b->err;
+    return -1;
 }

@@ -8,6 +8,7 @@
 #ifndef ENGINE_DATA_LOADER_H
 #define ENGINE_DATA_LOADER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/data/batch_plan.h"
@@ -19,9 +20,15 @@ struct train_spec;
 
 struct loader;
 
-/* Holds buffers for the spec's micro-batch of the largest bucket, and the plan. Keeps `d`. */
+/* Pins memory that a device reads (kernels/cuda.h): 0, or -1. */
+struct loader_memory {
+    int (*pin)(void *at, size_t bytes);
+    void (*unpin)(void *at);
+};
+
+/* Holds buffers for the spec's micro-batch of the largest bucket, and the plan. Keeps `d`. `memory` may be NULL. */
 int loader_create(struct loader **out, const struct dataset *d, const struct train_spec *s,
-                  struct err *err);
+                  const struct loader_memory *memory, struct err *err);
 void loader_destroy(struct loader *l);
 
 struct batch_plan *loader_plan(struct loader *l);
@@ -30,7 +37,17 @@ struct batch_plan *loader_plan(struct loader *l);
  * until the next call. Captions are cut to the longest of the micro-batch. */
 int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from, int n,
                 struct err *err);
+/* Reads this one on a thread, in a second buffer of the same size, while the caller uses the last loader_fill(). If the
+ * next loader_fill() is for it, it waits for the thread only; the numbers are the same. An error of reading is that
+ * call's. */
+int loader_ahead(struct loader *l, int64_t step, int from, int n, struct err *err);
 /* The samples of the last loader_fill(), as many as it was called for. */
 const struct batch_slot *loader_slots(const struct loader *l);
+
+/* Calls of loader_fill(), and those whose batch was read ahead. */
+struct loader_counts {
+    int64_t all, ahead;
+};
+struct loader_counts loader_counts(const struct loader *l);
 
 #endif

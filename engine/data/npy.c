@@ -169,8 +169,8 @@ int npy_parse(struct npy *out, const void *bytes, size_t size, const char *name,
     if (!good)
         return err_set(err, ERR_DATA, "%s is not an array of NumPy: its header is malformed", name);
     if (dtype_of(descr) < 0)
-        return err_set(err, ERR_DATA, "%s is an array of type '%s', which is not read; save it as float32 or float16", name,
-                       descr);
+        return err_set(err, ERR_DATA, "%s is an array of type '%s', which is not supported; save it as float32 or "
+                       "float16", name, descr);
     out->tensor.dtype = (enum st_dtype)dtype_of(descr);
     out->tensor.data = (const char *)bytes + at;
     out->tensor.at = at;

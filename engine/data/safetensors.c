@@ -204,7 +204,7 @@ static int parse_bytes(struct st_file *f, struct err *err)
                        "write its tensors to one with safetensors.torch.save_file()");
     if (length > HEADER_MAX || length > f->size - sizeof(length))
         return err_set(err, ERR_DATA,
-                       "its header claims %llu bytes in a file of %zu: damaged or truncated",
+                       "its header announces %llu bytes in a file of %zu: damaged or truncated",
                        (unsigned long long)length, f->size);
     json_error_t why;
     json_t *header = json_loadb((const char *)f->bytes + sizeof(length), (size_t)length,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* side_files.h - JSON files beside pictures and shards, {KEY: {KIND: value}}, of which the last ones used stay parsed
  *
- * Those of a shard have an entry for each of its samples, so that reading samples in order would parse a file again for
- * each of them.  Any number of threads may ask.
+ * Those of a shard have an entry for each of its samples, so without this cache, reading samples in order would parse a
+ * file again for each sample. Any number of threads may ask.
  */
 #ifndef ENGINE_DATA_SIDE_FILES_H
 #define ENGINE_DATA_SIDE_FILES_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tar_index.h - the members of a tar file: name and place of each, and any of them again by its place
+/* tar_index.h - the members of a tar file: name and place of each, and access by place
  *
  * ustar, GNU's long names and large sizes, pax's path and size.  No value in the file is trusted: checksums of headers,
  * sizes against the file, lengths of names.  A file that ends without its two empty blocks was cut off.  Compressed

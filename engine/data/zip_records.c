@@ -150,7 +150,7 @@ static int read_entry(struct entry *e, const unsigned char *p, size_t room, bool
     if (is_readable(e, number(p + 10, 2), any))
         return 0;
     return err_set(err, ERR_DATA, "record %.*s of the zip archive is compressed%s", (int)e->name, p + ENTRY_SIZE,
-                   any ? " by a method that is not known, or damaged" : ": torch.save() stores its records as they are");
+                   any ? " by an unknown method, or damaged" : ": torch.save() stores its records as they are");
 }
 
 /* The local header has the length of what is between it and the bytes. */

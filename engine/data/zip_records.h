@@ -3,8 +3,8 @@
  *
  * Read from the central directory, with the zip64 records where they are.  A local header gives only the place of the
  * bytes: its sizes may be 0.  Checked before use: every offset and size, that names of directory and local header
- * agree, that no name is there twice and that no two records overlap.  Encrypted records are refused, and compressed
- * ones unless they are asked for.
+ * agree, that no name occurs twice and that no two records overlap. Encrypted records are refused, and compressed
+ * ones unless they are requested.
  */
 #ifndef ENGINE_DATA_ZIP_RECORDS_H
 #define ENGINE_DATA_ZIP_RECORDS_H
@@ -31,7 +31,7 @@ struct zip_records {
     size_t             len;
 };
 
-/* Valid as long as the bytes. ERR_DATA: not such an archive, or damaged. */
+/* Valid as long as the bytes of the archive. ERR_DATA: not such an archive, or damaged. */
 int zip_records_read(struct zip_records *out, const unsigned char *bytes, size_t size, struct err *err);
 /* The same; records may be compressed by deflate. */
 int zip_records_read_any(struct zip_records *out, const unsigned char *bytes, size_t size, struct err *err);

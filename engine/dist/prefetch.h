@@ -18,7 +18,7 @@ enum { UNIT_SLOTS = 2 };
 struct prefetch {
     int slots;             /* 1 or 2 */
     int now;               /* the slot in use */
-    int unit[UNIT_SLOTS];  /* unit in each slot, gathered or on its way; or -1 */
+    int unit[UNIT_SLOTS];  /* unit in each slot, gathered or being gathered; or -1 */
 };
 
 struct unit_fetch {

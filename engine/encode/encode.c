@@ -12,21 +12,35 @@
 #include "engine/contract/train_spec.h"
 #include "engine/data/cache_store.h"
 #include "engine/data/dataset.h"
+#include "engine/encode/encode_check.h"
 #include "engine/encode/encode_internal.h"
 
 #define CHECKED_BYTES (INT64_C(4) << 30)
 
-int encode_open(struct encode **out, const struct train_spec *s, struct err *err)
+typedef int find_fn(struct encoder_pair *out, const struct train_spec *s, struct err *err);
+
+static int open_found(struct encode **out, find_fn *find, const struct train_spec *s, struct err *err)
 {
     struct encode *e = calloc(1, sizeof(*e));
     if (!e)
         return err_set(err, ERR_MEMORY, "out of memory for a data set");
-    if (encoder_pair_find(&e->encoders, s, err) < 0 || encode_keys_open(e, s, err) < 0) {
+    if (find(&e->encoders, s, err) < 0 || encode_check_found(&e->encoders, s, err) < 0 ||
+        encode_keys_open(e, s, err) < 0) {
         encode_close(e);
         return -1;
     }
     *out = e;
     return 0;
+}
+
+int encode_open(struct encode **out, const struct train_spec *s, struct err *err)
+{
+    return open_found(out, encoder_pair_find, s, err);
+}
+
+int encode_open_plan(struct encode **out, const struct train_spec *s, struct err *err)
+{
+    return open_found(out, encoder_pair_find_or_assume, s, err);
 }
 
 void encode_close(struct encode *e)
@@ -71,7 +85,7 @@ int encode_identify(struct encode *e, bool look, encode_tick_fn tick, void *arg,
 {
     if (!look && scratch_mkdirs(e->cache, err) < 0)
         return err_prefix(err, "train.data.cache: ");
-    if (encoder_pair_digest(&e->encoders, e->cache, look, err) < 0 || encode_keys_make(e, look, tick, arg, err) < 0)
+    if ((!e->encoders.absent[0] && encoder_pair_digest(&e->encoders, e->cache, look, err) < 0) || encode_keys_make(e, look, tick, arg, err) < 0)
         return -1;
     encode_keys_dirs(e);
     return 0;
@@ -174,16 +188,29 @@ static int64_t reduce(struct encode_list *l, const struct cache_store *c)
     return unique;
 }
 
+/* They have the keys of captions: one that is a caption of the data, too, is one entry. */
+static void list_prompts(struct encode *e)
+{
+    for (size_t i = 0; i < json_array_size(e->prompts); i++) {
+        const json_t *text = json_array_get(e->prompts, i);
+        struct encode_item *to = &e->captions.item[e->captions.n++];
+        *to = (struct encode_item){.sample = ENCODE_PROMPT, .caption = (int32_t)i};
+        digest_raw(to->key.byte, json_string_value(text), json_string_length(text));
+    }
+}
+
 static int list_all(struct encode *e, struct err *err)
 {
     const struct encoded_set *set = e->set;
     free(e->pictures.item);
     free(e->captions.item);
     e->pictures = (struct encode_list){calloc((size_t)set->samples + 1, sizeof(struct encode_item)), 0};
-    e->captions = (struct encode_list){calloc((size_t)set->texts + 1, sizeof(struct encode_item)), 0};
+    e->captions = (struct encode_list){calloc((size_t)set->texts + 1 + json_array_size(e->prompts),
+                                               sizeof(struct encode_item)), 0};
     if (!e->pictures.item || !e->captions.item)
         return err_set(err, ERR_MEMORY, "out of memory for a list of %lld samples", (long long)set->samples);
-    e->captions.item[e->captions.n++] = (struct encode_item){.sample = -1, .key = encoded_set_null()};
+    e->captions.item[e->captions.n++] = (struct encode_item){.sample = ENCODE_EMPTY, .key = encoded_set_null()};
+    list_prompts(e);
     for (int64_t i = 0; i < set->samples; i++) {
         const struct encoded_sample *s = &set->sample[i];
         e->pictures.item[e->pictures.n++] = (struct encode_item){.sample = i, .key = s->picture};

@@ -7,10 +7,10 @@
  *     encoder-*.json, pictures-*.safetensors   digests of weights and pictures, by size and time of the files
  *     lock                    held by the job that fills it (encode_lock.h)
  *
- * An entry's key is the digest of what it is computed from: a picture's bytes and size, or a caption's.  So a picture
- * that is added is the only one that is encoded, an equal one is there already, and another option or encoder has
- * another directory.  Entries that the cache lacks are cut into files in the order of the samples; a file appears whole.
- * So the same bytes come about with any number of ranks, and after any number of deaths.
+ * An entry's key is the digest of what it is computed from: a picture's bytes and size, or a caption's. So only added
+ * pictures are encoded, equal pictures share an entry, and another option or encoder has another directory. Entries
+ * that the cache lacks are cut into files in the order of the samples; a file appears whole. So the bytes are the same
+ * with any number of ranks, and after any number of kills.
  *
  * The order of calls: open on all ranks; identify on the first, share; then survey, fill and survey again, until nothing
  * is missing; take.
@@ -40,31 +40,34 @@ struct encode_progress {
 /* After each picture or caption of this rank; false stops (ERR_CONFLICT). May be NULL. */
 typedef bool (*encode_tick_fn)(void *arg, const struct encode_progress *p);
 
-/* Reads names, sizes and captions, and what the encoders are. */
+/* Reads names, sizes and captions, and the kinds of the encoders. */
 int encode_open(struct encode **out, const struct train_spec *s, struct err *err);
 void encode_close(struct encode *e); /* also of NULL */
+/* The same for a plan only, also where encoders on a hub are not there yet (encoder_pair.h). */
+int encode_open_plan(struct encode **out, const struct train_spec *s, struct err *err);
 
 const struct encoder_pair *encode_encoders(const struct encode *e);
 const char *encode_cache(const struct encode *e);    /* CACHE */
 const char *encode_latents(const struct encode *e);  /* the directories in it; after identify or share */
 const char *encode_text(const struct encode *e);
 
-/* Computes all keys, and keeps in CACHE what it took long to compute. `look`, for a plan: nothing is written and nothing
- * computed for long; what is not known from an earlier time counts as missing. */
+/* Computes all keys, and keeps in CACHE the keys that took long to compute. `look`, for a plan: nothing is written and
+ * nothing computed for long; keys that are not in CACHE count as missing. */
 int encode_identify(struct encode *e, bool look, encode_tick_fn tick, void *arg, struct err *err);
 
-/* Gives what the first rank has identified to the others; broadcast() gives its bytes to all. */
+/* Sends the result of the first rank to the others; broadcast() sends its bytes to all. */
 typedef int (*encode_broadcast_fn)(void *arg, void *data, size_t bytes);
 int encode_share(struct encode *e, bool first, encode_broadcast_fn broadcast, void *arg, struct err *err);
 
-/* Entries that the data set needs, and of these such as the cache lacks; bytes of the shards that are there. */
+/* The number of entries that the data set and the spec's prompts (train.validate) need, of those that the cache lacks, and
+ * the bytes of the present shards. */
 struct encode_need {
     int64_t pictures, captions, no_pictures, no_captions;
     int64_t latent_bytes, text_bytes;
 };
 
-/* `remove`: shards that are damaged are removed, and temporary files of the dead; the former are told to `bad` (or NULL). Digests are compared in a cache of up to
- * 4 GiB; in a larger one when an entry is read. */
+/* `remove`: shards that are damaged are removed, and temporary files of the dead; the damaged ones are reported to
+ * `bad` (or NULL). Digests are compared in a cache of up to 4 GiB; in a larger one when an entry is read. */
 typedef void (*encode_bad_fn)(void *arg, const char *path, const char *why);
 int encode_survey(struct encode *e, bool remove, encode_bad_fn bad, void *arg, struct encode_need *need,
                   struct err *err);
@@ -79,7 +82,7 @@ int encode_take(struct encode *e, struct dataset **out, struct err *err);
  * after a change of the data. */
 int encode_open_filled(struct dataset **out, const struct train_spec *s, struct err *err);
 
-/* The samples, to be looked at only: the pictures' sizes, and a caption. */
+/* The samples for inspection: the pictures' sizes, and a caption. */
 struct encoded_set;
 const struct encoded_set *encode_set(const struct encode *e);
 

@@ -57,8 +57,12 @@ static int fill_picture(struct filling *f, const struct encode_item *item, struc
 static int encode_text_of(struct filling *f, const struct encode_item *item, struct err *err)
 {
     struct collection_sample s;
-    if (item->sample < 0)
+    if (item->sample == ENCODE_EMPTY)
         return text_encoder_null(f->text, f->y, f->mask, err);
+    if (item->sample == ENCODE_PROMPT) {
+        const json_t *text = json_array_get(f->e->prompts, (size_t)item->caption);
+        return text_encoder_caption(f->text, json_string_value(text), json_string_length(text), f->y, f->mask, NULL, err);
+    }
     if (collection_sample(&s, f->e->set->collection, f->e->set->sample[item->sample].number, err) < 0)
         return -1;
     const char *caption = item->caption < s.captions ? s.caption[item->caption].text : "";
@@ -76,7 +80,7 @@ static int fill_caption(struct filling *f, const struct encode_item *item, struc
     size_t n = 0;
     if (encode_text_of(f, item, err) < 0)
         return -1;
-    while (n < rows && (f->mask[n] > 0 || item->sample < 0))
+    while (n < rows && (f->mask[n] > 0 || item->sample == ENCODE_EMPTY))
         n++;
     float *x = malloc((n ? n : 1) * width * sizeof(*x));
     if (!x)

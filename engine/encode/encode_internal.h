@@ -3,14 +3,18 @@
 #ifndef ENGINE_ENCODE_ENCODE_INTERNAL_H
 #define ENGINE_ENCODE_ENCODE_INTERNAL_H
 
+#include <jansson.h>
 #include <limits.h>
 
 #include "engine/data/collection.h"
 #include "engine/data/encoded_set.h"
 #include "engine/data/safetensors.h"
 #include "engine/encode/encode.h"
+#include "engine/encode/encode_place.h"
 
-/* What is to be encoded: a sample of the set, and which of its captions; sample -1: the empty caption. */
+/* An item to encode: a sample of the set, and the index of its caption. Instead of a sample: the empty caption, or the
+ * prompt of this number. */
+enum { ENCODE_EMPTY = -1, ENCODE_PROMPT = -2 };
 struct encode_item {
     int64_t          sample;
     int32_t          caption;
@@ -26,9 +30,10 @@ struct encode {
     struct encoder_pair     encoders;
     struct collection_options options;
     struct encoded_set *set;
-    char                cache[ENCODER_PAIR_PATH + 16], latents[PATH_MAX], text[PATH_MAX];
+    char                cache[ENCODE_PLACE], latents[PATH_MAX], text[PATH_MAX];
     enum st_dtype       text_dtype;
     int64_t             shard; /* entries per file; 0: auto */
+    const json_t       *prompts; /* of the spec (train.validate); NULL: none */
     struct encode_list  pictures, captions; /* that the cache lacks */
 };
 

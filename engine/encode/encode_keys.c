@@ -20,24 +20,13 @@ static void fill_options(struct encode *e, const struct train_spec *s)
     e->options.text_dir = NULL;
 }
 
-/* DATA.encoded, without a slash at the end of DATA. */
-static void name_cache(struct encode *e, const struct train_spec *s)
-{
-    size_t n = strlen(s->data_path);
-    while (n > 1 && s->data_path[n - 1] == '/')
-        n--;
-    if (s->encode.cache[0])
-        snprintf(e->cache, sizeof(e->cache), "%s", s->encode.cache);
-    else
-        snprintf(e->cache, sizeof(e->cache), "%.*s.encoded", (int)n, s->data_path);
-}
-
 int encode_keys_open(struct encode *e, const struct train_spec *s, struct err *err)
 {
     fill_options(e, s);
-    name_cache(e, s);
+    encode_place_name(e->cache, s);
     e->text_dtype = s->encode.text_fp32 ? ST_F32 : ST_BF16;
     e->shard = s->encode.shard;
+    e->prompts = s->validate.prompts;
     e->set = calloc(1, sizeof(*e->set));
     if (!e->set)
         return err_set(err, ERR_MEMORY, "out of memory for a data set");
@@ -127,9 +116,6 @@ static int check_size(const struct encode *e, const struct collection_sample *s,
     const int edge = e->options.step;
     if (k->height % edge == 0 && k->width % edge == 0)
         return 0;
-    if (e->options.resolution)
-        return err_set(err, ERR_DATA, "train.data.resolution: %d is not a multiple of %d, the pixels of a latent's position "
-                       "times train.model.patch", e->options.resolution, edge);
     return err_set(err, ERR_DATA, "%s is %lld x %lld pixels, not a multiple of %d; set train.data.resolution", s->where,
                    (long long)k->width, (long long)k->height, edge);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* encode_lock.h - one job at a time fills a cache; the others wait, and say for whom
+/* encode_lock.h - one job at a time fills a cache; the others wait, and name that job
  *
- * A lock of flock() on CACHE/lock, which the kernel gives back when its holder dies.  The file says who holds it.
- * Shards are correct without it, because all writers give the same bytes: on a file system that knows no locks, two
- * jobs do the same work twice.
+ * A lock of flock() on CACHE/lock, which the kernel releases when its holder dies.  The file names the holder.
+ * Shards are correct without it, because all writers give the same bytes: on a file system without locks, two jobs do
+ * the same work twice.
  */
 #ifndef ENGINE_ENCODE_ENCODE_LOCK_H
 #define ENGINE_ENCODE_ENCODE_LOCK_H

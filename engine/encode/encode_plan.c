@@ -14,6 +14,7 @@
 #include "engine/contract/json_file.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
+#include "engine/contract/size_text.h"
 #include "engine/encode/encode_internal.h"
 #include "engine/model/device_memory.h"
 #include "engine/vae/vae_flops.h"
@@ -142,16 +143,34 @@ static int64_t vae_memory(const struct encode *e)
     return (int64_t)(1.6 * (double)e->encoders.vae_bytes + 3 * most * c->width[at] * (double)sizeof(float));
 }
 
+/* Captions with as many rows as they may have. */
+static void assume(struct encode_plan *p, const struct encode *e)
+{
+    snprintf(p->absent, sizeof(p->absent), "%s", e->encoders.absent);
+    p->factor = e->encoders.factor;
+    p->channels = e->encoders.vae_config.latent;
+    p->rows = e->encoders.rows;
+    p->width = e->encoders.width;
+    p->text_bytes = p->need.captions * p->rows * p->width * (int64_t)st_dtype_size(e->text_dtype);
+}
+
 int encode_plan_make(struct encode_plan *out, struct encode *e, int ranks, struct err *err)
 {
     *out = (struct encode_plan){.ranks = ranks};
     if (encode_identify(e, true, NULL, NULL, err) < 0 || encode_survey(e, false, NULL, NULL, &out->need, err) < 0)
         return -1;
+    const bool fill = out->need.no_pictures + out->need.no_captions > 0;
     snprintf(out->cache, sizeof(out->cache), "%s", e->cache);
     look_at_pictures(out, e);
+    if (encode_place_check(e->cache, fill, err) < 0)
+        return -1;
+    if (e->encoders.absent[0]) {
+        assume(out, e);
+        return 0;
+    }
     if (look_at_captions(out, e, err) < 0)
         return -1;
-    if (out->need.no_pictures + out->need.no_captions > 0)
+    if (fill)
         find_rates(out);
     out->vae_memory = vae_memory(e);
     out->text_mapped = e->encoders.text_bytes;
@@ -167,15 +186,6 @@ static bool fits(const struct encode_plan *p)
     return p->free_memory <= 0 || (p->vae_memory * p->ranks <= p->free_memory && p->text_memory <= p->free_memory);
 }
 
-enum { WORDS = 32 };
-
-static const char *words(char out[WORDS], int64_t bytes)
-{
-    const double mib = (double)bytes / (1 << 20);
-    snprintf(out, WORDS, "%.1f %s", mib < 1024 ? mib : mib / 1024, mib < 1024 ? "MiB" : "GiB");
-    return out;
-}
-
 static void print_time(const struct encode_plan *p, FILE *to)
 {
     const double s = p->seconds / p->ranks;
@@ -187,22 +197,38 @@ static void print_time(const struct encode_plan *p, FILE *to)
             p->picture_rate * 1e-9, p->caption_rate * 1e-9);
 }
 
+static void print_absent(const struct encode_plan *p, FILE *to)
+{
+    char a[SIZE_TEXT], b[SIZE_TEXT];
+    fprintf(to, "encode      %lld pictures and %lld captions; about %s of latents and at most %s of text in %s\n"
+            "            the encoders are not here yet: %s\n"
+            "            assumed, as published: latents of %d channels at 1/%d of the size, captions of at most %d x %d; "
+            "time and memory of the encoding are planned when the encoders are here\n",
+            (long long)p->need.pictures, (long long)p->need.captions, size_text(p->latent_bytes, a),
+            size_text(p->text_bytes, b), p->cache, p->absent, p->channels, p->factor, p->rows, p->width);
+}
+
 void encode_plan_print(const struct encode_plan *p, FILE *to)
 {
-    char a[WORDS], b[WORDS], c[WORDS], d[WORDS];
+    char a[SIZE_TEXT], b[SIZE_TEXT], c[SIZE_TEXT], d[SIZE_TEXT];
+    if (p->absent[0]) {
+        print_absent(p, to);
+        return;
+    }
     fprintf(to, "encode      %lld of %lld pictures and %lld of %lld captions; %s of latents and about %s of text in %s\n", (long long)p->need.no_pictures, (long long)p->need.pictures,
-            (long long)p->need.no_captions, (long long)p->need.captions, words(a, p->latent_bytes), words(b, p->text_bytes), p->cache);
+            (long long)p->need.no_captions, (long long)p->need.captions, size_text(p->latent_bytes, a), size_text(p->text_bytes, b), p->cache);
     if (p->need.no_pictures + p->need.no_captions == 0)
         return;
     print_time(p, to);
     fprintf(to, "            memory: autoencoder about %s per rank, then text encoder %s, of which %s are mapped and shared "
-            "by ranks; %s free%s; both are gone before training\n", words(a, p->vae_memory), words(b, p->text_memory),
-            words(c, p->text_mapped), words(d, p->free_memory), fits(p) ? "" : ": this does not fit");
+            "by ranks; %s free%s; both are gone before training\n", size_text(p->vae_memory, a), size_text(p->text_memory, b),
+            size_text(p->text_mapped, c), size_text(p->free_memory, d), fits(p) ? "" : ": this does not fit");
 }
 
 json_t *encode_plan_json(const struct encode_plan *p)
 {
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s, s:f, s:I, s:I, s:b}", "cache", p->cache,
+    return json_pack("{s:s, s:s*, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s, s:f, s:I, s:I, s:b}", "cache", p->cache,
+                     "absent", p->absent[0] ? p->absent : NULL,
                      "pictures", (json_int_t)p->need.pictures, "captions", (json_int_t)p->need.captions,
                      "missing_pictures", (json_int_t)p->need.no_pictures, "missing_captions",
                      (json_int_t)p->need.no_captions, "latent_bytes", (json_int_t)p->latent_bytes, "text_bytes",

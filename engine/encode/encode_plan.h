@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* encode_plan.h - what encoding a data set needs: files, time and memory, before it begins
+/* encode_plan.h - the files, time and memory that encoding a data set needs, before it begins
  *
- * Nothing is written, and nothing computed for long.
+ * Writes nothing, and computes nothing that takes long.
  */
 #ifndef ENGINE_ENCODE_ENCODE_PLAN_H
 #define ENGINE_ENCODE_ENCODE_PLAN_H
@@ -14,6 +14,8 @@
 struct encode_plan {
     struct encode_need need;
     char    cache[1100];
+    char    absent[504];                    /* of the encoders, whose sizes are assumed then; "": they are there */
+    int     factor, channels, rows, width;  /* pixels per latent; of latents and text */
     int64_t latent_bytes, text_bytes;       /* of the whole cache; captions by a sample of them */
     double  picture_flops, caption_flops;   /* of an average one */
     double  picture_rate, caption_rate;     /* operations per second of a rank */
@@ -30,7 +32,7 @@ int encode_plan_make(struct encode_plan *out, struct encode *e, int ranks, struc
 void encode_plan_print(const struct encode_plan *p, FILE *to);
 json_t *encode_plan_json(const struct encode_plan *p); /* a new reference, or NULL */
 
-/* Keeps the operations per second that a fill has reached, for later plans; without room for it, it is not kept. */
+/* Keeps the operations per second that a fill has reached, for later plans; if the disk is full, they are not kept. */
 void encode_plan_learn(const char *cache, enum encode_stage stage, double rate);
 
 #endif

@@ -45,13 +45,20 @@ static int resolve_all(struct encoder_pair *e, const struct train_spec *s, struc
     return resolve(e->tokenizer, "tokenizer", c->tokenizer, "tokenizer", err);
 }
 
+static int no_text(const char *path, struct err *err)
+{
+    *err = (struct err){0};
+    return err_set(err, ERR_USAGE, "train.data.instruction: %.300s is empty; for captions without an instruction remove the "
+                   "key, or set it to null", path);
+}
+
 static int read_instruction(struct encoder_pair *e, const char *path, struct err *err)
 {
     struct mapped_file f = {0};
     if (!path[0])
         return 0;
     if (mapped_file_open(&f, path, err) < 0)
-        return err_prefix(err, "train.data.instruction: ");
+        return err && err->code == ERR_DATA ? no_text(path, err) : err_prefix(err, "train.data.instruction: ");
     e->instruction = strndup((const char *)f.bytes, f.size);
     mapped_file_close(&f);
     return e->instruction ? 0 : err_set(err, ERR_MEMORY, "no memory for the instruction");
@@ -75,7 +82,11 @@ int encoder_pair_open_text(struct text_encoder **out, const struct encoder_pair 
 {
     const struct text_encoder_options o = {.chi = e->instruction, .rows = e->rows, .diffusers = e->diffusers,
                                            .tokenizer = e->tokenizer[0] ? e->tokenizer : NULL, .no_prefix = !prefix};
-    return text_encoder_open(out, e->text, &o, err) < 0 ? err_prefix(err, "train.data.text_encoder: ") : 0;
+    if (text_encoder_open(out, e->text, &o, err) == 0)
+        return 0;
+    if (err && err->code == ERR_NOT_FOUND) /* which means: not in the cache of a hub yet */
+        err->code = ERR_USAGE;
+    return err_prefix(err, "train.data.text_encoder: ");
 }
 
 static int look_at_text(struct encoder_pair *e, bool lumina, struct err *err)
@@ -98,12 +109,38 @@ static int look_at_text(struct encoder_pair *e, bool lumina, struct err *err)
 int encoder_pair_find(struct encoder_pair *out, const struct train_spec *s, struct err *err)
 {
     struct encoder_pair e = {.diffusers = s->encode.diffusers, .rows = s->encode.text_rows};
-    if (resolve_all(&e, s, err) < 0 || read_instruction(&e, s->encode.instruction, err) < 0 || look_at_vae(&e, err) < 0 ||
+    if (read_instruction(&e, s->encode.instruction, err) < 0 || resolve_all(&e, s, err) < 0 || look_at_vae(&e, err) < 0 ||
         look_at_text(&e, s->encoders == ENCODERS_LUMINA, err) < 0) {
         encoder_pair_free(&e);
         return -1;
     }
     *out = e;
+    return 0;
+}
+
+/* Gemma-2 2B's 26 layers, or the 17 of Gemma 2B that are needed. */
+static void assume(struct encoder_pair *e, bool lumina)
+{
+    e->vae_config = lumina ? vae_source_sdxl : vae_source_dcae;
+    e->factor = vae_config_factor(&e->vae_config);
+    e->rows = e->rows > 0 ? e->rows : lumina ? 256 : 300;
+    e->width = lumina ? 2048 : 2304;
+    e->token_flops = lumina ? 3.74e9 : 4.05e9;
+}
+
+int encoder_pair_find_or_assume(struct encoder_pair *out, const struct train_spec *s, struct err *err)
+{
+    struct err why = {0};
+    if (encoder_pair_find(out, s, &why) == 0)
+        return 0;
+    if (why.code != ERR_NOT_FOUND) {
+        if (err)
+            *err = why;
+        return -1;
+    }
+    *out = (struct encoder_pair){.diffusers = s->encode.diffusers, .rows = s->encode.text_rows};
+    snprintf(out->absent, sizeof(out->absent), "%s", why.text);
+    assume(out, s->encoders == ENCODERS_LUMINA);
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* encoder_pair.h - the encoders of a spec: where their weights are, what they give, and their digests
+/* encoder_pair.h - the encoders of a spec: places of their weights, shapes of their output, digests
  *
  * `encoders: sana` is an autoencoder and Gemma 2, `lumina` an autoencoder and Gemma 1.
  */
@@ -26,17 +26,22 @@ struct encoder_pair {
     int64_t text_bytes, vae_bytes;  /* of weights: mapped, and in memory */
     double  token_flops;
     char    vae_digest[DIGEST_TEXT], text_digest[DIGEST_TEXT];
+    char    absent[504];            /* what is not in the cache of a hub yet, and how to get it; "": all is there */
 };
 
-/* Reads names and sizes, not weights. ERR_USAGE: a sentence that begins with the key. */
+/* Reads names and sizes, not weights. A sentence that begins with the key; ERR_NOT_FOUND: only where a model of a hub is
+ * not in the cache. */
 int encoder_pair_find(struct encoder_pair *out, const struct train_spec *s, struct err *err);
 void encoder_pair_free(struct encoder_pair *e); /* also of zeros */
+/* For a plan: if an encoder on a hub is not there yet, the sizes of the published ones (DC-AE f32c32 and Gemma-2 2B, or
+ * SDXL's and Gemma 2B) are assumed, and `absent` is set. */
+int encoder_pair_find_or_assume(struct encoder_pair *out, const struct train_spec *s, struct err *err);
 
-/* Fills both digests, which takes as long as reading all weights; what was computed before for unchanged files is taken
- * from `memo`, a directory, which gets it otherwise. `look`: what is not there stays "". */
+/* Fills both digests, which takes as long as reading all weights; digests of unchanged files are taken from the
+ * directory `memo`, and new ones are stored there. `look`: what is not there stays "". */
 int encoder_pair_digest(struct encoder_pair *e, const char *memo, bool look, struct err *err);
 
-/* `prefix`: the instruction is computed now, as encoding needs it. */
+/* `prefix`: computes the instruction as well, for encoding. */
 int encoder_pair_open_text(struct text_encoder **out, const struct encoder_pair *e, bool prefix, struct err *err);
 
 #endif

@@ -5,9 +5,9 @@
  *     models--OWNER--REPO/refs/REV                 the commit that this branch or tag had when it was last looked up
  *     models--OWNER--REPO/snapshots/COMMIT/FILE    a link to a blob (or the file itself)
  *     models--OWNER--REPO/blobs/DIGEST             sha256 of a large file, sha1 of git for a small one
- *     .locks/models--OWNER--REPO/DIGEST.lock       held by whoever downloads a blob
+ *     .locks/models--OWNER--REPO/DIGEST.lock       held by the process that downloads a blob
  *
- * What fills it is jobctl-fetch (agent/fetch), or any other program that knows this layout.
+ * It is filled by jobctl-fetch (agent/fetch) and by other programs with this layout.
  */
 #ifndef ENGINE_HUB_HUB_CACHE_H
 #define ENGINE_HUB_HUB_CACHE_H
@@ -22,18 +22,18 @@ struct err;
 
 /* ERR_USAGE: no variable names a place, or it is too long. */
 int hub_cache_dir(char dir[PATH_MAX], struct err *err);
-/* $HF_HOME and what stands for it: where the token is. */
+/* $HF_HOME or its default: the place of the token. */
 int hub_cache_home(char dir[PATH_MAX], struct err *err);
 /* "CACHE/models--OWNER--REPO/PART"; `part` "": the directory itself. */
 int hub_cache_place(char path[PATH_MAX], const struct hub_name *n, const char *part, struct err *err);
 /* HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE */
 bool hub_cache_is_offline(void);
 
-/* The commit of the name's revision, as the cache knows it; false: it does not. */
+/* The commit of the name's revision in the cache; false: unknown. */
 bool hub_cache_commit(char commit[HUB_COMMIT], const struct hub_name *n);
 
-/* What to open for a name whose files are all there (hub_select.h). ERR_NOT_FOUND: something is missing; the sentence
- * names it and the command that downloads it. */
+/* The path to open for a name whose files are all in the cache (hub_select.h). ERR_NOT_FOUND: something is missing; the
+ * sentence names it and the command that downloads it. */
 int hub_cache_find(char path[PATH_MAX], const struct hub_name *n, const char *parts, struct err *err);
 
 /* How much that is. */
@@ -44,7 +44,7 @@ struct hub_cache_size {
 int hub_cache_find_size(char path[PATH_MAX], struct hub_cache_size *size, const struct hub_name *n, const char *parts,
                         struct err *err);
 
-/* The same for a name, and a path as it is for any other text. */
+/* The same for a name; any other text is a path and returned as it is. */
 int hub_cache_open(char path[PATH_MAX], const char *text, const char *parts, struct err *err);
 
 #endif

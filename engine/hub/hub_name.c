@@ -28,7 +28,7 @@ bool hub_name_is_commit(const char *revision)
 
 static int refuse(const char *text, const char *why, struct err *err)
 {
-    return err_set(err, ERR_USAGE, "\"%.200s\" is no name of a model on a hub: %s; expected hf://OWNER/REPO, "
+    return err_set(err, ERR_USAGE, "\"%.200s\" is not the name of a model on a hub: %s; expected hf://OWNER/REPO, "
                    "hf://OWNER/REPO@REVISION or hf://OWNER/REPO/FILE", text, why);
 }
 
@@ -101,16 +101,16 @@ int hub_name_parse(struct hub_name *out, const char *text, struct err *err)
     if (*at == '@') {
         n = revision_length(++at);
         if (!take_revision(out, at, n))
-            return refuse(text, "its revision is no branch, tag or commit", err);
+            return refuse(text, "its revision is not a branch, tag or commit", err);
         at += n;
     }
     if (*at && *at != '/')
-        return refuse(text, "the repository has a character that no name has", err);
+        return refuse(text, "the repository has a character that is not allowed in names", err);
     n = strlen(at);
     while (n > 1 && at[n - 1] == '/')
         n--;
     if (n > 1 && (!take(out->file, sizeof(out->file), at + 1, n - 1) || !hub_name_is_path(out->file)))
-        return refuse(text, "its file is no path inside of a repository", err);
+        return refuse(text, "its file is not a path inside the repository", err);
     return 0;
 }
 

@@ -27,7 +27,7 @@ bool hub_name_is(const char *text);
 int hub_name_parse(struct hub_name *out, const char *text, struct err *err);
 /* The name again; `revision` NULL: its own. */
 void hub_name_text(char text[HUB_NAME_TEXT], const struct hub_name *n, const char *revision);
-/* 40 hexadecimal digits: it can never mean anything else later. */
+/* 40 hexadecimal digits: a commit, whose meaning never changes. */
 bool hub_name_is_commit(const char *revision);
 /* A relative path that stays below where it begins. */
 bool hub_name_is_path(const char *path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hub_select.h - which files of a repository a run needs: not the same weights three times
+/* hub_select.h - which files of a repository a run needs: one form of the weights only
  *
  *   of a file that is named      it, its shards if it is an index, and the .json files beside it
  *   of a folder that is named    as of a repository that has only this folder
@@ -26,12 +26,12 @@ struct hub_file {
 /* Sets `wanted` of each; returns how many are. `file`: of a hub_name; `parts`: "text_encoder,tokenizer", "": all. */
 int hub_select(struct hub_file *list, int n, const char *file, const char *parts);
 
-/* After it, of the files that are there: whether nothing is missing that can be told from names, which are the named
- * file, all shards, and weights at all, or of the part "tokenizer" anything. `why`: what is missing. */
+/* After it, of the files that are there: whether, judged by names, nothing is missing: the named file, all shards, at
+ * least one file of weights, or any file of the part "tokenizer". `why`: what is missing. */
 bool hub_select_is_whole(const struct hub_file *list, int n, const char *file, const char *parts, char *why,
                          size_t room);
 
-/* After it: what to open of the repository, a file or folder; "": its top. */
+/* After it: the path to open in the repository, a file or folder; "": its top. */
 void hub_select_target(char *out, size_t room, const struct hub_file *list, int n, const char *file);
 
 #endif

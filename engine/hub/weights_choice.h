@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weights_choice.h - which of the files of one folder has the weights, of those that hold the same in several forms
+/* weights_choice.h - which file of a folder to take, if it has the same weights in several forms
  *
  * An index of safetensors hides a single file of them, which hides an index of other shards, and so on down to .bin;
  * "x.fp16.safetensors" is a smaller copy of "x.safetensors".

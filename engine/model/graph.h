@@ -24,7 +24,7 @@ struct graph_key {
     double weight;
 };
 
-/* Makes the kernel calls. May be called twice for one run, before anything has run. */
+/* Makes the kernel calls. May be called twice for one run, before the first part has run. */
 typedef int (*graph_fn)(void *arg, struct err *err);
 
 struct graphs;

@@ -63,8 +63,9 @@ static int add(struct lora *l, const struct model *m, int block, enum lora_modul
     a.alpha = lora_config_alpha(c, block, module);
     a.scale = lora_config_scale(c, block, module);
     if (a.rank > (a.in < a.out ? a.in : a.out))
-        return err_set(err, ERR_USAGE, "train.lora.rank: %d is more than layer %s of block %d has channels, which is "
-                       "%d; 4 to 64 are usual", a.rank, lora_config_name(module), block, a.in < a.out ? a.in : a.out);
+        return err_set(err, ERR_USAGE, "train.lora.rank: %d is too large for layer %s of block %d, which has %d "
+                       "channels; 4 to 64 are usual", a.rank, lora_config_name(module), block,
+                       a.in < a.out ? a.in : a.out);
     if ((a.a = add_matrix(l, &a, 'A', a.rank, a.in, err)) < 0 || (a.b = add_matrix(l, &a, 'B', a.out, a.rank, err)) < 0)
         return -1;
     l->adapter[l->len++] = a;
@@ -104,8 +105,8 @@ static int declare(struct lora *l, const struct model *m, struct err *err)
 int lora_create(struct lora **out, struct model *m, struct err *err)
 {
     if (m->cfg.family != MODEL_SANA)
-        return err_set(err, ERR_USAGE, "train.lora: only Sana has low-rank adapters here; leave out train.lora, or "
-                       "take a preset of Sana");
+        return err_set(err, ERR_USAGE, "train.lora: low-rank adapters are supported for Sana only; leave out "
+                       "train.lora, or use a preset of Sana");
     struct lora *l = calloc(1, sizeof(*l));
     if (!l)
         return err_set(err, ERR_MEMORY, "no memory for adapters");

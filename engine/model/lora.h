@@ -49,11 +49,11 @@ int lora_create(struct lora **out, struct model *m, struct err *err);
 void lora_destroy(struct lora *l); /* also of NULL */
 
 const struct layout *lora_layout(const struct lora *l);
-/* Takes the layout out of it, for a caller that needs no more. */
+/* Moves the layout out of it, for a caller that needs nothing else. */
 struct layout *lora_take_layout(struct lora *l);
 int lora_len(const struct lora *l);
 const struct lora_adapter *lora_at(const struct lora *l, int i);
-/* Whose A or B tensor `i` of the layout is. */
+/* The adapter whose A or B is tensor `i` of the layout. */
 const struct lora_adapter *lora_of_tensor(const struct lora *l, int i);
 
 /* Memory for weights, gradients if the model is trained, base and buffers. ERR_USAGE: not on this device. */

@@ -194,6 +194,8 @@ int model_set_sizes(struct model *m, const struct model_input *in, struct err *e
     m->width = in->width;
     m->text = in->text;
     m->tokens = (int)tokens;
+    if (m->net->resize)
+        m->net->resize(m);
     return 0;
 }
 

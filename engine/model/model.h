@@ -97,7 +97,7 @@ int64_t model_bytes(const struct model *m); /* bytes of device memory */
 
 /* Initial weights as in the authors' code (xavier, N(0, 0.02), ...), from
  * the counter-based generator keyed by (seed, tensor name): the same seed gives the same
- * weights, whatever the platform's threads. Writes the view: push afterwards. */
+ * weights, whatever the platform's threads. Writes the host view only; push it afterwards. */
 void model_init_weights(struct model *m, uint64_t seed);
 /* The same for numbers [from, to) of a tensor of the layout, into the caller's memory. */
 void model_init_range(const struct model *m, int tensor, size_t from, size_t to, uint64_t seed,

@@ -46,6 +46,8 @@ struct model_net {
     /* Activations, and buffers of the backward pass. */
     void (*carve)(struct model *m, struct arena *k);
     void (*carve_back)(struct model *m, struct arena *k);
+    /* After the sizes of the batch have changed, outside of recordings (graph.h); or NULL. */
+    void (*resize)(struct model *m);
     /* The first weight of a unit. */
     weight_at (*unit_from)(const struct model *m, int unit);
     /* The passes, unit by unit, for the current sizes; with max.recompute, block_again() before block_backward() of
@@ -92,7 +94,7 @@ struct model {
     void                  *on_ready_arg;
     struct model_units     units;
     size_t                 unit_from;      /* layout offset of weights[0] and grads[0] */
-    struct lora           *lora;           /* what is trained, or NULL: all weights */
+    struct lora           *lora;           /* the trained adapters, or NULL: all weights are trained */
     /* sizes of the current batch */
     int batch, height, width, text, tokens, rows;
     const int *first; /* first rows of the captions, a kernel array, or NULL */
@@ -116,6 +118,12 @@ static inline __attribute__((unused)) const void *model_wn(const struct model *m
 static inline __attribute__((unused)) void *model_skip(const struct model *m, void *p, int i)
 {
     return (char *)p + (size_t)i * m->ops->narrow;
+}
+
+/* Floats that a narrow array of n numbers takes, for zero(). */
+static inline __attribute__((unused)) size_t model_narrow_floats(const struct model *m, size_t n)
+{
+    return (n * m->ops->narrow + sizeof(float) - 1) / sizeof(float);
 }
 
 /* x as a narrow array: itself, or rounded into `to`. */

@@ -28,18 +28,21 @@ static int check(const struct model_config *c, const struct model_limits *max,
     if (max->height / c->patch > PLACES || max->width / c->patch > PLACES)
         return err_set(err, ERR_USAGE, "latents of %d x %d are more than %d patches in a row or column",
                        max->height, max->width, PLACES);
-    if (ops->attend)
-        return 0;
-    return err_set(err, ERR_USAGE, "models of the family lumina run on the CPU, not on %s: use "
-                   "--backend cpu, or resources.gpus 0", backend_device());
+    if (c->hidden / c->heads > ops->cross_attn_dim)
+        return err_set(err, ERR_USAGE, "dim %d over n_heads %d are heads of %d channels; on %s a head has at most %d",
+                       c->hidden, c->heads, c->hidden / c->heads, backend_device(), ops->cross_attn_dim);
+    return 0;
 }
 
 static int open_blocks(struct model *m, struct err *err)
 {
     struct nextdit *s = &m->next;
+    const size_t patch = (size_t)m->cfg.patch, heads = (size_t)m->cfg.heads;
+    const size_t pairs = (size_t)m->max.height / patch * ((size_t)m->max.width / patch) * ((size_t)m->cfg.hidden / heads / 2);
     s->bw = calloc((size_t)m->cfg.depth, sizeof(*s->bw));
     s->ba = calloc((size_t)m->cfg.depth, sizeof(*s->ba));
-    return s->bw && s->ba ? 0 : err_set(err, ERR_MEMORY, "no memory for a model of depth %d",
+    s->grid = calloc(2 * pairs + 1, sizeof(*s->grid));
+    return s->bw && s->ba && s->grid ? 0 : err_set(err, ERR_MEMORY, "no memory for a model of depth %d",
                                         m->cfg.depth);
 }
 
@@ -47,6 +50,7 @@ static void close_blocks(struct model *m)
 {
     free(m->next.bw);
     free(m->next.ba);
+    free(m->next.grid);
 }
 
 static weight_at unit_from(const struct model *m, int unit)
@@ -59,21 +63,25 @@ static weight_at unit_from(const struct model *m, int unit)
 /* --- rotary position embedding --------------------------------------------------------------- */
 
 /* Of the pairs 2j and 2j + 1 of a head the first rotates by the row, the second by the column,
- * times 10000^(-4j/d). */
+ * times 10000^(-4j/d). Made here, and copied to where the kernels run. */
 static void turn_grid(struct model *m)
 {
     struct nextdit_top_acts *a = &m->next.top;
     const int rows = m->height / m->cfg.patch, cols = m->width / m->cfg.patch;
     const int half = m->cfg.hidden / m->cfg.heads / 2;
+    const size_t all = (size_t)(rows * cols * half);
     if (a->rows == rows && a->cols == cols)
         return;
+    float *imag = m->next.grid + all;
     for (int n = 0; n < rows * cols; n++)
         for (int i = 0; i < half; i++) {
             const float freq = 1.0f / powf(10000.0f, (float)(4 * (i / 2)) / (float)(2 * half));
             const float angle = (float)(i % 2 ? n % cols : n / cols) * freq;
-            a->real[n * half + i] = cosf(angle);
-            a->imag[n * half + i] = sinf(angle);
+            m->next.grid[n * half + i] = cosf(angle);
+            imag[n * half + i] = sinf(angle);
         }
+    m->ops->upload(a->real, m->next.grid, all * sizeof(float));
+    m->ops->upload(a->imag, imag, all * sizeof(float));
     a->rows = rows;
     a->cols = cols;
 }
@@ -93,10 +101,11 @@ static void condition_forward(struct model *m, const struct model_input *in)
     k->silu(a->e1s, a->e1, n);
     k->linear_wide(a->t, a->e1s, model_wn(m, w->t2), model_w(m, w->t2_b), B, A, A);
     k->pool(a->pooled, in->y, m->first, m->text, B, E);
-    k->layer_norm(a->pooled_n, E, a->pooled_stats, a->pooled, E, model_w(m, w->cap_norm),
-                  model_w(m, w->cap_norm_b), B, E, CAPTION_EPS);
+    k->layer_norm(a->pooled_n, E, a->pooled_stats, model_narrow(m, a->pooled_y, a->pooled, (size_t)B * (size_t)E), E,
+                  model_w(m, w->cap_norm), model_w(m, w->cap_norm_b), B, E, CAPTION_EPS);
     k->linear_wide(a->cap, a->pooled_n, model_wn(m, w->cap), model_w(m, w->cap_b), B, E, A);
-    k->add(a->c, a->t, a->cap, n);
+    k->copy(a->c, a->t, n);
+    k->ema(a->c, a->cap, 1, 1, n); /* a sum of fp32; add() takes a narrow array */
     k->silu(a->cs, a->c, n);
 }
 
@@ -141,7 +150,6 @@ static void first_forward(struct model *m, const struct model_input *in)
     struct nextdit_top_acts *a = &m->next.top;
     const int C = m->cfg.hidden, M = m->batch * m->tokens, P = model_patch_width(m);
     const size_t caption = (size_t)m->rows * (size_t)m->cfg.caption_channels;
-    turn_grid(m);
     m->ops->patch_embed(a->tok, in->x, model_image(m), m->cfg.patch);
     m->ops->linear_wide(a->x0, a->tok, model_wn(m, m->next.w.x), model_w(m, m->next.w.x_b), M, P, C);
     condition_forward(m, in);
@@ -188,7 +196,7 @@ static void condition_backward(struct model *m)
     k->linear_back_wide(d->dpool, 0, model_g(m, w->cap), model_g(m, w->cap_b), d->dcn, a->pooled_n,
                         model_wn(m, w->cap), B, E, A);
     const void *dy = model_narrow(m, d->dpooln, d->dpool, (size_t)B * (size_t)E);
-    k->layer_norm_back(d->dpooln, E, model_g(m, w->cap_norm), model_g(m, w->cap_norm_b), dy, E, a->pooled,
+    k->layer_norm_back(d->dpooln, E, model_g(m, w->cap_norm), model_g(m, w->cap_norm_b), dy, E, a->pooled_y,
                        E, a->pooled_stats, model_w(m, w->cap_norm), B, E);
 }
 
@@ -248,6 +256,7 @@ const struct model_net nextdit_net = {
     .declare = nextdit_declare,
     .carve = nextdit_carve,
     .carve_back = nextdit_carve_back,
+    .resize = turn_grid,
     .unit_from = unit_from,
     .first_forward = first_forward,
     .block_forward = nextdit_block_forward,

@@ -42,6 +42,7 @@ static void cut_top(struct nextdit_top_acts *t, struct arena *k, struct sizes z)
     t->cs = arena_narrow(k, z.B, z.A);
     t->pooled = arena_cut(k, z.B, z.E);
     t->pooled_stats = arena_cut(k, z.B, 2);
+    t->pooled_y = arena_twin(k, t->pooled, z.B, z.E);
     t->pooled_n = arena_narrow(k, z.B, z.E);
     t->y = arena_twin(k, NULL, z.T, z.E);
     t->none = arena_cut(k, z.B, z.C);

@@ -174,7 +174,7 @@ static void attention_backward(struct model *m, const struct nextdit_block_weigh
     k->linear_back(d->b, model_g(m, w->wo), NULL, d->a, a->both, model_wn(m, w->wo), M, C, C);
     k->head_gate_back(d->c, model_g(m, w->gate), d->b, a->cross, model_w(m, w->gate), M, m->cfg.heads,
                       C / m->cfg.heads);
-    k->zero(d->a, (size_t)M * (size_t)C); /* of the queries: both attentions add to it */
+    k->zero(d->a, model_narrow_floats(m, (size_t)M * (size_t)C)); /* of the queries: both attentions add to it */
     k->attend_back(d->a, d->dk, d->dv, G, d->b, a->self, a->self_kept, a->q.normed, a->k.normed, G, a->v,
                    G, own_keys(m), queries(m));
     k->attend_back(d->a, d->dky, d->dvy, G, d->c, a->cross, a->cross_kept, a->q.normed, a->ky.normed, G,

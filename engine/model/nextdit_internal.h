@@ -59,7 +59,7 @@ struct nextdit_top_acts {
     void  *emb, *e1s, *cs;                 /* [B, 256], [B, A] x 2 */
     float *e1, *t, *cap, *c;               /* [B, A] x 4: c = t + cap */
     float *pooled, *pooled_stats;          /* [B, E], [B, 2] */
-    void  *y, *pooled_n;                   /* [T, E], [B, E]: the captions; the mean, normed */
+    void  *y, *pooled_y, *pooled_n;        /* [T, E], [B, E] x 2: the captions; the mean, narrow, and normed */
     float *none, *scale, *stats;           /* [B, C] of zeroes, [B, C], [M, 2] */
     void  *h;                              /* [M, C] */
     float *out, *image;                    /* [M, O]; [B, O / p / p, H, W] */
@@ -84,6 +84,7 @@ struct nextdit {
     struct nextdit_top_acts       top;
     struct nextdit_block_acts    *ba;      /* [depth] */
     struct nextdit_back_acts      back;
+    float                        *grid;    /* this process's memory: real, then imag, of the largest picture */
 };
 
 struct err;

@@ -2,6 +2,7 @@
 /* sampler.c - see sampler.h */
 #include "engine/model/sampler.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ struct sampler {
     struct sampler_config cfg;
     struct model         *model;
     float                *v, *v_null; /* [batch, C, H, W] */
+    float                *data;       /* the same: predicted in the step before (flow-DPM-Solver++) */
     float                *y, *null, *mask; /* [rows, D], [rows, D], [rows]: packed (text_rows.h) */
     float                *null_own;   /* [L, D]: see sampler_null() */
     int                  *first;      /* [batch + 1] */
@@ -42,12 +44,13 @@ int sampler_create(struct sampler **out, const struct sampler_config *cfg, struc
     size_t row = (size_t)cfg->limits.text * (size_t)cfg->model.caption_channels;
     s->v = calloc(batch * latent, sizeof(float));
     s->v_null = calloc(batch * latent, sizeof(float));
+    s->data = calloc(cfg->method == SAMPLER_FLOW_DPM ? batch * latent : 1, sizeof(float));
     s->y = calloc(batch * row, sizeof(float));
     s->null = calloc(batch * row, sizeof(float));
     s->mask = calloc(batch * (size_t)cfg->limits.text, sizeof(float));
     s->first = calloc(batch + 1, sizeof(*s->first));
     s->time = calloc(batch, sizeof(float));
-    if (!s->v || !s->v_null || !s->y || !s->null || !s->mask || !s->first || !s->time)
+    if (!s->v || !s->v_null || !s->data || !s->y || !s->null || !s->mask || !s->first || !s->time)
         err_set(err, ERR_MEMORY, "out of memory for sampling %d at once", cfg->limits.batch);
     else if (model_create(&s->model, &cfg->model, &cfg->limits, false, err) == 0 &&
              make_null(s, err) == 0) {
@@ -65,6 +68,7 @@ void sampler_destroy(struct sampler *s)
     model_destroy(s->model);
     free(s->v);
     free(s->v_null);
+    free(s->data);
     free(s->y);
     free(s->null);
     free(s->null_own);
@@ -124,34 +128,74 @@ static void pack(struct sampler *s, struct model_input *in, const float *y, cons
 
 static double sigma_at(const struct sampler_config *c, int i)
 {
-    double s = 1 - (double)i / c->steps;
+    double s = (c->method == SAMPLER_FLOW_DPM ? 0.999 : 1.0) * (1 - (double)i / c->steps);
     return c->flow_shift * s / (1 + (c->flow_shift - 1) * s);
 }
 
-/* Moves x by one step; `in` is the batch except for the time. */
-static int euler(struct sampler *s, float *x, struct model_input *in, int i, struct err *err)
+static size_t floats_of(const struct sampler *s, const struct model_input *in)
 {
-    double sigma = sigma_at(&s->cfg, i), next = sigma_at(&s->cfg, i + 1);
+    return (size_t)in->batch * (size_t)s->cfg.model.latent_channels * (size_t)in->height * (size_t)in->width;
+}
+
+/* s->v: the velocity at noise level sigma, with guidance; `in` is the batch except for the time. */
+static int velocity(struct sampler *s, struct model_input *in, double sigma, struct err *err)
+{
     double t = sigma * 1000 < 999 ? sigma * 1000 : 999; /* training uses 0..999 only */
-    size_t count = (size_t)in->batch * (size_t)s->cfg.model.latent_channels * (size_t)in->height *
-                   (size_t)in->width;
     const bool to_data = model_goes_to_data(s->model);
     for (int b = 0; b < in->batch; b++)
         s->time[b] = to_data ? (float)(1 - sigma) : (float)(int)t;
     if (model_forward_host(s->model, in, s->v, err) < 0)
         return -1;
-    if (s->cfg.cfg != 1) {
-        struct model_input unguided = *in;
-        unguided.y = s->null;
-        if (model_forward_host(s->model, &unguided, s->v_null, err) < 0)
-            return -1;
-        float c = (float)s->cfg.cfg;
-        for (size_t k = 0; k < count; k++)
-            s->v[k] = s->v_null[k] + c * (s->v[k] - s->v_null[k]);
-    }
-    const float dt = (float)(to_data ? sigma - next : next - sigma);
+    if (s->cfg.cfg == 1)
+        return 0;
+    struct model_input unguided = *in;
+    unguided.y = s->null;
+    if (model_forward_host(s->model, &unguided, s->v_null, err) < 0)
+        return -1;
+    const float c = (float)s->cfg.cfg;
+    for (size_t k = 0; k < floats_of(s, in); k++)
+        s->v[k] = s->v_null[k] + c * (s->v[k] - s->v_null[k]);
+    return 0;
+}
+
+static void euler(struct sampler *s, float *x, size_t count, double sigma, double next)
+{
+    const float dt = (float)(model_goes_to_data(s->model) ? sigma - next : next - sigma);
     for (size_t k = 0; k < count; k++)
         x[k] += dt * s->v[k];
+}
+
+static double lambda(double sigma)
+{
+    return log((1 - sigma) / sigma);
+}
+
+/* x = sigma' / sigma x + (b + c) data - c data_before, b = -alpha' expm1(-h), c = b h / (2 h_before). */
+static void flow_dpm(struct sampler *s, float *x, size_t count, int i)
+{
+    const double sigma = sigma_at(&s->cfg, i), next = sigma_at(&s->cfg, i + 1), h = lambda(next) - lambda(sigma);
+    const double b = -(1 - next) * expm1(-h);
+    const bool first = i == 0 || i + 1 == s->cfg.steps;
+    const double c = first ? 0 : b * h / (2 * (lambda(sigma) - lambda(sigma_at(&s->cfg, i - 1))));
+    const float to = (float)(model_goes_to_data(s->model) ? sigma : -sigma);
+    const float keep = (float)(next / sigma), now = (float)(b + c), before = (float)-c;
+    for (size_t k = 0; k < count; k++) {
+        const float data = x[k] + to * s->v[k];
+        x[k] = keep * x[k] + now * data + (first ? 0 : before * s->data[k]);
+        s->data[k] = data;
+    }
+}
+
+/* Moves x by one step. */
+static int move(struct sampler *s, float *x, struct model_input *in, int i, struct err *err)
+{
+    const double sigma = sigma_at(&s->cfg, i);
+    if (velocity(s, in, sigma, err) < 0)
+        return -1;
+    if (s->cfg.method == SAMPLER_FLOW_DPM)
+        flow_dpm(s, x, floats_of(s, in), i);
+    else
+        euler(s, x, floats_of(s, in), sigma, sigma_at(&s->cfg, i + 1));
     return 0;
 }
 
@@ -175,10 +219,10 @@ int sampler_draw(struct sampler *s, float *latents, const struct sampler_wish *w
             rng_normal(&r, x + (size_t)b * latent, 0, latent);
         }
         for (int i = 0; i < s->cfg.steps; i++) {
-            if (euler(s, x, &in, i, err) < 0)
+            if (move(s, x, &in, i, err) < 0)
                 return -1;
-            if (tick)
-                tick(arg, (from + (double)len * (i + 1) / s->cfg.steps) / w->n);
+            if (tick && !tick(arg, (from + (double)len * (i + 1) / s->cfg.steps) / w->n))
+                return err_set(err, ERR_CONFLICT, "stopped while pictures are drawn");
         }
     }
     return 0;

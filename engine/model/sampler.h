@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sampler.h - sample latents for captions: Euler steps along the learned flow, with guidance
+/* sampler.h - sample latents for captions along the learned flow, with guidance
  *
- * Noise levels go from 1 to 0 through sigma_i = f s / (1 + (f - 1) s), s = 1 - i / steps,
- * f = the flow shift of training.  Each step computes the velocity v with the model and
- * moves x by (sigma_next - sigma) v.  With guidance c other than 1 there are
+ * Noise levels go down to 0 through sigma_i = f s / (1 + (f - 1) s), s = top (1 - i / steps),
+ * f = the flow shift of training.  Each step computes the velocity v with the model.
+ *   Euler: top = 1, and x moves by (sigma_next - sigma) v.
+ *   flow-DPM-Solver++, as Sana's authors sample: top = 0.999; second order in the half logarithm
+ *   of the signal-to-noise ratio, lambda = log((1 - sigma) / sigma), from the predicted data
+ *   x - sigma v of this step and the one before; the first and the last step are of first order.
+ *   Source: NVlabs/Sana, diffusion/model/dpm_solver.py (multistep, time_uniform_flow, order 2).
+ * With guidance c other than 1 there are
  * two forward passes, v = v_null + c (v_caption - v_null); "null" is the embedding that training
  * puts in place of dropped captions.  The start noise of a sample follows from (seed, id).
  */
@@ -19,9 +24,21 @@ struct layout;
 
 enum { SAMPLER_BATCH = 16 }; /* most pictures per batch */
 
+/* How many of n pictures with latents of this size are drawn at once: up to 16, but one by one from 2,048 pixels on. More
+ * would take memory and save little time. */
+static inline int sampler_batch(int n, int height, int width)
+{
+    const int64_t most = height > 0 && width > 0 ? (int64_t)4096 / ((int64_t)height * width) : 1;
+    const int batch = n < SAMPLER_BATCH ? n : SAMPLER_BATCH;
+    return most >= batch ? batch : most > 1 ? (int)most : 1;
+}
+
+enum sampler_method { SAMPLER_EULER, SAMPLER_FLOW_DPM };
+
 struct sampler_config {
     struct model_config model;
     struct model_limits limits;  /* size of latents and captions; batch: pictures at once */
+    enum sampler_method method;
     double              flow_shift;
     int                 steps;
     double              cfg;
@@ -47,8 +64,8 @@ struct model *sampler_model(struct sampler *s);
 float *sampler_null(struct sampler *s);
 struct model_limits sampler_limits(const struct sampler *s);
 
-/* Called between steps with the share done, 0..1; may be NULL. */
-typedef void (*sampler_tick_fn)(void *arg, double share);
+/* Called after each step with the share done, 0..1; false stops (ERR_CONFLICT). May be NULL. */
+typedef bool (*sampler_tick_fn)(void *arg, double share);
 
 /* Latents [n, C, height, width]. */
 int sampler_draw(struct sampler *s, float *latents, const struct sampler_wish *wish,

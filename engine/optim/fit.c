@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/size_text.h"
 #include "engine/contract/train_spec.h"
 #include "engine/model/sampler.h"
 
@@ -15,6 +16,16 @@ struct choice {
     struct err           *err;
     int                   most; /* upper limit of the micro-batch */
 };
+
+/* How many are drawn at once, while training or beside it; 0: none. */
+static int pictures_of(const struct fit_ask *ask)
+{
+    const struct train_spec *s = ask->spec;
+    const int prompts = (int)json_array_size(s->validate.prompts);
+    const int samples = s->sample_before || s->sample_after ? s->sample_count : 0;
+    const int n = samples > prompts ? samples : prompts;
+    return n == 0 ? 0 : sampler_batch(n, ask->height, ask->width);
+}
 
 static struct choice begin(struct fit *out, const struct fit_ask *ask, struct err *err)
 {
@@ -31,9 +42,7 @@ static struct choice begin(struct fit *out, const struct fit_ask *ask, struct er
         },
         .optim =
             s->optim, .device = ask->device, .bf16 = ask->bf16, .reproducible = s->reproducible,
-        .pictures = !s->sample_before && !s->sample_after ? 0
-                    : s->sample_count < SAMPLER_BATCH     ? s->sample_count
-                                                          : SAMPLER_BATCH,
+        .pictures = pictures_of(ask),
         .ranks = ask->ranks, .sharing = ask->sharing, .pixels_most = ask->pixels_most,
     };
     *out = (struct fit){.micro = c.most, .recompute = c.memory.limits.recompute, .fits = true};
@@ -90,6 +99,26 @@ static int choose_for_given(struct choice *c)
     return c->fit->most < 0 ? -1 : 0;
 }
 
+/* Pictures never make the micro-batch smaller: the choice is for one at a time, and more are drawn at once if there is
+ * memory left. */
+static int choose_pictures(struct choice *c, int most)
+{
+    c->fit->pictures = most > 0;
+    c->memory.limits.batch = c->fit->micro;
+    c->memory.limits.recompute = c->fit->recompute;
+    for (int n = most; n > 1 && c->fit->pictures == 1; n /= 2) {
+        struct memory_plan p;
+        c->memory.pictures = n;
+        if (memory_plan(&p, &c->memory, c->err) < 0)
+            return -1;
+        if (c->fit->budget > 0 && p.total > c->fit->budget)
+            continue;
+        c->fit->plan = p;
+        c->fit->pictures = n;
+    }
+    return 0;
+}
+
 static int even_out(int all, int most)
 {
     const int parts = (all + most - 1) / most;
@@ -111,9 +140,9 @@ static void tell_micro(const struct choice *c)
 {
     const struct train_spec *s = c->ask->spec;
     char *why = c->fit->micro_why;
-    char most[MEMORY_TEXT], planned[MEMORY_TEXT];
-    memory_text(c->ask->room.free, most);
-    memory_text(c->fit->plan.total, planned);
+    char most[SIZE_TEXT], planned[SIZE_TEXT];
+    size_text(c->ask->room.free, most);
+    size_text(c->fit->plan.total, planned);
     if (c->fit->micro == lowered_to(c->ask, c->fit->micro + 1))
         snprintf(why, FIT_WHY, "the run ran out of memory with larger ones");
     else if (!c->fit->fits)
@@ -148,12 +177,13 @@ static void tell_recompute(const struct choice *c)
 int fit_choose(struct fit *out, const struct fit_ask *ask, struct err *err)
 {
     struct choice c = begin(out, ask, err);
-    const int most = lowered_to(ask, c.most);
+    const int most = lowered_to(ask, c.most), pictures = c.memory.pictures;
+    c.memory.pictures = pictures > 0;
     c.most = most < c.most ? most : c.most;
     if (ask->recompute && ask->spec->recompute == RECOMPUTE_AUTO)
         c.memory.limits.recompute = true;
     const bool given = !ask->spec->micro_auto || ask->spec->reproducible || out->budget == 0;
-    if ((given ? choose_for_given(&c) : choose_largest(&c)) < 0)
+    if ((given ? choose_for_given(&c) : choose_largest(&c)) < 0 || choose_pictures(&c, pictures) < 0)
         return -1;
     tell_micro(&c);
     tell_recompute(&c);

@@ -22,7 +22,7 @@
 struct err;
 struct train_spec;
 
-/* The rest is for what a plan does not count: fragmentation, libraries, other processes. */
+/* The rest is for memory that a plan does not count: fragmentation, libraries, other processes. */
 enum { FIT_PERCENT = 85, FIT_WHY = 200 };
 
 struct fit_ask {
@@ -41,8 +41,9 @@ struct fit_ask {
 
 struct fit {
     int                micro;
+    int                pictures;  /* drawn at once; 0 = none */
     bool               recompute;
-    bool               fits;      /* false: nothing fits, and this takes the least */
+    bool               fits;      /* false: nothing fits, and this choice needs the least memory */
     int                most;      /* the micro-batch that would fit, if the given one does not; or 0 */
     int64_t            budget;    /* bytes that may be used; 0: unknown */
     enum sharing       sharing;   /* set by fit_choose_sharing() */

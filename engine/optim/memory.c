@@ -191,11 +191,3 @@ int memory_largest_micro(struct memory_plan *out, const struct memory_ask *ask, 
     }
     return fits;
 }
-
-const char *memory_text(int64_t bytes, char out[MEMORY_TEXT])
-{
-    const bool small = bytes < (int64_t)1 << 30;
-    snprintf(out, MEMORY_TEXT, "%.*f %s", small ? 1 : 2,
-             (double)bytes / (small ? 0x1p20 : 0x1p30), small ? "MiB" : "GiB");
-    return out;
-}

@@ -54,8 +54,4 @@ int memory_largest_micro(struct memory_plan *out, const struct memory_ask *ask, 
 /* The samples of this size that memory_ask.pixels_most allows in a micro-batch of at most `micro`. */
 int memory_micro(int micro, int64_t pixels_most, int height, int width);
 
-enum { MEMORY_TEXT = 32 };
-/* "33.6 MiB", "12.50 GiB"; returns out. */
-const char *memory_text(int64_t bytes, char out[MEMORY_TEXT]);
-
 #endif

@@ -45,7 +45,7 @@ struct optim_state {
 
 struct optim;
 
-/* State is allocated for what is updated only. */
+/* State is allocated only for the numbers that are updated. */
 int optim_create(struct optim **out, const struct optim_config *cfg, const struct layout *l,
                  const struct optim_share *share, struct err *err);
 void optim_destroy(struct optim *o);
@@ -54,7 +54,7 @@ void optim_destroy(struct optim *o);
  * and buffers have zero gradients. `grads` is a kernel array. Waits. */
 double optim_grad_norm(const struct kern_ops *ops, const struct layout *l, const float *grads);
 
-/* The sum of squares of the gradients of what is updated, to be added up over ranks. */
+/* The sum of squares of the gradients of the updated numbers, to be added up over ranks. */
 double optim_share_squares(const struct optim *o, const float *grads);
 
 /* One update: clip by grad_norm, EMA, step. Counts k itself. Kernel arrays; `narrow` gets a narrow copy of the
@@ -76,7 +76,7 @@ void optim_range(const struct optim *o, int tensor, size_t *from, size_t *to);
 /* Whether any range of a tensor can be updated on its own, by any thread; else only whole tensors. */
 bool optim_is_elementwise(const struct optim *o);
 
-/* One update, as optim_step() makes it, that writes to `to` and `image` and leaves the current state. */
+/* One update, as optim_step() makes it, that writes to `to` and `image` and does not change the current state. */
 struct optim_move {
     const float      *weights, *grads;
     float            *to, *image;
@@ -99,7 +99,7 @@ void optim_move(const struct optim *o, const struct optim_move *m, int tensor, s
 
 int64_t optim_count(const struct optim *o);          /* updates done so far */
 void optim_set_count(struct optim *o, int64_t k);    /* on resume */
-/* The averages of what is updated, a view; NULL without EMA. */
+/* The averages of the updated numbers, a view; NULL without EMA. */
 const float *optim_ema(const struct optim *o);
 void optim_ema_reset(struct optim *o, const float *weights); /* ema = weights (view): at step 0 */
 

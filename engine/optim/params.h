@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* params.h - the numbers that training changes, as one rank holds them: weights, gradients, optimizer state
+/* params.h - the part of weights, gradients and optimizer state that one rank holds
  *
  * Three ways for ranks to share them (enum sharing):
  *
@@ -38,7 +38,7 @@ struct params_share {
 struct params;
 
 /* Whether a rank holds its part of the weights only: then the model is created with limits.by_unit, and
- * model_on_units() tells it where a unit's weights are. */
+ * model_on_units() passes it the place of a unit's weights. */
 bool params_by_unit(const struct params_share *share);
 /* Of `m`, which outlives it; `share` NULL: one rank, which has everything. Errors: ERR_MEMORY,
  * ERR_DEVICE_MEMORY, and ERR_USAGE for impossible settings of the optimizer. */
@@ -52,7 +52,7 @@ const struct shard *params_shard(const struct params *p);
 /* This rank has the weights of all tensors; and it updates all of them. */
 bool params_has_all(const struct params *p);
 bool params_updates_all(const struct params *p);
-/* What this rank updates of a unit: numbers [from, to) of the layout, which begin at number `at` of the arrays of
+/* The range of a unit that this rank updates: numbers [from, to) of the layout, starting at index `at` in the arrays of
  * weights and gradients. */
 struct shard_part params_part(const struct params *p, int unit);
 
@@ -60,7 +60,7 @@ struct shard_part params_part(const struct params *p, int unit);
 size_t params_floats(const struct params *p);
 float *params_weights(const struct params *p);
 float *params_grads(const struct params *p);
-/* Copies weights that something else than an update wrote to their narrow copy (kernels.h). */
+/* Refreshes the narrow copy (kernels.h) of weights that were not written by an update. */
 void params_round(struct params *p);
 /* The first number of a tensor that this rank has all of. */
 float *params_tensor(const struct params *p, const struct tensor *t);
@@ -70,15 +70,15 @@ float *params_view(const struct params *p);
 int params_push(struct params *p, struct err *err);
 int params_pull(struct params *p, struct err *err);
 
-/* What this rank has and saves, in this process's memory, or as kernel arrays for a device to copy; its owner
- * frees it. params_place() moves it. */
+/* The numbers that this rank has and saves, in this process's memory, or as kernel arrays for a device to copy; the
+ * caller frees the list. params_place() moves it. */
 int params_state(const struct params *p, struct state *out, struct err *err);
 int params_kernel_state(const struct params *p, struct state *out, struct err *err);
 
 /* The sum of squares of the gradients that this rank updates. */
 int params_squares(const struct params *p, double *squares, struct err *err);
 /* Clips by grad_norm, then EMA (before the update, as the authors do), then the optimizer at rate `lr`. A norm that
- * is not finite updates nothing: ERR_DATA. After an error of the device the weights are of no use. */
+ * is not finite updates nothing: ERR_DATA. After an error of the device the weights are undefined. */
 int params_update(struct params *p, double lr, double grad_norm, struct err *err);
 
 /* --- images, on the CPU only */
@@ -90,11 +90,11 @@ int params_update_here(struct params *p, double lr, double grad_norm, struct err
 
 /* Numbers of one. */
 size_t params_image(const struct params *p);
-/* Weights and optimizer state are in `image` from now on, with the values that it has. */
+/* Weights and optimizer state are in `image` from now on, with the values of `image`. */
 void params_place(struct params *p, float *image);
-/* Copies to `image` what no update changes. */
+/* Copies to `image` the numbers that no update changes. */
 void params_carry(const struct params *p, float *image);
-/* params_update() that leaves the current image as it is: optim_move() writes to `image`, params_place() ends it. */
+/* params_update() that does not change the current image: optim_move() writes to `image`, params_place() ends it. */
 int params_move_begin(const struct params *p, struct optim_move *m, float *image, double lr, double grad_norm,
                       struct err *err);
 

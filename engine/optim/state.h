@@ -34,12 +34,12 @@ struct state {
     struct state_part *part;
 };
 
-/* What a rank holds; must outlive the state. */
+/* The arrays that a rank holds; they must outlive the state. */
 struct state_source {
     const struct layout *layout;
     const float         *weights; /* in this process's memory */
     struct optim        *optim;   /* NULL: weights only */
-    /* What `weights` has, and what this rank saves; without shards: everything. */
+    /* The numbers in `weights`, and those that this rank saves; without shards: everything. */
     struct shard_holder  held, saved;
 };
 

@@ -19,7 +19,7 @@ struct step {
     const struct kern_ops *ops;
     struct flow            flow;
     struct model_limits    max;
-    float                 *null_own;     /* [L, D]: the null embedding where it is no weight */
+    float                 *null_own;     /* [L, D]: the null embedding where it is not a weight */
     /* kernel arrays */
     float                 *x_t, *out, *dout; /* [B, channels, H, W] */
     float                 *y, *mask;         /* [rows, D], [rows]: packed, with captions dropped */

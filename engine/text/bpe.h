@@ -2,7 +2,7 @@
 /* bpe.h - byte pair encoding: adjacent symbols are merged by rank until no pair is in the table
  *
  * R. Sennrich, B. Haddow, A. Birch: Neural Machine Translation of Rare Words with Subword Units (ACL 2016), in the
- * variant of the tokenizers library: the pair of lowest rank first, of several such the leftmost.
+ * variant of the tokenizers library: the pair of lowest rank first; among pairs of equal rank, the leftmost.
  */
 #ifndef ENGINE_TEXT_BPE_H
 #define ENGINE_TEXT_BPE_H
@@ -16,7 +16,7 @@ struct bpe;
 int bpe_create(struct bpe **out, struct err *err);
 void bpe_destroy(struct bpe *b);
 
-/* `left` and `right` become `merged`; the rank is the number of merges added before. A pair that is there keeps its
+/* `left` and `right` become `merged`; the rank is the number of merges added before. An existing pair keeps its
  * rank. */
 int bpe_add(struct bpe *b, int32_t left, int32_t right, int32_t merged, struct err *err);
 size_t bpe_merges(const struct bpe *b);

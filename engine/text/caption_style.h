@@ -2,7 +2,7 @@
 /* caption_style.h - a caption as diffusers' pipelines change it: Python's text.lower().strip()
  *
  * Letters are mapped one by one as the C library's C.UTF-8 maps them, with the two exceptions of Python: a sigma at the
- * end of a word, and the capital I with a dot, which becomes two characters. Bytes that are no UTF-8 stay.
+ * end of a word, and the capital I with a dot, which becomes two characters. Bytes that are not UTF-8 stay.
  */
 #ifndef ENGINE_TEXT_CAPTION_STYLE_H
 #define ENGINE_TEXT_CAPTION_STYLE_H

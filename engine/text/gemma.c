@@ -40,8 +40,8 @@ int gemma_config_parse(struct gemma_config *out, int version, const json_t *conf
         positive(&c.head_dim, config, "head_dim", err) < 0)
         return -1;
     if (c.heads % c.kv_heads || c.head_dim % 2)
-        return err_set(err, ERR_DATA, "num_attention_heads %d is no multiple of num_key_value_heads %d, or head_dim %d "
-                       "is odd", c.heads, c.kv_heads, c.head_dim);
+        return err_set(err, ERR_DATA, "num_attention_heads %d is not a multiple of num_key_value_heads %d, or head_dim "
+                       "%d is odd", c.heads, c.kv_heads, c.head_dim);
     c.eps = number(config, "rms_norm_eps", 1e-6);
     c.theta = number(config, "rope_theta", 10000);
     const double scalar = version == 2 ? number(config, "query_pre_attn_scalar", c.head_dim) : c.head_dim;
@@ -116,7 +116,7 @@ static int reserve(struct run *r)
     return 0;
 }
 
-/* Of all keys: those of the prefix are no padding. */
+/* Of all keys: those of the prefix are not padding. */
 static void make_mask(struct run *r)
 {
     for (int b = 0; b < r->in->batch; b++)

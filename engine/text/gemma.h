@@ -14,8 +14,8 @@
  * Weights are asked for by name when a layer runs. Matrices of bf16 stay where they are, such as in a mapped file; of
  * another type one at a time is in memory as floats.
  *
- * What texts begin with alike is computed once: a run can keep keys and values of its positions, with which later runs
- * begin behind them (struct gemma_prefix).
+ * A common beginning of texts is computed once: a run can keep keys and values of its positions, and later runs
+ * continue after them (struct gemma_prefix).
  */
 #ifndef ENGINE_TEXT_GEMMA_H
 #define ENGINE_TEXT_GEMMA_H
@@ -35,7 +35,7 @@ struct gemma_config {
     double scale, eps, theta;
 };
 
-/* The keys of config.json; ERR_DATA names the one that is missing or impossible. */
+/* The keys of config.json; ERR_DATA names the value that is missing or impossible. */
 int gemma_config_parse(struct gemma_config *out, int version, const json_t *config, struct err *err);
 
 /* One of both is set. */
@@ -46,7 +46,7 @@ struct gemma_matrix {
 
 struct gemma_weights {
     /* Gives the `count` floats of a tensor: in `scratch`, which has room for them, or memory of its own. NULL with an
-     * error: not there, or of another size. */
+     * error: missing, or of another size. */
     const float *(*tensor)(void *arg, const char *name, size_t count, float *scratch, struct err *err);
     /* The same, or bf16. NULL: all matrices are given by tensor(). */
     int (*matrix)(void *arg, const char *name, size_t count, float *scratch, struct gemma_matrix *out,
@@ -57,7 +57,7 @@ struct gemma_weights {
     bool  in_place; /* matrix() never uses `scratch` */
 };
 
-/* Keys and values of the first `length` positions, which are no padding; of each layer length x kv_heads * head_dim. */
+/* Keys and values of the first `length` positions, which are not padding: per layer length x kv_heads * head_dim. */
 struct gemma_prefix {
     float *k, *v;
     int    length;
@@ -74,10 +74,10 @@ struct gemma_input {
     struct gemma_prefix       *keep;   /* gets the first `keep->length` positions, of a batch of 1; or NULL */
 };
 
-/* Where a run gives what it computes: batch x length x hidden each. */
+/* The outputs of a run: batch x length x hidden each. */
 struct gemma_output {
     float *last;            /* after the final norm; NULL: not wanted */
-    float *before_last;     /* what the last layer is given, as Lumina-Next uses it; NULL */
+    float *before_last;     /* the input of the last layer, as Lumina-Next uses it; NULL */
     /* What layer `layer` is given; NULL. */
     void (*hidden)(void *arg, int layer, const float *h);
     void *arg;

@@ -107,7 +107,7 @@ static size_t unicode(struct json_scan *s, char *out)
             return utf8_write(out, 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00));
     }
     if (high >= 0xD800 && high < 0xE000) {
-        json_scan_fail(s, "half of a surrogate pair is no character");
+        json_scan_fail(s, "half of a surrogate pair is not a character");
         return 0;
     }
     return utf8_write(out, high);

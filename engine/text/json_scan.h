@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json_scan.h - reads a JSON text (RFC 8259) of many megabytes from front to back, without a tree
  *
- * For tokenizer.json, whose 256,000 pieces and 580,000 merges are too slow as jansson's values.  The caller knows what
- * comes next and asks for it; anything else is an error, "line 12: expected a string".  After an error every call
- * fails, so a loop may look at the end.
+ * For tokenizer.json, whose 256,000 pieces and 580,000 merges are too slow as jansson's values. The caller requests the
+ * expected next value; any other value is an error, "line 12: expected a string". After an error every call fails, so a
+ * loop may look at the end.
  *
  *     for (json_scan_enter(&s, '{'); json_scan_more(&s, '}');) {
  *         json_scan_key(&s, &key);
@@ -28,7 +28,7 @@ struct json_text {
 struct json_scan {
     const char *text;
     size_t      size, at;
-    bool        first;    /* no comma is needed before what comes next */
+    bool        first;    /* no comma is needed before the next value */
     char       *unescaped;
     size_t      room;
     struct err *err;
@@ -41,7 +41,7 @@ int json_scan_end(struct json_scan *s);
 /* Sets the error, with the line: always -1. */
 int json_scan_fail(struct json_scan *s, const char *what) __attribute__((nonnull));
 
-/* The first byte of what comes next: { [ " t f n - or a digit; 0 at the end or after an error. */
+/* The first byte of the next value: { [ " t f n - or a digit; 0 at the end or after an error. */
 char json_scan_peek(struct json_scan *s);
 /* Enters an object or a list. */
 int json_scan_enter(struct json_scan *s, char open);

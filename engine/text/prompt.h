@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prompt.h - captions as the token ids, masks and rows that the authors' programs give to the text encoder
+/* prompt.h - captions as token ids, masks and rows, as the authors' programs pass them to the text encoder
  *
  * Sana (train_scripts/train.py, app/sana_pipeline.py): an instruction (complex human instruction, "chi") of n tokens
  * with <bos> stands before the caption; the ids are padded or cut on the right to n + rows - 2, and `rows` of the

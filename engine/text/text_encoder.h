@@ -4,13 +4,13 @@
  * PATH is a folder with config.json, weights and tokenizer, as google/gemma-2-2b-it is published, or a diffusers
  * pipeline with the folders text_encoder and tokenizer, or the name of either on a hub, in whose cache it is
  * (engine/hub/hub_cache.h).  Weights of bf16 stay in the mapped file: memory is needed for
- * some megabytes beside it, and what is read of the file the kernel can take back.
+ * some megabytes beside it, and the kernel can reclaim the pages of the file.
  *
- * Gemma 2 encodes for Sana, with an instruction before the caption (prompt.h): what the instruction's tokens give is
- * computed once, when the encoder is opened, and used for each caption whose tokens begin with them. Gemma 1 encodes
- * for Lumina-Next: the input of its last layer.
+ * Gemma 2 encodes for Sana, with an instruction before the caption (prompt.h): the outputs of the instruction's tokens
+ * are computed once, when the encoder is opened, and reused for each caption whose tokens begin with them. Gemma 1
+ * encodes for Lumina-Next: the input of its last layer.
  *
- * A caption's vectors depend on nothing but the caption, the weights and the options: captions are encoded one by one.
+ * A caption's vectors depend only on the caption, the weights and the options: captions are encoded one by one.
  * Rows of padding are not computed: attention never sees them; text_encoder_null() has them all.
  */
 #ifndef ENGINE_TEXT_TEXT_ENCODER_H
@@ -42,19 +42,21 @@ int text_encoder_version(const struct text_encoder *e);   /* of Gemma */
 int64_t text_encoder_bytes(const struct text_encoder *e); /* of its weights */
 /* Operations per token, those of attention scores not counted (docs: 4.05e9 of Gemma-2 2B). */
 double text_encoder_token_flops(const struct text_encoder *e);
-/* How many tokens are computed for a caption, those of the instruction not counted; *rows: of what a model gets. */
+/* The number of tokens computed for a caption, without those of the instruction; *rows: the number of rows for the
+ * model. */
 int text_encoder_tokens(const struct text_encoder *e, const char *caption, size_t n, int *rows, struct err *err);
 int text_encoder_rows(const struct text_encoder *e);
 int text_encoder_channels(const struct text_encoder *e);
 
-/* y: rows x channels, zero where mask is 0; mask: rows, 1 for a token. `reused` (or NULL): whether the instruction's
- * part was. */
+/* y: rows x channels, zero where mask is 0; mask: rows, 1 for a token. `reused` (or NULL): whether the outputs of the
+ * instruction were reused. */
 int text_encoder_caption(struct text_encoder *e, const char *caption, size_t n, float *y, float *mask, bool *reused,
                          struct err *err);
-/* What takes the place of a dropped caption: "" without instruction, with the rows of padding. */
+/* The replacement of a dropped caption: "" without instruction, with the rows of padding. */
 int text_encoder_null(struct text_encoder *e, float *y, float *mask, struct err *err);
 
-/* Of everything that the vectors depend on: all weights, which takes as long as reading them, tokenizer and options. */
+/* The digest of everything that the vectors depend on: all weights (which takes as long as reading them), tokenizer and
+ * options. */
 int text_encoder_digest(const struct text_encoder *e, char text[DIGEST_TEXT], struct err *err);
 
 #endif

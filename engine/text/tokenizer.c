@@ -231,7 +231,7 @@ static int flush_bytes(struct decoded *d, struct err *err)
     return 0;
 }
 
-/* -1 if the piece is no byte, <0x00> to <0xFF>. */
+/* -1 if the piece is not a byte, <0x00> to <0xFF>. */
 static int byte_of(const char *piece, size_t n)
 {
     char text[8] = "", *end;

@@ -8,8 +8,8 @@
  *   3. A character of the vocabulary is a symbol; any other one is its bytes of UTF-8, <0x00> to <0xFF>.
  *   4. Adjacent symbols are merged (bpe.h).
  *
- * A tokenizer.model has no list of added tokens: its control, unknown and user-defined pieces are taken for that, as
- * the tokenizer.json made of it has them; and no merges, which follow from scores and lengths (tokenizer_model.c).
+ * A tokenizer.model has no list of added tokens: its control, unknown and user-defined pieces are used, as in the
+ * tokenizer.json converted from it. It has no merges either: they follow from scores and lengths (tokenizer_model.c).
  * Sources: convert_slow_tokenizer.py of transformers (GemmaConvert, generate_merges), sentencepiece_model.proto.
  */
 #ifndef ENGINE_TEXT_TOKENIZER_H
@@ -27,10 +27,10 @@ struct token_ids {
     size_t   n, room;
 };
 
-/* `path`: either file, told apart by its content, or a folder that has one (tokenizer.json first). ERR_NOT_FOUND,
+/* `path`: either file, recognized by its content, or a folder that has one (tokenizer.json first). ERR_NOT_FOUND,
  * ERR_DATA: not such a file, damaged, or a tokenizer of another kind, "PATH: line 7: ...". */
 int tokenizer_open(struct tokenizer **out, const char *path, struct err *err);
-/* The same of bytes, which may go afterwards. */
+/* The same from bytes, which may be freed afterwards. */
 int tokenizer_parse(struct tokenizer **out, const char *bytes, size_t size, struct err *err);
 void tokenizer_close(struct tokenizer *t);
 
@@ -42,7 +42,7 @@ int tokenizer_pad(const struct tokenizer *t);
 /* The id of one piece, or -1. */
 int tokenizer_find(const struct tokenizer *t, const char *piece);
 
-/* Appends the ids of n bytes, without <bos>. Each byte that is no part of a character counts as U+FFFD. */
+/* Appends the ids of n bytes, without <bos>. Each byte that is not part of a character counts as U+FFFD. */
 int tokenizer_encode(const struct tokenizer *t, struct token_ids *out, const char *text, size_t n, struct err *err);
 /* The text of n ids, ended by 0, *bytes (or NULL) its length; bytes that form no character become U+FFFD. The caller
  * frees it. NULL: an id that does not exist, or no memory. */

@@ -63,7 +63,7 @@ static int note(struct json_scan *s, struct places *p, enum part part)
 {
     json_scan_peek(s);
     if (p->at[part])
-        return json_scan_fail(s, "the member is there twice");
+        return json_scan_fail(s, "the member occurs twice");
     p->at[part] = s->at;
     return json_scan_skip(s, &p->text[part]);
 }
@@ -146,7 +146,7 @@ static int read_vocab(struct tokenizer *t, struct json_scan *s, size_t at)
         struct err why = {0};
         if (json_scan_key(s, &piece) < 0)
             return -1;
-        const struct json_text kept = piece; /* a number is no string: it stays valid */
+        const struct json_text kept = piece; /* a number is not a string: it stays valid */
         if (json_scan_int(s, &id) < 0)
             return -1;
         if (id < 0 || id > VOCABULARY_ID_MAX)
@@ -238,7 +238,7 @@ static int read_added(struct tokenizer *t, struct json_scan *s, const struct pla
         return 0;
     json_t *list = json_loadb(p->text[ADDED].at, p->text[ADDED].n, JSON_ALLOW_NUL, NULL);
     s->at = p->at[ADDED];
-    int rc = json_is_array(list) ? 0 : json_scan_fail(s, "\"added_tokens\" is no list of objects");
+    int rc = json_is_array(list) ? 0 : json_scan_fail(s, "\"added_tokens\" is not a list of objects");
     json_array_foreach(list, i, row)
         if (rc == 0)
             rc = add_token(t, row, s->err);

@@ -20,9 +20,9 @@ enum { VOCABULARY_ID_MAX = 4 * 1024 * 1024 - 1, VOCABULARY_PIECE_MAX = 4096 };
 int vocabulary_create(struct vocabulary **out, size_t bytes, struct err *err);
 void vocabulary_destroy(struct vocabulary *v);
 
-/* Copies the text. ERR_DATA: a text or an id that is there, an empty text, or one that is too long. */
+/* Copies the text. ERR_DATA: a duplicate text or id, an empty text, or one that is too long. */
 int vocabulary_add(struct vocabulary *v, int id, const char *text, size_t n, struct err *err);
-/* A second text for an id that is there. */
+/* A second text for an existing id. */
 int vocabulary_alias(struct vocabulary *v, int id, const char *text, size_t n, struct err *err);
 
 /* One more than the largest id. */

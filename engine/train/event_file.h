@@ -2,8 +2,9 @@
 /* event_file.h - a run for TensorBoard: scalars, pictures and hyper-parameters
  *
  * DIR/events.out.tfevents.SECONDS.HOST.PID: records of TensorFlow (length, masked CRC-32C of both, RFC 3720) with the
- * message Event of tensorflow/core/util/event.proto. Each start of the run has a file of its own, which says from which
- * step on TensorBoard forgets what earlier files tell. A record is written by one call, so a crash cuts at most the last.
+ * message Event of tensorflow/core/util/event.proto. Each start of the run has a file of its own, which names the step
+ * from which TensorBoard drops the values of earlier files. A record is written by one call, so a crash cuts at most
+ * the last.
  */
 #ifndef ENGINE_TRAIN_EVENT_FILE_H
 #define ENGINE_TRAIN_EVENT_FILE_H
@@ -20,7 +21,7 @@ struct event_scalar {
     double      value; /* not finite: shown as such */
 };
 
-/* -1: it cannot be written; *out is NULL. `step`: the step that the run begins after. */
+/* -1: it cannot be written; *out is NULL. `step`: the step after which the run begins. */
 int event_file_open(struct event_file **out, const char *dir, int64_t step, struct err *err);
 void event_file_close(struct event_file *f); /* NULL is allowed, here and below: nothing is written */
 

@@ -24,8 +24,8 @@ struct train;
 /* The numbers that ranks add up (reducer.h). */
 struct exchange_numbers {
     enum dist_type type;
-    /* With fsdp: `grads` of a unit as numbers of `type`, in `sums` or in place; and this rank's part of their sum,
-     * the numbers from `at` on, is added to the gradients of the step. */
+    /* With fsdp: `grads` of a unit as numbers of `type`, in `sums` or in place. This rank's part of their sum, from
+     * index `at`, is added to the gradients of the step. */
     void *(*unit_out)(struct train *t, struct shard_part unit, float *grads, int64_t *sums);
     void (*unit_in)(struct train *t, struct shard_part part, const void *numbers, size_t at);
 };
@@ -42,8 +42,8 @@ struct exchange {
 };
 
 extern const struct exchange exchange_ddp, exchange_zero1, exchange_fsdp;
-/* Numbers of `block` from `from` on are complete: sends buckets of which all numbers are, and polls what is on its
- * way. Does nothing for fsdp. */
+/* The gradients of `block` from index `from` are complete: starts the transfer of buckets that are complete, and polls
+ * the running ones. Does nothing for fsdp. */
 int exchange_send(struct train *t, size_t from, void *block);
 
 /* The ranks whose device has the numbers. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reducer.h - the numbers as which gradients of micro-batches and ranks are added up; one table is chosen per run
+/* reducer.h - number types for adding up gradients of micro-batches and ranks; one table is chosen per run
  *
  *   plain         floats: each backward pass adds to the same array
  *   fixed-point   reproducible: true: micro-batches are added as integers (fixed_point_sum.h)

@@ -12,6 +12,7 @@
 #include "engine/data/dataset.h"
 #include "engine/data/image.h"
 #include "engine/train/font.h"
+#include "engine/train/picture_decoder.h"
 #include "engine/train/sample_prompts.h"
 
 enum { PICTURE = 96, GAP = 6, TEXT = 16, MARGIN = 14, HEAD = 26, INK = 0x303030, DIM = 0x808080 };
@@ -42,12 +43,12 @@ static struct plan plan_make(const struct sample_prompts *s, const struct sample
 }
 
 /* Centred in its cell. */
-static int draw_picture(struct image *to, const struct dataset *d, const float *latents,
+static int draw_picture(struct image *to, const struct picture_decoder *d, const float *latents,
                         const struct subject *s, int x, int y, const struct plan *p,
                         struct err *err)
 {
     struct image im;
-    if (dataset_picture(d, &im, latents + s->at, s->height, s->width, err) < 0)
+    if (picture_decoder_draw(d, &im, latents + s->at, s->height, s->width, err) < 0)
         return -1;
     int w = im.width * p->zoom, h = im.height * p->zoom;
     x += (p->cell_w - w) / 2;
@@ -58,7 +59,7 @@ static int draw_picture(struct image *to, const struct dataset *d, const float *
     return 0;
 }
 
-static int draw_row(struct image *to, const struct dataset *d,
+static int draw_row(struct image *to, const struct picture_decoder *d,
                     const struct sample_grid_pictures *all,
                     const struct subject *s, int x, int y, const struct plan *p, struct err *err)
 {
@@ -97,7 +98,7 @@ static void draw_heads(struct image *to, const struct sample_grid_pictures *all,
 }
 
 /* The edges of the largest of them, with no pixels. */
-static int measure(struct image *out, const struct dataset *d, const struct sample_prompts *s,
+static int measure(struct image *out, const struct picture_decoder *d, const struct sample_prompts *s,
                    const float *any, struct err *err)
 {
     *out = (struct image){0};
@@ -106,7 +107,7 @@ static int measure(struct image *out, const struct dataset *d, const struct samp
         struct image im;
         if (i > 0 && of->height == of[-1].height && of->width == of[-1].width)
             continue;
-        if (dataset_picture(d, &im, any + of->at, of->height, of->width, err) < 0)
+        if (picture_decoder_size(d, &im, any + of->at, of->height, of->width, err) < 0)
             return -1;
         out->width = im.width > out->width ? im.width : out->width;
         out->height = im.height > out->height ? im.height : out->height;
@@ -115,7 +116,7 @@ static int measure(struct image *out, const struct dataset *d, const struct samp
     return 0;
 }
 
-int sample_grid_write(const struct dataset *d, const struct sample_prompts *s,
+int sample_grid_write(const struct picture_decoder *d, const struct sample_prompts *s,
                       const struct sample_grid_pictures *all, const char *path, struct err *err)
 {
     struct image largest, im;

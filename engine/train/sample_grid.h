@@ -9,6 +9,7 @@
 
 struct dataset;
 struct err;
+struct picture_decoder;
 struct sample_prompts;
 
 /* Latents of all prompts; NULL: not shown. */
@@ -17,7 +18,7 @@ struct sample_grid_pictures {
 };
 
 /* A PNG, rows in as many columns as make it about square, pictures enlarged to about 96 pixels. */
-int sample_grid_write(const struct dataset *d, const struct sample_prompts *s,
+int sample_grid_write(const struct picture_decoder *d, const struct sample_prompts *s,
                       const struct sample_grid_pictures *p, const char *path, struct err *err);
 
 /* How close drawn samples are to the originals, on 8-bit pixels. */
@@ -27,7 +28,7 @@ struct sample_grid_score {
     double psnr;        /* dB to their own, mean over samples */
 };
 
-/* `latents` of subjects that are samples of the data. */
+/* `latents` of subjects that are samples of the data, which is pictures in blocks (dct+hash). */
 int sample_grid_score(struct sample_grid_score *out, const struct dataset *d,
                       const struct sample_prompts *s,
                       const float *latents, struct err *err);

@@ -7,7 +7,6 @@
 
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
-#include "engine/data/caption.h"
 #include "engine/data/dataset.h"
 
 void sample_prompts_free(struct sample_prompts *s)
@@ -75,30 +74,32 @@ fail:
     return -1;
 }
 
+int64_t sample_prompts_id(const char *text)
+{
+    return (int64_t)(digest_word(text, strlen(text), 0) >> 1);
+}
+
 int sample_prompts_of_captions(struct sample_prompts *out, const struct dataset *d,
                                const char *const *captions, int n, struct err *err)
 {
     struct dataset_shape shape = dataset_shape(d);
-    if (make(out, &shape, n, err) < 0) {
-        sample_prompts_free(out);
-        return -1;
-    }
-    for (int i = 0; i < n; i++) {
+    int rc = make(out, &shape, n, err);
+    for (int i = 0; rc == 0 && i < n; i++) {
         const char *text = captions[i];
-        out->of[i] = (struct subject){.caption = text, .sample = -1,
-                                      .id = (int64_t)(digest_word(text, strlen(text), 0) >> 1)};
+        out->of[i] = (struct subject){.caption = text, .sample = -1, .id = sample_prompts_id(text)};
         place(out, i, shape.channels, shape.height, shape.width);
-        caption_encode(out->captions + (size_t)i * row_of(&shape),
-                       out->masks + (size_t)i * (size_t)shape.words, text, shape.words,
-                       shape.caption_channels);
+        rc = dataset_text(d, text, out->captions + (size_t)i * row_of(&shape),
+                          out->masks + (size_t)i * (size_t)shape.words, err);
     }
-    return 0;
+    if (rc < 0)
+        sample_prompts_free(out);
+    return rc;
 }
 
 struct model_limits sample_prompts_limits(const struct sample_prompts *s, const struct dataset *d)
 {
     struct dataset_shape shape = dataset_shape(d);
-    return (struct model_limits){.batch = s->n < SAMPLER_BATCH ? s->n : SAMPLER_BATCH,
+    return (struct model_limits){.batch = sampler_batch(s->n, shape.height, shape.width),
                                  .height = shape.height, .width = shape.width,
                                  .text = shape.words};
 }
@@ -110,10 +111,10 @@ struct part {
     double          begin, share;
 };
 
-static void tick_part(void *arg, double share)
+static bool tick_part(void *arg, double share)
 {
     const struct part *p = arg;
-    p->tick(p->arg, p->begin + p->share * share);
+    return p->tick(p->arg, p->begin + p->share * share);
 }
 
 /* Consecutive subjects of one shape are drawn in one batch. */

@@ -21,6 +21,7 @@
 #include "engine/train/reducer.h"
 #include "engine/train/rejoin.h"
 #include "engine/train/train_events.h"
+#include "engine/train/train_input.h"
 #include "engine/train/train_memory.h"
 #include "engine/train/train_pictures.h"
 #include "engine/train/train_ranks.h"
@@ -29,6 +30,7 @@
 #include "engine/train/train_snapshot.h"
 #include "engine/train/train_start.h"
 #include "engine/train/train_state.h"
+#include "engine/train/train_validate.h"
 #include "engine/weights/pretrained.h"
 
 /* --- a step ----------------------------------------------------------------------------- */
@@ -42,7 +44,7 @@ static int micro(struct train *t, int from, int n, int index, double *loss)
     flight_enter(t->flight, (uint64_t)t->at, PHASE_DATA);
     if (t->at == t->env->stop_at && index == 0)
         raise(SIGSTOP);
-    if (loader_fill(t->loader, &in, train_plan_step(t), from, n, &t->err) < 0 ||
+    if (train_input_take(t, &in, from, n) < 0 ||
         sample_log_add(t->samples, loader_slots(t->loader), n, in.height, in.width, &t->err) < 0)
         return -1;
     flight_micro(t->flight, (uint64_t)index, (uint64_t)in.height, (uint64_t)in.width);
@@ -171,14 +173,16 @@ static int one_step(struct train *t)
         return -1;
     if (!isfinite(grad_norm))
         return not_finite(t, "the gradient norm", grad_norm);
-    if (params_update(t->params, lr, grad_norm, &t->err) < 0 || t->exchange->updated(t) < 0)
+    if (train_snapshot_guard(t) < 0 ||
+        params_update(t->params, lr, grad_norm, &t->err) < 0 || t->exchange->updated(t) < 0)
         return -1;
     t->at++;
     t->micro.samples = 0;
     struct err log = {0};
     if (sample_log_commit(t->samples, t->at, &log) < 0)
         train_warn_log(t, &log);
-    train_snapshot_save(t);
+    if (train_snapshot_save(t) < 0)
+        return -1;
     double took = train_clock() - start;
     flight_step_done(t->flight, (uint64_t)t->at, (uint64_t)(took * 1e9));
     train_save_prove(t);
@@ -237,12 +241,15 @@ static int train_steps(struct train *t)
 {
     const struct train_traffic before = train_ranks_traffic(t);
     t->saved_s = train_clock();
+    t->began = t->at;
     while (t->at < (t->env->until > 0 ? t->env->until : t->spec.steps))
-        if (boundary(t) < 0 || one_step(t) < 0)
+        if (boundary(t) < 0 || train_validate(t) < 0 || one_step(t) < 0)
             return after_failure(t);
-    if (train_is_first(t))
+    if (train_is_first(t)) {
+        train_input_summary(t);
         train_ranks_summary(t, &before);
-    return save(t, true);
+    }
+    return save(t, true) < 0 ? -1 : train_validate(t);
 }
 
 /* The cause that agent/core/cause.h knows. */

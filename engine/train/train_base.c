@@ -58,8 +58,8 @@ int train_base_check(struct train *t, const char *dir, const char *digest)
     if (strcmp(digest, t->base_digest) == 0)
         return 0;
     return err_set(&t->err, ERR_USAGE, "%s: these are not the weights that %s was trained on (%s instead of %s); name "
-                   "the same file, or begin anew with resume: none in another checkpoint.dir", t->spec.weights_key, dir,
-                   t->base_digest, digest[0] ? digest : "none");
+                   "the same file, or start a new run with resume: none in another checkpoint.dir", t->spec.weights_key,
+                   dir, t->base_digest, digest[0] ? digest : "none");
 }
 
 void train_base_share(struct train *t, struct model *m, float *null)

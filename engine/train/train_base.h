@@ -17,7 +17,7 @@ struct train;
 bool train_base_is_used(const struct train *t);
 /* Reads it into the model of the step, and the null embedding, from t->pretrained, which it closes. */
 int train_base_read(struct train *t);
-/* -1, ERR_USAGE: it is not that of the checkpoint `dir`, which has this digest. */
+/* -1, ERR_USAGE: it differs from the base of the checkpoint `dir`, which has this digest. */
 int train_base_check(struct train *t, const char *dir, const char *digest);
 /* A sampler's model, and its null embedding, get those of the step. */
 void train_base_share(struct train *t, struct model *m, float *null);

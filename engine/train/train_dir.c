@@ -30,7 +30,7 @@ int train_dir_open(struct train *t)
     return dir_identity_open(&t->dir_inode, t->dir, &t->err);
 }
 
-/* It was removed: made anew where only it was removed, and not what it was in. */
+/* It was removed: made again where only it was removed, and not what it was in. */
 static int make_anew(struct train *t)
 {
     char where[PATH_MAX + 64];
@@ -38,7 +38,7 @@ static int make_anew(struct train *t)
     t->code = EXIT_CHECKPOINT;
     if (mkdir(t->dir, 0700) < 0)
         return err_set(&t->err, ERR_SYSTEM, "the checkpoint directory %s %s", t->dir, where);
-    progress_warning(t->progress, "the checkpoint directory %s %s; it is made anew", t->dir, where);
+    progress_warning(t->progress, "the checkpoint directory %s %s; creating it again", t->dir, where);
     dir_identity_close(&t->dir_inode);
     t->code = EXIT_DONE;
     return dir_identity_open(&t->dir_inode, t->dir, &t->err);

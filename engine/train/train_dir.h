@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_dir.h - the directory of checkpoints: found once, and followed where it is moved
+/* train_dir.h - the directory of checkpoints: found once, and followed if it is moved
  *
  * A checkpoint is written by path.  Where the directory was moved meanwhile, the path may lead to that of another
  * job: so rank 0 compares inodes before each checkpoint.  Both return -1 with t->err and t->code set.

@@ -184,6 +184,8 @@ static int lock(struct phase *p)
 static int fill(struct phase *p)
 {
     struct train *t = p->t;
+    if (t->env->world_size > 1 && train_ranks_barrier(t) < 0) /* all have counted what is missing */
+        return -1;
     flight_enter(t->flight, 0, PHASE_DATA);
     const int rc = encode_fill(p->e, t->env->rank, t->env->world_size, on_tick, p, &t->err);
     flight_enter(t->flight, 0, PHASE_INIT);

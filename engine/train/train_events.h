@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_events.h - what a run tells TensorBoard (train.tensorboard); a failure is a warning and does not end the run */
+/* train_events.h - what a run writes for TensorBoard (train.tensorboard); a failure is a warning and does not end the
+ * run */
 #ifndef ENGINE_TRAIN_TRAIN_EVENTS_H
 #define ENGINE_TRAIN_TRAIN_EVENTS_H
 

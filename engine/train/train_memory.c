@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/contract/json_file.h"
+#include "engine/contract/size_text.h"
 #include "engine/data/dataset.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"
@@ -83,12 +84,12 @@ static void tell(const struct train *t)
     const struct fit *f = &t->fit;
     const int parts = (t->spec.batch_global + t->env->world_size * f->micro - 1) /
                       (t->env->world_size * f->micro);
-    char size[MEMORY_TEXT];
-    printf("memory: %s", memory_text(f->plan.total, size));
+    char size[SIZE_TEXT];
+    printf("memory: %s", size_text(f->plan.total, size));
     for (int i = 0; i < USES; i++)
         if (f->plan.bytes[i] > 0 && i != USE_HOST)
             printf("%s %s %s", i == 0 ? ":" : ",", backend_use_name((enum backend_use)i),
-                   memory_text(f->plan.bytes[i], size));
+                   size_text(f->plan.bytes[i], size));
     if (t->env->world_size > 1)
         printf("\nparallel: %s (%s)", fit_sharing_name(f->sharing), f->sharing_why);
     printf("\nbatch: %d samples in %d micro-batch%s of %d (%s)\n", t->spec.batch_global, parts,

@@ -16,7 +16,7 @@ int train_memory_choose(struct train *t);
 /* The largest micro-batch of this size; records the current one and fails on JOBCTL_TEST_OOM. */
 int train_memory_micro(const struct train *t, int height, int width);
 int train_memory_take(struct train *t, int height, int width, int samples);
-/* Out of device memory: lowers the limits for the next start, and says so in t->err. */
+/* Out of device memory: lowers the limits for the next start, with a sentence in t->err. */
 void train_memory_lower(struct train *t);
 
 #endif

@@ -28,7 +28,8 @@ int train_ranks_broadcast(struct train *t, void *data, size_t bytes);
 /* Whether this is the first rank of its node; the number of ranks on it. */
 bool train_ranks_first_local(const struct train *t);
 int train_ranks_local(const struct train *t);
-/* At a step boundary: from the orders of this rank to those of all. Fails if ranks are not at the same step. */
+/* At a step boundary: combines the commands of this rank with those of all ranks. Fails if ranks are not at the same
+ * step. */
 int train_ranks_agree(struct train *t, struct step_sync_orders *orders);
 /* The minimum over ranks; some may be late because they wait for a disk. */
 int train_ranks_least(struct train *t, int *value);

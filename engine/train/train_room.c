@@ -66,7 +66,7 @@ static double mib(int64_t bytes)
 
 static void tell(struct train *t, const struct room *r)
 {
-    char text[600], left[40] = "takes no more";
+    char text[600], left[40] = "is full";
     if (is_short(r))
         snprintf(left, sizeof(left), "has %.1f MiB free", mib(r->left));
     snprintf(text, sizeof(text), "no room for the checkpoint of step %lld: it needs %.1f MiB, and the disk of %.200s "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_room.h - a checkpoint does not fit on its disk: pause until it does
+/* train_room.h - pauses training while a checkpoint does not fit on its disk
  *
  * Training pauses at the step boundary where the failure is learned, so the steps since the last
  * checkpoint stay in memory and the GPUs stay with the job.  Rank 0 looks at the disk, and all ranks
@@ -15,7 +15,7 @@ struct train;
 /* All ranks pause until the checkpoint of this step fits on its disk, and is whole. Fails after
  * retry.disk_wait, and on a stop. */
 int train_room_wait(struct train *t);
-/* Fails if there is no room for a checkpoint: the job would only train until it has to wait. */
+/* Fails if there is no room for a checkpoint, because the job would soon have to wait. */
 int train_room_check(struct train *t);
 
 #endif

@@ -31,14 +31,14 @@ void train_save_advance(struct train *t, int least);
 int train_save_wait(struct train *t);
 /* After the last step. False: a thread is still busy, and only _exit() ends it. */
 bool train_save_end(struct train *t);
-/* Whether the last checkpoint failed on all ranks because its disk is full, and why; nothing of it is left. Set by
- * those above while retry.disk_wait allows to wait. train_save_retry() forgets it. */
+/* Whether the last checkpoint failed on all ranks because its disk is full, and why; its files are removed. Set by the
+ * functions above while retry.disk_wait permits a wait. train_save_retry() forgets it. */
 bool train_save_lacks_room(const struct train *t);
 const struct err *train_save_full(const struct train *t);
 void train_save_retry(struct train *t);
-/* Marks checkpoints as good that enough steps have followed. */
+/* Marks checkpoints as good after enough later steps. */
 void train_save_prove(struct train *t);
-/* A log of losses or samples cannot be written: says so once. */
+/* A log of losses or samples cannot be written: warns once. */
 void train_warn_log(struct train *t, const struct err *err);
 
 #endif

@@ -2,14 +2,17 @@
 /* train_snapshot.c - see train_snapshot.h */
 #include "engine/train/train_snapshot.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/data/background.h"
 #include "engine/checkpoint/double_buffer.h"
 #include "engine/checkpoint/snapshot.h"
+#include "engine/checkpoint/snapshot_interval.h"
 #include "engine/checkpoint/snapshot_share.h"
 #include "engine/contract/env.h"
 #include "engine/contract/flight.h"
@@ -24,6 +27,7 @@
 #include "kernels/kernels.h"
 
 enum { NAP_NS = 50000, END_S = 5, COPY_S = 600, READ_MS = 600000 };
+enum { TIMED_STEPS = 3, TIMED_COPIES = 3, TIMED_FLOATS = 16 << 20 }; /* that the interval is derived from */
 
 /* The state of a run beside its tensors; followed by the exponents of a reproducible run. */
 struct notes {
@@ -43,9 +47,15 @@ struct train_snapshot {
     /* Of a GPU: */
     struct state         state;
     struct snapshot     *writer;
-    void                *stream, *fetched; /* the mark behind the current copy */
-    int64_t              coming;           /* its step, or -1 */
-    bool                 pinned;
+    void                *stream, *fetched; /* the mark behind the current copy, or NULL */
+    int64_t              coming;           /* its step until it is sealed, or -1 */
+    int64_t              last;             /* step of the last snapshot, or -1 */
+    bool                 pinned, opened;   /* its memory; that is known */
+    struct background    beside;           /* pins the memory, then seals copies */
+    int                  every;            /* steps from one to the next; 1 until it is known */
+    int                  timed;            /* steps so far, until it is known */
+    double               rate;             /* bytes per second to host memory */
+    double               step_at, step_s;  /* the end of the last step; the shortest so far */
 };
 
 /* JOBCTL_SNAPSHOT_OLD is a list of descriptors; anything but a number ends it. */
@@ -78,18 +88,21 @@ static void report_no_memory(struct train *t, int64_t bytes)
                          (double)device_memory_host().free / 0x1p30);
 }
 
-/* Copies to memory that is not pinned block the caller. */
-static int open_stream(struct train *t, struct train_snapshot *s)
+/* Beside the start of the run: a few seconds for tens of GB. */
+static void pin(void *arg)
 {
+    struct train_snapshot *s = arg;
     size_t bytes;
     void *at = snapshot_memory(s->writer, &bytes);
+    s->pinned = backend_streams()->pin(at, bytes) == 0;
+}
+
+static int open_stream(struct train *t, struct train_snapshot *s)
+{
     s->stream = backend_streams()->open();
     if (!s->stream)
         return backend_check(backend_ops(), &t->err);
-    s->pinned = backend_streams()->pin(at, bytes) == 0;
-    if (!s->pinned)
-        progress_warning(t->progress, "snapshots delay each step: cannot pin %.2f GiB of "
-                                      "memory for the GPU", (double)bytes / 0x1p30);
+    background_start(&s->beside, pin, s);
     return 0;
 }
 
@@ -140,7 +153,8 @@ int train_snapshot_open(struct train *t)
     if (!s)
         return err_set(&t->err, ERR_MEMORY, "no memory for a snapshot");
     t->snapshot = s;
-    s->first = s->coming = -1;
+    s->first = s->coming = s->last = -1;
+    s->every = 1;
     read_env(s);
     if ((backend_ops()->host ? open_double_buffer(t, s) : s->fd >= 0 ? open_writer(t, s) : 0) < 0)
         return -1;
@@ -152,27 +166,41 @@ int train_snapshot_open(struct train *t)
     return snapshot_set_open(&s->set, s->old, s->n_old, &t->err);
 }
 
+/* Seals the copy that has arrived, on all cores that steps leave. */
+static void seal(void *arg)
+{
+    struct train_snapshot *s = arg;
+    snapshot_seal(s->writer, s->coming, s->notes, s->notes_size);
+}
+
+static void arrived(struct train_snapshot *s)
+{
+    backend_streams()->drop(s->fetched);
+    s->fetched = NULL;
+    background_start(&s->beside, seal, s);
+}
+
 /* The result of reached(): 1 done, 0 not within most_s, -1 failed. */
-static int wait_for_copy(struct train_snapshot *s, double most_s)
+static int wait_for(void *mark, double most_s)
 {
     const double since = train_clock();
     int r;
-    while ((r = backend_streams()->reached(s->fetched)) == 0 && train_clock() - since < most_s)
+    while ((r = backend_streams()->reached(mark)) == 0 && train_clock() - since < most_s)
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
-    backend_streams()->drop(s->fetched);
-    s->fetched = NULL;
-    s->coming = -1;
     return r;
 }
 
-/* Waits for the last copy, which writes to the memory. */
+/* Waits for the last copy, which writes to the memory, and for the thread. */
 static void close_stream(struct train_snapshot *s)
 {
     size_t bytes;
     if (!s->stream)
         return;
-    if (s->coming >= 0)
-        wait_for_copy(s, END_S);
+    if (s->fetched) {
+        wait_for(s->fetched, END_S);
+        backend_streams()->drop(s->fetched);
+    }
+    background_wait(&s->beside);
     backend_streams()->close(s->stream);
     if (s->pinned)
         backend_streams()->unpin(snapshot_memory(s->writer, &bytes));
@@ -261,50 +289,158 @@ static void begin_copy(struct train *t, struct train_snapshot *s)
 {
     const struct kern_streams *streams = backend_streams();
     void *updated = streams->mark(NULL);
-    if (updated && streams->follow(s->stream, updated) == 0 &&
-        snapshot_bring(s->writer, t->at, fetch, s) == 0 && (s->fetched = streams->mark(s->stream)))
+    if (updated && streams->follow(s->stream, updated) == 0 && snapshot_bring(s->writer, fetch, s) == 0 &&
+        (s->fetched = streams->mark(s->stream)))
         s->coming = t->at;
+    s->last = t->at;
     if (updated)
         streams->drop(updated);
+}
+
+/* --- the interval of a GPU's snapshots --------------------------------------------------- */
+
+/* The part with the most numbers. */
+static const struct state_part *largest(const struct state *s)
+{
+    const struct state_part *most = &s->part[0];
+    for (int i = 1; i < s->len; i++)
+        if (s->part[i].to - s->part[i].from > most->to - most->from)
+            most = &s->part[i];
+    return most;
+}
+
+/* A copy of some of the state to where the first snapshot will be. The best of several counts. */
+static void measure_rate(struct train_snapshot *s)
+{
+    const struct state_part *part = largest(&s->state);
+    const size_t all = part->to - part->from, floats = all < TIMED_FLOATS ? all : TIMED_FLOATS;
+    const double since = train_clock();
+    void *mark = NULL;
+    if (fetch(s, snapshot_image(s->writer, 0), part->data, floats) == 0 && (mark = backend_streams()->mark(s->stream)) &&
+        wait_for(mark, COPY_S) > 0)
+        s->rate = fmax(s->rate, (double)(floats * sizeof(float)) / (train_clock() - since));
+    if (mark)
+        backend_streams()->drop(mark);
+}
+
+static void begin_first(struct train *t, struct train_snapshot *s)
+{
+    size_t bytes;
+    background_wait(&s->beside);
+    s->opened = true;
+    snapshot_memory(s->writer, &bytes);
+    if (!s->pinned)
+        progress_warning(t->progress, "each snapshot delays a step: cannot pin %.2f GiB of memory for the GPU",
+                         (double)bytes / 0x1p30);
+    for (int i = 0; i < TIMED_COPIES; i++)
+        measure_rate(s);
+}
+
+/* The longest interval of any rank, so that all make the same snapshots. */
+static int choose_interval(struct train *t, struct train_snapshot *s)
+{
+    const struct snapshot_pace pace = {(double)state_saves(&s->state) * sizeof(float), s->rate, s->step_s};
+    int least = -(t->env->snapshot_every ? t->env->snapshot_every : snapshot_interval(&pace));
+    if (train_ranks_least(t, &least) < 0)
+        return -1;
+    s->every = -least;
+    if (train_is_first(t) && s->every > 1)
+        printf("snapshots: one in %d steps; a copy of %.2f GiB takes %.2f s, a step %.2f s\n", s->every,
+               pace.bytes / 0x1p30, pace.bytes / pace.rate, pace.step_s);
+    return 0;
+}
+
+/* After each step. */
+static int time_step(struct train *t, struct train_snapshot *s)
+{
+    const double now = train_clock(), took = now - s->step_at;
+    if (s->timed > TIMED_STEPS)
+        return 0;
+    if (s->timed > 0)
+        s->step_s = s->timed == 1 || took < s->step_s ? took : s->step_s;
+    s->step_at = now;
+    return s->timed++ == TIMED_STEPS ? choose_interval(t, s) : 0;
+}
+
+static bool is_due(const struct train_snapshot *s, int64_t at)
+{
+    return s->last < 0 || at - s->last >= s->every;
+}
+
+static bool has_arrived(const struct train_snapshot *s)
+{
+    return s->fetched && backend_streams()->reached(s->fetched) > 0;
 }
 
 int train_snapshot_settle(struct train *t)
 {
     struct train_snapshot *s = t->snapshot;
-    const int64_t step = s->coming;
-    if (step < 0)
+    if (s->coming < 0 || !is_due(s, t->at + 1))
         return 0;
-    const int r = wait_for_copy(s, COPY_S);
-    if (r > 0)
-        snapshot_seal(s->writer, step, s->notes, s->notes_size);
+    const int r = s->fetched ? wait_for(s->fetched, COPY_S) : 1;
     if (r == 0)
         return err_set(&t->err, ERR_DEVICE, "the GPU did not finish a copy to host memory in %d s", COPY_S);
-    return r > 0 ? 0 : backend_check(backend_ops(), &t->err);
+    if (r < 0)
+        return backend_check(backend_ops(), &t->err);
+    if (s->fetched)
+        arrived(s);
+    background_wait(&s->beside);
+    s->coming = -1;
+    return 0;
 }
 
-void train_snapshot_save(struct train *t)
+int train_snapshot_guard(struct train *t)
 {
     struct train_snapshot *s = t->snapshot;
+    if (s->fetched && backend_streams()->follow(NULL, s->fetched) < 0)
+        return backend_check(backend_ops(), &t->err);
+    return 0;
+}
+
+/* --- after a step ------------------------------------------------------------------------ */
+
+static bool take_notes(struct train *t, struct train_snapshot *s)
+{
     const struct notes n = {.optim_count = optim_count(params_optim(t->params)), .loss = t->loss,
                             .left_out = t->left_out};
     size_t exponents;
+    const int32_t *exponent = reducer_fixed_exponents(t, &exponents);
+    if (sizeof(n) + exponents * sizeof(*exponent) > SNAPSHOT_NOTES)
+        return false;
+    memcpy(s->notes, &n, sizeof(n));
+    if (exponent)
+        memcpy(s->notes + sizeof(n), exponent, exponents * sizeof(*exponent));
+    s->notes_size = sizeof(n) + exponents * sizeof(*exponent);
+    return true;
+}
+
+static int save_from_gpu(struct train *t, struct train_snapshot *s)
+{
+    if (!s->opened)
+        begin_first(t, s);
+    if (time_step(t, s) < 0)
+        return -1;
+    if (has_arrived(s))
+        arrived(s);
+    if (is_due(s, t->at) && take_notes(t, s))
+        begin_copy(t, s);
+    return 0;
+}
+
+int train_snapshot_save(struct train *t)
+{
+    struct train_snapshot *s = t->snapshot;
     if (!s->keeps)
-        return;
+        return 0;
     if (s->first < 0)
         s->first = t->at;
     if (s->n_old > 0 && t->at > s->first + 1)
         forget_old(t, s);
-    memcpy(s->notes, &n, sizeof(n));
-    const int32_t *exponent = reducer_fixed_exponents(t, &exponents);
-    if (sizeof(n) + exponents * sizeof(*exponent) > SNAPSHOT_NOTES)
-        return;
-    if (exponent)
-        memcpy(s->notes + sizeof(n), exponent, exponents * sizeof(*exponent));
-    s->notes_size = sizeof(n) + exponents * sizeof(*exponent);
-    if (s->double_buffer)
+    if (!s->double_buffer)
+        return save_from_gpu(t, s);
+    if (take_notes(t, s))
         double_buffer_seal(s->double_buffer, t->at, s->notes, s->notes_size);
-    else
-        begin_copy(t, s);
+    return 0;
 }
 
 bool train_snapshot_hold(struct train *t, int64_t *bytes)

@@ -21,6 +21,7 @@
 #include "engine/train/reducer.h"
 #include "engine/train/train_base.h"
 #include "engine/train/train_events.h"
+#include "engine/train/train_input.h"
 #include "engine/train/train_memory.h"
 #include "engine/train/train_dir.h"
 #include "engine/train/train_encode.h"
@@ -117,7 +118,7 @@ static int open_data(struct train *t)
         tell_data(t);
     if (train_memory_choose(t) < 0)
         return -1;
-    return loader_create(&t->loader, t->data, &t->spec, &t->err);
+    return train_input_open(t);
 }
 
 static void on_backward(void *arg)

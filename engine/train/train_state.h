@@ -2,8 +2,9 @@
 /* train_state.h - struct train, the state of a run
  *
  * The files that run it, from the bottom up: train_ranks; train_memory, train_dir, train_base, train_encode; exchange,
- * exchange_fsdp; reducer, reducer_fixed; train_snapshot; train_save; train_room; train_start; train_pictures; train.
- * A file calls those below it, which know of those above only what they find here.
+ * exchange_fsdp; reducer, reducer_fixed; train_input; train_snapshot; train_save; train_room; train_start; train_draw;
+ * train_pictures, train_validate; train.
+ * A file calls the files below it; lower files know of higher ones only the declarations in this header.
  *
  * Functions return 0 or -1 with a sentence in t->err; t->code is the exit code of a failure,
  * or EXIT_DONE to derive it from the kind of the error.
@@ -54,7 +55,8 @@ struct train {
     struct dataset  *data;
     json_t          *codec; /* of the data, or NULL */
     struct loader   *loader;
-    struct pretrained *pretrained; /* what the run begins with, from its check until it is read; or NULL */
+    struct pretrained *pretrained; /* the weights that the run begins with, from their check until they are read; or
+                                    * NULL */
     struct step     *step;
     struct params   *params; /* of the step */
     struct loss_log *metrics;
@@ -74,6 +76,7 @@ struct train {
     struct train_saving *saving;
 
     int64_t at;            /* optimizer steps completed */
+    int64_t began;         /* those completed when this start began */
     int64_t saved;         /* step of the newest checkpoint, written or being written; or -1 */
     double  saved_s;       /* time of the last checkpoint, or of the start */
     double  loss;          /* of the last step */

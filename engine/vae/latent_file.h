@@ -15,7 +15,7 @@ struct latent {
 
 /* The form follows from the ending. Written to a temporary file, then renamed. ERR_USAGE: another ending. */
 int latent_file_write(const struct latent *z, const char *path, struct err *err);
-/* [C, h, w] or [1, C, h, w]; told by its bytes. ERR_DATA: no such file. The caller frees out->x. */
+/* [C, h, w] or [1, C, h, w]; the format is recognized by its bytes. ERR_DATA: no such file. The caller frees out->x. */
 int latent_file_read(struct latent *out, const char *path, struct err *err);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_stream.h - a chain of layers over one picture, computed in strips of rows
  *
- * Each layer keeps a window of the rows that it has computed.  Who asks for rows [from, to) of a layer makes it
- * compute those that are not there yet, and the layer asks its input for the rows that these need: the halo of a
- * convolution is in the input's window, so nothing is computed twice, and the result is that of the whole picture.
- * `from` must not fall from call to call; rows before it are forgotten.  Pictures are [height, width, channels].
+ * Each layer keeps a window of the rows that it has computed. A request for rows [from, to) of a layer makes it compute
+ * the missing ones, and the layer requests the rows that these need from its input: the halo of a convolution is in the
+ * input's window, so nothing is computed twice, and the result is that of the whole picture. `from` must not decrease
+ * from call to call; rows before it are dropped. Pictures are [height, width, channels].
  */
 #ifndef ENGINE_VAE_ROW_STREAM_H
 #define ENGINE_VAE_ROW_STREAM_H
@@ -24,12 +24,12 @@ struct row_layer {
     struct row_layer *input;          /* owned; NULL for a source */
     struct row_layer *inner, *beside; /* owned chains down to `input` or a source of their own; NULL: none */
     row_layer_fn     *compute;        /* NULL: all rows are there, in memory of the caller */
-    const void       *weights;        /* of the layer: what compute() knows them as */
+    const void       *weights;        /* of the layer, in the numbering of compute() */
     const struct kern_ops *ops;       /* those of the stream */
     int               height, width, channels;
     float            *rows;           /* the window: [first, last) */
     int               first, last, capacity;
-    int               hold;           /* this row and those after it are not forgotten, whoever asks */
+    int               hold;           /* this row and later ones are kept, for all readers */
 };
 
 struct row_stream {
@@ -45,7 +45,7 @@ int row_stream_push(struct row_stream *s, row_layer_fn *compute, const void *wei
 /* A layer of its own with the same input as `l`. */
 int row_layer_inner(struct row_layer *l, row_layer_fn *compute, const void *weights, int channels, struct err *err);
 void row_stream_end(struct row_stream *s);
-/* Ends the layers above `at`, which is then on top. */
+/* Destroys the layers above `at`, which is then on top. */
 void row_stream_cut(struct row_stream *s, struct row_layer *at);
 
 /* The layer's rows [from, to), clipped to the picture, and possibly others. */
@@ -53,7 +53,7 @@ int row_layer_need(struct row_layer *l, int from, int to, struct kern_rows *out,
 /* Where row `row` begins. */
 const float *row_at(const struct kern_rows *r, int row);
 
-/* All rows of the result, `strip` at a time. Layers begin anew: a stream can run several times. */
+/* All rows of the result, `strip` at a time. Layers start again: a stream can run several times. */
 typedef int row_sink_fn(void *arg, const float *rows, int from, int to, struct err *err);
 int row_stream_run(struct row_stream *s, int strip, row_sink_fn *sink, void *arg, struct err *err);
 /* Into one picture. */

@@ -24,8 +24,8 @@
 struct vae;
 
 struct vae_weights {
-    /* Gives the rows x each floats of a tensor, each 1 if it has one dimension: in `scratch`, which has room for them,
-     * or memory of its own. NULL with an error: not there, or of another size. The names are the authors' (DC-AE) or
+    /* Returns the rows x each floats of a tensor (each is 1 for one dimension): in `scratch`, which has room for them,
+     * or in its own memory. NULL with an error: not there, or of another size. The names are the authors' (DC-AE) or
      * diffusers' (KL). */
     const float *(*tensor)(void *arg, const char *name, size_t rows, size_t each, float *scratch, struct err *err);
     void *arg;
@@ -40,16 +40,16 @@ void vae_destroy(struct vae *v); /* also of NULL */
 
 /* Rows of pixels per strip at the highest resolution; 0: chosen by the width. For tests. */
 void vae_set_strip(struct vae *v, int rows);
-/* KL: bytes for whole pictures between layers. What does not fit is computed anew from strips, once for each norm behind
+/* KL: bytes for whole pictures between layers. What does not fit is recomputed from strips, once for each norm behind
  * it, so that less memory costs time, and never another result. 0: VAE_MEMORY. */
 enum { VAE_MEMORY = 3 << 29 };
 void vae_set_memory(struct vae *v, size_t bytes);
-/* Is given every intermediate result, [height, width, channels], by the authors' name of its layer. */
+/* Called with every intermediate result, [height, width, channels], by the authors' name of its layer. */
 typedef int vae_observer_fn(void *arg, const char *name, const float *x, int height, int width, int channels,
                             struct err *err);
 void vae_observe(struct vae *v, vae_observer_fn *fn, void *arg);
 
-/* z: latent channels, or mean and logvar of KL. ERR_USAGE: the size is no multiple of the factor. */
+/* z: latent channels, or mean and logvar of KL. ERR_USAGE: the size is not a multiple of the factor. */
 int vae_encode(struct vae *v, float *z, const float *picture, int height, int width, struct err *err);
 /* Sizes are those of the latent. Nothing is clamped. */
 int vae_decode(struct vae *v, float *picture, const float *z, int height, int width, struct err *err);

@@ -85,15 +85,15 @@ static int check_dcae(const struct vae_config *c, struct err *err)
     const int last = c->stages - 1;
     for (int i = 0; i < c->stages; i++)
         if (c->attention[i] && c->width[i] % 32)
-            return err_set(err, ERR_DATA, "stage %d of the autoencoder has attention and %d channels: no multiple of "
-                           "32", i, c->width[i]);
+            return err_set(err, ERR_DATA, "stage %d of the autoencoder has attention and %d channels: not a multiple "
+                           "of 32", i, c->width[i]);
     for (int i = 0; i < last; i++)
         if (!divide(4 * c->width[i], c->width[i + 1]))
             return err_set(err, ERR_DATA, "no shortcut leads from %d channels of the autoencoder to %d: 4 times the "
                            "first must be a multiple of the second", c->width[i], c->width[i + 1]);
     return divide(c->width[last], c->latent)
                ? 0
-               : err_set(err, ERR_DATA, "%d channels of the autoencoder are no multiple of its %d latent ones",
+               : err_set(err, ERR_DATA, "%d channels of the autoencoder are not a multiple of its %d latent ones",
                          c->width[last], c->latent);
 }
 
@@ -101,7 +101,7 @@ static int check_kl(const struct vae_config *c, struct err *err)
 {
     for (int i = 0; i < c->stages; i++)
         if (!divide(c->width[i], c->groups))
-            return err_set(err, ERR_DATA, "%d channels of the autoencoder are no multiple of its %d groups",
+            return err_set(err, ERR_DATA, "%d channels of the autoencoder are not a multiple of its %d groups",
                            c->width[i], c->groups);
     return 0;
 }

@@ -23,9 +23,9 @@ struct vae_config {
 };
 
 /* The keys of the authors' configurations: width_list, block_type, ... of DC-AE, block_out_channels, ... of
- * AutoencoderKL. ERR_DATA names what is missing or impossible. */
+ * AutoencoderKL. ERR_DATA names the key that is missing or impossible. */
 int vae_config_parse(struct vae_config *out, enum vae_family family, const json_t *config, struct err *err);
-/* ERR_DATA: widths that cannot be: attention of a width that is no multiple of 32, shortcuts that do not divide. */
+/* ERR_DATA: impossible widths: attention of a width that is not a multiple of 32, shortcuts that do not divide. */
 int vae_config_check(const struct vae_config *c, struct err *err);
 
 /* Pixels per latent in each direction. */

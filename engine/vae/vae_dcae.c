@@ -16,7 +16,7 @@ struct pass {
     struct err       *err;
 };
 
-/* What the stream has computed, in memory; the stream begins anew with it. */
+/* What the stream has computed, in memory; the stream starts again with it. */
 static int collect(struct pass *p)
 {
     if (vae_map_run(p->v, &p->map, &p->stream, p->err) < 0)

@@ -55,3 +55,34 @@ int vae_image_encode(struct vae *v, const struct vae_config *cfg, const struct i
     free(x);
     return rc;
 }
+
+static void image_from_planes(struct image *im, const float *from)
+{
+    const size_t n = pixels_of(im);
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < 3; c++) {
+            const float v = (from[c * n + i] * 0.5f + 0.5f) * 255.0f;
+            im->rgb[3 * i + c] = v > 0 ? (uint8_t)((v < 255 ? v : 255) + 0.5f) : 0;
+        }
+}
+
+int vae_image_decode(struct vae *v, const struct vae_config *cfg, const float *z, int height, int width,
+                     struct image *out, struct err *err)
+{
+    const int factor = vae_config_factor(cfg);
+    const size_t n = (size_t)cfg->latent * (size_t)height * (size_t)width;
+    if (image_create(out, width * factor, height * factor, err) < 0)
+        return -1;
+    float *x = malloc((3 * pixels_of(out) + n) * sizeof(*x)), *unscaled = x + 3 * pixels_of(out);
+    int rc = x ? 0 : err_set(err, ERR_MEMORY, "no memory for a picture of %d x %d", out->width, out->height);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        unscaled[i] = z[i] / (float)cfg->scale;
+    if (rc == 0)
+        rc = vae_decode(v, x, unscaled, height, width, err);
+    if (rc == 0)
+        image_from_planes(out, x);
+    else
+        image_free(out);
+    free(x);
+    return rc;
+}

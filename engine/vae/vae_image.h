@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vae_image.h - a picture of 8-bit RGB as the latent that a model is trained on
+/* vae_image.h - a picture of 8-bit RGB as the latent that a model is trained on, and back
  *
  * Pixels become (x / 255 - 0.5) / 0.5, as the authors' programs have them.
  */
@@ -20,5 +20,8 @@ size_t vae_image_count(const struct vae_config *cfg, int height, int width);
  * scaled, of DC-AE zeros; or NULL. */
 int vae_image_encode(struct vae *v, const struct vae_config *cfg, const struct image *im, float *z, float *deviation,
                      struct err *err);
+/* The picture of a scaled latent [channels, height, width]; the caller frees it. */
+int vae_image_decode(struct vae *v, const struct vae_config *cfg, const float *z, int height, int width,
+                     struct image *out, struct err *err);
 
 #endif

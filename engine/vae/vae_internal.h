@@ -26,7 +26,7 @@ struct vae_res {
     struct vae_norm norm;
 };
 
-/* Queries apart from keys and values: the sums over the picture need only the latter. `scale`: the second scale. */
+/* Queries separate from keys and values: the sums over the picture need only the latter. `scale`: the second scale. */
 struct vae_vit {
     struct vae_conv q, kv, scale_q, scale_kv, proj, invert, point;
     const float    *depth_q, *depth_kv; /* [25][channels] */
@@ -67,7 +67,7 @@ struct vae {
     struct vae_stage       stage[VAE_STAGES];
     struct vae_kl_middle   middle;
     int                    strip;
-    size_t                 memory; /* for whole pictures that could be computed anew (KL) */
+    size_t                 memory; /* for whole pictures that could be recomputed (KL) */
     vae_observer_fn       *observer;
     void                  *observer_arg;
     float                 *work;
@@ -114,7 +114,7 @@ int row_planes(struct row_layer *l, float *out, int from, int to, struct err *er
 /* A layer of this convolution on top. */
 int row_push_conv(struct row_stream *s, row_layer_fn *fn, const struct vae_conv *c, struct err *err);
 
-/* A picture [height, width, channels] in memory; x is owned by whoever has the struct. */
+/* A picture [height, width, channels] in memory; the owner of the struct owns x. */
 struct vae_map {
     float *x;
     int    height, width, channels;
@@ -133,7 +133,7 @@ int vae_planes_run(struct vae *v, float *to, struct row_stream *s, struct err *e
 /* vae_vit.c: an EfficientViT block, in place */
 int vae_vit_run(struct vae *v, struct vae_map *map, const struct vae_vit *b, struct err *err);
 
-/* vae_norm.c: the sums of a picture, and what they make of a norm */
+/* vae_norm.c: the sums of a picture, and the norm as scale and shift from them */
 /* y = (x - mean) / sqrt(var + eps) * w + b as x * scale + shift, of the stream's result. The caller frees s->scale. */
 int vae_norm_scale(struct vae *v, struct row_scale *s, struct row_stream *of, const struct vae_norm *n,
                    struct err *err);

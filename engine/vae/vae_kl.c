@@ -2,7 +2,7 @@
 /* vae_kl.c - encoder and decoder of AutoencoderKL; see vae.h
  *
  * Layers are pushed on a stream.  A norm needs the sums of the whole picture, so the stream runs once for them.  Its
- * result is stored first if it fits into the memory for pictures: then the stream begins anew with it, else all layers
+ * result is stored first if it fits into the memory for pictures: then the stream starts again with it, else all layers
  * since the last stored picture run again for the next norm.
  */
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static int restart(struct pass *p)
     return row_stream_begin(&p->stream, p->map.x, p->map.height, p->map.width, p->map.channels, p->err);
 }
 
-/* The stream's result, stored; the stream begins anew with it. */
+/* The stream's result, stored; the stream starts again with it. */
 static int collect(struct pass *p)
 {
     if (!p->stream.top->compute)
@@ -101,7 +101,7 @@ static int push_out_norm(struct pass *p, const struct vae_norm *n)
     return push_norm(p, &p->stream, &b->norm1, n);
 }
 
-/* The side stream begins anew with its result, stored. */
+/* The side stream starts again with its result, stored. */
 static int store_inner(struct pass *p, struct row_stream *side, struct block *b)
 {
     const struct row_layer top = *side->top;

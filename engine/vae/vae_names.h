@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vae_names.h - the names that diffusers gives the tensors of a DC-AE
  *
- * The joint matrix of queries, keys and values becomes three: plain thirds of its rows, whatever they are called.
+ * The joint matrix of queries, keys and values becomes three: plain thirds of its rows.
  *
  * Pure: no clock, no I/O.
  */

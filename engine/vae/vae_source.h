@@ -13,12 +13,13 @@
 struct err;
 struct weights_source;
 
-/* ERR_DATA: no autoencoder that can be computed. */
+/* ERR_DATA: not a supported autoencoder. */
 int vae_source_config(struct vae_config *out, const struct weights_source *w, struct err *err);
 /* The half of the autoencoder `name`: a file, a folder with one, or a pipeline with a folder vae; also of a hub, in its
  * cache (engine/hub/hub_cache.h). */
 int vae_source_open(struct vae **out, struct vae_config *cfg, const char *name, enum vae_half half, struct err *err);
-/* Of all that latents depend on: sizes, scale and the encoder's weights, which takes as long as reading them. */
+/* The digest of everything that latents depend on: sizes, scale and the encoder's weights (which takes as long as
+ * reading them). */
 int vae_source_digest(char text[DIGEST_TEXT], const char *path, struct err *err);
 /* Of the encoder's weights as floats. */
 int64_t vae_source_bytes(const struct weights_source *w);

@@ -308,7 +308,7 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
     int rc = -1;
     if (spec->steps < 1 || spec->warmup < 0 || spec->micros < 1)
         return err_set(err, ERR_USAGE, "a bench needs at least one step");
-    if (backend_ops()->host) /* the CPU's BLAS is no reference for a GPU */
+    if (backend_ops()->host) /* the CPU's BLAS is not a reference for a GPU */
         list_layers(&b);
     if (step_create(&b.step, &spec->model, &spec->batch, &spec->optim, spec->flow_shift, NULL, err) < 0 ||
         make_batch(&b, err) < 0 || open_double_buffer(&b, err) < 0)

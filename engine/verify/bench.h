@@ -2,11 +2,10 @@
 /* bench.h - benchmark: the time of a training step, and of BLAS alone
  *
  * A step is a real one: noise, forward, loss, backward, clip, optimizer, on
- * random numbers.  By turns with it, the matrix products of the step's linear
- * layers run bare, each in the faster of two ways to use all cores, without the small
- * products of attention; on a GPU only the steps run.
- * By turns, because a machine's speed varies over time.  Steps with and without a snapshot in
- * memory (double_buffer.h) are compared in the same way.
+ * random numbers. In alternation, the matrix products of the step's linear layers run alone, each in the faster of two
+ * ways to use all cores, without the small products of attention; on a GPU only the steps run. They alternate because a
+ * machine's speed varies over time. Steps with and without a snapshot in memory (double_buffer.h) are compared in the
+ * same way.
  */
 #ifndef ENGINE_VERIFY_BENCH_H
 #define ENGINE_VERIFY_BENCH_H

@@ -2,7 +2,7 @@
 /* python_random.h - the numbers of Python's random.random() after random.seed(n)
  *
  * Mersenne Twister MT19937 (Matsumoto and Nishimura 1998), seeded by init_by_array({n}); a number is two outputs,
- * (27 bits 2^26 + 26 bits) / 2^53.  Only to repeat what the authors' readers drew.
+ * (27 bits 2^26 + 26 bits) / 2^53.  Used only to repeat the draws of the authors' readers.
  */
 #ifndef ENGINE_VERIFY_PYTHON_RANDOM_H
 #define ENGINE_VERIFY_PYTHON_RANDOM_H

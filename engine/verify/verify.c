@@ -222,7 +222,7 @@ static int verify_model(struct verify_result *result, struct verify_case_files *
 {
     struct model_config cfg;
     if (!json_object_get(f->config, "model"))
-        return err_set(err, ERR_DATA, "this JSON is no case: it has neither a \"kind\" nor a \"model\"");
+        return err_set(err, ERR_DATA, "this JSON is not a case: it has neither a \"kind\" nor a \"model\"");
     if (open_tensors(f, err) < 0 || model_config_parse(&cfg, f->config, err) < 0)
         return -1;
     return st_find(f->golden, "in.x1.0") ? verify_nextdit(result, f, &cfg, err) : verify_sana(result, f, &cfg, err);

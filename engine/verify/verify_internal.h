@@ -69,7 +69,7 @@ void verify_compare(struct verify_result *result, const struct verify_case_files
 double verify_update_scale(const double *want, size_t count, double change, double step);
 /* L2 norm of the change from `start` to `want`: the scale of VERIFY_ADAMW and _CAME. */
 double verify_change(const double *want, const float *start, size_t count);
-/* One exact comparison: how many things differ. */
+/* One exact comparison: the number of differences. */
 void verify_count(struct verify_result *result, const struct verify_case_files *files, const char *name, int differ);
 /* verify_compare() with the tensor `name` of the case. */
 int verify_check(struct verify_result *result, const struct verify_case_files *files,

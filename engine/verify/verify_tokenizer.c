@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verify_tokenizer.c - kind "tokenizer": texts and their ids, exactly
  *
- * The JSON has strings with ids (without <bos>) and the text that they decode to, bytes that are no UTF-8, and batches
+ * The JSON has strings with ids (without <bos>) and the text that they decode to, bytes that are not UTF-8, and batches
  * of prompts with masks and rows.  tokenizer.json and tokenizer.model beside it must each give all of them.
  */
 #include <limits.h>

@@ -75,8 +75,8 @@ static int refuse_name(const struct adapter *a, const char *name, struct err *er
     lora_config_list(list, sizeof(list));
     if (strstr(name, "lora_magnitude_vector"))
         return err_set(err, ERR_DATA, "%s: %s is of DoRA, which is not supported", a->path, name);
-    return err_set(err, ERR_DATA, "%s: %s is no low-rank adapter of a layer that can have one here: %s of "
-                   "transformer_blocks.N", a->path, name, list);
+    return err_set(err, ERR_DATA, "%s: %s is not a low-rank adapter of a supported layer: %s of transformer_blocks.N",
+                   a->path, name, list);
 }
 
 static int take(struct adapter *a, const struct st_tensor *t, struct err *err)
@@ -102,7 +102,7 @@ static int pair(struct adapter *a, struct adapter_layer *l, struct err *err)
     if (!A && !B && !l->alpha)
         return 0;
     if (!A || !B)
-        return err_set(err, ERR_DATA, "%s: %s is there without its other half (lora_A and lora_B belong together)",
+        return err_set(err, ERR_DATA, "%s: %s has no counterpart (lora_A and lora_B come in pairs)",
                        a->path, (A ? A : B ? B : l->alpha)->name);
     if (A->ndim < 2 || B->ndim < 2 || A->dim[0] != B->dim[1] || A->dim[0] > 1 << 16)
         return err_set(err, ERR_DATA, "%s: %s and %s do not have shapes [r, in] and [out, r]", a->path, A->name,
@@ -119,7 +119,7 @@ static int sort_tensors(struct adapter *a, struct err *err)
     for (int i = 0; i < a->depth * LORA_MODULES; i++)
         if (pair(a, &a->layer[i], err) < 0)
             return -1;
-    return st_len(a->file) ? 0 : err_set(err, ERR_DATA, "%s: there are no tensors in it", a->path);
+    return st_len(a->file) ? 0 : err_set(err, ERR_DATA, "%s: the file has no tensors", a->path);
 }
 
 /* --- opening ------------------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ static int parse_notes(struct adapter *a, const char *text, struct err *err)
     a->prefix = "transformer.";
     a->notes = json_loads(text, JSON_REJECT_DUPLICATES, &why);
     if (!json_is_object(a->notes))
-        return err_set(err, ERR_DATA, "%s: " META " is no JSON object: %s", a->path, why.text);
+        return err_set(err, ERR_DATA, "%s: " META " is not a JSON object: %s", a->path, why.text);
     return 0;
 }
 
@@ -167,7 +167,7 @@ static int read_notes_beside(struct adapter *a, struct err *err)
         return 0;
     a->prefix = "";
     a->notes = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
-    return json_is_object(a->notes) ? 0 : err_set(err, ERR_DATA, "%s: no JSON object: %s", path, why.text);
+    return json_is_object(a->notes) ? 0 : err_set(err, ERR_DATA, "%s: not a JSON object: %s", path, why.text);
 }
 
 static int read_notes(struct adapter *a, struct err *err)
@@ -239,7 +239,7 @@ int adapter_read(const struct adapter *a, const struct layout *l, float *weights
         struct place p;
         const struct tensor *t = layout_at(l, i);
         if (!find_place(&p, t->name))
-            return err_set(err, ERR_BUG, "%s is no tensor of an adapter", t->name);
+            return err_set(err, ERR_BUG, "%s is not a tensor of an adapter", t->name);
         const struct adapter_layer *layer = &a->layer[p.block * LORA_MODULES + (int)p.module];
         const struct st_tensor *s = p.part == PART_A ? layer->a : layer->b;
         if (!s || !same_shape(t, s))

@@ -26,8 +26,8 @@ struct adapter;
 
 enum { ADAPTER_PATH = 4096 };
 
-/* `path`: a file, or a directory with one of both.  ERR_USAGE: it is not there, or not for a Sana of `depth` blocks;
- * ERR_DATA: damaged, no adapters, or of a kind that is not supported (the sentence names the tensor). */
+/* `path`: a file, or a directory with one of both. ERR_USAGE: it does not exist, or is not for a Sana of `depth`
+ * blocks; ERR_DATA: damaged, no adapters, or of a kind that is not supported (the sentence names the tensor). */
 int adapter_open(struct adapter **out, const char *path, int depth, struct err *err);
 void adapter_close(struct adapter *a); /* also of NULL */
 

@@ -6,7 +6,7 @@
  *   authors       model.pth, {"state_dict": ...} under the authors' names
  *   safetensors   model.safetensors under the authors' names; of adapters as diffusers
  *
- * and README.md, which says what they are.  Numbers are fp32, those of the checkpoint.  VAE and text encoder are not
+ * and README.md, which describes them.  Numbers are fp32, those of the checkpoint.  VAE and text encoder are not
  * in it: model_index.json has no place for them, and a program passes them to from_pretrained().
  */
 #ifndef ENGINE_WEIGHTS_EXPORT_H

@@ -8,7 +8,7 @@
 /* export_file.c */
 /* A new file of `dir`, or -1. */
 int export_open(const char *dir, const char *name, struct err *err);
-/* Syncs and closes it; `rc` is that of what was written, and returned if it is not 0. */
+/* Syncs and closes it; `rc` is the result of the write, and returned if it is not 0. */
 int export_close(int fd, const char *name, int rc, struct err *err);
 /* JSON into a file; takes the reference. */
 int export_json(const char *dir, const char *name, json_t *value, struct err *err);

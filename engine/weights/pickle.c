@@ -50,7 +50,7 @@ static int grow(void *array, uint32_t *room, uint32_t len, size_t size, uint32_t
     if (len < *room)
         return 0;
     if (len >= limit)
-        return err_set(err, ERR_DATA, "the pickle has more than %u values: no file of weights has that many", limit);
+        return err_set(err, ERR_DATA, "the pickle has more than %u values, more than any file of weights needs", limit);
     const uint32_t more = len < 64 ? 128 : len < limit / 2 ? 2 * len : limit;
     void *moved = realloc(*a, more * size);
     if (!moved)
@@ -462,7 +462,7 @@ static int read_reduce(struct reader *r)
     if (pop(r, &args) < 0 || pop(r, &callable) < 0)
         return -1;
     if (p->value[args].kind != PICKLE_TUPLE || p->value[callable].kind != PICKLE_GLOBAL)
-        return bad(r, "a call of something that is no name, or without a tuple of arguments");
+        return bad(r, "a call of something that is not a name, or without a tuple of arguments");
     return push(r, (struct pickle_value){.kind = PICKLE_CALL, .callable = callable, .args = args});
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pickle.h - Python's pickle, protocol 2, as a tree of values; nothing in it is run
  *
- * Only the opcodes that torch.save() writes are read.  A call becomes a value of kind PICKLE_CALL: what it means is
- * for the reader of the tree to decide, and only names of the caller's list are taken.  BUILD, which sets the state of
- * an object, is read and dropped.
+ * Only the opcodes that torch.save() writes are read. A call becomes a value of kind PICKLE_CALL: the reader of the
+ * tree interprets it, and only names of the caller's list are accepted. BUILD, which sets the state of an object, is
+ * read and dropped.
  *
  * Texts point into the bytes.  Memory is bounded: PICKLE_VALUES values, less than 40 MB.  The tree may share branches
- * and may, in a hostile file, contain itself: whoever walks it counts steps and depth.
+ * and may, in a hostile file, contain itself: code that walks it must limit steps and depth.
  *
  * Pure: no clock, no I/O.
  */
@@ -56,7 +56,7 @@ struct pickle_name {
 struct pickle;
 
 /* Reads one pickle at the start of the bytes; *used: its length. `allowed` ends with a module of NULL.
- * ERR_DATA: with the byte at which it is none. */
+ * ERR_DATA: with the byte at which the pickle is invalid. */
 int pickle_parse(struct pickle **out, size_t *used, const unsigned char *bytes, size_t size,
                  const struct pickle_name *allowed, struct err *err);
 void pickle_free(struct pickle *p); /* also of NULL */

@@ -87,8 +87,8 @@ static int refuse_unknown(const struct pretrained *p, struct err *err)
 {
     const char *first = weights_source_at(p->source, 0)->name;
     if (strstr(first, ".lora"))
-        return err_set(err, ERR_USAGE, "%s: these are adapters (LoRA), of which no run can begin: jobctl export --merged adds "
-                       "them to the weights below them", weights_source_path(p->source));
+        return err_set(err, ERR_USAGE, "%s: these are adapters (LoRA), and a run cannot start from adapters alone: "
+                       "jobctl export --merged adds them to their base weights", weights_source_path(p->source));
     return err_set(err, ERR_USAGE, "%s: none of its %d tensors is one of Sana or Lumina-Next; the first is %s. jobctl-"
                    "train inspect --names lists them", weights_source_path(p->source), weights_source_len(p->source),
                    first);
@@ -144,11 +144,11 @@ static int check_tensors(const struct pretrained *p, bool strict, struct err *er
         text_append(why, sizeof(why), "; %d missing: %s%s", m->missing, m->first_missing,
                     m->missing > 1 ? ", ..." : "");
     if (m->dropped)
-        text_append(why, sizeof(why), "; %d that the model has no place for: %s%s", m->dropped, m->first_dropped,
+        text_append(why, sizeof(why), "; %d that the model does not have: %s%s", m->dropped, m->first_dropped,
                     m->dropped > 1 ? ", ..." : "");
     return err_set(err, ERR_USAGE, "%s: %d of the model's %d tensors match%s%s", weights_source_path(p->source),
                    m->matched, layout_len(p->layout), why,
-                   m->shapes || m->matched == 0 ? "" : "; weights_strict: false takes it as it is");
+                   m->shapes || m->matched == 0 ? "" : "; weights_strict: false accepts this");
 }
 
 /* --- matching ----------------------------------------------------------------------------- */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pth.h - the tensors of a file that torch.save() wrote (.pth, .pt, .bin, .ckpt), mapped, never executed
  *
- * Both forms: the zip archive of PyTorch 1.6 and later, and the row of pickles of before.  A tensor's name is its path
- * in the saved object, "/state_dict/x_embedder.proj.weight"; items of lists are numbers.  Everything is checked when
- * the file is opened: checksums where the file has them, every tensor against its storage, depth and size of the
- * object.  Numbers are read from the mapping when they are asked for.  Optimizer state and random-number state are
- * read as everything else; arrays of numpy are passed over.
+ * Both forms: the zip archive of PyTorch 1.6 and later, and the sequence of pickles of earlier versions. A tensor's
+ * name is its path in the saved object, "/state_dict/x_embedder.proj.weight"; items of lists are numbers. Everything is
+ * checked when the file is opened: checksums where the file has them, every tensor against its storage, depth and size
+ * of the
+ * object. Numbers are read from the mapping on access. Optimizer state and random-number state are read
+ * like everything else; arrays of numpy are skipped.
  *
  * A view of few stored numbers that are repeated (steps of 0) may have 64 times as many as its storage, or 4096.
  */
@@ -25,14 +26,14 @@ int pth_open(struct pth **out, const char *path, struct err *err);
 /* The same on bytes in memory that outlive it (fuzzer, tests). */
 int pth_parse(struct pth **out, const unsigned char *bytes, size_t size, struct err *err);
 void pth_close(struct pth *f); /* also of NULL */
-/* Whether a file that begins so is one of torch.save(), or claims to be. */
+/* Whether a file with this beginning is one of torch.save(), or claims to be. */
 bool pth_is(const unsigned char *bytes, size_t size);
 
 /* In the order of the saved object. */
 int pth_len(const struct pth *f);
 const struct tensor_view *pth_at(const struct pth *f, int i);
 
-/* Each text, number and empty place of the object with its path, tensors and numpy's arrays left out. */
+/* Each text, number and null of the object with its path, without tensors and numpy's arrays. */
 typedef void pth_value_fn(void *ctx, const char *path, const struct pickle_value *value);
 void pth_each_value(const struct pth *f, pth_value_fn *fn, void *ctx);
 

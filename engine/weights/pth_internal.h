@@ -36,7 +36,7 @@ struct pth {
     int                 len;
 };
 
-/* What a name in the pickle stands for. */
+/* The meaning of a name in the pickle. */
 enum pth_role {
     PTH_DICT,      /* collections.OrderedDict */
     PTH_TENSOR,    /* torch._utils._rebuild_tensor_v2 */
@@ -53,14 +53,16 @@ enum st_dtype pth_dtype_of(const struct pickle_value *global);
 enum pth_role pth_call_role(const struct pickle *p, const struct pickle_value *call);
 
 /* pth_tensor.c: checks a storage, a call, and makes views */
-/* *out: key and dtype of a persistent id, `fields` of them, and how many numbers it claims. */
+/* *out: key and dtype of a persistent id with `fields` fields, and its announced count of numbers. */
 int pth_read_id(const struct pickle *p, const struct pickle_value *stored, int fields, struct pth_storage *out,
                 struct err *err);
 int pth_check_values(const struct pth *f, struct err *err);
+/* Order of two struct pth_storage, by key: for qsort() and bsearch(). */
+int pth_storage_compare(const void *a, const void *b);
 /* Of a call that pth_check_values() accepted; the name stays empty. */
 void pth_make_view(const struct pth *f, const struct pickle_value *call, struct tensor_view *out);
 
-/* pth_walk.c: the object from its root, depth first. A leaf is a tensor or any value that is no container. */
+/* pth_walk.c: the object from its root, depth first. A leaf is a tensor or any value that is not a container. */
 typedef void pth_leaf_fn(void *ctx, const char *path, const struct pickle_value *value, bool tensor);
 int pth_walk(const struct pickle *p, pth_leaf_fn *leaf, void *ctx, struct err *err);
 

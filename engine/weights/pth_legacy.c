@@ -53,14 +53,6 @@ static int skip_pickle(struct cursor *c, bool (*is)(const struct pickle_value *)
     return right ? 0 : err_set(err, ERR_DATA, "a pickle that torch.save() did not write");
 }
 
-static int by_key(const void *a, const void *b)
-{
-    const struct pth_storage *x = a, *y = b;
-    if (x->key_len != y->key_len)
-        return x->key_len < y->key_len ? -1 : 1;
-    return memcmp(x->key, y->key, x->key_len);
-}
-
 /* The storages that the object names, each once. */
 static int list_storages(struct pth *f, struct err *err)
 {
@@ -75,10 +67,10 @@ static int list_storages(struct pth *f, struct err *err)
         if (v->kind == PICKLE_STORED && pth_read_id(f->object, v, ID_FIELDS, &f->storage[f->storages++], err) < 0)
             return -1;
     }
-    qsort(f->storage, f->storages, sizeof(*f->storage), by_key);
+    qsort(f->storage, f->storages, sizeof(*f->storage), pth_storage_compare);
     size_t once = 0;
     for (size_t i = 0; i < f->storages; i++)
-        if (once == 0 || by_key(&f->storage[once - 1], &f->storage[i]) != 0)
+        if (once == 0 || pth_storage_compare(&f->storage[once - 1], &f->storage[i]) != 0)
             f->storage[once++] = f->storage[i];
     f->storages = once;
     return 0;
@@ -112,7 +104,7 @@ static int read_storages(struct pth *f, const struct pickle *keys, struct cursor
     while ((key = pickle_item(keys, &next))) {
         const struct pth_storage want = {.key = key->bytes, .key_len = key->len};
         struct pth_storage *s = key->kind == PICKLE_TEXT
-                                    ? bsearch(&want, f->storage, f->storages, sizeof(want), by_key) : NULL;
+                                    ? bsearch(&want, f->storage, f->storages, sizeof(want), pth_storage_compare) : NULL;
         if (!s)
             return err_set(err, ERR_DATA, "its list has a storage that its object does not name");
         if (read_storage(s, c, err) < 0)

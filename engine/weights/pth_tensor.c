@@ -50,14 +50,14 @@ int pth_read_id(const struct pickle *p, const struct pickle_value *stored, int f
     if (fields == ID_LEGACY && f[5]->kind != PICKLE_NONE)
         return err_set(err, ERR_DATA, "a storage is a view of another one, as only PyTorch before 0.4 wrote it");
     if (f[4]->kind != PICKLE_INT || f[4]->number < 0)
-        return err_set(err, ERR_DATA, "storage %.*s claims a count that is none", (int)f[2]->len, f[2]->bytes);
+        return err_set(err, ERR_DATA, "storage %.*s has an invalid count", (int)f[2]->len, f[2]->bytes);
     *out = (struct pth_storage){f[2]->bytes, f[2]->len, pth_dtype_of(f[1]), NULL, (size_t)f[4]->number};
     return 0;
 }
 
 /* --- storages ----------------------------------------------------------------------------- */
 
-static int by_key(const void *a, const void *b)
+int pth_storage_compare(const void *a, const void *b)
 {
     const struct pth_storage *x = a, *y = b;
     if (x->key_len != y->key_len)
@@ -67,7 +67,7 @@ static int by_key(const void *a, const void *b)
 
 static int find_legacy(const struct pth *f, struct pth_storage *s, struct err *err)
 {
-    const struct pth_storage *found = bsearch(s, f->storage, f->storages, sizeof(*s), by_key);
+    const struct pth_storage *found = bsearch(s, f->storage, f->storages, sizeof(*s), pth_storage_compare);
     if (!found || found->dtype != s->dtype || found->count != s->count)
         return err_set(err, ERR_DATA, "storage %.*s is not in the file, or of another type or size", (int)s->key_len,
                        s->key);
@@ -178,7 +178,7 @@ static int check_call(const struct pth *f, const struct pickle_value *call, stru
     const struct pickle *p = f->object;
     const enum pth_role role = pth_call_role(p, call);
     if (role != PTH_DICT && call->len > 0)
-        return err_set(err, ERR_DATA, "its pickle sets items of something that is no dict");
+        return err_set(err, ERR_DATA, "its pickle sets items of something that is not a dict");
     if (role == PTH_STORAGE)
         return err_set(err, ERR_DATA, "its pickle calls a storage class");
     if (role == PTH_DICT && pickle_at(p, call->args)->len > 0)

@@ -19,7 +19,7 @@ struct sha256 {
 
 void sha256_begin(struct sha256 *s);
 void sha256_add(struct sha256 *s, const void *bytes, size_t n);
-/* Ends the sum: begin again before another. */
+/* Ends the sum; call the first function again before the next one. */
 void sha256_text(struct sha256 *s, char text[SHA256_TEXT]);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tensor_view.h - one tensor of another program's file: its name, type, shape, and where its numbers are
  *
- * A view owns nothing: it is of use as long as the file is open.  Its numbers may overlap with those of other views,
- * lie apart, or repeat (a step of 0).  Whoever fills a view has checked that every number is inside the file.
+ * A view owns nothing: it is valid as long as the file is open.  Its numbers may overlap with those of other views,
+ * lie apart, or repeat (a step of 0).  The code that fills a view has checked that every number is inside the file.
  */
 #ifndef ENGINE_WEIGHTS_TENSOR_VIEW_H
 #define ENGINE_WEIGHTS_TENSOR_VIEW_H
@@ -30,7 +30,7 @@ struct tensor_view {
 
 /* Steps of an array in C's order, without gaps. */
 void tensor_view_dense(struct tensor_view *v);
-/* Whether the numbers are so in the file, little-endian. */
+/* Whether the numbers have this order in the file, little-endian. */
 bool tensor_view_is_dense(const struct tensor_view *v);
 /* The same tensor of a safetensors file. */
 void tensor_view_of(struct tensor_view *v, const struct st_tensor *t);

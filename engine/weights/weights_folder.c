@@ -55,7 +55,7 @@ int weights_folder_find(char file[PATH_MAX], const char *dir, const char *part, 
     if (c.form == 0)
         return err_set(err, ERR_DATA, "%s: no weights in this directory: no .safetensors, .pth, .pt or .bin file", in);
     if (c.files > 1)
-        return err_set(err, ERR_DATA, "%s: %d files end in %s, %s among them, and no index tells what belongs "
-                       "together: name one of them", in, c.files, weights_choice_ending(&c), c.name);
+        return err_set(err, ERR_DATA, "%s: %d files end in %s, %s among them, and no index says which belong together: "
+                       "name one of them", in, c.files, weights_choice_ending(&c), c.name);
     return join(file, in, c.name, err);
 }

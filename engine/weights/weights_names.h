@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weights_names.h - the names that published weights have: the authors' and diffusers', told apart and mapped
+/* weights_names.h - the names that published weights have: the authors' and diffusers', recognized and mapped
  *
  * The engine's tensors have the authors' names.  diffusers names others, and splits the authors' joint matrices by
  * rows: attn.qkv into to_q, to_k, to_v, and kv_linear into to_k, to_v.  No rows are permuted.  Of Lumina-Next's wq and

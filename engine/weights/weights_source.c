@@ -109,8 +109,8 @@ static int list_tensors(struct weights_source *w, struct err *err)
     qsort(w->tensor, (size_t)w->len, sizeof(*w->tensor), by_name);
     for (int i = 1; i < w->len; i++)
         if (strcmp(w->tensor[i - 1].name, w->tensor[i].name) == 0)
-            return err_set(err, ERR_DATA, "%s: tensor %s is there twice", w->path, w->tensor[i].name);
-    return w->len ? 0 : err_set(err, ERR_DATA, "%s: there is no tensor in it", w->path);
+            return err_set(err, ERR_DATA, "%s: tensor %s occurs twice", w->path, w->tensor[i].name);
+    return w->len ? 0 : err_set(err, ERR_DATA, "%s: the file has no tensors", w->path);
 }
 
 /* --- an index of shards ------------------------------------------------------------------- */
@@ -138,7 +138,7 @@ static int add_to_shards(struct weights_source *w, const char *tensor, const cha
     char path[PATH_MAX];
     const char *slash = strrchr(w->path, '/');
     if (!is_file_name(name))
-        return err_set(err, ERR_DATA, "%s: tensor %.80s is in no file beside it", w->path, tensor);
+        return err_set(err, ERR_DATA, "%s: the index names no file of its own directory for tensor %.80s", w->path, tensor);
     if (find_shard(w, name))
         return 0;
     if (w->shards == SHARDS_MAX)
@@ -157,11 +157,11 @@ static int check_map(const struct weights_source *w, const json_t *map, struct e
     json_t *file;
     for (int i = 0; i < w->len; i++)
         if (!json_object_get(map, w->tensor[i].name))
-            return err_set(err, ERR_DATA, "%s: its shards have a tensor %s, which it does not name: they do not belong "
-                           "together", w->path, w->tensor[i].name);
+            return err_set(err, ERR_DATA, "%s: the shards have a tensor %s, which the index does not name: index and "
+                           "shards do not belong together", w->path, w->tensor[i].name);
     json_object_foreach ((json_t *)(uintptr_t)map, name, file)
         if (!weights_source_find(w, name))
-            return err_set(err, ERR_DATA, "%s: tensor %.80s is not in %.80s, as it says", w->path, name,
+            return err_set(err, ERR_DATA, "%s: tensor %.80s is not in %.80s, which the index names", w->path, name,
                            json_string_value(file));
     return 0;
 }

@@ -7,8 +7,8 @@
  *   DIRECTORY                 with one of these, or with model_index.json and a folder per part (transformer, vae,
  *                             text_encoder)
  *
- * What a file is is told by its bytes, not by its name.  Opening checks everything but the numbers: that shards are
- * there and have exactly the tensors that their index names, and that no name is there twice.
+ * The format of a file is recognized by its bytes, not by its name. Opening checks everything but the numbers: that
+ * shards are there and have exactly the tensors that their index names, and that no name is there twice.
  */
 #ifndef ENGINE_WEIGHTS_WEIGHTS_SOURCE_H
 #define ENGINE_WEIGHTS_WEIGHTS_SOURCE_H
@@ -33,7 +33,7 @@ const struct tensor_view *weights_source_find(const struct weights_source *w, co
 const char *weights_source_path(const struct weights_source *w);
 /* "torch.save()", "safetensors" or "safetensors, 2 shards" */
 const char *weights_source_form(const struct weights_source *w);
-/* Tensors of the file that are no weights: optimizer state, averages, random numbers. */
+/* Tensors of the file that are not weights: optimizer state, averages, random numbers. */
 int weights_source_others(const struct weights_source *w);
 
 #endif

@@ -31,7 +31,7 @@ void weights_summary_make(struct weights_summary *s, const struct weights_source
 /* Sizes and name of a model of a spec. */
 void weights_summary_of_config(struct weights_summary *s, const struct model_config *cfg);
 bool weights_summary_is_sana(const struct weights_summary *s);
-/* Heads of softmax attention, which no tensor tells, of a released model; 0: it is none. */
+/* Heads of softmax attention, which no tensor shows, of a released model; 0: it is none. */
 int weights_summary_heads(const struct weights_summary *s);
 /* "Sana 0.6B (sana-600m: depth 28, 1152 channels)" */
 void weights_summary_text(char text[WEIGHTS_SUMMARY_TEXT], const struct weights_summary *s);

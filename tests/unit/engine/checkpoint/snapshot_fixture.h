@@ -123,7 +123,7 @@ static inline void save_all(int n, int64_t step)
 {
     for (int r = 0; r < n; r++) {
         fill(&ranks[r], step);
-        assert_int_equal(snapshot_bring(ranks[r].writer, step, bring, NULL), 0);
+        assert_int_equal(snapshot_bring(ranks[r].writer, bring, NULL), 0);
         snapshot_seal(ranks[r].writer, step, "notes", 5);
     }
 }

@@ -129,6 +129,23 @@ static void only_steps_complete_on_all_ranks_count(void **state)
     }
 }
 
+/* Whatever steps they are of, a copy replaces the last but one. */
+static void copies_take_turns(void **state)
+{
+    (void)state;
+    static const int64_t steps[] = {4, 7, 10, 20, 40, 41};
+    make_rank(&ranks[0], 0, 1, SHARD_EVEN, HELD_WHOLE);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        save_all(1, steps[i]);
+        struct snapshot_set *set = open_set(1);
+        assert_int_equal(snapshot_set_step(set, LAYOUT, INT64_MAX), steps[i]);
+        if (i > 0)
+            assert_int_equal(snapshot_set_step(set, LAYOUT, steps[i] - 1), steps[i - 1]);
+        snapshot_set_close(set);
+    }
+    drop_rank(&ranks[0]);
+}
+
 /* The writer may have died at any instruction: offsets never lead outside the file. */
 static void malformed_files_are_refused(void **state)
 {
@@ -285,6 +302,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_ranks_reads_any_other),
         cmocka_unit_test(only_steps_complete_on_all_ranks_count),
+        cmocka_unit_test(copies_take_turns),
         cmocka_unit_test(malformed_files_are_refused),
         cmocka_unit_test(a_node_reads_its_part),
         cmocka_unit_test(the_agent_keeps_usable_files_only),

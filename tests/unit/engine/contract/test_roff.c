@@ -48,7 +48,7 @@ static void page(void **state)
     roff_reference(f, "jobctl", "1", 0);
     roff_reference(f, "sh", "1", 1);
     fclose(f);
-    assert_string_equal(out, ".TH JOBCTL-X 1 2026-01-31 \"jobctl 1\"\n.SH NAME\njobctl\\-x \\- do x\n.SH OPTIONS\n"
+    assert_string_equal(out, ".TH JOBCTL-X 1 2026-01-31 \"jobctl 1\"\n.ad l\n.SH NAME\njobctl\\-x \\- do x\n.SH OPTIONS\n"
                         ".TP\n\\fB\\-\\-a \"b\"\\fR\nc\n.nf\n.RS\nx:\n  y: 1\n.RE\n.fi\n"
                         "\\fBjobctl\\fR(1),\n\\fBsh\\fR(1)\n");
     free(out);

@@ -134,6 +134,37 @@ static void what_is_missing_or_no_json_is_said(void **state)
     mkdir("dir", 0700);
 }
 
+/* A directory that somebody replaced by a link is not entered, and what is in one that is none is proved as ever. */
+static void a_directory_is_no_link_and_on_the_same_file_system(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    assert_int_equal(mkdir("dir", 0700) | symlink("dir", "away") | mkfifo("dir/fifo", 0600), 0);
+    int dir = safe_open_dir(".", "dir", &err);
+    assert_true(dir >= 0);
+    close(safe_open_in(dir, "plain", O_WRONLY | O_CREAT, &err));
+    assert_int_equal(access("dir/plain", F_OK), 0);
+    assert_int_equal(safe_open_in(dir, "fifo", O_RDONLY, &err), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_string_equal(err.text, "cannot open fifo: it is not a regular file");
+    assert_int_equal(safe_open_in(dir, "none", O_RDONLY, NULL), -1);
+    assert_int_equal(errno, ENOENT);
+    close(dir);
+    assert_int_equal(safe_open_dir(".", "away", NULL), -1);
+    err = (struct err){0};
+    assert_int_equal(safe_open_dir(".", "none", &err), -1);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    err = (struct err){0};
+    dir = safe_open_dir("/", "proc", &err);     /* where openat2(2) is refused it is not told */
+    assert_true(dir >= 0 || errno == EXDEV);
+    if (dir < 0)
+        assert_string_equal(err.text, "cannot open //proc: it is on another file system than /");
+    else
+        close(dir);
+    assert_int_equal(unlink("dir/plain") | unlink("dir/fifo") | unlink("away"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +172,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_that_the_user_names_may_be_a_link, enter, leave),
         cmocka_unit_test_setup_teardown(a_checkpoint_with_a_strange_file_is_damaged, enter, leave),
         cmocka_unit_test_setup_teardown(what_is_missing_or_no_json_is_said, enter, leave),
+        cmocka_unit_test_setup_teardown(a_directory_is_no_link_and_on_the_same_file_system, enter, leave),
     };
     return cmocka_run_group_tests_name("safe_open", tests, NULL, NULL);
 }

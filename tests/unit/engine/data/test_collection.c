@@ -212,6 +212,115 @@ static void lines_are_named(void **state)
     expect_refusal("hub", "metadata.jsonl:1: expected {\"file_name\"");
 }
 
+static void csv_is_read(void **state)
+{
+    (void)state;
+    mkdir(at("csv"), 0700);
+    mkdir(at("csv/sub"), 0700);
+    put_picture("csv/a.png", 4, 4);
+    put_picture("csv/sub/b.png", 4, 4);
+    put("csv/metadata.csv", "\xef\xbb\xbf" "file_name,width,height,text\r\na.png,4,4,\"A, with \"\"b\"\"\r\nand more\"\r\n\r\n"
+                            "sub/b.png,8,,B\r\n");
+    struct collection *c = open_at("csv");
+    assert_int_equal(collection_layout(c), COLLECTION_CSV);
+    expect_sample(c, 0, "a.png", "A, with \"b\"  and more");
+    expect_sample(c, 1, "sub/b.png", "B");
+    struct collection_sample s;
+    assert_int_equal(collection_sample(&s, c, 0, NULL), 0);
+    assert_true(s.height == 4 && s.width == 4);
+    assert_string_equal(s.where, "metadata.csv:2");
+    collection_sample_free(&s);
+    assert_int_equal(collection_sample(&s, c, 1, NULL), 0);
+    assert_string_equal(s.where, "metadata.csv:5");
+    collection_sample_free(&s);
+    collection_close(c);
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {{"", "metadata.csv is empty"},
+                 {"a.png,A\n", "metadata.csv:1: expected a first line with the names of the columns"},
+                 {"file_name\na.png\n", "metadata.csv:1: there is no column with the caption: name it text"},
+                 {"file_name,one,two\n", "metadata.csv:1: several columns could be the caption: name it text"},
+                 {"file_name,text\na.png,A, B\n", "metadata.csv:2: the line has 3 columns, the first line 2"},
+                 {"file_name,text\na.png,A\nc.png,C\n", "metadata.csv:3: cannot read the picture"},
+                 {"file_name,text\na.png,\xff\n", "metadata.csv:2: the line is not UTF-8"},
+                 {"file_name,text\na.png,\"A\nsub/b.png,B\n", "metadata.csv:2: column 2: a quoted text must end"}};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        put("csv/metadata.csv", wrong[i].text);
+        expect_refusal("csv", wrong[i].says);
+    }
+}
+
+static void folders_in_a_folder_are_named(void **state)
+{
+    (void)state;
+    mkdir(at("classes"), 0700);
+    mkdir(at("classes/dogs"), 0700);
+    mkdir(at("classes/cats"), 0700);
+    mkdir(at("classes/notes"), 0700);
+    put_picture("classes/cats/a.png", 4, 4);
+    put_picture("classes/dogs/b.png", 4, 4);
+    put("classes/notes/a.txt", "");
+    expect_refusal("classes", "folders with some, which are not read: cats, dogs; name one of them in train.data.path, or list");
+    put_picture("classes/c.png", 4, 4);
+    put("classes/c.txt", "C");
+    struct collection *c = open_at("classes");
+    char said[400] = "";
+    FILE *to = fmemopen(said, sizeof(said), "w");
+    assert_non_null(to);
+    collection_print(c, to);
+    fclose(to);
+    assert_non_null(strstr(said, "1 samples\nfolders in it are not read: cats, dogs\n"));
+    collection_close(c);
+}
+
+static void expect_suffix(struct collection_options *o, const char *says)
+{
+    struct collection *c = NULL;
+    struct err err = {0};
+    if (collection_open(&c, o, NULL, NULL, &err) == 0) {
+        collection_close(c);
+        assert_null(says);
+    } else if (!says || err.code != ERR_USAGE || !strstr(err.text, says)) {
+        fail_msg("gave: %s\n expected: %s", err.text, says ? says : "nothing");
+    }
+}
+
+static void suffixes_without_files_are_refused(void **state)
+{
+    (void)state;
+    mkdir(at("side"), 0700);
+    put_picture("side/a.png", 4, 4);
+    put_picture("side/a_b.png", 4, 4);
+    put("side/a.txt", "A");
+    put("side/a_b.txt", "AB");
+    struct collection_options o = options_for("side");
+    o.suffixes_needed = true;
+    o.caption_suffixes = 1;
+    snprintf(o.caption_suffix[0], COLLECTION_SUFFIX, "_vlm");
+    expect_suffix(&o, "train.data.caption_suffixes: there is no file NAME_vlm.json beside the pictures in");
+    expect_suffix(&o, "; there are none with any suffix");
+    put("side/a_b_vlm2.json", "{\"a_b\": {\"x\": \"X\"}}");
+    put("side/a_score.json", "{\"a\": {\"x\": 1}}");
+    expect_suffix(&o, "; suffixes that are there: _vlm2, _score");
+    put("side/a_b_vlm.json", "{\"a_b\": {\"x\": \"X\"}}");
+    expect_suffix(&o, NULL);
+    o.score_suffixes = 1;
+    snprintf(o.score_suffix[0], COLLECTION_SUFFIX, "_scores");
+    expect_suffix(&o, "train.data.score_suffixes: there is no file NAME_scores.json");
+    mkdir(at("sidetar"), 0700);
+    const char *const members[] = {"k.png", "x", "k.json", "{\"height\": 4, \"width\": 4, \"prompt\": \"K\"}", NULL};
+    put_tar("sidetar/0.tar", members);
+    put("sidetar/0_vlm.json", "{}");
+    o = options_for("sidetar");
+    o.suffixes_needed = true;
+    o.caption_suffixes = 1;
+    snprintf(o.caption_suffix[0], COLLECTION_SUFFIX, "_vim");
+    expect_suffix(&o, "there is no file SHARD_vim.json beside the shards in");
+    expect_suffix(&o, "; suffixes that are there: _vlm");
+    snprintf(o.caption_suffix[0], COLLECTION_SUFFIX, "_vlm");
+    expect_suffix(&o, NULL);
+}
+
 static void several_layouts_are_ambiguous(void **state)
 {
     (void)state;
@@ -266,7 +375,7 @@ static void damaged_shards_are_refused(void **state)
     static const char *const wrong[] = {"a.json", "{\n]", "a.png", "x", NULL, NULL};
     mkdir(at("bad"), 0700);
     put_tar("bad/1.tar", twice);
-    expect_refusal("bad", "bad/1.tar: a.json is there twice");
+    expect_refusal("bad", "bad/1.tar: a.json occurs twice");
     put("bad/1.tar", "\x1f\x8b compressed, and long enough for a header: .......................................... "
                      "................................................................................................"
                      "................................................................................................"
@@ -357,7 +466,8 @@ int main(void)
         cmocka_unit_test(the_authors_samples_are_exact),
         cmocka_unit_test(a_folder_takes_txt_and_json),
         cmocka_unit_test(a_name_without_extension_has_the_last_one),
-        cmocka_unit_test(lines_are_named),
+        cmocka_unit_test(lines_are_named), cmocka_unit_test(csv_is_read),
+        cmocka_unit_test(folders_in_a_folder_are_named), cmocka_unit_test(suffixes_without_files_are_refused),
         cmocka_unit_test(several_layouts_are_ambiguous),
         cmocka_unit_test(shards_have_keys_in_order),
         cmocka_unit_test(damaged_shards_are_refused),

@@ -73,8 +73,8 @@ static void a_step_does_not_depend_on_the_steps_before_or_the_micro_batch(void *
     struct loader *a, *b;
     struct err err = {0};
     struct step_input whole, part;
-    assert_int_equal(loader_create(&a, data, &spec, &err), 0);
-    assert_int_equal(loader_create(&b, data, &spec, &err), 0);
+    assert_int_equal(loader_create(&a, data, &spec, NULL, &err), 0);
+    assert_int_equal(loader_create(&b, data, &spec, NULL, &err), 0);
     for (int64_t step = 0; step < 9; step++) {
         assert_int_equal(loader_fill(a, &whole, step, 0, 4, &err), 0);
         for (int i = 3; i >= 0; i--) {
@@ -99,7 +99,7 @@ static void captions_are_cut_to_the_longest_of_the_batch(void **state)
     struct err err = {0};
     struct step_input in;
     int dropped = 0;
-    assert_int_equal(loader_create(&l, data, &spec, &err), 0);
+    assert_int_equal(loader_create(&l, data, &spec, NULL, &err), 0);
     for (int64_t step = 0; step < 200; step++) {
         assert_int_equal(loader_fill(l, &in, step, 0, 4, &err), 0);
         int most = 0;
@@ -126,11 +126,42 @@ static void another_seed_is_another_run(void **state)
     struct step_input x, y;
     struct train_spec other = spec;
     other.seed = 8;
-    assert_int_equal(loader_create(&a, data, &spec, &err), 0);
-    assert_int_equal(loader_create(&b, data, &other, &err), 0);
+    assert_int_equal(loader_create(&a, data, &spec, NULL, &err), 0);
+    assert_int_equal(loader_create(&b, data, &other, NULL, &err), 0);
     assert_int_equal(loader_fill(a, &x, 0, 0, 4, &err), 0);
     assert_int_equal(loader_fill(b, &y, 0, 0, 4, &err), 0);
     assert_memory_not_equal(x.noise, y.noise, sizeof(float) * C * HW * 4);
+    loader_destroy(a);
+    loader_destroy(b);
+}
+
+/* Micro-batches of four steps, in the order in which a rank takes them. */
+static void a_batch_that_was_read_ahead_is_the_same(void **state)
+{
+    (void)state;
+    static const int from[] = {0, 2, 3}, n[] = {2, 1, 1};
+    struct loader *a, *b;
+    struct err err = {0};
+    struct step_input now, ahead;
+    assert_int_equal(loader_create(&a, data, &spec, NULL, &err), 0);
+    assert_int_equal(loader_create(&b, data, &spec, NULL, &err), 0);
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(loader_fill(a, &now, i / 3, from[i % 3], n[i % 3], &err), 0);
+        assert_int_equal(loader_fill(b, &ahead, i / 3, from[i % 3], n[i % 3], &err), 0);
+        assert_int_equal(loader_ahead(b, (i + 1) / 3, from[(i + 1) % 3], n[(i + 1) % 3], &err), 0);
+        assert_int_equal(ahead.text, now.text);
+        assert_int_equal(ahead.batch, n[i % 3]);
+        assert_memory_equal(ahead.x0, now.x0, sizeof(float) * C * HW * (size_t)n[i % 3]);
+        assert_memory_equal(ahead.noise, now.noise, sizeof(float) * C * HW * (size_t)n[i % 3]);
+        assert_memory_equal(ahead.y, now.y, sizeof(float) * D * (size_t)(now.text * n[i % 3]));
+        assert_memory_equal(loader_slots(b), loader_slots(a), sizeof(struct batch_slot) * (size_t)n[i % 3]);
+    }
+    assert_int_equal(loader_counts(b).ahead, 11);
+    assert_int_equal(loader_counts(a).ahead, 0);
+    assert_int_equal(loader_fill(b, &ahead, 7, 0, 2, &err), 0); /* another one than was read */
+    assert_int_equal(loader_fill(a, &now, 7, 0, 2, &err), 0);
+    assert_memory_equal(ahead.x0, now.x0, sizeof(float) * C * HW * 2);
+    assert_int_equal(loader_ahead(b, 0, 0, 5, &err), -1);
     loader_destroy(a);
     loader_destroy(b);
 }
@@ -141,6 +172,7 @@ int main(void)
         cmocka_unit_test(a_step_does_not_depend_on_the_steps_before_or_the_micro_batch),
         cmocka_unit_test(captions_are_cut_to_the_longest_of_the_batch),
         cmocka_unit_test(another_seed_is_another_run),
+        cmocka_unit_test(a_batch_that_was_read_ahead_is_the_same),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

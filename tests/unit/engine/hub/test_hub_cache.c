@@ -14,11 +14,12 @@
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
 #include "engine/hub/hub_cache.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 #define COMMIT "0123456789abcdef0123456789abcdef01234567"
 #define REPO   "models--me--x"
 
-static char root[] = "/tmp/test_hub_cache.XXXXXX";
+static char root[PATH_MAX / 2];
 
 static void put(const char *path, const char *text)
 {
@@ -120,6 +121,23 @@ static void when_it_is_offline(void **state)
     assert_false(hub_cache_is_offline());
 }
 
+static int create(void **state)
+{
+    static const char *const names[] = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", "HF_HUB_OFFLINE",
+                                        "TRANSFORMERS_OFFLINE"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        unsetenv(names[i]);
+    scratch_dir_create(root, sizeof(root), "test_hub_cache");
+    return setenv("HF_HOME", root, 1);
+}
+
+static int destroy(void **state)
+{
+    (void)state;
+    return scratch_dir_remove(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,14 +145,5 @@ int main(void)
         cmocka_unit_test(the_place_of_the_cache),
         cmocka_unit_test(when_it_is_offline),
     };
-    static const char *const names[] = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", "HF_HUB_OFFLINE",
-                                        "TRANSFORMERS_OFFLINE"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-        unsetenv(names[i]);
-    if (!mkdtemp(root))
-        return 1;
-    setenv("HF_HOME", root, 1);
-    const int rc = cmocka_run_group_tests_name("test_hub_cache", tests, NULL, NULL);
-    scratch_remove(root, NULL);
-    return rc;
+    return cmocka_run_group_tests_name("test_hub_cache", tests, create, destroy);
 }

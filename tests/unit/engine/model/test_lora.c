@@ -203,7 +203,7 @@ static void impossible_ones_are_refused(void **state)
     c.lora.rank = 65;
     err = (struct err){0};
     assert_int_equal(model_create(&m, &c, &z, true, &err), -1);
-    assert_non_null(strstr(err.text, "train.lora.rank: 65 is more than layer attn1.to_q"));
+    assert_non_null(strstr(err.text, "train.lora.rank: 65 is too large for layer attn1.to_q"));
     c.lora.rank = 2;
     c.lora.targets = 0;
     err = (struct err){0};

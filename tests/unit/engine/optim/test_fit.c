@@ -12,7 +12,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/train_spec.h"
 #include "engine/model/device_memory.h"
-#include "engine/optim/fit.h"
+#include "engine/optim/fit_advice.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -227,6 +227,64 @@ static void a_reproducible_run(void **state)
     assert_int_equal(f.sharing, SHARING_FSDP);
 }
 
+/* Pictures take what the batch leaves: the micro-batch is that with one picture at a time. */
+static void pictures_do_not_shrink_the_batch(void **state)
+{
+    (void)state;
+    json_t *prompts = json_loads("[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\"]", 0, NULL);
+    struct train_spec spec = {.model = config, .optim = adamw, .batch_global = 16, .batch_micro = 16, .micro_auto = true,
+                              .recompute = RECOMPUTE_OFF, .validate = {.prompts = prompts}};
+    struct memory_ask one = {.model = config, .limits = {8, 8, 8, 5, false}, .optim = adamw, .ranks = 1, .pictures = 1};
+    struct memory_plan p;
+    assert_int_equal(memory_plan(&p, &one, NULL), 0);
+    struct fit_ask ask = {.spec = &spec, .height = 8, .width = 8, .text = 5, .ranks = 1};
+    ask.room.free = (p.total / FIT_PERCENT + 1) * 100;
+    struct fit f;
+    assert_int_equal(fit_choose(&f, &ask, NULL), 0);
+    assert_int_equal(f.micro, 8);
+    assert_int_equal(f.pictures, 1);
+    assert_int_equal(f.plan.total, p.total);
+    one.pictures = 4; /* eight do not fit */
+    assert_int_equal(memory_plan(&p, &one, NULL), 0);
+    spec.batch_micro = spec.batch_global = 8;
+    ask.room.free = (p.total / FIT_PERCENT + 1) * 100;
+    assert_int_equal(fit_choose(&f, &ask, NULL), 0);
+    assert_int_equal(f.micro, 8);
+    assert_int_equal(f.pictures, 4);
+    ask.room.free = 1 << 30;
+    assert_int_equal(fit_choose(&f, &ask, NULL), 0);
+    assert_int_equal(f.pictures, 8);
+    ask.height = ask.width = 48; /* 2,304 pixels: one by one */
+    assert_int_equal(fit_choose(&f, &ask, NULL), 0);
+    assert_int_equal(f.pictures, 1);
+    json_decref(prompts);
+}
+
+/* The first changes that make it fit, from the nearest on, and what is planned with them. */
+static void what_would_fit(void **state)
+{
+    (void)state;
+    struct train_spec spec = {.model = config, .optim = adamw, .batch_global = 8, .batch_micro = 8,
+                              .recompute = RECOMPUTE_OFF, .parallel = PARALLEL_DDP};
+    struct fit_ask ask = {.spec = &spec, .height = 8, .width = 8, .text = 5, .ranks = 1};
+    struct fit_advice out[FIT_ADVICE];
+    int64_t least;
+    ask.room.free = room_for(2, false);
+    const int n = fit_advise(out, &least, &ask, NULL);
+    assert_true(n >= 1);
+    assert_string_equal(out[0].change, "train.batch.micro: auto");
+    for (int i = 0; i < n; i++)
+        assert_true(out[i].total <= ask.room.free / 100 * FIT_PERCENT && least <= out[i].total);
+    spec.optim.ema = 0.9;
+    ask.room.free = room_for(1, true) * 7 / 8; /* less than AdamW and the average need */
+    assert_int_equal(fit_advise(out, &least, &ask, NULL), 1);
+    assert_string_equal(out[0].change, "train.batch.micro: auto, train.grad_checkpointing: auto, train.optimizer.type: came, "
+                                       "train.ema: 0");
+    ask.room.free = 1000;
+    assert_int_equal(fit_advise(out, &least, &ask, NULL), 0);
+    assert_true(least > 1000 && least < INT64_MAX);
+}
+
 static void sizes_that_no_model_has(void **state)
 {
     (void)state;
@@ -248,6 +306,8 @@ int main(void)
         cmocka_unit_test(after_one_sample_was_too_much),
         cmocka_unit_test(the_state_is_shared_as_far_as_it_must),
         cmocka_unit_test(after_some_pixels_were_too_much),
+        cmocka_unit_test(pictures_do_not_shrink_the_batch),
+        cmocka_unit_test(what_would_fit),
         cmocka_unit_test(a_reproducible_run),
         cmocka_unit_test(sizes_that_no_model_has),
     };

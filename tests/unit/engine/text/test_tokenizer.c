@@ -116,7 +116,7 @@ static void lies_are_refused(void **state)
         {{.pieces = "\"a\":5.5"}, "line 4: expected an integer"},
         {{.pieces = "\"a\":\"5\""}, "line 4: expected an integer"},
         {{.pieces = "\"\":5"}, "line 4: the piece with id 5 has 0 bytes"},
-        {{.pieces = "\"\\ud800\":5"}, "line 4: half of a surrogate pair is no character"},
+        {{.pieces = "\"\\ud800\":5"}, "line 4: half of a surrogate pair is not a character"},
         {{.pieces = "\"\\x\":5"}, "line 4: expected one of"},
         {{.merges = "\"a c\""}, "line 5: a merge has a piece, or makes one, that is not in the vocabulary"},
         {{.merges = "\"b a\""}, "line 5: a merge has a piece, or makes one, that is not in the vocabulary"},

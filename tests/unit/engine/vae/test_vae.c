@@ -237,7 +237,7 @@ static void config_test(void **state)
     expect_refused("{\"latent_channels\": 4, \"width_list\": []}", true, "0 stages");
     expect_refused("{\"latent_channels\": 4, \"width_list\": [8, 8], \"depth_list\": [1]}", true, "2 stages");
     expect_refused("{\"latent_channels\": 4, \"width_list\": [8, 40], \"depth_list\": [1, 1], "
-                   "\"block_type\": [\"ResBlock\", \"EViTS5_GLU\"]}", true, "no multiple of 32");
+                   "\"block_type\": [\"ResBlock\", \"EViTS5_GLU\"]}", true, "not a multiple of 32");
     expect_refused("{\"latent_channels\": 4, \"width_list\": [8, 12], \"depth_list\": [1, 1], "
                    "\"block_type\": [\"ResBlock\", \"ResBlock\"]}", true, "shortcut");
     expect_refused("{\"latent_channels\": 4, \"width_list\": [8, 8], \"depth_list\": [1, 1], "

@@ -349,7 +349,7 @@ static void a_missing_tensor_is_named(void **state)
         struct err e = {0};
         assert_int_equal(verify_case(&r, json, NULL, &e), -1);
         assert_true(e.text[0] != 0);
-        assert_true(i != 2 || strstr(e.text, "this JSON is no case: it has neither a \"kind\" nor a \"model\""));
+        assert_true(i != 2 || strstr(e.text, "this JSON is not a case: it has neither a \"kind\" nor a \"model\""));
     }
     unlink(json);
 }

@@ -165,19 +165,19 @@ static void others_are_refused_by_name(void **state)
     const struct row none[] = {{NULL, 0, 0}};
     (void)state;
     write_file("a", halves, NULL);
-    refused("without its other half");
+    refused("has no counterpart");
     write_file("a", shapes, NULL);
     refused("do not have shapes [r, in] and [out, r]");
     write_file("a", deep, NULL);
     refused("is of block 2, but the model has 2");
     write_file("a", text, NULL);
-    refused("text_encoder.layers.0.lora_A.weight is no low-rank adapter");
+    refused("text_encoder.layers.0.lora_A.weight is not a low-rank adapter");
     write_file("a", dora, NULL);
     refused("DoRA");
     write_file("a", none, NULL);
     refused("no tensors");
     write_file("a", halves, "[]");
-    refused("is no JSON object");
+    refused("is not a JSON object");
 }
 
 static void what_is_written_is_read(void **state)

@@ -87,7 +87,7 @@ static void a_pickle_that_is_damaged_is_refused_with_the_place(void **state)
         {"\x80\2)K\1a.", 7, "the pickle's byte 6: an opcode needs another kind of value than the stack has"},
         {"\x80\2K\1r\xFF\xFF\xFF\xFF.", 10, "the pickle's byte 9: PUT into a place beyond all values"},
         {"\x80\2cos\nsystem\n.", 14, "the pickle's byte 3 names os.system"},
-        {"\x80\2K\1)R.", 7, "the pickle's byte 6: a call of something that is no name"},
+        {"\x80\2K\1)R.", 7, "the pickle's byte 6: a call of something that is not a name"},
         {"\x80\3N.", 4, "the pickle has protocol 3"},
         {"\x80\2ccollections\n", 15, "the pickle's byte 15: it ends in the middle of a name"},
     };

@@ -141,15 +141,16 @@ static void an_index_joins_its_shards(void **state)
 static void an_index_that_does_not_fit_its_shards_is_refused(void **state)
 {
     static const char *const row[][2] = {
-        {"{\"weight_map\":{\"x\":\"a.safetensors\"}}", "does not name: they do not belong together"},
+        {"{\"weight_map\":{\"x\":\"a.safetensors\"}}",
+         "the index does not name: index and shards do not belong together"},
         {"{\"weight_map\":{\"x\":\"a.safetensors\",\"y\":\"a.safetensors\",\"q\":\"a.safetensors\"}}",
-         "tensor q is not in a.safetensors, as it says"},
+         "tensor q is not in a.safetensors, which the index names"},
         {"{\"weight_map\":{\"x\":\"lost.safetensors\"}}", "lost.safetensors"},
-        {"{\"weight_map\":{\"x\":\"../a.safetensors\"}}", "tensor x is in no file beside it"},
-        {"{\"weight_map\":{\"x\":3}}", "tensor x is in no file beside it"},
+        {"{\"weight_map\":{\"x\":\"../a.safetensors\"}}", "the index names no file of its own directory for tensor x"},
+        {"{\"weight_map\":{\"x\":3}}", "the index names no file of its own directory for tensor x"},
         {"{\"weight_map\":{\"x\":\"a.safetensors\",\"x\":\"b.safetensors\"}}", "not JSON: duplicate object key"},
         {"{\"weight_map\":{\"x\":\"a.safetensors\",\"y\":\"a.safetensors\",\"c\":\"c.safetensors\"}}",
-         "tensor x is there twice"},
+         "tensor x occurs twice"},
         {"{\"_class_name\":\"Sana\"}", "a JSON file without \"weight_map\""},
         {"{\"weight_map\":", ":1:"},
     };

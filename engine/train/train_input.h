@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_input.h - the micro-batches of a run, on a GPU each read while the one before is computed
+ *
+ * The host memory of batches is pinned, so that uploads do not block; a buffer is filled again only after the
+ * micro-batch that it had is complete (step_micro() waits for its loss).  On the CPU all cores compute, so batches are
+ * read between micro-batches.
+ */
+#ifndef ENGINE_TRAIN_TRAIN_INPUT_H
+#define ENGINE_TRAIN_TRAIN_INPUT_H
+
+struct step_input;
+struct train;
+
+/* Creates t->loader. */
+int train_input_open(struct train *t);
+/* Samples [from, from + n) of the current step; and begins to read those that this rank takes next. */
+int train_input_take(struct train *t, struct step_input *in, int from, int n);
+/* One line on how many batches were there when they were needed. */
+void train_input_summary(const struct train *t);
+
+#endif

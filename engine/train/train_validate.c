@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_validate.c - see train_validate.h */
+#include "engine/train/train_validate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/contract/flight.h"
+#include "engine/contract/scratch.h"
+#include "engine/data/dataset.h"
+#include "engine/data/image.h"
+#include "engine/optim/step.h"
+#include "engine/train/contact_sheet.h"
+#include "engine/train/picture_decoder.h"
+#include "engine/train/sample_prompts.h"
+#include "engine/train/train_draw.h"
+#include "engine/train/train_events.h"
+#include "engine/train/train_ranks.h"
+#include "engine/train/train_save.h"
+#include "engine/train/train_state.h"
+
+struct validation {
+    struct train         *t;
+    const char          **text;
+    int                   n;
+    struct sample_prompts prompts;
+    struct err            err;   /* of drawing; that of ranks is in t->err */
+};
+
+/* --- waiting ranks --------------------------------------------------------------------------- */
+
+/* Rank 0 tells whether it is still drawing. */
+static int pulse(struct train *t, int32_t *drawing)
+{
+    return t->env->world_size > 1 ? train_ranks_broadcast(t, drawing, sizeof(*drawing)) : 0;
+}
+
+static int follow(struct train *t)
+{
+    uint64_t heard = 0;
+    for (int32_t drawing = 1; drawing;) {
+        if (pulse(t, &drawing) < 0)
+            return -1;
+        flight_work(t->flight, ++heard, 0);
+    }
+    return 0;
+}
+
+static bool tick(void *arg, double share)
+{
+    struct validation *v = arg;
+    int32_t drawing = 1;
+    flight_work(v->t->flight, (uint64_t)(1000 * share), 1000);
+    return !progress_stop_asked(v->t->progress) && pulse(v->t, &drawing) == 0;
+}
+
+/* --- files ----------------------------------------------------------------------------------- */
+
+static void name(void *arg, char path[CONTACT_SHEET_PATH], int64_t step, int column)
+{
+    const struct train *t = arg;
+    snprintf(path, CONTACT_SHEET_PATH, "%s/samples/prompt-%02d.step-%08lld.png", t->dir, column + 1, (long long)step);
+}
+
+static bool all_exist(struct train *t, int n)
+{
+    char path[CONTACT_SHEET_PATH];
+    for (int i = 0; i < n; i++) {
+        name(t, path, t->at, i);
+        if (access(path, R_OK) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* All steps up to now that may have a row; the caller frees them. */
+static int64_t *list_steps(const struct train *t, int *n)
+{
+    const int64_t every = t->spec.validate.every;
+    int64_t *all = calloc((size_t)(t->at / every) + 2, sizeof(*all));
+    *n = 0;
+    for (int64_t step = 0; all && step < t->at; step += every)
+        all[(*n)++] = step;
+    if (all)
+        all[(*n)++] = t->at;
+    return all;
+}
+
+static int write_sheet(struct validation *v, char path[CONTACT_SHEET_PATH])
+{
+    int rows;
+    int64_t *steps = list_steps(v->t, &rows);
+    const struct contact_sheet sheet = {.prompts = v->text, .columns = v->n, .steps = steps, .rows = rows, .name = name,
+                                        .arg = v->t};
+    snprintf(path, CONTACT_SHEET_PATH, "%s/samples/prompts.png", v->t->dir);
+    const int rc = steps ? contact_sheet_write(&sheet, path, &v->err)
+                         : err_set(&v->err, ERR_MEMORY, "out of memory for a contact sheet");
+    free(steps);
+    return rc;
+}
+
+static int write_picture(struct validation *v, const struct picture_decoder *d, const float *latents, int i)
+{
+    char path[CONTACT_SHEET_PATH], tag[64];
+    struct image im;
+    const struct subject *s = &v->prompts.of[i];
+    if (picture_decoder_draw(d, &im, latents + s->at, s->height, s->width, &v->err) < 0)
+        return -1;
+    name(v->t, path, v->t->at, i);
+    const int rc = image_write_png(&im, path, &v->err);
+    image_free(&im);
+    snprintf(tag, sizeof(tag), "prompts/%02d %.40s", i + 1, v->text[i]);
+    if (rc == 0)
+        train_events_picture(v->t, tag, path);
+    return rc;
+}
+
+/* --- drawing --------------------------------------------------------------------------------- */
+
+static int list_prompts(struct validation *v)
+{
+    const json_t *list = v->t->spec.validate.prompts;
+    v->n = (int)json_array_size(list);
+    v->text = calloc((size_t)v->n, sizeof(*v->text));
+    if (!v->text)
+        return err_set(&v->err, ERR_MEMORY, "out of memory for %d prompts", v->n);
+    for (int i = 0; i < v->n; i++)
+        v->text[i] = json_string_value(json_array_get(list, (size_t)i));
+    return 0;
+}
+
+static float *draw(struct validation *v)
+{
+    const struct validate_config *c = &v->t->spec.validate;
+    const struct train_draw how = {.steps = c->steps, .guidance = c->guidance, .seed = c->seed,
+                                   .method = c->euler ? SAMPLER_EULER : SAMPLER_FLOW_DPM,
+                                   .first = v->t->at == 0 && !params_updates_all(v->t->params)};
+    if (sample_prompts_of_captions(&v->prompts, v->t->data, v->text, v->n, &v->err) < 0)
+        return NULL;
+    return train_draw(v->t, &v->prompts, &how, tick, v, &v->err);
+}
+
+/* The decoder is in memory only when the sampler is not. */
+static int decode(struct validation *v, const float *latents)
+{
+    struct picture_decoder decoder;
+    char dir[CONTACT_SHEET_PATH];
+    snprintf(dir, sizeof(dir), "%s/samples", v->t->dir);
+    if (scratch_mkdirs(dir, &v->err) < 0 || picture_decoder_open(&decoder, v->t->data, &v->t->spec, &v->err) < 0)
+        return -1;
+    int rc = 0;
+    for (int i = 0; i < v->n && rc == 0; i++) {
+        rc = write_picture(v, &decoder, latents, i);
+        if (rc == 0 && !tick(v, (double)(i + 1) / v->n))
+            rc = err_set(&v->err, ERR_CONFLICT, "stopped while pictures are drawn");
+    }
+    picture_decoder_close(&decoder);
+    return rc;
+}
+
+static void tell(struct validation *v, const char *path, double took)
+{
+    progress_sample(v->t->progress, v->t->at, path);
+    printf("pictures: %d prompt%s at step %lld, %.1f s: %s\n", v->n, v->n == 1 ? "" : "s", (long long)v->t->at, took, path);
+}
+
+static void make(struct validation *v, bool whole)
+{
+    const double since = train_clock();
+    char path[CONTACT_SHEET_PATH];
+    float *latents = whole ? draw(v) : NULL;
+    if ((!whole || (latents && decode(v, latents) == 0)) && write_sheet(v, path) == 0 && whole)
+        tell(v, path, train_clock() - since);
+    free(latents);
+    sample_prompts_free(&v->prompts);
+}
+
+static int lead(struct train *t, bool whole)
+{
+    struct validation v = {.t = t};
+    int32_t drawing = 0;
+    if (list_prompts(&v) == 0)
+        make(&v, whole);
+    free(v.text);
+    if (v.err.code != ERR_NONE && !progress_stop_asked(t->progress)) {
+        progress_warning(t->progress, "no pictures of step %lld: %s", (long long)t->at, v.err.text);
+        fprintf(stderr, "no pictures: %s\n", v.err.text);
+    }
+    return t->err.code != ERR_NONE ? -1 : pulse(t, &drawing);
+}
+
+/* --- when ------------------------------------------------------------------------------------ */
+
+static bool is_due(const struct train *t)
+{
+    return t->spec.validate.prompts && !t->env->until &&
+           (t->at % t->spec.validate.every == 0 || t->at == t->spec.steps);
+}
+
+/* Rank 0 has all weights, or reads them from a checkpoint. 0: there is no room for one. */
+static int have_weights(struct train *t)
+{
+    if (params_updates_all(t->params) || t->at == 0)
+        return 1;
+    if (train_save(t) < 0 || train_save_wait(t) < 0)
+        return -1;
+    return !train_save_lacks_room(t);
+}
+
+int train_validate(struct train *t)
+{
+    if (!is_due(t))
+        return 0;
+    int32_t whole = t->at == 0 || t->at != t->began || !all_exist(t, (int)json_array_size(t->spec.validate.prompts));
+    if (pulse(t, &whole) < 0) /* rank 0 decides */
+        return -1;
+    const int ready = whole ? have_weights(t) : 1;
+    if (ready <= 0)
+        return ready;
+    flight_enter(t->flight, (uint64_t)t->at, PHASE_VALIDATE);
+    return train_is_first(t) ? lead(t, whole) : follow(t);
+}
