@@ -13,11 +13,11 @@ struct host_copy_row {
     const char *host, *nonce;
 };
 
-/* Of the same job and host the newest stays. */
+/* A new row replaces an older one of the same job and host. */
 int host_copies_put(struct store *s, const struct host_copy_row *row, struct err *err);
 int host_copies_remove(struct store *s, int64_t job, const char *host, struct err *err);
 
-/* Of a job, or of all with job 0: those of jobs that are removed. Returns the nonzero value of `each` that stopped it. */
+/* The rows of a job, or with job 0 those of all removed jobs. Returns the nonzero value of `each` that stopped it. */
 typedef int (*host_copies_each_fn)(void *ctx, const struct host_copy_row *row);
 int host_copies_each(struct store *s, int64_t job, host_copies_each_fn each, void *ctx, struct err *err);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* integrity.h - checks a store for damage, and says what to do about it
+/* integrity.h - checks a store for damage, with a sentence about the repair
  *
  * quick: every page, the order of rows and the constraints; misses an index that differs from its table.  It
  * reads the file once, so a daemon can wait for it.  full: the indexes as well, several times slower.
- * Neither sees a changed byte within a text: that takes the events beside each job (jobctl doctor).
+ * Neither detects a changed byte within a text; a comparison with the events beside each job does (jobctl doctor).
  */
 #ifndef DB_INTEGRITY_H
 #define DB_INTEGRITY_H
@@ -20,11 +20,11 @@ int integrity_check(sqlite3 *db, enum integrity depth, struct err *err);
 /* Does this result code of sqlite mean that the file is damaged? */
 int integrity_is_damage(int code);
 
-/* Sets *err to the one sentence about a damaged store: what, and what to do; its errnum is EUCLEAN; calls the hook.
+/* Sets *err to the sentence about a damaged store, with errnum EUCLEAN, and calls the hook.
  * Returns -1. */
 int integrity_failed(sqlite3 *db, const char *what, struct err *err);
 
-/* Called each time that damage shows to this thread. NULL: none. */
+/* Called each time this thread finds damage. NULL: none. */
 void integrity_hook(void (*fn)(void *arg, const char *text), void *arg);
 
 /* Damage that another thread has met. */

@@ -48,6 +48,7 @@ static const char EDIT_SPEC[] = "UPDATE specs SET yaml=?2, canonical=?3 WHERE jo
 static const char DROP_MENTIONS[] = "DELETE FROM mentions WHERE job=?";
 static const char IDS[] = "SELECT id, attempt > 0, state = 'done' FROM jobs UNION ALL "
                           "SELECT job, 0, 1 FROM removed ORDER BY 1";
+static const char COUNT[] = "SELECT count(*) FROM jobs";
 static const char EACH[] = "SELECT " COLUMNS " FROM jobs WHERE id < ? AND sweep IS NULL ORDER BY id DESC LIMIT ?";
 static const char MEMBERS[] = "SELECT " COLUMNS " FROM jobs WHERE sweep = ? AND sweep_index > ? ORDER BY sweep_index "
                               "LIMIT ?";
@@ -234,6 +235,16 @@ int jobs_done_skip(int64_t *before, struct store *s, int64_t keep, const char *r
 int jobs_set_spec(struct store *s, int64_t id, const char *canonical, struct err *err)
 {
     return stmt_do(s, err, SET_SPEC, "it", id, canonical);
+}
+
+int jobs_count(int64_t *count, struct store *s, struct err *err)
+{
+    sqlite3_stmt *st = stmt_query(s, err, COUNT, "");
+    if (stmt_step(st, err) <= 0)
+        return -1;
+    *count = stmt_int(st, 0, 0);
+    sqlite3_reset(st);
+    return 0;
 }
 
 int jobs_ids(struct store *s, jobs_ids_fn each, void *ctx, struct err *err)

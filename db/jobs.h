@@ -50,6 +50,8 @@ typedef int (*jobs_each_fn)(void *ctx, const struct job_row *row);
  * Returns the nonzero value of `each` that stopped it, else 0. */
 typedef int (*jobs_ids_fn)(void *ctx, int64_t id, bool started, bool done);
 int jobs_ids(struct store *s, jobs_ids_fn each, void *ctx, struct err *err);
+/* How many jobs there are, without removed ones. */
+int jobs_count(int64_t *count, struct store *s, struct err *err);
 
 /* The smallest unused id. */
 int jobs_next_id(int64_t *id, struct store *s, struct err *err);
@@ -83,7 +85,7 @@ int jobs_done_each(struct store *s, const struct jobs_done *which, int64_t *next
                    struct err *err);
 /* *before: for which->before, so that the newest `keep` jobs of this result are left out; 1: no job remains. */
 int jobs_done_skip(int64_t *before, struct store *s, int64_t keep, const char *result, struct err *err);
-/* The newest job of that name; with NULL the newest of any name that is no member of a sweep. */
+/* The newest job of that name; with NULL the newest of any name that is not a member of a sweep. */
 int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err);
 /* Newest first, without members of sweeps unless `open`; `before` = 0 starts at the newest; `open`: only jobs not
  * done. */
@@ -99,7 +101,7 @@ int jobs_members_count(struct jobs_members *m, struct store *s, int64_t sweep, s
 /* By index, from `after` + 1. */
 int jobs_members_each(struct store *s, int64_t sweep, int64_t after, int64_t limit, jobs_each_fn each, void *ctx,
                       struct err *err);
-/* 1: there is one, 0: not, -1: the store failed. */
+/* 1: there is one, 0: there is none, -1: the store failed. */
 int jobs_members_find(int64_t *id, struct store *s, int64_t sweep, int64_t index, struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notices.h - what is still to be told about a job, one row per job and target
+/* notices.h - messages about jobs that are still to be sent, one row per job and target
  *
- * When a row is due and what it becomes is decided by controller/notify/notice.h. A row has the name of a target of
+ * controller/notify/notice.h decides when a row is due and how it changes. A row has the name of a target of
  * config.yaml, never its address.
  */
 #ifndef DB_NOTICES_H
@@ -31,7 +31,7 @@ struct notice_row {
     bool    ended;                      /* the job is done: the row ends with its message */
 };
 
-/* 1: found; 0: none, *row is zeroed but for its key; -1. */
+/* 1: found; 0: none, and *row is zero except for its key; -1: the store failed. */
 int notices_get(struct notice_row *row, struct store *s, int64_t job, const char *target, struct err *err);
 int notices_put(struct store *s, const struct notice_row *row, struct err *err);
 int notices_remove(struct store *s, int64_t job, const char *target, struct err *err);

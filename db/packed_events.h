@@ -13,11 +13,11 @@
 struct err;
 struct store;
 
-/* A row holds at most so many events. */
+/* Maximum number of events in a row. */
 enum { PACKED_EVENTS_CHUNK = 256 };
 
-/* Packs, in one transaction, events of jobs that ended before `ended_before_ms`, oldest first, until it has done
- * `work`: an event counts one, a job ten.  *left: there may be more to do at once. */
+/* Packs, in one transaction, events of jobs that ended before `ended_before_ms`, oldest first, until it has done `work`
+ * units: one per event, ten per job. *left: more jobs may be ready. */
 int packed_events_some(bool *left, struct store *s, int64_t ended_before_ms, int work, struct err *err);
 
 #endif

@@ -37,7 +37,7 @@ int stmt_run(sqlite3_stmt *st, struct err *err);
 
 /* Copies a column into an array of `size` bytes, truncated; "" for NULL. */
 void stmt_text(char *out, size_t size, sqlite3_stmt *st, int column);
-/* The same for text to show: what is not printable UTF-8 becomes '?'. False: something did. */
+/* The same for text to show: bytes that are not printable UTF-8 become '?'. False: something did. */
 bool stmt_words(char *out, size_t size, sqlite3_stmt *st, int column);
 char *stmt_dup(sqlite3_stmt *st, int column, struct err *err);
 double stmt_real(sqlite3_stmt *st, int column);           /* NaN for NULL */

@@ -29,10 +29,10 @@ int store_begin(struct store *s, struct err *err);
 int store_commit(struct store *s, struct err *err);
 void store_rollback(struct store *s);
 
-/* A group: one transaction for several writers that do not know of each other.  Each writes between store_join(),
- * which opens the group if there is none, and store_leave() or store_undo(), which takes back what this one has
- * written.  Nothing is on disk before store_commit_group() has returned 0; -1: the whole group is rolled back.
- * Before any other use of the store settle() is called, which must commit the group. */
+/* A group: one transaction for several independent writers.  Each writes between store_join(),
+ * which opens the group if there is none, and store_leave() or store_undo(), which rolls back the rows of this writer.
+ * Nothing is on disk before store_commit_group() has returned 0; -1: the whole group is rolled back. Before any other
+ * use of the store settle() is called, which must commit the group. */
 void store_on_settle(struct store *s, void (*settle)(void *arg), void *arg);
 int store_join(struct store *s, struct err *err);
 int store_leave(struct store *s, struct err *err);
@@ -40,8 +40,8 @@ void store_undo(struct store *s);
 int store_commit_group(struct store *s, struct err *err);
 
 /* Gives at most `pages` unused pages back to the file system, outside of a transaction, if a quarter of the file or
- * more is unused; the rest serves the next rows.  *left: call it again.  A store of an earlier version, of more than
- * 16 MB, cannot shrink until `jobctl doctor --repair` writes it anew. */
+ * more is unused; the other pages are used for the next rows. *left: call it again. A store of an earlier version, of
+ * more than 16 MB, cannot shrink until `jobctl doctor --repair` writes it again. */
 int store_shrink(bool *left, struct store *s, int pages, struct err *err);
 
 /* Rows inserted, changed and deleted since it was opened, without those that store_shrink() has moved; wraps at 2^31. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* submit_keys.h - keys of submits: which job a request has become, for when it is repeated */
+/* submit_keys.h - keys of submits: the job that a request created, so that a repeated request finds it */
 #ifndef DB_SUBMIT_KEYS_H
 #define DB_SUBMIT_KEYS_H
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Jobs of jobctl from Python: one file, standard library only, Python 3.9 and later.
 

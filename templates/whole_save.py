@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Run a script whose torch.save must not be cut in two, without changing it: python whole_save.py train.py ARGS...
 

@@ -446,8 +446,8 @@ int attach_run(int in, int out, const char *program, struct err *err)
     }
     dismiss_older(&a);
     if (is_strange(&a)) {
-        rc = say(&a, WIRE_AGENT_GONE, json_pack("{s:s}", "text", "its directory on the host holds an attempt of "
-                                                "another job, which is left alone"), err);
+        rc = say(&a, WIRE_AGENT_GONE, json_pack("{s:s}", "text", "its directory on the host belongs to an attempt of "
+                                                "another job and was not changed"), err);
     } else if (json_is_true(json_object_get(a.order, "dismiss"))) {
         dismiss(&a, a.run_dir);
         rc = json_is_true(json_object_get(a.order, "forget"))

@@ -121,6 +121,7 @@ static void on_launch(struct attempt *a, const json_t *body)
     } else if (follows) {
         become_follower(a);
     } else {
+        a->lease_nodes = attempt_gather_first;
         attempt_claim(a, attempt_gather);
     }
 }
@@ -284,10 +285,10 @@ static void on_beat(uv_timer_t *timer)
         attempt_tell(a);
     session_alive(a->session);
     if (a->dir_gone && (!a->launch || (a->finished_ms && !session_connected(a->session)))) {
-        log_warn(a->tag, "exiting: the controller of its directory can no longer reach it");
+        log_warn(a->tag, "exiting: its run directory is gone, so no controller can connect");
         attempt_leave(a);
     } else if (!a->launch && is_fenced(a)) {
-        log_info(a->tag, "exiting: the controller gave up this attempt before it began");
+        log_info(a->tag, "exiting: the controller gave up this attempt before its launch");
         attempt_leave(a);
     } else if (!a->launch && now - a->started_ms > LAUNCH_WAIT_MS) {
         log_warn(a->tag, "exiting: no LAUNCH within %d s", LAUNCH_WAIT_MS / 1000);
@@ -314,6 +315,7 @@ static void init_handles(struct attempt *a)
     uv_timer_init(&a->loop, &a->timer);
     uv_timer_init(&a->loop, &a->beat);
     uv_timer_init(&a->loop, &a->deadline_timer);
+    uv_timer_init(&a->loop, &a->lease_timer);
     uv_signal_init(&a->loop, &a->sigterm);
     uv_signal_init(&a->loop, &a->sigint);
     a->timer.data = a->beat.data = a->deadline_timer.data = a;
@@ -394,12 +396,14 @@ static int open_nodes(struct attempt *a, struct err *err)
                                        .gpu = attempt_on_gpu,
                                        .gathered = attempt_on_gathered,
                                        .prepared = attempt_on_prepared,
+                                       .leased = attempt_on_leased,
                                        .notice = attempt_on_notice,
                                        .lost = attempt_on_lost,
                                        .arg = a};
-    return follower_create(&a->follower, &a->loop, &o, err) < 0
-               ? -1
-               : leader_create(&a->leader, &a->loop, a->follower, &hooks, err);
+    if (follower_create(&a->follower, &a->loop, &o, err) < 0)
+        return -1;
+    follower_set_lease(a->follower, attempt_on_lease, a);
+    return leader_create(&a->leader, &a->loop, a->follower, &hooks, err);
 }
 
 static int open_all(struct attempt *a, struct err *err)
@@ -472,6 +476,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     mirror_child_destroy(a.mirror);
     leader_destroy(a.leader);
     follower_link_destroy(a.link);
+    attempt_leases_free(&a);
     follower_destroy(a.follower);
     agent_core_destroy(a.core);
     spool_close(a.spool);

@@ -424,6 +424,7 @@ void attempt_leave(struct attempt *a)
     uv_close((uv_handle_t *)&a->timer, NULL);
     uv_close((uv_handle_t *)&a->beat, NULL);
     uv_close((uv_handle_t *)&a->deadline_timer, NULL);
+    uv_close((uv_handle_t *)&a->lease_timer, NULL);
     uv_close((uv_handle_t *)&a->sigterm, NULL);
     uv_close((uv_handle_t *)&a->sigint, NULL);
 }

@@ -25,7 +25,7 @@ struct attempt {
     struct attempt_options o;
     struct identity identity;
     struct dir_identity dir;   /* of the run directory */
-    bool dir_gone;             /* it is not at its path any more */
+    bool dir_gone;             /* it was moved away from its path, or removed */
     struct clock_reading began; /* when this process began */
     struct clock_jump clock;    /* as last seen */
     uv_loop_t loop;
@@ -33,6 +33,7 @@ struct attempt {
     bool untold, unsynced;     /* there is something to send; it is not on disk yet */
     uv_timer_t timer;          /* the core's */
     uv_timer_t beat;           /* heartbeats, and limits on waiting for the controller */
+    uv_timer_t lease_timer;    /* when leases of several nodes are asked for, or given up for now */
     uv_timer_t deadline_timer; /* when to save before the machine ends */
     uv_signal_t sigterm, sigint;
     struct agent_core *core;
@@ -42,6 +43,7 @@ struct attempt {
     struct monitor *monitor;    /* since LAUNCH */
     struct gpu_selftest_child *gpu_selftest; /* NULL: no self-test needed */
     void (*planned)(struct attempt *a);      /* called after attempt_begin() */
+    void (*lease_nodes)(struct attempt *a);  /* several nodes: called before the plan, where machines have leases */
     bool nccl_unlike; /* another node has reported unexpected NCCL transports */
     struct session *session;
     struct call_home *call_home;       /* NULL: controllers connect to the socket */
@@ -68,6 +70,9 @@ struct attempt {
     struct mirror_child *mirror; /* NULL: job without mirror */
     struct lease_keeper *lease;  /* of the checkpoint.dir that the spec names; NULL: the job's own directory */
     struct machine_wait *machine; /* its lease of GPUs and CPU slots; NULL: none */
+    struct attempt_leases *leases; /* of all nodes of an attempt on several, before the plan; NULL: none */
+    bool gathers_first;          /* the nodes join before this one plans */
+    int lease_round;             /* of machine, as asked by the leader of several nodes */
     bool unclean;                /* the last cleanup left a process */
     struct {
         bool there, clean;
@@ -101,8 +106,8 @@ void attempt_tell(void *arg);
 /* Hook: something will be sent; what was stored reaches the disk now. */
 void attempt_sync(void *arg);
 void attempt_watch_turns(struct attempt *a);
-/* Stores a warning, once, that the disk of the run directory is full; writes what it refused when it has room. True if
- * there is something to send. */
+/* Stores a warning, once, that the disk of the run directory is full; writes the refused events when there is room
+ * again. True if there is something to send. */
 bool attempt_check_disk(struct attempt *a);
 /* Stores what was learned about this job, if it changed. */
 void attempt_store_learned(struct attempt *a);
@@ -146,7 +151,7 @@ void attempt_claim(struct attempt *a, void (*planned)(struct attempt *a));
 bool attempt_is_waiting(const struct attempt *a);
 /* The plan is made: starts watch and mirror, then launches the core. */
 void attempt_ready(struct attempt *a);
-/* Unix seconds by the wall clock as it was when this process began, whatever it was set to since. */
+/* Unix seconds by the wall clock as it was when this process began; later changes of the clock do not count. */
 int64_t attempt_now_s(const struct attempt *a);
 /* Sets the timer for checkpoints before a->deadline_s. */
 void attempt_watch_deadline(struct attempt *a);
@@ -155,10 +160,27 @@ void attempt_on_gpu(void *arg, int node, const struct gpu_event *e);
 /* Ends the attempt: it cannot run, or (`missing`) a node did not connect. */
 void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_lost *missing);
 
+/* The facts are those of the plan, and of all that follows: plans, then calls `planned`, or refuses the launch. */
+void attempt_plan(struct attempt *a);
+/* What the lease of this machine needs to know. */
+struct machine_wait_job attempt_machine_job(struct attempt *a);
+
+/* --- attempt_lease.c: leases of the machines of several nodes, which have joined ------------- */
+
+/* Then calls attempt_plan(). */
+void attempt_lease_all(struct attempt *a);
+void attempt_leases_free(struct attempt *a);
+/* Hook of the leader: the answer of a node. */
+void attempt_on_leased(void *arg, int node, int round, bool holds, const char *text);
+/* Hook of the follower: the leader asks for the lease of this machine. */
+void attempt_on_lease(void *arg, int round, int nodes);
+
 /* --- attempt_nodes.c: a LAUNCH of several nodes, after attempt_begin() ---------------------- */
 
 /* Waits for the other nodes; a single node does not wait. */
 void attempt_gather(struct attempt *a);
+/* The same before the plan, because leases of all machines come first. */
+void attempt_gather_first(struct attempt *a);
 /* Sends LISTENING to the controller, again after each LAUNCH. */
 void attempt_show_listener(struct attempt *a);
 /* The controller reports that an agent is gone or will not start. */

@@ -60,7 +60,7 @@ static void on_slow(void *arg, json_t *body)
         attempt_store(a, "straggler", body, false);
 }
 
-/* Reported at once; a broken GPU ends the generation, because its ranks may wait for ever. */
+/* Reported at once; a broken GPU ends the generation, because its ranks may wait forever. */
 static void tell_gpu(struct attempt *a, const struct gpu_event *e, const char *text)
 {
     struct agent_input in = {.kind = INPUT_HANG,
@@ -167,7 +167,7 @@ static void on_tried(void *arg, const json_t *pairs, const char *why)
     attempt_tell(a);
 }
 
-static void plan_first(struct attempt *a)
+void attempt_plan(struct attempt *a)
 {
     const json_t *spec = json_object_get(a->launch, "spec");
     struct err err = {0};
@@ -202,21 +202,32 @@ static void on_machine_ready(void *arg)
 {
     struct attempt *a = arg;
     follower_set_hold(a->follower, a->o.bundle.hold);
-    plan_first(a);
+    attempt_plan(a);
     if (!a->leaving)
         session_pump(a->session);
 }
 
+struct machine_wait_job attempt_machine_job(struct attempt *a)
+{
+    return (struct machine_wait_job){.job = a->o.job, .tag = a->tag, .run_dir = a->o.run_dir, .bundle = &a->o.bundle,
+                                     .launch = a->launch, .facts = a->facts};
+}
+
 static void take_machine(struct attempt *a)
 {
-    const struct machine_wait_job job = {.job = a->o.job, .tag = a->tag, .run_dir = a->o.run_dir,
-                                         .bundle = &a->o.bundle, .launch = a->launch, .facts = a->facts};
+    const struct machine_wait_job job = attempt_machine_job(a);
     const struct machine_wait_hooks hooks = {on_machine_waits, on_machine_tells, on_machine_ready, a};
-    a->machine = machine_wait_open(&a->loop, &job, &hooks);
+    char dir[PATH_MAX];
+    const bool several = field_int(json_object_get(a->launch, "group"), "nodes", 1) > 1;
+    if (several && machine_wait_dir(&job, dir, sizeof(dir))) {
+        a->lease_nodes(a);
+        return;
+    }
+    a->machine = several ? NULL : machine_wait_open(&a->loop, &job, &hooks);
     if (a->machine)
         machine_wait_look(a->machine);
     else
-        plan_first(a);
+        attempt_plan(a);
 }
 
 void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a))

@@ -3,6 +3,8 @@
  *
  *   LAUNCH -> LISTENING -> gathered -> one plan -> PREPARE, each its part -> prepared -> attempt_ready()
  *
+ * Where machines have leases, the nodes gather before this node plans: attempt_lease.c takes them first.
+ *
  * A node that does not connect, is lost, or refuses ends the attempt, which names it.
  */
 #include <stdio.h>
@@ -49,13 +51,9 @@ void attempt_show_listener(struct attempt *a)
         session_show_listener(a->session, endpoint);
 }
 
-void attempt_gather(struct attempt *a)
+static void listen_for_others(struct attempt *a)
 {
     struct err err = {0};
-    if (nodes_of(a) < 2) {
-        attempt_ready(a);
-        return;
-    }
     const struct leader_options o = {.job = a->o.job,
                                      .attempt = a->o.attempt,
                                      .nonce = a->o.nonce,
@@ -71,6 +69,12 @@ void attempt_gather(struct attempt *a)
     }
     log_info(a->tag, "waiting for %d other nodes", o.nodes - 1);
     attempt_show_listener(a);
+}
+
+void attempt_gather_first(struct attempt *a)
+{
+    a->gathers_first = true;
+    listen_for_others(a);
 }
 
 /* --- one plan ------------------------------------------------------------------------------- */
@@ -220,9 +224,8 @@ static int prepare_all(struct attempt *a, json_t *const *parts, int n, struct er
     return rc;
 }
 
-void attempt_on_gathered(void *arg)
+static void plan_nodes(struct attempt *a)
 {
-    struct attempt *a = arg;
     struct err err = {0};
     const int n = nodes_of(a);
     json_t **parts = attempt_is_waiting(a) ? calloc((size_t)n, sizeof(json_t *)) : NULL;
@@ -239,6 +242,25 @@ void attempt_on_gathered(void *arg)
         take_proof_away(a);
         attempt_refuse(a, err.text, NULL);
     }
+}
+
+void attempt_on_gathered(void *arg)
+{
+    struct attempt *a = arg;
+    if (a->gathers_first && attempt_is_waiting(a))
+        attempt_lease_all(a);
+    else
+        plan_nodes(a);
+}
+
+void attempt_gather(struct attempt *a)
+{
+    if (nodes_of(a) < 2)
+        attempt_ready(a);
+    else if (a->gathers_first)
+        plan_nodes(a);
+    else
+        listen_for_others(a);
 }
 
 /* --- all ready ------------------------------------------------------------------------------ */

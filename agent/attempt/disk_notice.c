@@ -13,14 +13,14 @@ static void begin(struct disk_notice *d, const struct disk_state *now, const cha
 {
     d->full = true;
     d->since_ms = now->now_ms;
-    snprintf(text, size, "the disk of %s takes no more: events are kept in memory, and output that does not fit a log is "
-             "lost; the job continues, free some space", dir);
+    snprintf(text, size, "the disk of %s is full: events are kept in memory, and output that does not fit a log is "
+             "lost. The job continues. Free some space", dir);
 }
 
 static void end(struct disk_notice *d, const struct disk_state *now, const char *dir, char *text, size_t size)
 {
     const int64_t lost = now->lost - d->lost;
-    snprintf(text, size, "the disk of %s takes data again, after %.0f s", dir,
+    snprintf(text, size, "the disk of %s has space again, after %.0f s", dir,
              (double)(now->now_ms - d->since_ms) / 1000);
     if (lost > 0)
         text_append(text, size, "; %lld bytes of output were lost", (long long)lost);

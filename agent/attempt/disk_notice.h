@@ -24,7 +24,7 @@ struct disk_state {
     int64_t now_ms;
 };
 
-/* True, with a sentence, where the disk of `dir` became full, or takes data again. */
+/* True, with a sentence, where the disk of `dir` became full, or has space again. */
 bool disk_notice_look(struct disk_notice *d, const struct disk_state *now, const char *dir, char *text, size_t size);
 
 #endif

@@ -15,7 +15,7 @@
  * if they were not used for HOST_CACHE_DAYS. The copies of jobs, in KEY/code, hold what scripts wrote: they end with
  * the job (attach.c).
  *
- * Homes may be shared by many machines, so age counts more than the processes of this machine.
+ * Many machines may share a home, so the age decides, and not only the processes of this machine.
  */
 #ifndef AGENT_ATTEMPT_HOST_CACHE_H
 #define AGENT_ATTEMPT_HOST_CACHE_H

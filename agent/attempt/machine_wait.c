@@ -188,7 +188,9 @@ static bool ask_for(struct machine_wait *m)
     if (ask->need_gpus > 1 && !names_gpus(spec) && !json_is_integer(json_object_get(resources, "gpus")))
         ask->need_gpus = 1; /* `auto`: all that are free, and at least one */
     see_cpus(ask);
-    ask->need_cpus = slots(ask, spec, plan);
+    ask->need_cpus = slots(ask, spec, plan) * (m->job.nodes > 1 ? m->job.nodes : 1);
+    if (ask->need_cpus > machine_set_cpus(&ask->cpus))
+        ask->need_cpus = machine_set_cpus(&ask->cpus);
     json_decref(plan);
     return true;
 }
@@ -253,7 +255,7 @@ static void have(struct machine_wait *m)
     json_decref(facts);
     if (m->ask.need_gpus > 0)
         snprintf(gpus, sizeof(gpus), "%d GPU%s and ", machine_set_gpus(&mine), machine_set_gpus(&mine) == 1 ? "" : "s");
-    snprintf(text, sizeof(text), "it has %s%d CPU slot%s of this machine, after %.0f s", gpus,
+    snprintf(text, sizeof(text), "got %s%d CPU slot%s of this machine after %.0f s", gpus,
              machine_lease_cpus(m->lease), machine_lease_cpus(m->lease) == 1 ? "" : "s",
              (double)(clock_ms() - m->began_ms) / 1000);
     if (m->told_ms)
@@ -346,14 +348,17 @@ static void start_looking(struct machine_wait *m, const char *dir)
     }
 }
 
-/* Slurm gives each job what is its own; of several nodes none could be held while another is waited for. */
-static bool may_take(const struct machine_wait_job *job, char dir[MACHINE_DIR_PATH])
+/* Slurm gives each job what is its own. */
+bool machine_wait_dir(const struct machine_wait_job *job, char *dir, size_t size)
 {
     struct err err = {0};
-    if (job->bundle->hold < 0 || json_object_get(job->launch, "group") || getenv("SLURM_JOB_ID"))
+    char found[MACHINE_DIR_PATH];
+    if (job->bundle->hold < 0 || getenv("SLURM_JOB_ID"))
         return false;
-    if (machine_dir_find(dir, &err) == 0)
+    if (machine_dir_find(found, &err) == 0) {
+        snprintf(dir, size, "%s", found);
         return true;
+    }
     if (err.code != ERR_NOT_FOUND)
         log_warn(job->tag, "jobs of other users are not waited for: %s", err.text);
     return false;
@@ -364,7 +369,7 @@ struct machine_wait *machine_wait_open(uv_loop_t *loop, const struct machine_wai
 {
     char dir[MACHINE_DIR_PATH];
     struct err err = {0};
-    struct machine_wait *m = may_take(job, dir) ? calloc(1, sizeof(*m)) : NULL;
+    struct machine_wait *m = machine_wait_dir(job, dir, sizeof(dir)) ? calloc(1, sizeof(*m)) : NULL;
     if (!m)
         return NULL;
     *m = (struct machine_wait){.job = *job, .hooks = *hooks, .loop = loop, .watch_fd = -1, .began_ms = clock_ms()};

@@ -2,9 +2,8 @@
 /* machine_wait.h - waits on the event loop for the lease of GPUs and CPU slots of a shared machine
  *
  * The agent takes the lease (agent/machine/machine_lease.h) on the node where the ranks run, after LAUNCH and before
- * the plan: the plan is then made from the GPUs that are its own. While it waits the attempt holds nothing. It looks
- * again when a file of the directory says that something has changed, and every few seconds; before that, at what other
- * programs do on the GPUs.
+ * the plan: the plan is then made from the leased GPUs. While it waits the attempt holds nothing. It looks again when a
+ * file of the directory changes, and every few seconds; before each look it checks what other programs do on the GPUs.
  */
 #ifndef AGENT_ATTEMPT_MACHINE_WAIT_H
 #define AGENT_ATTEMPT_MACHINE_WAIT_H
@@ -17,13 +16,14 @@
 struct lock_bundle;
 struct machine_wait;
 
-/* What is borrowed must outlive the wait. */
+/* Borrowed values must outlive the wait. */
 struct machine_wait_job {
     int64_t job;
     const char *tag, *run_dir;
     const struct lock_bundle *bundle;
+    int nodes;            /* of the attempt that are on this machine, and have slots of their own; 0: one */
     const json_t *launch; /* LAUNCH (agent/wire/wire.h) */
-    json_t *facts;        /* its GPUs are probed again, and in the end say which are not the job's: `held` */
+    json_t *facts;        /* its GPUs are probed again, and at the end marked if they are not the job's: `held` */
 };
 
 struct machine_wait_hooks {
@@ -33,15 +33,18 @@ struct machine_wait_hooks {
     void *arg;
 };
 
+/* The directory with the leases of this machine; false: an attempt of this process takes none here. */
+bool machine_wait_dir(const struct machine_wait_job *job, char *dir, size_t size);
+
 /* The claim is made; machine_wait_look() begins. NULL: no lease is needed, or the machine has none, or the job cannot
- * run at all, as its plan will say. */
+ * run, which its plan reports. */
 struct machine_wait *machine_wait_open(uv_loop_t *loop, const struct machine_wait_job *job,
                                        const struct machine_wait_hooks *hooks);
 
 /* ready() follows, at once or from the loop. */
 void machine_wait_look(struct machine_wait *m);
 
-/* No process of the attempt is left, or none was started: others may have what it holds or waits for. Accepts NULL. */
+/* No process of the attempt is left, or none was started: releases what it holds, and its claim. Accepts NULL. */
 void machine_wait_release(struct machine_wait *m);
 
 /* Closes its handles; it frees itself. What is still held ends with the processes that hold it. Accepts NULL. */

@@ -47,7 +47,7 @@ void monitor_end(struct monitor *v);
 
 /* Reports progress in the output that came since the last look. */
 void monitor_progress(struct monitor *v);
-/* The job tells its progress in lines of its own: its output is not read for it. */
+/* The job reports progress in protocol lines, so its output is not parsed for progress. */
 void monitor_tells_itself(struct monitor *v);
 
 /* Output of a rank, for the rules of `watch:` and for progress. */

@@ -140,7 +140,7 @@ int code_manifest_check(const json_t *manifest, struct err *err)
     const char *last = "";
     int rc = 0;
     if (!json_is_array(files) || field_int(manifest, "version", 0) != VERSION)
-        return err_set(err, ERR_DATA, "this is no list of files of a snapshot");
+        return err_set(err, ERR_DATA, "this is not a list of files of a snapshot");
     if (json_array_size(files) > CODE_FILES_MAX)
         return err_set(err, ERR_DATA, "a snapshot has more than %d files", CODE_FILES_MAX);
     json_t *seen = json_object();

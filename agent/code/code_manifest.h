@@ -45,7 +45,7 @@ int64_t code_manifest_bytes(const json_t *manifest);
 /* Texts are borrowed from the manifest, which code_manifest_check() has accepted or this side has made. */
 struct code_entry code_manifest_at(const json_t *manifest, size_t i);
 
-/* ERR_DATA: it is none, or a path of it would lead out of the directory, through a link, or be there twice. */
+/* ERR_DATA: not a manifest, or one of its paths leads out of the directory, goes through a link, or occurs twice. */
 int code_manifest_check(const json_t *manifest, struct err *err);
 
 /* Of all entries, 32 hexadecimal digits; -1: out of memory. */

@@ -30,8 +30,7 @@ int code_place_settle(json_t *spec, const json_t *code, const char *run_dir, str
     if (there)
         rc = json_object_set(spec, "workdir", path);
     else if (field_true(code, "must"))
-        rc = err_set(err, ERR_SYSTEM, "the copy of the code of the job, %s, is not there; the log of the daemon "
-                     "says why", text);
+        rc = err_set(err, ERR_SYSTEM, "the copy of the job's code, %s, is missing; daemon.log has the reason", text);
     else
         json_object_set(spec, "workdir", json_object_get(code, "workdir"));
     json_decref(path);

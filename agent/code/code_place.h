@@ -8,8 +8,8 @@
 struct err;
 
 /* `code`: of LAUNCH (agent/wire/wire.h), or NULL; a dir that begins with "hosted/" is relative to the state directory
- * in which `run_dir` is hosted/KEY/ATTEMPT (agent/attempt/attach.h). Sets workdir of the spec to the copy, if it is
- * there; ERR_SYSTEM: it is not, and must be. */
+ * in which `run_dir` is hosted/KEY/ATTEMPT (agent/attempt/attach.h). Sets workdir of the spec to the copy, if the copy
+ * exists; ERR_SYSTEM: the copy is missing, and the job requires it. */
 int code_place_settle(json_t *spec, const json_t *code, const char *run_dir, struct err *err);
 
 #endif

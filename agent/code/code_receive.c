@@ -279,7 +279,7 @@ static int serve(struct receiver *r, struct err *err)
     if (code_manifest_check(r->manifest, err) < 0 || code_manifest_digest(digest, r->manifest, err) < 0)
         return -1;
     if (strcmp(digest, field_text(r->offer, "digest")) != 0)
-        return err_set(err, ERR_DATA, "the list of files that came is another one than that which was meant");
+        return err_set(err, ERR_DATA, "the received list of files does not have the announced digest");
     if (access(r->job, F_OK) == 0)
         return say(r, json_pack("{s:b}", "kept", 1), err);
     if (is_shared(r))

@@ -13,8 +13,8 @@
  *   hosted/KEY/code/DIGEST/      the writable copy of the job, kept for all its attempts on this host; with its digest,
  *                                because a restored store may give the number of a job again
  *
- * Without `must` the workdir is used where this host shares it: the directory and the first file of the manifest in it
- * are here what they are at the same time on the controller's machine, by inode and ctime (code_receive_look()).
+ * Without `must` the workdir is used where this host shares it: the directory, and the first file of the manifest in
+ * it, have the same inode and ctime on this host and on the controller's machine (code_receive_look()).
  */
 #ifndef AGENT_CODE_CODE_RECEIVE_H
 #define AGENT_CODE_CODE_RECEIVE_H
@@ -24,10 +24,10 @@
 struct err;
 
 /* How this machine sees a workdir, {inode, file_inode, file_ctime_ns}: a new object, equal on two machines if they share
- * it; NULL: there is none, or nothing of the manifest in it. */
+ * it; NULL: there is no workdir, or no file of the manifest in it. */
 json_t *code_receive_look(const char *workdir, const json_t *manifest);
 
-/* The line that says that the command runs: what a login prints comes before it. */
+/* The line that shows that the command runs; the login's own output comes before it. */
 #define CODE_READY "jobctl-agent code ready\n"
 
 enum { CODE_LINE = 64 * 1024, CODE_ANSWER = 1024 * 1024, CODE_MANIFEST_BYTES = 64 * 1024 * 1024 };

@@ -41,7 +41,7 @@ static int64_t pass(struct digest *d, int in, int out, int64_t most, const char 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return err_set_errno(err, errno, "cannot read what belongs into %s", to);
+            return err_set_errno(err, errno, "cannot read the contents of %s", to);
         if (n == 0)
             break;
         digest_add(d, bytes, (size_t)n);
@@ -73,7 +73,7 @@ static int write_file(int in, int64_t most, const char *to, const struct code_en
         goto out;
     digest_text(d, text);
     if (bytes != e->bytes || strcmp(text, e->text) != 0)
-        err_set(err, ERR_DATA, "%s is not what it was when the snapshot was taken", e->path);
+        err_set(err, ERR_DATA, "%s has changed since the snapshot was taken", e->path);
     else if (fchmod(out, mode_of(e->kind, mode)) < 0)
         err_set_errno(err, errno, "cannot write %s", to);
     else

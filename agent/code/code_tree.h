@@ -4,8 +4,8 @@
  *   .../code/DIGEST/manifest.json    code_manifest.h; its hard links are the jobs that need the original
  *   .../code/DIGEST/tree/            the files: 0400, programs and directories 0500
  *
- * A tree is made under a temporary name and renamed when it is whole, so what has its name is complete; what an end by
- * force leaves behind, the next one removes.
+ * A tree is made under a temporary name and renamed when it is whole, so a tree under its name is complete; the remains
+ * of a killed process are removed by the next one.
  */
 #ifndef AGENT_CODE_CODE_TREE_H
 #define AGENT_CODE_CODE_TREE_H
@@ -24,19 +24,19 @@ struct err;
 
 enum code_mode { CODE_ORIGINAL, CODE_WRITABLE };
 
-/* Copies FROM/<path> to TO/<path> (its directories are made) and looks whether it is what the entry says: ERR_DATA if
- * not. Links are made anew. */
+/* Copies FROM/<path> to TO/<path> (its directories are made) and compares the copy with the entry: ERR_DATA if
+ * not. Links are made again. */
 int code_tree_put(const char *from, const char *to, const struct code_entry *entry, enum code_mode mode,
                   struct err *err);
 
-/* The same of a file whose bytes come next from the descriptor `in`. */
+/* The same for a file whose bytes come next from the descriptor `in`. */
 int code_tree_receive(int in, const char *to, const struct code_entry *entry, struct err *err);
 
 /* No directory of the original may be written any more. */
 int code_tree_close(const char *dir, struct err *err);
 
-/* The writable copy `to` of the original `from` (its directory DIGEST). One that is there already is kept. It is made as
- * TO.part: the caller is the only one who makes it. */
+/* The writable copy `to` of the original `from` (its directory DIGEST). An existing copy is kept. The copy is made as
+ * TO.part; the caller ensures that no other process makes it. */
 int code_tree_copy(const char *from, const char *to, struct err *err);
 
 /* Is the original there, with files of the right sizes? */

@@ -2,8 +2,8 @@
 /* container_choice.h - which runtime of a node runs the image of a job
  *
  * Pure: no clock, no I/O.
- * `auto` takes the first that the node has: podman, docker, apptainer, singularity, enroot (Slurm's pyxis).  A file is
- * only for those that read it: .sqsh enroot, any other apptainer and singularity.
+ * `auto` takes the first that the node has: podman, docker, apptainer, singularity, enroot (Slurm's pyxis). A file
+ * needs a runtime that reads it: enroot for .sqsh, apptainer or singularity for any other.
  */
 #ifndef AGENT_CONTAINER_CONTAINER_CHOICE_H
 #define AGENT_CONTAINER_CONTAINER_CHOICE_H

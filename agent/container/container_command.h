@@ -6,8 +6,8 @@
  * containers of their own, and so that the pid that a rank writes into its flight page is the one that the agent
  * knows.  Secrets are not on a command line: variables go by name, their values by the environment of the runtime.
  *
- * podman and docker start processes that are not below the one that calls them; those of a job have its labels.
- * apptainer becomes the program; enroot runs as a step of Slurm (pyxis).
+ * Processes in podman and docker are not children of their command; the containers of a job have its labels. apptainer
+ * replaces itself with the program; enroot runs as a step of Slurm (pyxis).
  */
 #ifndef AGENT_CONTAINER_CONTAINER_COMMAND_H
 #define AGENT_CONTAINER_CONTAINER_COMMAND_H
@@ -73,7 +73,7 @@ void container_run(struct container_words *out, const struct container *c, const
 void container_pull(struct container_words *out, const struct container *c);
 
 /* Ends and removes all containers of the attempt, or of this agent alone if run_dir is set.  The last line of its output
- * is CONTAINER_REMOVED if none is left.  No words where the processes are all there is. */
+ * is CONTAINER_REMOVED if none is left.  No words for a runtime whose containers are processes only. */
 #define CONTAINER_REMOVED "no container is left"
 void container_remove(struct container_words *out, const struct container *c);
 

@@ -3,8 +3,8 @@
  *
  * Pure: no clock, no I/O.
  * A rank's environment is what the submitter or the node had, and what the job and jobctl set.  Of the first, those
- * that describe the node stay outside: PATH, HOME, LD_LIBRARY_PATH, an active venv, certificates.  What the job sets
- * goes in whatever its name: `env: {PATH: ...}`.
+ * that describe the node stay outside: PATH, HOME, LD_LIBRARY_PATH, an active venv, certificates. Variables that the
+ * job sets go in, whatever their names: `env: {PATH: ...}`.
  */
 #ifndef AGENT_CONTAINER_CONTAINER_ENV_H
 #define AGENT_CONTAINER_CONTAINER_ENV_H

@@ -66,10 +66,10 @@ static int check_path(const struct parts *p, const char *name, struct err *err)
         const unsigned char c = (unsigned char)p->path[i];
         const bool edge = i == 0 || i + 1 == p->path_n || p->path[i - 1] == '/' || p->path[i + 1] == '/';
         if (isupper(c))
-            return err_set(err, ERR_USAGE, "\"%.*s\" is not the name of an image: it is written in small letters", SHOWN,
+            return err_set(err, ERR_USAGE, "\"%.*s\" is not the name of an image: use lower-case letters", SHOWN,
                            name);
         if (!(islower(c) || isdigit(c) || strchr("._-/", c)))
-            return err_set(err, ERR_USAGE, "\"%.*s\" is not the name of an image: it may not hold '%c'", SHOWN, name,
+            return err_set(err, ERR_USAGE, "\"%.*s\" is not the name of an image: '%c' is not allowed", SHOWN, name,
                            isprint(c) ? c : '?');
         if (edge && strchr("._-/", c) && !(c == '/' && i > 0 && i + 1 < p->path_n && p->path[i - 1] != '/'))
             return err_set(err, ERR_USAGE, "\"%.*s\" is not the name of an image: each part of its path begins and "
@@ -82,8 +82,8 @@ static int check_registry(const struct parts *p, const char *name, struct err *e
 {
     for (size_t i = 0; i + 1 < p->registry_n; i++)
         if (!isalnum((unsigned char)p->registry[i]) && !strchr(".-:", p->registry[i]))
-            return err_set(err, ERR_USAGE, "\"%.*s\" is not the name of an image: its registry may hold letters, "
-                                           "digits, '.', '-' and a port", SHOWN, name);
+            return err_set(err, ERR_USAGE, "\"%.*s\" is not the name of an image: its registry may contain letters, "
+                           "digits, '.', '-' and a port", SHOWN, name);
     return 0;
 }
 
@@ -112,10 +112,10 @@ int container_image_check(const char *image, struct err *err)
     const char *scheme = strstr(name, "://");
     if (container_image_is_file(image))
         return strchr(image, ',') || strchr(image, ':')
-                   ? err_set(err, ERR_USAGE, "the path of an image may not hold ',' or ':'") : 0;
+                   ? err_set(err, ERR_USAGE, "the path of an image may not contain ',' or ':'") : 0;
     if (scheme)
-        return err_set(err, ERR_USAGE, "\"%.*s\" is not the name of an image: only docker:// may stand before it; for a "
-                                       "file write its path", SHOWN, image);
+        return err_set(err, ERR_USAGE, "\"%.*s\" is not the name of an image: the only prefix that is allowed is "
+                       "docker://; for a file, write its path", SHOWN, image);
     if (strlen(name) > NAME_MAX_CHARS)
         return err_set(err, ERR_USAGE, "the name of an image has at most %d characters", NAME_MAX_CHARS);
     const struct parts p = split(name);

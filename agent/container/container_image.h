@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* container_image.h - the name of an image: is it one, and how each runtime wants it written
+/* container_image.h - the name of an image: its check, and its form for each runtime
  *
  * Pure: no clock, no I/O.
  * A name is [docker://][REGISTRY/]PATH[:TAG][@DIGEST], as in `docker pull`, or the path of a file: one that begins

@@ -126,7 +126,7 @@ static int take_file(struct container_job *j, struct err *err)
     if (j->c.runtime == CONTAINER_PODMAN || j->c.runtime == CONTAINER_DOCKER || container_image_is_file(j->c.image))
         return 0;
     if (!xdg && (!home || home[0] != '/'))
-        return err_set(err, ERR_SYSTEM, "image: HOME is not set on this node: there is no place for the pulled image");
+        return err_set(err, ERR_SYSTEM, "image: HOME is not set on this node, so the pulled image cannot be stored");
     container_image_file_name(name, j->c.image);
     if (snprintf(j->file, sizeof(j->file), "%s%s/jobctl/images/%s%s", xdg ? cache : home, xdg ? "" : "/.cache", name,
                  enroot ? ".sqsh" : ".sif") >= (int)sizeof(j->file))
@@ -143,7 +143,7 @@ static int take_workdir(struct container_job *j, struct err *err)
     if (given[0])
         snprintf(j->workdir, sizeof(j->workdir), "%s", given);
     else if (!getcwd(j->workdir, sizeof(j->workdir)))
-        return err_set(err, ERR_SYSTEM, "the working directory of this node is gone");
+        return err_set(err, ERR_SYSTEM, "the working directory does not exist on this node any more");
     j->c.workdir = j->workdir;
     return 0;
 }
@@ -337,7 +337,7 @@ static int check_values(const struct container_job *j, const struct container_wo
 {
     for (int i = 0; j->c.runtime == CONTAINER_ENROOT && i < inside->n; i++)
         if (strchr(inside->word[i], ',') && strchr(inside->word[i], '='))
-            return err_set(err, ERR_CONFLICT, "env.%.*s: with enroot its value may not hold ','",
+            return err_set(err, ERR_CONFLICT, "env.%.*s: with enroot, its value may not contain ','",
                            (int)strcspn(inside->word[i], "="), inside->word[i]);
     return 0;
 }

@@ -15,7 +15,7 @@ struct container_job;
 struct container_words;
 struct err;
 
-/* The texts must outlive it, spec and plan are kept. */
+/* The texts must outlive it; references to spec and plan are taken. */
 struct container_place {
     const json_t *spec, *plan; /* plan: of this node, with "container" (agent/plan/plan.h) */
     const char *run_dir, *ckpt_dir, *nonce;

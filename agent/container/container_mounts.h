@@ -27,7 +27,7 @@ struct container_mounts {
 int container_mounts_add(struct container_mounts *m, const char *path, bool read_only, struct err *err);
 /* One of the spec; -1: not of that form, with a sentence without a key. */
 int container_mounts_parse(struct container_mounts *m, const char *text, struct err *err);
-/* Drops those that are not needed, and sorts. */
+/* Drops mounts that are not needed, and sorts the others. */
 void container_mounts_settle(struct container_mounts *m);
 /* Is this path mounted at itself? */
 bool container_mounts_cover(const struct container_mounts *m, const char *path);

@@ -69,7 +69,7 @@ static int run(const char *const *argv, struct err *err)
     else if (rc >= 0) {
         snprintf(text, sizeof(text), "%s", subprocess_text(&out[1]));
         text[strcspn(text, "\n")] = '\0';
-        rc = err_set(err, ERR_SYSTEM, "containers of the job may be left: %s", text[0] ? text : "the runtime failed");
+        rc = err_set(err, ERR_SYSTEM, "containers of the job may still run: %s", text[0] ? text : "the runtime failed");
     }
     buf_fini(&out[0]);
     buf_fini(&out[1]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* container_sweep.h - removes the containers of an attempt whose agent is dead
  *
- * RUN_DIR/container.json, written before the first container starts, has the runtime and its options, so that whoever
- * cleans up after the agent (its guardian, the next agent, the controller) asks the same runtime for containers with
- * the label of the attempt.  Without that file there are none.
+ * RUN_DIR/container.json, written before the first container starts, has the runtime and its options, so that the
+ * process that cleans up after the agent (its guardian, the next agent, the controller) asks the same runtime for
+ * containers with the label of the attempt. Without that file there are none.
  */
 #ifndef AGENT_CONTAINER_CONTAINER_SWEEP_H
 #define AGENT_CONTAINER_CONTAINER_SWEEP_H
@@ -13,7 +13,7 @@
 struct container;
 struct err;
 
-/* Writes the file; nothing for a runtime whose processes are all there is. */
+/* Writes the file, but not for a runtime whose containers are processes only. */
 int container_sweep_note(const struct container *c, struct err *err);
 
 /* Waits until the containers are removed.  `all`: also those of other agents of the attempt on this machine.

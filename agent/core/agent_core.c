@@ -39,7 +39,7 @@ static void finish_attempt(struct agent_core *c, const struct agent_input *in,
 
 /* --- starting ---------------------------------------------------------------------------*/
 
-/* It cannot run here. A directory that another job has is waited for, which is no failure (retry.h). */
+/* It cannot run here. A directory that another job has is waited for, which is not a failure (retry.h). */
 static void refuse(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     const char *text = in->launch.refusal ? in->launch.refusal : "no memory for the ranks";

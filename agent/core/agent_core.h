@@ -17,8 +17,8 @@
  * once more, for every process of the attempt. attempt_ended is always the last event.
  *
  * A lost node takes its ranks with it, and the attempt ends once the other ranks are stopped: the
- * controller chooses the nodes of the next attempt. Ranks on other nodes may have noticed the loss
- * first; their errors are only echoes of it.
+ * controller chooses the nodes of the next attempt. Ranks on other nodes may have noticed the loss first; their errors
+ * are consequences of the loss.
  *
  * Engine ranks that only lost a peer may continue in their processes (agent_core_rejoin.c): the
  * generation then ends without a cleanup, once all surviving ranks have sent "detached".
@@ -75,7 +75,7 @@ enum agent_input_kind {
 };
 
 /* A node that is lost or never connected; or no node, but the lease of checkpoint.dir (agent/os/lease.h): node and
- * first_rank -1, no ranks. Then no rank may continue, as nothing that it writes would count. */
+ * first_rank -1, no ranks. Then no rank may continue, because its checkpoints would be refused. */
 struct agent_lost {
     bool        lease;
     int         node;

@@ -53,7 +53,7 @@ void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_eff
     } else if (gained > 0) {
         restart_policy_progress(&c->restart_policy);
     }
-    /* A run stopped by a user is no success: some ranks may even have been killed. */
+    /* A run stopped by a user is not a success: some ranks may even have been killed. */
     const char *otherwise = !c->stop_asked || c->done_seen ? "every rank exited with code 0"
                             : c->grace_over ? "stopped by SIGKILL: SIGTERM did not end it in time"
                                             : "stopped on request";
@@ -63,6 +63,8 @@ void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_eff
     json_t *spent = time_spent(c, now_ms);
     if (body && spent)
         json_object_set(body, "goodput", spent);
+    if (body)
+        json_object_set_new(body, "np", json_integer(c->job.np));
     json_decref(spent);
     agent_effects_event(out, "generation_ended", body);
 }

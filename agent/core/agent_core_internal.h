@@ -85,7 +85,7 @@ void agent_core_signal(struct agent_effects *out, int signo);
 void agent_core_start(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
 /* Asks for an incident report, with a debugger if `inspect`; INPUT_REPORTED follows. */
 void agent_core_ask_report(const struct agent_core *c, bool inspect, struct agent_effects *out);
-/* A rank failed and the others wait for it in vain: SIGTERM at once, SIGKILL after the grace. */
+/* A rank failed, and the others wait for it: SIGTERM at once, SIGKILL after the grace. */
 void agent_core_stop_cascade(struct agent_core *c, int64_t now_ms, int64_t grace_ms,
                              struct agent_effects *out);
 /* The outcome is known: clean up, then send attempt_ended. */

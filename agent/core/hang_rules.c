@@ -51,7 +51,7 @@ int64_t hang_rules_floor_ms(const struct hang_rules *r, enum flight_phase phase)
     return floor_s ? 1000 * (int64_t)floor_s : -1;
 }
 
-/* The canonical spec of a file without first_step has the default: that is no wish. */
+/* The canonical spec of a file without first_step has the default: that is not a wish. */
 bool hang_rules_is_set(const struct hang_rules *r, enum flight_phase phase, bool stepped)
 {
     if (!stepped)

@@ -41,8 +41,7 @@ char *redact_line(const void *known, const char *text);
  * `keep`: keys whose values stay, ended by NULL; or NULL. NULL: out of memory. */
 json_t *redact_tree(const struct redact *r, const json_t *value, const char *const keep[]);
 
-/* The body of an event for the store: paths, digests and other names of things that the program
- * goes back to stay as they are. */
+/* The body of an event for the store: paths, digests and other names that the program uses later stay as they are. */
 json_t *redact_event(const struct redact *r, const json_t *body);
 
 /* Does the name of a variable or key suggest a secret? */

@@ -68,7 +68,7 @@ static const struct name_row {
     {"signature", 0, 16}, {"xauth", 0, 1}, {"dockerauth", 0, 1},
 };
 
-/* Special tokens of a vocabulary are no secrets. */
+/* Special tokens of a vocabulary are not secrets. */
 static const char *const vocabulary[] = {"pad", "eos", "bos", "unk", "sep", "cls", "mask", "image",
                                          "special", "last", "first", "next", "per"};
 

@@ -39,11 +39,12 @@ void restart_policy_progress(struct restart_policy *p);
 /* Records a failure; gained: number of new steps. */
 void restart_policy_failure(struct restart_policy *p, const char *fingerprint, int64_t gained);
 
-/* After that: an exception at a line of the user's script (verdict.place), `after_ms` after its start.  Before a first
- * step and soon after the start, another try ends the same: it gets one, not all. */
+/* After that: an exception at a line of the user's script (verdict.place), `after_ms` after its start. Before a first
+ * step and soon after the start, another try usually ends in the same way, so there is one more try, not all of
+ * them. */
 void restart_policy_at_line(struct restart_policy *p, bool placed, bool stepped, int64_t after_ms);
 
-/* Only counts how often in a row: the job waits for others, and has not failed. */
+/* Only counts the failures in a row: the job waits for others, and has not failed. */
 void restart_policy_repeat(struct restart_policy *p, const char *fingerprint);
 
 int64_t restart_policy_wait_ms(const struct restart_policy *p, double jitter);

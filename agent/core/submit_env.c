@@ -187,7 +187,7 @@ int submit_env_check(const json_t *environment, const json_t *secrets, struct er
     if (s.largest <= SUBMIT_ENV_ENTRY_MAX && s.all <= SUBMIT_ENV_MAX)
         return 0;
     return err_set(err, ERR_USAGE,
-                   "the environment of this command is too large for the ranks of a job: %zu bytes, of which %.80s has "
-                   "%zu; at most %d bytes in all and %d in one variable; unset it, or write env_from: clean",
-                   s.all, s.name, s.largest, (int)SUBMIT_ENV_MAX, (int)SUBMIT_ENV_ENTRY_MAX);
+                   "the environment of this command is too large for a job: it has %zu bytes, %.80s alone has %zu, and "
+                   "the limits are %d bytes in all and %d in one variable. Unset the variable, or write env_from: "
+                   "clean", s.all, s.name, s.largest, (int)SUBMIT_ENV_MAX, (int)SUBMIT_ENV_ENTRY_MAX);
 }

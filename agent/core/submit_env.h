@@ -3,8 +3,8 @@
  *
  * Pure: no clock, no I/O.
  * A job runs where its submitter stood: PATH, a virtual environment, conda, modules, locale and variables of the
- * user's own are those of the submitting shell.  Left behind is what belongs to that shell's session or to another
- * job (the table is in submit_env.c).  Names that look secret are kept apart, in a file that ends with the job.
+ * user's own are those of the submitting shell. Variables that belong to that shell's session or to another job are
+ * left out (the table is in submit_env.c). Names that look secret are kept apart, in a file that ends with the job.
  */
 #ifndef AGENT_CORE_SUBMIT_ENV_H
 #define AGENT_CORE_SUBMIT_ENV_H
@@ -42,7 +42,8 @@ enum submit_env_place submit_env_place_of(const char *word);
 /* Does this variable (a name, or NAME=value) stay as the agent found it on the node? */
 bool submit_env_is_nodes(enum submit_env_place place, const char *name);
 
-/* Both {NAME: value}, or NULL. ERR_USAGE: the kernel would not take it; which is the largest, and what to do. */
+/* Both {NAME: value}, or NULL. ERR_USAGE: the kernel would refuse it; the sentence names the largest variable and what
+ * to do. */
 int submit_env_check(const json_t *environment, const json_t *secrets, struct err *err);
 
 #endif

@@ -5,7 +5,7 @@
  *    "fail":0, "warn":1, "unknown":2}
  *
  * `fail`: a job will not run, or not correctly. `warn`: it will run, but this needs attention.
- * `unknown`: it cannot be determined here, which is no fault.
+ * `unknown`: it cannot be determined here, which is not a fault.
  */
 #ifndef AGENT_DOCTOR_DOCTOR_H
 #define AGENT_DOCTOR_DOCTOR_H

@@ -82,7 +82,7 @@ static void ask_train(json_t *looked, const char *train, const char *spec_path)
 static void ask_models(json_t *looked, const json_t *spec)
 {
     struct err err = {0};
-    json_t *answer = hub_query(spec, &err);
+    json_t *answer = hub_query(spec, NULL, &err);
     if (answer || err.code)
         json_object_set_new(looked, "models", answer ? answer : json_pack("{s:s}", "error", err.text));
 }

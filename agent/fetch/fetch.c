@@ -106,7 +106,7 @@ static int check_names(const struct fetch_list *l, const struct hub_name *n, con
         return refuse_names(l, n, why);
     if (!parts[0] || hub_select_is_whole(l->file, l->n, n->file, parts, missing, sizeof(missing)))
         return 0;
-    return err_set(why, ERR_USAGE, "%s/%s lacks %s for %s at revision %.60s: it is no model that can be opened", n->owner,
+    return err_set(why, ERR_USAGE, "%s/%s lacks %s for %s at revision %.60s: this model cannot be opened", n->owner,
                    n->repo, missing, parts, n->revision);
 }
 
@@ -135,7 +135,7 @@ static void no_network(struct fetch_view *v, const struct hub_name *n, const cha
 {
     struct err missing = {0};
     if (look_in_cache(v, n, parts, &missing)) {
-        fprintf(stderr, "jobctl-fetch: %s; taking commit %.12s, which is in the cache\n", network->text, v->commit);
+        fprintf(stderr, "jobctl-fetch: %s; using commit %.12s from the cache\n", network->text, v->commit);
         return;
     }
     *why = missing;
@@ -195,8 +195,9 @@ static int check_room(const struct fetch_view *v, struct err *err)
     const int64_t room = statvfs(path, &s) == 0 ? (int64_t)s.f_bavail * (int64_t)s.f_frsize : INT64_MAX;
     if (v->missing_bytes <= room)
         return 0;
-    err_set(err, ERR_SYSTEM, "%s has %s left, but %s must be downloaded: make room, or set HF_HUB_CACHE to a directory "
-            "on another disk", dir, fetch_progress_size(left, room), fetch_progress_size(need, v->missing_bytes));
+    err_set(err, ERR_SYSTEM, "%s has %s left, but %s must be downloaded: free some space, or set HF_HUB_CACHE to a "
+            "directory on another disk", dir, fetch_progress_size(left, room),
+            fetch_progress_size(need, v->missing_bytes));
     err->errnum = ENOSPC;
     return -1;
 }

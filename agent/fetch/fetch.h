@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fetch.h - what of a model is in the cache of a hub, what the hub has, and how the difference comes there
+/* fetch.h - compares the cache of a hub with the hub, and downloads what the cache lacks
  *
  * A name of a commit whose files are all there needs no network.  For a branch or tag the hub is asked for its commit;
- * if that fails, the commit that the cache has is taken.
+ * if that fails, the commit in the cache is used.
  */
 #ifndef AGENT_FETCH_FETCH_H
 #define AGENT_FETCH_FETCH_H
@@ -21,7 +21,7 @@ enum fetch_state {
     FETCH_THERE,   /* all files are in the cache */
     FETCH_MISSING, /* some must be downloaded, and the hub has them */
     FETCH_ABSENT,  /* some are missing, and there is no network, or HF_HUB_OFFLINE is set */
-    FETCH_REFUSED  /* the hub has no such thing, or not for us */
+    FETCH_REFUSED  /* the hub has no such repository or file, or refuses access */
 };
 
 struct fetch_view {
@@ -29,13 +29,13 @@ struct fetch_view {
     char    commit[HUB_COMMIT];      /* "": not known */
     char    pinned[HUB_NAME_TEXT];   /* the name at this commit */
     char    path[PATH_MAX];          /* of FETCH_THERE: what to open */
-    int     files, missing;          /* that are needed, that are not there */
+    int     files, missing;          /* needed files, missing files */
     int64_t bytes, missing_bytes;
     char    text[504];               /* one sentence */
 };
 
-/* *list: of FETCH_MISSING, for fetch_get(); zeros else. Errors: those of this machine; what the network or the hub
- * says is in the view. `why`: the error of FETCH_ABSENT or FETCH_REFUSED. */
+/* *list: of FETCH_MISSING, for fetch_get(); zeros else. Errors are those of this machine; errors of the network or the
+ * hub are in the view. `why`: the error of FETCH_ABSENT or FETCH_REFUSED. */
 int fetch_look(struct fetch_view *out, struct fetch_list *list, struct fetch_http *h, const struct hub_name *n,
                const char *parts, struct err *why, struct err *err);
 

@@ -139,7 +139,7 @@ static int resume(struct download *d, struct err *err)
         return err_set_errno(err, errno, "cannot read %s", d->path);
     fetch_progress_had(d->p, d->have);
     if (d->have > 0 && d->have <= d->b->bytes)
-        fprintf(stderr, "%s: going on after %lld of %lld bytes\n", d->b->path, (long long)d->have,
+        fprintf(stderr, "%s: continuing after %lld of %lld bytes\n", d->b->path, (long long)d->have,
                 (long long)d->b->bytes);
     return d->have > d->b->bytes ? restart(d, err) : 0;
 }
@@ -149,10 +149,11 @@ static int look_at(struct download *d, const struct fetch_reply *r, struct err *
 {
     d->looked = true;
     if (fetch_digest_is(r->etag) && strcmp(r->etag, d->b->digest) != 0)
-        return err_set(err, ERR_DATA, "%s: the hub names the digest %.64s in its list, but %.64s with the file: try "
+        return err_set(err, ERR_DATA, "%s: the hub's list has the digest %.64s, its answer for the file %.64s: try "
                        "again later", d->b->path, d->b->digest, r->etag);
     if (r->status == 206 && r->from != d->have)
-        return err_set(err, ERR_DATA, "%s: %.100s sends another part than was asked for", d->b->path, r->host);
+        return err_set(err, ERR_DATA, "%s: %.100s sends a different part of the file than requested", d->b->path,
+                       r->host);
     return r->status == 200 && d->have > 0 ? restart(d, err) : 0;
 }
 
@@ -220,8 +221,8 @@ static int download_right(struct download *d, struct fetch_http *h, struct err *
                 i == 0 ? ": downloading it once more" : "");
     }
     unlink(d->path);
-    return err_set(err, ERR_DATA, "%s: what was downloaded has the digest %.64s, the hub says %.64s: it is damaged on "
-                   "its way or on the hub; try again later", d->b->path, sum, d->b->digest);
+    return err_set(err, ERR_DATA, "%s: the downloaded file has the digest %.64s, but the hub announced %.64s: the file "
+                   "is damaged, in transit or on the hub. Try again later", d->b->path, sum, d->b->digest);
 }
 
 /* --- its names --------------------------------------------------------------------------------- */

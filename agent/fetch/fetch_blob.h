@@ -2,8 +2,8 @@
 /* fetch_blob.h - one file from a hub into the cache: continued at its last byte, checked by its digest, once per host
  *
  * blobs/DIGEST.incomplete grows until it is whole, is compared with the digest, becomes blobs/DIGEST, and gets its name
- * in snapshots/COMMIT.  Whoever holds .locks/.../DIGEST.lock (flock(2), as huggingface_hub) writes; others wait and
- * then find it.
+ * in snapshots/COMMIT. The process that holds .locks/.../DIGEST.lock (flock(2), as huggingface_hub) writes; others wait
+ * and then find the file.
  */
 #ifndef AGENT_FETCH_FETCH_BLOB_H
 #define AGENT_FETCH_FETCH_BLOB_H
@@ -27,7 +27,7 @@ bool fetch_blob_is_there(const struct fetch_blob *b);
 /* How many bytes of it are in the cache, under its digest or incomplete. */
 int64_t fetch_blob_has(const struct fetch_blob *b);
 
-/* Errors: fetch_http_get(); ERR_DATA: what comes has another digest; ERR_SYSTEM: of the disk. */
+/* Errors: fetch_http_get(); ERR_DATA: the received file has another digest; ERR_SYSTEM: of the disk. */
 int fetch_blob_get(struct fetch_http *h, const struct fetch_blob *b, struct fetch_progress *p, struct err *err);
 
 /* refs/REV of a branch or tag. */

@@ -21,7 +21,7 @@ int fetch_digest_begin(struct fetch_digest **out, const char *text, int64_t byte
     EVP_MD_CTX *c = EVP_MD_CTX_new();
     if (!c || EVP_DigestInit_ex(c, git ? EVP_sha1() : EVP_sha256(), NULL) != 1) {
         EVP_MD_CTX_free(c);
-        return err_set(err, ERR_MEMORY, "OpenSSL has no %s here", git ? "SHA-1" : "SHA-256");
+        return err_set(err, ERR_MEMORY, "the OpenSSL of this machine has no %s", git ? "SHA-1" : "SHA-256");
     }
     const int n = snprintf(head, sizeof(head), "blob %lld", (long long)bytes) + 1;
     if (git)

@@ -116,7 +116,7 @@ static int find_token(struct fetch_http *h, struct err *err)
     char token[TOKEN] = "";
     const char *own = variable("HF_TOKEN") ? variable("HF_TOKEN") : variable("HUGGING_FACE_HUB_TOKEN");
     if (own && strlen(own) >= sizeof(token))
-        return err_set(err, ERR_USAGE, "HF_TOKEN is longer than %d bytes: it is no token of a hub", TOKEN - 1);
+        return err_set(err, ERR_USAGE, "HF_TOKEN is longer than %d bytes: this is not a token of a hub", TOKEN - 1);
     if (own)
         snprintf(token, sizeof(token), "%.*s", (int)strcspn(own, " \t\r\n"), own);
     else
@@ -275,7 +275,7 @@ static CURLcode perform(struct exchange *x, const char *url, int64_t from)
 static int network(struct fetch_reply *r, struct err *err, const char *host, const char *why)
 {
     r->again = true;
-    err_set(err, ERR_SYSTEM, "no answer of %.120s: %s", host, why);
+    err_set(err, ERR_SYSTEM, "no answer from %.120s: %s", host, why);
     if (err)
         err->errnum = ENETUNREACH;
     return -1;
@@ -300,7 +300,7 @@ static int judge_status(struct exchange *x, const struct hub_name *n)
     const bool token = x->h->bearer[0] != '\0';
     if (r->status == 401)
         return err_set(x->err, ERR_USAGE, "%s/%s: %.100s %s (HTTP 401): check the name, and %s with access to it",
-                       n->owner, n->repo, r->host, token ? "does not take the token" : "asks for a token",
+                       n->owner, n->repo, r->host, token ? "rejects the token" : "asks for a token",
                        token ? "set HF_TOKEN to a token" : "set HF_TOKEN, or log in with `hf auth login` as a user");
     if (r->status == 403)
         return err_set(x->err, ERR_USAGE, "%s/%s: access is restricted (HTTP 403): accept its conditions at %.200s/%s/%s "
@@ -326,9 +326,10 @@ static int follow(struct exchange *x, char **url)
     char *next = NULL, origin[300], host[200];
     curl_easy_getinfo(x->h->curl, CURLINFO_REDIRECT_URL, &next);
     if (!next || !origin_of(origin, host, next))
-        return err_set(x->err, ERR_USAGE, "%.120s leads to no address (HTTP status %ld)", x->reply->host, x->reply->status);
+        return err_set(x->err, ERR_USAGE, "%.120s redirects to no address (HTTP status %ld)", x->reply->host,
+                       x->reply->status);
     if (strncmp(x->h->endpoint, "https:", 6) == 0 && strncmp(origin, "https:", 6) != 0)
-        return err_set(x->err, ERR_USAGE, "%.120s leads to %.120s without encryption, which is not followed",
+        return err_set(x->err, ERR_USAGE, "%.120s redirects to %.120s, which is not encrypted; jobctl does not follow",
                        x->reply->host, host);
     char *copy = strdup(next);
     if (!copy)
@@ -353,7 +354,7 @@ int fetch_http_get(struct fetch_http *h, const struct hub_name *n, const char *u
     for (int hop = 0; rc == 0; hop++) {
         x.of_hub = is_of_hub(h, at);
         if (!origin_of(origin, reply->host, at) || hop == HOPS)
-            rc = err_set(err, ERR_USAGE, "%.120s leads from address to address without an end", h->host);
+            rc = err_set(err, ERR_USAGE, "%.120s redirects too many times", h->host);
         else if ((rc = judge_code(&x, perform(&x, at, from))) == 0 && !is_redirect(reply->status))
             break;
         else if (rc == 0)

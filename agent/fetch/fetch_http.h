@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fetch_http.h - requests to a Hugging Face hub, and to where it leads
+/* fetch_http.h - requests to a Hugging Face hub, and to the addresses that it redirects to
  *
  *   HF_ENDPOINT              the hub; https://huggingface.co
  *   HF_TOKEN                 else the file $HF_TOKEN_PATH, $HF_HOME/token, as `hf auth login` writes it
  *   HF_HUB_DOWNLOAD_TIMEOUT  seconds without a byte after which a connection counts as lost; 30
  *   CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE, SSL_CERT_FILE, and the proxies of libcurl
  *
- * The token goes to the hub's scheme, host and port and nowhere else: redirects are followed here, one by one.  No
- * sentence has it, nor the address that a redirect leads to, which may be signed.
+ * The token goes to the hub's scheme, host and port and nowhere else: redirects are followed here, one by one. No
+ * sentence contains the token, or the address of a redirect, which may be signed.
  */
 #ifndef AGENT_FETCH_FETCH_HTTP_H
 #define AGENT_FETCH_FETCH_HTTP_H
@@ -24,7 +24,7 @@ enum { FETCH_HTTP_URL = 4096 };
 
 struct fetch_reply {
     long    status;
-    char    etag[80];             /* as the hub says, before it leads elsewhere; "": it does not */
+    char    etag[80];             /* as the hub announces it, before it redirects; "": it does not */
     int64_t from;                 /* of the bytes that come; 0: from the first */
     int64_t retry_after_s;        /* -1: not said */
     char    code[48], said[160];  /* the hub's own words for an error */
@@ -50,8 +50,8 @@ void fetch_http_escape(char url[FETCH_HTTP_URL], const char *text, bool slashes)
 int fetch_http_get(struct fetch_http *h, const struct hub_name *n, const char *url, int64_t from, fetch_sink *sink,
                    void *arg, struct fetch_reply *reply, struct err *err);
 
-/* After a failure with reply->again: waits and clears err, unless there were too many tries; *tries counts those that
- * brought nothing. */
+/* After a failure with reply->again: waits and clears err, unless there were too many tries; *tries counts the requests
+ * without a new byte. */
 bool fetch_http_again(const struct fetch_http *h, const struct fetch_reply *reply, int *tries, struct err *err);
 
 #endif

@@ -65,8 +65,8 @@ static int read_list(struct fetch_list *l, const json_t *answer, const struct hu
     const size_t most = json_array_size(rows);
     snprintf(l->commit, sizeof(l->commit), "%.40s", field_text(answer, "sha"));
     if (!hub_name_is_commit(l->commit) || !json_is_array(rows) || most > FILES_MAX)
-        return err_set(err, ERR_DATA, "what the hub says of %s/%s is no list of files: is HF_ENDPOINT right?", n->owner,
-                       n->repo);
+        return err_set(err, ERR_DATA, "the answer of the hub for %s/%s is not a list of files: is HF_ENDPOINT right?",
+                       n->owner, n->repo);
     l->file = calloc(most + 1, sizeof(*l->file));
     l->digest = calloc(most + 1, sizeof(*l->digest));
     if (!l->file || !l->digest)

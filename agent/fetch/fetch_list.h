@@ -20,7 +20,8 @@ struct fetch_list {
     int              n;
 };
 
-/* Asks the hub what the name's revision is now; `patient`: again, if the network fails. Errors: fetch_http_get(), and ERR_DATA: what it answers is no list. */
+/* Asks the hub what the name's revision is now; `patient`: again, if the network fails. Errors: fetch_http_get(), and
+ * ERR_DATA: the answer is not a list. */
 int fetch_list_ask(struct fetch_list *out, struct fetch_http *h, const struct hub_name *n, bool patient,
                    struct err *err);
 void fetch_list_free(struct fetch_list *l); /* also of zeros */

@@ -14,15 +14,15 @@ struct progress;
 struct fetch_progress {
     struct progress *agent; /* NULL: none */
     bool    terminal, open; /* stderr is one; a line stands there */
-    int     files, file;    /* all that are downloaded, and the present one, from 1 */
-    int64_t bytes, done;    /* of all; with what was there of them */
+    int     files, file;    /* number of downloaded files, and of the present one, from 1 */
+    int64_t bytes, done;    /* of all files; including bytes that were in the cache already */
     int64_t at_first;       /* done when it began */
     int64_t began_ms, told_ms;
     int     told_part;      /* of twenty */
 };
 
 void fetch_progress_begin(struct fetch_progress *p, struct progress *agent, int files, int64_t bytes);
-/* `n` more bytes are there; negative: they must come again. */
+/* `n` more bytes are in the cache; negative: they must be downloaded again. */
 void fetch_progress_add(struct fetch_progress *p, int64_t n);
 /* They were there before. */
 void fetch_progress_had(struct fetch_progress *p, int64_t n);

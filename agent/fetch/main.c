@@ -49,7 +49,7 @@ static int take_spec(struct task *t, const char *file, struct err *err)
     json_error_t why;
     t->spec = json_load_file(file, 0, &why);
     if (!t->spec)
-        return err_set(err, ERR_USAGE, "%s is no job spec in JSON: %s", file, why.text);
+        return err_set(err, ERR_USAGE, "%s is not a job spec in JSON: %s", file, why.text);
     json_t *inner = json_object_get(t->spec, "spec");
     t->n = hub_spec_names(t->name, json_is_object(inner) ? inner : t->spec);
     return 0;
@@ -58,7 +58,7 @@ static int take_spec(struct task *t, const char *file, struct err *err)
 static int take_names(struct task *t, int argc, char **argv, const char *spec, struct err *err)
 {
     if (spec && optind < argc)
-        return err_set(err, ERR_USAGE, "--spec takes no names beside it");
+        return err_set(err, ERR_USAGE, "--spec cannot be combined with names of models");
     if (spec)
         return take_spec(t, spec, err);
     if (optind == argc || argc - optind > NAMES)
@@ -84,7 +84,7 @@ static int take_arguments(struct task *t, int argc, char **argv, struct err *err
             return err_set(err, ERR_USAGE, "expected [--check] [--json] [--part PARTS] [--tries N] NAME... or --spec FILE");
     }
     if (t->tries < 1)
-        return err_set(err, ERR_USAGE, "--tries needs a number from 1 on");
+        return err_set(err, ERR_USAGE, "--tries: expected a whole number of at least 1");
     return take_names(t, argc, argv, spec, err);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine_claims.h - who waits for GPUs and CPU slots of this machine, and who holds them (machine_dir.h)
+/* machine_claims.h - claims to GPUs and CPU slots of this machine: waiting and held (machine_dir.h)
  *
  * An attempt has one claim, a file that it has locked: the claim is alive as long as that lock is held, by the agent
  * while it waits, and by every rank once it holds something. The text is its owner's:

@@ -44,7 +44,7 @@ static int check(const char *path, struct err *err)
         return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_CONFLICT, "no directory %s for the locks of all "
                        "users: %s", path, strerror(errno));
     if (!S_ISDIR(st.st_mode))
-        return err_set(err, ERR_CONFLICT, "%s is no directory", path);
+        return err_set(err, ERR_CONFLICT, "%s is not a directory", path);
     if (st.st_uid != 0 && st.st_uid != geteuid())
         return err_set(err, ERR_CONFLICT, "%s belongs to %s, not to root", path,
                        machine_dir_user(owner, sizeof(owner), st.st_uid));
@@ -63,7 +63,7 @@ int machine_dir_find(char out[MACHINE_DIR_PATH], struct err *err)
     if (strcmp(path, "none") == 0)
         return err_set(err, ERR_NOT_FOUND, "JOBCTL_MACHINE_DIR is \"none\"");
     if (path[0] != '/' || strlen(path) > MACHINE_DIR_PATH - 2 * MACHINE_DIR_NAME)
-        return err_set(err, ERR_CONFLICT, "JOBCTL_MACHINE_DIR is no absolute path of moderate length");
+        return err_set(err, ERR_CONFLICT, "JOBCTL_MACHINE_DIR is not an absolute path, or too long");
     if (geteuid() == 0 && path != named && mkdir(path, 0700) == 0 && chmod(path, 01777) < 0)
         return err_set_errno(err, errno, "cannot make %s", path);
     if (check(path, err) < 0)
@@ -126,7 +126,7 @@ static int name_owner(const char *path, struct err *err)
     const int why = errno;
     const bool there = lstat(path, &st) == 0;
     err_set(err, ERR_CONFLICT, "the lock %s cannot be opened: %s%s%s", path,
-            there && !S_ISREG(st.st_mode) ? "it is no regular file" : strerror(why), there ? "; it belongs to " : "",
+            there && !S_ISREG(st.st_mode) ? "it is not a regular file" : strerror(why), there ? "; it belongs to " : "",
             there ? machine_dir_user(owner, sizeof(owner), st.st_uid) : "");
     return -1;
 }
@@ -206,12 +206,12 @@ void machine_dir_locker(char *out, size_t size, const char *dir, const char *nam
         fclose(f);
     snprintf(path, sizeof(path), "/proc/%lld", pid);
     if (pid <= 0 || stat(path, &who) < 0) {
-        snprintf(out, size, "a program that is no job of jobctl");
+        snprintf(out, size, "a program that is not a job of jobctl");
         return;
     }
     process_text(program, sizeof(program), pid, "comm");
     program[strcspn(program, "\n")] = '\0';
-    snprintf(out, size, "process %lld%s%s%s of %s, no job of jobctl", pid, program[0] ? " (" : "", program,
+    snprintf(out, size, "process %lld%s%s%s of %s, not a job of jobctl", pid, program[0] ? " (" : "", program,
              program[0] ? ")" : "", machine_dir_user(user, sizeof(user), who.st_uid));
     err_make_printable(out);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine_dir.h - the directory of a machine in which its users' locks are (docs/SHARED-BOX.md)
+/* machine_dir.h - the directory of a machine with the locks of its users (docs/SHARED-BOX.md)
  *
  * /run/jobctl, or $JOBCTL_MACHINE_DIR ("none": no leases). It belongs to root and is sticky (mode 1777, or 3770 for a
- * group), so each user makes files there and nobody removes those of another. In it:
+ * group), so each user can create files, and no user can remove those of another. In it:
  *
  *   gpu-UUID, cpu-N              empty; flock(2), exclusive, by the holder of the GPU or of the CPU slot
  *   turn                         empty; flock(2), exclusive, for the moment in which an agent looks and takes
@@ -10,9 +10,10 @@
  *   name-UID-PID-RANDOM          the job's name, readable by its user, and by the group that it is shown to
  *   used-UID                     what the user has used lately
  *
- * Whose a file is tells its owner, not its text. An existing file is opened without O_CREAT (fs.protected_regular
- * forbids that in a sticky directory for files of others) and never written by another than its owner; a link, FIFO
- * or directory in its place is refused (safe_open.h). A new file appears under its name complete and readable.
+ * The owner of a file is that of the inode, not what its text says. An existing file is opened without O_CREAT
+ * (fs.protected_regular forbids that in a sticky directory for files of others) and never written by another than its
+ * owner; a link, FIFO or directory in its place is refused (safe_open.h). A new file appears under its name complete
+ * and readable.
  */
 #ifndef AGENT_MACHINE_MACHINE_DIR_H
 #define AGENT_MACHINE_MACHINE_DIR_H
@@ -32,30 +33,30 @@ enum { MACHINE_DIR_PATH = 512, MACHINE_DIR_NAME = 128, MACHINE_DIR_ALL = -1, MAC
  * is none, or it is turned off, or (ERR_CONFLICT) the one that is there cannot be trusted. */
 int machine_dir_find(char out[MACHINE_DIR_PATH], struct err *err);
 
-/* Opens a lock file, and makes it if it is missing; the lock is not taken. -1: err names the owner of what is in its
+/* Opens a lock file, and makes it if it is missing; the lock is not taken. -1: err names the owner of the file in its
  * place. */
 int machine_dir_open(const char *dir, const char *name, struct err *err);
 
-/* Makes a file with a text, and replaces it if `replace`. locked: with an exclusive lock before anybody sees it.
+/* Makes a file with a text, and replaces it if `replace`. locked: with an exclusive lock before it is visible.
  * readers: MACHINE_DIR_ALL, MACHINE_DIR_OWNER, or the number of a group of its owner. Returns the descriptor, for
  * writing. */
 int machine_dir_make(const char *dir, const char *name, const char *text, bool replace, bool locked, int64_t readers,
                      struct err *err);
 
-/* A file of the user `owner` (-1: of anybody), or NULL. *st (or NULL): as it was read. */
+/* A file of the user `owner` (-1: of any user), or NULL. *st (or NULL): as it was read. */
 json_t *machine_dir_read(const char *dir, const char *name, uid_t owner, struct stat *st);
 
 /* A descriptor that is readable after something may have become free: a claim has changed, or the last process that
  * had one has ended. -1: look from time to time. */
 int machine_dir_watch(const char *dir);
 
-/* Reads what it tells, until there is no more. */
+/* Reads all pending notifications. */
 void machine_dir_watched(int fd);
 
 /* "alice", or "user 1004" where there is no such name. */
 const char *machine_dir_user(char *out, size_t size, uid_t uid);
 
-/* Who has locked a file, by /proc/locks: "process 123 (python) of alice", or "a program". */
+/* The holder of a file's lock, from /proc/locks: "process 123 (python) of alice", or "a program". */
 void machine_dir_locker(char *out, size_t size, const char *dir, const char *name);
 
 #endif

@@ -82,7 +82,7 @@ static void make_name(const struct machine_lease *l)
     json_t *name = json_string(l->ask.name);
     char *text = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
     if (l->ask.names_to[0] && !group)
-        log_warn(NULL, "there is no group %s: the name of the job is shown to nobody else", l->ask.names_to);
+        log_warn(NULL, "there is no group %s, so other users do not see the name of the job", l->ask.names_to);
     const int64_t readers = group ? (int64_t)group->gr_gid : MACHINE_DIR_OWNER;
     const int fd = text ? machine_dir_make(l->dir, l->name_file, text, true, false, readers, &err) : -1;
     if (fd < 0)

@@ -5,10 +5,10 @@
  *   machine_lease_try()      again and again, until it holds all that it needs at once
  *   machine_lease_release()  no process of the attempt is left: the next one may have it
  *
- * An agent that looks has the lock `turn` for that moment, so no two take parts of what both need; and it gives back
- * what it has taken where a lock is held by a program without a claim. What it holds is locked by files of the
- * kernel, not by its claim: the locks are in a bundle (agent/os/lock_bundle.h) that every rank inherits, and end with
- * the last of them, whoever was killed.
+ * An agent that looks holds the lock `turn` for that moment, so two agents never each take a part of what both need;
+ * and it gives back what it has taken where a lock is held by a program without a claim. What it holds is locked by
+ * files of the kernel, not by its claim: the locks are in a bundle (agent/os/lock_bundle.h) that every rank inherits,
+ * and end with the last of them, whichever processes were killed.
  */
 #ifndef AGENT_MACHINE_MACHINE_LEASE_H
 #define AGENT_MACHINE_MACHINE_LEASE_H
@@ -46,30 +46,31 @@ struct machine_ask {
 enum machine_lease_state {
     MACHINE_HOLDS,
     MACHINE_WAITS, /* the text says for what */
-    MACHINE_BUSY   /* another one is looking: try again at once; the text is for when that lasts */
+    MACHINE_BUSY   /* another agent is looking: try again at once; the text is for the case that this lasts */
 };
 
-/* Chooses at least need_gpus of the GPUs that are left for this job; false: none of the ways to do so will work. */
+/* Chooses at least need_gpus of the GPUs that are left for this job; false: no such choice exists. */
 typedef bool (*machine_choose_fn)(void *arg, const struct machine_set *left, struct machine_set *take);
 
 /* Makes the claim. *ask is copied. The bundle stays the caller's. */
 int machine_lease_open(struct machine_lease **out, const char *dir, const struct machine_ask *ask,
                        const struct lock_bundle *bundle, struct err *err);
 
-/* choose: NULL for the first GPUs that would do. */
+/* choose: NULL for the first suitable GPUs. */
 enum machine_lease_state machine_lease_try(struct machine_lease *l, machine_choose_fn choose, void *arg,
                                            char text[MACHINE_TEXT]);
 
 /* What other programs use now. */
 void machine_lease_set_gpus(struct machine_lease *l, const struct machine_gpu *gpus, int count);
 
-/* After MACHINE_HOLDS: is gpus[i] its own? How many slots has it? Why is a GPU not its own, in words? */
+/* After MACHINE_HOLDS: is gpus[i] part of the lease? How many slots has it? The reason why a GPU is not leased, as a
+ * text. */
 bool machine_lease_has(const struct machine_lease *l, int gpu);
 int machine_lease_cpus(const struct machine_lease *l);
 void machine_lease_other(char *out, size_t size, const struct machine_lease *l, int gpu);
 
-/* Both accept NULL. Release gives back what it holds, or withdraws the claim. Close only forgets: what ranks hold is
- * theirs. */
+/* Both accept NULL. Release gives back what it holds, or withdraws the claim. Close frees memory only: the locks end
+ * with the ranks. */
 void machine_lease_release(struct machine_lease *l);
 void machine_lease_close(struct machine_lease *l);
 

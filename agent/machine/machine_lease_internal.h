@@ -35,11 +35,11 @@ int machine_view_init(struct machine_view *v, const struct machine_lease *l);
 void machine_view_fini(struct machine_view *v);
 void machine_view_remove(struct machine_set *from, const struct machine_set *these);
 
-/* The same file: the name of a lock, and all resources that would do. */
+/* The same file: the name of a lock, and all suitable resources. */
 void machine_lease_lock_name(char out[MACHINE_DIR_NAME], const struct machine_lease *l, int resource);
 struct machine_set machine_lease_any(const struct machine_lease *l);
 bool machine_lease_is_holding(const json_t *claim);
-/* GPUs and slots of lists in a claim, which may name what this machine has not. */
+/* GPUs and slots of lists in a claim, which may name resources that this machine does not have. */
 struct machine_set machine_lease_set_of(const struct machine_lease *l, const json_t *claim, const char *gpus,
                                         const char *cpus);
 

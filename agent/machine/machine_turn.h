@@ -2,13 +2,13 @@
 /* machine_turn.h - whose turn it is to take GPUs and CPU slots of a machine that several users share
  *
  * Pure: no clock, no I/O.
- * Every attempt that waits has a claim; all who wait compute the same order from the same claims, so none has to
- * be asked. First come those whose user holds nothing and that have waited for MACHINE_TURN_PATIENCE_MS, in the order
- * of their arrival; then those whose user has used least lately, leases that are held now included; then the order of
- * arrival. So users take turns, and nobody starves: who waits uses less and less.
+ * Every attempt that waits has a claim; all waiting attempts compute the same order from the same claims, so no attempt
+ * asks another. First come those whose user holds nothing and that have waited for MACHINE_TURN_PATIENCE_MS, in the
+ * order of their arrival; then those whose user has used least lately, leases that are held now included; then the
+ * order of arrival. So users take turns and none starves: the recent use of a user who waits decays.
  *
  * A claim is granted when what it needs is free beside what the claims before it keep: one that does not fit yet
- * keeps the part that is free, so a large job is not passed by small ones for ever.
+ * keeps the part that is free, so a large job is not passed by small ones forever.
  *
  * Use is counted in milliseconds of the whole machine: the larger of the shares of its GPUs and of its slots, times
  * the duration. It halves every MACHINE_TURN_HALF_MS.
@@ -23,7 +23,7 @@
 enum {
     MACHINE_TURN_PATIENCE_MS = 30 * 60 * 1000,
     MACHINE_TURN_HALF_MS = 60 * 60 * 1000,
-    MACHINE_TURN_LEAST_MS = 60 * 1000, /* as what a lease counts at least while it is held */
+    MACHINE_TURN_LEAST_MS = 60 * 1000, /* minimum that a lease counts while it is held */
     MACHINE_GPUS = 64,                 /* resources 0 to 63 are GPUs, ... */
     MACHINE_CPUS = 1024,               /* ... then CPU slots by the number of the CPU */
     MACHINE_WORDS = (MACHINE_GPUS + MACHINE_CPUS) / 64
@@ -80,10 +80,10 @@ double machine_turn_share(int gpus, int all_gpus, int cpus, int all_cpus);
 /* What is left of a use after some time. */
 double machine_turn_decay(double used_ms, int64_t after_ms);
 
-/* Sorts the claims, whose turn it is first. */
+/* Sorts the claims by turn, the next one first. */
 void machine_turn_sort(struct machine_state *m);
 
-/* The place of claim `id` in the sorted claims, or -1. *left: what of `free` it may choose from, that is, all but what
+/* The place of claim `id` in the sorted claims, or -1. *left: the part of `free` that it may choose from: all but what
  * the claims before it keep. */
 int machine_turn_left(struct machine_set *left, const struct machine_state *m, const struct machine_set *free,
                       int64_t id);

@@ -215,8 +215,9 @@ bool mirror_child_slow(struct mirror_child *c, char *text, size_t size)
     if (!c || !c->process || !c->finishing || c->told_slow || clock_ms() - c->finish_ms < SLOW_MS)
         return false;
     c->told_slow = true;
-    snprintf(text, size, "the last copy to the mirror %.400s is not done; the attempt waits for it, at most %lld min; "
-             "`jobctl cancel --now` ends it without", c->there ? c->there : "", (long long)c->wait_ms / 60000);
+    snprintf(text, size, "the last copy to the mirror %.400s is not finished. The attempt waits for the copy, at most "
+             "%lld min; `jobctl cancel --now` ends the attempt without the copy", c->there ? c->there : "",
+             (long long)c->wait_ms / 60000);
     return true;
 }
 

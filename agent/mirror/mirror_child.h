@@ -40,15 +40,15 @@ int mirror_child_start(struct mirror_child **out, uv_loop_t *loop, const char *r
 /* Adds a line to the job's history for the mirror to copy. NULL is accepted. */
 void mirror_child_note(struct mirror_child *c, const char *kind, const json_t *body);
 
-/* Copies what is left (one that is not ready has nothing to copy), then ends; ended() follows, at once if the
- * process has already ended. After `wait_ms` it is killed, and ended() does not wait for its death: it may hang in
+/* Copies the remaining files (a process that is not ready has nothing to copy), then ends; ended() follows, at once if
+ * the process has already ended. After `wait_ms` it is killed, and ended() does not wait for its death: it may hang in
  * the kernel. */
 void mirror_child_finish(struct mirror_child *c, int64_t wait_ms);
 
 /* If it is finishing: not longer than `wait_ms` from now. NULL is accepted. */
 void mirror_child_hurry(struct mirror_child *c, int64_t wait_ms);
 
-/* True once: it has been finishing for some seconds; `text` says what it waits for, and how to do without.
+/* True once: it has been finishing for some seconds; `text` names what it waits for, and how to end without it.
  * NULL is accepted. */
 bool mirror_child_slow(struct mirror_child *c, char *text, size_t size);
 

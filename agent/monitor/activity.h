@@ -3,10 +3,10 @@
  *
  * Pure: no clock, no I/O.
  * A counter that grows is a sign of life if it grows by at least 1 % of the job's norm: its mean
- * rate over all intervals in which it was one, of all ranks. So a thread that ticks, or a logger,
- * is none once the job has worked. A first norm is whatever comes first.
+ * rate over all intervals in which it was one, of all ranks. So a thread that ticks, or a logger, does not count once
+ * the job has worked. A first norm is whatever comes first.
  *
- * Spinning is no sign of life: neither is anything while the rank is inside a collective, nor CPU
+ * Spinning is not a sign of life: neither is anything while the rank is inside a collective, nor CPU
  * and GPU time while the GPU is busy with its memory controller and its links idle.
  */
 #ifndef AGENT_MONITOR_ACTIVITY_H
@@ -48,8 +48,8 @@ unsigned activity_take(struct activity *a, struct activity_norm *norm,
 /* The usual rate; 0: not known. */
 double activity_usual(const struct activity_norm *norm, enum activity_sign sign);
 
-/* Appends "no output, no CPU time, nothing read or written" to the text, with the rest of it that
- * is too little to count: "CPU time 0.2 % of the usual". */
+/* Appends "no output, no CPU time, nothing read or written" to the text, with the activity that is too small to count:
+ * "CPU time 0.2 % of the usual". */
 void activity_say(char *text, size_t size, const struct activity *a,
                   const struct activity_norm *norm);
 

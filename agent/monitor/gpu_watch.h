@@ -27,7 +27,7 @@ struct gpu_event {
 typedef void (*gpu_watch_fn)(void *arg, const struct gpu_event *e);
 
 /* Watches the GPUs of the plan's ranks; *out is NULL if there are none. nonce: marks the process
- * as part of the attempt. A driver without events is no error. */
+ * as part of the attempt. A driver without events is not an error. */
 int gpu_watch_start(struct gpu_watch **out, uv_loop_t *loop, const json_t *plan, const json_t *facts,
                     const char *nonce, gpu_watch_fn told, void *arg, struct err *err);
 

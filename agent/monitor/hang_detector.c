@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/monitor/phase_times.h"
 #include "agent/monitor/silence.h"
 #include "engine/contract/err.h"
 #include "engine/contract/text_append.h"
@@ -15,18 +16,10 @@
 enum { WHO = 64 }; /* "rank 3 on NAME" */
 
 enum {
-    BUCKETS = 64,       /* the first one covers all sizes */
     IO_SHIFT = 20,      /* of file I/O, MiB count */
     STEP_COLLS = 50,    /* this many collectives count as a step */
     LOOK_MAX_MS = 1000, /* longest quiet time counted between two looks: the agent itself, or
                            the whole machine, may have been suspended */
-};
-
-/* Durations learned for batches of one size. */
-struct bucket {
-    uint64_t size; /* height << 32 | width; 0: all sizes */
-    uint64_t hist[FLIGHT_PHASES][FLIGHT_BINS];
-    uint64_t before_ns[FLIGHT_PHASES]; /* 99.9th percentile from earlier attempts, 0 = not known */
 };
 
 /* State of a rank at the last look. */
@@ -56,33 +49,10 @@ struct hang_detector {
     int                        n;
     int64_t                    looked_ms;
     struct seen               *seen;
-    int                        buckets;
-    struct bucket              bucket[BUCKETS];
+    struct phase_times         times;
 };
 
 /* --- learning --------------------------------------------------------------------------- */
-
-static struct bucket *find_bucket(struct hang_detector *h, uint64_t size, bool add)
-{
-    for (int i = 0; i < h->buckets; i++)
-        if (h->bucket[i].size == size)
-            return &h->bucket[i];
-    if (!add || h->buckets == BUCKETS)
-        return &h->bucket[0];
-    h->bucket[h->buckets].size = size;
-    return &h->bucket[h->buckets++];
-}
-
-static void learn_one(struct hang_detector *h, uint64_t size, uint64_t phase, uint64_t took_ns)
-{
-    if (phase >= FLIGHT_PHASES)
-        return;
-    int bin = flight_bin(took_ns);
-    struct bucket *b = find_bucket(h, size, true);
-    h->bucket[0].hist[phase][bin]++;
-    if (b != &h->bucket[0])
-        b->hist[phase][bin]++;
-}
 
 /* Takes the ring entries since the last look: each phase lasted until the next began. Nothing is
  * learned before the end of the first step, nor from a time in which the ranks may have been frozen. */
@@ -100,37 +70,15 @@ static void learn(struct hang_detector *h, struct seen *s, const struct flight_p
         if (phase == PHASE_FORWARD)
             s->size = e->value;
         if (s->stepped && h->thaw_ms <= 0)
-            learn_one(h, s->size, phase, after->at_ns - e->at_ns);
+            phase_times_add(&h->times, s->size, phase, after->at_ns - e->at_ns);
     }
     if (next > 0)
         s->learned_seq = next - 1;
 }
 
-/* Learned deadline; 0: not known. */
-static uint64_t p999_ns(const struct bucket *b, enum flight_phase phase)
-{
-    uint64_t now = flight_quantile_ns(b->hist[phase], 0.999);
-    return now > b->before_ns[phase] ? now : b->before_ns[phase];
-}
-
 json_t *hang_detector_learned(const struct hang_detector *h)
 {
-    json_t *all = json_object();
-    for (int i = 0; i < h->buckets; i++) {
-        const struct bucket *b = &h->bucket[i];
-        char name[48];
-        snprintf(name, sizeof(name), "%ux%u", (unsigned)(b->size >> 32), (unsigned)b->size);
-        json_t *one = i == 0 ? json_incref(all) : json_object();
-        for (int p = 0; p < FLIGHT_PHASES; p++) {
-            uint64_t ns = p999_ns(b, (enum flight_phase)p);
-            if (ns)
-                json_object_set_new(one, flight_phase_name((enum flight_phase)p),
-                                    json_real((double)ns / 1e6));
-        }
-        if (i > 0 && json_object_size(one))
-            json_object_set(all, name, one);
-        json_decref(one);
-    }
+    json_t *all = phase_times_json(&h->times);
     json_object_set_new(all, "silence", silence_learned(&h->silence));
     if (all && json_object_size(all))
         return all;
@@ -138,29 +86,10 @@ json_t *hang_detector_learned(const struct hang_detector *h)
     return NULL;
 }
 
-static void remember(struct bucket *b, const json_t *learned)
+static void remember(struct hang_detector *h, const json_t *learned)
 {
-    for (int p = 0; p < FLIGHT_PHASES; p++) {
-        const json_t *v = json_object_get(learned, flight_phase_name((enum flight_phase)p));
-        double ms = json_number_value(v);
-        if (ms > 0 && ms < 1e9)
-            b->before_ns[p] = (uint64_t)(ms * 1e6);
-    }
-}
-
-static void remember_all(struct hang_detector *h, const json_t *learned)
-{
-    const char *name;
-    json_t *value;
-    json_t *walk = (json_t *)(uintptr_t)learned; /* iterating does not modify it */
-    remember(&h->bucket[0], learned);
+    phase_times_read(&h->times, learned);
     silence_remember(&h->silence, json_object_get(learned, "silence"));
-    json_object_foreach(walk, name, value)
-    {
-        unsigned height, width;
-        if (json_is_object(value) && sscanf(name, "%ux%u", &height, &width) == 2)
-            remember(find_bucket(h, (uint64_t)height << 32 | width, true), value);
-    }
 }
 
 /* --- deadlines -------------------------------------------------------------------------- */
@@ -168,17 +97,6 @@ static void remember_all(struct hang_detector *h, const json_t *learned)
 static int64_t longest(int64_t a, int64_t b)
 {
     return a > b ? a : b;
-}
-
-/* What is usual in this phase for batches of this size, in ms; 0: not known. */
-static int64_t usual_ms(const struct hang_detector *h, const struct flight_page *p)
-{
-    const enum flight_phase phase = flight_phase_of(p);
-    const struct bucket *b = &h->bucket[0];
-    for (int i = 1; i < h->buckets; i++)
-        if (h->bucket[i].size == p->bucket && p999_ns(&h->bucket[i], phase))
-            b = &h->bucket[i];
-    return (int64_t)(p999_ns(b, phase) / 1000000);
 }
 
 static bool is_set(const struct hang_detector *h, int rank, const struct flight_page *p)
@@ -190,7 +108,7 @@ static int64_t auto_deadline(const struct hang_detector *h, const struct seen *s
                              const struct flight_page *p)
 {
     const int64_t first = hang_rules_first_step_ms(&h->rules);
-    const int64_t usual = HANG_TIMES * usual_ms(h, p);
+    const int64_t usual = HANG_TIMES * phase_times_usual_ms(&h->times, p->bucket, flight_phase_of(p));
     const int64_t deadline = longest(hang_rules_floor_ms(&h->rules, flight_phase_of(p)), usual);
     return s->stepped && usual ? deadline : longest(deadline, first);
 }
@@ -386,7 +304,7 @@ static bool excuse(struct hang_detector *h, bool *warned, struct hang_detector_v
     h->silence.false_alarms++;
     v->warning = h->silence.false_alarms >= HANG_WARN_FROM && !sure;
     *warned = v->warning;
-    text_append(v->text, sizeof(v->text), "; it may be at work: %s",
+    text_append(v->text, sizeof(v->text), "; signs of work: %s",
         v->warning ? "only a warning, after two false alarms"
                    : "automatic deadlines are doubled from now on");
     return false;
@@ -414,7 +332,7 @@ static bool judge(struct hang_detector *h, const struct hang_detector_rank *rank
         return true;
     if (!is_set(h, culprit, p))
         return !excuse(h, &s->warned, out);
-    text_append(out->text, sizeof(out->text), "; it was at work: raise hang.%s if it may take so long",
+    text_append(out->text, sizeof(out->text), "; it was at work: raise hang.%s if such a phase may take this long",
         s->stepped ? "step" : "first_step");
     return true;
 }
@@ -597,8 +515,7 @@ int hang_detector_create(struct hang_detector **out, int ranks,
     }
     h->rules = *rules;
     h->n = ranks;
-    h->buckets = 1;
-    remember_all(h, learned);
+    remember(h, learned);
     *out = h;
     return 0;
 }

@@ -8,7 +8,7 @@
  *
  *     max(floor of the phase, 4 x the 99.9th percentile of that phase in that bucket)
  *
- * learned from the ring of the pages, and from what earlier attempts learned. Until the first step
+ * learned from the ring of the pages, and from earlier attempts. Until the first step
  * is complete the deadline is at least first_step. A phase that counts work of its own (packing,
  * images) is not quiet while the count grows; outside the compute phases, neither is a process that
  * reads or writes a MiB now and then (a large checkpoint).
@@ -57,7 +57,7 @@ struct hang_detector_verdict {
     enum flight_phase phase;
     uint64_t          step;
     int64_t           quiet_ms, deadline_ms;
-    bool              warning; /* it may be at work: tell it, and end nothing */
+    bool              warning; /* it may be at work: warn, and end nothing */
     char text[224]; /* "rank 1 hangs in ..." */
 };
 

@@ -3,8 +3,8 @@
  *
  * Pure: no clock, no I/O.
  * The line has the form of a rank's own {"ev":"step",...} (engine/contract/progress.h) and a few fields more: epoch,
- * epochs, tokens_per_s, eta_s.  The step of a page that the script writes (templates/jobctl_progress.py) wins over what
- * it prints.
+ * epochs, tokens_per_s, eta_s. The step on a page that the script writes (templates/jobctl_progress.py) takes
+ * precedence over printed steps.
  */
 #ifndef AGENT_MONITOR_OUTPUT_PROGRESS_H
 #define AGENT_MONITOR_OUTPUT_PROGRESS_H
@@ -30,7 +30,7 @@ void output_progress_fini(struct output_progress *o);
 void output_progress_begin(struct output_progress *o); /* a new generation */
 
 void output_progress_feed(struct output_progress *o, const char *bytes, size_t size);
-/* A new line, or NULL if nothing changed; `page` of the first rank, pid 0: it writes none. */
+/* A new line, or NULL if nothing changed; `page` of the first rank; pid 0: the script writes no page. */
 json_t *output_progress_line(struct output_progress *o, const struct flight_page *page);
 
 #endif

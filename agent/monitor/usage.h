@@ -16,7 +16,7 @@ struct usage;
 int usage_create(struct usage **out, const struct ranks *ranks, struct err *err);
 void usage_destroy(struct usage *u); /* NULL accepted */
 
-/* The newest sample of a rank, read anew if it is old; all zero if it has none. */
+/* The newest sample of a rank, read again if it is old; all zero if it has none. */
 void usage_get(struct usage *u, int rank, struct activity_sample *out);
 
 #endif

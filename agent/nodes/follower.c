@@ -216,6 +216,29 @@ static void on_prepare(struct follower *f, const json_t *body)
                            "preflight", preflight));
 }
 
+/* --- the lease of its machine ----------------------------------------------------------------- */
+
+void follower_set_lease(struct follower *f, follower_lease_fn lease, void *arg)
+{
+    f->lease = lease;
+    f->lease_arg = arg;
+}
+
+void follower_tell_lease(struct follower *f, int round, bool holds, const char *text, json_t *gpus)
+{
+    follower_say(f, NODE_LEASED, json_pack("{s:i, s:b, s:o, s:o*}", "round", round, "holds", (int)holds, "text",
+                                           follower_text(text), "gpus", gpus));
+}
+
+static void on_lease(struct follower *f, const json_t *body)
+{
+    const int round = (int)field_int(body, "round", 0);
+    if (f->lease)
+        f->lease(f->lease_arg, round, (int)field_int(body, "nodes", 0));
+    else if (field_int(body, "nodes", 0) > 0)
+        follower_tell_lease(f, round, true, NULL, NULL);
+}
+
 /* --- starting -------------------------------------------------------------------------------- */
 
 /* The containers of the job on this node, by the plan: once, before the first process. */
@@ -387,6 +410,7 @@ void follower_receive(struct follower *f, enum wire_message number, const json_t
         {NODE_SPAWN, on_spawn},     {NODE_CONTROL, on_control},
         {NODE_SIGNAL, on_signal},   {NODE_DELIVER, on_deliver},
         {NODE_INSPECT, on_inspect}, {NODE_CLEANUP, on_cleanup},
+        {NODE_LEASE, on_lease},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].number == number)

@@ -56,7 +56,7 @@ void follower_set_hooks(struct follower *f, const struct follower_hooks *hooks);
 int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **preflight,
                      struct err *err);
 bool follower_has_setup(const struct follower *f); /* after follower_prepare() */
-bool follower_has_fetch(const struct follower *f); /* the same: are there models of a hub to bring? */
+bool follower_has_fetch(const struct follower *f); /* the same: are there models of a hub to download? */
 /* This node's part of the plan, before ranks start: watches its GPUs from now on. */
 void follower_set_plan(struct follower *f, json_t *plan);
 /* What its ranks inherit instead of the environment of this process; borrowed. */
@@ -66,6 +66,14 @@ void follower_set_fence(struct follower *f, const char *fence);
 
 /* A descriptor that its processes inherit, before follower_prepare() (agent/os/lock_bundle.h). */
 void follower_set_hold(struct follower *f, int hold);
+
+/* The leader asks for the lease of this machine's GPUs and CPU slots (agent/machine/machine_lease.h); nodes: how many
+ * nodes of the job are on this machine (more than one only if they are simulated), 0: release the lease.
+ * follower_tell_lease() answers, once or more: while the lease is not held, `text` is the reason. gpus: the GPUs of the
+ * facts, marked where they are not this job's; the call takes the reference; NULL: unchanged. */
+typedef void (*follower_lease_fn)(void *arg, int round, int nodes);
+void follower_set_lease(struct follower *f, follower_lease_fn lease, void *arg);
+void follower_tell_lease(struct follower *f, int round, bool holds, const char *text, json_t *gpus);
 
 /* Obeys a message of the leader. */
 void follower_receive(struct follower *f, enum wire_message number, const json_t *body);

@@ -36,6 +36,8 @@ struct follower {
     char           inspect_path[4096];
     char           fence[128];
     int            hold; /* follower_set_hold() */
+    follower_lease_fn lease; /* NULL: this agent takes none */
+    void          *lease_arg;
     char *const   *base; /* follower_set_environment() */
 };
 

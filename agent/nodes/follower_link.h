@@ -7,8 +7,8 @@
  * kills its ranks, and no process remains.
  *
  * A STOP of the controller also goes to the leader, which stops all nodes in order; so a connected
- * follower waits for the grace period and some extra time. If its machine is about
- * to end, the follower tells the leader.
+ * follower waits for the grace period and some extra time. If its machine is about to end, the follower informs the
+ * leader.
  */
 #ifndef AGENT_NODES_FOLLOWER_LINK_H
 #define AGENT_NODES_FOLLOWER_LINK_H
@@ -35,7 +35,7 @@ void follower_link_close(struct follower_link *l);
 void follower_link_destroy(struct follower_link *l);
 
 /* Leaves: at once without a connection, else on the leader's order or after the grace.
- * preempted: the machine demands it, so the leader must be told. */
+ * preempted: the machine is about to end, so the leader must be informed. */
 void follower_link_stop(struct follower_link *l, const char *reason, int64_t grace_ms,
                         bool preempted);
 

@@ -359,6 +359,12 @@ void leader_node_gone(struct leader *c, int node, const char *text)
     leader_look_later(c);
 }
 
+void leader_lease(struct leader *c, int node, int round, int nodes)
+{
+    if (node >= 0 && node < c->nodes)
+        leader_send(&c->followers[node], NODE_LEASE, json_pack("{s:i, s:i}", "round", round, "nodes", nodes), NULL);
+}
+
 void leader_shutdown(struct leader *c)
 {
     leader_send_all(c, NODE_SHUTDOWN, json_object());

@@ -81,6 +81,8 @@ struct leader_hooks {
     /* All have answered PREPARE. NULL: all are ready; else why one is not, beginning with its
      * name: "gpu3: ...". */
     void (*prepared)(void *arg, const char *refusal);
+    /* The answer of a node to leader_lease(): it holds its machine's lease, or why it waits (text, or NULL). */
+    void (*leased)(void *arg, int node, int round, bool holds, const char *text);
     /* The machine of a follower ends in this many milliseconds. */
     void (*notice)(void *arg, int node, const char *reason, int64_t grace_ms);
     /* Once per node: it was silent for too long, never connected, or is gone. text begins with
@@ -138,6 +140,11 @@ const json_t *leader_preflight(const struct leader *c, int node);
  * refuses. endpoints: of other followers, each of which must be reachable. -1: the body is too
  * large. */
 int leader_prepare(struct leader *c, int node, const json_t *body, struct err *err);
+
+/* Asks a node to take the lease of its machine's GPUs and CPU slots for `nodes` nodes that are on it, or to let go of it
+ * (0): agent/machine/machine_order.h.
+ * Once it holds, leader_facts() say which GPUs are not the job's. The answer may come before the call returns. */
+void leader_lease(struct leader *c, int node, int round, int nodes);
 
 /* --- ranks --------------------------------------------------------------------------------- */
 

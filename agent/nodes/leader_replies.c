@@ -273,6 +273,20 @@ static void hear_gpu(struct follower_state *s, const json_t *body)
                                .line = line});
 }
 
+static void hear_leased(struct follower_state *s, const json_t *body)
+{
+    const struct leader *c = s->leader;
+    json_t *gpus = json_object_get(body, "gpus");
+    char *text = text_of(body, "text");
+    if (text)
+        err_make_printable(text);
+    if (gpus && s->facts)
+        json_object_set(s->facts, "gpus", gpus);
+    if (c->hooks.leased)
+        c->hooks.leased(c->hooks.arg, s->node, (int)field_int(body, "round", 0), field_true(body, "holds"), text);
+    free(text);
+}
+
 /* --- all messages ---------------------------------------------------------------------------- */
 
 static const struct row {
@@ -294,6 +308,7 @@ static const struct row {
     {NODE_PAGES, false, receive_pages},
     {NODE_NOTICE, false, hear_notice},
     {NODE_GPU, false, hear_gpu},
+    {NODE_LEASED, false, hear_leased},
 };
 
 /* A generation that is undone has no events. */

@@ -7,9 +7,8 @@
  * unreliable one (pages, output) may be lost. Both sides send something at least once a second.
  *
  * Silence for the limit means lost, once and for good. Time during which this process did not run
- * does not count, because nothing could be received in it. The leader tells a follower its limit
- * and uses LINK_HEAD_SHARE times that itself: when the leader gives a follower up, that has killed
- * its ranks.
+ * does not count, because nothing could be received in it. The leader sends a follower its limit and itself uses
+ * LINK_HEAD_SHARE times that limit: when the leader gives a follower up, the follower has killed its ranks.
  *
  * Hooks are called from the loop only. After node_channel_close() no hook is called any more, and
  * the channel frees itself.

@@ -63,7 +63,7 @@ int env_file_read(struct buf *entries, const char *dir, const char *name, struct
     if (rc < 0)
         return err_set_errno(err, why, "cannot read %s", path);
     if (entries->size > before && entries->data[entries->size - 1] != '\0')
-        return err_set(err, ERR_DATA, "%s is not whole: its last entry has no end", path);
+        return err_set(err, ERR_DATA, "%s is truncated: its last entry has no end", path);
     return 0;
 }
 

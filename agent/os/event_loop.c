@@ -9,7 +9,7 @@
 
 #include "engine/contract/err.h"
 
-/* libuv called abort() itself: this is no signal from outside, so any function may be called. */
+/* libuv called abort() itself: this is not a signal from outside, so any function may be called. */
 static void on_abort(int number)
 {
     struct err err = {0};

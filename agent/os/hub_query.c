@@ -17,13 +17,12 @@
 
 enum { SETS = 64 };
 
-/* Where the cache is, the address of the hub, proxies: whatever the job sets itself. */
-static int environment_of(char *set[SETS + 1], const json_t *spec)
+/* Where the cache is, the address of the hub, proxies; a later one counts. */
+static int add_environment(char *set[SETS + 1], int n, const json_t *environment)
 {
     const char *name;
     json_t *value;
-    int n = 0;
-    json_object_foreach (json_object_get(spec, "env"), name, value)
+    json_object_foreach ((json_t *)(uintptr_t)environment, name, value)
         if (json_is_string(value) && n < SETS &&
             asprintf(&set[n], "%s=%s", name, json_string_value(value)) >= 0)
             n++;
@@ -46,20 +45,21 @@ static json_t *ask(const char *const *set, int file, struct err *err)
     snprintf(said, sizeof(said), "%s", subprocess_text(&out[1]));
     said[strcspn(said, "\n")] = '\0';
     if (code > 0)
-        err_set(err, ERR_SYSTEM, "%s", said[0] ? said : "jobctl-fetch says nothing: is libcurl installed?");
+        err_set(err, ERR_SYSTEM, "%s", said[0] ? said : "jobctl-fetch printed nothing: is libcurl installed?");
     buf_fini(&out[0]);
     buf_fini(&out[1]);
     return answer;
 }
 
-json_t *hub_query(const json_t *spec, struct err *err)
+json_t *hub_query(const json_t *spec, const json_t *environment, struct err *err)
 {
     struct hub_spec_name names[HUB_SPEC_NAMES];
     char *set[SETS + 1];
     json_t *answer = NULL;
     if (hub_spec_names(names, spec) == 0)
         return NULL;
-    const int n = environment_of(set, spec), file = memfd_create("jobctl-spec", MFD_CLOEXEC);
+    const int file = memfd_create("jobctl-spec", MFD_CLOEXEC);
+    const int n = add_environment(set, add_environment(set, 0, environment), json_object_get(spec, "env"));
     if (file < 0 || json_file_put(spec, file, JSON_COMPACT) < 0 || lseek(file, 0, SEEK_SET) < 0)
         err_set(err, ERR_SYSTEM, "cannot keep a spec in memory: %m");
     else

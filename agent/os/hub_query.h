@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hub_query.h - asks jobctl-fetch what of a job's models is in this host's cache, and what the hub has */
+/* hub_query.h - asks jobctl-fetch which files of a job's models are in this host's cache, and which the hub has */
 #ifndef AGENT_OS_HUB_QUERY_H
 #define AGENT_OS_HUB_QUERY_H
 
@@ -9,8 +9,8 @@ struct err;
 
 enum { HUB_QUERY_MS = 60000 };
 
-/* The answer of `jobctl-fetch --check --json` (agent/fetch/main.c) for the canonical spec, in the environment that its
- * `env:` changes; NULL without err: it names no model on a hub. Takes as long as a hub that does not answer. */
-json_t *hub_query(const json_t *spec, struct err *err);
+/* The answer of `jobctl-fetch --check --json` (agent/fetch/main.c) for the canonical spec, in our environment, with
+ * `environment`, an object or NULL, and the spec's `env:`, each over the one before; NULL without err: it names no model on a hub. Takes as long as a hub that does not answer. */
+json_t *hub_query(const json_t *spec, const json_t *environment, struct err *err);
 
 #endif

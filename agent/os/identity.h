@@ -2,7 +2,7 @@
 /* identity.h - identity of an agent process: boot id, pid and start time, in RUN_DIR/agent.json
  *
  * A pid alone is reused; together with the boot id and the start time (field 22 of /proc/PID/stat)
- * it names one process for ever. The controller reads the file to find its agents again.
+ * it names one process forever. The controller reads the file to find its agents again.
  */
 #ifndef AGENT_OS_IDENTITY_H
 #define AGENT_OS_IDENTITY_H

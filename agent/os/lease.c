@@ -135,11 +135,11 @@ static void say_wait(const struct lease *l, const struct lease_record *h, int64_
     char who[512], text[LEASE_PATH + 640];
     describe(who, sizeof(who), h);
     if (l->mirror)
-        snprintf(text, sizeof(text), "%s held this job last; it resumes here unless that holder shows "
-                                     "activity within %.3g s", who, (double)wait_ms / 1000);
+        snprintf(text, sizeof(text), "%s held this job last; it resumes on this machine unless that holder shows "
+                 "activity within %.3g s", who, (double)wait_ms / 1000);
     else
-        snprintf(text, sizeof(text), "%s wrote into %s last; this job takes it over unless that one shows "
-                                     "activity within %.3g s", who, l->dir, (double)wait_ms / 1000);
+        snprintf(text, sizeof(text), "%s wrote into %s last; this job takes the directory over unless the former "
+                 "holder shows activity within %.3g s", who, l->dir, (double)wait_ms / 1000);
     waits(arg, text);
 }
 

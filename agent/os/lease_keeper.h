@@ -16,7 +16,7 @@
 struct lease_keeper;
 
 struct lease_keeper_hooks {
-    /* Called once: NULL, or why the directory cannot be had. */
+    /* Called once: NULL, or why the directory cannot be leased. */
     void (*ready)(void *arg, const struct err *refusal);
     void (*waits)(void *arg, const char *text); /* for a silent holder: a sentence for the user */
     void (*lost)(void *arg, const char *text);  /* another has it now: ranks must stop */
@@ -34,7 +34,7 @@ const char *lease_keeper_fence(const struct lease_keeper *k);
 /* Releases the lease; ended() follows from the loop, after `wait_ms` at the latest. */
 void lease_keeper_finish(struct lease_keeper *k, int64_t wait_ms);
 
-/* Closes its handles and lets go of it; it frees itself. A lease that it still holds is not released. Accepts
+/* Closes its handles; the keeper then frees itself. A lease that it still holds is not released. Accepts
  * NULL. */
 void lease_keeper_close(struct lease_keeper *k);
 

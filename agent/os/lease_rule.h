@@ -2,10 +2,10 @@
 /* lease_rule.h - whether a lease may be taken from its holder
  *
  * Pure: no clock, no I/O.
- * A holder that is proven dead is followed at once, one that lives here is left alone. Of any other holder (on another
- * machine, in another container, stopped by a signal) only the beat can tell: the taker looks again and again, and
- * may take the lease after a silence of `wait_ms`. Each look adds at most LEASE_LOOK_MAX_MS to the silence: a
- * taker that slept, or whose disk hung, has not watched meanwhile. No other machine's clock is used.
+ * A lease whose holder is proven dead is taken at once; a holder that lives on this machine keeps it. Whether any other
+ * holder lives (on another machine, in another container, stopped by a signal) is visible in the beat only: the taker
+ * reads it repeatedly, and may take the lease after a silence of `wait_ms`. Each look adds at most LEASE_LOOK_MAX_MS to
+ * the silence: a taker that slept, or whose disk hung, has not watched meanwhile. No other machine's clock is used.
  */
 #ifndef AGENT_OS_LEASE_RULE_H
 #define AGENT_OS_LEASE_RULE_H
@@ -27,7 +27,7 @@ struct lease_record {
 };
 
 enum lease_word {
-    LEASE_FREE,    /* take it: nobody has it, or its holder released it */
+    LEASE_FREE,    /* take it: it is free, or its holder released it */
     LEASE_DEAD,    /* take it: its holder is proven dead */
     LEASE_SILENT,  /* take it: its holder has been silent for long enough */
     LEASE_HELD,    /* its holder is alive */

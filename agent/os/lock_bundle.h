@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lock_bundle.h - any number of locks that one descriptor holds, whoever has it
+/* lock_bundle.h - any number of locks held by one descriptor, in every process that has it
  *
  * flock(2) locks end when the last descriptor of the open file is closed. The descriptors are put into the queue of
  * a socket (SCM_RIGHTS) and closed here: the locks last as long as any process has the other end of the socket open.
@@ -12,7 +12,7 @@
 struct err;
 
 struct lock_bundle {
-    int hold; /* whoever has this end open holds the locks; for processes that inherit it: never to be read */
+    int hold; /* processes with this end open hold the locks; it is inherited, and never read */
     int add;  /* for lock_bundle_add() alone */
 };
 
@@ -23,7 +23,7 @@ int lock_bundle_open(struct lock_bundle *b, struct err *err);
 /* Puts locked descriptors into it, all of them or none; the caller closes its own. */
 int lock_bundle_add(const struct lock_bundle *b, const int *fds, int count, struct err *err);
 
-/* Releases all locks in it, whoever else has the descriptor. */
+/* Releases all locks in it, also if other processes have the descriptor. */
 void lock_bundle_empty(const struct lock_bundle *b);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* payload.h - the commands a job executes: of its ranks, of its setup, and what brings its models
+/* payload.h - the commands a job executes: of its ranks, of its setup, and for the download of its models
  *
  * A shell text runs in `bash -e -o pipefail` where there is bash, else in `sh -e`: the first command that fails ends
  * it. It is an argument of `-c` up to PAYLOAD_ARGUMENT bytes.  Linux takes no argument of 128 KiB (32 pages), and with
@@ -19,7 +19,7 @@ enum { PAYLOAD_ARGUMENT = 64 * 1024, PAYLOAD_WORDS = 8 };
 struct payload {
     const char *argv[PAYLOAD_WORDS];       /* command of a rank */
     const char *setup_argv[PAYLOAD_WORDS]; /* [0] NULL: no setup */
-    const char *fetch_argv[PAYLOAD_WORDS]; /* brings the models that the spec names on a hub; [0] NULL: none */
+    const char *fetch_argv[PAYLOAD_WORDS]; /* downloads the models that the spec names on a hub; [0] NULL: none */
     char        fetch_path[4096];
     const char *workdir;
     char        spec_path[4096];

@@ -51,7 +51,7 @@ int subprocess_wait(pid_t pid);
 
 /* Runs a program to its end.  out[0] gets its stdout, out[1] its stderr, where spec says
  * SUBPROCESS_PIPE; the caller frees them.  Returns what subprocess_wait() does; -1 with err set: not
- * started, or killed: no output for wait_ms (-1: for ever), or spec->limit_ms over. */
+ * started, or killed: no output for wait_ms (-1: forever), or spec->limit_ms over. */
 int subprocess_run(const struct subprocess_spec *spec, struct buf out[2], int wait_ms, struct err *err);
 
 /* The output as text; "" if there was none. */

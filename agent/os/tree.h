@@ -17,7 +17,7 @@ enum { TREE_DEPTH = 64 };
 /* Disk space in bytes used by `name` in the directory `at`; 0 if missing. */
 int64_t tree_bytes(int at, const char *name);
 
-/* Removes the tree. A missing tree is no error. On failure *err is the first entry that could
+/* Removes the tree. A missing tree is not an error. On failure *err is the first entry that could
  * not be removed; all others are gone. */
 int tree_remove(int at, const char *name, struct err *err);
 

@@ -33,7 +33,8 @@ struct err;
 /* 0 and a new object; -1 if the job cannot run on this node: the sentence names the fix. */
 int plan_make(json_t **plan, const json_t *facts, const json_t *spec, struct err *err);
 
-/* Does another program than jobctl use this GPU of the facts? Then why: "in use by process 812 (python) with 9 MiB". */
+/* Is this GPU of the facts used by a program other than jobctl? Then why: "in use by process 812 (python) with 9
+ * MiB". */
 bool plan_gpu_in_use(const json_t *gpu, char *why, size_t size);
 
 /* The number of distinct healthy GPUs of a node that jobs can use. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crash_message.h - what a program that is no Python script prints when it ends itself
+/* crash_message.h - what a program that is not a Python script prints when it ends itself
  *
  * Pure: no clock, no I/O.
  * C++ exceptions, glibc's checks, assertions, sanitizers, Python's fault handler with the user's line, panics of Rust
- * and Go, and the messages of the shell that runs the command, with the line of the command that they mean.
+ * and Go, and the messages of the shell that runs the command, with the line of the command that they refer to.
  */
 #ifndef AGENT_PRINTED_CRASH_MESSAGE_H
 #define AGENT_PRINTED_CRASH_MESSAGE_H

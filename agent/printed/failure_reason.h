@@ -3,8 +3,8 @@
  *
  * Pure: no clock, no I/O.
  * Of the tracebacks in an output, the one that ended the program counts: not those of threads and destructors, not the
- * table of a launcher, and of several ranks the first.  Of chained exceptions the last and the root are told.  A last
- * line that speaks of no trouble is no reason.
+ * table of a launcher, and of several ranks the first. Of chained exceptions the last and the root are reported. A last
+ * line without a word of trouble is not a reason.
  */
 #ifndef AGENT_PRINTED_FAILURE_REASON_H
 #define AGENT_PRINTED_FAILURE_REASON_H
@@ -25,7 +25,7 @@ enum failure_kind {
     FAILURE_CRASH,      /* crash_message.h */
     FAILURE_SHELL,
     FAILURE_LAUNCHER,   /* torchrun's table: the rank itself has printed nothing */
-    FAILURE_LINE        /* a line that speaks of trouble */
+    FAILURE_LINE        /* a line with a word of trouble */
 };
 
 struct failure_reason {
@@ -34,9 +34,9 @@ struct failure_reason {
     char place[SOURCE_PLACE];         /* "train.py:41", or "" */
     char last[TRACEBACK_TEXT];        /* the exception that ended it, "" = none ... */
     char root[TRACEBACK_TEXT];        /* ... and the one that began it, the same where there is no chain */
-    bool interrupted;                 /* nothing but the end that a signal asked for: KeyboardInterrupt and so on */
+    bool interrupted;                 /* only the end that a signal requested: KeyboardInterrupt and so on */
     bool mistake;                     /* of a kind that a program makes itself: TypeError, KeyError, ... */
-    bool passing;                     /* of a kind that may pass by itself: the network, a device */
+    bool passing;                     /* of a kind that may be temporary: the network, a device */
 };
 
 /* `text`: a cleaned output (output_text.h); `command`: what the shell ran, or NULL; `signalled`: it was killed. */

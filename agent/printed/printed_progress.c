@@ -61,7 +61,7 @@ static bool has(const struct reading *r, enum printed_field f)
     return printed_progress_has(&r->p, f);
 }
 
-/* A counter "a/b"; b < a is no total. */
+/* A counter "a/b"; b < a is not a total. */
 static void tell_counter(struct reading *r, double step, double steps, int rank, bool of_epoch)
 {
     if (has(r, PRINTED_STEP) && rank < r->rank[PRINTED_STEP])
@@ -214,7 +214,7 @@ static bool read_items(struct reading *r, const struct printed_scan *s)
     return !busy || has(r, PRINTED_LOSS);
 }
 
-/* What settings look like is no progress without a number that only training has. */
+/* What settings look like is not progress without a number that only training has. */
 static void drop_settings(struct reading *r)
 {
     const bool steps_word = r->rank[PRINTED_STEP] == 3 && has(r, PRINTED_STEP);

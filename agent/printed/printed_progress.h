@@ -3,8 +3,8 @@
  *
  * Pure: no clock, no I/O.
  * Bars (tqdm, rich, Keras), records ("step 10/100 | loss 2.1", {'loss': 2.1, 'epoch': 0.3}, JSON), tables of one
- * number a row, and the banners that tell the total.  Evaluations, downloads, loading, checkpoints and settings tell
- * nothing.  A number is what the line says: a step that counts from 0 is not corrected.
+ * number a row, and banners with the total. Evaluations, downloads, loading, checkpoints and settings are ignored. A
+ * number is what the line says: a step that counts from 0 is not corrected.
  */
 #ifndef AGENT_PRINTED_PRINTED_PROGRESS_H
 #define AGENT_PRINTED_PRINTED_PROGRESS_H
@@ -18,7 +18,7 @@ enum printed_field {
     PRINTED_STEPS,      /* total */
     PRINTED_EPOCH,
     PRINTED_EPOCHS,
-    PRINTED_PERCENT,    /* only where no step and total say it */
+    PRINTED_PERCENT,    /* only if there is no step with a total */
     PRINTED_LOSS,       /* NAN if "nan" was printed */
     PRINTED_LR,
     PRINTED_PER_S,      /* `rate_counts` a second */
@@ -31,7 +31,7 @@ struct printed_progress {
     unsigned told; /* bits 1 << field */
     double   value[PRINTED_FIELDS];
     enum printed_count counts, rate_counts;
-    bool of_epoch; /* the counters begin anew with each epoch */
+    bool of_epoch; /* the counters start again with each epoch */
     int  rank;     /* named by a prefix "[rank1]:"; -1 = none */
 };
 

@@ -155,7 +155,7 @@ static void append(struct scanner *s, const char *p, size_t n)
     s->words[at] = '\0';
 }
 
-/* tensor(0.12), np.float32(0.12): the type is no word. */
+/* tensor(0.12), np.float32(0.12): the type is not a word. */
 static bool wraps_number(const char *p, size_t n)
 {
     static const char types[] = "tensor array float float32 float64 np.float32 np.float64 numpy.float32 jnp.float32 "

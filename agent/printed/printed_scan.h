@@ -24,7 +24,7 @@ struct printed_item {
     double seconds;              /* of a duration; NAN = none */
     bool   whole;
     bool   after_bracket;        /* directly behind a '[' */
-    bool   negative;             /* the words, or what stands before them in the line, tell of an evaluation */
+    bool   negative;             /* the words, or the text before them in the line, name an evaluation */
     bool   busy;                 /* ... of loading, downloading, caching and so on */
 };
 
@@ -35,7 +35,7 @@ struct printed_scan {
     char last[PRINTED_WORDS]; /* words behind the last number */
 };
 
-/* Scans text[0, n).  What does not fit is left out. */
+/* Scans text[0, n).  Numbers beyond the capacity are left out. */
 void printed_scan(struct printed_scan *out, const char *text, size_t n);
 
 /* Whether `words` ends with the words `end`, and if so, where they begin. */

@@ -18,9 +18,9 @@ struct printed_table {
     int field[PRINTED_COLUMNS];    /* enum printed_field, -1: another column */
 };
 
-/* Whether the line is heads of a table that tells progress; keeps them. */
+/* Whether the line is the head of a table of progress; keeps the head. */
 bool printed_table_heads(struct printed_table *t, const char *line);
-/* Whether the line is a row of the table; tells its numbers. */
+/* Whether the line is a row of the table; returns its numbers. */
 bool printed_table_row(const struct printed_table *t, const char *line, struct printed_progress *out);
 
 #endif

@@ -18,7 +18,7 @@ struct err;
 
 /* -1 and one sentence: an unknown name in braces, a brace that is not closed, or no {step} and no {epoch}. */
 int progress_pattern_check(const char *pattern, struct err *err);
-/* Whether the line has the pattern; tells its numbers. */
+/* Whether the line has the pattern; returns its numbers. */
 bool progress_pattern_read(const char *pattern, const char *line, struct printed_progress *out);
 
 #endif

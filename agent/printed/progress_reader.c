@@ -59,7 +59,7 @@ static int64_t before_epoch(const struct progress_reader *r)
     return done > 0 && r->per_epoch > 0 ? done * r->per_epoch : 0;
 }
 
-/* A counter that begins anew with each epoch. */
+/* A counter that starts again with each epoch. */
 static void hear_step_of_epoch(struct progress_reader *r, int64_t step, int64_t steps)
 {
     if (isnan(r->seen.epoch) && steps == r->per_epoch && step < r->in_epoch)
@@ -83,7 +83,7 @@ static void hear_step(struct progress_reader *r, const struct printed_progress *
     r->seen.step = step;
     if (steps > 0) {
         r->seen.steps = steps;
-        r->per_epoch = steps; /* should the bar begin anew */
+        r->per_epoch = steps; /* should the bar start again */
         r->in_epoch = step;
         r->run_total = true;
     }

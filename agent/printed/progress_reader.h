@@ -2,9 +2,9 @@
 /* progress_reader.h - the progress of a run, from the output of its first rank
  *
  * Pure: no clock, no I/O.
- * Reads output as it comes, in pieces of any size, and joins what several lines tell: the step of a bar and the loss of
- * a record, the total of a banner, the epochs around a bar that begins anew with each.  Steps only grow: bars of an
- * evaluation inside an epoch have another total and are left out.
+ * Reads output as it comes, in pieces of any size, and joins the information of several lines: the step of a bar and
+ * the loss of a record, the total of a banner, the epochs around a bar that starts again with each. Steps only grow:
+ * bars of an evaluation inside an epoch have another total and are left out.
  */
 #ifndef AGENT_PRINTED_PROGRESS_READER_H
 #define AGENT_PRINTED_PROGRESS_READER_H
@@ -31,8 +31,8 @@ struct progress_reader {
     struct progress_seen seen;
     int64_t per_epoch, in_epoch;  /* steps of an epoch, and done of it; -1 = not known */
     int64_t first_epoch;          /* the number of the first one: 0 or 1 */
-    int64_t turns;                /* times that a bar without an epoch began anew */
-    bool    run_total;            /* `steps` was told, not computed */
+    int64_t turns;                /* times that a bar without an epoch started again */
+    bool    run_total;            /* `steps` was read, not computed */
     bool    changed;
     size_t  size;                 /* of the line so far */
     bool    skip;                 /* the line is too long: up to its end */

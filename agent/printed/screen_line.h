@@ -8,7 +8,7 @@
 
 /* In place, and never longer: ANSI escapes are removed, two or more backspaces become '\r', one deletes a character,
  * box drawings and blocks (U+2500 to U+259F) become '#' or, where vertical, '|', bullets '|', NUL bytes cannot
- * occur.  What is no valid UTF-8 stays. */
+ * occur.  What is not valid UTF-8 stays. */
 void screen_line_clean(char *text);
 
 /* The next frame of `*text`, up to '\r' or '\n', which becomes its end; moves `*text` behind it.  NULL: no more. */

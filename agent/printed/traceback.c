@@ -223,7 +223,7 @@ static void add(struct scan *s, const struct traceback *t)
     s->aside = false;
 }
 
-/* What a line that is no part of a traceback says about the next one. */
+/* What a line that is not part of a traceback says about the next one. */
 static void listen(struct scan *s, struct text_line line)
 {
     static const char *const aside[] = {"Exception ignored", "Exception in thread", "Error in atexit",

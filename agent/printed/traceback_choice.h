@@ -13,7 +13,7 @@ struct traceback_choice {
     const struct traceback *last; /* the one that ended the program; NULL: there is no traceback */
     const struct traceback *root; /* the one that began it: the same, where there is no chain */
     enum traceback_link link;     /* how they belong together */
-    bool weak;                    /* it only tells that something else failed, or an interruption */
+    bool weak;                    /* it only reports that something else failed, or an interruption */
 };
 
 void traceback_choice_make(struct traceback_choice *out, const struct traceback *all, int n, const char *text);

@@ -2,7 +2,7 @@
 /* oom.h - count of the kernel's out-of-memory kills
  *
  * A process killed by the OOM killer looks like any SIGKILL. The counter of the process's cgroup,
- * or else of the machine, tells them apart: read it before and after.
+ * or else of the machine, distinguishes them: read it before and after.
  */
 #ifndef AGENT_PROBE_OOM_H
 #define AGENT_PROBE_OOM_H

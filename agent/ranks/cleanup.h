@@ -6,7 +6,7 @@
  * kernel and is reported by name.
  *
  * A cleanup that follows another needs no pass, if that one found nothing at all of the attempt and this process has no
- * children: then only the agent could have started something since, and whatever lives of that would be its child,
+ * children: then only the agent could have started a process since, and such a process would be its child,
  * because a subreaper adopts the orphans of its children.
  */
 #ifndef AGENT_RANKS_CLEANUP_H
@@ -41,7 +41,7 @@ void cleanup_set_since(struct cleanup *b, int64_t since, bool first);
  * runs when no process is left, because a runtime that still starts a container would not be seen. */
 void cleanup_set_sweep(struct cleanup *b, const char *const *argv);
 
-/* Processes are about to start: the next cleanup looks again. */
+/* Processes are about to start: the next cleanup makes a pass again. */
 void cleanup_forget(struct cleanup *b);
 
 /* Kills all processes of a generation, or of the attempt if 0. done() is called exactly once,

@@ -6,7 +6,7 @@
  * adopts orphans (an agent, or its guardian: guardian.h). A foreign mark overrides both: another
  * nonce, or that of a daemon (CLEANUP_PASS_DAEMON) started by a rank. If one machine simulates
  * several nodes of an attempt, each agent owns only processes with its own directory in
- * JOBCTL_RUN_DIR. Of a whole attempt the members of its control group are ours, too (control_group.h).
+ * JOBCTL_RUN_DIR. For a whole attempt, the members of its control group belong to it as well (control_group.h).
  * A process that hides from these proofs is adopted when its parent dies, so repeat
  * the pass until nothing is found. No process is ever selected by name, and each is held by a pidfd
  * while it is checked, so a reused pid is never hit.
@@ -17,9 +17,9 @@
  * exec keeps it, and so does a parent that dies.  A server that runs commands for a rank (tmux, systemd, sshd) forks
  * for each, too.  A guardian is older than its agent and has no mark.  A reused pid has
  * the start time of its new process.  Start times count from the boot of the machine, which no process survives, and
- * all agents of an attempt are in the same time namespace.  Children of this process and members of the
- * control group are looked at in any case: their mark may be that of another.
- * An agent that is the first of its attempt here looks only at the pids that were given out since it started (`born`).
+ * all agents of an attempt are in the same time namespace. Children of this process and members of the control group
+ * are examined in any case: they may have the mark of another agent. The first agent of an attempt on this node looks
+ * only at the pids assigned since it started (`born`).
  */
 #ifndef AGENT_RANKS_CLEANUP_PASS_H
 #define AGENT_RANKS_CLEANUP_PASS_H
@@ -43,7 +43,7 @@ struct cleanup_pass {
     int signo;      /* sent to them; 0: only count */
     int64_t since;  /* when the first agent (with run_dir: the first there) started: field 22 of /proc/PID/stat, in
                        clock ticks; 0: not known */
-    const struct pid_span *born; /* from before anything was started that is looked for here (pid_span.h); NULL: not
+    const struct pid_span *born; /* from before the first process of the attempt was started (pid_span.h); NULL: not
                                     known */
     bool *spared;   /* or NULL; set: others of the attempt are alive, of a later generation or of none */
 };

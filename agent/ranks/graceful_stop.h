@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graceful_stop.h - the end of a command: first its main programs, then what is left of its session
+/* graceful_stop.h - the end of a command: first its main programs, then the rest of its session
  *
  * A command such as `run: python train.py` has a shell above the program that saves.  The programs get the signal,
- * and a shell that traps it; another shell ends by itself after them.  Half a second later shells that are left,
- * which would continue with their next line, get it as well, and so do the programs that are main ones by then: a
- * trainer whose launcher has ended.  This repeats until nothing is left; SIGKILL comes from the caller when the grace
- * is over.
+ * and a shell that traps it; another shell ends by itself after them. Half a second later the remaining shells, which
+ * would continue with their next line, get it as well, and so do programs that have become main programs: a trainer
+ * whose launcher has ended. This repeats until nothing is left; The caller sends SIGKILL when the grace period is over.
  */
 #ifndef AGENT_RANKS_GRACEFUL_STOP_H
 #define AGENT_RANKS_GRACEFUL_STOP_H
@@ -20,14 +19,14 @@ enum { GRACEFUL_STOP_PROGRAMS = 64, GRACEFUL_STOP_LOOK_MS = 50 };
 struct graceful_stop {
     pid_t   root;  /* of the rank, which leads its session and process group; 0: not begun */
     int     signo;
-    bool    everybody; /* all processes were told at once */
+    bool    everybody; /* all processes were signalled at once */
     int     programs[GRACEFUL_STOP_PROGRAMS]; /* pidfds */
     int     n;
-    int64_t ended_ms; /* when those that were told had ended; 0: not yet */
+    int64_t ended_ms; /* when the signalled processes had ended; 0: not yet */
 };
 
-/* Signals the main programs; the whole process group where `everybody` says so, where there is no program, or a pidfd
- * cannot be had. */
+/* Signals the main programs; the whole process group if `everybody` is set, if there is no program, or if no pidfd can
+ * be opened. */
 void graceful_stop_begin(struct graceful_stop *s, pid_t root, int signo, bool everybody);
 /* To be called every GRACEFUL_STOP_LOOK_MS.  Returns whether a process of the session is left, besides zombies. */
 bool graceful_stop_look(struct graceful_stop *s, int64_t now_ms);

@@ -95,7 +95,7 @@ static void end_processes(const struct guardian_options *o, const sigset_t *set)
     control_group_remove(o->run_dir);
     remove_containers(o);
     if (ended[0])
-        log_warn(o->tag, "the agent died; its guardian killed what it had left: %s", ended);
+        log_warn(o->tag, "the agent died; its guardian killed the processes that remained: %s", ended);
 }
 
 /* Leaves as the agent did. */

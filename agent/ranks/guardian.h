@@ -6,9 +6,9 @@
  * from a rank is found, also where no mark is left (agent/ranks/cleanup_pass.h).  Nothing stands between agent and
  * ranks, so their pids, exit codes, signals and start times are as without it.
  *
- * The guardian holds the lock of the run directory with the agent, and the GPUs and CPU slots: while it works, nobody
- * concludes that the attempt is over.  It leaves with the agent's exit code or signal.  If it is killed itself, the
- * agent continues, and the mark is all that is left to find processes by.
+ * The guardian holds the lock of the run directory with the agent, and the GPUs and CPU slots: while it works, the
+ * attempt counts as alive. It leaves with the agent's exit code or signal. If the guardian is killed, the agent
+ * continues, and only the mark remains for finding processes.
  */
 #ifndef AGENT_RANKS_GUARDIAN_H
 #define AGENT_RANKS_GUARDIAN_H

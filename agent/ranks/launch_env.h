@@ -45,7 +45,7 @@ struct launch_env {
     int64_t skip_step;   /* step to skip; -1 = none */
     bool forget;         /* do not resume from memory */
     bool pull;           /* generation 0: pulls the image of the job, instead of its setup */
-    bool fetch;          /* generation 0: brings the models of a hub that the job names, instead of its setup */
+    bool fetch;          /* generation 0: downloads the models of a hub that the job names, instead of its setup */
     bool rejoin;         /* ranks that lost a peer may wait for the next generation */
     bool keep;           /* live ranks of the last generation continue in this one */
     int64_t deadline_s;  /* Unix time at which the machine ends; 0: not known */

@@ -2,8 +2,8 @@
 /* main_program.h - which processes of a command are asked to end
  *
  * Pure: no clock, no I/O.
- * The main program is the first descendant that is no shell; of a pipeline each member, but for filters (tee, grep and
- * so on), whose end would break the pipe of the others while they save.  Not its children: a script whose DataLoader
+ * The main program is the first descendant that is not a shell; of a pipeline each member, except filters (tee, grep
+ * and so on), whose end would break the pipe of the others while they save. Not its children: a script whose DataLoader
  * workers end first crashes in the middle of its save.
  */
 #ifndef AGENT_RANKS_MAIN_PROGRAM_H

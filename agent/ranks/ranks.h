@@ -77,14 +77,14 @@ void ranks_control(struct ranks *r, const char *command);
 void ranks_broadcast(struct ranks *r, const json_t *line);
 
 /* Signals the process group of every live rank. SIGABRT: ends their processes so that they print
- * their stacks (agent/ranks/stack_dump.h), the second time whatever they do with SIGTERM. */
+ * their stacks (agent/ranks/stack_dump.h), the second time also those that catch SIGTERM. */
 void ranks_signal(struct ranks *r, int signo);
 
 /* Reads a rank's flight page (pid 0 if it never attached). Returns the pid of ranks_pid(). */
 int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page);
 
-/* The first process of a rank, in its container if it has one; 0: it has ended, and so has its container's. The bytes
- * of its output so far. */
+/* The first process of a rank, in its container if it has one; 0: it has ended, and so has the process in its
+ * container. The bytes of its output so far. */
 int64_t ranks_pid(const struct ranks *r, int rank);
 uint64_t ranks_output_bytes(const struct ranks *r, int rank);
 

@@ -33,7 +33,7 @@ struct runner_hooks {
 };
 
 /* What to start. `old` are the memory files of the last generation, `snapshot` is its own (-1:
- * none); the environment tells a new process their descriptor numbers. */
+ * none); the environment has their descriptor numbers for a new process. */
 struct runner_role {
     const struct launch_env *env;
     const struct ranks_job  *job;

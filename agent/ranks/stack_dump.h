@@ -9,7 +9,7 @@
  *   else is a shell, or has children     none: it would end before they do
  *   else                                 SIGTERM
  *
- * The last call sends SIGABRT to whatever is left and catches it; SIGKILL follows. Descendants of a
+ * The last call sends SIGABRT to all remaining processes that catch it; SIGKILL follows. Descendants of a
  * process that was aborted (workers of a DataLoader) are left to it. No core file is written.
  */
 #ifndef AGENT_RANKS_STACK_DUMP_H

@@ -5,8 +5,8 @@
  * longer than BYTE_STREAM_LIMIT_MS fails, and a network that delivers nothing for BYTE_STREAM_DEAD_S
  * ends the stream.
  *
- * Hooks are called from the loop only, never from inside a call. After byte_stream_close() no hook but
- * `closed` is called any more, and the stream frees itself. The process must ignore SIGPIPE.
+ * Hooks are called from the loop only, never from inside a call. After byte_stream_close() only the hook `closed` is
+ * called, and the stream frees itself. The process must ignore SIGPIPE.
  */
 #ifndef AGENT_WIRE_BYTE_STREAM_H
 #define AGENT_WIRE_BYTE_STREAM_H
@@ -33,7 +33,7 @@ struct byte_stream_hooks {
     void *arg;
 };
 
-/* Both take what they are given even on failure: an open Unix socket, a side of TLS. `listener` is a
+/* Both take ownership even on failure: of an open Unix socket, of a side of TLS. `listener` is a
  * uv_tcp_t with TLS, a uv_pipe_t without (NULL). */
 int byte_stream_open(struct byte_stream **out, uv_loop_t *loop, int fd,
                      const struct byte_stream_hooks *hooks, struct err *err);
@@ -42,7 +42,7 @@ int byte_stream_accept(struct byte_stream **out, uv_stream_t *listener, struct t
 int byte_stream_connect(struct byte_stream **out, uv_loop_t *loop, const struct sockaddr *to,
                         struct tls_psk *tls, const struct byte_stream_hooks *hooks, struct err *err);
 
-/* Both accept NULL. finish: what was written is still sent, within limit_ms (0: no limit). */
+/* Both accept NULL. finish: queued bytes are still sent, within limit_ms (0: no limit). */
 void byte_stream_close(struct byte_stream *s);
 void byte_stream_finish(struct byte_stream *s, int limit_ms);
 

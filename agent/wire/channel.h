@@ -5,14 +5,14 @@
  *
  * Two processes exchange messages over one connection at a time, and any connection may break. Each
  * side numbers its reliable messages 1, 2, 3... and keeps them until the other side acknowledges
- * them. On a new connection each side states the last number that it received, and the other one
- * replays what follows. A receiver takes each number once and in order. So every reliable message is
- * delivered exactly once, over any number of connections, until the other side is lost.
+ * them. On a new connection each side states the last number that it received, and the other side replays the later
+ * messages. A receiver takes each number once and in order. So every reliable message is delivered exactly once, over
+ * any number of connections, until the other side is lost.
  *
- * The owner does the I/O: it asks channel_next() what to send, reports what it sent and heard, and
- * asks channel_look() regularly what to do about silence. Agent and controller use one
- * (agent/attempt/session.h; the spool on disk keeps the messages), leader and followers as well
- * (agent/nodes/node_channel.h; the channel keeps them in memory).
+ * The owner does the I/O: it asks channel_next() for the next message, reports what it sent and received, and calls
+ * channel_look() regularly for decisions about silence. Agent and controller use one (agent/attempt/session.h; the
+ * spool on disk keeps the messages), leader and followers as well (agent/nodes/node_channel.h; the channel keeps them
+ * in memory).
  *
  * Times are milliseconds of a monotonic clock.
  */
@@ -46,7 +46,7 @@ struct channel {
     bool open;  /* the other side has stated what it received: reliable messages may be sent */
 
     int64_t limit_ms;  /* silence after which the other side is lost; 0: none */
-    int64_t silent_ms; /* since it was heard, or came up */
+    int64_t silent_ms; /* since the last message, or since it came up */
     int64_t quiet_ms;  /* the same for this connection */
     int64_t looked_ms, said_ms;
 
@@ -83,14 +83,14 @@ void channel_said(struct channel *c, int64_t seq, int64_t now_ms);
 /* The acknowledgement to send with a keepalive. */
 int64_t channel_tell(struct channel *c);
 
-/* The other side acknowledges: false if that was never sent, and nothing changes. */
+/* The other side acknowledges: false, without effect, if that message was never sent. */
 bool channel_ack(struct channel *c, int64_t seq);
 
 /* --- receiving --- */
 
 enum channel_order { CHANNEL_NEW, CHANNEL_REPEATED, CHANNEL_GAP };
 
-/* What message `seq` is to a receiver of all messages up to `received`. */
+/* Classifies message `seq` for a receiver of all messages up to `received`. */
 enum channel_order channel_order(int64_t received, int64_t seq);
 /* The same for this channel, which then has received a new one. */
 enum channel_order channel_take(struct channel *c, int64_t seq);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* file_channel.h - a byte stream between two machines that share nothing but a directory
  *
- * Often the nodes of a cluster and its login machine cannot connect to each other, and a listener
- * there could be reached by everybody. Both see the attempt's directory, of mode 0700, so
- * controller and agent write files in it for each other:
+ * Often the nodes of a cluster and its login machine cannot connect to each other, and a listener there could be
+ * reached by every user. Both see the attempt's directory, of mode 0700, so controller and agent write files in it for
+ * each other:
  *
  *   RUN_DIR/mail.down   controller to agent; written by the controller's side only
  *   RUN_DIR/mail.up     agent to controller
@@ -11,7 +11,7 @@
  * A file is a header (magic, number of the connection, length, closed) and the bytes. The
  * controller begins a connection with a mail.down of a new number, the agent answers with a mail.up
  * of the same number. Both are written under another name and renamed; `length` is updated once the
- * bytes are on disk, and a reader opens the file anew for each look, so even a network file system
+ * bytes are on disk, and a reader opens the file again for each look, so even a network file system
  * never shows it partial data. A file never grows much beyond FILE_CHANNEL_LIMIT: then the
  * controller's side ends the connection, and the next one starts empty. Neither side waits for the
  * other: the caller rebuilds a stream that breaks (agent/wire/wire.h repeats unacknowledged

@@ -24,6 +24,7 @@ static const struct wire_row rows[] = {
     {NODE_NOTICE, "notice", TO_LEADER, 4 * KIB, "seq:i reason:s grace_ms:i"},
     {NODE_GPU, "gpu", TO_LEADER, 4 * KIB, "seq:i rank:i gpu:s xid:i fault:b text:s line:s"},
     {NODE_SNAPSHOTS, "snapshots", TO_LEADER, 1 * KIB, "seq:i generation:i sets:a"},
+    {NODE_LEASED, "leased", TO_LEADER, 256 * KIB, "seq:i round:i holds:b text:t gpus:a?"},
     {NODE_OUTPUT, "output", TO_LEADER, 256 * KIB, "rank:i data:s"},
     {NODE_PAGES, "pages", TO_LEADER, 1024 * KIB, "generation:i ranks:a"},
     {NODE_ACCEPTED, "accepted", TO_FOLLOWER, 1 * KIB, "received:i lost_ms:i"},
@@ -40,6 +41,7 @@ static const struct wire_row rows[] = {
     {NODE_DELIVER, "deliver", TO_FOLLOWER, 32 * KIB, "seq:i generation:i line:o"},
     {NODE_INSPECT, "inspect", TO_FOLLOWER, 1 * KIB, "seq:i generation:i"},
     {NODE_ASK_SNAPSHOTS, "ask snapshots", TO_FOLLOWER, 1 * KIB, "seq:i generation:i"},
+    {NODE_LEASE, "lease", TO_FOLLOWER, 1 * KIB, "seq:i round:i nodes:i"},
     {NODE_SHUTDOWN, "shutdown", TO_FOLLOWER, 1 * KIB, "seq:i"},
 };
 

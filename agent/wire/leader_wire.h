@@ -30,6 +30,7 @@
  *   NOTICE    {seq, reason, grace_ms}                       its machine ends after grace_ms
  *   GPU       {seq, rank, gpu, xid, fault, text, line}      struct gpu_event (agent/monitor/gpu_watch.h)
  *   SNAPSHOTS {seq, generation, sets: [[generation, step]...]}   in memory there (agent/ranks/snapshot_memfds.h)
+ *   LEASED    {seq, round, holds, text, gpus?}             the answer to LEASE; text: why it waits, gpus: of its facts
  *   OUTPUT    {rank, data}                                  data: as in LOG (agent/wire/log_feed.h)
  *   PAGES     {generation, ranks: [{rank, pid, state, use, lines?, blocks: [[n, base64]...]}]}
  *                       differences since the last PAGES of this connection (agent/monitor/page_feed.h);
@@ -43,6 +44,8 @@
  *   CONTROL   {seq, command}        SIGNAL {seq, signo}     CLEANUP {seq, generation}
  *   DELIVER   {seq, generation, line}                       from a rank of another node
  *   ASK_SNAPSHOTS {seq, generation}                         before that generation starts
+ *   LEASE     {seq, round, nodes}                           take the lease of its machine for so many nodes that are on
+ *                       it; 0: let go (agent/machine/machine_order.h)
  *   INSPECT   {seq, generation}     SHUTDOWN {seq}          leave
  *
  * The follower of the leader's own node gets and sends the same bodies without seq, by function calls; its INSPECT

@@ -76,7 +76,7 @@ static void on_data(void *arg, const char *bytes, size_t size)
     if (used < 0) {
         on_ended(v, err.text);
     } else if (body && (row->number != NODE_CONNECT || (size_t)used != size)) {
-        on_ended(v, "it did not wait for the answer to CONNECT");
+        on_ended(v, "the peer left before the answer to CONNECT");
     } else if (body && (text = hooks->called(hooks->arg, v->stream, v->reader, body))) {
         refuse(v, text);
     } else if (body) {
@@ -98,7 +98,7 @@ static void on_ready(void *arg)
     } else if (frame_reader_create(&v->reader, TO_LEADER, &err) < 0) {
         on_ended(v, err.text);
     } else {
-        byte_stream_limit(s, "it sent no CONNECT in time");
+        byte_stream_limit(s, "the peer sent no CONNECT in time");
     }
 }
 

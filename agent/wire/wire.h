@@ -62,9 +62,9 @@
  *   ACK        {job, attempt, nonce, seq}
  *   STOP       {job, attempt, nonce, reason, grace_ms, checkpoint: bool}
  *   CHECKPOINT {job, attempt, nonce}
- *   ATTACH     {job, attempt, nonce, key, may_start, dismiss, acked, logs: {FILE: bytes that are here}, forget}
+ * ATTACH {job, attempt, nonce, key, may_start, dismiss, acked, logs: {FILE: bytes that the controller has}, forget}
  *               dismiss: end the attempt, its agent first, and say AGENT_GONE
- *               forget: with dismiss: the job was removed; remove its copy of its code, and send nothing of it
+ * forget, together with dismiss: the job was removed; remove its copy of its code, and send no logs or events
  *               key names the job on a machine that serves several controllers
  *   LOG        {job, attempt, nonce, file, offset, data}     data: a character per byte, see attach.h
  *   AGENT_GONE {job, attempt, nonce, text, full}   full: none was started, the disk there has no room for one
@@ -90,7 +90,7 @@
  *   pull_started       {text}: the container image of the job, and the runtime that pulls it if it is missing
  *   pull_done          {exit_code | signal, ms}
  *   fetch_started      {}: each node downloads what is missing of the models of a hub that the job names
- *   fetch_progress     {text}: how far one of them is, "1.2 GB of 3.3 GB, 50 s left"
+ *   fetch_progress    {text}: progress of one download, "1.2 GB of 3.3 GB, 50 s left"
  *   fetch_done         {exit_code | signal, ms}
  *   setup_started      {}
  *   setup_done         {exit_code, ms}
@@ -180,6 +180,7 @@ enum wire_message {
     NODE_NOTICE = 77,
     NODE_GPU = 78,
     NODE_SNAPSHOTS = 79,
+    NODE_LEASED = 80,
     NODE_ACCEPTED = 96,
     NODE_REFUSED = 97,
     NODE_LEADER_KEEPALIVE = 98,
@@ -191,7 +192,8 @@ enum wire_message {
     NODE_DELIVER = 104,
     NODE_INSPECT = 105,
     NODE_SHUTDOWN = 106,
-    NODE_ASK_SNAPSHOTS = 107
+    NODE_ASK_SNAPSHOTS = 107,
+    NODE_LEASE = 108
 };
 
 enum wire_direction { TO_CONTROLLER, TO_AGENT, TO_LEADER, TO_FOLLOWER, WIRE_DIRECTIONS };

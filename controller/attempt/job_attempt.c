@@ -14,13 +14,16 @@
 #include "controller/attempt/followers.h"
 #include "controller/attempt/launch.h"
 #include "controller/base/daemon.h"
+#include "controller/job/active_jobs.h"
 #include "controller/job/checkpoint_duration.h"
 #include "controller/job/commit_group.h"
 #include "controller/job/job.h"
 #include "controller/job/job_code.h"
+#include "controller/job/job_dir.h"
 #include "controller/job/job_env.h"
 #include "controller/job/job_apply.h"
 #include "controller/job/job_store.h"
+#include "controller/job/sweep.h"
 #include "controller/nodes/hosts.h"
 #include "controller/nodes/orphan.h"
 #include "controller/nodes/placement.h"
@@ -149,8 +152,8 @@ static enum channel_order order_of(struct job *job, int64_t seq)
     job->gap_seq = seq;
     if (!job->core.rebuilt && !asked)
         return order;
-    log_warn(TAG(job), "events %lld to %lld of its agent are not in the store, which was rebuilt or is an older one",
-             (long long)job->attempt->acked + 1, (long long)seq - 1);
+    log_warn(TAG(job), "events %lld to %lld of its agent are missing from the store, which was rebuilt or restored "
+             "from an older copy", (long long)job->attempt->acked + 1, (long long)seq - 1);
     return CHANNEL_NEW;
 }
 
@@ -311,6 +314,18 @@ static void names_to_avoid(char *out, size_t size, const json_t *placed)
     }
 }
 
+/* Members of a sweep go to Slurm together. */
+static struct remote_array array_of(const struct job *job, char dir[PATH_MAX])
+{
+    const struct job_member *m = job->remote == &remote_slurm ? job->member : NULL;
+    const struct job *sweep = m ? active_jobs_find(job->daemon->active_jobs, m->sweep) : NULL;
+    if (!sweep || !sweep->sweep)
+        return (struct remote_array){ .sweep = 0 };
+    job_dir(dir, PATH_MAX, job->daemon, m->sweep);
+    return (struct remote_array){ .sweep = m->sweep, .dir = dir, .most = sweep->sweep->max_parallel,
+                                  .wave = job->core.attempt == 1 ? m->wave : 0, .size = m->size };
+}
+
 static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
 {
     if (job->link || !job->core.live || !job->attempt)
@@ -318,7 +333,7 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
     job->texts->waits[0] = job->texts->channel_text[0] = 0;
     job_env_recall(job);
     struct err err = { 0 };
-    char key[48], avoid[1024], gpus[512] = "", code[PATH_MAX];
+    char key[48], avoid[1024], gpus[512] = "", code[PATH_MAX], sweep_dir[PATH_MAX];
     const bool sent = job->remote == &remote_ssh && job_code_dir(code, sizeof(code), job->daemon, job->core.id);
     remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
     names_to_avoid(avoid, sizeof(avoid), job->placed);
@@ -338,7 +353,7 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
                                                    ? checkpoint_duration_ms(job->daemon->store,
                                                                             job->core.id)
                                                    : 0,
-                                    .gpus = gpus };
+                                    .gpus = gpus, .array = array_of(job, sweep_dir) };
     const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .full = full, .acked = acked,
                                       .refused = refused, .vanished = vanished,
                                       .waiting =

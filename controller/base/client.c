@@ -4,8 +4,8 @@
  * The socket's path may be longer than a socket address allows: then libcurl gets
  * a path through the opened directory.
  *
- * With jobctl -H (far_host.h) libcurl gets descriptors of sessions instead.  A connection that breaks is made anew, and
- * a GET repeated: the positions of logs and events are in its path, so nothing is lost or doubled.
+ * With jobctl -H a connection that breaks is made again (client_far.c), and a GET repeated: the positions of logs and
+ * events are in its path, so nothing is lost or doubled.
  */
 #include "controller/base/client.h"
 
@@ -13,19 +13,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "agent/os/buf.h"
 #include "agent/os/unix_socket.h"
 #include "controller/base/autostart.h"
+#include "controller/base/client_internal.h"
 #include "controller/base/diagnostics.h"
 #include "controller/base/far_answer.h"
 #include "controller/base/far_host.h"
@@ -34,30 +33,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
-enum { ANSWER_MAX = 256 << 20, PATH_SIZE = 2048, PAUSE_MS = 100, PAUSE_MAX_MS = 5000, PATIENCE_S = 30, FRESH_S = 1 };
-
-struct client {
-    CURL               *curl;
-    char                socket[PATH_MAX];
-    int                 dir;            /* of a long path, opened; or -1 */
-    struct buf          answer;
-    const volatile int *stop;
-    bool                start;          /* start the daemon if it does not run */
-    struct diagnostics  found;
-    /* with a far host */
-    bool                far;
-    int                 ready;          /* connected, for libcurl's next connection; or -1 */
-    bool                posting;        /* libcurl would send a POST again, over another connection */
-    int                 stand_in;       /* libcurl's own socket, of its newest connection */
-    struct err          no_connection;  /* why libcurl got none */
-    double              patience_s;     /* how long a broken connection is tried again; < 0: for ever */
-    double              answered_s;     /* when it last answered */
-    bool                unanswered;     /* the last request: nobody knows whether it was carried out */
-    bool                told;           /* that it is away, which began at away_s */
-    double              away_s;
-    void              (*away)(void *user);
-    void               *away_user;
-};
+enum { ANSWER_MAX = 256 << 20, PATH_SIZE = 2048, PAUSE_MS = 100, PATIENCE_S = 30, FRESH_S = 1 };
 
 static size_t take_bytes(char *bytes, size_t size, size_t count, void *user)
 {
@@ -74,8 +50,7 @@ static int stop_asked(void *user, curl_off_t a, curl_off_t b, curl_off_t x, curl
     (void)b;
     (void)x;
     (void)y;
-    const struct client *c = user;
-    return c->stop && *c->stop;
+    return client_is_stopped(user);
 }
 
 /* Its answer is read in any schema: it tells which daemon that is. */
@@ -97,52 +72,6 @@ static int set_socket(struct client *c, struct err *err)
     return 0;
 }
 
-/* ---- a far host that is away ---- */
-
-static void say(const struct client *c, const char *text)
-{
-    if (c->away)
-        c->away(c->away_user);
-    fprintf(stderr, "jobctl: %s\n", text);
-}
-
-/* Once per break. */
-static void say_away(struct client *c, const char *why)
-{
-    char text[700];
-    if (c->told)
-        return;
-    c->told = true;
-    snprintf(text, sizeof(text), "%s; trying again", why[0] ? why : "the connection broke");
-    say(c, text);
-}
-
-/* If it was told. */
-static void say_back(struct client *c)
-{
-    char text[400];
-    if (!c->told)
-        return;
-    c->told = false;
-    snprintf(text, sizeof(text), "%s answers again after %.1f s; nothing was lost", far_host_name(),
-             clock_s() - c->away_s);
-    say(c, text);
-}
-
-static void say_slow(void *user)
-{
-    char text[300];
-    snprintf(text, sizeof(text), "%s does not answer", far_host_name());
-    say_away(user, text);
-}
-
-static int reach_far(struct client *c, struct err *err)
-{
-    if (c->ready < 0)
-        c->ready = far_host_connect(c->start, c->stop, err);
-    return c->ready < 0 ? -1 : 0;
-}
-
 /* Connects once to test for a daemon; starts one if there is none. */
 static int reach_here(struct client *c, struct err *err)
 {
@@ -161,90 +90,7 @@ static int reach_here(struct client *c, struct err *err)
 
 static int reach(struct client *c, struct err *err)
 {
-    return c->far ? reach_far(c, err) : reach_here(c, err);
-}
-
-/* The session of a new connection of libcurl, which replaces one that broke without a word. -1: none. */
-static int renew(struct client *c)
-{
-    c->no_connection = (struct err){.code = ERR_NONE};
-    if (c->posting)
-        return -1;
-    if (c->answered_s > 0 && !c->told) {
-        c->away_s = clock_s();
-        far_host_when_slow(say_slow, c);
-    }
-    const int rc = reach_far(c, &c->no_connection);
-    far_host_when_slow(NULL, NULL);
-    if (rc == 0)
-        say_back(c);
-    return rc;
-}
-
-/* libcurl 7.87 and 7.88 connect a socket even if they are told that it is connected.  So libcurl connects a stand-in, a
- * datagram socket, for which the kernel sends nothing; before the request the session takes its place.  libcurl before
- * 7.80 cannot call us then, and is told. */
-#if LIBCURL_VERSION_NUM >= 0x075000
-static curl_socket_t give_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
-{
-    (void)purpose;
-    (void)address;
-    struct client *c = user;
-    return renew(c) < 0 ? CURL_SOCKET_BAD : (c->stand_in = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-}
-
-static int take_place(void *user, char *to, char *from, int to_port, int from_port)
-{
-    (void)to;
-    (void)from;
-    (void)to_port;
-    (void)from_port;
-    struct client *c = user;
-    if (c->ready < 0)
-        return CURL_PREREQFUNC_OK;  /* a further request of a connection */
-    const int flags = fcntl(c->ready, F_GETFL);
-    const bool ok = fcntl(c->ready, F_SETFL, flags | O_NONBLOCK) == 0 && dup3(c->ready, c->stand_in, O_CLOEXEC) >= 0;
-    close(c->ready);
-    c->ready = -1;
-    return ok ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
-}
-
-static void set_place(struct client *c)
-{
-    curl_easy_setopt(c->curl, CURLOPT_PREREQFUNCTION, take_place);
-    curl_easy_setopt(c->curl, CURLOPT_PREREQDATA, c);
-}
-#else
-static curl_socket_t give_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
-{
-    (void)purpose;
-    (void)address;
-    struct client *c = user;
-    renew(c);
-    const int fd = c->ready;
-    c->ready = -1;
-    return fd < 0 ? CURL_SOCKET_BAD : fd;
-}
-
-static int is_connected(void *user, curl_socket_t fd, curlsocktype purpose)
-{
-    (void)user;
-    (void)fd;
-    (void)purpose;
-    return CURL_SOCKOPT_ALREADY_CONNECTED;
-}
-
-static void set_place(struct client *c)
-{
-    curl_easy_setopt(c->curl, CURLOPT_SOCKOPTFUNCTION, is_connected);
-}
-#endif
-
-static void set_far(struct client *c)
-{
-    curl_easy_setopt(c->curl, CURLOPT_OPENSOCKETFUNCTION, give_socket);
-    curl_easy_setopt(c->curl, CURLOPT_OPENSOCKETDATA, c);
-    set_place(c);
+    return c->far ? client_far_reach(c, err) : reach_here(c, err);
 }
 
 static int prepare(struct client *c, struct err *err)
@@ -254,7 +100,7 @@ static int prepare(struct client *c, struct err *err)
     if (!(c->curl = curl_easy_init()))
         return err_set(err, ERR_MEMORY, "out of memory while setting up the connection");
     if (c->far)
-        set_far(c);
+        client_far_prepare(c);
     else if (set_socket(c, err) < 0)
         return -1;
     curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, take_bytes);
@@ -400,20 +246,15 @@ static int refused(struct client *c, const json_t *answer, long status, struct e
                    text ? text : "the daemon rejected the request without a reason");
 }
 
-static bool stopped(const struct client *c)
-{
-    return c->stop && *c->stop;
-}
-
 static int transport_failed(struct client *c, CURLcode rc, bool question, struct err *err)
 {
-    if (stopped(c))
+    if (client_is_stopped(c))
         return err_set(err, ERR_CONFLICT, "interrupted");
     if (c->far && rc == CURLE_COULDNT_CONNECT && c->no_connection.code != ERR_NONE)
         return err_set(err, c->no_connection.code, "%s", c->no_connection.text);
     if (c->far && !question)
-        return err_set(err, ERR_SYSTEM, "the connection to %s broke during the request (%s): it may have been carried "
-                       "out; look with jobctl -H %s status before you repeat it", far_host_name(),
+        return err_set(err, ERR_SYSTEM, "the connection to %s broke during the request (%s). The request may have been "
+                       "carried out: check jobctl -H %s status before you repeat it", far_host_name(),
                        curl_easy_strerror(rc), far_host_name());
     if (c->far)
         return err_set(err, ERR_SYSTEM, "the daemon on %s did not answer: %s", far_host_name(), curl_easy_strerror(rc));
@@ -430,39 +271,13 @@ static CURLcode transfer(struct client *c)
     return rc;
 }
 
-/* ---- a connection that broke ---- */
-
-/* A new session, with growing pauses; -1: interrupted, or it makes no sense to wait, or for too long. */
-static int reach_again(struct client *c, double since, int *pause_ms, struct err *err)
-{
-    for (;;) {
-        struct err why = {0};
-        const double left_ms = c->patience_s < 0 ? *pause_ms : 1000 * (since + c->patience_s - clock_s());
-        poll(NULL, 0, left_ms >= *pause_ms ? *pause_ms : left_ms > 0 ? (int)left_ms + 1 : 0);
-        *pause_ms = *pause_ms * 2 < PAUSE_MAX_MS ? *pause_ms * 2 : PAUSE_MAX_MS;
-        if (stopped(c))
-            return err_set(err, ERR_CONFLICT, "interrupted");
-        if (reach(c, &why) == 0)
-            return 0;
-        const bool late = c->patience_s >= 0 && clock_s() - since >= c->patience_s;
-        if (why.code != ERR_SYSTEM || late)
-            return err_set(err, why.code, "%s", why.text);
-    }
-}
-
 /* A question that failed because of the connection, until it is answered. */
 static int repeat_far(struct client *c, CURLcode *rc, struct err *err)
 {
     int pause_ms = PAUSE_MS;
     while (*rc != CURLE_OK) {
-        struct err why;
-        far_host_why(&why);
-        if (!c->told)
-            c->away_s = clock_s();
-        say_away(c, c->no_connection.code != ERR_NONE ? c->no_connection.text : why.text);
-        if (reach_again(c, c->away_s, &pause_ms, err) < 0)
+        if (client_far_again(c, &pause_ms, err) < 0)
             return -1;
-        say_back(c);
         *rc = transfer(c);
     }
     return 0;
@@ -472,7 +287,7 @@ static int repeat_far(struct client *c, CURLcode *rc, struct err *err)
  * POST without a key is not repeated: it may have been carried out. */
 static int repeat(struct client *c, CURLcode *rc, struct err *err)
 {
-    if (!c->start || stopped(c))
+    if (!c->start || client_is_stopped(c))
         return 0;
     if (c->far)
         return repeat_far(c, rc, err);
@@ -560,8 +375,8 @@ static int tell_key(const struct client *c, const char *key, struct err *err)
 {
     if (!key[0] || !c->unanswered)
         return -1;
-    return err_prefix(err, "it is not known whether the job is submitted; repeat the command with --key %s, which never "
-                      "submits twice: ", key);
+    return err_prefix(err, "the job may have been submitted; repeat the command with --key %s, which never submits "
+                      "twice: ", key);
 }
 
 static bool repeatable(const json_t *body)

@@ -44,7 +44,7 @@ void client_stop_when(struct client *c, const volatile int *flag);
  * ERR_NOT_FOUND if it cannot be a job's name. */
 char *client_job_part(const char *job, struct err *err);
 
-/* With jobctl -H: how long a GET whose connection broke tries to reach the host again (< 0: for ever; 30 s before the
+/* With jobctl -H: how long a GET whose connection broke tries to reach the host again (< 0: forever; 30 s before the
  * call), telling stderr once that it is away and that it is back. away, or NULL, is called before stderr is written. */
 void client_wait_for_far(struct client *c, double seconds, void (*away)(void *user), void *user);
 

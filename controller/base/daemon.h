@@ -91,9 +91,9 @@ struct daemon {
     struct snapshots    *snapshots;     /* copies of the store */
     struct store_upkeep *store_upkeep;  /* keeps the store small */
     struct notifier     *notifier;      /* sends messages about jobs */
-    bool                 notices;       /* some may be waiting in the store */
+    bool                 notices;       /* some messages may be waiting in the store */
     struct tally        *tally;         /* counters for Prometheus (controller/metrics) */
-    struct dashboard    *dashboard;     /* the page in a browser; NULL until somebody asks for it */
+    struct dashboard    *dashboard;     /* the page in a browser; NULL until the first request for it */
     struct survey       *survey;        /* jobs whose rows and directories differed at the start */
     int64_t              next_id;
     int64_t              started_ms;
@@ -113,7 +113,7 @@ struct daemon_options {
 int daemon_run(const struct daemon_options *options, struct err *err);
 void daemon_stop(struct daemon *d);
 
-/* False while the home is not at its path: nothing may be begun that writes into it by path. */
+/* False while the home is not at its path: no work may start that writes into it by path. */
 bool daemon_home_is_here(const struct daemon *d);
 
 /* Called after each commit: JOBCTL_TEST_DIE_AT_EVENT=n kills the daemon after the n-th one,

@@ -246,7 +246,7 @@ static int read_answer(struct session *s, json_t **answer, const volatile int *s
     if (rc == 0 && !json_is_object(*answer)) {
         json_decref(*answer);
         *answer = NULL;
-        rc = err_set(err, ERR_SYSTEM, "cannot understand what %s answers", far_host);
+        rc = err_set(err, ERR_SYSTEM, "cannot understand the answer of %s", far_host);
     }
     buf_fini(&line);
     return rc;
@@ -302,11 +302,12 @@ int far_host_ask(json_t **answer, const json_t *question, struct err *err)
     return begin(true, NULL, err) < 0 ? -1 : ask(answer, question, NULL, err);
 }
 
-int far_host_connect(bool start, const volatile int *stop, struct err *err)
+/* Takes the question. */
+static int connect_by(json_t *question, bool same, const volatile int *stop, struct err *err)
 {
-    json_t *answer = NULL, *question = json_pack("{s:s, s:b}", "do", "connect", "start", (int)start);
+    json_t *answer = NULL;
     int fd = -1;
-    if (begin(start, stop, err) == 0 && ask(&answer, question, stop, err) == 0) {
+    if (begin(same, stop, err) == 0 && ask(&answer, question, stop, err) == 0) {
         fd = asking.fd;
         forget(&given);
         given = (struct session){asking.pid, -1, asking.said};
@@ -315,6 +316,16 @@ int far_host_connect(bool start, const volatile int *stop, struct err *err)
     json_decref(answer);
     json_decref(question);
     return fd;
+}
+
+int far_host_connect(bool start, const volatile int *stop, struct err *err)
+{
+    return connect_by(json_pack("{s:s, s:b}", "do", "connect", "start", (int)start), start, stop, err);
+}
+
+int far_host_connect_port(int port, struct err *err)
+{
+    return connect_by(json_pack("{s:s, s:i}", "do", "port", "port", port), true, NULL, err);
 }
 
 void far_host_why(struct err *why)

@@ -35,6 +35,9 @@ int far_host_ask(json_t **answer, const json_t *question, struct err *err);
 /* A descriptor connected to the daemon there; it is the caller's. Several may be open. */
 int far_host_connect(bool start, const volatile int *stop, struct err *err);
 
+/* The same for a port of 127.0.0.1 there, such as that of the dashboard. */
+int far_host_connect_port(int port, struct err *err);
+
 /* Calls `slow` once when the next answer takes longer than 2 s; NULL: no more. */
 void far_host_when_slow(void (*slow)(void *user), void *user);
 

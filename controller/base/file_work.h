@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* file_work.h - file operations in threads of their own, so that no file can stop the event loop
  *
- * A path may lie on a file system that no longer answers: each call on it then waits, perhaps for ever, and
+ * A path may lie on a file system that no longer answers: each call on it then waits, perhaps forever, and
  * cannot be interrupted. The loop never makes such a call itself; it describes it as a task.
  *
  * A task has a lane, such as "logs of 7". Tasks of one lane run one after another, in their order. Four tasks
- * run at once. One that has not ended after a fifth of the patience is set aside: it keeps its thread and its lane,
- * and another thread takes its place, up to FILE_WORK_THREADS. When the patience is over, late() tells.
+ * run at once. A task that has not ended after a fifth of its time limit is set aside: it keeps its thread and its
+ * lane, and another thread takes its place, up to FILE_WORK_THREADS. When the time limit passes, late() is called.
  *
  * libuv's pool is not used: it has four threads, and four calls that hang would end all work in it.
- * What still runs in the loop, in the daemon's home: the events beside a job (controller/job/job_history.h), which are
- * to be there before their effect, the check that a job's directory is its own before each attempt (fleet.c), copies of
- * logs of other machines (log_copy.h), the look for an agent of Slurm and its script (remote_slurm.c; fence and lock
- * have a thread), keys for agents (agent_listener.h), the watch of a directory for `logs -f`, and all that is read at
- * the start of the daemon (survey.h, replay.h).
+ * tests/rooms.txt lists each source of the daemon that names files by a path, and why the loop does not wait for a file
+ * system that others can make slow ("files"); tests/check_opens.sh refuses any other. What the loop itself does:
+ *   events beside a job     job_history.h: they must be stored before their effect. Neither through a link nor on another
+ *                           file system (safe_open_dir()): they wait no longer than the store, which lies beside them
+ *   spec.json of a job      before each attempt (fleet.c), and at its end (job_env.h): the same way
+ *   files of an attempt     its key (agent_listener.h), the list of nodes and the spec of Slurm's script (placement.h,
+ *                           remote_slurm.c), copies of logs of other machines (log_copy.h), the watch for `logs -f`: in a
+ *                           directory that a thread has made or read right before, of an attempt that runs elsewhere
+ *   environment of a job    job_env.h: written once, in the directory that the submit makes; its secrets are read
+ *                           before an attempt and deleted at its end
+ *   all that is read at the start of the daemon (survey.h, replay.h), before it serves requests
  * The store (sqlite) remains in the loop: its file is the daemon's own, each answer depends on it, and where
- * its disk hangs there is nothing true to answer.
+ * its disk hangs no correct answer is possible.
  */
 #ifndef CONTROLLER_BASE_FILE_WORK_H
 #define CONTROLLER_BASE_FILE_WORK_H
@@ -55,13 +61,13 @@ void file_work_close(struct file_work *w);
 int file_work_begin(struct file_work *w, struct file_task *task, const char *lane, const char *what,
                     struct err *err);
 
-/* Nobody waits for it any more: neither done() nor late() is called. */
+/* The caller does not wait any more: neither done() nor late() is called. */
 void file_work_drop(struct file_work *w, struct file_task *task);
 
-/* True if a task of this lane runs longer than its patience, so that another would have to wait; err tells. */
+/* True, with err set, if a task of this lane runs longer than its limit, so that another task would have to wait. */
 bool file_work_stuck(struct file_work *w, const char *lane, struct err *err);
 
-/* Why a task that is late has not ended: "reading /a/b has not answered for 7 s: ...". */
+/* The reason of a task that is late: "reading /a/b has not answered for 7 s: ...". */
 void file_work_why(struct file_work *w, const struct file_task *task, struct err *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* instance.h - the identity of this controller, for machines that several controllers use
  *
- * 64 random bits in $JOBCTL_HOME/instance, created once. They tell apart job 7 of this state
- * directory and job 7 of another one on the same host.
+ * 64 random bits in $JOBCTL_HOME/instance, created once. They distinguish job 7 of this state directory from job 7 of
+ * another one on the same host.
  */
 #ifndef CONTROLLER_BASE_INSTANCE_H
 #define CONTROLLER_BASE_INSTANCE_H

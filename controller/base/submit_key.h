@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* submit_key.h - the key of a submit: a request that is repeated with it becomes one job
+/* submit_key.h - the key of a submit: repeated requests with one key create one job
  *
  * 1 to 64 letters, digits, '.', '_' and '-'.
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.h - prints a table that fits the width of the terminal
  *
- * If it is too wide, it first prints the column of sentences below its rows, or, in a long table, cuts it to what the
- * others leave; then it cuts columns down to their `least`, drops columns (highest `spare` first), and cuts the last
+ * If it is too wide, it first prints the column of sentences below its rows, or, in a long table, cuts it to the width
+ * that the other columns leave; then it cuts columns down to their `least`, drops columns (highest `spare` first), and
+ * cuts the last
  * one.  Without a width it prints everything.
  */
 #ifndef CONTROLLER_BASE_TABLE_H

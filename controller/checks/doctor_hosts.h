@@ -8,7 +8,7 @@
 struct err;
 
 /* Takes a canonical spec with launch: ssh; returns rows as doctor_nodes_check() does
- * (agent/doctor/doctor_nodes.h), a new object. An unreachable host is a row. NULL with an error if
+ * (agent/doctor/doctor_nodes.h), a new object. An unreachable host gets a row with the error. NULL with an error if
  * no host could be asked. */
 json_t *doctor_hosts(const json_t *spec, struct err *err);
 

@@ -37,8 +37,8 @@ static bool look(struct finding *f)
     if (client_open(&c, false, &err) < 0)
         return false;
     if (client_get(c, &answer, &err, "/v1/notify") < 0) {
-        text_append(f->seen, SEEN, "nobody is told about jobs: %s", err.text);
-        text_append(f->todo, TODO, "mend config.yaml; jobctl notify says whether it can be read");
+        text_append(f->seen, SEEN, "messages about jobs cannot be sent: %s", err.text);
+        text_append(f->todo, TODO, "correct config.yaml; jobctl notify reports remaining mistakes");
     }
     json_array_foreach (json_object_get(answer, "targets"), i, target)
         take_target(f, target);

@@ -11,8 +11,7 @@ struct err;
 /* Takes a canonical spec with launch: ssh; returns {"plan", "train", "notes":[...]}, a new object.
  * plan: for the first hosts of the spec that answer, as many as the job has nodes
  * (agent/plan/plan.h); train: the engine's answer on the first of them, text or, with `json`, an
- * object, absent without `train:`; notes: hosts that did not answer. NULL with an error if there
- * is no plan. */
+ * object, absent without `train:`; notes: hosts that did not answer. NULL with an error if no plan is possible. */
 json_t *plan_hosts(const json_t *spec, bool json, struct err *err);
 
 #endif

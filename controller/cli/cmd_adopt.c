@@ -114,7 +114,7 @@ static void print_plan(FILE *f, const json_t *plan)
 static int confirm(struct call *call, const json_t *plan)
 {
     if (!options_has(&call->options, "yes") && !question_possible(call))
-        return err_set(&call->err, ERR_USAGE, "adopt asks before it runs what a directory says, but stdin is not a "
+        return err_set(&call->err, ERR_USAGE, "adopt asks before it runs the commands of a mirror, but stdin is not a "
                        "terminal or --json is given; add --yes if you trust everybody who can write '%s'",
                        field_text(plan, "dir"));
     return question_confirm(call, "Adopt it?", "Nothing was adopted.");
@@ -216,8 +216,8 @@ static int run(struct call *call)
 const struct command cmd_adopt = {
     .name = "adopt", .args = ARGS_FILE, .words = "DIR", .summary = "continue a job of another "
                                                                    "machine from its mirror",
-    .help = "DIR is the job's directory below checkpoint.mirror. The machine that ran the job must "
-            "have stopped it or be down: a lease prevents two machines from training one job. Adopting runs what "
-            "the directory says, as you: it is shown first, and needs your consent or --yes.",
+    .help = "DIR is the job's directory below checkpoint.mirror. The machine that ran the job must have stopped it or "
+            "be down: a lease prevents two machines from training one job. Adopting runs the commands of that job as "
+            "you: they are shown first, and need your consent or --yes.",
     .options = options, .run = run,
 };

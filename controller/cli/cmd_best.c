@@ -66,8 +66,8 @@ static int collect(struct call *call, struct client *c, json_t *rows)
         json_array_foreach (named, i, row) {
             json_t *members = job_select_members(c, row, &call->err);
             if (members && !json_is_object(json_object_get(row, "members")))
-                rc = err_set(&call->err, ERR_USAGE, "job %lld is no sweep and no array: it has no members to compare",
-                             (long long)json_integer_value(json_object_get(row, "id")));
+                rc = err_set(&call->err, ERR_USAGE, "job %lld is not a sweep or an array, so it has no members to "
+                             "compare", (long long)json_integer_value(json_object_get(row, "id")));
             rc = members ? rc : -1;
             json_array_extend(rows, members);
             json_decref(members);

@@ -174,8 +174,8 @@ static int wait_for_end(pid_t pid, struct err *err)
     const double end = clock_s() + STOP_WITHIN_S;
     while (!has_ended(pid)) {
         if (clock_s() > end)
-            return err_set(err, ERR_SYSTEM, "the daemon (pid %d) has not ended within %d s; daemon.log in its home "
-                           "says what it does", (int)pid, STOP_WITHIN_S);
+            return err_set(err, ERR_SYSTEM, "the daemon (pid %d) has not ended within %d s; see daemon.log in its home",
+                           (int)pid, STOP_WITHIN_S);
         poll(NULL, 0, LOOK_MS);
     }
     return 0;
@@ -279,7 +279,7 @@ const struct command cmd_daemon = {
     .help = "Runs in the foreground and logs to stderr. Other commands start the daemon if it is "
             "not "
             "running. SIGTERM and `daemon stop` stop it; jobs keep running, and the next daemon reconnects to them. "
-            "`daemon status` exits with 3 if none runs, and starts none; --json is for it.",
+            "`daemon status` starts no daemon and exits with 3 if none runs; it accepts --json.",
     .options = options,
     .run = run,
 };

@@ -14,7 +14,9 @@
 #include "controller/base/far_host.h"
 #include "controller/base/home.h"
 #include "controller/cli/command.h"
+#include "controller/cli/interrupt.h"
 #include "controller/cli/output.h"
+#include "controller/cli/port_forward.h"
 #include "engine/contract/field.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
@@ -24,7 +26,7 @@
 
 static const struct option_row options[] = {
     {"open", 0, OPTION_FLAG, NULL, "open the page with xdg-open"},
-    {"port", 0, OPTION_COUNT, "N", "listen on port N, else on any free one"},
+    {"port", 0, OPTION_COUNT, "N", "listen on port N; default: any free one"},
     {"print", 0, OPTION_FLAG, NULL, "print the link instead of writing it into a file"},
     OPTION_JSON,
     {.name = NULL},
@@ -46,7 +48,7 @@ static int write_file(const char *path, const char *link, struct err *err)
     close(fd);
     if (whole && rename(tmp, path) == 0)
         return 0;
-    err_set(err, ERR_SYSTEM, "cannot write %.300s: %m; `jobctl dashboard --print` does without it", path);
+    err_set(err, ERR_SYSTEM, "cannot write %.300s: %m; `jobctl dashboard --print` needs no file", path);
     unlink(tmp);
     return -1;
 }
@@ -90,31 +92,46 @@ static int give_link(struct call *call, const json_t *answer)
     return 0;
 }
 
+/* The dashboard of a far host: at the same port here, which its header Host has to name. */
+static int bring_here(struct call *call, const json_t *answer)
+{
+    const int port = (int)field_int(answer, "port", 0);
+    const int listener = port_forward_listen(port, &call->err);
+    if (listener < 0)
+        return -1;
+    if (give_link(call, answer) < 0) {
+        close(listener);
+        return -1;
+    }
+    fprintf(stderr, "The page works until you stop this command with Ctrl-C.\n");
+    fflush(call->out.file);
+    port_forward_run(listener, port, interrupt_catch());
+    return 0;
+}
+
 static int run(struct call *call)
 {
     struct client *c;
     json_t *answer = NULL;
-    if (far_host_name())
-        return err_set(&call->err, ERR_USAGE, "dashboard: not with -H: run `ssh -L 9400:127.0.0.1:9400 %.100s jobctl dashboard "
-                       "--port 9400 --print`, and open its link here while a login with -L is open", far_host_name());
     if (client_open(&c, true, &call->err) < 0)
         return -1;
     json_t *body = json_pack("{s:I}", "port", (json_int_t)options_count(&call->options, "port", 0));
     int rc = client_post(c, &answer, "/v1/dashboard", body, &call->err);
     json_decref(body);
-    if (rc == 0)
-        rc = give_link(call, answer);
-    json_decref(answer);
     client_close(c);
+    if (rc == 0)
+        rc = far_host_name() ? bring_here(call, answer) : give_link(call, answer);
+    json_decref(answer);
     return rc;
 }
 
 const struct command cmd_dashboard = {
     .name = "dashboard", .args = ARGS_NONE,
     .summary = "a page in the browser: jobs, their curves, logs and reasons",
-    .help = "The daemon serves the page on 127.0.0.1 only, from the first call of this command until it ends. The link works "
-            "once, within 10 minutes; the browser that opened it stays logged in until the daemon ends. Without --print "
-            "the link is in a file that only you can read, so it is in no argument that other users of this machine could "
-            "see. See docs/DASHBOARD.md.",
+    .help = "The daemon serves the page on 127.0.0.1 only, from the first call of this command until it ends. The link "
+            "works once, within 10 minutes; the browser that opened it stays logged in until the daemon ends. Without "
+            "--print the link is in a file that only you can read, so other users of this machine cannot see the link "
+            "in the arguments of a process. With -H the page of that host is brought to the same port of this machine, until "
+            "Ctrl-C. See docs/DASHBOARD.md.",
     .options = options, .run = run,
 };

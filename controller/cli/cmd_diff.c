@@ -261,8 +261,8 @@ out:
 const struct command cmd_diff = {
     .name = "diff", .where = COMMAND_THERE, .args = ARGS_JOBS, .words = "JOB JOB",
     .summary = "compare spec and code of two jobs",
-    .help = "A unified diff, as diff -u makes it: of the canonical specs, and of the snapshots of both jobs (snapshot: "
-            "true), or else of their git commits and of the changes that were not committed. Exit code: 0 equal, 1 "
+    .help = "Prints a unified diff, as diff -u does: of the canonical specs, then of the code, which is the snapshots "
+            "of both jobs (snapshot: true), or else their git commits and uncommitted changes. Exit code: 0 equal, 1 "
             "different.",
     .options = options, .run = run,
 };

@@ -28,7 +28,7 @@ enum { EXIT_UNFIT = 1 };
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},
-    {"repair", 0, OPTION_FLAG, NULL, "make a lost or damaged store anew from the directories of the jobs"},
+    {"repair", 0, OPTION_FLAG, NULL, "rebuild a lost or damaged store from the directories of the jobs"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -224,16 +224,12 @@ static int run(struct call *call)
 const struct command cmd_doctor = {
     .name = "doctor", .where = COMMAND_THERE, .args = ARGS_FILE_OR_NONE,
     .summary = "check whether this machine can run jobs, or the job in FILE",
-    .help = "Checks programs, processors, memory, disk, driver, GPUs, network and clock; with FILE "
-            "also its plan, its data and the disk space it needs. Each check is ok, warn, fail or "
-            "unknown, with the finding and the fix. The exit code is 1 if a check failed. With "
-            "launch: ssh "
-            "doctor checks all hosts of FILE and compares them: programs, plan, clocks, "
-            "connections "
-            "between them, checkpoint.dir and data. With launch: slurm it checks what is visible "
-            "on "
-            "the submitting machine. No daemon is needed. --repair makes the store of this home anew: from the "
-            "present one if it is sound, its newest snapshot, and the directories of the jobs, whose events are "
-            "there as well. It stops the daemon and starts it again; running jobs continue. The old store is kept.",
+    .help = "Checks programs, processors, memory, disk, driver, GPUs, network and clock; with FILE also its plan, its "
+            "data and the disk space it needs. Each check is ok, warn, fail or unknown, with the finding and the fix. "
+            "The exit code is 1 if a check failed. With launch: ssh doctor checks all hosts of FILE and compares them: "
+            "programs, plan, clocks, connections between them, checkpoint.dir and data. With launch: slurm it checks "
+            "what is visible on the submitting machine. No daemon is needed. --repair rebuilds the store of this home: "
+            "from the present store if it is readable, its newest snapshot, and the directories of the jobs, which "
+            "contain the events as well. It restarts the daemon; running jobs continue. The old store is kept.",
     .options = options, .run = run,
 };

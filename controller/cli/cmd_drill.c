@@ -268,12 +268,11 @@ static int run(struct call *call)
 const struct command cmd_drill = {
     .name = "drill", .where = COMMAND_THERE, .args = ARGS_FILE_OR_JOB,
     .summary = "inject faults into a copy of a job; measure detection and recovery",
-    .help = "Submits a copy of the job, injects faults into it, and cancels it at the end; --live "
-            "uses "
-            "JOB itself. Faults: kill-rank, slow-rank, stop-rank, checkpoint (the newest one is "
-            "corrupted), disk (no space for a checkpoint), kill-daemon, sigterm, kill-agent. Of a run: "
-            "job, whose steps and checkpoints only its script knows, those are skipped that cannot be judged "
-            "(slow-rank, stop-rank, checkpoint, disk); it is back when its ranks run. The "
-            "exit code is 0 if the job recovered from every fault in time, else 1.",
+    .help = "Submits a copy of the job, injects faults into it, and cancels it at the end; --live uses JOB itself. "
+            "Faults: kill-rank, slow-rank, stop-rank, checkpoint (the newest one is corrupted), disk (no space for a "
+            "checkpoint), kill-daemon, sigterm, kill-agent. The steps and checkpoints of a run: job are known to its "
+            "script only. For such a job the faults slow-rank, stop-rank, checkpoint and disk are skipped, and the job "
+            "counts as recovered when its ranks run. The exit code is 0 if the job recovered from every fault in time, "
+            "else 1.",
     .options = options, .run = run,
 };

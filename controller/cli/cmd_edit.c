@@ -10,10 +10,12 @@
 #include "controller/cli/command.h"
 #include "controller/cli/edit_text.h"
 #include "controller/cli/editor.h"
+#include "controller/cli/local_check.h"
 #include "controller/cli/output.h"
 #include "controller/cli/question.h"
 #include "controller/cli/submitter.h"
 #include "controller/job/job_view.h"
+#include "controller/remote/hub_pin.h"
 #include "controller/spec/spec_merge.h"
 #include "engine/contract/field.h"
 
@@ -88,12 +90,23 @@ static json_t *request_of(struct edit *e, const char *text)
     return request;
 }
 
+/* A spec with names of models on a hub that are new is checked as a submit is, and they get their commit; those of the
+ * job have it. */
+static int pin(struct edit *e, const json_t *request)
+{
+    json_t *spec = json_object_get(request, "canonical"), *notes = json_array();
+    const int rc = hub_pin_is_open(spec) ? local_check(e->call, request, spec, notes) : 0;
+    local_check_print_notes(notes);
+    json_decref(notes);
+    return rc;
+}
+
 static json_t *store(struct edit *e, const char *text)
 {
     char path[64];
     json_t *answer = NULL, *request = request_of(e, text);
     snprintf(path, sizeof(path), "/v1/jobs/%lld/edit", id_of(e));
-    if (request && client_post(e->client, &answer, path, request, &e->call->err) < 0)
+    if (request && pin(e, request) == 0 && client_post(e->client, &answer, path, request, &e->call->err) < 0)
         e->call->found = *client_diagnostics(e->client);
     json_decref(request);
     return e->call->err.code ? NULL : answer;
@@ -144,8 +157,8 @@ static int keep(struct edit *e)
 {
     const bool unknown = e->call->err.code == ERR_SYSTEM;     /* the daemon may have stored it, and died */
     const int code = e->call->err.code ? output_failure(e->call) : EXIT_REFUSED;
-    fprintf(stderr, unknown ? "jobctl show %lld --spec tells which spec it has; your text is in %s\n"
-            : "job %lld is as it was; your text is in %s\n", id_of(e), e->editor.path);
+    fprintf(stderr, unknown ? "jobctl show %lld --spec prints the present spec; your text is in %s\n"
+            : "job %lld was not changed; your text is in %s\n", id_of(e), e->editor.path);
     return code;
 }
 
@@ -203,9 +216,10 @@ static int run(struct call *call)
 const struct command cmd_edit = {
     .name = "edit", .args = ARGS_JOB,
     .summary = "change the spec of a job that has not started",
-    .help = "Opens $VISUAL, $EDITOR or vi on the text as it was submitted, below its overrides (--set) as comments, "
-            "which can be changed there. The text is checked as by submit, then stored whole or not at all. The job "
-            "keeps its id, its place among jobs of its priority, and environment and code of its submit: secrets, env_from, "
-            "launch and snapshot stay. A text with mistakes is not lost: edit it again, or find it in the file that is named.",
+    .help = "Opens $VISUAL, $EDITOR or vi on the submitted text. The overrides of the submit (--set) are comments "
+            "above the text, and can be changed too. The new text is checked as by submit, and stored only if it has "
+            "no mistakes. The job keeps its id, its place among jobs of its priority, and the environment and code of "
+            "its submit: secrets, env_from, launch and snapshot cannot change. A text with mistakes is not lost: edit "
+            "it again, or find it in the file that the message names.",
     .options = options, .run = run,
 };

@@ -64,10 +64,9 @@ const struct command cmd_export = {
     .name = "export",
     .where = COMMAND_THERE, .args = ARGS_WORDS, .words = "JOB DIR",
     .summary = "write a job's weights as diffusers or the authors' programs load them",
-    .help = "Makes the directory DIR with the weights of the job's newest checkpoint and a README.md that says what "
-            "they are: from which data, after how many steps. diffusers: a pipeline without VAE and text encoder, or "
+    .help = "Makes the directory DIR with the weights of the job's newest checkpoint and a README.md that describes "
+            "them: the data, the steps, the loss. diffusers: a pipeline without VAE and text encoder, or "
             "pytorch_lora_weights.safetensors of adapters; authors: model.pth; safetensors: model.safetensors under "
-            "the authors' names. A directory that is there already is refused, and one that is there is complete.",
-    .options = options,
-    .run = run,
+            "the authors' names. An existing DIR is refused. DIR appears only when it is complete.",
+    .options = options, .run = run,
 };

@@ -20,8 +20,8 @@
 enum { WORDS = 13 }; /* as many as program_run() takes */
 
 static const struct option_row options[] = {
-    {"check", 0, OPTION_FLAG, NULL, "tell what is there and what is missing, download nothing"},
-    {"part", 0, OPTION_TEXT, "PART,...", "of a pipeline only these folders: transformer, vae, text_encoder, tokenizer"},
+    {"check", 0, OPTION_FLAG, NULL, "list what is in the cache and what is missing; download nothing"},
+    {"part", 0, OPTION_TEXT, "PART,...", "only these folders of a pipeline: transformer, vae, text_encoder, tokenizer"},
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.model.weights=hf://OWNER/REPO"},
     OPTION_JSON,
     {.name = NULL},
@@ -66,7 +66,7 @@ static int fetch_spec(struct call *call, const char *file)
     json_t *request = NULL, *spec = NULL;
     int rc = spec_file_request(call, file, o->list, o->nlist, &request, &spec);
     if (rc == 0 && hub_spec_names(names, spec) == 0)
-        rc = err_set(&call->err, ERR_USAGE, "%.200s names no model on a hub, such as train.model.weights: "
+        rc = err_set(&call->err, ERR_USAGE, "no key of %.200s names a model on a hub, such as train.model.weights: "
                      "hf://OWNER/REPO", file);
     if (rc == 0 && (rc = program_spec_file(path, spec, &call->err)) == 0) {
         take_environment(spec);
@@ -89,8 +89,9 @@ static int run(struct call *call)
         return err_set(&call->err, ERR_USAGE, "--set needs a spec file; %.80s is not a file", o->args[0]);
     for (int i = 0; i < o->nargs; i++)
         if (!hub_name_is(o->args[i]))
-            return err_set(&call->err, ERR_USAGE, o->nargs > 1 ? "%.200s is no name of a model on a hub: of files, name one "
-                           "alone" : "%.200s is no file, and is no name of a model on a hub, such as hf://OWNER/REPO",
+            return err_set(&call->err, ERR_USAGE, o->nargs > 1 ? "%.200s is not the name of a model on a hub; a spec "
+                           "file must be the only argument"
+                           : "%.200s is neither a file nor the name of a model on a hub, such as hf://OWNER/REPO",
                            o->args[i]);
     if (o->nargs > WORDS - 3)
         return err_set(&call->err, ERR_USAGE, "at most %d names in one call", WORDS - 3);
@@ -106,11 +107,12 @@ static int run(struct call *call)
 const struct command cmd_fetch = {
     .name = "fetch", .where = COMMAND_THERE, .args = ARGS_FILES, .words = "FILE|hf://OWNER/REPO[@REV][/FILE]...",
     .summary = "download models of a Hugging Face hub into this machine's cache",
-    .help = "Brings the models that the spec FILE names, or these, into the cache that all programs of Hugging Face "
-            "share (HF_HOME, HF_HUB_CACHE), and prints where they are. Use it on a login node whose cache the nodes of "
-            "a job see but that have no network; elsewhere a job downloads what it needs itself, before its ranks "
-            "start. A download is continued where it stopped and checked by its digest. Of a repository only one form "
-            "of the weights is downloaded, with configuration and tokenizer. HF_TOKEN, or the token of `hf auth login`, "
-            "is for repositories that need one; HF_ENDPOINT is the address of the hub.",
+    .help = "Downloads the models that the spec FILE names, or the models named as arguments, into the cache that all "
+            "programs of Hugging Face share (HF_HOME, HF_HUB_CACHE), and prints their paths. Use it on a login node "
+            "when the nodes of a job see its cache but have no network. Elsewhere a job downloads its models itself, "
+            "before its ranks start. A download continues where it stopped, and each file is checked by its digest. "
+            "Only one form of the weights of a repository is downloaded, with configuration and tokenizer. "
+            "Repositories with restricted access need HF_TOKEN or the token of `hf auth login`. HF_ENDPOINT is the "
+            "address of the hub.",
     .options = options, .run = run,
 };

@@ -26,7 +26,7 @@ static void print_commands(const struct terminal *t)
                 terminal_style(t, STYLE_PLAIN), (*c)->summary);
     fprintf(t->file, "\nSee jobctl help COMMAND for a command, jobctl help spec for the keys of a job "
             "spec,\njobctl help glossary for the terms, jobctl help pages for the manual pages.\n"
-            "jobctl -H me@login COMMAND, or $JOBCTL_HOST, is the jobctl of another machine, over SSH.\n"
+            "jobctl -H me@login COMMAND, or $JOBCTL_HOST, uses the jobctl of another machine, over SSH.\n"
             "State is kept in $JOBCTL_HOME, or ~/.local/state/jobctl.\n\n"
             "Exit codes\n");
     terminal_wrap(t, manual_exit_codes, 2);

@@ -36,7 +36,7 @@ static void say(struct call *call, const json_t *before, const json_t *after)
     }
     const json_t *members = json_object_get(after, "members");
     if (strcmp(call->command->name, "retry") == 0 && json_is_object(members))
-        fprintf(call->out.file, "%s runs again what did not succeed of %s: %lld member%s\n", now, title,
+        fprintf(call->out.file, "%s repeats the members of %s that did not succeed: %lld member%s\n", now, title,
                 (long long)json_integer_value(json_object_get(members, "count")),
                 json_integer_value(json_object_get(members, "count")) == 1 ? "" : "s");
     else if (strcmp(call->command->name, "retry") == 0)
@@ -60,7 +60,8 @@ static void add_taken(json_t *values, const json_t *names, long long id)
         if (value)
             json_object_set_new(values, key, json_string(value));
         else
-            fprintf(stderr, "note: %s is not set here; job %lld had it when it was submitted\n", key, id);
+            fprintf(stderr, "note: %s is not set in this environment; job %lld had it when it was submitted\n", key,
+                    id);
     }
 }
 

@@ -163,7 +163,7 @@ static int run(struct call *call)
 const struct command cmd_metrics = {
     .name = "metrics", .args = ARGS_JOB,
     .summary = "print the curves of a job as CSV or JSON lines",
-    .help = "One row per step that was kept: loss, grad_norm, lr, samples_per_s and step_ms; what is not known is left "
+    .help = "One row per step that was kept: loss, grad_norm, lr, samples_per_s and step_ms; unknown values are left "
             "empty. At most 2,000 points of a curve are kept, evenly spaced. docs/METRICS.md has the metrics for "
             "Prometheus.",
     .options = options, .run = run,

@@ -44,8 +44,8 @@ static int list(struct call *call, json_t *targets)
     json_array_foreach (targets, i, target)
         print_target(call->out.file, target);
     if (json_array_size(targets) == 0)
-        fprintf(call->out.file, "No targets: nobody gets messages about jobs. Add one to config.yaml, for example notify: "
-                "{team: {webhook: \"${SLACK_URL}\"}}; see docs/NOTIFY.md\n");
+        fprintf(call->out.file, "No targets: no messages about jobs are sent. Add a target to config.yaml, for example "
+                "notify: {team: {webhook: \"${SLACK_URL}\"}}; see docs/NOTIFY.md\n");
     return 0;
 }
 
@@ -109,7 +109,7 @@ const struct command cmd_notify = {
     .name = "notify", .args = ARGS_WORDS, .words = "[test [TARGET...]]",
     .summary = "list the targets of messages about jobs, and test them",
     .help = "Targets are defined by `notify` of ~/.config/jobctl/config.yaml: webhooks, mail and commands. `jobctl "
-            "notify test` sends a message to each TARGET, or to all, and prints whether it was taken (exit code 1: "
-            "not by all). The daemon sends it, as it sends messages about jobs.",
+            "notify test` sends a message to each TARGET, or to all, and prints whether it was accepted (exit code 1 "
+            "if one was not). The daemon sends it, as it sends messages about jobs.",
     .options = options, .run = run,
 };

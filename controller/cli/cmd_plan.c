@@ -32,7 +32,9 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
-/* The answer of one of our programs about the spec: JSON with --json, else text. */
+enum { DOES_NOT_FIT = 1 }; /* exit code of jobctl-train plan --must-fit, and of this command */
+
+/* The answer of one of our programs about the spec: JSON with --json, else text. Returns 0, or DOES_NOT_FIT. */
 static int ask(struct call *call, json_t **answer, const char *program,
                           const char *const *words, const char *spec_path)
 {
@@ -46,6 +48,7 @@ static int ask(struct call *call, json_t **answer, const char *program,
     argv[n++] = spec_path;
     argv[n] = NULL;
     const int code = program_run(program, argv, &out, &call->err);
+    const bool tight = code == DOES_NOT_FIT && strcmp(program, "jobctl-train") == 0;
     int rc = code < 0 ? -1 : 0;
     memset(&why, 0, sizeof(why));
     if (rc == 0 && !call->json)
@@ -53,7 +56,7 @@ static int ask(struct call *call, json_t **answer, const char *program,
     else
         *answer = rc == 0 ? json_loadb(out.data ? out.data : "", out.size, 0, &why) : NULL;
     buf_fini(&out);
-    if (code > 0) {
+    if (code > 0 && !tight) {
         json_decref(*answer);
         *answer = NULL;
         return err_set(&call->err, code < 70 ? ERR_USAGE : ERR_SYSTEM, "%s rejected this spec; see its error above", program);
@@ -61,20 +64,19 @@ static int ask(struct call *call, json_t **answer, const char *program,
     if (rc == 0 && !*answer)
         return err_set(&call->err, ERR_SYSTEM, "%s did not answer with JSON: %s", program,
                        why.text);
-    return rc;
+    return rc == 0 && tight ? DOES_NOT_FIT : rc;
 }
 
 static int ask_all(struct call *call, json_t *plan)
 {
-    static const char *const text_words[] = {"plan", "--spec", NULL};
-    static const char *const json_words[] = {"plan", "--json", "--spec", NULL};
-    const char *const *words = call->json ? json_words : text_words;
+    const char *const train_words[] = {"plan", "--must-fit", call->json ? "--json" : "--spec",
+                                       call->json ? "--spec" : NULL, NULL};
     /* holds probe results of the GPUs (agent/plan/probe_cache.h) */
     char home[PROGRAM_PATH];
     const char *const agent_words[] = {"plan", "--state", home, call->json ? "--json" : "--spec",
                                        call->json ? "--spec" : NULL, NULL};
     const char *gpus = options_text(&call->options, "gpu-memory");
-    const char *const card_words[] = {"plan", "--gpu-memory", gpus, call->json ? "--json" : "--spec",
+    const char *const card_words[] = {"plan", "--must-fit", "--gpu-memory", gpus, call->json ? "--json" : "--spec",
                                       call->json ? "--spec" : NULL, NULL};
     const json_t *spec = json_object_get(plan, "spec");
     json_t *answer;
@@ -87,7 +89,7 @@ static int ask_all(struct call *call, json_t *plan)
         (rc = ask(call, &answer, "jobctl-agent", agent_words, path)) == 0)
         json_object_set_new(plan, "launch", answer);
     if (rc == 0 && json_is_object(json_object_get(spec, "train")) &&
-        (rc = ask(call, &answer, "jobctl-train", gpus ? card_words : words, path)) == 0)
+        (rc = ask(call, &answer, "jobctl-train", gpus ? card_words : train_words, path)) >= 0)
         json_object_set_new(plan, "train", answer);
     unlink(path);
     return rc;
@@ -199,10 +201,10 @@ static int show_here(struct call *call, json_t *request, json_t *notes)
     if (client_open(&c, true, &call->err) == 0 && spec_file_post(call, c, &plan, request) == 0)
         rc = ask_all(call, plan);
     json_array_extend(json_object_get(plan, "notes"), notes);
-    if (rc == 0 && call->json) {
+    if (rc >= 0 && call->json) {
         json_object_set_new(plan, "hangs", hangs_of(json_object_get(plan, "spec")));
         output_json(call, json_incref(plan));
-    } else if (rc == 0) {
+    } else if (rc >= 0) {
         print(call, plan);
     }
     client_close(c);
@@ -218,8 +220,10 @@ static int run(struct call *call)
         return show(call, o->args[0]);
     json_t *request = NULL, *spec = NULL, *notes = json_array();
     int rc = spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec);
+    json_object_set_new(request, "plan", json_true()); /* for hub_check() */
     if (rc == 0)
         rc = local_check(call, request, spec, notes);
+    json_object_del(request, "plan");
     if (rc == 0)
         rc = remote_of_spec(spec) == &remote_ssh ? show_hosts(call, spec, notes) : show_here(call, request, notes);
     json_decref(notes);
@@ -231,11 +235,10 @@ static int run(struct call *call)
 const struct command cmd_plan = {
     .name = "plan", .where = COMMAND_THERE, .args = ARGS_FILE_OR_JOB,
     .summary = "print how a spec would run on this machine, and why; or how a job runs",
-    .help = "Checks FILE, then prints ranks, devices, environment, memory and batches, each decision "
-            "with its reason, and what counts as a hang, how soon. Nothing is submitted. For a JOB, prints the plan of its newest "
-            "attempt and "
-            "whether NCCL connects as predicted. With launch: ssh the plan uses the present state "
-            "of the "
-            "job's hosts.",
+    .help = "Checks FILE, then prints ranks, devices, environment, memory and batches, each decision with its reason, "
+            "and the limits after which ranks count as hung. Nothing is submitted. If a train job does not fit "
+            "into memory, the plan lists changes with which it would, and the exit code is 1. For a JOB, prints the plan of its "
+            "newest attempt and whether NCCL connects as predicted. With launch: ssh the plan uses the present state "
+            "of the job's hosts.",
     .options = options, .run = run,
 };

@@ -10,6 +10,7 @@
  *   {do: code_end}                           {}, or the end
  *   {do: real_path, path}                    {path}
  *   {do: connect, start}                     {}; from then on the streams are those of the daemon's socket
+ *   {do: port, port}                         {}; the same for a port of 127.0.0.1, such as that of the dashboard
  *
  * An error is {error: {code, text}, ...}, with the mistakes of a spec as diagnostics_to_json() writes them.  Ends with
  * its input, or when the daemon closes the connection. With words it becomes that command (far_command.h) after
@@ -17,11 +18,13 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/os/buf.h"
@@ -153,6 +156,22 @@ static json_t *connect_daemon(struct relay *r, const json_t *question, struct ca
     return r->socket < 0 ? NULL : json_object();
 }
 
+static json_t *connect_port(struct relay *r, const json_t *question, struct call *call)
+{
+    const long long port = field_int(question, "port", 0);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int fd = port > 0 && port <= UINT16_MAX ? socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0) {
+        r->socket = fd;
+        return json_object();
+    }
+    err_set(&call->err, ERR_NOT_FOUND, "nothing listens at 127.0.0.1:%lld there: run jobctl dashboard again", port);
+    if (fd >= 0)
+        close(fd);
+    return NULL;
+}
+
 static json_t *mistakes_of(const struct call *call)
 {
     json_t *answer = diagnostics_to_json(&call->found, "");
@@ -170,6 +189,7 @@ static int answer_one(struct relay *r, const char *line, size_t size)
     } verbs[] = {
         {"submitter", submitter}, {"parse", parse}, {"check", check}, {"real_path", real_path},
         {"code", take_code}, {"code_end", end_code}, {"connect", connect_daemon},
+        {"port", connect_port},
     };
     struct call call = {.command = NULL};
     json_t *question = json_loadb(line, size, 0, NULL), *answer = NULL;
@@ -178,7 +198,7 @@ static int answer_one(struct relay *r, const char *line, size_t size)
         if (strcmp(verbs[i].name, name) == 0)
             answer = verbs[i].answer(r, question, &call);
     if (!answer)
-        err_set(&call.err, ERR_USAGE, "cannot understand a question to jobctl relay");
+        err_set(&call.err, ERR_USAGE, "cannot understand a request to jobctl relay");
     json_decref(question);
     return answer_with(answer ? answer : mistakes_of(&call));
 }

@@ -15,15 +15,18 @@
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
+#include "controller/cli/report_page.h"
 #include "controller/cli/tarball.h"
 #include "controller/job/event_kind.h"
 #include "controller/job/job_dir.h"
 #include "engine/contract/safe_open.h"
+#include "engine/contract/write_all.h"
 
 enum { TAIL = 256 * 1024, EVENTS = 1000 };
 
 static const struct option_row options[] = {
     {"file", 'o', OPTION_TEXT, "FILE", "output file (default job-ID-report.tar.gz)"},
+    {"html", 0, OPTION_TEXT, "FILE", "write the run as one page for a browser; - prints it"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -226,15 +229,39 @@ static void tell(const struct report *r, const char *path)
         output_json(call, json_pack("{s:s, s:i}", "path", path, "files", r->files));
     else
         fprintf(call->out.file,
-                "%s: %d files. Values of the job's secrets and strings that look like keys were "
+                "%s: %d %s. Values of the job's secrets and strings that look like keys were "
                 "removed; "
                 "check the files before you send them.\n",
-                path, r->files);
+                path, r->files, r->files == 1 ? "file" : "files");
+}
+
+static int write_page(struct report *r, const char *path)
+{
+    struct err *err = &r->call->err;
+    char *text = report_page_make(r->client, r->job, r->redact, err);
+    int rc = -1;
+    if (text && strcmp(path, "-") == 0) {
+        fputs(text, r->call->out.file);
+        rc = 0;
+    } else if (text) {
+        const int fd = safe_open(path, O_WRONLY | O_CREAT | O_TRUNC, err);
+        if (fd >= 0 && (rc = write_all(fd, text, strlen(text))) < 0)
+            err_set(err, ERR_SYSTEM, "cannot write %.300s: %m", path);
+        if (fd >= 0)
+            close(fd);
+    }
+    free(text);
+    if (rc < 0 || strcmp(path, "-") == 0)
+        return rc;
+    r->files = 1;
+    tell(r, path);
+    return 0;
 }
 
 static int run(struct call *call)
 {
     struct report r = {.call = call};
+    const char *html = options_text(&call->options, "html");
     const char *wish = options_text(&call->options, "file");
     char path[PATH_MAX];
     json_t *job = NULL;
@@ -249,6 +276,10 @@ static int run(struct call *call)
     if (wish)
         snprintf(path, sizeof(path), "%s", wish);
     learn_secrets(&r, job);
+    if (html) {
+        rc = write_page(&r, html);
+        goto out;
+    }
     if (tarball_create(&r.tar, path, &call->err) < 0)
         goto out;
     rc = fill(&r, job);
@@ -271,6 +302,7 @@ const struct command cmd_report = {
     .summary = "collect all diagnostics of a job in one file to share",
     .help = "Writes a .tar.gz with spec, events, why, facts of the node, incident reports and the "
             "ends of logs. It leaves out values of the job's secrets, keys of well-known "
-            "services and values after words such as token=.",
+            "services and values after words such as token=. With --html it is one page with curves, events, spec and "
+            "logs, which needs nothing else and runs no script.",
     .options = options, .run = run,
 };

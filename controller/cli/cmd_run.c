@@ -21,7 +21,7 @@ static const struct option_row options[] = {
     {"after", 0, OPTION_TEXT, "JOBS", "start once these have succeeded: 7,prep; afterany:7: ended; afternotok:7: "
                                       "failed"},
     {"detach", 'd', OPTION_FLAG, NULL, "return once the job is stored; do not follow it"},
-    {"key", 0, OPTION_TEXT, "KEY", "repeat a run that broke off: the same key and command are one job"},
+    {"key", 0, OPTION_TEXT, "KEY", "repeat an interrupted run safely: one key and command give one job"},
     OPTION_QUIET,
     OPTION_JSON,
     {.name = NULL},

@@ -45,9 +45,9 @@ static int elsewhere(const json_t *answer, const json_t *attempt, int64_t rank, 
                        "there with ssh", rank, node);
     if (strcmp(launch, "slurm") == 0)
         return err_set(err, ERR_CONFLICT, "rank %" PRId64 " runs in a Slurm allocation (its first node is %s): srun "
-                       "--overlap --pty --jobid=ID bash, with the ID that jobctl show tells", rank, node);
-    return err_set(err, ERR_NOT_FOUND, "no process of rank %" PRId64 " runs on this machine: it may just be starting "
-                   "again; jobctl status tells", rank);
+                       "--overlap --pty --jobid=ID bash, with the ID that jobctl show prints", rank, node);
+    return err_set(err, ERR_NOT_FOUND, "no process of rank %" PRId64 " runs on this machine: the rank may be "
+                   "restarting; see jobctl status", rank);
 }
 
 /* The rank's environment, with the terminal that the user sits at. */
@@ -66,7 +66,7 @@ static int become(struct rank_process *p, char **words, struct err *err)
     char cwd[64];
     snprintf(cwd, sizeof(cwd), "/proc/%" PRId64 "/cwd", p->pid);
     if (chdir(cwd) < 0)
-        return err_set_errno(err, errno, "the directory of the rank cannot be entered");
+        return err_set_errno(err, errno, "cannot enter the directory of the rank");
     char **before = environ;
     take_environment(p->env);
     const char *own = getenv("SHELL");
@@ -99,7 +99,7 @@ static int run(struct call *call)
 const struct command cmd_shell = {
     .name = "shell", .where = COMMAND_THERE, .args = ARGS_JOB_COMMAND, .words = "JOB [-- COMMAND...]",
     .summary = "a shell, or a command, in the directory and environment of a rank",
-    .help = "jobctl shell 3 -- nvidia-smi. The rank must run on this machine. The environment is the rank's own, with "
-            "its devices and its secrets. The exit code is that of the shell or command.",
+    .help = "Example: jobctl shell 3 -- nvidia-smi. The rank must run on this machine. The environment is the rank's "
+            "own, with its devices and its secrets. The exit code is that of the shell or command.",
     .options = options, .run = run,
 };

@@ -186,7 +186,7 @@ static int fetch(struct call *call, struct client *c, struct list *l)
 static void print_none(const struct call *call)
 {
     const struct options *o = &call->options;
-    fprintf(call->out.file, options_has(o, "state") ? "No job is in such a state.\n"
+    fprintf(call->out.file, options_has(o, "state") ? "No job is in one of these states.\n"
             : options_has(o, "all") ? "No jobs yet. Submit one: jobctl submit FILE\n"
                                     : "No active jobs. To include done jobs: jobctl status -a\n");
 }
@@ -332,8 +332,7 @@ const struct command cmd_status = {
     .name = "status", .aliases = "ls|queue", .args = ARGS_JOBS_OR_NONE,
     .summary = "list jobs with state, step, speed and goodput (productive share of time)",
     .help = "Without JOBS: all jobs that are not done, running ones first. JOBS are ids (7), ranges (3-5 or 3,5-8), "
-            "names, or "
-            "last. Of a sweep or an array, one row stands for all members; jobctl status 12 lists those that have "
-            "started, with their values, and 12_3 is the member with index 3.",
+            "names, or last. A sweep or an array has one row for all members; jobctl status 12 lists its members that "
+            "have started, with their values, and 12_3 is the member with index 3.",
     .options = options, .run = run,
 };

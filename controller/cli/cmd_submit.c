@@ -21,7 +21,7 @@ static const struct option_row options[] = {
     {"after", 0, OPTION_TEXT, "JOBS", "start once these have succeeded: 7,prep; afterany:7: ended; afternotok:7: "
                                       "failed"},
     {"hold", 0, OPTION_FLAG, NULL, "submit held: jobctl release starts it"},
-    {"key", 0, OPTION_TEXT, "KEY", "repeat a submit that broke off: the same key and spec are one job; several files: "
+    {"key", 0, OPTION_TEXT, "KEY", "repeat an interrupted submit safely: one key and spec give one job; several files: "
                                    "KEY.1, KEY.2, ..."},
     {"follow", 'f', OPTION_FLAG, NULL, "follow the job until it is done; Ctrl-C does not stop it"},
     {"wait", 'w', OPTION_FLAG, NULL, "wait silently until the job is done; exit with its code"},
@@ -247,7 +247,7 @@ const struct command cmd_submit = {
             "copied; "
             "later edits have no effect. A program that is not in PATH, a host without an address and Slurm without "
             "a configuration are refused like mistakes of the file. "
-            "Of several files each is checked before the first is submitted. "
+            "If several files are given, all are checked before the first is submitted. "
             "With --follow and --wait the exit code is the job's: "
             "0 succeeded, 1 failed, 3 cancelled, 93 retry limit reached (do not requeue).",
     .options = options, .run = run,

@@ -40,9 +40,10 @@ static json_t *row_of(const json_t *seen)
 {
     const char *text = field_text(seen, "text");
     const char *status = field_true(seen, "damaged") ? "fail" : text[0] ? "warn" : "ok";
-    const char *todo = field_true(seen, "repair") ? "run `jobctl doctor --repair`: it makes the store anew from the "
+    const char *todo = field_true(seen, "repair") ? "run `jobctl doctor --repair`: it rebuilds the store from the "
                                                     "directories of the jobs and its snapshots; running jobs continue"
-                       : text[0] ? "nothing can be rebuilt: `jobctl remove` the rows, move away the directories" : "";
+                       : text[0] ? "nothing can be rebuilt: remove the rows with `jobctl remove`, and move the "
+                                   "directories away" : "";
     return json_pack("{s:s, s:s, s:s, s:s}", "check", "store", "status", status, "seen",
                      text[0] ? text : "every job has its directory and its row", "todo", todo);
 }
@@ -82,7 +83,7 @@ static int stop_daemon(const char *socket, struct err *err)
         close(fd);
         clock_wait(-1, STOP_PAUSE_MS);
     }
-    return err_set(err, ERR_CONFLICT, "the daemon does not stop: end it, then repair again");
+    return err_set(err, ERR_CONFLICT, "the daemon does not stop: end it with kill, then repeat the repair");
 }
 
 static void print(FILE *f, const json_t *report)
@@ -99,9 +100,9 @@ static void print(FILE *f, const json_t *report)
     if (advanced)
         fprintf(f, "%lld were brought up to date from the directories.\n", advanced);
     if (ended)
-        fprintf(f, "%lld had started and have no directory any more; they are failed now.\n", ended);
+        fprintf(f, "%lld had started and have no directory any more; they are marked as failed.\n", ended);
     if (left[0])
-        fprintf(f, "Left as they are: %s.\n", left);
+        fprintf(f, "Not changed: %s.\n", left);
     if (field_text(report, "old")[0])
         fprintf(f, "The old store is in %s.\n", field_text(report, "old"));
 }

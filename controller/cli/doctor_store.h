@@ -11,7 +11,7 @@ struct err;
 /* Adds the row to the answer of a doctor, {rows, fail, warn}; none where there is no store yet. */
 int doctor_store_add(json_t *answer, struct err *err);
 
-/* Stops the daemon, makes the store anew (controller/daemon/repair.h), starts the daemon, prints what was done. */
+/* Stops the daemon, rebuilds the store (controller/daemon/repair.h), starts the daemon, prints what was done. */
 int doctor_store_repair(struct call *call);
 
 #endif

@@ -373,7 +373,7 @@ static int get_ready(struct sight *s, struct drill *d, struct err *err)
     if (*d->stop)
         return interrupted(err);
     return err_set(err, ERR_CONFLICT, "job %lld did not start working within %d s: %s",
-                   (long long)d->job, READY_S, s->reason[0] ? s->reason : "no step was done");
+                   (long long)d->job, READY_S, s->reason[0] ? s->reason : "no step was completed");
 }
 
 /* Has it done a step beyond those done before the fault? */
@@ -415,7 +415,8 @@ int drill_run(struct drill_outcome *out, struct drill *d, const struct drill_fau
     *out = (struct drill_outcome){ .noticed = -1, .back = -1, .lost = d->engine ? 0 : -1 };
     if (f->engine && !d->engine) {
         out->skipped = true;
-        snprintf(out->text, sizeof(out->text), "cannot be judged: only the script knows its steps and checkpoints");
+        snprintf(out->text, sizeof(out->text), "skipped: the steps and checkpoints of a run: job are known to its "
+                 "script only");
         return 0;
     }
     if (get_ready(&s, d, err) < 0)

@@ -3,7 +3,7 @@
  *
  * Pure: no clock, no I/O.
  * Without overrides it is the text as submitted. Otherwise it begins with a comment, then a line "# --set KEY=VALUE"
- * for each and "#"; one with a line end in it is written as JSON. They can be changed and removed there.
+ * for each and "#"; one with a line end in it is written as JSON. The user can change and remove them there.
  */
 #ifndef CONTROLLER_CLI_EDIT_TEXT_H
 #define CONTROLLER_CLI_EDIT_TEXT_H
@@ -16,8 +16,8 @@ char *edit_text_make(const char *yaml, const json_t *set);
 /* The text of the spec, which is the end of `text`; *set: the overrides above it, a new list. */
 const char *edit_text_split(json_t **set, const char *text);
 
-/* The overrides for the parser, a new list: one that was stored without its secret gets the value that the job's
- * canonical spec has, and is left out where it has none. */
+/* The overrides for the parser, a new list. An override that was stored without its secret gets its value from the
+ * job's canonical spec, and is left out if the spec has none. */
 json_t *edit_text_overrides(const json_t *set, const json_t *stored);
 
 #endif

@@ -13,7 +13,7 @@ struct editor {
 
 /* Writes the text into a new file, whose name ends in `name`. */
 int editor_init(struct editor *e, const char *name, const char *text, struct err *err);
-/* Runs $VISUAL, $EDITOR or vi on it, and returns what it says then, for free(); NULL: the editor failed. */
+/* Runs $VISUAL, $EDITOR or vi on it, and returns the edited text, for free(); NULL: the editor failed. */
 char *editor_run(const struct editor *e, struct err *err);
 /* Removes the file. */
 void editor_discard(struct editor *e);

@@ -201,8 +201,8 @@ static int become_helper(const char *name, char **words, int argc, struct err *e
 int far_command_run(struct call *call, int argc, char **argv)
 {
     if (call->command == &cmd_daemon && call->options.nargs == 0)
-        return err_set(&call->err, ERR_USAGE, "-H: a daemon of %s starts by itself; jobctl -H %s daemon restart starts it "
-                       "anew", far_host_name(), far_host_name());
+        return err_set(&call->err, ERR_USAGE, "-H: the daemon of %s starts by itself; to restart it: jobctl -H %s "
+                       "daemon restart", far_host_name(), far_host_name());
     if (argc > WORDS_MAX)
         return err_set(&call->err, ERR_USAGE, "a command for %s has at most %d words", far_host_name(), WORDS_MAX);
     unsetenv(SECRETS_FIRST);

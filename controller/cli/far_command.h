@@ -2,8 +2,8 @@
 /* far_command.h - a command of jobctl -H that runs on the far host, with the text of its file
  *
  * The file is read and checked here, so that mistakes have its name and lines; the command there gets its text as
- * standard input. Words travel in percent encoding, which no login shell interprets; at a terminal the command has one
- * there. Exit code, output and errors are those of the command.
+ * standard input. Words travel in percent encoding, which no login shell interprets; at a terminal the command gets a
+ * terminal on the host. Exit code, output and errors are those of the command.
  */
 #ifndef CONTROLLER_CLI_FAR_COMMAND_H
 #define CONTROLLER_CLI_FAR_COMMAND_H

@@ -2,9 +2,8 @@
 /* follow.h - follows a job until it is done: output, events, a live progress line
  *
  * On a terminal the progress line is redrawn in place; otherwise a plain line
- * is printed about every ten seconds.  Ctrl-C stops following, not the job; where it asks, the job may be
- * cancelled, and is then followed to its end.
- * If the daemon dies meanwhile, the client restarts it.
+ * is printed about every ten seconds. Ctrl-C stops following, not the job. If Ctrl-C asks, the user may cancel the job,
+ * which is then followed to its end. If the daemon dies meanwhile, the client restarts it.
  */
 #ifndef CONTROLLER_CLI_FOLLOW_H
 #define CONTROLLER_CLI_FOLLOW_H

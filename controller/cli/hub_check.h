@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hub_check.h - the models of a hub that a spec names: are they there, and which commit is meant
+/* hub_check.h - the models of a hub that a spec names, at the place where they are written (hub_pin.h)
  *
- * A branch or tag is replaced by its commit, in the spec that is submitted: all attempts of a job train from the same
- * weights.  What the hub refuses, and what is missing without network where the job runs here, is a mistake; how much
- * will be downloaded is a note.
+ * A request with `plan` (cmd_plan.c) gets a note where a file is missing without network, and the command that
+ * downloads all.
  */
 #ifndef CONTROLLER_CLI_HUB_CHECK_H
 #define CONTROLLER_CLI_HUB_CHECK_H

@@ -6,12 +6,12 @@
 /* From now on SIGINT and SIGTERM set the returned flag to their number and interrupt a blocking poll(). */
 const volatile int *interrupt_catch(void);
 
-/* The same, while an answer is waited for that must not be lost: the returned flag is set by the second signal only.
+/* The same during a wait for an answer that must not be lost: only the second signal sets the returned flag.
  * interrupt_end() restores the default of both signals and returns the number of the first, or 0. */
 const volatile int *interrupt_catch_second(void);
 int interrupt_end(void);
 
-/* The flag is 0 again: the interrupt was answered. */
+/* Clears the flag: the interrupt was handled. */
 void interrupt_clear(void);
 
 #endif

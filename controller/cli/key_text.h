@@ -17,7 +17,7 @@ void key_text_default(char *out, size_t size, const struct spec_field *f);
 /* No value of this key is accepted yet. */
 bool key_text_never(const struct spec_field *f);
 
-/* What follows the help: "", " (not supported yet)" or " (the only value so far)". */
+/* The text after the help: "", " (not supported yet)" or " (the only value so far)". */
 const char *key_text_note(const struct spec_field *f);
 
 #endif

@@ -139,40 +139,49 @@ static void check_launcher(const json_t *spec, json_t *notes)
         "script without %s, or set resources.ranks: 1", name, each, (long long)ranks, name));
 }
 
-/* ---- weights ---- */
+/* ---- weights and encoders ---- */
 
 /* The engine's sentence begins with its own name and the key. */
-static void refuse_weights(struct call *call, const json_t *request, const char *said)
+static bool key_of(char key[64], const char *said, int *skip)
 {
-    static const char *const keys[] = {"train.model.weights", "load_from"};
-    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
-        char prefix[64];
-        const int n = snprintf(prefix, sizeof(prefix), "jobctl-train inspect: %s: ", keys[i]);
-        if (strncmp(said, prefix, (size_t)n) == 0)
-            local_check_refuse(call, request, keys[i], "%.*s", (int)strcspn(said + n, "\n"), said + n);
-    }
+    return sscanf(said, "jobctl-train inspect: %63[a-z_.]: %n", key, skip) == 1 && *skip > 0 &&
+           (strncmp(key, "train.", 6) == 0 || strcmp(key, "load_from") == 0);
 }
 
-static bool names_weights(const json_t *spec)
+/* `setup` and other jobs may bring the data and its encoders; weights are refused as everywhere. */
+static void refuse_named(struct call *call, const json_t *request, const json_t *spec, const char *said)
 {
-    const json_t *model = json_object_get(json_object_get(spec, "train"), "model");
-    return json_is_string(json_object_get(model, "weights")) || json_is_string(json_object_get(spec, "load_from"));
+    char key[64];
+    int n = 0;
+    const bool come = json_string_length(json_object_get(spec, "setup")) > 0 ||
+                      json_array_size(json_object_get(spec, "after")) > 0;
+    if (key_of(key, said, &n) && !(come && strncmp(key, "train.data.", 11) == 0))
+        local_check_refuse(call, request, key, "%.*s", (int)strcspn(said + n, "\n"), said + n);
 }
 
-/* What fails for another reason than the weights, such as a missing program, is told when the job starts. */
-static void check_weights(struct call *call, const json_t *request, const json_t *spec)
+static bool names_files(const json_t *spec)
+{
+    const json_t *train = json_object_get(spec, "train"), *data = json_object_get(train, "data");
+    const char *encoders = field_text(data, "encoders");
+    return json_is_string(json_object_get(json_object_get(train, "model"), "weights")) ||
+           json_is_string(json_object_get(spec, "load_from")) || strcmp(encoders, "sana") == 0 ||
+           strcmp(encoders, "lumina") == 0 || strcmp(encoders, "features") == 0;
+}
+
+/* What fails for another reason, such as a missing program, is reported when the job starts. */
+static void check_named(struct call *call, const json_t *request, const json_t *spec)
 {
     char program[PATH_MAX], path[PROGRAM_PATH];
     struct buf out[2] = {{0}, {0}};
     struct err err = {.code = ERR_NONE};
-    if (!names_weights(spec) || remote_of_spec(spec) == &remote_ssh || program_spec_file(path, spec, &err) < 0)
+    if (!names_files(spec) || remote_of_spec(spec) == &remote_ssh || program_spec_file(path, spec, &err) < 0)
         return;
     install_path(program, sizeof(program), "jobctl-train");
     const struct subprocess_spec s = {
         .argv = (const char *const[]){program, "inspect", "--spec", path, NULL}, .in = SUBPROCESS_NULL,
         .out = SUBPROCESS_PIPE, .err = SUBPROCESS_PIPE};
     if (subprocess_run(&s, out, -1, &err) > 0)
-        refuse_weights(call, request, subprocess_text(&out[1]));
+        refuse_named(call, request, spec, subprocess_text(&out[1]));
     unlink(path);
     buf_fini(&out[0]);
     buf_fini(&out[1]);
@@ -235,7 +244,7 @@ int local_check(struct call *call, const json_t *request, json_t *spec, json_t *
     check_runtime(call, request, spec);
     check_launcher(spec, notes);
     hub_check(call, request, spec, notes, local_check_refuse);
-    check_weights(call, request, spec);
+    check_named(call, request, spec);
     check_hosts(call, request, spec, notes);
     return diagnostics_first(&call->found, &call->err);
 }

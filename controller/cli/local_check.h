@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local_check.h - what a job needs that only the submitting machine can tell: programs in PATH, names of hosts */
+/* local_check.h - checks that only the submitting machine can make: programs in PATH, names of hosts */
 #ifndef CONTROLLER_CLI_LOCAL_CHECK_H
 #define CONTROLLER_CLI_LOCAL_CHECK_H
 
@@ -8,10 +8,10 @@
 struct call;
 
 /* Checks the canonical spec of `request` (spec_file.h): the program of a local `run:` without setup is in our PATH;
- * weights that a run here or on Slurm begins with fit its model, for which the engine reads their files; the hosts have
- * addresses, for which the resolver has a few seconds.  Models of a hub are looked up, and their commit gets into the
- * spec (hub_check.h).  Appends to `notes` what may be meant so: hosts behind a jump
- * host, a launcher inside of several ranks.  -1: call->found lists the mistakes, call->err is the first.
+ * the initial weights of a run on this machine or on Slurm fit its model (the engine reads their files); the hosts have
+ * addresses (the resolver has a few seconds). Models of a hub are looked up, and their commit gets into the spec
+ * (hub_check.h). Appends to `notes` what may be intended: hosts behind a jump host, a launcher inside of several ranks.
+ * -1: call->found lists the mistakes, call->err is the first.
  */
 int local_check(struct call *call, const json_t *request, json_t *spec, json_t *notes);
 

@@ -27,7 +27,7 @@ struct term { const char *name, *text; };
 static const struct term environment[] = {
     {"JOBCTL_HOME", "directory of the state; default $XDG_STATE_HOME/jobctl, else ~/.local/state/jobctl"},
     {"JOBCTL_HOST", "[user@]host: as if -H HOST were given"},
-    {"JOBCTL_HOST_PROGRAM", "the path of jobctl on that host, if it is in no usual place"},
+    {"JOBCTL_HOST_PROGRAM", "the path of jobctl on that host, if it is not in a usual place"},
     {"JOBCTL_MACHINE_DIR", "the locks by which the users of a machine share it; default /run/jobctl; none: no locks"},
     {"JOBCTL_OUTPUT", "json: print JSON, like --json"},
     {"JOBCTL_CPU", "base, avx2 or avx512: the kernels of the engine; default: the widest that the processor has"},
@@ -122,8 +122,9 @@ static void print_jobctl(struct call *call)
               "hosts over SSH, and on Slurm. A job is described by a file, jobctl.yaml(5). The first command starts "
               "a daemon for this user; jobs do not depend on it.\n\n" JOBS);
     roff_section(f, "OPTIONS");
-    roff_term(f, "-H, --host HOST", "the jobctl of another machine, over SSH: its daemon, jobs, files and environment. A spec is "
-              "read here and checked there; relative paths in it begin at the home directory there. \"\" is this machine");
+    roff_term(f, "-H, --host HOST", "use the jobctl of another machine, over SSH: its daemon, jobs, files and "
+              "environment. A spec is read on this machine and checked on HOST; relative paths in it begin at the home "
+              "directory on HOST. \"\" means this machine");
     roff_section(f, "COMMANDS");
     for (const struct command *const *c = command_list(); *c; c++)
         roff_term(f, (*c)->name, (*c)->summary);

@@ -18,8 +18,8 @@ int question_confirm(struct call *call, const char *question, const char *otherw
 /* Is the answer y? Only after question_possible(). */
 bool question_yes(const struct call *call, const char *question);
 
-/* After Ctrl-C: what is to become of the job? The end of the input or another signal, which sets *stop
- * (interrupt.h), leaves it. */
+/* After Ctrl-C: asks whether to leave the job running, cancel it, or keep watching. The end of the input, or another
+ * signal, which sets *stop (interrupt.h), leaves it running. */
 enum question_leave question_leave(const struct call *call, long long id, const volatile int *stop);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank_process.h - the process of a rank on this machine, by what its environment says */
+/* rank_process.h - the process of a rank on this machine, found by its environment */
 #ifndef CONTROLLER_CLI_RANK_PROCESS_H
 #define CONTROLLER_CLI_RANK_PROCESS_H
 

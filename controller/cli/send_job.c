@@ -99,7 +99,7 @@ static void end_interrupted(const json_t *row)
     if (!signo)
         return;
     fflush(NULL);
-    fprintf(stderr, "jobctl: interrupted: job %lld is submitted, and goes on\n",
+    fprintf(stderr, "jobctl: interrupted: job %lld is submitted and will run\n",
             (long long)json_integer_value(json_object_get(row, "id")));
     raise(signo);
 }

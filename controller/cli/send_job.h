@@ -16,16 +16,17 @@ struct send_wish {
     bool ask;           /* with follow: Ctrl-C asks what to do with the job */
     bool wait;          /* silently until the job is done */
     const char *key;    /* of the submit (controller/base/submit_key.h); NULL: a new one */
-    bool several;       /* one of several: send_job() announces it in one line and does not look on */
+    bool several;       /* one of several: send_job() announces it in one line and does not follow it */
 };
 
 /* Records the code (submit_code.h), submits `request` (spec_file.h), prints the notes of both and of its
- * local_check(), and looks on if that is wanted. Returns the exit code, or -1 with call->err set; *row is then NULL,
+ * local_check(), and follows the job if requested. Returns the exit code, or -1 with call->err set; *row is then NULL,
  * else a new reference to the newest state of the job. Prints no JSON. */
 int send_job(struct call *call, struct client *c, const json_t *request, const json_t *notes,
              const struct send_wish *wish, json_t **row);
 
-/* The second half of it, of a job that is there: wish->follow or wish->wait. *row is replaced by the last state. */
+/* The second half of send_job(), for an existing job: wish->follow or wish->wait. *row is replaced by the last
+ * state. */
 int send_job_look_on(struct call *call, struct client *c, json_t **row, const struct send_wish *wish);
 
 #endif

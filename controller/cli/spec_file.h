@@ -22,11 +22,11 @@ int spec_file_set(struct call *call, const char **set, char after[AFTER_TEXT]);
 int spec_file_request(struct call *call, const char *file, const char *const *set, int nset,
                       json_t **request, json_t **spec);
 
-/* The same of a text, of which `file` is said to be the name; its folder is the base of paths. */
+/* The same for a text, which messages call `file`; its folder is the base of paths. */
 int spec_file_text_request(struct call *call, const char *text, const char *file, const char *const *set, int nset,
                            json_t **request, json_t **spec);
 
-/* POST /v1/jobs. The daemon does not parse the spec again, but may have no machine for it. */
+/* POST /v1/jobs. The daemon does not parse the spec again, but may refuse it because no machine fits. */
 int spec_file_post(struct call *call, struct client *c, json_t **answer, const json_t *request);
 
 #endif

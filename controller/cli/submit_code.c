@@ -27,7 +27,7 @@ static int refuse(struct call *call, const json_t *request, const struct err *wh
     return diagnostics_first(&call->found, &call->err);
 }
 
-/* Where a login of the far host begins is no directory of code. */
+/* Where a login of the far host begins is not a directory of code. */
 static bool is_named_there(const json_t *spec)
 {
     char directory[PATH_MAX];
@@ -41,8 +41,8 @@ static int take_there(struct code_taken *t, struct call *call, const json_t *req
     struct err why = {.code = ERR_NONE};
     json_t *answer;
     if (!is_named_there(spec) && must)
-        err_set(&why, ERR_USAGE, "of which directory on %s? With -H a snapshot is taken there: name the directory, "
-                "workdir: DIR", far_host_name());
+        err_set(&why, ERR_USAGE, "the snapshot is taken on %s, but the spec names no directory there: add workdir: DIR",
+                far_host_name());
     if (why.code)
         return refuse(call, request, &why);
     if (!is_named_there(spec))

@@ -17,10 +17,10 @@ int submit_code_take(struct code_taken *t, struct call *call, const json_t *requ
 
 void submit_code_end(struct code_taken *t);
 
-/* Will the hosts of this canonical spec get its code?  Their own workdirs do not matter then. */
+/* Will the hosts of this canonical spec get its code?  If so, their own workdirs are not used. */
 bool submit_code_is_sent(const json_t *spec);
 
-/* `request` with the name of what was taken; a new reference. */
+/* `request` with the name of the recorded code; a new reference. */
 json_t *submit_code_request(const struct code_taken *t, const json_t *request);
 
 #endif

@@ -18,7 +18,8 @@ struct err;
 /* Where relative paths begin. */
 int submitter_directory(char *out, size_t size, struct err *err);
 
-/* Its environment, for a job that is to run where we stand; a new object. What is not UTF-8 is left out, and said. */
+/* Its environment, for a job that runs in the submitter's environment; a new object. Values that are not UTF-8 are left
+ * out, with a note. */
 json_t *submitter_environment(void);
 
 /* A variable of the far host; NULL: none, or there is no far host. */
@@ -31,8 +32,8 @@ int submitter_parse(json_t **spec, const char *text, const char *file, const cha
 /* As local_check(), on the far host. */
 int submitter_check(struct call *call, const json_t *request, json_t *spec, json_t *notes);
 
-/* The far host takes the code of a job there, as submit_code_take() does: {name, notes}. What nobody took ends with
- * submitter_code_end(), or with this process. */
+/* The far host takes the code of a job there, as submit_code_take() does: {name, notes}. A snapshot that no job took
+ * ends with submitter_code_end(), or with this process. */
 int submitter_code(json_t **answer, struct call *call, const json_t *request, const json_t *spec);
 void submitter_code_end(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* code_git.h - runs git on a directory, for reading: it changes nothing, asks nothing and waits for nobody
+/* code_git.h - runs git on a directory, for reading: it changes nothing, asks nothing and never waits for input
  *
  * Without the GIT_ variables of a hook or a script that submits, without locks, and without the programs that a
  * repository may name for a diff.  Its filters (git-lfs) run, as for every `git diff` of the user.

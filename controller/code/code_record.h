@@ -4,7 +4,7 @@
  *   DIR/commit        its 40 digits
  *   DIR/diff.patch    git diff HEAD: what tracked files have changed since, of the whole repository; mode 0600
  *
- * Nothing here fails a submit: what could not be recorded, and why, is in `info`:
+ * No failure here fails a submit: `info` has what could not be recorded, and why:
  *   commit, branch, changed: number of files, diff_bytes, diff_cut: true if the diff was too long; git: why not
  * In the diff are neither new files, nor the content of binary ones, nor that of submodules.
  */

@@ -135,7 +135,7 @@ static void note_left_out(struct code_taken *t, const struct code_list *l)
     }
     if (l->left > NAMED)
         snprintf(text + at, sizeof(text) - at, " and %zu more", l->left - NAMED);
-    json_array_append_new(t->notes, json_sprintf("the snapshot of the code is without %s", text));
+    json_array_append_new(t->notes, json_sprintf("the snapshot of the code leaves out %s", text));
 }
 
 /* A file that is written meanwhile does not match its digest: once more. */

@@ -10,7 +10,7 @@
  * info.json: {version, workdir, and where there is a repository: commit, branch, changed, diff_bytes, diff_cut, git;
  *             with a snapshot: snapshot: DIGEST, files, bytes, must, left_out: [text], left: number of them}
  *
- * An end by force leaves a directory of a dead process at most, which the next one removes.
+ * A process that is killed leaves at most one directory, which the next process removes.
  */
 #ifndef CONTROLLER_CODE_CODE_TAKE_H
 #define CONTROLLER_CODE_CODE_TAKE_H
@@ -27,7 +27,7 @@ enum { CODE_MAX_MIB = 200 };
 struct code_wish {
     const char *home, *workdir;
     bool        snapshot;
-    bool        must;       /* else a directory that is too large, or not there, is a note */
+    bool        must;       /* else a directory that is too large, or missing, is a note */
     int64_t     max_bytes;
 };
 
@@ -44,7 +44,7 @@ int64_t code_take_max(void);
 /* -1: the snapshot cannot be taken; nothing is left of it. */
 int code_take(struct code_taken *t, const struct code_wish *wish, struct err *err);
 
-/* After the job is stored, or not: what nobody took is removed. */
+/* After the job is stored, or not: removes a snapshot that no job took. */
 void code_take_end(struct code_taken *t);
 
 #endif

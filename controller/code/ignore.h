@@ -23,10 +23,10 @@ void ignore_destroy(struct ignore *g);
  * -1: out of memory. */
 int ignore_add(struct ignore *g, const char *dir, const char *text);
 
-/* One path, of whose directories none is left out. */
+/* One path, none of whose directories is left out. */
 bool ignore_has(const struct ignore *g, const char *path, bool directory);
 
-/* The same for a file whose directories were not looked at. */
+/* The same for a file whose directories were not checked. */
 bool ignore_has_below(const struct ignore *g, const char *path);
 
 #endif

@@ -264,7 +264,7 @@ static int open_store(struct daemon *d, enum home_end before, struct err *err)
     snprintf(db, sizeof(db), "%s/jobs.db", d->home);
     integrity_hook(store_damaged, d);
     if (before != HOME_CLEAN)
-        log_info(NULL, "the daemon before did not stop cleanly; checking %s", db);
+        log_info(NULL, "the previous daemon did not stop cleanly; checking %s", db);
     return store_open_checked(&d->store, db, depths[before], err);
 }
 

@@ -10,7 +10,7 @@ struct daemon;
 struct err;
 
 /* Replaces `after` of a canonical spec by ids, and adds their lineage. Each must be a job that can still end as
- * asked, and older than job `of`, whose spec it is: so no two wait for each other. */
+ * required, and older than job `of`, to which the spec belongs: so no two jobs wait for each other. */
 int dependencies_resolve(json_t *spec, struct daemon *d, int64_t of, struct err *err);
 
 #endif

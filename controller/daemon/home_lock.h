@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* home_lock.h - one daemon for a home, also where several machines share it
  *
- * The lock is flock() on daemon.lock, which NFS and Lustre pass on to their servers.  The file tells
- * who holds it: "HOST PID"; a holder that stops cleanly empties it.
+ * The lock is flock() on daemon.lock, which NFS and Lustre pass on to their servers. The file names the holder: "HOST
+ * PID"; a holder that stops cleanly empties it.
  */
 #ifndef CONTROLLER_DAEMON_HOME_LOCK_H
 #define CONTROLLER_DAEMON_HOME_LOCK_H

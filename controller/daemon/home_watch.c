@@ -16,9 +16,10 @@ int home_watch_result(const struct daemon *d, struct err *err)
         return 0;
     dir_identity_text(where, sizeof(where), &d->home_inode, d->home);
     if (dir_identity_path(now, sizeof(now), &d->home_inode) == 0)
-        return err_set(err, ERR_SYSTEM, "%s (JOBCTL_HOME) %s; its jobs continue once it is back", d->home, where);
-    return err_set(err, ERR_SYSTEM, "%s (JOBCTL_HOME) %s; the jobs in it are lost unless it is restored", d->home,
-                   where);
+        return err_set(err, ERR_SYSTEM, "%s (JOBCTL_HOME) %s; its jobs continue once the directory is back", d->home,
+                       where);
+    return err_set(err, ERR_SYSTEM, "%s (JOBCTL_HOME) %s; the jobs in it are lost unless the directory is restored",
+                   d->home, where);
 }
 
 void home_watch_look(struct daemon *d)

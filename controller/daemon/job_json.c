@@ -134,8 +134,11 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
         snprintf(wait, sizeof(wait), "%s", job->texts->unplaced);
     else
         sched_text(wait, sizeof(wait), &job->verdict, clock_ms());
-    if (c->state == JOB_RECOVERING)
-        snprintf(out, size, "%s%s%s", c->reason, wait[0] ? "; " : "", wait);
+    if (c->state == JOB_RECOVERING) {
+        const bool full = job_core_disk_wait(c) && frees[0];
+        snprintf(out, size, "%s%s%s%s%s", c->reason, wait[0] ? "; " : "", wait, full ? "; " : "", full ? frees : "");
+        err_make_printable(out);
+    }
     else
         snprintf(out, size, "%s%s%s", members, members[0] ? "; " : "", wait);
 }

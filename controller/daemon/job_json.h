@@ -17,7 +17,7 @@ json_t *job_json_of_stored(struct daemon *d, const struct job_row *row);
 /* From memory, else from the store; NULL with *err set. */
 json_t *job_json_of_id(struct daemon *d, int64_t id, struct err *err);
 
-/* What currently blocks or slows down a placed job; NULL: nothing known. */
+/* The obstacle that currently blocks or slows down a placed job; NULL: nothing known. */
 const char *job_json_obstacle(const struct job *job);
 /* The reason in one line, as shown in a row. */
 void job_json_reason(char *out, unsigned long size, const struct job *job);

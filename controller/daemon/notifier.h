@@ -2,9 +2,9 @@
 /* notifier.h - sends the messages that wait in the store (db/notices.h), each target in a thread of its own
  *
  * Nothing in the loop waits for a target: a message is described in the loop, sent by a thread for at most
- * NOTIFY_SEND_S, and its row changes when that has ended. A message is sent at least once: if the daemon is killed
- * between the answer of the other side and the commit, the next daemon sends it again, with the same id.
- * A target that fails is logged once, and once when it works again.
+ * NOTIFY_SEND_S, and its row changes when the thread has ended. A message is sent at least once: if the daemon is
+ * killed between the answer of the other side and the commit, the next daemon sends it again, with the same id. A
+ * target that fails is logged once, and once when it works again.
  */
 #ifndef CONTROLLER_DAEMON_NOTIFIER_H
 #define CONTROLLER_DAEMON_NOTIFIER_H
@@ -22,7 +22,7 @@ void notifier_close(struct daemon *d);
 /* Once a second (beat.h). */
 void notifier_look(struct daemon *d);
 
-/* What keeps messages from being delivered, in one line; "" if nothing does. */
+/* The reason why messages are not delivered, in one line; "" if nothing does. */
 void notifier_problem(char *out, size_t size, const struct daemon *d);
 
 /* [{name, kind, on, waiting, problem}]; NULL: config.yaml cannot be read. */

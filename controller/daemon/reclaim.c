@@ -166,7 +166,7 @@ static int begin(struct reclaim *r, const struct job *job, struct err *err)
 
 void reclaim_look(struct job *job)
 {
-    const int64_t since_ms = job->core.goodput.disk_since_ms;
+    const int64_t since_ms = job_core_disk_wait(&job->core);
     struct err err = { 0 };
     char tag[24];
     if (job->disk_since_ms == since_ms)
@@ -178,6 +178,6 @@ void reclaim_look(struct job *job)
     if (!r || begin(r, job, &err) == 0)
         return;
     snprintf(tag, sizeof(tag), "%lld", (long long)job->core.id);
-    log_warn(tag, "what would free the disk is not known: %s", err.text);
+    log_warn(tag, "cannot list what could be deleted to free the disk: %s", err.text);
     reclaim_destroy(&r->base);
 }

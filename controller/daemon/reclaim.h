@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reclaim.h - what would free the disk that a job waits for
+/* reclaim.h - which removals would free the disk that a job waits for
  *
  * Once per wait a thread measures the directories of the newest RECLAIM_SCAN done jobs that may be removed and lie on
  * the file system of the job's checkpoints. The sentence is in job->texts->frees, which `status` and `why` show.
- * A checkpoint.dir that a spec names is removed by no command: job->texts->by_hand has the largest, each once, without
- * those that a job which is not done names as well. Nothing is removed here.
+ * A checkpoint.dir that a spec names is removed by no command: job->texts->by_hand has the largest of these, each once,
+ * except those that an unfinished job names as well. Nothing is removed here.
  */
 #ifndef CONTROLLER_DAEMON_RECLAIM_H
 #define CONTROLLER_DAEMON_RECLAIM_H
@@ -13,8 +13,8 @@ struct job;
 
 enum { RECLAIM_SCAN = 500 };
 
-/* Begins to look if the job waits for its disk and this wait was not looked at yet; forgets what an earlier one
- * said. */
+/* Starts a measurement if the job waits for its disk and this wait was not measured yet; drops the result of an earlier
+ * wait. */
 void reclaim_look(struct job *job);
 
 #endif

@@ -307,7 +307,7 @@ static void remove_entry(struct removal *r, int fd, const char *name)
         close(lock);
 }
 
-/* Deletes jobs/<id> except checkpoints to keep; the history first, from which a repair would make the job anew. */
+/* Deletes jobs/<id> except checkpoints to keep; the history first, from which a repair would make the job again. */
 static void empty(struct removal *r, int fd)
 {
     struct dirent *e;
@@ -326,7 +326,7 @@ static void empty(struct removal *r, int fd)
         close(fd);
 }
 
-/* Of a directory that is left over only kept checkpoints are no error: whatever could not be listed is still there. */
+/* A directory that remains is an error unless it has only kept checkpoints: it has what could not be listed. */
 static bool is_left_rightly(const struct removal *r)
 {
     return r->row.kept && (errno == ENOTEMPTY || errno == EEXIST);

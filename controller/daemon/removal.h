@@ -31,7 +31,7 @@ int removal_plan_rows(struct removed_row *row, struct daemon *d, int64_t id, con
 void removal_measure(struct removed_row *row, const char *dir);
 
 /* The two halves of that: the sizes of all files in `dir` and of its checkpoints, 0 where there are none;
- * and what they say of the row. */
+ * and their part of the answer. */
 void removal_count(int64_t *all, int64_t *checkpoints, const char *dir);
 void removal_set_sizes(struct removed_row *row, int64_t all, int64_t checkpoints);
 

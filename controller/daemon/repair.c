@@ -309,20 +309,13 @@ static int add_snapshot(struct repair *r, struct err *err)
 
 /* ---- all of it ---- */
 
-static int count_row(void *ctx, int64_t id, bool started, bool done)
-{
-    (void)id, (void)started, (void)done;
-    ++*(json_int_t *)ctx;
-    return 0;
-}
-
 static int fill(struct repair *r, struct err *err)
 {
     struct store *s = r->daemon.store;
     struct survey *left = NULL;
-    json_int_t jobs = 0;
+    int64_t jobs;
     if (add_snapshot(r, err) < 0 || mend_all(r, err) < 0 ||
-        jobs_ids(s, count_row, &jobs, err) < 0 || survey_make(&left, r->daemon.home, s, err) < 0)
+        jobs_count(&jobs, s, err) < 0 || survey_make(&left, r->daemon.home, s, err) < 0)
         return -1;
     report_set(r, "jobs", json_integer(jobs));
     report_set(r, "rebuilt", json_integer(r->rebuilt));

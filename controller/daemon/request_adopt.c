@@ -131,7 +131,7 @@ static json_t *past(const char *line, size_t size)
     return row;
 }
 
-/* The newest lines of the history; a missing history is no error. */
+/* The newest lines of the history; a missing history is not an error. */
 static json_t *read_history(const char *dir)
 {
     char path[PATH_MAX + 16];
@@ -165,8 +165,9 @@ static json_t *notes_of(const json_t *job, const json_t *spec)
     json_t *notes = json_array();
     if (json_is_true(json_object_get(json_object_get(job, "spec"), "snapshot")))
         json_array_append_new(notes, json_sprintf(
-            "the snapshot of its code stayed on %s: the job runs in %s as that directory is now; put the code of its "
-            "submit there first", field_text(job, "host"), field_text(spec, "workdir")));
+            "the snapshot of the job's code is on %s only: the job runs in %s with the present content of that "
+                                                  "directory; copy the code of its submit there first",
+                                                  field_text(job, "host"), field_text(spec, "workdir")));
     return notes;
 }
 

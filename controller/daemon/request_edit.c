@@ -23,6 +23,7 @@
 #include "controller/spec/canonical.h"
 #include "controller/spec/spec_merge.h"
 #include "db/events.h"
+#include "db/jobs.h"
 #include "controller/spec/sweep_points.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
@@ -88,23 +89,20 @@ static struct job *job_to_edit(struct request *r)
     return NULL;
 }
 
-void request_spec(struct request *r)
+/* The text as it was submitted, for a job that can be edited or, to begin a new one, of any. */
+static void answer_spec(struct request *r, int64_t id, bool any)
 {
     struct daemon *d = request_daemon(r);
     struct err err = { 0 };
     struct source from = { .set = NULL };
     char *yaml = NULL, *canonical = NULL;
     json_t *spec = NULL, *row = NULL;
-    struct job *job = job_to_edit(r);
-    if (!job)
-        return;
-    const int64_t id = job->core.id;
     if (source_of(&from, d, id, &err) < 0 || jobs_spec(&yaml, &canonical, d->store, id, &err) < 0 ||
         !(spec = job_store_spec(d->store, id, &err)) || !(row = job_json_of_id(d, id, &err)))
         request_fail(r, &err, NULL);
-    else if (from.adopted) {
-        err_set(&err, ERR_CONFLICT, "job %lld continues a job of another machine, as that one was submitted; it cannot "
-                "be edited", (long long)id);
+    else if (from.adopted && !any) {
+        err_set(&err, ERR_CONFLICT, "job %lld continues a job of another machine with that job's spec, so it cannot be "
+                "edited", (long long)id);
         request_fail(r, &err, NULL);
     } else
         request_answer(r, 200, json_pack("{s:O, s:s, s:O, s:O*, s:O}", "job", row, "yaml", yaml, "spec", spec, "set",
@@ -115,6 +113,19 @@ void request_spec(struct request *r)
     json_decref(row);
     free(yaml);
     free(canonical);
+}
+
+void request_spec(struct request *r)
+{
+    int64_t any;
+    struct job_row row;
+    const struct job *job;
+    if (request_number(&any, r, "any", 0) < 0)
+        return;
+    if (any && request_job_row(&row, r) == 0)
+        answer_spec(r, row.id, true);
+    else if (!any && (job = job_to_edit(r)))
+        answer_spec(r, job->core.id, false);
 }
 
 /* ---- another spec ---- */

@@ -30,7 +30,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
 
 /* ---- events ---- */
 
-static int add_event(void *ctx, const struct event_row *row)
+json_t *request_event_json(const struct event_row *row)
 {
     char text[600];
     json_t *body = json_loads(row->body, 0, NULL);
@@ -38,11 +38,15 @@ static int add_event(void *ctx, const struct event_row *row)
         event_text(text, sizeof(text), row->kind, body);
     else
         snprintf(text, sizeof(text), "this event is damaged in the store: run `jobctl doctor --repair`");
-    json_t *e = json_pack("{s:I, s:o, s:s, s:s, s:o, s:s, s:o}", "seq", (json_int_t)row->seq, "at",
-                          utc_json(row->at_ms), "source", row->source, "kind", row->kind,
-                          "attempt", row->attempt > 0 ? json_integer(row->attempt) : json_null(),
-                          "text", text, "body", body ? body : json_object());
-    return json_array_append_new(ctx, e);
+    return json_pack("{s:I, s:o, s:s, s:s, s:o, s:s, s:o}", "seq", (json_int_t)row->seq, "at",
+                     utc_json(row->at_ms), "source", row->source, "kind", row->kind,
+                     "attempt", row->attempt > 0 ? json_integer(row->attempt) : json_null(),
+                     "text", text, "body", body ? body : json_object());
+}
+
+static int add_event(void *ctx, const struct event_row *row)
+{
+    return json_array_append_new(ctx, request_event_json(row));
 }
 
 void request_events(struct request *r)
@@ -154,7 +158,7 @@ static void log_answer(struct request *r, const struct log_part *p, bool done)
                                      (int)(done && next >= size)));
 }
 
-/* Why there is no such log; a log that may still come is no error. */
+/* Why there is no such log; a log that may still come is not an error. */
 static void log_check(struct log_task *t, bool done)
 {
     const struct log_part *p = &t->part;

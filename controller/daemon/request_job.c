@@ -23,7 +23,8 @@ static int member_id(int64_t *id, struct daemon *d, long long sweep, const char 
     if (survey_job_get(&row, d->survey, d->store, sweep, err) < 0)
         return -1;
     if (row.members <= 0)
-        return err_set(err, ERR_NOT_FOUND, "job %lld is no sweep and no array, so it has no member %.20s", sweep, word);
+        return err_set(err, ERR_NOT_FOUND, "job %lld is not a sweep or an array, so it has no member %.20s", sweep,
+                       word);
     const int rc = jobs_members_find(id, d->store, sweep, index, err);
     return rc != 0 ? (rc > 0 ? 0 : -1)
                    : err_set(err, ERR_NOT_FOUND, "member %.20s of job %lld has not started, or there is none", word, sweep);

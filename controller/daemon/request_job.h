@@ -3,10 +3,12 @@
 #ifndef CONTROLLER_DAEMON_REQUEST_JOB_H
 #define CONTROLLER_DAEMON_REQUEST_JOB_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 struct daemon;
 struct err;
+struct event_row;
 struct job;
 struct job_row;
 struct request;
@@ -24,5 +26,8 @@ struct job *request_job_open(struct request *r);
 void request_job_answer(struct request *r, int status, int64_t id);
 /* The same for a new job once its batch is committed, or the error of the commit. */
 void request_job_submitted(struct request *r, int64_t id, int64_t batch);
+
+/* An event of the event log as docs/API.md shows it. */
+json_t *request_event_json(const struct event_row *row);
 
 #endif

@@ -22,11 +22,12 @@ static void tell_here(const struct daemon *d, json_t *nodes)
     fleet_free(d, &cpus, &gpus);
     json_t *list = json_object_get(f->facts, "gpus");
     json_array_append_new(nodes, json_pack(
-        "{s:s, s:s, s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o}", "name", f->node, "state",
+        "{s:s, s:s, s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:O*}", "name", f->node, "state",
         drained ? "drained" : "up", "cpus", (json_int_t)f->cpus, "cpus_free", (json_int_t)cpus,
         "gpus", json_is_array(list) ? json_incref(list) : json_array(), "gpus_free",
         (json_int_t)gpus, "last_seen", utc_json(daemon_now_ms()), "boot_id", f->boot_id, "drained",
-        drained ? json_string(drained) : json_null(), "users", machine_users_list(d)));
+        drained ? json_string(drained) : json_null(), "users", machine_users_list(d), "pairs",
+        json_object_get(f->facts, "pairs")));
 }
 
 void request_nodes(struct request *r)

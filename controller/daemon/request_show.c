@@ -448,10 +448,17 @@ void request_why(struct request *r)
         request_fail(r, &err, NULL);
 }
 
+struct points {
+    json_t *list;
+    int64_t after;      /* of later steps only */
+};
+
 static int add_point(void *ctx, int64_t step, double value)
 {
-    json_array_append_new(ctx, json_pack("[I, o]", (json_int_t)step,
-                                         isfinite(value) ? json_real(value) : json_null()));
+    const struct points *p = ctx;
+    if (step > p->after)
+        json_array_append_new(p->list, json_pack("[I, o]", (json_int_t)step,
+                                                 isfinite(value) ? json_real(value) : json_null()));
     return 0;
 }
 
@@ -462,17 +469,19 @@ void request_metrics(struct request *r)
     struct job_row row;
     const char *name = request_query(r, "name");
     int64_t limit;
-    if (request_number(&limit, r, "limit", 500) < 0 || request_job_row(&row, r) < 0)
+    struct points points = { .list = NULL };
+    if (request_number(&limit, r, "limit", 500) < 0 || request_number(&points.after, r, "after", -1) < 0 ||
+        request_job_row(&row, r) < 0)
         return;
-    json_t *points = json_array();
+    points.list = json_array();
     if (metrics_each(d->store, row.id, name ? name : "loss",
-                     limit < 1 || limit > POINTS_MAX ? POINTS_MAX : limit, add_point, points,
+                     limit < 1 || limit > POINTS_MAX ? POINTS_MAX : limit, add_point, &points,
                      &err) < 0) {
-        json_decref(points);
+        json_decref(points.list);
         request_fail(r, &err, NULL);
         return;
     }
-    request_answer(r, 200, json_pack("{s:o}", "points", points));
+    request_answer(r, 200, json_pack("{s:o}", "points", points.list));
 }
 
 void request_version(struct request *r)

@@ -19,6 +19,7 @@
 #include "controller/http/request.h"
 #include "controller/job/job.h"
 #include "controller/job/job_store.h"
+#include "controller/remote/hub_pin.h"
 #include "controller/remote/remote.h"
 #include "controller/remote/slurm_client.h"
 #include "controller/spec/canonical.h"
@@ -29,7 +30,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
-enum { SETS_MAX = 256 };
+enum { SETS_MAX = 256, HUB_PATIENCE_MS = 70000 /* above HUB_QUERY_MS */ };
 
 /* The answer to a dry run, with notes from the plan: {spec, notes}. */
 static json_t *dry_run(struct daemon *d, const struct submission *o, struct err *err)
@@ -84,7 +85,7 @@ static int read_spec(json_t **spec, const json_t *body, struct diagnostics *foun
                          sets, count, found, err);
 }
 
-/* Whether this machine has a configuration of Slurm: a job that asks for it would wait for ever. */
+/* Whether this machine has a configuration of Slurm: a job that asks for it would wait forever. */
 static int find_slurm(const json_t *body, struct diagnostics *found, struct err *err)
 {
     const char *sets[SETS_MAX];
@@ -106,16 +107,36 @@ static bool for_slurm(const json_t *spec)
  * thread does it. */
 struct spec_task {
     struct file_task   base;
-    json_t            *body, *spec;
+    json_t            *body, *spec, *hub; /* variables of the submitter about models of a hub */
     struct diagnostics found;
     struct err         err;
 };
 
+static void on_hub_mistake(void *arg, const char *key, const char *text)
+{
+    struct spec_task *t = arg;
+    const char *sets[SETS_MAX];
+    struct err why = { 0 };
+    err_set(&why, ERR_USAGE, "%s: %s", key, text);
+    const int count = sets_of(sets, t->body);
+    jobspec_add_mistake(&t->found, field_text(t->body, "spec"), sets, count, key, &why);
+}
+
+/* Commits of models for a client that is not jobctl, which has looked them up itself. */
+static int pin(struct spec_task *t)
+{
+    json_t *notes = json_array();
+    if (!json_object_get(t->body, "canonical"))
+        hub_pin(t->spec, t->hub, false, notes, on_hub_mistake, t);
+    json_decref(notes);
+    return diagnostics_first(&t->found, &t->err);
+}
+
 static void spec_work(struct file_task *task)
 {
     struct spec_task *t = (struct spec_task *)task;
-    if (read_spec(&t->spec, t->body, &t->found, &t->err) < 0 || !for_slurm(t->spec) ||
-        find_slurm(t->body, &t->found, &t->err) == 0)
+    if (read_spec(&t->spec, t->body, &t->found, &t->err) < 0 ||
+        ((!for_slurm(t->spec) || find_slurm(t->body, &t->found, &t->err) == 0) && pin(t) == 0))
         return;
     json_decref(t->spec);
     t->spec = NULL;
@@ -126,6 +147,7 @@ static void spec_destroy(struct file_task *task)
     struct spec_task *t = (struct spec_task *)task;
     json_decref(t->body);
     json_decref(t->spec);
+    json_decref(t->hub);
     free(t);
 }
 
@@ -140,6 +162,8 @@ static void spec_begin(struct request *r)
     t->base.work = spec_work;
     t->base.destroy = spec_destroy;
     t->body = json_deep_copy(request_body(r));
+    t->hub = hub_pin_environment(json_object_get(t->body, "environment"), json_object_get(t->body, "secrets"));
+    t->base.patience_ms = HUB_PATIENCE_MS * (strstr(field_text(t->body, "spec"), "hf://") != NULL);
     json_object_del(t->body, "secrets");
     json_object_del(t->body, "environment");
     if (json_object_get(t->body, "canonical"))

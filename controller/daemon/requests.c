@@ -67,8 +67,9 @@ static void checkpoint(struct request *r)
     if (!job)
         return;
     if (!job->trains && !job->signal_saves) {
-        err_set(&err, ERR_CONFLICT, "job %lld is a `run:` command, and its spec names no signal for this: write "
-                "checkpoint_signal: SIGUSR1 there, and save in the script on that signal", (long long)job->core.id);
+        err_set(&err, ERR_CONFLICT, "job %lld is a `run:` command whose spec has no checkpoint_signal: add "
+                "checkpoint_signal: SIGUSR1 to the spec, and save a checkpoint in the script on that signal",
+                (long long)job->core.id);
         request_fail(r, &err, NULL);
         return;
     }
@@ -127,6 +128,9 @@ static const struct route routes[] = {
     { "GET", "/v1/jobs/JOB/logs", request_logs, NULL },
     { "GET", "/v1/jobs/JOB/metrics", request_metrics, NULL },
     { "GET", "/v1/jobs/JOB/wait", request_wait, NULL },
+    { "GET", "/v1/live", request_live, NULL },
+    { "GET", "/v1/jobs/JOB/live", request_live_job, NULL },
+    { "GET", "/v1/jobs/JOB/sample", request_sample, NULL },
     { "GET", "/v1/prune", request_prune, NULL },
     { "GET", "/v1/store", show_store, NULL },
     { "POST", "/v1/adopt", request_adopt, "dir:s! hold:b dry_run:b expect:o secrets:m environment:m" },
@@ -165,7 +169,8 @@ const struct service requests_metrics = { .routes = routes_metrics, .admit = any
 const struct service requests = { .routes = routes, .admit = request_of_owner, .gathers = request_submit,
                                   .settle = settle };
 
-/* The page: it looks at everything, and acts on existing jobs. It submits and removes nothing. */
+/* The page: it looks at everything, acts on existing jobs, and submits a text that was edited there. It removes nothing,
+ * and hands in no secrets, code or environment. */
 static const struct route routes_dashboard[] = {
     { "GET", "/", dashboard_asset, NULL },
     { "GET", "/assets/JOB", dashboard_asset, NULL },
@@ -177,7 +182,12 @@ static const struct route routes_dashboard[] = {
     { "GET", "/v1/jobs/JOB/events", request_events, NULL },
     { "GET", "/v1/jobs/JOB/logs", request_logs, NULL },
     { "GET", "/v1/jobs/JOB/metrics", request_metrics, NULL },
+    { "GET", "/v1/live", request_live, NULL },
+    { "GET", "/v1/jobs/JOB/live", request_live_job, NULL },
+    { "GET", "/v1/jobs/JOB/sample", request_sample, NULL },
+    { "GET", "/v1/jobs/JOB/spec", request_spec, NULL },
     { "GET", "/v1/nodes", request_nodes, NULL },
+    { "POST", "/v1/jobs", request_submit, "spec:s! cwd:s! file:s set:l dry_run:b" },
     { "POST", "/v1/jobs/JOB/cancel", cancel, "reason:s now:b" },
     { "POST", "/v1/jobs/JOB/retry", request_retry, NULL },
     { "POST", "/v1/jobs/JOB/hold", hold, NULL },

@@ -3,6 +3,8 @@
  *
  * request_submit.c and request_adopt.c create jobs, request_remove.c and
  * request_prune.c remove them, request_show.c answers at once, request_follow.c may wait,
+ * request_live.c streams, request_sample.c
+ * sends pictures,
  * request_edit.c changes the spec of a job, request_nodes.c handles nodes, request_notify.c targets of messages,
  * requests.c acts on an existing job.
  */
@@ -41,5 +43,10 @@ void request_notify_test(struct request *r);
 void request_events(struct request *r);
 void request_logs(struct request *r);
 void request_wait(struct request *r);
+
+void request_live(struct request *r);
+void request_live_job(struct request *r);
+
+void request_sample(struct request *r);
 
 #endif

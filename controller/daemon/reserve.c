@@ -50,7 +50,7 @@ bool reserve_use(struct daemon *d, const struct err *err)
 void reserve_explain(const struct daemon *d, struct err *err)
 {
     struct statvfs s;
-    char room[48] = "takes no more", bytes[32];
+    char room[48] = "is full", bytes[32];
     if (!is_full(err))
         return;
     if (err->errnum == ENOSPC && statvfs(d->home, &s) == 0) {
@@ -60,7 +60,7 @@ void reserve_explain(const struct daemon *d, struct err *err)
     const enum err_code code = err->code;
     const int errnum = err->errnum;
     *err = (struct err){ 0 };
-    err_set(err, code, "the disk of %s %s; free some space, say with \"jobctl prune --keep 100\", and try again", d->home,
-            room);
+    err_set(err, code, "the disk of %s %s; free some space, for example with \"jobctl prune --keep 100\", and try "
+            "again", d->home, room);
     err->errnum = errnum;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reserve.h - room on the disk of the home that is kept for the removal of jobs
  *
- * A job is removed from the store first, which takes some room; HOME/reserve, of RESERVE_BYTES, is given up for it when
- * the disk is full, and made again when there is room.
+ * A job is removed from the store first, which takes some room; The file HOME/reserve, of RESERVE_BYTES, is deleted for
+ * that when the disk is full, and made again when there is room.
  */
 #ifndef CONTROLLER_DAEMON_RESERVE_H
 #define CONTROLLER_DAEMON_RESERVE_H
@@ -14,13 +14,13 @@ struct err;
 
 enum { RESERVE_BYTES = 512 * 1024 };
 
-/* Makes it if it is not there; without room, nothing. Called at each beat. */
+/* Makes the file if it is missing and there is room. Called at each beat. */
 void reserve_keep(struct daemon *d);
 
-/* After `err`: true if that says that the disk is full, and the reserve has been given up for another try. */
+/* After `err`: true if the error is a full disk and the reserve was deleted, so that the caller tries again. */
 bool reserve_use(struct daemon *d, const struct err *err);
 
-/* If `err` says that the disk is full: its sentence becomes how full the disk of the home is and what frees room. */
+/* If `err` is a full disk: replaces its sentence by the free space of the home's disk and a command that frees more. */
 void reserve_explain(const struct daemon *d, struct err *err);
 
 #endif

@@ -14,6 +14,7 @@
 #include "agent/os/file_system.h"
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
+#include "controller/daemon/origin.h"
 #include "controller/daemon/survey.h"
 #include "controller/job/job_history.h"
 #include "db/integrity.h"
@@ -33,7 +34,11 @@ struct snapshots {
     uv_work_t      work;
     bool           busy;
     char           store[PATH_MAX], path[PATH_MAX], beside[PATH_MAX];
-    struct err     err;         /* of the work: the worker thread uses these two rows only */
+    struct err     err;         /* of the work: the worker thread uses these rows only */
+    struct ids {
+        int64_t *list;          /* done jobs without an origin */
+        size_t   count;
+    } old, filled;              /* filled: jobs whose events were written beside them */
 };
 
 /* ---- names ---- */
@@ -93,6 +98,7 @@ static void drop_old(const char *home)
 struct filling {
     const char   *home;
     struct store *copy;
+    struct ids   *old, *filled;
 };
 
 static bool is_own(const struct filling *f, int64_t id, const struct job_history_end *end)
@@ -104,6 +110,25 @@ static bool is_own(const struct filling *f, int64_t id, const struct job_history
     return own;
 }
 
+static int remember(struct ids *ids, int64_t id)
+{
+    int64_t *list = reallocarray(ids->list, ids->count + 1, sizeof(*list));
+    if (!list)
+        return -1;
+    ids->list = list;
+    ids->list[ids->count++] = id;
+    return 0;
+}
+
+static void see_origin(const struct filling *f, int64_t id)
+{
+    char *yaml = NULL, *canonical = NULL;
+    if (jobs_spec(&yaml, &canonical, f->copy, id, NULL) == 0 && origin_absent(canonical))
+        remember(f->old, id);
+    free(yaml);
+    free(canonical);
+}
+
 /* Events of a done job that its directory lacks: of an earlier version, or the disk was full. */
 static int fill_one(void *ctx, int64_t id, bool started, bool done)
 {
@@ -113,16 +138,19 @@ static int fill_one(void *ctx, int64_t id, bool started, bool done)
     char dir[PATH_MAX];
     int64_t have = 0;
     snprintf(dir, sizeof(dir), "%.4000s/jobs/%lld", f->home, (long long)id);
+    if (done)
+        see_origin(f, id);
     if (started && done && access(dir, F_OK) == 0 && jobs_get(&row, f->copy, id, NULL) == 0 &&
-        (!job_history_end(&end, f->home, id) || end.seq < row.last_seq) && is_own(f, id, &end))
+        (!job_history_end(&end, f->home, id) || end.seq < row.last_seq) && is_own(f, id, &end) &&
+        remember(f->filled, id) == 0)
         job_history_write(&have, f->home, f->copy, id, NULL);
     return 0;
 }
 
 /* From the copy, so that the daemon's connection is not used here. */
-static void fill_histories(const struct snapshots *s)
+static void fill_histories(struct snapshots *s)
 {
-    struct filling f = { .home = s->daemon->home };
+    struct filling f = { .home = s->daemon->home, .old = &s->old, .filled = &s->filled };
     if (store_open(&f.copy, s->beside, NULL) == 0)
         jobs_ids(f.copy, fill_one, &f, NULL);
     store_close(f.copy);
@@ -140,6 +168,24 @@ static void work(uv_work_t *request)
         drop_old(s->daemon->home);
 }
 
+/* A job that was removed meanwhile has nothing beside it. */
+static void drop_filled(struct snapshots *s)
+{
+    char path[PATH_MAX];
+    struct job_row row;
+    for (size_t i = 0; i < s->filled.count; i++) {
+        const int64_t id = s->filled.list[i];
+        if (jobs_get(&row, s->daemon->store, id, NULL) == 0)
+            continue;
+        snprintf(path, sizeof(path), "%.4000s/jobs/%lld/" JOB_HISTORY, s->daemon->home, (long long)id);
+        unlink(path);
+        *strrchr(path, '/') = '\0';
+        rmdir(path);            /* fails, as intended, unless it is empty */
+    }
+    free(s->filled.list);
+    s->filled = (struct ids){ 0 };
+}
+
 static void worked(uv_work_t *request, int status)
 {
     struct snapshots *s = request->data;
@@ -150,6 +196,13 @@ static void worked(uv_work_t *request, int status)
         log_warn(NULL, "no copy of the store was made: %s", s->err.text);
     else if (status == 0)
         log_info(NULL, "copied the store to %s", s->path);
+    drop_filled(s);
+    const struct ids old = s->old;
+    s->old = (struct ids){ 0 };
+    if (s->daemon->stopping || status != 0)
+        free(old.list);
+    else
+        origin_upgrade_done(s->daemon, old.list, old.count);
     if (s->daemon->stopping)
         snapshots_close(s->daemon);
 }

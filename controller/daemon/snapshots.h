@@ -3,9 +3,9 @@
  *
  * Made from a connection of its own on libuv's pool, so the daemon continues meanwhile; where the store has no
  * write-ahead log (on a file system that machines share) a reader would stop the writer, so there it is made before
- * the daemon serves.  What the directories of done jobs lack of their events (job_history.h) is written from the
- * copy.  The store is checked completely as it is copied.  While rows and directories differ (survey.h)
- * none is made: it would push out a better one.
+ * the daemon serves. Events that the directories of done jobs lack (job_history.h) are written from the copy. The store
+ * is checked completely as it is copied. While rows and directories differ (survey.h) no copy is made, because it would
+ * replace a better one.
  */
 #ifndef CONTROLLER_DAEMON_SNAPSHOTS_H
 #define CONTROLLER_DAEMON_SNAPSHOTS_H

@@ -27,7 +27,7 @@ struct store_upkeep {
 static void say_failed(struct store_upkeep *u, const struct err *err)
 {
     if (!u->failed)
-        log_warn(NULL, "the store is not made smaller: %s; trying again", err->text);
+        log_warn(NULL, "cannot shrink the store: %s; trying again", err->text);
     u->failed = true;
 }
 

@@ -4,8 +4,7 @@
  * Packs the events of jobs that ended more than a minute ago (packed_events.h), then gives unused pages back
  * (store_shrink()).  A portion is about twenty short jobs or half a megabyte, some milliseconds of the loop and one
  * commit; while there is more, one follows each tenth of a second.  So a store of an earlier version, however large,
- * is packed while the daemon serves.  Of a store that is being written
- * much, pages are moved seldom (db/shrink_pace.h).
+ * is packed while the daemon serves. While the store is written much, pages are moved rarely (db/shrink_pace.h).
  */
 #ifndef CONTROLLER_DAEMON_STORE_UPKEEP_H
 #define CONTROLLER_DAEMON_STORE_UPKEEP_H

@@ -17,7 +17,7 @@ struct submission {
     const json_t *secrets;   /* borrowed, or NULL */
     const json_t *environment;  /* of the submitter; borrowed, or NULL */
     const json_t *set;       /* the overrides of --set, texts, to be shown; borrowed, or NULL */
-    const char   *code;      /* name in HOME/code of what was recorded of it (controller/job/job_code.h); or NULL */
+    const char   *code;      /* name of its recorded code in HOME/code (controller/job/job_code.h); or NULL */
     const char   *base;      /* the directory of relative paths in `yaml`; borrowed, or NULL */
     int64_t       retry_of;
     int64_t       sweep;     /* of a member: the sweep, whose environment it gets; or 0 ... */

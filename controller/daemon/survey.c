@@ -256,7 +256,7 @@ size_t survey_text(char *out, size_t size, const struct survey *survey)
                                    ids->count == 1 ? "" : "s", list, faults[i].many);
     }
     if (survey_needs_repair(survey) && at < size)
-        at += (size_t)snprintf(out + at, size - at, ". Nothing of these is touched: run `jobctl doctor --repair`");
+        at += (size_t)snprintf(out + at, size - at, ". None of these was changed: run `jobctl doctor --repair`");
     return at < size ? at : size - 1;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* survey.h - compares the rows of the store with the directories of the jobs
  *
- * A store that was lost, replaced by an older copy, or whose log was damaged differs from jobs/.  The daemon says
- * so and leaves such jobs alone, rows and directories; `jobctl doctor --repair` (repair.h) mends the store.
+ * A store that was lost, replaced by an older copy, or whose log was damaged differs from jobs/. The daemon reports
+ * such jobs and changes neither their rows nor their directories; `jobctl doctor --repair` (repair.h) repairs the
+ * store.
  */
 #ifndef CONTROLLER_DAEMON_SURVEY_H
 #define CONTROLLER_DAEMON_SURVEY_H
@@ -51,10 +52,10 @@ bool survey_allows(const struct survey *survey, int64_t id);
 /* Is there anything for `doctor --repair`? */
 bool survey_needs_repair(const struct survey *survey);
 
-/* Why a job is left alone, with what to do; of a job that the store does not have as well; "" of a good one. */
+/* Why a job is not touched, and what to do; also for a job that the store does not have; "" of a good one. */
 const char *survey_reason(const struct survey *survey, int64_t id);
 
-/* jobs_get(); the error tells of a directory without a row. */
+/* jobs_get(); the error mentions a directory without a row. */
 int survey_job_get(struct job_row *row, const struct survey *survey, struct store *s, int64_t id, struct err *err);
 
 /* "31 jobs (1-31): a directory, but no row in the store; ..."; "" if all is well; returns its length. */

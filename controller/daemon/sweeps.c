@@ -114,10 +114,13 @@ struct job *sweeps_member(struct job *job, struct err *err)
     submit_batch_flush(d);
     struct job *member = active_jobs_find(d->active_jobs, id);
     if (!member) {
-        job->sweep->live--;
-        job->sweep->last = index - 1;
+        sweep_withdraw(job->sweep, index);
         *err = d->submit_batch->err;
         return NULL;
+    }
+    if (job->sweep->in_waves && member->member) {
+        member->member->wave = job->sweep->wave;
+        member->member->size = (int)job->sweep->size;
     }
     struct err ignored = { .code = ERR_NONE };
     job_aim(job, &ignored);

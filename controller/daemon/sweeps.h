@@ -28,7 +28,8 @@ int sweeps_check(const json_t *spec, struct err *err);
 /* A job is done and forgotten: the next member may start, or the sweep is over; `sweep`: 0, if it was no member. */
 void sweeps_member_done(struct daemon *d, int64_t sweep, enum job_result result);
 
-/* A sweep is done: what still runs of it is stopped; now: also what is stopping already, without a last checkpoint. */
+/* A sweep is done: stops its running members; now: also members that are stopping already, without a last
+ * checkpoint. */
 void sweeps_stop_members(struct daemon *d, int64_t sweep, const char *reason, bool now);
 
 /* After all jobs were loaded. */

@@ -275,7 +275,7 @@ static void put_full_home(struct buf *text, const struct daemon *d)
     const char *again = strstr(full.text, ", and try again"); /* the daemon does */
     const int size = (int)(again ? again - full.text : (long)strlen(full.text));
     if (size > 0)
-        buf_print(text, " What happens now is stored when there is room: %.*s.", size, full.text);
+        buf_print(text, " New events are stored when there is room: %.*s.", size, full.text);
 }
 
 json_t *why_make(struct daemon *d, int64_t id, struct err *err)
@@ -297,9 +297,10 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
         buf_print(&text, " Its agent is connected %s.", field_text(row, "agent_channel"));
     if (s.room[0])
         buf_print(&text, " It waits for its disk: %s.", s.room);
-    if (s.room[0] && job && job->texts->frees[0])
+    const bool full = job && (s.room[0] || job_core_disk_wait(&job->core));
+    if (full && job->texts->frees[0])
         buf_print(&text, " %s.", job->texts->frees);
-    if (s.room[0] && job && job->texts->by_hand[0])
+    if (full && job->texts->by_hand[0])
         buf_print(&text, " %c%s.", toupper((unsigned char)job->texts->by_hand[0]), job->texts->by_hand + 1);
     if (job)
         put_full_home(&text, d);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* access.h - who may use the page: links that work once, sessions of browsers, and which Host a request may name
+/* access.h - access to the page: links that work once, sessions of browsers, and the Host that a request may name
  *
  * Pure: no clock, no I/O.
  * A link has a token that is good for one session, within ACCESS_LINK_MS. A session has two secrets: a cookie, which
@@ -40,15 +40,15 @@ struct access {
 /* False for "" and NULL, also against each other. */
 bool access_same(const char *a, const char *b);
 
-/* Is `host` this machine at this port: 127.0.0.1:PORT, localhost:PORT or [::1]:PORT? A name that somebody else's DNS
- * leads to 127.0.0.1 is not. NULL: false. */
+/* Is `host` this machine at this port: 127.0.0.1:PORT, localhost:PORT or [::1]:PORT? A name that a foreign DNS resolves
+ * to 127.0.0.1 is not. NULL: false. */
 bool access_host_fits(const char *host, int port);
 
 /* The header Origin: "http://" and such a host; NULL, as without one: true. */
 bool access_origin_fits(const char *origin, int port);
 
 void access_add_link(struct access *a, const char *token, int64_t now_ms);
-/* Granted: the token is no link any more. */
+/* Granted: the token is used up. */
 enum access_answer access_redeem(struct access *a, const char *token, int64_t now_ms);
 
 void access_add_session(struct access *a, const char *cookie, const char *key);

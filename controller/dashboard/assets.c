@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define ASSET(symbol, file)                                                                                            \
-    __asm__(".section .rodata\njobctl_asset_" #symbol ":\n.incbin \"controller/dashboard/assets/" file "\"\n.byte 0\n" \
+    __asm__(".section .rodata\njobctl_asset_" #symbol ":\n.incbin \"controller/dashboard/" file "\"\n.byte 0\n" \
             ".previous\n");                                                                                            \
     extern const char jobctl_asset_##symbol[]
 
@@ -14,27 +14,60 @@
 #define STYLE  "text/css; charset=utf-8"
 #define SCRIPT "text/javascript; charset=utf-8"
 
-ASSET(index, "index.html");
-ASSET(style, "style.css");
-ASSET(icon, "icon.svg");
-ASSET(main, "main.js");
-ASSET(api, "api.js");
-ASSET(dom, "dom.js");
-ASSET(texts, "texts.js");
-ASSET(figures, "figures.js");
-ASSET(actions, "actions.js");
-ASSET(jobs, "jobs.js");
-ASSET(job, "job.js");
-ASSET(chart, "chart.js");
+ASSET(index, "assets/index.html");
+ASSET(style, "assets/style.css");
+ASSET(pages, "assets/pages.css");
+ASSET(icon, "assets/icon.svg");
+ASSET(actions, "assets/actions.js");
+ASSET(api, "assets/api.js");
+ASSET(compare, "assets/compare.js");
+ASSET(dom, "assets/dom.js");
+ASSET(editor, "assets/editor.js");
+ASSET(figures, "assets/figures.js");
+ASSET(job, "assets/job.js");
+ASSET(jobs, "assets/jobs.js");
+ASSET(ledger, "assets/ledger.js");
+ASSET(logs, "assets/logs.js");
+ASSET(machines, "assets/machines.js");
+ASSET(main, "assets/main.js");
+ASSET(ranks, "assets/ranks.js");
+ASSET(row, "assets/row.js");
+ASSET(samples, "assets/samples.js");
+ASSET(specs, "assets/specs.js");
+ASSET(story, "assets/story.js");
+ASSET(texts, "assets/texts.js");
+ASSET(timeline, "assets/timeline.js");
+ASSET(virtual, "assets/virtual.js");
+ASSET(uplot, "uplot/uPlot.esm.js");
+ASSET(uplot_style, "uplot/uPlot.min.css");
 
 static const struct asset assets[] = {
-    { "index.html", HTML, jobctl_asset_index },      { "style.css", STYLE, jobctl_asset_style },
+    { "index.html", HTML, jobctl_asset_index },
+    { "style.css", STYLE, jobctl_asset_style },
+    { "pages.css", STYLE, jobctl_asset_pages },
     { "icon.svg", "image/svg+xml", jobctl_asset_icon },
-    { "main.js", SCRIPT, jobctl_asset_main },        { "api.js", SCRIPT, jobctl_asset_api },
-    { "dom.js", SCRIPT, jobctl_asset_dom },          { "texts.js", SCRIPT, jobctl_asset_texts },
-    { "figures.js", SCRIPT, jobctl_asset_figures },  { "actions.js", SCRIPT, jobctl_asset_actions },
-    { "jobs.js", SCRIPT, jobctl_asset_jobs },        { "job.js", SCRIPT, jobctl_asset_job },
-    { "chart.js", SCRIPT, jobctl_asset_chart },
+    { "actions.js", SCRIPT, jobctl_asset_actions },
+    { "api.js", SCRIPT, jobctl_asset_api },
+    { "compare.js", SCRIPT, jobctl_asset_compare },
+    { "dom.js", SCRIPT, jobctl_asset_dom },
+    { "editor.js", SCRIPT, jobctl_asset_editor },
+    { "figures.js", SCRIPT, jobctl_asset_figures },
+    { "job.js", SCRIPT, jobctl_asset_job },
+    { "jobs.js", SCRIPT, jobctl_asset_jobs },
+    { "ledger.js", SCRIPT, jobctl_asset_ledger },
+    { "logs.js", SCRIPT, jobctl_asset_logs },
+    { "machines.js", SCRIPT, jobctl_asset_machines },
+    { "main.js", SCRIPT, jobctl_asset_main },
+    { "ranks.js", SCRIPT, jobctl_asset_ranks },
+    { "row.js", SCRIPT, jobctl_asset_row },
+    { "samples.js", SCRIPT, jobctl_asset_samples },
+    { "specs.js", SCRIPT, jobctl_asset_specs },
+    { "story.js", SCRIPT, jobctl_asset_story },
+    { "texts.js", SCRIPT, jobctl_asset_texts },
+    { "timeline.js", SCRIPT, jobctl_asset_timeline },
+    { "virtual.js", SCRIPT, jobctl_asset_virtual },
+    { "uplot.js", SCRIPT, jobctl_asset_uplot },
+    { "uplot.css", STYLE, jobctl_asset_uplot_style },
 };
 
 const struct asset *assets_find(const char *name)

@@ -80,7 +80,7 @@ static void refuse(struct request *r, int status, const char *text)
 static void set_headers(struct request *r)
 {
     request_set_header(r, "Content-Security-Policy",
-                       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+                       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
                        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
     request_set_header(r, "X-Content-Type-Options", "nosniff");
     request_set_header(r, "X-Frame-Options", "DENY");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dashboard.h - the page in a browser: its listener on 127.0.0.1, opened when somebody asks for a link, and its sessions
+/* dashboard.h - the page in a browser: its listener on 127.0.0.1, opened by the first request for a link, and its
+ * sessions
  *
- * The files of the page are for everybody who can reach the port: they say nothing of this machine or its jobs. All
- * below /v1/ but POST /v1/session, which turns the token of a link into a session, needs a session (access.h).
+ * The files of the page are for everybody who can reach the port: they contain nothing about this machine or its jobs.
+ * All below /v1/ but POST /v1/session, which turns the token of a link into a session, needs a session (access.h).
  */
 #ifndef CONTROLLER_DASHBOARD_DASHBOARD_H
 #define CONTROLLER_DASHBOARD_DASHBOARD_H

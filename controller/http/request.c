@@ -102,7 +102,7 @@ void request_set_header(struct request *r, const char *name, const char *value)
     r->headers = h;
 }
 
-static void add_headers(struct MHD_Response *response, const struct request *r, const char *type)
+void request_add_headers(struct MHD_Response *response, const struct request *r, const char *type)
 {
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     for (const struct answer_header *h = r->headers; h; h = h->next)
@@ -111,21 +111,26 @@ static void add_headers(struct MHD_Response *response, const struct request *r, 
 
 void request_answer_text(struct request *r, int status, const char *type, char *text)
 {
+    request_answer_bytes(r, status, type, text, text ? strlen(text) : 0);
+}
+
+void request_answer_bytes(struct request *r, int status, const char *type, char *text, size_t size)
+{
     if (!text || r->no_memory) {
         free(text);
         status = 503;
         type = JSON_TYPE;
         text = strdup(no_memory);
+        size = text ? strlen(text) : 0;
     }
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(text ? strlen(text) : 0, text, MHD_RESPMEM_MUST_FREE);
+    struct MHD_Response *response = MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
     r->answered = true;
     r->result = MHD_NO;
     if (!response) {
         free(text);
         return;
     }
-    add_headers(response, r, type);
+    request_add_headers(response, r, type);
     r->result = MHD_queue_response(r->connection, (unsigned)status, response);
     MHD_destroy_response(response);
 }

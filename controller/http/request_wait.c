@@ -9,9 +9,6 @@
 #include "controller/base/file_work.h"
 #include "controller/http/server_internal.h"
 
-enum { NO_JOB = -1 };
-
-
 static void free_handle(uv_handle_t *handle)
 {
     free(handle);
@@ -65,22 +62,25 @@ static void lie_down(struct request *r, int64_t job)
     MHD_suspend_connection(r->connection);
 }
 
+int request_rest(struct request *r, int64_t job, int64_t ms)
+{
+    r->timer = calloc(1, sizeof(*r->timer));
+    if (!r->timer)
+        return -1;
+    uv_timer_init(&request_daemon(r)->loop, r->timer);
+    r->timer->data = r;
+    uv_timer_start(r->timer, sleep_over, (uint64_t)(ms > 0 ? ms : 0), 0);
+    lie_down(r, job);
+    return 0;
+}
+
 void request_sleep(struct request *r, int64_t job, int64_t ms)
 {
-    uv_loop_t *loop = &request_daemon(r)->loop;
-    const int64_t now = (int64_t)uv_now(loop);
+    const int64_t now = (int64_t)uv_now(&request_daemon(r)->loop);
     if (!r->deadline_ms)
         r->deadline_ms = now + ms;
-    r->timer = calloc(1, sizeof(*r->timer));
-    if (!r->timer) {
+    if (request_rest(r, job, r->deadline_ms - now) < 0)
         request_fail(r, &(struct err){.code = ERR_MEMORY, .text = "out of memory"}, NULL);
-        return;
-    }
-    uv_timer_init(loop, r->timer);
-    r->timer->data = r;
-    uv_timer_start(r->timer, sleep_over,
-                   (uint64_t)(r->deadline_ms > now ? r->deadline_ms - now : 0), 0);
-    lie_down(r, job);
 }
 
 void request_watch(struct request *r, const char *dir)
@@ -208,5 +208,7 @@ void request_fini(struct request *r)
     json_decref(r->json);
     json_decref(r->otherwise);
     free_headers(r->headers);
+    if (r->stream_fini)
+        r->stream_fini(r);
     buf_fini(&r->body);
 }

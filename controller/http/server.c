@@ -53,11 +53,23 @@ static void readable(uv_poll_t *poll, int status, int events)
 void server_wake(struct server *s, int64_t job)
 {
     struct request *next;
+    if (s)
+        s->changed[s->changes++ % CHANGES_KEPT] = job;
     for (struct request *r = s ? s->asleep : NULL; r; r = next) {
         next = r->next;
-        if (r->wake_job == job)
+        if (r->wake_job == job || r->wake_job == ANY_JOB)
             request_wake(r);
     }
+}
+
+int64_t server_changes(const struct server *s)
+{
+    return s->changes;
+}
+
+int64_t server_change(const struct server *s, int64_t n)
+{
+    return n < 1 || n > s->changes || s->changes - n >= CHANGES_KEPT ? -1 : s->changed[(n - 1) % CHANGES_KEPT];
 }
 
 /* ---- incoming requests ---- */

@@ -13,11 +13,15 @@
 
 #define SERVER_STOPPING "the daemon is stopping"
 
+enum { ANY_JOB = 0, NO_JOB = -1, CHANGES_KEPT = 4096 };     /* a power of two */
+
 struct server {
     struct daemon   *daemon;
     struct listener *listeners;
     struct request  *asleep;
     bool             closing;
+    int64_t          changes;                   /* how many there were ... */
+    int64_t          changed[CHANGES_KEPT];     /* ... and the jobs of the newest */
 };
 
 struct listener {
@@ -61,14 +65,20 @@ struct request {
     struct err             failed;          /* why it will not wait any longer */
     request_otherwise_fn   otherwise_of;    /* makes the answer then; NULL: the error */
     json_t                *otherwise;
+    struct stream         *stream;          /* NULL: its answer is no stream (request_stream.c) ... */
+    void                 (*stream_fini)(struct request *r);     /* ... else what frees it */
 };
 
-/* An error that no handler met: a status and a word of docs/API.md. Takes `more`, which may be NULL. */
+/* An error outside the handlers: a status and a word of docs/API.md. Takes `more`, which may be NULL. */
 void request_refuse(struct request *r, int status, const char *word, const char *text, json_t *more);
 
 /* Before the handler is called again. False: it has been answered. */
 bool request_resume(struct request *r);
 void request_wake(struct request *r);
+/* Asleep until the job changes (or ANY_JOB), or `ms` have passed; -1: no memory. */
+int request_rest(struct request *r, int64_t job, int64_t ms);
+/* The type, and what request_set_header() was given. */
+void request_add_headers(struct MHD_Response *response, const struct request *r, const char *type);
 
 /* Frees all that it holds. */
 void request_fini(struct request *r);

@@ -24,7 +24,7 @@ struct active_jobs {
     struct job_order begun;     /* those that have an attempt: (id, 0) */
     /* Called after an input was stored (job_apply.h): effects.h. */
     void       (*applied)(struct job *job, const struct event_source *told, enum job_effect effect);
-    /* Called with the events of an input that was written, before `applied`; NULL: nobody counts them. */
+    /* Called with the events of an input that was written, before `applied`; NULL: they are not counted. */
     void       (*noted)(struct job *job, const struct core_output *out);
     /* Called when the agent's newest events could not be stored after all (commit_group.h). */
     void       (*lost)(struct job *job);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* commit_group.h - the events of one turn of the loop, in one transaction
  *
- * Events of agents that ask for nothing but an acknowledgement wait for each other: they are decided and written when
- * they come, and committed together at the end of the turn, or as soon as an event needs an effect.  Only then are
- * their agents told, sleeping requests woken, and the histories beside the jobs written.  If the commit fails, all
- * jobs of the group are as before it, and `lost` of active_jobs.h asks their agents to send the events again.
+ * Events of agents that need only an acknowledgement are grouped: they are decided and written when they come, and
+ * committed together at the end of the turn, or as soon as an event needs an effect. Only then are their agents
+ * informed, sleeping requests woken, and the histories beside the jobs written. If the commit fails, all jobs of the
+ * group are as before it, and `lost` of active_jobs.h asks their agents to send the events again.
  *
- * Whoever uses the store otherwise commits the group first, by itself (store_on_settle()); whoever reads a job in
- * memory for others calls commit_group_flush().
+ * Any other use of the store commits the group first (store_on_settle()); code that reads a job in memory for an answer
+ * calls commit_group_flush().
  */
 #ifndef CONTROLLER_JOB_COMMIT_GROUP_H
 #define CONTROLLER_JOB_COMMIT_GROUP_H
@@ -27,7 +27,7 @@ int commit_group_open(struct daemon *d, struct err *err);
 /* Commits what is left. Accepts a daemon without one. */
 void commit_group_close(struct daemon *d);
 
-/* Before the job is changed by what is written next: keeps its state, `was` and `stats`, for a failure. */
+/* Before the next write changes the job: keeps its state, `was` and `stats`, for a failure. */
 int commit_group_keep(struct job *job, const struct job_core *was, const struct job_live_stats *stats, struct err *err);
 
 /* The job's results were written into the group (job_store.h). */

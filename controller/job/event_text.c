@@ -211,24 +211,25 @@ static void pull_started(char *out, size_t size, const json_t *b)
     snprintf(out, size, "image %s", field_text(b, "text"));
 }
 
-static void pull_done(char *out, size_t size, const json_t *b)
+/* "image is on every node, after 3 s", or how `what` failed. */
+static void brought(char *out, size_t size, const json_t *b, const char *thing, const char *what)
 {
     char took[32];
     time_of(took, sizeof(took), b, "ms");
     if (json_is_integer(json_object_get(b, "exit_code")) && int_of(b, "exit_code") == 0)
-        snprintf(out, size, "image is on every node, after %s", took);
+        snprintf(out, size, "%s on every node, after %s", thing, took);
     else
-        end_of(out, size, "the pull of the image", b);
+        end_of(out, size, what, b);
+}
+
+static void pull_done(char *out, size_t size, const json_t *b)
+{
+    brought(out, size, b, "image is", "the pull of the image");
 }
 
 static void fetch_done(char *out, size_t size, const json_t *b)
 {
-    char took[32];
-    time_of(took, sizeof(took), b, "ms");
-    if (json_is_integer(json_object_get(b, "exit_code")) && int_of(b, "exit_code") == 0)
-        snprintf(out, size, "its models are on every node, after %s", took);
-    else
-        end_of(out, size, "jobctl-fetch", b);
+    brought(out, size, b, "its models are", "jobctl-fetch");
 }
 
 static void stop_requested(char *out, size_t size, const json_t *b)

@@ -321,9 +321,24 @@ static void note_clock(struct job *job, const json_t *body)
         json_object_set_new(one, "at_ms", json_integer(json_integer_value(json_object_get(one, "at_ms")) + by_ms));
 }
 
+/* A member of a sweep may wait in Slurm's queue for its siblings: max_duration is for its ranks. */
+static void note_queue(struct job *job, enum event_kind kind, int64_t at_ms)
+{
+    struct job_member *m = job->member;
+    if (!m || job->remote != &remote_slurm)
+        return;
+    const int64_t ms = kind == EVENT_AGENT_UP && m->placed_ms && at_ms > m->placed_ms ? at_ms - m->placed_ms : 0;
+    m->placed_ms = kind == EVENT_PLACED ? at_ms : 0;
+    job->lease_ms += ms;
+    if (job->limit_ms)
+        job->limit_ms += ms;
+}
+
 void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t at_ms)
 {
     const json_t *v;
+    if (kind == EVENT_PLACED || kind == EVENT_AGENT_UP)
+        note_queue(job, kind, at_ms);
     if (kind == EVENT_PLACED) {
         job->texts->nccl[0] = 0;
         note_placed(job, body);

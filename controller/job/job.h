@@ -32,16 +32,16 @@ struct job_live_stats {
     int64_t at_ms;
 };
 
-/* What an attempt or its placement says at present; "" = nothing. */
+/* Present messages of an attempt or its placement; "" = nothing. */
 struct job_texts {
     char unplaced[240];         /* the nodes or the directory it waits for */
     char waits[240];            /* what its launcher waits for */
-    char lease[400];            /* who has the GPUs or slots of a shared machine that it waits for */
+    char lease[400];            /* the holders of the GPUs or slots of a shared machine that it waits for */
     char absent[240];           /* what keeps a node from joining */
     char slow[280];             /* the straggler */
     char nccl[600];             /* where NCCL differs from the plan */
-    char frees[400];            /* what would free the disk it waits for (controller/daemon/reclaim.h) */
-    char by_hand[300];          /* and what only its user may delete there */
+    char frees[400];            /* removals that would free the disk it waits for (controller/daemon/reclaim.h) */
+    char by_hand[300];          /* and directories that only the user may delete */
     char channel_text[400];     /* the channel in use, where there are several */
 };
 
@@ -56,6 +56,8 @@ struct job_member {
     int64_t sweep;
     int     index;
     char   *point;          /* its values, a JSON map; NULL: none */
+    int     wave, size;     /* the sweep has started it as one of `size` of its wave (sweep.h); 0: not known */
+    int64_t placed_ms;      /* its newest attempt, until an agent of it was heard; 0: none */
 };
 
 struct job {
@@ -72,7 +74,7 @@ struct job {
     int64_t               max_duration_ms;        /* 0: none */
     int64_t               grace_ms;       /* from a stop to SIGKILL */
     int64_t               ready_ms;       /* end of its back-off, on clock_ms() */
-    int64_t               lease_ms;       /* of the time since its start: waited for a shared machine */
+    int64_t               lease_ms;       /* the part of the time since its start spent waiting for a shared machine */
     int64_t               limit_ms;       /* end of max_duration, on clock_boot_ms(); 0: not yet */
     bool                  trains;         /* `train:`, not `run:` */
     bool                  signal_saves;   /* `run:` with checkpoint_signal */
@@ -100,7 +102,7 @@ struct job {
     int64_t             noted_attempt;  /* its newest attempt when fleet_note() last saw it ... */
     bool                noted_live;     /* ... and whether that lived */
     struct sched_job    verdict;        /* where it is filed (fleet_note()) and why it waits (fleet_explain()) */
-    struct clock_jump   clock;          /* the clocks by which its times are told */
+    struct clock_jump   clock;          /* the clocks of its times */
     struct sweep       *sweep;          /* it stands for several members (sweep.h); NULL: a plain job */
     struct job_member  *member;         /* it is one of a sweep; NULL: it is not */
 };
@@ -109,11 +111,11 @@ struct job {
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err);
 void job_destroy(struct job *job);      /* accepts NULL; its attempt is closed (job_attempt.h) */
 
-/* Exchanges all that job_create() took from the specs of both, which are of one job that has never started; the
- * rest stays, texts of why it waits are cleared. */
+/* Exchanges the parts that job_create() made from the two specs, both of one job that has never started; the other
+ * parts stay, and the reasons of its wait are cleared. */
 void job_exchange_spec(struct job *job, struct job *other);
 
-/* A sweep needs what its next member does. */
+/* A sweep needs the resources of its next member. */
 int job_aim(struct job *sweep, struct err *err);
 
 /* Makes it a member; `point` may be NULL. -1: no memory. */
@@ -135,7 +137,7 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
 /* The job's row as the store keeps it. */
 void job_row_make(struct job_row *row, const struct job *job);
 
-/* What has changed since its times were told; *clock: then. False: nothing. */
+/* How far the clocks have changed since its times were taken; *clock: as it was then. False: nothing. */
 bool job_clock_look(const struct job *job, struct clock_jump *clock, struct clock_change *change);
 
 /* {job, attempt, nonce}: the head of each message to an agent of the newest attempt. */

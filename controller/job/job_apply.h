@@ -17,8 +17,8 @@ struct err;
 struct job;
 struct event_source;
 
-/* See above. `told` is NULL except for agent events. On failure nothing changes; if what waits for the end of the turn
- * fails there, active_jobs.h tells. */
+/* See above. `told` is NULL except for agent events. On failure nothing changes; if work that waits for the end of the
+ * turn fails there, see active_jobs.h. */
 int job_apply(struct job *job, const struct core_input *in, const struct event_source *told,
               struct err *err);
 
@@ -33,8 +33,8 @@ struct job_edit {
  * the job out of the queue (fleet_take_out()), and puts it back if this fails. */
 int job_apply_edit(struct job *job, const struct job_edit *edit, struct err *err);
 
-/* Tells the job, once, that the wall clock was set or the machine was suspended since its times were told. Also done
- * before each job_apply(), so that no time is counted across a jump. */
+/* Reports to the job, once, that the wall clock was set or the machine was suspended since its times were taken. Also
+ * done before each job_apply(), so that no time is counted across a jump. */
 int job_apply_clock(struct job *job, struct err *err);
 
 #endif

@@ -7,7 +7,7 @@
  *   jobs/<id>/code/info.json, commit, diff.patch, manifest.json
  *   jobs/<id>/code/tree/       the writable copy; made before the first attempt, kept for all others
  *
- * HOME/code/lock is held shared by who submits, and exclusively while originals are removed.
+ * HOME/code/lock is held shared by a submit, and exclusively while originals are removed.
  */
 #ifndef CONTROLLER_JOB_JOB_CODE_H
 #define CONTROLLER_JOB_JOB_CODE_H
@@ -26,7 +26,7 @@ struct err;
 /* HOME/code/DIGEST. */
 void job_code_original(char *out, size_t size, const char *home, const char *digest);
 
-/* Makes HOME/code, removes what dead processes left there, and takes the lock shared. */
+/* Makes HOME/code, removes the leftovers of dead processes, and takes the lock shared. */
 int job_code_open(int *lock, const char *home, struct err *err);
 
 /* A hard link. Where there are none, a copy, and the original is never removed. */
@@ -57,7 +57,7 @@ int job_code_unpack(const char *dir, struct err *err);
 /* Before the job's directory is removed: directories that may not be written would stay. */
 void job_code_loosen(const char *dir);
 
-/* Removes originals that no job has. Nothing happens while somebody submits: the next removal does it. */
+/* Removes originals that no job has. Does nothing during a submit: the next removal does it. */
 void job_code_collect(const char *home);
 
 #endif

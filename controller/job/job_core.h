@@ -15,7 +15,7 @@
  *                   same_line_ms, backoff_ms: []}, sweep, index, point}   set: overrides; base: directory of its
  *                   paths, if not workdir; the last three: of a member (controller/job/sweep.h)
  *   held, released  {}
- *   edited          {priority, retry: {}, keys: [], set: []}    while pending: its spec is another from here on;
+ *   edited          {priority, retry: {}, keys: [], set: []}    while pending: its spec changes from here on;
  *                   retry as of submitted, keys: the paths that changed
  *   placed          {nonce, node, cpus, gpus, nodes, left_out, least}      a new attempt
  *                   nodes: names, if several; left_out: [{name, why}], if any were excluded;
@@ -29,8 +29,8 @@
  *   rebuilt         {text}                          the store was, from the job's directory
  *   done            {result, reason, exit_code}                   always the last
  *
- * `submitted`, `placed` and `clock` also have clock: [boot, ahead_ms, asleep_ms], the clocks by which the job's times
- * are told: in a later program of the same boot they tell whether the wall clock was set meanwhile.
+ * `submitted`, `placed` and `clock` also have clock: [boot, ahead_ms, asleep_ms], the clocks of the job's times: a
+ * later program of the same boot sees in them whether the wall clock was set in between.
  */
 #ifndef CONTROLLER_JOB_JOB_CORE_H
 #define CONTROLLER_JOB_JOB_CORE_H
@@ -69,7 +69,7 @@ struct job_core {
     int64_t            not_before_ms;   /* end of the back-off; wall time */
     int64_t            backoff_ms;      /* its length */
     int64_t            step, steps, best, checkpoint;
-    int64_t            stored_step;     /* the newest step that a stored event tells */
+    int64_t            stored_step;     /* the newest step of a stored event */
     int64_t            attempt_best;    /* `best` when the attempt began */
     int64_t            failures, same;  /* without progress; in a row with this fingerprint */
     int64_t            submitted_ms, started_ms, ended_ms;
@@ -149,9 +149,12 @@ int job_core_can_edit(const struct job_core *core, struct err *err);
 /* True if the scheduler may place the job. */
 bool job_core_waits(const struct job_core *core);
 
-/* What is left of the back-off for a program that has just read the job from the store. A wall clock
- * that was set meanwhile may shorten it or start it again, and cannot make it longer. While the
- * program lives it counts on a clock that nobody sets (struct job). */
+/* Does it wait for a full disk: with its ranks (since then), or without, until it is tried again (1)? 0: no. */
+int64_t job_core_disk_wait(const struct job_core *core);
+
+/* The remaining back-off for a program that has just read the job from the store. A wall clock
+ * that was set meanwhile may shorten it or start it again, and cannot make it longer. While the program lives, it is
+ * counted on a monotonic clock (struct job). */
 int64_t job_core_backoff_left(const struct job_core *core, int64_t wall_ms);
 
 /* A boot as a number, from its id; and `clock` of an event. */

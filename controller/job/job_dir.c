@@ -33,6 +33,35 @@ void job_dir_node(char *out, size_t size, const char *run_dir, int node)
         snprintf(out, size, "%.4000s/node%d", run_dir, node);
 }
 
+int job_dir_open(const char *home, int64_t id, struct err *err)
+{
+    char jobs[PATH_MAX], name[24];
+    snprintf(jobs, sizeof(jobs), "%.4000s/jobs", home);
+    snprintf(name, sizeof(name), "%lld", (long long)id);
+    return safe_open_dir(jobs, name, err);
+}
+
+int job_dir_open_file(const char *home, int64_t id, const char *name, int flags, struct err *err)
+{
+    const int dir = job_dir_open(home, id, err), fd = dir < 0 ? -1 : safe_open_in(dir, name, flags, err), why = errno;
+    if (dir >= 0)
+        close(dir);
+    errno = why;
+    return fd;
+}
+
+json_t *job_dir_spec(const char *home, int64_t id)
+{
+    const int fd = job_dir_open_file(home, id, "spec.json", O_RDONLY, NULL);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");      /* json_loadfd() reads byte by byte */
+    json_t *spec = f ? json_loadf(f, 0, NULL) : NULL;
+    if (f)
+        fclose(f);
+    else if (fd >= 0)
+        close(fd);
+    return spec;
+}
+
 int job_dir_make(const char *path, struct err *err)
 {
     if (mkdir(path, 0700) == 0 || errno == EEXIST)

@@ -219,11 +219,9 @@ bool job_env_complete(const struct job *job)
 /* ---- the end ---- */
 
 /* Of another job, where an older store was restored: what it runs with stays. */
-static bool is_of_another(const char *dir, const char *origin)
+static bool is_of_another(const char *home, int64_t id, const char *origin)
 {
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%.3900s/spec.json", dir);
-    json_t *spec = safe_open_json(path, 0, NULL);
+    json_t *spec = job_dir_spec(home, id);
     const char *theirs = field_text(json_object_get(spec, "checkpoint"), "origin");
     const bool another = theirs[0] && origin[0] && strcmp(theirs, origin) != 0;
     json_decref(spec);
@@ -234,7 +232,7 @@ void job_env_end(const struct daemon *d, int64_t id, const char *origin)
 {
     char dir[PATH_MAX];
     job_dir(dir, sizeof(dir), d, id);
-    if (!is_of_another(dir, origin))
+    if (!is_of_another(d->home, id, origin))
         remove_file(dir, ENV_FILE_SECRETS);
 }
 

@@ -22,7 +22,7 @@ struct store;
 /* From what it is made; NULL: none. All borrowed. */
 struct job_env_source {
     const json_t *spec;         /* env_from and secrets */
-    const json_t *environment;  /* {NAME: value} of the submitter; NULL: a client that has not said it */
+    const json_t *environment;  /* {NAME: value} of the submitter; NULL: the client did not send it */
     const json_t *secrets;      /* {NAME: value} for the names in `spec`, and for the secrets of `older` */
     const struct buf *older;    /* entries of the job that is retried: they come before `environment` */
     bool host;                  /* for an SSH host: nothing but the secrets of the spec */
@@ -32,7 +32,7 @@ struct job_env {
     struct buf open, secret;
 };
 
-/* ERR_USAGE: a secret of the spec has no value, or the kernel would not take all this. */
+/* ERR_USAGE: a secret of the spec has no value, or all variables together exceed the kernel's limit. */
 int job_env_init(struct job_env *e, const struct job_env_source *from, struct err *err);
 void job_env_fini(struct job_env *e);
 
@@ -57,7 +57,7 @@ void job_env_end(const struct daemon *d, int64_t id, const char *origin);
 /* The job was not stored: deletes both files, and the directory if it is empty. */
 void job_env_discard(const struct daemon *d, int64_t id);
 
-/* After an unclean end: does either for jobs that are done, or were never stored. */
+/* After an unclean end: deletes the files of jobs that are done, or were never stored. */
 void job_env_sweep(const struct daemon *d);
 
 #endif

@@ -33,7 +33,7 @@ void job_goodput_until(struct job_goodput *a, int64_t at_ms, enum bucket bucket)
 /* Ranks live from now on; held-back time is multiplied by np. */
 void job_goodput_ranks(struct job_goodput *a, int64_t at_ms, int64_t np);
 
-/* The ranks wait for a full disk, or do so no more. */
+/* The ranks start or end a wait for a full disk. */
 void job_goodput_disk(struct job_goodput *a, int64_t at_ms, bool waits);
 
 /* The ranks ended; their agent reported how the time was spent. */

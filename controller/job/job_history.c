@@ -12,11 +12,12 @@
 #include <unistd.h>
 
 #include "agent/os/buf.h"
-#include "engine/contract/safe_open.h"
+#include "controller/job/job_dir.h"
 #include "db/events.h"
 #include "db/jobs.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/safe_open.h"
 
 enum { FORMAT = 1, HEAD = 256, TAIL = 64 * 1024 };
 
@@ -39,9 +40,9 @@ bool job_history_matters(enum event_kind kind)
     }
 }
 
-static void path_of(char out[PATH_MAX], const char *home, int64_t id, const char *name)
+static void path_of(char out[PATH_MAX], const char *home, int64_t id)
 {
-    snprintf(out, PATH_MAX, "%.4000s/jobs/%lld%s%s", home, (long long)id, name[0] ? "/" : "", name);
+    snprintf(out, PATH_MAX, "%.4000s/jobs/%lld/" JOB_HISTORY, home, (long long)id);
 }
 
 /* ---- writing ---- */
@@ -106,22 +107,28 @@ static int write_fd(int fd, const struct buf *text)
 /* The whole file, in the place of what there may be. */
 static int replace(const char *home, int64_t id, const struct buf *text, struct err *err)
 {
-    char dir[PATH_MAX], path[PATH_MAX], beside[PATH_MAX];
-    path_of(dir, home, id, "");
-    path_of(path, home, id, JOB_HISTORY);
-    path_of(beside, home, id, JOB_HISTORY ".new");
-    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
-        return err_set(err, ERR_SYSTEM, "cannot create directory %s: %m", dir);
-    if (write_fd(safe_open(beside, O_WRONLY | O_CREAT | O_TRUNC, NULL), text) == 0 && rename(beside, path) == 0)
-        return 0;
-    return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
+    char path[PATH_MAX];
+    path_of(path, home, id);
+    *strrchr(path, '/') = '\0';
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return err_set(err, ERR_SYSTEM, "cannot create directory %s: %m", path);
+    const int dir = job_dir_open(home, id, err);
+    if (dir < 0)
+        return -1;
+    int rc = write_fd(safe_open_in(dir, JOB_HISTORY ".new", O_WRONLY | O_CREAT | O_TRUNC, NULL), text);
+    if (rc == 0)
+        rc = renameat(dir, JOB_HISTORY ".new", dir, JOB_HISTORY);
+    if (rc < 0)
+        err_set(err, ERR_SYSTEM, "cannot write %s/" JOB_HISTORY ": %m", path);
+    close(dir);
+    return rc;
 }
 
 static int append(const char *home, int64_t id, const struct buf *text, struct err *err)
 {
     char path[PATH_MAX];
-    path_of(path, home, id, JOB_HISTORY);
-    if (write_fd(safe_open(path, O_WRONLY | O_APPEND, NULL), text) == 0)
+    path_of(path, home, id);
+    if (write_fd(job_dir_open_file(home, id, JOB_HISTORY, O_WRONLY | O_APPEND, NULL), text) == 0)
         return 0;
     return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
 }
@@ -186,10 +193,8 @@ static int64_t last_of(int fd)
 
 bool job_history_end(struct job_history_end *end, const char *home, int64_t id)
 {
-    char path[PATH_MAX];
-    path_of(path, home, id, JOB_HISTORY);
     *end = (struct job_history_end){ .seq = 0 };
-    const int fd = safe_open(path, O_RDONLY, NULL);
+    const int fd = job_dir_open_file(home, id, JOB_HISTORY, O_RDONLY, NULL);
     if (fd < 0)
         return false;
     origin_of(end->origin, fd);
@@ -214,8 +219,11 @@ int job_history_read(struct job_history *h, const char *home, int64_t id, struct
 {
     char path[PATH_MAX], *line = NULL;
     size_t room = 0;
-    path_of(path, home, id, JOB_HISTORY);
-    FILE *f = safe_open_stream(path, NULL);
+    path_of(path, home, id);
+    const int fd = job_dir_open_file(home, id, JOB_HISTORY, O_RDONLY, NULL);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!f && fd >= 0)
+        close(fd);
     if (!f)
         return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, "cannot open %s: %m", path);
     *h = (struct job_history){ .events = json_array() };

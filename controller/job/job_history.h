@@ -4,8 +4,8 @@
  * The first line is {events_of, format, origin, yaml, spec}, then each stored event is a line {seq, at_ms, source,
  * kind, attempt, node, incarnation, agent_seq, body}.  The file follows the store: it is written after a commit,
  * from the store's own rows, when a job is submitted, placed, started and done and at some events between, without
- * a sync.  So it may lack the newest events, and what a crash tore is dropped and written again; it is never
- * ahead of the store that wrote it.  An edit of the spec writes it anew.
+ * a sync.  So it may lack the newest events, and lines torn by a crash are dropped and written again; it is never
+ * ahead of the store that wrote it.  An edit of the spec writes it again.
  */
 #ifndef CONTROLLER_JOB_JOB_HISTORY_H
 #define CONTROLLER_JOB_JOB_HISTORY_H
@@ -29,7 +29,7 @@ enum { JOB_HISTORY_ORIGIN = 33 };
 /* Must an event of this kind be in the file before its effect? */
 bool job_history_matters(enum event_kind kind);
 
-/* Appends the stored events after *have, which are in the file, and moves *have; 0 writes the file anew, with the
+/* Appends the stored events after *have, which are in the file, and moves *have; 0 writes the file again, with the
  * directory. */
 int job_history_write(int64_t *have, const char *home, struct store *s, int64_t id, struct err *err);
 
@@ -43,7 +43,7 @@ bool job_history_end(struct job_history_end *end, const char *home, int64_t id);
 /* Is it of the job with this canonical spec? Also true where one of the two has no origin. */
 bool job_history_same(const struct job_history_end *end, const char *canonical);
 
-/* All of it, to be released with job_history_fini(); what follows a gap or a torn line is left out.
+/* The whole history, to be released with job_history_fini(), without lines after a gap or a torn line.
  * ERR_NOT_FOUND: no file; ERR_DATA: it is damaged from its first line on. */
 struct job_history {
     json_t *head;       /* its first line */

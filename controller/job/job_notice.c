@@ -142,7 +142,7 @@ int job_notice_note(struct job *job, const struct job_core *was, const struct co
     if (f.n == 0)
         return 0;
     if (config_load(&config, &why) < 0) {
-        log_warn(NULL, "nobody is told about job %lld: %s", (long long)job->core.id, why.text);
+        log_warn(NULL, "no message about job %lld was sent: %s", (long long)job->core.id, why.text);
         return 0;
     }
     json_t *wishes = json_array_size(config.notify) > 0 ? wishes_of(job) : NULL;

@@ -12,8 +12,8 @@ struct err;
 struct job;
 struct job_core;
 
-/* In the open transaction. `was`: before these events. A config.yaml that cannot be read is logged, and nobody is
- * told. -1: the store failed. */
+/* In the open transaction. `was`: before these events. A config.yaml that cannot be read is logged, and no message is
+ * sent. -1: the store failed. */
 int job_notice_note(struct job *job, const struct job_core *was, const struct core_output *out, struct err *err);
 
 #endif

@@ -21,7 +21,8 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-static const char *const curves[] = { "loss", "grad_norm", "lr", "samples_per_s", "step_ms" };
+#define CURVE_TIME "time"     /* when the step was made, in seconds since 1970 */
+static const char *const curves[] = { "loss", "grad_norm", "lr", "samples_per_s", "step_ms", CURVE_TIME };
 
 /* Changes to the job in memory, made when the transaction commits. */
 struct draft {
@@ -94,6 +95,15 @@ static int make_room(struct job *job, struct draft *draft, struct err *err)
     return metrics_count(&draft->curve_points, s, id, "loss", err);
 }
 
+/* NaN: the event does not tell it. */
+static double value_of(const char *curve, const struct core_event *e)
+{
+    const json_t *v = json_object_get(e->body, curve);
+    if (strcmp(curve, CURVE_TIME) == 0)
+        return (double)e->at_ms / 1000;
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
 static int write_curves(struct job *job, struct draft *draft, const struct core_event *e,
                         struct err *err)
 {
@@ -105,12 +115,11 @@ static int write_curves(struct job *job, struct draft *draft, const struct core_
     if (step % draft->curve_stride != 0 && draft->curve_points > METRICS_CAP / 2)
         return 0;
     for (size_t i = 0; i < ARRAY_LEN(curves); i++) {
-        const json_t *v = json_object_get(e->body, curves[i]);
-        if (!json_is_number(v) || !isfinite(json_number_value(v)))
+        const double v = value_of(curves[i], e);
+        if (!isfinite(v))
             continue;
         draft->curve_points += i == 0;
-        if (metrics_put(job->daemon->store, job->core.id, curves[i], step, json_number_value(v),
-                        err) < 0)
+        if (metrics_put(job->daemon->store, job->core.id, curves[i], step, v, err) < 0)
             return -1;
     }
     return 0;

@@ -37,7 +37,7 @@ int job_store_edit(struct job *job, const struct job_core *was, const struct cor
 int job_store_submit(struct job *job, const struct core_output *out, const char *yaml,
                      const char *canonical, struct err *err);
 
-/* Stores a past event once more, in the open transaction: applies it to the job and writes what follows from it.
+/* Stores a past event once more, in the open transaction: applies it to the job and writes the rows derived from it.
  * The first one of a job stores its row and spec as well. */
 int job_store_replay(struct job *job, const struct core_event *e, const struct event_source *told, const char *yaml,
                      const char *canonical, struct err *err);

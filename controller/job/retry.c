@@ -35,7 +35,7 @@ static bool is_cause(const struct retry_case *c, const char *cause)
     return c->cause && strcmp(c->cause, cause) == 0;
 }
 
-/* Whoever makes room on a disk, or has the directory, is no part of the job: it is tried again without limit. */
+/* Whoever makes room on a disk, or has the directory, is not part of the job: it is tried again without limit. */
 static bool counts(const struct retry_case *c)
 {
     return !is_cause(c, "disk_full") && !is_cause(c, "dir_in_use");
@@ -43,7 +43,7 @@ static bool counts(const struct retry_case *c)
 
 int64_t retry_delay(const struct retry_rules *rules, const struct retry_case *c)
 {
-    if (is_cause(c, "disk_full")) /* without an agent it is no failure */
+    if (is_cause(c, "disk_full")) /* without an agent it is not a failure */
         return retry_backoff(rules, c->failures > c->same ? c->failures : c->same, c->random);
     if (!is_cause(c, "dir_in_use"))
         return retry_backoff(rules, c->failures, c->random);

@@ -5,8 +5,8 @@
  * Only failures without progress count: the first step beyond the best so far
  * resets the count.  Back-off starts at the second such failure, doubles, and
  * has jitter, so that jobs that failed together do not restart together.
- * A full disk is no fault of the job: it is tried again until there is room. So is a checkpoint.dir into which another
- * job writes; that wait grows with the tries for it alone, which count as no failures.
+ * A full disk is not a fault of the job: the job is tried again until there is room. So is a checkpoint.dir into which
+ * another job writes. That wait grows with its own attempts only, and these do not count as failures.
  */
 #ifndef CONTROLLER_JOB_RETRY_H
 #define CONTROLLER_JOB_RETRY_H

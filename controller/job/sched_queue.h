@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sched_queue.h - the waiting jobs, each where a scheduler pass finds it as cheaply as it can start
+/* sched_queue.h - the waiting jobs, ordered so that a scheduler pass reads few that cannot start
  *
  * Pure: no clock, no I/O.
  * A pass starts the same jobs as sched_run() (sched.h), but looks only at those that start and at those that

@@ -13,14 +13,22 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
-enum { SLURM_PARALLEL = 64 };   /* jobs that a sweep has in Slurm's queue at once, unless it says how many */
+enum {
+    SLURM_QUEUE = 64,           /* members in Slurm's queue at once, unless max_parallel is more */
+    SLURM_QUEUE_MAX = 1000      /* Slurm's default for MaxArraySize is 1001 */
+};
+
+static bool for_slurm(const json_t *spec)
+{
+    return strcmp(field_text(spec, "launch"), "slurm") == 0;
+}
 
 static int64_t max_parallel(const json_t *spec)
 {
     const json_t *given = json_object_get(spec, "max_parallel");
     if (json_is_integer(given) && json_integer_value(given) > 0)
         return json_integer_value(given);
-    return strcmp(field_text(spec, "launch"), "slurm") == 0 ? SLURM_PARALLEL : INDEX_COUNT_MAX;
+    return for_slurm(spec) ? SLURM_QUEUE : INDEX_COUNT_MAX;
 }
 
 struct sweep *sweep_create(const json_t *spec, struct err *err)
@@ -32,6 +40,7 @@ struct sweep *sweep_create(const json_t *spec, struct err *err)
     }
     s->last = -1;
     s->max_parallel = max_parallel(spec);
+    s->in_waves = for_slurm(spec);
     s->spec = json_incref((json_t *)(uintptr_t)spec);
     if (sweep_points_check(spec, err) == 0 && sweep_points_indices(&s->indices, spec, err) == 0)
         return s;
@@ -52,9 +61,35 @@ int sweep_next(const struct sweep *s)
     return index_list_next(&s->indices, s->last);
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The members of a wave that would start now. */
+static int64_t wave_size(const struct sweep *s)
+{
+    const int64_t queue = s->max_parallel > SLURM_QUEUE ? s->max_parallel : SLURM_QUEUE;
+    return least(least(queue, SLURM_QUEUE_MAX) - s->live, sweep_left(s));
+}
+
+static bool wave_may_start(const struct sweep *s)
+{
+    const int64_t size = wave_size(s), room = s->max_parallel - s->attempts;
+    if (size <= 0)
+        return false;
+    if (size > room)
+        return s->attempts == 0;    /* Slurm limits the array, and there is no other */
+    return s->attempts * 2 <= s->max_parallel || size == sweep_left(s);
+}
+
 bool sweep_may_start(const struct sweep *s)
 {
-    return s->live < s->max_parallel && sweep_next(s) >= 0;
+    if (sweep_next(s) < 0)
+        return false;
+    if (s->in_waves)
+        return s->to_start > 0 || wave_may_start(s);
+    return s->live < s->max_parallel;
 }
 
 bool sweep_is_over(const struct sweep *s)
@@ -64,8 +99,30 @@ bool sweep_is_over(const struct sweep *s)
 
 void sweep_started(struct sweep *s, int index)
 {
+    if (s->in_waves && s->to_start <= 0) {
+        s->size = s->to_start = wave_size(s);
+        s->wave++;
+    }
+    s->to_start--;
     s->last = index;
     s->live++;
+}
+
+void sweep_withdraw(struct sweep *s, int index)
+{
+    s->to_start++;
+    s->last = index - 1;
+    s->live--;
+}
+
+void sweep_attempt(struct sweep *s, int by)
+{
+    s->attempts += by;
+}
+
+bool sweep_has_place(const struct sweep *s)
+{
+    return !s->in_waves || s->attempts < s->max_parallel;
 }
 
 void sweep_ended(struct sweep *s, enum job_result result)
@@ -95,7 +152,7 @@ void sweep_text(char *out, size_t size, const struct sweep *s)
         int64_t     count;
         const char *word;
     } parts[] = {
-        {s->live, "running"}, {s->done[RESULT_SUCCEEDED], "succeeded"}, {s->done[RESULT_FAILED], "failed"},
+        {s->live, s->in_waves ? "in Slurm" : "running"}, {s->done[RESULT_SUCCEEDED], "succeeded"}, {s->done[RESULT_FAILED], "failed"},
         {s->done[RESULT_CANCELLED], "cancelled"}, {sweep_left(s), "not started"},
     };
     size_t at = 0;

@@ -156,7 +156,7 @@ static const struct {
     double    (*value)(const struct job *job);
 } gauges[] = {
     { "jobctl_job_step", "The newest step.", step },
-    { "jobctl_job_steps", "Steps that the job is to make.", steps },
+    { "jobctl_job_steps", "Total steps of the job.", steps },
     { "jobctl_job_checkpoint_step", "The step of the newest checkpoint.", checkpoint_step },
     { "jobctl_job_loss", "The newest training loss.", loss },
     { "jobctl_job_learning_rate", "The learning rate of the newest step.", learning_rate },

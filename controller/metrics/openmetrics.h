@@ -39,7 +39,7 @@ struct openmetrics_labels {
 /* `name` without "_total" and "_info"; it ends with its unit where it has one ("_seconds", "_bytes"). */
 void openmetrics_family(struct openmetrics *m, const char *name, enum openmetrics_kind kind, const char *help);
 
-/* A sample of that family, which is no histogram. A value that is not finite is left out. */
+/* A sample of that family, which is not a histogram. A value that is not finite is left out. */
 void openmetrics_sample(struct openmetrics *m, struct openmetrics_labels labels, double value);
 void openmetrics_histogram(struct openmetrics *m, struct openmetrics_labels labels, const struct histogram *h);
 

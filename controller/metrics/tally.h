@@ -29,7 +29,7 @@ struct tally {
     int64_t             failures[CAUSES];       /* generations that ended with this cause */
     int64_t             restarts[CAUSES];       /* generations and attempts begun after one */
     struct goodput      spent;                  /* by jobs that are done */
-    struct goodput      shown;                  /* the largest sums told so far: a counter never goes back */
+    struct goodput      shown;                  /* the largest sums exported so far: a counter never decreases */
     struct histogram    queued_s;                /* seconds from submit to the first start */
     struct tally_job   *jobs;                   /* by id, ascending */
     int                 count, room;

@@ -18,7 +18,7 @@ int copy_removal_record(struct daemon *d, int64_t job, struct err *err);
 /* After it. */
 void copy_removal_begin(struct daemon *d, int64_t job);
 
-/* Goes on with those of earlier controllers. */
+/* Continues with the copies that earlier controllers recorded. */
 int copy_removal_open(struct daemon *d, struct err *err);
 void copy_removal_close(struct daemon *d);
 

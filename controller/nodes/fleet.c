@@ -3,6 +3,7 @@
 #include "controller/nodes/fleet.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,13 +161,34 @@ static bool same_wait(const struct sched_job *a, const struct sched_job *b)
            a->writer == b->writer;
 }
 
+static struct job *sweep_of(const struct job *member)
+{
+    const int64_t id = job_sweep_of(member);
+    struct job *sweep = id > 0 ? active_jobs_find(member->daemon->active_jobs, id) : NULL;
+    return sweep && sweep->sweep ? sweep : NULL;
+}
+
+/* Does it wait for others of its sweep: for the end of a member, or for a place beside them? */
+static bool waits_for_members(struct job *job)
+{
+    const struct job *sweep = sweep_of(job);
+    if (job->sweep)
+        return !sweep_may_start(job->sweep) && !sweep_is_over(job->sweep);
+    if (!sweep || sweep_has_place(sweep->sweep))
+        return false;
+    snprintf(job_texts(job)->unplaced, sizeof(job->texts->unplaced), "waits for a place in Slurm: max_parallel is %lld "
+             "in sweep %lld", (long long)sweep->sweep->max_parallel, (long long)sweep->core.id);
+    job->verdict.word = SCHED_HOST;
+    return true;
+}
+
 static int file(struct fleet *f, struct job *job)
 {
     const int index = job->member ? job->member->index : 0;
     struct sched_job now = { .id = job->core.id, .priority = job->core.priority, .held = job->core.held,
                              .not_before_ms = job->ready_ms, .cpus = job->want_cpus, .gpus = job->want_gpus,
                              .order = sched_order(job->core.id, job_sweep_of(job), index), .owner = job };
-    if (job->sweep && !sweep_may_start(job->sweep) && !sweep_is_over(job->sweep)) {
+    if (waits_for_members(job)) {
         sched_queue_drop(&f->queue, &job->verdict);
         return 0;
     }
@@ -210,11 +232,27 @@ static void judge_again(struct fleet *f, int64_t key)
             say_no_memory(job_order_at(&f->named, i)->of);
 }
 
+/* An attempt of a member lives, or has ended: who of its sweep waits for that? */
+static void note_attempt(struct job *job)
+{
+    struct job *sweep = job->noted_live != job->core.live ? sweep_of(job) : NULL;
+    if (!sweep || !sweep->sweep->in_waves)
+        return;
+    sweep_attempt(sweep->sweep, job->core.live ? 1 : -1);
+    for (size_t i = 0; i < job->daemon->active_jobs->count; i++) {
+        struct job *other = job->daemon->active_jobs->jobs[i];
+        if (other != job && (other == sweep || sweep_of(other) == sweep) && job_core_waits(&other->core) &&
+            file(job->daemon->fleet, other) < 0)
+            say_no_memory(other);
+    }
+}
+
 void fleet_note(struct job *job)
 {
     struct daemon *d = job->daemon;
     struct fleet *f = d->fleet;
     int rc = active_jobs_note(d->active_jobs, job);
+    note_attempt(job);
     if (job->dir && file_dir(f, job) < 0)
         rc = -1;
     if (!job_core_waits(&job->core)) {
@@ -326,10 +364,15 @@ static int refuse(struct job *job, const char *text, struct err *err)
 /* Was the directory of a job that has run moved or removed, with what it has reached? */
 static bool lost_directory(char *out, size_t size, const struct job *job)
 {
-    char dir[PATH_MAX], spec[PATH_MAX + 16];
+    char dir[PATH_MAX];
     job_dir(dir, sizeof(dir), job->daemon, job->core.id);
-    snprintf(spec, sizeof(spec), "%s/spec.json", dir);  /* job_history.h may have made the directory anew */
-    if (job->core.attempt == 0 || access(spec, F_OK) == 0 || errno != ENOENT)
+    if (job->core.attempt == 0)
+        return false;
+    /* job_history.h may have made the directory again */
+    const int fd = job_dir_open_file(job->daemon->home, job->core.id, "spec.json", O_RDONLY, NULL), why = errno;
+    if (fd >= 0)
+        close(fd);
+    if (fd >= 0 || why != ENOENT)
         return false;
     snprintf(out, size, "its directory was moved or removed while it ran: put it back as %s, then `jobctl retry "
              "%lld`", dir, (long long)job->core.id);
@@ -339,10 +382,9 @@ static bool lost_directory(char *out, size_t size, const struct job *job)
 /* Is it the directory of another job? So it is where an older store was restored. */
 static bool strange_directory(char *out, size_t size, const struct job *job)
 {
-    char dir[PATH_MAX], path[PATH_MAX + 16];
+    char dir[PATH_MAX];
     job_dir(dir, sizeof(dir), job->daemon, job->core.id);
-    snprintf(path, sizeof(path), "%s/spec.json", dir);
-    json_t *spec = safe_open_json(path, 0, NULL);
+    json_t *spec = job_dir_spec(job->daemon->home, job->core.id);
     const char *origin = field_text(json_object_get(spec, "checkpoint"), "origin");
     const bool strange = origin[0] && job->origin[0] && strcmp(origin, job->origin) != 0;
     if (strange)
@@ -379,6 +421,8 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
     }
     if (job->sweep && sweep_is_over(job->sweep))
         return d->fleet->settle(job, err);
+    if (waits_for_members(job))
+        return file(d->fleet, job);     /* another one of this pass has taken the place */
     json_t *where = placement_make(job);
     if (!where)
         return 0;           /* job->texts->unplaced says why */
@@ -442,7 +486,7 @@ static int64_t limits(struct daemon *d)
             next = next < 0 || left < next ? left : next;
             continue;
         }
-        if (job->texts->lease[0]) {
+        if (job->texts->lease[0] || (job->member && job->member->placed_ms)) {
             next = next < 0 || next > AGAIN_MS ? AGAIN_MS : next; /* it waits for other users */
             continue;
         }

@@ -4,7 +4,7 @@
  * Free resources are computed from what live attempts hold, so a restart cannot
  * miscount.  fleet_dirty() requests a pass, which is made soon: many requests
  * share one.  A pass looks at the jobs that start, not at those that wait
- * (sched_queue.h); why each of these waits is worked out when somebody asks.
+ * (sched_queue.h); the reason of a wait is worked out on request.
  */
 #ifndef CONTROLLER_NODES_FLEET_H
 #define CONTROLLER_NODES_FLEET_H

@@ -37,7 +37,7 @@ void hosts_vanished(struct daemon *d, const char *host, const char *text);
 void hosts_lost(struct daemon *d, const char *host, const char *text);
 void hosts_answered(struct daemon *d, const char *host);
 
-/* The wall clock was set: failures are as old as before. */
+/* The wall clock was set: moves the times of failures, so that their age does not change. */
 void hosts_clock_set(struct daemon *d, int64_t jump_ms);
 
 /* Actions of the user. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine_users.h - who holds GPUs and CPU slots of this machine, and who waits for them (docs/SHARED-BOX.md)
+/* machine_users.h - users who hold or wait for GPUs and CPU slots of this machine (docs/SHARED-BOX.md)
  *
  * All users of the machine, those of other controllers too: read from the claims of their agents
  * (agent/machine/machine_claims.h) at each call.
@@ -13,7 +13,7 @@
 struct daemon;
 
 /* [{user, mine, state: "holds"|"waits", since, gpus: [{uuid, index}], cpus, job, text}], a new array, empty where the
- * machine has no leases. `gpus` and `cpus` of one that waits: what it needs, as numbers. */
+ * machine has no leases. `gpus` and `cpus` of a waiting user: the needed numbers. */
 json_t *machine_users_list(const struct daemon *d);
 
 /* The other users, as one sentence without its end; "": none. */

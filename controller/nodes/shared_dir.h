@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shared_dir.h - jobs that name one checkpoint.dir: the one that began first writes there, the others wait
  *
- * This keeps them from taking GPUs for a directory that they cannot have.  It compares names, in which `submit`
+ * So a job takes no GPUs while it cannot have its directory.  It compares names, in which `submit`
  * has resolved links. The lease in the directory (agent/os/lease.h) decides, also between homes and machines.
  */
 #ifndef CONTROLLER_NODES_SHARED_DIR_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notice.h - when a message about a job is sent, and what it gathers
+/* notice.h - when a message about a job is sent, and which events it collects
  *
  * Pure: no clock, no I/O.
  * One message per story, not per event. Trouble (recovering, hung, budget) waits for `settle_ms`, so that a storm of
  * restarts is one message with a count; after it the next trouble of that job waits for `quiet_ms`, then twice that,
- * at most a day. The end of the job is told at once, and takes with it what was still waiting. A job that its user
- * cancels says nothing.
+ * at most a day. The end of the job is reported at once, in one message with everything that was still waiting. A job
+ * that its user cancels sends no message.
  *
  * A message that cannot be sent is tried again with back-off, for NOTICE_KEEP_MS. Each target has a lane: BURST
  * messages at once, then one a minute, which bundles all that is due. So 10,000 jobs that fail together are a few
@@ -62,7 +62,7 @@ enum notice_fate notice_failed(struct notice_row *n, bool refused, int64_t now_m
 
 /* ---- lanes ---- */
 
-/* Zeroed: a new one. Times are those of a clock that nobody sets. */
+/* Zeroed: a new one. Times are those of a monotonic clock. */
 struct notice_lane {
     int     used;           /* of the burst */
     int64_t refilled_ms;    /* when a message was last added to it */

@@ -101,7 +101,7 @@ static void several(struct notice_message *m, const struct notice_row *rows, siz
     }
     if (n > NOTICE_LISTED)
         text_append(m->text, sizeof(m->text), "and %zu more\n", n - NOTICE_LISTED);
-    text_append(m->text, sizeof(m->text), "To see them: jobctl status -a; of one: jobctl why JOB");
+    text_append(m->text, sizeof(m->text), "To see them: jobctl status -a; to see one: jobctl why JOB");
 }
 
 static void head(struct notice_message *m, const char *host)

@@ -27,7 +27,7 @@ struct notice_message {
 /* Of n rows, which stay the caller's. `instance`: of the home, for the id. */
 void notice_message_make(struct notice_message *m, const struct notice_row *rows, size_t n, const char *instance,
                          const char *host);
-/* A message that says that it is a test of this target. */
+/* A test message for this target. */
 void notice_message_test(struct notice_message *m, const char *target, int64_t at_ms, const char *instance,
                          const char *host);
 

@@ -2,7 +2,7 @@
 /* notice_payload.h - a message in the form that a webhook or a mail server takes
  *
  * Pure: no clock, no I/O.
- * Text from outside (the reason of a failure) mentions nobody and makes no markup, in each of the forms.
+ * Text from outside (the reason of a failure) is escaped in each form, so that it mentions no user and makes no markup.
  */
 #ifndef CONTROLLER_NOTIFY_NOTICE_PAYLOAD_H
 #define CONTROLLER_NOTIFY_NOTICE_PAYLOAD_H

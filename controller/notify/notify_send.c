@@ -229,8 +229,8 @@ static int send_sendmail(const json_t *target, const char *from, const char *mai
     for (size_t i = 0; i < json_array_size(to) && n < 31; i++)
         argv[n++] = json_string_value(json_array_get(to, i));
     if (access(argv[0], X_OK) < 0)
-        return err_set(err, ERR_USAGE, "%s is not there: install a mail server such as msmtp-mta, or set smtp of this "
-                       "target", argv[0]);
+        return err_set(err, ERR_USAGE, "%s is not installed: install a mail server such as msmtp-mta, or set smtp of "
+                       "this target", argv[0]);
     return run("sendmail", argv, NULL, mail, err);
 }
 

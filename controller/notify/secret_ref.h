@@ -2,7 +2,7 @@
 /* secret_ref.h - "${NAME}" in config.yaml: the name of a secret, whose value is elsewhere
  *
  * A value comes from the environment of the daemon, else from the file `secrets` beside config.yaml, lines NAME=VALUE,
- * which must belong to the user and be closed to all others (mode 600). It is read on each use and kept nowhere.
+ * which must belong to the user and be closed to all others (mode 600). It is read on each use and not kept.
  */
 #ifndef CONTROLLER_NOTIFY_SECRET_REF_H
 #define CONTROLLER_NOTIFY_SECRET_REF_H

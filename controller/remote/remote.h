@@ -21,6 +21,14 @@ struct err;
 struct file_work;
 struct remote_link;
 
+/* An attempt of a member of a sweep, where the launcher takes several at once. */
+struct remote_array {
+    int64_t     sweep;          /* 0: it is no member */
+    const char *dir;            /* of the sweep */
+    int64_t     most;           /* members of the sweep that may run at once; 0: all */
+    int         wave, size;     /* the sweep starts `size` members together as its wave `wave`; 0: not known */
+};
+
 /* The texts are copied. */
 struct remote_link_spec {
     struct file_work *files;    /* accesses to run_dir; NULL: in the loop */
@@ -31,7 +39,7 @@ struct remote_link_spec {
     bool        may_start;      /* start an agent if there never was one; else report "lost" */
     const char *code;           /* jobs/<id>/code of a job whose code goes to the host; NULL: none */
     const char *host, *key;     /* for another machine: its name, and the job's name there */
-    bool        known;          /* its agent was heard of before */
+    bool        known;          /* its agent has connected before */
     bool        dismiss;        /* end all its processes, however long it takes; then report lost */
     bool        forget;         /* with dismiss: and remove the job's copy of its code there */
     uint64_t    delay_ms;       /* before the first look */
@@ -40,6 +48,7 @@ struct remote_link_spec {
     const char *avoid;          /* ... except these: "a,b" */
     int64_t     save_ms;        /* recent duration of a checkpoint; 0: unknown */
     const char *gpus;           /* simulated nodes on one machine: the GPUs of this one, "" = all */
+    struct remote_array array;
 };
 
 /* A hook may close the link. Bodies are borrowed. */
@@ -79,7 +88,7 @@ extern const struct remote remote_local, remote_ssh, remote_slurm;
 /* The launcher of a job, from `launch` of its canonical spec: auto is local. */
 const struct remote *remote_of_spec(const json_t *spec);
 
-/* True if the helper of remote_ssh was built. */
+/* True if jobctl-ssh was built. */
 bool remote_ssh_there(void);
 
 /* The job's name on machines that several controllers use. */

@@ -67,7 +67,8 @@ struct remote_link_task {
     void           (*then)(struct remote_link *link, struct remote_link_task *task);
 };
 
-/* Begins it, one at a time, and takes it. After a close nothing follows. `what`: "looking for the agent". */
+/* Starts the access, one at a time, and takes ownership. After a close nothing follows. `what`: "looking for the
+ * agent". */
 void remote_link_access(struct remote_link *link, struct remote_link_task *task, const char *what);
 
 /* No process of the attempt lives: delivers its spooled events, then reports lost with

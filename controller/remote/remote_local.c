@@ -365,7 +365,7 @@ static void dismissed(struct local *link, const struct look_task *t)
 static void leave_alone(struct local *link, const struct look_task *t)
 {
     snprintf(link->base.text, sizeof(link->base.text),
-             "%.250s holds an attempt of another job%s, which is left alone: the store is older than the directory",
+             "%.250s holds an attempt of another job%s, and was not changed: the store is older than the directory",
              link->base.run_dir, t->alive ? ", whose agent runs" : "");
     log_error(link->base.tag, "%s", link->base.text);
     link->strange = true;
@@ -391,7 +391,7 @@ static void tell_damage(struct local *link, const struct look_task *t)
         return;
     link->damage_told = true;
     log_warn(link->base.tag, "%s; %s", t->damage.text,
-             t->alive ? "its agent answers, and is asked who it is" : "no agent answers");
+             t->alive ? "its agent answers; asking for its identity" : "no agent answers");
 }
 
 static void never_started(struct local *link, const struct look_task *t)

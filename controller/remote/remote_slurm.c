@@ -2,7 +2,8 @@
 /* remote_slurm.c - launch: slurm: attempts in allocations of Slurm
  *
  *   look     which allocation has this attempt's comment (controller/remote/sbatch.h)?
- *     none, and may_start    -> submit; a comment is submitted only once
+ *     none, and may_start    -> submit, with other members of its sweep as one array (slurm_array.h); a comment is
+ *                               submitted only once
  *     pending                -> report why, look again
  *     running                -> connect to the agent by TLS or files, once it has written its name
  *                               into the run directory (agent_channel.h); keep looking while it
@@ -30,16 +31,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/core/submit_env.h"
 #include "agent/os/identity.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
 #include "controller/remote/agent_channel.h"
 #include "controller/remote/remote_link.h"
 #include "controller/remote/sbatch.h"
+#include "controller/remote/slurm_array.h"
 #include "controller/remote/slurm_client.h"
+#include "controller/remote/slurm_job.h"
 #include "engine/contract/err.h"
-#include "engine/contract/exit_code.h"
 #include "engine/contract/field.h"
 #include "engine/contract/install.h"
 #include "engine/contract/safe_open.h"
@@ -72,6 +73,7 @@ struct slurm {
     uint64_t             over_since, bury_until;
     int64_t              cancelled;   /* the Slurm job for which scancel was sent */
     char                 comment[SBATCH_COMMENT];
+    struct slurm_array_member array;  /* its place in an array of its sweep */
 };
 
 static struct slurm *slurm_of(struct remote_link *base)
@@ -158,6 +160,7 @@ static void bury(struct remote_link *base)
 {
     struct slurm *link = slurm_of(base);
     struct bury_task *t = calloc(1, sizeof(*t));
+    slurm_array_leave(&link->array);
     remote_link_hang_up(&link->base);
     agent_channel_close(&link->channel); /* and must not connect any more */
     link->spoke = false;
@@ -200,59 +203,95 @@ static void on_submitted(void *arg, const json_t *answer)
     }
 }
 
-/* What Slurm must not store with the job: the secrets of the spec, and in the environment of the daemon what looks
- * like one. */
-static json_t *names_to_hide(const json_t *spec)
+/* The spec, and the names of secret variables. */
+static json_t *read_spec(const struct slurm *link, json_t **secrets, struct err *err)
 {
-    json_t *names = json_deep_copy(json_object_get(spec, "secrets"));
-    char name[256];
-    names = names ? names : json_array();
-    for (char **e = environ; *e; e++) {
-        snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
-        if (submit_env_fate(name, false, NULL) == SUBMIT_ENV_SECRET)
-            json_array_append_new(names, json_string(name));
-    }
-    return names;
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/../spec.json", link->base.run_dir);
+    json_t *spec = safe_open_json(path, 0, err);
+    *secrets = spec ? sbatch_hidden(spec) : NULL;
+    return spec;
 }
 
-/* The script, and the names of secret variables. */
-static char *render(const struct slurm *link, json_t **secrets, struct err *err)
+static int submit_alone(struct slurm *link, const struct sbatch *s, json_t *secrets, struct err *err)
 {
-    char path[PATH_MAX], agent[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/../spec.json", link->base.run_dir);
+    char *script = sbatch_render(s, err);
+    if (!script)
+        return -1;
+    link->asked = true;
+    slurm_client_ask(json_pack("{s:s, s:s, s:O*}", "op", "submit", "script", script, "without",
+                               secrets), on_submitted, link);
+    free(script);
+    return 0;
+}
+
+/* Members of a sweep go together. */
+static void submit(struct slurm *link)
+{
+    struct err err = { 0 };
+    json_t *secrets = NULL, *spec = read_spec(link, &secrets, &err);
+    char agent[PATH_MAX];
     install_path(agent, sizeof(agent), "jobctl-agent");
-    json_t *spec = safe_open_json(path, 0, err);
     const struct sbatch s = { .spec = spec, .job = link->base.job, .attempt = link->base.attempt,
                               .nonce = link->base.nonce, .run_dir = link->base.run_dir, .agent = agent,
                               .nodes = link->nodes, .least = link->least,
                               .save_ms = link->save_ms, .avoid = link->avoid };
-    char *script = NULL;
-    if (spec)
-        script = sbatch_render(&s, err);
-    *secrets = names_to_hide(spec);
-    json_decref(spec);
-    return script;
-}
-
-static void submit(struct slurm *link)
-{
-    struct err err = { 0 };
-    json_t *secrets = NULL;
-    char *script = render(link, &secrets, &err);
-    if (!script) {
+    int rc = spec ? 0 : -1;
+    if (rc == 0 && link->array.of.sweep > 0)
+        rc = slurm_array_join(&link->array, &s, secrets, &err);
+    else if (rc == 0)
+        rc = submit_alone(link, &s, secrets, &err);
+    if (rc < 0) {
         snprintf(link->base.text, sizeof(link->base.text), "cannot submit it to Slurm: %.350s",
                                          err.text);
         remote_link_later(&link->base, 0, bury);
-        return;
     }
-    link->asked = true;
-    slurm_client_ask(json_pack("{s:s, s:s, s:O*}", "op", "submit", "script", script, "without",
-                               secrets), on_submitted, link);
     json_decref(secrets);
-    free(script);
+    json_decref(spec);
+}
+
+static struct slurm *slurm_of_member(struct slurm_array_member *m)
+{
+    return slurm_of(m->link);
+}
+
+static void array_told(struct slurm_array_member *m, enum slurm_array_end how, const json_t *answer)
+{
+    struct slurm *link = slurm_of_member(m);
+    if (how == SLURM_ARRAY_ASKED) {
+        link->asked = true;
+    } else if (how == SLURM_ARRAY_ANSWERED) {
+        on_submitted(link, answer);
+    } else {
+        m->of.sweep = 0;
+        link->asked = false;
+        remote_link_later(&link->base, 0, look);
+    }
+}
+
+static void array_waits(struct slurm_array_member *m, const char *text)
+{
+    wait_for(slurm_of_member(m), "%s", text);
+}
+
+/* Also finds the array of an earlier daemon, which may have been submitted. */
+static void open_array(struct slurm *link, const struct remote_array *of)
+{
+    struct slurm_array_member *m = &link->array;
+    m->link = &link->base;
+    m->of = *of;
+    m->tell = array_told;
+    m->wait = array_waits;
+    if (of->sweep <= 0 || link->follower)
+        return;
+    snprintf(m->sweep_dir, sizeof(m->sweep_dir), "%s", of->dir);
+    m->of.dir = m->sweep_dir;
+    link->asked = slurm_array_recall(m);
 }
 
 /* ---- look ---- */
+
+#define NUMBER(link, job) slurm_job_number((char[SLURM_JOB_NUMBER]){ 0 }, job, (link)->array.task)
 
 static void on_cancelled(void *arg, const json_t *answer)
 {
@@ -270,50 +309,17 @@ static void cancel(struct slurm *link, const json_t *job)
         return;
     }
     link->cancelled = number;
-    log_info(link->base.tag, "cancelling Slurm job %lld", (long long)number);
-    slurm_client_ask(json_pack("{s:s, s:I, s:s}", "op", "cancel", "job", (json_int_t)number,
-                               "comment", link->comment), on_cancelled, link);
+    log_info(link->base.tag, "cancelling Slurm job %s", NUMBER(link, job));
+    slurm_client_ask(json_pack("{s:s, s:I, s:O, s:o*}", "op", "cancel", "job", (json_int_t)number,
+                               "comment", json_object_get(job, "comment"), "task",
+                               slurm_job_is_task(job) ? json_integer(link->array.task) : NULL), on_cancelled, link);
 }
 
-/* Its agent ended before it could tell anything, because it could not make its files: the cause is a full disk. */
-static void tell_full(struct slurm *link, const json_t *job)
-{
-    link->base.full = true;
-    snprintf(link->base.text, sizeof(link->base.text), "no room on %.60s: the agent cannot make its files in %.200s, "
-             "whose disk is full (Slurm job %lld)", field_text(job, "nodes"), link->base.run_dir,
-             (long long)json_integer_value(json_object_get(job, "job")));
-}
-
-/* Slurm's end states as text. */
 static void tell_end(struct slurm *link, const json_t *job)
 {
-    static const struct { const char *state, *text; } ends[] = {
-        { "CANCELLED", "it was cancelled outside jobctl" },
-        { "TIMEOUT", "its time limit was reached" },
-        { "NODE_FAIL", "one of its nodes failed" },
-        { "PREEMPTED", "it was preempted by another job" },
-        { "OUT_OF_MEMORY", "it used more memory than requested" },
-        { "DEADLINE", "its deadline passed" },
-        { "BOOT_FAIL", "its node did not boot" },
-    };
-    const char *state = field_text(job, "state"), *text = NULL;
-    if (link->settled)
-        return;
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        if (strcmp(ends[i].state, state) == 0)
-            text = ends[i].text;
-    const long long number = json_integer_value(json_object_get(job, "job"));
-    const long long code = json_integer_value(json_object_get(job, "exit_code"));
-    if (code == EXIT_DISK_FULL)
-        tell_full(link, job);
-    else if (text)
-        snprintf(link->base.text, sizeof(link->base.text), "Slurm ended job %lld: %s (%s)", number,
-                                                                                      text,
-                 state);
-    else
-        snprintf(link->base.text, sizeof(link->base.text), "Slurm job %lld ended without a "
-                 "message from its agent (%s, exit code %lld); see %.200s/slurm.log", number, state, code,
-                 link->base.run_dir);
+    if (!link->settled)
+        link->base.full = slurm_job_end(link->base.text, sizeof(link->base.text), job, link->array.task,
+                                        link->base.run_dir);
 }
 
 /* Slurm ended the job or no longer knows it; receive the agent's last messages first. */
@@ -377,8 +383,7 @@ static void running(struct slurm *link, const json_t *job)
         cancel(link, job);
         return;
     }
-    wait_for(link, "Slurm job %lld has %s; its agent is starting",
-             (long long)json_integer_value(json_object_get(job, "job")), field_text(job, "nodes"));
+    wait_for(link, "Slurm job %s has %s; its agent is starting", NUMBER(link, job), field_text(job, "nodes"));
     remote_link_later(&link->base, link->stop || !link->spoke ? LOOK_MS : LOOK_SELDOM_MS, look);
 }
 
@@ -386,13 +391,6 @@ static void running(struct slurm *link, const json_t *job)
  *
  * A site policy or an administrator may requeue a job despite --no-requeue. A second run must be a
  * new attempt started by jobctl, so the requeued job is cancelled. */
-
-static bool is_requeued(const json_t *job)
-{
-    const char *phase = field_text(job, "phase");
-    return json_integer_value(json_object_get(job, "restarts")) > 0 &&
-           (strcmp(phase, "pending") == 0 || strcmp(phase, "running") == 0);
-}
 
 static void hear_nothing(void *arg, const json_t *answer)
 {
@@ -405,20 +403,21 @@ static void end_requeued(const json_t *jobs)
     size_t i;
     const json_t *job;
     json_array_foreach (jobs, i, job)
-        if (is_requeued(job))
-            slurm_client_ask(json_pack("{s:s, s:O, s:O}", "op", "cancel", "job",
+        if (slurm_job_requeued(job))
+            slurm_client_ask(json_pack("{s:s, s:O, s:O, s:O*}", "op", "cancel", "job",
                                        json_object_get(job, "job"), "comment",
-                                       json_object_get(job, "comment")), hear_nothing, NULL);
+                                       json_object_get(job, "comment"), "task", json_object_get(job, "task")),
+                             hear_nothing, NULL);
 }
 
 static void give_up_requeued(struct slurm *link, const json_t *job)
 {
     struct err err = { 0 };
     if (!link->settled) {
-        const long long number = json_integer_value(json_object_get(job, "job"));
-        snprintf(link->base.text, sizeof(link->base.text), "Slurm stopped job %lld to run it "
+        const char *number = NUMBER(link, job);
+        snprintf(link->base.text, sizeof(link->base.text), "Slurm stopped job %s to run it "
                  "again (requeued)", number);
-        log_warn(link->base.tag, "Slurm job %lld was requeued: cancelling it", number);
+        log_warn(link->base.tag, "Slurm job %s was requeued: cancelling it", number);
         if (run_dir_fence(link->base.run_dir, link->base.text, &err) < 0)
             log_warn(link->base.tag, "%s", err.text);
     }
@@ -431,7 +430,7 @@ static const json_t *choose(const struct slurm *link, const json_t *jobs)
 {
     const json_t *found = NULL, *job;
     for (size_t i = 0; (job = json_array_get(jobs, i)); i++) {
-        if (strcmp(field_text(job, "comment"), link->comment) != 0)
+        if (strcmp(field_text(job, "comment"), link->comment) != 0 && !slurm_array_is(&link->array, job))
             continue;
         if (!found || strcmp(field_text(found, "phase"), "ended") == 0)
             found = job;
@@ -460,7 +459,8 @@ static void give_up_stopped(struct remote_link *base)
     if (!link->settled)
         snprintf(base->text, sizeof(base->text), "%s",
                  never_began(link) ? "it was never submitted to Slurm"
-                                   : "Slurm does not answer; what it may still start of it ends at once");
+                                   : "Slurm does not answer; processes that it still starts for this attempt end at "
+                 "once");
     bury(base);
 }
 
@@ -494,13 +494,12 @@ static void on_jobs(void *arg, const json_t *answer)
         return;
     }
     link->submitted = true;
-    if (is_requeued(job)) {
+    if (slurm_job_requeued(job)) {
         give_up_requeued(link, job);
     } else if (strcmp(phase, "pending") == 0 && link->stop) {
         cancel(link, job);
     } else if (strcmp(phase, "pending") == 0) {
-        wait_for(link, "Slurm job %lld is pending: %s",
-                 (long long)json_integer_value(json_object_get(job, "job")),
+        wait_for(link, "Slurm job %s is pending: %s", NUMBER(link, job),
                  field_text(job, "reason")[0] ? field_text(job, "reason") : "just submitted");
         remote_link_later(&link->base, LOOK_MS, look);
     } else if (strcmp(phase, "running") == 0) {
@@ -553,6 +552,7 @@ static int slurm_open(struct remote_link **out, uv_loop_t *loop,
     link->least = spec->least;
     snprintf(link->avoid, sizeof(link->avoid), "%s", spec->avoid ? spec->avoid : "");
     sbatch_comment(link->comment, spec->job, spec->attempt, spec->nonce);
+    open_array(link, &spec->array);
     link->channel.message = channel_text;
     link->channel.ended = hung_up;
     agent_channel_open(&link->channel, *out, spec->node);
@@ -579,6 +579,7 @@ static void slurm_send(struct remote_link *base, enum wire_message number, json_
 static void slurm_close(struct remote_link *base)
 {
     struct slurm *link = slurm_of(base);
+    slurm_array_leave(&link->array);
     if (!link->follower) {
         slurm_client_forget(link);
         slurm_client_leave();

@@ -172,7 +172,7 @@ static void hear_gone(struct ssh *link, const json_t *body)
 
 /* ---- a session ---- */
 
-/* The kernel of a machine with stopped processes keeps a connection open for ever. */
+/* The kernel of a machine with stopped processes keeps a connection open forever. */
 static void listen_for(struct remote_link *base)
 {
     struct ssh *link = ssh_of(base);

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "agent/core/submit_env.h"
 #include "agent/os/buf.h"
 #include "controller/spec/sbatch_text.h"
 #include "engine/contract/err.h"
@@ -21,6 +23,11 @@ enum { VALUE = 4200, OPTIONS = 8192, GRACE_S = 120, GRACE_MAX_S = 65535 };
 void sbatch_comment(char out[SBATCH_COMMENT], int64_t job, int64_t attempt, const char *nonce)
 {
     snprintf(out, SBATCH_COMMENT, "jobctl:%lld.%lld:%s", (long long)job, (long long)attempt, nonce);
+}
+
+void sbatch_array_comment(char out[SBATCH_COMMENT], int64_t sweep, int64_t first, const char *nonce)
+{
+    snprintf(out, SBATCH_COMMENT, "jobctl-array:%lld.%lld:%s", (long long)sweep, (long long)first, nonce);
 }
 
 static const json_t *slurm_of(const struct sbatch *s, const char *key)
@@ -134,30 +141,56 @@ static void fill_nodes(char *out, const struct sbatch *s)
         snprintf(out, VALUE, "%d", nodes_of(s));
 }
 
+static const char *dir_of(const struct sbatch *s)
+{
+    return s->array ? s->array : s->run_dir;
+}
+
+/* Where the attempt is, in shell: a task of an array reads it. */
+static int fill_place(char out[OPTIONS], const struct sbatch *s, struct err *err)
+{
+    if (sbatch_text_check(dir_of(s), err) < 0 || sbatch_text_check(s->nonce, err) < 0)
+        return -1;
+    if (s->array)
+        snprintf(out, OPTIONS, "{ IFS= read -r dir && read -r job attempt nonce; } <\"%s/$SLURM_ARRAY_TASK_ID.task\" || "
+                 "exit 4", s->array);
+    else
+        snprintf(out, OPTIONS, "dir=\"%s\"\njob=%lld attempt=%lld nonce=%s", s->run_dir, (long long)s->job,
+                 (long long)s->attempt, s->nonce);
+    return 0;
+}
+
+/* Of an array, the name of the sweep: that of each member is followed by its index. */
+static void fill_name(char *out, const struct sbatch *s)
+{
+    const char *name = json_string_value(json_object_get(s->spec, "name"));
+    const char *end = s->array && name ? strrchr(name, '[') : NULL;
+    snprintf(out, VALUE, "%.*s", end ? (int)(end - name) : VALUE, name ? name : "jobctl");
+}
+
 /* Appends the value of {{name}}. */
 static int fill(char out[OPTIONS], const char *name, const struct sbatch *s, struct err *err)
 {
-    const char *job_name = json_string_value(json_object_get(s->spec, "name"));
     if (strcmp(name, "options") == 0)
         return make_options(out, s, err);
-    if (strcmp(name, "comment") == 0)
+    if (strcmp(name, "place") == 0)
+        return fill_place(out, s, err);
+    if (strcmp(name, "comment") == 0 && s->array)
+        snprintf(out, VALUE, "%s", s->array_comment);
+    else if (strcmp(name, "comment") == 0)
         sbatch_comment(out, s->job, s->attempt, s->nonce);
     else if (strcmp(name, "name") == 0)
-        snprintf(out, VALUE, "%s", job_name ? job_name : "jobctl");
+        fill_name(out, s);
     else if (strcmp(name, "nodes") == 0)
         fill_nodes(out, s);
     else if (strcmp(name, "grace") == 0)
         snprintf(out, VALUE, "%d", grace_s(s));
     else if (strcmp(name, "notice") == 0)  /* ms for the ranks: less, Slurm is not exact */
         snprintf(out, VALUE, "%d", grace_s(s) * 800);
-    else if (strcmp(name, "job") == 0)
-        snprintf(out, VALUE, "%lld", (long long)s->job);
-    else if (strcmp(name, "attempt") == 0)
-        snprintf(out, VALUE, "%lld", (long long)s->attempt);
-    else if (strcmp(name, "nonce") == 0)
-        snprintf(out, VALUE, "%s", s->nonce);
     else if (strcmp(name, "dir") == 0)
-        snprintf(out, VALUE, "%s", s->run_dir);
+        snprintf(out, VALUE, "%s", dir_of(s));
+    else if (strcmp(name, "log") == 0)
+        snprintf(out, VALUE, "%s", s->array ? "%a.log" : "slurm.log");
     else if (strcmp(name, "agent") == 0)
         snprintf(out, VALUE, "%s", s->agent);
     else
@@ -212,4 +245,17 @@ char *sbatch_render(const struct sbatch *s, struct err *err)
 out:
     buf_fini(&out);
     return text;
+}
+
+json_t *sbatch_hidden(const json_t *spec)
+{
+    json_t *names = json_deep_copy(json_object_get(spec, "secrets"));
+    char name[256];
+    names = names ? names : json_array();
+    for (char **e = environ; *e; e++) {
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
+        if (submit_env_fate(name, false, NULL) == SUBMIT_ENV_SECRET)
+            json_array_append_new(names, json_string(name));
+    }
+    return names;
 }

@@ -21,7 +21,8 @@ typedef void (*slurm_answer_fn)(void *arg, const json_t *answer);
 /* True if the helper was built with this program. */
 bool slurm_client_there(void);
 
-/* True unless Slurm has no configuration here, which err tells. Waits, perhaps for another machine: for a thread. */
+/* True; false with err set if Slurm has no configuration on this machine. May wait for another machine: call it in a
+ * thread. */
 bool slurm_client_configured(struct err *err);
 
 void slurm_client_use(uv_loop_t *loop);

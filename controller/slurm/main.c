@@ -10,10 +10,13 @@
  *
  *   {"id", "op":"jobs"}                     jobs of ours: {"jobs":[{job, comment, state, phase,
  *                                           reason, nodes, exit_code, signal, start_s, end_s,
- *                                           restarts: number of requeues by Slurm}]}
+ *                                           restarts: number of requeues by Slurm}]}; of an array job is
+ *                                           its number, with task: the index of the one that this is of,
+ *                                           or tasks: "3,5-11", those that it has not begun
  *   {"id", "op":"submit", "script",         {"job", "found"}: found: it already existed; the job's
  *    "without": [NAME...]}                  environment is ours without these variables
- *   {"id", "op":"cancel", "job", "comment"} {}: only a job with this comment is cancelled
+ *   {"id", "op":"cancel", "job", "comment", {}: only a job with this comment is cancelled; task: one
+ *    "task"}                                index of an array
  *   {"id", "op":"nodes"}                    {"nodes":[{node, state, cpus, gres, reason}]}
  *   {"id", "op":"config"}                   {}: there is a configuration; asks no other machine
  *
@@ -21,8 +24,8 @@
  * answer, so the outcome is unknown.  Without a configuration the only answer is {"id":null, "ok":false,
  * "unconfigured":true, "error"}, and the process ends.
  *
- * A submit is identified by its comment, which must begin with "jobctl:": a lost answer or a
- * repeated request never creates two jobs.
+ * A submit is identified by its comment, which must begin with "jobctl:", or "jobctl-array:" for an array: a lost
+ * answer or a repeated request never creates two jobs.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -41,7 +44,7 @@
 #include "controller/slurm/state_names.h"
 #include "engine/contract/err.h"
 
-#define OURS "jobctl:"
+static const char *const ours[] = { "jobctl:", "jobctl-array:" };
 
 extern char **environ;
 
@@ -82,9 +85,23 @@ static json_t *slurm_failed(void)
 
 /* ---- jobs ---- */
 
+static bool is_our_comment(const char *text)
+{
+    for (size_t i = 0; text && i < sizeof(ours) / sizeof(ours[0]); i++)
+        if (strncmp(text, ours[i], strlen(ours[i])) == 0)
+            return true;
+    return false;
+}
+
 static bool is_ours(const slurm_job_info_t *j)
 {
-    return j->user_id == getuid() && j->comment && strncmp(j->comment, OURS, strlen(OURS)) == 0;
+    return j->user_id == getuid() && is_our_comment(j->comment);
+}
+
+/* Of all tasks of an array, one number. */
+static uint32_t number_of(const slurm_job_info_t *j)
+{
+    return j->array_job_id ? j->array_job_id : j->job_id;
 }
 
 /* slurmctld may reuse the id of a job that it lost: the comment identifies the job. */
@@ -93,10 +110,19 @@ static const slurm_job_info_t *find(const job_info_msg_t *m, const char *comment
     const slurm_job_info_t *found = NULL;
     for (uint32_t i = 0; i < m->record_count; i++) {
         const slurm_job_info_t *j = &m->job_array[i];
-        if (is_ours(j) && strcmp(j->comment, comment) == 0 && (!found || j->job_id > found->job_id))
+        if (is_ours(j) && strcmp(j->comment, comment) == 0 && (!found || number_of(j) > number_of(found)))
             found = j;
     }
     return found;
+}
+
+/* Of an array, Slurm has one record for each task that has begun, and one for all others. */
+static void add_tasks(json_t *object, const slurm_job_info_t *j)
+{
+    if (j->array_job_id && j->array_task_id != NO_VAL)
+        json_object_set_new(object, "task", json_integer((json_int_t)j->array_task_id));
+    else if (j->array_job_id && j->array_task_str)
+        json_object_set_new(object, "tasks", json_stringn(j->array_task_str, strcspn(j->array_task_str, "%")));
 }
 
 static json_t *job_object(const slurm_job_info_t *j)
@@ -104,14 +130,16 @@ static json_t *job_object(const slurm_job_info_t *j)
     char reason[200];
     int status = (int)j->exit_code;
     state_names_reason(reason, sizeof(reason), j->state_reason, j->state_desc);
-    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:i}", "job",
-                     (json_int_t)j->job_id, "comment", j->comment, "state",
+    json_t *out = json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:i}", "job",
+                     (json_int_t)number_of(j), "comment", j->comment, "state",
                      state_names_state(j->job_state), "phase", state_names_phase(j->job_state), "reason",
                      reason, "nodes", j->nodes ? j->nodes : "", "exit_code",
                      WIFEXITED(status) ? WEXITSTATUS(status) : 0, "signal",
                      WIFSIGNALED(status) ? WTERMSIG(status) : 0, "start_s",
                      (json_int_t)j->start_time, "end_s", (json_int_t)j->end_time, "restarts",
                      (int)j->restart_cnt);
+    add_tasks(out, j);
+    return out;
 }
 
 static json_t *list_jobs(const json_t *request)
@@ -200,7 +228,7 @@ static json_t *submit(const json_t *request)
         answer = refusal(err.text, false);
         goto out;
     }
-    if (!job.comment || strncmp(job.comment, OURS, strlen(OURS)) != 0 || !job.work_dir) {
+    if (!is_our_comment(job.comment) || !job.work_dir) {
         answer = refusal("a script needs --chdir, and a --comment that begins with jobctl:",
                          false);
         goto out;
@@ -210,13 +238,24 @@ static json_t *submit(const json_t *request)
         goto out;
     }
     const slurm_job_info_t *there = find(m, job.comment);
-    answer = there ? submitted(there->job_id, true)
+    answer = there ? submitted(number_of(there), true)
                    : submit_new(&job, script, json_object_get(request, "without"));
 out:
     if (m)
         slurm_free_job_info_msg(m);
     free(copy);
     return answer;
+}
+
+/* A job, or one task of an array: the number of an array alone is all of it. */
+static int kill_job(uint32_t job, const json_t *task)
+{
+    char id[40];
+    if (json_is_integer(task))
+        snprintf(id, sizeof(id), "%u_%d", job, (int)json_integer_value(task));
+    else
+        snprintf(id, sizeof(id), "%u", job);
+    return slurm_kill_job2(id, SIGKILL, 0, NULL) == SLURM_SUCCESS || slurm_get_errno() == ESLURM_ALREADY_DONE ? 0 : -1;
 }
 
 static json_t *cancel(const json_t *request)
@@ -229,12 +268,11 @@ static json_t *cancel(const json_t *request)
     if (slurm_load_job_user(&m, getuid(), 0) != SLURM_SUCCESS)
         return slurm_failed();
     const slurm_job_info_t *there = find(m, comment);
-    bool same = there && there->job_id == id;
+    bool same = there && number_of(there) == id;
     slurm_free_job_info_msg(m);
     if (!same)
         return refusal("Slurm has no such job with this comment", false);
-    if (slurm_kill_job(id, SIGKILL, 0) != SLURM_SUCCESS &&
-        slurm_get_errno() != ESLURM_ALREADY_DONE)
+    if (kill_job(id, json_object_get(request, "task")) < 0)
         return slurm_failed();
     return json_pack("{s:b}", "ok", 1);
 }
@@ -288,9 +326,9 @@ static void say_unconfigured(void)
     if (configured)
         return;
     if (file)
-        snprintf(text, sizeof(text), "SLURM_CONF is %.200s, which is no configuration of Slurm", file);
+        snprintf(text, sizeof(text), "SLURM_CONF is %.200s, which is not a configuration of Slurm", file);
     else
-        snprintf(text, sizeof(text), "there is no slurm.conf, and no server of one in the DNS");
+        snprintf(text, sizeof(text), "there is no slurm.conf, and the DNS names no server with one");
     json_t *answer = refusal(text, false);
     json_object_set_new(answer, "unconfigured", json_true());
     say(json_null(), answer);
@@ -303,6 +341,7 @@ static void configure(void)
     atexit(say_unconfigured);
     if (file && access(file, R_OK) < 0)
         exit(2);
+    setenv("SLURM_BITSTR_LEN", "0", 1);     /* lists of tasks are told whole */
     slurm_init(NULL);
     configured = true;
 }

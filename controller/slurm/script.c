@@ -165,6 +165,7 @@ static const struct option {
     int       (*take)(struct reading *r, const char *text, struct err *err);
 } options[] = {
     TEXT("account", account),
+    TEXT("array", array_inx),
     TEXT("chdir", work_dir),
     TEXT("comment", comment),
     TEXT("constraint", features),

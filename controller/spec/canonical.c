@@ -135,7 +135,7 @@ static struct yaml_node *map(struct tree *t, const json_t *v, const char *path)
     return out;
 }
 
-/* The depth is that of the rows: below a key that no row has, or one that is no map, nothing is read. */
+/* The depth is that of the rows: below a key that no row has, or one that is not a map, nothing is read. */
 static struct yaml_node *node_of(struct tree *t, const json_t *v, const char *path)
 {
     const struct spec_field *row = spec_row_find(path);

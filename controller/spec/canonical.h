@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* canonical.h - checks canonical JSON that was not made here, by the rules of a spec file
+/* canonical.h - checks canonical JSON of another source by the rules of a spec file
  *
  * A client sends canonical JSON (POST /v1/jobs), and a mirror holds that of a job of another machine (jobctl adopt).
- * Both are input of others: whoever can write them decides what runs. Each value is turned back into what a file
- * would say and goes through the checker of files, so that nothing passes that no submit could have made. A missing
- * key gets its default: specs of an earlier version lack the keys that were added since.
+ * Both are untrusted: their writer decides what runs. Each value is turned back into the text of a file and goes
+ * through the checker of files, so that only values pass that a submit could have made. A missing key gets its default:
+ * specs of an earlier version lack the keys that were added since.
  */
 #ifndef CONTROLLER_SPEC_CANONICAL_H
 #define CONTROLLER_SPEC_CANONICAL_H
@@ -17,7 +17,7 @@ struct err;
 
 /* 0 and a new reference in *out: the spec that the checker made. -1 with *out NULL: all mistakes in *found, each a
  * sentence that begins with the key, and the first one in *err. `stored`: the spec of a job, which has an origin and
- * may have a lineage (engine/checkpoint/lineage.h). Opens no file; paths are not looked for. */
+ * may have a lineage (engine/checkpoint/lineage.h). Opens no file, and does not check that paths exist. */
 int canonical_check(json_t **out, const json_t *canonical, bool stored, struct diagnostics *found, struct err *err);
 
 /* The spec as the text of a file, which leaves out what is as by default; for free(). -1: out of memory. */

@@ -189,7 +189,7 @@ static const struct key {
         "several nodes: a node ends its ranks after this time without a message from the first; default 15s" },
       take_node_lost },
     { { "call_address", "addresses or interfaces",
-        "launch: slurm: the address to which agents connect, such as ib0; none = they do not" },
+        "launch: slurm: the address to which agents connect, such as ib0; none = agents do not connect" },
       take_call_address },
     { { "notify", "names with targets",
         "targets of messages about jobs: for each a webhook, an email or a command, and `on`, a list of "

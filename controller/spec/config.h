@@ -46,7 +46,7 @@ void config_fini(struct config *c);
 int64_t config_host_lost_ms(int64_t unsaid); /* $JOBCTL_HOST_LOST_S */
 int64_t config_node_lost_ms(int64_t unsaid); /* agents read $JOBCTL_NODE_LOST_S themselves */
 
-/* The group that may know the names of jobs which hold a part of a shared machine; "": none. */
+/* The group whose members may see the names of jobs that hold a part of a shared machine; "": none. */
 void config_show_names_to(char out[64]);
 
 /* The address and port at which the daemon serves its metrics by TCP; "": none. */

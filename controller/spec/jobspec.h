@@ -32,8 +32,8 @@ void jobspec_add_mistake(struct diagnostics *found, const char *text, const char
 int jobspec_base(char *out, size_t size, const char *file, const char *cwd, struct err *err);
 
 /* The checks that need all keys: rules between them, paths, the engine's own. `base`: paths become absolute against
- * this directory, and those that must exist are looked for; NULL: `spec` is canonical already, so each path must be
- * absolute, and none is looked for. Mistakes are added to *found; -1: out of memory. */
+ * this directory, and required paths must exist; NULL: `spec` is canonical already, so each path must be absolute, and
+ * none is checked. Mistakes are added to *found; -1: out of memory. */
 int jobspec_check_whole(json_t *spec, const char *base, struct spec_diagnostics *found, struct err *err);
 
 /* The checks of `sweep`, `array` and `max_parallel` with each other (sweep_points.h). */

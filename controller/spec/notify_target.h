@@ -20,7 +20,8 @@ struct yaml_node;
 
 enum { NOTIFY_TARGET_NAME = 64 };
 
-/* Adds one entry of `notify` to the list. -1: *at is the place of the mistake, and err tells without it. */
+/* Adds one entry of `notify` to the list. -1: *at is the place of the mistake, and err has the sentence without the
+ * place. */
 int notify_target_parse(json_t *targets, const struct yaml_node *node, struct yaml_mark *at, struct err *err);
 
 /* Of a list of targets; NULL: none. */

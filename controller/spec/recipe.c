@@ -181,7 +181,7 @@ static int make_text(const struct recipe *r, const struct yaml_node *n, const ch
     if (!text[0] || strcmp(text, "[]") == 0 || has(r, "data.instruction"))
         return 0;
     return refuse(r, n, path, "the instruction is read from a file: write these lines to one, without a line end after "
-                  "the last, and name it in train.data.instruction; without this key there is none");
+                  "the last, and name the file in train.data.instruction; null means no instruction");
 }
 
 static int make(const struct recipe *r, const struct yaml_node *n, const char *path, const char *text)
@@ -274,7 +274,7 @@ int recipe_apply(struct yaml_doc *doc, struct yaml_node *root, const char *text,
     const struct recipe r = {doc, root, yaml_root(own), name, err};
     const int rc = r.theirs && r.theirs->kind == YAML_MAP
                        ? each(&r, r.theirs, "")
-                       : err_set(err, ERR_USAGE, "train.config: %s is no map of keys", name);
+                       : err_set(err, ERR_USAGE, "train.config: %s is not a map of keys", name);
     yaml_destroy(own);
     return rc;
 }

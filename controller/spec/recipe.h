@@ -2,8 +2,8 @@
 /* recipe.h - a configuration of NVlabs/Sana (`train.config`) as keys of our `train:` block
  *
  * Each key of the file has one of four fates, listed in recipe_rows.c: its value is taken over; it must have the one
- * value that this engine computes; it changes nothing here; or it is not known, and the file is refused by its name.
- * Keys that the job's own file sets are left as they are.
+ * value that this engine computes; it has no effect in jobctl; or it is unknown, and the file is refused with the name
+ * of the key. Keys that the job's own file sets are left as they are.
  *
  * The learning rate is theirs times the square root of batch / 256 (auto_lr of their TrainingConfig), where the batch
  * is train.batch.global, or if that is not given train_batch_size x gradient_accumulation_steps, as on one GPU.

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recipe_rows.h - every key of a configuration of NVlabs/Sana, and what becomes of it */
+/* recipe_rows.h - every key of a configuration of NVlabs/Sana, and its treatment */
 #ifndef CONTROLLER_SPEC_RECIPE_ROWS_H
 #define CONTROLLER_SPEC_RECIPE_ROWS_H
 
 enum recipe_fate {
     RECIPE_TAKE,   /* the value of `ours` */
     RECIPE_MUST,   /* one of `ours`, separated by | */
-    RECIPE_NOTHING, /* no effect here: logs, files of their program, what other keys of a job say */
+    RECIPE_NOTHING, /* no effect: logs, files of their program, settings that other keys of a job have */
     RECIPE_MAKE    /* translated in recipe.c */
 };
 

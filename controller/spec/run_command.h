@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_command.h - what the text of `run:` starts, as far as it is certain
+/* run_command.h - the program that the text of `run:` starts, if that is certain
  *
  * Pure: no clock, no I/O.
- * A shell can do more than is read here, so both functions prefer to say nothing.
+ * A shell can do more than these functions parse, so both return nothing when in doubt.
  */
 #ifndef CONTROLLER_SPEC_RUN_COMMAND_H
 #define CONTROLLER_SPEC_RUN_COMMAND_H

@@ -38,17 +38,24 @@ static int add(struct spec_diagnostics *f, const struct yaml_node *n, enum spec_
     return -1;
 }
 
+__attribute__((format(printf, 1, 0)))
+static struct err sentence(const char *fmt, va_list ap)
+{
+    struct err err = {.code = ERR_NONE};
+    char text[sizeof(err.text)];
+    vsnprintf(text, sizeof(text), fmt, ap);
+    err_set(&err, ERR_USAGE, "%s", text);
+    return err;
+}
+
 int spec_diagnostic_at(struct spec_diagnostics *f, const struct yaml_node *node,
                        enum spec_spot spot,
                        const char *fmt, ...)
 {
-    struct err err = {.code = ERR_NONE};
-    char text[sizeof(err.text)];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
+    const struct err err = sentence(fmt, ap);
     va_end(ap);
-    err_set(&err, ERR_USAGE, "%s", text);
     return add(f, node, spot, &err);
 }
 
@@ -76,13 +83,10 @@ int spec_diagnostic_err(struct spec_diagnostics *f, const char *path, const stru
 
 int spec_diagnostic_of(struct spec_diagnostics *f, const char *path, const char *fmt, ...)
 {
-    struct err err = {.code = ERR_NONE};
-    char text[sizeof(err.text)];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
+    const struct err err = sentence(fmt, ap);
     va_end(ap);
-    err_set(&err, ERR_USAGE, "%s", text);
     return spec_diagnostic_err(f, path, &err);
 }
 

@@ -2,8 +2,8 @@
 /* spec_merge.h - the changes of an edited text, put into the canonical spec that the job has
  *
  * Pure: no clock, no I/O.
- * The spec of a job is not what its text says: dependencies are ids there, a directory was chosen, a configuration
- * has changed since.  So the text is read before and after, and only what differs is taken.
+ * The spec of a job differs from its text: dependencies are ids, a directory was chosen, a configuration has changed
+ * since. So the text before the edit and the text after it are both parsed, and only their differences are applied.
  */
 #ifndef CONTROLLER_SPEC_SPEC_MERGE_H
 #define CONTROLLER_SPEC_SPEC_MERGE_H
@@ -14,7 +14,7 @@
  * origin and lineage stay. */
 json_t *spec_merge(const json_t *stored, const json_t *was, const json_t *now);
 
-/* The paths at which two canonical specs differ, "train.steps", a new list; origin and lineage are not looked at. */
+/* The paths at which two canonical specs differ, "train.steps", a new list; origin and lineage are not compared. */
 json_t *spec_merge_keys(const json_t *a, const json_t *b);
 
 #endif

@@ -72,7 +72,7 @@ static void fault(struct spec_diagnostics *diagnostics, const char *key, const s
     spec_diagnostics_suppress(diagnostics, key);
 }
 
-/* A name on a hub is no path: it is checked as a name, and stays as it is. */
+/* A name on a hub is not a path: it is checked as a name, and stays as it is. */
 static bool is_hub(size_t i, const char *given, struct spec_diagnostics *diagnostics)
 {
     struct hub_name name;
@@ -80,7 +80,7 @@ static bool is_hub(size_t i, const char *given, struct spec_diagnostics *diagnos
     if (!hub_name_is(given))
         return false;
     if (!paths[i].hub)
-        err_set(&err, ERR_USAGE, "a model on a hub cannot stand here; expected a path");
+        err_set(&err, ERR_USAGE, "a model on a hub is not possible for this key; expected a path");
     if (err.code != ERR_NONE || hub_name_parse(&name, given, &err) < 0)
         fault(diagnostics, paths[i].whole, &err);
     return true;

@@ -287,7 +287,7 @@ json_t *spec_check_value(const struct spec_field *row, const char *path,
 {
     bool list = row->type == FIELD_NUMBERS || row->type == FIELD_STRINGS;
     if (yaml_is_null(n)) {
-        if (row->def && strcmp(row->def, "null") == 0)
+        if (row->null_ok || (row->def && strcmp(row->def, "null") == 0))
             return json_null();
         return wrong(row, path, n, "; remove the key to use the default", diagnostics);
     }

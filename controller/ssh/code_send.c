@@ -38,7 +38,7 @@ static int find_original(struct sender *w, const char *code, struct err *err)
     snprintf(path, sizeof(path), "%.4000s/info.json", code);
     w->info = safe_open_json(path, 0, err);
     if (!w->info || !code_digest_ok(field_text(w->info, "snapshot")))
-        return err_set(err, ERR_USAGE, "%s does not tell which code the job has", path);
+        return err_set(err, ERR_USAGE, "%s does not name the code of the job", path);
     snprintf(path, sizeof(path), "%.4000s", code);
     for (int up = 0; up < 3 && strrchr(path, '/'); up++)
         *strrchr(path, '/') = '\0';
@@ -93,7 +93,7 @@ static int send_entry(struct sender *w, size_t i, struct err *err)
         const ssize_t n = fd < 0 ? -1 : read(fd, bytes, sizeof(bytes));
         w->damaged = n <= 0 || sent + n > e.bytes;
         if (w->damaged)
-            rc = err_set(err, ERR_USAGE, "%s is not what it was when the snapshot was taken; submit the job again",
+            rc = err_set(err, ERR_USAGE, "%s has changed since the snapshot was taken; submit the job again",
                          path);
         else if ((rc = host_talk_send(&w->talk, bytes, (size_t)n, err)) == 0)
             sent += n;

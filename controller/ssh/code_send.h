@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* code_send.h - sends a host the code of a job, before its agent is started there (agent/code/code_receive.h)
  *
- * Files go by the digest of their contents: the host says which ones it lacks.
+ * Files are identified by the digest of their contents: the host names those that it lacks.
  */
 #ifndef CONTROLLER_SSH_CODE_SEND_H
 #define CONTROLLER_SSH_CODE_SEND_H

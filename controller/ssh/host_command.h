@@ -24,7 +24,7 @@ struct host_talk {
     const char *host;
 };
 
-/* *began: it has printed the line `ready`; false: it ended before. */
+/* *began: it has printed the line `ready`; false: it ended before that. */
 int host_talk_open(struct host_talk *t, ssh_session s, const char *host, const char *command, const char *ready,
                    bool *began, struct err *err);
 int host_talk_send(struct host_talk *t, const char *bytes, size_t size, struct err *err);
@@ -32,11 +32,11 @@ int host_talk_send(struct host_talk *t, const char *bytes, size_t size, struct e
 /* The next line, without its end. */
 int host_talk_line(struct host_talk *t, char *line, size_t size, struct err *err);
 
-/* What it has said on stderr, one line, and its exit status as far as it is known. */
+/* The last line of its stderr, and its exit status if known. */
 void host_talk_close(struct host_talk *t, char *wrong, size_t wrong_size, int *status);
 
-/* Runs a command with our stdin, stdout and stderr, in a terminal there if stdin and stdout are one here. What it prints
- * before the line `ready` is dropped. *status: its exit code, -1 if killed by a signal. */
+/* Runs a command with our stdin, stdout and stderr, in a terminal on the host if stdin and stdout are a terminal.
+ * Output before the line `ready` is dropped. *status: its exit code, -1 if killed by a signal. */
 int host_command_carry(ssh_session s, const char *host, const char *command, const char *ready, bool *began,
                        int *status, struct err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host_terminal.h - a terminal on the host that follows ours: its size, and every key */
+/* host_terminal.h - a terminal on the host that mirrors the local one: its size, and every key */
 #ifndef CONTROLLER_SSH_HOST_TERMINAL_H
 #define CONTROLLER_SSH_HOST_TERMINAL_H
 
@@ -9,12 +9,12 @@
 /* Are stdin and stdout a terminal? */
 bool host_terminal_wanted(void);
 
-/* Before the command of the channel is started; the user's terminal passes keys on unchanged from then to
- * host_terminal_close(). */
+/* Before the command of the channel is started; from then until host_terminal_close() the user's terminal passes keys
+ * on unchanged. */
 void host_terminal_open(ssh_channel c);
 void host_terminal_close(void);
 
-/* Passes a new size of the window on, if there is one. */
+/* Passes on a new size of the window, if it has changed. */
 void host_terminal_resize(ssh_channel c);
 
 #endif

@@ -22,8 +22,8 @@ enum { LOGIN_CONNECT_S = 10, LOGIN_STEP_S = 30 };
 /* The caller calls ssh_disconnect() and ssh_free(); NULL on failure. */
 ssh_session login_open(const char *host, struct err *err);
 
-/* What the resolver knows of a host: UNKNOWN: it says that there is no such name; JUMP: the name is one for its jump
- * host to resolve; UNSURE: it does not answer. text: "" for KNOWN. Opens no connection. */
+/* What the resolver knows of a host: UNKNOWN: the resolver has no such name; JUMP: the jump host resolves the name;
+ * UNSURE: it does not answer. text: "" for KNOWN. Opens no connection. */
 enum login_name { LOGIN_NAME_KNOWN, LOGIN_NAME_UNKNOWN, LOGIN_NAME_JUMP, LOGIN_NAME_UNSURE };
 enum login_name login_look_up(const char *host, char *text, size_t size);
 

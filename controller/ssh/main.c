@@ -232,9 +232,8 @@ static int ask(ssh_session s, const struct programs *p, const char *host, struct
                              err) < 0)
             return err_prefix(err, "%s: ", host);
         if (status == 0)
-            return find_facts() ? 0 : err_set(err, ERR_SYSTEM, "%s does not run the commands that it is sent: "
-                                              "the answer is not that of jobctl-agent; see what "
-                                              "`ssh %s true` prints", host, host);
+            return find_facts() ? 0 : err_set(err, ERR_SYSTEM, "%s does not run the commands of jobctl: the answer is "
+                                              "not from jobctl-agent; see what `ssh %s true` prints", host, host);
         if (status != NOT_THERE || i == 1)
             return no_answer(host, status, wrong, err);
         if (send_programs(p, s, host, wrong, err) < 0)

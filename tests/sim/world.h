@@ -111,6 +111,7 @@ struct agent {
     struct message **spool;     /* events; the n-th has seq n+1 */
     int64_t  spooled, room;
     int64_t  acked, sent, timer_at;
+    int      losses;            /* the next events that its spool does not take */
     int      conn;              /* 0: nobody is connected */
     int      generation, ranks_live;
     int      np;            /* of this attempt */

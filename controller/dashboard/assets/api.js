@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* api.js - requests to the daemon, with the key of this session */
+/* api.js - requests to the daemon and streams from it, with the key of this session */
 const KEY = "jobctl.key";
+const SILENT_MS = 40000, FIRST_MS = 500, LAST_MS = 10000;
 
 export class Refused extends Error {
-  constructor(status, message) { super(message); this.status = status; }
+  constructor(status, message, document) { super(message); this.status = status; this.document = document; }
 }
+
+const headersOf = (more = {}) => ({ "X-Jobctl-Key": localStorage.getItem(KEY) ?? "", ...more });
 
 /* The key is in the storage of this port, which pages of other ports cannot read; the cookie comes by itself. */
 async function ask(path, options) {
-  const headers = { "X-Jobctl-Key": localStorage.getItem(KEY) ?? "" };
-  const answer = await fetch(path, { ...options, headers, credentials: "same-origin", cache: "no-store" });
+  const answer = await fetch(path, { ...options, headers: headersOf(), credentials: "same-origin", cache: "no-store" });
   const document = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(answer.status, document.error?.text ?? String(answer.status));
+  if (!answer.ok) throw new Refused(answer.status, document.error?.text ?? String(answer.status), document);
   return document;
 }
 
@@ -20,8 +22,15 @@ export function get(path, query = {}, signal = undefined) {
   return ask(text ? `${path}?${text}` : path, { signal });
 }
 
-export function post(path, body = {}) {
-  return ask(path, { method: "POST", body: JSON.stringify(body) });
+export function post(path, body = {}, signal = undefined) {
+  return ask(path, { method: "POST", body: JSON.stringify(body), signal });
+}
+
+/* A file that is no JSON, such as a picture. */
+export async function getBlob(path) {
+  const answer = await fetch(path, { headers: headersOf(), credentials: "same-origin" });
+  if (!answer.ok) throw new Refused(answer.status, String(answer.status), {});
+  return answer.blob();
 }
 
 export function loggedIn() { return localStorage.getItem(KEY) !== null; }
@@ -33,4 +42,76 @@ export async function logIn() {
   history.replaceState(null, "", "/");
   const { key } = await post("/v1/session", { token: token[1] });
   localStorage.setItem(KEY, key);
+}
+
+/* ---- streams ---- */
+
+function takeMessage(part, stream) {
+  const fields = {};
+  for (const line of part.split("\n")) {
+    const at = line.indexOf(": ");
+    if (at > 0) fields[line.slice(0, at)] = line.slice(at + 2);
+  }
+  if (fields.id !== undefined) stream.last = fields.id;
+  if (fields.event) stream.take(fields.event, JSON.parse(fields.data));
+}
+
+async function readMessages(stream, reader, alive) {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    alive();
+    const parts = (rest + decoder.decode(value, { stream: true })).split("\n\n");
+    rest = parts.pop();
+    for (const part of parts) takeMessage(part, stream);
+    stream.painted?.();
+  }
+}
+
+/* One connection, until it breaks; EventSource cannot send the header with the key. */
+async function connect(stream) {
+  const breaker = new AbortController();
+  let timer = 0;
+  const alive = () => { clearTimeout(timer); timer = setTimeout(() => breaker.abort(), SILENT_MS); };
+  stream.abort = () => breaker.abort();
+  alive();
+  try {
+    const headers = headersOf(stream.last === null ? {} : { "Last-Event-ID": stream.last });
+    const answer = await fetch(stream.path, { headers, credentials: "same-origin", cache: "no-store", signal: breaker.signal });
+    if (!answer.ok) {
+      const document = await answer.json().catch(() => ({}));
+      throw new Refused(answer.status, document.error?.text ?? String(answer.status), document);
+    }
+    stream.wait = FIRST_MS;
+    stream.opened();
+    await readMessages(stream, answer.body.getReader(), alive);
+  } finally {
+    clearTimeout(timer);
+    breaker.abort();
+  }
+}
+
+/* Messages of `path` until close(); after a break it connects again and gets what it missed. `on`: take(kind, data),
+ * opened(), lost(error), and painted() after some messages. A refusal (401, 404) ends it. */
+export function listen(path, on, last = null) {
+  const stream = { path, last, wait: FIRST_MS, closed: false, timer: 0, abort: () => {}, ...on };
+  async function run() {
+    let problem = null;
+    try { await connect(stream); } catch (e) { problem = e; }
+    if (stream.closed) return;
+    stream.lost(problem);
+    if (problem instanceof Refused && (problem.status === 401 || problem.status === 404)) return;
+    stream.timer = setTimeout(run, stream.wait);
+    stream.wait = Math.min(LAST_MS, stream.wait * 2);
+  }
+  stream.close = () => {
+    stream.closed = true;
+    clearTimeout(stream.timer);
+    stream.abort();
+    return stream.last;
+  };
+  run();
+  return stream;
 }

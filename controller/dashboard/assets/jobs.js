@@ -1,197 +1,224 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jobs.js - the page of all jobs: those that live, and the newest that are done */
+/* jobs.js - the page of all jobs: bands by state, sweeps folded, only the rows that are seen are made */
 import { act, possible } from "./actions.js";
 import { get } from "./api.js";
-import { el, put, putAttribute } from "./dom.js";
-import { duration, known, number, percent, shape, wordOf } from "./figures.js";
+import { el, put } from "./dom.js";
+import { icon, wordOf } from "./figures.js";
+import { bandOf, forget, makeBand, makeRow, order, putRow } from "./row.js";
 import { text } from "./texts.js";
+import { virtualList } from "./virtual.js";
 
-const PAGE = 200, ACTIVE = 1000;
-const WORDS = ["all", "active", "running", "recovering", "starting", "stopping", "pending", "held", "succeeded", "failed", "cancelled"];
+const FIRST = 200, PART = 1000, MOST = 50000;
+const WORDS = ["all", "running", "recovering", "starting", "stopping", "pending", "held", "succeeded", "failed", "cancelled"];
+const BANDS = ["attention", "activeJobs", "waiting", "finished"];
 
-/* ---- one row ---- */
-
-function makeRow(id, page) {
-  const cells = Object.fromEntries(["state", "name", "why", "progress", "loss", "speed", "goodput", "left"].map((k) => [k, el("span", {})]));
-  const meter = el("progress", { max: "1", value: "0", "aria-label": text("progress") });
-  const box = el("input", { type: "checkbox", "aria-label": `${text("select")} ${id}`, onchange: () => page.pick(id, box.checked) });
-  const link = el("a", { class: "name", href: `#/job/${id}` }, cells.name);
-  cells.why.className = "why cut";
-  const cell = (name, ...children) => el("div", { class: `cell ${name}`, role: "cell" }, ...children);
-  const node = el("div", { class: "row job", role: "row", "data-id": id }, cell("pickbox", box), cell("state", cells.state),
-    cell("what", link, cells.why), cell("progress", cells.progress, meter), cell("num loss", cells.loss), cell("num speed", cells.speed),
-    cell("num goodput", cells.goodput), cell("num left", cells.left));
-  return { node, cells, meter, box, link, word: null };
+/* When this browser saw the list last: what failed since needs attention. */
+function lastSeen() {
+  const seen = Number(localStorage.getItem("jobctl.seen")) || 0;
+  addEventListener("pagehide", () => localStorage.setItem("jobctl.seen", String(Date.now())), { once: true });
+  return seen;
 }
 
-function putState(row, word) {
-  if (row.word === word) return;
-  row.word = word;
-  row.cells.state.className = `state ${word}`;
-  row.cells.state.replaceChildren(shape(word), text(word));
+function haystack(job) {
+  if (job.find === undefined || job.findOf !== job.reason) {
+    job.find = `${job.id} ${job.name} ${job.reason ?? ""} ${JSON.stringify(job.point ?? "")}`.toLowerCase();
+    job.findOf = job.reason;
+  }
+  return job.find;
 }
-
-function putRow(row, job) {
-  const c = row.cells, ended = job.state === "done";
-  putState(row, wordOf(job));
-  put(c.name, `${job.id} ${job.name}`);
-  put(c.why, job.reason ?? "");
-  putAttribute(c.why, "title", job.reason ?? "");
-  put(c.progress, known(job.step) && job.steps ? `${number(job.step, 12)} / ${number(job.steps, 12)}` : known(job.step) ? number(job.step, 12) : "");
-  row.meter.hidden = !job.steps;
-  row.meter.value = job.steps ? Math.min(1, (job.step ?? 0) / job.steps) : 0;
-  put(c.loss, known(job.loss) ? number(job.loss) : "");
-  put(c.speed, known(job.samples_per_s) ? `${number(job.samples_per_s)}\u00a0/s` : "");
-  put(c.goodput, known(job.goodput) ? percent(job.goodput) : "");
-  put(c.left, ended && job.started_at ? duration((Date.parse(job.ended_at) - Date.parse(job.started_at)) / 1000)
-    : job.state === "running" ? duration(job.eta_s) : "");
-}
-
-/* ---- which rows ---- */
-
-const rank = { recovering: 0, stopping: 1, running: 2, starting: 3, pending: 4, held: 4, failed: 5 };
-const isActive = (job) => job.state !== "done";
-
-function order(a, b) {
-  const active = isActive(b) - isActive(a);
-  if (active || !isActive(a)) return active || b.id - a.id;
-  return (rank[wordOf(a)] - rank[wordOf(b)]) || a.id - b.id;
-}
-
-function matches(job, view) {
-  const word = wordOf(job);
-  if (view.word === "active" ? !isActive(job) : view.word !== "all" && view.word !== word) return false;
-  return `${job.id} ${job.name} ${job.reason ?? ""}`.toLowerCase().includes(view.search);
-}
-
-/* ---- the page ---- */
 
 export function jobsPage(main, context) {
-  const jobs = new Map(), rows = new Map(), picked = new Set();
+  const jobs = new Map(), picked = new Set(), open = new Set(), seen = lastSeen();
   const view = { word: "all", search: "" };
-  let oldest = null, whole = false;
+  let changed = true, current = null, whole = false, reading = null;
 
-  const body = el("div", { role: "rowgroup" });
-  const find = el("input", { type: "search", placeholder: text("searchHint"), "aria-label": text("search"),
-    oninput: () => { view.search = find.value.trim().toLowerCase(); paint(); } });
+  /* ---- the parts of the page ---- */
+  const find = el("input", { type: "search", placeholder: text("searchHint"), "aria-label": text("search"), oninput: search });
   const facets = new Map(WORDS.map((word) => {
     const count = el("b", {});
-    return [word, { count, button: el("button", { type: "button", class: "facet", onclick: () => { view.word = word; paint(); } }, text(word), " ", count) }];
+    const button = el("button", { type: "button", class: "facet", onclick: () => { view.word = word; layout(); } },
+      word === "all" ? null : icon(word), text(word), " ", count);
+    return [word, { count, button }];
   }));
-  const column = (key, look) => el("span", { role: "columnheader", class: look }, text(key));
-  const head = [el("span", { role: "columnheader" }, el("span", { class: "sr" }, text("select"))), column("state"), column("job"), column("progress"),
-    ...["loss", "speed", "goodput", "left"].map((key) => column(key, `num ${key}`))];
-  const more = el("button", { type: "button", class: "btn", onclick: older }, text("more"));
-  const empty = el("p", { class: "empty", hidden: true });
+  const column = (key, look = "") => el("span", { role: "columnheader", class: look }, text(key));
+  const head = el("div", { class: "row cols", role: "row", "aria-rowindex": "1" },
+    el("span", { role: "columnheader" }, el("span", { class: "sr" }, text("select"))), column("state"), column("job"), column("progress"), column("loss"),
+    ...["speed", "goodput", "left"].map((key) => column(key, `num ${key}`)));
+  const body = el("div", { role: "rowgroup", class: "rows" });
+  const table = el("div", { class: "panel jobs", role: "table", "aria-label": text("jobs") }, el("div", { role: "rowgroup" }, head), body);
+  const empty = el("div", { class: "empty", hidden: true });
   const bar = el("div", { class: "pick", role: "status", hidden: true });
-  const table = el("section", { class: "panel jobs", role: "table", "aria-label": text("jobs") }, el("div", { class: "row cols", role: "row" }, ...head), body);
+  const hint = el("p", { class: "hint" }, text("keys"));
   main.replaceChildren(
-    el("div", { class: "head" }, el("h1", {}, text("jobs")), el("div", { class: "facets", role: "group", "aria-label": text("filter") }, ...[...facets.values()].map((f) => f.button)), find),
-    table, empty, el("p", { class: "foot" }, more, el("span", { class: "hint" }, text("keys"))), bar);
+    el("div", { class: "head" }, el("h1", {}, text("jobs")), el("div", { class: "facets", role: "group", "aria-label": text("filter") },
+      ...[...facets.values()].map((f) => f.button)), el("label", { class: "find" }, icon("find"), find, el("kbd", {}, "/"))),
+    table, empty, hint, bar);
   document.title = `${text("jobs")} · jobctl`;
 
-  const page = {
-    pick(id, on) { on ? picked.add(id) : picked.delete(id); paintBar(); },
-    refresh, key,
+  const actions = {
+    pick(id, on) { on ? picked.add(id) : picked.delete(id); list.repaint(); paintBar(); },
+    picked: (id) => picked.has(id),
+    unfold,
+    isOpen: (id) => open.has(id),
   };
+  const list = virtualList(body, {
+    make: (item) => (item.band ? makeBand(item) : makeRow(item.job.id, actions)),
+    fill: (row, item) => { if (!item.band) putRow(row, item.job, actions); },
+    key: (item) => (item.band ? `band ${item.band} ${item.count}` : item.job.id),
+    row: () => parseFloat(getComputedStyle(table).getPropertyValue("--row")) * 16,
+  });
 
-  function take(list) { for (const job of list) jobs.set(job.id, job); }
+  /* ---- which rows ---- */
 
-  /* Those that live, and the newest of all: a job that ended since is in one of the two, or asked for by its id. */
-  async function refresh() {
-    const [active, newest] = await Promise.all([get("/v1/jobs", { limit: ACTIVE }), get("/v1/jobs", { all: 1, limit: PAGE })]);
-    const seen = new Set([...active.jobs, ...newest.jobs].map((j) => j.id));
-    const gone = [...jobs.values()].filter((j) => isActive(j) && !seen.has(j.id)).map((j) => j.id).slice(0, 50);
-    take(newest.jobs);
-    take(active.jobs);
-    if (gone.length) {
-      for (const id of gone) jobs.delete(id);
-      take((await get("/v1/jobs", { ids: gone.join(",") })).jobs);
-    }
-    if (oldest === null) whole = newest.jobs.length < PAGE;
-    oldest = Math.min(oldest ?? Infinity, newest.jobs.at(-1)?.id ?? Infinity);
-    paint();
+  function shown(job) {
+    if (job.sweep && !open.has(job.sweep) && !view.search) return false;
+    if (job.sweep && !view.search && !jobs.has(job.sweep)) return false;
+    return (view.word === "all" || wordOf(job) === view.word) && haystack(job).includes(view.search);
   }
 
-  async function older() {
-    try {
-      const { jobs: list } = await get("/v1/jobs", { all: 1, limit: PAGE, before: oldest });
-      take(list);
-      whole = list.length < PAGE;
-      oldest = list.at(-1)?.id ?? oldest;
-      paint();
-    } catch (e) { context.say(e.message); }
+  function layout() {
+    const bands = new Map(BANDS.map((b) => [b, []]));
+    const members = new Map();
+    for (const job of jobs.values()) {
+      if (!shown(job)) continue;
+      if (job.sweep && open.has(job.sweep)) members.set(job.sweep, [...(members.get(job.sweep) ?? []), job]);
+      else bands.get(bandOf(job, seen)).push(job);
+    }
+    const items = [];
+    for (const [band, found] of bands) {
+      if (!found.length) continue;
+      items.push({ band, count: found.length });
+      for (const job of found.sort((a, b) => order(a, b, band))) {
+        items.push({ job });
+        for (const member of (members.get(job.id) ?? []).sort((a, b) => a.index - b.index)) items.push({ job: member });
+      }
+    }
+    list.show(items);
+    table.setAttribute("aria-rowcount", String(items.length + 1));
+    paintFacets();
+    paintEmpty(items.length === 0);
+    paintBar();
   }
 
   function paintFacets() {
     const counts = Object.fromEntries(WORDS.map((w) => [w, 0]));
-    for (const job of jobs.values()) {
-      counts.all++;
-      counts.active += isActive(job);
-      counts[wordOf(job)]++;
-    }
+    for (const job of jobs.values()) if (!job.sweep) { counts.all++; counts[wordOf(job)]++; }
     for (const [word, f] of facets) {
-      put(f.count, String(counts[word]));
-      putAttribute(f.button, "aria-pressed", String(view.word === word));
+      put(f.count, counts[word].toLocaleString("en"));
+      f.button.setAttribute("aria-pressed", String(view.word === word));
       f.button.hidden = counts[word] === 0 && word !== "all" && view.word !== word;
     }
   }
 
-  /* Rows are moved only if their order changed, so that the focus stays. */
-  function paintRows(list) {
-    let at = body.firstElementChild;
-    for (const job of list) {
-      let row = rows.get(job.id);
-      if (!row) rows.set(job.id, (row = makeRow(job.id, page)));
-      putRow(row, job);
-      if (row.node === at) at = at.nextElementSibling;
-      else body.insertBefore(row.node, at);
-    }
-    while (at) {
-      const next = at.nextElementSibling;
-      at.remove();
-      at = next;
-    }
+  function paintEmpty(none) {
+    table.hidden = none;
+    empty.hidden = !none || !whole;
+    if (!none || empty.dataset.has === String(jobs.size > 0)) return;
+    empty.dataset.has = String(jobs.size > 0);
+    empty.replaceChildren(...(jobs.size ? [el("p", {}, text("noMatch"))] : [el("h2", {}, text("none")), el("p", {}, text("noneHint")),
+      el("pre", { class: "code" }, "jobctl run -- python train.py\njobctl submit job.yaml")]));
   }
 
-  function paint() {
-    const list = [...jobs.values()].filter((job) => matches(job, view)).sort(order);
-    for (const id of rows.keys()) if (!jobs.has(id)) { rows.delete(id); picked.delete(id); }
-    paintFacets();
-    paintRows(list);
-    putAttribute(table, "aria-rowcount", String(list.length + 1));
-    table.hidden = list.length === 0;
-    empty.hidden = list.length > 0;
-    put(empty, jobs.size ? text("noMatch") : `${text("none")}. ${text("noneHint")}`);
-    more.hidden = whole;
-    paintBar();
+  function search() {
+    view.search = find.value.trim().toLowerCase();
+    layout();
   }
+
+  /* ---- what the daemon says ---- */
+
+  function put1(job) {
+    const was = jobs.get(job.id);
+    jobs.set(job.id, job);
+    if (!was || wordOf(was) !== wordOf(job) || was.name !== job.name) changed = true;
+  }
+
+  async function read() {
+    reading?.abort();
+    const mine = reading = new AbortController();
+    const ask = (query) => get("/v1/jobs", query, mine.signal);
+    const [active, newest] = await Promise.all([ask({ limit: PART }), ask({ all: 1, limit: FIRST })]);
+    const keep = [...jobs.values()].filter((j) => j.sweep);
+    jobs.clear();
+    for (const job of [...keep, ...newest.jobs, ...active.jobs]) put1(job);
+    for (const job of await sweepsOf(active.jobs, mine.signal)) put1(job);
+    changed = false;
+    whole = newest.jobs.length < FIRST;
+    layout();
+    main.setAttribute("data-ready", "1");
+    let before = newest.jobs.at(-1)?.id;
+    while (!whole && jobs.size < MOST) {
+      const more = (await ask({ all: 1, limit: PART, before })).jobs;
+      for (const job of more) if (!jobs.has(job.id)) put1(job);
+      whole = more.length < PART;
+      before = more.at(-1)?.id;
+      layout();
+    }
+    whole = true;
+    main.setAttribute("data-ready", "2");
+  }
+
+  /* Sweeps of which members are shown: they may be older than what was read. */
+  async function sweepsOf(found, signal) {
+    const missing = [...open].filter((id) => !found.some((j) => j.id === id));
+    return missing.length ? (await get("/v1/jobs", { ids: missing.join(",") }, signal)).jobs : [];
+  }
+
+  function take(kind, data) {
+    if (kind === "job") put1(data);
+    else if (kind === "gone") { jobs.delete(data.id); picked.delete(data.id); forget(data.id); changed = true; }
+    else if (kind === "reset") context.read(read);
+  }
+
+  function painted() {
+    if (changed) layout();
+    else list.repaint((item) => !item.band && jobs.get(item.job.id) !== item.job && (item.job = jobs.get(item.job.id)));
+    changed = false;
+  }
+
+  async function unfold(id) {
+    if (open.delete(id)) { layout(); return; }
+    open.add(id);
+    await context.read(async () => {
+      for (const job of (await get("/v1/jobs", { sweep: id, limit: 10000 })).jobs) jobs.set(job.id, job);
+    });
+    layout();
+  }
+
+  /* ---- actions ---- */
 
   function paintBar() {
     const chosen = [...picked].map((id) => jobs.get(id)).filter(Boolean);
-    const actions = chosen.length ? possible(chosen[0]).filter((a) => chosen.every((j) => possible(j).includes(a))) : [];
-    const wanted = `${chosen.length} ${actions}`;
+    const can = chosen.length ? possible(chosen[0]).filter((a) => chosen.every((j) => possible(j).includes(a))) : [];
+    const wanted = `${[...picked]} ${can}`;
     bar.hidden = chosen.length === 0;
     if (bar.dataset.has === wanted) return;
     bar.dataset.has = wanted;
-    bar.replaceChildren(el("b", {}, text("selected", chosen.length)), ...actions.map((a) =>
-      el("button", { type: "button", class: a === "cancel" ? "btn stop" : "btn", onclick: () => run(a) }, text(a))));
+    bar.replaceChildren(el("b", {}, text("selected", chosen.length)),
+      ...(chosen.length === 2 ? [el("a", { class: "btn", href: `#/compare/${chosen.map((j) => j.id).join(",")}` }, text("compare"))] : []),
+      ...can.map((a) => el("button", { type: "button", class: a === "cancel" ? "btn stop" : "btn", onclick: () => run(a) }, text(a))));
   }
 
   async function run(action) {
     const refused = await act(action, [...picked].map((id) => jobs.get(id)).filter(Boolean));
     if (refused === null) return;
     context.say(refused);
-    for (const id of picked) { const row = rows.get(id); if (row) row.box.checked = false; }
     picked.clear();
+    list.repaint();
     paintBar();
-    context.refresh();
   }
 
+  /* ---- keys ---- */
+
   function move(by) {
-    const links = [...body.querySelectorAll("a.name")];
-    const at = links.findIndex((a) => a.closest(".row").contains(document.activeElement));
-    links[Math.max(0, Math.min(links.length - 1, at < 0 ? 0 : at + by))]?.focus();
+    const items = list.items();
+    const here = document.activeElement.closest?.(".row.job");
+    if (here) current = Number(here.dataset.id);
+    let at = items.findIndex((i) => i.job?.id === current);
+    at = at < 0 ? items.findIndex((i) => i.job) : at + by;
+    while (items[at]?.band) at += by > 0 ? 1 : -1;
+    if (!items[at]) return;
+    current = items[at].job.id;
+    list.reveal(at)?.querySelector("a.name")?.focus({ preventScroll: true });
   }
 
   function key(e) {
@@ -201,10 +228,10 @@ export function jobsPage(main, context) {
     if (e.key === "j" || e.key === "ArrowDown") move(1);
     else if (e.key === "k" || e.key === "ArrowUp") move(-1);
     else if (e.key === "/") find.focus();
-    else if (e.key === "x" && row) rows.get(Number(row.dataset.id)).box.click();
+    else if (e.key === "x" && row) row.querySelector("input")?.click();
     else return;
     e.preventDefault();
   }
 
-  return page;
+  return { live: "/v1/live", take, painted, key, close: () => { reading?.abort(); list.close(); } };
 }

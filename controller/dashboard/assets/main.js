@@ -1,62 +1,90 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.js - which page is shown, and what is around it */
-import { loggedIn, logIn, Refused } from "./api.js";
+/* main.js - which page is shown, what is around it, and its connection to the daemon */
+import { listen, loggedIn, logIn, Refused } from "./api.js";
 import { el, put } from "./dom.js";
+import { icon } from "./figures.js";
 import { jobsPage } from "./jobs.js";
-import { jobPage } from "./job.js";
 import { text } from "./texts.js";
 
-const TICK_MS = 2000;
 const main = document.getElementById("main");
 const notice = document.getElementById("notice");
-let page = null, timer = 0, busy = false, lostSince = null;
+let page = null, stream = null, place = null, lostSince = null, turn = 0;
 
 function say(message) {
   notice.hidden = !message;
   put(notice, message ?? "");
 }
 
-function answered() {
-  lostSince = null;
-  document.body.classList.remove("lost");
-  put(document.getElementById("live"), text("live"));
+function showLive(on) {
+  put(document.getElementById("live").lastElementChild, text(on ? "live" : "stale"));
+  document.body.classList.toggle("lost", !on);
 }
 
+function answered() {
+  if (lostSince) say(null);
+  lostSince = null;
+  showLive(true);
+}
+
+/* What is on the page stays, and says since when it is old. */
 function unanswered(e) {
-  put(document.getElementById("live"), text("stale"));
-  document.body.classList.add("lost");
+  showLive(false);
   lostSince ??= new Date().toLocaleTimeString("en-GB");
   if (e instanceof Refused) say(e.status === 401 ? text("ended") : e.message);
   else say(text("lost", lostSince));
 }
 
-/* One refresh at a time; none while nobody looks, and none for a browser that is not logged in. */
-async function tick() {
-  clearTimeout(timer);
-  if (busy || document.hidden || !page) return;
-  busy = true;
-  const shown = page;
-  let again = true;
+async function read(what) {
   try {
-    await shown.refresh();
-    if (lostSince) say(null);
+    await what();
     answered();
   } catch (e) {
-    unanswered(e);
-    again = !(e instanceof Refused && (e.status === 401 || e.status === 404));
+    if (e.name !== "AbortError") unanswered(e);
   }
-  busy = false;
-  if (shown !== page) tick();
-  else if (again) timer = setTimeout(tick, TICK_MS);
 }
 
-function show() {
-  const job = /^#\/job\/([^/]+)$/.exec(location.hash);
+/* One stream for the page that is seen; none while nobody looks. */
+function attend() {
+  if (stream) place = stream.close();
+  stream = null;
+  if (document.hidden || !page?.live) return;
+  const shown = page;
+  stream = listen(page.live, {
+    take: (kind, data) => { if (page === shown) page.take(kind, data); },
+    painted: () => { if (page === shown) page.painted?.(); },
+    opened: answered,
+    lost: unanswered,
+  }, place);
+}
+
+/* The list is there at once; what other pages need is loaded when one is opened. */
+async function makePage() {
+  const context = { say, read };
+  const [, kind, rest] = /^#\/([a-z]+)\/?(.*)$/.exec(location.hash) ?? [];
+  const name = decodeURIComponent(rest ?? "");
+  if (kind === "job" && name) return (await import("./job.js")).jobPage(main, name, context);
+  if (kind === "compare") return (await import("./compare.js")).comparePage(main, name.split(",").filter(Boolean), context);
+  if (kind === "machines") return (await import("./machines.js")).machinesPage(main, name, context);
+  return jobsPage(main, context);
+}
+
+async function show() {
+  const mine = ++turn;
   page?.close?.();
+  if (stream) stream.close();
+  page = stream = place = null;
   say(null);
-  const context = { say, refresh: tick };
-  page = job ? jobPage(main, decodeURIComponent(job[1]), context) : jobsPage(main, context);
-  tick();
+  main.removeAttribute("data-ready");
+  const made = await makePage();
+  scrollTo(0, 0);
+  if (mine !== turn) { made.close?.(); return; }
+  page = made;
+  for (const a of document.querySelectorAll("#nav a")) {
+    if ((a.hash === "#/machines") === location.hash.startsWith("#/machines")) a.setAttribute("aria-current", "page");
+    else a.removeAttribute("aria-current");
+  }
+  attend();
+  if (page.read) read(page.read);
 }
 
 function theme() {
@@ -69,20 +97,23 @@ function changeTheme() {
     ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   localStorage.setItem("jobctl.theme", dark ? "light" : "dark");
   theme();
+  page?.restyle?.();
 }
 
 function frame() {
   put(document.getElementById("skip"), text("skip"));
   document.getElementById("skip").addEventListener("click", (e) => { e.preventDefault(); main.focus(); });
+  document.getElementById("brand").prepend(icon("logo"));
   const nav = document.getElementById("nav");
   nav.setAttribute("aria-label", text("pages"));
-  nav.append(el("a", { href: "#/" }, text("jobs")));
+  nav.append(el("a", { href: "#/" }, text("jobs")), el("a", { href: "#/machines" }, text("machines")));
+  document.getElementById("live").append(icon("dot"), el("span", {}));
   const button = document.getElementById("theme");
-  button.append("◐");
+  button.append(icon("theme"));
   button.setAttribute("aria-label", text("theme"));
   button.addEventListener("click", changeTheme);
   document.addEventListener("keydown", (e) => page?.key?.(e));
-  document.addEventListener("visibilitychange", tick);
+  document.addEventListener("visibilitychange", attend);
 }
 
 /* A link that was used already is no harm in a browser that is logged in. */
@@ -93,7 +124,7 @@ async function enter() {
   } catch (e) {
     problem = e.message;
   }
-  if (!problem || loggedIn()) show();
+  if (!problem || loggedIn()) await show();
   if (problem) say(problem);
 }
 

@@ -9,9 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
 #include <cmocka.h>
 
 #include "tests/process/agent/attempt/agent_fixture.h"
+#include "tests/unit/engine/contract/scratch_dir.h"
 
 enum { NODES = 2 };
 
@@ -301,6 +306,120 @@ static void a_stop_ends_all(void **state)
     both_leave();
 }
 
+/* --- leases: each node is a machine of its own -------------------------------------------- */
+
+enum { SLOTS = 64 };
+
+static char machines[NODES][160];
+static int slots[NODES][SLOTS], nslots;
+
+static int up_leases(void **state)
+{
+    cpu_set_t set;
+    int rc = 0;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
+    for (int k = 0; k < NODES && rc == 0; k++) {
+        char path[400];
+        scratch_dir_create(machines[k], sizeof(machines[k]), "machine");
+        assert_int_equal(chmod(machines[k], 01777), 0);
+        nslots = 0;
+        for (int c = 0; c < CPU_SETSIZE && nslots < SLOTS; c++) {
+            if (!CPU_ISSET(c, &set))
+                continue;
+            snprintf(path, sizeof(path), "%s/cpu-%d", machines[k], c);
+            slots[k][nslots] = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+            assert_true(slots[k][nslots] >= 0 && fchmod(slots[k][nslots], 0666) == 0);
+            nslots++;
+        }
+        make_place();
+        memcpy(dirs[k], dir, sizeof(dir));
+        peers[k] = (struct peer){.fd = -1};
+        setenv("JOBCTL_MACHINE_DIR", machines[k], 1);
+        rc = start_agent();
+    }
+    setenv("JOBCTL_MACHINE_DIR", "none", 1);
+    return rc;
+}
+
+static int down_leases(void **state)
+{
+    for (int k = 0; k < NODES; k++) {
+        for (int i = 0; i < nslots; i++)
+            close(slots[k][i]);
+        DIR *d = opendir(machines[k]);
+        for (struct dirent *e; (e = readdir(d));)
+            unlinkat(dirfd(d), e->d_name, 0);
+        closedir(d);
+        rmdir(machines[k]);
+    }
+    return down_both(state);
+}
+
+/* How many slots of a node's machine could be locked now; they are kept only if `keep`. */
+static int lock_slots(int node, bool keep)
+{
+    int n = 0;
+    for (int i = 0; i < nslots; i++) {
+        if (flock(slots[node][i], LOCK_EX | LOCK_NB) < 0)
+            continue;
+        n++;
+        if (!keep)
+            flock(slots[node][i], LOCK_UN);
+    }
+    return n;
+}
+
+/* The guardian of an agent ends after it. */
+static void all_are_given_back(int node)
+{
+    for (int i = 0; i < 6000 && lock_slots(node, false) < nslots; i++)
+        poll(NULL, 0, 5);
+    assert_int_equal(lock_slots(node, false), nslots);
+}
+
+static void leases_of_all_nodes_are_taken_before_the_plan(void **state)
+{
+    (void)state;
+    assert_int_equal(lock_slots(1, true), nslots);
+    struct peer *p = launch_both("sleep 0.2", NULL);
+    const json_t *lease = await(p, "lease");
+    assert_false(json_is_true(json_object_get(lease, "over")));
+    if (strncmp(text(lease, "text"), "n1: waiting for ", 16) != 0)
+        fail_msg("%s", text(lease, "text"));
+    for (int i = 0; i < nslots; i++)
+        flock(slots[1][i], LOCK_UN);
+    lease = await(p, "lease");
+    assert_true(json_is_true(json_object_get(lease, "over")));
+    await(p, "generation_started");
+    const int want = nslots < 2 ? nslots : 2;       /* two ranks on each */
+    for (int k = 0; k < NODES; k++)
+        assert_int_equal(lock_slots(k, false), nslots - want);
+    assert_string_equal(text(await(p, "attempt_ended"), "result"), "succeeded");
+    both_leave();
+    for (int k = 0; k < NODES; k++)
+        all_are_given_back(k);
+}
+
+/* Which one is asked first depends on the names of their directories. */
+static void a_stopped_attempt_gives_back_what_it_has(void **state)
+{
+    (void)state;
+    const int last = strcmp(machines[0], machines[1]) < 0 ? 1 : 0;
+    char begin[40];
+    assert_int_equal(lock_slots(last, true), nslots);
+    struct peer *p = launch_both("true", NULL);
+    const json_t *lease = await(p, "lease");
+    snprintf(begin, sizeof(begin), "n%d: waiting for ", last);
+    if (strncmp(text(lease, "text"), begin, strlen(begin)) != 0)
+        fail_msg("%s", text(lease, "text"));
+    assert_int_equal(lock_slots(!last, false), nslots - (nslots < 2 ? nslots : 2));     /* held meanwhile */
+    send_to(p, WIRE_STOP, json_pack("{s:s, s:i, s:b}", "reason", "enough", "grace_ms", 100, "checkpoint", 0));
+    await(p, "attempt_ended");
+    both_leave();
+    all_are_given_back(!last);
+}
+
 #define BOTH(f) cmocka_unit_test_setup_teardown(f, up_both, down_both)
 
 int main(void)
@@ -309,6 +428,8 @@ int main(void)
         BOTH(all_ranks_are_one_generation),
         BOTH(a_rank_of_another_node_is_named_and_all_start_again),
         cmocka_unit_test_setup_teardown(a_node_that_is_lost_is_named, up_impatient, down_both),
+        cmocka_unit_test_setup_teardown(leases_of_all_nodes_are_taken_before_the_plan, up_leases, down_leases),
+        cmocka_unit_test_setup_teardown(a_stopped_attempt_gives_back_what_it_has, up_leases, down_leases),
         BOTH(a_node_that_does_not_come_is_named),
         BOTH(who_is_told_to_be_gone_is_not_waited_for),
         BOTH(a_notice_to_another_node_stops_all),

@@ -316,13 +316,13 @@ static void test_planted(void **state)
     snprintf(path, sizeof(path), "%s/gpu-GPU-a", dir);
     assert_int_equal(symlink("/etc/hostname", path), 0);
     struct actor a = start(1, 2, 0);
-    wait_text(&a, "gpu-GPU-a cannot be opened: it is no regular file; it belongs to ");
+    wait_text(&a, "gpu-GPU-a cannot be opened: it is not a regular file; it belongs to ");
     kill_agent(&a);
     forget(&a);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0666), 0);
     struct actor b = start(1, 2, 0);
-    wait_text(&b, "gpu-GPU-a cannot be opened: it is no regular file; it belongs to ");
+    wait_text(&b, "gpu-GPU-a cannot be opened: it is not a regular file; it belongs to ");
     struct actor c = start(2, 0, 2);
     wait_hold(&c);
     kill_agent(&b);

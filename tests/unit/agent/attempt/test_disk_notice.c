@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_disk_notice.c - a full disk is told once, and once when it takes data again */
+/* test_disk_notice.c - a full disk is told once, and once when it has space again */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,15 +33,15 @@ static void told_once(void **state)
     (void)state;
     static const struct row rows[] = {
         {{0, 0, 0, 1000}, NULL},
-        {{1, 0, 0, 2000}, "the disk of /run takes no more"},
+        {{1, 0, 0, 2000}, "the disk of /run is full"},
         {{9, 2, 70, 3000}, NULL},
         {{0, 1, 80, 4000}, NULL}, /* a log still lacks output */
-        {{0, 0, 80, 5000}, "takes data again, after 3 s; 80 bytes of output were lost"},
+        {{0, 0, 80, 5000}, "has space again, after 3 s; 80 bytes of output were lost"},
         {{0, 0, 80, 6000}, NULL},
-        {{0, 1, 85, 7000}, "takes no more"},
+        {{0, 1, 85, 7000}, "is full"},
         {{0, 0, 85, 8000}, "after 1 s; 5 bytes"},
-        {{2, 0, 85, 9000}, "takes no more"},
-        {{0, 0, 85, 9500}, "takes data again, after 0 s"},
+        {{2, 0, 85, 9000}, "is full"},
+        {{0, 0, 85, 9500}, "has space again, after 0 s"},
     };
     walk(rows, sizeof(rows) / sizeof(rows[0]));
 }
@@ -51,7 +51,7 @@ static void short_lack(void **state)
 {
     (void)state;
     static const struct row rows[] = {
-        {{0, 0, 7, 1000}, "takes no more"},
+        {{0, 0, 7, 1000}, "is full"},
         {{0, 0, 7, 1000}, "7 bytes of output were lost"},
         {{0, 0, 7, 2000}, NULL},
     };

@@ -65,7 +65,7 @@ static void checks(void **state)
         {"[[\"a\", \"link\", 0, \"b\"], [\"a-\", \"file\", 3, \"" SUM "\"], [\"a/b\", \"file\", 3, \"" SUM "\"]]",
          "not in order at a/b"},
         {"[3]", "wrong entry: no path"},
-        {"{}", "no list of files"},
+        {"{}", "not a list of files"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -143,7 +143,7 @@ static void damage_is_found_and_leaves_no_half_copy(void **state)
     assert_true(code_tree_whole(at("o"), *state));      /* sizes only */
     assert_int_equal(code_tree_copy(at("o"), at("copy"), &err), -1);
     assert_int_equal(err.code, ERR_DATA);
-    assert_non_null(strstr(err.text, "sub/a is not what it was"));
+    assert_non_null(strstr(err.text, "sub/a has changed since"));
     assert_int_equal(access(at("copy"), F_OK), -1);
     chmod(at("o/tree/sub/a"), 0600);
     put("o/tree/sub/a", "longer\n", 0400);
@@ -299,7 +299,7 @@ static void a_host_refuses_nonsense(void **state)
     struct host h = start_host("a-1");
     hear(&h, "ready");
     offer(&h, *state, "00112233445566778899aabbccddeeff", NULL);
-    hear(&h, "another one than that which was meant");
+    hear(&h, "does not have the announced digest");
     assert_int_equal(end(&h), 1);
     json_t *m = json_loads("{\"version\": 1, \"files\": [[\"../x\", \"link\", 0, \"a\"]]}", 0, NULL);
     h = start_host("a-1");
@@ -312,7 +312,7 @@ static void a_host_refuses_nonsense(void **state)
     offer(&h, *state, digest, NULL);
     hear(&h, "missing");
     dprintf(h.fd, "echo RUN\na\n");
-    hear(&h, "run is not what it was");
+    hear(&h, "run has changed since");
     assert_int_equal(end(&h), 1);
     snprintf(file, sizeof(file), "jobctl/hosted/a-1/code/%s", digest);
     assert_int_equal(access(at(file), F_OK), -1);

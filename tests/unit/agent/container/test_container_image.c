@@ -24,11 +24,11 @@ static void names_are_checked(void **state)
         {"docker://ghcr.io/a/b_c/d-e:v1.0", NULL}, {"box:5000/x@sha256:" HEX, NULL}, {"/images/a.sif", NULL},
         {"a/b__c", NULL},
         {"~/a.sif", NULL}, {"a.sqsh", NULL},
-        {"PyTorch/pytorch", "small letters"}, {"a b", "may not hold ' '"}, {"Foo:bar:x", "small letters"},
+        {"PyTorch/pytorch", "lower-case letters"}, {"a b", "' ' is not allowed"}, {"Foo:bar:x", "lower-case letters"},
         {"foo:bar:x", "a tag has"}, {"foo:", "a tag has"}, {"foo:-x", "a tag has"}, {"/x/a,b.sif", "','"},
         {"foo/", "begins and ends"}, {"foo//bar", "begins and ends"}, {"-foo", "begins and ends"}, {"--rm", "begins and ends"},
-        {"foo@sha256:12", "64 hexadecimal"}, {"oci://x/y", "only docker://"}, {"localhost/", "no path"}, {"", "no path"},
-        {"ho_st.x/a", "its registry"}, {"$(reboot)", "may not hold '$'"},
+        {"foo@sha256:12", "64 hexadecimal"}, {"oci://x/y", "is docker://"}, {"localhost/", "no path"}, {"", "no path"},
+        {"ho_st.x/a", "its registry"}, {"$(reboot)", "'$' is not allowed"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct err err = {.code = ERR_NONE};

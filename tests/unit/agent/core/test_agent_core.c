@@ -57,9 +57,9 @@ static void an_image_is_pulled_once_before_the_setup(void **state)
 static void models_are_fetched_once_before_the_setup(void **state)
 {
     static const char *const output =
-        "me/x at commit 123: 1 file\n"
-        "jobctl-fetch: no answer of huggingface.co: Could not resolve hostname; missing in the cache /home/somebody/.cache/"
-        "huggingface/hub: a file of weights; run `jobctl fetch hf://me/x@123` where there is network and this directory\n";
+        "me/x at commit 123: 1 file\njobctl-fetch: no answer from huggingface.co: Could not resolve hostname; missing "
+        "in the cache /home/somebody/.cache/huggingface/hub: a file of weights; run `jobctl fetch hf://me/x@123` where "
+        "there is network and this directory\n";
     json_t *line = json_pack("{s:s, s:s}", "ev", "fetch", "text", "1 of 2 GB");
     (void)state;
     feed((struct agent_input){.kind = INPUT_LAUNCH,
@@ -71,7 +71,7 @@ static void models_are_fetched_once_before_the_setup(void **state)
     struct agent_input in = {.kind = INPUT_SETUP_EXITED, .exited = {.exit_code = 82, .last_lines = output}};
     expect(feed(in), "fetch_done restart_scheduled fetch_started FETCH");
     expect(feed(in), "fetch_done restart_scheduled TIMER(1000)");
-    assert_non_null(strstr(field("text"), "the download of the job's models failed: no answer of huggingface.co"));
+    assert_non_null(strstr(field("text"), "the download of the job's models failed: no answer from huggingface.co"));
     assert_non_null(strstr(field("text"), "where there is network and this directory"));
     expect(timer(now + 1000), "fetch_started FETCH");
     in.exited = (struct agent_exit){.exit_code = 0};

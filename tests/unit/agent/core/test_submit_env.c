@@ -106,7 +106,7 @@ static void what_the_kernel_refuses_is_said(void **state)
     value[SUBMIT_ENV_ENTRY_MAX - 4] = '\0';
     json_object_set_new(env, "BIG", json_string(value));
     assert_int_equal(submit_env_check(env, NULL, &err), -1);
-    assert_non_null(strstr(err.text, "of which BIG has 131073"));
+    assert_non_null(strstr(err.text, "BIG alone has 131073"));
     assert_non_null(strstr(err.text, "env_from: clean"));
     json_decref(env);
 

@@ -81,7 +81,7 @@ static const struct {
     {"and the job names it", OUT("\"GPU-a\":\"ECC\""),
      "{" RUN ",\"env\":{\"CUDA_VISIBLE_DEVICES\":\"GPU-a,GPU-b\"}}", 1, "is not used: ECC"},
     {"all have failed in this job", OUT("\"GPU-a\":\"x\",\"GPU-b\":\"y\""), "{" RUN "}", 2,
-     "without another one they are tried again"},
+     "so they are tried again"},
     {"the engine moves to the other one", OUT("\"GPU-a\":\"ECC\""), "{" TRAIN "}", 1,
      "\"CUDA_VISIBLE_DEVICES\",\"value\":\"GPU-b\""},
     {"a number is a promise", OUT("\"GPU-b\":\"ECC\""), "{" RUN ",\"resources\":{\"gpus\":2}}", 0,

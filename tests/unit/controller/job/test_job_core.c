@@ -259,6 +259,37 @@ static void goodput(void **state)
     assert_true(goodput_adds_up(&spent));
 }
 
+/* Events that were lost in a row: the end of generation 1 and the start of generation 2, or only that start. The time
+ * that no end tells of is not lost with them. */
+static void goodput_of_lost_events(void **state)
+{
+    (void)state;
+    static const char END2[] = "{\"generation\":2,\"np\":3,\"cause\":\"rank_crash\",\"text\":\"t\",\"step\":null,"
+                               "\"gained\":0,\"fingerprint\":\"f1\",\"goodput\":{\"rank_ms\":3000,"
+                               "\"productive\":3000,\"replayed\":0,\"init\":0,\"data\":0,\"checkpoint\":0,"
+                               "\"disk\":0,\"hang\":0,\"restart\":0,\"queued\":0,\"paused\":0}}";
+    static const struct line lines[] = {
+        BEGIN,                                                                                          /* 4 s */
+        { 'E', "generation_ended", DIED, JOB_RECOVERING, DO_NOTHING, "generation_ended " },             /* 5 s */
+        { 'E', "generation_ended", END2, JOB_RECOVERING, DO_NOTHING, "generation_ended " },
+    };
+    for (int both = 0; both < 2; both++) {
+        struct job_core core, again;
+        struct goodput spent;
+        job_core_init(&core, 5);
+        job_core_init(&again, 5);
+        for (int i = 0; i < 6; i++)
+            if (i != 4 || !both)
+                play(&core, &again, &lines[i], i == 5 ? 20000 : 1000 * (i + 1), "lost events");
+        job_core_spent(&spent, &core, 20000);
+        assert_int_equal(core.goodput.wall_ms, 19000);
+        assert_int_equal(spent.ms[BUCKET_PRODUCTIVE], 3000 + (both ? 0 : 2 * 1000));
+        assert_int_equal(spent.ms[both ? BUCKET_REPLAYED : BUCKET_RESTART], both ? 2 * 15000 : 3 * 14000);
+        assert_true(goodput_adds_up(&spent));
+        assert_memory_equal(&core.goodput, &again.goodput, sizeof(core.goodput));
+    }
+}
+
 /* Status has a line for a run that was given a GPU and does not use it; other warnings are events only. */
 static void a_run_without_its_gpu(void **state)
 {
@@ -457,7 +488,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lives_of_jobs),
-        cmocka_unit_test(goodput), cmocka_unit_test(a_run_without_its_gpu), cmocka_unit_test(a_full_disk),
+        cmocka_unit_test(goodput), cmocka_unit_test(goodput_of_lost_events),
+        cmocka_unit_test(a_run_without_its_gpu), cmocka_unit_test(a_full_disk),
         cmocka_unit_test(another_queue),
         cmocka_unit_test(a_clock_that_is_set),
         cmocka_unit_test(strange_bodies),

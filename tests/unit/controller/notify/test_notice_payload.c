@@ -98,7 +98,7 @@ static void a_bundle(void **state)
     assert_string_equal(m.event, "several");
     assert_non_null(strstr(m.text, "\njob 20 (a) failed: xxx"));
     assert_null(strstr(m.text, "\njob 21 "));
-    assert_non_null(strstr(m.text, "and 10 more\nTo see them: jobctl status -a; of one: jobctl why JOB"));
+    assert_non_null(strstr(m.text, "and 10 more\nTo see them: jobctl status -a; to see one: jobctl why JOB"));
     for (int f = 0; f < NOTICE_FORMATS; f++) {
         json_t *payload = notice_payload((enum notice_format)f, &m);
         assert_non_null(payload);

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_internal.h - state of a client, shared by client*.c only */
+#ifndef CONTROLLER_BASE_CLIENT_INTERNAL_H
+#define CONTROLLER_BASE_CLIENT_INTERNAL_H
+
+#include <curl/curl.h>
+#include <limits.h>
+#include <stdbool.h>
+
+#include "agent/os/buf.h"
+#include "controller/base/client.h"
+#include "controller/base/diagnostics.h"
+#include "engine/contract/err.h"
+
+struct client {
+    CURL               *curl;
+    char                socket[PATH_MAX];
+    int                 dir;            /* of a long path, opened; or -1 */
+    struct buf          answer;
+    const volatile int *stop;
+    bool                start;          /* start the daemon if it does not run */
+    struct diagnostics  found;
+    /* with a far host */
+    bool                far;
+    int                 ready;          /* connected, for libcurl's next connection; or -1 */
+    bool                posting;        /* libcurl would send a POST again, over another connection */
+    int                 stand_in;       /* libcurl's own socket, of its newest connection */
+    struct err          no_connection;  /* why libcurl got none */
+    double              patience_s;     /* how long a broken connection is tried again; < 0: forever */
+    double              answered_s;     /* when it last answered */
+    bool                unanswered;     /* the last request: nobody knows whether it was carried out */
+    bool                told;           /* that it is away, which began at away_s */
+    double              away_s;
+    void              (*away)(void *user);
+    void               *away_user;
+};
+
+static inline bool client_is_stopped(const struct client *c)
+{
+    return c->stop && *c->stop;
+}
+
+/* Makes sure that there is a session for libcurl's next connection. */
+int client_far_reach(struct client *c, struct err *err);
+
+/* Makes libcurl use sessions instead of sockets. */
+void client_far_prepare(struct client *c);
+
+/* After a connection broke: a new session, with pauses that grow from *pause_ms. -1: interrupted, refused for good, or
+ * away for longer than patience_s. */
+int client_far_again(struct client *c, int *pause_ms, struct err *err);
+
+#endif
