@@ -6,7 +6,8 @@
 
 Users submit, cancel, remove and prune; every second or so one of FAULTS happens, every kind before any comes again. At
 the end all that waits is let go, all jobs come to an end, and invariants.py has no objection. A script is killed only
-before it was let go: afterwards it may have written its end, and nobody can know that.
+before it was let go: afterwards it may have written its end, and nobody can know that. That of an agent that was killed
+dies soon after it, and is not let go before.
 """
 import os
 import random
@@ -29,6 +30,7 @@ class Chaos:
     def __init__(self, seed, calm):
         self.dice, self.calm = random.Random(seed), calm
         self.made, self.held, self.frozen, self.damaged, self.told = 0, {}, [], [], ""
+        self.doomed, self.job_of = {}, {}       # job: pids of its script; pid: its job
         self.count = {}
 
     # ---- users ----
@@ -51,9 +53,15 @@ class Chaos:
                 self.held[job] = name
         return None
 
+    def dying(self, job):
+        """Has it a script whose agent was ended, and which lives?"""
+        self.doomed[job] = [pid for pid in self.doomed.get(job, ()) if os.path.exists("/proc/%d" % pid)]
+        return bool(self.doomed[job])
+
     def let_go(self):
-        if self.held:
-            open("%s/go-%s" % (WORK, self.held.pop(self.dice.choice(sorted(self.held)))), "w").close()
+        free = [job for job in sorted(self.held) if not self.dying(job)]
+        if free:
+            open("%s/go-%s" % (WORK, self.held.pop(self.dice.choice(free))), "w").close()
 
     def cancel(self):
         unfinished = [row["id"] for row in self.rows() if row["state"] != "done"]
@@ -77,7 +85,7 @@ class Chaos:
     # ---- faults ----
 
     def processes(self, wanted):
-        """(pid, job) of agents and guardians ("agent") or of ranks, of jobs that may be killed."""
+        """Pids of agents and guardians ("agent") or of ranks, of jobs that may be killed."""
         for pid in flips.pids_of_home():
             try:
                 with open("/proc/%d/cmdline" % pid, "rb") as f:
@@ -90,6 +98,7 @@ class Chaos:
             entry = self.ledger.get(job, {})
             if job and ("jobctl-agent" in command) == (wanted == "agent") and "jobctl daemon" not in command:
                 if entry.get("kind") == "train" or job in self.held:
+                    self.job_of[pid] = job
                     yield pid
 
     def signal_one(self, wanted, signo):
@@ -97,9 +106,15 @@ class Chaos:
         pids = sorted(self.processes(wanted))
         if pids:
             pid = self.dice.choice(pids)
+            if wanted == "agent" and signo != signal.SIGSTOP and not is_guardian(pid):
+                self.doom(self.job_of[pid])
             flips.end_processes([pid], signo)
             return pid
         return None
+
+    def doom(self, job):
+        if job in self.held:
+            self.doomed[job] = [int(words[1]) for words in invariants.journal(WORK, self.held[job])]
 
     def freeze(self, pid):
         if pid:
@@ -190,16 +205,30 @@ class Chaos:
     def finish(self):
         self.thaw(True)
         self.free_disk()
+        flips.until("scripts of ended agents end", 3 * flips.END_S, lambda: not any(map(self.dying, self.doomed)))
         open(WORK + "/go", "w").close()
-        flips.until("all jobs end: %s" % self.unfinished(), 3 * flips.END_S, lambda: not self.unfinished())
+        flips.until(lambda: "all jobs end: %s" % self.what_waits(), 3 * flips.END_S, lambda: not self.unfinished(),
+                    flips.Progress(self.rows))
         with open(HOME + "/daemon.log", errors="replace") as f:
             self.told += f.read()
         full = self.count.get("the disk of checkpoints is full")
         return invariants.check(WORK, self.damaged, self.told, curves=not full)
 
+    def what_waits(self):
+        return "\n".join("job %d: %s" % (job, run("jobctl", "why", str(job))[1]) for job in self.unfinished())
+
     def unfinished(self):
         self.mend()
         return [row["id"] for row in self.rows() if row["state"] != "done"]
+
+
+def is_guardian(pid):
+    """It ends what a dead agent left; its own end harms no script."""
+    try:
+        with open("/proc/%d/comm" % pid) as f:
+            return "guard" in f.read()
+    except OSError:
+        return False
 
 
 FAULTS = {

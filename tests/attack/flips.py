@@ -170,12 +170,34 @@ def pids_of_home(word=""):
             yield int(d)
 
 
-def until(what, limit, so):
-    end = time.monotonic() + limit
+def until(what, limit, so, moved=lambda: None):
+    """`limit`: seconds in which moved() stays the same, so that where something moves a slow machine only takes longer."""
+    end, last, pause = time.monotonic() + limit, moved(), 0.02
     while not so():
+        now = moved()
+        if now != last:
+            end, last = time.monotonic() + limit, now
         if time.monotonic() > end:
-            raise Broken("not within %d s: %s" % (limit, what))
-        time.sleep(0.02)
+            raise Broken("nothing within %d s: %s" % (limit, what() if callable(what) else what))
+        time.sleep(pause)
+        pause = min(2 * pause, 0.5)
+
+
+class Progress:
+    """How far all jobs have come: grows with each that ends and with each step that is the first of its number."""
+
+    def __init__(self, rows):
+        self.rows, self.best, self.done = rows, {}, 0
+
+    def __call__(self):
+        try:
+            rows = self.rows()
+        except Broken:                  # a damaged store, which is repaired first
+            rows = []
+        for row in rows:
+            self.best[row["id"]] = max(self.best.get(row["id"], 0), row["step"] or 0)
+        self.done = max(self.done, sum(row["state"] == "done" for row in rows))
+        return self.done, sum(self.best.values())
 
 
 def end_processes(pids, signo=signal.SIGKILL):
@@ -314,7 +336,7 @@ class Round:
         self.repair()
         submit("later", "script", "resources: {cpus: 1}\nrun: |\n" + indented(invariants.script(WORK, "later")))
         open(WORK + "/go", "w").close()
-        until("all jobs end (%s)" % self.unfinished(), END_S, lambda: not self.unfinished())
+        until(lambda: "all jobs end: %s" % self.unfinished(), END_S, lambda: not self.unfinished(), Progress(self.rows))
 
     def rows(self):
         answer = ask("status", "-a", "-n", "10000")

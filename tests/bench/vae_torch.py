@@ -255,4 +255,5 @@ def main():
             bench(args)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -100,7 +100,7 @@ code 3 jobctl hold 1
 code 3 jobctl retry 1
 code 3 jobctl checkpoint 2
 code 3 jobctl checkpoint 1
-has 'job 1 is a `run:` command, and its spec names no signal for this: write checkpoint_signal: SIGUSR1 there' err
+has 'job 1 is a `run:` command whose spec has no checkpoint_signal: add checkpoint_signal: SIGUSR1 to the spec' err
 code 3 jobctl logs 1 --rank 7
 has "job 1 has only ranks 0 to 0, not 7" err
 code 2 jobctl status --frob

@@ -44,7 +44,7 @@ jobctl wait "$id" --timeout 60
 job_is "$id" attempt 2
 [ -e left ] && [ ! -s left ] || { echo "the second attempt began beside: $(cat left)"; exit 1; }
 ended $pids "$guardian"
-grep -q 'the agent died; its guardian killed what it had left: .*(sh)' "$JOBCTL_HOME/jobs/$id/1/agent.log"
+grep -q 'the agent died; its guardian killed the processes that remained: .*(sh)' "$JOBCTL_HOME/jobs/$id/1/agent.log"
 
 # What the rank had started is not ended while the agent lives, nor by the guardian's end.
 start unguarded

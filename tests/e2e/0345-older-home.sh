@@ -167,9 +167,19 @@ check_interrupted() { # some steps after its last checkpoint, of which nobody ha
         "re.fullmatch('[0-9a-f]{32}', origin(11))"
     [ "$(field checkpoint.origin <"$JOBCTL_HOME/jobs/11/spec.json")" = "$(field spec.checkpoint.origin <"json/show 11")" ]
     grep -q "\"origin\":\"$(field spec.checkpoint.origin <"json/show 11")\"" "$JOBCTL_HOME/jobs/11/events.jsonl"
+    [ "$(field origin <"$JOBCTL_HOME/jobs/11/checkpoints/origin.json")" = "$(field spec.checkpoint.origin <"json/show 11")" ]
     seq 80 >steps
     read_json each step <"$JOBCTL_HOME/jobs/11/checkpoints/metrics.jsonl" | cmp - steps
 }
+# Those that are done get an origin too, once the store is copied; not where spec.json is that of another job.
+check_done() {
+    soon "a job that failed has an origin" has_origin 2
+    soon "a job that succeeded has an origin" has_origin 1
+    [ "$(field checkpoint.origin <"$JOBCTL_HOME/jobs/1/spec.json")" = "$(jobctl show 1 --json | field spec.checkpoint.origin)" ]
+    soon "job 3 is told" log_has "job 3 is of an earlier version, and .*/jobs/3/spec.json is not its spec: the job gets no origin"
+    ! has_origin 3 || exit 1
+}
+has_origin() { jobctl show "$1" --json | field spec.checkpoint.origin | grep -qxE '[0-9a-f]{32}'; }
 check_mirror() { # adopted as job 12
     ends 12
     code 0 jobctl logs 12
@@ -220,6 +230,7 @@ open_home() { # FIXTURE: its home with a daemon, and the agent that still runs
     agent=$!
     trap 'kill $agent 2>/dev/null || true' EXIT
     soon "the agent listens" test -S "$JOBCTL_HOME/jobs/8/1/agent.sock"
+    sed -i 's/"name": *"[^"]*"/"name":"other"/' "$JOBCTL_HOME/jobs/3/spec.json"
     code 0 jobctl daemon --detach
 }
 close_home() {
@@ -232,6 +243,7 @@ for fixture in "$TOP"/tests/fixtures/*/; do
     version=$(basename "$fixture")
     open_home "$fixture"
     check_jobs
+    check_done
     code 0 jobctl adopt --yes mirror/cancelled
     check_running
     check_spooled

@@ -59,7 +59,7 @@ job "$second" heir
 wait_for "the heir begins" test -e began-heir
 [ "$(on "$second" last_event heir kind=placed attempt)" = 1 ]
 on "$second" jobctl events heir >out
-lacks "unless that one shows activity" out
+lacks "unless the former holder shows activity" out
 touch go-heir
 on "$second" jobctl wait heir --timeout 60
 

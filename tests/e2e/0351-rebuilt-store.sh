@@ -24,7 +24,7 @@ repaired() { # TEXT...: after a repair, which says so, all jobs are there, and t
     code 0 jobctl doctor --repair
     for text; do has "$text" out; done
     has "The new one has $jobs jobs" out
-    lacks 'Left as they are' out
+    lacks 'Not changed' out
     empty err
     code 0 jobctl status -a -n 1000 -q
     [ "$(wc -l <out)" = $jobs ]
@@ -61,7 +61,7 @@ wait_for 200 "more jobs ran" ran 16
 stop_daemon KILL
 code 0 jobctl status
 has 'a directory, but no row in the store' err
-has 'Nothing of these is touched' err
+has 'None of these was changed' err
 code 0 jobctl status -a -q
 empty out
 code 3 jobctl cancel 1

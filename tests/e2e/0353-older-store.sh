@@ -45,7 +45,7 @@ has "$JOBCTL_HOME/jobs/1 is that of another job (fresh)" why
 code 1 jobctl wait 2 --timeout 60
 jobctl why 2 | tr -s ' \n' ' ' >why
 has "is that of another job (alive)" why
-has "$JOBCTL_HOME/jobs/2/1 holds an attempt of another job, whose agent runs, which is left alone" state/daemon.log
+has "$JOBCTL_HOME/jobs/2/1 holds an attempt of another job, whose agent runs, and was not changed" state/daemon.log
 for pid in $agents; do
     alive "$pid"
 done

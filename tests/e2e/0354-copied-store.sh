@@ -35,5 +35,5 @@ touch go
 code 0 jobctl wait "$id" --timeout 60
 job_is "$id" result succeeded
 job_is "$id" attempt 1
-has 'of its agent are not in the store, which was rebuilt' state/daemon.log
+has 'of its agent are missing from the store, which was rebuilt' state/daemon.log
 [ "$(grep -c 'an event is missing' state/daemon.log)" -le 1 ]

@@ -37,7 +37,7 @@ id=$(jobctl submit -q job.yaml)
 wait_event "$id" kind=generation_started >/dev/null
 mv "$home" "$away"
 daemon_ends "$daemon" 4
-has "stopping: $home (JOBCTL_HOME) was moved to $away; its jobs continue once it is back" err
+has "stopping: $home (JOBCTL_HOME) was moved to $away; its jobs continue once the directory is back" err
 gone "$home"
 gone "$away/jobctl.sock"
 mv "$away" "$home"
@@ -74,5 +74,5 @@ stop_daemon
 serve
 rm -rf "$home"
 daemon_ends "$daemon" 4
-has "stopping: $home (JOBCTL_HOME) was removed; the jobs in it are lost unless it is restored" err
+has "stopping: $home (JOBCTL_HOME) was removed; the jobs in it are lost unless the directory is restored" err
 gone "$home"

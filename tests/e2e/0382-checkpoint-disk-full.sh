@@ -95,7 +95,7 @@ full() { # ID NAME RANKS SENTENCE: it needs so much, and the disk ...
 touch "$WORK/alone.full"
 full 4 alone 1 'has 0.0 MiB free'
 echo 122 >"$WORK/both.full" # EDQUOT: the disk itself has room
-full 5 both 2 'takes no more'
+full 5 both 2 'is full'
 
 # Cancelled while it waits.
 touch "$WORK/ended.full"
@@ -117,3 +117,14 @@ rm "$WORK/tried.full"
 jobctl wait 7
 same tried
 waited 7 1
+
+# While its GPUs are free and it is to be tried again, it tells as well what would free its disk.
+touch "$WORK/later.full"
+sed 's/name: tried/name: later/; s|/tried|/later|g; s/backoff: [^,]*/backoff: 300s..300s/' "$WORK/tried.yaml" >"$WORK/later.yaml"
+jobctl submit -q "$WORK/later.yaml"
+wait_event 8 kind=placed attempt=2 >/dev/null
+wait_for "status of job 8 tells what would free its disk" matches "$FREES" jobctl status 8
+job_is 8 state recovering
+jobctl why 8 --json | field text | grep "$FREES"
+jobctl cancel 8
+jobctl wait 8 || true

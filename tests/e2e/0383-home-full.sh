@@ -46,7 +46,7 @@ wait_for "job 3 runs" test -s said
 fill
 wait_for "there is not a byte" eval 'fill; jobctl submit short.yaml --hold >out 2>err || [ $? = 4 ]; [ -s err ]'
 grep -F "the disk of $JOBCTL_HOME is full: " err
-grep -F 'free; free some space, say with "jobctl prune --keep 100", and try again' err
+grep -F 'free; free some space, for example with "jobctl prune --keep 100", and try again' err
 touch end
 wait_for "the rank of job 4 ends" test -e ended
 said_more 10
@@ -81,7 +81,7 @@ for id in 3 4 5; do
         [ "$(events_of $id kind=$kind | wc -l)" = 1 ]
     done
 done
-[ "$(events_of 3 kind=warning text | grep -c "the disk of $JOBCTL_HOME/jobs/3/1 takes no more: events are kept in memory")" = 1 ]
-events_of 3 kind=warning text | grep 'takes data again, after [0-9]* s; [0-9]* bytes of output were lost'
+[ "$(events_of 3 kind=warning text | grep -c "the disk of $JOBCTL_HOME/jobs/3/1 is full: events are kept in memory")" = 1 ]
+events_of 3 kind=warning text | grep 'has space again, after [0-9]* s; [0-9]* bytes of output were lost'
 grep '^--- [0-9]* bytes of output lost: disk full ---$' "$JOBCTL_HOME/jobs/3/1/rank0.log"
 tail -n 1 "$JOBCTL_HOME/jobs/3/1/rank0.log" | grep "^line $(cat said),"

@@ -24,8 +24,8 @@ jobctl submit -q trains.yaml
 wait_for "steps of job 1" stepped 1
 touch hang
 code 0 jobctl cancel 1
-wait_for "what it waits for" matches "warning: the last copy to the mirror $WORK/drive/trains is not done" jobctl events 1
-jobctl why 1 --json | read_json holds "'The last copy to the mirror $WORK/drive/trains is not done' in o['text']"
+wait_for "what it waits for" matches "warning: the last copy to the mirror $WORK/drive/trains is not finished" jobctl events 1
+jobctl why 1 --json | read_json holds "'The last copy to the mirror $WORK/drive/trains is not finished' in o['text']"
 job_is 1 state stopping
 code 0 jobctl cancel --now 1
 wait_for "the end of job 1" cancelled 1

@@ -2,6 +2,7 @@
 # Any number of ranks goes on from the checkpoint of any other: 7 -> 6, 6 -> 7, 1 -> 8, 8 -> 1 and
 # 3 -> 5.  With reproducible: true the bits are those of one rank that was never stopped; without it
 # the samples are the same and the losses differ by rounding alone.
+. "$TOP/tests/e2e/ranks.sh"
 spec() { # DIR STEPS EXACT
     cat >"$1.json" <<JSON
 {"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"$TOP/templates/data/tango-icons",
@@ -13,13 +14,7 @@ JSON
 # ranks N DIR STEPS EXACT: to the end
 ranks() {
     spec "$2" "$3" "$4"
-    pids=
-    for r in $(seq 0 $(($1 - 1))); do
-        RANK=$r WORLD_SIZE=$1 JOBCTL_RUN_DIR="$WORK" OMP_NUM_THREADS=1 \
-            jobctl-train train --spec "$2.json" >>"$2.log" 2>&1 &
-        pids="$pids $!"
-    done
-    for p in $pids; do wait "$p" || { cat "$2.log"; exit 1; }; done
+    run_ranks "$1" "$2"
 }
 bits() { cat "$1"/step-00000010/{model,optimizer}.safetensors | sha256sum; }
 # near A B: the same losses, step by step, to five digits

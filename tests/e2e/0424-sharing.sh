@@ -2,6 +2,7 @@
 # parallel: ddp, zero1 and fsdp are one computation: with reproducible: true the same bits on any
 # number of ranks, also where one goes on from the checkpoint of another; without it the losses of
 # one rank but for rounding.  A micro-batch that is smaller than the others counts as what it is.
+. "$TOP/tests/e2e/ranks.sh"
 spec() { # DIR STEPS PARALLEL EXACT
     cat >"$1.json" <<JSON
 {"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"$TOP/templates/data/tango-icons",
@@ -14,13 +15,7 @@ JSON
 # ranks N DIR STEPS PARALLEL EXACT: to the end
 ranks() {
     spec "$2" "$3" "$4" "$5"
-    pids=
-    for r in $(seq 0 $(($1 - 1))); do
-        RANK=$r WORLD_SIZE=$1 JOBCTL_RUN_DIR="$WORK" OMP_NUM_THREADS=1 \
-            jobctl-train train --spec "$2.json" >>"$2.log" 2>&1 &
-        pids="$pids $!"
-    done
-    for p in $pids; do wait "$p" || { cat "$2.log"; exit 1; }; done
+    run_ranks "$1" "$2"
 }
 bits() { cat "$1"/step-00000012/{model,optimizer}.safetensors | sha256sum; }
 same() { # A B

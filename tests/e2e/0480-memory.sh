@@ -82,3 +82,20 @@ mkdir none && echo '{"schema":1,"device":"cpu","micro":0,"recompute":false,
  "most":{"height":8,"width":8,"samples":1}}' >none/memory.json
 JOBCTL_TEST_OOM=8x8:0 code 64 jobctl-train train --spec none.json
 has 'one sample at a time does not fit, so a restart cannot help' err
+
+# A plan that does not fit: exit code 1, and what would. bf16 is planned on machines without a GPU too.
+cat >large.json <<JSON
+{"schema":1,"train":{"model":{"preset":"sana-1600m"},"precision":"bf16","batch":{"global":8},"steps":9,"data":{
+ "encoders":"synthetic","resolution":1024,"caption_words":300,"caption_channels":2304}}}
+JSON
+code 1 jobctl-train plan --spec large.json --gpu-memory 16 --must-fit
+has 'would fit              13.39 GiB, with resources.gpus: 4' out
+code 0 jobctl-train plan --spec large.json --gpu-memory 16,80 --must-fit
+sed -i 's/"type":"came",//; s/"steps":9/"steps":9,"optimizer":{"type":"adamw"},"ema":0.9/' large.json
+code 0 jobctl-train plan --spec large.json --gpu-memory 30
+has 'with train.optimizer.type: came' out
+code 1 jobctl-train plan --spec large.json --gpu-memory 2 --must-fit
+has 'no setting makes it fit: the least is ' out
+sed -i "s|\"encoders\":\"synthetic\",\"resolution\":1024.*|\"path\":\"$TOP/templates/data/tango-icons\"}}}|" large.json
+code 0 jobctl-train plan --spec large.json --gpu-memory 80
+has 'so large a model, on data.encoders: dct+hash' out

@@ -74,7 +74,7 @@ has "has them again: 24 24" out
 code 2 env -u NAMED jobctl retry stood
 has NAMED err
 NAMED=$secret STOOD=retrier code 0 env -u HF_TOKEN jobctl retry stood
-has "note: HF_TOKEN is not set here; job 1 had it" err
+has "note: HF_TOKEN is not set in this environment; job 1 had it" err
 code 0 jobctl wait last --timeout 60
 code 0 jobctl logs last
 has "stood here" out

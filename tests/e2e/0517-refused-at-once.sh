@@ -101,7 +101,7 @@ spec slurm 'launch: slurm' 'resources: {gpus: 0}' 'run: nothing-here x'
 for command in "submit" "submit --dry-run" "plan"; do
     # shellcheck disable=SC2086
     code 2 jobctl $command slurm.yaml
-    has "slurm.yaml:1:9: launch: slurm is not possible here: SLURM_CONF is $SLURM_CONF, which is no" err
+    has "slurm.yaml:1:9: launch: slurm is not possible here: SLURM_CONF is $SLURM_CONF, which is not" err
 done
 code 2 jobctl submit sleeper.yaml --set launch=slurm
 has "--set launch=slurm: launch: slurm is not possible here" err

@@ -36,7 +36,7 @@ has "add --yes" out
 # A snapshot of the code is not in a mirror: told before the question.
 change spec snapshot true
 code 2 jobctl adopt mirror/cancelled
-has "note: the snapshot of its code stayed on fixture: the job runs in $WORK/here as that directory is now" err
+has "note: the snapshot of the job's code is on fixture only: the job runs in $WORK/here with the present content of that directory" err
 change spec setup '"true"'
 code 2 jobctl adopt mirror/cancelled
 lacks snapshot err

@@ -113,7 +113,7 @@ chmod 755 other
 host_down two
 HOST_EXTRA="ForceCommand $WORK/other" host_up two
 code 4 jobctl-ssh probe two
-has 'two does not run the commands that it is sent' err
+has 'two does not run the commands of jobctl' err
 code 1 jobctl nodes test two
 has 'does not run the commands' out
 host_down two

@@ -56,9 +56,44 @@ assert j["phase"] == "pending" and "Resources (no suitable node is free" in j["r
 assert ask("cancel", job=wait["job"], comment="jobctl:wait")["ok"]
 assert until("wait", "ended")["state"] == "CANCELLED"
 
+# An array is one job with tasks, told one by one once they have begun, and cancelled one by one.
+def tasks(comment):
+    return {j.get("task", j.get("tasks")): j for j in ask("jobs")["jobs"] if j["comment"] == comment}
+body = script("array", f"echo $SLURM_ARRAY_TASK_ID >>{work}/tasks\nexec sleep 600\n", "--array=0-5%2").replace(
+    "--comment=jobctl:array", "--comment=jobctl-array:7.1:c0ffee")
+assert ask("cancel", job=long["job"], comment="jobctl:long")["ok"]
+a = ask("submit", script=body)
+again = ask("submit", script=body)
+assert a["ok"] and again["found"] and again["job"] == a["job"], (a, again)
+for _ in range(600):
+    t = tasks("jobctl-array:7.1:c0ffee")
+    if 1 in t:
+        break
+    time.sleep(0.05)
+assert {0: "running", 1: "running", "2-5": "pending"} == {k: j["phase"] for k, j in t.items()}, t
+assert {j["job"] for j in t.values()} == {a["job"]}
+for task in (4, 0):
+    assert ask("cancel", job=a["job"], comment="jobctl-array:7.1:c0ffee", task=task)["ok"]
+for _ in range(600):
+    t = tasks("jobctl-array:7.1:c0ffee")
+    if t.get(2, {}).get("phase") == "running" and t[0]["phase"] == "ended":
+        break
+    time.sleep(0.05)
+assert t[0]["state"] == "CANCELLED" and t[1]["phase"] == "running", t
+assert 4 not in t and t["3,5"]["phase"] == "pending", t     # what never began has no record
+assert ask("cancel", job=a["job"], comment="jobctl-array:7.1:c0ffee")["ok"]     # the rest of it
+for _ in range(600):
+    t = tasks("jobctl-array:7.1:c0ffee")
+    if all(j["phase"] == "ended" for j in t.values()):
+        break
+    time.sleep(0.05)
+assert all(j["phase"] == "ended" for j in t.values()), t
+long = ask("submit", script=script("long3", "sleep 600\n", "--exclusive"))
+until("long3", "running")
+
 # What cannot be right is refused in Slurm's words or ours.
 for want, bad in [("nvalid partition", script("p", "true\n", "--partition=nowhere")),
-                  ("does not support this option", script("o", "true\n", "--array=1-9")),
+                  ("does not support this option", script("o", "true\n", "--begin=noon")),
                   ("a whole number", script("t", "true\n", "--time=soon")),
                   ("a value", script("v", "true\n", "--qos")),
                   ("begins with", "#!/bin/sh\n#SBATCH --comment=mine\n#SBATCH --chdir=/\ntrue\n")]:
@@ -74,7 +109,7 @@ assert [(x["node"], x["cpus"]) for x in nodes] == [("node1", 4)], nodes
 # GPUs, asked for in both ways, where the cluster could be given some.
 if os.path.exists(work + "/slurm/gres.conf"):
     assert nodes[0]["gres"] == "gpu:2", nodes
-    assert ask("cancel", job=long["job"], comment="jobctl:long")["ok"]
+    assert ask("cancel", job=long["job"], comment="jobctl:long3")["ok"]
     for name, line in [("by-node", "--gpus-per-node=1"), ("by-gres", "--gres=gpu:2")]:
         assert ask("submit", script=script(name, "echo GPUs=$SLURM_JOB_GPUS\n", line))["ok"]
         assert until(name, "ended")["exit_code"] == 0

@@ -57,7 +57,7 @@ has "Nothing was changed." out
 edit 's/cpus: 1/cpsu: 1/; s/new/newer/'
 code 2 jobctl edit 1
 has '-job1.yaml:10:13: unknown key "cpsu" in resources; did you mean "cpus"?' err
-has "job 1 is as it was; your text is in $WORK/" err
+has "job 1 was not changed; your text is in $WORK/" err
 grep -q 'WORD: newer' "$(sed -n 's/.*your text is in //p' err)"
 edit 's/cpus: 1/cpus: 4096/'
 code 2 jobctl edit 1
@@ -104,7 +104,7 @@ JOBCTL_TEST_DIE_AT_EVENT=1 jobctl daemon >/dev/null 2>&1 &
 wait_for "the daemon answers" daemon_answers
 edit 's/^run:.*/run: echo again/'
 code 4 jobctl edit second
-has "jobctl show 2 --spec tells which spec it has; your text is in $WORK/" err
+has "jobctl show 2 --spec prints the present spec; your text is in $WORK/" err
 cp older "$JOBCTL_HOME/jobs/2/events.jsonl"
 [ "$(spec_of second spec.run)" = "echo again" ]
 head -n 1 "$JOBCTL_HOME/jobs/2/events.jsonl" | grep -q 'echo again'

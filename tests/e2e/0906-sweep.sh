@@ -39,7 +39,7 @@ has "step 1/1 loss=0.18" out
 code 3 jobctl show 1_8
 has "member 8 of job 1 has not started, or there is none" err
 code 3 jobctl show 2_0
-has "job 2 is no sweep and no array" err
+has "job 2 is not a sweep or an array" err
 
 # The best: the loss is LR with BATCH behind it, 0.116 or 0.28.
 code 0 jobctl best 1 -n 3 --json
@@ -47,7 +47,7 @@ json '[j["index"] for j in o["jobs"]] == [6, 7, 4]'
 code 0 jobctl best 1 --by loss --max -q
 [ "$(jobctl show "$(cat out)" --json | field job.index)" = 0 ] || { cat out; jobctl best 1 --max; exit 1; }
 code 2 jobctl best 1_3
-has "is no sweep and no array" err
+has "is not a sweep or an array" err
 code 2 jobctl best 1 --by colour
 has 'a job has no number "colour"' err
 
@@ -71,7 +71,7 @@ has "after: job 1 did not succeed (failed)" err
 # Retry: only what failed, with its index and its values.
 code 0 touch marks.pass
 code 0 jobctl retry 1
-has "runs again what did not succeed of job 1 (lr): 1 member" out
+has "repeats the members of job 1 (lr) that did not succeed: 1 member" out
 again=$(jobctl status -aq | head -n 1)
 code 0 jobctl wait "$again"
 has "succeeded" out

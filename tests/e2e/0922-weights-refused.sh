@@ -33,7 +33,7 @@ spec left "\"preset\":\"tiny\",\"weights\":\"$WORK/full.pth\""
 says left "this is Sana (depth 2, 64 channels, qk_norm, cross_norm), the spec says Sana (depth 2, 64 channels)"
 make less.safetensors diffusers safetensors F32 drop=transformer_blocks.1.attn2.to_v.bias add=clip.weight
 spec less "$norms,\"weights\":\"$WORK/less.safetensors\""
-says less "less.safetensors: 53 of the model's 55 tensors match; 1 missing: blocks.1.cross_attn.kv_linear.bias; 1 that the model has no place for: clip.weight; weights_strict: false takes it as it is"
+says less "less.safetensors: 53 of the model's 55 tensors match; 1 missing: blocks.1.cross_attn.kv_linear.bias; 1 that the model does not have: clip.weight; weights_strict: false accepts this"
 make cut.safetensors authors safetensors F32 cut=blocks.0.mlp.depth_conv.conv.weight
 spec cut "$norms,\"weights_strict\":false,\"weights\":\"$WORK/cut.safetensors\""
 says cut "1 of another shape: blocks.0.mlp.depth_conv.conv.weight, [160, 1, 3, 3] instead of [320, 1, 3, 3]"
@@ -77,8 +77,8 @@ for row in "fake.pth|the zip archive is damaged or truncated" "model.index.json|
 done
 { cat job.yaml; echo 'load_from: full.pth'; } >both.yaml
 code 2 jobctl submit --dry-run both.yaml
-has 'train.model.weights: load_from, its older name, is there too; remove one' err
+has 'train.model.weights: load_from, its older name, is given too; remove one' err
 sed '/ weights:/d; s/preset:.*/weights_strict: false/' job.yaml >none.yaml
 code 2 jobctl submit --dry-run none.yaml
-has 'train.model.weights_strict: there is no train.model.weights' err
+has 'train.model.weights_strict: needs train.model.weights' err
 [ ! -e "$JOBCTL_HOME/jobctl.sock" ] # nothing was submitted

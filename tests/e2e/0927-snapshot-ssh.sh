@@ -79,7 +79,7 @@ jobctl release 3
 code 1 jobctl wait 3
 code 0 jobctl why 3
 has 'the code of the job cannot be copied to bare: ' out
-has 'lib/word.sh is not what it was when the snapshot was taken; submit the job again' out
+has 'lib/word.sh has changed since the snapshot was taken; submit the job again' out
 
 # A host with the workdir itself, as on a shared file system.
 code 0 jobctl submit -q w/job.yaml --set name=near --set 'hosts=[one]'

@@ -6,7 +6,7 @@ cd "$WORK"
 # At submit: the name, a runtime that is not here, the engine, an option that is none.
 printf 'name: a\nimage: Busy/box\nrun: train\n' >a.yaml
 code 2 jobctl submit a.yaml
-has 'a.yaml:2:8: image: "Busy/box" is not the name of an image: it is written in small letters' err
+has 'a.yaml:2:8: image: "Busy/box" is not the name of an image: use lower-case letters' err
 mkdir empty
 printf 'name: b\nimage:\n  image: busybox\n  runtime: apptainer\nrun: train\n' >b.yaml
 code 2 env PATH="$BIN:$WORK/empty" "$BIN/jobctl" submit b.yaml

@@ -78,7 +78,7 @@ cp here.yaml folder/
 code 0 far submit --dry-run --json folder/here.yaml # its folder is one of here
 json "o['spec']['workdir'] == '$WORK/far'"
 code 2 far submit here.yaml --set snapshot=true
-has 'snapshot: of which directory on far?' err
+has 'snapshot: the snapshot is taken on far, but' err
 code 1 far diff here stdin
 has 'stdin' out
 code 2 far submit missing.yaml

@@ -30,7 +30,7 @@ cmp b.png c.png || fail "a latent of .npy and of .safetensors give other picture
 mkdir kl
 cp "$golden/tiny-kl.safetensors" kl/
 ! vae encode --weights kl --in "$picture" --out k.npy 2>said || fail "8 channels in 32 groups"
-grep -qF '8 channels of the autoencoder are no multiple of its 32 groups' said || fail "said: $(cat said)"
+grep -qF '8 channels of the autoencoder are not a multiple of its 32 groups' said || fail "said: $(cat said)"
 echo '{"norm_num_groups": 4}' >kl/config.json
 # KL: the mean is the latent, at an eighth of the size, to a multiple of 8.
 vae encode --weights kl --in "$picture" --out k.npy --size 63 >said

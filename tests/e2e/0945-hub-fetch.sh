@@ -83,7 +83,7 @@ code 0 jobctl fetch hf://me/pipe@refs/pr/1/config.json
 code 0 jobctl fetch hf://me/pipe/tokenizer
 has "$at/snapshots/$second" out
 code 2 jobctl fetch --part vae hf://me/pipe/tokenizer
-has 'me/pipe lacks tokenizer for vae at revision main: it is no model that can be opened' err
+has 'me/pipe lacks tokenizer for vae at revision main: this model cannot be opened' err
 printf 'first line\n' >line
 code 65 jobctl-train tokenize --tokenizer hf://me/pipe/tokenizer <line # a tokenizer.json of nothing
 has "$at/snapshots/$second/tokenizer" err
@@ -105,10 +105,10 @@ code 2 jobctl fetch hf://me/pipe/model.pth
 has 'me/pipe has no file or folder model.pth at revision main; it has README.md, ...' err
 for name in hf://me hf://me/pipe@ hf://me/../x hf://me/pipe/../../x hf://me/pipe@../x hf:///x 'hf://me/pi pe' me/pipe; do
     code 2 jobctl fetch "$name"
-    has 'is no name of a model on a hub' err
+    has 'the name of a model on a hub' err
 done
 code 2 jobctl fetch nofile.yaml
-has 'nofile.yaml is no file, and is no name of a model on a hub, such as hf://OWNER/REPO' err
+has 'nofile.yaml is neither a file nor the name of a model on a hub, such as hf://OWNER/REPO' err
 faults '"gated":["me/pipe"]'
 code 2 jobctl fetch hf://me/pipe
 has "me/pipe: access is restricted (HTTP 403): accept its conditions at $HF_ENDPOINT/me/pipe as the user of the token" err
@@ -125,7 +125,7 @@ has 'HF_HUB_OFFLINE is set; missing in the cache' err
 has 'run `jobctl fetch hf://me/other` where there is network and this directory' err
 code 82 jobctl-fetch --tries 2 hf://me/other
 has 'run `jobctl fetch hf://me/other`' err
-has 'no answer of 127.0.0.1' err
+has 'no answer from 127.0.0.1' err
 
 # HF_HOME and HF_HUB_CACHE name another place, which other programs of Hugging Face share.
 mv .cache/huggingface elsewhere

@@ -40,7 +40,7 @@ has 'of which 1 (180.0 kB) will be downloaded' out
 fetch 0 hf://me/killed
 right killed
 [ "$(asked store 'bytes=120000-')" = 1 ]
-has 'model.safetensors: going on after 120000 of 300000 bytes' err
+has 'model.safetensors: continuing after 120000 of 300000 bytes' err
 
 # A part that another process left damaged is found out by the digest, and everything comes once more.
 model rotten
@@ -58,8 +58,8 @@ right wrong
 model false
 faults '"wrong":9'
 fetch 65 hf://me/false
-has 'jobctl-fetch: model.safetensors: what was downloaded has the digest ' err
-has 'it is damaged on its way or on the hub; try again later' err
+has 'jobctl-fetch: model.safetensors: the downloaded file has the digest ' err
+has 'the file is damaged, in transit or on the hub. Try again later' err
 [ ! -e "$(blob false)" ] && [ ! -e "$(blob false).incomplete" ]
 [ ! -e "$(cache me/false)/snapshots" ]
 
@@ -68,13 +68,13 @@ model later
 faults '"fail":[429,503,null],"after":1'
 fetch 0 hf://me/later
 right later
-has 'no answer of 127.0.0.1: HTTP status 429; trying again in 1 s' err
+has 'no answer from 127.0.0.1: HTTP status 429; trying again in 1 s' err
 has 'HTTP status 503; trying again in 1 s (2 of 2)' err
 model never
 faults '"fail":[500,500,500,500]'
 fetch 82 hf://me/never
 has 'run `jobctl fetch hf://me/never`' err
-has 'no answer of 127.0.0.1: HTTP status 500' err
+has 'no answer from 127.0.0.1: HTTP status 500' err
 faults '"fail":[429,429],"after":3600'
 fetch 82 hf://me/never
 lacks 'trying again' err

@@ -74,10 +74,10 @@ has 'weights     Sana' out
 spec absent ', weights: "hf://me/other"'
 code 2 jobctl submit absent.yaml
 has 'absent.yaml:3:' err
-has "train.model.weights: no answer of 127.0.0.1: Couldn't connect to server; missing in the cache $WORK/.cache" err
+has "train.model.weights: no answer from 127.0.0.1: Couldn't connect to server; missing in the cache $WORK/.cache" err
 has 'run `jobctl fetch hf://me/other` where there is network and this directory' err
 code 1 jobctl doctor absent.yaml
-matches '^fail  *models  *no answer of 127.0.0.1' cat out
+matches '^fail  *models  *no answer from 127.0.0.1' cat out
 code 2 jobctl fetch --check nothing.yaml
 
 # The hub goes away after the submit: its own cause, tried again with a pause, and then the end.
@@ -92,7 +92,7 @@ jobctl release "$id" >/dev/null
 code 93 jobctl wait "$id"
 [ "$(last_event "$id" kind=attempt_ended cause)" = network_error ]
 code 0 jobctl why "$id"
-has "the download of the job's models failed: no answer of 127.0.0.1: HTTP status 503; missing in the cache" out
+has "the download of the job's models failed: no answer from 127.0.0.1: HTTP status 503; missing in the cache" out
 [ "$(events_of "$id" kind=fetch_started kind | wc -l)" -ge 2 ]
 
 # A repository that is closed to this user cannot be trained from, however often it is tried.

@@ -51,4 +51,4 @@ cmp "$blob" tiny/model.safetensors
 jobctl logs "$job" >out
 has "from $(cache me/tiny)/snapshots/$commit/model.safetensors" out
 cat "$JOBCTL_HOME/jobs/$job/1/setup.log" "$JOBCTL_HOME/jobs/$job/1/node1/setup.node1.log" >out # either node
-has 'going on after 600000 of ' out
+has 'continuing after 600000 of ' out

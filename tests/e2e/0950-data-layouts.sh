@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-# The same pictures as a folder, as Hugging Face's metadata.jsonl, as meta_data.json and as tar shards train to the same
+# The same pictures as a folder, as Hugging Face's metadata.jsonl or .csv, as meta_data.json and as tar shards train to the same
 # loss; the plan says how they are read; several layouts in one folder are an error.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 python3 "$TOP/tests/e2e/pictures.py" list
 python3 - <<'PY'
-import json, os, shutil, tarfile, io
+import csv, json, os, shutil, tarfile, io
 rows = [json.loads(line) for line in open("list/captions.jsonl")][:12]
-for d in ("folder", "hub", "meta", "shards"):
+for d in ("folder", "hub", "csv", "meta", "shards"):
     os.mkdir(d)
 for i, row in enumerate(rows):
-    for d in ("folder", "hub", "meta"):
+    for d in ("folder", "hub", "csv", "meta"):
         shutil.copy("list/" + row["file"], f"{d}/{i:02}.png")
     for d in ("folder", "meta"):
         open(f"{d}/{i:02}.txt", "w").write(row["text"] + "\n")
 with open("hub/metadata.jsonl", "w") as f:
     for i, row in enumerate(rows):
         f.write(json.dumps({"file_name": f"{i:02}.png", "text": row["text"]}) + "\n")
+with open("csv/metadata.csv", "w", newline="") as f:
+    csv.writer(f, quoting=csv.QUOTE_ALL).writerows([["file_name", "text"]] + [[f"{i:02}.png", r["text"]] for i, r in enumerate(rows)])
 json.dump({"img_names": [f"{i:02}" for i in range(12)]}, open("meta/meta_data.json", "w"))
 for shard in (0, 1):
     with tarfile.open(f"shards/{shard}.tar", "w") as t:
@@ -36,7 +38,7 @@ JSON
 }
 losses() { python3 -c 'import json, sys
 print([json.loads(line)["loss"] for line in open(sys.argv[1])])' "run-$1/metrics.jsonl"; }
-for d in folder hub meta shards; do
+for d in folder hub csv meta shards; do
     spec "$d" >"$d.json"
     RANK=0 WORLD_SIZE=1 JOBCTL_RUN_DIR="$WORK" OMP_NUM_THREADS=1 jobctl-train train --spec "$d.json" >"$d.log" 2>&1 ||
         { cat "$d.log"; exit 1; }

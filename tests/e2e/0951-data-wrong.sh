@@ -19,7 +19,7 @@ spec bare '' >bare.json
 code 65 jobctl-train verify-data --spec bare.json
 has 'cat.png has no caption: there is no cat.txt, and no cat.json with a "prompt"' out
 has 'dog.png has no caption' out
-has '2 samples, 0.0 MiB read: 2 errors' out
+has "data        2 samples, 0 bytes read: 2 errors" out
 
 # A list with a picture that is missing, a line that is no JSON, and a good one.
 mkdir lines
@@ -30,7 +30,8 @@ spec lines '' >lines.json
 code 65 jobctl-train verify-data --spec lines.json
 has "metadata.jsonl:2 cannot read the picture $WORK/lines/dog.png: No such file" out
 has 'metadata.jsonl:3 expected {"file_name": "NAME", "text": "CAPTION"}' out
-has '3 samples, 0.0 MiB read: 2 errors' out
+has ' KiB read: 2 errors' out
+has 'data        3 samples, ' out
 RANK=0 WORLD_SIZE=1 JOBCTL_RUN_DIR="$WORK" code 65 jobctl-train train --spec lines.json
 has 'metadata.jsonl:2: ' err
 

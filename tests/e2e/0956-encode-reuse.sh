@@ -129,5 +129,5 @@ refuse() { # CODE WORDS KEY VALUE
 }
 refuse 64 'train.data.vae: ' vae '"/none"'
 refuse 64 'train.data.text_encoder: ' text_encoder '"/none"'
-refuse 65 'train.data.resolution: 30 is not a multiple of 4, the pixels of' resolution 30
+refuse 64 'train.data.resolution: 30 is not a multiple of 4, the pixels of' resolution 30
 refuse 64 "$WORK/pics has no config.json: name a folder as Gemma is published" text_encoder "\"$WORK/pics\""

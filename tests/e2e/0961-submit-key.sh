@@ -88,6 +88,15 @@ code 0 far rm 3 # and ends with its job
 code 0 far submit -q --hold --key K.1 a.yaml
 [ "$(cat out)" = 5 ]
 
+# submit_unanswered FILE: a submit, $submit, whose job is stored and whose answer is held back
+submit_unanswered() {
+    touch hold
+    : >answered
+    behind submit --hold "$1" >submit.out 2>submit.err &
+    submit=$!
+    wait_for "the order is carried out" answers 1
+}
+
 # Ctrl-C before the answer: run is at its question, submit says which job it is.
 touch hold
 : >answered
@@ -98,22 +107,14 @@ kill -INT $run
 rm hold
 code 130 wait $run
 grep 'Job 6 keeps running' run.out
-touch hold
-: >answered
-behind submit --hold a.yaml >submit.out 2>submit.err &
-submit=$!
-wait_for "the order is carried out" answers 1
+submit_unanswered a.yaml
 kill -TERM $submit
 rm hold
 code 143 wait $submit
-grep 'interrupted: job 7 is submitted, and goes on' submit.err
+grep 'interrupted: job 7 is submitted and will run' submit.err
 
 # A second one does not wait for the answer, and tells how to go on.
-touch hold
-: >answered
-behind submit --hold b.yaml >submit.out 2>submit.err &
-submit=$!
-wait_for "the order is carried out" answers 1
+submit_unanswered b.yaml
 kill -INT $submit
 wait_for "the first signal has arrived" signal_came $submit
 kill -INT $submit

@@ -18,7 +18,7 @@ snapshot: true
 resources: {gpus: 0, ranks: 1}
 YAML
 code 0 far submit -q --hold job.yaml
-has 'the snapshot of the code is without .env' err
+has 'the snapshot of the code leaves out .env' err
 echo 'echo the second' >far/code/say.sh
 code 0 far submit -q --hold job.yaml --set name=later
 code 0 far release 1 2
@@ -36,7 +36,7 @@ has '+echo the second' out
 sed '/^workdir/d' job.yaml >home.yaml
 code 2 far submit home.yaml
 has 'home.yaml:3:11: ' err
-has 'snapshot: of which directory on far? With -H a snapshot is taken there: name the directory, workdir: DIR' err
+has 'snapshot: the snapshot is taken on far, but the spec names no directory there: add workdir: DIR' err
 code 2 far submit job.yaml --set "workdir=$WORK/far/only-here"
 has "directory $WORK/far/only-here does not exist" err
 head -c 2000000 /dev/urandom >far/code/large

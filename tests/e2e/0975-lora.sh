@@ -2,6 +2,7 @@
 # train.lora: adapters of frozen weights are one computation with ddp, zero1 and fsdp, on any number of ranks, with
 # AdamW and CAME, and across resumes; the weights below them must be the same ones at each start.
 . "$TOP/tests/e2e/expect.sh"
+. "$TOP/tests/e2e/ranks.sh"
 cd "$WORK"
 spec() { # NAME STEPS PARALLEL BASE
     cat >"$1.json" <<JSON
@@ -15,13 +16,7 @@ JSON
 }
 ranks() { # N NAME STEPS PARALLEL: to the end
     spec "$2" "$3" "$4" base/step-00000002
-    pids=
-    for r in $(seq 0 $(($1 - 1))); do
-        RANK=$r WORLD_SIZE=$1 JOBCTL_RUN_DIR="$WORK" OMP_NUM_THREADS=1 \
-            jobctl-train train --spec "$2.json" >>"$2.log" 2>&1 &
-        pids="$pids $!"
-    done
-    for p in $pids; do wait "$p" || { cat "$2.log"; exit 1; }; done
+    run_ranks "$1" "$2"
 }
 bits() { cat "$1"/step-00000006/{model,optimizer}.safetensors | sha256sum; }
 same() { [ "$(bits "$1")" = "$(bits "$2")" ] || { echo "$2 has other bits than $1"; exit 1; }; }
@@ -88,7 +83,7 @@ weights="preset: tiny, weights: base/step-00000002"
 plan 'alpha: 4' "$weights"
 has 'train.lora.rank: missing' err
 plan 'rank: 4, targets: [to_x]' "$weights"
-has 'train.lora.targets: no layer ends with to_x; there are attn1.to_q, ' err
+has 'train.lora.targets: no layer ends with to_x; the layers are attn1.to_q, ' err
 plan 'rank: 4' 'preset: tiny'
 has 'train.lora: train.model.weights is missing' err
 plan 'rank: 4' 'preset: lumina-tiny, weights: base/step-00000002'

@@ -86,12 +86,12 @@ PY
 # Adapters are no weights to begin with; merged ones are.
 sed "s|base/step-00000002|adapters|; s|$WORK/lora|$WORK/of-adapters|" lora.json >of-adapters.json
 code 64 jobctl-train train --spec of-adapters.json
-has 'adapters/pytorch_lora_weights.safetensors: these are adapters (LoRA), of which no run can begin' err
+has 'adapters/pytorch_lora_weights.safetensors: these are adapters (LoRA), and a run cannot start from adapters alone' err
 spec of-merged ",\"weights\":\"$WORK/merged\"" ''
 
 # Refused, and what is left after a death in the middle: nothing, once there is another export.
 code 64 jobctl-train export --dir base --out diffusers
-has 'diffusers is there already' err
+has 'diffusers exists already' err
 code 64 jobctl-train export --dir lora --format authors --out new
 has 'the authors'"'"' programs have no adapters: add --merged' err
 code 64 jobctl-train export --dir base --lora --out new

@@ -99,9 +99,16 @@ is 403 -b "$cookie" -H "X-Jobctl-Key: $key" -H 'Origin: http://127.0.0.1:1' -d '
 [ "$(jobctl status --json 1 | python3 -c 'import json,sys; print(json.load(sys.stdin)["jobs"][0]["state"])')" != done ]
 for path in '' /why /events /logs '/metrics?name=loss'; do is 200 -b "$cookie" -H "X-Jobctl-Key: $key" "$url/v1/jobs/1$path"; done
 
-# It acts on jobs; it submits nothing, removes nothing, and gives nobody a link.
+# It acts on jobs and submits a text; it removes nothing, takes no secrets, and gives nobody a link.
 is 400 -b "$cookie" -H "X-Jobctl-Key: $key" "$url/v1/jobs/1/cancel"
-is 400 -b "$cookie" -H "X-Jobctl-Key: $key" -d '{"spec":"run: true"}' "$url/v1/jobs"
+is 400 -b "$cookie" -H "X-Jobctl-Key: $key" -d '{"spec":"run: true","cwd":"/tmp","secrets":{"A":"b"}}' "$url/v1/jobs"
+is 400 -b "$cookie" -H "X-Jobctl-Key: $key" -d '{"spec":"name: a\nrun: 1\nnonsense: 2\n","cwd":"/tmp","file":"spec.yaml","dry_run":true}' "$url/v1/jobs"
+python3 -c 'import json; assert json.load(open("body.txt"))["errors"][0]["line"] == 3'
+is 200 -b "$cookie" -H "X-Jobctl-Key: $key" "$url/v1/jobs/1/spec?any=1"
+python3 -c 'import json; o = json.load(open("body.txt")); assert "name: page" in o["yaml"] and o["base"]'
+is 401 -H "X-Jobctl-Key: $key" "$url/v1/live"
+is 401 -H "X-Jobctl-Key: $key" "$url/v1/jobs/1/live"
+is 404 -b "$cookie" -H "X-Jobctl-Key: $key" "$url/v1/jobs/1/sample?step=3"
 for path in jobs/1/remove jobs/1/edit adopt dashboard shutdown notify; do
     is 404 -b "$cookie" -H "X-Jobctl-Key: $key" -d '{}' "$url/v1/$path"
 done
@@ -132,8 +139,6 @@ code 0 env PATH="$WORK/bin:$PATH" jobctl dashboard --open
 printf '#!/bin/sh\nexit 3\n' >bin/xdg-open
 code 4 env PATH="$WORK/bin:$PATH" jobctl dashboard --open
 has "open the file $file yourself" err
-code 2 jobctl -H nobody@nowhere dashboard
-has 'not with -H' err
 
 # Sessions and links end with the daemon, and so does the port.
 code 0 jobctl daemon stop

@@ -2,10 +2,7 @@
 # The page in Chromium: the link logs in, jobs are listed, one is opened by keyboard and shows why, a curve and its log;
 # what looks like markup in logs and reasons stays text; cancel asks first; nothing violates the content policy.
 . "$TOP/tests/e2e/expect.sh"
-chromium=$(command -v chromium) || { echo "chromium is not installed"; exit 77; }
-driver=$(command -v chromedriver) || { echo "chromium-driver is not installed"; exit 77; }
-python=/usr/bin/python3     # that of the packages
-$python -c 'import selenium' || { echo "python3-selenium is not installed"; exit 77; }
+. "$TOP/tests/e2e/browser.sh"
 cd "$WORK"
 cat >talks.yaml <<'YAML'
 name: talks
@@ -27,8 +24,4 @@ code 0 jobctl submit -q --hold --set name=waits talks.yaml
 at_step_8() { jobctl status --json 2 | read_json holds "o['jobs'][0]['step'] == 8"; }
 wait_for "the eighth step" at_step_8
 code 0 jobctl dashboard
-mkdir shots
-got=0
-HOME=$WORK $python "$TOP/tests/e2e/dashboard_page.py" "$JOBCTL_HOME/dashboard.html" "$WORK/shots" "$chromium" "$driver" || got=$?
-[ -z "${DASHBOARD_SHOTS:-}" ] || cp shots/*.png "$DASHBOARD_SHOTS"
-exit $got
+look dashboard_page.py "$JOBCTL_HOME/dashboard.html"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Data is encoded at real size: random weights of dc-ae-f32c32-sana and of Gemma-2 2B, four pictures of 512 pixels. Less
-# than 7 GB of memory, mapped weights included, which are gone before training; killed in between, the same bytes.
+# Data is encoded at real size: random weights of dc-ae-f32c32-sana and of Gemma-2 2B, four pictures of 512 pixels, or
+# PICTURES of them. Less than 7 GB of memory, mapped weights included, which are gone before training; killed in between,
+# the same bytes (with fewer than three pictures there is no time between).
 . "$TOP/tests/e2e/wait.sh"
 . "$TOP/tests/e2e/encoders.sh"
 cd "$WORK"
@@ -33,6 +34,7 @@ assert use.ru_maxrss * 1024 < 7e9
 PY
 jobctl-train plan --spec whole.json | grep -A 2 '^encode'
 cat whole.cache/rate.json && echo
+[ "${PICTURES:-4}" -ge 3 ] || exit 0
 spec killed
 jobctl-train train --spec killed.json >killed.log 2>&1 &
 WAIT_S=1200 wait_for "a file of latents" files killed 2
