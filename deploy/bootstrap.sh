@@ -4,6 +4,7 @@
 #
 #   deploy/bootstrap.sh            what `make` and `make demo` need
 #   deploy/bootstrap.sh --tests    also what `make test` needs
+#   deploy/bootstrap.sh --browser  also what the tests of the dashboard in a browser need (Chromium)
 #   deploy/bootstrap.sh --peers    also what the comparisons need (PyTorch)
 #   deploy/bootstrap.sh --list     install nothing; print the packages, one per line
 #   deploy/bootstrap.sh --check    install nothing; name what is missing and exit with 1
@@ -29,6 +30,8 @@ containers=(podman runc busybox-static)
 # What reads our metrics and event files, for tests/e2e/0984-tensorboard.sh and 0985-metrics.sh: the same. 30 MB to
 # download, 100 MB.
 monitors=(prometheus python3-prometheus-client python3-protobuf python3-crc32c)
+# A browser for tests/e2e/*dashboard*.sh: the same. 120 MB to download, 450 MB, so it has an argument of its own.
+browser=(chromium chromium-driver python3-selenium)
 peers=(python3-torch python3-numpy)
 
 check= list=
@@ -36,12 +39,13 @@ wanted=()
 extra=()
 for arg in "$@"; do
     case $arg in
-    --tests) packages+=("${tests[@]}"); wanted=("${optional[@]}"); extra=("${cluster[@]}" "${containers[@]}" "${monitors[@]}") ;;
-    --peers) packages+=("${tests[@]}" "${peers[@]}"); wanted=("${optional[@]}"); extra=("${containers[@]}" "${monitors[@]}") ;;
+    --tests) packages+=("${tests[@]}"); wanted=("${optional[@]}"); extra+=("${cluster[@]}" "${containers[@]}" "${monitors[@]}") ;;
+    --peers) packages+=("${tests[@]}" "${peers[@]}"); wanted=("${optional[@]}"); extra+=("${containers[@]}" "${monitors[@]}") ;;
+    --browser) extra+=("${browser[@]}") ;;
     --check) check=1 ;;
     --list) list=1 ;;
-    -h | --help) sed -n '3,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "bootstrap.sh: unknown argument '$arg'; it takes --tests, --peers, --list and --check" >&2; exit 2 ;;
+    -h | --help) sed -n '3,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "bootstrap.sh: unknown argument '$arg'; it takes --tests, --browser, --peers, --list and --check" >&2; exit 2 ;;
     esac
 done
 
@@ -94,7 +98,7 @@ done
 install() { $sudo env RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "$@" >/dev/null; }
 [ ${#missing[@]} = 0 ] || install "${missing[@]}"
 # RUNLEVEL=1: no service is started where nobody configured one.
-for kind in cluster containers; do
+for kind in cluster containers monitors browser; do
     declare -n of_kind=$kind
     mapfile -t some < <(lacks "${of_kind[@]}")
     [ ${#some[@]} = 0 ] || install "${some[@]}" ||

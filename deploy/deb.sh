@@ -10,7 +10,7 @@ copy=$build/deb/jobctl-$version
 maintainer="${DEBFULLNAME:-jobctl maintainers} <${DEBEMAIL:-maintainers@jobctl.org}>"
 
 lacking=()
-for p in dpkg-dev debhelper; do
+for p in build-essential dpkg-dev debhelper; do
     [ "$(dpkg-query -W -f '${db:Status-Status}' $p 2>/dev/null || true)" = installed ] || lacking+=($p)
 done
 [ ${#lacking[@]} = 0 ] || { echo "deb.sh: needs ${lacking[*]}: sudo apt-get install ${lacking[*]}" >&2; exit 4; }

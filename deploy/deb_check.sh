@@ -22,6 +22,8 @@ wait_until() { # wait_until WHAT COMMAND... - for at most 60 s
     fail "waited 60 s in vain: $what"
 }
 is_state() { [ "$(state_of "$1")" = "$2" ]; }
+# agent - the ids of the job's agent and of its guardian; alive ID... - all of these run
+alive() { for p in "$@"; do kill -0 "$p" 2>/dev/null || return; done; }
 agent() { grep -lsz '^run$' /proc/[0-9]*/cmdline | while read -r f; do
     ! grep -qsz 'jobctl-agent$' "$f" || { f=${f%/*}; echo "${f#/proc/}"; }; done; }
 daemon() { as_user "jobctl version" | sed -n 's/^daemon .*pid //p'; }
@@ -59,7 +61,7 @@ old_daemon=$(daemon) agent=$(agent)
 [ -n "$agent" ] || fail "the job has no agent"
 another_version
 dpkg -i "$work/new.deb" >/dev/null
-kill -0 "$old_daemon" "$agent" || fail "the upgrade ended the daemon or the agent"
+alive "$old_daemon" $agent || fail "the upgrade ended the daemon or the agent"
 if as_user "jobctl status" >"$work/out" 2>&1; then fail "the new jobctl talks to the old daemon"; fi
 grep -q "kill $old_daemon" "$work/out" || fail "it does not say how to end the old daemon: $(cat "$work/out")"
 kill "$old_daemon"
@@ -73,7 +75,7 @@ apt-get install -o Dpkg::Use-Pty=0 -qq -y --no-install-recommends gcc libc6-dev 
 
 echo "- remove and purge, while the job goes on"
 apt-get remove -qq -y jobctl >/dev/null
-kill -0 "$agent" || fail "removing the package ended the agent"
+alive $agent || fail "removing the package ended the agent"
 apt-get purge -qq -y jobctl >/dev/null
 left=$(find /etc /usr /var/lib -name '*jobctl*' ! -path '/var/lib/apt/*' ! -path '/usr/local/*')
 [ -z "$left" ] || fail "left behind: $left"

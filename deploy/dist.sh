@@ -13,8 +13,11 @@ cd "$(dirname "$0")/.."
 folder=jobctl-$1-$(uname -m) log=$roots/dist.log
 release=debian-11
 
-nvcc=$(readlink -f "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)" || :)
-[ -x "$nvcc" ] && [ "${NVCC-x}" != '' ] && mounts=${nvcc%/bin/nvcc} || nvcc=
+# nvcc may be a script that starts the toolkit's own; only that one says where the toolkit lies.
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+mounts=$("$nvcc" --dryrun -x cu -c /dev/null -o /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p') || mounts=
+mounts=$(realpath -q "${mounts:-/nowhere}" || :)
+[ -x "$mounts/bin/nvcc" ] && [ "${NVCC-x}" != '' ] && nvcc=$mounts/bin/nvcc || nvcc='' mounts=''
 
 make_it="make -j$(nproc) PORTABLE=1 HAVE_SLURM= COMMIT=$2 DATE=$3 NVCC=$nvcc PREFIX=/$folder"
 steps="

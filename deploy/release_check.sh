@@ -27,7 +27,7 @@ units         | user | make -j$(nproc) check
 python        | user | tests/python_check.sh build/bin
 '
 steps_of_package='
-bootstrap     | root | deploy/bootstrap.sh && apt-get install -qq -y --no-install-recommends debhelper lintian
+bootstrap     | root | deploy/bootstrap.sh && apt-get install -qq -y --no-install-recommends build-essential debhelper lintian
 build         | user | make NVCC= deb
 another root  | here | keep_package
 install       | root | deploy/deb_check.sh build/*.deb
