@@ -40,12 +40,14 @@ jobctl submit -q job.yaml
 wait_event 1 kind=generation_started >/dev/null
 set_clock 7200 0
 wait_for "the jump is told" told 1
+logged() { says "the wall clock was set $1 by 2 h 0 min" cat "$JOBCTL_HOME/jobs/1/1/agent.log"; }
+wait_for "the agent logs it, too" logged forward
 [ "$(last_event 1 kind=clock text)" = "the wall clock was set forward by 2 h 0 min; deadlines, back-off and max_duration do not depend on it, and times shown before are in the old time" ]
 set_clock 0 0
 wait_for "the jump back is told" told 2
 says 'the wall clock was set back by 2 h 0 min' last_event 1 kind=clock text
 [ "$(grep -c 'warn  daemon - the wall clock was set' "$JOBCTL_HOME/daemon.log")" = 2 ]
-wait_for "the agent logs it" says 'the wall clock was set back by 2 h 0 min' cat "$JOBCTL_HOME/jobs/1/1/agent.log"
+wait_for "the agent logs it" logged back
 runs_on
 
 # The same while there is no daemon: the next one knows it of this boot, and max_duration goes on where it was.
