@@ -52,12 +52,17 @@ static bool wants_json(const struct call *call)
     return false;
 }
 
+static int fail(const struct err *err)
+{
+    fprintf(stderr, "jobctl: %s\n", err->text);
+    return err_exit_code(err->code);
+}
+
 static char **copy_words(int argc, char **argv)
 {
     char **copy = calloc((size_t)argc + 1, sizeof(*copy));
-    if (!copy)
-        abort();
-    memcpy(copy, argv, (size_t)argc * sizeof(*copy));
+    if (copy)
+        memcpy(copy, argv, (size_t)argc * sizeof(*copy));
     return copy;
 }
 
@@ -66,6 +71,10 @@ static int run_command(const struct command *command, int argc, char **argv)
     static const struct build build = {JOBCTL_COMMIT, JOBCTL_DATE};
     struct call call = {.command = command, .build = &build};
     char **before = copy_words(argc, argv); /* options_parse() moves them */
+    if (!before) {
+        err_set(&call.err, ERR_MEMORY, "out of memory");
+        return fail(&call.err);
+    }
     terminal_init(&call.out, stdout);
     int code = options_parse(&call.options, command->options,
                              command->args == ARGS_COMMAND ? OPTIONS_FIRST : OPTIONS_MIXED, argc, argv, &call.err);
@@ -116,12 +125,6 @@ static int take_host(int argc, char **argv, struct err *err)
         used = 1;
     }
     return far_host_set(host, err) < 0 ? -1 : used;
-}
-
-static int fail(const struct err *err)
-{
-    fprintf(stderr, "jobctl: %s\n", err->text);
-    return err_exit_code(err->code);
 }
 
 int main(int argc, char **argv)

@@ -315,7 +315,7 @@ static int read_document(struct client *c, json_t **answer, const char *path, st
         return err_set(err, ERR_SYSTEM, "cannot parse the daemon's answer to %.100s; check that "
                        "the versions match: jobctl version", path);
     }
-    if (status >= 400) {
+    if (status >= 400 || json_is_object(json_object_get(json, "error"))) {
         refused(c, json, status, err);
         json_decref(json);
         return -1;

@@ -143,11 +143,14 @@ static json_t *request_of(struct call *call, json_t *plan)
 {
     json_t *spec = json_object_get(plan, "spec");
     json_t *secrets = spec_file_secrets(json_object_get(spec, "secrets"), &call->err);
-    if (!secrets)
+    json_t *environment = secrets ? submitter_environment(&call->err) : NULL;
+    if (!environment) {
+        json_decref(secrets);
         return NULL;
+    }
     return json_pack("{s:s, s:b, s:O, s:o, s:o}", "dir", field_text(plan, "dir"), "hold",
                      (int)options_has(&call->options, "hold"), "expect", spec, "secrets", secrets, "environment",
-                     submitter_environment());
+                     environment);
 }
 
 static void announce(struct call *call, const json_t *row, const char *dir)

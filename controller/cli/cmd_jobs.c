@@ -82,7 +82,8 @@ static int add_own(struct call *call, struct client *c, json_t *body, struct cod
     json_decref(answer);
     if (!values || json_object_set_new(body, "secrets", values) < 0)
         return -1;
-    return json_object_set_new(body, "environment", submitter_environment());
+    json_t *environment = submitter_environment(err);
+    return environment ? json_object_set_new(body, "environment", environment) : -1;
 }
 
 static json_t *body_of(const struct call *call)

@@ -84,7 +84,7 @@ static json_t *submitter(struct relay *r, const json_t *question, struct call *c
     (void)question;
     if (submitter_directory(directory, sizeof(directory), &call->err) < 0)
         return NULL;
-    return json_pack("{s:s, s:o}", "directory", directory, "data", submitter_environment());
+    return json_pack("{s:s, s:o}", "directory", directory, "data", submitter_environment(&call->err));
 }
 
 static json_t *parse(struct relay *r, const json_t *question, struct call *call)

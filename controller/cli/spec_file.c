@@ -46,9 +46,9 @@ json_t *spec_file_secrets(const json_t *names, struct err *err)
 }
 
 /* The daemon chooses from it (agent/core/submit_env.h). */
-static json_t *environment_for(const json_t *canonical)
+static json_t *environment_for(const json_t *canonical, struct err *err)
 {
-    return strcmp(field_text(canonical, "env_from"), "clean") == 0 ? json_object() : submitter_environment();
+    return strcmp(field_text(canonical, "env_from"), "clean") == 0 ? json_object() : submitter_environment(err);
 }
 
 static json_t *list_of(const char *const *set, int nset)
@@ -85,10 +85,13 @@ static int pack(struct call *call, json_t **request, const char *text, const cha
                 json_t *canonical, const char *const *set, int nset)
 {
     json_t *secrets = spec_file_secrets(json_object_get(canonical, "secrets"), &call->err);
-    if (!secrets)
+    json_t *environment = secrets ? environment_for(canonical, &call->err) : NULL;
+    if (!environment) {
+        json_decref(secrets);
         return -1;
+    }
     *request = json_pack("{s:s, s:s, s:O, s:o, s:o, s:o}", "spec", text, "cwd", cwd, "canonical", canonical,
-                         "secrets", secrets, "environment", environment_for(canonical), "set", list_of(set, nset));
+                         "secrets", secrets, "environment", environment, "set", list_of(set, nset));
     return *request ? 0 : err_set(&call->err, ERR_USAGE, "%s or its path is not valid UTF-8", file);
 }
 

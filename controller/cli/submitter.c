@@ -54,11 +54,15 @@ static json_t *own_environment(void)
     return out;
 }
 
-json_t *submitter_environment(void)
+json_t *submitter_environment(struct err *err)
 {
     if (!far_host_name())
         return own_environment();
-    return json_deep_copy(json_object_get(far_self(NULL), "data"));
+    const json_t *self = far_self(err), *data = json_object_get(self, "data");
+    if (self && !json_is_object(data))
+        err_set(err, ERR_SYSTEM, "%s did not tell its environment; check that the versions match: jobctl -H %s version",
+                far_host_name(), far_host_name());
+    return json_is_object(data) ? json_deep_copy(data) : NULL;
 }
 
 const char *submitter_variable(const char *name)

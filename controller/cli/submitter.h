@@ -19,8 +19,8 @@ struct err;
 int submitter_directory(char *out, size_t size, struct err *err);
 
 /* Its environment, for a job that runs in the submitter's environment; a new object. Values that are not UTF-8 are left
- * out, with a note. */
-json_t *submitter_environment(void);
+ * out, with a note. NULL with `err`: the far host did not tell it. */
+json_t *submitter_environment(struct err *err);
 
 /* A variable of the far host; NULL: none, or there is no far host. */
 const char *submitter_variable(const char *name);
