@@ -19,6 +19,8 @@ COMPILER := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),clang,
 WERROR   ?= $(if $(filter gcc-12 clang-14,$(COMPILER)),-Werror)
 SANITIZE ?=
 Q        := $(if $(V),,@)
+# Tests leave nothing in the tree, also not what Python compiles.
+export PYTHONDONTWRITEBYTECODE := 1
 
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
             -Wvla -Wwrite-strings -Wformat=2 -Wpointer-arith -Wundef -Wcast-qual

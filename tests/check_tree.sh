@@ -23,7 +23,6 @@ templates       [A-Za-z0-9_/-]+\.(md|yaml|py|sbatch|png|txt)
 tests           [a-z0-9_]+\.(sh|txt|awk)
 tests/axe       axe\.min\.js|LICENSE|README\.md
 tests/attack    README\.md|[a-z0-9_]+\.(c|h|sh|py)
-tests/axe       axe\.min\.js|LICENSE|README\.md
 tests/bench     [a-z0-9_]+\.(c|sh|py)
 tests/causes    [0-9]+-[a-z0-9-]+\.txt
 tests/cpus      [a-z0-9_]+\.(c|sh)

@@ -24,7 +24,8 @@ run() {
     name=$(basename "$t" .sh)
     home=$(mktemp -d "${TMPDIR:-/tmp}/jobctl-e2e.XXXXXX")
     start=$(date +%s.%N)
-    env -u DISPLAY -u OPENBLAS_CORETYPE -u JOBCTL_CPU JOBCTL_MACHINE_DIR=none HOME="$home" JOBCTL_HOME="$home/state" PATH="$bin:$PATH" BIN="$bin" \
+    env -u DISPLAY -u OPENBLAS_CORETYPE -u JOBCTL_CPU JOBCTL_MACHINE_DIR=none PYTHONDONTWRITEBYTECODE=1 \
+        HOME="$home" JOBCTL_HOME="$home/state" PATH="$bin:$PATH" BIN="$bin" \
         TOP="$PWD" WORK="$home" timeout -k 5 "${E2E_TIMEOUT:-240}" bash -eu "$t" >"$home/log" 2>&1
     rc=$?
     took=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN{printf "%.1f", b-a}')
