@@ -36,6 +36,7 @@
 #include "agent/plan/plan.h"
 #include "agent/plan/probe_cache.h"
 #include "agent/probe/gpu_events.h"
+#include "agent/probe/gpu_load.h"
 #include "agent/probe/probe.h"
 #include "agent/ranks/cleanup_pass.h"
 #include "agent/ranks/control_group.h"
@@ -385,6 +386,14 @@ static int cmd_gpu_events(int argc, char **argv, struct err *err)
     return gpu_events_print(stdout, argv + 1, argc - 1, err);
 }
 
+static int cmd_gpu_load(int argc, char **argv, struct err *err)
+{
+    (void)argv;
+    if (argc != 1)
+        return err_set(err, ERR_USAGE, "gpu-load takes no arguments");
+    return gpu_load_print(stdout, err);
+}
+
 /* Kills the processes that the attempt of a dead agent left behind. */
 static int cmd_cleanup(int argc, char **argv, struct err *err)
 {
@@ -499,6 +508,8 @@ static const struct command {
      "print ranks, devices and environment for a job's spec.json, with reasons", cmd_plan},
     {"gpu-events", "UUID...",
      "print error events of these GPUs as they happen, one line of JSON each", cmd_gpu_events},
+    {"gpu-load", "", "print load, memory and temperature of all GPUs every two seconds, one line of JSON each",
+     cmd_gpu_load},
     {"doctor", "[--spec FILE] [--facts FILE] [--dir DIR] [--state DIR]",
      "check whether this node can run jobs, or the job of FILE; JSON output for `jobctl doctor`", cmd_doctor},
     {"gpu-selftest", "",

@@ -12,6 +12,7 @@
 #include "engine/contract/field.h"
 
 static const char *const way_names[NCCL_WAYS] = {"P2P", "SHM", "NET"};
+static const char *const way_keys[NCCL_WAYS] = {"p2p", "shm", "net"};
 
 /* --- parsing --------------------------------------------------------------------------------- */
 
@@ -313,6 +314,20 @@ static json_t *text_or_null(const char *text)
     return text[0] ? json_string(text) : json_null();
 }
 
+/* What NCCL took between two GPUs of this node: [{"a", "b", "way", "words"}], a and b as in the facts. */
+static json_t *taken(const struct judge *j)
+{
+    json_t *out = json_array();
+    for (int i = 0; i < j->log->pairs; i++) {
+        const struct nccl_pair *p = &j->log->pair[i];
+        const json_int_t a = gpu_of(j, p->a), b = gpu_of(j, p->b);
+        if (a >= 0 && b >= 0)
+            json_array_append_new(out, json_pack("{s:I, s:I, s:s, s:s}", "a", a, "b", b, "way", way_keys[p->way],
+                                                 "words", p->words));
+    }
+    return out;
+}
+
 json_t *nccl_log_judge(const struct nccl_log *log, const json_t *plan, const json_t *facts)
 {
     struct judge j = {.log = log, .plan = plan, .facts = facts, .unlike = json_array()};
@@ -330,9 +345,9 @@ json_t *nccl_log_judge(const struct nccl_log *log, const json_t *plan, const jso
     if (first)
         snprintf(text, sizeof(text), "%.230s: %.150s; %.150s", field_text(first, "seen"),
                  field_text(first, "because"), field_text(first, "todo"));
-    return json_pack("{s:s, s:b, s:o, s:o, s:o, s:i, s:{s:i, s:i, s:i}, s:o}", "text", text,
+    return json_pack("{s:s, s:b, s:o, s:o, s:o, s:i, s:o, s:{s:i, s:i, s:i}, s:o}", "text", text,
                      "expected", first == NULL, "version", text_or_null(log->version), "network",
                      text_or_null(log->network), "interface", text_or_null(log->interface),
-                     "channels", log->channels, "ways", "p2p", ways[NCCL_WAY_P2P], "shm",
+                     "channels", log->channels, "pairs", taken(&j), "ways", "p2p", ways[NCCL_WAY_P2P], "shm",
                      ways[NCCL_WAY_SHM], "net", ways[NCCL_WAY_NET], "unlike", j.unlike);
 }

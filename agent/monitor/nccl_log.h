@@ -44,6 +44,7 @@ bool nccl_log_is_telling(const struct nccl_log *log);
 
 /* A new object, the body of an event: {"text":"...", "expected":true|false, "version":"2.21.5",
  * "network":"IB", "interface":"eth0", "channels":24, "ways":{"p2p":8,"shm":0,"net":0},
+ * "pairs":[{"a":0,"b":1,"way":"p2p","words":"P2P/CUMEM"}] (GPUs of this node, by their index in the facts),
  * "unlike":[{"seen","because","todo"}]}; NULL: no memory. */
 json_t *nccl_log_judge(const struct nccl_log *log, const json_t *plan, const json_t *facts);
 

@@ -39,6 +39,8 @@ static const struct symbol {
     {"nvmlDeviceGetRetiredPagesPendingStatus", FIELD(retired_pending), false},
     {"nvmlDeviceGetFieldValues", FIELD(fields), false},
     {"nvmlDeviceGetUtilizationRates", FIELD(utilization), false},
+    {"nvmlDeviceGetTemperature", FIELD(temperature), false},
+    {"nvmlDeviceGetPowerUsage", FIELD(power), false},
     {"nvmlDeviceGetPcieThroughput", FIELD(pcie), false},
     {"nvmlDeviceGetGpuFabricInfoV", FIELD(fabric), false},
     {"nvmlDeviceGetComputeRunningProcesses_v3", FIELD(processes), false},

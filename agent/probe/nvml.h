@@ -30,6 +30,7 @@ enum { NVML_FIELD_RECOVERY_ACTION = 230 };
 /* KiB so far; NVML_ALL_LINKS as the scope: of all links together */
 enum { NVML_FIELD_NVLINK_SENT = 138, NVML_FIELD_NVLINK_RECEIVED = 139 };
 #define NVML_ALL_LINKS 0xffffffffU
+enum { NVML_TEMPERATURE_GPU = 0 };
 enum { NVML_PCIE_SENT = 0, NVML_PCIE_RECEIVED = 1 };
 
 typedef struct nvml_device *nvml_device;
@@ -117,6 +118,8 @@ struct nvml {
     int (*retired_pending)(nvml_device, unsigned *);
     int (*fields)(nvml_device, int, struct nvml_field *);
     int (*utilization)(nvml_device, struct nvml_utilization *);
+    int (*temperature)(nvml_device, int sensor, unsigned *); /* degrees Celsius */
+    int (*power)(nvml_device, unsigned *);                   /* milliwatts */
     int (*pcie)(nvml_device, int, unsigned *); /* KB/s; takes 20 ms */
     int (*fabric)(nvml_device, struct nvml_fabric *);
     int (*processes)(nvml_device, unsigned *, void *);

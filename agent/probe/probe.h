@@ -28,9 +28,12 @@ int probe_gpu(json_t *facts);                    /* driver, NCCL, GPUs, pairs; m
 /* The value of `environment`: the variables of NCCL and CUDA in the environment that ranks inherit. */
 json_t *probe_environment(char *const *environment);
 
+struct nvml_device;
+/* The compute processes of a GPU: the value of `processes`. */
+json_t *probe_processes(const struct nvml *n, struct nvml_device *gpu);
+
 /* The connection between two GPUs: the value of `pairs`. NULL in gpus: a GPU that does not
  * respond. */
-struct nvml_device;
 json_t *probe_pairs(const struct nvml *n, struct nvml_device *const *gpus, int count);
 
 /* The Xids of a GPU in the kernel log since boot, or JSON null. */

@@ -108,7 +108,7 @@ static bool is_ours(unsigned pid)
     return memmem(bytes, n, mark, sizeof(mark) - 1) != NULL;
 }
 
-static json_t *processes_of(const struct nvml *n, nvml_device d)
+json_t *probe_processes(const struct nvml *n, nvml_device d)
 {
     struct nvml_process list[PROCESSES_MOST];
     char path[64], name[64];
@@ -219,7 +219,7 @@ static json_t *probe_one(const struct nvml *n, unsigned index, nvml_device *hand
         *handle = d;
         add_kind(gpu, n, d);
         add_health(gpu, n, d);
-        json_object_set_new(gpu, "processes", processes_of(n, d));
+        json_object_set_new(gpu, "processes", probe_processes(n, d));
     } else {
         json_object_set_new(gpu, "mig", json_false());
         json_object_set_new(gpu, "xids", probe_xids(pci));

@@ -19,6 +19,7 @@
  *   launch, followers,          the agents of a job: messages to them, and their messages as inputs
  *   job_attempt
  *   fleet_probe, fleet          this machine's resources, and scheduler passes
+ *   gpu_figures                 load of its GPUs, while somebody asks
  *   reserve                     room on the disk for the removal of jobs
  *   removal, reclaim            how jobs are removed, and what that would free
  *   effects                     what follows when an input is stored
@@ -64,6 +65,7 @@ struct store;
 struct orphan;
 struct tally;
 struct dashboard;
+struct gpu_figures;
 
 struct daemon {
     uv_loop_t            loop;
@@ -79,6 +81,7 @@ struct daemon {
     struct file_work    *deletions;     /* ... but for these, which are many and slow (removal.h) */
     struct active_jobs  *active_jobs;   /* unfinished jobs */
     struct fleet        *fleet;         /* this node, and the scheduler passes */
+    struct gpu_figures  *gpu_figures;   /* load of its GPUs; NULL until somebody asks */
     struct server       *server;
     struct submit_batch *submit_batch;  /* submits to be committed together */
     struct commit_group *commit_group;  /* events to be committed together */

@@ -41,6 +41,7 @@
 #include "controller/job/job_code.h"
 #include "controller/job/job_env.h"
 #include "controller/nodes/fleet.h"
+#include "controller/nodes/gpu_figures.h"
 #include "controller/nodes/hosts.h"
 #include "controller/nodes/copy_removal.h"
 #include "controller/nodes/orphan.h"
@@ -129,6 +130,7 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     server_close(d->server);
     d->server = NULL;
     dashboard_close(d);
+    gpu_figures_close(d);
     for (size_t i = 0; i < d->active_jobs->count; i++)
         job_attempt_close(d->active_jobs->jobs[i]);
     active_jobs_fini(d->active_jobs);

@@ -9,22 +9,40 @@
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/http/request.h"
+#include "controller/nodes/gpu_figures.h"
 #include "controller/nodes/hosts.h"
 #include "controller/nodes/machine_users.h"
 #include "controller/spec/spec_rules.h"
 #include "engine/contract/err.h"
 
-static void tell_here(const struct daemon *d, json_t *nodes)
+/* The GPUs of the facts; with ?now=1 each has "now", what it does at present, or null. */
+static json_t *gpus_of(struct daemon *d, bool now)
+{
+    json_t *list = json_object_get(d->fleet->facts, "gpus"), *gpu;
+    json_t *out = json_array();
+    size_t i;
+    if (now)
+        gpu_figures_want(d, GPU_FIGURES_PAGE_MS);
+    json_array_foreach(list, i, gpu) {
+        json_t *row = json_copy(gpu);
+        const json_t *figures = gpu_figures_of(d, field_text(gpu, "uuid"));
+        if (now)
+            json_object_set_new(row, "now", figures ? json_deep_copy(figures) : json_null());
+        json_array_append_new(out, row);
+    }
+    return out;
+}
+
+static void tell_here(struct daemon *d, json_t *nodes, bool now)
 {
     const struct fleet *f = d->fleet;
     const char *drained = hosts_drained(d, f->node);
     int64_t cpus, gpus;
     fleet_free(d, &cpus, &gpus);
-    json_t *list = json_object_get(f->facts, "gpus");
     json_array_append_new(nodes, json_pack(
         "{s:s, s:s, s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:O*}", "name", f->node, "state",
         drained ? "drained" : "up", "cpus", (json_int_t)f->cpus, "cpus_free", (json_int_t)cpus,
-        "gpus", json_is_array(list) ? json_incref(list) : json_array(), "gpus_free",
+        "gpus", gpus_of(d, now), "gpus_free",
         (json_int_t)gpus, "last_seen", utc_json(daemon_now_ms()), "boot_id", f->boot_id, "drained",
         drained ? json_string(drained) : json_null(), "users", machine_users_list(d), "pairs",
         json_object_get(f->facts, "pairs")));
@@ -34,7 +52,7 @@ void request_nodes(struct request *r)
 {
     struct daemon *d = request_daemon(r);
     json_t *nodes = json_array();
-    tell_here(d, nodes);
+    tell_here(d, nodes, request_query(r, "now") != NULL);
     hosts_list(d, nodes);
     request_answer(r, 200, json_pack("{s:o}", "nodes", nodes));
 }

@@ -250,12 +250,12 @@ static void fold_plan(struct history *h, json_t *attempt, const json_t *body)
     h->plan = json_deep_copy(body);
 }
 
-/* NCCL's report on the plan: {"expected", "text"}. */
+/* NCCL's report on the plan: {"expected", "text", "pairs"}. */
 static void fold_nccl(const json_t *attempt, const json_t *body)
 {
     json_object_set_new(json_object_get(attempt, "plan"), "nccl",
-                        json_pack("{s:O?, s:O?}", "expected", json_object_get(body, "expected"), "text",
-                                  json_object_get(body, "text")));
+                        json_pack("{s:O?, s:O?, s:O?}", "expected", json_object_get(body, "expected"), "text",
+                                  json_object_get(body, "text"), "pairs", json_object_get(body, "pairs")));
 }
 
 static int fold(void *ctx, const struct event_row *row)

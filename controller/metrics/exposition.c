@@ -13,6 +13,7 @@
 #include "controller/metrics/openmetrics.h"
 #include "controller/metrics/tally.h"
 #include "controller/nodes/fleet.h"
+#include "controller/nodes/gpu_figures.h"
 #include "controller/nodes/hosts.h"
 #include "engine/contract/field.h"
 
@@ -226,6 +227,40 @@ static void put_step_times(struct page *p, const struct tally *t)
 
 /* ---- nodes and the daemon ---- */
 
+/* Of "now" (agent/probe/gpu_load.h); `scale`: from its unit to that of the metric. */
+static const struct {
+    const char *name, *help, *key;
+    double      scale;
+} gpu_gauges[] = {
+    { "jobctl_gpu_utilization_ratio", "Share of the last second or less in which the GPU was busy.", "load", 0.01 },
+    { "jobctl_gpu_memory_used_bytes", "Memory of the GPU in use.", "memory_used_bytes", 1 },
+    { "jobctl_gpu_memory_bytes", "Memory of the GPU.", "memory_bytes", 1 },
+    { "jobctl_gpu_temperature_celsius", "Temperature of the GPU.", "celsius", 1 },
+    { "jobctl_gpu_power_watts", "Power that the GPU draws.", "watts", 1 },
+    { "jobctl_gpu_lost", "1 for a GPU that has fallen off the bus.", "lost", 1 },
+};
+
+static double gpu_value(const json_t *now, const char *key)
+{
+    const json_t *v = json_object_get(now, key);
+    return json_is_boolean(v) ? json_is_true(v) : json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static void put_gpu_gauge(struct page *p, int g)
+{
+    const struct fleet *f = p->daemon->fleet;
+    const json_t *gpu;
+    size_t i;
+    openmetrics_family(&p->m, gpu_gauges[g].name, OPENMETRICS_GAUGE, gpu_gauges[g].help);
+    json_array_foreach (json_object_get(f->facts, "gpus"), i, gpu) {
+        const char *uuid = field_text(gpu, "uuid");
+        char index[24];
+        snprintf(index, sizeof(index), "%lld", (long long)field_int(gpu, "index", (int64_t)i));
+        openmetrics_sample(&p->m, LABELS({ "node", f->node }, { "index", index }, { "uuid", uuid }),
+                           gpu_value(gpu_figures_of(p->daemon, uuid), gpu_gauges[g].key) * gpu_gauges[g].scale);
+    }
+}
+
 static void put_gpus(struct page *p)
 {
     const struct fleet *f = p->daemon->fleet;
@@ -249,6 +284,9 @@ static void put_node(struct page *p)
     single(p, "jobctl_gpus", OPENMETRICS_GAUGE, "GPUs of this machine.", (double)p->daemon->gpus);
     single(p, "jobctl_gpus_free", OPENMETRICS_GAUGE, "GPUs that no job holds.", (double)gpus);
     put_gpus(p);
+    gpu_figures_want(p->daemon, GPU_FIGURES_SCRAPE_MS);
+    for (int g = 0; g < (int)(sizeof(gpu_gauges) / sizeof(gpu_gauges[0])); g++)
+        put_gpu_gauge(p, g);
 }
 
 static void put_hosts(struct page *p)

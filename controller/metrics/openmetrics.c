@@ -34,6 +34,15 @@ static bool ends_with(const char *name, const char *end)
     return n >= e && strcmp(name + n - e, end) == 0;
 }
 
+static bool has_unit(const char *name)
+{
+    static const char *const units[] = { "_seconds", "_bytes", "_ratio", "_celsius", "_watts" };
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+        if (ends_with(name, units[i]))
+            return true;
+    return false;
+}
+
 void openmetrics_family(struct openmetrics *m, const char *name, enum openmetrics_kind kind, const char *help)
 {
     const bool old = m->prometheus;
@@ -41,7 +50,7 @@ void openmetrics_family(struct openmetrics *m, const char *name, enum openmetric
     m->family = name;
     m->kind = kind;
     put(m, "# TYPE %s%s %s\n", name, suffix, old && kind == OPENMETRICS_INFO ? "gauge" : kinds[kind].word);
-    if (!old && (ends_with(name, "_seconds") || ends_with(name, "_bytes")))
+    if (!old && has_unit(name))
         put(m, "# UNIT %s %s\n", name, strrchr(name, '_') + 1);
     put(m, "# HELP %s%s %s\n", name, suffix, help);
 }

@@ -36,7 +36,8 @@ struct openmetrics_labels {
     struct openmetrics_label at[4];
 };
 
-/* `name` without "_total" and "_info"; it ends with its unit where it has one ("_seconds", "_bytes"). */
+/* `name` without "_total" and "_info"; it ends with its unit where it has one ("_seconds", "_bytes",
+ * "_ratio", "_celsius", "_watts"). */
 void openmetrics_family(struct openmetrics *m, const char *name, enum openmetrics_kind kind, const char *help);
 
 /* A sample of that family, which is not a histogram. A value that is not finite is left out. */

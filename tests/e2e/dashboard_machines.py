@@ -23,12 +23,18 @@ def look():
     page.ready()
     assert "4 GPUs" in page.texts(".head .hint")[0], page.texts(".head")
     rows = page.texts(".gpus > li:not(.cols)")
-    assert sum("free" in r for r in rows) >= 3 and page.count(".gpus .out") == 1, rows
-    assert "80.0\u00a0GiB" in rows[0], rows[0]
+    assert "process 1" in rows[2] and page.count(".gpus .out") == 1, rows
+    page.until("the load", lambda: "97\u00a0%" in page.texts(".gpus > li:not(.cols)")[0])
+    rows = page.texts(".gpus > li:not(.cols)")
+    assert "60.0\u00a0GiB / 80.0\u00a0GiB" in rows[2] and "61" in rows[0], rows
+    assert page.texts(".gpus a.link") == ["ring", "ring"], rows
     assert page.count(".matrix .cell.nv") >= 2
+    page.until("what NCCL took", lambda: page.count(".matrix .took.shm") == 2)
+    assert "memory of the host" in page.texts(".legend")[0], page.texts(".legend")
+    assert "Job ring, not as planned" in page.texts(".nccl")[0] and "NVLink" in page.texts(".nccl")[0], page.texts(".nccl")
     page.run("document.querySelector('.matrix').focus()")
     page.keys(Keys.ARROW_RIGHT)
-    page.until("the link of 0 and 1", lambda: "4 NVLinks" in saying())
+    page.until("the link of 0 and 1", lambda: "4 NVLinks" in saying() and "NCCL took SHM/direct/direct" in saying())
     page.keys(Keys.ARROW_RIGHT)
     page.until("the link of 0 and 2", lambda: "host" in saying() or "PCIe" in saying())
     page.shot("gpus")

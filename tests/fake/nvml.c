@@ -7,7 +7,7 @@
  *   gpu UUID PCI MIB MAJOR.MINOR NAME...       in the order of their indices
  *   set GPU KEY VALUE                          ecc remapped pending failed recovery retired mode
  *                                              virtual fabric lost; busy memory (percent)
- *                                              pcie (KB/s): a number each
+ *                                              pcie (KB/s) celsius milliwatts: a number each
  *   mig GPU UUID MIB                           a slice; makes the GPU a divided one
  *   proc GPU PID MIB                           a process that computes; MIB -1: unknown
  *   links A B COUNT | switch COUNT             NVLinks of a pair; of every GPU to a switch
@@ -32,10 +32,10 @@
 enum { GPUS = 64, SLICES = 8, PROCS = 8, FAULTS = 8, EVENTS = 4, LOST = 15, NOT_FOUND = 6 };
 
 enum key { ECC, REMAPPED, PENDING, FAILED, RECOVERY, RETIRED, MODE, VIRTUAL, FABRIC, GONE, BUSY,
-           MEMORY, PCIE, KEYS };
+           MEMORY, PCIE, CELSIUS, MILLIWATTS, KEYS };
 static const char *const key_names[KEYS] = {"ecc",  "remapped", "pending", "failed", "recovery",
                                             "retired", "mode",  "virtual", "fabric", "lost",
-                                            "busy", "memory", "pcie"};
+                                            "busy", "memory", "pcie", "celsius", "milliwatts"};
 
 struct device {
     char     uuid[64], pci[32], name[64];
@@ -266,6 +266,8 @@ int nvmlDeviceGetTopologyCommonAncestor(const struct device *a, const struct dev
 
 int nvmlDeviceGetUtilizationRates(const struct device *d, struct nvml_utilization *out);
 int nvmlDeviceGetPcieThroughput(const struct device *d, int direction, unsigned *out);
+int nvmlDeviceGetTemperature(const struct device *d, int sensor, unsigned *out);
+int nvmlDeviceGetPowerUsage(const struct device *d, unsigned *out);
 int nvmlEventSetCreate(void **set);
 int nvmlDeviceGetSupportedEventTypes(const struct device *d, unsigned long long *types);
 int nvmlDeviceRegisterEvents(const struct device *d, unsigned long long types, void *set);
@@ -531,6 +533,18 @@ int nvmlDeviceGetPcieThroughput(const struct device *d, int direction, unsigned 
     FAULT();
     (void)direction;
     return give(out, d, PCIE);
+}
+
+int nvmlDeviceGetTemperature(const struct device *d, int sensor, unsigned *out)
+{
+    FAULT();
+    return sensor == NVML_TEMPERATURE_GPU ? give(out, d, CELSIUS) : NVML_INVALID_ARGUMENT;
+}
+
+int nvmlDeviceGetPowerUsage(const struct device *d, unsigned *out)
+{
+    FAULT();
+    return give(out, d, MILLIWATTS);
 }
 
 int nvmlEventSetCreate(void **set)

@@ -47,12 +47,14 @@ const english = {
   mistakes: "Mistakes: {0}", redacted: "A value is [redacted]: write what it stands for, or submit from a terminal.",
   compare: "Compare", compareJobs: "Jobs {0}", compareTwo: "Select two jobs in the list to compare them.", compareCurve: "{0} by step, of jobs {1}", specs: "Specs",
 
-  machine1: "1 machine", machinesN: "{0} machines", gpu1: "1 GPU", gpusN: "{0} GPUs", byProcess: "process {0} ({1})", recovery: "the driver asks for: {0}",
+  machine1: "1 machine", machinesN: "{0} machines", gpu1: "1 GPU", gpusN: "{0} GPUs", byProcess: "process {0} ({1})", byRank: "a job, process {0} ({1})", recovery: "the driver asks for: {0}",
   remap: "rows of its memory were replaced: a reset is due", xids: "Xid {0} in the kernel log", gpu: "GPU", load: "Load", memory: "Memory", celsius: "°C", usedByHead: "Used by", freeGpu: "free", unhealthy: "not healthy",
   node_up: "up", node_drained: "drained", node_new: "new", node_free: "free", node_busy: "busy", node_failing: "failing",
   cpusFree: "{0} of {1} CPUs free", usedBy: "job {0}", drainedFor: "drained: {0}", failures: "{0} failures", seenAt: "seen {0}",
   links: "Links between GPUs", linksOf: "Links of {0}", linksHint: "Point at a cell, or go there with the arrow keys: what joins the two, and how fast it was measured.",
-  nvSwitch: "{0} NVLinks through switches", nvDirect: "{0} NVLinks", pcieNear: "PCIe ({0})", pcieFar: "memory of the host ({0})", copies: "copies {0} GB/s",
+  nvSwitch: "{0} NVLinks through switches", nvDirect: "{0} NVLinks", pcieNear: "PCIe ({0})", pcieFar: "memory of the host ({0})", copies: "copies {0} GB/s", link_nv: "NVLink, with their number", link_pcie: "PCIe", link_host: "memory of the host",
+  took_p2p: "NCCL goes from GPU to GPU", took_shm: "NCCL goes by memory of the host", took_net: "NCCL goes by the network", ncclTook: "NCCL took {0} (job {1})", nccl: "What NCCL took",
+  ncclAsPlanned: "Job {0}, as planned:", ncclUnlike: "Job {0}, not as planned:", gpuLost: "it has fallen off the bus", watts: "{0} W",
 };
 
 export function text(key, ...values) {

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu_load.h - `jobctl-agent gpu-load`: prints what all GPUs of this machine do at present, every GPU_LOAD_MS
+ *
+ * One line of JSON per GPU, as NVML calls may block for minutes and the reader must not:
+ *
+ *   {"uuid":"GPU-...", "lost":false, "load":97, "memory_used_bytes":N, "memory_bytes":N, "celsius":64, "watts":512.3,
+ *    "processes":[...]}
+ *
+ * load: percent of the last second or less. processes: as in the facts (docs/FACTS.md). What a driver does not tell is
+ * null. lost: the GPU has fallen off the bus.
+ */
+#ifndef AGENT_PROBE_GPU_LOAD_H
+#define AGENT_PROBE_GPU_LOAD_H
+
+#include <stdio.h>
+
+struct err;
+
+enum { GPU_LOAD_MS = 2000 };
+
+/* Runs until the reader is gone: 0. -1: there is no driver, or no GPU that answers. */
+int gpu_load_print(FILE *out, struct err *err);
+
+#endif
