@@ -25,6 +25,8 @@
 #define LINK_FILE "dashboard.html"
 
 static const struct option_row options[] = {
+    {"frame", 0, OPTION_TEXT, "SITE", "let this site show the page in a frame, and print the link for it: colab, or an origin such as "
+     "http://localhost:8888"},
     {"open", 0, OPTION_FLAG, NULL, "open the page with xdg-open"},
     {"port", 0, OPTION_COUNT, "N", "listen on port N; default: any free one"},
     {"print", 0, OPTION_FLAG, NULL, "print the link instead of writing it into a file"},
@@ -80,13 +82,15 @@ static int by_file(struct call *call, const char *link, long long port)
 
 static int give_link(struct call *call, const json_t *answer)
 {
-    char link[160];
+    char link[160], path[100];
     const long long port = field_int(answer, "port", 0);
-    snprintf(link, sizeof(link), "http://127.0.0.1:%lld/#token=%.64s", port, field_text(answer, "token"));
-    if (!options_has(&call->options, "print"))
+    const bool frame = options_has(&call->options, "frame");
+    snprintf(path, sizeof(path), "/%s#token=%.64s", frame ? "frame" : "", field_text(answer, "token"));
+    snprintf(link, sizeof(link), "http://127.0.0.1:%lld%s", port, path);
+    if (!frame && !options_has(&call->options, "print"))
         return by_file(call, link, port);
     if (call->json)
-        output_json(call, json_pack("{s:I, s:s}", "port", (json_int_t)port, "link", link));
+        output_json(call, json_pack("{s:I, s:s, s:s}", "port", (json_int_t)port, "link", link, "path", path));
     else
         fprintf(call->out.file, "%s\n", link);
     return 0;
@@ -113,9 +117,13 @@ static int run(struct call *call)
 {
     struct client *c;
     json_t *answer = NULL;
+    const char *site = options_text(&call->options, "frame");
+    if (site && (!site[0] || options_has(&call->options, "open")))
+        return err_set(&call->err, ERR_USAGE, "--frame SITE prints a link for a frame of that site: name one, without --open");
     if (client_open(&c, true, &call->err) < 0)
         return -1;
-    json_t *body = json_pack("{s:I}", "port", (json_int_t)options_count(&call->options, "port", 0));
+    json_t *body = json_pack("{s:I, s:s*}", "port", (json_int_t)options_count(&call->options, "port", 0),
+                             "frame", site);
     int rc = client_post(c, &answer, "/v1/dashboard", body, &call->err);
     json_decref(body);
     client_close(c);
@@ -131,7 +139,8 @@ const struct command cmd_dashboard = {
     .help = "The daemon serves the page on 127.0.0.1 only, from the first call of this command until it ends. The link "
             "works once, within 10 minutes; the browser that opened it stays logged in until the daemon ends. Without "
             "--print the link is in a file that only you can read, so other users of this machine cannot see the link "
-            "in the arguments of a process. With -H the page of that host is brought to the same port of this machine, until "
+            "in the arguments of a process. With --frame the page works in a frame of that site, such as a cell of a "
+            "notebook: deploy/colab.ipynb has one. With -H the page of that host is brought to the same port of this machine, until "
             "Ctrl-C. See docs/DASHBOARD.md.",
     .options = options, .run = run,
 };

@@ -102,7 +102,8 @@ static void open_dashboard(struct request *r)
     if (wish < 0 || wish > 65535)
         err_set(&err, ERR_USAGE, "port: expected 1 to 65535, or 0 for any, not %lld", (long long)wish);
     else
-        port = dashboard_link(token, request_daemon(r), &requests_dashboard, (int)wish, &err);
+        port = dashboard_link(token, request_daemon(r), &requests_dashboard, (int)wish,
+                              field_text(request_body(r), "frame"), &err);
     if (port < 0)
         request_fail(r, &err, NULL);
     else
@@ -137,7 +138,7 @@ static const struct route routes[] = {
     { "GET", "/v1/nodes", request_nodes, NULL },
     { "POST", "/v1/nodes", request_node, "name:s! action:s! reason:s" },
     { "GET", "/metrics", request_exposition, NULL },
-    { "POST", "/v1/dashboard", open_dashboard, "port:i" },
+    { "POST", "/v1/dashboard", open_dashboard, "port:i frame:s" },
     { "GET", "/v1/notify", request_notify, NULL },
     { "POST", "/v1/notify", request_notify_test, "target:s!" },
     { "POST", "/v1/shutdown", shut_down, NULL },
@@ -173,6 +174,7 @@ const struct service requests = { .routes = routes, .admit = request_of_owner, .
  * and hands in no secrets, code or environment. */
 static const struct route routes_dashboard[] = {
     { "GET", "/", dashboard_asset, NULL },
+    { "GET", "/frame", dashboard_frame, NULL },
     { "GET", "/assets/JOB", dashboard_asset, NULL },
     { "POST", "/v1/session", dashboard_session, "token:s!" },
     { "GET", "/v1/version", request_version, NULL },

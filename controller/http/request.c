@@ -89,8 +89,24 @@ static const char no_memory[] =
 
 #define JSON_TYPE "application/json"
 
+static void drop_header(struct request *r, const char *name)
+{
+    for (struct answer_header **at = &r->headers; *at; at = &(*at)->next) {
+        struct answer_header *h = *at;
+        if (strcmp(h->name, name) != 0)
+            continue;
+        *at = h->next;
+        free(h->value);
+        free(h);
+        return;
+    }
+}
+
 void request_set_header(struct request *r, const char *name, const char *value)
 {
+    drop_header(r, name);
+    if (!value)
+        return;
     struct answer_header *h = calloc(1, sizeof(*h));
     if (!h || !(h->value = strdup(value))) {
         free(h);

@@ -36,7 +36,7 @@ void request_answer(struct request *r, int status, json_t *document);
 void request_answer_text(struct request *r, int status, const char *type, char *text);
 /* The same with `size` bytes. */
 void request_answer_bytes(struct request *r, int status, const char *type, char *bytes, size_t size);
-/* A header of the answer, before the answer; `name` is static. */
+/* A header of the answer, before the answer, instead of one of that name; NULL: none. `name` is static. */
 void request_set_header(struct request *r, const char *name, const char *value);
 /* Answers with an error; status and code from err->code; takes `more` (or NULL) and merges it. */
 void request_fail(struct request *r, const struct err *err, json_t *more);

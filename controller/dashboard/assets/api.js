@@ -7,9 +7,15 @@ export class Refused extends Error {
   constructor(status, message, document) { super(message); this.status = status; this.document = document; }
 }
 
-const headersOf = (more = {}) => ({ "X-Jobctl-Key": localStorage.getItem(KEY) ?? "", ...more });
+/* In a frame of another site nothing is stored: the key is in memory and ends with the frame, and no cookie is needed. */
+const framed = location.pathname === "/frame", memory = new Map();
 
-/* The key is in the storage of this port, which pages of other ports cannot read; the cookie comes by itself. */
+export function recall(name) { return framed ? memory.get(name) ?? null : localStorage.getItem(name); }
+export function remember(name, value) { if (framed) memory.set(name, value); else localStorage.setItem(name, value); }
+
+const headersOf = (more = {}) => ({ "X-Jobctl-Key": recall(KEY) ?? "", ...(framed ? { "X-Jobctl-Frame": "1" } : {}), ...more });
+
+/* The key of a tab is in the storage of this port, which pages of other ports cannot read; its cookie comes by itself. */
 async function ask(path, options) {
   const answer = await fetch(path, { ...options, headers: headersOf(), credentials: "same-origin", cache: "no-store" });
   const document = await answer.json().catch(() => ({}));
@@ -33,15 +39,15 @@ export async function getBlob(path) {
   return answer.blob();
 }
 
-export function loggedIn() { return localStorage.getItem(KEY) !== null; }
+export function loggedIn() { return recall(KEY) !== null; }
 
 /* The token of a link is used and taken out of the address at once. */
 export async function logIn() {
   const token = /^#token=([0-9a-f]{64})$/.exec(location.hash);
   if (!token) return;
-  history.replaceState(null, "", "/");
+  history.replaceState(null, "", location.pathname);
   const { key } = await post("/v1/session", { token: token[1] });
-  localStorage.setItem(KEY, key);
+  remember(KEY, key);
 }
 
 /* ---- streams ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* jobs.js - the page of all jobs: bands by state, sweeps folded, only the rows that are seen are made */
 import { act, possible } from "./actions.js";
-import { get } from "./api.js";
+import { get, recall, remember } from "./api.js";
 import { el, put } from "./dom.js";
 import { icon, wordOf } from "./figures.js";
 import { bandOf, forget, makeBand, makeRow, order, putRow } from "./row.js";
@@ -14,8 +14,8 @@ const BANDS = ["attention", "activeJobs", "waiting", "finished"];
 
 /* When this browser saw the list last: what failed since needs attention. */
 function lastSeen() {
-  const seen = Number(localStorage.getItem("jobctl.seen")) || 0;
-  addEventListener("pagehide", () => localStorage.setItem("jobctl.seen", String(Date.now())), { once: true });
+  const seen = Number(recall("jobctl.seen")) || 0;
+  addEventListener("pagehide", () => remember("jobctl.seen", String(Date.now())), { once: true });
   return seen;
 }
 

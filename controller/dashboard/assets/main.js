@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.js - which page is shown, what is around it, and its connection to the daemon */
-import { listen, loggedIn, logIn, Refused } from "./api.js";
+import { listen, loggedIn, logIn, recall, Refused, remember } from "./api.js";
 import { el, put } from "./dom.js";
 import { icon } from "./figures.js";
 import { jobsPage } from "./jobs.js";
@@ -88,14 +88,14 @@ async function show() {
 }
 
 function theme() {
-  const chosen = localStorage.getItem("jobctl.theme");
+  const chosen = recall("jobctl.theme");
   if (chosen) document.documentElement.dataset.theme = chosen;
 }
 
 function changeTheme() {
   const dark = document.documentElement.dataset.theme
     ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  localStorage.setItem("jobctl.theme", dark ? "light" : "dark");
+  remember("jobctl.theme", dark ? "light" : "dark");
   theme();
   page?.restyle?.();
 }
