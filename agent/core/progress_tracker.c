@@ -71,6 +71,17 @@ static void measure(struct progress_tracker *p, const json_t *line, int64_t step
     }
 }
 
+/* Of the engine alone: null in the events of other programs would be of no use. */
+static void add_phases(json_t *event, const json_t *line)
+{
+    static const char *const names[] = {"data_ms", "forward_ms", "backward_ms", "reduce_ms", "optimizer_ms"};
+    for (size_t i = 0; event && i < sizeof(names) / sizeof(names[0]); i++) {
+        json_t *v = json_object_get(line, names[i]);
+        if (json_is_number(v))
+            json_object_set(event, names[i], v);
+    }
+}
+
 json_t *progress_tracker_step(struct progress_tracker *p, int generation, const json_t *line,
                               int64_t now_ms)
 {
@@ -87,6 +98,7 @@ json_t *progress_tracker_step(struct progress_tracker *p, int generation, const 
     p->held =
         rank_line_broadcast(generation, line, "step steps loss grad_norm lr samples_per_s step_ms "
                                               "epoch epochs tokens_per_s eta_s");
+    add_phases(p->held, line);
     if (p->held && isfinite(p->step_ms))
         json_object_set_new(p->held, "step_ms", json_real(p->step_ms));
     if (p->event_ms && now_ms - p->event_ms < STEP_EVENT_MS)

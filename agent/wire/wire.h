@@ -114,7 +114,8 @@
  *                      started
  * * restart_scheduled  {generation, delay_ms, text, changes}
  *                      generation: the next one; changes: the end of text, what the restart does about the cause
- * * step               {generation, step, steps, loss, grad_norm, lr, samples_per_s, step_ms}
+ * * step               {generation, step, steps, loss, grad_norm, lr, samples_per_s, step_ms,
+ *                         data_ms, forward_ms, backward_ms, reduce_ms, optimizer_ms: of the engine}
  *                      at most one a second; dropped first when the spool fills
  * * checkpoint         {generation, step, path, bytes, ms, digest}
  *   no_room           {generation, over, step, bytes, free, wait_s, path, text}  training pauses for a full disk

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -165,6 +166,81 @@ static void write_curve(struct buf *out, const struct axis *a, const char *name,
     buf_print(out, "</svg>");
 }
 
+/* ---- phases of a step, one above the other ---- */
+
+static const struct {
+    const char *curve, *name;
+} phases[] = {
+    { "data_ms", "data" }, { "forward_ms", "forward" }, { "backward_ms", "backward" }, { "reduce_ms", "reduce" },
+    { "optimizer_ms", "optimizer" },
+};
+enum { PHASES = sizeof(phases) / sizeof(phases[0]) };
+
+/* The value of a curve at a step, 0 if it is not known; the list is in the order of steps, and *k goes along. */
+static double value_at(const json_t *points, size_t *k, double step)
+{
+    const json_t *point;
+    while ((point = json_array_get(points, *k)) && json_number_value(json_array_get(point, 0)) < step)
+        ++*k;
+    return point && json_number_value(json_array_get(point, 0)) == step ? json_number_value(json_array_get(point, 1)) : 0;
+}
+
+/* The sums of the first `n` phases at the points of the first one; returns the largest sum. */
+static double sums(double *out, const json_t *curves, int n)
+{
+    const json_t *steps = json_object_get(curves, phases[0].curve);
+    double most = 0;
+    for (size_t i = 0; i < json_array_size(steps); i++)
+        out[i] = 0;
+    for (int p = 0; p < n; p++) {
+        const json_t *points = json_object_get(curves, phases[p].curve);
+        size_t k = 0;
+        for (size_t i = 0; i < json_array_size(steps); i++)
+            out[i] += value_at(points, &k, json_number_value(json_array_get(json_array_get(steps, i), 0)));
+    }
+    for (size_t i = 0; i < json_array_size(steps); i++)
+        most = fmax(most, out[i]);
+    return most;
+}
+
+static void write_area(struct buf *out, const struct axis *a, const json_t *curves, const double *sum, double most, int phase)
+{
+    const json_t *steps = json_object_get(curves, phases[0].curve), *times = json_object_get(curves, "time");
+    const size_t n = json_array_size(steps);
+    double first = NAN, last = NAN;
+    size_t k = 0;
+    buf_print(out, "<path class=\"phase%d\" d=\"", phase);
+    for (size_t i = 0; i < n; i++) {
+        const double step = json_number_value(json_array_get(json_array_get(steps, i), 0));
+        last = x_of(a, json_array_size(times) > 0 ? at_of(times, &k, step) : step);
+        if (!isfinite(first))
+            first = last;
+        buf_print(out, "%c%.1f %.1f", i ? 'L' : 'M', last, TOP + (1 - sum[i] / most) * (HEIGHT - 2 * TOP));
+    }
+    buf_print(out, "V%dH%.1fz\"/>", HEIGHT - TOP, first);
+}
+
+static void write_phases(struct buf *out, const struct axis *a, const json_t *curves)
+{
+    const size_t n = json_array_size(json_object_get(curves, phases[0].curve));
+    double *sum = n ? malloc(n * sizeof(*sum)) : NULL;
+    const double most = sum ? sums(sum, curves, PHASES) : 0;
+    if (most > 0) {
+        buf_print(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"phases of a step, at most %.4g ms\"><text x=\"0\" "
+                  "y=\"20\">phases, ms</text><text x=\"%d\" y=\"%d\" class=\"tick\">%.4g</text>", WIDTH, HEIGHT, most,
+                  WIDTH - 10, TOP - 2, most);
+        for (int p = PHASES; p > 0; p--) {
+            sums(sum, curves, p);
+            write_area(out, a, curves, sum, most, p - 1);
+        }
+        buf_print(out, "</svg><p class=\"phases\">");
+        for (int p = 0; p < PHASES; p++)
+            buf_print(out, "<span><i class=\"phase%d\"></i>%s</span> ", p, phases[p].name);
+        buf_print(out, "</p>");
+    }
+    free(sum);
+}
+
 static void write_axis(struct buf *out, const struct axis *a, bool times)
 {
     char text[2][40];
@@ -204,5 +280,6 @@ void report_curves_write(struct buf *out, const json_t *job, const json_t *curve
     write_lanes(out, &clock, job, events);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         write_curve(out, &a, names[i][1], json_object_get(curves, names[i][0]), times);
+    write_phases(out, &a, curves);
     write_axis(out, &a, json_array_size(times) > 0);
 }

@@ -40,6 +40,9 @@ static const char style[] =
     "pre{margin:0;font:12px/1.5 ui-monospace,monospace;white-space:pre-wrap;overflow-wrap:anywhere;max-height:30rem;overflow:auto}"
     "svg{display:block;width:100%;margin:.2rem 0}text{font:12px system-ui,sans-serif;fill:var(--d)}.now{fill:var(--t);font-weight:600}"
     ".tick{text-anchor:end;font-size:10px}.grid{stroke:var(--l)}.curve{fill:none;stroke:var(--a);stroke-width:1.5}"
+    ".phase0{--p:light-dark(#12906d,#1fa67f)}.phase1{--p:light-dark(#4468e0,#6b8cf5)}.phase2{--p:light-dark(#9fb4f3,#3f549c)}"
+    ".phase3{--p:light-dark(#e39a00,#e8a91c)}.phase4{--p:light-dark(#c27aa8,#cc79a7)}path[class^=phase]{fill:var(--p)}"
+    ".phases i{display:inline-block;width:.7em;height:.7em;margin:0 .4em 0 1em;background:var(--p)}"
     ".attempt{fill:light-dark(#c3c8d0,#56606e)}.generation{fill:light-dark(#9fb4f3,#4762cb)}.incident{fill:light-dark(#b23c0b,#ff8f5a)}"
     ".saved{fill:none;stroke:var(--t)}.ends{display:flex;justify-content:space-between;color:var(--d);margin:0 0 0 4.5rem}"
     "td:has(progress){width:60%}progress{width:100%;accent-color:light-dark(#4468e0,#6b8cf5)}.dim{color:var(--d)}img{max-width:100%;image-rendering:pixelated}"
@@ -346,7 +349,8 @@ static int ask_events(struct page *p)
 
 static int ask_curves(struct page *p)
 {
-    static const char *const names[] = { "loss", "samples_per_s", "grad_norm", "lr", "step_ms", "time" };
+    static const char *const names[] = { "loss", "samples_per_s", "grad_norm", "lr", "step_ms", "data_ms", "forward_ms", "backward_ms",
+                                         "reduce_ms", "optimizer_ms", "time" };
     p->curves = json_object();
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         json_t *answer = NULL;

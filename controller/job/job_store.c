@@ -22,7 +22,8 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 #define CURVE_TIME "time"     /* when the step was made, in seconds since 1970 */
-static const char *const curves[] = { "loss", "grad_norm", "lr", "samples_per_s", "step_ms", CURVE_TIME };
+static const char *const curves[] = { "loss", "grad_norm", "lr", "samples_per_s", "step_ms", "data_ms", "forward_ms",
+                                      "backward_ms", "reduce_ms", "optimizer_ms", CURVE_TIME };
 
 /* Changes to the job in memory, made when the transaction commits. */
 struct draft {

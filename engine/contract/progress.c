@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/contract/flight.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/env.h"
 #include "engine/contract/err.h"
@@ -168,15 +169,26 @@ void progress_started(struct progress *p, int rank, int world_size, int64_t resu
               false);
 }
 
-void progress_step(struct progress *p, int64_t step, int64_t steps, double loss, double grad_norm,
-                   double lr, double samples_per_s, double step_ms)
+/* To a microsecond: a line is a row of the store. */
+static void add_phases(json_t *line, const double *phase_ms)
 {
-    send_line(p,
-              json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "ev", "step", "step",
-                        (json_int_t)step, "steps", (json_int_t)steps, "loss", real(loss),
-                        "grad_norm", real(grad_norm), "lr", real(lr), "samples_per_s",
-                        real(samples_per_s), "step_ms", real(step_ms)),
-              true);
+    static const enum flight_phase phases[] = {PHASE_DATA, PHASE_FORWARD, PHASE_BACKWARD, PHASE_REDUCE, PHASE_OPTIMIZER};
+    for (size_t i = 0; phase_ms && i < sizeof(phases) / sizeof(phases[0]); i++) {
+        char key[32];
+        snprintf(key, sizeof(key), "%s_ms", flight_phase_name(phases[i]));
+        json_object_set_new(line, key, real(round(phase_ms[phases[i]] * 1000) / 1000));
+    }
+}
+
+void progress_step(struct progress *p, int64_t step, int64_t steps, double loss, double grad_norm,
+                   double lr, double samples_per_s, double step_ms, const double *phase_ms)
+{
+    json_t *line = json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "ev", "step", "step",
+                             (json_int_t)step, "steps", (json_int_t)steps, "loss", real(loss),
+                             "grad_norm", real(grad_norm), "lr", real(lr), "samples_per_s",
+                             real(samples_per_s), "step_ms", real(step_ms));
+    add_phases(line, phase_ms);
+    send_line(p, line, true);
 }
 
 void progress_checkpoint(struct progress *p, int64_t step, const char *path, int64_t bytes,

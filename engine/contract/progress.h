@@ -10,7 +10,8 @@
  *   {"ev":"started","rank":0,"world_size":1,"resume_step":17,"steps":40,"params":192672,
  *    "backend":"cpu"}
  *   {"ev":"step","step":18,"steps":40,"loss":0.93,"grad_norm":1.2,"lr":0.002,
- *    "samples_per_s":812.5,"step_ms":19.6}
+ *    "samples_per_s":812.5,"step_ms":19.6,"data_ms":0.2,"forward_ms":6.1,
+ *    "backward_ms":11,"reduce_ms":1.2,"optimizer_ms":1.1} (rank 0's own phases, on average since the line before)
  *   {"ev":"checkpoint","step":20,"path":"/...","bytes":123,"ms":12,"stall_ms":1,
  *    "digest":"xxh3:..."}                         ms: duration; stall_ms: time without steps
  *   {"ev":"quarantined","path":"/...","reason":"..."}
@@ -66,7 +67,7 @@ void progress_close(struct progress *p);
 void progress_started(struct progress *p, int rank, int world_size, int64_t resume_step,
                       int64_t steps, int64_t params, const char *backend);
 void progress_step(struct progress *p, int64_t step, int64_t steps, double loss, double grad_norm,
-                   double lr, double samples_per_s, double step_ms);
+                   double lr, double samples_per_s, double step_ms, const double *phase_ms);
 void progress_checkpoint(struct progress *p, int64_t step, const char *path, int64_t bytes,
                          double ms, double stall_ms, const char *digest);
 void progress_quarantined(struct progress *p, const char *path, const char *reason);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/contract/flight.h"
@@ -111,6 +112,26 @@ static int not_finite(struct train *t, const char *what, double value)
                    what, (long long)t->at + 1, value);
 }
 
+/* Milliseconds of each phase per step since the last line to the agent. False: there is none yet, for what came before
+ * the first step is no phase of one. */
+static bool phases_since(struct train *t, double ms[FLIGHT_PHASES])
+{
+    struct flight_page page;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    const int64_t steps = t->at - t->told_at;
+    const bool known = t->told_at > 0 && steps > 0;
+    flight_read(t->flight, &page);
+    for (int p = 0; p < FLIGHT_PHASES; p++) {
+        const uint64_t ns = flight_spent_ns(&page, (enum flight_phase)p, now_ns);
+        ms[p] = known ? (double)(ns - t->told_ns[p]) / 1e6 / (double)steps : 0;
+        t->told_ns[p] = ns;
+    }
+    t->told_at = t->at;
+    return known;
+}
+
 static void report(struct train *t, double grad_norm, double lr, double took)
 {
     double now = train_clock();
@@ -124,8 +145,10 @@ static void report(struct train *t, double grad_norm, double lr, double took)
         train_warn_log(t, &log);
     train_events_step(t, grad_norm, lr, speed);
     if (edge || now - t->told_s >= 0.02) {
-        progress_step(t->progress, t->at, t->spec.steps, t->loss, grad_norm, lr, speed,
-                      1000 * took);
+        double ms[FLIGHT_PHASES];
+        const bool known = phases_since(t, ms);
+        progress_step(t->progress, t->at, t->spec.steps, t->loss, grad_norm, lr, speed, 1000 * took,
+                      known ? ms : NULL);
         t->told_s = now;
     }
     if (edge || now - t->said_s >= 2) {

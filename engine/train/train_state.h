@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/contract/flight.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/dir_identity.h"
@@ -83,6 +84,8 @@ struct train {
     double  step_s;        /* moving average of a step's time */
     bool    told_log;      /* that a log cannot be written */
     double  said_s, told_s; /* time of the last line to stdout, to the agent */
+    uint64_t told_ns[FLIGHT_PHASES]; /* time in each phase until the last line to the agent ... */
+    int64_t  told_at;                /* ... and its step */
     bool    fresh;         /* did not resume */
     struct train_skips left_out; /* skipped so far, the newest TRAIN_SKIPS */
     struct bucket_plan buckets; /* of this step's gradients; buckets that were sent are removed */

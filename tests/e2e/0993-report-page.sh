@@ -57,7 +57,9 @@ for word in sys.argv[2:]:
     assert word in page.text, word
 print(len(raw), len(page.links), raw.count('class="curve"'), raw.count('class="saved"'))
 PY
-python3 -IS read.py run.html "the run is complete" "reported" "checkpoint of step 60" "Where the time went" "samples/s" "model: " >counts
+python3 -IS read.py run.html "the run is complete" "reported" "checkpoint of step 60" "Where the time went" "samples/s" "model: " "phases, ms" "optimizer" >counts
+[ "$(grep -o '<path class="phase[0-4]" d="M[0-9.]* [0-9.]*L' run.html | wc -l)" = 5 ]
+! grep -q 'phases, ms' fails.html || exit 1
 read -r size pictures curves saved <counts
 [ "$pictures" = 2 ] && [ "$curves" -ge 4 ] && [ "$saved" = 3 ] && [ "$size" -lt 2000000 ]
 python3 -IS read.py fails.html "exited with code 7" "<script>alert(1)</script>" "[redacted]"

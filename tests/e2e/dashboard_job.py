@@ -101,6 +101,11 @@ def samples():
     page.go("#/job/1")
     page.ready()
     zoom_of_a_finished_job()
+    page.until("the phases of a step", lambda: page.count(".lane[data-curve=phases] canvas") == 1)
+    phases = [float(t) for t in page.texts(".phases b")]
+    assert len(phases) == 5 and phases[1] > 0 and phases[2] > 0 and phases[4] > 0, page.texts(".phases")
+    step = float(page.texts(".lane[data-curve=step_ms] .read b")[0].replace(",", ""))
+    assert sum(phases) < 20 * step + 20, (phases, step)
     page.until("the pictures", lambda: page.run("return document.querySelector('.sample')?.naturalWidth > 50"))
     first = page.run("return document.querySelector('.sample').src")
     slider = page.driver.find_element(By.CSS_SELECTOR, "input[type=range]")

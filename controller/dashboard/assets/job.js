@@ -10,11 +10,11 @@ import { logPanel } from "./logs.js";
 import { rankPanel } from "./ranks.js";
 import { samplePanel } from "./samples.js";
 import { specPanel } from "./specs.js";
-import { story } from "./story.js";
+import { PHASES, story } from "./story.js";
 import { text } from "./texts.js";
 import { checkpointsOf, clockOf, incidentsOf, lanesOf, seriesOf } from "./timeline.js";
 
-const CURVES = ["loss", "samples_per_s", "grad_norm", "lr", "step_ms"];
+const CURVES = ["loss", "samples_per_s", "grad_norm", "lr", "step_ms", ...PHASES.map((p) => `${p}_ms`)];
 const POINTS = 10000, EVENTS = 2000, SOON_MS = 250, CURVES_MS = 2000, SLOW_MS = 15000;
 
 function figure(name, value, note = "") { return el("div", {}, el("dt", {}, text(name)), el("dd", {}, value, note ? el("small", {}, note) : null)); }

@@ -97,6 +97,51 @@ function curve(name, shared) {
   };
 }
 
+/* ---- the phases of a step, one above the other ---- */
+
+export const PHASES = ["data", "forward", "backward", "reduce", "optimizer"];
+
+/* Drawn from the highest sum to the lowest, so that each covers what is below it. Values by step: phases have the same ones. */
+function stacked(curves) {
+  const [times, , steps] = curves.data_ms, at = PHASES.map((p) => new Map(curves[`${p}_ms`][2].map((s, i) => [s, curves[`${p}_ms`][1][i]])));
+  const values = at.map((of) => steps.map((s) => (s === null ? null : of.get(s) ?? null))), sums = [];
+  let sum = steps.map(() => 0);
+  for (const row of values) sums.push(sum = sum.map((v, i) => (row[i] === null ? null : v + row[i])));
+  return { data: [times, ...sums.reverse()], values, steps };
+}
+
+function phaseChart(shared) {
+  const numbers = PHASES.map((p) => el("b", {})), host = el("div", { class: "plot", role: "img", tabindex: "-1" });
+  const key = el("ul", { class: "phases" }, ...PHASES.map((p, i) => el("li", {}, el("i", { class: `ph-${p}` }), text(`phase_${p}`), " ", numbers[i])));
+  const node = el("div", { class: "lane chart", "data-curve": "phases" }, el("div", { class: "tag" }, text("curve_phases"), el("small", {}, text("unit_step_ms"))), host, el("div", { class: "read" }, key));
+  let plot = null, told = null;
+  function read(second) {
+    const i = !told ? -1 : second !== null && plot ? plot.valToIdx(second) : told.steps.length - 1;
+    numbers.forEach((n, p) => put(n, i >= 0 && Number.isFinite(told.values[p][i]) ? number(told.values[p][i]) : "—"));
+  }
+  function rescale() {
+    const [min, max] = shared.range();
+    plot?.batch(() => { plot.setData(told.data, false); plot.setScale("x", { min, max }); });
+  }
+  function draw() {
+    plot?.destroy();
+    const options = optionsOf("phases", host.clientWidth || 300, shared, false);
+    options.scales.y = { range: (u, low, high) => [0, (high || 1) * 1.05] };
+    options.series = [{}, ...[...PHASES].reverse().map((p) => ({ stroke: ink(`ph-${p}`), fill: ink(`ph-${p}`), width: 1, spanGaps: false, points: { show: false } }))];
+    plot = new uPlot(options, told.data, host);
+    rescale();
+    plot.over.addEventListener("dblclick", () => shared.zoom(null, null));
+  }
+  function show(curves) {
+    told = stacked(curves);
+    host.setAttribute("aria-label", text("phasesSay", PHASES.map((p, i) => `${text(`phase_${p}`)} ${number(told.values[i].findLast(Number.isFinite) ?? null)}`).join(", ")));
+    if (plot) rescale();
+    else draw();
+    read(null);
+  }
+  return { node, show, draw, read, rescale, name: "phases", fit: () => plot?.setSize({ width: host.clientWidth || 300, height: plot.height }), close: () => plot?.destroy() };
+}
+
 /* ---- lanes ---- */
 
 function lane(name) {
@@ -182,12 +227,13 @@ export function story() {
     facts = next;
     all = [facts.from, Math.max(facts.to, facts.from + 1)];
     const names = CURVES.filter((n) => facts.curves[n]?.[0].length);
+    if (PHASES.every((p) => facts.curves[`${p}_ms`]?.[0].length)) names.push("phases");
     if (names.join() !== curves.map((c) => c.name).join()) {
       for (const c of curves) { c.close(); c.node.remove(); }
-      curves = names.map((n, i) => curve(n, { ...shared, last: i === names.length - 1 }));
+      curves = names.map((n, i) => (n === "phases" ? phaseChart : curve.bind(null, n))({ ...shared, last: i === names.length - 1 }));
       plots.append(...curves.map((c) => c.node));
     }
-    for (const c of curves) c.show(facts.curves[c.name]);
+    for (const c of curves) c.show(c.name === "phases" ? facts.curves : facts.curves[c.name]);
     drawLanes();
     node.dataset.drawn = String(facts.curves.loss?.[0].length ?? 0);
   }

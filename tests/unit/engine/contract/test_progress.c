@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/flight.h"
 #include "engine/contract/progress.h"
 
 /* The agent's two pipes; the rank's ends are in the environment. */
@@ -64,7 +65,8 @@ static void every_kind_of_line_reaches_the_agent(void **state)
     agent_open(&a);
     assert_int_equal(progress_open(&p, &err), 0);
     progress_started(p, 0, 1, 17, 40, 192672, "cpu");
-    progress_step(p, 18, 40, 0.5, NAN, 1e-3, 800, 20);
+    const double phase_ms[FLIGHT_PHASES] = {[PHASE_FORWARD] = 6.1234567, [PHASE_CHECKPOINT] = 5};
+    progress_step(p, 18, 40, 0.5, NAN, 1e-3, 800, 20, phase_ms);
     progress_checkpoint(p, 20, "/c/step-20", 123, 12, 0.5, "xxh3:00");
     progress_quarantined(p, "/c/step-19", "model.safetensors is cut short");
     progress_sample(p, 40, "/r/grid.png");
@@ -83,6 +85,11 @@ static void every_kind_of_line_reaches_the_agent(void **state)
         assert_string_equal(ev_of(o), kinds[i]);
         if (i == 1)
             assert_true(json_is_null(json_object_get(o, "grad_norm")));
+        if (i == 1) {
+            assert_true(json_number_value(json_object_get(o, "forward_ms")) == 6.123);
+            assert_true(json_number_value(json_object_get(o, "data_ms")) == 0);
+            assert_null(json_object_get(o, "checkpoint_ms"));   /* no phase of a step */
+        }
         if (i == 5)
             assert_string_equal(json_string_value(json_object_get(o, "text")), "3 left over ?");
         json_decref(o);
@@ -107,7 +114,7 @@ static void a_full_pipe_drops_only_steps(void **state)
         if (progress_open(&p, NULL) < 0)
             _exit(9);
         for (int i = 1; i <= 5000; i++)
-            progress_step(p, i, 5000, 1.0 / i, 1, 1, 1, 1);
+            progress_step(p, i, 5000, 1.0 / i, 1, 1, 1, 1, NULL);
         if (write(full[1], "x", 1) != 1)
             _exit(9);
         progress_checkpoint(p, 5000, "/c", 1, 1, 0, "d"); /* waits for space in the pipe */
@@ -189,7 +196,7 @@ static void a_lost_agent_is_not_an_error(void **state)
     agent_open(&a);
     assert_int_equal(progress_open(&p, &err), 0);
     close(a.events);
-    progress_step(p, 1, 2, 1, 1, 1, 1, 1);
+    progress_step(p, 1, 2, 1, 1, 1, 1, 1, NULL);
     progress_done(p, 2, 1);
     close(a.control);
     progress_close(p);
