@@ -356,6 +356,8 @@ static void cuda_mix_back(void *du, float *dw, float *db, void *, const void *dg
             return;
         launch("mix_back", mix_back_kernel<T, decltype(v)::value>, grid, dim3(GLUMBCONV_BLOCK),
                GLUMBCONV_SCRATCH + glumbconv_bytes(m.z, s.width, 2, MIX_BACK_HALO, sizeof(T)), m);
+        if (!dw)
+            return;
         launch("mix_back", mix_finish, grid_for((size_t)s.channels * GLUMBCONV_SUMS), dim3(BLOCK),
                0, dw,
                db, m.part, s.channels, (int)blocks);

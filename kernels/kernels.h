@@ -149,7 +149,7 @@ struct kern_ops {
     void (*linear)(void *y, const void *x, const void *w, const void *b, int m, int k, int n);
     void (*linear_wide)(float *y, const void *x, const void *w, const float *b, int m, int k,
                         int n);
-    /* dx[m,k] = dy[m,n] w[n,k] (dx may be NULL; on the CPU dw too: then db has no effect);
+    /* dx[m,k] = dy[m,n] w[n,k] (dx may be NULL; dw too: then db has no effect);
      * dw[n,k] += dy^T x;  db[n] += column sums of dy (db may be NULL). */
     void (*linear_back)(void *dx, float *dw, float *db, const void *dy, const void *x,
                         const void *w, int m, int k, int n);
@@ -159,6 +159,18 @@ struct kern_ops {
 
     /* y = x w^T for frozen weights of bf16, as they are in a file: at any address. work: KERN_BF16_WORK(k) floats. */
     void (*linear_bf16)(float *y, const float *x, const void *w, float *work, int m, int k, int n);
+
+    /* --- low-rank adapters --------------------------------------------------------- */
+    /* y[m,n] += x[m,k] w[n,k]^T, rows of y of ldy */
+    void (*linear_add)(void *y, int ldy, const void *x, const void *w, int m, int k, int n);
+    /* dx[m,k] += dy[m,n] w[n,k] */
+    void (*linear_back_add)(void *dx, const void *dy, const void *w, int m, int k, int n);
+    /* y[m,n] = the first n columns of x, rows of ldx */
+    void (*columns)(void *y, const void *x, int ldx, int m, int n);
+    /* y = by * x; y may be x */
+    void (*scale)(void *y, const void *x, float by, size_t n);
+    /* y = half, numbers of bf16 whatever is narrow */
+    void (*widen_bf16)(float *y, const void *half, size_t n);
 
     /* --- patches: p x p pixels are one token; token h * (W/p) + w ------------------- */
     /* tok[b*N + n][c*p*p + i*p + j] = img[b][c][h*p + i][w*p + j] */
@@ -180,7 +192,7 @@ struct kern_ops {
     /* mod[b][r][c] = table[r][c] + t[b*ldt + r*row + c];  row is cols, or 0 to share one row */
     void (*mod_add)(float *mod, const float *table, const float *t, int ldt, int row, int batch,
                     int rows, int cols);
-    /* dtable[r][c] += sum over b of dmod;  dt[b*ldt + r*row + c] += dmod[b][r][c] */
+    /* dtable[r][c] += sum over b of dmod (dtable may be NULL);  dt[b*ldt + r*row + c] += dmod[b][r][c] */
     void (*mod_add_back)(float *dtable, float *dt, int ldt, int row, const float *dmod, int batch,
                          int rows, int cols);
     /* y = x + gate[b*ldg + c] * a, tokens rows per sample, and `also` = y, narrow; y may be x,
@@ -212,7 +224,7 @@ struct kern_ops {
     /* y = x * rstd * w, rstd = 1/sqrt(mean(x^2) + eps) of a row; y may be x */
     void (*rms_norm)(void *y, int ldy, float *rstd, const void *x, int ldx, const float *w,
                      int rows, int cols, float eps);
-    /* dx = through the norm (dx may be dy);  dw += sum over rows of dy * x * rstd */
+    /* dx = through the norm (dx may be dy);  dw += sum over rows of dy * x * rstd (dw may be NULL) */
     void (*rms_norm_back)(void *dx, int lddx, float *dw, const void *dy, int lddy, const void *x,
                           int ldx, const float *rstd, const float *w, int rows, int cols);
 
@@ -242,7 +254,7 @@ struct kern_ops {
     void (*glumbconv)(void *g, struct kern_glumbconv kept, const void *u, const float *w,
                       const float *b,
                       struct kern_image s);
-    /* du =;  dw +=, db +=.  work: the size of u; used if the table keeps */
+    /* du =;  dw +=, db += (both may be NULL).  work: the size of u; used if the table keeps */
     void (*glumbconv_back)(void *du, float *dw, float *db, void *work, const void *dg,
                            const void *u,
                            struct kern_glumbconv kept, const float *w, const float *b, struct kern_image s);

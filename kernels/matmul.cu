@@ -54,6 +54,8 @@ __global__ void bias_kernel(float *db, const float *sums, int n)
 static void weight_back(float *dw, float *db, const void *dy, const void *x, int m, int k, int n)
 {
     const struct column_to to = {db, 0, 1, 1, 0};
+    if (!dw)
+        return;
     struct gemm g = dense(dw, true, 1, NULL, dy, true, x, false, n, k, m);
     if (db && gemm_sums())
         g.row_sums = (float *)device_scratch(SCRATCH_PARTS, sizeof(float) * (size_t)n);
@@ -85,10 +87,24 @@ static void cuda_linear_back_wide(float *dx, int keep, float *dw, float *db, con
     weight_back(dw, db, dy, x, m, k, n);
 }
 
+static void cuda_linear_add(void *y, int ldy, const void *x, const void *w, int m, int k, int n)
+{
+    struct gemm g = dense(y, false, 1, NULL, x, false, w, true, m, n, k);
+    g.ldc = ldy;
+    product("linear_add", g);
+}
+
+static void cuda_linear_back_add(void *dx, const void *dy, const void *w, int m, int k, int n)
+{
+    product("linear_back_add", dense(dx, false, 1, NULL, dy, false, w, false, m, k, n));
+}
+
 static void fill_matmul(struct kern_ops *ops)
 {
     ops->linear = cuda_linear;
     ops->linear_wide = cuda_linear_wide;
     ops->linear_back = cuda_linear_back;
     ops->linear_back_wide = cuda_linear_back_wide;
+    ops->linear_add = cuda_linear_add;
+    ops->linear_back_add = cuda_linear_back_add;
 }

@@ -55,7 +55,8 @@ static struct piece grid_piece(struct grid g, int part)
 struct linear_args {
     float       *y;
     const float *x, *w, *b;
-    int          k;
+    int          k, ldy;
+    bool         add;
     struct grid  grid;
 };
 
@@ -63,18 +64,24 @@ static void linear_part(const void *arg, int part)
 {
     const struct linear_args *a = arg;
     const struct piece p = grid_piece(a->grid, part);
-    const size_t n = (size_t)a->grid.cols, k = (size_t)a->k;
+    const size_t n = (size_t)a->ldy, k = (size_t)a->k;
     gemm_multiply(&(struct gemm_product){
         .y = a->y + p.top * n + p.left, .a = a->x + p.top * k, .b = a->w + p.left * k,
         .bias = a->b ? a->b + p.left : NULL, .ldy = n, .lda = k, .ldb = k,
-        .rows = p.height, .cols = p.width, .depth = a->k, .b_across = true,
+        .rows = p.height, .cols = p.width, .depth = a->k, .b_across = true, .add = a->add,
     });
 }
 
 static void linear_wide(float *y, const void *x, const void *w, const float *b, int m, int k,
                         int n)
 {
-    const struct linear_args a = {y, x, w, b, k, grid_for(m, n, k)};
+    const struct linear_args a = {y, x, w, b, k, n, false, grid_for(m, n, k)};
+    thread_pool_run(grid_parts(a.grid), linear_part, &a);
+}
+
+static void linear_add(void *y, int ldy, const void *x, const void *w, int m, int k, int n)
+{
+    const struct linear_args a = {y, x, w, NULL, k, ldy, true, grid_for(m, n, k)};
     thread_pool_run(grid_parts(a.grid), linear_part, &a);
 }
 
@@ -164,10 +171,17 @@ static void linear_back(void *dx, float *dw, float *db, const void *dy, const vo
     linear_back_wide(dx, 0, dw, db, dy, x, w, m, k, n);
 }
 
+static void linear_back_add(void *dx, const void *dy, const void *w, int m, int k, int n)
+{
+    linear_back_wide(dx, 1, NULL, NULL, dy, NULL, w, m, k, n);
+}
+
 void KERN_FILL(matmul)(struct kern_ops *ops)
 {
     ops->linear = linear;
     ops->linear_wide = linear_wide;
     ops->linear_back = linear_back;
     ops->linear_back_wide = linear_back_wide;
+    ops->linear_add = linear_add;
+    ops->linear_back_add = linear_back_add;
 }

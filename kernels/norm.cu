@@ -86,7 +86,8 @@ static void cuda_rms_norm_back(void *dx, int lddx, float *dw, const void *dy, in
     for_kind(fours, [&](auto t, auto v) {
         typedef decltype(t) T;
         const struct rms_columns<T> f = {(const T *)dy, (const T *)x, rstd, lddy, ldx};
-        column_sums("rms_norm_back", f, &to, 1, rows, cols); /* first: dx may be dy */
+        if (dw)
+            column_sums("rms_norm_back", f, &to, 1, rows, cols); /* first: dx may be dy */
         launch("rms_norm_back", rms_norm_back_kernel<T, decltype(v)::value>, dim3((unsigned)rows),
                dim3(BLOCK), 0, (T *)dx, lddx, (const T *)dy, lddy, (const T *)x, ldx, rstd, w,
                cols);

@@ -86,9 +86,50 @@ __global__ void mod_add_back_kernel(float *dtable, float *dt, int ldt, int row, 
         for (int b = 0; b < batch; b++)
             for (int r = 0; r < rows; r++) {
                 const float d = dmod[((size_t)b * rows + r) * cols + c];
-                dtable[(size_t)r * cols + c] += d;
+                if (dtable)
+                    dtable[(size_t)r * cols + c] += d;
                 dt[(size_t)b * ldt + (size_t)r * row + c] += d;
             }
+}
+
+template <typename T> __global__ void columns_kernel(T *y, const T *x, int ldx, size_t n, int cols)
+{
+    for EACH(i, n)
+        y[i] = x[i / cols * ldx + i % cols];
+}
+
+template <typename T> __global__ void scale_kernel(T *y, const T *x, float by, size_t n)
+{
+    for EACH(i, n)
+        y[i] = narrow<T>(by * widen(x[i]));
+}
+
+__global__ void widen_bf16_kernel(float *y, const bf16 *half, size_t n)
+{
+    for EACH(i, n)
+        y[i] = widen(half[i]);
+}
+
+static void cuda_columns(void *y, const void *x, int ldx, int m, int n)
+{
+    const size_t all = (size_t)m * (size_t)n;
+    for_kind(false, [&](auto t, auto) {
+        typedef decltype(t) T;
+        launch("columns", columns_kernel<T>, grid_for(all), dim3(BLOCK), 0, (T *)y, (const T *)x, ldx, all, n);
+    });
+}
+
+static void cuda_scale(void *y, const void *x, float by, size_t n)
+{
+    for_kind(false, [&](auto t, auto) {
+        typedef decltype(t) T;
+        launch("scale", scale_kernel<T>, grid_for(n), dim3(BLOCK), 0, (T *)y, (const T *)x, by, n);
+    });
+}
+
+static void cuda_widen_bf16(float *y, const void *half, size_t n)
+{
+    launch("widen_bf16", widen_bf16_kernel, grid_for(n), dim3(BLOCK), 0, y, (const bf16 *)half, n);
 }
 
 static void cuda_round(void *y, const float *x, size_t n)
@@ -179,6 +220,9 @@ static void cuda_mod_add_back(float *dtable, float *dt, int ldt, int row, const 
 static void fill_pointwise(struct kern_ops *ops)
 {
     ops->round = cuda_round;
+    ops->columns = cuda_columns;
+    ops->scale = cuda_scale;
+    ops->widen_bf16 = cuda_widen_bf16;
     ops->silu = cuda_silu;
     ops->silu_back = cuda_silu_back;
     ops->gelu = cuda_gelu;

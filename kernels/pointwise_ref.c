@@ -356,11 +356,50 @@ static void gate_back(void *da, float *dgate, const float *dy, const float *g, i
     thread_pool_loops(loops, 2);
 }
 
+/* --- numbers of low-rank adapters --------------------------------------------------------------- */
+
+static void columns(void *y, const void *x, int ldx, int m, int n)
+{
+    for (size_t r = 0; r < (size_t)m; r++)
+        memcpy((float *)y + r * (size_t)n, (const float *)x + r * (size_t)ldx, sizeof(float) * (size_t)n);
+}
+
+static void scale(void *y, const void *x, float by, size_t n)
+{
+    float *to = y;
+    const float *from = x;
+    for (size_t i = 0; i < n; i++)
+        to[i] = by * from[i];
+}
+
+struct widen_args {
+    float          *y;
+    const uint16_t *half;
+};
+
+static void widen_range(const void *arg, size_t from, size_t to)
+{
+    const struct widen_args *a = arg;
+    for (size_t i = from; i < to; i++) {
+        const uint32_t bits = (uint32_t)a->half[i] << 16;
+        memcpy(a->y + i, &bits, sizeof(bits));
+    }
+}
+
+static void widen_bf16(float *y, const void *half, size_t n)
+{
+    const struct widen_args a = {y, half};
+    thread_pool_range(n, 64, 2, widen_range, &a);
+}
+
 void KERN_FILL(pointwise)(struct kern_ops *ops)
 {
     ops->zero = zero;
     ops->copy = copy;
     ops->round = round_to;
+    ops->columns = columns;
+    ops->scale = scale;
+    ops->widen_bf16 = widen_bf16;
     ops->silu = silu;
     ops->silu_back = silu_back;
     ops->gelu = gelu;

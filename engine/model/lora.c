@@ -112,6 +112,7 @@ int lora_create(struct lora **out, struct model *m, struct err *err)
         return err_set(err, ERR_MEMORY, "no memory for adapters");
     l->block = -1;
     l->ops = m->ops;
+    l->merges = m->ops && m->ops->host;
     l->floats = layout_floats(m->layout);
     if (layout_create(&l->layout, err) < 0 || declare(l, m, err) < 0) {
         lora_destroy(l);
@@ -126,10 +127,12 @@ void lora_destroy(struct lora *l)
     if (!l)
         return;
     void *const arrays[] = {l->borrowed ? NULL : l->weights, l->grads, l->shared ? NULL : l->half,
-                            l->shared ? NULL : l->wide, l->unit, l->scaled, l->dy, l->u, l->v};
+                            l->shared ? NULL : l->wide, l->unit, l->unit_narrow, l->dy, l->u, l->v,
+                            l->narrow == l->weights ? NULL : l->narrow};
     for (size_t i = 0; l->ops && i < sizeof(arrays) / sizeof(arrays[0]); i++)
         l->ops->release(arrays[i]);
     layout_destroy(l->layout);
+    free(l->scaled);
     free(l->adapter);
     free(l->first);
     free(l->own);
@@ -194,39 +197,50 @@ static struct most measure(const struct lora *l, const struct model *m)
 }
 
 /* NULL: of no numbers, or an error. */
-static float *array_of(const struct model *m, size_t floats, enum backend_use use, struct err *err)
+static void *array_of(const struct model *m, size_t numbers, size_t size, enum backend_use use, struct err *err)
 {
-    return floats ? backend_alloc(m->ops, floats * sizeof(float), use, err) : NULL;
+    return numbers ? backend_alloc(m->ops, numbers * size, use, err) : NULL;
 }
 
-static int alloc_back(struct lora *l, const struct model *m, const struct most *n, struct err *err)
+/* u is needed in a pass forward, too, if that does not merge. */
+static int alloc_buffers(struct lora *l, const struct model *m, const struct most *n, struct err *err)
 {
-    if ((n->dy && !(l->dy = array_of(m, n->dy, USE_BACKWARD, err))) ||
-        !(l->u = array_of(m, n->u, USE_BACKWARD, err)) || !(l->v = array_of(m, n->u, USE_BACKWARD, err)))
+    const size_t size = m->ops->narrow;
+    const enum backend_use use = m->train ? USE_BACKWARD : USE_ACTIVATIONS;
+    if (((m->train || !l->merges) && !(l->u = array_of(m, n->u, size, use, err))) ||
+        (m->train && !(l->v = array_of(m, n->u, size, use, err))) ||
+        (m->train && n->dy && !(l->dy = array_of(m, n->dy, size, use, err))))
         return -1;
-    if (m->max.by_unit)
-        return 0;
-    l->grads = array_of(m, layout_floats(l->layout), USE_GRADIENTS, err);
-    return l->grads ? 0 : -1;
+    return 0;
+}
+
+static int alloc_base(struct lora *l, const struct model *m, const struct most *n, struct err *err)
+{
+    const bool wide = m->cfg.lora.base_fp32, rounds = wide && m->ops->narrow < sizeof(float);
+    if (wide)
+        l->wide = array_of(m, l->floats, sizeof(*l->wide), USE_WEIGHTS, err);
+    else
+        l->half = array_of(m, l->floats, sizeof(*l->half), USE_WEIGHTS, err);
+    if ((!l->wide && !l->half) || !(l->unit = array_of(m, n->unit, sizeof(float), USE_WEIGHTS, err)) ||
+        (rounds && !(l->unit_narrow = array_of(m, n->unit, m->ops->narrow, USE_WEIGHTS, err))))
+        return -1;
+    l->scaled = malloc(n->scaled * sizeof(*l->scaled));
+    return l->scaled ? 0 : err_set(err, ERR_MEMORY, "no memory for adapters");
 }
 
 int lora_alloc(struct lora *l, struct model *m, struct err *err)
 {
     const struct most n = measure(l, m);
-    if (!m->ops->host)
-        return err_set(err, ERR_USAGE, "train.lora: the CUDA kernels have no low-rank adapters yet; train on the CPU "
-                       "(resources.gpus: 0), or all weights (without train.lora)");
-    if (m->cfg.lora.base_fp32)
-        l->wide = array_of(m, l->floats, USE_WEIGHTS, err);
-    else
-        l->half = backend_alloc(m->ops, l->floats * sizeof(*l->half), USE_WEIGHTS, err);
-    if ((!l->wide && !l->half) || !(l->unit = array_of(m, n.unit, USE_WEIGHTS, err)) ||
-        !(l->scaled = array_of(m, n.scaled, USE_WEIGHTS, err)) || (m->train && alloc_back(l, m, &n, err) < 0))
+    const size_t floats = layout_floats(l->layout);
+    if (alloc_base(l, m, &n, err) < 0 || alloc_buffers(l, m, &n, err) < 0)
         return -1;
     if (m->max.by_unit)
         return 0;
-    l->weights = array_of(m, layout_floats(l->layout), USE_WEIGHTS, err);
-    return l->weights ? 0 : -1;
+    if (!(l->narrow = l->weights = array_of(m, floats, sizeof(float), USE_WEIGHTS, err)) ||
+        (m->train && !(l->grads = array_of(m, floats, sizeof(float), USE_GRADIENTS, err))) ||
+        (m->ops->narrow < sizeof(float) && !(l->narrow = array_of(m, floats, m->ops->narrow, USE_WEIGHTS, err))))
+        return -1;
+    return 0;
 }
 
 float *lora_weights(const struct lora *l)
@@ -239,10 +253,15 @@ float *lora_grads(const struct lora *l)
     return l->grads;
 }
 
+void *lora_narrow(const struct lora *l)
+{
+    return l->narrow;
+}
+
 void lora_place(struct lora *l, float *weights)
 {
     if (!l->borrowed)
         l->ops->release(l->weights);
     l->borrowed = true;
-    l->weights = weights;
+    l->narrow = l->weights = weights;
 }

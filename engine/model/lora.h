@@ -9,12 +9,15 @@
  * per block, and weights, gradients, optimizer, checkpoints and exchanges are of that layout.  The frozen weights, the
  * "base", are kept beside as bf16 or fp32, without gradients.
  *
- * Passes use merged weights: before a unit of the model is used, its base is written as fp32 to one buffer, to which
- * s B A is added.  That costs r products per weight, where the layer itself costs one per token; no activation is
- * needed twice, and a sum of bf16 and a small product is not rounded.  Gradients need no dW: with u = s x A^T and
+ * On the CPU, passes use merged weights: before a unit of the model is used, its base is written as fp32 to one buffer,
+ * to which s B A is added.  That costs r products per weight, where the layer itself costs one per token; no activation
+ * is needed twice, and a sum of bf16 and a small product is not rounded.  Gradients need no dW: with u = s x A^T and
  * v = s dy B, per micro-batch,
  *
  *     dB += dy^T u       dA += v^T x       dx is that of the merged layer.
+ *
+ * On a GPU, whose products take bf16, a merged weight would lose every change that is smaller than 1/256 of it.  There a
+ * layer adds u B^T to the product with the frozen weight, and v A to its dx; a bf16 base is used where it lies.
  */
 #ifndef ENGINE_MODEL_LORA_H
 #define ENGINE_MODEL_LORA_H
@@ -56,26 +59,30 @@ const struct lora_adapter *lora_at(const struct lora *l, int i);
 /* The adapter whose A or B is tensor `i` of the layout. */
 const struct lora_adapter *lora_of_tensor(const struct lora *l, int i);
 
-/* Memory for weights, gradients if the model is trained, base and buffers. ERR_USAGE: not on this device. */
+/* Memory for weights, gradients if the model is trained, base and buffers. */
 int lora_alloc(struct lora *l, struct model *m, struct err *err);
 /* NULL if they belong to the caller (model_on_units()). */
 float *lora_weights(const struct lora *l);
 float *lora_grads(const struct lora *l);
+void *lora_narrow(const struct lora *l); /* of the weights; they themselves where that is fp32 */
 void lora_place(struct lora *l, float *weights);
 
-/* The base: numbers [from, from + n) of its block. */
+/* The base: numbers [from, from + n) of its block, in host memory. */
 void lora_base_put(struct lora *l, size_t from, size_t n, const float *numbers);
 void lora_base_get(const struct lora *l, size_t from, size_t n, float *numbers);
 /* Uses that of another model, which outlives it. */
 void lora_base_share(struct lora *l, const struct lora *with);
 
-/* Before a unit of the model is used: merged weights in m->weights. */
+/* Before a unit of the model is used: its weights in m->weights and m->narrow. */
 void lora_enter(struct lora *l, struct model *m, int unit, bool backward);
 /* After its backward pass. */
 void lora_leave(struct lora *l, struct model *m, int unit);
-/* Adds the gradients of the adapters of a layer with n outputs: rows of its input x and of the gradient dy of its output. */
-void lora_back(struct lora *l, weight_at weight, const float *dy, const float *x, int rows, int n);
-/* s B A of one adapter is added to its rows of the tensor; B and A are those of `weights`, of the layout. */
+/* Adds the adapters of a layer with n outputs to its output y of the input x; nothing if they are merged. */
+void lora_forward(struct lora *l, weight_at weight, void *y, const void *x, int rows, int n);
+/* Adds the gradients of the adapters of a layer with n outputs: rows of its input x and of the gradient dy of its output;
+ * and to dx, narrow or fp32 (the other is NULL), what merged weights would have added. */
+void lora_back(struct lora *l, weight_at weight, void *dx, float *wide_dx, const void *dy, const void *x, int rows, int n);
+/* s B A of one adapter is added to its rows of the tensor; B and A are those of `weights`, of the layout. Host memory. */
 void lora_merge(const struct lora *l, const struct lora_adapter *a, const float *weights, float *tensor);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "engine/model/lora_internal.h"
 #include "engine/model/model_internal.h"
-#include "kernels/thread_pool.h"
+#include "kernels/kernels.h"
 
 /* To the nearest, ties to even; NaN stays one. */
 static uint16_t half_of(float x)
@@ -17,42 +17,39 @@ static uint16_t half_of(float x)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-static float float_of(uint16_t half)
+enum { PIECE = 16384 };
+
+static void put_half(struct lora *l, size_t from, size_t n, const float *numbers)
 {
-    const uint32_t bits = (uint32_t)half << 16;
-    float x;
-    memcpy(&x, &bits, sizeof(x));
-    return x;
+    uint16_t half[PIECE];
+    for (size_t at = 0; at < n; at += PIECE) {
+        const size_t some = n - at < PIECE ? n - at : PIECE;
+        for (size_t i = 0; i < some; i++)
+            half[i] = half_of(numbers[at + i]);
+        l->ops->upload(l->half + from + at, half, some * sizeof(*half));
+    }
 }
 
 void lora_base_put(struct lora *l, size_t from, size_t n, const float *numbers)
 {
     if (l->wide)
-        memcpy(l->wide + from, numbers, n * sizeof(*numbers));
-    for (size_t i = 0; l->half && i < n; i++)
-        l->half[from + i] = half_of(numbers[i]);
-}
-
-struct widening {
-    const uint16_t *from;
-    float          *to;
-};
-
-static void widen(const void *arg, size_t from, size_t to)
-{
-    const struct widening *w = arg;
-    for (size_t i = from; i < to; i++)
-        w->to[i] = float_of(w->from[i]);
+        l->ops->upload(l->wide + from, numbers, n * sizeof(*numbers));
+    else
+        put_half(l, from, n, numbers);
 }
 
 void lora_base_get(const struct lora *l, size_t from, size_t n, float *numbers)
 {
+    uint16_t half[PIECE];
     if (l->wide) {
-        l->ops->copy(numbers, l->wide + from, n);
+        l->ops->download(numbers, l->wide + from, n * sizeof(*numbers));
         return;
     }
-    const struct widening w = {l->half + from, numbers};
-    thread_pool_range(n, 64, 2, widen, &w);
+    for (size_t at = 0; at < n; at += PIECE) {
+        const size_t some = n - at < PIECE ? n - at : PIECE;
+        l->ops->download(half, l->half + from + at, some * sizeof(*half));
+        kern_cpu()->widen_bf16(numbers + at, half, some);
+    }
 }
 
 void lora_base_share(struct lora *l, const struct lora *with)

@@ -145,13 +145,22 @@ static inline __attribute__((unused)) float *model_g(const struct model *m, weig
 extern const struct model_net sana_net, nextdit_net;
 const struct model_net *model_net(enum model_family family);
 
+/* linear() of kernels.h for a layer whose weights may have adapters. */
+static inline __attribute__((unused)) void model_linear(struct model *m, void *y, weight_at w, weight_at b,
+                                                        const void *x, int rows, int k, int n)
+{
+    m->ops->linear(y, x, model_wn(m, w), b == NO_WEIGHT ? NULL : model_wn(m, b), rows, k, n);
+    if (m->lora)
+        lora_forward(m->lora, w, y, x, rows, n);
+}
+
 /* linear_back() of kernels.h for a layer whose weights may be frozen, and have adapters. */
 static inline __attribute__((unused)) void model_linear_back(struct model *m, void *dx, weight_at w, weight_at b,
                                                              const void *dy, const void *x, int rows, int k, int n)
 {
     m->ops->linear_back(dx, model_g(m, w), model_g(m, b), dy, x, model_wn(m, w), rows, k, n);
     if (m->lora)
-        lora_back(m->lora, w, dy, x, rows, n);
+        lora_back(m->lora, w, dx, NULL, dy, x, rows, n);
 }
 
 /* linear_back_wide(), likewise. */
@@ -161,7 +170,7 @@ static inline __attribute__((unused)) void model_linear_back_wide(struct model *
 {
     m->ops->linear_back_wide(dx, keep, model_g(m, w), model_g(m, b), dy, x, model_wn(m, w), rows, k, n);
     if (m->lora)
-        lora_back(m->lora, w, dy, x, rows, n);
+        lora_back(m->lora, w, NULL, dx, dy, x, rows, n);
 }
 
 enum { MODEL_FIRST_UNIT };

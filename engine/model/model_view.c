@@ -12,9 +12,15 @@
 #include "engine/model/layout.h"
 #include "engine/model/model_internal.h"
 
+/* Numbers of what is trained. */
+static size_t block_floats(const struct model *m)
+{
+    return layout_floats(m->lora ? lora_layout(m->lora) : m->layout);
+}
+
 static size_t block_bytes(const struct model *m)
 {
-    return layout_floats(m->layout) * sizeof(float);
+    return block_floats(m) * sizeof(float);
 }
 
 static void *stage_alloc(const struct model *m, size_t numbers, struct err *err)
@@ -69,12 +75,12 @@ float *model_grads(struct model *m)
 
 float *model_kernel_weights(struct model *m)
 {
-    return m->lora ? m->host_weights : m->weights;
+    return m->lora ? lora_weights(m->lora) : m->weights;
 }
 
 float *model_kernel_grads(struct model *m)
 {
-    return m->lora ? m->host_grads : m->grads;
+    return m->lora ? lora_grads(m->lora) : m->grads;
 }
 
 const struct kern_ops *model_ops(const struct model *m)
@@ -86,8 +92,8 @@ int model_push(struct model *m, struct err *err)
 {
     if (m->ops->host)
         return 0;
-    m->ops->upload(m->weights, m->host_weights, block_bytes(m));
-    m->ops->round(m->narrow, m->weights, layout_floats(m->layout));
+    m->ops->upload(model_kernel_weights(m), m->host_weights, block_bytes(m));
+    m->ops->round(model_kernel_narrow(m), model_kernel_weights(m), block_floats(m));
     return backend_check(m->ops, err);
 }
 
@@ -107,14 +113,14 @@ void model_place(struct model *m, float *weights)
 
 void *model_kernel_narrow(struct model *m)
 {
-    return m->lora ? m->host_weights : m->narrow;
+    return m->lora ? lora_narrow(m->lora) : m->narrow;
 }
 
 int model_pull(struct model *m, struct err *err)
 {
     if (m->ops->host)
         return 0;
-    m->ops->download(m->host_weights, m->weights, block_bytes(m));
+    m->ops->download(m->host_weights, model_kernel_weights(m), block_bytes(m));
     return backend_check(m->ops, err);
 }
 
@@ -122,11 +128,11 @@ int model_pull_grads(struct model *m, struct err *err)
 {
     if (m->ops->host)
         return 0;
-    if (!m->grads)
+    if (!model_kernel_grads(m))
         return err_set(err, ERR_BUG, "a model created for inference has no gradients");
     if (!m->host_grads && !(m->host_grads = backend_host(block_bytes(m), err)))
         return -1;
-    m->ops->download(m->host_grads, m->grads, block_bytes(m));
+    m->ops->download(m->host_grads, model_kernel_grads(m), block_bytes(m));
     return backend_check(m->ops, err);
 }
 

@@ -69,7 +69,7 @@ static void self_forward(struct model *m, const struct sana_block_weights *w, st
 {
     const struct kern_ops *k = m->ops;
     const int C = m->cfg.hidden, M = m->batch * m->tokens, ld = MOD_ROWS * C;
-    k->linear(a->qkv, a->h1, model_wn(m, w->qkv), NULL, M, C, 3 * C);
+    model_linear(m, a->qkv, w->qkv, NO_WEIGHT, a->h1, M, C, 3 * C);
     if (m->cfg.qk_norm) {
         k->rms_norm(a->qk, 2 * C, a->q_rstd, a->qkv, 3 * C, model_w(m, w->q_norm), M, C, QK_EPS);
         k->rms_norm(model_skip(m, a->qk, C), 2 * C, a->k_rstd, model_skip(m, a->qkv, C), 3 * C,
@@ -79,7 +79,7 @@ static void self_forward(struct model *m, const struct sana_block_weights *w, st
     void *qk = lin_qk(m, a, &ldqk);
     k->lin_attn(a->attn, C, a->lin, qk, model_skip(m, qk, C), ldqk, model_skip(m, a->qkv, 2 * C),
                 3 * C, linear_heads(m));
-    k->linear(a->attn_out, a->attn, model_wn(m, w->proj), model_wn(m, w->proj_b), M, C, C);
+    model_linear(m, a->attn_out, w->proj, w->proj_b, a->attn, M, C, C);
     k->gate(a->x1, a->x1n, a->in, a->mod + GATE1 * C, ld, a->attn_out, m->batch, m->tokens, C);
 }
 
@@ -88,8 +88,8 @@ static void cross_forward(struct model *m, const struct sana_block_weights *w, s
     const struct kern_ops *k = m->ops;
     const int C = m->cfg.hidden, M = m->batch * m->tokens, T = m->rows;
     const bool norm = m->cfg.cross_norm;
-    k->linear(a->cq, a->x1n, model_wn(m, w->cross_q), model_wn(m, w->cross_q_b), M, C, C);
-    k->linear(a->ckv, m->sana.top.y, model_wn(m, w->cross_kv), model_wn(m, w->cross_kv_b), T, C, 2 * C);
+    model_linear(m, a->cq, w->cross_q, w->cross_q_b, a->x1n, M, C, C);
+    model_linear(m, a->ckv, w->cross_kv, w->cross_kv_b, m->sana.top.y, T, C, 2 * C);
     if (norm) {
         k->rms_norm(a->cqn, C, a->cq_rstd, a->cq, C, model_w(m, w->cross_q_norm), M, C, CROSS_EPS);
         k->rms_norm(a->ckn, C, a->ck_rstd, a->ckv, 2 * C, model_w(m, w->cross_k_norm), T, C,
@@ -98,8 +98,7 @@ static void cross_forward(struct model *m, const struct sana_block_weights *w, s
     k->cross_attn(a->cross, a->prob, norm ? a->cqn : a->cq, norm ? a->ckn : a->ckv,
                   norm ? C : 2 * C, model_skip(m, a->ckv, C), 2 * C, captions(m),
                   cross_heads(m));
-    k->linear(a->cross_out, a->cross, model_wn(m, w->cross_proj), model_wn(m, w->cross_proj_b),
-              M, C, C);
+    model_linear(m, a->cross_out, w->cross_proj, w->cross_proj_b, a->cross, M, C, C);
 }
 
 /* Up to the MLP output, which the next block or block_leave() adds to x2. */
@@ -109,10 +108,10 @@ static void mlp_forward(struct model *m, const struct sana_block_weights *w, str
     const int C = m->cfg.hidden, F = m->cfg.mlp_hidden, M = m->batch * m->tokens;
     k->gate_norm(a->x2, a->h2, a->stats2, a->x1, NULL, 0, a->cross_out, a->mod + SHIFT2 * C,
                  a->mod + SCALE2 * C, MOD_ROWS * C, m->batch, m->tokens, C, LN_EPS);
-    k->linear(a->u, a->h2, model_wn(m, w->inv), model_wn(m, w->inv_b), M, C, 2 * F);
+    model_linear(m, a->u, w->inv, w->inv_b, a->h2, M, C, 2 * F);
     k->glumbconv(a->g, a->glumbconv, a->u, model_w(m, w->depth), model_w(m, w->depth_b),
                  mlp_image(m));
-    k->linear(a->mlp_out, a->g, model_wn(m, w->point), NULL, M, F, C);
+    model_linear(m, a->mlp_out, w->point, NO_WEIGHT, a->g, M, F, C);
 }
 
 void block_forward(struct model *m, int i)

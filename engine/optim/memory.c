@@ -72,8 +72,9 @@ static void divide(struct memory_plan *p, const struct memory_ask *a, const stru
     p->bytes[USE_EMA] = share_of(p->bytes[USE_EMA], a->ranks);
     if (a->sharing == SHARING_ZERO1)
         return;
+    const size_t each_weight = sizeof(float) + (a->bf16 ? sizeof(uint16_t) : 0);
     const int64_t frozen = a->model.lora.rank > 0
-                               ? p->bytes[USE_WEIGHTS] - (int64_t)(layout_floats(l) * sizeof(float)) : 0;
+                               ? p->bytes[USE_WEIGHTS] - (int64_t)(layout_floats(l) * each_weight) : 0;
     p->bytes[USE_WEIGHTS] = frozen + share_of(p->bytes[USE_WEIGHTS] - frozen, a->ranks);
     p->bytes[USE_GRADIENTS] = share_of(p->bytes[USE_GRADIENTS], a->ranks);
     /* One block (two between GPUs): gathered weights, and gradients, as integers too. */

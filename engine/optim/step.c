@@ -66,7 +66,6 @@ static int alloc_scratch(struct step *s, struct err *err)
         !(s->timestep = array_of(s, B * sizeof(*s->timestep), err)) ||
         !(s->per_sample = array_of(s, B * sizeof(*s->per_sample), err)) ||
         !(s->first = array_of(s, (B + 1) * sizeof(*s->first), err)) ||
-        ((exact || model_lora(s->model)) && !(s->null_own = array_of(s, (size_t)c->caption_len * token, err))) ||
         (!host && (!(s->x0 = array_of(s, latent, err)) || !(s->noise = array_of(s, latent, err)))))
         return -1;
     s->row_step = exact ? 1 : text_rows_step(s->max.batch, s->max.text);
@@ -75,16 +74,21 @@ static int alloc_scratch(struct step *s, struct err *err)
     s->host_mask = calloc(text, sizeof(*s->host_mask));
     s->host_first = calloc(B + 1, sizeof(*s->host_first));
     s->host_out = host ? NULL : calloc(latents, sizeof(*s->host_out));
-    if (s->host_losses && s->host_times && s->host_mask && s->host_first && (s->host_out || host))
+    const bool own = exact || model_lora(s->model);
+    s->null_own = own ? calloc((size_t)c->caption_len, token) : NULL;
+    if (s->host_losses && s->host_times && s->host_mask && s->host_first && (s->host_out || host) && (s->null_own || !own))
         return 0;
     return err_set(err, ERR_MEMORY, "no memory for a batch of %d", s->max.batch);
 }
 
-static const float *null_caption(const struct step *s)
+/* The first n numbers of the empty caption: a weight, or our own. */
+static void take_null(const struct step *s, float *to, size_t n)
 {
     const struct layout *l = model_layout(s->model);
-    const int i = layout_find(l, "y_embedder.y_embedding");
-    return i < 0 ? s->null_own : params_tensor(s->params, layout_at(l, i));
+    if (s->null_own)
+        s->ops->upload(to, s->null_own, n * sizeof(*to));
+    else
+        s->ops->copy(to, params_tensor(s->params, layout_at(l, layout_find(l, "y_embedder.y_embedding"))), n);
 }
 
 float *step_null(struct step *s)
@@ -123,9 +127,10 @@ void step_destroy(struct step *s)
     params_destroy(s->params);
     model_destroy(s->model);
     void *const arrays[] = {s->x_t,   s->out, s->dout,  s->y,    s->per_sample, s->alpha,
-                            s->sigma, s->timestep, s->x0, s->noise, s->mask,  s->first, s->null_own};
+                            s->sigma, s->timestep, s->x0, s->noise, s->mask,  s->first};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         s->ops->release(arrays[i]);
+    free(s->null_own);
     free(s->host_losses);
     free(s->host_times);
     free(s->host_mask);
@@ -195,7 +200,7 @@ static void pack_captions(struct step *s, struct model_input *to, const struct s
     for (size_t b = 0; b < (size_t)in->batch; b++) {
         const size_t n = (size_t)(first[b + 1] - first[b]), at = (size_t)first[b];
         if (in->drop && in->drop[b])
-            s->ops->copy(s->y + at * D, null_caption(s), n * D);
+            take_null(s, s->y + at * D, n * D);
         else
             s->ops->upload(s->y + at * D, in->y + b * text * D, n * D * sizeof(float));
         memcpy(s->host_mask + at, in->mask + b * text, n * sizeof(float));

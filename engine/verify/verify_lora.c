@@ -7,6 +7,7 @@
  */
 #include <limits.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,10 +103,11 @@ static int load(struct lora_case *c, struct model *m, struct err *err)
 {
     const struct layout *l = model_layout(m);
     if (model_lora(m))
-        return pretrained_freeze(c->base, m, NULL, err) < 0 ? -1 : adapter_read(c->adapter, l, model_weights(m), err);
+        return pretrained_freeze(c->base, m, NULL, err) < 0 || adapter_read(c->adapter, l, model_weights(m), err) < 0
+                   ? -1 : model_push(m, err);
     for (int i = 0; i < layout_len(l); i++)
         pretrained_read(c->base, i, 0, layout_at(l, i)->count, model_weights(m) + layout_at(l, i)->offset);
-    return 0;
+    return model_push(m, err);
 }
 
 static struct model_input input_of(const struct lora_case *c)
@@ -262,6 +264,8 @@ static int check_gradients(struct lora_case *c, struct model *m, double norm, st
 
 struct run {
     struct model  *m;
+    struct model_input in;           /* of kernel arrays, as are the next two */
+    float         *out, *dout;
     struct params *params;
     float         *start;            /* weights before the first step */
     float          losses[16], norms[16];
@@ -269,15 +273,49 @@ struct run {
     double         lr;
 };
 
+static const float *stage(const struct kern_ops *ops, const float *from, size_t n)
+{
+    float *to = ops->alloc(n * sizeof(*to));
+    if (to)
+        ops->upload(to, from, n * sizeof(*to));
+    return to;
+}
+
+static int stage_inputs(const struct lora_case *c, struct run *r, struct err *err)
+{
+    const struct kern_ops *ops = model_ops(r->m);
+    const size_t batch = (size_t)c->limits.batch, text = batch * (size_t)c->limits.text;
+    r->in = input_of(c);
+    r->in.x = stage(ops, c->x, c->numbers);
+    r->in.timestep = stage(ops, c->t, batch);
+    r->in.y = stage(ops, c->y, text * (size_t)c->cfg.caption_channels);
+    r->in.mask = stage(ops, c->mask, text);
+    r->out = ops->alloc(c->numbers * sizeof(float));
+    r->dout = ops->alloc(c->numbers * sizeof(float));
+    return r->in.x && r->in.timestep && r->in.y && r->in.mask && r->out && r->dout
+               ? 0 : err_set(err, ERR_MEMORY, "no memory for a batch");
+}
+
+static void free_inputs(struct run *r)
+{
+    const void *const arrays[] = {r->in.x, r->in.timestep, r->in.y, r->in.mask, r->out, r->dout};
+    for (size_t i = 0; r->m && i < sizeof(arrays) / sizeof(arrays[0]); i++)
+        model_ops(r->m)->release((void *)(uintptr_t)arrays[i]);
+}
+
 static int run_step(struct lora_case *c, struct run *r, int k, struct err *err)
 {
-    const struct model_input in = input_of(c);
+    const struct kern_ops *ops = model_ops(r->m);
+    const size_t bytes = c->numbers * sizeof(float);
     double norm;
-    memset(params_grads(r->params), 0, params_floats(r->params) * sizeof(float));
-    if (model_forward(r->m, &in, c->out, err) < 0)
+    ops->zero(params_grads(r->params), params_floats(r->params));
+    if (model_forward(r->m, &r->in, r->out, err) < 0)
         return -1;
+    ops->download(c->out, r->out, bytes);
     r->losses[k] = take_loss(c);
-    if (model_backward(r->m, &in, c->dout, NULL, err) < 0 || params_squares(r->params, &norm, err) < 0)
+    ops->upload(r->dout, c->dout, bytes);
+    if (model_backward(r->m, &r->in, r->dout, NULL, err) < 0 || params_squares(r->params, &norm, err) < 0 ||
+        model_pull_grads(r->m, err) < 0)
         return -1;
     norm = sqrt(norm);
     r->norms[k] = (float)norm;
@@ -336,12 +374,12 @@ static int train(struct lora_case *c, struct run *r, struct err *err)
     r->lr = field_number(train, "lr");
     if (r->steps < 1 || r->steps > 16)
         return err_set(err, ERR_DATA, "train.steps is %d; 1 to 16 are possible", r->steps);
-    if (params_create(&r->params, r->m, &opt, NULL, err) < 0 || keep_start(r, err) < 0)
+    if (stage_inputs(c, r, err) < 0 || params_create(&r->params, r->m, &opt, NULL, err) < 0 || keep_start(r, err) < 0)
         return -1;
     for (int k = 0; k < r->steps; k++)
         if (run_step(c, r, k, err) < 0)
             return -1;
-    return check_final(c, r, err);
+    return params_pull(r->params, err) < 0 ? -1 : check_final(c, r, err);
 }
 
 /* --- files --------------------------------------------------------------------------------- */
@@ -399,6 +437,7 @@ int verify_lora(struct verify_result *result, const struct verify_case_files *fi
         (rc = check_file(&c, r.m, err)) == 0)
         rc = train(&c, &r, err);
     params_destroy(r.params);
+    free_inputs(&r);
     model_destroy(r.m);
     free(r.start);
     close_case(&c);

@@ -20,7 +20,7 @@ every="tune graph tensor bgrad"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
-cases=$(ls tests/golden/sana/tiny-*[a-z].json)
+cases=$(ls tests/golden/sana/tiny-*[a-z].json tests/golden/lora/*.json)
 lumina=$(ls tests/golden/lumina/v[1-5]_*.json)
 
 # ok WHAT COMMAND... - one line; the output when it fails
