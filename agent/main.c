@@ -282,6 +282,7 @@ static int cmd_plan(int argc, char **argv, struct err *err)
     if (facts && state)
         probe_cache_recall(facts, state);
     if (facts && (rc = plan_make(&plan, facts, spec, err)) == 0) {
+        json_object_set_new(plan, "gpu_memory_bytes", json_integer(plan_gpu_memory(plan, facts)));
         if (json)
             rc = print_json(plan, err);
         else

@@ -26,6 +26,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 struct err;
@@ -36,6 +37,9 @@ int plan_make(json_t **plan, const json_t *facts, const json_t *spec, struct err
 /* Is this GPU of the facts used by a program other than jobctl? Then why: "in use by process 812 (python) with 9
  * MiB". */
 bool plan_gpu_in_use(const json_t *gpu, char *why, size_t size);
+
+/* Bytes of GPU memory of a rank of the plan, the least of all; 0: without GPUs, or unknown. */
+int64_t plan_gpu_memory(const json_t *plan, const json_t *facts);
 
 /* The number of distinct healthy GPUs of a node that jobs can use. */
 int plan_count_gpus(const json_t *facts);

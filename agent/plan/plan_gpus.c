@@ -443,3 +443,48 @@ void plan_count_pairs(struct plan_pairs *out, const struct plan_view *v)
             out->far++;
     }
 }
+
+/* --- memory -------------------------------------------------------------------------------- */
+
+/* Of a GPU or a slice with this UUID; 0: unknown. */
+static int64_t memory_with(const json_t *gpus, const char *uuid)
+{
+    size_t i;
+    const json_t *gpu;
+    json_array_foreach(gpus, i, gpu)
+    {
+        const int64_t slice = memory_with(json_object_get(gpu, "mig_slices"), uuid);
+        if (slice > 0)
+            return slice;
+        if (strcmp(field_text(gpu, "uuid"), uuid) == 0)
+            return json_integer_value(json_object_get(gpu, "memory_bytes"));
+    }
+    return 0;
+}
+
+static int ranks_with(const json_t *ranks, const char *uuid)
+{
+    int n = 0;
+    size_t i;
+    const json_t *rank;
+    json_array_foreach(ranks, i, rank)
+        n += strcmp(field_text(rank, "gpu"), uuid) == 0;
+    return n;
+}
+
+int64_t plan_gpu_memory(const json_t *plan, const json_t *facts)
+{
+    const json_t *ranks = json_object_get(plan, "ranks"), *rank;
+    int64_t least = 0;
+    size_t i;
+    json_array_foreach(ranks, i, rank)
+    {
+        const char *uuid = field_text(rank, "gpu");
+        const int64_t all = uuid[0] ? memory_with(json_object_get(facts, "gpus"), uuid) : 0;
+        const int64_t own = all > 0 ? all / ranks_with(ranks, uuid) : 0;
+        if (own == 0)
+            return 0;
+        least = least == 0 || own < least ? own : least;
+    }
+    return least;
+}

@@ -16,6 +16,7 @@
 #include "agent/os/buf.h"
 #include "agent/os/subprocess.h"
 #include "controller/base/far_host.h"
+#include "controller/base/home.h"
 #include "controller/base/program.h"
 #include "controller/cli/command.h"
 #include "controller/cli/hub_check.h"
@@ -26,7 +27,7 @@
 #include "engine/contract/field.h"
 #include "engine/contract/install.h"
 
-enum { RESOLVE_MS = 5000, SETS = 256, HOSTS = 1024 };
+enum { RESOLVE_MS = 5000, PLAN_MS = 20000, SETS = 256, HOSTS = 1024 };
 
 void local_check_refuse(struct call *call, const json_t *request, const char *key, const char *fmt, ...)
 {
@@ -139,7 +140,7 @@ static void check_launcher(const json_t *spec, json_t *notes)
         "script without %s, or set resources.ranks: 1", name, each, (long long)ranks, name));
 }
 
-/* ---- weights and encoders ---- */
+/* ---- weights, encoders and memory ---- */
 
 /* The engine's sentence begins with its own name and the key. */
 static bool key_of(char key[64], const char *said, int *skip)
@@ -168,23 +169,81 @@ static bool names_files(const json_t *spec)
            strcmp(encoders, "lumina") == 0 || strcmp(encoders, "features") == 0;
 }
 
-/* What fails for another reason, such as a missing program, is reported when the job starts. */
-static void check_named(struct call *call, const json_t *request, const json_t *spec)
+/* Ranks and GPU memory of a run on this machine, as the agent would plan it; ranks 0: not planned, or elsewhere. */
+struct machine {
+    long long ranks, neighbours, gpu_bytes;
+};
+
+static json_t *agent_plan(const char *spec_path)
 {
-    char program[PATH_MAX], path[PROGRAM_PATH];
+    char program[PATH_MAX], home[PROGRAM_PATH];
     struct buf out[2] = {{0}, {0}};
     struct err err = {.code = ERR_NONE};
-    if (!names_files(spec) || remote_of_spec(spec) == &remote_ssh || program_spec_file(path, spec, &err) < 0)
-        return;
-    install_path(program, sizeof(program), "jobctl-train");
+    json_t *plan = NULL;
+    install_path(program, sizeof(program), "jobctl-agent");
+    if (home_dir(home, sizeof(home), &err) < 0)
+        return NULL;
     const struct subprocess_spec s = {
-        .argv = (const char *const[]){program, "inspect", "--spec", path, NULL}, .in = SUBPROCESS_NULL,
-        .out = SUBPROCESS_PIPE, .err = SUBPROCESS_PIPE};
-    if (subprocess_run(&s, out, -1, &err) > 0)
-        refuse_named(call, request, spec, subprocess_text(&out[1]));
-    unlink(path);
+        .argv = (const char *const[]){program, "plan", "--json", "--state", home, "--spec", spec_path, NULL},
+        .in = SUBPROCESS_NULL, .out = SUBPROCESS_PIPE, .err = SUBPROCESS_PIPE};
+    if (subprocess_run(&s, out, PLAN_MS, &err) == 0)
+        plan = json_loads(subprocess_text(&out[0]), 0, NULL);
     buf_fini(&out[0]);
     buf_fini(&out[1]);
+    return plan;
+}
+
+/* Nothing is known with a GPU whose memory is unknown. All nodes of a local run are this machine. */
+static struct machine machine_of(const json_t *spec, const char *spec_path)
+{
+    const json_t *resources = json_object_get(spec, "resources"), *gpus = json_object_get(resources, "gpus");
+    const json_t *check = json_object_get(json_object_get(spec, "train"), "memory_check");
+    struct machine m = {0};
+    if (remote_of_spec(spec) != &remote_local || json_is_false(check) || !json_is_object(json_object_get(spec, "train")))
+        return m;
+    json_t *plan = agent_plan(spec_path);
+    const long long np = json_integer_value(json_object_get(plan, "np"));
+    const long long nodes = json_integer_value(json_object_get(plan, "nodes"));
+    const json_t *first = json_array_get(json_object_get(plan, "ranks"), 0);
+    m.gpu_bytes = json_integer_value(json_object_get(plan, "gpu_memory_bytes"));
+    const bool known = m.gpu_bytes > 0 || !json_is_string(json_object_get(first, "gpu"));
+    if (known && !(json_is_integer(gpus) && json_integer_value(gpus) > 0 && m.gpu_bytes == 0))
+        m.neighbours = m.ranks = np * (nodes > 0 ? nodes : 1);
+    json_decref(plan);
+    return m;
+}
+
+/* What fails for another reason, such as a missing program, is reported when the job starts. */
+static void inspect(struct call *call, const json_t *request, const json_t *spec, const char *path)
+{
+    char program[PATH_MAX], text[3][24];
+    struct buf out[2] = {{0}, {0}};
+    struct err err = {.code = ERR_NONE};
+    const struct machine m = machine_of(spec, path);
+    const long long number[] = {m.ranks, m.neighbours, m.gpu_bytes};
+    for (int i = 0; i < 3; i++)
+        snprintf(text[i], sizeof(text[i]), "%lld", number[i]);
+    install_path(program, sizeof(program), "jobctl-train");
+    const struct subprocess_spec s = {
+        .argv = (const char *const[]){program, "inspect", "--ranks", text[0], "--neighbours", text[1], "--gpu-bytes",
+                                      text[2], "--spec", path, NULL},
+        .in = SUBPROCESS_NULL, .out = SUBPROCESS_PIPE, .err = SUBPROCESS_PIPE};
+    if (subprocess_run(&s, out, -1, &err) > 0)
+        refuse_named(call, request, spec, subprocess_text(&out[1]));
+    buf_fini(&out[0]);
+    buf_fini(&out[1]);
+}
+
+static void check_named(struct call *call, const json_t *request, const json_t *spec)
+{
+    char path[PROGRAM_PATH];
+    struct err err = {.code = ERR_NONE};
+    const bool here = remote_of_spec(spec) == &remote_local && json_is_object(json_object_get(spec, "train"));
+    if ((!names_files(spec) && !here) || remote_of_spec(spec) == &remote_ssh ||
+        program_spec_file(path, spec, &err) < 0)
+        return;
+    inspect(call, request, spec, path);
+    unlink(path);
 }
 
 /* ---- hosts ---- */

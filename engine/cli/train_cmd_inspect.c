@@ -2,25 +2,42 @@
 /* train_cmd_inspect.c - jobctl-train inspect: what a file or folder of weights is
  *
  * [--names] [--part FOLDER] PATH, or --spec SPEC: checks the weights that a spec names against its model, and what it
- * says of its data (encode_check.h), as far as that is possible without the data.  Nothing in the file is run.
+ * says of its data (encode_check.h), as far as that is possible without the data.  With --ranks N (of the job),
+ * --neighbours N (of this machine) and --gpu-bytes N (of a rank's GPU; 0: on the CPU) also refuses a run that cannot fit
+ * into that memory.  Nothing in the file is run.
  */
 #include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"
+#include "engine/data/dataset.h"
 #include "engine/encode/encode_check.h"
 #include "engine/hub/hub_cache.h"
+#include "engine/model/backend.h"
+#include "engine/model/device_memory.h"
+#include "engine/optim/fit_advice.h"
+#include "engine/optim/fit_shape.h"
 #include "engine/weights/pretrained.h"
 #include "engine/weights/tensor_view.h"
 #include "engine/weights/weights_source.h"
 #include "engine/weights/weights_summary.h"
+#include "kernels/kernels.h"
 
 enum { DROPPED_SHOWN = 8 };
+
+/* Where a spec is to run; ranks 0: unknown. */
+struct machine {
+    int     ranks, neighbours;
+    int64_t gpu_memory;
+};
 
 static bool is_dropped(const struct weights_summary *s, const char *name)
 {
@@ -114,7 +131,53 @@ static int check_weights(const struct train_spec *spec, struct err *err)
     return rc < 0 && hub_name_is(spec->weights) ? absent("weights", err) : rc;
 }
 
-static int check_spec(const char *file)
+/* Sizes of the samples: those of features are in their files, except tar files, which would have to be read whole. */
+static bool shape_of(struct fit_shape *out, const struct train_spec *spec)
+{
+    struct dataset *d = NULL;
+    struct err err = {0};
+    if (spec->encoders != ENCODERS_FEATURES)
+        return fit_shape(out, spec);
+    if (dataset_has_tars(spec->data_path) || dataset_open(&d, spec, "", NULL, NULL, &err) < 0)
+        return false;
+    const struct dataset_shape s = dataset_shape(d);
+    dataset_close(d);
+    *out = (struct fit_shape){s.channels, s.height, s.width, s.words, s.caption_channels};
+    return true;
+}
+
+/* `total` bytes of a GPU; 0: of this machine. */
+static int refuse(const struct train_spec *spec, const struct fit_shape *s, const struct machine *m, int64_t total,
+                  bool bf16, struct err *err)
+{
+    struct train_spec with = *spec;
+    with.model.latent_channels = s->channels;
+    with.model.caption_channels = s->caption_channels;
+    with.model.caption_len = s->words;
+    const struct fit_ask ask = {
+        .spec = &with, .height = s->height, .width = s->width, .text = s->words, .ranks = m->ranks,
+        .neighbours = m->neighbours, .device = total > 0, .bf16 = bf16,
+        .room = {.total = total > 0 ? total : device_memory_most()}};
+    return fit_refuse(&ask, err);
+}
+
+/* A GPU that does not do, or whose kernels are missing, is not used: such a run is on the CPU. It is opened, which takes
+ * its time, only to confirm what its size says. */
+static int check_memory(const struct train_spec *spec, const struct machine *m, struct err *err)
+{
+    struct fit_shape s;
+    struct err gpu = {0};
+    if (!spec->memory_check || m->ranks < 1 || !shape_of(&s, spec))
+        return 0;
+    const bool narrow = strcmp(spec->precision, "fp32") != 0;
+    if (m->gpu_memory > 0 && refuse(spec, &s, m, m->gpu_memory, narrow, &gpu) == 0)
+        return 0;
+    if (backend_open(m->gpu_memory > 0 ? "auto" : "cpu", spec->precision, NULL) < 0)
+        return 0;
+    return refuse(spec, &s, m, backend_ops()->host ? 0 : m->gpu_memory, backend_is_bf16(), err);
+}
+
+static int check_spec(const char *file, const struct machine *m)
 {
     struct err err = {0};
     struct train_spec spec = {.weights = ""};
@@ -122,6 +185,8 @@ static int check_spec(const char *file)
     if (job && train_spec_parse(&spec, job, &err) == 0 && check_weights(&spec, &err) == 0 &&
         (encode_check(&spec, &err) == 0 || absent("encoders", &err) == 0) && train_spec_encodes(&spec))
         printf("%-11s %s\n", "encoders", spec.encoders == ENCODERS_SANA ? "sana" : "lumina");
+    if (!err.code)
+        check_memory(&spec, m, &err);
     json_decref(job);
     return err.code ? train_cmd_fail("inspect", &err) : EXIT_DONE;
 }
@@ -130,8 +195,10 @@ int train_cmd_inspect(int argc, char **argv)
 {
     static const struct option options[] = {
         {"names", no_argument, NULL, 'n'}, {"part", required_argument, NULL, 'p'},
-        {"spec", required_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
+        {"spec", required_argument, NULL, 's'}, {"ranks", required_argument, NULL, 'r'},
+        {"neighbours", required_argument, NULL, 'h'}, {"gpu-bytes", required_argument, NULL, 'g'}, {NULL, 0, NULL, 0}};
     const char *part = "transformer", *spec = NULL;
+    struct machine machine = {0};
     bool names = false;
     char path[PATH_MAX];
     struct weights_source *w = NULL;
@@ -142,9 +209,12 @@ int train_cmd_inspect(int argc, char **argv)
         names |= c == 'n';
         part = c == 'p' ? optarg : part;
         spec = c == 's' ? optarg : spec;
+        machine.ranks = c == 'r' ? atoi(optarg) : machine.ranks;
+        machine.neighbours = c == 'h' ? atoi(optarg) : machine.neighbours;
+        machine.gpu_memory = c == 'g' ? atoll(optarg) : machine.gpu_memory;
     }
     if (spec && optind == argc)
-        return check_spec(spec);
+        return check_spec(spec, &machine);
     if (optind + 1 != argc) {
         err_set(&err, ERR_USAGE, "name one file or folder: jobctl-train inspect [--names] [--part FOLDER] PATH, or "
                 "--spec SPEC");

@@ -397,6 +397,7 @@ static void fill_run(struct train_spec *s, const json_t *train)
 {
     s->batch_global = (int)int_of(train, "batch.global", 0);
     s->reproducible = bool_of(train, "reproducible", false);
+    s->memory_check = bool_of(train, "memory_check", true);
     s->batch_micro = (int)int_of(train, "batch.micro",
                                  s->reproducible ? (s->batch_global + 7) / 8 : s->batch_global);
     json_t *micro = value_of(train, "batch.micro");

@@ -106,6 +106,7 @@ struct train_spec {
     char     precision[8];       /* "auto", "fp32" or "bf16" */
     int      batch_global, batch_micro;
     bool     micro_auto;         /* batch_micro is an upper limit (fit.h) */
+    bool     memory_check;       /* a run that cannot fit into the memory there is ends at once */
     enum recompute recompute;
     enum parallel           parallel;
     bool     reproducible;

@@ -60,8 +60,7 @@ static const struct spec_field fields[] = {
              "drawn at random, others ignored"},
 
     {.path = "lora", .type = FIELD_MAP,
-     .help = "train low-rank adapters of frozen weights, which model.weights names, in place of all weights (Sana, "
-             "CPU only)"},
+     .help = "train low-rank adapters of frozen weights, which model.weights names, in place of all weights (Sana)"},
     {.path = "lora.rank", .type = FIELD_INT, .min = 1, .max = 4096,
      .help = "rank of each adapter, such as 16; required with lora"},
     {.path = "lora.alpha", .type = FIELD_NUMBER, .auto_ok = true, .min = 1e-6, .max = 1e6,
@@ -180,6 +179,8 @@ static const struct spec_field fields[] = {
      .help = "share of captions replaced by the empty caption; required for guidance"},
     {.path = "grad_checkpointing", .type = FIELD_BOOL, .auto_ok = true, .def = AUTO,
      .help = "recompute blocks instead of keeping activations; auto = only if they would not fit"},
+    {.path = "memory_check", .type = FIELD_BOOL,
+     .help = "refuse a run whose plan exceeds the memory of its device; default true"},
     {.path = "parallel", .type = FIELD_ENUM, .choices = "ddp|zero1|fsdp", .auto_ok = true,
      .def = AUTO,
      .help = "what each rank keeps: all state, its part of the optimizer state, or its part of "

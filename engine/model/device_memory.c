@@ -76,3 +76,9 @@ struct device_memory device_memory(void)
         return (struct device_memory){(int64_t)left / sharers, (int64_t)all / sharers};
     return (struct device_memory){0, 0};
 }
+
+int64_t device_memory_most(void)
+{
+    const struct device_memory r = device_memory();
+    return backend_ops()->host && r.total > 0 ? r.total + meminfo("SwapTotal") : r.total;
+}

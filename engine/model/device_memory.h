@@ -13,5 +13,7 @@ struct device_memory {
 struct device_memory device_memory(void);
 /* The same for host memory, whatever the backend. */
 struct device_memory device_memory_host(void);
+/* What no process can exceed: the device's total, or of the host with the swap space; 0 if unknown. */
+int64_t device_memory_most(void);
 
 #endif

@@ -27,6 +27,12 @@ static int pictures_of(const struct fit_ask *ask)
     return n == 0 ? 0 : sampler_batch(n, ask->height, ask->width);
 }
 
+/* Ranks that divide the free memory. */
+static int sharers(const struct fit_ask *ask)
+{
+    return ask->device ? 1 : ask->neighbours > 0 ? ask->neighbours : ask->ranks;
+}
+
 static struct choice begin(struct fit *out, const struct fit_ask *ask, struct err *err)
 {
     const struct train_spec *s = ask->spec;
@@ -46,7 +52,7 @@ static struct choice begin(struct fit *out, const struct fit_ask *ask, struct er
         .ranks = ask->ranks, .sharing = ask->sharing, .pixels_most = ask->pixels_most,
     };
     *out = (struct fit){.micro = c.most, .recompute = c.memory.limits.recompute, .fits = true};
-    out->budget = ask->room.free / 100 * FIT_PERCENT / (ask->device ? 1 : ask->ranks);
+    out->budget = ask->room.free / 100 * FIT_PERCENT / sharers(ask);
     return c;
 }
 

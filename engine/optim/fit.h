@@ -29,6 +29,7 @@ struct fit_ask {
     const struct train_spec *spec;   /* its model has the sizes of the data */
     int                      height, width, text; /* of the largest sample */
     int                      ranks;  /* of the job */
+    int                      neighbours; /* ranks that share this host memory; 0: all */
     enum sharing             sharing;
     bool                     device, bf16;
     struct device_memory     room;   /* of the device, or on the CPU of all ranks together; 0: unknown */

@@ -7,6 +7,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/lora_config.h"
+#include "engine/contract/size_text.h"
 #include "engine/contract/train_spec.h"
 
 enum { MICRO = 1, AGAIN = 2, CAME = 4, NO_EMA = 8, LORA = 16 };
@@ -29,7 +30,7 @@ static int open_to(const struct fit_ask *ask, int what)
     can |= s->recompute == RECOMPUTE_OFF ? AGAIN : 0;
     can |= s->optim.type == OPTIM_ADAMW && s->model.lora.rank == 0 ? CAME : 0;
     can |= s->optim.ema > 0 ? NO_EMA : 0;
-    can |= s->model.family == MODEL_SANA && s->model.lora.rank == 0 && s->weights[0] && !ask->device ? LORA : 0;
+    can |= s->model.family == MODEL_SANA && s->model.lora.rank == 0 && s->weights[0] ? LORA : 0;
     return what & can;
 }
 
@@ -100,4 +101,43 @@ int fit_advise(struct fit_advice out[FIT_ADVICE], int64_t *least, const struct f
         memcpy(out[n++].change, text, sizeof(text));
     }
     return n;
+}
+
+/* The smallest choice that the run may make by itself. */
+static int choose_least(struct fit *f, const struct fit_ask *ask)
+{
+    struct train_spec s = *ask->spec;
+    struct fit_ask a = *ask;
+    s.micro_auto = !s.reproducible;
+    a.spec = &s;
+    a.room.free = ask->room.total / FIT_PERCENT * 100; /* so that all of it may be used */
+    return fit_choose_sharing(f, &a, NULL);
+}
+
+/* "with train.ema: 0, 3.00 GiB are planned, which fit", or that nothing does. */
+static void nearest(char *text, size_t size, const struct fit_ask *ask)
+{
+    struct fit_advice advice[FIT_ADVICE];
+    struct fit_ask a = *ask;
+    char need[SIZE_TEXT];
+    int64_t least;
+    a.room.free = ask->room.total;
+    const int n = fit_advise(advice, &least, &a, NULL);
+    if (n > 0)
+        snprintf(text, size, "with %s, %s are planned, which fit", advice[0].change, size_text(advice[0].total, need));
+    else
+        snprintf(text, size, "take a smaller model or resolution");
+}
+
+int fit_refuse(const struct fit_ask *ask, struct err *err)
+{
+    struct fit f;
+    char planned[SIZE_TEXT], total[SIZE_TEXT], advice[FIT_ADVICE_TEXT + 80];
+    if (!ask->spec->memory_check || ask->room.total <= 0 || choose_least(&f, ask) < 0 || f.fits)
+        return 0;
+    nearest(advice, sizeof(advice), ask);
+    size_text(ask->room.total, total);
+    return err_set(err, ERR_USAGE, "train.model: %s are planned%s, %s has %s; %s (train.memory_check: false "
+                   "starts it)", size_text(f.plan.total, planned), ask->ranks > 1 ? " per rank" : "",
+                   ask->device ? "this GPU" : "this machine", total, advice);
 }

@@ -21,4 +21,9 @@ struct fit_advice {
  * -1 (ERR_USAGE): impossible sizes. */
 int fit_advise(struct fit_advice out[FIT_ADVICE], int64_t *least, const struct fit_ask *ask, struct err *err);
 
+/* ERR_USAGE if the run cannot fit into ask->room.total, with any micro-batch that it may choose: the sentence names the
+ * nearest change that fits. Free memory does not count: it changes. 0 if total is 0, with `memory_check: false`, or if
+ * the sizes are impossible, which the model reports. */
+int fit_refuse(const struct fit_ask *ask, struct err *err);
+
 #endif

@@ -7,11 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/contract/env.h"
 #include "engine/contract/json_file.h"
 #include "engine/contract/size_text.h"
 #include "engine/data/dataset.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"
+#include "engine/optim/fit_advice.h"
+#include "engine/optim/fit_shape.h"
 #include "engine/train/train_ranks.h"
 #include "engine/train/train_state.h"
 #include "kernels/kernels.h"
@@ -121,6 +124,44 @@ static int64_t pixels_least(const struct train *t)
     return least;
 }
 
+/* Ranks of this machine; all, if their number is unknown. */
+static int neighbours(const struct train *t)
+{
+    int n = t->env->world_size;
+    return env_int("LOCAL_WORLD_SIZE", n, &n, NULL) < 0 || n < 1 ? t->env->world_size : n;
+}
+
+static struct fit_ask ask_for(const struct train *t, const struct train_spec *spec, int height, int width, int text)
+{
+    return (struct fit_ask){
+        .spec = spec, .height = height, .width = width, .text = text, .ranks = t->env->world_size,
+        .neighbours = neighbours(t), .device = !backend_ops()->host, .bf16 = backend_is_bf16(), .room = device_memory(),
+        .micro_most = t->lowered.micro, .recompute = t->lowered.recompute, .pixels_most = pixels_most(&t->lowered),
+    };
+}
+
+/* Refuses what cannot fit: a restart would not help. */
+static int check_total(struct train *t, struct fit_ask ask)
+{
+    ask.room.total = device_memory_most();
+    if (fit_refuse(&ask, &t->err) == 0)
+        return 0;
+    t->code = EXIT_CONFIG;
+    return -1;
+}
+
+int train_memory_check(struct train *t)
+{
+    struct train_spec spec = t->spec;
+    struct fit_shape s;
+    if (!train_is_first(t) || !fit_shape(&s, &spec))
+        return 0;
+    spec.model.latent_channels = s.channels;
+    spec.model.caption_channels = s.caption_channels;
+    spec.model.caption_len = s.words;
+    return check_total(t, ask_for(t, &spec, s.height, s.width, s.words));
+}
+
 /* Rank 0 chooses for all ranks. */
 int train_memory_choose(struct train *t)
 {
@@ -129,14 +170,9 @@ int train_memory_choose(struct train *t)
         return -1;
     if (train_is_first(t)) {
         read_note(t, &t->lowered);
-        const struct fit_ask ask = {
-            .spec = &t->spec, .height = s.height, .width = s.width, .text = s.words,
-            .ranks = t->env->world_size, .device = !backend_ops()->host,
-            .bf16 = backend_is_bf16(), .room = device_memory(), .micro_most = t->lowered.micro,
-            .recompute = t->lowered.recompute, .pixels_most = pixels_most(&t->lowered),
-            .pixels_least = pixels_least(t),
-        };
-        if (fit_choose_sharing(&t->fit, &ask, &t->err) < 0)
+        struct fit_ask ask = ask_for(t, &t->spec, s.height, s.width, s.words);
+        ask.pixels_least = pixels_least(t);
+        if (check_total(t, ask) < 0 || fit_choose_sharing(&t->fit, &ask, &t->err) < 0)
             return -1;
         tell(t);
     }

@@ -424,7 +424,7 @@ int train_start(struct train *t)
     if (train_ranks_open(t) < 0 || train_dir_open(t) < 0)
         return -1;
     remember_products(t);
-    if ((needs_weights(t) && check_pretrained(t, &t->err) < 0) || open_data(t) < 0 ||
+    if ((needs_weights(t) && check_pretrained(t, &t->err) < 0) || train_memory_check(t) < 0 || open_data(t) < 0 ||
         (t->pretrained && check_pretrained(t, &t->err) < 0) || create_step(t) < 0 ||
         train_snapshot_open(t) < 0 || train_save_open(t) < 0 ||
         resume_or_start(t) < 0 || (t->env->new_attempt && t->saved < t->spec.steps && train_room_check(t) < 0))

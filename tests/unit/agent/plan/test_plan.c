@@ -371,12 +371,41 @@ static void ranks_of_several_nodes_know_where_they_are(void **state)
     json_decref(plan);
 }
 
+/* The least memory of a rank; ranks of one GPU divide it. */
+static void ranks_have_memory(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *ranks;
+        int64_t     want;
+    } cases[] = {
+        {"[]", 0},
+        {"[{\"gpu\":null}]", 0},
+        {"[{\"gpu\":\"GPU-a\"}]", 8000},
+        {"[{\"gpu\":\"GPU-a\"},{\"gpu\":\"GPU-b\"}]", 6000},
+        {"[{\"gpu\":\"GPU-a\"},{\"gpu\":\"GPU-a\"}]", 4000},
+        {"[{\"gpu\":\"MIG-1\"}]", 1000},
+        {"[{\"gpu\":\"GPU-a\"},{\"gpu\":\"GPU-x\"}]", 0},
+    };
+    json_t *facts = json_loads("{\"gpus\":[{\"uuid\":\"GPU-a\",\"memory_bytes\":8000},{\"uuid\":\"GPU-b\","
+                               "\"memory_bytes\":6000,\"mig_slices\":[{\"uuid\":\"MIG-1\",\"memory_bytes\":1000}]}]}", 0,
+                               NULL);
+    assert_non_null(facts);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        json_t *plan = json_pack("{s:o}", "ranks", json_loads(cases[i].ranks, 0, NULL));
+        assert_int_equal(plan_gpu_memory(plan, facts), cases[i].want);
+        json_decref(plan);
+    }
+    json_decref(facts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(machines_and_specs),
         cmocka_unit_test(the_jobs_word_is_found_first),
         cmocka_unit_test(an_image_needs_a_runtime),
+        cmocka_unit_test(ranks_have_memory),
         cmocka_unit_test(this_machine_has_facts),
         cmocka_unit_test(ranks_get_torchruns_variables_once),
         cmocka_unit_test(ranks_of_several_nodes_know_where_they_are),

@@ -13,7 +13,9 @@
 #include "engine/contract/train_spec.h"
 #include "engine/model/device_memory.h"
 #include "engine/optim/fit_advice.h"
+#include "engine/optim/fit_shape.h"
 
+#define EXCHANGE_SLACK ((int64_t)9 << 20) /* more than buffers of ranks on the CPU */
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 static const struct model_config config = {
@@ -285,6 +287,96 @@ static void what_would_fit(void **state)
     assert_true(least > 1000 && least < INT64_MAX);
 }
 
+/* Only what exceeds all of the memory is refused: not what exceeds what is free, or a given micro-batch that the run would
+ * lower by itself. */
+static void what_can_never_fit(void **state)
+{
+    (void)state;
+    struct train_spec spec = {.model = config, .optim = adamw, .batch_global = 8, .batch_micro = 8,
+                              .recompute = RECOMPUTE_AUTO, .parallel = PARALLEL_DDP, .memory_check = true};
+    struct fit_ask ask = {.spec = &spec, .height = 8, .width = 8, .text = 5, .ranks = 1};
+    const int64_t least = room_for(1, true) / 100 * FIT_PERCENT;
+    struct err err = {0};
+    ask.room = (struct device_memory){1000, least + 4096};
+    assert_int_equal(fit_refuse(&ask, &err), 0);
+    ask.room.total = least - 4096;
+    assert_int_equal(fit_refuse(&ask, &err), -1);
+    assert_int_equal(err.code, ERR_USAGE);
+    assert_non_null(strstr(err.text, "train.model: "));
+    assert_non_null(strstr(err.text, " are planned, this machine has "));
+    assert_non_null(strstr(err.text, "train.optimizer.type: came, "));
+    assert_non_null(strstr(err.text, "train.memory_check: false"));
+    ask.room.total = 1000;
+    err = (struct err){0};
+    assert_int_equal(fit_refuse(&ask, &err), -1);
+    assert_non_null(strstr(err.text, "; take a smaller model or resolution (train.memory_check: false starts it)"));
+    ask.neighbours = 2; /* two ranks have half of it each */
+    ask.ranks = 4;
+    ask.room.total = 2 * least + 4 * EXCHANGE_SLACK;
+    assert_int_equal(fit_refuse(&ask, &err), 0);
+    ask.neighbours = 4;
+    assert_int_equal(fit_refuse(&ask, &err), -1);
+    spec.memory_check = false;
+    assert_int_equal(fit_refuse(&ask, &err), 0);
+    spec.memory_check = true;
+    ask.room.total = 0; /* unknown */
+    assert_int_equal(fit_refuse(&ask, &err), 0);
+}
+
+/* The average of a model that is large beside its activations. */
+static void what_is_refused_says_what_would_fit(void **state)
+{
+    (void)state;
+    struct train_spec spec = {.model = config, .optim = adamw, .batch_global = 1, .batch_micro = 1,
+                              .recompute = RECOMPUTE_ON, .parallel = PARALLEL_DDP, .memory_check = true};
+    spec.model.hidden = 512;
+    spec.model.mlp_hidden = 1280;
+    spec.optim.ema = 0.9;
+    struct memory_ask m = {.model = spec.model, .limits = {1, 8, 8, 5, true}, .optim = spec.optim, .device = true, .ranks = 1};
+    struct memory_plan with, without;
+    assert_int_equal(memory_plan(&with, &m, NULL), 0);
+    m.optim.ema = 0;
+    assert_int_equal(memory_plan(&without, &m, NULL), 0);
+    const int64_t total = without.total / FIT_PERCENT * 100 + 4096;
+    assert_true(total < with.total);
+    const struct fit_ask ask = {.spec = &spec, .height = 8, .width = 8, .text = 5, .ranks = 1, .device = true,
+                                .room = {0, total}};
+    struct err err = {0};
+    assert_int_equal(fit_refuse(&ask, &err), -1);
+    assert_non_null(strstr(err.text, "MiB are planned, this GPU has "));
+    assert_non_null(strstr(err.text, "with train.ema: 0, "));
+    assert_non_null(strstr(err.text, "MiB are planned, which fit"));
+}
+
+/* What a spec alone says of the samples; `height` 0: nothing. */
+static void sizes_from_the_spec(void **state)
+{
+    (void)state;
+    static const struct {
+        enum encoders encoders;
+        int           resolution, patch;
+        bool          multi_scale;
+        int           channels, height, words;
+    } cases[] = {
+        {ENCODERS_SANA, 1024, 1, false, 1, 32, 1},      {ENCODERS_SANA, 1024, 1, true, 1, 24, 1},
+        {ENCODERS_LUMINA, 1024, 2, false, 1, 128, 1},   {ENCODERS_LUMINA, 1000, 2, false, 1, 124, 1},
+        {ENCODERS_SYNTHETIC, 512, 1, false, 32, 16, 7}, {ENCODERS_DCT_HASH, 64, 1, false, 48, 16, 7},
+        {ENCODERS_DCT_HASH, 0, 1, false, 0, 0, 0},      {ENCODERS_FEATURES, 1024, 1, false, 0, 0, 0},
+        {ENCODERS_SANA, 31, 1, false, 0, 0, 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const struct train_spec spec = {
+            .encoders = cases[i].encoders, .resolution = cases[i].resolution, .multi_scale = cases[i].multi_scale,
+            .dct_block = 4, .caption_words = 7, .caption_channels = 16, .model.patch = cases[i].patch};
+        struct fit_shape s = {0};
+        if (fit_shape(&s, &spec) != (cases[i].height > 0))
+            fail_msg("case %zu", i);
+        if (cases[i].height > 0 && (s.channels != cases[i].channels || s.height != cases[i].height ||
+                                    s.width != s.height || s.words != cases[i].words))
+            fail_msg("case %zu: %d x %d x %d, %d words", i, s.channels, s.height, s.width, s.words);
+    }
+}
+
 static void sizes_that_no_model_has(void **state)
 {
     (void)state;
@@ -308,6 +400,9 @@ int main(void)
         cmocka_unit_test(after_some_pixels_were_too_much),
         cmocka_unit_test(pictures_do_not_shrink_the_batch),
         cmocka_unit_test(what_would_fit),
+        cmocka_unit_test(what_can_never_fit),
+        cmocka_unit_test(what_is_refused_says_what_would_fit),
+        cmocka_unit_test(sizes_from_the_spec),
         cmocka_unit_test(a_reproducible_run),
         cmocka_unit_test(sizes_that_no_model_has),
     };
