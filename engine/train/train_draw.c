@@ -25,15 +25,17 @@ static int first_weights(struct train *t, struct model *m, struct err *err)
     return rc;
 }
 
-/* The trained weights, or their EMA if the run keeps one. A rank that has only a part of them reads the
- * checkpoint that all ranks have just written. */
-static int last_weights(struct train *t, struct model *m, struct err *err)
+/* The trained weights, or their EMA if the run keeps one. A rank that has only a part of them gets them from the others,
+ * or from the checkpoint that all ranks have just written. */
+static int last_weights(struct train *t, struct model *m, const struct train_draw *how, struct err *err)
 {
     const struct layout *l = model_layout(m);
     const float *ema = optim_ema(params_optim(t->params));
     char path[CHECKPOINT_PATH + 32];
     struct checkpoint_state state;
     snprintf(path, sizeof(path), "%s/step-%08lld", t->dir, (long long)t->at);
+    if (!params_updates_all(t->params) && how->gather)
+        return how->gather(t, model_weights(m), err);
     if (!params_updates_all(t->params))
         return checkpoint_load(&state, path, l, model_weights(m), NULL, t->spec.optim.ema > 0, err);
     if (params_pull(t->params, err) < 0)
@@ -48,14 +50,14 @@ static int last_weights(struct train *t, struct model *m, struct err *err)
 }
 
 /* Weights, and the null embedding if it is none of them. */
-static int load(struct train *t, struct sampler *sampler, bool first, struct err *err)
+static int load(struct train *t, struct sampler *sampler, const struct train_draw *how, struct err *err)
 {
     struct model *m = sampler_model(sampler);
     float *null = sampler_null(sampler);
     const bool frozen = train_base_is_used(t);
     if (frozen)
         train_base_share(t, m, null);
-    if ((first ? first_weights(t, m, err) : last_weights(t, m, err)) < 0 || model_push(m, err) < 0)
+    if ((how->first ? first_weights(t, m, err) : last_weights(t, m, how, err)) < 0 || model_push(m, err) < 0)
         return -1;
     return frozen || !null ? 0 : dataset_null(t->data, null, err);
 }
@@ -73,7 +75,7 @@ float *train_draw(struct train *t, const struct sample_prompts *s, const struct 
         cfg.limits.batch = t->fit.pictures;
     int rc = latents ? sampler_create(&sampler, &cfg, err) : err_set(err, ERR_MEMORY, "out of memory to draw pictures");
     if (rc == 0)
-        rc = load(t, sampler, how->first, err);
+        rc = load(t, sampler, how, err);
     if (rc == 0)
         rc = sample_prompts_draw(s, sampler, latents, tick, arg, err);
     sampler_destroy(sampler);

@@ -19,10 +19,12 @@ struct train_draw {
     enum sampler_method method;
     uint64_t            seed;
     bool                first; /* with the weights of a fresh run */
+    /* Gets the weights (train_gather.h) of this rank, which has only a part of them, from all; NULL: from the checkpoint of
+     * this step, which must have been written. */
+    int               (*gather)(struct train *t, float *weights, struct err *err);
 };
 
-/* Latents of all prompts; the caller frees them. NULL: *err. Where a rank has only a part of the weights they come from
- * the checkpoint of this step, which must have been written. */
+/* Latents of all prompts; the caller frees them. NULL: *err. */
 float *train_draw(struct train *t, const struct sample_prompts *s, const struct train_draw *how, sampler_tick_fn tick,
                   void *arg, struct err *err);
 

@@ -16,8 +16,8 @@
 #include "engine/train/sample_prompts.h"
 #include "engine/train/train_draw.h"
 #include "engine/train/train_events.h"
+#include "engine/train/train_gather.h"
 #include "engine/train/train_ranks.h"
-#include "engine/train/train_save.h"
 #include "engine/train/train_state.h"
 
 struct validation {
@@ -30,7 +30,10 @@ struct validation {
 
 /* --- waiting ranks --------------------------------------------------------------------------- */
 
-/* Rank 0 tells whether it is still drawing. */
+/* What rank 0 does. */
+enum { OVER, DRAWING, GATHERING };
+
+/* Rank 0 tells it. */
 static int pulse(struct train *t, int32_t *drawing)
 {
     return t->env->world_size > 1 ? train_ranks_broadcast(t, drawing, sizeof(*drawing)) : 0;
@@ -39,8 +42,8 @@ static int pulse(struct train *t, int32_t *drawing)
 static int follow(struct train *t)
 {
     uint64_t heard = 0;
-    for (int32_t drawing = 1; drawing;) {
-        if (pulse(t, &drawing) < 0)
+    for (int32_t drawing = DRAWING; drawing != OVER;) {
+        if (pulse(t, &drawing) < 0 || (drawing == GATHERING && train_gather(t, NULL) < 0))
             return -1;
         flight_work(t->flight, ++heard, 0);
     }
@@ -50,9 +53,18 @@ static int follow(struct train *t)
 static bool tick(void *arg, double share)
 {
     struct validation *v = arg;
-    int32_t drawing = 1;
+    int32_t drawing = DRAWING;
     flight_work(v->t->flight, (uint64_t)(1000 * share), 1000);
     return !progress_stop_asked(v->t->progress) && pulse(v->t, &drawing) == 0;
+}
+
+/* A failure is that of the ranks, in t->err; `err` says that there are no pictures. */
+static int gather(struct train *t, float *weights, struct err *err)
+{
+    int32_t drawing = GATHERING;
+    if (pulse(t, &drawing) == 0 && train_gather(t, weights) == 0)
+        return 0;
+    return err_set(err, t->err.code, "%s", t->err.text);
 }
 
 /* --- files ----------------------------------------------------------------------------------- */
@@ -135,7 +147,7 @@ static float *draw(struct validation *v)
     const struct validate_config *c = &v->t->spec.validate;
     const struct train_draw how = {.steps = c->steps, .guidance = c->guidance, .seed = c->seed,
                                    .method = c->euler ? SAMPLER_EULER : SAMPLER_FLOW_DPM,
-                                   .first = v->t->at == 0 && !params_updates_all(v->t->params)};
+                                   .first = v->t->at == 0 && !params_updates_all(v->t->params), .gather = gather};
     if (sample_prompts_of_captions(&v->prompts, v->t->data, v->text, v->n, &v->err) < 0)
         return NULL;
     return train_draw(v->t, &v->prompts, &how, tick, v, &v->err);
@@ -179,7 +191,7 @@ static void make(struct validation *v, bool whole)
 static int lead(struct train *t, bool whole)
 {
     struct validation v = {.t = t};
-    int32_t drawing = 0;
+    int32_t drawing = OVER;
     if (list_prompts(&v) == 0)
         make(&v, whole);
     free(v.text);
@@ -198,16 +210,6 @@ static bool is_due(const struct train *t)
            (t->at % t->spec.validate.every == 0 || t->at == t->spec.steps);
 }
 
-/* Rank 0 has all weights, or reads them from a checkpoint. 0: there is no room for one. */
-static int have_weights(struct train *t)
-{
-    if (params_updates_all(t->params) || t->at == 0)
-        return 1;
-    if (train_save(t) < 0 || train_save_wait(t) < 0)
-        return -1;
-    return !train_save_lacks_room(t);
-}
-
 int train_validate(struct train *t)
 {
     if (!is_due(t))
@@ -215,9 +217,6 @@ int train_validate(struct train *t)
     int32_t whole = t->at == 0 || t->at != t->began || !all_exist(t, (int)json_array_size(t->spec.validate.prompts));
     if (pulse(t, &whole) < 0) /* rank 0 decides */
         return -1;
-    const int ready = whole ? have_weights(t) : 1;
-    if (ready <= 0)
-        return ready;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_VALIDATE);
     return train_is_first(t) ? lead(t, whole) : follow(t);
 }
