@@ -191,7 +191,7 @@ static int plan_make(void *arg, const char *cache, struct err *err)
             (!c->fit.fits && (c->advices = fit_advise(c->advice, &c->least, &ask, err)) < 0))
             goto out;
     }
-    p->flops = 3 * model_forward_flops(&s->model, s->batch_global, p->shape.height, p->shape.width,
+    p->flops = (s->prior.path[0] ? 6 : 3) * model_forward_flops(&s->model, s->batch_global, p->shape.height, p->shape.width,
                                        p->shape.words);
     rc = 0;
 out:
@@ -391,6 +391,8 @@ static void print_words(const struct plan *p)
     printf("batch       %d samples per step, %d at a time; an epoch is %.2f steps\n",
            s->batch_global, p->card[0].fit.micro,
            (double)p->shape.samples / s->batch_global);
+    if (s->prior.path[0])
+        printf("prior       and as many of %s per step, weight %g\n", s->prior.path, s->prior.weight);
     batch_report_print(&p->batches, stdout);
     printf("run         %lld steps, %.1f epochs\n", (long long)s->steps,
            (double)s->steps * s->batch_global / (double)p->shape.samples);

@@ -326,6 +326,17 @@ static void fill_path(char path[1024], const json_t *train, const char *key)
     json_decref(value);
 }
 
+static void fill_prompts(struct train_spec *s, const json_t *train)
+{
+    json_t *data = value_of(train, "data.prompt"), *prior = value_of(train, "prior.prompt");
+    copy_text(s->data_prompt, sizeof(s->data_prompt), data);
+    copy_text(s->prior.prompt, sizeof(s->prior.prompt), prior);
+    fill_path(s->prior.path, train, "prior.path");
+    s->prior.weight = number_of(train, "prior.weight", 1);
+    json_decref(data);
+    json_decref(prior);
+}
+
 static void fill_encode(struct encode_config *e, const json_t *train)
 {
     fill_path(e->vae, train, "data.vae");
@@ -350,6 +361,7 @@ static void fill_data(struct train_spec *s, const json_t *train)
                   : word_is(train, "data.encoders", "lumina")    ? ENCODERS_LUMINA
                                                                  : ENCODERS_DCT_HASH;
     fill_encode(&s->encode, train);
+    fill_prompts(s, train);
     s->resolution = (int)int_of(train, "data.resolution", 0);
     s->multi_scale = bool_of(train, "data.multi_scale", false);
     s->sample_log = bool_of(train, "data.sample_log", false);

@@ -84,11 +84,20 @@ struct validate_config {
     uint64_t      seed;
 };
 
+/* Prior preservation of DreamBooth: each step also takes a batch of other pictures of the subject's class. */
+struct prior_config {
+    char   path[1024]; /* "": none */
+    char   prompt[1024]; /* of pictures without a caption; "": none */
+    double weight;     /* of their loss */
+};
+
 /* The spec as a struct, with defaults applied and presets expanded. */
 struct train_spec {
     struct model_config model;   /* latent_channels and caption_* are derived from the data */
     struct optim_config optim;
     char     data_path[1024];
+    char     data_prompt[1024];  /* of pictures without a caption; "": none */
+    struct prior_config prior;
     int      resolution;         /* pixels; 0 = the size of the data */
     bool     multi_scale;        /* samples have several shapes */
     bool     sample_log;

@@ -74,6 +74,8 @@ static const struct spec_field fields[] = {
     {.path = "data", .type = FIELD_MAP, .help = "the training data"},
     {.path = "data.path", .type = FIELD_PATH,
      .help = "folder of images and captions, or of feature shards; required unless synthetic"},
+    {.path = "data.prompt", .type = FIELD_STRING,
+     .help = "caption of the pictures in a folder that have none beside them, such as \"a photo of sks dog\""},
     {.path = "data.encoders", .type = FIELD_ENUM, .choices = "dct+hash|features|synthetic|sana|lumina",
      .def = "\"dct+hash\"",
      .help = "dct+hash: built-in block DCT and hashed captions; features: shards of "
@@ -125,6 +127,14 @@ static const struct spec_field fields[] = {
      .help = "hashed words kept per caption"},
     {.path = "data.caption_channels", .type = FIELD_INT, .min = 8, .max = 4096, .def = "64",
      .help = "numbers per hashed word"},
+
+    {.path = "prior", .type = FIELD_MAP,
+     .help = "prior preservation of DreamBooth: each step also takes a batch of other pictures of the subject's class"},
+    {.path = "prior.path", .type = FIELD_PATH, .help = "folder of these pictures, like data.path; required with prior"},
+    {.path = "prior.prompt", .type = FIELD_STRING,
+     .help = "caption of those that have none beside them, such as \"a photo of a dog\""},
+    {.path = "prior.weight", .type = FIELD_NUMBER, .min = 0, .max = 1000,
+     .help = "the loss is that of data plus weight times theirs; default 1"},
 
     {.path = "tensorboard", .type = FIELD_BOOL, .def = "false",
      .help = "write event files for TensorBoard beside the checkpoints, in tensorboard/"},

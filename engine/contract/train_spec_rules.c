@@ -94,6 +94,18 @@ static int lora_targets(const struct train_spec *s, const json_t *job, struct er
     return 0;
 }
 
+static int prior(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const json_t *train = json_object_get(job, "train");
+    if (json_object_size(json_object_get(train, "prior")) == 0)
+        return 0;
+    if (!s->prior.path[0])
+        return err_set(err, ERR_USAGE, "train.prior.path: missing; name a folder of pictures of the subject's class");
+    if (s->encoders == ENCODERS_SYNTHETIC || s->encoders == ENCODERS_FEATURES)
+        return err_set(err, ERR_USAGE, "train.prior: pictures need data.encoders of sana, lumina or dct+hash");
+    return 0;
+}
+
 static int lora(const struct train_spec *s, const json_t *job, struct err *err)
 {
     if (json_object_size(json_object_get(json_object_get(job, "train"), "lora")) == 0)
@@ -371,6 +383,7 @@ const struct train_rule *train_spec_rules(void)
         {"train.sample.before|train.sample.after|train.data.encoders", pictures},
         {"train.sample.before|train.sample.after|train.sample.cfg|train.caption_dropout|"
          "train.data.encoders", guidance},
+        {"train.prior|train.prior.path|train.data.encoders", prior},
         {"train.validate|train.validate.prompts", prompts},
         {"train.validate.prompts|train.data.encoders", prompts_source},
         {"train.validate.prompts|train.validate.guidance|train.caption_dropout|train.model.weights|load_from",

@@ -27,6 +27,7 @@ void collection_close(struct collection *c)
     free(c->name_at);
     free(c->path);
     free(c->text_dir);
+    free(c->prompt);
     free(c);
 }
 

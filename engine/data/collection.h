@@ -62,6 +62,7 @@ struct collection_options {
     bool                   suffixes_needed; /* it is a mistake if no file has one of them; authors' readers: no */
     struct caption_rule    rule;
     bool                   latents;     /* samples have latents KEY.npy instead of pictures (load_vae_feat) */
+    const char            *prompt;      /* caption of pictures in a folder without one; NULL or "": none; copied */
     const char            *text_dir;    /* samples have text rows KEY.npz there (load_text_feat); NULL: no; copied */
 };
 

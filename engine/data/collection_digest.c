@@ -93,6 +93,8 @@ static void add_options(struct digest *d, const struct collection *c)
         digest_add_text(d, o->caption_suffix[k]);
     for (int k = 0; k < o->score_suffixes; k++)
         digest_add_text(d, o->score_suffix[k]);
+    if (c->prompt)
+        digest_add_text(d, c->prompt);
 }
 
 static int add_names(struct digest *d, const struct collection *c, int64_t i, struct err *err)

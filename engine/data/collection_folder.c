@@ -192,6 +192,8 @@ static int add_beside(struct collection_sample *s, const struct collection *c, j
     collection_label(s, *own);
     if (found > 0)
         return 0;
+    if (!prompt && c->prompt)
+        return collection_add_caption(s, "prompt", c->prompt, err);
     if (!json_is_string(prompt) && !json_is_null(prompt))
         return no_caption(c, s->name, err);
     return collection_add_caption(s, "prompt", json_is_null(prompt) ? "" : json_string_value(prompt), err);
@@ -272,6 +274,8 @@ static int check_caption(const struct collection *c, const char *name, struct er
 {
     char beside[300];
     const int n = (int)collection_stem(name);
+    if (c->prompt)
+        return 0;
     snprintf(beside, sizeof(beside), "%.*s.txt", n, name);
     if (has_name(c, c->len, beside))
         return 0;

@@ -48,6 +48,7 @@ enum { COLLECTION_NO_MEMBER = 0 };
 struct collection {
     struct collection_options     o;
     char                         *path, *text_dir;
+    char                         *prompt; /* NULL: none */
     enum collection_layout        layout;
     const struct collection_kind *kind;
     int64_t                       len;

@@ -193,7 +193,9 @@ static int copy_options(struct collection *c, const struct collection_options *o
     c->text_dir = o->text_dir ? strdup(o->text_dir) : NULL;
     c->o.path = c->path;
     c->o.text_dir = c->text_dir;
-    if (!c->path || (o->text_dir && !c->text_dir))
+    c->prompt = o->prompt && o->prompt[0] ? strdup(o->prompt) : NULL;
+    c->o.prompt = c->prompt;
+    if (!c->path || (o->text_dir && !c->text_dir) || (o->prompt && o->prompt[0] && !c->prompt))
         return err_set(err, ERR_MEMORY, "out of memory for a collection");
     for (size_t n = strlen(c->path); n > 1 && c->path[n - 1] == '/'; n--)
         c->path[n - 1] = '\0';

@@ -24,6 +24,7 @@ void collection_options(struct collection_options *out, const struct train_spec 
                                        .multi_scale = s->multi_scale,
                                        .step = (plain ? s->dct_block : SYNTHETIC_SHRINK) * s->model.patch,
                                        .suffixes_needed = true,
+                                       .prompt = s->data_prompt,
                                        .rule = {s->score_min, s->score_temperature}};
     out->caption_suffixes = copy_suffixes(out->caption_suffix, s->caption_suffix, s->caption_suffixes);
     out->score_suffixes = copy_suffixes(out->score_suffix, s->score_suffix, s->score_suffixes);

@@ -15,10 +15,10 @@
 #include "kernels/kernels.h"
 
 /* About as many samples for each rank; the last rank has the most. */
-static struct reducer_slice slice(const struct train *t)
+static struct reducer_slice slice(const struct train *t, const struct train_source *of)
 {
-    const struct batch batch = batch_plan_at(loader_plan(t->loader), train_plan_step(t));
-    const struct dataset_bucket b = dataset_bucket(t->data, batch.bucket);
+    const struct batch batch = batch_plan_at(loader_plan(of->loader), train_plan_step(t));
+    const struct dataset_bucket b = dataset_bucket(of->data, batch.bucket);
     const int64_t all = t->spec.batch_global, world = t->env->world_size, rank = t->env->rank;
     const int micro = train_memory_micro(t, b.height, b.width);
     return (struct reducer_slice){.from = (int)(all * rank / world),

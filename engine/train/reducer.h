@@ -23,9 +23,11 @@ struct reducer_slice {
     int from, to, micro, passes;
 };
 
+struct train_source;
+
 struct reducer {
     struct exchange_numbers numbers; /* that ranks add up */
-    struct reducer_slice (*slice)(const struct train *t);
+    struct reducer_slice (*slice)(const struct train *t, const struct train_source *of);
     void (*begin)(struct train *t);
     void (*add)(struct train *t, double loss, int samples);
     /* During the last backward pass: gradients from `from` on are complete, so that other ranks can have them. NULL:

@@ -112,8 +112,9 @@ int reducer_fixed_resume(struct train *t, const char *dir)
 /* --- the reducer ------------------------------------------------------------------------- */
 
 /* Whole micro-batches of the fixed list, about as many for each rank. */
-static struct reducer_slice slice(const struct train *t)
+static struct reducer_slice slice(const struct train *t, const struct train_source *of)
 {
+    (void)of;
     const int64_t all = micro_batches(t), world = t->env->world_size, rank = t->env->rank;
     const int micro = t->spec.batch_micro, to = (int)(all * (rank + 1) / world) * micro;
     return (struct reducer_slice){.from = (int)(all * rank / world) * micro,

@@ -38,22 +38,24 @@
 
 enum { TRIES = 4 };
 
-/* Samples [from, from + n) of the global batch, forward and backward. */
-static int micro(struct train *t, int from, int n, int index, double *loss)
+/* Samples [from, from + n) of the source's global batch, forward and backward. *loss: weighted. */
+static int micro(struct train *t, const struct train_source *of, int from, int n, int index, double *loss)
 {
     struct step_input in;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_DATA);
     if (t->at == t->env->stop_at && index == 0)
         raise(SIGSTOP);
-    if (train_input_take(t, &in, from, n) < 0 ||
-        sample_log_add(t->samples, loader_slots(t->loader), n, in.height, in.width, &t->err) < 0)
+    if (train_input_take(t, of, &in, from, n) < 0 ||
+        (of->loader == t->loader &&
+         sample_log_add(t->samples, loader_slots(of->loader), n, in.height, in.width, &t->err) < 0))
         return -1;
     flight_micro(t->flight, (uint64_t)index, (uint64_t)in.height, (uint64_t)in.width);
     if (train_memory_take(t, in.height, in.width, n) < 0)
         return -1;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_FORWARD);
-    if (step_micro(t->step, &in, (double)n / t->spec.batch_global, loss, NULL, &t->err) < 0)
+    if (step_micro(t->step, &in, of->weight * n / t->spec.batch_global, loss, NULL, &t->err) < 0)
         return -1;
+    *loss *= of->weight;
     return t->err.code == ERR_NONE ? 0 : -1; /* a callback of the backward pass may have failed */
 }
 
@@ -65,23 +67,32 @@ static int idle(struct train *t, int passes)
     return t->err.code == ERR_NONE ? 0 : -1;
 }
 
+/* This rank's micro-batches of a source; *index counts those of the step. Returns the most that any rank has, or -1. */
+static int add_source(struct train *t, const struct train_source *of, bool last, int *index)
+{
+    const struct reducer_slice s = t->reducer->slice(t, of);
+    for (int from = s.from; from < s.to; from += s.micro, ++*index) {
+        const int n = s.to - from < s.micro ? s.to - from : s.micro;
+        double loss;
+        t->last_micro = last && from + n == s.to;
+        if (micro(t, of, from, n, *index, &loss) < 0)
+            return -1;
+        t->reducer->add(t, loss, n);
+    }
+    return s.passes;
+}
+
 /* As reducer.finish(). A rank with fewer micro-batches than others makes up for them with idle passes (fsdp). */
 static int try_accumulate(struct train *t)
 {
-    const struct reducer_slice s = t->reducer->slice(t);
+    const struct train_source own = train_input_source(t);
     int index = 0;
     t->reducer->begin(t);
     t->exchange->begin(t);
     sample_log_begin(t->samples);
-    for (int from = s.from; from < s.to; from += s.micro, index++) {
-        const int n = s.to - from < s.micro ? s.to - from : s.micro;
-        double loss;
-        t->last_micro = from + n == s.to;
-        if (micro(t, from, n, index, &loss) < 0)
-            return -1;
-        t->reducer->add(t, loss, n);
-    }
-    if (train_snapshot_settle(t) < 0 || idle(t, s.passes - index) < 0)
+    const int passes = add_source(t, &own, !t->prior.data, &index);
+    const int more = passes >= 0 && t->prior.data ? add_source(t, &t->prior, true, &index) : 0;
+    if (passes < 0 || more < 0 || train_snapshot_settle(t) < 0 || idle(t, passes + more - index) < 0)
         return -1;
     return t->reducer->finish(t);
 }
@@ -339,8 +350,10 @@ static void close_rest(struct train *t)
     sample_log_close(t->samples);
     step_destroy(t->step);
     loader_destroy(t->loader);
+    loader_destroy(t->prior.loader);
     json_decref(t->codec);
     dataset_close(t->data);
+    dataset_close(t->prior.data);
     pretrained_close(t->pretrained);
     flight_close(t->flight);
     free(t->before);

@@ -10,37 +10,54 @@
 #include "engine/train/train_state.h"
 #include "kernels/cuda.h"
 
-int train_input_open(struct train *t)
+/* Noise, order and captions of prior pictures are drawn as by a run with another seed. */
+enum { PRIOR_SEED = 0x5072696f };
+
+static int open_loader(struct loader **out, struct train *t, const struct dataset *data, uint64_t seed)
 {
     const struct kern_streams *streams = backend_streams();
     const struct loader_memory memory = {streams ? streams->pin : NULL, streams ? streams->unpin : NULL};
-    return loader_create(&t->loader, t->data, &t->spec, &memory, &t->err);
+    struct train_spec spec = t->spec;
+    spec.seed = seed;
+    return loader_create(out, data, &spec, &memory, &t->err);
 }
 
-static int read_ahead(struct train *t, int from, int to, int micro)
+int train_input_open(struct train *t)
+{
+    if (open_loader(&t->loader, t, t->data, t->spec.seed) < 0)
+        return -1;
+    return t->prior.data ? open_loader(&t->prior.loader, t, t->prior.data, t->spec.seed ^ PRIOR_SEED) : 0;
+}
+
+struct train_source train_input_source(const struct train *t)
+{
+    return (struct train_source){.data = t->data, .loader = t->loader, .weight = 1};
+}
+
+static int read_ahead(struct train *t, const struct train_source *of, int from, int to, int micro)
 {
     const int n = to - from < micro ? to - from : micro;
-    return n < 1 ? 0 : loader_ahead(t->loader, train_plan_step(t), from, n, &t->err);
+    return n < 1 ? 0 : loader_ahead(of->loader, train_plan_step(t), from, n, &t->err);
 }
 
 /* The first of this rank's samples in the next step. */
-static int read_next_step(struct train *t)
+static int read_next_step(struct train *t, const struct train_source *of)
 {
     t->at++;
-    const struct reducer_slice s = t->reducer->slice(t);
-    const int rc = t->at < t->spec.steps ? read_ahead(t, s.from, s.to, s.micro) : 0;
+    const struct reducer_slice s = t->reducer->slice(t, of);
+    const int rc = t->at < t->spec.steps ? read_ahead(t, of, s.from, s.to, s.micro) : 0;
     t->at--;
     return rc;
 }
 
-int train_input_take(struct train *t, struct step_input *in, int from, int n)
+int train_input_take(struct train *t, const struct train_source *of, struct step_input *in, int from, int n)
 {
-    const struct reducer_slice s = t->reducer->slice(t);
-    if (loader_fill(t->loader, in, train_plan_step(t), from, n, &t->err) < 0)
+    const struct reducer_slice s = t->reducer->slice(t, of);
+    if (loader_fill(of->loader, in, train_plan_step(t), from, n, &t->err) < 0)
         return -1;
     if (!backend_streams())
         return 0;
-    return from + n < s.to ? read_ahead(t, from + n, s.to, s.micro) : read_next_step(t);
+    return from + n < s.to ? read_ahead(t, of, from + n, s.to, s.micro) : read_next_step(t, of);
 }
 
 void train_input_summary(const struct train *t)

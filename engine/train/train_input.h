@@ -8,13 +8,16 @@
 #ifndef ENGINE_TRAIN_TRAIN_INPUT_H
 #define ENGINE_TRAIN_TRAIN_INPUT_H
 
-struct step_input;
-struct train;
+#include "engine/train/train_state.h"
 
-/* Creates t->loader. */
+struct step_input;
+
+/* Creates t->loader, and that of t->prior if it has data. */
 int train_input_open(struct train *t);
-/* Samples [from, from + n) of the current step; and begins to read those that this rank takes next. */
-int train_input_take(struct train *t, struct step_input *in, int from, int n);
+/* The run's own data; t->prior is another source. */
+struct train_source train_input_source(const struct train *t);
+/* Samples [from, from + n) of the current step; and begins to read those that this rank takes next of this source. */
+int train_input_take(struct train *t, const struct train_source *of, struct step_input *in, int from, int n);
 /* One line on how many batches were there when they were needed. */
 void train_input_summary(const struct train *t);
 

@@ -97,11 +97,62 @@ static void tell_data(const struct train *t)
         printf("block DCT + hashed captions, %s\n", made[dataset_packed(t->data)]);
 }
 
+static int open_samples(struct train *t)
+{
+    return train_spec_encodes(&t->spec) ? train_encode(t) : open_in_turn(t);
+}
+
+/* The model is made for the samples of data. */
+static int compare_prior(struct train *t)
+{
+    const struct dataset_shape a = dataset_shape(t->data), b = dataset_shape(t->prior.data);
+    if (a.channels != b.channels || a.words != b.words || a.caption_channels != b.caption_channels ||
+        (int64_t)b.height * b.width > (int64_t)a.height * a.width)
+        return err_set(&t->err, ERR_USAGE, "train.prior.path: latents of %d x %d x %d and captions of %d x %d do not go with "
+                       "those of train.data.path (%d x %d x %d, %d x %d); set train.data.resolution, which is of both",
+                       b.channels, b.height, b.width, b.words, b.caption_channels, a.channels, a.height, a.width, a.words,
+                       a.caption_channels);
+    return 0;
+}
+
+/* With the spec of data but for the folder, the prompt, and the prompts to draw, which are not drawn twice. */
+static int open_prior(struct train *t)
+{
+    struct train_spec own = t->spec;
+    struct dataset *data = t->data;
+    if (!own.prior.path[0])
+        return 0;
+    memcpy(t->spec.data_path, own.prior.path, sizeof(own.prior.path));
+    memcpy(t->spec.data_prompt, own.prior.prompt, sizeof(own.prior.prompt));
+    t->spec.validate.prompts = NULL;
+    t->data = NULL;
+    const int rc = open_samples(t);
+    t->prior = (struct train_source){.data = t->data, .weight = own.prior.weight};
+    t->spec = own;
+    t->data = data;
+    return rc < 0 ? -1 : compare_prior(t);
+}
+
+/* Of all data, so that ranks with other pictures are found. */
+static int digest_data(struct train *t)
+{
+    struct digest *d;
+    snprintf(t->data_digest, sizeof(t->data_digest), "%s", dataset_digest(t->data));
+    if (!t->prior.data)
+        return 0;
+    if (digest_create(&d, &t->err) < 0)
+        return -1;
+    digest_add_text(d, t->data_digest);
+    digest_add_text(d, dataset_digest(t->prior.data));
+    digest_text(d, t->data_digest);
+    digest_destroy(d);
+    return 0;
+}
+
 static int open_data(struct train *t)
 {
-    if ((train_spec_encodes(&t->spec) ? train_encode(t) : open_in_turn(t)) < 0)
+    if (open_samples(t) < 0 || open_prior(t) < 0 || digest_data(t) < 0)
         return -1;
-    snprintf(t->data_digest, sizeof(t->data_digest), "%s", dataset_digest(t->data));
     struct dataset_shape s = dataset_shape(t->data);
     t->codec = dataset_codec(t->data);
     t->spec.model.latent_channels = s.channels;
@@ -116,6 +167,9 @@ static int open_data(struct train *t)
     }
     if (train_is_first(t))
         tell_data(t);
+    if (train_is_first(t) && t->prior.data)
+        printf("prior: %lld samples of %s, weight %g\n", (long long)dataset_shape(t->prior.data).samples, t->spec.prior.path,
+               t->prior.weight);
     if (train_memory_choose(t) < 0)
         return -1;
     return train_input_open(t);

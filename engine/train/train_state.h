@@ -37,6 +37,13 @@ struct train_lowered {
     int  height, width, samples; /* the pixels of so many samples of this size; 0 samples = no limit */
 };
 
+/* Samples of which each step takes a batch. */
+struct train_source {
+    struct dataset *data;   /* NULL: none */
+    struct loader  *loader;
+    double          weight; /* of their loss */
+};
+
 struct train {
     const json_t           *job;
     const struct train_env *env;
@@ -55,6 +62,7 @@ struct train {
     struct dist     *gpus;  /* of GPU memory, or NULL */
     struct dataset  *data;
     json_t          *codec; /* of the data, or NULL */
+    struct train_source prior;   /* of train.prior; without data: none */
     struct loader   *loader;
     struct pretrained *pretrained; /* the weights that the run begins with, from their check until they are read; or
                                     * NULL */
