@@ -48,6 +48,7 @@ static const char EDIT_SPEC[] = "UPDATE specs SET yaml=?2, canonical=?3 WHERE jo
 static const char DROP_MENTIONS[] = "DELETE FROM mentions WHERE job=?";
 static const char IDS[] = "SELECT id, attempt > 0, state = 'done' FROM jobs UNION ALL "
                           "SELECT job, 0, 1 FROM removed ORDER BY 1";
+static const char LATEST[] = "SELECT id FROM jobs WHERE state = 'done' AND packed = 0 ORDER BY ended_ms DESC LIMIT ?";
 static const char COUNT[] = "SELECT count(*) FROM jobs";
 static const char EACH[] = "SELECT " COLUMNS " FROM jobs WHERE id < ? AND sweep IS NULL ORDER BY id DESC LIMIT ?";
 static const char MEMBERS[] = "SELECT " COLUMNS " FROM jobs WHERE sweep = ? AND sweep_index > ? ORDER BY sweep_index "
@@ -253,6 +254,16 @@ int jobs_ids(struct store *s, jobs_ids_fn each, void *ctx, struct err *err)
     int rc = 0;
     while (rc == 0 && (rc = stmt_step(st, err)) > 0)
         rc = each(ctx, stmt_int(st, 0, 0), stmt_int(st, 1, 0), stmt_int(st, 2, 0));
+    sqlite3_reset(st);
+    return rc;
+}
+
+int jobs_done_latest(struct store *s, int64_t limit, jobs_ids_fn each, void *ctx, struct err *err)
+{
+    sqlite3_stmt *st = stmt_query(s, err, LATEST, "i", limit);
+    int rc = 0;
+    while (rc == 0 && (rc = stmt_step(st, err)) > 0)
+        rc = each(ctx, stmt_int(st, 0, 0), true, true);
     sqlite3_reset(st);
     return rc;
 }

@@ -304,6 +304,8 @@ static int start(struct follower *f, const json_t *body, int *n, struct err *err
         return -1;
     if (e.generation == 0 && !e.pull && !(e.fetch ? f->payload.fetch_argv : f->payload.setup_argv)[0])
         return err_set(err, ERR_BUG, "this job has no setup");
+    if (payload_renew(&f->payload, f->spec, err) < 0)
+        return -1;
     f->generation = e.generation;
     cleanup_forget(f->cleanup);
     nccl_watch_begin(f->nccl_watch);

@@ -12,6 +12,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_seal.h"
 #include "engine/contract/safe_open.h"
 
 static int read_text(const char *path, char *out, size_t size)
@@ -77,7 +78,7 @@ int identity_write(const struct identity *id, const char *run_dir, struct err *e
     if (v && id->origin[0])
         json_object_set_new(v, "origin", json_string(id->origin));
     int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL);
-    int rc = v && fd >= 0 && json_file_put(v, fd, JSON_COMPACT) == 0 && fsync(fd) == 0 &&
+    int rc = v && fd >= 0 && json_seal(v) == 0 && json_file_put(v, fd, JSON_COMPACT) == 0 && fsync(fd) == 0 &&
                      rename(tmp, path) == 0
                  ? 0
                  : -1;
@@ -101,12 +102,13 @@ int identity_read(struct identity *id, const char *run_dir, struct err *err)
     json_t *v = safe_open_json(path, 0, &why);
     json_int_t pid, start, job, attempt, incarnation;
     const char *boot, *nonce, *version;
-    int rc = v && json_unpack(v, "{s:I, s:s, s:I, s:s, s:I, s:I, s:I, s:s}", "pid", &pid, "boot_id",
+    const bool broken = json_seal_broken(v);
+    int rc = v && !broken && json_unpack(v, "{s:I, s:s, s:I, s:s, s:I, s:I, s:I, s:s}", "pid", &pid, "boot_id",
                               &boot, "start_time", &start, "nonce", &nonce, "job", &job, "attempt",
                               &attempt, "incarnation", &incarnation, "version", &version) == 0
                  ? 0
                  : err_set(err, ERR_DATA, "'%s' is not an agent's identity: %s", path,
-                           v ? "a field is missing or wrong" : why.text);
+                           broken ? "it is damaged" : v ? "a field is missing or wrong" : why.text);
     if (rc == 0) {
         *id = (struct identity){.pid = pid,
                                 .start_time = start,

@@ -2,6 +2,7 @@
 /* lease.c - see lease.h */
 #include "agent/os/lease.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -17,6 +18,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_seal.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
@@ -72,8 +74,10 @@ static int read_record(struct lease_record *r, const struct lease *l, struct err
     if (!o)
         return err_set(err, ERR_DATA, "'%s' cannot be read: %s", path, why.text);
     from_json(r, o);
-    const bool schema = field_int(o, "schema", 0) == SCHEMA;
+    const bool schema = field_int(o, "schema", 0) == SCHEMA, broken = json_seal_broken(o);
     json_decref(o);
+    if (broken)
+        return err_set(err, ERR_DATA, "'%s' cannot be read: it is damaged", path);
     return schema && r->token >= 1
                ? 0
                : err_set(err, ERR_DATA, "'%s' is not a lease file of this version of jobctl", path);
@@ -92,7 +96,7 @@ static int write_record(const struct lease *l, struct err *err)
         return -1;
     json_t *o = to_json(&l->own);
     int fd = o ? safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL) : -1;
-    int rc = fd >= 0 && json_file_put(o, fd, JSON_COMPACT) == 0 && fsync(fd) == 0 ? 0 : -1;
+    int rc = fd >= 0 && json_seal(o) == 0 && json_file_put(o, fd, JSON_COMPACT) == 0 && fsync(fd) == 0 ? 0 : -1;
     if (fd >= 0 && close(fd) < 0)
         rc = -1;
     if (rc < 0 || rename(tmp, path) < 0)
@@ -101,6 +105,48 @@ static int write_record(const struct lease *l, struct err *err)
         unlink(tmp);
     json_decref(o);
     return rc;
+}
+
+/* --- damage ----------------------------------------------------------------------------- */
+
+/* The largest token whose claim is there; 0: none, so nobody holds the lease. */
+static int64_t newest_claim(const struct lease *l)
+{
+    int64_t newest = 0;
+    DIR *dir = opendir(l->dir);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char *end = NULL;
+        const long long token = strncmp(e->d_name, "lease-", 6) == 0 ? strtoll(e->d_name + 6, &end, 10) : 0;
+        if (token > newest && token < INT64_MAX / 2 && !*end)
+            newest = token;
+    }
+    if (dir)
+        closedir(dir);
+    return newest;
+}
+
+/* What is known of the holder whose record is damaged: its token, or that there is none. Then the next token must only
+ * be above all earlier ones. A mirror's owner is in the record alone. */
+static int guess_record(struct lease_record *r, const struct lease *l)
+{
+    const int64_t token = newest_claim(l);
+    if (l->mirror)
+        return -1;
+    *r = (struct lease_record){.token = token ? token : clock_unix_ms(), .released = token == 0, .damaged = true,
+                               .host = "an unknown machine (lease.json is damaged)"};
+    return 0;
+}
+
+/* As read_record(), also of a damaged file. */
+static int know_record(struct lease_record *r, const struct lease *l, struct err *err)
+{
+    struct err why = {0};
+    if (read_record(r, l, &why) == 0)
+        return 0;
+    if (why.code == ERR_DATA && guess_record(r, l) == 0)
+        return 0;
+    return err_set(err, why.code, "%s%s", why.text, why.code == ERR_DATA ? "; if no other machine runs this job, remove "
+                   "the file and retry the job" : "");
 }
 
 /* --- its holder ------------------------------------------------------------------------- */
@@ -184,7 +230,7 @@ static int await_vacancy(const struct lease *l, struct lease_record *h, const st
             if (first)
                 say_wait(l, h, wait_ms, waits, arg);
             clock_wait(-1, LOOK_MS);
-            if (read_record(h, l, err) < 0)
+            if (know_record(h, l, err) < 0)
                 return -1;
             break;
         default:
@@ -201,9 +247,9 @@ static int await_claimant(const struct lease *l, const struct lease_record *h, c
     while (clock_ms() < until && !is_over(by)) {
         struct lease_record now;
         clock_wait(-1, LOOK_MS);
-        if (read_record(&now, l, err) < 0)
+        if (know_record(&now, l, err) < 0)
             return -1;
-        if (now.token != h->token)
+        if (now.token != h->token && !now.damaged)
             return held(l, &now, err);
     }
     return 0;
@@ -268,7 +314,7 @@ int lease_take(struct lease *l, const char *dir, const struct lease_taker *by, i
                lease_waits_fn waits, void *arg, struct err *err)
 {
     struct lease_record h;
-    if (introduce(l, dir, by, err) < 0 || read_record(&h, l, err) < 0 ||
+    if (introduce(l, dir, by, err) < 0 || know_record(&h, l, err) < 0 ||
         await_vacancy(l, &h, by, wait_ms, waits, arg, err) < 0 || claim(l, &h, by, wait_ms, err) < 0)
         return -1;
     note_fence(l);
@@ -286,9 +332,10 @@ int lease_take(struct lease *l, const char *dir, const struct lease_taker *by, i
 int lease_beat(struct lease *l, struct err *err)
 {
     struct lease_record h;
-    if (read_record(&h, l, err) < 0 || fence_check(l->dir, l->fence, err) < 0)
-        return -1;
-    l->own.beat++;
+    struct err why = {0};
+    if ((read_record(&h, l, &why) < 0 && why.code != ERR_DATA) || fence_check(l->dir, l->fence, &why) < 0)
+        return err_set(err, why.code, "%s", why.text);
+    l->own.beat++;              /* a damaged file is written again */
     return write_record(l, err);
 }
 

@@ -24,6 +24,7 @@ struct lease_record {
     int64_t pid_ns;      /* its pid namespace; 0: not known */
     int64_t token, beat; /* token 0: there is no holder */
     bool released;
+    bool damaged;        /* the file is; only the token is known, and whether anybody holds it */
 };
 
 enum lease_word {

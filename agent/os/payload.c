@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -113,6 +114,39 @@ static int fetch_argv(struct payload *p, const char *engine, const json_t *spec,
     const char *const argv[] = {p->fetch_path, "--tries", "4", "--spec", p->spec_path, NULL};
     memcpy(p->fetch_argv, argv, sizeof(argv));
     return 0;
+}
+
+static bool has_text(const char *path, const char *text)
+{
+    const size_t size = strlen(text);
+    char *have = malloc(size + 1);
+    const int fd = have ? safe_open(path, O_RDONLY, NULL) : -1;
+    const bool same = fd >= 0 && read(fd, have, size + 1) == (ssize_t)size && memcmp(have, text, size) == 0;
+    if (fd >= 0)
+        close(fd);
+    free(have);
+    return same;
+}
+
+static int renew(const char *path, const char *text, struct err *err)
+{
+    char dir[PATH_BYTES], again[PATH_BYTES];
+    if (!path[0] || !text || has_text(path, text))
+        return 0;
+    const char *name = strrchr(path, '/');
+    snprintf(dir, sizeof(dir), "%.*s", (int)(name - path), path);
+    return write_file(again, dir, name + 1, NULL, text, err);
+}
+
+int payload_renew(const struct payload *p, const json_t *spec, struct err *err)
+{
+    char *text = json_dumps(spec, JSON_COMPACT);
+    if (!text)
+        return err_set(err, ERR_MEMORY, "no memory for a spec");
+    const int rc = renew(p->spec_path, text, err);
+    free(text);
+    return rc < 0 || renew(p->run_path, json_string_value(json_object_get(spec, "run")), err) < 0 ||
+           renew(p->setup_path, json_string_value(json_object_get(spec, "setup")), err) < 0 ? -1 : 0;
 }
 
 int payload_make(struct payload *out, const json_t *spec, const char *run_dir, const char *engine,

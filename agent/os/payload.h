@@ -31,6 +31,9 @@ struct payload {
 int payload_make(struct payload *out, const json_t *spec, const char *run_dir, const char *train,
                  struct err *err);
 
+/* Before the processes of another generation start: writes again what has changed on disk since. */
+int payload_renew(const struct payload *p, const json_t *spec, struct err *err);
+
 /* The same in a container. */
 void payload_shell_inside(const char *argv[PAYLOAD_WORDS], const char *text, const char *path);
 

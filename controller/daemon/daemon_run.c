@@ -299,6 +299,7 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     if (before != HOME_CLEAN) {
         job_env_sweep(d);
         job_code_collect(d->home);
+        replay_done(d);
     }
     rc = serve(d, listen_fd, options->ready_fd, err);
     unlinkat(d->home_inode.fd, HOME_SOCKET, 0);     /* never that of another home at the same path */

@@ -16,6 +16,7 @@
 #include "controller/daemon/home_lock.h"
 #include "controller/daemon/replay.h"
 #include "controller/daemon/snapshots.h"
+#include "controller/daemon/submission.h"
 #include "controller/daemon/survey.h"
 #include "controller/job/job.h"
 #include "controller/job/job_env.h"
@@ -170,8 +171,8 @@ static void keep_numbers(struct job *job, const struct job_row *row)
     job->live_stats.samples_per_s = row->samples_per_s;
 }
 
-static int rebuild(struct repair *r, int64_t id, const struct job_row *row, const struct job_history *h,
-                   struct err *err)
+static int rebuild_with(struct repair *r, int64_t id, const struct job_row *row, const struct job_history *h,
+                        struct err *err)
 {
     struct store *s = r->daemon.store;
     const json_t *spec = json_object_get(h->head, "spec");
@@ -191,6 +192,27 @@ static int rebuild(struct repair *r, int64_t id, const struct job_row *row, cons
     job_destroy(job);
     free(canonical);
     return rc;
+}
+
+/* What the event that stands for a damaged submit does not tell: the rules for restarts. */
+static void complete(struct job_history *h)
+{
+    json_t *body = json_object_get(json_array_get(h->events, 0), "body");
+    if (!json_object_get(body, "retry"))
+        json_object_set_new(body, "retry", submission_retry(json_object_get(h->head, "spec")));
+}
+
+/* Events after a damaged one may make no sense without it; then those before it are all that counts. */
+static int rebuild(struct repair *r, int64_t id, const struct job_row *row, struct job_history *h, struct err *err)
+{
+    struct err why = { 0 };
+    complete(h);
+    const int rc = rebuild_with(r, id, row, h, &why);
+    if (rc == 0 || !h->damaged || h->whole == 0)
+        return rc == 0 ? 0 : err_set(err, why.code, "%s", why.text);
+    while (json_array_size(h->events) > h->whole)
+        json_array_remove(h->events, json_array_size(h->events) - 1);
+    return rebuild_with(r, id, row, h, err);
 }
 
 static bool same_job(struct store *s, int64_t id, const struct job_history *h)

@@ -18,8 +18,11 @@
 #include "controller/job/job_store.h"
 #include "controller/nodes/fleet.h"
 #include "db/events.h"
+#include "db/jobs.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+
+enum { DONE_LATEST = 10000 };   /* done jobs whose events are compared after an unclean end */
 
 struct ids {
     int64_t *list;
@@ -104,6 +107,31 @@ static void begin_history(struct job *job)
     job_history_end(&end, d->home, job->core.id);
     job->history_seq = survey_of(d->survey, job->core.id) == SURVEY_STRANGER ? JOB_HISTORY_OFF : end.seq;
     if (end.seq < job->last_seq && job_history_write(&job->history_seq, d->home, d->store, job->core.id, &err) < 0)
+        log_warn(NULL, "%s", err.text);
+}
+
+/* Of a done job, if it is behind. */
+static int end_history(void *ctx, int64_t id, bool started, bool done)
+{
+    const struct daemon *d = ctx;
+    struct job_history_end end;
+    struct job_row row;
+    struct err err = { 0 };
+    char *yaml = NULL, *canonical = NULL;
+    if (!started || !done || !job_history_end(&end, d->home, id) || jobs_get(&row, d->store, id, NULL) < 0 ||
+        end.seq >= row.last_seq || jobs_spec(&yaml, &canonical, d->store, id, NULL) < 0)
+        return 0;
+    if (job_history_same(&end, canonical) && job_history_write(&end.seq, d->home, d->store, id, &err) < 0)
+        log_warn(NULL, "%s", err.text);
+    free(yaml);
+    free(canonical);
+    return 0;
+}
+
+void replay_done(struct daemon *d)
+{
+    struct err err = { 0 };
+    if (jobs_done_latest(d->store, DONE_LATEST, end_history, d, &err) < 0)
         log_warn(NULL, "%s", err.text);
 }
 

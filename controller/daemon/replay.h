@@ -16,6 +16,10 @@ struct job;
 
 int replay_all(struct daemon *d, struct err *err);
 
+/* After an unclean end: the last events of jobs that are done may be in the store and not yet beside them, and a store
+ * rebuilt from the directories would run those jobs again. */
+void replay_done(struct daemon *d);
+
 /* One unfinished job from its rows, which is not among the active ones; the caller destroys it. */
 int replay_job(struct job **out, struct daemon *d, int64_t id, struct err *err);
 

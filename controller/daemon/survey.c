@@ -28,6 +28,9 @@ static const struct { const char *key; bool held, repair; const char *many, *one
         "its rows in the store are damaged: run `jobctl doctor --repair`" },
     [SURVEY_UNKNOWN]    = { "unknown", false, true, "a directory, but no row in the store",
         "is not in the store, but its directory is there: run `jobctl doctor --repair`" },
+    [SURVEY_DAMAGED]    = { "damaged", false, false, "no row in the store, and the events in the directory are damaged",
+        "is not in the store, and neither events.jsonl nor spec.json in its directory can be read: restore the "
+        "directory from a backup, or move it away" },
     [SURVEY_BARE]       = { "bare", false, false, "a directory of an earlier version, but no row in the store",
         "is not in the store; its directory, of an earlier version, is there" },
     [SURVEY_EMPTIED]    = { "emptied", false, false, "done, and the directory is gone", "" },
@@ -162,7 +165,7 @@ static void see_dir(struct look *l, int64_t id)
     if (has(&l->known, id))
         return;
     if (exists(l, id, JOB_HISTORY))
-        survey_add(l->survey, SURVEY_UNKNOWN, id);
+        survey_add(l->survey, job_history_readable(l->home, id) ? SURVEY_UNKNOWN : SURVEY_DAMAGED, id);
     else if (exists(l, id, "spec.json"))
         survey_add(l->survey, SURVEY_BARE, id);
 }

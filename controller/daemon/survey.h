@@ -26,6 +26,7 @@ enum survey_fault {
     SURVEY_VANISHED,    /* it is not done, and its directory is gone */
     SURVEY_UNREADABLE,  /* its rows are damaged */
     SURVEY_UNKNOWN,     /* a directory without a row */
+    SURVEY_DAMAGED,     /* the same, and its events cannot be read */
     SURVEY_BARE,        /* the same, and the directory has no events to rebuild the row from */
     SURVEY_EMPTIED,     /* it is done, and its directory is gone: nothing to repair */
     SURVEY_FAULTS,

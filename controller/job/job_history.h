@@ -43,13 +43,18 @@ bool job_history_end(struct job_history_end *end, const char *home, int64_t id);
 /* Is it of the job with this canonical spec? Also true where one of the two has no origin. */
 bool job_history_same(const struct job_history_end *end, const char *canonical);
 
-/* The whole history, to be released with job_history_fini(), without lines after a gap or a torn line.
- * ERR_NOT_FOUND: no file; ERR_DATA: it is damaged from its first line on. */
+/* The whole history, to be released with job_history_fini(), up to a torn line at its end. A damaged first line is made
+ * again from spec.json and spec.yaml; an event "damaged" stands for a damaged one ("submitted" for the first).
+ * ERR_NOT_FOUND: no file; ERR_DATA: nothing can be made of it. */
 struct job_history {
     json_t *head;       /* its first line */
     json_t *events;     /* 1, 2, ... */
+    size_t  whole;      /* so many of them are before the first damaged one; all where there is none */
+    bool    damaged;
 };
 int job_history_read(struct job_history *h, const char *home, int64_t id, struct err *err);
+/* Could it be read? */
+bool job_history_readable(const char *home, int64_t id);
 void job_history_fini(struct job_history *h);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_seal.h"
 #include "engine/contract/safe_open.h"
 
 enum { PATH_SIZE = 4096 + 32 };
@@ -42,12 +44,25 @@ static int read_lease(json_t **out, const char *path, struct err *err)
 {
     struct err why = {0};
     *out = safe_open_json(path, 0, &why);
+    if (json_seal_broken(*out)) {
+        json_decref(*out);
+        *out = NULL;
+        err_set(&why, ERR_DATA, "it is damaged");
+    }
     if (*out)
         return 1;
     if (why.code == ERR_NOT_FOUND)
         return 0;
     return why.code == ERR_SYSTEM ? err_set_errno(err, errno, "cannot read the lease %s", path)
                                   : err_set(err, why.code, "%s is not a lease: %s", path, why.text);
+}
+
+/* Is the file of this token there, which its holder alone has made and removes at the end? */
+static bool has_claim(const char *dir, long long token)
+{
+    char path[PATH_SIZE];
+    snprintf(path, sizeof(path), "%.4095s/lease-%lld", dir, token);
+    return access(path, F_OK) == 0;
 }
 
 /* A successor that has claimed the next token writes the lease file at once. */
@@ -66,17 +81,22 @@ int fence_check(const char *dir, const char *fence, struct err *err)
 {
     char path[PATH_SIZE], theirs[FENCE_TEXT], who[512];
     const long long own = strtoll(fence, NULL, 10);
+    struct err why = {0};
     json_t *lease;
     snprintf(path, sizeof(path), "%.4095s/lease.json", dir);
-    int rc = read_lease(&lease, path, err);
+    int rc = read_lease(&lease, path, &why);
     fence_of(theirs, lease);
     if (rc > 0 && (strtoll(theirs, NULL, 10) > own ||
                    (strtoll(theirs, NULL, 10) == own && strcmp(theirs, fence) != 0))) {
         fence_holder(who, sizeof(who), lease);
-        rc = err_set(err, ERR_CONFLICT, "%s was taken over by %s (lease %lld, this one had %lld)", dir, who,
+        rc = err_set(&why, ERR_CONFLICT, "%s was taken over by %s (lease %lld, this one had %lld)", dir, who,
                      strtoll(theirs, NULL, 10), own);
     }
     json_decref(lease);
+    if (rc < 0 && why.code == ERR_DATA && has_claim(dir, own))
+        rc = 0;         /* damaged: the holder writes it again at its next beat */
+    if (rc < 0 && err)
+        *err = why;
     return rc < 0 ? -1 : check_claim(dir, own, err);
 }
 

@@ -24,6 +24,7 @@ void fence_of(char out[FENCE_TEXT], const json_t *lease);
 void fence_holder(char *out, size_t size, const json_t *lease);
 
 /* 0: the lease of `dir` is the one of `fence`, or there is none (it was removed; nobody has taken it).
+ * A damaged file counts as that of `fence` while DIR/lease-TOKEN is there.
  * -1: ERR_CONFLICT, naming the new holder; another code: the file cannot be read, so the holder is unknown. */
 int fence_check(const char *dir, const char *fence, struct err *err);
 

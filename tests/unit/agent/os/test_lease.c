@@ -17,6 +17,8 @@
 
 #include "agent/os/lease.h"
 #include "engine/contract/err.h"
+#include "engine/contract/fence.h"
+#include "engine/contract/json_seal.h"
 #include "engine/contract/scratch.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
@@ -59,8 +61,23 @@ static void edit(const char *key, json_t *value)
     json_t *o = json_load_file(path, 0, NULL);
     assert_non_null(o);
     json_object_set_new(o, key, value);
+    assert_int_equal(json_seal(o), 0);
     assert_int_equal(json_dump_file(o, path, 0), 0);
     json_decref(o);
+}
+
+/* A bit of the file flips; `what` is a text in it. */
+static void flip(const char *what)
+{
+    char text[1024] = "";
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    assert_true(fread(text, 1, sizeof(text) - 1, f) > 0);
+    char *at = strstr(text, what);
+    assert_non_null(at);
+    assert_int_equal(fseek(f, at - text, SEEK_SET), 0);
+    assert_int_equal(fputc(*at ^ 1, f), *at ^ 1);
+    fclose(f);
 }
 
 /* Its lease file again, as if it had just written it. */
@@ -117,6 +134,51 @@ static void the_living_are_left_alone(void **state)
     assert_int_equal(take(&theirs, &err), 0);
     assert_int_equal(theirs.own.token, ours.own.token + 1);
     assert_int_equal(lease_release(&theirs, &err), 0);
+}
+
+/* A damaged file, also one that is still a lease file, is that of the holder, who writes it again. */
+static void a_holder_mends_its_file(void **state)
+{
+    (void)state;
+    static const char *const places[] = {"{", "\"token\"", ORIGIN, "pid_ns"};
+    struct lease ours, theirs;
+    struct err err = {0};
+    assert_int_equal(take(&ours, &err), 0);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        flip(places[i]);
+        assert_int_equal(fence_check(dir, ours.fence, &err), 0);
+        assert_int_equal(lease_beat(&ours, &err), 0);
+        assert_int_equal(take(&theirs, &err), -1);
+        assert_int_equal(err.code, ERR_CONFLICT);
+    }
+    assert_int_equal(lease_release(&ours, &err), 0);
+}
+
+static const struct lease_taker job = {.origin = ORIGIN, .name = "", .home = ""};
+
+/* Who held a directory when its file was damaged is waited for; of a mirror nobody knows whose it is. */
+static void a_damaged_lease_is_followed(void **state)
+{
+    (void)state;
+    struct lease gone, l;
+    struct err err = {0};
+    assert_int_equal(lease_take(&gone, dir, &job, PATIENCE, on_wait, NULL, &err), 0);
+    flip("{");
+    assert_int_equal(take(&l, &err), -1);
+    assert_non_null(strstr(err.text, "remove the file and retry the job"));
+    waited[0] = '\0';
+    assert_int_equal(lease_take(&l, dir, &job, PATIENCE, on_wait, NULL, &err), 0);
+    assert_non_null(strstr(waited, "lease.json is damaged"));
+    assert_int_equal(l.own.token, gone.own.token + 1);
+    assert_int_equal(fence_check(dir, gone.fence, &err), -1);
+    assert_int_equal(err.code, ERR_CONFLICT);
+    assert_int_equal(lease_release(&l, &err), 0);
+    flip("{");
+    waited[0] = '\0';
+    assert_int_equal(lease_take(&gone, dir, &job, PATIENCE, on_wait, NULL, &err), 0);
+    assert_string_equal(waited, "");
+    assert_true(gone.own.token > l.own.token);
+    assert_int_equal(lease_release(&gone, &err), 0);
 }
 
 static void another_job_is_refused(void **state)
@@ -270,6 +332,8 @@ int main(void)
         cmocka_unit_test(the_dead_are_followed_at_once),
         cmocka_unit_test(the_living_are_left_alone),
         cmocka_unit_test(another_job_is_refused),
+        cmocka_unit_test(a_holder_mends_its_file),
+        cmocka_unit_test(a_damaged_lease_is_followed),
         cmocka_unit_test(silence_elsewhere_is_waited_for),
         cmocka_unit_test(a_beat_elsewhere_keeps_the_lease),
         cmocka_unit_test(an_unfinished_claim_is_passed_over),

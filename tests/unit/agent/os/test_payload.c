@@ -120,6 +120,32 @@ static void long_text_goes_through_a_file(void **state)
     free(beyond);
 }
 
+/* Each generation runs what the job was submitted with, whatever became of the files meanwhile. */
+static void damaged_files_are_written_again(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"spec.json", "run.sh", "setup.sh"};
+    struct err err = {0};
+    struct payload p;
+    char path[300], *beyond = text_of(PAYLOAD_ARGUMENT + 1);
+    json_t *spec = json_pack("{s:s, s:s}", "run", beyond, "setup", beyond);
+    char *whole = json_dumps(spec, JSON_COMPACT);
+    assert_int_equal(payload_make(&p, spec, dir, "/nowhere", &err), 0);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+        FILE *f = fopen(path, "r+");
+        assert_non_null(f);
+        assert_int_equal(fseek(f, 12, SEEK_SET), 0);
+        assert_int_equal(fputc('!', f), '!');
+        fclose(f);
+        assert_int_equal(payload_renew(&p, spec, &err), 0);
+        is_file(path, i ? beyond : whole);
+    }
+    free(whole);
+    free(beyond);
+    json_decref(spec);
+}
+
 static void a_directory_that_cannot_be_written_is_told(void **state)
 {
     (void)state;
@@ -136,6 +162,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_failure_ends_a_shell),
         cmocka_unit_test_setup_teardown(long_text_goes_through_a_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(damaged_files_are_written_again, setup, teardown),
         cmocka_unit_test(a_directory_that_cannot_be_written_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
