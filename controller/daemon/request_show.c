@@ -38,7 +38,7 @@
 #include "db/metrics.h"
 #include "engine/contract/err.h"
 
-enum { LIST_MAX = 10000, IDS_MAX = 10000, POINTS_MAX = 10000, CHECKPOINTS_MAX = 100 };
+enum { LIST_MAX = 10000, IDS_MAX = 10000, POINTS_MAX = 10000, CURVES_MAX = 20, CHECKPOINTS_MAX = 100 };
 
 struct list {
     struct daemon *daemon;
@@ -462,26 +462,56 @@ static int add_point(void *ctx, int64_t step, double value)
     return 0;
 }
 
+struct wanted {
+    int64_t job, limit, after;
+};
+
+/* The points of a curve, a new array; NULL: *err. */
+static json_t *points_of(struct daemon *d, const struct wanted *w, const char *name, struct err *err)
+{
+    struct points points = { .list = json_array(), .after = w->after };
+    if (metrics_each(d->store, w->job, name, w->limit < 1 || w->limit > POINTS_MAX ? POINTS_MAX : w->limit, add_point,
+                     &points, err) == 0)
+        return points.list;
+    json_decref(points.list);
+    return NULL;
+}
+
+/* {name: points} of names such as "loss,lr"; NULL: *err. */
+static json_t *curves_of(struct daemon *d, const struct wanted *w, const char *names, struct err *err)
+{
+    json_t *out = json_object();
+    for (const char *p = names; *p; p += strspn(p, ",")) {
+        char name[32];
+        const size_t n = strcspn(p, ",");
+        snprintf(name, sizeof(name), "%.*s", (int)(n < sizeof(name) ? n : sizeof(name) - 1), p);
+        json_t *points = json_object_size(out) < CURVES_MAX ? points_of(d, w, name, err) : json_array();
+        if (!points) {
+            json_decref(out);
+            return NULL;
+        }
+        json_object_set_new(out, name, points);
+        p += n;
+    }
+    return out;
+}
+
 void request_metrics(struct request *r)
 {
     struct daemon *d = request_daemon(r);
     struct err err = { 0 };
     struct job_row row;
-    const char *name = request_query(r, "name");
-    int64_t limit;
-    struct points points = { .list = NULL };
-    if (request_number(&limit, r, "limit", 500) < 0 || request_number(&points.after, r, "after", -1) < 0 ||
+    const char *name = request_query(r, "name"), *names = request_query(r, "names");
+    struct wanted w;
+    if (request_number(&w.limit, r, "limit", 500) < 0 || request_number(&w.after, r, "after", -1) < 0 ||
         request_job_row(&row, r) < 0)
         return;
-    points.list = json_array();
-    if (metrics_each(d->store, row.id, name ? name : "loss",
-                     limit < 1 || limit > POINTS_MAX ? POINTS_MAX : limit, add_point, &points,
-                     &err) < 0) {
-        json_decref(points.list);
+    w.job = row.id;
+    json_t *found = names ? curves_of(d, &w, names, &err) : points_of(d, &w, name ? name : "loss", &err);
+    if (found)
+        request_answer(r, 200, json_pack("{s:o}", names ? "curves" : "points", found));
+    else
         request_fail(r, &err, NULL);
-        return;
-    }
-    request_answer(r, 200, json_pack("{s:o}", "points", points.list));
 }
 
 void request_version(struct request *r)

@@ -77,8 +77,8 @@ export function comparePage(main, names, context) {
     if (names.length < 2) { context.say(text("compareTwo")); return; }
     found = await Promise.all(names.slice(0, MOST).map(async (n) => {
       const path = `/v1/jobs/${encodeURIComponent(n)}`;
-      const [all, ...points] = await Promise.all([get(path), ...CURVES.map((name) => get(`${path}/metrics`, { name, limit: POINTS }))]);
-      return { ...all, curves: Object.fromEntries(CURVES.map((c, i) => [c, points[i].points])) };
+      const [all, { curves: points }] = await Promise.all([get(path), get(`${path}/metrics`, { names: CURVES.join(), limit: POINTS })]);
+      return { ...all, curves: points };
     }));
     table.replaceChildren(summary(found));
     draw();

@@ -123,12 +123,9 @@ export function jobPage(main, name, context) {
     const stamp = `${all.job.attempt} ${all.job.generation}`;
     if (stamp !== generation) curves.clear();
     generation = stamp;
-    await Promise.all([...CURVES, "time"].map(async (metric) => {
-      const had = curves.get(metric) ?? [];
-      const { points } = await get(`${path}/metrics`, { name: metric, limit: POINTS, after: had.at(-1)?.[0] ?? -1 });
-      curves.set(metric, had.length > 2 * EVENTS ? points : [...had, ...points]);
-      if (had.length > 2 * EVENTS) curves.set(metric, (await get(`${path}/metrics`, { name: metric, limit: POINTS })).points);
-    }));
+    const names = [...CURVES, "time"], had = Math.max(-1, ...names.map((n) => curves.get(n)?.at(-1)?.[0] ?? -1)), most = Math.max(0, ...names.map((n) => curves.get(n)?.length ?? 0));
+    const again = most > 2 * EVENTS, found = (await get(`${path}/metrics`, { names: names.join(), limit: POINTS, after: again ? -1 : had })).curves;
+    for (const name of names) curves.set(name, again ? found[name] : [...(curves.get(name) ?? []), ...found[name]]);
   }
 
   function paintStory() {

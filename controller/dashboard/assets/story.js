@@ -27,6 +27,9 @@ function smooth(values) {
   });
 }
 
+/* A few points, or one alone, would be no line. */
+const FEW = 30, dots = { size: 4, show: (u, i) => u.data[i].filter(Number.isFinite).length < FEW };
+
 function range([low, high]) {
   if (!Number.isFinite(low)) return [0, 1];
   const pad = (high - low) * 0.06 || Math.abs(low) * 0.1 || 1;
@@ -37,7 +40,8 @@ function range([low, high]) {
 
 function optionsOf(name, width, shared, faint) {
   const grid = { stroke: ink("line"), width: 1 }, font = `11px ${getComputedStyle(document.body).fontFamily}`, stroke = ink("text-3");
-  const time = (u, s) => s.map((t) => clock(new Date(t * 1000).toISOString()).slice(0, s[1] - s[0] < 60 ? 8 : 5));
+  const cut = (u, t) => u.valToPos(t, "x") > u.over.clientWidth - 24;     /* a time that would end beyond the edge */
+  const time = (u, s) => s.map((t) => (cut(u, t) ? "" : clock(new Date(t * 1000).toISOString()).slice(0, s[1] - s[0] < 60 ? 8 : 5)));
   const quiet = { space: 70, incrs: INCRS, values: shared.last ? time : (u, s) => s.map(() => "") };
   return {
     width, height: (HEIGHTS[name] ?? HEIGHT) + (shared.last ? 26 : 0), legend: { show: false }, padding: [8, 0, shared.last ? 0 : 6, 0],
@@ -45,7 +49,7 @@ function optionsOf(name, width, shared, faint) {
     scales: { x: { time: true }, y: { range: (u, low, high) => range([low, high]) } },
     axes: [{ grid, font, stroke, ticks: { show: false }, size: shared.last ? 26 : 0, gap: 4, ...quiet },
       { grid, font, stroke, ticks: { show: false }, size: AXIS, gap: 4, space: 28, values: (u, s) => s.map((v) => number(v, 4)) }],
-    series: [{}, { stroke: faint ? ink("faint") : ink("accent"), width: faint ? 1 : 1.5, spanGaps: false, points: { show: false } },
+    series: [{}, { stroke: faint ? ink("faint") : ink("accent"), width: faint ? 1 : 1.5, spanGaps: false, points: { ...dots, fill: ink("accent") } },
       ...(faint ? [{ stroke: ink("accent"), width: 1.5, spanGaps: false, points: { show: false } }] : [])],
     hooks: {
       setSelect: [(u) => { if (u.select.width > 4) { shared.zoom(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x")); u.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false); } }],
@@ -225,7 +229,7 @@ export function story() {
   /* facts: {from, to, attempts, generations, incidents, checkpoints, curves: {name: [times, values, steps]}} */
   function show(next) {
     facts = next;
-    all = [facts.from, Math.max(facts.to, facts.from + 1)];
+    all = [facts.from, Math.max(facts.to, facts.from + 0.2)];
     const names = CURVES.filter((n) => facts.curves[n]?.[0].length);
     if (PHASES.every((p) => facts.curves[`${p}_ms`]?.[0].length)) names.push("phases");
     if (names.join() !== curves.map((c) => c.name).join()) {
