@@ -293,14 +293,28 @@ static struct att_shape attend_shape(int dim, int keys)
     return att_shape(dim, keys, keys);
 }
 
+/* The same for the kernels in bf16. */
+static struct flash_args attend_flash(const struct attend_args &a)
+{
+    struct flash_args f = {};
+    f.out = a.out, f.dq = a.dq, f.dk = a.dk, f.dv = a.dv, f.kept = a.kept, f.q = a.q, f.k = a.k, f.v = a.v;
+    f.dout = a.dout, f.was = a.was, f.ldk = a.ldk, f.ldv = a.ldv, f.lddkv = a.lddkv, f.add = true;
+    f.t = a.t, f.s = a.s;
+    return f;
+}
+
 static void cuda_attend(void *out, float *kept, const void *q, const void *k, int ldk, const void *v, int ldv,
                         struct kern_keys t, struct kern_heads s)
 {
     struct attend_args a = {};
     a.out = out, a.kept = kept, a.q = q, a.k = k, a.v = v, a.ldk = ldk, a.ldv = ldv, a.t = t, a.s = s;
     const dim3 grid((unsigned)(s.batch * s.heads), tiles((size_t)s.tokens, ATT_QUERIES));
-    for_kind(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv}, out, q, k, v), [&](auto kind, auto fours) {
-        typedef decltype(kind) T;
+    if (device.precision == KERN_BF16) {
+        flash_forward("attend", attend_flash(a));
+        return;
+    }
+    for_fp32(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv}, out, q, k, v), [&](auto fours) {
+        typedef float T;
         const struct att_shape z = attend_shape(s.dim, att_keys<T>::COUNT);
         const size_t bytes = att_desk_bytes<T>(z);
         if (att_fits(bytes, t.most))
@@ -315,13 +329,19 @@ static void cuda_attend_back(void *dq, void *dk, void *dv, int lddkv, const void
     const size_t rows = (size_t)s.batch * (size_t)s.heads * (size_t)s.tokens;
     struct attend_args a = {};
     a.dq = dq, a.dk = dk, a.dv = dv, a.lddkv = lddkv, a.dout = dout, a.was = out;
-    a.kept = (float *)(uintptr_t)kept, a.delta = (float *)device_scratch(SCRATCH_PARTS, rows * sizeof(float));
-    a.q = q, a.k = k, a.v = v, a.ldk = ldk, a.ldv = ldv, a.t = t, a.s = s;
+    a.kept = (float *)(uintptr_t)kept, a.q = q, a.k = k, a.v = v, a.ldk = ldk, a.ldv = ldv, a.t = t, a.s = s;
+    if (device.precision == KERN_BF16) {
+        struct flash_args f = attend_flash(a);
+        if (flash_room(&f))
+            flash_backward("attend_back", f);
+        return;
+    }
+    a.delta = (float *)device_scratch(SCRATCH_PARTS, rows * sizeof(float));
     if (!a.delta)
         return;
-    for_kind(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv, (size_t)lddkv}, dq, dk, dv, dout, q, k, v),
-             [&](auto kind, auto fours) {
-        typedef decltype(kind) T;
+    for_fp32(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv, (size_t)lddkv}, dq, dk, dv, dout, q, k, v),
+             [&](auto fours) {
+        typedef float T;
         const struct att_shape z = attend_shape(s.dim, att_keys<T>::COUNT);
         const size_t bytes = att_desk_bytes<T>(z);
         if (!att_fits(bytes, t.most))

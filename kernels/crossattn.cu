@@ -22,12 +22,12 @@ enum {
 };
 #define ATT_MASKED 10000.0f
 
-/* Keys at a time: few in fp32, so that heads of 112 channels fit into the 64 KB of an sm_75. */
+/* Keys at a time: few, so that heads of 112 channels fit into the 64 KB of an sm_75. */
 template <typename T> struct att_keys {
-    enum { COUNT = sizeof(T) == 2 ? 64 : 16 };
+    enum { COUNT = 16 };
 };
 
-/* c[16, 16] += a b by one warp; TA: a is stored [k][m], TB: b is stored [n][k]. */
+/* c[16, 16] += a b by one warp; TA: a is stored [k][m], TB: b is stored [n][k]. That of bf16 is for linattn_mma.cu. */
 template <typename T> struct att_sum;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
@@ -510,6 +510,16 @@ static bool att_fits(size_t bytes, int text)
     return bytes <= device.shared_most;
 }
 
+/* The same for the kernels in bf16: each head has keys of its own. */
+static struct flash_args att_flash(const struct att_args &a)
+{
+    struct flash_args f = {};
+    f.out = a.out, f.dq = a.dq, f.dk = a.dk, f.dv = a.dv, f.kept = a.kept, f.q = a.q, f.k = a.k, f.v = a.v;
+    f.dout = a.dout, f.mask = a.t.mask, f.ldk = a.ldk, f.ldv = a.ldv, f.lddkv = a.lddkv;
+    f.t = {a.t.first, a.t.most, a.s.heads}, f.s = a.s;
+    return f;
+}
+
 static void cuda_cross_attn(void *out, float *kept, const void *q, const void *k, int ldk,
                             const void *v, int ldv, struct kern_text t, struct kern_heads s)
 {
@@ -517,9 +527,13 @@ static void cuda_cross_attn(void *out, float *kept, const void *q, const void *k
     a.out = out, a.kept = kept, a.q = q, a.k = k, a.v = v;
     a.ldk = ldk, a.ldv = ldv, a.t = t, a.s = s;
     const dim3 grid((unsigned)(s.batch * s.heads), tiles((size_t)s.tokens, ATT_QUERIES));
-    for_kind(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv}, out, q, k, v),
-             [&](auto kind, auto fours) {
-        typedef decltype(kind) T;
+    if (device.precision == KERN_BF16) {
+        const struct flash_args f = att_flash(a);
+        flash_forward("cross_attn", f);
+        return;
+    }
+    for_fp32(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv}, out, q, k, v), [&](auto fours) {
+        typedef float T;
         const struct att_shape z = att_shape(s.dim, t.most, att_keys<T>::COUNT);
         const size_t bytes = sizeof(float) * ATT_QUERIES * (size_t)(z.lds > z.ldd ? z.lds : z.ldd) +
                              sizeof(T) * (z.queries + z.keys);
@@ -539,10 +553,15 @@ static void cuda_cross_attn_back(void *dq, void *dk, void *dv, int lddkv, float 
     a.dq = dq, a.dk = dk, a.dv = dv, a.kept = (float *)(uintptr_t)kept, a.delta = work;
     a.q = q, a.k = k, a.v = v, a.dout = dout;
     a.ldk = ldk, a.ldv = ldv, a.lddkv = lddkv, a.t = t, a.s = s;
-    for_kind(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv, (size_t)lddkv}, dq, dk, dv, dout, q,
-                     k, v),
-             [&](auto kind, auto fours) {
-        typedef decltype(kind) T;
+    if (device.precision == KERN_BF16) {
+        struct flash_args f = att_flash(a);
+        if (flash_room(&f))
+            flash_backward("cross_attn_back", f);
+        return;
+    }
+    for_fp32(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv, (size_t)lddkv}, dq, dk, dv, dout, q, k, v),
+             [&](auto fours) {
+        typedef float T;
         const struct att_shape z = att_shape(s.dim, t.most, att_keys<T>::COUNT);
         const size_t bytes = att_desk_bytes<T>(z);
         if (!att_fits(bytes, t.most))

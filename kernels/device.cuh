@@ -178,6 +178,12 @@ template <typename F> static void for_kind(bool fours, F fn)
         fours ? fn(bf16(), four) : fn(bf16(), one);
 }
 
+/* fn(V), for kernels that have another way in bf16. */
+template <typename F> static void for_fp32(bool fours, F fn)
+{
+    fours ? fn(std::integral_constant<int, 4>()) : fn(std::integral_constant<int, 1>());
+}
+
 /* for (size_t i = first number of this thread; i < n; i += threads of the grid) */
 #define EACH(i, n)                                                              \
     (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);         \

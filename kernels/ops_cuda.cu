@@ -20,6 +20,7 @@
 #include "kernels/reduce.cu"
 #include "kernels/fixed.cu"
 #include "kernels/came.cu"
+#include "kernels/flash.cu"
 #include "kernels/crossattn.cu"
 #include "kernels/attend.cu"
 #include "kernels/linattn.cu"

@@ -24,6 +24,7 @@
  * CUDA_CPU_BROKEN: launches fail only where this is the first GPU that is visible.
  */
 #include "cuda_cpu.h"
+#include "mma_sync.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -598,6 +599,7 @@ static void run_block(bool reverse)
     change(&launcher, fiber_for(&thread[current]));
     if (block_came)
         cuda_cpu_die("threads have come to a barrier that not all came to");
+    cuda_cpu_copy_none();
 }
 
 static void make_fibers(void)

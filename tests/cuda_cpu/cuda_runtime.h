@@ -132,8 +132,9 @@ void __syncthreads(void);
 void __syncwarp(void);
 /* Lanes meet, as for a shuffle: that orders no memory. */
 void cuda_cpu_join(void);
-/* An access by a warp as a whole (wmma). */
+/* An access by a warp as a whole (wmma, ldmatrix); by this thread (cp.async). */
 void cuda_cpu_warp_touch(const void *at, size_t bytes, bool write);
+void cuda_cpu_thread_touch(const void *at, size_t bytes, bool write);
 
 /* The value that lane `lane ^ mask` brought to the same call. */
 uint64_t cuda_cpu_exchange(uint64_t bits, int mask);

@@ -432,6 +432,11 @@ void cuda_cpu_warp_touch(const void *at, size_t n, bool write)
         touch_bounds(p, n, write, (write ? WARP_STORES : WARP_LOADS) + warp, __builtin_return_address(0));
 }
 
+void cuda_cpu_thread_touch(const void *at, size_t n, bool write)
+{
+    touch((void *)(uintptr_t)at, n, n, write, __builtin_return_address(0));
+}
+
 extern "C" {
 #define HOOKS(n)                                                                                 \
     void __tsan_read##n(void *p) { touch(p, n, n, false, __builtin_return_address(0)); }           \

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash.cuh - softmax attention in bf16 on tensor cores: what its kernels (flash.cu) have in common
+ *
+ * After Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning" (2023).  A warp keeps
+ * its rows, as fragments, and their sums in registers, while tiles of the other side come through shared memory, two
+ * stages by turns: one is copied while the other is in use.  Scores and probabilities never leave registers.  Forward
+ * and for dq a block owns queries, for dk and dv keys, with all heads that share them.  Each sum has one order.
+ *
+ * Channels are a compile-time number: a head of fewer has zeros behind them.  Rows of shared memory are an odd number
+ * of 16 bytes apart, so that ldmatrix has no bank conflicts.
+ */
+#ifndef KERNELS_FLASH_CUH
+#define KERNELS_FLASH_CUH
+
+#include "kernels/mma.cuh"
+#include "kernels/tile.h"
+
+struct flash_args {
+    void             *out, *dq, *dk, *dv;
+    float            *kept;  /* [batch, heads, tokens]: the log of the sum of a row's exponentials */
+    float            *stats; /* [batch, heads, tokens, 2]: kept * log2(e), and the sum of p dp; for dk and dv */
+    const void       *q, *k, *v, *dout;
+    const void       *was;   /* out, of which comes the sum of p dp; NULL: it is summed as p dp */
+    const float      *mask;  /* a number per row of keys: (mask - 1) * 10000 is added to scores; NULL: none */
+    int               ldk, ldv, lddkv;
+    bool              add;   /* to dq */
+    struct kern_keys  t;
+    struct kern_heads s;
+};
+
+enum {
+    FLASH_TILE = 64,        /* rows of the side that comes through shared memory */
+    FLASH_WARPS = 4,        /* of a block forward, each with 16 or 32 queries */
+    FLASH_BACK_WARPS = 8,   /* backward, each with 16 rows */
+    FLASH_STATS = 2 * FLASH_TILE /* floats of stats of a tile */
+};
+#define FLASH_LOG2E 1.4426950408889634f
+#define FLASH_NEVER (-1e30f) /* a score whose exponential is 0 */
+#define FLASH_MASKED 10000.0f
+
+template <int CHANNELS> struct flash_shape {
+    enum {
+        DIM = CHANNELS, STEPS = (DIM + 15) / 16, /* of 16 channels */
+        TILES = DIM / 8,                         /* of sums, 8 channels each */
+        CHUNKS = STEPS * 2,                      /* of 16 bytes */
+        LD = (CHUNKS | 1) * 8,                   /* numbers of a row in shared memory */
+        ROW = LD * 2, TILE_BYTES = FLASH_TILE * ROW,
+        STAGE = 2 * FLASH_TILE * LD,             /* numbers of a stage: two tiles */
+        DOWN = DIM > 112 ? 1 : 2,                /* forward: 16 queries of a warp, once or twice */
+        BESIDE = DIM > 80 ? 2 : 4                /* and 16 keys at a time */
+    };
+    static constexpr size_t bytes = sizeof(bf16) * 2 * STAGE + sizeof(float) * 2 * FLASH_STATS;
+};
+
+/* The largest power of two up to n. */
+__host__ __device__ static constexpr int flash_power(int n)
+{
+    return n < 2 ? 1 : 2 * flash_power(n / 2);
+}
+
+/* Where a head of a sample has its queries, and its keys. */
+struct flash_head {
+    int    keys, first, group; /* rows of keys, the first of them, and the key head */
+    size_t q, rows;            /* offsets in q and out; in kept and stats */
+    __device__ flash_head(const struct flash_args &a, int b, int h)
+    {
+        first = text_first(a.t.first, a.t.most, b);
+        keys = text_first(a.t.first, a.t.most, b + 1) - first;
+        group = h / (a.s.heads / a.t.heads);
+        q = (size_t)b * a.s.tokens * a.s.heads * a.s.dim + (size_t)h * a.s.dim;
+        rows = ((size_t)b * a.s.heads + h) * a.s.tokens;
+    }
+    __device__ size_t key(const struct flash_args &a, int ld, int l) const
+    {
+        return (size_t)(first + l) * ld + (size_t)group * a.s.dim;
+    }
+};
+
+/* Which keys of a sample count. If all are masked, none is: they would all be less by the same. */
+struct flash_seen {
+    const float *mask;
+    int          keys, whole; /* keys behind the last that counts are left out; `whole`: so many are not masked */
+    float        masked;
+    __device__ flash_seen(const struct flash_args &a, const struct flash_head &at)
+    {
+        float last = 0, hole = (float)-at.keys;
+        mask = a.mask ? a.mask + at.first : NULL;
+        masked = FLASH_MASKED * sqrtf((float)a.s.dim);
+        for (int l = (int)threadIdx.x % WARP; mask && l < at.keys; l += WARP) {
+            const float m = mask[l];
+            last = m != 0.0f ? (float)(l + 1) : last;
+            hole = m != 1.0f ? fmaxf(hole, (float)-l) : hole;
+        }
+        last = warp_max(last);
+        hole = warp_max(hole);
+        mask = last > 0 ? mask : NULL;
+        keys = mask ? (int)last : at.keys;
+        whole = mask && (int)-hole < keys ? (int)-hole : keys;
+    }
+    /* What is added to the scores of key l, before they are scaled. */
+    __device__ float bias(int l) const
+    {
+        return l >= keys ? FLASH_NEVER : mask ? (mask[l] - 1.0f) * masked : 0.0f;
+    }
+};
+
+/* --- tiles ----------------------------------------------------------------------------------- */
+
+/* Zeros behind the channels of a head, in both stages; copies leave them as they are. */
+template <class S, int WARPS> __device__ static inline void flash_clear(bf16 *smem, int dim)
+{
+    const int more = S::CHUNKS - dim / 8;
+    const float zeros[8] = {0};
+    for (int i = (int)threadIdx.x; i < 4 * FLASH_TILE * more; i += WARPS * WARP)
+        store<8>(smem + i / more * S::LD + dim + i % more * 8, zeros);
+}
+
+/* Starts to copy ROWS rows, of which `have` are there. PACK: 8 numbers at once, or 1 where alignment demands it. */
+template <class S, int WARPS, int PACK, int ROWS>
+__device__ static inline void flash_take(bf16 *to, const bf16 *from, size_t ld, int have, int dim)
+{
+    if constexpr (PACK == 8) {
+        constexpr int at_once = flash_power(WARPS * WARP / S::CHUNKS);
+        const int r = (int)threadIdx.x / S::CHUNKS, c = (int)threadIdx.x % S::CHUNKS * 8;
+        if (r >= at_once || c >= dim)
+            return;
+        const shared_at at = mma_place(to + r * S::LD + c);
+        from += (size_t)r * ld + c;
+        UNROLLED
+        for (int i = 0; i < ROWS; i += at_once)
+            copy_start<16>(at + i * S::ROW, from + (size_t)i * ld, r + i < have);
+    } else {
+        for (int i = (int)threadIdx.x; i < ROWS * S::STEPS * 16; i += WARPS * WARP) {
+            const int r = i / (S::STEPS * 16), c = i % (S::STEPS * 16);
+            to[r * S::LD + c] = r < have && c < dim ? from[(size_t)r * ld + c] : narrow<bf16>(0.0f);
+        }
+    }
+}
+
+/* All that was taken is there, for all, and nobody needs what was there before. */
+__device__ static inline void flash_arrive(void)
+{
+    copy_commit();
+    copy_wait<0>();
+    __syncthreads();
+}
+
+/* This lane's place in 16 rows for mma_load(): of rows [m][k], or [k][n] transposed; and of rows [n][k]. */
+template <class S> __device__ static inline shared_at flash_down(const bf16 *rows)
+{
+    const int lane = (int)threadIdx.x % WARP;
+    return mma_place(rows + lane % 16 * S::LD + lane / 16 * 8);
+}
+
+template <class S> __device__ static inline shared_at flash_across(const bf16 *rows)
+{
+    const int lane = (int)threadIdx.x % WARP;
+    return mma_place(rows + (lane % 8 + lane / 16 * 8) * S::LD + lane / 8 % 2 * 8);
+}
+
+/* The rows of this warp, 16 DOWN of the block's, as fragments, by way of shared memory. */
+template <class S, int WARPS, int PACK, int DOWN>
+__device__ static inline void flash_fetch(uint32_t (&to)[DOWN][S::STEPS][4], bf16 *smem, const void *from, size_t ld,
+                                          int have, int dim)
+{
+    flash_take<S, WARPS, PACK, WARPS * DOWN * 16>(smem, (const bf16 *)from, ld, have, dim);
+    flash_arrive();
+    UNROLLED
+    for (int m = 0; m < DOWN; m++) {
+        const shared_at at = flash_down<S>(smem + ((int)threadIdx.x / WARP * DOWN + m) * 16 * S::LD);
+        UNROLLED
+        for (int k = 0; k < S::STEPS; k++)
+            mma_load<false>(to[m][k], at + k * 32);
+    }
+    __syncthreads();
+}
+
+/* c += a b^T, b: 16 rows, of which `at` is flash_across() */
+template <class S, int DOWN>
+__device__ static inline void flash_dot(float (&c)[DOWN][2][4], const uint32_t (&a)[DOWN][S::STEPS][4], shared_at at)
+{
+    UNROLLED
+    for (int k = 0; k < S::STEPS; k++) {
+        uint32_t b[4];
+        mma_load<false>(b, at + k * 32);
+        UNROLLED
+        for (int m = 0; m < DOWN; m++) {
+            mma_add(c[m][0], a[m][k], b[0], b[1]);
+            mma_add(c[m][1], a[m][k], b[2], b[3]);
+        }
+    }
+}
+
+/* c += p b, b: 16 rows, of which `at` is flash_down() */
+template <class S, int DOWN>
+__device__ static inline void flash_spread(float (&c)[DOWN][S::TILES][4], const uint32_t (&p)[DOWN][4], shared_at at)
+{
+    UNROLLED
+    for (int n = 0; n < S::TILES; n += 2) {
+        uint32_t b[4];
+        mma_load<true>(b, at + n * 16);
+        UNROLLED
+        for (int m = 0; m < DOWN; m++) {
+            mma_add(c[m][n], p[m], b[0], b[1]);
+            if (n + 1 < S::TILES)
+                mma_add(c[m][n + 1], p[m], b[2], b[3]);
+        }
+    }
+}
+
+/* Sums side by side as the fragment of a factor. */
+__device__ static inline void flash_narrow(uint32_t (&to)[4], const float (&c)[2][4])
+{
+    UNROLLED
+    for (int i = 0; i < 4; i++)
+        to[i] = mma_pair(c[i / 2][i % 2 * 2], c[i / 2][i % 2 * 2 + 1]);
+}
+
+template <int N> __device__ static inline void flash_zero(float (&c)[N][4])
+{
+    UNROLLED
+    for (int i = 0; i < 4 * N; i++)
+        c[i / 4][i % 4] = 0;
+}
+
+/* The scores of keys from l before any product is added. */
+__device__ static inline void flash_begin(float (&c)[2][4], const struct flash_seen &seen, int l)
+{
+    flash_zero(c);
+    if (l + 16 <= seen.whole)
+        return;
+    UNROLLED
+    for (int i = 0; i < 4; i++)
+        c[i / 2][i % 2] = c[i / 2][i % 2 + 2] = seen.bias(l + i / 2 * 8 + (int)threadIdx.x % 4 * 2 + i % 2);
+}
+
+/* Over the four lanes that share a row. */
+__device__ static inline float flash_sum(float x)
+{
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+__device__ static inline float flash_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+/* The 16 rows of a warp as bf16 into shared memory, times by[0] and, 8 rows on, by[1]. */
+template <class S>
+__device__ static inline void flash_lay(bf16 *rows, const float (&c)[S::TILES][4], float by0, float by1)
+{
+    const int lane = (int)threadIdx.x % WARP;
+    UNROLLED
+    for (int i = 0; i < 2 * S::TILES; i++) {
+        const float by = i % 2 ? by1 : by0;
+        const float x[2] = {c[i / 2][i % 2 * 2] * by, c[i / 2][i % 2 * 2 + 1] * by};
+        store<2>(rows + (lane / 4 + i % 2 * 8) * S::LD + i / 2 * 8 + lane % 4 * 2, x);
+    }
+    __syncwarp();
+}
+
+/* And from there, as far as they are there, to global memory. */
+template <class S, int PACK>
+__device__ static inline void flash_give(bf16 *to, size_t ld, const bf16 *rows, int have, int dim, bool add)
+{
+    constexpr int packs = S::CHUNKS * 8 / PACK;
+    for (int i = (int)threadIdx.x % WARP; i < 16 * packs; i += WARP) {
+        const int r = i / packs, c = i % packs * PACK;
+        float x[PACK], y[PACK] = {0};
+        if (r >= have || c >= dim)
+            continue;
+        load<PACK>(x, rows + r * S::LD + c);
+        if (add)
+            load<PACK>(y, to + (size_t)r * ld + c);
+        for (int k = 0; k < PACK; k++)
+            x[k] += y[k];
+        store<PACK>(to + (size_t)r * ld + c, x);
+    }
+    __syncwarp();
+}
+
+/* turn(keys, values, l) for each tile of the first `keys` keys. */
+template <class S, int WARPS, int PACK, typename F>
+__device__ static inline void flash_keys(bf16 *smem, const struct flash_args &a, const struct flash_head &at, int keys,
+                                         F turn)
+{
+    const bf16 *k = (const bf16 *)a.k + at.key(a, a.ldk, 0), *v = (const bf16 *)a.v + at.key(a, a.ldv, 0);
+    flash_take<S, WARPS, PACK, FLASH_TILE>(smem, k, (size_t)a.ldk, keys, a.s.dim);
+    flash_take<S, WARPS, PACK, FLASH_TILE>(smem + S::STAGE / 2, v, (size_t)a.ldv, keys, a.s.dim);
+    for (int l = 0, now = 0; l < keys; l += FLASH_TILE, now ^= S::STAGE) {
+        flash_arrive();
+        bf16 *next = smem + (now ^ S::STAGE);
+        const int after = l + FLASH_TILE, left = keys - after;
+        if (left > 0) {
+            flash_take<S, WARPS, PACK, FLASH_TILE>(next, k + (size_t)after * a.ldk, (size_t)a.ldk, left, a.s.dim);
+            flash_take<S, WARPS, PACK, FLASH_TILE>(next + S::STAGE / 2, v + (size_t)after * a.ldv, (size_t)a.ldv,
+                                                   left, a.s.dim);
+        }
+        turn(smem + now, smem + now + S::STAGE / 2, l);
+    }
+    __syncthreads();
+}
+
+#endif

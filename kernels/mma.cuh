@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mma.cuh - a warp's products on tensor cores, and copies into shared memory that go on meanwhile
+ *
+ * For kernels in bf16 on compute capability 8.0 and later; on an older one, which is opened for fp32 only
+ * (ops_cuda.cu), all of them trap.  PTX ISA: "Matrix Fragments for mma.m16n8k16", "ldmatrix", "cp.async".
+ * All lanes of a warp call mma_load() and mma_add() together.
+ *
+ * Who holds what, with group = lane / 4 and pair = lane % 4 * 2:
+ *   a, 16 x 16:  a[0] row group, columns pair and pair + 1;  a[1] row group + 8;  a[2], a[3] the same, columns + 8
+ *   b, 16 x 8:   b[0] rows pair and pair + 1, column group;  b[1] rows + 8
+ *   c, 16 x 8:   c[0], c[1] row group, columns pair and pair + 1;  c[2], c[3] row group + 8
+ * So the sums of two products side by side, narrowed by mma_pair(), are an `a` as they lie.
+ *
+ * mma_load() reads four matrices of 8 x 8, whose rows of 16 bytes lanes 8 i to 8 i + 7 name:
+ *   an a of rows [m][k]:              lane names row lane % 16, column lane / 16 * 8
+ *   two b of rows [n][k] (16 n):      lane names row lane % 8 + lane / 16 * 8, column lane / 8 % 2 * 8
+ *   two b of rows [k][n], TRANSPOSED: lane names row lane % 16, column lane / 16 * 8
+ * Rows whose distance is an odd number of 16 bytes have no bank conflicts.
+ */
+#ifndef KERNELS_MMA_CUH
+#define KERNELS_MMA_CUH
+
+#include "kernels/device.cuh"
+
+#ifdef CUDA_ON_CPU
+#include <mma_sync.h>
+#define UNROLLED
+typedef uintptr_t shared_at; /* an address of shared memory; bytes may be added to it */
+#else
+#define UNROLLED _Pragma("unroll")
+typedef uint32_t shared_at;
+#endif
+
+#if !defined(CUDA_ON_CPU) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800)
+#define MMA_ASM(...) asm volatile(__VA_ARGS__)
+#else
+#define MMA_ASM(...) __trap()
+#endif
+
+__device__ static inline shared_at mma_place(const void *p)
+{
+#ifdef CUDA_ON_CPU
+    return (uintptr_t)p;
+#else
+    return (uint32_t)__cvta_generic_to_shared(p);
+#endif
+}
+
+/* `row`: this lane's, a multiple of 16. */
+template <bool TRANSPOSED> __device__ static inline void mma_load(uint32_t (&to)[4], shared_at row)
+{
+#ifdef CUDA_ON_CPU
+    cuda_cpu_load_matrix(to, (const void *)row, TRANSPOSED);
+#else
+    if (TRANSPOSED)
+        MMA_ASM("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(row));
+    else
+        MMA_ASM("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(row));
+#endif
+}
+
+/* c += a b */
+__device__ static inline void mma_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+#ifdef CUDA_ON_CPU
+    cuda_cpu_mma(c, a, b0, b1);
+#else
+    MMA_ASM("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+            "{%0, %1, %2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
+/* Two numbers rounded to bf16; PTX ISA, "cvt": the first operand is the upper half. */
+__device__ static inline uint32_t mma_pair(float low, float high)
+{
+#ifdef CUDA_ON_CPU
+    return __float2bfloat16_rn(low).bits | (uint32_t)__float2bfloat16_rn(high).bits << 16;
+#else
+    uint32_t d = 0;
+    MMA_ASM("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
+    return d;
+#endif
+}
+
+__device__ static inline float mma_low(uint32_t pair)
+{
+#ifdef CUDA_ON_CPU
+    return __bfloat162float({(uint16_t)pair});
+#else
+    return __uint_as_float(pair << 16);
+#endif
+}
+
+__device__ static inline float mma_high(uint32_t pair)
+{
+#ifdef CUDA_ON_CPU
+    return __bfloat162float({(uint16_t)(pair >> 16)});
+#else
+    return __uint_as_float(pair & 0xffff0000u);
+#endif
+}
+
+/* 2^x, as the special function unit has it: relative error 2^-22; PTX ISA, "ex2". */
+__device__ static inline float mma_exp2(float x)
+{
+#ifdef CUDA_ON_CPU
+    return exp2f(x);
+#else
+    float y = 0;
+    MMA_ASM("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+
+/* Starts a copy of BYTES (8, 16) from global to shared memory, both multiples of BYTES; zeros if not `there`, and
+ * then `from` is not read. It is part of the group that copy_commit() closes. */
+template <int BYTES> __device__ static inline void copy_start(shared_at to, const void *from, bool there)
+{
+#ifdef CUDA_ON_CPU
+    cuda_cpu_copy((void *)to, from, BYTES, there);
+#else
+    if (BYTES == 16)
+        MMA_ASM("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(__cvta_generic_to_global(from)),
+                "r"(there ? 16 : 0) : "memory");
+    else
+        MMA_ASM("cp.async.ca.shared.global [%0], [%1], 8, %2;" : : "r"(to), "l"(__cvta_generic_to_global(from)),
+                "r"(there ? 8 : 0) : "memory");
+#endif
+}
+
+__device__ static inline void copy_commit(void)
+{
+#ifdef CUDA_ON_CPU
+    cuda_cpu_copy_commit();
+#else
+    MMA_ASM("cp.async.commit_group;" : : : "memory");
+#endif
+}
+
+/* Until this thread's copies have arrived, but for those of the LEFT groups committed last. Others see them after
+ * the next barrier. */
+template <int LEFT> __device__ static inline void copy_wait(void)
+{
+#ifdef CUDA_ON_CPU
+    cuda_cpu_copy_wait(LEFT);
+#else
+    MMA_ASM("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
+#endif
+}
+
+#endif
