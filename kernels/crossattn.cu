@@ -4,8 +4,7 @@
  * A block owns some queries of a head (forward) or some keys (backward) and streams
  * the other side through shared memory; probabilities stay in shared
  * memory.  The padding after a caption's last token is skipped: its
- * probabilities are exactly zero.  Products are 16 x 16 x 16 on tensor cores in
- * bf16, plain in fp32; softmax and sums are fp32.
+ * probabilities are exactly zero.  This is fp32; in bf16 flash.cu does the work.
  */
 #include <float.h>
 #include <mma.h>
@@ -184,7 +183,7 @@ __device__ static inline void att_scores(float *to, int ld, const T *a, const T 
     }
 }
 
-/* Softmax of a row of scores by one warp, in place: T overwrites fp32 from the row's start. */
+/* Softmax of a row of scores by one warp, in place. */
 template <typename T>
 __device__ static inline void att_softmax(float *row, float kept[2], const float *mask, float scale,
                                           int keys, int width)
@@ -201,13 +200,8 @@ __device__ static inline void att_softmax(float *row, float kept[2], const float
         sum += row[l];
     }
     const float share = 1.0f / warp_sum(sum);
-    for (int l0 = 0; l0 < width; l0 += WARP) {
-        const int l = l0 + lane;
-        const float p = l < keys ? row[l] * share : 0.0f;
-        __syncwarp(); /* every lane has read what the narrow numbers now overwrite */
-        if (l < width)
-            ((T *)row)[l] = narrow<T>(p);
-    }
+    for (int l = lane; l < width; l += WARP)
+        row[l] = l < keys ? row[l] * share : 0.0f;
     if (lane == 0) {
         kept[0] = top;
         kept[1] = share;

@@ -28,11 +28,11 @@ template <class S> struct flash_softmax {
         for (int i = 0; i < 4 * N; i++)
             most = fmaxf(most, s[i / 4][m][i / 2 % 2][half * 2 + i % 2]);
         most = flash_max(most);
-        const float base = most * unit, fade = mma_exp2(top[m][half] * unit - base);
+        const float base = -most * unit, fade = mma_exp2(fmaf(top[m][half], unit, base));
         UNROLLED
         for (int i = 0; i < 4 * N; i++) {
             float &x = s[i / 4][m][i / 2 % 2][half * 2 + i % 2];
-            x = mma_exp2(x * unit - base);
+            x = mma_exp2(fmaf(x, unit, base));
             part += x;
         }
         top[m][half] = most;
@@ -42,13 +42,12 @@ template <class S> struct flash_softmax {
             out[m][i / 2][half * 2 + i % 2] *= fade;
     }
 
-    /* 16 N keys from l. */
+    /* 16 N keys from l: flash_across() and flash_down() of them. */
     template <int N>
-    __device__ void take(const uint32_t (&q)[S::DOWN][S::STEPS][4], const bf16 *k, const bf16 *v,
+    __device__ void take(const uint32_t (&q)[S::DOWN][S::STEPS][4], shared_at keys, shared_at values,
                          const struct flash_seen &seen, int l)
     {
         float s[N][S::DOWN][2][4];
-        const shared_at keys = flash_across<S>(k), values = flash_down<S>(v);
         UNROLLED
         for (int i = 0; i < N; i++) {
             UNROLLED
@@ -88,10 +87,12 @@ template <class S> struct flash_softmax {
     }
 };
 
-template <int DIM, int PACK> __global__ void __launch_bounds__(FLASH_WARPS *WARP) flash_kernel(struct flash_args a)
+template <int DIM, int PACK>
+__global__ void __launch_bounds__(flash_shape<DIM>::WARPS *WARP, 8 / flash_shape<DIM>::WARPS)
+flash_kernel(struct flash_args a)
 {
     typedef flash_shape<DIM> S;
-    enum { ROWS = S::DOWN * 16, QUERIES = FLASH_WARPS * ROWS, KEYS = S::BESIDE * 16 };
+    enum { ROWS = S::DOWN * 16, QUERIES = S::WARPS * ROWS, KEYS = S::BESIDE * 16 };
     DYNAMIC_SHARED(bf16, smem);
     const struct flash_head at(a, (int)blockIdx.y / a.s.heads, (int)blockIdx.y % a.s.heads);
     const struct flash_seen seen(a, at);
@@ -99,13 +100,14 @@ template <int DIM, int PACK> __global__ void __launch_bounds__(FLASH_WARPS *WARP
     const int C = a.s.heads * a.s.dim;
     uint32_t q[S::DOWN][S::STEPS][4];
     flash_softmax<S> sums(1.0f / sqrtf((float)a.s.dim));
-    flash_clear<S, FLASH_WARPS>(smem, PACK == 8 ? a.s.dim : S::STEPS * 16);
-    flash_fetch<S, FLASH_WARPS, PACK, S::DOWN>(q, smem, (const bf16 *)a.q + at.q + (size_t)first * C, (size_t)C,
+    flash_clear<S, S::WARPS>(smem, PACK == 8 ? a.s.dim : S::STEPS * 16);
+    flash_fetch<S, S::WARPS, PACK, S::DOWN>(q, smem, (const bf16 *)a.q + at.q + (size_t)first * C, (size_t)C,
                                                a.s.tokens - first, a.s.dim);
-    flash_keys<S, FLASH_WARPS, PACK>(smem, a, at, seen.keys, [&](const bf16 *k, const bf16 *v, int l) {
+    flash_keys<S, S::WARPS, PACK>(smem, a, at, seen.keys, [&](int k, int v, int l) {
+        const shared_at keys = flash_across<S>(smem) + k * 2, values = flash_down<S>(smem) + v * 2;
         ONE_BY_ONE
         for (int n = 0; n < FLASH_TILE && l + n < seen.keys && row < a.s.tokens; n += KEYS)
-            sums.template take<S::BESIDE>(q, k + n * S::LD, v + n * S::LD, seen, l + n);
+            sums.template take<S::BESIDE>(q, keys + n * S::ROW, values + n * S::ROW, seen, l + n);
     });
     UNROLLED
     for (int m = 0; m < S::DOWN; m++)
@@ -123,17 +125,18 @@ struct flash_rows {
 /* The exponentials of 16 scores, and of their gradients but for the scale: p and p (dp - delta). */
 __device__ static inline void flash_slope(float &s, float &dp, float unit, float kept, float delta)
 {
-    s = mma_exp2(s * unit - kept);
+    s = mma_exp2(fmaf(s, unit, -kept));
     dp = s * (dp - delta);
 }
 
-/* s: scores of 16 queries and the keys from l; dp: the gradients of their probabilities. */
+/* s: scores of 16 queries and 16 keys; dp: the gradients of their probabilities. k: flash_across() of the keys, whose
+ * values are a tile behind. */
 template <class S>
 __device__ static inline void flash_both(float (&s)[1][2][4], float (&dp)[1][2][4], const uint32_t (&q)[1][S::STEPS][4],
-                                         const uint32_t (&g)[1][S::STEPS][4], const bf16 *k, const bf16 *v)
+                                         const uint32_t (&g)[1][S::STEPS][4], shared_at k)
 {
-    flash_dot<S, 1>(s, q, flash_across<S>(k));
-    flash_dot<S, 1>(dp, g, flash_across<S>(v));
+    flash_dot<S, 1>(s, q, k);
+    flash_dot<S, 1>(dp, g, k + S::TILE_BYTES);
 }
 
 template <class S> struct flash_query_back {
@@ -143,12 +146,11 @@ template <class S> struct flash_query_back {
     float             unit;
 
     /* p and p (dp - delta) of 16 keys from l. */
-    __device__ void slopes(float (&s)[1][2][4], float (&dp)[1][2][4], const bf16 *k, const bf16 *v,
-                           const struct flash_seen &seen, int l)
+    __device__ void slopes(float (&s)[1][2][4], float (&dp)[1][2][4], shared_at k, const struct flash_seen &seen, int l)
     {
         flash_begin(s[0], seen, l);
         flash_zero(dp[0]);
-        flash_both<S>(s, dp, q, g, k, v);
+        flash_both<S>(s, dp, q, g, k);
         UNROLLED
         for (int i = 0; i < 8; i++)
             flash_slope(s[0][i / 4][i % 4], dp[0][i / 4][i % 4], unit, rows.kept[i / 2 % 2], rows.delta[i / 2 % 2]);
@@ -188,19 +190,20 @@ template <class S> struct flash_query_back {
     }
 };
 
-/* The sum over all keys of p dp: that of p (dp - delta) is then zero up to rounding; dout . out of rounded numbers would
- * not give that where few keys have most of a caption. */
+/* The sum over all keys of p dp: that of p (dp - delta) is then zero up to rounding; dout . out of rounded numbers
+ * would not give that. */
 template <class S, int PACK>
 __device__ static inline void flash_delta(struct flash_query_back<S> &of, bf16 *smem, const struct flash_args &a,
                                           const struct flash_head &at, const struct flash_seen &seen)
 {
     float delta[2] = {0, 0};
     of.rows.delta[0] = of.rows.delta[1] = 0;
-    flash_keys<S, FLASH_BACK_WARPS, PACK>(smem, a, at, seen.keys, [&](const bf16 *k, const bf16 *v, int l) {
+    flash_keys<S, FLASH_BACK_WARPS, PACK>(smem, a, at, seen.keys, [&](int k, int, int l) {
+        const shared_at keys = flash_across<S>(smem) + k * 2;
         ONE_BY_ONE
         for (int n = 0; n < FLASH_TILE && l + n < seen.keys; n += 16) {
             float p[1][2][4], pdp[1][2][4];
-            of.slopes(p, pdp, k + n * S::LD, v + n * S::LD, seen, l + n);
+            of.slopes(p, pdp, keys + n * S::ROW, seen, l + n);
             UNROLLED
             for (int i = 0; i < 8; i++)
                 delta[i / 2 % 2] += pdp[0][i / 4][i % 4];
@@ -210,7 +213,7 @@ __device__ static inline void flash_delta(struct flash_query_back<S> &of, bf16 *
 }
 
 /* dq = ds k, or more of it: a block owns queries. */
-template <int DIM, int PACK> __global__ void __launch_bounds__(FLASH_BACK_WARPS *WARP)
+template <int DIM, int PACK> __global__ void __launch_bounds__(FLASH_BACK_WARPS *WARP, 1)
 flash_query_back_kernel(struct flash_args a)
 {
     typedef flash_shape<DIM> S;
@@ -237,14 +240,15 @@ flash_query_back_kernel(struct flash_args a)
         flash_delta<S, PACK>(of, smem, a, at, seen);
     }
     of.keep(a, at, row);
-    flash_keys<S, WARPS, PACK>(smem, a, at, seen.keys, [&](const bf16 *k, const bf16 *v, int l) {
+    flash_keys<S, WARPS, PACK>(smem, a, at, seen.keys, [&](int k, int, int l) {
+        const shared_at keys = flash_across<S>(smem) + k * 2, again = flash_down<S>(smem) + k * 2;
         ONE_BY_ONE
         for (int n = 0; n < FLASH_TILE && l + n < seen.keys && row < a.s.tokens; n += 16) {
             float p[1][2][4], ds[1][2][4];
             uint32_t by[1][4];
-            of.slopes(p, ds, k + n * S::LD, v + n * S::LD, seen, l + n);
+            of.slopes(p, ds, keys + n * S::ROW, seen, l + n);
             flash_narrow(by[0], ds[0]);
-            flash_spread<S, 1>(of.dq, by, flash_down<S>(k + n * S::LD));
+            flash_spread<S, 1>(of.dq, by, again + n * S::ROW);
         }
     });
     if (row >= a.s.tokens)
@@ -258,59 +262,86 @@ flash_query_back_kernel(struct flash_args a)
 template <class S, int PACK> struct flash_queries {
     const struct flash_args &a;
     bf16                    *smem;
-    int                      b, head, per; /* the first head; tiles of a head */
+    struct flash_head        at;            /* the first of the heads */
+    int                      heads, h, row; /* how many; what comes next */
 
-    __device__ float *stats(int stage) const
+    __device__ const float *stats(int stage) const
     {
-        return (float *)(smem + 2 * S::STAGE) + stage * FLASH_STATS;
+        return (const float *)(smem + 2 * S::STAGE) + stage * FLASH_STATS;
     }
 
-    __device__ void take(int i) const
+    __device__ bool more(void) const
     {
-        const struct flash_head at(a, b, head + i / per);
-        const int first = i % per * FLASH_TILE, have = a.s.tokens - first, r = (int)threadIdx.x;
-        const size_t C = (size_t)a.s.heads * a.s.dim, from = at.q + first * C;
-        bf16 *to = smem + i % 2 * S::STAGE;
-        flash_take<S, FLASH_BACK_WARPS, PACK, FLASH_TILE>(to, (const bf16 *)a.q + from, C, have, a.s.dim);
-        flash_take<S, FLASH_BACK_WARPS, PACK, FLASH_TILE>(to + S::STAGE / 2, (const bf16 *)a.dout + from, C, have,
-                                                          a.s.dim);
+        return h < heads;
+    }
+
+    __device__ void take(int stage)
+    {
+        const int have = a.s.tokens - row, r = (int)threadIdx.x, to = stage * S::STAGE;
+        const size_t C = (size_t)a.s.heads * a.s.dim, from = at.q + (size_t)h * a.s.dim + (size_t)row * C;
+        const float *stat = a.stats + 2 * (at.rows + (size_t)h * a.s.tokens + row);
+        flash_take<S, FLASH_BACK_WARPS, PACK, FLASH_TILE>(smem, to, (const bf16 *)a.q + from, C, have, a.s.dim);
+        flash_take<S, FLASH_BACK_WARPS, PACK, FLASH_TILE>(smem, to + S::STAGE / 2, (const bf16 *)a.dout + from, C,
+                                                          have, a.s.dim);
         if (r < FLASH_TILE)
-            copy_start<8>(mma_place(stats(i % 2) + 2 * r), a.stats + 2 * (at.rows + first + r), r < have);
+            copy_start<8>(mma_place(stats(stage) + 2 * r), stat + 2 * r, r < have);
+        row += FLASH_TILE;
+        if (row >= a.s.tokens)
+            row = 0, h++;
     }
 };
 
 template <class S> struct flash_key_back {
     uint32_t k[1][S::STEPS][4], v[1][S::STEPS][4];
     float    dk[1][S::TILES][4], dv[1][S::TILES][4];
-    float    bias[2], unit;
+    float    unit;
 
-    /* 16 queries, all of this as if they were keys and keys queries. */
-    __device__ void take(const bf16 *q, const bf16 *g, const float *stats)
+    /* 16 queries, as if they were keys and keys queries: flash_across() and flash_down() of them. */
+    template <bool DK, bool DV> __device__ void take(shared_at q, shared_at again, const float *stats)
     {
-        float s[1][2][4], dp[1][2][4];
+        float s[1][2][4], dp[1][2][4], x[2][4]; /* x: stats of two queries each */
         uint32_t p[1][4], ds[1][4];
+        load<4>(x[0], stats + (int)threadIdx.x % 4 * 4);
+        load<4>(x[1], stats + (int)threadIdx.x % 4 * 4 + 16);
+        flash_zero(s[0]);
         flash_zero(dp[0]);
+        flash_dot<S, 1>(s, k, q);
+        if (DK)
+            flash_dot<S, 1>(dp, v, q + S::TILE_BYTES);
         UNROLLED
         for (int i = 0; i < 8; i++)
-            s[0][i / 4][i % 4] = bias[i / 2 % 2];
-        flash_both<S>(s, dp, k, v, q, g);
-        UNROLLED
-        for (int j = 0; j < 2; j++) {
-            float x[4]; /* of two queries */
-            load<4>(x, stats + 2 * (j * 8 + (int)threadIdx.x % 4 * 2));
-            UNROLLED
-            for (int i = 0; i < 4; i++)
-                flash_slope(s[0][j][i], dp[0][j][i], unit, x[i % 2 * 2], x[i % 2 * 2 + 1]);
-        }
+            flash_slope(s[0][i / 4][i % 4], dp[0][i / 4][i % 4], unit, x[i / 4][i % 2 * 2], x[i / 4][i % 2 * 2 + 1]);
         flash_narrow(p[0], s[0]);
         flash_narrow(ds[0], dp[0]);
-        flash_spread<S, 1>(dv, p, flash_down<S>(g));
-        flash_spread<S, 1>(dk, ds, flash_down<S>(q));
+        if (DV)
+            flash_spread<S, 1>(dv, p, again + S::TILE_BYTES);
+        if (DK)
+            flash_spread<S, 1>(dk, ds, again);
+    }
+
+    /* All queries; `mine`: this warp has keys that count. */
+    template <bool DK, bool DV, int PACK> __device__ void sweep(struct flash_queries<S, PACK> from, bool mine)
+    {
+        int left = from.a.s.tokens; /* queries of the head from this tile on */
+        from.take(0);
+        for (int now = 0, more = 1; more; now ^= 1) {
+            const shared_at q = flash_across<S>(from.smem) + now * S::STAGE * 2;
+            const shared_at again = flash_down<S>(from.smem) + now * S::STAGE * 2;
+            flash_arrive();
+            more = from.more();
+            if (more)
+                from.take(now ^ 1);
+            ONE_BY_ONE
+            for (int n = 0; n < FLASH_TILE && n < left && mine; n += 16)
+                take<DK, DV>(q + n * S::ROW, again + n * S::ROW, from.stats(now) + 2 * n);
+            left = left > FLASH_TILE ? left - FLASH_TILE : from.a.s.tokens;
+        }
+        __syncthreads();
     }
 };
 
 /* dv = p^T dout, dk = ds^T q: a block owns keys, with all heads that share them. */
-template <int DIM, int PACK> __global__ void __launch_bounds__(FLASH_BACK_WARPS *WARP)
+template <int DIM, int PACK> __global__ void __launch_bounds__(FLASH_BACK_WARPS *WARP, 1)
 flash_key_back_kernel(struct flash_args a)
 {
     typedef flash_shape<DIM> S;
@@ -318,39 +349,32 @@ flash_key_back_kernel(struct flash_args a)
     DYNAMIC_SHARED(bf16, smem);
     const int b = (int)blockIdx.y / a.t.heads, group = (int)blockIdx.y % a.t.heads, shared = a.s.heads / a.t.heads;
     const struct flash_head at(a, b, group * shared);
-    const struct flash_seen seen(a, at);
     const int warp = (int)threadIdx.x / WARP, first = (int)blockIdx.x * WARPS * 16, l = first + warp * 16;
     const int dim = a.s.dim, have = at.keys - first;
     const float scale = 1.0f / sqrtf((float)dim);
-    const struct flash_queries<S, PACK> from = {a, smem, b, group * shared,
-                                                (a.s.tokens + FLASH_TILE - 1) / FLASH_TILE};
+    const struct flash_queries<S, PACK> from = {a, smem, at, shared, 0, 0};
     struct flash_key_back<S> of;
     if (have < 1)
         return;
     flash_zero(of.dk[0]);
     flash_zero(of.dv[0]);
     of.unit = scale * FLASH_LOG2E;
-    for (int half = 0; half < 2; half++)
-        of.bias[half] = seen.bias(l + (int)threadIdx.x % WARP / 4 + half * 8);
     flash_clear<S, WARPS>(smem, PACK == 8 ? dim : S::STEPS * 16);
     flash_fetch<S, WARPS, PACK, 1>(of.k, smem, (const bf16 *)a.k + at.key(a, a.ldk, first), (size_t)a.ldk, have, dim);
     flash_fetch<S, WARPS, PACK, 1>(of.v, smem, (const bf16 *)a.v + at.key(a, a.ldv, first), (size_t)a.ldv, have, dim);
-    from.take(0);
-    for (int i = 0; i < shared * from.per; i++) {
-        const bf16 *q = smem + i % 2 * S::STAGE, *g = q + S::STAGE / 2;
-        const int left = a.s.tokens - i % from.per * FLASH_TILE;
-        flash_arrive();
-        if (i + 1 < shared * from.per)
-            from.take(i + 1);
-        ONE_BY_ONE
-        for (int n = 0; n < FLASH_TILE && n < left && l < seen.keys; n += 16)
-            of.take(q + n * S::LD, g + n * S::LD, from.stats(i % 2) + 2 * n);
-    }
-    __syncthreads();
+    const struct flash_seen seen(a, at);
     bf16 *rows = smem + warp * 16 * S::LD;
-    flash_lay<S>(rows, of.dv[0], 1, 1);
+    float by[2]; /* nothing for what is masked, whose p here has no bound */
+    for (int half = 0; half < 2; half++)
+        by[half] = seen.bias(l + (int)threadIdx.x % WARP / 4 + half * 8) == 0.0f ? 1.0f : 0.0f;
+    of.template sweep<!S::SPARING, true>(from, l < seen.keys);
+    flash_lay<S>(rows, of.dv[0], by[0], by[1]);
     flash_give<S, PACK>((bf16 *)a.dv + at.key(a, a.lddkv, l), (size_t)a.lddkv, rows, at.keys - l, dim, false);
-    flash_lay<S>(rows, of.dk[0], scale, scale);
+    if (S::SPARING) {
+        __syncthreads();
+        of.template sweep<true, false>(from, l < seen.keys);
+    }
+    flash_lay<S>(rows, of.dk[0], by[0] * scale, by[1] * scale);
     flash_give<S, PACK>((bf16 *)a.dk + at.key(a, a.lddkv, l), (size_t)a.lddkv, rows, at.keys - l, dim, false);
 }
 
@@ -386,7 +410,7 @@ static void flash_forward(const char *name, const struct flash_args &a)
     flash_for(a.s.dim, flash_eights(a), [&](auto dim, auto pack) {
         typedef flash_shape<decltype(dim)::value> S;
         launch(name, flash_kernel<S::DIM, decltype(pack)::value>,
-               dim3(tiles((size_t)a.s.tokens, FLASH_WARPS * S::DOWN * 16), heads), dim3(FLASH_WARPS * WARP), S::bytes,
+               dim3(tiles((size_t)a.s.tokens, S::WARPS * S::DOWN * 16), heads), dim3(S::WARPS * WARP), S::bytes,
                a);
     });
 }

@@ -30,8 +30,7 @@ struct flash_args {
 
 enum {
     FLASH_TILE = 64,        /* rows of the side that comes through shared memory */
-    FLASH_WARPS = 4,        /* of a block forward, each with 16 or 32 queries */
-    FLASH_BACK_WARPS = 8,   /* backward, each with 16 rows */
+    FLASH_BACK_WARPS = 8,   /* of a block backward, each with 16 rows */
     FLASH_STATS = 2 * FLASH_TILE /* floats of stats of a tile */
 };
 #define FLASH_LOG2E 1.4426950408889634f
@@ -46,8 +45,10 @@ template <int CHANNELS> struct flash_shape {
         LD = (CHUNKS | 1) * 8,                   /* numbers of a row in shared memory */
         ROW = LD * 2, TILE_BYTES = FLASH_TILE * ROW,
         STAGE = 2 * FLASH_TILE * LD,             /* numbers of a stage: two tiles */
-        DOWN = DIM > 112 ? 1 : 2,                /* forward: 16 queries of a warp, once or twice */
-        BESIDE = DIM > 80 ? 2 : 4                /* and 16 keys at a time */
+        WARPS = DIM > 80 ? 4 : 8,                /* forward, of a block: two of 4 or one of 8 on a multiprocessor */
+        DOWN = DIM > 112 ? 1 : 2,                /* 16 queries of a warp, once or twice */
+        BESIDE = DIM > 32 ? 2 : 4,               /* and 16 keys at a time */
+        SPARING = DIM > 112                      /* dk and dv one after the other, for want of registers */
     };
     static constexpr size_t bytes = sizeof(bf16) * 2 * STAGE + sizeof(float) * 2 * FLASH_STATS;
 };
@@ -115,24 +116,26 @@ template <class S, int WARPS> __device__ static inline void flash_clear(bf16 *sm
         store<8>(smem + i / more * S::LD + dim + i % more * 8, zeros);
 }
 
-/* Starts to copy ROWS rows, of which `have` are there. PACK: 8 numbers at once, or 1 where alignment demands it. */
+/* Starts to copy ROWS rows, of which `have` are there. PACK: 8 numbers at once, or 1 where alignment demands it.
+ * Places in shared memory are numbers from its beginning, here and below. */
 template <class S, int WARPS, int PACK, int ROWS>
-__device__ static inline void flash_take(bf16 *to, const bf16 *from, size_t ld, int have, int dim)
+__device__ static inline void flash_take(bf16 *smem, int to, const bf16 *from, size_t ld, int have, int dim)
 {
+    const int thread = (int)threadIdx.x;
     if constexpr (PACK == 8) {
         constexpr int at_once = flash_power(WARPS * WARP / S::CHUNKS);
-        const int r = (int)threadIdx.x / S::CHUNKS, c = (int)threadIdx.x % S::CHUNKS * 8;
+        const int r = thread / S::CHUNKS, c = thread % S::CHUNKS * 8;
         if (r >= at_once || c >= dim)
             return;
-        const shared_at at = mma_place(to + r * S::LD + c);
+        const shared_at at = mma_place(smem) + (to + r * S::LD + c) * 2;
         from += (size_t)r * ld + c;
         UNROLLED
         for (int i = 0; i < ROWS; i += at_once)
             copy_start<16>(at + i * S::ROW, from + (size_t)i * ld, r + i < have);
     } else {
-        for (int i = (int)threadIdx.x; i < ROWS * S::STEPS * 16; i += WARPS * WARP) {
+        for (int i = thread; i < ROWS * S::STEPS * 16; i += WARPS * WARP) {
             const int r = i / (S::STEPS * 16), c = i % (S::STEPS * 16);
-            to[r * S::LD + c] = r < have && c < dim ? from[(size_t)r * ld + c] : narrow<bf16>(0.0f);
+            smem[to + r * S::LD + c] = r < have && c < dim ? from[(size_t)r * ld + c] : narrow<bf16>(0.0f);
         }
     }
 }
@@ -146,16 +149,16 @@ __device__ static inline void flash_arrive(void)
 }
 
 /* This lane's place in 16 rows for mma_load(): of rows [m][k], or [k][n] transposed; and of rows [n][k]. */
-template <class S> __device__ static inline shared_at flash_down(const bf16 *rows)
+template <class S> __device__ static inline shared_at flash_down(const bf16 *smem)
 {
     const int lane = (int)threadIdx.x % WARP;
-    return mma_place(rows + lane % 16 * S::LD + lane / 16 * 8);
+    return mma_place(smem) + lane % 16 * S::ROW + lane / 16 * 16;
 }
 
-template <class S> __device__ static inline shared_at flash_across(const bf16 *rows)
+template <class S> __device__ static inline shared_at flash_across(const bf16 *smem)
 {
     const int lane = (int)threadIdx.x % WARP;
-    return mma_place(rows + (lane % 8 + lane / 16 * 8) * S::LD + lane / 8 % 2 * 8);
+    return mma_place(smem) + (lane % 8 + lane / 16 * 8) * S::ROW + lane / 8 % 2 * 16;
 }
 
 /* The rows of this warp, 16 DOWN of the block's, as fragments, by way of shared memory. */
@@ -163,11 +166,11 @@ template <class S, int WARPS, int PACK, int DOWN>
 __device__ static inline void flash_fetch(uint32_t (&to)[DOWN][S::STEPS][4], bf16 *smem, const void *from, size_t ld,
                                           int have, int dim)
 {
-    flash_take<S, WARPS, PACK, WARPS * DOWN * 16>(smem, (const bf16 *)from, ld, have, dim);
+    flash_take<S, WARPS, PACK, WARPS * DOWN * 16>(smem, 0, (const bf16 *)from, ld, have, dim);
     flash_arrive();
     UNROLLED
     for (int m = 0; m < DOWN; m++) {
-        const shared_at at = flash_down<S>(smem + ((int)threadIdx.x / WARP * DOWN + m) * 16 * S::LD);
+        const shared_at at = flash_down<S>(smem) + ((int)threadIdx.x / WARP * DOWN + m) * 16 * S::ROW;
         UNROLLED
         for (int k = 0; k < S::STEPS; k++)
             mma_load<false>(to[m][k], at + k * 32);
@@ -247,7 +250,8 @@ __device__ static inline float flash_max(float x)
     return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-/* The 16 rows of a warp as bf16 into shared memory, times by[0] and, 8 rows on, by[1]. */
+/* The 16 rows of a warp as bf16 into shared memory, times by0 and, 8 rows on, by1; where that is 0, zeros whatever was
+ * summed. */
 template <class S>
 __device__ static inline void flash_lay(bf16 *rows, const float (&c)[S::TILES][4], float by0, float by1)
 {
@@ -255,7 +259,9 @@ __device__ static inline void flash_lay(bf16 *rows, const float (&c)[S::TILES][4
     UNROLLED
     for (int i = 0; i < 2 * S::TILES; i++) {
         const float by = i % 2 ? by1 : by0;
-        const float x[2] = {c[i / 2][i % 2 * 2] * by, c[i / 2][i % 2 * 2 + 1] * by};
+        float x[2];
+        for (int k = 0; k < 2; k++)
+            x[k] = by != 0.0f ? c[i / 2][i % 2 * 2 + k] * by : 0.0f;
         store<2>(rows + (lane / 4 + i % 2 * 8) * S::LD + i / 2 * 8 + lane % 4 * 2, x);
     }
     __syncwarp();
@@ -287,18 +293,17 @@ __device__ static inline void flash_keys(bf16 *smem, const struct flash_args &a,
                                          F turn)
 {
     const bf16 *k = (const bf16 *)a.k + at.key(a, a.ldk, 0), *v = (const bf16 *)a.v + at.key(a, a.ldv, 0);
-    flash_take<S, WARPS, PACK, FLASH_TILE>(smem, k, (size_t)a.ldk, keys, a.s.dim);
-    flash_take<S, WARPS, PACK, FLASH_TILE>(smem + S::STAGE / 2, v, (size_t)a.ldv, keys, a.s.dim);
-    for (int l = 0, now = 0; l < keys; l += FLASH_TILE, now ^= S::STAGE) {
+    const auto take = [&](int to, int l) {
+        flash_take<S, WARPS, PACK, FLASH_TILE>(smem, to, k + (size_t)l * a.ldk, (size_t)a.ldk, keys - l, a.s.dim);
+        flash_take<S, WARPS, PACK, FLASH_TILE>(smem, to + S::STAGE / 2, v + (size_t)l * a.ldv, (size_t)a.ldv, keys - l,
+                                               a.s.dim);
+    };
+    take(0, 0);
+    for (int l = 0, now = 0; l < keys; l += FLASH_TILE, now = S::STAGE - now) {
         flash_arrive();
-        bf16 *next = smem + (now ^ S::STAGE);
-        const int after = l + FLASH_TILE, left = keys - after;
-        if (left > 0) {
-            flash_take<S, WARPS, PACK, FLASH_TILE>(next, k + (size_t)after * a.ldk, (size_t)a.ldk, left, a.s.dim);
-            flash_take<S, WARPS, PACK, FLASH_TILE>(next + S::STAGE / 2, v + (size_t)after * a.ldv, (size_t)a.ldv,
-                                                   left, a.s.dim);
-        }
-        turn(smem + now, smem + now + S::STAGE / 2, l);
+        if (l + FLASH_TILE < keys)
+            take(S::STAGE - now, l + FLASH_TILE);
+        turn(now, now + S::STAGE / 2, l);
     }
     __syncthreads();
 }
