@@ -504,7 +504,7 @@ $(OBJ)/$(PTX)/cuda.cc.o: $(PTX)/cuda.cc $(wildcard $(PTX)/*.h tests/cuda_cpu/*.h
 $(CUDA_PTX): $(OBJ)/$(PTX)/kernels.o $(OBJ)/$(PTX)/cuda.cc.o $(OBJ)/$(PTX)/properties.cc.o $(PTX_OBJ) $(CUDA_CPU_OBJ)
 	$(Q)$(CXX) -shared -o $@ $^ -ldl
 
-$(KERNELS): tests/gpu/check_kernels.c tests/gpu/kernel_cases.h $(call source,cuda.h) $(call source,kernels.h) $(call libs,kernels) $(OBJ)/flags
+$(KERNELS): tests/gpu/check_kernels.c $(wildcard tests/gpu/*_cases.h) $(call source,cuda.h) $(call source,kernels.h) $(call libs,kernels) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
 	$(Q)$(CC) $(FLAGS) -MMD -MP -MF $@.d -o $@ $< $(call libs,kernels) $(TRAIN_LD)
 

@@ -39,8 +39,9 @@ static struct queries queries_of(const struct causal_args *a, int sample, int he
     const size_t dim = (size_t)s->dim, ld = (size_t)s->heads * dim, ldk = (size_t)s->kv_heads * dim;
     const size_t at = ((size_t)sample * (size_t)s->queries + (size_t)first) * ld + (size_t)head * dim;
     const size_t key = (size_t)sample * (size_t)s->keys * ldk + (size_t)(head / (s->heads / s->kv_heads)) * dim;
+    const float *mask = a->mask ? a->mask + (size_t)sample * (size_t)s->keys : NULL;
     const int left = s->queries - first;
-    return (struct queries){a->q + at, a->k + key, a->v + key, a->mask + (size_t)sample * (size_t)s->keys, a->out + at,
+    return (struct queries){a->q + at, a->k + key, a->v + key, mask, a->out + at,
                             (int)ld, (int)ldk, left < QUERIES ? left : QUERIES, s->keys - s->queries + first};
 }
 
@@ -71,7 +72,8 @@ static void attend_keys(const struct causal_args *a, const struct queries *b, st
     for (int r = 0; r < b->rows; r++) {
         if (s->cap > 0)
             soften(p + r * KEYS, n, s->cap);
-        hide(p + r * KEYS, b, b->position + r, key, n, s->window);
+        if (!s->whole)
+            hide(p + r * KEYS, b, b->position + r, key, n, s->window);
         const float shrink = online_softmax_meet(&row[r], p + r * KEYS, n);
         if (!first && shrink != 1.0f)
             simd_scale(b->out + (size_t)r * (size_t)b->ld, shrink, s->dim);
@@ -93,7 +95,8 @@ static void attend_block(const struct causal_args *a, const struct queries *b)
 {
     const struct kern_causal *s = &a->s;
     struct online_softmax row[QUERIES];
-    const int end = b->position + b->rows, begin = s->window && b->position > s->window ? b->position - s->window : 0;
+    const int end = s->whole ? s->keys : b->position + b->rows;
+    const int begin = !s->whole && s->window && b->position > s->window ? b->position - s->window : 0;
     for (int r = 0; r < b->rows; r++)
         row[r] = (struct online_softmax){NONE_YET, 0.0f};
     for (int key = begin, n; key < end; key += n) {
@@ -130,7 +133,41 @@ static void attend_causal(float *out, const float *q, const float *k, const floa
                       attend_blocks, &a);
 }
 
+/* --- positions --------------------------------------------------------------------------- */
+
+struct turn_args {
+    float       *x;
+    const float *cosine, *sine;
+    int          length, from, heads, dim;
+};
+
+static void turn_rows(const void *arg, size_t first, size_t last)
+{
+    const struct turn_args *a = arg;
+    const size_t half = (size_t)a->dim / 2, heads = (size_t)a->heads;
+    for (size_t row = first; row < last; row++) {
+        const size_t at = ((size_t)a->from + row % (size_t)a->length) * half;
+        const float *c = a->cosine + at, *s = a->sine + at;
+        for (size_t head = 0; head < heads; head++) {
+            float *x = a->x + (row * heads + head) * 2 * half, *y = x + half;
+            for (size_t i = 0; i < half; i++) {
+                const float u = x[i], v = y[i];
+                x[i] = u * c[i] - v * s[i];
+                y[i] = v * c[i] + u * s[i];
+            }
+        }
+    }
+}
+
+static void turn_halves(float *x, const float *cosine, const float *sine, int batch, int length, int from, int heads,
+                        int dim)
+{
+    const struct turn_args a = {x, cosine, sine, length, from, heads, dim};
+    thread_pool_range((size_t)batch * (size_t)length, 1, (size_t)heads * (size_t)dim * 2, turn_rows, &a);
+}
+
 void KERN_FILL(causal)(struct kern_ops *ops)
 {
     ops->attend_causal = attend_causal;
+    ops->turn_halves = turn_halves;
 }

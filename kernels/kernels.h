@@ -47,8 +47,9 @@ struct kern_rows {
     int          first, height, width, channels;
 };
 
-/* A convolution with groups of `in` and `out` channels, `pad` rows and columns of zeros before the picture (as many as
- * needed behind it), and then SiLU if `silu`. up: of the picture with each pixel repeated 2 x 2 (stride 1). */
+/* A convolution with groups (of a kernel of 1 only) of `in` and `out` channels, `pad` rows and columns of zeros before
+ * the picture (as many as needed behind it), and then SiLU if `silu`. up: of the picture with each pixel repeated
+ * 2 x 2 (stride 1). */
 struct kern_conv {
     int  in, out, kernel, stride, pad, groups;
     bool up, silu;
@@ -74,6 +75,7 @@ struct kern_causal {
     int   batch, queries, keys, heads, kv_heads, dim;
     int   window;     /* keys that a query sees, itself the last; 0: all */
     float scale, cap; /* of scores; cap 0: none */
+    bool  whole;      /* not causal: each query sees every key; no window, and mask is NULL */
 };
 
 /* Kept for the backward pass of linear attention ... */
@@ -157,7 +159,8 @@ struct kern_ops {
     void (*linear_back_wide)(float *dx, int keep, float *dw, float *db, const void *dy,
                              const void *x, const void *w, int m, int k, int n);
 
-    /* y = x w^T for frozen weights of bf16, as they are in a file: at any address. work: KERN_BF16_WORK(k) floats. */
+    /* y = x w^T for frozen weights of bf16, as they are in a file: on the CPU at any address, elsewhere an array of
+     * the table. With narrow numbers of bf16, x is rounded. work: KERN_BF16_WORK(k) floats. */
     void (*linear_bf16)(float *y, const float *x, const void *w, float *work, int m, int k, int n);
 
     /* --- low-rank adapters --------------------------------------------------------- */
@@ -266,8 +269,7 @@ struct kern_ops {
     /* dx =;  dw +=, db += */
     void (*depthwise_back)(float *dx, float *dw, float *db, const float *dy, const float *x,
                            const float *w, struct kern_image s);
-    /* y[m,h] = a * silu(g), a = x[m, 0..h), g = x[m, h..2h);  dx[m,2h] from dy[m,h] */
-    void (*glu)(float *y, const float *x, int rows, int half);
+    /* of glu(): dx[m,2h] from dy[m,h] */
     void (*glu_back)(float *dx, const float *dy, const float *x, int rows, int half);
 
     /* --- of Next-DiT: gradients of frozen weights (dw, db, dgate of a head) may be NULL ----- */
@@ -324,15 +326,22 @@ struct kern_ops {
     /* time_embed() without truncating t */
     void (*time_embed_exact)(void *emb, const float *t, const float *freqs, int batch, int half);
 
-    /* --- of text encoders; on the CPU, NULL elsewhere ---------------------------------------- */
+    /* --- of text encoders -------------------------------------------------------------------- */
     /* attend() with fp32, for the decoder of a text encoder; no backward pass. A score s becomes cap tanh(s / cap).
      * Position i sees j <= i with mask[j] > 0 and i - j < window; one that sees nothing averages all keys.
-     * q, out: [batch*queries, heads*dim];  k, v: [batch*keys, kv_heads*dim];  mask: [batch, keys] */
+     * q, out: [batch*queries, heads*dim];  k, v: [batch*keys, kv_heads*dim];  mask: [batch, keys]; dim: at most 512 */
     void (*attend_causal)(float *out, const float *q, const float *k, const float *v, const float *mask,
                           const struct kern_causal *s);
+    /* Pairs (i, i + dim/2) of each head turn: row b * length + n of x stands at position from + n, whose angles are
+     * row from + n of cosine and sine, [positions, dim/2]. In place. */
+    void (*turn_halves)(float *x, const float *cosine, const float *sine, int batch, int length, int from, int heads,
+                        int dim);
+    /* y = gelu(a) b of floats; y may be a */
+    void (*geglu)(float *y, const float *a, const float *b, size_t n);
 
-    /* --- of image autoencoders: rows of a channels-last picture; on the CPU, NULL elsewhere ---- */
-    /* Floats of the weights as conv() wants them, and of its scratch memory. */
+    /* --- of image autoencoders: rows of a channels-last picture, all of fp32 -------------------- */
+    /* Floats of the weights as conv() wants them, and of its scratch memory. With narrow numbers of bf16, weights are
+     * kept and pixels multiplied as bf16. */
     size_t (*conv_size)(struct kern_conv c);
     size_t (*conv_work)(struct kern_conv c);
     /* w[groups * out][in][kernel][kernel] */
@@ -344,8 +353,8 @@ struct kern_ops {
     /* Each channel on its own, kernel 3 or 5, zeros around the picture; w[kernel * kernel][channels]; bias or NULL */
     void (*depthwise_rows)(float *y, struct kern_rows x, int kernel, const float *w, const float *bias, int from,
                            int to);
-    /* y = x / sqrt(mean(x^2) + eps) * w + b + add, of rows of `cols`, then relu if `relu`; add NULL: 0; y may be x or
-     * add */
+    /* y = x / sqrt(mean(x^2) + eps) * w + b + add, of rows of `cols`, then relu if `relu`; b or add NULL: 0; y may be
+     * x or add */
     void (*rms_rows)(float *y, const float *x, const float *add, const float *w, const float *b, size_t rows, int cols,
                      float eps, bool relu);
     /* sum[2g] += x, sum[2g + 1] += x^2 over the channels of group g */
@@ -354,8 +363,8 @@ struct kern_ops {
     void (*scale_rows)(float *y, const float *x, const float *scale, const float *shift, size_t rows, int cols,
                        bool silu);
     /* kv: rows of ld, for each head `dim` keys and then `dim` values, dim at most 32;
-     * sums[h] = (v, 1)^T relu(k), [dim + 1, dim] */
-    void (*lin_sums)(float *sums, const float *kv, int ld, size_t rows, int heads, int dim);
+     * total[h] += (v, 1)^T relu(k), [dim + 1, dim] */
+    void (*lin_sums)(double *total, const float *kv, int ld, size_t rows, int heads, int dim);
     /* out = (v k^T relu(q)) / (1 k^T relu(q) + eps) with the sums of all rows */
     void (*lin_apply)(float *out, int ldo, const float *q, int ldq, const float *sums, size_t rows, int heads, int dim,
                       float eps);
@@ -364,6 +373,17 @@ struct kern_ops {
     void (*down_add)(float *y, const float *x, int rows, int width, int in, int out);
     /* y[2 rows, 2 width, out] += the channels of x, each 4 out / in times, as 2 x 2 pixels */
     void (*up_add)(float *y, const float *x, int rows, int width, int in, int out);
+    /* y[rows, out] += the channels of x, each out / in times; or the means of in / out neighbouring ones */
+    void (*spread_add)(float *y, const float *x, size_t rows, int in, int out);
+    /* y[m,h] = a * silu(g), a = x[m, 0..h), g = x[m, h..2h) */
+    void (*glu)(float *y, const float *x, int rows, int half);
+    /* y = a + b of floats; y may be a or b */
+    void (*add_rows)(float *y, const float *a, const float *b, size_t n);
+    /* y = x, rounded */
+    void (*to_floats)(float *y, const double *x, size_t n);
+    /* Rows [from, to) of a picture [channels, height, width], channels last; and back */
+    void (*planes_to_rows)(float *y, const float *planes, struct kern_image s, int from, int to);
+    void (*rows_to_planes)(float *planes, const float *x, struct kern_image s, int from, int to);
 
     /* --- rectified flow ------------------------------------------------------------- */
     /* x_t = alpha[b] * x0 + sigma[b] * noise, n numbers per sample */

@@ -32,6 +32,10 @@
 #include "kernels/residual.cu"
 #include "kernels/rmsmod.cu"
 #include "kernels/rope.cu"
+#include "kernels/bf16.cu"
+#include "kernels/causal.cu"
+#include "kernels/conv2d.cu"
+#include "kernels/picture.cu"
 #include "kernels/glumbconv.cu"
 
 static struct kern_ops table;
@@ -128,6 +132,10 @@ static void fill_table(enum kern_precision precision)
     fill_attend(&table);
     fill_rmsmod(&table);
     fill_rope(&table);
+    fill_bf16(&table);
+    fill_causal(&table);
+    fill_conv2d(&table);
+    fill_picture(&table);
     fill_mix(&table);
     fill_residual(&table);
     fill_loss(&table);

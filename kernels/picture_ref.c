@@ -77,7 +77,9 @@ static void norm_items(const void *arg, size_t from, size_t to)
         }
         const float scale = 1 / sqrtf(simd_sum(squares) / (float)n + a->eps);
         for (int c = 0; c < n; c += LANES) {
-            v16 v = simd_load_at(x, c, n) * scale * simd_load_at(a->w, c, n) + simd_load_at(a->b, c, n);
+            v16 v = simd_load_at(x, c, n) * scale * simd_load_at(a->w, c, n);
+            if (a->b)
+                v += simd_load_at(a->b, c, n);
             if (a->add)
                 v += simd_load_at(a->add + r * (size_t)n, c, n);
             simd_store_at(a->y + r * (size_t)n, c, n, a->relu ? simd_max(v, (v16){0}) : v);
@@ -152,8 +154,9 @@ static void scale_rows(float *y, const float *x, const float *scale, const float
 enum { LIN_ROWS = 128, LIN_DIM = 32 };
 
 struct lin_args {
-    float       *sums, *out;
-    const float *x, *sums_in;
+    double      *total;
+    float       *out;
+    const float *x, *sums;
     size_t       rows;
     int          dim, ld, ldo;
     float        eps;
@@ -168,10 +171,10 @@ static void relu_copy(float to[LIN_ROWS][LIN_DIM], const float *x, size_t rows, 
 }
 
 /* Keys and values of one head are 2 dim columns of a row. */
-static void sum_head(float *vk, const struct lin_args *a, const float *kv)
+static void sum_head(double *total, const struct lin_args *a, const float *kv)
 {
     const int dim = a->dim;
-    float k[LIN_ROWS][LIN_DIM];
+    float k[LIN_ROWS][LIN_DIM], vk[(LIN_DIM + 1) * LIN_DIM];
     memset(vk, 0, (size_t)((dim + 1) * dim) * sizeof(*vk));
     for (size_t r0 = 0; r0 < a->rows; r0 += LIN_ROWS, kv += (size_t)LIN_ROWS * (size_t)a->ld) {
         const size_t rows = a->rows - r0 < LIN_ROWS ? a->rows - r0 : LIN_ROWS;
@@ -185,18 +188,20 @@ static void sum_head(float *vk, const struct lin_args *a, const float *kv)
             simd_store_at(vk + dim * dim, j, dim, simd_load_at(vk + dim * dim, j, dim) + sum);
         }
     }
+    for (int i = 0; i < (dim + 1) * dim; i++)
+        total[i] += (double)vk[i];
 }
 
 static void sum_items(const void *arg, size_t from, size_t to)
 {
     const struct lin_args *a = arg;
     for (size_t h = from; h < to; h++)
-        sum_head(a->sums + h * (size_t)((a->dim + 1) * a->dim), a, a->x + h * (size_t)(2 * a->dim));
+        sum_head(a->total + h * (size_t)((a->dim + 1) * a->dim), a, a->x + h * (size_t)(2 * a->dim));
 }
 
-static void lin_sums(float *sums, const float *kv, int ld, size_t rows, int heads, int dim)
+static void lin_sums(double *total, const float *kv, int ld, size_t rows, int heads, int dim)
 {
-    const struct lin_args a = {.sums = sums, .x = kv, .rows = rows, .dim = dim, .ld = ld};
+    const struct lin_args a = {.total = total, .x = kv, .rows = rows, .dim = dim, .ld = ld};
     thread_pool_range((size_t)heads, 1, rows * (size_t)dim * 4, sum_items, &a);
 }
 
@@ -229,13 +234,13 @@ static void apply_items(const void *arg, size_t from, size_t to)
     const struct lin_args *a = arg;
     for (size_t h = from; h < to; h++)
         apply_head(a->out + h * (size_t)a->dim, a, a->x + h * (size_t)a->dim,
-                   a->sums_in + h * (size_t)((a->dim + 1) * a->dim));
+                   a->sums + h * (size_t)((a->dim + 1) * a->dim));
 }
 
 static void lin_apply(float *out, int ldo, const float *q, int ldq, const float *sums, size_t rows, int heads, int dim,
                       float eps)
 {
-    const struct lin_args a = {.out = out, .x = q, .sums_in = sums, .rows = rows, .dim = dim, .ld = ldq, .ldo = ldo,
+    const struct lin_args a = {.out = out, .x = q, .sums = sums, .rows = rows, .dim = dim, .ld = ldq, .ldo = ldo,
                                .eps = eps};
     thread_pool_range((size_t)heads, 1, rows * (size_t)dim * 4, apply_items, &a);
 }
@@ -294,8 +299,59 @@ static void up_add(float *y, const float *x, int rows, int width, int in, int ou
     thread_pool_range((size_t)rows * (size_t)width, 1, (size_t)out * 8, up_items, &a);
 }
 
+/* Item i is a pixel. */
+static void spread_items(const void *arg, size_t from, size_t to)
+{
+    const struct shuffle_args *a = arg;
+    const int each = a->out > a->in ? a->out / a->in : a->in / a->out;
+    for (size_t i = from; i < to; i++) {
+        const float *x = a->x + i * (size_t)a->in;
+        float *y = a->y + i * (size_t)a->out;
+        for (int o = 0; o < a->out; o++) {
+            float sum = 0;
+            for (int k = 0; a->out < a->in && k < each; k++)
+                sum += x[o * each + k];
+            y[o] += a->out < a->in ? sum / (float)each : x[o / each];
+        }
+    }
+}
+
+static void spread_add(float *y, const float *x, size_t rows, int in, int out)
+{
+    const struct shuffle_args a = {y, x, 0, in, out};
+    thread_pool_range(rows, 1, (size_t)(in + out) * 2, spread_items, &a);
+}
+
+/* --- other layouts and types -------------------------------------------------------------------- */
+
+static void to_floats(float *y, const double *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = (float)x[i];
+}
+
+static void planes_to_rows(float *y, const float *planes, struct kern_image s, int from, int to)
+{
+    const size_t width = (size_t)s.width, channels = (size_t)s.channels, plane = width * (size_t)s.height;
+    for (size_t c = 0; c < channels; c++)
+        for (size_t i = 0; i < (size_t)(to - from) * width; i++)
+            y[i * channels + c] = planes[c * plane + (size_t)from * width + i];
+}
+
+static void rows_to_planes(float *planes, const float *x, struct kern_image s, int from, int to)
+{
+    const size_t width = (size_t)s.width, channels = (size_t)s.channels, plane = width * (size_t)s.height;
+    for (size_t c = 0; c < channels; c++)
+        for (size_t i = 0; i < (size_t)(to - from) * width; i++)
+            planes[c * plane + (size_t)from * width + i] = x[i * channels + c];
+}
+
 void KERN_FILL(picture)(struct kern_ops *ops)
 {
+    ops->spread_add = spread_add;
+    ops->to_floats = to_floats;
+    ops->planes_to_rows = planes_to_rows;
+    ops->rows_to_planes = rows_to_planes;
     ops->depthwise_rows = depthwise_rows;
     ops->rms_rows = rms_rows;
     ops->group_sums = group_sums;

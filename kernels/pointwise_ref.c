@@ -126,7 +126,14 @@ SIMD_FN v16 swiglu16(v16 a, v16 b)
     return silu16(a) * b;
 }
 
+SIMD_FN v16 geglu16(v16 a, v16 b)
+{
+    return gelu16(a) * b;
+}
+
 MAP2(add, float, float, void, add16)
+MAP2(add_rows, float, float, float, add16)
+MAP2(geglu, float, float, float, geglu16)
 MAP2(swiglu, void, void, void, swiglu16)
 
 struct glu_args {
@@ -405,6 +412,8 @@ void KERN_FILL(pointwise)(struct kern_ops *ops)
     ops->gelu = gelu;
     ops->gelu_back = gelu_back;
     ops->add = add;
+    ops->add_rows = add_rows;
+    ops->geglu = geglu;
     ops->glu = glu;
     ops->glu_back = glu_back;
     ops->swiglu = swiglu;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_cmd_encode.c - jobctl-train encode: captions as the vectors that a model is trained with
  *
- * --encoder PATH [--chi FILE] [--rows N] [--style authors|diffusers] [--no-prefix] [--out FILE] [--json]; a caption per
- * line of standard input.  FILE of --chi is the instruction, to its last byte.  --out writes safetensors: y.I and mask.I
+ * --encoder PATH [--chi FILE] [--rows N] [--style authors|diffusers] [--no-prefix] [--out FILE] [--json]
+ * [--backend auto|cpu|cuda] [--precision auto|fp32|bf16]; a caption per line of standard input.  FILE of --chi is the instruction, to its last byte.  --out writes safetensors: y.I and mask.I
  * of caption I, and y.null and mask.null of a dropped one.
  */
 #include <fcntl.h>
@@ -20,12 +20,13 @@
 #include "engine/contract/exit_code.h"
 #include "engine/data/mapped_file.h"
 #include "engine/data/safetensors.h"
+#include "engine/model/backend.h"
 #include "engine/text/text_encoder.h"
 
 enum { CAPTIONS = 10000 };
 
 struct encode {
-    const char          *encoder, *chi, *rows, *style, *out;
+    const char          *encoder, *chi, *rows, *style, *out, *backend, *precision;
     bool                 no_prefix, json;
     struct text_encoder *e;
     struct st_writer    *w;
@@ -145,7 +146,8 @@ static int check_options(const struct encode *c, struct err *err)
 static int run(struct encode *c, struct err *err)
 {
     const double begin = seconds();
-    if (check_options(c, err) < 0 || open_encoder(c, err) < 0 || (c->out && st_writer_create(&c->w, err) < 0))
+    if (check_options(c, err) < 0 || backend_open(c->backend, c->precision, err) < 0 || open_encoder(c, err) < 0 ||
+        (c->out && st_writer_create(&c->w, err) < 0))
         return -1;
     const double opened = seconds();
     c->open_s = opened - begin;
@@ -167,6 +169,8 @@ int train_cmd_encode(int argc, char **argv)
         {.name = "--rows", .value = &c.rows},
         {.name = "--style", .value = &c.style},
         {.name = "--out", .value = &c.out},
+        {.name = "--backend", .value = &c.backend},
+        {.name = "--precision", .value = &c.precision},
         {.name = "--no-prefix", .flag = &c.no_prefix},
         {.name = "--json", .flag = &c.json},
         {.name = NULL},

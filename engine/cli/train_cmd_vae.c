@@ -4,6 +4,7 @@
  * encode --weights PATH --in PICTURE --out FILE.npy|FILE.safetensors [--size N]
  * decode --weights PATH --in FILE --out FILE.png
  * bench [--model dcae|sdxl] [--half encode|decode] [--size N] [--height N] [--memory MB] [--runs N] [--json]
+ * and of all three: [--backend auto|cpu|cuda] [--precision auto|fp32|bf16]
  *
  * A picture is cropped to multiples of the autoencoder's factor; with --size scaled and cropped to a square first.
  * Latents are scaled as a model is trained on them.  bench draws random weights of the real sizes;
@@ -20,6 +21,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/data/image.h"
+#include "engine/model/backend.h"
 #include "engine/vae/latent_file.h"
 #include "engine/vae/vae_image.h"
 #include "engine/vae/vae_source.h"
@@ -59,7 +61,7 @@ static int read_picture(struct image *out, const char *path, const char *size, i
 /* --- encode ------------------------------------------------------------------------------------- */
 
 struct request {
-    const char *weights, *in, *out, *size;
+    const char *weights, *in, *out, *size, *backend, *precision;
 };
 
 static int encode_image(struct vae *v, const struct vae_config *cfg, const struct image *im, struct latent *z,
@@ -128,18 +130,22 @@ static int convert(int argc, char **argv, int (*run)(const struct request *r, st
         {.name = "--in", .value = &r.in, .required = true},
         {.name = "--out", .value = &r.out, .required = true},
         {.name = "--size", .value = &r.size},
+        {.name = "--backend", .value = &r.backend},
+        {.name = "--precision", .value = &r.precision},
         {.name = NULL},
     };
     const int rc = train_cmd_parse(argc, argv, options);
     if (rc != 0)
         return rc;
-    return run(&r, &err) < 0 ? train_cmd_fail("vae", &err) : EXIT_DONE;
+    if (backend_open(r.backend, r.precision, &err) < 0 || run(&r, &err) < 0)
+        return train_cmd_fail("vae", &err);
+    return EXIT_DONE;
 }
 
 /* --- bench -------------------------------------------------------------------------------------- */
 
 struct bench {
-    const char *model, *half, *size_text, *height_text, *memory_text, *runs_text;
+    const char *model, *half, *size_text, *height_text, *memory_text, *runs_text, *backend, *precision;
     bool        json;
     int         size, height, memory, runs;
 };
@@ -178,7 +184,7 @@ static void report(const struct bench *b, double *seconds, double processor)
     printf(b->json ? "{\"kernels\": \"%s\", \"size\": %d, \"height\": %d, \"s_median\": %.3f, \"s_min\": %.3f, \"cpu_s\": %.3f, "
                      "\"peak_mb\": %ld}\n"
                    : "%s, %d x %d px: median %.3f s, fastest %.3f s, processor time %.3f s each, peak memory %ld MB\n",
-           kern_cpu()->name, b->size, b->height, seconds[b->runs / 2], seconds[0], processor / b->runs, u.ru_maxrss / 1000);
+           backend_ops()->name, b->size, b->height, seconds[b->runs / 2], seconds[0], processor / b->runs, u.ru_maxrss / 1000);
 }
 
 static int time_runs(const struct bench *b, struct vae *v, const struct vae_config *cfg, bool encode, struct err *err)
@@ -215,12 +221,13 @@ static int bench(int argc, char **argv)
         {.name = "--model", .value = &b.model}, {.name = "--half", .value = &b.half},
         {.name = "--size", .value = &b.size_text}, {.name = "--runs", .value = &b.runs_text},
         {.name = "--height", .value = &b.height_text}, {.name = "--memory", .value = &b.memory_text},
+        {.name = "--backend", .value = &b.backend}, {.name = "--precision", .value = &b.precision},
         {.name = "--json", .flag = &b.json},   {.name = NULL},
     };
     int rc = train_cmd_parse(argc, argv, options);
     if (rc != 0)
         return rc;
-    rc = read_bench(&b, &err);
+    rc = read_bench(&b, &err) < 0 ? -1 : backend_open(b.backend, b.precision, &err);
     const bool encode = !b.half || b.half[0] == 'e';
     const struct vae_config *cfg = b.model && b.model[0] == 's' ? &vae_source_sdxl : &vae_source_dcae;
     if (rc == 0)

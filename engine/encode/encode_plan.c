@@ -16,13 +16,22 @@
 #include "engine/contract/scratch.h"
 #include "engine/contract/size_text.h"
 #include "engine/encode/encode_internal.h"
+#include "engine/encode/encode_memory.h"
+#include "engine/model/backend.h"
 #include "engine/model/device_memory.h"
 #include "engine/vae/vae_flops.h"
+#include "kernels/kernels.h"
 #include "kernels/sgemm.h"
 
-enum { CAPTIONS = 200, EDGE = 512 };
+enum { CAPTIONS = 200, EDGE = 512, DEVICE_EDGE = 2048 };
 
-static const char *const names[] = {[ENCODE_PICTURES] = "pictures", [ENCODE_CAPTIONS] = "captions"};
+/* A device has rates of its own. */
+static const char *name_of(enum encode_stage stage)
+{
+    static const char *const names[][2] = {[ENCODE_PICTURES] = {"pictures", "pictures on a GPU"},
+                                           [ENCODE_CAPTIONS] = {"captions", "captions on a GPU"}};
+    return names[stage][!backend_ops()->host];
+}
 
 /* --- samples -------------------------------------------------------------------------------- */
 
@@ -88,15 +97,32 @@ void encode_plan_learn(const char *cache, enum encode_stage stage, double rate)
     json_t *o = safe_open_json(path, 0, NULL);
     if (!o)
         o = json_object();
-    json_object_set_new(o, names[stage], json_real(rate));
+    json_object_set_new(o, name_of(stage), json_real(rate));
     if (rate > 0 && scratch_name(tmp, path, NULL) == 0 &&
         (json_file_save(o, tmp, JSON_COMPACT) < 0 || rename(tmp, path) < 0))
         unlink(tmp);
     json_decref(o);
 }
 
-/* The best of some products of two square matrices. */
-static double product_rate(void)
+/* The best of some products of two square matrices. 0: no memory. */
+static double device_rate(const struct kern_ops *ops)
+{
+    const size_t n = (size_t)DEVICE_EDGE * DEVICE_EDGE;
+    char why[256], *x = ops->alloc(3 * n * ops->narrow);
+    double best = 0;
+    const double until = clock_s() + 0.2;
+    for (int i = 0; x && (i < 2 || clock_s() < until); i++) {
+        const double begin = clock_s();
+        ops->linear(x, x + n * ops->narrow, x + 2 * n * ops->narrow, NULL, DEVICE_EDGE, DEVICE_EDGE, DEVICE_EDGE);
+        if (ops->state(why, sizeof(why)) != KERN_OK)
+            break;
+        best = fmax(best, 2.0 * DEVICE_EDGE * (double)n / (clock_s() - begin));
+    }
+    ops->release(x);
+    return best;
+}
+
+static double host_rate(void)
 {
     float *x = calloc(3 * EDGE * EDGE, sizeof(*x));
     double best = 0;
@@ -115,32 +141,15 @@ static void find_rates(struct encode_plan *p)
     char path[PATH_MAX];
     name_rates(path, p->cache);
     json_t *o = safe_open_json(path, 0, NULL);
-    p->picture_rate = field_number(o, names[ENCODE_PICTURES]);
-    p->caption_rate = field_number(o, names[ENCODE_CAPTIONS]);
+    p->picture_rate = field_number(o, name_of(ENCODE_PICTURES));
+    p->caption_rate = field_number(o, name_of(ENCODE_CAPTIONS));
     json_decref(o);
     p->measured = p->picture_rate > 0 && p->caption_rate > 0;
     if (!p->measured)
-        p->picture_rate = p->caption_rate = product_rate();
+        p->picture_rate = p->caption_rate = backend_ops()->host ? host_rate() : device_rate(backend_ops());
     if (p->picture_rate > 0)
         p->seconds = p->picture_flops * (double)p->need.no_pictures / p->picture_rate +
                      p->caption_flops * (double)p->need.no_captions / p->caption_rate;
-}
-
-/* --- memory --------------------------------------------------------------------------------- */
-
-/* 1.6 times the weights, which are packed, and three times the picture where it is as a whole in memory: at the first
- * attention of DC-AE, at full size of KL (vae.h). So much was measured (docs/BENCHMARKS.md), a tenth less or more. */
-static int64_t vae_memory(const struct encode *e)
-{
-    const struct vae_config *c = &e->encoders.vae_config;
-    double most = 0;
-    int at = 0;
-    while (c->family == VAE_DCAE && at + 1 < c->stages && !c->attention[at])
-        at++;
-    for (int64_t i = 0; i < e->set->samples; i++)
-        most = fmax(most, (double)e->set->sample[i].height * e->set->sample[i].width);
-    most *= (double)e->encoders.factor * e->encoders.factor / pow(4, at);
-    return (int64_t)(1.6 * (double)e->encoders.vae_bytes + 3 * most * c->width[at] * (double)sizeof(float));
 }
 
 /* Captions with as many rows as they may have. */
@@ -172,10 +181,11 @@ int encode_plan_make(struct encode_plan *out, struct encode *e, int ranks, struc
         return -1;
     if (fill)
         find_rates(out);
-    out->vae_memory = vae_memory(e);
-    out->text_mapped = e->encoders.text_bytes;
-    out->text_memory = e->encoders.text_bytes + 4 * (int64_t)e->encoders.rows * e->encoders.width * 8;
-    out->free_memory = device_memory_host().free;
+    out->device = !backend_ops()->host;
+    out->vae_memory = encode_memory_vae(e, out->device, backend_is_bf16());
+    out->text_memory = encode_memory_text(e, out->device);
+    out->text_mapped = out->device ? 0 : e->encoders.text_bytes;
+    out->free_memory = device_memory().free;
     return 0;
 }
 
@@ -183,6 +193,8 @@ int encode_plan_make(struct encode_plan *out, struct encode *e, int ranks, struc
 
 static bool fits(const struct encode_plan *p)
 {
+    if (p->device) /* each rank has its own */
+        return p->free_memory <= 0 || (p->vae_memory <= p->free_memory && p->text_memory <= p->free_memory);
     return p->free_memory <= 0 || (p->vae_memory * p->ranks <= p->free_memory && p->text_memory <= p->free_memory);
 }
 
@@ -220,7 +232,12 @@ void encode_plan_print(const struct encode_plan *p, FILE *to)
     if (p->need.no_pictures + p->need.no_captions == 0)
         return;
     print_time(p, to);
-    fprintf(to, "            memory: autoencoder about %s per rank, then text encoder %s, of which %s are mapped and shared "
+    if (p->device)
+        fprintf(to, "            GPU memory: autoencoder about %s, then text encoder about %s; %s free%s; both are gone before "
+                "training\n", size_text(p->vae_memory, a), size_text(p->text_memory, b), size_text(p->free_memory, c),
+                fits(p) ? "" : ": this does not fit");
+    else
+        fprintf(to, "            memory: autoencoder about %s per rank, then text encoder %s, of which %s are mapped and shared "
             "by ranks; %s free%s; both are gone before training\n", size_text(p->vae_memory, a), size_text(p->text_memory, b),
             size_text(p->text_mapped, c), size_text(p->free_memory, d), fits(p) ? "" : ": this does not fit");
 }

@@ -7,6 +7,7 @@
 #define ENGINE_ENCODE_ENCODE_PLAN_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "engine/encode/encode.h"
@@ -23,7 +24,8 @@ struct encode_plan {
     double  seconds;                        /* of one rank, for what is missing */
     int64_t vae_memory, text_memory;        /* while pictures are encoded; while captions are */
     int64_t text_mapped;                    /* of text_memory: weights that stay in their file */
-    int64_t free_memory;                    /* of this machine */
+    int64_t free_memory;                    /* of this machine, or of its GPU */
+    bool    device;                         /* a GPU encodes, and its memory is meant */
     int     ranks;
 };
 

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/contract/err.h"
-#include "engine/text/gemma_rotary.h"
+#include "engine/model/backend.h"
+#include "engine/text/gemma_place.h"
 #include "kernels/kernels.h"
 
 /* --- configuration ----------------------------------------------------------------------- */
@@ -61,7 +61,11 @@ struct run {
     struct err                 *err;
     size_t                      rows;
     int                         before, keys; /* positions of the prefix; with those behind */
-    float *h, *x, *q, *k, *v, *a, *gate, *up, *cosine, *sine, *mask, *all_k, *all_v, *scratch, *work;
+    struct gemma_place                *place;
+    const struct kern_ops             *ops;
+    const float                       *cosine, *sine;
+    float *h, *x, *q, *k, *v, *a, *gate, *up, *mask, *all_k, *all_v, *scratch, *work;
+    float *host; /* of a device: h in host memory */
 };
 
 static size_t max_of(size_t a, size_t b)
@@ -81,39 +85,40 @@ static size_t work_floats(const struct gemma_config *c)
                   KERN_BF16_WORK(c->heads * c->head_dim));
 }
 
-/* Matrices of floats from elsewhere need room for one; those of bf16 none. */
+/* Matrices of floats from elsewhere need room for one on the CPU; those of bf16 none. */
 static size_t scratch_floats(const struct run *r)
 {
     const struct gemma_config *c = r->cfg;
     const size_t hidden = (size_t)c->hidden, q = (size_t)c->heads * (size_t)c->head_dim;
-    return r->weights->in_place ? hidden : hidden * max_of((size_t)c->intermediate, q);
+    return r->weights->in_place || !r->ops->host ? 0 : hidden * max_of((size_t)c->intermediate, q);
 }
 
-/* One block for all arrays; the caller frees r->h. */
+/* One block for all arrays, and the host's. */
 static int reserve(struct run *r)
 {
     const struct gemma_config *c = r->cfg;
     const size_t q = (size_t)c->heads * (size_t)c->head_dim, kv = (size_t)c->kv_heads * (size_t)c->head_dim;
-    const size_t table = (size_t)r->keys * (size_t)c->head_dim / 2, all = (size_t)r->in->batch * (size_t)r->keys;
+    const size_t all = (size_t)r->in->batch * (size_t)r->keys, hidden = r->rows * (size_t)c->hidden;
     const struct {
         float **array;
         size_t  n;
     } parts[] = {{&r->h, r->rows * (size_t)c->hidden}, {&r->x, r->rows * (size_t)c->hidden}, {&r->q, r->rows * q},
                  {&r->a, r->rows * q}, {&r->k, r->rows * kv}, {&r->v, r->rows * kv},
                  {&r->gate, r->rows * (size_t)c->intermediate}, {&r->up, r->rows * (size_t)c->intermediate},
-                 {&r->cosine, table}, {&r->sine, table}, {&r->mask, all}, {&r->all_k, r->before ? all * kv : 0},
+                 {&r->mask, all}, {&r->all_k, r->before ? all * kv : 0},
                  {&r->all_v, r->before ? all * kv : 0}, {&r->scratch, scratch_floats(r)}, {&r->work, work_floats(c)}};
     size_t n = 0, at = 0;
     for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
         n += parts[i].n;
-    float *block = malloc(n * sizeof(float));
+    float *block = gemma_place_room(r->place, n, r->err);
     if (!block)
-        return err_set(r->err, ERR_MEMORY, "no memory for a text encoder: %zu bytes", n * sizeof(float));
+        return -1;
     for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
         *parts[i].array = block + at;
         at += parts[i].n;
     }
-    return 0;
+    r->host = malloc(max_of(hidden, all) * sizeof(float));
+    return r->host ? 0 : err_set(r->err, ERR_MEMORY, "no memory for the vectors of %zu tokens", r->rows);
 }
 
 /* Of all keys: those of the prefix are not padding. */
@@ -121,64 +126,52 @@ static void make_mask(struct run *r)
 {
     for (int b = 0; b < r->in->batch; b++)
         for (int i = 0; i < r->keys; i++)
-            r->mask[b * r->keys + i] = i < r->before ? 1 : r->in->mask[b * r->in->length + i - r->before];
+            r->host[b * r->keys + i] = i < r->before ? 1 : r->in->mask[b * r->in->length + i - r->before];
+    r->ops->upload(r->mask, r->host, (size_t)r->in->batch * (size_t)r->keys * sizeof(float));
 }
 
-static const float *weight(struct run *r, int layer, const char *name, size_t count)
+static void name_weight(char full[96], int layer, const char *name)
 {
-    char full[96];
     if (layer < 0)
-        snprintf(full, sizeof(full), "%s.weight", name);
+        snprintf(full, 96, "%s.weight", name);
     else
-        snprintf(full, sizeof(full), "layers.%d.%s.weight", layer, name);
-    return r->weights->tensor(r->weights->arg, full, count, r->scratch, r->err);
-}
-
-static int matrix(struct run *r, int layer, const char *name, size_t count, struct gemma_matrix *out)
-{
-    char full[96];
-    *out = (struct gemma_matrix){0};
-    if (!r->weights->matrix)
-        return (out->floats = weight(r, layer, name, count)) ? 0 : -1;
-    snprintf(full, sizeof(full), "layers.%d.%s.weight", layer, name);
-    return r->weights->matrix(r->weights->arg, full, count, r->scratch, out, r->err);
+        snprintf(full, 96, "layers.%d.%s.weight", layer, name);
 }
 
 /* y = x W^T */
 static int product(struct run *r, int layer, const char *name, float *y, const float *x, int k, int n)
 {
+    char full[96];
     struct gemma_matrix w;
-    if (matrix(r, layer, name, (size_t)k * (size_t)n, &w) < 0)
+    name_weight(full, layer, name);
+    if (gemma_place_matrix(r->place, r->weights, full, (size_t)k * (size_t)n, r->scratch, &w, r->err) < 0)
         return -1;
     if (w.bf16)
-        kern_cpu()->linear_bf16(y, x, w.bf16, r->work, (int)r->rows, k, n);
+        r->ops->linear_bf16(y, x, w.bf16, r->work, (int)r->rows, k, n);
     else
-        kern_cpu()->linear(y, x, w.floats, NULL, (int)r->rows, k, n);
+        r->ops->linear(y, x, w.floats, NULL, (int)r->rows, k, n);
     return 0;
 }
 
-/* y = x / sqrt(mean(x^2) + eps) * (1 + w), of rows of `hidden`; y may be x. */
-static int norm(struct run *r, int layer, const char *name, float *y, const float *x)
+/* y = x / sqrt(mean(x^2) + eps) * (1 + w) + add, of rows of `hidden`; y may be x or add. add NULL: 0 */
+static int norm(struct run *r, int layer, const char *name, float *y, const float *x, const float *add)
 {
     const int n = r->cfg->hidden;
-    const float *w = weight(r, layer, name, (size_t)n);
-    if (!w)
-        return -1;
-    for (size_t row = 0; row < r->rows; row++, x += n, y += n) {
-        double squares = 0;
-        for (int i = 0; i < n; i++)
-            squares += (double)x[i] * x[i];
-        const float scale = (float)(1 / sqrt(squares / n + r->cfg->eps));
-        for (int i = 0; i < n; i++)
-            y[i] = x[i] * scale * (1 + w[i]);
-    }
-    return 0;
+    char full[96];
+    name_weight(full, layer, name);
+    const float *w = gemma_place_norm(r->place, r->weights, full, (size_t)n, r->err);
+    if (w)
+        r->ops->rms_rows(y, x, add, w, NULL, r->rows, n, (float)r->cfg->eps, false);
+    return w ? 0 : -1;
 }
 
-static void add(struct run *r, const float *x)
+/* h += x, which Gemma 2 normalises before */
+static int add_branch(struct run *r, int layer, const char *name)
 {
-    for (size_t i = 0; i < r->rows * (size_t)r->cfg->hidden; i++)
-        r->h[i] += x[i];
+    if (r->cfg->version == 2)
+        return norm(r, layer, name, r->h, r->x, r->h);
+    r->ops->add_rows(r->h, r->h, r->x, r->rows * (size_t)r->cfg->hidden);
+    return 0;
 }
 
 /* `own` of each sample behind the prefix's; NULL: there is no prefix. */
@@ -189,8 +182,8 @@ static const float *join(const struct run *r, float *all, const float *prefix, c
         return own;
     for (int b = 0; b < r->in->batch; b++) {
         float *to = all + (size_t)b * (before + length);
-        memcpy(to, prefix, before * sizeof(*to));
-        memcpy(to + before, own + (size_t)b * length, length * sizeof(*to));
+        r->ops->copy(to, prefix, before);
+        r->ops->copy(to + before, own + (size_t)b * length, length);
     }
     return all;
 }
@@ -203,12 +196,12 @@ static void attend(struct run *r, int layer)
     const struct kern_causal s = {
         .batch = r->in->batch, .queries = r->in->length, .keys = r->keys, .heads = c->heads, .kv_heads = c->kv_heads,
         .dim = c->head_dim, .window = layer % 2 == 0 ? c->window : 0, .scale = (float)c->scale, .cap = (float)c->cap};
-    kern_cpu()->attend_causal(r->a, r->q, join(r, r->all_k, p ? p->k + of_layer : NULL, r->k, kv),
-                              join(r, r->all_v, p ? p->v + of_layer : NULL, r->v, kv), r->mask, &s);
+    r->ops->attend_causal(r->a, r->q, join(r, r->all_k, p ? p->k + of_layer : NULL, r->k, kv),
+                          join(r, r->all_v, p ? p->v + of_layer : NULL, r->v, kv), r->mask, &s);
     if (keep) {
         const size_t n = (size_t)keep->length * kv;
-        memcpy(keep->k + (size_t)layer * n, r->k, n * sizeof(float));
-        memcpy(keep->v + (size_t)layer * n, r->v, n * sizeof(float));
+        r->ops->copy(keep->k + (size_t)layer * n, r->k, n);
+        r->ops->copy(keep->v + (size_t)layer * n, r->v, n);
     }
 }
 
@@ -216,44 +209,31 @@ static int attention(struct run *r, int layer)
 {
     const struct gemma_config *c = r->cfg;
     const int q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
-    if (norm(r, layer, "input_layernorm", r->x, r->h) < 0 ||
+    if (norm(r, layer, "input_layernorm", r->x, r->h, NULL) < 0 ||
         product(r, layer, "self_attn.q_proj", r->q, r->x, c->hidden, q) < 0 ||
         product(r, layer, "self_attn.k_proj", r->k, r->x, c->hidden, kv) < 0 ||
         product(r, layer, "self_attn.v_proj", r->v, r->x, c->hidden, kv) < 0)
         return -1;
-    gemma_rotary_turn(r->q, r->in->batch, r->in->length, r->before, c->heads, c->head_dim, r->cosine, r->sine);
-    gemma_rotary_turn(r->k, r->in->batch, r->in->length, r->before, c->kv_heads, c->head_dim, r->cosine, r->sine);
+    r->ops->turn_halves(r->q, r->cosine, r->sine, r->in->batch, r->in->length, r->before, c->heads, c->head_dim);
+    r->ops->turn_halves(r->k, r->cosine, r->sine, r->in->batch, r->in->length, r->before, c->kv_heads, c->head_dim);
     attend(r, layer);
-    if (product(r, layer, "self_attn.o_proj", r->x, r->a, q, c->hidden) < 0 ||
-        (c->version == 2 && norm(r, layer, "post_attention_layernorm", r->x, r->x) < 0))
+    if (product(r, layer, "self_attn.o_proj", r->x, r->a, q, c->hidden) < 0)
         return -1;
-    add(r, r->x);
-    return 0;
-}
-
-/* gelu(gate) * up */
-static void multiply(struct run *r)
-{
-    const size_t n = r->rows * (size_t)r->cfg->intermediate;
-    kern_cpu()->gelu(r->gate, r->gate, n);
-    for (size_t i = 0; i < n; i++)
-        r->gate[i] *= r->up[i];
+    return add_branch(r, layer, "post_attention_layernorm");
 }
 
 static int feed_forward(struct run *r, int layer)
 {
     const struct gemma_config *c = r->cfg;
     const char *before = c->version == 2 ? "pre_feedforward_layernorm" : "post_attention_layernorm";
-    if (norm(r, layer, before, r->x, r->h) < 0 ||
+    if (norm(r, layer, before, r->x, r->h, NULL) < 0 ||
         product(r, layer, "mlp.gate_proj", r->gate, r->x, c->hidden, c->intermediate) < 0 ||
         product(r, layer, "mlp.up_proj", r->up, r->x, c->hidden, c->intermediate) < 0)
         return -1;
-    multiply(r);
-    if (product(r, layer, "mlp.down_proj", r->x, r->gate, c->intermediate, c->hidden) < 0 ||
-        (c->version == 2 && norm(r, layer, "post_feedforward_layernorm", r->x, r->x) < 0))
+    r->ops->geglu(r->gate, r->gate, r->up, r->rows * (size_t)c->intermediate);
+    if (product(r, layer, "mlp.down_proj", r->x, r->gate, c->intermediate, c->hidden) < 0)
         return -1;
-    add(r, r->x);
-    return 0;
+    return add_branch(r, layer, "post_feedforward_layernorm");
 }
 
 static int embed(struct run *r)
@@ -261,13 +241,14 @@ static int embed(struct run *r)
     const size_t hidden = (size_t)r->cfg->hidden;
     const float scale = (float)sqrt((double)hidden);
     for (size_t row = 0; row < r->rows; row++) {
-        float *h = r->h + row * hidden;
+        float *h = r->host + row * hidden;
         if (r->weights->row(r->weights->arg, "embed_tokens.weight", (size_t)r->cfg->vocab, hidden,
                             (size_t)r->in->id[row], h, r->err) < 0)
             return -1;
         for (size_t i = 0; i < hidden; i++)
             h[i] *= scale;
     }
+    r->ops->upload(r->h, r->host, r->rows * hidden * sizeof(float));
     return 0;
 }
 
@@ -285,16 +266,31 @@ static int run_layers(struct run *r, const struct gemma_output *out)
     const size_t bytes = r->rows * (size_t)r->cfg->hidden * sizeof(float);
     for (int i = 0; i < r->cfg->layers; i++) {
         const bool last = i == r->cfg->layers - 1;
-        if (out->hidden)
-            out->hidden(out->arg, i, r->h);
+        if (out->hidden) {
+            r->ops->download(r->host, r->h, bytes);
+            out->hidden(out->arg, i, r->host);
+        }
         if (last && out->before_last)
-            memcpy(out->before_last, r->h, bytes);
+            r->ops->download(out->before_last, r->h, bytes);
         if (last && !out->last)
             return 0;
         if (attention(r, i) < 0 || feed_forward(r, i) < 0)
             return -1;
     }
-    return norm(r, -1, "norm", out->last, r->h);
+    if (norm(r, -1, "norm", r->x, r->h, NULL) < 0)
+        return -1;
+    r->ops->download(out->last, r->x, bytes);
+    return 0;
+}
+
+/* Everything before the first layer. */
+static int prepare(struct run *r)
+{
+    if (check_ids(r) < 0 || reserve(r) < 0 ||
+        gemma_place_angles(r->place, r->cfg, r->keys, &r->cosine, &r->sine, r->err) < 0)
+        return -1;
+    make_mask(r);
+    return embed(r);
 }
 
 int gemma_run(const struct gemma_config *cfg, const struct gemma_weights *weights, const struct gemma_input *in,
@@ -305,11 +301,15 @@ int gemma_run(const struct gemma_config *cfg, const struct gemma_weights *weight
     r.keys = r.before + in->length;
     if (in->keep && (in->batch != 1 || in->behind || in->keep->length > in->length))
         return err_set(err, ERR_BUG, "a prefix of %d positions is kept of %d", in->keep->length, in->length);
-    if (check_ids(&r) < 0 || reserve(&r) < 0)
-        return -1;
-    gemma_rotary_tables(r.cosine, r.sine, r.keys, cfg->head_dim, cfg->theta);
-    make_mask(&r);
-    const int rc = embed(&r) < 0 ? -1 : run_layers(&r, out);
-    free(r.h);
+    r.place = weights->place ? weights->place : gemma_place_open();
+    if (!r.place)
+        return err_set(err, ERR_MEMORY, "no memory for a text encoder");
+    r.ops = gemma_place_ops(r.place);
+    int rc = prepare(&r);
+    if (rc == 0 && (rc = run_layers(&r, out)) == 0)
+        rc = backend_check(r.ops, err);
+    free(r.host);
+    if (!weights->place)
+        gemma_place_close(r.place);
     return rc;
 }

@@ -11,8 +11,8 @@
  *
  * The embedding is multiplied by sqrt(hidden).  Sources: modeling_gemma.py and modeling_gemma2.py of transformers.
  *
- * Weights are asked for by name when a layer runs. Matrices of bf16 stay where they are, such as in a mapped file; of
- * another type one at a time is in memory as floats.
+ * Weights are asked for by name when a layer runs. On the CPU matrices of bf16 stay where they are, such as in a mapped
+ * file, and of another type one at a time is in memory as floats; a device gets each once (gemma_place.h).
  *
  * A common beginning of texts is computed once: a run can keep keys and values of its positions, and later runs
  * continue after them (struct gemma_prefix).
@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 struct err;
+struct gemma_place;
 
 struct gemma_config {
     int    version;  /* 1 or 2 */
@@ -55,9 +56,11 @@ struct gemma_weights {
     int (*row)(void *arg, const char *name, size_t rows, size_t n, size_t row, float *out, struct err *err);
     void *arg;
     bool  in_place; /* matrix() never uses `scratch` */
+    struct gemma_place *place; /* what stays from run to run; NULL: nothing */
 };
 
-/* Keys and values of the first `length` positions, which are not padding: per layer length x kv_heads * head_dim. */
+/* Keys and values of the first `length` positions, which are not padding: per layer length x kv_heads * head_dim, in
+ * memory of the place (gemma_place_new()). */
 struct gemma_prefix {
     float *k, *v;
     int    length;
@@ -76,7 +79,7 @@ struct gemma_input {
 
 /* The outputs of a run: batch x length x hidden each. */
 struct gemma_output {
-    float *last;            /* after the final norm; NULL: not wanted */
+    float *last;            /* in host memory, like all outputs: after the final norm; NULL: not wanted */
     float *before_last;     /* the input of the last layer, as Lumina-Next uses it; NULL */
     /* What layer `layer` is given; NULL. */
     void (*hidden)(void *arg, int layer, const float *h);

@@ -10,8 +10,5 @@
 
 /* Cosines and sines of positions 0 .. length - 1, dim / 2 of each. */
 void gemma_rotary_tables(float *cosine, float *sine, int length, int dim, double theta);
-/* Rows of `heads` heads, in place: `length` of each of `batch`, the first at position `from`. */
-void gemma_rotary_turn(float *x, int batch, int length, int from, int heads, int dim, const float *cosine,
-                       const float *sine);
 
 #endif

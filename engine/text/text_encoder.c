@@ -16,6 +16,7 @@
 #include "engine/hub/hub_cache.h"
 #include "engine/text/caption_style.h"
 #include "engine/text/gemma.h"
+#include "engine/text/gemma_place.h"
 #include "engine/text/prompt.h"
 #include "engine/text/tokenizer.h"
 #include "engine/weights/tensor_view.h"
@@ -127,13 +128,18 @@ static int make_prefix(struct text_encoder *e, struct err *err)
     const size_t n = p.chi > 1 ? p.chi - 1 : 0, floats = gemma_prefix_floats(&e->cfg, (int)n);
     int rc = 0;
     if (n > 0) {
-        struct gemma_prefix made = {malloc(floats * sizeof(float)), malloc(floats * sizeof(float)), (int)n};
+        struct gemma_place *place = e->weights.place;
+        struct gemma_prefix made = {gemma_place_new(place, floats, err), NULL, (int)n};
+        made.v = made.k ? gemma_place_new(place, floats, err) : NULL;
         e->prefix.k = made.k;
         e->prefix.v = made.v;
         e->prefix_id = calloc(n, sizeof(*e->prefix_id));
         e->first = calloc(hidden, sizeof(*e->first));
-        rc = made.k && made.v && e->prefix_id && e->first ? run(e, &p, 0, n, &made, &y, err)
-                                                          : err_set(err, ERR_MEMORY, "no memory for an instruction");
+        if (!made.v)
+            rc = -1;
+        else
+            rc = e->prefix_id && e->first ? run(e, &p, 0, n, &made, &y, err)
+                                          : err_set(err, ERR_MEMORY, "no memory for an instruction");
         if (rc == 0) {
             memcpy(e->first, y, hidden * sizeof(*y));
             memcpy(e->prefix_id, p.id, n * sizeof(*p.id));
@@ -324,6 +330,10 @@ int text_encoder_open(struct text_encoder **out, const char *path, const struct 
     }
     e->weights = (struct gemma_weights){.tensor = give_floats, .matrix = give_matrix, .row = give_row, .arg = e};
     e->diffusers = options->diffusers;
+    if (!(e->weights.place = gemma_place_open())) {
+        text_encoder_close(e);
+        return err_set(err, ERR_MEMORY, "no memory for a text encoder");
+    }
     int rc = open_all(e, path, options->tokenizer, err);
     e->rows = options->rows ? (size_t)options->rows : e->cfg.version == 2 ? PROMPT_SANA_ROWS : PROMPT_LUMINA_MAX;
     if (rc == 0 && e->cfg.version == 2 && e->chi[0] && !options->no_prefix)
@@ -340,8 +350,11 @@ void text_encoder_close(struct text_encoder *e)
 {
     if (!e)
         return;
-    free(e->prefix.k);
-    free(e->prefix.v);
+    if (e->weights.place) {
+        gemma_place_drop(e->weights.place, e->prefix.k);
+        gemma_place_drop(e->weights.place, e->prefix.v);
+        gemma_place_close(e->weights.place);
+    }
     free(e->prefix_id);
     free(e->first);
     free(e->chi);

@@ -43,7 +43,7 @@ static struct plan plan_make(const struct sample_prompts *s, const struct sample
 }
 
 /* Centred in its cell. */
-static int draw_picture(struct image *to, const struct picture_decoder *d, const float *latents,
+static int draw_picture(struct image *to, struct picture_decoder *d, const float *latents,
                         const struct subject *s, int x, int y, const struct plan *p,
                         struct err *err)
 {
@@ -59,7 +59,7 @@ static int draw_picture(struct image *to, const struct picture_decoder *d, const
     return 0;
 }
 
-static int draw_row(struct image *to, const struct picture_decoder *d,
+static int draw_row(struct image *to, struct picture_decoder *d,
                     const struct sample_grid_pictures *all,
                     const struct subject *s, int x, int y, const struct plan *p, struct err *err)
 {
@@ -116,7 +116,7 @@ static int measure(struct image *out, const struct picture_decoder *d, const str
     return 0;
 }
 
-int sample_grid_write(const struct picture_decoder *d, const struct sample_prompts *s,
+int sample_grid_write(struct picture_decoder *d, const struct sample_prompts *s,
                       const struct sample_grid_pictures *all, const char *path, struct err *err)
 {
     struct image largest, im;

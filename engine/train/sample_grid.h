@@ -18,7 +18,7 @@ struct sample_grid_pictures {
 };
 
 /* A PNG, rows in as many columns as make it about square, pictures enlarged to about 96 pixels. */
-int sample_grid_write(const struct picture_decoder *d, const struct sample_prompts *s,
+int sample_grid_write(struct picture_decoder *d, const struct sample_prompts *s,
                       const struct sample_grid_pictures *p, const char *path, struct err *err);
 
 /* How close drawn samples are to the originals, on 8-bit pixels. */

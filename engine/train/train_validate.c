@@ -112,7 +112,7 @@ static int write_sheet(struct validation *v, char path[CONTACT_SHEET_PATH])
     return rc;
 }
 
-static int write_picture(struct validation *v, const struct picture_decoder *d, const float *latents, int i)
+static int write_picture(struct validation *v, struct picture_decoder *d, const float *latents, int i)
 {
     char path[CONTACT_SHEET_PATH], tag[64];
     struct image im;

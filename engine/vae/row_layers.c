@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_layers.c - layers of an autoencoder as parts of a row stream; see vae_internal.h */
-#include <string.h>
-
 #include "engine/vae/vae_internal.h"
 
 #define EPS 1e-5f
@@ -68,7 +66,7 @@ int row_kl_res(struct row_layer *l, float *out, int from, int to, struct err *er
         row_layer_need(l->beside ? l->beside : l->input, from, to, &x, err) < 0)
         return -1;
     run_conv(l, c, out, in, from, to);
-    l->ops->add(out, out, row_at(&x, from), pixels(l, to - from) * (size_t)l->channels);
+    l->ops->add_rows(out, out, row_at(&x, from), pixels(l, to - from) * (size_t)l->channels);
     return 0;
 }
 
@@ -85,35 +83,13 @@ int row_change(struct row_layer *l, float *out, int from, int to, struct err *er
     return 0;
 }
 
-int row_repeat(struct row_layer *l, float *out, int from, int to, struct err *err)
+int row_spread(struct row_layer *l, float *out, int from, int to, struct err *err)
 {
     const struct vae_conv *c = l->weights;
-    const int each = c->c.out / c->c.in;
     struct kern_rows in;
     if (convolve(l, out, from, to, &in, err) < 0)
         return -1;
-    const float *x = row_at(&in, from);
-    for (size_t i = 0; i < pixels(l, to - from); i++)
-        for (int o = 0; o < c->c.out; o++)
-            out[i * (size_t)c->c.out + (size_t)o] += x[i * (size_t)c->c.in + (size_t)(o / each)];
-    return 0;
-}
-
-int row_mean(struct row_layer *l, float *out, int from, int to, struct err *err)
-{
-    const struct vae_conv *c = l->weights;
-    const int each = c->c.in / c->c.out;
-    struct kern_rows in;
-    if (convolve(l, out, from, to, &in, err) < 0)
-        return -1;
-    const float *x = row_at(&in, from);
-    for (size_t i = 0; i < pixels(l, to - from); i++)
-        for (int o = 0; o < c->c.out; o++) {
-            float sum = 0;
-            for (int k = 0; k < each; k++)
-                sum += x[i * (size_t)c->c.in + (size_t)(o * each + k)];
-            out[i * (size_t)c->c.out + (size_t)o] += sum / (float)each;
-        }
+    l->ops->spread_add(out, row_at(&in, from), pixels(l, to - from), c->c.in, c->c.out);
     return 0;
 }
 
@@ -139,12 +115,9 @@ int row_scale_silu(struct row_layer *l, float *out, int from, int to, struct err
 
 int row_planes(struct row_layer *l, float *out, int from, int to, struct err *err)
 {
-    const float *planes = l->weights;
-    const size_t width = (size_t)l->width, channels = (size_t)l->channels, plane = width * (size_t)l->height;
+    const struct kern_image s = {1, l->height, l->width, l->channels};
     (void)err;
-    for (size_t c = 0; c < channels; c++)
-        for (size_t i = 0; i < pixels(l, to - from); i++)
-            out[i * channels + c] = planes[c * plane + (size_t)from * width + i];
+    l->ops->planes_to_rows(out, l->weights, s, from, to);
     return 0;
 }
 

@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/contract/err.h"
 
@@ -32,6 +31,7 @@ int row_stream_begin(struct row_stream *s, const float *picture, int height, int
     if (!s->top)
         return -1;
     s->top->ops = s->ops;
+    s->top->arrays = s->arrays;
     s->top->rows = (float *)(uintptr_t)picture;
     s->top->last = height;
     return 0;
@@ -45,6 +45,7 @@ int row_stream_push(struct row_stream *s, row_layer_fn *compute, const void *wei
         return -1;
     l->input = s->top;
     l->ops = s->ops;
+    l->arrays = s->arrays;
     s->top = l;
     return 0;
 }
@@ -56,6 +57,7 @@ int row_layer_inner(struct row_layer *l, row_layer_fn *compute, const void *weig
         return -1;
     in->input = l->input;
     in->ops = l->ops;
+    in->arrays = l->arrays;
     l->inner = in;
     return 0;
 }
@@ -63,7 +65,7 @@ int row_layer_inner(struct row_layer *l, row_layer_fn *compute, const void *weig
 static void destroy(struct row_layer *l)
 {
     if (l && l->compute)
-        free(l->rows);
+        vae_arrays_drop(l->arrays, l->rows);
     free(l);
 }
 
@@ -105,7 +107,8 @@ static void slide(struct row_layer *l, int from)
     if (from <= l->first)
         return;
     if (keep > 0)
-        memmove(l->rows, l->rows + (size_t)(from - l->first) * row_size(l), (size_t)keep * row_size(l) * sizeof(float));
+        vae_arrays_move(l->arrays, l->rows, l->rows + (size_t)(from - l->first) * row_size(l),
+                        (size_t)keep * row_size(l));
     l->first = keep > 0 ? from : l->last;
 }
 
@@ -113,10 +116,11 @@ static int reserve(struct row_layer *l, int rows, struct err *err)
 {
     if (rows <= l->capacity)
         return 0;
-    float *more = realloc(l->rows, (size_t)rows * row_size(l) * sizeof(float));
+    float *more = vae_arrays_grow(l->arrays, l->rows, (size_t)(l->last - l->first) * row_size(l),
+                                  (size_t)rows * row_size(l));
     if (!more)
-        return err_set(err, ERR_MEMORY, "no memory for %d rows of %d pixels and %d channels", rows, l->width,
-                       l->channels);
+        return err_set(err, vae_arrays_error(l->arrays), "no memory for %d rows of %d pixels and %d channels", rows,
+                       l->width, l->channels);
     l->rows = more;
     l->capacity = rows;
     return 0;
@@ -170,6 +174,7 @@ int row_stream_run(struct row_stream *s, int strip, row_sink_fn *sink, void *arg
 }
 
 struct store {
+    const struct vae_arrays *arrays;
     float *picture;
     size_t row;
 };
@@ -178,12 +183,12 @@ static int store_rows(void *arg, const float *rows, int from, int to, struct err
 {
     const struct store *s = arg;
     (void)err;
-    memcpy(s->picture + (size_t)from * s->row, rows, (size_t)(to - from) * s->row * sizeof(float));
+    vae_arrays_move(s->arrays, s->picture + (size_t)from * s->row, rows, (size_t)(to - from) * s->row);
     return 0;
 }
 
 int row_stream_store(struct row_stream *s, int strip, float *picture, struct err *err)
 {
-    struct store to = {picture, row_size(s->top)};
+    struct store to = {s->arrays, picture, row_size(s->top)};
     return row_stream_run(s, strip, store_rows, &to, err);
 }

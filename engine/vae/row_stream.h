@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "engine/vae/vae_arrays.h"
 #include "kernels/kernels.h"
 
 struct err;
@@ -25,7 +26,8 @@ struct row_layer {
     struct row_layer *inner, *beside; /* owned chains down to `input` or a source of their own; NULL: none */
     row_layer_fn     *compute;        /* NULL: all rows are there, in memory of the caller */
     const void       *weights;        /* of the layer, in the numbering of compute() */
-    const struct kern_ops *ops;       /* those of the stream */
+    const struct kern_ops *ops;       /* those of the stream, ... */
+    struct vae_arrays *arrays;        /* ... and where its rows are */
     int               height, width, channels;
     float            *rows;           /* the window: [first, last) */
     int               first, last, capacity;
@@ -34,7 +36,8 @@ struct row_layer {
 
 struct row_stream {
     struct row_layer      *top; /* NULL: empty */
-    const struct kern_ops *ops; /* of all its layers */
+    const struct kern_ops *ops; /* of all its layers ... */
+    struct vae_arrays *arrays;  /* ... where they have their rows */
 };
 
 /* The whole picture in memory, which outlives the stream. */

@@ -20,10 +20,16 @@ int vae_create(struct vae **out, const struct vae_config *cfg, enum vae_half hal
     v->cfg = *cfg;
     v->half = half;
     v->memory = VAE_MEMORY;
-    v->ops = backend_ops()->host ? backend_ops() : kern_cpu(); /* pictures are in host memory */
+    v->ops = weights->ops ? weights->ops : backend_ops();
+    if (!(v->arrays = vae_arrays_create(v->ops))) {
+        free(v);
+        return err_set(err, ERR_MEMORY, "no memory for an autoencoder");
+    }
     struct vae_loader l = {.v = v, .from = weights, .err = err};
-    const int rc = cfg->family == VAE_DCAE ? vae_load_dcae(&l) : vae_load_kl(&l);
+    int rc = cfg->family == VAE_DCAE ? vae_load_dcae(&l) : vae_load_kl(&l);
     free(l.scratch);
+    vae_arrays_trim(v->arrays);
+    rc = rc < 0 ? rc : backend_check(v->ops, err);
     if (rc < 0)
         vae_destroy(v);
     else
@@ -38,7 +44,9 @@ void vae_destroy(struct vae *v)
     for (size_t i = 0; i < v->owned_len; i++)
         free(v->owned[i]);
     free(v->owned);
-    free(v->work);
+    if (v->ops->host)
+        free(v->work);
+    vae_arrays_destroy(v->arrays);
     free(v);
 }
 
@@ -64,12 +72,14 @@ int vae_encode(struct vae *v, float *z, const float *picture, int height, int wi
     if (height < factor || width < factor || height % factor || width % factor)
         return err_set(err, ERR_USAGE, "a picture of %d x %d pixels cannot be encoded: both must be multiples of %d",
                        width, height, factor);
-    return v->cfg.family == VAE_DCAE ? vae_dcae_encode(v, z, picture, height, width, err)
-                                     : vae_kl_encode(v, z, picture, height, width, err);
+    const int rc = v->cfg.family == VAE_DCAE ? vae_dcae_encode(v, z, picture, height, width, err)
+                                             : vae_kl_encode(v, z, picture, height, width, err);
+    return rc < 0 ? rc : backend_check(v->ops, err);
 }
 
 int vae_decode(struct vae *v, float *picture, const float *z, int height, int width, struct err *err)
 {
-    return v->cfg.family == VAE_DCAE ? vae_dcae_decode(v, picture, z, height, width, err)
-                                     : vae_kl_decode(v, picture, z, height, width, err);
+    const int rc = v->cfg.family == VAE_DCAE ? vae_dcae_decode(v, picture, z, height, width, err)
+                                             : vae_kl_decode(v, picture, z, height, width, err);
+    return rc < 0 ? rc : backend_check(v->ops, err);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vae.h - image autoencoders: DC-AE (Sana) and AutoencoderKL as SDXL has it (Lumina-Next), pictures to latents and back
  *
+ * The backend's kernels compute (backend.h): on a GPU weights are uploaded once, pictures come from host memory and go
+ * back to it, and with precision bf16 products are of bf16, with weights that are kept as such.
+ *
  * A picture is [3, height, width] in -1 .. 1, a latent [channels, height / factor, width / factor], before scaling: a
  * model is trained on latents times cfg.scale.  Sizes are multiples of the factor.
  *
@@ -21,6 +24,7 @@
 
 #include "engine/vae/vae_config.h"
 
+struct kern_ops;
 struct vae;
 
 struct vae_weights {
@@ -29,11 +33,12 @@ struct vae_weights {
      * diffusers' (KL). */
     const float *(*tensor)(void *arg, const char *name, size_t rows, size_t each, float *scratch, struct err *err);
     void *arg;
+    const struct kern_ops *ops; /* where to compute; NULL: the backend's */
 };
 
 enum vae_half { VAE_ENCODER, VAE_DECODER };
 
-/* Loads one half. */
+/* Loads one half. ERR_DEVICE_MEMORY: a GPU has not enough memory, here and below. */
 int vae_create(struct vae **out, const struct vae_config *cfg, enum vae_half half, const struct vae_weights *weights,
                struct err *err);
 void vae_destroy(struct vae *v); /* also of NULL */

@@ -3,8 +3,6 @@
  *
  * Layers are pushed on a stream until one needs the whole picture: an attention, or somebody who observes.
  */
-#include <stdlib.h>
-
 #include "engine/contract/err.h"
 #include "engine/vae/vae_internal.h"
 
@@ -13,6 +11,7 @@ struct pass {
     const char       *part;
     struct vae_map    map;
     struct row_stream stream;
+    const float      *planes; /* the input, where the kernels run */
     struct err       *err;
 };
 
@@ -53,8 +52,9 @@ static int push_blocks(struct pass *p, int stage)
 
 static int begin(struct pass *p, const float *planes, int height, int width, row_layer_fn *first)
 {
-    p->stream = (struct row_stream){NULL, p->v->ops};
-    if (row_stream_push(&p->stream, row_planes, planes, height, width, p->v->in.c.in, p->err) < 0 ||
+    p->stream = (struct row_stream){NULL, p->v->ops, p->v->arrays};
+    if (vae_planes_begin(p->v, &p->planes, planes, height, width, p->v->in.c.in, p->err) < 0 ||
+        row_stream_push(&p->stream, row_planes, p->planes, height, width, p->v->in.c.in, p->err) < 0 ||
         row_push_conv(&p->stream, first, &p->v->in, p->err) < 0)
         return -1;
     return observe(p, "project_in", -1);
@@ -63,7 +63,8 @@ static int begin(struct pass *p, const float *planes, int height, int width, row
 static int end(struct pass *p, int rc)
 {
     row_stream_end(&p->stream);
-    free(p->map.x);
+    vae_arrays_drop(p->v->arrays, p->map.x);
+    vae_arrays_drop_input(p->v->arrays, p->planes);
     return rc;
 }
 
@@ -77,7 +78,7 @@ static int encode(struct pass *p, const float *picture, int height, int width)
             (i < stages - 1 && row_push_conv(&p->stream, row_change, &p->v->stage[i].change, p->err) < 0) ||
             observe(p, "stages", i) < 0)
             return -1;
-    return row_push_conv(&p->stream, row_mean, &p->v->out, p->err);
+    return row_push_conv(&p->stream, row_spread, &p->v->out, p->err);
 }
 
 int vae_dcae_encode(struct vae *v, float *z, const float *picture, int height, int width, struct err *err)
@@ -92,7 +93,7 @@ int vae_dcae_encode(struct vae *v, float *z, const float *picture, int height, i
 static int decode(struct pass *p, const float *z, int height, int width)
 {
     const int stages = p->v->cfg.stages;
-    if (begin(p, z, height, width, row_repeat) < 0)
+    if (begin(p, z, height, width, row_spread) < 0)
         return -1;
     for (int i = stages - 1; i >= 0; i--)
         if ((i < stages - 1 && row_push_conv(&p->stream, row_change, &p->v->stage[i].change, p->err) < 0) ||

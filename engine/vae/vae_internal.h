@@ -5,6 +5,7 @@
 
 #include "engine/vae/row_stream.h"
 #include "engine/vae/vae.h"
+#include "engine/vae/vae_arrays.h"
 #include "kernels/kernels.h"
 
 enum { VAE_BLOCKS = 65, VAE_HEAD = 32 };
@@ -62,6 +63,7 @@ struct vae {
     struct vae_config      cfg;
     enum vae_half          half;
     const struct kern_ops *ops;
+    struct vae_arrays     *arrays;
     struct vae_conv        in, out, quant;
     struct vae_norm        out_norm;
     struct vae_stage       stage[VAE_STAGES];
@@ -88,8 +90,11 @@ int vae_load_dcae(struct vae_loader *l);
 int vae_load_kl(struct vae_loader *l);
 /* Memory that lives as long as the model; NULL with an error. */
 void *vae_keep(struct vae_loader *l, size_t bytes);
+/* The same where the kernels run: a copy of host memory. */
+const float *vae_keep_floats(struct vae_loader *l, const float *from, size_t n);
 /* Valid until the next call. */
 const float *vae_load_tensor(struct vae_loader *l, const char *name, size_t rows, size_t each);
+/* w: in host memory */
 int vae_load_packed(struct vae_loader *l, struct vae_conv *to, struct kern_conv c, const float *w);
 int vae_load_conv(struct vae_loader *l, struct vae_conv *to, struct kern_conv c, bool bias, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -100,8 +105,7 @@ int vae_load_norm(struct vae_loader *l, struct vae_norm *to, int channels, const
 int row_conv(struct row_layer *l, float *out, int from, int to, struct err *err);      /* vae_conv */
 int row_res(struct row_layer *l, float *out, int from, int to, struct err *err);       /* vae_res */
 int row_change(struct row_layer *l, float *out, int from, int to, struct err *err);    /* vae_conv, with a shortcut */
-int row_repeat(struct row_layer *l, float *out, int from, int to, struct err *err);    /* vae_conv + its input */
-int row_mean(struct row_layer *l, float *out, int from, int to, struct err *err);      /* vae_conv + means */
+int row_spread(struct row_layer *l, float *out, int from, int to, struct err *err);    /* vae_conv, with spread_add() */
 int row_rms_relu(struct row_layer *l, float *out, int from, int to, struct err *err);  /* vae_norm */
 /* vae_conv, the second of the block; inner: what it reads, beside: the shortcut's convolution */
 int row_kl_res(struct row_layer *l, float *out, int from, int to, struct err *err);
@@ -109,12 +113,12 @@ struct row_scale {
     float *scale, *shift;
 };
 int row_scale_silu(struct row_layer *l, float *out, int from, int to, struct err *err); /* row_scale */
-/* weights: const float *, a picture [3, height, width] */
+/* weights: const float *, a picture [channels, height, width] where the kernels run */
 int row_planes(struct row_layer *l, float *out, int from, int to, struct err *err);
 /* A layer of this convolution on top. */
 int row_push_conv(struct row_stream *s, row_layer_fn *fn, const struct vae_conv *c, struct err *err);
 
-/* A picture [height, width, channels] in memory; the owner of the struct owns x. */
+/* A picture [height, width, channels] in memory (vae_arrays); the owner of the struct owns x. */
 struct vae_map {
     float *x;
     int    height, width, channels;
@@ -127,14 +131,17 @@ int vae_stream_strip(const struct vae *v, const struct row_stream *s);
 int vae_strip(const struct vae *v, int width, int scale);
 int vae_observe_map(const struct vae *v, const char *part, const struct vae_map *map, const char *format, int i,
                     struct err *err);
-/* z or picture [channels, height, width] from the rows of a stream, which ends. */
+/* A picture [channels, height, width] of host memory where the kernels run, for vae_arrays_drop_input(). */
+int vae_planes_begin(struct vae *v, const float **out, const float *planes, int height, int width, int channels,
+                     struct err *err);
+/* z or picture [channels, height, width], in host memory, from the rows of a stream, which ends. */
 int vae_planes_run(struct vae *v, float *to, struct row_stream *s, struct err *err);
 
 /* vae_vit.c: an EfficientViT block, in place */
 int vae_vit_run(struct vae *v, struct vae_map *map, const struct vae_vit *b, struct err *err);
 
 /* vae_norm.c: the sums of a picture, and the norm as scale and shift from them */
-/* y = (x - mean) / sqrt(var + eps) * w + b as x * scale + shift, of the stream's result. The caller frees s->scale. */
+/* y = (x - mean) / sqrt(var + eps) * w + b as x * scale + shift, of the stream's result. The caller drops s->scale. */
 int vae_norm_scale(struct vae *v, struct row_scale *s, struct row_stream *of, const struct vae_norm *n,
                    struct err *err);
 

@@ -23,6 +23,7 @@ struct pass {
     const char       *part;
     struct vae_map    map; /* the stored picture that the stream begins with; x NULL: it begins with planes */
     struct row_stream stream;
+    const float      *planes; /* the input, where the kernels run */
     struct block     *blocks;
     struct err       *err;
 };
@@ -69,13 +70,15 @@ static int observe(struct pass *p, const char *name, int i)
 
 static int end(struct pass *p, int rc)
 {
+    struct vae_arrays *a = p->v->arrays;
     row_stream_end(&p->stream);
-    free(p->map.x);
+    vae_arrays_drop(a, p->map.x);
+    vae_arrays_drop_input(a, p->planes);
     for (struct block *b = p->blocks, *next; b; b = next) {
         next = b->next;
-        free(b->norm1.scale);
-        free(b->norm2.scale);
-        free(b->inner);
+        vae_arrays_drop(a, b->norm1.scale);
+        vae_arrays_drop(a, b->norm2.scale);
+        vae_arrays_drop(a, b->inner);
         free(b);
     }
     return rc;
@@ -106,9 +109,10 @@ static int store_inner(struct pass *p, struct row_stream *side, struct block *b)
 {
     const struct row_layer top = *side->top;
     const size_t n = (size_t)top.height * (size_t)top.width * (size_t)top.channels;
-    if (!(b->inner = malloc(n * sizeof(*b->inner))))
-        return err_set(p->err, ERR_MEMORY, "no memory for a picture of %d x %d with %d channels: %zu bytes", top.width,
-                       top.height, top.channels, n * sizeof(*b->inner));
+    if (!(b->inner = vae_arrays_new(p->v->arrays, n)))
+        return err_set(p->err, vae_arrays_error(p->v->arrays),
+                       "no memory for a picture of %d x %d with %d channels: %zu bytes", top.width, top.height,
+                       top.channels, n * sizeof(*b->inner));
     if (row_stream_store(side, vae_stream_strip(p->v, side), b->inner, p->err) < 0)
         return -1;
     row_stream_cut(side, p->stream.top);
@@ -140,26 +144,33 @@ static int push_sum(struct pass *p, struct row_layer *inner, const struct vae_kl
     return 0;
 }
 
+struct replaced {
+    const struct vae_arrays *arrays;
+    struct vae_map           map;
+};
+
 /* Rows of no more channels fit where those of the stored picture were, which nobody reads again. */
 static int replace_rows(void *arg, const float *rows, int from, int to, struct err *err)
 {
-    const struct vae_map *m = arg;
+    const struct replaced *r = arg;
+    const struct vae_map *m = &r->map;
     const size_t row = (size_t)m->width * (size_t)m->channels;
     (void)err;
-    memmove(m->x + (size_t)from * row, rows, (size_t)(to - from) * row * sizeof(float));
+    vae_arrays_move(r->arrays, m->x + (size_t)from * row, rows, (size_t)(to - from) * row);
     return 0;
 }
 
 static int run_in_place(struct pass *p)
 {
-    struct vae_map to = p->map;
-    to.channels = p->stream.top->channels;
+    struct replaced to = {p->v->arrays, p->map};
+    to.map.channels = p->stream.top->channels;
     if (row_stream_run(&p->stream, vae_stream_strip(p->v, &p->stream), replace_rows, &to, p->err) < 0)
         return -1;
     row_stream_end(&p->stream);
-    float *less = realloc(to.x, (size_t)to.height * (size_t)to.width * (size_t)to.channels * sizeof(*less));
-    to.x = less ? less : to.x;
-    p->map = to;
+    const size_t n = (size_t)to.map.height * (size_t)to.map.width * (size_t)to.map.channels;
+    float *less = p->v->ops->host ? realloc(to.map.x, n * sizeof(*less)) : NULL;
+    to.map.x = less ? less : to.map.x;
+    p->map = to.map;
     return restart(p);
 }
 
@@ -176,7 +187,7 @@ static int run_res(struct pass *p, const struct vae_kl_res *r)
         return -1;
     }
     const int rc = stored && shrinks ? run_in_place(p) : store ? collect(p) : 0;
-    free(b->inner);
+    vae_arrays_drop(p->v->arrays, b->inner);
     b->inner = NULL;
     return rc;
 }
@@ -211,8 +222,10 @@ static int run_stage(struct pass *p, int i)
 static int begin(struct pass *p, const float *planes, int height, int width, const struct vae_conv *before)
 {
     const struct vae_conv *in = &p->v->in;
-    p->stream = (struct row_stream){NULL, p->v->ops};
-    if (row_stream_push(&p->stream, row_planes, planes, height, width, before ? before->c.in : in->c.in, p->err) < 0 ||
+    const int channels = before ? before->c.in : in->c.in;
+    p->stream = (struct row_stream){NULL, p->v->ops, p->v->arrays};
+    if (vae_planes_begin(p->v, &p->planes, planes, height, width, channels, p->err) < 0 ||
+        row_stream_push(&p->stream, row_planes, p->planes, height, width, channels, p->err) < 0 ||
         (before && row_push_conv(&p->stream, row_conv, before, p->err) < 0))
         return -1;
     return row_push_conv(&p->stream, row_conv, in, p->err);

@@ -23,6 +23,26 @@ void *vae_keep(struct vae_loader *l, size_t bytes)
     return memset(p, 0, bytes);
 }
 
+/* Weights are aligned for the kernels of the CPU. */
+static float *keep_array(struct vae_loader *l, size_t n)
+{
+    if (l->v->ops->host)
+        return vae_keep(l, n * sizeof(float));
+    float *p = vae_arrays_new(l->v->arrays, n);
+    if (!p)
+        err_set(l->err, ERR_DEVICE_MEMORY, "out of GPU memory: no %zu bytes for weights of an autoencoder",
+                n * sizeof(float));
+    return p;
+}
+
+const float *vae_keep_floats(struct vae_loader *l, const float *from, size_t n)
+{
+    float *p = keep_array(l, n);
+    if (p)
+        l->v->ops->upload(p, from, n * sizeof(float));
+    return p;
+}
+
 const float *vae_load_tensor(struct vae_loader *l, const char *name, size_t rows, size_t each)
 {
     const size_t count = rows * each;
@@ -41,18 +61,29 @@ static int reserve_work(struct vae *v, struct kern_conv c, struct err *err)
     const size_t need = v->ops->conv_work(c);
     if (need <= v->work_size)
         return 0;
-    free(v->work);
+    if (v->ops->host)
+        free(v->work);
+    else
+        vae_arrays_drop(v->arrays, v->work);
     v->work_size = need;
-    v->work = aligned_alloc(64, (need * sizeof(float) + 63) / 64 * 64);
-    return v->work ? 0 : err_set(err, ERR_MEMORY, "no memory for convolutions: %zu bytes", need * sizeof(float));
+    v->work = v->ops->host ? aligned_alloc(64, (need * sizeof(float) + 63) / 64 * 64)
+                           : vae_arrays_new(v->arrays, need);
+    return v->work ? 0
+                   : err_set(err, vae_arrays_error(v->arrays), "no memory for convolutions: %zu bytes",
+                             need * sizeof(float));
 }
 
 int vae_load_packed(struct vae_loader *l, struct vae_conv *to, struct kern_conv c, const float *w)
 {
-    float *packed = vae_keep(l, l->v->ops->conv_size(c) * sizeof(*packed));
+    const size_t n = (size_t)(c.groups * c.out) * (size_t)(c.kernel * c.kernel) * (size_t)c.in;
+    float *packed = keep_array(l, l->v->ops->conv_size(c));
     if (!packed || reserve_work(l->v, c, l->err) < 0)
         return -1;
-    l->v->ops->conv_pack(packed, w, c);
+    const float *there = vae_arrays_input(l->v->arrays, w, n);
+    if (!there)
+        return err_set(l->err, ERR_DEVICE_MEMORY, "out of GPU memory: no %zu bytes for weights", n * sizeof(*w));
+    l->v->ops->conv_pack(packed, there, c);
+    vae_arrays_drop_input(l->v->arrays, there);
     *to = (struct vae_conv){.c = c, .w = packed, .work = &l->v->work};
     return 0;
 }
@@ -60,8 +91,7 @@ int vae_load_packed(struct vae_loader *l, struct vae_conv *to, struct kern_conv 
 static const float *keep_tensor(struct vae_loader *l, const char *name, size_t count)
 {
     const float *w = vae_load_tensor(l, name, count, 1);
-    float *own = w ? vae_keep(l, count * sizeof(*own)) : NULL;
-    return own ? memcpy(own, w, count * sizeof(*own)) : NULL;
+    return w ? vae_keep_floats(l, w, count) : NULL;
 }
 
 int vae_load_conv(struct vae_loader *l, struct vae_conv *to, struct kern_conv c, bool bias, const char *format, ...)

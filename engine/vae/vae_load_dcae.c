@@ -71,13 +71,18 @@ static int load_joint(struct vae_loader *l, struct vae_conv *q, struct vae_conv 
 static const float *load_depth(struct vae_loader *l, const char *name, int rows, int taps, int joint, bool query)
 {
     const float *w = vae_load_tensor(l, name, (size_t)(joint ? joint : rows), (size_t)taps);
-    float *to = w ? vae_keep(l, (size_t)rows * (size_t)taps * sizeof(*to)) : NULL;
+    const size_t n = (size_t)rows * (size_t)taps;
+    float *to = w ? malloc(n * sizeof(*to)) : NULL;
+    if (w && !to)
+        err_set(l->err, ERR_MEMORY, "no memory for tensor %s", name);
     if (to && joint)
         pick_rows(to, w, (size_t)rows, (size_t)taps, query, true);
     for (int r = 0; to && !joint && r < rows; r++)
         for (int t = 0; t < taps; t++)
             to[t * rows + r] = w[r * taps + t];
-    return to;
+    const float *kept = to ? vae_keep_floats(l, to, n) : NULL;
+    free(to);
+    return kept;
 }
 
 static int load_attention(struct vae_loader *l, struct vae_vit *b, int c, const char *at)

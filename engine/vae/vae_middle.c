@@ -2,9 +2,9 @@
 /* vae_middle.c - the attention in the middle of AutoencoderKL, in place; see vae_internal.h
  *
  * One head sees all pixels.  Keys and values of the whole picture are in memory, queries only those of a strip, and
- * scores only those of a tile (attend() sums softmax block by block).
+ * scores only those of a tile (attend_causal() sums softmax block by block).
  */
-#include <stdlib.h>
+#include <math.h>
 
 #include "engine/contract/err.h"
 #include "engine/vae/vae_internal.h"
@@ -17,7 +17,7 @@ struct middle {
     const struct row_scale *norm;
     int                     strip;      /* rows */
     float                  *k, *value;  /* of the picture */
-    float                  *in, *q, *out, *kept; /* of a strip */
+    float                  *in, *q, *out; /* of a strip */
 };
 
 static size_t pixels(const struct middle *m, int rows)
@@ -28,26 +28,22 @@ static size_t pixels(const struct middle *m, int rows)
 static int reserve(struct middle *m, struct err *err)
 {
     const size_t c = (size_t)m->map->channels, all = pixels(m, m->map->height) * c, strip = pixels(m, m->strip);
-    m->k = malloc(all * sizeof(*m->k));
-    m->value = malloc(all * sizeof(*m->value));
-    m->in = malloc(strip * c * sizeof(*m->in));
-    m->q = malloc(strip * c * sizeof(*m->q));
-    m->out = malloc(strip * c * sizeof(*m->out));
-    m->kept = malloc(strip * sizeof(*m->kept));
-    if (m->k && m->value && m->in && m->q && m->out && m->kept)
+    m->k = vae_arrays_new(m->v->arrays, all);
+    m->value = vae_arrays_new(m->v->arrays, all);
+    m->in = vae_arrays_new(m->v->arrays, strip * c);
+    m->q = vae_arrays_new(m->v->arrays, strip * c);
+    m->out = vae_arrays_new(m->v->arrays, strip * c);
+    if (m->k && m->value && m->in && m->q && m->out)
         return 0;
-    return err_set(err, ERR_MEMORY, "no memory for the attention of %d x %d pixels: %zu bytes", m->map->width,
-                   m->map->height, 2 * all * sizeof(*m->k));
+    return err_set(err, vae_arrays_error(m->v->arrays), "no memory for the attention of %d x %d pixels: %zu bytes",
+                   m->map->width, m->map->height, 2 * all * sizeof(*m->k));
 }
 
 static void release(const struct middle *m)
 {
-    free(m->k);
-    free(m->value);
-    free(m->in);
-    free(m->q);
-    free(m->out);
-    free(m->kept);
+    float *const all[] = {m->k, m->value, m->in, m->q, m->out};
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        vae_arrays_drop(m->v->arrays, all[i]);
 }
 
 static void convolve(const struct middle *m, float *y, const float *x, const struct vae_conv *c, int rows)
@@ -79,13 +75,14 @@ static void attend_strip(const struct middle *m, int from, int to)
 {
     const struct kern_ops *ops = m->v->ops;
     const int c = m->map->channels, queries = (int)pixels(m, to - from), keys = (int)pixels(m, m->map->height);
+    const struct kern_causal all = {.batch = 1, .queries = queries, .keys = keys, .heads = 1, .kv_heads = 1, .dim = c,
+                                    .scale = 1 / sqrtf((float)c), .whole = true};
     float *x = map_row(m, m->map->x, from);
     norm_strip(m, from, to);
     convolve(m, m->q, m->in, &m->v->middle.q, to - from);
-    ops->attend(m->out, m->kept, m->q, m->k, c, m->value, c, (struct kern_keys){NULL, keys, 1},
-                (struct kern_heads){1, queries, 1, c});
+    ops->attend_causal(m->out, m->q, m->k, m->value, NULL, &all);
     convolve(m, m->in, m->out, &m->v->middle.out, to - from);
-    ops->add(x, x, m->in, (size_t)queries * (size_t)c);
+    ops->add_rows(x, x, m->in, (size_t)queries * (size_t)c);
 }
 
 static void each_strip(const struct middle *m, void (*run)(const struct middle *m, int from, int to))

@@ -13,6 +13,7 @@
 #include "engine/vae/vae_names.h"
 #include "engine/weights/tensor_view.h"
 #include "engine/weights/weights_source.h"
+#include "kernels/kernels.h"
 #include "kernels/rng.h"
 
 const struct vae_config vae_source_dcae = {
@@ -171,16 +172,28 @@ int vae_source_config(struct vae_config *out, const struct weights_source *w, st
     return 0;
 }
 
-int vae_source_open(struct vae **out, struct vae_config *cfg, const char *name, enum vae_half half, struct err *err)
+static int open_on(struct vae **out, struct vae_config *cfg, const char *name, enum vae_half half,
+                   const struct kern_ops *ops, struct err *err)
 {
     char path[PATH_MAX];
     struct weights_source *w = NULL;
     if (hub_cache_open(path, name, "vae", err) < 0 || weights_source_open(&w, path, "vae", err) < 0)
         return -1;
-    const struct vae_weights weights = {tensor, w};
+    const struct vae_weights weights = {tensor, w, ops};
     const int rc = vae_source_config(cfg, w, err) < 0 ? -1 : vae_create(out, cfg, half, &weights, err);
     weights_source_close(w);
     return rc;
+}
+
+int vae_source_open(struct vae **out, struct vae_config *cfg, const char *name, enum vae_half half, struct err *err)
+{
+    return open_on(out, cfg, name, half, NULL, err);
+}
+
+int vae_source_open_host(struct vae **out, struct vae_config *cfg, const char *name, enum vae_half half,
+                         struct err *err)
+{
+    return open_on(out, cfg, name, half, kern_cpu(), err);
 }
 
 /* --- digest ------------------------------------------------------------------------------------ */
@@ -258,6 +271,6 @@ static const float *draw(void *arg, const char *name, size_t rows, size_t each, 
 int vae_source_random(struct vae **out, const struct vae_config *cfg, enum vae_half half, struct err *err)
 {
     uint64_t next = 0;
-    const struct vae_weights weights = {draw, &next};
+    const struct vae_weights weights = {draw, &next, NULL};
     return vae_create(out, cfg, half, &weights, err);
 }

@@ -18,6 +18,9 @@ int vae_source_config(struct vae_config *out, const struct weights_source *w, st
 /* The half of the autoencoder `name`: a file, a folder with one, or a pipeline with a folder vae; also of a hub, in its
  * cache (engine/hub/hub_cache.h). */
 int vae_source_open(struct vae **out, struct vae_config *cfg, const char *name, enum vae_half half, struct err *err);
+/* The same on the CPU, whatever the backend is. */
+int vae_source_open_host(struct vae **out, struct vae_config *cfg, const char *name, enum vae_half half,
+                         struct err *err);
 /* The digest of everything that latents depend on: sizes, scale and the encoder's weights (which takes as long as
  * reading them). */
 int vae_source_digest(char text[DIGEST_TEXT], const char *path, struct err *err);

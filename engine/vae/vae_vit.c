@@ -7,16 +7,13 @@
  *
  * In place: a strip is written after the strips below it have read the rows above theirs.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/contract/err.h"
 #include "engine/vae/vae_internal.h"
 
 #define EPS      1e-5f
 #define LIN_EPS  1e-15f
 
-enum { STRIP_PIXELS = 2048, HEAD_SUMS = (VAE_HEAD + 1) * VAE_HEAD };
+enum { STRIP_PIXELS = 2048, DEVICE_PIXELS = 16384, HEAD_SUMS = (VAE_HEAD + 1) * VAE_HEAD };
 
 /* One block over one picture. Arrays are of a strip. */
 struct vit {
@@ -24,7 +21,7 @@ struct vit {
     struct vae_map       *map;
     const struct vae_vit *b;
     int                   strip, heads; /* heads of one scale */
-    double               *total;        /* [2 heads] sums of the picture */
+    double               *total;        /* [2 heads] sums of the picture; `sums` are the same, rounded */
     float                *sums, *wide, *narrow, *out;
     struct err           *err;
 };
@@ -37,23 +34,24 @@ static size_t strip_pixels(const struct vit *t)
 static int reserve(struct vit *t)
 {
     const size_t n = strip_pixels(t), c = (size_t)t->map->channels, sums = 2 * (size_t)t->heads * HEAD_SUMS;
-    t->total = calloc(sums, sizeof(*t->total));
-    t->sums = malloc(sums * sizeof(*t->sums));
-    t->wide = malloc(n * 8 * c * sizeof(*t->wide));
-    t->narrow = malloc(n * 4 * c * sizeof(*t->narrow));
-    t->out = malloc(n * c * sizeof(*t->out));
+    struct vae_arrays *a = t->v->arrays;
+    t->total = (double *)(void *)vae_arrays_new(a, 2 * sums);
+    t->sums = vae_arrays_new(a, sums);
+    t->wide = vae_arrays_new(a, n * 8 * c);
+    t->narrow = vae_arrays_new(a, n * 4 * c);
+    t->out = vae_arrays_new(a, n * c);
+    if (t->total)
+        t->v->ops->zero((float *)(void *)t->total, 2 * sums);
     if (t->total && t->sums && t->wide && t->narrow && t->out)
         return 0;
-    return err_set(t->err, ERR_MEMORY, "no memory for %d rows of attention", t->strip);
+    return err_set(t->err, vae_arrays_error(a), "no memory for %d rows of attention", t->strip);
 }
 
 static void release(struct vit *t)
 {
-    free(t->total);
-    free(t->sums);
-    free(t->wide);
-    free(t->narrow);
-    free(t->out);
+    float *const all[] = {(float *)(void *)t->total, t->sums, t->wide, t->narrow, t->out};
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        vae_arrays_drop(t->v->arrays, all[i]);
 }
 
 static float *map_row(const struct vit *t, int row)
@@ -66,7 +64,7 @@ typedef void strip_fn(struct vit *t, const struct kern_rows *in, int from, int t
 
 static int each_strip(struct vit *t, const struct vae_conv *c, int halo, strip_fn *fn)
 {
-    struct row_stream s = {NULL, t->v->ops};
+    struct row_stream s = {NULL, t->v->ops, t->v->arrays};
     struct kern_rows in;
     const int height = t->map->height;
     int rc = row_stream_begin(&s, t->map->x, height, t->map->width, t->map->channels, t->err);
@@ -100,9 +98,7 @@ static float *second_scale(struct vit *t, const struct kern_rows *in, const floa
 static void add_sums(struct vit *t, const float *kv, int ld, size_t pixels, int scale)
 {
     const size_t n = (size_t)t->heads * HEAD_SUMS;
-    t->v->ops->lin_sums(t->sums, kv, ld, pixels, t->heads, VAE_HEAD);
-    for (size_t i = 0; i < n; i++)
-        t->total[(size_t)scale * n + i] += (double)t->sums[i];
+    t->v->ops->lin_sums(t->total + (size_t)scale * n, kv, ld, pixels, t->heads, VAE_HEAD);
 }
 
 static void sum_strip(struct vit *t, const struct kern_rows *in, int from, int to)
@@ -137,22 +133,16 @@ static void gate_strip(struct vit *t, const struct kern_rows *in, int from, int 
                 false);
 }
 
-static void round_totals(struct vit *t)
-{
-    for (size_t i = 0; i < 2 * (size_t)t->heads * HEAD_SUMS; i++)
-        t->sums[i] = (float)t->total[i];
-}
-
 int vae_vit_run(struct vae *v, struct vae_map *map, const struct vae_vit *b, struct err *err)
 {
     struct vit t = {.v = v, .map = map, .b = b, .heads = map->channels / VAE_HEAD, .err = err};
-    t.strip = v->strip ? v->strip : STRIP_PIXELS / map->width;
+    t.strip = v->strip ? v->strip : (v->ops->host ? STRIP_PIXELS : DEVICE_PIXELS) / map->width;
     t.strip = t.strip < 2 ? 2 : t.strip > map->height ? map->height : t.strip;
     int rc = reserve(&t);
     if (rc == 0)
         rc = each_strip(&t, &b->kv, 2, sum_strip);
     if (rc == 0) {
-        round_totals(&t);
+        v->ops->to_floats(t.sums, t.total, 2 * (size_t)t.heads * HEAD_SUMS);
         rc = each_strip(&t, &b->q, 2, attend_strip);
     }
     if (rc == 0)

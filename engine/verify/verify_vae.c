@@ -202,7 +202,7 @@ static int run_tags(struct vae_case *c, enum vae_half half, struct err *err)
 
 static int run_half(struct vae_case *c, enum vae_half half, struct err *err)
 {
-    const struct vae_weights weights = {tensor, c};
+    const struct vae_weights weights = {tensor, c, NULL};
     if (vae_create(&c->vae, &c->cfg, half, &weights, err) < 0)
         return -1;
     if (!c->theirs)

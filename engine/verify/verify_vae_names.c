@@ -82,7 +82,7 @@ static int check_tensors(struct verify_result *result, const struct verify_case_
     static const struct vae_config sdxl = {.family = VAE_KL, .latent = 4, .stages = 4, .width = {128, 256, 512, 512},
                                            .encoder_depth = {2, 2, 2, 2}, .decoder_depth = {3, 3, 3, 3}, .groups = 32};
     struct table t = {result, files, json_deep_copy(json_object_get(files->config, "tensors"))};
-    const struct vae_weights weights = {take, &t};
+    const struct vae_weights weights = {take, &t, NULL};
     const char *name;
     json_t *shape;
     int rc = 0;

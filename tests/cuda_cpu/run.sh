@@ -22,6 +22,7 @@ trap 'rm -rf "$work"' EXIT
 bad=0
 cases=$(ls tests/golden/sana/tiny-*[a-z].json tests/golden/lora/*.json)
 lumina=$(ls tests/golden/lumina/v[1-5]_*.json)
+encoders="$(ls tests/golden/gemma2/*.json) tests/golden/vae/small-pair.json tests/golden/vae/tiny-kl.json"
 
 # ok WHAT COMMAND... - one line; the output when it fails
 ok() {
@@ -69,7 +70,7 @@ never_compared() {
         /\/\* --- / { cpu = /CPU/ }
         on && !cpu && match($0, /\(\*[a-z_]+\)\(/) { print substr($0, RSTART + 2, RLENGTH - 4) }
         /^};/ { on = 0 }' kernels/kernels.h | grep -vxE 'alloc|release|state|free_memory' |
-        while read -r row; do grep -qF -- "k->$row(" tests/gpu/kernel_cases.h tests/gpu/check_kernels.c || echo "$row"; done
+        while read -r row; do grep -qF -- "k->$row(" tests/gpu/*_cases.h tests/gpu/check_kernels.c || echo "$row"; done
 }
 all_compared() {
     never=$(never_compared)
@@ -131,6 +132,15 @@ lumina_run() {
     done
     ok "the same bits" cmp "$work"/lumina-{plain,graph}/step-00000004/model.safetensors
 }
+
+# Gemma 1 and 2, DC-AE and SDXL's autoencoder, both halves.
+encoders_of() { # PRECISION
+    # shellcheck disable=SC2086
+    ok "golden cases of encoders $1" env JOBCTL_CUDA="$watched" JOBCTL_CUBLASLT="$watched" JOBCTL_CUDA_WAYS="$every" \
+        "$bin/jobctl-train" verify --backend cuda --precision "$1" $encoders
+}
+encoders_fp32() { encoders_of fp32; }
+encoders_bf16() { encoders_of bf16; }
 
 memory_fp32() { ok "memory as planned fp32" env PRECISION=fp32 "$memory"; }
 memory_bf16() { ok "memory as planned bf16" env PRECISION=bf16 "$memory"; }
@@ -421,7 +431,7 @@ part() { # NAME
 }
 
 running=0
-: "${PARTS:=golden_fp32 golden_bf16 lumina_fp32 lumina_bf16 lumina_run memory_fp32 memory_bf16 whole many_sizes adamw_fp32 came_fp32 adamw_bf16
+: "${PARTS:=golden_fp32 golden_bf16 lumina_fp32 lumina_bf16 lumina_run encoders_fp32 encoders_bf16 memory_fp32 memory_bf16 whole many_sizes adamw_fp32 came_fp32 adamw_bf16
     exact table quick pair kernels_fp32 kernels_bf16 small_gpu no_bf16 too_large torn failures every_kernel}"
 for name in $PARTS; do
     [ $((running += 1)) -le "${LANES:-2}" ] || wait -n

@@ -79,15 +79,21 @@ static void fill(float *p, const struct want *w, int bf16, uint64_t id)
                : w->flags & MASK  ? (float)(i % 64 == 0 || x > 0)
                : w->flags & TIMES ? 999 * p[i]
                                   : x;
-        if (bf16 && w->flags & NARROW)
+        if ((bf16 && w->flags & (NARROW | ROUNDED)) || w->flags & HALVES)
             p[i] = to_bf16(p[i]);
     }
+}
+
+/* Bytes of a number of an array of this table. */
+static size_t size_of(const struct side *s, const struct want *w)
+{
+    return w->flags & HALVES ? sizeof(uint16_t) : w->flags & NARROW ? s->k->narrow : sizeof(float);
 }
 
 /* A narrow array of n numbers here, into one of the table, and back. */
 static void put(const struct side *s, void *to, const float *from, const struct want *w)
 {
-    if (!(w->flags & NARROW) || s->k->narrow == sizeof(float)) {
+    if (size_of(s, w) == sizeof(float)) {
         s->k->upload(to, from, w->n * sizeof(float));
         return;
     }
@@ -105,7 +111,7 @@ static void put(const struct side *s, void *to, const float *from, const struct 
 
 static void get(const struct side *s, float *to, const void *from, const struct want *w)
 {
-    if (!(w->flags & NARROW) || s->k->narrow == sizeof(float)) {
+    if (size_of(s, w) == sizeof(float)) {
         s->k->download(to, from, w->n * sizeof(float));
         return;
     }
@@ -144,7 +150,7 @@ static int setup(struct side *s, const struct want *w, int bf16, uint64_t id)
         if (!w[i].n)
             continue;
         float *here = malloc(w[i].n * sizeof(float));
-        const size_t size = w[i].flags & NARROW ? s->k->narrow : sizeof(float), off = offset_of(s, &w[i], size);
+        const size_t size = size_of(s, &w[i]), off = offset_of(s, &w[i], size);
         s->base[i] = s->k->alloc(w[i].n * size + off);
         s->a[i] = (float *)(void *)((char *)s->base[i] + off);
         if (!here || !s->base[i]) {

@@ -19,9 +19,11 @@ enum {
     DOUBLES = 32,
     TIMES = 64,  /* 0 to 999 */
     OWN = 128,   /* each table's own affair: not compared */
-    FIRST = 256, /* where captions begin (kern_text): integers ... */
+    FIRST = 256, /* where captions begin (kern_text): integers */
     BITS = 512,  /* the same to the last bit */
-    MOST = 1024  /* ... times the tokens that one has at most */
+    HALVES = 1024,  /* bf16 on both sides, whatever is narrow */
+    ROUNDED = 2048, /* fp32 that a kernel may round to what is narrow */
+    MOST = 4096  /* FIRST times the tokens that one has at most */
 };
 
 struct want {
@@ -566,6 +568,8 @@ static void swiglu_run(const struct kern_ops *k, float *const *a, const int *z)
     k->time_embed_exact(a[9], a[10], a[11], z[1], z[2]);
 }
 
+#include "tests/gpu/encoder_cases.h"
+
 static const struct test tests[] = {
     {"linear", linear_arrays, linear_run,
      {{1, 1, 1, 1}, {1, 7, 3, 0}, {5, 17, 31, 1}, {33, 64, 47, 1}, {7, 96, 200, 0},
@@ -621,6 +625,7 @@ static const struct test tests[] = {
     {"fixed", fixed_arrays, fixed_run, {{1}, {15, 1}, {33, 2}, {4099, 1}, {300000}}, {1 << 26}},
     {"came", came_arrays, came_run,
      {{2, 2, 1}, {3, 7, 1}, {1, 33, 0}, {40, 65, 1}, {130, 9, 1}, {5, 9, 0}}, {11200, 2240, 1}},
+    ENCODER_TESTS
 };
 
 #endif

@@ -160,7 +160,8 @@ static void linear_attention(const struct kern_ops *k)
     enum { ROWS = 150, HEADS = 2, DIM = 32, LD = 2 * DIM * HEADS + 3, SUMS = (DIM + 1) * DIM };
     const float *kv = array_new((size_t)ROWS * LD, 1), *q = array_new((size_t)ROWS * HEADS * DIM, 1);
     float *sums = array_new((size_t)HEADS * SUMS, 1), *out = array_new((size_t)ROWS * HEADS * DIM, 1);
-    double *want = doubles_new((size_t)HEADS * SUMS), *result = doubles_new((size_t)ROWS * HEADS * DIM);
+    double *want = doubles_new((size_t)HEADS * SUMS), *total = doubles_new((size_t)HEADS * SUMS);
+    double *result = doubles_new((size_t)ROWS * HEADS * DIM);
     for (int h = 0; h < HEADS; h++)
         for (int r = 0; r < ROWS; r++)
             for (int i = 0; i <= DIM; i++)
@@ -178,11 +179,14 @@ static void linear_attention(const struct kern_ops *k)
         }
         result[at] = top / bottom;
     }
-    k->lin_sums(sums, kv, LD, ROWS, HEADS, DIM);
+    k->lin_sums(total, kv, LD, ROWS / 2, HEADS, DIM);
+    k->lin_sums(total, kv + ROWS / 2 * LD, LD, ROWS - ROWS / 2, HEADS, DIM);
+    k->to_floats(sums, total, (size_t)HEADS * SUMS);
     near("lin_sums", k->name, sums, want, (size_t)HEADS * SUMS, 1e-6);
     k->lin_apply(out, HEADS * DIM, q, HEADS * DIM, sums, ROWS, HEADS, DIM, 1e-15f);
     near("lin_apply", k->name, out, result, (size_t)ROWS * HEADS * DIM, 2e-6);
     free(want);
+    free(total);
     free(result);
     arrays_end("linear attention");
 }
@@ -208,6 +212,53 @@ static void shortcuts(const struct kern_ops *k)
     k->up_add(up, x, ROWS, WIDTH, IN, UP);
     near("up_add", k->name, up, more, ROWS * WIDTH * 4 * UP, 0);
     arrays_end("shortcuts");
+}
+
+/* Channels three times as many, and back as means. */
+static void spreads(const struct kern_ops *k)
+{
+    enum { ROWS = 5, FEW = 4, MANY = 12, EACH = MANY / FEW };
+    const float *x = array_new(ROWS * FEW, 1), *wide = array_new(ROWS * MANY, 1);
+    float *more = array_new(ROWS * MANY, 1), *less = array_new(ROWS * FEW, 1);
+    double up[ROWS * MANY], down[ROWS * FEW];
+    for (int i = 0; i < ROWS * MANY; i++)
+        up[i] = (double)more[i] + (double)x[i / EACH];
+    for (int i = 0; i < ROWS * FEW; i++) {
+        down[i] = (double)less[i];
+        for (int s = 0; s < EACH; s++)
+            down[i] += (double)wide[i * EACH + s] / EACH;
+    }
+    k->spread_add(more, x, ROWS, FEW, MANY);
+    near("spread_add, more", k->name, more, up, ROWS * MANY, 1e-6);
+    k->spread_add(less, wide, ROWS, MANY, FEW);
+    near("spread_add, less", k->name, less, down, ROWS * FEW, 1e-6);
+    arrays_end("spread_add");
+}
+
+/* Rows 1 and 2 of three. */
+static void layouts(const struct kern_ops *k)
+{
+    enum { HEIGHT = 3, WIDTH = 4, CHANNELS = 5, FROM = 1, ROWS = 2, PLANE = HEIGHT * WIDTH };
+    const struct kern_image s = {1, HEIGHT, WIDTH, CHANNELS};
+    float *planes = array_new(CHANNELS * PLANE, 1), *rows = array_new(ROWS * WIDTH * CHANNELS, 1);
+    float *back = array_new(CHANNELS * PLANE, 1);
+    double want[ROWS * WIDTH * CHANNELS], again[CHANNELS * PLANE];
+    for (int i = 0; i < ROWS * WIDTH * CHANNELS; i++)
+        want[i] = (double)planes[i % CHANNELS * PLANE + FROM * WIDTH + i / CHANNELS];
+    for (int i = 0; i < CHANNELS * PLANE; i++)
+        again[i] = (double)(i % PLANE < FROM * WIDTH ? back[i] : planes[i]);
+    k->planes_to_rows(rows, planes, s, FROM, HEIGHT);
+    near("planes_to_rows", k->name, rows, want, ROWS * WIDTH * CHANNELS, 1e-9);
+    k->rows_to_planes(back, rows, s, FROM, HEIGHT);
+    near("rows_to_planes", k->name, back, again, CHANNELS * PLANE, 1e-9);
+    arrays_end("layouts");
+}
+
+static void spreads_test(void **state)
+{
+    (void)state;
+    each_isa(spreads);
+    each_isa(layouts);
 }
 
 static void conv_test(void **state)
@@ -244,6 +295,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(conv_test), cmocka_unit_test(depthwise_test),
                                        cmocka_unit_test(norms_test), cmocka_unit_test(attention_test),
-                                       cmocka_unit_test(shortcuts_test)};
+                                       cmocka_unit_test(shortcuts_test), cmocka_unit_test(spreads_test)};
     return cmocka_run_group_tests_name("conv2d", tests, NULL, NULL);
 }

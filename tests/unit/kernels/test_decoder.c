@@ -53,8 +53,10 @@ static void products_with_bf16_are_right(void **state)
 }
 
 static const struct kern_causal shapes[] = {
-    {1, 1, 1, 1, 1, 2, 0, 1, 0},       {2, 7, 7, 4, 2, 32, 0, 0.2f, 50},   {1, 20, 20, 4, 1, 6, 5, 0.4f, 0},
-    {2, 5, 12, 2, 2, 16, 3, 1, 0.5f},  {1, 300, 490, 2, 1, 8, 0, 0.3f, 2}, {1, 131, 700, 2, 2, 20, 300, 0.2f, 50},
+    {1, 1, 1, 1, 1, 2, 0, 1, 0, false}, {2, 7, 7, 4, 2, 32, 0, 0.2f, 50, false},
+    {1, 20, 20, 4, 1, 6, 5, 0.4f, 0, false}, {2, 5, 12, 2, 2, 16, 3, 1, 0.5f, false},
+    {1, 300, 490, 2, 1, 8, 0, 0.3f, 2, false}, {1, 131, 700, 2, 2, 20, 300, 0.2f, 50, false},
+    {.batch = 2, .queries = 9, .keys = 300, .heads = 1, .kv_heads = 1, .dim = 300, .scale = 0.02f, .whole = true},
 };
 
 enum { MASKS = 3 };
@@ -76,7 +78,7 @@ static void weigh(double *p, const float *q, const float *k, const float *mask, 
             score += (double)q[i] * (double)k[j * s->kv_heads * s->dim + i];
         score *= (double)s->scale;
         score = s->cap > 0 ? (double)s->cap * tanh(score / (double)s->cap) : score;
-        const bool seen = j <= position && mask[j] > 0 && (!s->window || position - j < s->window);
+        const bool seen = s->whole || (j <= position && mask[j] > 0 && (!s->window || position - j < s->window));
         sum += p[j] = seen ? exp(score) : 0;
     }
     for (int j = 0; j < s->keys; j++)
@@ -101,7 +103,7 @@ static void check_causal(const struct kern_ops *k, const struct kern_causal *s, 
                 for (int i = 0; i < s->dim; i++)
                     want[r * ld + h * s->dim + i] += p[j] * (double)v[(b * s->keys + j) * ldk + col + i];
         }
-    k->attend_causal(out, q, key, v, mask, s);
+    k->attend_causal(out, q, key, v, s->whole ? NULL : mask, s);
     near("attend_causal", k->name, out, want, rows * (size_t)ld, 2e-6);
     free(want);
     free(p);
@@ -121,11 +123,51 @@ static void causal_attention_is_right(void **state)
     each_isa(check_shapes);
 }
 
+/* Two samples of three tokens, from position 2 on; heads of six. */
+static void check_turn(const struct kern_ops *k)
+{
+    enum { BATCH = 2, LENGTH = 3, FROM = 2, HEADS = 2, DIM = 6, HALF = DIM / 2, ALL = BATCH * LENGTH * HEADS * DIM };
+    float *x = array_new(ALL, 1);
+    const float *cosine = array_new((FROM + LENGTH) * HALF, 1), *sine = array_new((FROM + LENGTH) * HALF, 1);
+    double want[ALL];
+    for (int i = 0; i < ALL; i++) {
+        const int at = (FROM + i / DIM / HEADS % LENGTH) * HALF + i % HALF, second = i % DIM >= HALF;
+        const double other = (double)x[second ? i - HALF : i + HALF];
+        want[i] = (double)x[i] * (double)cosine[at] + (second ? other : -other) * (double)sine[at];
+    }
+    k->turn_halves(x, cosine, sine, BATCH, LENGTH, FROM, HEADS, DIM);
+    near("turn_halves", k->name, x, want, ALL, 1e-6);
+    arrays_end("turn_halves");
+}
+
+static void check_geglu(const struct kern_ops *k)
+{
+    enum { ALL = 37 };
+    float *a = array_new(ALL, 3);
+    const float *b = array_new(ALL, 1);
+    double want[ALL];
+    for (int i = 0; i < ALL; i++) {
+        const double x = (double)a[i];
+        want[i] = x * 0.5 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))) * (double)b[i];
+    }
+    k->geglu(a, a, b, ALL);
+    near("geglu", k->name, a, want, ALL, 2e-6);
+    arrays_end("geglu");
+}
+
+static void positions_turn_and_gates_are_right(void **state)
+{
+    (void)state;
+    each_isa(check_turn);
+    each_isa(check_geglu);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_with_bf16_are_right),
         cmocka_unit_test(causal_attention_is_right),
+        cmocka_unit_test(positions_turn_and_gates_are_right),
     };
     return cmocka_run_group_tests_name("decoder", tests, NULL, NULL);
 }

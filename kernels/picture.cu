@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* picture.cu - the operations of image autoencoders on rows of a channels-last picture, convolutions apart */
+#include "kernels/device.cuh"
+
+/* fn(V): packs of four numbers where they fit, else one by one. */
+template <typename F> static void for_packs(bool fours, F fn)
+{
+    const std::integral_constant<int, 4> four;
+    const std::integral_constant<int, 1> one;
+    fours ? fn(four) : fn(one);
+}
+
+/* --- depthwise convolution ------------------------------------------------------------------ */
+
+struct depth_rows {
+    float           *y;
+    struct kern_rows x;
+    const float     *w, *bias;
+    int              kernel, from, to;
+};
+
+/* A thread has V channels of a pixel. */
+template <int V> __global__ void depthwise_rows_kernel(struct depth_rows a)
+{
+    const int packs = a.x.channels / V, half = a.kernel / 2;
+    for EACH(i, (size_t)(a.to - a.from) * a.x.width * packs) {
+        const size_t pixel = i / packs;
+        const int c = (int)(i % packs) * V, h = a.from + (int)(pixel / a.x.width), w = (int)(pixel % a.x.width);
+        float sum[V] = {0}, x[V], by[V];
+        if (a.bias)
+            load<V>(sum, a.bias + c);
+        for (int dh = -half; dh <= half; dh++)
+            for (int dw = -half; dw <= half; dw++) {
+                if (h + dh < 0 || h + dh >= a.x.height || w + dw < 0 || w + dw >= a.x.width)
+                    continue;
+                const size_t at = (size_t)(h + dh - a.x.first) * a.x.width + (w + dw);
+                load<V>(x, a.x.x + at * a.x.channels + c);
+                load<V>(by, a.w + (size_t)((dh + half) * a.kernel + dw + half) * a.x.channels + c);
+                for (int k = 0; k < V; k++)
+                    sum[k] += x[k] * by[k];
+            }
+        store<V>(a.y + pixel * a.x.channels + c, sum);
+    }
+}
+
+static void cuda_depthwise_rows(float *y, struct kern_rows x, int kernel, const float *w, const float *bias, int from,
+                                int to)
+{
+    const struct depth_rows a = {y, x, w, bias, kernel, from, to};
+    const size_t n = (size_t)(to - from) * (size_t)x.width * (size_t)x.channels;
+    for_packs(by_four({(size_t)x.channels}, y, x.x, w, bias), [&](auto v) {
+        launch("depthwise_rows", depthwise_rows_kernel<decltype(v)::value>, grid_for(n / v.value), dim3(BLOCK), 0, a);
+    });
+}
+
+/* --- norms ---------------------------------------------------------------------------------- */
+
+struct rms_rows {
+    float       *y;
+    const float *x, *add, *w, *b;
+    size_t       rows;
+    int          cols;
+    float        eps;
+    bool         relu;
+};
+
+template <int V> __device__ static inline void rms_row_pack(const struct rms_rows &a, size_t row, int c, float scale)
+{
+    float x[V], w[V], b[V] = {0}, add[V] = {0};
+    load<V>(x, a.x + row * a.cols + c);
+    load<V>(w, a.w + c);
+    if (a.b)
+        load<V>(b, a.b + c);
+    if (a.add)
+        load<V>(add, a.add + row * a.cols + c);
+    for (int k = 0; k < V; k++) {
+        x[k] = x[k] * scale * w[k] + b[k] + add[k];
+        x[k] = a.relu ? fmaxf(x[k], 0) : x[k];
+    }
+    store<V>(a.y + row * a.cols + c, x);
+}
+
+/* A warp has a row. */
+template <int V> __global__ void rms_rows_kernel(struct rms_rows a)
+{
+    const size_t row = ((size_t)blockIdx.x * BLOCK + threadIdx.x) / WARP;
+    const int lane = (int)threadIdx.x % WARP;
+    float squares = 0;
+    if (row >= a.rows)
+        return;
+    for (int c = lane * V; c < a.cols; c += WARP * V) {
+        float x[V];
+        load<V>(x, a.x + row * a.cols + c);
+        for (int k = 0; k < V; k++)
+            squares += x[k] * x[k];
+    }
+    const float scale = 1.0f / sqrtf(warp_sum(squares) / (float)a.cols + a.eps);
+    for (int c = lane * V; c < a.cols; c += WARP * V)
+        rms_row_pack<V>(a, row, c, scale);
+}
+
+static void cuda_rms_rows(float *y, const float *x, const float *add, const float *w, const float *b, size_t rows,
+                          int cols, float eps, bool relu)
+{
+    const struct rms_rows a = {y, x, add, w, b, rows, cols, eps, relu};
+    for_packs(by_four({(size_t)cols}, y, x, add, w, b), [&](auto v) {
+        launch("rms_rows", rms_rows_kernel<decltype(v)::value>, dim3(tiles(rows * WARP, BLOCK)), dim3(BLOCK), 0, a);
+    });
+}
+
+enum { GROUP_ROWS = 512 }; /* of a block */
+
+/* part[chunk][group]: two sums over rows of a chunk. */
+__global__ void group_parts_kernel(double *part, const float *x, size_t rows, int cols, int groups)
+{
+    const int each = cols / groups, group = (int)blockIdx.x;
+    const size_t first = (size_t)blockIdx.y * GROUP_ROWS;
+    const size_t last = first + GROUP_ROWS < rows ? first + GROUP_ROWS : rows;
+    double sum = 0, squares = 0;
+    for (size_t i = threadIdx.x; i < (last - first) * each; i += BLOCK) {
+        const double v = x[(first + i / each) * cols + group * each + i % each];
+        sum += v;
+        squares += v * v;
+    }
+    sum = block_sum(sum);
+    squares = block_sum(squares);
+    if (threadIdx.x > 0)
+        return;
+    part[((size_t)blockIdx.y * groups + group) * 2] = sum;
+    part[((size_t)blockIdx.y * groups + group) * 2 + 1] = squares;
+}
+
+/* total[i] += the parts, in their order. */
+template <typename P> __global__ void join_parts_kernel(double *total, const P *part, size_t n, int parts)
+{
+    for EACH(i, n) {
+        double sum = total[i];
+        for (int p = 0; p < parts; p++)
+            sum += (double)part[(size_t)p * n + i];
+        total[i] = sum;
+    }
+}
+
+static void cuda_group_sums(double *sum, const float *x, size_t rows, int cols, int groups)
+{
+    const unsigned chunks = tiles(rows, GROUP_ROWS);
+    const size_t n = 2 * (size_t)groups;
+    double *part = (double *)device_scratch(SCRATCH_PARTS, (size_t)chunks * n * sizeof(double));
+    if (!part)
+        return;
+    launch("group_sums", group_parts_kernel, dim3((unsigned)groups, chunks), dim3(BLOCK), 0, part, x, rows, cols,
+           groups);
+    launch("group_sums", join_parts_kernel<double>, grid_for(n), dim3(BLOCK), 0, sum, part, n, (int)chunks);
+}
+
+template <int V>
+__global__ void scale_rows_kernel(float *y, const float *x, const float *scale, const float *shift, size_t packs,
+                                  int cols, bool silu)
+{
+    for EACH(i, packs) {
+        const int c = (int)(i * V % cols);
+        float v[V], by[V], plus[V];
+        load<V>(v, x + i * V);
+        load<V>(by, scale + c);
+        load<V>(plus, shift + c);
+        for (int k = 0; k < V; k++) {
+            v[k] = v[k] * by[k] + plus[k];
+            v[k] = silu ? v[k] * sigmoid(v[k]) : v[k];
+        }
+        store<V>(y + i * V, v);
+    }
+}
+
+static void cuda_scale_rows(float *y, const float *x, const float *scale, const float *shift, size_t rows, int cols,
+                            bool silu)
+{
+    for_packs(by_four({(size_t)cols}, y, x, scale, shift), [&](auto v) {
+        const size_t packs = rows * (size_t)cols / v.value;
+        launch("scale_rows", scale_rows_kernel<decltype(v)::value>, grid_for(packs), dim3(BLOCK), 0, y, x, scale, shift,
+               packs, cols, silu);
+    });
+}
+
+/* --- ReLU linear attention ------------------------------------------------------------------ */
+
+enum { LIN_PIXELS = 512, LIN_STEP = 16, LIN_MOST = 32, LIN_EACH = (LIN_MOST + 1) * LIN_MOST / BLOCK + 1 };
+
+/* part[chunk][head][dim + 1][dim]: a block has a head and a chunk of rows, of which some at a time are in shared
+ * memory; a thread has some of the sums. */
+__global__ void lin_parts_kernel(float *part, const float *kv, int ld, size_t rows, int heads, int dim)
+{
+    __shared__ float k[LIN_STEP][LIN_MOST], v[LIN_STEP][LIN_MOST];
+    const int head = (int)blockIdx.x, n = (dim + 1) * dim;
+    const size_t first = (size_t)blockIdx.y * LIN_PIXELS;
+    const size_t last = first + LIN_PIXELS < rows ? first + LIN_PIXELS : rows;
+    float sum[LIN_EACH] = {0};
+    for (size_t row = first; row < last; row += LIN_STEP) {
+        const int have = last - row < LIN_STEP ? (int)(last - row) : LIN_STEP;
+        __syncthreads(); /* k and v may still be read */
+        for (int i = (int)threadIdx.x; i < have * dim; i += BLOCK) {
+            const float *at = kv + (row + i / dim) * ld + (size_t)head * 2 * dim + i % dim;
+            k[i / dim][i % dim] = fmaxf(at[0], 0);
+            v[i / dim][i % dim] = at[dim];
+        }
+        __syncthreads();
+        for (int e = 0; e < LIN_EACH; e++) {
+            const int i = (int)threadIdx.x + e * BLOCK;
+            for (int r = 0; i < n && r < have; r++)
+                sum[e] += k[r][i % dim] * (i < dim * dim ? v[r][i / dim] : 1.0f);
+        }
+    }
+    for (int e = 0; e < LIN_EACH; e++)
+        if ((int)threadIdx.x + e * BLOCK < n)
+            part[((size_t)blockIdx.y * heads + head) * n + threadIdx.x + e * BLOCK] = sum[e];
+}
+
+static void cuda_lin_sums(double *total, const float *kv, int ld, size_t rows, int heads, int dim)
+{
+    const unsigned chunks = tiles(rows, LIN_PIXELS);
+    const size_t n = (size_t)heads * (size_t)((dim + 1) * dim);
+    float *part = (float *)device_scratch(SCRATCH_PARTS, (size_t)chunks * n * sizeof(float));
+    if (!part)
+        return;
+    launch("lin_sums", lin_parts_kernel, dim3((unsigned)heads, chunks), dim3(BLOCK), 0, part, kv, ld, rows, heads, dim);
+    launch("lin_sums", join_parts_kernel<float>, grid_for(n), dim3(BLOCK), 0, total, part, n, (int)chunks);
+}
+
+struct lin_apply {
+    float       *out;
+    const float *q, *sums;
+    int          ldo, ldq, dim;
+    size_t       rows;
+    float        eps;
+};
+
+enum { LIN_LINES = BLOCK / WARP };
+
+/* A block has a head and a chunk of rows, a warp a row at a time, a lane a channel of the result. */
+__global__ void lin_apply_kernel(struct lin_apply a)
+{
+    __shared__ float vk[LIN_MOST + 1][LIN_MOST + 1], query[LIN_LINES][LIN_MOST];
+    const int head = (int)blockIdx.x, lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, dim = a.dim;
+    const size_t end = (size_t)(blockIdx.y + 1) * LIN_PIXELS;
+    for (int i = (int)threadIdx.x; i < (dim + 1) * dim; i += BLOCK)
+        vk[i / dim][i % dim] = a.sums[(size_t)head * (dim + 1) * dim + i];
+    __syncthreads();
+    for (size_t row = (size_t)blockIdx.y * LIN_PIXELS + warp; row < end && row < a.rows; row += LIN_LINES) {
+        const size_t at = (size_t)head * dim + lane;
+        float top = 0, bottom = 0;
+        query[warp][lane] = lane < dim ? fmaxf(a.q[row * a.ldq + at], 0) : 0.0f;
+        __syncwarp(); /* all of the query is written */
+        for (int j = 0; lane < dim && j < dim; j++) {
+            top += vk[lane][j] * query[warp][j];
+            bottom += vk[dim][j] * query[warp][j];
+        }
+        if (lane < dim)
+            a.out[row * a.ldo + at] = top / (bottom + a.eps);
+        __syncwarp(); /* all of it is read */
+    }
+}
+
+static void cuda_lin_apply(float *out, int ldo, const float *q, int ldq, const float *sums, size_t rows, int heads,
+                           int dim, float eps)
+{
+    const struct lin_apply a = {out, q, sums, ldo, ldq, dim, rows, eps};
+    launch("lin_apply", lin_apply_kernel, dim3((unsigned)heads, tiles(rows, LIN_PIXELS)), dim3(BLOCK), 0, a);
+}
+
+/* --- shortcuts: a thread has a channel of a result's pixel ------------------------------------- */
+
+struct shuffle_rows {
+    float       *y;
+    const float *x;
+    size_t       n; /* numbers of y */
+    int          width, in, out;
+};
+
+__global__ void down_add_kernel(struct shuffle_rows a)
+{
+    const int each = 4 * a.in / a.out, half = a.width / 2;
+    for EACH(i, a.n) {
+        const size_t pixel = i / a.out, row = pixel / half * 2, col = pixel % half * 2;
+        const int c = (int)(i % a.out);
+        float sum = 0;
+        for (int s = c * each; s < (c + 1) * each; s++)
+            sum += a.x[((row + s / 2 % 2) * a.width + col + s % 2) * a.in + s / 4];
+        a.y[i] += sum / (float)each;
+    }
+}
+
+static void cuda_down_add(float *y, const float *x, int rows, int width, int in, int out)
+{
+    const size_t n = (size_t)(rows / 2) * (size_t)(width / 2) * (size_t)out;
+    const struct shuffle_rows a = {y, x, n, width, in, out};
+    launch("down_add", down_add_kernel, grid_for(n), dim3(BLOCK), 0, a);
+}
+
+__global__ void up_add_kernel(struct shuffle_rows a)
+{
+    const int each = 4 * a.out / a.in, wide = 2 * a.width;
+    for EACH(i, a.n) {
+        const size_t pixel = i / a.out, row = pixel / wide, col = pixel % wide;
+        const int d = (int)(row % 2 * 2 + col % 2), c = (int)(i % a.out);
+        a.y[i] += a.x[(row / 2 * a.width + col / 2) * a.in + (4 * c + d) / each];
+    }
+}
+
+static void cuda_up_add(float *y, const float *x, int rows, int width, int in, int out)
+{
+    const size_t n = 4 * (size_t)rows * (size_t)width * (size_t)out;
+    const struct shuffle_rows a = {y, x, n, width, in, out};
+    launch("up_add", up_add_kernel, grid_for(n), dim3(BLOCK), 0, a);
+}
+
+__global__ void spread_add_kernel(struct shuffle_rows a)
+{
+    const int each = a.out > a.in ? a.out / a.in : a.in / a.out;
+    for EACH(i, a.n) {
+        const float *x = a.x + i / a.out * a.in;
+        const int c = (int)(i % a.out);
+        float sum = a.out < a.in ? 0.0f : x[c / each];
+        for (int k = 0; a.out < a.in && k < each; k++)
+            sum += x[c * each + k];
+        a.y[i] += a.out < a.in ? sum / (float)each : sum;
+    }
+}
+
+static void cuda_spread_add(float *y, const float *x, size_t rows, int in, int out)
+{
+    const struct shuffle_rows a = {y, x, rows * (size_t)out, 0, in, out};
+    launch("spread_add", spread_add_kernel, grid_for(a.n), dim3(BLOCK), 0, a);
+}
+
+/* --- pointwise, and other layouts ---------------------------------------------------------------- */
+
+template <int V> __global__ void glu_rows_kernel(float *y, const float *x, size_t packs, int half)
+{
+    for EACH(i, packs) {
+        const size_t row = i * V / half, at = row * 2 * half + i * V % half;
+        float v[V], g[V];
+        load<V>(v, x + at);
+        load<V>(g, x + at + half);
+        for (int k = 0; k < V; k++)
+            v[k] *= g[k] * sigmoid(g[k]);
+        store<V>(y + i * V, v);
+    }
+}
+
+static void cuda_glu(float *y, const float *x, int rows, int half)
+{
+    for_packs(by_four({(size_t)half}, y, x), [&](auto v) {
+        const size_t packs = (size_t)rows * (size_t)half / v.value;
+        launch("glu", glu_rows_kernel<decltype(v)::value>, grid_for(packs), dim3(BLOCK), 0, y, x, packs, half);
+    });
+}
+
+static void cuda_add_rows(float *y, const float *a, const float *b, size_t n)
+{
+    launch("add_rows", add_kernel<float>, grid_for(n), dim3(BLOCK), 0, y, a, b, n);
+}
+
+__global__ void to_floats_kernel(float *y, const double *x, size_t n)
+{
+    for EACH(i, n)
+        y[i] = (float)x[i];
+}
+
+static void cuda_to_floats(float *y, const double *x, size_t n)
+{
+    launch("to_floats", to_floats_kernel, grid_for(n), dim3(BLOCK), 0, y, x, n);
+}
+
+__global__ void planes_to_rows_kernel(float *y, const float *planes, struct kern_image s, int from, size_t n)
+{
+    for EACH(i, n) {
+        const size_t c = i % s.channels, pixel = i / s.channels + (size_t)from * s.width;
+        y[i] = planes[c * s.height * s.width + pixel];
+    }
+}
+
+static void cuda_planes_to_rows(float *y, const float *planes, struct kern_image s, int from, int to)
+{
+    const size_t n = (size_t)(to - from) * (size_t)s.width * (size_t)s.channels;
+    launch("planes_to_rows", planes_to_rows_kernel, grid_for(n), dim3(BLOCK), 0, y, planes, s, from, n);
+}
+
+__global__ void rows_to_planes_kernel(float *planes, const float *x, struct kern_image s, int from, size_t n)
+{
+    for EACH(i, n) {
+        const size_t c = i % s.channels, pixel = i / s.channels + (size_t)from * s.width;
+        planes[c * s.height * s.width + pixel] = x[i];
+    }
+}
+
+static void cuda_rows_to_planes(float *planes, const float *x, struct kern_image s, int from, int to)
+{
+    const size_t n = (size_t)(to - from) * (size_t)s.width * (size_t)s.channels;
+    launch("rows_to_planes", rows_to_planes_kernel, grid_for(n), dim3(BLOCK), 0, planes, x, s, from, n);
+}
+
+static void fill_picture(struct kern_ops *ops)
+{
+    ops->depthwise_rows = cuda_depthwise_rows;
+    ops->rms_rows = cuda_rms_rows;
+    ops->group_sums = cuda_group_sums;
+    ops->scale_rows = cuda_scale_rows;
+    ops->lin_sums = cuda_lin_sums;
+    ops->lin_apply = cuda_lin_apply;
+    ops->down_add = cuda_down_add;
+    ops->up_add = cuda_up_add;
+    ops->spread_add = cuda_spread_add;
+    ops->glu = cuda_glu;
+    ops->add_rows = cuda_add_rows;
+    ops->to_floats = cuda_to_floats;
+    ops->planes_to_rows = cuda_planes_to_rows;
+    ops->rows_to_planes = cuda_rows_to_planes;
+}
