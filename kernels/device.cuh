@@ -71,8 +71,10 @@ static bool device_way(const char *way);
 /* Prevents unrolling of a loop whose unrolled iterations would not fit into registers. */
 #ifdef CUDA_ON_CPU
 #define ONE_BY_ONE
+#define ALL_AT_ONCE
 #else
-#define ONE_BY_ONE _Pragma("unroll 1")
+#define ONE_BY_ONE  _Pragma("unroll 1")
+#define ALL_AT_ONCE _Pragma("unroll") /* arrays that such a loop indexes stay in registers */
 #endif
 
 template <typename T> struct as_is {

@@ -1,46 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* glumbconv.cu - SiLU, depthwise 3x3 and gated SiLU in one pass, forward and backward
  *
- * A block holds a slice of the channels of each half, and all rows of the image
- * or a band of them (tile.h), in shared memory; u is read once from memory and g
- * written once.  A thread walks along a row with P channels, its window of 3x3
- * pixels in registers.  The backward pass recomputes s and d, holds the gradient of d beside
- * them, and reads u a second time, from cache.
+ * A block has a slice of the channels of each half (of 16: a sector of memory in bf16) and goes down the image, four
+ * rows at a time.  Rows of s = silu(u) are in a ring of shared memory (tile.h), each made once; the backward pass has a
+ * second ring, for the gradient of d, and is one row behind.  A thread makes P channels of eight pixels, four rows of
+ * two, from six rows of four.  Images of 32 columns have kernels of their own, in which offsets are constants.
+ *
+ * A pixel's numbers of a half are 32 bytes in bf16, and the lanes of a warp read every second pixel: where they would
+ * meet in a bank, two neighbours have changed places (glumbconv_at).
  */
 #include "kernels/device.cuh"
 #include "kernels/tile.h"
 
 enum {
-    GLUMBCONV_BLOCK = MIX_WARPS * WARP,
-    GLUMBCONV_SLICE = 32, /* channels per half, forward */
-    GLUMBCONV_HALO = 2 /* halo rows above and below a band together */
+    GLUMBCONV_BLOCK = 128,
+    GLUMBCONV_ACROSS = 2, /* columns of a thread */
+    GLUMBCONV_BEFORE = GLUMBCONV_STEP - 2 /* of the rows before, those that the window needs */
 };
 
 struct glumbconv_args {
     void                 *g, *du;
     const void           *u, *dg;
     const float          *w, *b;
-    /* [samples * bands][GLUMBCONV_SUMS][channels]: nine weights, the bias */
-    float                *part;
+    float                *part; /* [samples][GLUMBCONV_SUMS][channels]: nine weights, the bias */
     struct kern_image     s;    /* channels: of both halves */
-    struct glumbconv_tile z;
+    int                   channels; /* of a slice */
 };
 
-/* The work of a block and of a thread. Rows of a tile begin `halo` rows above the band. */
+/* W: the width, or 0: any. In a kernel for one width, sizes become constants. */
+template <int W> __device__ static inline struct glumbconv_args glumbconv_fixed(struct glumbconv_args m)
+{
+    if (W > 0)
+        m.s.width = W, m.channels = GLUMBCONV_SLICE;
+    return m;
+}
+
+/* The work of a block and of a thread. */
 template <int P> struct glumbconv_place {
-    int half, slice, top, end, b; /* channels per half; its first; rows [top, end); sample */
-    int c, unit, units;           /* this thread: channel in the slice, its row of every `units` */
+    int half, slice, b; /* channels per half; the first of the slice; sample */
+    int c, unit, units; /* this thread: channel in the slice, its pair of columns of every `units` */
+    int have;           /* channels from c on that exist, of a half */
     __device__ glumbconv_place(const struct glumbconv_args &m)
     {
-        const int each = m.z.channels / P;
+        const unsigned each = (unsigned)m.channels / P;
         half = m.s.channels / 2;
-        slice = (int)blockIdx.x * m.z.channels;
-        top = (int)blockIdx.y * m.z.rows;
-        end = top + m.z.rows < m.s.height ? top + m.z.rows : m.s.height;
-        b = (int)blockIdx.z;
-        c = (int)threadIdx.x % each * P;
-        unit = (int)threadIdx.x / each;
-        units = GLUMBCONV_BLOCK / each;
+        slice = (int)blockIdx.x * m.channels;
+        b = (int)blockIdx.y;
+        c = (int)(threadIdx.x % each) * P;
+        unit = (int)(threadIdx.x / each);
+        units = (int)(GLUMBCONV_BLOCK / each);
+        have = half - slice - c;
     }
     __device__ size_t at(const struct glumbconv_args &m, int h, int x, int cols) const
     {
@@ -48,196 +57,296 @@ template <int P> struct glumbconv_place {
     }
 };
 
-/* P numbers of a row in memory; zero past `have`. */
+/* P numbers of a row in memory; zeros if the channel does not exist. A half has whole packs (by_four). */
 template <int P, typename T>
 __device__ static inline void glumbconv_load(float *to, const T *from, int have)
 {
-    if (have >= P) {
+    if (have > 0)
         load<P>(to, from);
-        return;
-    }
-    for (int i = 0; i < P; i++)
-        to[i] = i < have ? widen(from[i]) : 0.0f;
+    else
+        for (int i = 0; i < P; i++)
+            to[i] = 0.0f;
 }
 
 template <int P, typename T>
 __device__ static inline void glumbconv_store(T *to, const float *from, int have)
 {
-    if (have >= P)
+    if (have > 0)
         store<P>(to, from);
-    else
-        for (int i = 0; i < have; i++)
-            to[i] = narrow<T>(from[i]);
 }
 
-/* silu(u) of rows [first, last) into tile[row - first][width][2][slice]; zeros outside. */
-template <int V, typename T>
-__device__ static inline void glumbconv_fill(T *tile, const struct glumbconv_args &m,
-                                             const struct glumbconv_place<1> &p, int first, int last)
+/* Where pixel x of a row of a ring begins; columns -1 and those after the last one are zeros. */
+__device__ static inline int glumbconv_at(const struct glumbconv_args &m, int row, int which, int x)
 {
-    const int packs = 2 * m.z.channels / V, count = (last - first) * m.s.width * packs;
+    const int p = x + 1;
+    return ((row * 2 + which) * glumbconv_pitch(m.s.width) + (p ^ (p >> 2 & 1))) * m.channels;
+}
+
+/* Zeros beside all rows of a ring. */
+template <typename T> __device__ static inline void glumbconv_borders(T *ring, const struct glumbconv_args &m, int rows)
+{
+    const int sides = glumbconv_pitch(m.s.width) - m.s.width, count = rows * 2 * sides * m.channels;
     for (int i = (int)threadIdx.x; i < count; i += GLUMBCONV_BLOCK) {
-        const int at = i % packs * V, px = i / packs, h = first + px / m.s.width;
-        const int c = p.slice + at % m.z.channels, which = at / m.z.channels;
-        float x[V] = {0};
-        if (h >= 0 && h < m.s.height)
-            glumbconv_load<V>(x, (const T *)m.u + p.at(m, h, px % m.s.width, m.s.channels) +
-                               which * p.half + c, p.half - c);
-        for (int k = 0; k < V; k++)
-            x[k] *= sigmoid(x[k]);
-        store<V>(tile + (size_t)px * 2 * m.z.channels + at, x);
+        const int c = i % m.channels, px = i / m.channels, side = px % sides, row = px / sides;
+        ring[glumbconv_at(m, row / 2, row % 2, side == 0 ? -1 : m.s.width + side - 1) + c] = narrow<T>(0.0f);
     }
 }
 
-/* Three columns of three pixels, P channels each; moves along a row of a tile. */
-template <int P, typename T> struct glumbconv_window {
-    const T *row;      /* address of the pixel above left at x = 0, this thread's channel */
-    int      step, width;
-    float    at[3][3][P];
-    __device__ glumbconv_window(const T *tile, int line, int w, int channels, int offset)
-    {
-        step = 2 * channels, width = w;
-        row = tile + (size_t)line * w * step + offset;
-        for (int i = 0; i < 3; i++)
-            for (int k = 0; k < P; k++)
-                at[i][1][k] = 0.0f;
-        column(0);
-    }
-    __device__ void column(int x)
-    {
-        for (int i = 0; i < 3; i++) {
-            if (x < width)
-                load<P>(at[i][2], row + ((size_t)i * width + x) * step);
-            else
-                for (int k = 0; k < P; k++)
-                    at[i][2][k] = 0.0f;
+/* silu(u) of the rows from h on, zeros outside of the image, into a step's rows of the ring. */
+template <int V, typename T>
+__device__ static inline void glumbconv_fill(T *ring, int step, const struct glumbconv_args &m,
+                                             const struct glumbconv_place<V> &p, int h)
+{
+    const unsigned packs = 2 * (unsigned)m.channels / V, pack = threadIdx.x % packs;
+    const int which = pack >= packs / 2, c = (int)(pack - which * (packs / 2)) * V;
+    const T *u = (const T *)m.u + p.at(m, h, 0, m.s.channels) + which * p.half + p.slice + c;
+    for (int x = (int)(threadIdx.x / packs); x < m.s.width; x += (int)(GLUMBCONV_BLOCK / packs)) {
+        float s[GLUMBCONV_STEP][V] = {};
+        ALL_AT_ONCE
+        for (int r = 0; r < GLUMBCONV_STEP; r++)
+            if (h + r >= 0 && h + r < m.s.height)
+                glumbconv_load<V>(s[r], u + ((ptrdiff_t)r * m.s.width + x) * m.s.channels, p.half - p.slice - c);
+        ALL_AT_ONCE
+        for (int r = 0; r < GLUMBCONV_STEP; r++) {
+            ALL_AT_ONCE
+            for (int k = 0; k < V; k++)
+                s[r][k] *= sigmoid_for<T>(s[r][k]);
+            store<V>(ring + glumbconv_at(m, step * GLUMBCONV_STEP + r, which, x) + c, s[r]);
         }
     }
-    __device__ void move(int x) /* to x, from x - 1 */
-    {
-        for (int i = 0; i < 3; i++)
-            for (int k = 0; k < P; k++) {
-                at[i][0][k] = at[i][1][k];
-                at[i][1][k] = at[i][2][k];
-            }
-        column(x + 1);
+}
+
+/* [2][channels][nine weights], then [2][channels] biases: the slice's, zeros past the last channel. */
+__device__ static inline void glumbconv_take(float *kept, const struct glumbconv_args &m, int half, int slice)
+{
+    for (int i = (int)threadIdx.x; i < m.channels * 18; i += GLUMBCONV_BLOCK) {
+        const int which = i / (m.channels * 9), at = i % (m.channels * 9);
+        kept[i] = slice + at / 9 < half ? m.w[((size_t)which * half + slice) * 9 + at] : 0.0f;
     }
-};
+    for (int i = (int)threadIdx.x; i < m.channels * 2; i += GLUMBCONV_BLOCK) {
+        const int c = slice + i % m.channels;
+        kept[m.channels * 18 + i] = c < half ? m.b[i / m.channels * half + c] : 0.0f;
+    }
+}
 
 template <int P> struct glumbconv_weights {
-    float at[9][P], bias[P];
-    __device__ glumbconv_weights(const struct glumbconv_args &m, int which, int half, int c)
+    float at[P][9], bias[P];
+    __device__ glumbconv_weights(const float *kept, int channels, int which, int c)
     {
-        for (int k = 0; k < P; k++) {
-            const bool is = c + k < half;
-            const size_t ch = is ? (size_t)which * half + c + k : 0;
-            for (int t = 0; t < 9; t++)
-                at[t][k] = is ? m.w[ch * 9 + t] : 0.0f;
-            bias[k] = is ? m.b[ch] : 0.0f;
-        }
-    }
-    template <typename T>
-    __device__ void apply(float *y, const struct glumbconv_window<P, T> &x) const
-    {
-        for (int k = 0; k < P; k++) {
-            y[k] = bias[k];
-            for (int t = 0; t < 9; t++)
-                y[k] += x.at[t / 3][t % 3][k] * at[t][k];
-        }
+        float x[P * 9];
+        for (int i = 0; i < 9; i++)
+            load<P>(x + i * P, kept + (which * channels + c) * 9 + i * P);
+        for (int i = 0; i < P * 9; i++)
+            at[i / 9][i % 9] = x[i];
+        load<P>(bias, kept + channels * 18 + which * channels + c);
     }
 };
 
-template <typename T, int V> __global__ void __launch_bounds__(GLUMBCONV_BLOCK,
-                                                               1) glumbconv_kernel(struct glumbconv_args m)
+/* Six rows of a ring: the last two of one step, the four of the next; a thread's four columns of a half. */
+template <int P, typename T> struct glumbconv_rows {
+    int      row;
+    const T *before[GLUMBCONV_ACROSS + 2], *now[GLUMBCONV_ACROSS + 2];
+    __device__ glumbconv_rows(const T *ring, int step_before, int step, const struct glumbconv_args &m, int which,
+                              int x, int c)
+    {
+        row = 2 * glumbconv_pitch(m.s.width) * m.channels;
+        for (int i = 0; i < GLUMBCONV_ACROSS + 2; i++) {
+            const int at = glumbconv_at(m, 0, which, x - 1 + i) + c;
+            before[i] = ring + (step_before * GLUMBCONV_STEP + GLUMBCONV_BEFORE) * row + at;
+            now[i] = ring + step * GLUMBCONV_STEP * row + at;
+        }
+    }
+    __device__ void get(float *to, int r, int i) const
+    {
+        load<P>(to, r < 2 ? before[i] + r * row : now[i] + (r - 2) * row);
+    }
+};
+
+/* y = the bias and the sums over 3x3 pixels, four rows of two columns */
+template <int P, typename T>
+__device__ static inline void glumbconv_sums(float y[GLUMBCONV_STEP][GLUMBCONV_ACROSS][P],
+                                             const struct glumbconv_rows<P, T> &s,
+                                             const struct glumbconv_weights<P> &w)
+{
+    ALL_AT_ONCE
+    for (int i = 0; i < GLUMBCONV_STEP * GLUMBCONV_ACROSS * P; i++)
+        y[i / (GLUMBCONV_ACROSS * P)][i / P % GLUMBCONV_ACROSS][i % P] = w.bias[i % P];
+    ALL_AT_ONCE
+    for (int r = 0; r < GLUMBCONV_STEP + 2; r++) {
+        float in[GLUMBCONV_ACROSS + 2][P];
+        for (int i = 0; i < GLUMBCONV_ACROSS + 2; i++)
+            s.get(in[i], r, i);
+        ALL_AT_ONCE
+        for (int to = 0; to < GLUMBCONV_STEP; to++)
+            if (r - to >= 0 && r - to < 3)
+                for (int i = 0; i < GLUMBCONV_ACROSS * 3 * P; i++) {
+                    const int x = i / (3 * P), t = i / P % 3, k = i % P;
+                    y[to][x][k] += in[x + t][k] * w.at[k][(r - to) * 3 + t];
+                }
+    }
+}
+
+/* g of the four rows from h on */
+template <int P, typename T>
+__device__ static inline void glumbconv_gate(const T *ring, int before, int step, const struct glumbconv_weights<P> &wa,
+                                             const struct glumbconv_weights<P> &wg, const struct glumbconv_args &m,
+                                             const struct glumbconv_place<P> &p, int h)
+{
+    for (int x = p.unit * GLUMBCONV_ACROSS; x < m.s.width; x += p.units * GLUMBCONV_ACROSS) {
+        float ya[GLUMBCONV_STEP][GLUMBCONV_ACROSS][P], yg[GLUMBCONV_STEP][GLUMBCONV_ACROSS][P];
+        glumbconv_sums<P>(ya, glumbconv_rows<P, T>(ring, before, step, m, 0, x, p.c), wa);
+        glumbconv_sums<P>(yg, glumbconv_rows<P, T>(ring, before, step, m, 1, x, p.c), wg);
+        T *out = (T *)m.g + p.at(m, h, x, p.half) + p.slice + p.c;
+        ALL_AT_ONCE
+        for (int r = 0; r < GLUMBCONV_STEP; r++)
+            for (int i = 0; i < GLUMBCONV_ACROSS; i++)
+                if (h + r < m.s.height && x + i < m.s.width) {
+                    for (int k = 0; k < P; k++)
+                        ya[r][i][k] *= yg[r][i][k] * sigmoid_for<T>(yg[r][i][k]);
+                    glumbconv_store<P>(out + ((size_t)r * m.s.width + i) * p.half, ya[r][i], p.have);
+                }
+    }
+}
+
+/* In step k rows 4k + 1 to 4k + 4 of s come to those that are there, and rows 4k to 4k + 3 of g leave. */
+template <typename T, int V, int W> __global__ void __launch_bounds__(GLUMBCONV_BLOCK,
+                                                                      4) glumbconv_kernel(struct glumbconv_args given)
 {
     enum { P = V / 2 + V % 2 };
-    DYNAMIC_SHARED(T, tile);
+    const struct glumbconv_args m = glumbconv_fixed<W>(given);
     const struct glumbconv_place<P> p(m);
-    glumbconv_fill<V>(tile, m, glumbconv_place<1>(m), p.top - 1, p.end + 1);
+    const struct glumbconv_place<V> packs(m);
+    DYNAMIC_SHARED(float, kept);
+    T *ring = (T *)(kept + m.channels * GLUMBCONV_KEPT);
+    glumbconv_take(kept, m, p.half, p.slice);
+    glumbconv_borders(ring, m, GLUMBCONV_STEPS * GLUMBCONV_STEP);
+    glumbconv_fill<V>(ring, 0, m, packs, 1 - GLUMBCONV_STEP);
     __syncthreads();
-    const struct glumbconv_weights<P> wa(m, 0, p.half, p.slice + p.c), wg(m, 1, p.half,
-                                                                          p.slice + p.c);
-    for (int h = p.top + p.unit; h < p.end; h += p.units) {
-        struct glumbconv_window<P, T> a(tile, h - p.top, m.s.width, m.z.channels, p.c);
-        struct glumbconv_window<P, T> g(tile, h - p.top, m.s.width, m.z.channels,
-                                        m.z.channels + p.c);
-        T *out = (T *)m.g + p.at(m, h, 0, p.half) + p.slice + p.c;
-        for (int x = 0; x < m.s.width; x++, out += p.half) {
-            float ya[P], yg[P];
-            a.move(x);
-            g.move(x);
-            wa.apply(ya, a);
-            wg.apply(yg, g);
-            for (int k = 0; k < P; k++)
-                ya[k] *= yg[k] * sigmoid(yg[k]);
-            glumbconv_store<P>(out, ya, p.half - p.slice - p.c);
-        }
+    const struct glumbconv_weights<P> wa(kept, m.channels, 0, p.c), wg(kept, m.channels, 1, p.c);
+    for (int h = 0, before = 0; h < m.s.height; h += GLUMBCONV_STEP) {
+        const int step = before + 1 < GLUMBCONV_STEPS ? before + 1 : 0;
+        glumbconv_fill<V>(ring, step, m, packs, h + 1);
+        __syncthreads(); /* once: with three steps in the ring, what the slowest thread still reads stays */
+        glumbconv_gate<P>(ring, before, step, wa, wg, m, p, h);
+        before = step;
     }
 }
 
-/* The gradient of d, rows [top - 1, end + 1), into dd; zeros outside of the image. */
-template <int P, typename T>
-__device__ static inline void mix_slopes(T *dd, const T *s, const struct glumbconv_args &m,
-                                         const struct glumbconv_place<P> &p)
+/* --- backward ------------------------------------------------------------------------------------ */
+
+/* The gradient of both halves of d, one row and column, in place of d; dg: zero outside of the image. */
+template <typename T, int P> __device__ static inline void mix_slope(float *a, float *g, const float *dg)
 {
-    const struct glumbconv_weights<P> wa(m, 0, p.half, p.slice + p.c), wg(m, 1, p.half,
-                                                                          p.slice + p.c);
-    for (int h = p.top - 1 + p.unit; h < p.end + 1; h += p.units) {
-        struct glumbconv_window<P, T> a(s, h - p.top + 1, m.s.width, m.z.channels, p.c);
-        struct glumbconv_window<P, T> g(s, h - p.top + 1, m.s.width, m.z.channels,
-                                        m.z.channels + p.c);
-        T *to = dd + (size_t)(h - p.top + 1) * m.s.width * 2 * m.z.channels + p.c;
-        for (int x = 0; x < m.s.width; x++, to += 2 * m.z.channels) {
-            float ya[P], yg[P], d[P] = {0};
-            a.move(x);
-            g.move(x);
-            wa.apply(ya, a);
-            wg.apply(yg, g);
-            if (h >= 0 && h < m.s.height)
-                glumbconv_load<P>(d, (const T *)m.dg + p.at(m, h, x, p.half) + p.slice + p.c,
-                                  p.half - p.slice - p.c);
-            for (int k = 0; k < P; k++) {
-                const float by = yg[k] * sigmoid(yg[k]);
-                yg[k] = d[k] * ya[k] * silu_slope(yg[k]);
-                ya[k] = d[k] * by;
-            }
-            store<P>(to, ya);
-            store<P>(to + m.z.channels, yg);
-        }
+    for (int k = 0; k < P; k++) {
+        const float s = sigmoid_for<T>(g[k]), by = dg[k] * s, of_g = a[k] * by * (1.0f + g[k] * (1.0f - s));
+        a[k] = g[k] * by;
+        g[k] = of_g;
     }
 }
 
-/* du of one half, and the share of its pixels in the sums. */
+/* The gradient of d, four rows from h on, into a step's rows of its ring. */
 template <int P, typename T>
-__device__ static inline void mix_turn(float sums[GLUMBCONV_SUMS][P], const T *dd, const T *s,
-                                       const struct glumbconv_args &m, const struct glumbconv_place<P> &p,
-                                       int which)
+__device__ static inline void mix_slopes(T *dd, int to, const T *s, int before, int step, const float *kept,
+                                         const struct glumbconv_args &m, const struct glumbconv_place<P> &p, int h)
 {
-    const struct glumbconv_weights<P> w(m, which, p.half, p.slice + p.c);
-    const int offset = which * m.z.channels + p.c, have = p.half - p.slice - p.c;
-    for (int t = 0; t < GLUMBCONV_SUMS; t++)
-        for (int k = 0; k < P; k++)
-            sums[t][k] = 0;
-    for (int h = p.top + p.unit; h < p.end; h += p.units) {
-        struct glumbconv_window<P, T> d(dd, h - p.top, m.s.width, m.z.channels, offset);
-        struct glumbconv_window<P, T> x3(s, h - p.top + 1, m.s.width, m.z.channels, offset);
-        for (int x = 0; x < m.s.width; x++) {
-            const size_t at = p.at(m, h, x, m.s.channels) + which * p.half + p.slice + p.c;
-            float u[P], ds[P];
-            d.move(x);
-            x3.move(x);
-            glumbconv_load<P>(u, (const T *)m.u + at, have);
-            for (int k = 0; k < P; k++) {
-                ds[k] = 0;
-                for (int t = 0; t < 9; t++) {
-                    ds[k] += d.at[t / 3][t % 3][k] * w.at[8 - t][k];
-                    sums[t][k] += d.at[1][1][k] * x3.at[t / 3][t % 3][k];
+    for (int x = p.unit * GLUMBCONV_ACROSS; x < m.s.width; x += p.units * GLUMBCONV_ACROSS) {
+        float ya[GLUMBCONV_STEP][GLUMBCONV_ACROSS][P], yg[GLUMBCONV_STEP][GLUMBCONV_ACROSS][P];
+        glumbconv_sums<P>(ya, glumbconv_rows<P, T>(s, before, step, m, 0, x, p.c),
+                          glumbconv_weights<P>(kept, m.channels, 0, p.c));
+        glumbconv_sums<P>(yg, glumbconv_rows<P, T>(s, before, step, m, 1, x, p.c),
+                          glumbconv_weights<P>(kept, m.channels, 1, p.c));
+        const T *dg = (const T *)m.dg + p.at(m, h, x, p.half) + p.slice + p.c;
+        ALL_AT_ONCE
+        for (int r = 0; r < GLUMBCONV_STEP; r++)
+            for (int i = 0; i < GLUMBCONV_ACROSS; i++)
+                if (x + i < m.s.width) {
+                    float d[P] = {};
+                    if (h + r < m.s.height)
+                        glumbconv_load<P>(d, dg + (ptrdiff_t)((r * m.s.width + i) * p.half), p.have);
+                    mix_slope<T, P>(ya[r][i], yg[r][i], d);
+                    store<P>(dd + glumbconv_at(m, to * GLUMBCONV_STEP + r, 0, x + i) + p.c, ya[r][i]);
+                    store<P>(dd + glumbconv_at(m, to * GLUMBCONV_STEP + r, 1, x + i) + p.c, yg[r][i]);
                 }
-                sums[9][k] += d.at[1][1][k];
-                ds[k] *= silu_slope(u[k]);
+    }
+}
+
+/* Rows of both rings at the pixels of a thread: d's gradient around them, and s at them. */
+template <int P, typename T> struct mix_rows {
+    struct glumbconv_rows<P, T> dd, s;
+};
+
+/* What one row of the gradient of d adds to ds of a row, and with s of that row to the sums of a channel. */
+template <int P>
+__device__ static inline void mix_row(float ds[GLUMBCONV_ACROSS][P], float sums[GLUMBCONV_SUMS][P],
+                                      const float in[GLUMBCONV_ACROSS + 2][P], const float s[GLUMBCONV_ACROSS][P],
+                                      const struct glumbconv_weights<P> &w, int line)
+{
+    for (int x = 0; x < GLUMBCONV_ACROSS; x++)
+        for (int k = 0; k < P; k++) {
+            for (int t = 0; t < 3; t++) {
+                const int mirrored = 8 - (line * 3 + t);
+                ds[x][k] += in[x + t][k] * w.at[k][mirrored];
+                sums[mirrored][k] += in[x + t][k] * s[x][k];
             }
-            glumbconv_store<P>((T *)m.du + at, ds, have);
+            if (line == 1)
+                sums[9][k] += in[x + 1][k];
         }
+}
+
+/* ds = the sums over 3x3 pixels, mirrored, and what the pixels add to the sums of a channel. */
+template <int P, typename T>
+__device__ static inline void mix_pixels(float ds[GLUMBCONV_STEP][GLUMBCONV_ACROSS][P],
+                                         float sums[GLUMBCONV_SUMS][P], const struct mix_rows<P, T> &rows,
+                                         const struct glumbconv_weights<P> &w)
+{
+    float s[GLUMBCONV_STEP][GLUMBCONV_ACROSS][P];
+    ALL_AT_ONCE
+    for (int r = 0; r < GLUMBCONV_STEP + 2; r++) {
+        float in[GLUMBCONV_ACROSS + 2][P];
+        for (int i = 0; i < GLUMBCONV_ACROSS + 2; i++)
+            rows.dd.get(in[i], r, i);
+        for (int i = 0; r < GLUMBCONV_STEP && i < GLUMBCONV_ACROSS; i++)
+            rows.s.get(s[r][i], r, i + 1);
+        ALL_AT_ONCE
+        for (int to = 0; to < GLUMBCONV_STEP; to++)
+            if (r - to >= 0 && r - to < 3)
+                mix_row<P>(ds[to], sums, in, s[to], w, r - to);
+    }
+}
+
+/* ds times the slope of silu at u is du: a pixel's, from number `at` on. */
+template <int P, typename T>
+__device__ static inline void mix_give(float *ds, const struct glumbconv_args &m, const struct glumbconv_place<P> &p,
+                                       size_t at)
+{
+    float u[P];
+    glumbconv_load<P>(u, (const T *)m.u + at, p.have);
+    for (int k = 0; k < P; k++) {
+        const float y = sigmoid_for<T>(u[k]);
+        ds[k] *= y * (1.0f + u[k] * (1.0f - y));
+    }
+    glumbconv_store<P>((T *)m.du + at, ds, p.have);
+}
+
+/* du of one half, four rows from h on, and their share in the sums. */
+template <int P, typename T>
+__device__ static inline void mix_turn(float sums[GLUMBCONV_SUMS][P], const T *dd, int dd_step, const T *s, int before,
+                                       int step, const float *kept, const struct glumbconv_args &m,
+                                       const struct glumbconv_place<P> &p, int which, int h)
+{
+    const struct glumbconv_weights<P> w(kept, m.channels, which, p.c);
+    for (int x = p.unit * GLUMBCONV_ACROSS; x < m.s.width; x += p.units * GLUMBCONV_ACROSS) {
+        const struct mix_rows<P, T> rows = {
+            glumbconv_rows<P, T>(dd, 1 - dd_step, dd_step, m, which, x, p.c),
+            glumbconv_rows<P, T>(s, before, step, m, which, x, p.c)};
+        float ds[GLUMBCONV_STEP][GLUMBCONV_ACROSS][P] = {};
+        mix_pixels<P, T>(ds, sums, rows, w);
+        const size_t at = p.at(m, h, x, m.s.channels) + which * p.half + p.slice + p.c;
+        ALL_AT_ONCE
+        for (int r = 0; r < GLUMBCONV_STEP; r++)
+            for (int i = 0; i < GLUMBCONV_ACROSS; i++)
+                if (h + r >= 0 && h + r < m.s.height && x + i < m.s.width)
+                    mix_give<P, T>(ds[r][i], m, p, at + (ptrdiff_t)((r * m.s.width + i) * m.s.channels));
     }
 }
 
@@ -247,9 +356,8 @@ __device__ static inline void mix_collect(float sums[GLUMBCONV_SUMS][P], float *
                                           const struct glumbconv_args &m, const struct glumbconv_place<P> &p,
                                           int which)
 {
-    const int each = m.z.channels / P, lane = (int)threadIdx.x % WARP;
-    const int lanes = each < WARP ? each : WARP, count = each * P * GLUMBCONV_SUMS;
-    const size_t block = (size_t)p.b * gridDim.y + blockIdx.y;
+    const int each = m.channels / P, lane = (int)threadIdx.x % WARP;
+    const int lanes = each < WARP ? each : WARP, count = m.channels * GLUMBCONV_SUMS;
     for (int t = 0; t < GLUMBCONV_SUMS; t++)
         for (int k = 0; k < P; k++)
             for (int far = lanes; far < WARP; far *= 2)
@@ -258,37 +366,52 @@ __device__ static inline void mix_collect(float sums[GLUMBCONV_SUMS][P], float *
     if (lane < lanes)
         for (int t = 0; t < GLUMBCONV_SUMS; t++)
             for (int k = 0; k < P; k++)
-                scratch[((int)threadIdx.x / WARP * GLUMBCONV_SUMS + t) * m.z.channels + p.c + k] =
+                scratch[((int)threadIdx.x / WARP * GLUMBCONV_SUMS + t) * m.channels + p.c + k] =
                     sums[t][k];
     __syncthreads();
     for (int i = (int)threadIdx.x; i < count; i += GLUMBCONV_BLOCK) {
-        const int c = i % m.z.channels, t = i / m.z.channels;
+        const int c = i % m.channels, t = i / m.channels;
         float total = 0;
-        for (int warp = 0; warp < MIX_WARPS; warp++)
-            total += scratch[(warp * GLUMBCONV_SUMS + t) * m.z.channels + c];
+        for (int warp = 0; warp < GLUMBCONV_BLOCK / WARP; warp++)
+            total += scratch[(warp * GLUMBCONV_SUMS + t) * m.channels + c];
         if (p.slice + c < p.half)
-            m.part[(block * GLUMBCONV_SUMS + t) * m.s.channels + which * p.half + p.slice + c] =
-                total;
+            m.part[((size_t)p.b * GLUMBCONV_SUMS + t) * m.s.channels + which * p.half + p.slice + c] = total;
     }
 }
 
-template <typename T, int V>
-__global__ void __launch_bounds__(GLUMBCONV_BLOCK, 1) mix_back_kernel(struct glumbconv_args m)
+/* In step k rows 4k + 1 to 4k + 4 of s come, 4k to 4k + 3 of the gradient of d, and 4k - 1 to 4k + 2 of du leave. */
+template <typename T, int V, int W>
+__global__ void __launch_bounds__(GLUMBCONV_BLOCK, 4) mix_back_kernel(struct glumbconv_args given)
 {
-    enum { P = V / 2 + V % 2 };
-    DYNAMIC_SHARED(float, scratch); /* [warps][sums][slice], then s, then dd */
-    T *s = (T *)(scratch + MIX_WARPS * GLUMBCONV_SUMS * m.z.channels);
-    T *dd = s + (size_t)(m.z.rows + 4) * m.s.width * 2 * m.z.channels;
+    enum { P = W == 0 ? 1 : V / 2 + V % 2 }; /* with sizes that are not constants two take more than 128 registers */
+    const struct glumbconv_args m = glumbconv_fixed<W>(given);
     const struct glumbconv_place<P> p(m);
-    glumbconv_fill<V>(s, m, glumbconv_place<1>(m), p.top - 2, p.end + 2);
-    __syncthreads();
-    mix_slopes<P>(dd, s, m, p);
-    __syncthreads();
-    for (int which = 0; which < 2; which++) {
-        float sums[GLUMBCONV_SUMS][P];
-        mix_turn<P>(sums, dd, s, m, p, which);
-        mix_collect<P>(sums, scratch, m, p, which);
+    const struct glumbconv_place<V> packs(m);
+    DYNAMIC_SHARED(float, kept);
+    T *s = (T *)(kept + m.channels * GLUMBCONV_KEPT);
+    T *dd = s + glumbconv_at(m, GLUMBCONV_STEPS * GLUMBCONV_STEP, 0, -1);
+    float sums[2][GLUMBCONV_SUMS][P] = {};
+    glumbconv_take(kept, m, p.half, p.slice);
+    glumbconv_borders(s, m, MIX_BACK_STEPS * GLUMBCONV_STEP);
+    glumbconv_fill<V>(s, 0, m, packs, 1 - GLUMBCONV_STEP);
+    glumbconv_fill<V>(dd, 1, m, packs, -GLUMBCONV_STEP); /* rows before the first: zeros */
+    for (int h = 0, before = 0, to = 0; h <= m.s.height; h += GLUMBCONV_STEP, to = 1 - to) {
+        const int step = before + 1 < GLUMBCONV_STEPS ? before + 1 : 0;
+        glumbconv_fill<V>(s, step, m, packs, h + 1);
+        __syncthreads(); /* s is there, and nobody reads the gradient of two steps ago */
+        if (h < m.s.height)
+            mix_slopes<P>(dd, to, s, before, step, kept, m, p, h);
+        else
+            glumbconv_fill<V>(dd, to, m, packs, h); /* zeros */
+        __syncthreads();
+        ALL_AT_ONCE
+        for (int which = 0; which < 2; which++)
+            mix_turn<P>(sums[which], dd, to, s, before, step, kept, m, p, which, h - 1);
+        before = step;
     }
+    ALL_AT_ONCE
+    for (int which = 0; which < 2; which++)
+        mix_collect<P>(sums[which], (float *)s, m, p, which);
 }
 
 /* dw[c][9] += and db[c] += the sums of all blocks. */
@@ -308,18 +431,29 @@ __global__ void mix_finish(float *dw, float *db, const float *part, int cols, in
 
 static dim3 mix_grid(const struct glumbconv_args &m)
 {
-    return dim3(tiles((size_t)m.s.channels / 2, (size_t)m.z.channels),
-                tiles((size_t)m.s.height, (size_t)m.z.rows), (unsigned)m.s.batch);
+    return dim3(tiles((size_t)m.s.channels / 2, (size_t)m.channels), (unsigned)m.s.batch);
 }
 
 static bool mix_fits(const struct glumbconv_args &m)
 {
-    if (m.z.rows < 1 && device.state == KERN_OK) {
+    if (m.channels < 1 && device.state == KERN_OK) {
         device.state = KERN_FAULT;
         snprintf(device.why, sizeof(device.why),
                  "a row of an image of width %d does not fit into shared memory", m.s.width);
     }
-    return m.z.rows > 0;
+    return m.channels > 0;
+}
+
+/* fn(W): of the kernel for the image, as a constant */
+template <typename T, int V, typename F> static void mix_width(const struct glumbconv_args &m, F fn)
+{
+    if constexpr (V > 1) {
+        if (m.s.width == 32 && m.channels == GLUMBCONV_SLICE) {
+            fn(std::integral_constant<int, 32>());
+            return;
+        }
+    }
+    fn(std::integral_constant<int, 0>());
 }
 
 static void cuda_mix(void *g, struct kern_glumbconv, const void *u, const float *w, const float *b,
@@ -329,12 +463,12 @@ static void cuda_mix(void *g, struct kern_glumbconv, const void *u, const float 
     m.g = g, m.u = u, m.w = w, m.b = b, m.s = s;
     for_kind(by_four({(size_t)s.channels / 2}, g, u), [&](auto t, auto v) {
         typedef decltype(t) T;
-        m.z = glumbconv_tile(s.height, s.width, GLUMBCONV_SLICE, 1, GLUMBCONV_HALO, sizeof(T),
-                             device.shared_most);
+        m.channels = glumbconv_slice(s.width, GLUMBCONV_STEPS, sizeof(T), device.shared_most);
         if (mix_fits(m))
-            launch("mix", glumbconv_kernel<T, decltype(v)::value>, mix_grid(m),
-                   dim3(GLUMBCONV_BLOCK),
-                   glumbconv_bytes(m.z, s.width, 1, GLUMBCONV_HALO, sizeof(T)), m);
+            mix_width<T, decltype(v)::value>(m, [&](auto width) {
+                launch("mix", glumbconv_kernel<T, decltype(v)::value, decltype(width)::value>, mix_grid(m),
+                       dim3(GLUMBCONV_BLOCK), glumbconv_bytes(m.channels, s.width, GLUMBCONV_STEPS, sizeof(T)), m);
+            });
     });
 }
 
@@ -345,22 +479,22 @@ static void cuda_mix_back(void *du, float *dw, float *db, void *, const void *dg
     m.du = du, m.dg = dg, m.u = u, m.w = w, m.b = b, m.s = s;
     for_kind(by_four({(size_t)s.channels / 2}, du, dg, u), [&](auto t, auto v) {
         typedef decltype(t) T;
-        m.z = glumbconv_back_tile(s.height, s.width, sizeof(T), device.shared_most);
+        m.channels = glumbconv_slice(s.width, MIX_BACK_STEPS, sizeof(T), device.shared_most);
         if (!mix_fits(m))
             return;
-        const dim3 grid = mix_grid(m);
-        const size_t blocks = (size_t)grid.y * grid.z;
-        m.part = (float *)device_scratch(SCRATCH_PARTS, sizeof(float) * GLUMBCONV_SUMS * blocks *
+        m.part = (float *)device_scratch(SCRATCH_PARTS, sizeof(float) * GLUMBCONV_SUMS * (size_t)s.batch *
                                                             (size_t)s.channels);
         if (!m.part)
             return;
-        launch("mix_back", mix_back_kernel<T, decltype(v)::value>, grid, dim3(GLUMBCONV_BLOCK),
-               GLUMBCONV_SCRATCH + glumbconv_bytes(m.z, s.width, 2, MIX_BACK_HALO, sizeof(T)), m);
+        mix_width<T, decltype(v)::value>(m, [&](auto width) {
+            launch("mix_back", mix_back_kernel<T, decltype(v)::value, decltype(width)::value>, mix_grid(m),
+                   dim3(GLUMBCONV_BLOCK), glumbconv_bytes(m.channels, s.width, MIX_BACK_STEPS, sizeof(T)), m);
+        });
         if (!dw)
             return;
         launch("mix_back", mix_finish, grid_for((size_t)s.channels * GLUMBCONV_SUMS), dim3(BLOCK),
                0, dw,
-               db, m.part, s.channels, (int)blocks);
+               db, m.part, s.channels, s.batch);
     });
 }
 

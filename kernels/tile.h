@@ -17,54 +17,39 @@ TILE_FN int text_first(const int *first, int most, int b)
     return first ? first[b] : b * most;
 }
 
-/* The part of an image that a block holds in shared memory: `rows` rows of results (the whole image
- * if it fits), and a slice of each half of the channels. rows == 0: not even one row fits. */
-struct glumbconv_tile {
-    int channels, rows;
+/* The gated convolution goes down an image some rows a step. Shared memory has the rows of s of the last three steps,
+ * and for the backward pass those of the gradient of d of the last two, of a slice of the channels of each half; beside
+ * them the slice's weights and biases. */
+enum {
+    GLUMBCONV_STEP = 4,   /* rows */
+    GLUMBCONV_STEPS = 3,  /* of s */
+    MIX_BACK_STEPS = 5,   /* of s and of the gradient of d */
+    GLUMBCONV_SLICE = 16, /* channels, if they fit; not fewer than GLUMBCONV_LEAST */
+    GLUMBCONV_LEAST = 4,
+    GLUMBCONV_SUMS = 10,  /* per channel: nine weights, the bias */
+    GLUMBCONV_KEPT = 2 * GLUMBCONV_SUMS
 };
 
-/* Bytes of one tile: rows * planes + halo rows of both slices. */
-TILE_FN size_t glumbconv_bytes(struct glumbconv_tile z, int width, int planes, int halo,
-                               size_t number)
+/* Pixels from a row to the next: a zero on each side, and an even number. */
+TILE_FN int glumbconv_pitch(int width)
 {
-    return ((size_t)z.rows * (size_t)planes + (size_t)halo) * (size_t)width * 2 *
-           (size_t)z.channels * number;
+    return (width + 3) & ~1;
 }
 
-/* The widest slice of at most `channels` (a power of two, halved down to 4) that leaves room for
- * the image or for eight of its rows. */
-TILE_FN struct glumbconv_tile glumbconv_tile(int height, int width, int channels, int planes,
-                                             int halo,
-                                             size_t number, size_t room)
+/* Bytes of shared memory; `number`: bytes of a number of s. */
+TILE_FN size_t glumbconv_bytes(int channels, int width, int steps, size_t number)
 {
-    struct glumbconv_tile z = {channels, 0};
-    for (;; z.channels /= 2) {
-        const size_t row = (size_t)width * 2 * (size_t)z.channels * number;
-        const size_t have = room / row;
-        const size_t most = have > (size_t)halo ? (have - (size_t)halo) / (size_t)planes : 0;
-        z.rows = most < (size_t)height ? (int)most : height;
-        if (z.rows == height || z.rows >= 8 || z.channels <= 4)
-            break;
-    }
-    if (z.rows > 0) { /* bands of nearly equal height */
-        const int bands = (height + z.rows - 1) / z.rows;
-        z.rows = (height + bands - 1) / bands;
-    }
-    return z;
+    return (size_t)channels * ((size_t)steps * GLUMBCONV_STEP * 2 * (size_t)glumbconv_pitch(width) * number +
+                               GLUMBCONV_KEPT * sizeof(float));
 }
 
-/* glumbconv_back(): planes of s and of the gradient of d, with halos of four and two rows; beside
- * them ten sums per channel and warp. */
-enum { MIX_BACK_SLICE = 16, MIX_BACK_HALO = 6, MIX_WARPS = 16, GLUMBCONV_SUMS = 10 };
-#define GLUMBCONV_SCRATCH (sizeof(float) * MIX_WARPS * GLUMBCONV_SUMS * MIX_BACK_SLICE)
-
-TILE_FN struct glumbconv_tile glumbconv_back_tile(int height, int width, size_t number, size_t room)
+/* The channels of a slice that fits into `room` bytes, a power of two; 0: none does. */
+TILE_FN int glumbconv_slice(int width, int steps, size_t number, size_t room)
 {
-    return glumbconv_tile(height, width, MIX_BACK_SLICE, 2, MIX_BACK_HALO, number,
-                          room - GLUMBCONV_SCRATCH);
+    int channels = GLUMBCONV_SLICE;
+    while (channels >= GLUMBCONV_LEAST && glumbconv_bytes(channels, width, steps, number) > room)
+        channels /= 2;
+    return channels < GLUMBCONV_LEAST ? 0 : channels;
 }
-
-/* Shared memory that every GPU from sm_75 on grants a block. */
-#define TILE_SMEM ((size_t)64 << 10)
 
 #endif

@@ -30,13 +30,9 @@ static int64_t device_workspace(const struct memory_ask *a)
     const struct model_config *c = &a->model;
     const struct model_limits *z = &a->limits;
     const int64_t B = z->batch, C = c->hidden, F = c->mlp_hidden;
-    const int height = z->height / c->patch, width = z->width / c->patch;
     const int64_t M = model_limits_pixels(z) / (c->patch * c->patch), T = B * z->text;
-    const struct glumbconv_tile tile = glumbconv_back_tile(height, width, a->bf16 ? 2 : 4,
-                                                           TILE_SMEM);
-    const int64_t bands = tile.rows > 0 ? (height + tile.rows - 1) / tile.rows : height;
     const int64_t rows = (M + T) / SUM_ROWS + B + 1; /* chunks of rows */
-    const int64_t parts = max2(max2(rows * 3 * C, rows * 2 * F), B * bands * 10 * 2 * F);
+    const int64_t parts = max2(max2(rows * 3 * C, rows * 2 * F), B * GLUMBCONV_SUMS * 2 * F);
     return GEMM_WORKSPACE + SCALARS + (int64_t)sizeof(float) * parts;
 }
 
