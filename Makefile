@@ -269,7 +269,7 @@ soak: $(PROGRAMS) $(ATTACK) $(SIMS)  ## the tests that take long: three seeds of
 	@$(MAKE) --no-print-directory cpus-all
 	@$(if $(have_cxx),$(MAKE) --no-print-directory planted PLANTS=all,:)
 	@$(MAKE) --no-print-directory ptx SWEEP=all
-	@TEST_STRICT=1 E2E_TIMEOUT=1800 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
+	@TEST_STRICT=1 E2E_TIMEOUT=7200 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
 	@$(MAKE) --no-print-directory tsan
 	@$(MAKE) --no-print-directory -j$(JOBS) decoders PICTURES=1000000 SANITIZE=address,undefined
 

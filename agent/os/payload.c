@@ -140,13 +140,20 @@ static int renew(const char *path, const char *text, struct err *err)
 
 int payload_renew(const struct payload *p, const json_t *spec, struct err *err)
 {
-    char *text = json_dumps(spec, JSON_COMPACT);
-    if (!text)
+    char *text = p->spec_path[0] ? json_dumps(spec, JSON_COMPACT) : NULL;
+    if (p->spec_path[0] && !text)
         return err_set(err, ERR_MEMORY, "no memory for a spec");
     const int rc = renew(p->spec_path, text, err);
     free(text);
     return rc < 0 || renew(p->run_path, json_string_value(json_object_get(spec, "run")), err) < 0 ||
            renew(p->setup_path, json_string_value(json_object_get(spec, "setup")), err) < 0 ? -1 : 0;
+}
+
+/* The engine reads it, and so does the download of models. */
+static bool reads_spec(const json_t *spec)
+{
+    struct hub_spec_name names[HUB_SPEC_NAMES];
+    return json_is_object(json_object_get(spec, "train")) || hub_spec_names(names, spec) > 0;
 }
 
 int payload_make(struct payload *out, const json_t *spec, const char *run_dir, const char *engine,
@@ -160,7 +167,7 @@ int payload_make(struct payload *out, const json_t *spec, const char *run_dir, c
     const bool inside = json_is_object(json_object_get(spec, "image"));
     if (!run == !train)
         return err_set(err, ERR_USAGE, "a job needs one of `run:` and `train:`");
-    if (write_file(p->spec_path, run_dir, "spec.json", spec, NULL, err) < 0 ||
+    if ((reads_spec(spec) && write_file(p->spec_path, run_dir, "spec.json", spec, NULL, err) < 0) ||
         (run ? shell_argv(p->argv, p->run_path, run, run_dir, "run.sh", inside, err) : engine_argv(p, engine, err)) < 0 ||
         (setup && shell_argv(p->setup_argv, p->setup_path, setup, run_dir, "setup.sh", inside, err) < 0))
         return -1;

@@ -22,12 +22,12 @@ struct payload {
     const char *fetch_argv[PAYLOAD_WORDS]; /* downloads the models that the spec names on a hub; [0] NULL: none */
     char        fetch_path[4096];
     const char *workdir;
-    char        spec_path[4096];
+    char        spec_path[4096]; /* "": nobody reads it */
     char        run_path[4096], setup_path[4096]; /* "": the text is an argument */
 };
 
-/* Strings point into `spec`, `train` (the path of jobctl-train) and *out. The engine's spec is
- * written to RUN_DIR/spec.json, a long shell text beside it. */
+/* Strings point into `spec`, `train` (the path of jobctl-train) and *out. The spec is
+ * written to RUN_DIR/spec.json where the engine or a download reads it, a long shell text beside it. */
 int payload_make(struct payload *out, const json_t *spec, const char *run_dir, const char *train,
                  struct err *err);
 

@@ -402,7 +402,7 @@ static int compose_stream(struct composer *c, struct yaml_node **root)
 
 char *yaml_read(FILE *f, const char *name, struct err *err)
 {
-    char *text = calloc(1, YAML_TEXT_MAX + 2);
+    char *text = malloc(YAML_TEXT_MAX + 2);     /* pages that are not read into are never touched */
     size_t n = text ? fread(text, 1, YAML_TEXT_MAX + 1, f) : 0;
     int rc = 0;
     if (!text)
@@ -413,8 +413,10 @@ char *yaml_read(FILE *f, const char *name, struct err *err)
         rc = err_set(err, ERR_USAGE, "%s is larger than 1 MiB or contains a NUL byte; is it YAML?", name);
     if (f != stdin)
         fclose(f);
-    if (rc == 0)
+    if (rc == 0) {
+        text[n] = '\0';
         return text;
+    }
     free(text);
     return NULL;
 }

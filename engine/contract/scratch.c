@@ -152,6 +152,8 @@ int scratch_mkdirs(const char *dir, struct err *err)
     char path[SCRATCH_PATH];
     if (snprintf(path, sizeof(path), "%s", dir) >= (int)sizeof(path))
         return err_set(err, ERR_USAGE, "the path is too long: %.200s", dir);
+    if (mkdir(path, 0700) == 0 || errno == EEXIST)
+        return 0;
     for (char *p = path + 1;; p++) {
         if (*p != '/' && *p != '\0')
             continue;

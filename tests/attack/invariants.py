@@ -69,7 +69,7 @@ def ask(*args):
 
 def script(work, name):
     """The command of a job that can be checked."""
-    return ('exec 9>>%(w)s/ran/%(n)s.lock; flock -n 9 || echo twice $$ >>%(w)s/ran/%(n)s\n'
+    return ('exec 9>>%(w)s/ran/%(n)s.lock; flock -n 9 || [ $? != 1 ] || echo twice $$ >>%(w)s/ran/%(n)s\n'
             'echo begin $$ >>%(w)s/ran/%(n)s\n'
             'until [ -e %(w)s/go ] || [ -e %(w)s/go-%(n)s ]; do sleep 0.05 9>&-; done\n'
             'echo end $$ >>%(w)s/ran/%(n)s\n' % {"w": work, "n": name})

@@ -120,30 +120,36 @@ static void long_text_goes_through_a_file(void **state)
     free(beyond);
 }
 
+static void overwrite(const char *path)
+{
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 2, SEEK_SET), 0);
+    assert_int_equal(fputc('!', f), '!');
+    fclose(f);
+}
+
 /* Each generation runs what the job was submitted with, whatever became of the files meanwhile. */
 static void damaged_files_are_written_again(void **state)
 {
     (void)state;
-    static const char *const names[] = {"spec.json", "run.sh", "setup.sh"};
+    static const char *const names[] = {"run.sh", "setup.sh", "spec.json"};
     struct err err = {0};
     struct payload p;
     char path[300], *beyond = text_of(PAYLOAD_ARGUMENT + 1);
-    json_t *spec = json_pack("{s:s, s:s}", "run", beyond, "setup", beyond);
-    char *whole = json_dumps(spec, JSON_COMPACT);
-    assert_int_equal(payload_make(&p, spec, dir, "/nowhere", &err), 0);
+    json_t *script = json_pack("{s:s, s:s}", "run", beyond, "setup", beyond);
+    json_t *train = json_pack("{s:{s:i}}", "train", "seed", 2);
     for (int i = 0; i < 3; i++) {
+        const json_t *spec = i < 2 ? script : train;
         snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
-        FILE *f = fopen(path, "r+");
-        assert_non_null(f);
-        assert_int_equal(fseek(f, 12, SEEK_SET), 0);
-        assert_int_equal(fputc('!', f), '!');
-        fclose(f);
+        assert_int_equal(payload_make(&p, spec, dir, "/bin/sh", &err), 0);
+        overwrite(path);
         assert_int_equal(payload_renew(&p, spec, &err), 0);
-        is_file(path, i ? beyond : whole);
+        is_file(path, i < 2 ? beyond : "{\"train\":{\"seed\":2}}");
     }
-    free(whole);
     free(beyond);
-    json_decref(spec);
+    json_decref(script);
+    json_decref(train);
 }
 
 static void a_directory_that_cannot_be_written_is_told(void **state)
@@ -151,9 +157,13 @@ static void a_directory_that_cannot_be_written_is_told(void **state)
     (void)state;
     struct err err = {0};
     struct payload p;
-    json_t *spec = json_pack("{s:s}", "run", "true");
+    json_t *spec = json_pack("{s:{}}", "train");
     assert_int_equal(payload_make(&p, spec, "/nowhere at all", "/nowhere", &err), -1);
     assert_string_equal(err.text, "cannot write '/nowhere at all/spec.json': No such file or directory");
+    json_decref(spec);
+    spec = json_pack("{s:s}", "run", "true");
+    assert_int_equal(payload_make(&p, spec, "/nowhere at all", "/nowhere", &err), 0);      /* writes nothing */
+    assert_string_equal(p.spec_path, "");
     json_decref(spec);
 }
 
