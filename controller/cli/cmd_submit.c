@@ -85,6 +85,8 @@ static int read_file(struct call *call, struct batch *b, const char *file, const
     int rc = spec_file_request(call, file, set, nset, &request, &spec);
     if (rc == 0) {
         rc = local_check(call, request, spec, notes);
+        if (rc == 0)
+            rc = local_check_memory(call, request, spec);
         if (options_has(o, "hold"))
             json_object_set_new(request, "hold", json_true());
         json_array_append_new(b->requests, request);

@@ -214,13 +214,13 @@ static struct machine machine_of(const json_t *spec, const char *spec_path)
 }
 
 /* What fails for another reason, such as a missing program, is reported when the job starts. */
-static void inspect(struct call *call, const json_t *request, const json_t *spec, const char *path)
+static void inspect(struct call *call, const json_t *request, const json_t *spec, const char *path,
+                    const struct machine *m)
 {
     char program[PATH_MAX], text[3][24];
     struct buf out[2] = {{0}, {0}};
     struct err err = {.code = ERR_NONE};
-    const struct machine m = machine_of(spec, path);
-    const long long number[] = {m.ranks, m.neighbours, m.gpu_bytes};
+    const long long number[] = {m->ranks, m->neighbours, m->gpu_bytes};
     for (int i = 0; i < 3; i++)
         snprintf(text[i], sizeof(text[i]), "%lld", number[i]);
     install_path(program, sizeof(program), "jobctl-train");
@@ -238,12 +238,23 @@ static void check_named(struct call *call, const json_t *request, const json_t *
 {
     char path[PROGRAM_PATH];
     struct err err = {.code = ERR_NONE};
-    const bool here = remote_of_spec(spec) == &remote_local && json_is_object(json_object_get(spec, "train"));
-    if ((!names_files(spec) && !here) || remote_of_spec(spec) == &remote_ssh ||
-        program_spec_file(path, spec, &err) < 0)
+    if (!names_files(spec) || remote_of_spec(spec) == &remote_ssh || program_spec_file(path, spec, &err) < 0)
         return;
-    inspect(call, request, spec, path);
+    inspect(call, request, spec, path, &(struct machine){0});
     unlink(path);
+}
+
+int local_check_memory(struct call *call, const json_t *request, const json_t *spec)
+{
+    char path[PROGRAM_PATH];
+    struct err err = {.code = ERR_NONE};
+    if (far_host_name() || program_spec_file(path, spec, &err) < 0)
+        return 0;
+    const struct machine m = machine_of(spec, path);
+    if (m.ranks > 0)
+        inspect(call, request, spec, path, &m);
+    unlink(path);
+    return diagnostics_first(&call->found, &call->err);
 }
 
 /* ---- hosts ---- */

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/lora_config.h"
 #include "engine/contract/train_spec.h"
 #include "engine/model/device_memory.h"
 #include "engine/optim/fit_advice.h"
@@ -348,6 +349,31 @@ static void what_is_refused_says_what_would_fit(void **state)
     assert_non_null(strstr(err.text, "MiB are planned, which fit"));
 }
 
+/* With weights to freeze, adapters come before more GPUs. */
+static void adapters_of_a_gpu_may_fit(void **state)
+{
+    (void)state;
+    struct train_spec spec = {.model = config, .optim = adamw, .batch_global = 1, .batch_micro = 1, .weights = "w.pth",
+                              .recompute = RECOMPUTE_ON, .parallel = PARALLEL_DDP, .memory_check = true};
+    spec.model.hidden = 512;
+    spec.model.mlp_hidden = 1280;
+    struct memory_ask m = {.model = spec.model, .limits = {1, 8, 8, 5, true}, .optim = adamw, .device = true, .bf16 = true,
+                           .ranks = 1};
+    m.model.lora = (struct lora_config){.rank = 16, .alpha = 16, .targets = lora_config_default()};
+    struct memory_plan with;
+    assert_int_equal(memory_plan(&with, &m, NULL), 0);
+    struct fit_ask ask = {.spec = &spec, .height = 8, .width = 8, .text = 5, .ranks = 1, .device = true, .bf16 = true};
+    struct fit_advice out[FIT_ADVICE];
+    int64_t least;
+    ask.room.free = (with.total / FIT_PERCENT + 1) * 100;
+    assert_true(fit_advise(out, &least, &ask, NULL) >= 1);
+    assert_string_equal(out[0].change, "train.lora: {rank: 16}");
+    assert_int_equal(out[0].total, with.total);
+    spec.weights[0] = '\0';
+    for (int i = fit_advise(out, &least, &ask, NULL); i > 0; i--)
+        assert_null(strstr(out[i - 1].change, "lora"));
+}
+
 /* What a spec alone says of the samples; `height` 0: nothing. */
 static void sizes_from_the_spec(void **state)
 {
@@ -402,6 +428,7 @@ int main(void)
         cmocka_unit_test(what_would_fit),
         cmocka_unit_test(what_can_never_fit),
         cmocka_unit_test(what_is_refused_says_what_would_fit),
+        cmocka_unit_test(adapters_of_a_gpu_may_fit),
         cmocka_unit_test(sizes_from_the_spec),
         cmocka_unit_test(a_reproducible_run),
         cmocka_unit_test(sizes_that_no_model_has),
