@@ -21,6 +21,13 @@ export function bytes(n) {
   return `${n >= 100 || unit === 0 ? Math.round(n) : n.toFixed(1)}${NBSP}${["B", "KiB", "MiB", "GiB", "TiB"][unit]}`;
 }
 
+/* "60.0 / 80.0 GiB": both in the unit of the second one. */
+export function bytesOf(used, all) {
+  let unit = 0, by = 1;
+  for (; all / by >= 1024 && unit < 4; unit++) by *= 1024;
+  return `${used ? (used / by).toFixed(1) : "0"} / ${bytes(all)}`;
+}
+
 export function duration(seconds) {
   if (!known(seconds)) return "—";
   const s = Math.round(seconds), two = (n) => String(n).padStart(2, "0");

@@ -2,7 +2,7 @@
 /* machines.js - the page of machines: GPUs with load, memory and temperature, who uses them, health, links */
 import { get } from "./api.js";
 import { el, put, svg } from "./dom.js";
-import { bytes, icon, known, number } from "./figures.js";
+import { bytes, bytesOf, icon, known, number } from "./figures.js";
 import { text } from "./texts.js";
 
 const AGAIN_MS = 3000, CELL = 28, EDGE = 34;
@@ -34,7 +34,7 @@ function gpuRow(node, gpu) {
   const warning = trouble ? el("li", { class: "out" }, el("span", {}, String(gpu.index)), el("span", { class: "say" }, icon("warn"), el("span", { class: "cut", title: trouble }, trouble))) : null;
   if (gpu.healthy === false || now.lost) return [warning];
   return [warning, el("li", {}, el("span", {}, String(gpu.index)), meter(now.load, 100, known(now.load) ? `${now.load}\u00a0%` : "—", text("load")),
-    meter(used, all || 1, known(used) ? `${bytes(used)}${all ? ` / ${bytes(all)}` : ""}` : "—", text("memory")), el("span", { class: "num temp", title: known(now.watts) ? text("watts", number(now.watts)) : null }, known(now.celsius) ? String(now.celsius) : "—"),
+    meter(used, all || 1, known(used) ? (all ? bytesOf(used, all) : bytes(used)) : "—", text("memory")), el("span", { class: "num temp", title: known(now.watts) ? text("watts", number(now.watts)) : null }, known(now.celsius) ? String(now.celsius) : "—"),
     el("span", { class: "who cut" }, ...usersOf(node, gpu)))].filter(Boolean);
 }
 
