@@ -131,39 +131,46 @@ __device__ static inline void flash_slope(float &s, float &dp, float unit, float
 
 /* s: scores of 16 queries and 16 keys; dp: the gradients of their probabilities. k: flash_across() of the keys, whose
  * values are a tile behind. */
-template <class S>
-__device__ static inline void flash_both(float (&s)[1][2][4], float (&dp)[1][2][4], const uint32_t (&q)[1][S::STEPS][4],
-                                         const uint32_t (&g)[1][S::STEPS][4], shared_at k)
+template <class S, int DOWN>
+__device__ static inline void flash_both(float (&s)[DOWN][2][4], float (&dp)[DOWN][2][4],
+                                         const uint32_t (&q)[DOWN][S::STEPS][4],
+                                         const uint32_t (&g)[DOWN][S::STEPS][4], shared_at k)
 {
-    flash_dot<S, 1>(s, q, k);
-    flash_dot<S, 1>(dp, g, k + S::TILE_BYTES);
+    flash_dot<S, DOWN>(s, q, k);
+    flash_dot<S, DOWN>(dp, g, k + S::TILE_BYTES);
 }
 
 template <class S> struct flash_query_back {
-    uint32_t          q[1][S::STEPS][4], g[1][S::STEPS][4]; /* g: of dout */
-    float             dq[1][S::TILES][4];
-    struct flash_rows rows;
+    enum { DOWN = S::BACK_DOWN };
+    uint32_t          q[DOWN][S::STEPS][4], g[DOWN][S::STEPS][4]; /* g: of dout */
+    float             dq[DOWN][S::TILES][4];
+    struct flash_rows rows[DOWN];
     float             unit;
 
     /* p and p (dp - delta) of 16 keys from l. */
-    __device__ void slopes(float (&s)[1][2][4], float (&dp)[1][2][4], shared_at k, const struct flash_seen &seen, int l)
+    __device__ void slopes(float (&s)[DOWN][2][4], float (&dp)[DOWN][2][4], shared_at k, const struct flash_seen &seen,
+                           int l)
     {
-        flash_begin(s[0], seen, l);
-        flash_zero(dp[0]);
-        flash_both<S>(s, dp, q, g, k);
         UNROLLED
-        for (int i = 0; i < 8; i++)
-            flash_slope(s[0][i / 4][i % 4], dp[0][i / 4][i % 4], unit, rows.kept[i / 2 % 2], rows.delta[i / 2 % 2]);
+        for (int m = 0; m < DOWN; m++) {
+            flash_begin(s[m], seen, l);
+            flash_zero(dp[m]);
+        }
+        flash_both<S, DOWN>(s, dp, q, g, k);
+        UNROLLED
+        for (int i = 0; i < 8 * DOWN; i++)
+            flash_slope(s[i / 8][i / 4 % 2][i % 4], dp[i / 8][i / 4 % 2][i % 4], unit, rows[i / 8].kept[i / 2 % 2],
+                        rows[i / 8].delta[i / 2 % 2]);
     }
 
     /* dout . out, of fragments. */
-    __device__ void delta_of(const uint32_t (&out)[1][S::STEPS][4])
+    __device__ void delta_of(const uint32_t (&out)[DOWN][S::STEPS][4])
     {
-        rows.delta[0] = rows.delta[1] = 0;
+        enum { EACH = 4 * S::STEPS };
         UNROLLED
-        for (int i = 0; i < 4 * S::STEPS; i++) {
-            const uint32_t x = g[0][i / 4][i % 4], y = out[0][i / 4][i % 4];
-            rows.delta[i % 2] += mma_low(x) * mma_low(y) + mma_high(x) * mma_high(y);
+        for (int i = 0; i < DOWN * EACH; i++) {
+            const uint32_t x = g[i / EACH][i % EACH / 4][i % 4], y = out[i / EACH][i % EACH / 4][i % 4];
+            rows[i / EACH].delta[i % 2] += mma_low(x) * mma_low(y) + mma_high(x) * mma_high(y);
         }
     }
 
@@ -171,19 +178,21 @@ template <class S> struct flash_query_back {
     __device__ void meet(const struct flash_args &a, const struct flash_head &at, int row)
     {
         UNROLLED
-        for (int half = 0; half < 2; half++) {
-            const int mine = row + (int)threadIdx.x % WARP / 4 + half * 8;
-            rows.kept[half] = mine < a.s.tokens ? a.kept[at.rows + mine] * FLASH_LOG2E : 0.0f;
+        for (int i = 0; i < 2 * DOWN; i++) {
+            const int mine = row + (int)threadIdx.x % WARP / 4 + i * 8;
+            rows[i / 2].kept[i % 2] = mine < a.s.tokens ? a.kept[at.rows + mine] * FLASH_LOG2E : 0.0f;
+            rows[i / 2].delta[i % 2] = 0;
         }
     }
 
     __device__ void keep(const struct flash_args &a, const struct flash_head &at, int row)
     {
         UNROLLED
-        for (int half = 0; half < 2; half++) {
-            const int mine = row + (int)threadIdx.x % WARP / 4 + half * 8;
-            rows.delta[half] = flash_sum(rows.delta[half]);
-            const float x[2] = {rows.kept[half], rows.delta[half]};
+        for (int i = 0; i < 2 * DOWN; i++) {
+            const int mine = row + (int)threadIdx.x % WARP / 4 + i * 8;
+            float &delta = rows[i / 2].delta[i % 2];
+            delta = flash_sum(delta);
+            const float x[2] = {rows[i / 2].kept[i % 2], delta};
             if (threadIdx.x % 4 == 0 && mine < a.s.tokens)
                 store<2>(a.stats + 2 * (at.rows + mine), x);
         }
@@ -196,20 +205,40 @@ template <class S, int PACK>
 __device__ static inline void flash_delta(struct flash_query_back<S> &of, bf16 *smem, const struct flash_args &a,
                                           const struct flash_head &at, const struct flash_seen &seen)
 {
-    float delta[2] = {0, 0};
-    of.rows.delta[0] = of.rows.delta[1] = 0;
+    enum { DOWN = S::BACK_DOWN };
+    float delta[DOWN][2] = {};
     flash_keys<S, FLASH_BACK_WARPS, PACK>(smem, a, at, seen.keys, [&](int k, int, int l) {
         const shared_at keys = flash_across<S>(smem) + k * 2;
         ONE_BY_ONE
         for (int n = 0; n < FLASH_TILE && l + n < seen.keys; n += 16) {
-            float p[1][2][4], pdp[1][2][4];
+            float p[DOWN][2][4], pdp[DOWN][2][4];
             of.slopes(p, pdp, keys + n * S::ROW, seen, l + n);
             UNROLLED
-            for (int i = 0; i < 8; i++)
-                delta[i / 2 % 2] += pdp[0][i / 4][i % 4];
+            for (int i = 0; i < 8 * DOWN; i++)
+                delta[i / 8][i / 2 % 2] += pdp[i / 8][i / 4 % 2][i % 4];
         }
     });
-    of.rows.delta[0] = delta[0], of.rows.delta[1] = delta[1];
+    UNROLLED
+    for (int i = 0; i < 2 * DOWN; i++)
+        of.rows[i / 2].delta[i % 2] = delta[i / 2][i % 2];
+}
+
+/* The sum of p dp for all rows of this warp, of which the kernel of keys is told. */
+template <class S, int PACK>
+__device__ static inline void flash_know(struct flash_query_back<S> &of, bf16 *smem, const struct flash_args &a,
+                                         const struct flash_head &at, const struct flash_seen &seen, int first, int row)
+{
+    const int C = a.s.heads * a.s.dim;
+    of.meet(a, at, row);
+    if (a.was) {
+        uint32_t out[S::BACK_DOWN][S::STEPS][4];
+        flash_fetch<S, FLASH_BACK_WARPS, PACK, S::BACK_DOWN>(out, smem, (const bf16 *)a.was + at.q + (size_t)first * C,
+                                                             (size_t)C, a.s.tokens - first, a.s.dim);
+        of.delta_of(out);
+    } else {
+        flash_delta<S, PACK>(of, smem, a, at, seen);
+    }
+    of.keep(a, at, row);
 }
 
 /* dq = ds k, or more of it: a block owns queries. */
@@ -217,45 +246,43 @@ template <int DIM, int PACK> __global__ void __launch_bounds__(FLASH_BACK_WARPS 
 flash_query_back_kernel(struct flash_args a)
 {
     typedef flash_shape<DIM> S;
-    enum { WARPS = FLASH_BACK_WARPS };
+    enum { WARPS = FLASH_BACK_WARPS, DOWN = S::BACK_DOWN, ROWS = DOWN * 16 };
     DYNAMIC_SHARED(bf16, smem);
     const struct flash_head at(a, (int)blockIdx.y / a.s.heads, (int)blockIdx.y % a.s.heads);
     const struct flash_seen seen(a, at);
-    const int warp = (int)threadIdx.x / WARP, first = (int)blockIdx.x * WARPS * 16, row = first + warp * 16;
+    const int warp = (int)threadIdx.x / WARP, first = (int)blockIdx.x * WARPS * ROWS, row = first + warp * ROWS;
     const int C = a.s.heads * a.s.dim, have = a.s.tokens - first;
     const size_t from = at.q + (size_t)first * C;
     const float scale = 1.0f / sqrtf((float)a.s.dim);
     struct flash_query_back<S> of;
     of.unit = scale * FLASH_LOG2E;
-    flash_zero(of.dq[0]);
     flash_clear<S, WARPS>(smem, PACK == 8 ? a.s.dim : S::STEPS * 16);
-    flash_fetch<S, WARPS, PACK, 1>(of.q, smem, (const bf16 *)a.q + from, (size_t)C, have, a.s.dim);
-    flash_fetch<S, WARPS, PACK, 1>(of.g, smem, (const bf16 *)a.dout + from, (size_t)C, have, a.s.dim);
-    of.meet(a, at, row);
-    if (a.was) {
-        uint32_t out[1][S::STEPS][4];
-        flash_fetch<S, WARPS, PACK, 1>(out, smem, (const bf16 *)a.was + from, (size_t)C, have, a.s.dim);
-        of.delta_of(out);
-    } else {
-        flash_delta<S, PACK>(of, smem, a, at, seen);
-    }
-    of.keep(a, at, row);
+    flash_fetch<S, WARPS, PACK, DOWN>(of.q, smem, (const bf16 *)a.q + from, (size_t)C, have, a.s.dim);
+    flash_fetch<S, WARPS, PACK, DOWN>(of.g, smem, (const bf16 *)a.dout + from, (size_t)C, have, a.s.dim);
+    flash_know<S, PACK>(of, smem, a, at, seen, first, row);
+    UNROLLED
+    for (int m = 0; m < DOWN; m++)
+        flash_zero(of.dq[m]);
     flash_keys<S, WARPS, PACK>(smem, a, at, seen.keys, [&](int k, int, int l) {
         const shared_at keys = flash_across<S>(smem) + k * 2, again = flash_down<S>(smem) + k * 2;
         ONE_BY_ONE
         for (int n = 0; n < FLASH_TILE && l + n < seen.keys && row < a.s.tokens; n += 16) {
-            float p[1][2][4], ds[1][2][4];
-            uint32_t by[1][4];
+            float p[DOWN][2][4], ds[DOWN][2][4];
+            uint32_t by[DOWN][4];
             of.slopes(p, ds, keys + n * S::ROW, seen, l + n);
-            flash_narrow(by[0], ds[0]);
-            flash_spread<S, 1>(of.dq, by, again + n * S::ROW);
+            UNROLLED
+            for (int m = 0; m < DOWN; m++)
+                flash_narrow(by[m], ds[m]);
+            flash_spread<S, DOWN>(of.dq, by, again + n * S::ROW);
         }
     });
-    if (row >= a.s.tokens)
-        return;
-    bf16 *rows = smem + warp * 16 * S::LD;
-    flash_lay<S>(rows, of.dq[0], scale, scale);
-    flash_give<S, PACK>((bf16 *)a.dq + at.q + (size_t)row * C, (size_t)C, rows, a.s.tokens - row, a.s.dim, a.add);
+    UNROLLED
+    for (int m = 0; m < DOWN && row + m * 16 < a.s.tokens; m++) {
+        bf16 *rows = smem + (warp * ROWS + m * 16) * S::LD;
+        flash_lay<S>(rows, of.dq[m], scale, scale);
+        flash_give<S, PACK>((bf16 *)a.dq + at.q + (size_t)(row + m * 16) * C, (size_t)C, rows,
+                            a.s.tokens - row - m * 16, a.s.dim, a.add);
+    }
 }
 
 /* The queries of the heads that share a key head, tile after tile, with dout and stats. */
@@ -429,8 +456,8 @@ static void flash_backward(const char *name, const struct flash_args &a)
     flash_for(a.s.dim, flash_eights(a), [&](auto dim, auto pack) {
         typedef flash_shape<decltype(dim)::value> S;
         launch(name, flash_query_back_kernel<S::DIM, decltype(pack)::value>,
-               dim3(tiles((size_t)a.s.tokens, FLASH_BACK_WARPS * 16), heads), dim3(FLASH_BACK_WARPS * WARP), S::bytes,
-               a);
+               dim3(tiles((size_t)a.s.tokens, FLASH_BACK_WARPS * S::BACK_DOWN * 16), heads),
+               dim3(FLASH_BACK_WARPS * WARP), S::bytes, a);
         launch(name, flash_key_back_kernel<S::DIM, decltype(pack)::value>,
                dim3(tiles((size_t)a.t.most, FLASH_BACK_WARPS * 16), groups), dim3(FLASH_BACK_WARPS * WARP), S::bytes,
                a);

@@ -30,7 +30,7 @@ struct flash_args {
 
 enum {
     FLASH_TILE = 64,        /* rows of the side that comes through shared memory */
-    FLASH_BACK_WARPS = 8,   /* of a block backward, each with 16 rows */
+    FLASH_BACK_WARPS = 8,   /* of a block backward; for dk and dv each has 16 rows */
     FLASH_STATS = 2 * FLASH_TILE /* floats of stats of a tile */
 };
 #define FLASH_LOG2E 1.4426950408889634f
@@ -48,6 +48,7 @@ template <int CHANNELS> struct flash_shape {
         WARPS = DIM > 80 ? 4 : 8,                /* forward, of a block: two of 4 or one of 8 on a multiprocessor */
         DOWN = DIM > 112 ? 1 : 2,                /* 16 queries of a warp, once or twice */
         BESIDE = DIM > 32 ? 2 : 4,               /* and 16 keys at a time */
+        BACK_DOWN = DIM > 80 ? 1 : 2,            /* the same for dq */
         SPARING = DIM > 112                      /* dk and dv one after the other, for want of registers */
     };
     static constexpr size_t bytes = sizeof(bf16) * 2 * STAGE + sizeof(float) * 2 * FLASH_STATS;
