@@ -324,7 +324,7 @@ static void the_score_prefers_the_own_caption(void **state)
     assert_int_equal(sample_grid_score(&score, d, &who, latents, &err), 0);
     assert_int_equal(score.nearest_own, 1);
     assert_true(score.psnr < 60);
-    const struct picture_decoder decoder = {.data = d};
+    struct picture_decoder decoder = {.data = d};
     struct sample_grid_pictures all = {latents, latents, latents};
     who.of[1].caption = "a caption much longer than a row is wide";
     struct image im;
