@@ -9,7 +9,8 @@
  *
  * How a controller starts an agent:
  *
- *   JOBCTL_AGENT_NONCE=<32 hex> [JOBCTL_AGENT_ORIGIN=<32 hex>] jobctl-agent run --dir RUN_DIR --job N --attempt N
+ *   JOBCTL_AGENT_NONCE=<32 hex> [JOBCTL_AGENT_ORIGIN=<32 hex>] [JOBCTL_AGENT_NO_NVML=1]
+ *     jobctl-agent run --dir RUN_DIR --job N --attempt N
  *
  * It detaches (own session, output to RUN_DIR/agent.log), and the command exits 0 as soon as the
  * socket is listening, or prints the error and exits with its code from err.h; --foreground keeps

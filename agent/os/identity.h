@@ -46,5 +46,7 @@ bool identity_alive(const struct identity *id);
 
 /* In the environment of a new agent: the origin of its job, where its controller knows it. */
 #define IDENTITY_ORIGIN_ENV "JOBCTL_AGENT_ORIGIN"
+/* The same: set if this machine has no NVIDIA library, as its controller found when it started. */
+#define IDENTITY_NO_NVML_ENV "JOBCTL_AGENT_NO_NVML"
 
 #endif

@@ -26,6 +26,7 @@
 #include "controller/job/sweep.h"
 #include "controller/nodes/hosts.h"
 #include "controller/nodes/orphan.h"
+#include "controller/nodes/fleet.h"
 #include "controller/nodes/placement.h"
 #include "controller/remote/remote.h"
 #include "engine/contract/clock_jump.h"
@@ -353,7 +354,7 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
                                                    ? checkpoint_duration_ms(job->daemon->store,
                                                                             job->core.id)
                                                    : 0,
-                                    .gpus = gpus, .array = array_of(job, sweep_dir) };
+                                    .gpus = gpus, .no_nvml = fleet_lacks_nvml(job->daemon), .array = array_of(job, sweep_dir) };
     const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .full = full, .acked = acked,
                                       .refused = refused, .vanished = vanished,
                                       .waiting =

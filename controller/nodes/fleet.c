@@ -104,6 +104,13 @@ void fleet_close(struct daemon *d)
     f->facts = NULL;
 }
 
+bool fleet_lacks_nvml(const struct daemon *d)
+{
+    const json_t *facts = d->fleet->facts;
+    return facts && json_array_size(json_object_get(facts, "gpus")) == 0 &&
+           json_is_null(json_object_get(facts, "gpu_note"));
+}
+
 void fleet_free(const struct daemon *d, int64_t *cpus, int64_t *gpus)
 {
     *cpus = d->fleet->cpus;

@@ -53,6 +53,9 @@ void fleet_forget(struct job *job);
 /* Before its spec changes (job_apply_edit()): takes it out of the queue, to which fleet_note() returns it. */
 void fleet_take_out(struct job *job);
 
+/* The probe has found no NVIDIA library on this machine. */
+bool fleet_lacks_nvml(const struct daemon *d);
+
 /* A job that is not done and names job `id` in `after`, or NULL. */
 const struct job *fleet_dependent(const struct daemon *d, int64_t id);
 

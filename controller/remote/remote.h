@@ -48,6 +48,7 @@ struct remote_link_spec {
     const char *avoid;          /* ... except these: "a,b" */
     int64_t     save_ms;        /* recent duration of a checkpoint; 0: unknown */
     const char *gpus;           /* simulated nodes on one machine: the GPUs of this one, "" = all */
+    bool        no_nvml;        /* this machine has no NVIDIA library: its agents need not look */
     struct remote_array array;
 };
 

@@ -51,6 +51,7 @@ struct local {
     bool               strange;   /* the run directory is another job's */
     bool               damage_told;
     bool               unstarted; /* its agent could not be started */
+    bool               no_nvml;   /* as in struct remote_link_spec */
     int                starts, looks;
     uint64_t           bury_until;
     char               gpus[512]; /* GPUs of its agent, "" = all */
@@ -148,10 +149,11 @@ static int start_spawn(struct local *link, struct err *err)
     snprintf(nonce, sizeof(nonce), "JOBCTL_AGENT_NONCE=%s", link->base.nonce);
     snprintf(origin, sizeof(origin), IDENTITY_ORIGIN_ENV "=%s", link->base.origin);
     snprintf(gpus, sizeof(gpus), "CUDA_VISIBLE_DEVICES=%s", link->gpus);
+    const char *nvml = link->no_nvml ? IDENTITY_NO_NVML_ENV "=1" : NULL;
     const struct subprocess_spec s = {
         .argv = (const char *const[]){program, "run", "--dir", link->base.run_dir, "--job", job,
                                       "--attempt", attempt, NULL},
-        .set = (const char *const[]){nonce, origin, link->gpus[0] ? gpus : NULL, NULL},
+        .set = (const char *const[]){nonce, origin, link->gpus[0] ? gpus : nvml, link->gpus[0] ? nvml : NULL, NULL},
         .err = SUBPROCESS_PIPE,
         .session = true};
     const struct subprocess_hooks hooks = {.ended = start_ended, .arg = link};
@@ -438,6 +440,7 @@ static int local_open(struct remote_link **out, uv_loop_t *loop,
         return -1;
     struct local *link = local_of(*out);
     link->alone = spec->nodes < 2;
+    link->no_nvml = spec->no_nvml;
     snprintf(link->gpus, sizeof(link->gpus), "%s", spec->gpus ? spec->gpus : "");
     remote_link_later(*out, spec->delay_ms, look);
     return 0;
