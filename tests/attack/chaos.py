@@ -170,6 +170,17 @@ class Chaos:
         if os.path.exists(WORK + "/leased/filler"):
             os.unlink(WORK + "/leased/filler")
 
+    def make_room(self):
+        """What a user does who reads that a job waits for its disk: trainings that are over go elsewhere."""
+        self.free_disk()
+        unfinished = {row["name"] for row in self.rows() if row["state"] != "done"}
+        os.makedirs(WORK + "/kept", exist_ok=True)
+        for name in sorted(set(os.listdir(WORK + "/leased")) - unfinished):
+            folder = "%s/leased/%s" % (WORK, name)
+            if os.path.isdir(folder) and not os.path.islink(folder):
+                shutil.move(folder, "%s/kept/%s" % (WORK, name))
+                os.symlink("%s/kept/%s" % (WORK, name), folder)
+
     def say(self, text):
         print("chaos:   " + text, flush=True)
 
@@ -204,10 +215,11 @@ class Chaos:
 
     def finish(self):
         self.thaw(True)
-        self.free_disk()
+        self.mend()
+        self.make_room()
         flips.until("scripts of ended agents end", 3 * flips.END_S, lambda: not any(map(self.dying, self.doomed)))
         open(WORK + "/go", "w").close()
-        flips.until(lambda: "all jobs end: %s" % self.what_waits(), 3 * flips.END_S, lambda: not self.unfinished(),
+        flips.until(lambda: "all jobs end, of these %s" % self.what_waits(), 3 * flips.END_S, lambda: not self.unfinished(),
                     flips.Progress(self.rows))
         with open(HOME + "/daemon.log", errors="replace") as f:
             self.told += f.read()
@@ -243,7 +255,7 @@ FAULTS = {
     "a file is damaged while the daemon is down": Chaos.damage,
     "the store is lost": Chaos.lose_store,
     "the disk of checkpoints is full": Chaos.fill_disk,
-    "the disk of checkpoints has room": Chaos.free_disk,
+    "the disk of checkpoints has room": Chaos.make_room,
 }
 
 
