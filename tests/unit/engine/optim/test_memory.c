@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/lora_config.h"
 #include "engine/model/device_memory.h"
 #include "engine/model/layout.h"
 #include "engine/optim/memory.h"
@@ -162,9 +163,12 @@ static void the_plan_is_what_a_device_gives(void **state)
         fail_msg("%s", err.text);
     const struct kern_ops *ops = backend_ops();
     int64_t workspace = 0; /* it grows to the largest, and stays */
-    for (int i = 0; i < 27; i++) {
-        struct memory_ask ask = ask_of(i, true);
+    for (int i = 0; i < 54; i++) { /* all weights, then adapters above frozen ones of both types */
+        struct memory_ask ask = ask_of(i % 27, true);
         ask.bf16 = backend_is_bf16();
+        if (i >= 27)
+            ask.model.lora = (struct lora_config){.rank = 4, .alpha = 4, .base_fp32 = i % 2 == 0,
+                                                  .targets = lora_config_default()};
         const struct memory_plan p = plan_of(&ask);
         const int64_t before = used(ops);
         struct step *s = step_of(&ask);
