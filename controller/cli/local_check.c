@@ -199,7 +199,8 @@ static struct machine machine_of(const json_t *spec, const char *spec_path)
     const json_t *resources = json_object_get(spec, "resources"), *gpus = json_object_get(resources, "gpus");
     const json_t *check = json_object_get(json_object_get(spec, "train"), "memory_check");
     struct machine m = {0};
-    if (remote_of_spec(spec) != &remote_local || json_is_false(check) || !json_is_object(json_object_get(spec, "train")))
+    if (remote_of_spec(spec) != &remote_local || json_is_false(check) ||
+        !json_is_object(json_object_get(spec, "train")))
         return m;
     json_t *plan = agent_plan(spec_path);
     const long long np = json_integer_value(json_object_get(plan, "np"));

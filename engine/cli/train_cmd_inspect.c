@@ -3,8 +3,8 @@
  *
  * [--names] [--part FOLDER] PATH, or --spec SPEC: checks the weights that a spec names against its model, and what it
  * says of its data (encode_check.h), as far as that is possible without the data.  With --ranks N (of the job),
- * --neighbours N (of this machine) and --gpu-bytes N (of a rank's GPU; 0: on the CPU) also refuses a run that cannot fit
- * into that memory.  Nothing in the file is run.
+ * --neighbours N (of this machine) and --gpu-bytes N (of a rank's GPU; 0: on the CPU) also refuses a run that cannot
+ * fit into that memory.  Nothing in the file is run.
  */
 #include <getopt.h>
 #include <limits.h>
@@ -161,8 +161,8 @@ static int refuse(const struct train_spec *spec, const struct fit_shape *s, cons
     return fit_refuse(&ask, err);
 }
 
-/* A GPU that does not do, or whose kernels are missing, is not used: such a run is on the CPU. It is opened, which takes
- * its time, only to confirm what its size says. */
+/* A GPU that does not do, or whose kernels are missing, is not used: such a run is on the CPU. It is opened, which
+ * takes its time, only to confirm what its size says. */
 static int check_memory(const struct train_spec *spec, const struct machine *m, struct err *err)
 {
     struct fit_shape s;

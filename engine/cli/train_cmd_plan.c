@@ -191,7 +191,8 @@ static int plan_make(void *arg, const char *cache, struct err *err)
             (!c->fit.fits && (c->advices = fit_advise(c->advice, &c->least, &ask, err)) < 0))
             goto out;
     }
-    p->flops = (s->prior.path[0] ? 6 : 3) * model_forward_flops(&s->model, s->batch_global, p->shape.height, p->shape.width,
+    p->flops = (s->prior.path[0] ? 6 : 3) *
+               model_forward_flops(&s->model, s->batch_global, p->shape.height, p->shape.width,
                                        p->shape.words);
     rc = 0;
 out:

@@ -16,8 +16,8 @@
  *
  *     dB += dy^T u       dA += v^T x       dx is that of the merged layer.
  *
- * On a GPU, whose products take bf16, a merged weight would lose every change that is smaller than 1/256 of it.  There a
- * layer adds u B^T to the product with the frozen weight, and v A to its dx; a bf16 base is used where it lies.
+ * On a GPU, whose products take bf16, a merged weight would lose every change that is smaller than 1/256 of it.  There
+ * a layer adds u B^T to the product with the frozen weight, and v A to its dx; a bf16 base is used where it lies.
  */
 #ifndef ENGINE_MODEL_LORA_H
 #define ENGINE_MODEL_LORA_H
@@ -79,10 +79,12 @@ void lora_enter(struct lora *l, struct model *m, int unit, bool backward);
 void lora_leave(struct lora *l, struct model *m, int unit);
 /* Adds the adapters of a layer with n outputs to its output y of the input x; nothing if they are merged. */
 void lora_forward(struct lora *l, weight_at weight, void *y, const void *x, int rows, int n);
-/* Adds the gradients of the adapters of a layer with n outputs: rows of its input x and of the gradient dy of its output;
- * and to dx, narrow or fp32 (the other is NULL), what merged weights would have added. */
-void lora_back(struct lora *l, weight_at weight, void *dx, float *wide_dx, const void *dy, const void *x, int rows, int n);
-/* s B A of one adapter is added to its rows of the tensor; B and A are those of `weights`, of the layout. Host memory. */
+/* Adds the gradients of the adapters of a layer with n outputs: rows of its input x and of the gradient dy of its
+ * output; and to dx, narrow or fp32 (the other is NULL), what merged weights would have added. */
+void lora_back(struct lora *l, weight_at weight, void *dx, float *wide_dx, const void *dy, const void *x, int rows,
+               int n);
+/* s B A of one adapter is added to its rows of the tensor; B and A are those of `weights`, of the layout. In host
+ * memory. */
 void lora_merge(const struct lora *l, const struct lora_adapter *a, const float *weights, float *tensor);
 
 #endif

@@ -117,8 +117,8 @@ void lora_forward(struct lora *l, weight_at weight, void *y, const void *x, int 
     const struct lora_adapter *a;
     for (int i = first_of(l); !l->merges && (a = next_of(l, weight, &i));) {
         project(l, a, x, rows);
-        l->ops->linear_add((char *)y + (size_t)a->row * l->ops->narrow, n, l->u, lora_now_narrow(l, a->b), rows, a->rank,
-                           a->out);
+        l->ops->linear_add((char *)y + (size_t)a->row * l->ops->narrow, n, l->u, lora_now_narrow(l, a->b), rows,
+                           a->rank, a->out);
     }
 }
 
@@ -153,7 +153,8 @@ static void back_input(struct lora *l, const struct lora_adapter *a, void *dx, f
         l->ops->linear_back_add(dx, l->v, A, rows, a->in, a->rank);
 }
 
-void lora_back(struct lora *l, weight_at weight, void *dx, float *wide_dx, const void *dy, const void *x, int rows, int n)
+void lora_back(struct lora *l, weight_at weight, void *dx, float *wide_dx, const void *dy, const void *x, int rows,
+               int n)
 {
     const struct lora_adapter *a;
     for (int i = first_of(l); (a = next_of(l, weight, &i));) {

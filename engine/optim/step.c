@@ -76,7 +76,8 @@ static int alloc_scratch(struct step *s, struct err *err)
     s->host_out = host ? NULL : calloc(latents, sizeof(*s->host_out));
     const bool own = exact || model_lora(s->model);
     s->null_own = own ? calloc((size_t)c->caption_len, token) : NULL;
-    if (s->host_losses && s->host_times && s->host_mask && s->host_first && (s->host_out || host) && (s->null_own || !own))
+    if (s->host_losses && s->host_times && s->host_mask && s->host_first && (s->host_out || host) &&
+        (s->null_own || !own))
         return 0;
     return err_set(err, ERR_MEMORY, "no memory for a batch of %d", s->max.batch);
 }

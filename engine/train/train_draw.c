@@ -25,8 +25,8 @@ static int first_weights(struct train *t, struct model *m, struct err *err)
     return rc;
 }
 
-/* The trained weights, or their EMA if the run keeps one. A rank that has only a part of them gets them from the others,
- * or from the checkpoint that all ranks have just written. */
+/* The trained weights, or their EMA if the run keeps one. A rank that has only a part of them gets them from the
+ * others, or from the checkpoint that all ranks have just written. */
 static int last_weights(struct train *t, struct model *m, const struct train_draw *how, struct err *err)
 {
     const struct layout *l = model_layout(m);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_gather.c - see train_gather.h
  *
- * A piece of a tensor at a time: each rank adds the numbers that it would save to zeros, so the sum over ranks is the piece.
+ * A piece of a tensor at a time: each rank adds the numbers that it would save to zeros, so the sum over ranks is the
+ * piece.
  */
 #include "engine/train/train_gather.h"
 

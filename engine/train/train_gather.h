@@ -5,8 +5,8 @@
 
 struct train;
 
-/* A collective of all ranks. `weights`: on rank 0 the host view of a model of the run's layout, which gets the weights or,
- * if the run keeps one, their moving average; NULL on the others. */
+/* A collective of all ranks. `weights`: on rank 0 the host view of a model of the run's layout, which gets the weights
+ * or, if the run keeps one, their moving average; NULL on the others. */
 int train_gather(struct train *t, float *weights);
 
 #endif

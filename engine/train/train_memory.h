@@ -14,7 +14,8 @@ struct train;
 /* Before the data is read or encoded: refuses a run that cannot fit into the device's memory, as far as the spec alone
  * tells (fit_shape.h). */
 int train_memory_check(struct train *t);
-/* Chooses micro-batch, sharing and gradient checkpointing, and prints them. Refuses a run that cannot fit: EXIT_CONFIG. */
+/* Chooses micro-batch, sharing and gradient checkpointing, and prints them. Refuses a run that cannot fit, with
+ * EXIT_CONFIG. */
 int train_memory_choose(struct train *t);
 /* The largest micro-batch of this size; records the current one and fails on JOBCTL_TEST_OOM. */
 int train_memory_micro(const struct train *t, int height, int width);

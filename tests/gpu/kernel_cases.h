@@ -76,39 +76,25 @@ static void linear_back_run(const struct kern_ops *k, float *const *a, const int
     k->linear_back_wide(a[6], z[3] & 1, a[1], a[2], a[3], a[4], a[5], z[0], z[1], z[2]);
 }
 
-/* rows, inputs, outputs, columns more in a row */
+/* rows, inputs, outputs, columns more in a row; the integers hold no half that is a NaN of bf16 */
 static void adapter_arrays(struct want *w, const int *z)
 {
-    w[0] = (struct want){"y", N(z[0]) * N(z[2] + z[3]), NARROW};
-    w[1] = (struct want){"x", N(z[0] * z[1]), NARROW};
-    w[2] = (struct want){"w", N(z[2] * z[1]), NARROW};
-    w[3] = (struct want){"dx", N(z[0] * z[1]), NARROW};
-    w[4] = (struct want){"dy", N(z[0] * z[2]), NARROW};
-    w[5] = (struct want){"columns", N(z[0] * z[2]), NARROW};
-    w[6] = (struct want){"from", N(z[0]) * N(z[2] + z[3]), NARROW};
-    w[7] = (struct want){"scaled", N(z[0] * z[1]), NARROW};
-    w[8] = (struct want){"dx alone", N(z[0] * z[1]), NARROW};
+    static const char *const names[] = {"x", "dx", "scaled", "dx alone", "dy", "columns", "y", "from", "w"};
+    for (int i = 0; i < 9; i++)
+        w[i] = (struct want){names[i], i < 4 ? N(z[0] * z[1]) : i < 6 ? N(z[0] * z[2]) : N(z[0]) * N(z[2] + z[3]), NARROW};
+    w[8].n = N(z[2] * z[1]);
+    w[9] = (struct want){"widened", 2 * N(z[0]), BITS};
+    w[10] = (struct want){"half", N(z[0]), FIRST | OWN | MOST};
 }
 
 static void adapter_run(const struct kern_ops *k, float *const *a, const int *z)
 {
-    k->linear_add(a[0], z[2] + z[3], a[1], a[2], z[0], z[1], z[2]);
-    k->linear_back_add(a[3], a[4], a[2], z[0], z[1], z[2]);
-    k->columns(a[5], a[6], z[2] + z[3], z[0], z[2]);
-    k->scale(a[7], a[1], 0.75f, N(z[0] * z[1]));
-    k->linear_back(a[8], NULL, NULL, a[4], NULL, a[2], z[0], z[1], z[2]); /* of frozen weights */
-}
-
-/* numbers of bf16, two in a float */
-static void half_arrays(struct want *w, const int *z)
-{
-    w[0] = (struct want){"y", 2 * N(z[0]), BITS};
-    w[1] = (struct want){"half", N(z[0]), FIRST | OWN | 5 * MOST}; /* integers: no half of one is a NaN */
-}
-
-static void half_run(const struct kern_ops *k, float *const *a, const int *z)
-{
-    k->widen_bf16(a[0], a[1], 2 * N(z[0]));
+    k->linear_add(a[6], z[2] + z[3], a[0], a[8], z[0], z[1], z[2]);
+    k->linear_back_add(a[1], a[4], a[8], z[0], z[1], z[2]);
+    k->columns(a[5], a[7], z[2] + z[3], z[0], z[2]);
+    k->scale(a[2], a[0], 0.75f, N(z[0] * z[1]));
+    k->linear_back(a[3], NULL, NULL, a[4], NULL, a[8], z[0], z[1], z[2]); /* of frozen weights */
+    k->widen_bf16(a[9], a[10], 2 * N(z[0]));
 }
 
 static struct kern_image image_of(const int *z)
@@ -578,8 +564,7 @@ static const struct test tests[] = {
      {{1, 1, 1, 7}, {3, 7, 5, 2}, {5, 17, 31, 4}, {33, 64, 47, 7}, {7, 96, 200, 3},
       {130, 31, 65, 6}, {300, 24, 10, 0}}, {8192, 2240, 11200, 6}},
     {"adapters", adapter_arrays, adapter_run,
-     {{1, 1, 1, 0}, {5, 17, 31, 3}, {33, 64, 4, 64}, {130, 4, 65, 130}, {7, 96, 16, 1}}, {8192, 2240, 16, 4480}},
-    {"widen_bf16", half_arrays, half_run, {{2}, {33}, {4097}}, {6000}},
+     {{2, 1, 1, 0}, {5, 17, 31, 3}, {33, 64, 4, 64}, {130, 4, 65, 130}, {7, 96, 16, 1}}, {8192, 2240, 16, 4480}},
     {"patch", patch_arrays, patch_run,
      {{1, 1, 1, 1, 1}, {2, 4, 6, 3, 2}, {3, 3, 9, 5, 3}, {2, 5, 7, 32, 1}}, {8, 32, 32, 32, 1}},
     {"silu gelu add", map_arrays, map_run, {{1}, {2}, {31}, {1000}, {4097}}, {8192 * 2240}},
