@@ -20,26 +20,57 @@ template <class S> struct flash_softmax {
         }
     }
 
-    /* Scores become exponentials; what was summed before is scaled to their maximum. */
-    template <int N> __device__ void meet(float (&s)[N][S::DOWN][2][4], int m, int half)
+    /* The largest score of a row among these. */
+    template <int N> __device__ static float most(const float (&s)[N][S::DOWN][2][4], int m, int half)
     {
-        float most = top[m][half], part = 0;
+        float x = s[0][m][0][half * 2];
         UNROLLED
-        for (int i = 0; i < 4 * N; i++)
-            most = fmaxf(most, s[i / 4][m][i / 2 % 2][half * 2 + i % 2]);
-        most = flash_max(most);
-        const float base = -most * unit, fade = mma_exp2(fmaf(top[m][half], unit, base));
+        for (int i = 1; i < 4 * N; i++)
+            x = fmaxf(x, s[i / 4][m][i / 2 % 2][half * 2 + i % 2]);
+        return flash_max(x);
+    }
+
+    /* Scales what was summed to `next`, where a row has outgrown `top`. */
+    __device__ void grow(const float (&next)[S::DOWN][2])
+    {
         UNROLLED
-        for (int i = 0; i < 4 * N; i++) {
-            float &x = s[i / 4][m][i / 2 % 2][half * 2 + i % 2];
-            x = mma_exp2(fmaf(x, unit, base));
-            part += x;
+        for (int i = 0; i < 2 * S::DOWN; i++) {
+            float &from = top[i / 2][i % 2];
+            const float to = outgrown(from, next[i / 2][i % 2]) ? next[i / 2][i % 2] : from;
+            const float fade = mma_exp2((from - to) * unit);
+            from = to;
+            sum[i / 2][i % 2] *= fade;
+            UNROLLED
+            for (int k = 0; k < 2 * S::TILES; k++)
+                out[i / 2][k / 2][i % 2 * 2 + k % 2] *= fade;
         }
-        top[m][half] = most;
-        sum[m][half] = sum[m][half] * fade + part;
+    }
+
+    __device__ bool outgrown(float from, float to) const
+    {
+        return (to - from) * unit > FLASH_ROOM;
+    }
+
+    /* Scores become exponentials. `top` need not be the maximum: an exponential up to 2^8 is as exact as one up to 1,
+     * and most tiles then leave the sums as they are. */
+    template <int N> __device__ void meet(float (&s)[N][S::DOWN][2][4])
+    {
+        float next[S::DOWN][2];
+        bool grown = false;
         UNROLLED
-        for (int i = 0; i < 2 * S::TILES; i++)
-            out[m][i / 2][half * 2 + i % 2] *= fade;
+        for (int i = 0; i < 2 * S::DOWN; i++) {
+            next[i / 2][i % 2] = most<N>(s, i / 2, i % 2);
+            grown = grown || outgrown(top[i / 2][i % 2], next[i / 2][i % 2]);
+        }
+        if (mma_any(grown))
+            grow(next);
+        UNROLLED
+        for (int i = 0; i < 8 * N * S::DOWN; i++) {
+            const int m = i / 8 % S::DOWN, half = i / 2 % 2;
+            float &x = s[i / 8 / S::DOWN][m][i / 4 % 2][i % 4];
+            x = mma_exp2(fmaf(x, unit, -top[m][half] * unit));
+            sum[m][half] += x;
+        }
     }
 
     /* 16 N keys from l: flash_across() and flash_down() of them. */
@@ -55,9 +86,7 @@ template <class S> struct flash_softmax {
                 flash_begin(s[i][m], seen, l + i * 16);
             flash_dot<S, S::DOWN>(s[i], q, keys + i * 16 * S::ROW);
         }
-        UNROLLED
-        for (int i = 0; i < 2 * S::DOWN; i++)
-            meet<N>(s, i / 2, i % 2);
+        meet<N>(s);
         UNROLLED
         for (int i = 0; i < N; i++) {
             uint32_t p[S::DOWN][4];

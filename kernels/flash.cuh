@@ -36,6 +36,7 @@ enum {
 #define FLASH_LOG2E 1.4426950408889634f
 #define FLASH_NEVER (-1e30f) /* a score whose exponential is 0 */
 #define FLASH_MASKED 10000.0f
+#define FLASH_ROOM 8.0f /* doublings by which a score may exceed what it is compared with */
 
 template <int CHANNELS> struct flash_shape {
     enum {

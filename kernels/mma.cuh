@@ -116,6 +116,16 @@ __device__ static inline float mma_exp2(float x)
 #endif
 }
 
+/* In every lane, whether x is true in any. */
+__device__ static inline bool mma_any(bool x)
+{
+#ifdef CUDA_ON_CPU
+    return warp_max(x ? 1.0f : 0.0f) > 0;
+#else
+    return __any_sync(0xffffffffu, x);
+#endif
+}
+
 /* Starts a copy of BYTES (8, 16) from global to shared memory, both multiples of BYTES; zeros if not `there`, and
  * then `from` is not read. It is part of the group that copy_commit() closes. */
 template <int BYTES> __device__ static inline void copy_start(shared_at to, const void *from, bool there)

@@ -78,6 +78,7 @@ static void fill(float *p, const struct want *w, int bf16, uint64_t id)
                : w->flags & RELU  ? (x > 0 ? x : 0)
                : w->flags & MASK  ? (float)(i % 64 == 0 || x > 0)
                : w->flags & TIMES ? 999 * p[i]
+               : w->flags & LARGE ? 12 * x
                                   : x;
         if ((bf16 && w->flags & (NARROW | ROUNDED)) || w->flags & HALVES)
             p[i] = to_bf16(p[i]);

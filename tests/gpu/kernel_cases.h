@@ -9,7 +9,7 @@
 
 #include "kernels/kernels.h"
 
-enum { ARRAYS = 14, DIMS = 6, SIZES = 8 };
+enum { ARRAYS = 14, DIMS = 7, SIZES = 9 };
 enum {
     NARROW = 1,  /* kernels.h: fp32 or bf16 */
     LOOSE = 2,   /* comes from a number that a kernel rounded in between */
@@ -23,7 +23,8 @@ enum {
     BITS = 512,  /* the same to the last bit */
     HALVES = 1024,  /* bf16 on both sides, whatever is narrow */
     ROUNDED = 2048, /* fp32 that a kernel may round to what is narrow */
-    MOST = 4096  /* FIRST times the tokens that one has at most */
+    LARGE = 4096,   /* -12 to 12 */
+    MOST = 8192  /* FIRST times the tokens that one has at most */
 };
 
 struct want {
@@ -428,14 +429,15 @@ static void fixed_run(const struct kern_ops *k, float *const *a, const int *z)
     k->fixed_add((int64_t *)(void *)a[6], a[1] + 1, a[2], 0x1p40, n); /* told by the largest alone */
 }
 
-/* batch, tokens, heads, dim, keys of a caption or 0 for those of the picture, heads of keys */
+/* batch, tokens, heads, dim, keys of a caption or 0 for those of the picture, heads of keys, are queries so large that
+ * the largest score of a row grows from tile to tile? */
 static void attend_arrays(struct want *w, const int *z)
 {
     const int keys = z[4] ? z[4] : z[1];
     const size_t M = N(z[0] * z[1]), T = N(z[0] * keys), C = N(z[2] * z[3]), G = N(z[5] * z[3]);
     w[0] = (struct want){"out", M * C, NARROW};
     w[1] = (struct want){"kept", M * N(z[2]), 0};
-    w[2] = (struct want){"q", M * C, NARROW};
+    w[2] = (struct want){"q", M * C, NARROW | (z[6] ? LARGE : 0)};
     w[3] = (struct want){"kv", T * 2 * G, NARROW};
     w[4] = (struct want){"dq", M * C, NARROW};
     w[5] = (struct want){"dkv", T * 2 * G, NARROW};
@@ -592,7 +594,8 @@ static const struct test tests[] = {
       {3, 18, 2, 8, 33, 1}, {5, 40, 1, 112, 130, 1}}, {8, 1024, 20, 112, 300}},
     {"attend", attend_arrays, attend_run,
      {{1, 1, 1, 4, 0, 1}, {2, 5, 4, 8, 0, 2}, {1, 70, 2, 72, 0, 1}, {2, 33, 4, 12, 7, 4}, {3, 40, 4, 16, 70, 1},
-      {1, 130, 1, 128, 0, 1}, {2, 35, 6, 24, 0, 3}, {2, 20, 2, 6, 130, 1}},
+      {1, 130, 1, 128, 0, 1}, {2, 35, 6, 24, 0, 3}, {2, 20, 2, 6, 130, 1},
+      {1, 300, 2, 72, 0, 1, 1}},
      {4, 4096, 32, 72, 0, 8}},
     {"rms_mod rms_gate", rmsmod_arrays, rmsmod_run,
      {{1, 1, 2, 1}, {2, 3, 5, 0}, {3, 33, 16, 4}, {2, 140, 130, 2}, {1, 2, 1100, 0}}, {4, 4096, 2304, 4608}},
