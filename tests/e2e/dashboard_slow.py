@@ -11,6 +11,7 @@ from dashboard_browser import Browser, By
 
 link, over = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[5])
 page = Browser(pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4])
+page.expected = ["404 (Not Found)"]
 
 # Requests that are under way, without streams; the most at a time, the most of one path at a time, and how many there were.
 COUNT = """
@@ -109,9 +110,19 @@ def over_a_slow_network():
     assert seen["most"] <= 24 and seen["same"] <= 4, seen
 
 
+# The daemon answers, so the connection is not lost.
+def no_such_job():
+    page.go("#/job/999")
+    page.until("a sentence", lambda: "job 999 does not exist" in "".join(page.texts(".empty")))
+    assert "live" in page.texts("#live")[0] and page.count("main .panel") == 0, page.texts("#live")
+    page.click(".empty a")
+    page.until("the list again", lambda: page.count(".row.job") == 2)
+
+
 def look():
     page.driver.get(link.as_uri())
     page.until("the list", lambda: page.count(".row.job") == 2)
+    no_such_job()
     failed()
     hung()
     over_a_slow_network()

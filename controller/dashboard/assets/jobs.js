@@ -48,7 +48,7 @@ export function jobsPage(main, context) {
   const table = el("div", { class: "panel jobs", role: "table", "aria-label": text("jobs") }, el("div", { role: "rowgroup" }, head), body);
   const empty = el("div", { class: "empty", hidden: true });
   const bar = el("div", { class: "pick", role: "status", hidden: true });
-  const hint = el("p", { class: "hint" }, text("keys"));
+  const hint = el("p", { class: "hint keys" }, text("keys"));
   main.replaceChildren(
     el("div", { class: "head" }, el("h1", {}, text("jobs")), el("div", { class: "facets", role: "group", "aria-label": text("filter") },
       ...[...facets.values()].map((f) => f.button)), el("label", { class: "find" }, icon("find"), find, el("kbd", {}, "/"))),
@@ -112,6 +112,7 @@ export function jobsPage(main, context) {
 
   function paintEmpty(none) {
     table.hidden = none;
+    hint.hidden = none;
     empty.hidden = !none || !whole;
     if (!none || empty.dataset.has === String(jobs.size > 0)) return;
     empty.dataset.has = String(jobs.size > 0);

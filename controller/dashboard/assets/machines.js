@@ -136,7 +136,7 @@ function card(node) {
   const gpus = node.gpus ?? [], head = el("li", { class: "cols", "aria-hidden": "true" }, ...["gpu", "load", "memory", "celsius", "usedByHead"].map((k) => el("span", {}, text(k))));
   const waiting = (node.users ?? []).filter((u) => u.state === "waits" || !Array.isArray(u.gpus) || !u.gpus.length);
   return el("section", { class: "panel node", "aria-label": node.name }, el("header", {}, el("h2", {}, node.name), el("span", { class: `state ${node.state}` }, icon(node.state), text(`node_${node.state}`)), el("span", { class: "hint" }, cpus)),
-    el("div", { class: "sub" }, ...subOf(node).map((s) => el("span", {}, s))), gpus.length ? el("ol", { class: "gpus" }, head, ...gpus.flatMap((g) => gpuRow(node, g))) : null,
+    el("div", { class: "sub" }, ...subOf(node).map((s) => el("span", {}, s))), gpus.length ? el("ol", { class: "gpus" }, head, ...gpus.flatMap((g) => gpuRow(node, g))) : known(node.cpus) ? el("p", { class: "body hint" }, text("noGpu")) : null,
     waiting.length ? el("ul", { class: "small" }, ...waiting.map((u) => el("li", {}, u.text || `${u.user} ${u.state}`))) : null);
 }
 
@@ -157,7 +157,7 @@ export function machinesPage(main, name, context) {
     if (drawn !== linked) links.replaceChildren(...joined.map(([n, reports]) => linkPanel(n, reports)));
     linked = drawn;
     const gpus = nodes.reduce((n, m) => n + (m.gpus?.length ?? 0), 0);
-    put(count, `${text(nodes.length === 1 ? "machine1" : "machinesN", nodes.length)}, ${text(gpus === 1 ? "gpu1" : "gpusN", gpus)}`);
+    put(count, [text(nodes.length === 1 ? "machine1" : "machinesN", nodes.length), gpus ? text(gpus === 1 ? "gpu1" : "gpusN", gpus) : null].filter(Boolean).join(", "));
     main.setAttribute("data-ready", "1");
   }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.js - which page is shown, what is around it, and its connection to the daemon */
 import { listen, loggedIn, logIn, recall, Refused, remember } from "./api.js";
-import { el, put } from "./dom.js";
+import { el, put, putAttribute } from "./dom.js";
 import { icon } from "./figures.js";
 import { jobsPage } from "./jobs.js";
 import { text } from "./texts.js";
@@ -26,8 +26,23 @@ function answered() {
   showLive(true);
 }
 
+/* The daemon answers, but has not what the address names: no page, and no connection lost. */
+function missing(message) {
+  answered();
+  if (stream) stream.close();
+  page?.close?.();
+  page = stream = null;
+  main.replaceChildren(el("div", { class: "empty" }, el("h2", {}, message), el("p", {}, el("a", { class: "link", href: "#/" }, text("toJobs")))));
+  putAttribute(main, "data-ready", "1");
+}
+
 /* What is on the page stays, and says since when it is old. */
 function unanswered(e) {
+  if (e instanceof Refused && e.status === 404 && !main.dataset.ready) {
+    missing(e.message);
+    return;
+  }
+  if (!page) return;
   showLive(false);
   lostSince ??= new Date().toLocaleTimeString("en-GB");
   if (e instanceof Refused) say(e.status === 401 ? text("ended") : e.message);

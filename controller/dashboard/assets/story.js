@@ -176,7 +176,7 @@ function drawMarks(plot, marks, x, width, say) {
     const words = list.slice(0, 5).map((m) => m.words).join("\n") + (list.length > 5 ? `\n… ${list.length}` : "");
     const node = el("button", { type: "button", class: `mark ${list[0].shape}`, title: words, "aria-label": words, onclick: () => say(words) },
       icon(list[0].shape), list.length > 1 ? el("i", {}, String(list.length)) : null);
-    node.style.left = `${AXIS + at - 7}px`;
+    node.style.left = `${AXIS + Math.min(at, width - 7) - 7}px`;
     return node;
   }));
 }

@@ -13,7 +13,7 @@ const english = {
   lost: "The daemon does not answer since {0}. Training goes on without it; what you see is as it was then. If the daemon was " +
     "stopped or restarted, run jobctl dashboard in a terminal for a new link.",
   ended: "This page is not logged in. Run jobctl dashboard in a terminal and open its link.",
-  unknownJob: "There is no such job: {0}",
+  toJobs: "All jobs", unknownJob: "There is no such job: {0}",
   cancel: "Cancel", hold: "Hold", release: "Release", retry: "Retry", checkpoint: "Checkpoint", back: "Back",
   sureCancel: "Cancel {0}? Its ranks are stopped; a training job writes a checkpoint first. It cannot be continued, only retried.",
   sureHold: "Hold {0}? It does not start until it is released.", sureRelease: "Release {0}? It starts when there is room.",
@@ -55,7 +55,7 @@ const english = {
   links: "Links between GPUs", linksOf: "Links of {0}", linksHint: "Point at a cell, or go there with the arrow keys: what joins the two, and how fast it was measured.",
   nvSwitch: "{0} NVLinks through switches", nvDirect: "{0} NVLinks", pcieNear: "PCIe ({0})", pcieFar: "memory of the host ({0})", copies: "copies {0} GB/s", link_nv: "NVLink, with their number", link_pcie: "PCIe", link_host: "memory of the host",
   took_p2p: "NCCL goes from GPU to GPU", took_shm: "NCCL goes by memory of the host", took_net: "NCCL goes by the network", ncclTook: "NCCL took {0} (job {1})", nccl: "What NCCL took",
-  ncclAsPlanned: "Job {0}, as planned:", ncclUnlike: "Job {0}, not as planned:", gpuLost: "it has fallen off the bus", watts: "{0} W",
+  ncclAsPlanned: "Job {0}, as planned:", ncclUnlike: "Job {0}, not as planned:", noGpu: "No GPU was found here. If there is one, jobctl doctor says why.", gpuLost: "it has fallen off the bus", watts: "{0} W",
 };
 
 export function text(key, ...values) {
