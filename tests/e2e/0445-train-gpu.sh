@@ -56,7 +56,7 @@ has '(gpu_oom)' out
 has 'reduced to micro-batches of 2: the run ran out of' out
 
 run none --set env.CUDA_CPU_FAIL=memory:40 --set train.batch.micro=1 \
-    --set train.grad_checkpointing=false
+    --set train.grad_checkpointing=false --set train.memory_check=false
 has 'one sample at a time does not fit, so a restart cannot help' out
 has 'config_error' out
 
