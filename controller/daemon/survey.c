@@ -10,9 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "controller/job/job_dir.h"
 #include "db/jobs.h"
 #include "engine/contract/dir_walk.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 
 /* clang-format off */
 static const struct { const char *key; bool held, repair; const char *many, *one; } faults[SURVEY_FAULTS] = {
@@ -136,12 +138,16 @@ static int see_row(void *ctx, int64_t id, bool started, bool done)
     return 0;
 }
 
+/* A bit of one of the two files may have flipped. */
 static bool same_job(struct look *l, int64_t id, const struct job_history_end *end)
 {
     char *yaml = NULL, *canonical = NULL;
     if (jobs_spec(&yaml, &canonical, l->store, id, NULL) < 0)
         return true;
-    const bool same = job_history_same(end, canonical);
+    json_t *spec = job_history_same(end, canonical) ? NULL : job_dir_spec(l->home, id);
+    const char *origin = field_text(json_object_get(spec, "checkpoint"), "origin");
+    const bool same = job_history_same(end, canonical) || (origin[0] && strstr(canonical, origin));
+    json_decref(spec);
     free(yaml);
     free(canonical);
     return same;

@@ -222,8 +222,7 @@ bool job_env_complete(const struct job *job)
 static bool is_of_another(const char *home, int64_t id, const char *origin)
 {
     json_t *spec = job_dir_spec(home, id);
-    const char *theirs = field_text(json_object_get(spec, "checkpoint"), "origin");
-    const bool another = theirs[0] && origin[0] && strcmp(theirs, origin) != 0;
+    const bool another = job_history_of_another(home, id, spec, origin);
     json_decref(spec);
     return another;
 }

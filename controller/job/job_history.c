@@ -207,3 +207,12 @@ bool job_history_same(const struct job_history_end *end, const char *canonical)
 {
     return !end->origin[0] || strstr(canonical, end->origin) || !strstr(canonical, "\"origin\":");
 }
+
+bool job_history_of_another(const char *home, int64_t id, const json_t *spec, const char *origin)
+{
+    const char *theirs = field_text(json_object_get(spec, "checkpoint"), "origin");
+    struct job_history_end end;
+    if (!theirs[0] || !origin[0] || strcmp(theirs, origin) == 0)
+        return false;
+    return !job_history_end(&end, home, id) || strcmp(end.origin, origin) != 0;
+}

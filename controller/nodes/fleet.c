@@ -19,6 +19,7 @@
 #include "controller/job/job_env.h"
 #include "controller/job/job_apply.h"
 #include "controller/job/job_dir.h"
+#include "controller/job/job_history.h"
 #include "controller/job/sweep.h"
 #include "controller/nodes/fleet_probe.h"
 #include "controller/nodes/placement.h"
@@ -392,8 +393,7 @@ static bool strange_directory(char *out, size_t size, const struct job *job)
     char dir[PATH_MAX];
     job_dir(dir, sizeof(dir), job->daemon, job->core.id);
     json_t *spec = job_dir_spec(job->daemon->home, job->core.id);
-    const char *origin = field_text(json_object_get(spec, "checkpoint"), "origin");
-    const bool strange = origin[0] && job->origin[0] && strcmp(origin, job->origin) != 0;
+    const bool strange = job_history_of_another(job->daemon->home, job->core.id, spec, job->origin);
     if (strange)
         snprintf(out, size, "its directory %s is that of another job (%.60s): the store is older than the directory; "
                  "`jobctl retry %lld` runs it in a new one", dir, field_text(spec, "name"), (long long)job->core.id);

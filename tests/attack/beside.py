@@ -5,10 +5,10 @@
   beside.py WORK PLACES [SCENE...]     JOBCTL_HOME and PATH as for every command; BESIDE_FILES=REGEX: only such files
 
 For each scene (SCENES), each file that lies beside a job in it, and PLACES places of that file, a job of its own is
-brought into the state of the scene, one bit is flipped (the lowest: a digit stays a digit, JSON stays JSON; or, at the
-first place, the highest), and what the scene goes on with follows. No choice is left to chance. The job must succeed, a
-training with the bits of an undisturbed one. Where the file was the only copy (MAY_FAIL) it may fail instead, by a
-sentence that names the file.
+brought into the state of the scene, one bit is flipped, and what the scene goes on with follows. No choice is left to
+chance: at the first place it is the highest bit, at others the lowest, so that a digit stays a digit and JSON stays
+JSON; the last place is in the origin of the job, if the file has one. The job must succeed, a training with the bits of
+an undisturbed one. Where the file was the only copy (MAY_FAIL) it may fail instead, by a sentence that names the file.
 """
 import os
 import re
@@ -206,6 +206,9 @@ class Job:
         size = os.path.getsize(path)
         at = 0 if self.place == 0 else (2 * self.place - 1) * size // (2 * (PLACES - 1))
         with open(path, "r+b") as f:
+            named = re.search(rb'"origin":"', f.read())
+            if named and self.place == PLACES - 1:
+                at = named.end()
             f.seek(at)
             old = f.read(1)[0]
             f.seek(at)

@@ -53,3 +53,15 @@ code 0 jobctl status
 lacks 'doctor --repair' err
 code 3 jobctl show 2
 has 'neither events.jsonl nor spec.json in its directory can be read: restore the directory from a backup' err
+
+# The origin in the first line, of a job that waits: spec.json tells whose directory it is.
+code 0 jobctl submit -q --hold once.yaml
+held=$(cat out)
+code 0 jobctl show "$held"
+stop_daemon KILL
+origin() { head -n 1 "$(events "$held")" | field origin; }
+was=$(origin)
+sed -i "1s/\"origin\":\"./\"origin\":\"x/" "$(events "$held")"
+code 0 jobctl status
+lacks 'another job' err
+[ "$(origin)" = "$was" ]
