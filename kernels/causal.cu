@@ -6,9 +6,22 @@
  */
 #include <float.h>
 
-#include "kernels/device.cuh"
+#include "kernels/mma.cuh"
 
-enum { CAUSAL_QUERIES = 4, CAUSAL_WARPS = 4, CAUSAL_DIM = 512 };
+/* More rows of keys at once would not fit into registers. */
+#ifdef CUDA_ON_CPU
+#define CAUSAL_TWO
+#else
+#define CAUSAL_TWO _Pragma("unroll (PER > 8 ? 1 : 2)")
+#endif
+
+enum { CAUSAL_WARPS = 4 };
+
+/* Queries of a warp: channels and sums of this lane. */
+template <int PER> struct causal_rows {
+    enum { COUNT = PER > 8 ? 1 : PER > 4 ? 2 : 4 };
+    float q[COUNT][PER], out[COUNT][PER], top[COUNT], sum[COUNT];
+};
 
 struct causal_args {
     float             *out;
@@ -24,19 +37,19 @@ template <int PER> __device__ static inline void causal_load(float to[PER], cons
         to[i] = lane + i * WARP < dim ? row[lane + i * WARP] : 0.0f;
 }
 
-/* Queries first .. first + CAUSAL_QUERIES - 1 of one head of one sample. */
+/* Queries `first` and following of one head of one sample. */
 struct causal_at {
     const float *q, *k, *v, *mask;
     float       *out;
     size_t       ld, ldk;
     int          first, position; /* of the first query, among the queries and among the keys */
-    __device__ causal_at(const struct causal_args &a)
+    __device__ causal_at(const struct causal_args &a, int each)
     {
         const int b = (int)blockIdx.x / a.s.heads, h = (int)blockIdx.x % a.s.heads;
         const int group = h / (a.s.heads / a.s.kv_heads);
         ld = (size_t)a.s.heads * a.s.dim;
         ldk = (size_t)a.s.kv_heads * a.s.dim;
-        first = (int)(blockIdx.y * CAUSAL_WARPS + threadIdx.x / WARP) * CAUSAL_QUERIES;
+        first = (int)(blockIdx.y * CAUSAL_WARPS + threadIdx.x / WARP) * each;
         position = a.s.keys - a.s.queries + first;
         const size_t key = (size_t)b * a.s.keys, query = (size_t)b * a.s.queries;
         q = a.q + query * ld + (size_t)h * a.s.dim;
@@ -60,17 +73,17 @@ __device__ static inline size_t causal_row(const struct causal_at &at, const str
 
 /* score[i] of query i and key `key` + lane; n keys are there. */
 template <int PER>
-__device__ static inline void causal_scores(float score[CAUSAL_QUERIES], const float q[CAUSAL_QUERIES][PER],
+__device__ static inline void causal_scores(float (&score)[causal_rows<PER>::COUNT], const causal_rows<PER> &r,
                                             const struct causal_at &at, const struct kern_causal &s, int key, int n)
 {
     const int lane = (int)threadIdx.x % WARP;
-    for (int j = 0; j < n; j++) {
+    CAUSAL_TWO for (int j = 0; j < n; j++) {
         float row[PER];
         causal_load<PER>(row, at.k + (size_t)(key + j) * at.ldk, s.dim);
-        for (int i = 0; i < CAUSAL_QUERIES; i++) {
+        UNROLLED for (int i = 0; i < causal_rows<PER>::COUNT; i++) {
             float sum = 0;
-            for (int c = 0; c < PER; c++)
-                sum += q[i][c] * row[c];
+            UNROLLED for (int c = 0; c < PER; c++)
+                sum += r.q[i][c] * row[c];
             sum = warp_sum(sum);
             score[i] = lane == j ? sum : score[i];
         }
@@ -88,81 +101,110 @@ __device__ static inline float causal_meet(float score, bool seen, float *top, f
     return p;
 }
 
-/* A query that sees nothing: the mean of all values. */
+/* p[i] of query i and each of the next n keys, and what that means for the sums so far. */
 template <int PER>
-__device__ static inline void causal_mean(float out[PER], const struct causal_at &at, const struct kern_causal &s)
+__device__ static inline void causal_weigh(float (*p)[WARP], causal_rows<PER> &r, const struct causal_at &at,
+                                           const struct kern_causal &s, int key, int n)
 {
-    for (int c = 0; c < PER; c++)
+    const int lane = (int)threadIdx.x % WARP;
+    float score[causal_rows<PER>::COUNT] = {}, shrink;
+    causal_scores<PER>(score, r, at, s, key, n);
+    UNROLLED for (int i = 0; i < causal_rows<PER>::COUNT; i++) {
+        const float x = score[i] * s.scale, capped = s.cap > 0 ? s.cap * tanhf(x / s.cap) : x;
+        const bool seen = lane < n && causal_sees(s, at.mask, at.position + i, key + lane);
+        p[i][lane] = causal_meet(capped, seen, &r.top[i], &r.sum[i], &shrink);
+        UNROLLED for (int c = 0; c < PER; c++)
+            r.out[i][c] *= shrink;
+    }
+}
+
+/* out[i] += p[i] v of n keys */
+template <int PER>
+__device__ static inline void causal_add(causal_rows<PER> &r, const float (*p)[WARP], const float *v, size_t ld, int n,
+                                         int dim)
+{
+    CAUSAL_TWO for (int j = 0; j < n; j++) {
+        float row[PER];
+        causal_load<PER>(row, v + (size_t)j * ld, dim);
+        UNROLLED for (int i = 0; i < causal_rows<PER>::COUNT; i++)
+            UNROLLED for (int c = 0; c < PER; c++)
+                r.out[i][c] += p[i][j] * row[c];
+    }
+}
+
+/* A query that sees nothing gets the mean of all values. */
+template <int PER>
+__device__ static inline void causal_mean(float (&out)[PER], const struct causal_at &at, const struct kern_causal &s)
+{
+    UNROLLED for (int c = 0; c < PER; c++)
         out[c] = 0;
-    for (int j = 0; j < s.keys; j++) {
+    CAUSAL_TWO for (int j = 0; j < s.keys; j++) {
         float row[PER];
         causal_load<PER>(row, at.v + (size_t)j * at.ldk, s.dim);
-        for (int c = 0; c < PER; c++)
+        UNROLLED for (int c = 0; c < PER; c++)
             out[c] += row[c];
     }
 }
 
-template <int PER> __global__ void causal_kernel(struct causal_args a)
+template <int PER>
+__device__ static inline void causal_write(causal_rows<PER> &r, const struct causal_at &at, const struct kern_causal &s)
 {
-    __shared__ float probs[CAUSAL_WARPS][CAUSAL_QUERIES][WARP];
+    const int lane = (int)threadIdx.x % WARP;
+    UNROLLED for (int i = 0; i < causal_rows<PER>::COUNT; i++) {
+        if (at.first + i >= s.queries)
+            continue;
+        if (!(r.sum[i] > 0)) {
+            causal_mean<PER>(r.out[i], at, s);
+            r.sum[i] = (float)s.keys;
+        }
+        const float by = 1.0f / r.sum[i];
+        UNROLLED for (int c = 0; c < PER; c++)
+            if (lane + c * WARP < s.dim)
+                at.out[causal_row(at, s, i) + lane + c * WARP] = r.out[i][c] * by;
+    }
+}
+
+template <int PER> __global__ void __launch_bounds__(CAUSAL_WARPS * WARP, 4) causal_kernel(struct causal_args a)
+{
+    enum { COUNT = causal_rows<PER>::COUNT };
+    __shared__ float probs[CAUSAL_WARPS][COUNT][WARP];
     const struct kern_causal &s = a.s;
-    const struct causal_at at(a);
-    const int lane = (int)threadIdx.x % WARP, last = at.position + CAUSAL_QUERIES;
+    const struct causal_at at(a, COUNT);
+    const int last = at.position + COUNT, end = s.whole || last > s.keys ? s.keys : last;
+    const int begin = !s.whole && s.window && at.position >= s.window ? at.position - s.window + 1 : 0;
     float (*p)[WARP] = probs[threadIdx.x / WARP];
-    float q[CAUSAL_QUERIES][PER], out[CAUSAL_QUERIES][PER], top[CAUSAL_QUERIES], sum[CAUSAL_QUERIES];
+    causal_rows<PER> r;
     if (at.first >= s.queries)
         return;
-    for (int i = 0; i < CAUSAL_QUERIES; i++) {
-        causal_load<PER>(q[i], at.q + causal_row(at, s, i), s.dim);
-        top[i] = -FLT_MAX;
-        sum[i] = 0;
-        for (int c = 0; c < PER; c++)
-            out[i][c] = 0;
+    UNROLLED for (int i = 0; i < COUNT; i++) {
+        causal_load<PER>(r.q[i], at.q + causal_row(at, s, i), s.dim);
+        r.top[i] = -FLT_MAX;
+        r.sum[i] = 0;
+        UNROLLED for (int c = 0; c < PER; c++)
+            r.out[i][c] = 0;
     }
-    const int end = s.whole || last > s.keys ? s.keys : last;
-    const int begin = !s.whole && s.window && at.position >= s.window ? at.position - s.window + 1 : 0;
     for (int key = begin; key < end; key += WARP) {
         const int n = end - key < WARP ? end - key : WARP;
-        float score[CAUSAL_QUERIES] = {0}, shrink;
-        causal_scores<PER>(score, q, at, s, key, n);
-        for (int i = 0; i < CAUSAL_QUERIES; i++) {
-            const float x = score[i] * s.scale, capped = s.cap > 0 ? s.cap * tanhf(x / s.cap) : x;
-            const bool seen = lane < n && causal_sees(s, at.mask, at.position + i, key + lane);
-            p[i][lane] = causal_meet(capped, seen, &top[i], &sum[i], &shrink);
-            for (int c = 0; c < PER; c++)
-                out[i][c] *= shrink;
-        }
+        causal_weigh<PER>(p, r, at, s, key, n);
         __syncwarp(); /* all of p is written */
-        for (int j = 0; j < n; j++) {
-            float row[PER];
-            causal_load<PER>(row, at.v + (size_t)(key + j) * at.ldk, s.dim);
-            for (int i = 0; i < CAUSAL_QUERIES; i++)
-                for (int c = 0; c < PER; c++)
-                    out[i][c] += p[i][j] * row[c];
-        }
+        causal_add<PER>(r, p, at.v + (size_t)key * at.ldk, at.ldk, n, s.dim);
         __syncwarp(); /* all of p is read */
     }
-    for (int i = 0; i < CAUSAL_QUERIES && at.first + i < s.queries; i++) {
-        if (!(sum[i] > 0)) {
-            causal_mean<PER>(out[i], at, s);
-            sum[i] = (float)s.keys;
-        }
-        for (int c = 0; c < PER; c++)
-            if (lane + c * WARP < s.dim)
-                at.out[causal_row(at, s, i) + lane + c * WARP] = out[i][c] / sum[i];
-    }
+    causal_write<PER>(r, at, s);
 }
 
 static void cuda_attend_causal(float *out, const float *q, const float *k, const float *v, const float *mask,
                                const struct kern_causal *s)
 {
     const struct causal_args a = {out, q, k, v, mask, *s};
-    const dim3 grid((unsigned)(s->batch * s->heads), tiles((size_t)s->queries, CAUSAL_WARPS * CAUSAL_QUERIES));
     void (*const kernels[])(struct causal_args) = {causal_kernel<1>, causal_kernel<2>, causal_kernel<4>,
                                                    causal_kernel<8>, causal_kernel<16>};
+    const int count[] = {causal_rows<1>::COUNT, causal_rows<2>::COUNT, causal_rows<4>::COUNT, causal_rows<8>::COUNT,
+                         causal_rows<16>::COUNT};
     int i = 0;
     while (s->dim > WARP << i)
         i++;
+    const dim3 grid((unsigned)(s->batch * s->heads), tiles((size_t)s->queries, (size_t)(CAUSAL_WARPS * count[i])));
     launch("attend_causal", kernels[i], grid, dim3(CAUSAL_WARPS * WARP), 0, a);
 }
 

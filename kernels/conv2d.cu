@@ -119,8 +119,12 @@ template <typename T> __global__ void conv_kernel(struct conv_args a, size_t pix
         }
 }
 
+#include "kernels/conv_mma.cuh"
+
 static void conv_windows(const struct conv_args &a)
 {
+    if (conv_on_tensor_cores(a))
+        return;
     const size_t pixels = (size_t)(a.to - a.from) * (size_t)a.width;
     const dim3 grid(tiles(pixels, CONV_PIXELS), tiles((size_t)a.c.out, CONV_OUT), (unsigned)a.c.groups);
     for_kind(false, [&](auto kind, auto) {

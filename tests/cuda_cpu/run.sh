@@ -136,11 +136,36 @@ lumina_run() {
 # Gemma 1 and 2, DC-AE and SDXL's autoencoder, both halves.
 encoders_of() { # PRECISION
     # shellcheck disable=SC2086
-    ok "golden cases of encoders $1" env JOBCTL_CUDA="$watched" JOBCTL_CUBLASLT="$watched" JOBCTL_CUDA_WAYS="$every" \
-        "$bin/jobctl-train" verify --backend cuda --precision "$1" $encoders
+    ok "golden cases of encoders $1" env CUDA_CPU_GUARD=1 "$bin/jobctl-train" verify --backend cuda --precision "$1" \
+        $encoders
 }
 encoders_fp32() { encoders_of fp32; }
 encoders_bf16() { encoders_of bf16; }
+
+# Data encoded on the device before training, and a validation picture decoded there; a latent is the CPU's.
+encoded() {
+    (
+        TOP=$PWD
+        . tests/e2e/encoders.sh
+        cd "$work" && make_pipe pipe && take_pictures drawn 4 && STEPS=1 encode_spec "$work/encoded.json" "$work/drawn"
+    )
+    sed -i 's/"steps":1,/"steps":1,"precision":"fp32","validate":{"every":{"steps":1},"steps":1,"prompts":["a house"]},/' \
+        "$work/encoded.json"
+    ok "a run that encodes its data on the device" env CUDA_CPU_GUARD=1 "$bin/jobctl-train" train --backend cuda \
+        --spec "$work/encoded.json"
+    cp "$log" "$work/encoded.log"
+    ok "with pictures and captions" grep '4 of 4 pictures and 6 of 6 captions are to be encoded' "$work/encoded.log"
+    ok "and a validation picture" test -s "$work/encoded.json.ckpt/samples/prompt-01.step-00000001.png"
+    for on in cpu cuda; do
+        ok "a latent by $on" "$bin/jobctl-train" vae encode --weights "$work/pipe" --backend $on --precision fp32 \
+            --in "$(ls "$work"/drawn/*.png | head -n 1)" --out "$work/latent.$on.npy"
+    done
+    ok "the same latent" python3 -c 'import array, sys
+a, b = (array.array("f", open(p, "rb").read()[128:]) for p in sys.argv[1:])
+apart = sum((x - y) ** 2 for x, y in zip(a, b)) ** 0.5 / sum(x * x for x in a) ** 0.5
+print(len(a), "numbers, apart by", apart)
+sys.exit(not (len(a) == len(b) > 0 and 0 < apart < 1e-5))' "$work/latent.cpu.npy" "$work/latent.cuda.npy"
+}
 
 memory_fp32() { ok "memory as planned fp32" env PRECISION=fp32 "$memory"; }
 memory_bf16() { ok "memory as planned bf16" env PRECISION=bf16 "$memory"; }
@@ -431,7 +456,7 @@ part() { # NAME
 }
 
 running=0
-: "${PARTS:=golden_fp32 golden_bf16 lumina_fp32 lumina_bf16 lumina_run encoders_fp32 encoders_bf16 memory_fp32 memory_bf16 whole many_sizes adamw_fp32 came_fp32 adamw_bf16
+: "${PARTS:=golden_fp32 golden_bf16 lumina_fp32 lumina_bf16 lumina_run encoders_fp32 encoders_bf16 encoded memory_fp32 memory_bf16 whole many_sizes adamw_fp32 came_fp32 adamw_bf16
     exact table quick pair kernels_fp32 kernels_bf16 small_gpu no_bf16 too_large torn failures every_kernel}"
 for name in $PARTS; do
     [ $((running += 1)) -le "${LANES:-2}" ] || wait -n

@@ -116,6 +116,7 @@ out=$(mktemp -d "${TMPDIR:-/tmp}/check-gpu.XXXXXX")
 begin=$(date +%s)
 bad=0
 goldens=$(ls tests/golden/sana/tiny-*[a-z].json)
+encoders="$(ls tests/golden/gemma2/*.json) tests/golden/vae/small-pair.json tests/golden/vae/real-stages.json"
 
 # PyTorch brings cuBLASLt where the toolkit is not installed.
 lt=libcublasLt.so.13
@@ -248,6 +249,9 @@ for precision in $precisions; do
     # shellcheck disable=SC2086
     part "golden cases, $precision" 60 "$bin/jobctl-train" verify --backend cuda \
         --precision $precision $goldens
+    # shellcheck disable=SC2086
+    part "golden cases of encoders, $precision" 60 "$bin/jobctl-train" verify --backend cuda \
+        --precision $precision $encoders
     # shellcheck disable=SC2086
     part "golden cases, $precision, plain" 60 env JOBCTL_CUDA_WAYS= "$bin/jobctl-train" verify \
         --backend cuda --precision $precision $goldens
