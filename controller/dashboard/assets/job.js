@@ -62,7 +62,7 @@ export function jobPage(main, name, context) {
   const tale = story(), log = logPanel(path), samples = samplePanel(path), spec = specPanel(), lag = rankPanel();
   const panel = (key, ...inside) => el("section", { class: "panel" }, el("header", {}, el("h2", {}, text(key))), ...inside);
   const list = [], steps = new Map(), curves = new Map();
-  let all = null, row = null, word = null, timer = 0, slow = 0, drawn = "", curvesAt = 0, ended = false, generation = "";
+  let all = null, row = null, word = null, timer = 0, slow = 0, drawn = "", curvesAt = 0, ended = false, generation = "", reading = null, wanted = false, closed = false;
 
   main.replaceChildren(el("div", { class: "title" }, el("nav", { class: "crumbs", "aria-label": text("path") }, el("a", { href: "#/" }, text("jobs")), ` / ${name}`),
     el("div", { class: "head" }, title, state, buttons), facts),
@@ -139,7 +139,17 @@ export function jobPage(main, name, context) {
     });
   }
 
-  async function read() {
+  /* One at a time: over a slow network the next one begins when this one has ended. */
+  function read() {
+    wanted = Boolean(reading);
+    reading ??= readAll().finally(() => {
+      reading = null;
+      if (wanted && !closed) later();
+    });
+    return reading;
+  }
+
+  async function readAll() {
     const [found, reason] = await Promise.all([get(path, { plan: 1 }), get(`${path}/why`)]);
     all = found;
     paintRow(all.job);
@@ -158,7 +168,7 @@ export function jobPage(main, name, context) {
       curvesAt = Date.now();
       paintStory();
     }
-    putAttribute(main, "data-ready", "1");
+    if (!closed) putAttribute(main, "data-ready", "1");
   }
 
   /* Soon after an event, at most every two seconds while steps are made, and now and then for the sums of time. */
@@ -191,5 +201,5 @@ export function jobPage(main, name, context) {
     location.hash = "#/";
   }
 
-  return { live: `${path}/live`, take, read, key, restyle: () => tale.restyle(), close: () => { clearTimeout(timer); tale.close(); samples.close(); } };
+  return { live: `${path}/live`, take, read, key, restyle: () => tale.restyle(), close: () => { closed = true; clearTimeout(timer); tale.close(); samples.close(); } };
 }

@@ -49,12 +49,14 @@ function unanswered(e) {
   else say(text("lost", lostSince));
 }
 
+/* What a page that is gone had asked for says nothing about the one that is shown. */
 async function read(what) {
+  const shown = page;
   try {
     await what();
     answered();
   } catch (e) {
-    if (e.name !== "AbortError") unanswered(e);
+    if (e.name !== "AbortError" && page === shown) unanswered(e);
   }
 }
 
