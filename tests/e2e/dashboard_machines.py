@@ -37,7 +37,7 @@ def look():
     page.until("the link of 0 and 1", lambda: "4 NVLinks" in saying() and "NCCL took SHM/direct/direct" in saying())
     page.keys(Keys.ARROW_RIGHT)
     page.until("the link of 0 and 2", lambda: "host" in saying() or "PCIe" in saying())
-    page.shot("gpus")
+    page.shot("dashboard-machines")
     assert not page.complaints(), page.complaints()
 
 

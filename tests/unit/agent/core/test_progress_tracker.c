@@ -34,8 +34,25 @@ static void encoded_samples_are_gained(void **state)
     progress_tracker_fini(&p);
 }
 
+/* Phases of a step are in its event if the line has them, and no nulls if it has not: most events are of such programs. */
+static void phases_are_passed_on(void **state)
+{
+    struct progress_tracker p;
+    json_t *line = json_pack("{s:i, s:f, s:f, s:s}", "step", 5, "step_ms", 20.0, "forward_ms", 6.125, "backward_ms", "x");
+    (void)state;
+    progress_tracker_init(&p, 0);
+    json_t *event = progress_tracker_step(&p, 1, line, 1000);
+    assert_true(json_number_value(json_object_get(event, "forward_ms")) == 6.125);
+    assert_null(json_object_get(event, "backward_ms"));
+    assert_null(json_object_get(event, "data_ms"));
+    json_decref(event);
+    json_decref(line);
+    progress_tracker_fini(&p);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(encoded_samples_are_gained)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(encoded_samples_are_gained),
+                                       cmocka_unit_test(phases_are_passed_on)};
     return cmocka_run_group_tests_name("progress_tracker", tests, NULL, NULL);
 }

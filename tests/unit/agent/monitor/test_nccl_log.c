@@ -148,12 +148,33 @@ static void what_was_expected_is_compared(void **state)
     }
 }
 
+/* Pairs of ranks become pairs of GPUs of this node; a rank of another node has none. */
+static void what_was_taken_is_told_by_gpu(void **state)
+{
+    json_t *facts = json_loads("{\"gpus\": [{\"index\": 4, \"uuid\": \"GPU-x\"}, {\"index\": 7, \"uuid\": \"GPU-y\"}]}", 0, NULL);
+    json_t *plan = json_loads("{\"ranks\": [{\"rank\": 8, \"gpu\": \"GPU-y\"}, {\"rank\": 9, \"gpu\": \"GPU-x\"}]}", 0, NULL);
+    struct nccl_log log;
+    (void)state;
+    nccl_log_init(&log);
+    nccl_log_line(&log, AT "Channel 00/0 : 8[0] -> 9[1] via P2P/CUMEM");
+    nccl_log_line(&log, AT "Channel 00/0 : 7[3] -> 8[0] [send] via NET/IB/3/GDRDMA");
+    json_t *body = nccl_log_judge(&log, plan, facts), *pairs = json_object_get(body, "pairs"), *one = json_array_get(pairs, 0);
+    assert_int_equal(json_array_size(pairs), 1);
+    assert_int_equal(json_integer_value(json_object_get(one, "a")), 7);
+    assert_int_equal(json_integer_value(json_object_get(one, "b")), 4);
+    assert_string_equal(json_string_value(json_object_get(one, "way")), "p2p");
+    assert_string_equal(json_string_value(json_object_get(one, "words")), "P2P/CUMEM");
+    json_decref(body);
+    json_decref(plan);
+    json_decref(facts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_understood),
         cmocka_unit_test(a_pair_is_as_slow_as_its_slowest_channel),
-        cmocka_unit_test(what_was_expected_is_compared),
+        cmocka_unit_test(what_was_expected_is_compared), cmocka_unit_test(what_was_taken_is_told_by_gpu),
     };
     return cmocka_run_group_tests_name("nccl_log", tests, NULL, NULL);
 }
