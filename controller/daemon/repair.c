@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/os/identity.h"
 #include "controller/base/daemon.h"
 #include "controller/base/home.h"
 #include "controller/daemon/home_lock.h"
@@ -19,6 +20,7 @@
 #include "controller/daemon/submission.h"
 #include "controller/daemon/survey.h"
 #include "controller/job/job.h"
+#include "controller/job/job_dir.h"
 #include "controller/job/job_env.h"
 #include "controller/job/job_history.h"
 #include "controller/job/job_store.h"
@@ -194,25 +196,63 @@ static int rebuild_with(struct repair *r, int64_t id, const struct job_row *row,
     return rc;
 }
 
-/* What the event that stands for a damaged submit does not tell: the rules for restarts. */
-static void complete(struct job_history *h)
+/* An event stands for a damaged one, and an attempt began about there: makes it that of the start, of which the agent's
+ * identity file has the nonce. */
+static void make_placed(json_t *event, const struct repair *r, int64_t id, int64_t attempt, const json_t *spec)
 {
-    json_t *body = json_object_get(json_array_get(h->events, 0), "body");
+    char dir[PATH_MAX], node[256] = "";
+    struct identity who;
+    const json_t *want = json_object_get(spec, "resources");
+    job_dir_run(dir, sizeof(dir), &r->daemon, id, attempt);
+    gethostname(node, sizeof(node) - 1);
+    if (identity_read(&who, dir, NULL) < 0 || who.job != id || who.attempt != attempt)
+        return;
+    json_object_set_new(event, "kind", json_string("placed"));
+    json_object_set_new(event, "attempt", json_integer((json_int_t)attempt));
+    json_object_set_new(event, "body", json_pack("{s:s, s:s, s:I, s:I}", "nonce", who.nonce, "node", node, "cpus",
+                                                 (json_int_t)field_int(want, "cpus", 1), "gpus",
+                                                 (json_int_t)field_int(want, "gpus", 0)));
+}
+
+/* What events that stand for damaged ones do not tell: the rules for restarts, and starts of attempts. */
+static void complete(struct job_history *h, const struct repair *r, int64_t id)
+{
+    const json_t *spec = json_object_get(h->head, "spec");
+    json_t *body = json_object_get(json_array_get(h->events, 0), "body"), *event, *stood = NULL;
+    int64_t attempt = 0;
+    size_t i;
     if (!json_object_get(body, "retry"))
-        json_object_set_new(body, "retry", submission_retry(json_object_get(h->head, "spec")));
+        json_object_set_new(body, "retry", submission_retry(spec));
+    json_array_foreach (h->events, i, event) {
+        const int64_t of = field_int(event, "attempt", 0);
+        const bool stands = strcmp(field_text(event, "kind"), "damaged") == 0;
+        if (stood && of > attempt && strcmp(field_text(event, "kind"), "placed") != 0)
+            make_placed(stood, r, id, of, spec);
+        attempt = of > attempt ? of : attempt;
+        stood = stands ? (stood ? stood : event) : NULL;
+    }
+}
+
+/* The store is the truth from now on: what it does not have is not to be ahead of it. */
+static int write_again(struct repair *r, int64_t id, struct err *err)
+{
+    int64_t have = 0;
+    return job_history_write(&have, r->daemon.home, r->daemon.store, id, err);
 }
 
 /* Events after a damaged one may make no sense without it; then those before it are all that counts. */
 static int rebuild(struct repair *r, int64_t id, const struct job_row *row, struct job_history *h, struct err *err)
 {
     struct err why = { 0 };
-    complete(h);
-    const int rc = rebuild_with(r, id, row, h, &why);
-    if (rc == 0 || !h->damaged || h->whole == 0)
-        return rc == 0 ? 0 : err_set(err, why.code, "%s", why.text);
-    while (json_array_size(h->events) > h->whole)
+    complete(h, r, id);
+    int rc = rebuild_with(r, id, row, h, &why);
+    if (rc < 0 && (!h->damaged || h->whole == 0))
+        return err_set(err, why.code, "%s", why.text);
+    while (rc < 0 && json_array_size(h->events) > h->whole)
         json_array_remove(h->events, json_array_size(h->events) - 1);
-    return rebuild_with(r, id, row, h, err);
+    if (rc < 0)
+        rc = rebuild_with(r, id, row, h, err);
+    return rc == 0 && h->damaged ? write_again(r, id, err) : rc;
 }
 
 static bool same_job(struct store *s, int64_t id, const struct job_history *h)

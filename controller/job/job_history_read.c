@@ -84,15 +84,16 @@ static bool is_event(const json_t *event)
     return field_int(event, "seq", 0) > 0 && field_text(event, "kind")[0] && json_is_object(json_object_get(event, "body"));
 }
 
-/* Takes a line, after `bad` ones that were not taken: of these, a lost end of line may have joined two. */
+/* Takes a line, after `bad` ones that were not taken: each was an event, or two that a lost end of line has joined, or
+ * nothing that the daemon wrote. */
 static bool take(struct job_history *h, json_t *event, int64_t bad)
 {
     const int64_t seq = field_int(event, "seq", 0), have = (int64_t)json_array_size(h->events);
-    if (!is_event(event) || seq <= have + (bad > 0) || seq > have + 1 + 2 * bad)
+    if (!is_event(event) || seq <= have || seq > have + 1 + 2 * bad)
         return false;
-    if (bad > 0 && !h->damaged)
+    if (seq > have + 1 && !h->damaged)
         h->whole = (size_t)have;
-    h->damaged |= bad > 0;
+    h->damaged |= seq > have + 1;
     for (int64_t lost = have + 1; lost < seq; lost++)
         json_array_append_new(h->events, stand_in(lost, event));
     return json_array_append(h->events, event) == 0;

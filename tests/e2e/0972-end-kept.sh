@@ -35,8 +35,10 @@ stop_daemon KILL
 sed -i '4s/"kind"/"kin"/' "$(events 1)"           # of the events in the middle
 sed -i '1s/^{/[/' "$(events 2)"                   # the spec
 sed -i '2s/^{/[/' "$(events 3)"                   # the submit
+sed -i '5i nothing of ours' "$(events 2)"         # a line more
 rebuild
 [ "$(events_of 1 kind=damaged seq)" = 3 ]
+[ -z "$(events_of 2 kind=damaged seq)" ]
 code 0 jobctl show 2 --json
 json "o['job']['name'] == 'once2'"
 
