@@ -183,35 +183,36 @@ static void cuda_scale_rows(float *y, const float *x, const float *scale, const 
 
 /* --- ReLU linear attention ------------------------------------------------------------------ */
 
-enum { LIN_PIXELS = 512, LIN_STEP = 16, LIN_MOST = 32, LIN_EACH = (LIN_MOST + 1) * LIN_MOST / BLOCK + 1 };
+enum { LIN_PIXELS = 512, LIN_STEP = 16, LIN_MOST = 32, LIN_LINES = BLOCK / WARP, LIN_EACH = LIN_MOST / LIN_LINES + 1 };
 
 /* part[chunk][head][dim + 1][dim]: a block has a head and a chunk of rows, of which some at a time are in shared
- * memory; a thread has some of the sums. */
+ * memory. A lane has a channel of the keys, and a warp every eighth channel of the values, behind which a 1 stands. */
 __global__ void lin_parts_kernel(float *part, const float *kv, int ld, size_t rows, int heads, int dim)
 {
-    __shared__ float k[LIN_STEP][LIN_MOST], v[LIN_STEP][LIN_MOST];
-    const int head = (int)blockIdx.x, n = (dim + 1) * dim;
+    __shared__ float k[LIN_STEP][LIN_MOST], v[LIN_STEP][LIN_LINES * LIN_EACH];
+    const int head = (int)blockIdx.x, lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
     const size_t first = (size_t)blockIdx.y * LIN_PIXELS;
     const size_t last = first + LIN_PIXELS < rows ? first + LIN_PIXELS : rows;
     float sum[LIN_EACH] = {0};
     for (size_t row = first; row < last; row += LIN_STEP) {
         const int have = last - row < LIN_STEP ? (int)(last - row) : LIN_STEP;
         __syncthreads(); /* k and v may still be read */
-        for (int i = (int)threadIdx.x; i < have * dim; i += BLOCK) {
-            const float *at = kv + (row + i / dim) * ld + (size_t)head * 2 * dim + i % dim;
-            k[i / dim][i % dim] = fmaxf(at[0], 0);
-            v[i / dim][i % dim] = at[dim];
+        for (int r = warp; r < have; r += LIN_LINES) {
+            const float *at = kv + (row + r) * ld + (size_t)head * 2 * dim;
+            k[r][lane] = lane < dim ? fmaxf(at[lane], 0) : 0.0f;
+            for (int c = lane; c < LIN_LINES * LIN_EACH; c += WARP)
+                v[r][c] = c < dim ? at[dim + c] : c == dim ? 1.0f : 0.0f;
         }
         __syncthreads();
-        for (int e = 0; e < LIN_EACH; e++) {
-            const int i = (int)threadIdx.x + e * BLOCK;
-            for (int r = 0; i < n && r < have; r++)
-                sum[e] += k[r][i % dim] * (i < dim * dim ? v[r][i / dim] : 1.0f);
+        for (int r = 0; r < have; r++) {
+            const float key = k[r][lane];
+            for (int e = 0; e < LIN_EACH; e++)
+                sum[e] += key * v[r][warp + e * LIN_LINES];
         }
     }
     for (int e = 0; e < LIN_EACH; e++)
-        if ((int)threadIdx.x + e * BLOCK < n)
-            part[((size_t)blockIdx.y * heads + head) * n + threadIdx.x + e * BLOCK] = sum[e];
+        if (lane < dim && warp + e * LIN_LINES <= dim)
+            part[(((size_t)blockIdx.y * heads + head) * (dim + 1) + warp + e * LIN_LINES) * dim + lane] = sum[e];
 }
 
 static void cuda_lin_sums(double *total, const float *kv, int ld, size_t rows, int heads, int dim)
@@ -232,8 +233,6 @@ struct lin_apply {
     size_t       rows;
     float        eps;
 };
-
-enum { LIN_LINES = BLOCK / WARP };
 
 /* A block has a head and a chunk of rows, a warp a row at a time, a lane a channel of the result. */
 __global__ void lin_apply_kernel(struct lin_apply a)
