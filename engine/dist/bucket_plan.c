@@ -4,9 +4,18 @@
 
 #include "engine/dist/shard.h"
 
+size_t bucket_plan_bytes(size_t bytes)
+{
+    enum { BUCKETS = 64 };
+    size_t each = BUCKET_BYTES;
+    while (each < BUCKET_BYTES_MOST && bytes > BUCKETS * each)
+        each *= 2;
+    return each;
+}
+
 struct bucket_plan bucket_plan_even(size_t numbers, size_t bytes_each)
 {
-    const size_t most = BUCKET_BYTES / bytes_each;
+    const size_t most = bucket_plan_bytes(numbers * bytes_each) / bytes_each;
     return (struct bucket_plan){.numbers = numbers, .most = most,
                                 .left = (int)((numbers + most - 1) / most)};
 }

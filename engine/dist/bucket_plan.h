@@ -18,7 +18,8 @@
 
 struct shard;
 
-enum { BUCKET_BYTES = 4 << 20 };
+/* The least size of a bucket, and the most. */
+enum { BUCKET_BYTES = 4 << 20, BUCKET_BYTES_MOST = 32 << 20 };
 
 /* A plain value; the owner makes a new one for each step. */
 struct bucket_plan {
@@ -32,7 +33,10 @@ struct bucket {
     size_t from, to;  /* numbers */
 };
 
-/* Buckets of BUCKET_BYTES for `numbers` of the given size in bytes. */
+/* The size of a bucket of gradients of so many bytes: doubled until there are at most 64 of them.  More calls cost
+ * their latency; the last of fewer buckets, which nothing hides, takes longer. */
+size_t bucket_plan_bytes(size_t bytes);
+/* Buckets of that size for `numbers` of the given size in bytes. */
 struct bucket_plan bucket_plan_even(size_t numbers, size_t bytes_each);
 struct bucket_plan bucket_plan_units(const struct shard *units);
 

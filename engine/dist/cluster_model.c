@@ -40,7 +40,7 @@ struct cluster_model_cost cluster_model_cost(const struct cluster_model_net *net
                                              const struct cluster_model_job *job,
                                              enum cluster_model_way way, int nodes, int gpus)
 {
-    double bytes = NUMBER * job->params, pieces = ceil(bytes / BUCKET_BYTES);
+    double bytes = NUMBER * job->params, pieces = ceil(bytes / (double)bucket_plan_bytes((size_t)bytes));
     double one = collect(net, bytes, pieces, nodes, gpus);
     double forward = FORWARD * job->step_s, backward = job->step_s - forward;
     struct cluster_model_cost c = {0};
@@ -82,8 +82,8 @@ static void print_row(const struct cluster_model_net *net, const struct cluster_
 void cluster_model_print(const struct cluster_model_job *job, int nodes, int gpus)
 {
     printf("a model of communication, not a measurement: %.0f M parameters, gradients and weights\n"
-           "of 4 bytes in buckets of 4 MiB, a step of %.1f ms on one GPU\n", job->params * 1e-6,
-           1e3 * job->step_s);
+           "of 4 bytes in buckets of %zu MiB, a step of %.1f ms on one GPU\n", job->params * 1e-6,
+           bucket_plan_bytes((size_t)(NUMBER * job->params)) >> 20, 1e3 * job->step_s);
     for (int k = 0; k < 2; k++) {
         const struct cluster_model_net *n = &cluster_model_nets[k];
         printf("\n%s: %.0f GB/s and %.0f us within a node, %.4g GB/s and %.0f us between\n",

@@ -69,6 +69,26 @@ static void each_number_is_in_one_bucket(void **state)
     }
 }
 
+static void more_numbers_have_larger_buckets(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t numbers, most;
+        int    buckets;
+    } rows[] = {
+        {64 * (size_t)MOST, MOST, 64},
+        {64 * (size_t)MOST + 1, 2 * (size_t)MOST, 33},
+        {256 * (size_t)MOST, 4 * (size_t)MOST, 64},
+        {512 * (size_t)MOST, 8 * (size_t)MOST, 64},
+        {1600000000, 8 * (size_t)MOST, 191}, /* Sana-1600M */
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct bucket_plan p = bucket_plan_even(rows[i].numbers, 4);
+        assert_int_equal(p.most, rows[i].most);
+        assert_int_equal(p.left, rows[i].buckets);
+    }
+}
+
 /* A unit of several tensors, one of a single number, one of a tensor larger than a bucket; a
  * buffer. */
 static struct layout *make_layout(void)
@@ -272,6 +292,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_number_is_in_one_bucket),
+        cmocka_unit_test(more_numbers_have_larger_buckets),
         cmocka_unit_test(a_unit_is_a_bucket),
         cmocka_unit_test(all_ranks_submit_the_same),
         cmocka_unit_test(buckets_are_submitted_during_the_pass),

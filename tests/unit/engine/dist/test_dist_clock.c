@@ -152,7 +152,7 @@ static void connecting_has_a_deadline(void **state)
 
 /* --- communication beside computing -------------------------------------------------------- */
 
-enum { NUMBERS = 1000, LARGE = BUCKET_BYTES / NUMBERS }; /* per bucket, for this size of a number */
+enum { NUMBERS = 1000 }; /* per bucket */
 
 /* A link that runs one call after the other, each for its duration, whatever this rank does
  * meanwhile. */
@@ -187,7 +187,7 @@ static const struct dist_ops link_ops = {.name = "link", .begun = set_off, .adva
 static int64_t exposed_ms(int buckets, int64_t bucket_ms, int64_t call_ms, bool overlap)
 {
     const size_t numbers = NUMBERS * (size_t)buckets;
-    struct bucket_plan plan = bucket_plan_even(numbers, LARGE);
+    struct bucket_plan plan = {.numbers = numbers, .most = NUMBERS, .left = buckets};
     struct bucket b;
     struct dist d;
     struct err err = {0};
