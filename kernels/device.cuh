@@ -142,11 +142,20 @@ template <typename T, int V> struct alignas(sizeof(T) * V) pack {
     T at[V];
 };
 
-template <int V, typename T> __device__ static inline void load(float *to, const T *from)
+template <int V, typename T> __device__ static inline pack<T, V> pack_of(const T *from)
 {
-    const pack<T, V> p = *reinterpret_cast<const pack<T, V> *>(from);
+    return *reinterpret_cast<const pack<T, V> *>(from);
+}
+
+template <int V, typename T> __device__ static inline void unpack(float *to, const pack<T, V> &p)
+{
     for (int i = 0; i < V; i++)
         to[i] = widen(p.at[i]);
+}
+
+template <int V, typename T> __device__ static inline void load(float *to, const T *from)
+{
+    unpack<V>(to, pack_of<V>(from));
 }
 
 template <int V, typename T> __device__ static inline void store(T *to, const float *from)
@@ -218,6 +227,49 @@ template <typename T> __device__ static inline T block_sum(T x)
     for (unsigned w = 0; w < blockDim.x / WARP; w++)
         total += part[w];
     return total;
+}
+
+/* --- a warp per row --------------------------------------------------------------------------- */
+
+/* Rows that a block of warps has. */
+enum { BLOCK_ROWS = BLOCK / WARP, LANE_PACKS = 18 };
+
+static inline dim3 grid_of_rows(size_t rows)
+{
+    return dim3(tiles(rows, BLOCK_ROWS));
+}
+
+__device__ static inline size_t warp_row(void)
+{
+    return (size_t)blockIdx.x * BLOCK_ROWS + threadIdx.x / WARP;
+}
+
+/* fn(i, c) for each pack of V columns of this lane. N > 0: there are at most N, and i counts them, so that they can
+ * stay in registers; N == 0: any number, i is 0, and what a pass before has read is read again, from cache. */
+template <int V, int N, typename F> __device__ static inline void lane_packs(int cols, F fn)
+{
+    const int lane = (int)threadIdx.x % WARP;
+    if constexpr (N > 0) {
+        ALL_AT_ONCE
+        for (int i = 0; i < N; i++)
+            if ((i * WARP + lane) * V < cols)
+                fn(i, (i * WARP + lane) * V);
+    } else
+        for (int c = lane * V; c < cols; c += WARP * V)
+            fn(0, c);
+}
+
+/* fn(T(), V, N); fp32 in place of bf16 would not fit into registers. */
+template <typename F> static void for_rows(bool fours, int cols, F fn)
+{
+    for_kind(fours, [&](auto t, auto v) {
+        if constexpr (decltype(v)::value == 4 && sizeof(t) == 2)
+            if (cols <= 4 * WARP * LANE_PACKS) {
+                fn(t, v, std::integral_constant<int, LANE_PACKS>());
+                return;
+            }
+        fn(t, v, std::integral_constant<int, 0>());
+    });
 }
 
 /* --- sums over rows, one per column ------------------------------------------------------- */

@@ -59,17 +59,29 @@ __global__ void fixed_result_kernel(float *y, const int64_t *sum, double unit, s
         y[i] = fixed_back(sum[i], unit);
 }
 
+/* The sum over a group, in order, V numbers an access where the group is whole. */
+template <int V> __device__ static inline double fixed_group(const float *x, size_t have)
+{
+    double sum = 0;
+    if (have >= FIXED_GROUP) {
+        float a[FIXED_GROUP];
+        for (int k = 0; k < FIXED_GROUP; k += V)
+            load<V>(a + k, x + k);
+        for (int k = 0; k < FIXED_GROUP; k++)
+            sum += (double)a[k] * (double)a[k];
+        return sum;
+    }
+    for (size_t k = 0; k < have; k++)
+        sum += (double)x[k] * (double)x[k];
+    return sum;
+}
+
 /* A thread per group. */
-__global__ void fixed_squares_kernel(int64_t *part, const float *x, double scale, size_t n)
+template <int V> __global__ void fixed_squares_kernel(int64_t *part, const float *x, double scale, size_t n)
 {
     int64_t all = 0;
-    for EACH(g, (n + FIXED_GROUP - 1) / FIXED_GROUP) {
-        const size_t from = g * FIXED_GROUP, to = n - from < FIXED_GROUP ? n : from + FIXED_GROUP;
-        double group = 0;
-        for (size_t k = from; k < to; k++)
-            group += (double)x[k] * (double)x[k];
-        all += llrint(group * scale);
-    }
+    for EACH(g, (n + FIXED_GROUP - 1) / FIXED_GROUP)
+        all += llrint(fixed_group<V>(x + g * FIXED_GROUP, n - g * FIXED_GROUP) * scale);
     all = block_sum(all);
     if (threadIdx.x == 0)
         part[blockIdx.x] = all;
@@ -119,7 +131,8 @@ static void cuda_fixed_squares(int64_t *total, const float *x, double scale, siz
     int64_t *part = (int64_t *)fixed_parts((n + FIXED_GROUP - 1) / FIXED_GROUP, &blocks);
     if (!part)
         return;
-    launch("fixed_squares", fixed_squares_kernel, dim3(blocks), dim3(BLOCK), 0, part, x, scale, n);
+    launch("fixed_squares", by_four({}, x) ? fixed_squares_kernel<4> : fixed_squares_kernel<1>, dim3(blocks),
+           dim3(BLOCK), 0, part, x, scale, n);
     launch("fixed_squares", fixed_total_kernel, dim3(1), dim3(BLOCK), 0, total, part, (int)blocks);
 }
 

@@ -42,7 +42,7 @@ template <typename T> __global__ void round_kernel(T *y, const float *x, size_t 
 template <typename T> __global__ void silu_kernel(T *y, const float *x, size_t n)
 {
     for EACH(i, n)
-        y[i] = narrow<T>(x[i] * sigmoid(x[i]));
+        y[i] = narrow<T>(x[i] * sigmoid_for<T>(x[i]));
 }
 
 template <typename T> __global__ void silu_back_kernel(T *dx, const T *dy, const float *x, size_t n)

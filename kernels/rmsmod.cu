@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rmsmod.cu - RMS norm times a factor per sample and column; rmsmod_ref.c has the formulas
  *
- * Both directions: a block per row.  The sums over the tokens of a sample come first, because the gradient of the
+ * Both directions: a warp per row.  The sums over the tokens of a sample come first, because the gradient of the
  * input may overwrite that of the output.
  */
 #include "kernels/device.cuh"
@@ -14,6 +14,7 @@ struct rmsmod {
     const float *rstd, *w, *mod;
     bool         gated; /* mod is the gate, not the scale */
     int          ldm, tokens, cols;
+    size_t       rows;
     float        eps;
 };
 
@@ -33,48 +34,63 @@ template <int V> __device__ static inline void rmsmod_weights(float *wf, const s
 }
 
 /* X: the type of x, Y: of the result. */
-template <typename X, typename Y, int V> __global__ void rmsmod_kernel(struct rmsmod r)
+template <typename X, typename Y, int V, int N>
+__global__ void __launch_bounds__(BLOCK, 2) rmsmod_kernel(struct rmsmod r)
 {
-    const size_t row = blockIdx.x, at = row * r.cols, b = row / r.tokens;
+    const size_t row = warp_row(), at = row * r.cols, b = row / r.tokens;
+    if (row >= r.rows)
+        return;
     const X *x = (const X *)r.x + at;
+    enum { KEEP = sizeof(X) == 2 ? N : 0 };
+    pack<X, V> kept[KEEP > 0 ? KEEP : 1];
     float squares = 0;
-    for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
+    lane_packs<V, KEEP>(r.cols, [&](int k, int c) {
         float a[V];
-        load<V>(a, x + c);
+        kept[k] = pack_of<V>(x + c);
+        unpack<V>(a, kept[k]);
         for (int i = 0; i < V; i++)
             squares += a[i] * a[i];
-    }
-    const float s = 1.0f / sqrtf(block_sum(squares) / (float)r.cols + r.eps);
-    if (threadIdx.x == 0)
+    });
+    const float s = 1.0f / sqrtf(warp_sum(squares) / (float)r.cols + r.eps);
+    if (threadIdx.x % WARP == 0)
         r.rstd_out[row] = s;
-    for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
+    lane_packs<V, KEEP>(r.cols, [&](int k, int c) {
         float a[V], wf[V], base[V];
-        load<V>(a, x + c);
+        unpack<V>(a, KEEP > 0 ? kept[k] : pack_of<V>(x + c));
         rmsmod_weights<V>(wf, r, b, c);
         if (r.base)
             load<V>(base, r.base + at + c);
         for (int i = 0; i < V; i++)
             a[i] = a[i] * s * wf[i] + (r.base ? base[i] : 0.0f);
         store<V>((Y *)r.out + at + c, a);
-    }
+    });
 }
 
 /* out = base + (g - n mean(g n)) rstd, g = dy w f, n = x rstd; out may be dy or base */
-template <typename X, typename D, typename Y, int V> __global__ void rmsmod_back_kernel(struct rmsmod r)
+template <typename X, typename D, typename Y, int V, int N>
+__global__ void __launch_bounds__(BLOCK, 2) rmsmod_back_kernel(struct rmsmod r)
 {
-    const size_t row = blockIdx.x, at = row * r.cols, b = row / r.tokens;
+    const size_t row = warp_row(), at = row * r.cols, b = row / r.tokens;
+    if (row >= r.rows)
+        return;
     const float s = r.rstd[row];
-    float sum = 0, g[V], n[V], wf[V], base[V];
-    for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
-        load<V>(g, (const D *)r.dy + at + c);
+    const D *dy = (const D *)r.dy + at;
+    enum { KEEP = sizeof(D) == 2 ? N : 0 };
+    pack<D, V> kept[KEEP > 0 ? KEEP : 1];
+    float sum = 0;
+    lane_packs<V, KEEP>(r.cols, [&](int k, int c) {
+        float g[V], n[V], wf[V];
+        kept[k] = pack_of<V>(dy + c);
+        unpack<V>(g, kept[k]);
         load<V>(n, (const X *)r.x + at + c);
         rmsmod_weights<V>(wf, r, b, c);
         for (int i = 0; i < V; i++)
             sum += g[i] * wf[i] * (n[i] * s);
-    }
-    const float mean = block_sum(sum) / (float)r.cols;
-    for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
-        load<V>(g, (const D *)r.dy + at + c);
+    });
+    const float mean = warp_sum(sum) / (float)r.cols;
+    lane_packs<V, KEEP>(r.cols, [&](int k, int c) {
+        float g[V], n[V], wf[V], base[V];
+        unpack<V>(g, KEEP > 0 ? kept[k] : pack_of<V>(dy + c));
         load<V>(n, (const X *)r.x + at + c);
         rmsmod_weights<V>(wf, r, b, c);
         if (r.base)
@@ -82,7 +98,7 @@ template <typename X, typename D, typename Y, int V> __global__ void rmsmod_back
         for (int i = 0; i < V; i++)
             g[i] = (g[i] * wf[i] - n[i] * s * mean) * s + (r.base ? base[i] : 0.0f);
         store<V>((Y *)r.out + at + c, g);
-    }
+    });
 }
 
 /* S: the sum of dy x rstd over the tokens of a sample. */
@@ -136,11 +152,11 @@ static void cuda_rms_mod(void *h, float *rstd, const float *x, const float *w, c
 {
     struct rmsmod r = {};
     r.out = h, r.rstd_out = rstd, r.x = x, r.w = w, r.mod = scale, r.ldm = ldm;
-    r.tokens = tokens, r.cols = cols, r.eps = eps;
-    for_kind(rmsmod_fours(r), [&](auto t, auto v) {
+    r.tokens = tokens, r.cols = cols, r.rows = (size_t)batch * (size_t)tokens, r.eps = eps;
+    for_rows(rmsmod_fours(r), r.cols, [&](auto t, auto v, auto n) {
         typedef decltype(t) T;
-        launch("rms_mod", rmsmod_kernel<float, T, decltype(v)::value>, dim3((unsigned)(batch * tokens)), dim3(BLOCK),
-               0, r);
+        launch("rms_mod", rmsmod_kernel<float, T, decltype(v)::value, decltype(n)::value>,
+               grid_of_rows(r.rows), dim3(BLOCK), 0, r);
     });
 }
 
@@ -149,12 +165,12 @@ static void cuda_rms_mod_back(float *dx, float *dw, float *dscale, const void *d
 {
     struct rmsmod r = {};
     r.out = dx, r.base = dx, r.x = x, r.dy = dh, r.rstd = rstd, r.w = w, r.mod = scale, r.ldm = ldm;
-    r.tokens = tokens, r.cols = cols;
-    for_kind(rmsmod_fours(r), [&](auto t, auto v) {
+    r.tokens = tokens, r.cols = cols, r.rows = (size_t)batch * (size_t)tokens;
+    for_rows(rmsmod_fours(r), r.cols, [&](auto t, auto v, auto n) {
         typedef decltype(t) T;
         rmsmod_sums<float, T>("rms_mod_back", r, dw, dscale, batch);
-        launch("rms_mod_back", rmsmod_back_kernel<float, T, float, decltype(v)::value>,
-               dim3((unsigned)(batch * tokens)), dim3(BLOCK), 0, r);
+        launch("rms_mod_back", rmsmod_back_kernel<float, T, float, decltype(v)::value, decltype(n)::value>,
+               grid_of_rows(r.rows), dim3(BLOCK), 0, r);
     });
 }
 
@@ -163,11 +179,11 @@ static void cuda_rms_gate(float *y, float *rstd, const float *x, const void *a, 
 {
     struct rmsmod r = {};
     r.out = y, r.rstd_out = rstd, r.base = x, r.x = a, r.w = w, r.mod = gate, r.gated = true, r.ldm = ldg;
-    r.tokens = tokens, r.cols = cols, r.eps = eps;
-    for_kind(rmsmod_fours(r), [&](auto t, auto v) {
+    r.tokens = tokens, r.cols = cols, r.rows = (size_t)batch * (size_t)tokens, r.eps = eps;
+    for_rows(rmsmod_fours(r), r.cols, [&](auto t, auto v, auto n) {
         typedef decltype(t) T;
-        launch("rms_gate", rmsmod_kernel<T, float, decltype(v)::value>, dim3((unsigned)(batch * tokens)), dim3(BLOCK),
-               0, r);
+        launch("rms_gate", rmsmod_kernel<T, float, decltype(v)::value, decltype(n)::value>,
+               grid_of_rows(r.rows), dim3(BLOCK), 0, r);
     });
 }
 
@@ -176,12 +192,12 @@ static void cuda_rms_gate_back(void *da, float *dw, float *dgate, const float *d
 {
     struct rmsmod r = {};
     r.out = da, r.x = a, r.dy = dy, r.rstd = rstd, r.w = w, r.mod = gate, r.gated = true, r.ldm = ldg;
-    r.tokens = tokens, r.cols = cols;
-    for_kind(rmsmod_fours(r), [&](auto t, auto v) {
+    r.tokens = tokens, r.cols = cols, r.rows = (size_t)batch * (size_t)tokens;
+    for_rows(rmsmod_fours(r), r.cols, [&](auto t, auto v, auto n) {
         typedef decltype(t) T;
         rmsmod_sums<T, float>("rms_gate_back", r, dw, dgate, batch);
-        launch("rms_gate_back", rmsmod_back_kernel<T, float, T, decltype(v)::value>,
-               dim3((unsigned)(batch * tokens)), dim3(BLOCK), 0, r);
+        launch("rms_gate_back", rmsmod_back_kernel<T, float, T, decltype(v)::value, decltype(n)::value>,
+               grid_of_rows(r.rows), dim3(BLOCK), 0, r);
     });
 }
 

@@ -2,67 +2,118 @@
 /* rope.cu - elementwise operations of Next-DiT: rotary positions, gates, SwiGLU, the mean of a caption */
 #include "kernels/device.cuh"
 
-/* A pair of channels, in place. */
-template <typename T>
+/* Pairs of channels, in place; a warp per row, so that a lane divides once. V: numbers of an access, two or one. */
+template <typename T, int V>
 __global__ void rope_kernel(T *x, int ld, const float *real, const float *imag, float sign, struct kern_heads s)
 {
-    const size_t half = (size_t)s.dim / 2, pairs = (size_t)s.heads * half;
-    for EACH(i, (size_t)s.batch * s.tokens * pairs) {
-        const size_t row = i / pairs, p = i % pairs, at = row % s.tokens * half + p % half;
-        T *to = x + row * ld + 2 * p;
-        const float a = widen(to[0]), b = widen(to[1]), re = real[at], im = imag[at] * sign;
-        to[0] = narrow<T>(a * re - b * im);
-        to[1] = narrow<T>(a * im + b * re);
+    const int half = s.dim / 2, pairs = s.heads * half, lane = (int)threadIdx.x % WARP, far = WARP % half;
+    const size_t row = warp_row(), at = row % s.tokens * half;
+    if (row >= (size_t)s.batch * s.tokens)
+        return;
+    T *to = x + row * ld;
+    for (int p = lane, k = lane % half; p < pairs; p += WARP) {
+        float a[2], y[2];
+        for (int i = 0; i < 2; i += V)
+            load<V>(a + i, to + 2 * p + i);
+        const float re = real[at + k], im = imag[at + k] * sign;
+        y[0] = a[0] * re - a[1] * im;
+        y[1] = a[0] * im + a[1] * re;
+        for (int i = 0; i < 2; i += V)
+            store<V>(to + 2 * p + i, y + i);
+        k += far;
+        k -= k >= half ? half : 0;
     }
 }
 
-template <typename T>
-__global__ void head_gate_kernel(T *y, const T *a, const T *c, const float *gate, size_t n, int heads, int dim)
+/* A warp per head of a row. */
+template <typename T, int V>
+__global__ void head_gate_kernel(T *y, const T *a, const T *c, const float *gate, unsigned units, int heads, int dim)
 {
-    for EACH(i, n)
-        y[i] = narrow<T>(widen(a[i]) + tanhf(gate[i / dim % heads]) * widen(c[i]));
+    const unsigned unit = (unsigned)warp_row();
+    if (unit >= units)
+        return;
+    const float g = tanhf(gate[unit % heads]);
+    const size_t at = (size_t)unit * dim;
+    lane_packs<V, 0>(dim, [&](int, int i) {
+        float x[V], of[V];
+        load<V>(x, a + at + i);
+        load<V>(of, c + at + i);
+        for (int k = 0; k < V; k++)
+            x[k] += g * of[k];
+        store<V>(y + at + i, x);
+    });
 }
 
-template <typename T>
-__global__ void head_gate_back_kernel(T *dc, const T *dy, const float *gate, size_t n, int heads, int dim)
+template <typename T, int V>
+__global__ void head_gate_back_kernel(T *dc, const T *dy, const float *gate, unsigned units, int heads, int dim)
 {
-    for EACH(i, n)
-        dc[i] = narrow<T>(tanhf(gate[i / dim % heads]) * widen(dy[i]));
+    const unsigned unit = (unsigned)warp_row();
+    if (unit >= units)
+        return;
+    const float g = tanhf(gate[unit % heads]);
+    const size_t at = (size_t)unit * dim;
+    lane_packs<V, 0>(dim, [&](int, int i) {
+        float x[V];
+        load<V>(x, dy + at + i);
+        for (int k = 0; k < V; k++)
+            x[k] *= g;
+        store<V>(dc + at + i, x);
+    });
 }
 
-/* A column is a head. */
-template <typename T> struct head_gate_columns {
-    enum { SUMS = 1 };
-    const T     *dy, *c;
-    const float *gate;
-    int          heads, dim;
-    __device__ void get(float *out, size_t row, int col) const
-    {
-        const size_t at = (row * heads + col) * dim;
-        const float t = tanhf(gate[col]);
+enum { GATE_ROWS = 32 };
+
+/* part: [chunks of GATE_ROWS rows][heads], a warp per head. */
+template <typename T, int V>
+__global__ void head_gate_parts(float *part, const T *dy, const T *c, const float *gate, int rows, int heads, int dim)
+{
+    const int first = (int)blockIdx.x * GATE_ROWS, last = first + GATE_ROWS < rows ? first + GATE_ROWS : rows;
+    for (int h = (int)threadIdx.x / WARP; h < heads; h += BLOCK_ROWS) {
+        const float t = tanhf(gate[h]);
         float sum = 0;
-        for (int i = 0; i < dim; i++)
-            sum += widen(dy[at + i]) * widen(c[at + i]);
-        out[0] = sum * (1.0f - t * t);
+        for (int r = first; r < last; r++)
+            lane_packs<V, 0>(dim, [&](int, int i) {
+                float d[V], x[V];
+                load<V>(d, dy + ((size_t)r * heads + h) * dim + i);
+                load<V>(x, c + ((size_t)r * heads + h) * dim + i);
+                for (int k = 0; k < V; k++)
+                    sum += d[k] * x[k];
+            });
+        sum = warp_sum(sum);
+        if (threadIdx.x % WARP == 0)
+            part[(size_t)blockIdx.x * heads + h] = sum * (1.0f - t * t);
     }
-};
+}
 
-template <typename T> __global__ void swiglu_kernel(T *y, const T *a, const T *b, size_t n)
+/* n packs of V numbers */
+template <typename T, int V> __global__ void swiglu_kernel(T *y, const T *a, const T *b, size_t n)
 {
     for EACH(i, n) {
-        const float x = widen(a[i]);
-        y[i] = narrow<T>(x * sigmoid(x) * widen(b[i]));
+        float x[V], v[V];
+        load<V>(x, a + i * V);
+        load<V>(v, b + i * V);
+        for (int k = 0; k < V; k++)
+            x[k] *= sigmoid_for<T>(x[k]) * v[k];
+        store<V>(y + i * V, x);
     }
 }
 
 /* da may be a, db may be b */
-template <typename T>
+template <typename T, int V>
 __global__ void swiglu_back_kernel(T *da, T *db, const T *dy, const T *a, const T *b, size_t n)
 {
     for EACH(i, n) {
-        const float x = widen(a[i]), d = widen(dy[i]), v = widen(b[i]);
-        da[i] = narrow<T>(d * v * silu_slope(x));
-        db[i] = narrow<T>(d * x * sigmoid(x));
+        float x[V], v[V], d[V];
+        load<V>(x, a + i * V);
+        load<V>(v, b + i * V);
+        load<V>(d, dy + i * V);
+        for (int k = 0; k < V; k++) {
+            const float s = sigmoid_for<T>(x[k]);
+            v[k] *= d[k] * s * (1.0f + x[k] * (1.0f - s));
+            d[k] *= x[k] * s;
+        }
+        store<V>(da + i * V, v);
+        store<V>(db + i * V, d);
     }
 }
 
@@ -79,52 +130,59 @@ __global__ void pool_kernel(float *y, const float *x, const int *first, int most
 
 static void cuda_rope(void *x, int ld, const float *real, const float *imag, bool back, struct kern_heads s)
 {
-    const size_t n = (size_t)s.batch * (size_t)s.tokens * (size_t)(s.heads * s.dim) / 2;
-    for_kind(false, [&](auto t, auto) {
+    for_kind(by_four({(size_t)ld}, x), [&](auto t, auto v) {
         typedef decltype(t) T;
-        launch("rope", rope_kernel<T>, grid_for(n), dim3(BLOCK), 0, (T *)x, ld, real, imag, back ? -1.0f : 1.0f, s);
+        launch("rope", rope_kernel<T, (decltype(v)::value > 1 ? 2 : 1)>,
+               grid_of_rows((size_t)s.batch * (size_t)s.tokens), dim3(BLOCK), 0, (T *)x, ld, real, imag, back ? -1.0f : 1.0f, s);
     });
 }
 
 static void cuda_head_gate(void *y, const void *a, const void *c, const float *gate, int rows, int heads, int dim)
 {
-    const size_t n = (size_t)rows * (size_t)(heads * dim);
-    for_kind(false, [&](auto t, auto) {
+    const unsigned units = (unsigned)rows * (unsigned)heads;
+    for_kind(by_four({(size_t)dim}, y, a, c), [&](auto t, auto v) {
         typedef decltype(t) T;
-        launch("head_gate", head_gate_kernel<T>, grid_for(n), dim3(BLOCK), 0, (T *)y, (const T *)a, (const T *)c, gate,
-               n, heads, dim);
+        launch("head_gate", head_gate_kernel<T, decltype(v)::value>, grid_of_rows(units), dim3(BLOCK), 0, (T *)y,
+               (const T *)a, (const T *)c, gate, units, heads, dim);
     });
 }
 
 static void cuda_head_gate_back(void *dc, float *dgate, const void *dy, const void *c, const float *gate, int rows,
                                 int heads, int dim)
 {
-    const size_t n = (size_t)rows * (size_t)(heads * dim);
+    const unsigned units = (unsigned)rows * (unsigned)heads, chunks = tiles((size_t)rows, GATE_ROWS);
     const struct column_to to = {dgate, 0, 1, 1, 0};
-    for_kind(false, [&](auto t, auto) {
+    float *part = (float *)device_scratch(SCRATCH_PARTS, sizeof(float) * chunks * (size_t)heads);
+    if (!part)
+        return;
+    for_kind(by_four({(size_t)dim}, dc, dy, c), [&](auto t, auto v) {
         typedef decltype(t) T;
-        const struct head_gate_columns<T> f = {(const T *)dy, (const T *)c, gate, heads, dim};
-        if (dgate)
-            column_sums("head_gate_back", f, &to, 1, rows, heads); /* first: dc may be c */
-        launch("head_gate_back", head_gate_back_kernel<T>, grid_for(n), dim3(BLOCK), 0, (T *)dc, (const T *)dy, gate, n,
-               heads, dim);
+        if (dgate) { /* first: dc may be c */
+            launch("head_gate_back", head_gate_parts<T, decltype(v)::value>, dim3(chunks), dim3(BLOCK), 0, part,
+                   (const T *)dy, (const T *)c, gate, rows, heads, dim);
+            launch("head_gate_back", column_finish, grid_for((size_t)heads), dim3(BLOCK), 0, to, part, 0, 1, 1, heads,
+                   (int)chunks);
+        }
+        launch("head_gate_back", head_gate_back_kernel<T, decltype(v)::value>, grid_of_rows(units), dim3(BLOCK), 0,
+               (T *)dc, (const T *)dy, gate, units, heads, dim);
     });
 }
 
 static void cuda_swiglu(void *y, const void *a, const void *b, size_t n)
 {
-    for_kind(false, [&](auto t, auto) {
+    for_kind(by_four({n}, y, a, b), [&](auto t, auto v) {
         typedef decltype(t) T;
-        launch("swiglu", swiglu_kernel<T>, grid_for(n), dim3(BLOCK), 0, (T *)y, (const T *)a, (const T *)b, n);
+        launch("swiglu", swiglu_kernel<T, decltype(v)::value>, grid_for(n / decltype(v)::value), dim3(BLOCK), 0, (T *)y,
+               (const T *)a, (const T *)b, n / decltype(v)::value);
     });
 }
 
 static void cuda_swiglu_back(void *da, void *db, const void *dy, const void *a, const void *b, size_t n)
 {
-    for_kind(false, [&](auto t, auto) {
+    for_kind(by_four({n}, da, db, dy, a, b), [&](auto t, auto v) {
         typedef decltype(t) T;
-        launch("swiglu_back", swiglu_back_kernel<T>, grid_for(n), dim3(BLOCK), 0, (T *)da, (T *)db, (const T *)dy,
-               (const T *)a, (const T *)b, n);
+        launch("swiglu_back", swiglu_back_kernel<T, decltype(v)::value>, grid_for(n / decltype(v)::value), dim3(BLOCK),
+               0, (T *)da, (T *)db, (const T *)dy, (const T *)a, (const T *)b, n / decltype(v)::value);
     });
 }
 
