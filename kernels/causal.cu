@@ -164,7 +164,9 @@ __device__ static inline void causal_write(causal_rows<PER> &r, const struct cau
     }
 }
 
-template <int PER> __global__ void __launch_bounds__(CAUSAL_WARPS * WARP, 4) causal_kernel(struct causal_args a)
+/* Wide heads: three blocks a multiprocessor, for their sums do not fit into 128 registers. */
+template <int PER>
+__global__ void __launch_bounds__(CAUSAL_WARPS * WARP, PER > 4 ? 3 : 4) causal_kernel(struct causal_args a)
 {
     enum { COUNT = causal_rows<PER>::COUNT };
     __shared__ float probs[CAUSAL_WARPS][COUNT][WARP];

@@ -63,13 +63,13 @@ after() {
 
 # --- what the kernels compute ----------------------------------------------------------------
 
-# Rows of the table (kernels.h) that no comparison calls, but for its parts that only the CPU has; memory is no
-# computing.
+# Rows of the table (kernels.h) that no comparison calls, but for its parts that only the CPU has; memory and its sizes
+# are no computing.
 never_compared() {
     awk '/^struct kern_ops \{/ { on = 1 }
         /\/\* --- / { cpu = /CPU/ }
         on && !cpu && match($0, /\(\*[a-z_]+\)\(/) { print substr($0, RSTART + 2, RLENGTH - 4) }
-        /^};/ { on = 0 }' kernels/kernels.h | grep -vxE 'alloc|release|state|free_memory' |
+        /^};/ { on = 0 }' kernels/kernels.h | grep -vxE 'alloc|release|state|free_memory|conv_size|conv_work' |
         while read -r row; do grep -qF -- "k->$row(" tests/gpu/*_cases.h tests/gpu/check_kernels.c || echo "$row"; done
 }
 all_compared() {

@@ -53,7 +53,7 @@ for precision in fp32 bf16; do
     ok "golden cases $precision" "$bin/jobctl-train" verify --backend cuda --precision $precision $cases
 done
 PTX_TEXT="$work/kernels.ptx" "$kernels" "$plugin" bf16 --only patch >/dev/null 2>&1
-finds "and no barrier between" 's|^\([[:space:]]*\)bar.sync|//|' rms_norm
+finds "and no barrier between" 's|^\([[:space:]]*\)bar.sync|//|' mix
 finds "and no barrier between" 's|^\([[:space:]]*\)bar.warp.sync|//|' cross_attn
 finds "out of bounds" '/ld.shared.f32/s/\(\[%r[0-9]*\)]/\1+200000]/' lin_attn
 finds "misaligned" '/ld.global.v4.u16/s/\(\[%rd[0-9]*\)]/\1+2]/' rms_norm
