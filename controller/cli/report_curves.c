@@ -207,15 +207,19 @@ static void write_area(struct buf *out, const struct axis *a, const json_t *curv
 {
     const json_t *steps = json_object_get(curves, phases[0].curve), *times = json_object_get(curves, "time");
     const size_t n = json_array_size(steps);
-    double first = NAN, last = NAN;
+    const double half = n == 1 ? 4 : 0; /* of a column, where there is one point */
+    double first = NAN;
     size_t k = 0;
     buf_print(out, "<path class=\"phase%d\" d=\"", phase);
     for (size_t i = 0; i < n; i++) {
         const double step = json_number_value(json_array_get(json_array_get(steps, i), 0));
-        last = x_of(a, json_array_size(times) > 0 ? at_of(times, &k, step) : step);
+        const double x = x_of(a, json_array_size(times) > 0 ? at_of(times, &k, step) : step);
+        const double y = TOP + (1 - sum[i] / most) * (HEIGHT - 2 * TOP);
         if (!isfinite(first))
-            first = last;
-        buf_print(out, "%c%.1f %.1f", i ? 'L' : 'M', last, TOP + (1 - sum[i] / most) * (HEIGHT - 2 * TOP));
+            first = x - half;
+        buf_print(out, "%c%.1f %.1f", i ? 'L' : 'M', x - half, y);
+        if (half > 0)
+            buf_print(out, "L%.1f %.1f", x + half, y);
     }
     buf_print(out, "V%dH%.1fz\"/>", HEIGHT - TOP, first);
 }
