@@ -22,6 +22,7 @@ static const struct {
     bool        must_exist, hub; /* may be hf://OWNER/REPO */
 } paths[] = {
     {"data", "path", "train.data.path", true, false},
+    {"prior", "path", "train.prior.path", true, false},
     {"data", "vae", "train.data.vae", true, true},
     {"data", "text_encoder", "train.data.text_encoder", true, true},
     {"data", "tokenizer", "train.data.tokenizer", true, true},

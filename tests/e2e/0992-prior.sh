@@ -74,3 +74,17 @@ same half shared
 spec wrong 7 dog class 0.5 && sed -i "s|\"path\":\"$WORK/class\",||" wrong.json
 ! jobctl-train train --spec wrong.json 2>err || exit 1
 has 'train.prior.path: missing; name a folder of pictures' err
+
+# jobctl submit finds the folder from the file's own, and refuses one that is not there
+mkdir -p job && cp -r class job/
+cat >job/dog.yaml <<YAML
+train:
+  model: {preset: tiny}
+  data: {path: $WORK/dog, resolution: 32}
+  prior: {path: class, prompt: a photo of a class}
+  steps: 2
+YAML
+code 0 jobctl submit --dry-run --json job/dog.yaml
+grep -q "\"path\": *\"$WORK/job/class\"" out
+code 2 jobctl submit job/dog.yaml --set train.prior.path=cats
+has "train.prior.path: $WORK/job/cats does not exist" err
