@@ -141,12 +141,13 @@ jobctl cancel -q 6 7
 printf '#!/bin/sh\nexec sed -i "$EDIT" "$1"\n' >editor.sh
 chmod +x editor.sh
 code 0 jobctl submit -q --hold w/job.yaml --set 'run=cat word'
-export EDITOR=$WORK/editor.sh
+export EDITOR=$WORK/editor.sh TMPDIR=$WORK # a refused text is kept there
 EDIT='s/^snapshot.*//' code 2 jobctl edit 8
 has 'snapshot: cannot be edited, because the job keeps the code of its submit' err
 EDIT="\$aworkdir: $WORK/w/sub" code 2 jobctl edit 8
 has 'workdir: cannot be edited, because the job keeps the code of its submit' err
 EDIT='s/^name: .*/name: edited/' code 0 jobctl edit 8
+unset TMPDIR
 jobctl cancel -q 8
 
 # An end by force in the middle leaves nothing half done: the next submit removes what it finds.
