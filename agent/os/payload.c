@@ -116,22 +116,10 @@ static int fetch_argv(struct payload *p, const char *engine, const json_t *spec,
     return 0;
 }
 
-static bool has_text(const char *path, const char *text)
-{
-    const size_t size = strlen(text);
-    char *have = malloc(size + 1);
-    const int fd = have ? safe_open(path, O_RDONLY, NULL) : -1;
-    const bool same = fd >= 0 && read(fd, have, size + 1) == (ssize_t)size && memcmp(have, text, size) == 0;
-    if (fd >= 0)
-        close(fd);
-    free(have);
-    return same;
-}
-
 static int renew(const char *path, const char *text, struct err *err)
 {
     char dir[PATH_BYTES], again[PATH_BYTES];
-    if (!path[0] || !text || has_text(path, text))
+    if (!path[0] || !text || safe_open_has(path, text))
         return 0;
     const char *name = strrchr(path, '/');
     snprintf(dir, sizeof(dir), "%.*s", (int)(name - path), path);

@@ -102,25 +102,12 @@ void job_dir_files_fini(struct job_dir_files *f)
     f->yaml = f->canonical = NULL;
 }
 
-/* An edited job's are of its older spec. */
-static bool is_text(const char *path, const char *text)
-{
-    const size_t size = strlen(text);
-    char *have = malloc(size + 1);
-    const int fd = have ? safe_open(path, O_RDONLY, NULL) : -1;
-    const bool same = fd >= 0 && read(fd, have, size + 1) == (ssize_t)size && memcmp(have, text, size) == 0;
-    if (fd >= 0)
-        close(fd);
-    free(have);
-    return same;
-}
-
 int job_dir_files_write(const struct job_dir_files *f, struct err *err)
 {
     char spec[PATH_MAX + 16], yaml[PATH_MAX + 16];
     snprintf(spec, sizeof(spec), "%s/spec.json", f->dir);
     snprintf(yaml, sizeof(yaml), "%s/spec.yaml", f->dir);
-    if (is_text(spec, f->canonical) && is_text(yaml, f->yaml))
+    if (safe_open_has(spec, f->canonical) && safe_open_has(yaml, f->yaml)) /* an edited job's are of its older spec */
         return 0;
     if (job_dir_make(f->dir, err) < 0 || write_file(f->dir, "spec.yaml", f->yaml, err) < 0)
         return -1;

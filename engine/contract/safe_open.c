@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -115,4 +115,16 @@ json_t *safe_open_json(const char *path, size_t flags, struct err *err)
     if (f)
         fclose(f);
     return value;
+}
+
+bool safe_open_has(const char *path, const char *text)
+{
+    const size_t size = strlen(text);
+    char *have = malloc(size + 1); /* a byte more, to see a longer file */
+    const int fd = have ? safe_open(path, O_RDONLY, NULL) : -1;
+    const bool same = fd >= 0 && read(fd, have, size + 1) == (ssize_t)size && memcmp(have, text, size) == 0;
+    if (fd >= 0)
+        close(fd);
+    free(have);
+    return same;
 }

@@ -9,6 +9,7 @@
 #define ENGINE_CONTRACT_SAFE_OPEN_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 struct err;
@@ -33,5 +34,8 @@ FILE *safe_open_stream(const char *path, struct err *err);
 
 /* A new value, or NULL: as above, or it is not JSON. `flags` are those of json_loadf(). */
 json_t *safe_open_json(const char *path, size_t flags, struct err *err);
+
+/* Is `path` a regular file, not a link, with exactly these bytes? False also where it cannot be read. */
+bool safe_open_has(const char *path, const char *text);
 
 #endif

@@ -8,25 +8,9 @@
 . "$TOP/tests/e2e/gpus.sh"
 ${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnccl.so.2 "$TOP"/tests/fake/nccl*.c -lpthread
 export FAKE_GPUS=ab
-cat >icons.yaml <<YAML
-resources: {gpus: 2}
-env: {CUDA_CPU_DEVICES: 2, CUDA_CPU_LATE: 1, OMP_NUM_THREADS: 1, TRAIN_TEST_SNAPSHOT_EVERY: 1}
-train:
-  model: {preset: tiny, depth: 1}
-  data: {path: $TOP/templates/data/tango-icons, dct_block: 16, caption_words: 4, caption_channels: 32}
-  batch: {global: 2, micro: 1}
-  precision: fp32
-  parallel: PARALLEL
-  ema: 0.9
-  steps: 9
-  sample: {after: false}
-checkpoint: {every: 1000000 steps}
-retry: {backoff: 0.05s..0.1s}
-hang: {step: 1h}
-YAML
 job=0
 for parallel in zero1 fsdp; do
-    sed "s/PARALLEL/$parallel/" icons.yaml >$parallel.yaml
+    snapshot_spec 2 9 1 | sed "s/^train:/&\n  parallel: $parallel/" >$parallel.yaml
     jobctl submit -q $parallel.yaml --wait || { jobctl logs last; jobctl why last; } # not disturbed
     straight=$((job + 1)) job=$((job + 2))
     jobctl submit -q $parallel.yaml --set env.TRAIN_TEST_STOP=1:1:4

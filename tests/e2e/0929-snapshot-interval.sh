@@ -8,24 +8,9 @@
 . "$TOP/tests/e2e/gpus.sh"
 ${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnccl.so.2 "$TOP"/tests/fake/nccl*.c -lpthread
 export FAKE_GPUS=ab
-cat >icons.yaml <<YAML
-resources: {gpus: GPUS}
-env: {CUDA_CPU_DEVICES: GPUS, CUDA_CPU_LATE: 1, OMP_NUM_THREADS: 1, TRAIN_TEST_SNAPSHOT_EVERY: 3}
-train:
-  model: {preset: tiny, depth: 1}
-  data: {path: $TOP/templates/data/tango-icons, dct_block: 16, caption_words: 4, caption_channels: 32}
-  batch: {global: 2, micro: 1}
-  precision: fp32
-  ema: 0.9
-  steps: 14
-  sample: {after: false}
-checkpoint: {every: 1000000 steps}
-retry: {backoff: 0.05s..0.1s}
-hang: {step: 1h}
-YAML
 job=0
 for gpus in 1 2; do
-    sed "s/GPUS/$gpus/g" icons.yaml >$gpus.yaml
+    snapshot_spec $gpus 14 3 >$gpus.yaml
     jobctl submit -q $gpus.yaml --wait || { jobctl logs last; jobctl why last; } # not disturbed
     straight=$((job + 1)) job=$((job + 2))
     jobctl logs $straight >log

@@ -3,14 +3,11 @@
 # ranks that are killed again and again.
 . "$TOP/tests/e2e/wait.sh"
 . "$TOP/tests/e2e/encoders.sh"
+. "$TOP/tests/e2e/ranks.sh"
 cd "$WORK"
 make_pipe pipe
 take_pictures pics 9
 
-# rank N OF SPEC
-rank() {
-    RANK=$1 WORLD_SIZE=$2 JOBCTL_RUN_DIR="$WORK" OMP_NUM_THREADS=1 jobctl-train train --spec "$3.json" >>"$3.$1.log" 2>&1
-}
 # spec NAME: with a cache of its own
 spec() {
     encode_spec "$1.json" "$WORK/pics" "\"cache\":\"$WORK/$1.cache\""
@@ -38,16 +35,5 @@ done
 
 # Killed after some milliseconds, each time a few more, until it has had the time to end.
 spec killed
-kills=0 ms=20
-killed_after() { # MILLISECONDS
-    local code=0
-    timeout -s KILL "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))" \
-        jobctl-train train --spec killed.json >>killed.0.log 2>&1 || code=$?
-    [ $code = 137 ] || { [ $code = 0 ] || cat killed.0.log; return 1; }
-} 2>/dev/null
-while killed_after $ms; do
-    kills=$((kills + 1)) ms=$((ms * 5 / 4 + RANDOM % 10))
-done
-echo "killed $kills times, at last after $ms ms"
-[ "$kills" -ge 2 ]
+kill_until_it_ends killed 20
 same killed

@@ -3,6 +3,7 @@
 # all ways to share, and after any number of kills.
 . "$TOP/tests/e2e/wait.sh"
 . "$TOP/tests/e2e/encoders.sh"
+. "$TOP/tests/e2e/ranks.sh"
 cd "$WORK"
 make_pipe pipe
 take_pictures pics 5
@@ -22,10 +23,6 @@ job['train'].update(steps=5, parallel=parallel, reproducible=True, ema=0.5, vali
 job['checkpoint'].update(every={'steps': 1 if parallel == 'ddp' else 1000}, keep=9)
 json.dump(job, open(path, 'w'))
 PY
-}
-# rank N OF SPEC
-rank() {
-    RANK=$1 WORLD_SIZE=$2 JOBCTL_RUN_DIR="$WORK" OMP_NUM_THREADS=1 jobctl-train train --spec "$3.json" >>"$3.$1.log" 2>&1
 }
 sums() { (cd "$1.json.ckpt/samples" && md5sum prompt*.png); }
 same() {
@@ -61,18 +58,7 @@ done
 
 # Killed after some milliseconds, each time a few more, until it has had the time to end.
 spec killed ddp
-kills=0 ms=60
-killed_after() { # MILLISECONDS
-    local code=0
-    timeout -s KILL "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))" \
-        jobctl-train train --spec killed.json >>killed.0.log 2>&1 || code=$?
-    [ $code = 137 ] || { [ $code = 0 ] || cat killed.0.log; return 1; }
-} 2>/dev/null
-while killed_after $ms; do
-    kills=$((kills + 1)) ms=$((ms * 6 / 5 + RANDOM % 10))
-done
-echo "killed $kills times, at last after $ms ms"
-[ "$kills" -ge 2 ]
+kill_until_it_ends killed 60
 same killed
 
 # A picture of the last step that was lost is drawn again; nothing else is.

@@ -134,6 +134,21 @@ static void what_is_missing_or_no_json_is_said(void **state)
     mkdir("dir", 0700);
 }
 
+static void a_file_has_a_text_if_each_byte_is_the_same(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"", "{\"a\": 1", "{\"a\": 1}\n", "{\"a\": 2}"};
+    make_strange_files();
+    const int fd = safe_open("plain", O_WRONLY | O_CREAT, NULL);
+    assert_int_equal(write(fd, "{\"a\": 1}", 8), 8);
+    close(fd);
+    assert_true(safe_open_has("plain", "{\"a\": 1}"));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_false(safe_open_has("plain", others[i]));
+    assert_false(safe_open_has("link", "{\"a\": 1}"));
+    assert_false(safe_open_has("fifo", "") || safe_open_has("none", ""));
+}
+
 /* A directory that somebody replaced by a link is not entered, and what is in one that is none is proved as ever. */
 static void a_directory_is_no_link_and_on_the_same_file_system(void **state)
 {
@@ -172,6 +187,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_that_the_user_names_may_be_a_link, enter, leave),
         cmocka_unit_test_setup_teardown(a_checkpoint_with_a_strange_file_is_damaged, enter, leave),
         cmocka_unit_test_setup_teardown(what_is_missing_or_no_json_is_said, enter, leave),
+        cmocka_unit_test_setup_teardown(a_file_has_a_text_if_each_byte_is_the_same, enter, leave),
         cmocka_unit_test_setup_teardown(a_directory_is_no_link_and_on_the_same_file_system, enter, leave),
     };
     return cmocka_run_group_tests_name("safe_open", tests, NULL, NULL);
