@@ -13,6 +13,10 @@
 
 #include "engine/contract/err.h"
 
+#ifndef SYS_openat2
+#define SYS_openat2 437 /* glibc before 2.32 */
+#endif
+
 static const char *kind_of(mode_t mode)
 {
     return S_ISLNK(mode) ? "symbolic link" : S_ISFIFO(mode) ? "FIFO" : S_ISSOCK(mode) ? "socket"
