@@ -20,11 +20,15 @@ BEGIN {
     words_into(bare, "open openat openat2 creat fopen freopen readlink readlinkat json_load_file json_dump_file")
     words_into(by_path, "open openat creat fopen freopen stat lstat fstatat access faccessat unlink unlinkat rename " \
                "renameat mkdir mkdirat rmdir opendir realpath readlink statvfs statfs link symlink truncate chmod chown " \
-               "safe_open safe_open_linked safe_open_stream safe_open_json safe_open_dir capture_open log_reader_read " \
-               "dir_walk_next uv_fs_event_start")
+               "safe_open safe_open_linked safe_open_stream safe_open_json safe_open_dir safe_open_has capture_open " \
+               "log_reader_read dir_walk_next uv_fs_event_start")
 }
-# The names that compilers and C libraries give the same functions: open64, __open_2.
-function plain(name) { sub(/@.*/, "", name); sub(/^__/, "", name); sub(/(64)?(_2|_chk)?$/, "", name); return name }
+# The names that compilers and C libraries give the same functions: open64, __open_2, __lxstat64.
+function plain(name) {
+    sub(/@.*/, "", name); sub(/^__/, "", name); sub(/(64)?(_2|_chk)?$/, "", name)
+    if (name ~ /^[lf]?xstat(at)?$/) sub(/x/, "", name)
+    return name
+}
 { seen[folder_of($1)]++ }
 $3 == "U" && folder_of($1) in loop && plain($2) in by_path {
     path = $1 ".c"
