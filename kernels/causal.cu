@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* causal.cu - causal softmax attention of grouped heads in fp32, and the rotary positions and gate of its decoder
+/* causal.cu - causal softmax attention of grouped heads, and the rotary positions and gate of its decoder
  *
- * A warp owns some queries of a head, whose channels lie across its lanes, and meets the keys 32 at a time: a lane
- * keeps the score of one key, and the running sums are rescaled when a larger score appears.  Warps share nothing.
+ * In fp32; causal_mma.cuh has it for bf16.  A warp owns some queries of a head, whose channels lie across its lanes, and
+ * meets the keys 32 at a time: a lane keeps the score of one key, and the running sums are rescaled when a larger score
+ * appears.  Warps share nothing.
  */
 #include <float.h>
 
-#include "kernels/mma.cuh"
+#include "kernels/flash.cuh"
 
 /* More rows of keys at once would not fit into registers. */
 #ifdef CUDA_ON_CPU
@@ -195,10 +196,14 @@ __global__ void __launch_bounds__(CAUSAL_WARPS * WARP, PER > 4 ? 3 : 4) causal_k
     causal_write<PER>(r, at, s);
 }
 
+#include "kernels/causal_mma.cuh"
+
 static void cuda_attend_causal(float *out, const float *q, const float *k, const float *v, const float *mask,
                                const struct kern_causal *s)
 {
     const struct causal_args a = {out, q, k, v, mask, *s};
+    if (causal_on_tensor_cores(a))
+        return;
     void (*const kernels[])(struct causal_args) = {causal_kernel<1>, causal_kernel<2>, causal_kernel<4>,
                                                    causal_kernel<8>, causal_kernel<16>};
     const int count[] = {causal_rows<1>::COUNT, causal_rows<2>::COUNT, causal_rows<4>::COUNT, causal_rows<8>::COUNT,

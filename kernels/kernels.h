@@ -327,7 +327,8 @@ struct kern_ops {
     void (*time_embed_exact)(void *emb, const float *t, const float *freqs, int batch, int half);
 
     /* --- of text encoders -------------------------------------------------------------------- */
-    /* attend() with fp32, for the decoder of a text encoder; no backward pass. A score s becomes cap tanh(s / cap).
+    /* attend() of floats, for the decoder of a text encoder; no backward pass. With narrow numbers of bf16, q, k, v and
+     * probabilities are multiplied as bf16. A score s becomes cap tanh(s / cap).
      * Position i sees j <= i with mask[j] > 0 and i - j < window; one that sees nothing averages all keys.
      * q, out: [batch*queries, heads*dim];  k, v: [batch*keys, kv_heads*dim];  mask: [batch, keys]; dim: at most 512 */
     void (*attend_causal)(float *out, const float *q, const float *k, const float *v, const float *mask,

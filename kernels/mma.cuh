@@ -116,6 +116,18 @@ __device__ static inline float mma_exp2(float x)
 #endif
 }
 
+/* 1 / x, as the special function unit has it: one unit of the last place off; PTX ISA, "rcp". */
+__device__ static inline float mma_inverse(float x)
+{
+#ifdef CUDA_ON_CPU
+    return 1.0f / x;
+#else
+    float y = 0;
+    MMA_ASM("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+
 /* In every lane, whether x is true in any. */
 __device__ static inline bool mma_any(bool x)
 {

@@ -17,7 +17,8 @@ static void bf16_run(const struct kern_ops *k, float *const *a, const int *z)
     k->linear_bf16(a[0], a[1], a[2], a[3], z[0], z[1], z[2]);
 }
 
-/* batch, queries, keys, heads of keys (twice as many of queries), dim, window; 0 queries: whole, as many as keys */
+/* batch, queries, keys, heads of keys (twice as many of queries), dim, window, whether all keys count; 0 queries: whole,
+ * as many as keys */
 static struct kern_causal causal_of(const int *z)
 {
     return (struct kern_causal){.batch = z[0], .queries = z[1] ? z[1] : z[2], .keys = z[2], .heads = 2 * z[3],
@@ -29,11 +30,11 @@ static void causal_arrays(struct want *w, const int *z)
 {
     const struct kern_causal s = causal_of(z);
     const size_t rows = N(s.batch * s.queries), keys = N(s.batch * s.keys), half = (size_t)(s.dim + 1) / 2;
-    w[0] = (struct want){"out", rows * N(s.heads * s.dim), 0};
-    w[1] = (struct want){"q", rows * N(s.heads * s.dim), 0};
-    w[2] = (struct want){"k", keys * N(s.kv_heads * s.dim), 0};
-    w[3] = (struct want){"v", keys * N(s.kv_heads * s.dim), 0};
-    w[4] = (struct want){"mask", keys, RELU};
+    w[0] = (struct want){"out", rows * N(s.heads * s.dim), LOOSE};
+    w[1] = (struct want){"q", rows * N(s.heads * s.dim), ROUNDED};
+    w[2] = (struct want){"k", keys * N(s.kv_heads * s.dim), ROUNDED};
+    w[3] = (struct want){"v", keys * N(s.kv_heads * s.dim), ROUNDED};
+    w[4] = (struct want){"mask", keys, z[6] ? TIMES : RELU};
     w[5] = (struct want){"turned", rows * N(s.heads) * 2 * half, 0};
     w[6] = (struct want){"cosine", N(s.keys) * half, 0};
     w[7] = (struct want){"sine", N(s.keys) * half, 0};
@@ -175,8 +176,9 @@ static void shortcut_run(const struct kern_ops *k, float *const *a, const int *z
     {"bf16", bf16_arrays, bf16_run, {{1, 1, 1}, {3, 7, 5}, {33, 64, 47}, {2, 16, 5000}, {9000, 3, 5}},               \
      {300, 2304, 9216}},                                                                                             \
     {"causal", causal_arrays, causal_run,                                                                            \
-     {{1, 1, 1, 1, 1, 0}, {2, 5, 9, 1, 7, 3}, {1, 70, 70, 2, 32, 0}, {2, 33, 90, 1, 100, 20}, {1, 0, 70, 1, 130, 0}, \
-      {1, 18, 35, 1, 256, 33}, {1, 0, 9, 1, 300, 0}}, {1, 300, 450, 4, 256, 4096}},                                  \
+     {{1, 1, 1, 1, 1, 0}, {2, 5, 9, 1, 7, 1}, {1, 70, 70, 2, 32, 0}, {2, 33, 90, 1, 100, 20}, {1, 0, 70, 1, 130, 0}, \
+      {1, 18, 35, 1, 256, 33}, {1, 0, 9, 1, 300, 0}, {1, 150, 200, 1, 64, 70, 1}, {1, 70, 170, 1, 24, 0, 1}},        \
+     {1, 300, 450, 4, 256, 4096, 1}},                                                                                \
     {"conv", conv_arrays, conv_run,                                                                                  \
      {{1, 1, 1, 1, 1, 16}, {5, 3, 7, 5, 3, 19}, {8, 12, 17, 70, 3, 18}, {6, 8, 16, 24, 3, 26}, {3, 5, 20, 9, 3, 22}, \
       {4, 9, 32, 32, 1, 16 * 3}, {9, 20, 24, 40, 1, 19}, {5, 33, 33, 65, 3, 17}},                                    \
