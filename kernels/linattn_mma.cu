@@ -7,7 +7,7 @@
  * two bf16 numbers, the rounded value and the remainder, so that 16 bits of
  * it count.  A block owns a head and 128 tokens at a time, a warp 16 of those.
  */
-#include "kernels/device.cuh"
+#include "kernels/mma.cuh"
 
 enum {
     MMA_DIM = 32,
@@ -69,19 +69,25 @@ __device__ static inline void mma_take_v(const struct mma_smem &m, const struct 
     }
 }
 
-__device__ static inline void mma_halves(bf16 *hi, bf16 *lo, float x)
+/* N neighbours, split in two. */
+template <int N> __device__ static inline void mma_halves(bf16 *hi, bf16 *lo, const float *x)
 {
-    *hi = narrow<bf16>(x);
-    *lo = narrow<bf16>(x - widen(*hi));
+    float rest[N];
+    for (int i = 0; i < N; i++)
+        rest[i] = x[i] - widen(narrow<bf16>(x[i]));
+    store<N>(hi, x);
+    store<N>(lo, rest);
 }
 
 /* Splits the sums in two; the block synchronizes before and after. */
 __device__ static inline void mma_split(const struct mma_smem &m)
 {
     __syncthreads();
-    for (int i = (int)threadIdx.x; i < MMA_ROWS * MMA_DIM; i += BLOCK) {
-        const int e = i / MMA_DIM, j = i % MMA_DIM;
-        mma_halves(m.hi + e * MMA_RIGHT + j, m.lo + e * MMA_RIGHT + j, m.sums[e * MMA_SUMS + j]);
+    for (int i = (int)threadIdx.x; i < MMA_ROWS * MMA_DIM / 4; i += BLOCK) {
+        const int e = i / (MMA_DIM / 4), j = i % (MMA_DIM / 4) * 4;
+        float x[4];
+        load<4>(x, m.sums + e * MMA_SUMS + j);
+        mma_halves<4>(m.hi + e * MMA_RIGHT + j, m.lo + e * MMA_RIGHT + j, x);
     }
     __syncthreads();
 }
@@ -154,25 +160,38 @@ __device__ static inline void mma_keep(const struct mma_smem &m, float *vk)
         vk[i] = m.sums[i / MMA_DIM * MMA_SUMS + i % MMA_DIM];
 }
 
-/* A lane's half of a token: 16 numbers from `first` on. */
-struct mma_lane {
-    int row, first;
-    __device__ mma_lane()
-    {
-        row = (int)threadIdx.x % WARP / 2, first = (int)threadIdx.x % 2 * 16;
-    }
-};
-
-/* Writes scratch times `share` to memory; with `gate`, only where the gate is above 0. */
-__device__ static inline void mma_give(bf16 *to, const float *scratch, float share,
-                                       const bf16 *gate)
+/* fn(token, c) for a warp's tokens, four numbers from c on: eight lanes have a token, so that a warp reads and writes
+ * whole sectors. */
+template <typename F> __device__ static inline void mma_each(F fn)
 {
-    for (int c = 0; c < 16; c += 4) {
-        float x[4];
+    for (int i = (int)threadIdx.x % WARP; i < 16 * (MMA_DIM / 4); i += WARP)
+        fn(i / (MMA_DIM / 4), i % (MMA_DIM / 4) * 4);
+}
+
+/* store<4>(), which nvcc would make four stores of here. */
+__device__ static inline void mma_put(bf16 *to, const float (&x)[4])
+{
+    *reinterpret_cast<uint64_t *>(to) = (uint64_t)mma_pair(x[2], x[3]) << 32 | mma_pair(x[0], x[1]);
+}
+
+/* Writes scratch to memory, tokens from `first` on; DIVIDED by the divisor; `gate`: only where it is above 0. */
+template <bool DIVIDED>
+__device__ static inline void mma_give(void *to, int ld, const struct lin_head<MMA_DIM> &f, const struct mma_smem &m,
+                                       int first, const bf16 *gate)
+{
+    mma_each([&](int t, int c) {
+        const float *scratch = m.scratch + t * MMA_SCRATCH;
+        const float share = DIVIDED ? 1.0f / (scratch[MMA_DIM] + LIN_EPS) : 1.0f;
+        float x[4], above[4] = {1, 1, 1, 1};
+        if (first + t >= f.tokens)
+            return;
+        load<4>(x, scratch + c);
+        if (gate)
+            load<4>(above, gate + t * MMA_RIGHT + c);
         for (int j = 0; j < 4; j++)
-            x[j] = !gate || widen(gate[c + j]) > 0.0f ? scratch[c + j] * share : 0.0f;
-        store<4>(to + c, x);
-    }
+            x[j] = above[j] > 0.0f ? x[j] * share : 0.0f;
+        mma_put((bf16 *)to + f.row(first + t, ld) + c, x);
+    });
 }
 
 __global__ void __launch_bounds__(BLOCK, 2) lin_mma_kernel(struct lin_args a)
@@ -180,7 +199,6 @@ __global__ void __launch_bounds__(BLOCK, 2) lin_mma_kernel(struct lin_args a)
     DYNAMIC_SHARED(float, smem);
     const struct lin_head<MMA_DIM> f(a, smem);
     const struct mma_smem m(smem);
-    const struct mma_lane l;
     const int t = (int)threadIdx.x / WARP * 16; /* this warp's share of the loaded tokens */
     struct mma_part part;
     for (int t0 = 0; t0 < f.tokens; t0 += MMA_TOKENS) {
@@ -198,31 +216,31 @@ __global__ void __launch_bounds__(BLOCK, 2) lin_mma_kernel(struct lin_args a)
         mma_take<true>(m.right, MMA_RIGHT, a.q, a.ldqk, f, t0);
         __syncthreads();
         mma_across(m, t, 3);
-        const int token = t0 + t + l.row;
-        const float *scratch = m.scratch + l.row * MMA_SCRATCH;
-        if (token < f.tokens)
-            mma_give((bf16 *)a.out + f.row(token, a.ldo) + l.first, scratch + l.first,
-                     1.0f / (scratch[MMA_DIM] + LIN_EPS), NULL);
+        mma_give<true>(a.out, a.ldo, f, m, t0 + t, NULL);
     }
 }
 
 /* From dout in `left` and the numerator in scratch: (dnum, dden), each split in two, as in
  * lin_query_back() of linattn.cu. */
-__device__ static inline void mma_query_back(const struct mma_smem &m, int t)
+__device__ static inline void mma_query_back(const struct mma_smem &m, int first)
 {
-    const struct mma_lane l;
-    const float *scratch = m.scratch + l.row * MMA_SCRATCH;
-    bf16 *left = m.left + (t + l.row) * MMA_LEFT, *low = m.low + (t + l.row) * MMA_LEFT;
-    const float share = 1.0f / (scratch[MMA_DIM] + LIN_EPS);
-    float w = 0;
-    for (int e = l.first; e < l.first + 16; e++) {
-        const float dnum = widen(left[e]) * share;
-        w -= dnum * (scratch[e] * share);
-        mma_halves(left + e, low + e, dnum);
-    }
-    w += __shfl_xor_sync(0xffffffffu, w, 1);
-    for (int e = MMA_DIM + l.first / 2; e < MMA_DIM + l.first / 2 + 8; e++)
-        mma_halves(left + e, low + e, e == MMA_DIM ? w : 0.0f);
+    mma_each([&](int t, int c) {
+        const float *scratch = m.scratch + t * MMA_SCRATCH;
+        const int at = (first + t) * MMA_LEFT;
+        const float share = 1.0f / (scratch[MMA_DIM] + LIN_EPS);
+        float num[4], dnum[4], w[2] = {0, 0};
+        load<4>(num, scratch + c);
+        load<4>(dnum, m.left + at + c);
+        for (int j = 0; j < 4; j++) {
+            dnum[j] *= share;
+            w[0] -= dnum[j] * (num[j] * share);
+        }
+        for (int half = MMA_DIM / 8; half > 0; half /= 2)
+            w[0] += __shfl_xor_sync(0xffffffffu, w[0], half);
+        w[0] = c == 0 ? w[0] : 0.0f;
+        mma_halves<4>(m.left + at + c, m.low + at + c, dnum);
+        mma_halves<2>(m.left + at + MMA_DIM + c / 2, m.low + at + MMA_DIM + c / 2, w);
+    });
     __syncwarp();
 }
 
@@ -231,17 +249,14 @@ __global__ void __launch_bounds__(BLOCK, 2) lin_mma_back_kernel(struct lin_args 
     DYNAMIC_SHARED(float, smem);
     const struct lin_head<MMA_DIM> f(a, smem);
     const struct mma_smem m(smem);
-    const struct mma_lane l;
     const int t = (int)threadIdx.x / WARP * 16;
-    const float *scratch = m.scratch + l.row * MMA_SCRATCH + l.first;
-    const bf16 *gate = m.right + (t + l.row) * MMA_RIGHT + l.first;
+    const bf16 *gate = m.right + t * MMA_RIGHT;
     float *vk = f.own(a.vk);
     struct mma_part part;
     for (int i = (int)threadIdx.x; i < MMA_ROWS * MMA_DIM; i += BLOCK)
         m.sums[i / MMA_DIM * MMA_SUMS + i % MMA_DIM] = i < (MMA_DIM + 1) * MMA_DIM ? vk[i] : 0.0f;
     mma_split(m);
     for (int t0 = 0; t0 < f.tokens; t0 += MMA_TOKENS) {
-        const int token = t0 + t + l.row;
         __syncthreads();
         mma_take<true>(m.right, MMA_RIGHT, a.q, a.ldqk, f, t0);
         mma_take<false>(m.left, MMA_LEFT, a.dout, a.ldo, f, t0);
@@ -249,8 +264,7 @@ __global__ void __launch_bounds__(BLOCK, 2) lin_mma_back_kernel(struct lin_args 
         mma_across(m, t, 3);
         mma_query_back(m, t);
         mma_down<true>(m, t);
-        if (token < f.tokens)
-            mma_give((bf16 *)a.dq + f.row(token, a.ldd) + l.first, scratch, 1, gate);
+        mma_give<false>(a.dq, a.ldd, f, m, t0 + t, gate);
         __syncthreads();
         part.add(m.left, m.right);
         part.add(m.low, m.right);
@@ -259,18 +273,15 @@ __global__ void __launch_bounds__(BLOCK, 2) lin_mma_back_kernel(struct lin_args 
     mma_split(m);
     mma_keep(m, vk);
     for (int t0 = 0; t0 < f.tokens; t0 += MMA_TOKENS) {
-        const int token = t0 + t + l.row;
         __syncthreads();
         mma_take<true>(m.right, MMA_RIGHT, a.k, a.ldqk, f, t0);
         mma_take_v(m, a, f, t0);
         __syncthreads();
         mma_down<false>(m, t);
-        if (token < f.tokens)
-            mma_give((bf16 *)a.dk + f.row(token, a.ldd) + l.first, scratch, 1, gate);
+        mma_give<false>(a.dk, a.ldd, f, m, t0 + t, gate);
         __syncwarp();
         mma_across(m, t, 2);
-        if (token < f.tokens)
-            mma_give((bf16 *)a.dv + f.row(token, a.ldd) + l.first, scratch, 1, NULL);
+        mma_give<false>(a.dv, a.ldd, f, m, t0 + t, NULL);
     }
 }
 
