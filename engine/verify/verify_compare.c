@@ -16,6 +16,12 @@
  * amplifies to 1e-2 in activations and 2e-2 in gradients, and to 1e-1 where gradients cancel or an
  * optimizer divides a small gradient by its own size.  The tolerances are two to three times the
  * differences that the cases show; a wrong index or a missing term is far beyond them.
+ *
+ * VERIFY_TEXT in bf16: rounding moves a number by 2^-8 at most, relatively; over mantissas that are spread evenly by
+ * their logarithm the root mean square is r = 2^-8 / sqrt(3) * sqrt(3 / (8 ln 2)) = 1.7e-3.  A layer of a decoder has
+ * two branches of six roundings in a row (weights and inputs of what leads in, scores or gates, and of what leads
+ * out), whose variances add: r sqrt(12 L) after L layers.  Softmax multiplies errors of scores by their size, for
+ * which 3 is allowed: 3 r sqrt(12 * 4) = 3.5e-2.  The cases show up to 2.4e-2, and 2.1e-2 with attention in fp32.
  */
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +48,7 @@ static const struct {
     [VERIFY_STATE_CAME] = {"relative L2", 5e-3, 2e-1},
     [VERIFY_GRADIENT_ZERO] = {"L2 over all gradients", 1e-8, 1e-3},
     [VERIFY_RATES] = {"largest difference over the rate", 0.5, 10},
-    [VERIFY_TEXT] = {"relative L2", 1e-5, 5e-2},
+    [VERIFY_TEXT] = {"relative L2", 1e-5, 3.5e-2},
     [VERIFY_PICTURE] = {"relative L2", 2e-5, 2e-2},
     [VERIFY_EXACT] = {"numbers that differ", 0, 0},
 };
