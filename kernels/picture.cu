@@ -294,21 +294,33 @@ static void cuda_down_add(float *y, const float *x, int rows, int width, int in,
     launch("down_add", down_add_kernel, grid_for(n), dim3(BLOCK), 0, a);
 }
 
-__global__ void up_add_kernel(struct shuffle_rows a)
+/* A thread adds to four pixels of the result what comes of one of x: of four numbers or fewer, which are neighbours.
+ * EACH_X: how many a number of x goes to; 0: known at run time. */
+template <int EACH_X> __global__ void up_add_kernel(struct shuffle_rows a, int rows)
 {
-    const int each = 4 * a.out / a.in, wide = 2 * a.width;
-    for EACH(i, a.n) {
-        const size_t pixel = i / a.out, row = pixel / wide, col = pixel % wide;
-        const int d = (int)(row % 2 * 2 + col % 2), c = (int)(i % a.out);
-        a.y[i] += a.x[(row / 2 * a.width + col / 2) * a.in + (4 * c + d) / each];
-    }
+    const unsigned out = (unsigned)a.out, across = (unsigned)a.width * out;
+    for (int row = (int)blockIdx.y; row < rows; row += (int)gridDim.y)
+        for (unsigned i = blockIdx.x * BLOCK + threadIdx.x; i < across; i += gridDim.x * BLOCK) {
+            const unsigned col = i / out, c = i % out;
+            const float *x = a.x + ((size_t)row * a.width + col) * a.in;
+            float *y = a.y + (4 * (size_t)row * a.width + 2 * col) * out + c;
+            float from[4];
+            if constexpr (EACH_X > 0)
+                load<4 / EACH_X>(from, x + c * (4 / EACH_X));
+            for (unsigned d = 0; d < 4; d++)
+                y[(d / 2 * 2 * a.width + d % 2) * (size_t)out] +=
+                    EACH_X > 0 ? from[EACH_X > 0 ? d / EACH_X : 0] : x[(4 * c + d) / (4 * out / a.in)];
+        }
 }
 
 static void cuda_up_add(float *y, const float *x, int rows, int width, int in, int out)
 {
-    const size_t n = 4 * (size_t)rows * (size_t)width * (size_t)out;
-    const struct shuffle_rows a = {y, x, n, width, in, out};
-    launch("up_add", up_add_kernel, grid_for(n), dim3(BLOCK), 0, a);
+    void (*const kernels[])(struct shuffle_rows, int) = {up_add_kernel<0>, up_add_kernel<1>, up_add_kernel<2>, NULL,
+                                                         up_add_kernel<4>};
+    const struct shuffle_rows a = {y, x, 0, width, in, out};
+    const int each = 4 * out / in, known = each <= 4 && each != 3 && in * each == 4 * out && by_four({}, x) ? each : 0;
+    const unsigned across = tiles((size_t)width * (size_t)out, BLOCK);
+    launch("up_add", kernels[known], dim3(across, rows < 65535 ? (unsigned)rows : 65535u), dim3(BLOCK), 0, a, rows);
 }
 
 __global__ void spread_add_kernel(struct shuffle_rows a)
