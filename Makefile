@@ -220,7 +220,7 @@ older:  ## the engine and its numbers once more through gcc 11
 
 cuda-cpu: $(BIN)/jobctl-train $(KERNELS) $(FAKE_NCCL) $(call unit,memory) $(if $(have_cxx),$(CUDA_CPU) $(CUDA_WATCHED))  ## CUDA kernels run on the CPU, thread by thread, their races seen
 	@$(if $(have_cxx),tests/cuda_cpu/run.sh $(BIN) $(CUDA_CPU) $(KERNELS) $(call unit,memory) \
-	  $(firstword $(FAKE_NCCL)) $(CUDA_WATCHED),echo "no $(CXX) found: skipped")
+	  $(firstword $(FAKE_NCCL)) $(CUDA_WATCHED) $(SWEEP),echo "no $(CXX) found: skipped")
 	@$(if $(have_cxx),$(MAKE) --no-print-directory planted,:)
 
 # Which of the faults: all, a number, or other ten with each commit.
@@ -267,7 +267,7 @@ clang: $(OBJ)/flags  ## every source and header once more through clang's warnin
 soak: $(PROGRAMS) $(ATTACK) $(SIMS)  ## the tests that take long: three seeds of the demo, ten thousand steps, many simulations
 	@$(MAKE) --no-print-directory sim SEEDS=150000
 	@$(MAKE) --no-print-directory cpus-all
-	@$(if $(have_cxx),$(MAKE) --no-print-directory planted PLANTS=all,:)
+	@$(MAKE) --no-print-directory cuda-cpu PLANTS=all SWEEP=all
 	@$(MAKE) --no-print-directory ptx SWEEP=all
 	@TEST_STRICT=1 E2E_TIMEOUT=7200 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
 	@$(MAKE) --no-print-directory tsan

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cublaslt_cpu.cc - cuBLASLt as this project calls it: columns first, naive, summed in double
+/* cublaslt_cpu.cc - cuBLASLt as this project calls it: columns first, summed in double
  *
  * What the manual forbids ends the program, as it would be wrong on a GPU (cuBLAS, "Using the cublasLt API"):
  * an algorithm used with less alignment, of the bias too, or less workspace than it was chosen for;
@@ -18,6 +18,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#include <vector>
 
 struct cuda_cpu_desc {
     cublasOperation_t  ta, tb;
@@ -194,17 +196,36 @@ static float number(const void *p, cudaDataType_t type, int64_t i)
                               : __bfloat162float(((const __nv_bfloat16 *)p)[i]);
 }
 
-static float dot(const cuda_cpu_desc *d, const void *a, const cuda_cpu_layout *la, const void *b,
-                 const cuda_cpu_layout *lb, int64_t i, int64_t j, int64_t depth, int64_t n)
+/* Sums are made in tiles of the result. Each goes through its depth in order, and the product of two floats is exact
+ * in double: the bits do not depend on tiles, nor on the instruction set. */
+enum { TILE_ROWS = 4, TILE_COLS = 4 };
+
+/* Numbers [depth, width] of `width` rows of a^T or columns of b from `first` on, 0 behind the last. across: the next of
+ * them is the next in memory, and the next of the depth is `ld` numbers away. */
+static void pack(double *to, const void *from, const cuda_cpu_layout *l, bool across, int64_t at, int64_t first,
+                 int64_t all, int width, int64_t depth)
 {
-    const int64_t a0 = n * la->stride, b0 = n * lb->stride;
-    double sum = 0;
-    for (int64_t k = 0; k < depth; k++) {
-        const int64_t at = a0 + (d->ta == CUBLAS_OP_N ? i + k * la->ld : k + i * la->ld);
-        const int64_t bt = b0 + (d->tb == CUBLAS_OP_N ? k + j * lb->ld : j + k * lb->ld);
-        sum += (double)number(a, la->type, at) * (double)number(b, lb->type, bt);
-    }
-    return (float)sum;
+    const int64_t step = across ? 1 : l->ld, deeper = across ? l->ld : 1;
+    for (int64_t k = 0; k < depth; k++)
+        for (int i = 0; i < width; i++)
+            to[k * width + i] = first + i < all ? number(from, l->type, at + (first + i) * step + k * deeper) : 0.0;
+}
+
+/* sum[TILE_COLS][TILE_ROWS] of a[depth][TILE_ROWS] and b[depth][TILE_COLS] */
+static void sum_tile(double *sum, const double *a, const double *b, int64_t depth)
+{
+    typedef double pair __attribute__((vector_size(16)));
+    enum { PAIRS = TILE_ROWS / 2 };
+    pair s[TILE_COLS][PAIRS] = {};
+    for (int64_t k = 0; k < depth; k++)
+#pragma GCC unroll 4 /* then the sums are in registers */
+        for (int i = 0; i < PAIRS; i++) {
+            const pair x = {a[k * TILE_ROWS + 2 * i], a[k * TILE_ROWS + 2 * i + 1]};
+#pragma GCC unroll 4
+            for (int j = 0; j < TILE_COLS; j++)
+                s[j][i] += x * b[k * TILE_COLS + j];
+        }
+    memcpy(sum, s, sizeof(s));
 }
 
 /* A product with all that it was asked with: a capture keeps it. */
@@ -219,6 +240,9 @@ struct product {
     void check() const;
     void run() const;
     void sum_columns() const;
+    void run_one(int64_t z, int64_t depth) const;
+    void put_tile(int64_t z, int64_t i, int64_t j, const double *sum) const;
+    void put(int64_t z, int64_t i, int64_t j, double total) const;
 };
 
 static size_t bytes_of(cudaDataType_t type)
@@ -300,6 +324,43 @@ void product::sum_columns() const
     sums++;
 }
 
+/* One number of the result, from its sum. */
+void product::put(int64_t z, int64_t i, int64_t j, double total) const
+{
+    const int64_t at = z * lc.stride + j * lc.ld + i;
+    const float sum = alpha * (float)total;
+    const bool biased = d.end == CUBLASLT_EPILOGUE_BIAS;
+    const float bias = biased ? number(d.bias, lc.type, i) : 0.0f;
+    const float y = sum + (beta != 0 ? beta * number(c, lc.type, at) : 0.0f) + bias;
+    if (lc.type == CUDA_R_32F)
+        ((float *)e)[at] = y;
+    else
+        ((__nv_bfloat16 *)e)[at] = __float2bfloat16_rn(y);
+}
+
+void product::put_tile(int64_t z, int64_t i, int64_t j, const double *sum) const
+{
+    for (int64_t y = j; y < lc.cols && y < j + TILE_COLS; y++)
+        for (int64_t x = i; x < lc.rows && x < i + TILE_ROWS; x++)
+            put(z, x, y, sum[(y - j) * TILE_ROWS + x - i]);
+}
+
+/* Matrix z of the batch. */
+void product::run_one(int64_t z, int64_t depth) const
+{
+    std::vector<double> left((size_t)(depth * TILE_ROWS)), right((size_t)((lc.cols + TILE_COLS) * depth));
+    for (int64_t j = 0; j < lc.cols; j += TILE_COLS)
+        pack(&right[(size_t)(j * depth)], b, &lb, d.tb != CUBLAS_OP_N, z * lb.stride, j, lc.cols, TILE_COLS, depth);
+    for (int64_t i = 0; i < lc.rows; i += TILE_ROWS) {
+        double sum[TILE_COLS * TILE_ROWS];
+        pack(left.data(), a, &la, d.ta == CUBLAS_OP_N, z * la.stride, i, lc.rows, TILE_ROWS, depth);
+        for (int64_t j = 0; j < lc.cols; j += TILE_COLS) {
+            sum_tile(sum, left.data(), &right[(size_t)(j * depth)], depth);
+            put_tile(z, i, j, sum);
+        }
+    }
+}
+
 void product::run() const
 {
     const int64_t depth = d.ta == CUBLAS_OP_N ? la.cols : la.rows;
@@ -308,18 +369,7 @@ void product::run() const
     if (algo.room)
         memset(room, 0xff, algo.room);
     for (int64_t z = 0; z < lc.batch; z++)
-        for (int64_t j = 0; j < lc.cols; j++)
-            for (int64_t i = 0; i < lc.rows; i++) {
-                const int64_t at = z * lc.stride + j * lc.ld + i;
-                const float sum = alpha * dot(&d, a, &la, b, &lb, i, j, depth, z);
-                const bool biased = d.end == CUBLASLT_EPILOGUE_BIAS;
-                const float bias = biased ? number(d.bias, lc.type, i) : 0.0f;
-                const float y = sum + (beta != 0 ? beta * number(c, lc.type, at) : 0.0f) + bias;
-                if (lc.type == CUDA_R_32F)
-                    ((float *)e)[at] = y;
-                else
-                    ((__nv_bfloat16 *)e)[at] = __float2bfloat16_rn(y);
-            }
+        run_one(z, depth);
     if (d.end == CUBLASLT_EPILOGUE_BGRADB)
         sum_columns();
     cuda_cpu_close_memory();

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh BIN PLUGIN CHECK_KERNELS TEST_MEMORY NCCL [WATCHED] - the CUDA backend, as far as it goes without a GPU
+# run.sh BIN PLUGIN CHECK_KERNELS TEST_MEMORY NCCL [WATCHED [all]] - the CUDA backend, as far as it goes without a GPU
 #
 # PLUGIN is libjobctl_cuda.so built against the stand-in of CUDA beside this
 # file: the same sources, run on the CPU.  WATCHED is the same with each access of a kernel to memory
@@ -8,7 +8,7 @@
 # and the words for failures are checked; nothing is learned about a GPU.
 #
 # Parts are functions, LANES (2) of them at once, each told in one piece; PARTS names those that are wanted.
-# They share nothing but what `after` says.
+# They share nothing but what `after` says.  With `all`, also a layer of Lumina-Next 2B in its real width.
 set -u
 . tests/e2e/wait.sh
 bin=$1 plugin=$(realpath "$2") kernels=$3 memory=$4
@@ -21,7 +21,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
 cases=$(ls tests/golden/sana/tiny-*[a-z].json tests/golden/lora/*.json)
-lumina=$(ls tests/golden/lumina/v[1-5]_*.json)
+lumina=$(ls tests/golden/lumina/v[1-6]_*.json)
 encoders="$(ls tests/golden/gemma2/*.json) tests/golden/vae/small-pair.json tests/golden/vae/tiny-kl.json"
 
 # ok WHAT COMMAND... - one line; the output when it fails
@@ -122,6 +122,14 @@ lumina_of() { # PRECISION
 }
 lumina_fp32() { lumina_of fp32; }
 lumina_bf16() { lumina_of bf16; }
+
+# A layer of the 2B model: heads of 72, 8 of keys to 32 of queries, captions of 2048 channels.
+lumina_2b_of() { # PRECISION
+    ok "a layer of Lumina-Next 2B $1, every way" env JOBCTL_CUDA_WAYS="$every" "$bin/jobctl-train" \
+        verify --backend cuda --precision "$1" tests/golden/lumina/v7_2Bshape_L1_proc.json
+}
+lumina_2b_fp32() { lumina_2b_of fp32; }
+lumina_2b_bf16() { lumina_2b_of bf16; }
 
 # The same bits with recorded steps, although a recording does not make the table of rotations.
 lumina_run() {
@@ -458,6 +466,7 @@ part() { # NAME
 running=0
 : "${PARTS:=golden_fp32 golden_bf16 lumina_fp32 lumina_bf16 lumina_run encoders_fp32 encoders_bf16 encoded memory_fp32 memory_bf16 whole many_sizes adamw_fp32 came_fp32 adamw_bf16
     exact table quick pair kernels_fp32 kernels_bf16 small_gpu no_bf16 too_large torn failures every_kernel}"
+[ "${7:-}" != all ] || PARTS="lumina_2b_fp32 lumina_2b_bf16 $PARTS"
 for name in $PARTS; do
     [ $((running += 1)) -le "${LANES:-2}" ] || wait -n
     part "$name" &
