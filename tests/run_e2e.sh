@@ -10,6 +10,10 @@
 # here and not on a host reached over SSH: their losses would differ.
 # Tests do not wait for each other's CPU slots: one that wants leases names a directory of its own.
 set -u
+if [ ! -x "${1:-}/jobctl" ]; then
+    echo "usage: tests/run_e2e.sh BIN [NAME...]: BIN is the folder of the programs, such as build/bin" >&2
+    exit 2
+fi
 bin=$(cd "$1" && pwd)
 shift
 cd "$(dirname "$0")/.." || exit 1
