@@ -24,6 +24,7 @@
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
 #include "agent/plan/gpu_selftest_child.h"
+#include "agent/probe/gpu_sampler.h"
 #include "agent/probe/probe.h"
 #include "agent/wire/call_home.h"
 #include "agent/wire/file_channel.h"
@@ -36,6 +37,7 @@ enum {
     LINGER_MS = 10 * 60 * 1000, /* without an acknowledgement: exit, keeping the spool */
     HEARTBEAT_MS = 1000,
     STOP_GRACE_MS = 10 * 1000, /* for a checkpoint */
+    WATCH_MOST_MS = 10 * 60 * 1000, /* of one WATCH_GPUS */
     LEARNED_BEATS = 300 /* interval of storing learned durations, in case the node is lost */
 };
 
@@ -126,6 +128,15 @@ static void on_launch(struct attempt *a, const json_t *body)
     }
 }
 
+/* The controller sends it again while somebody looks. */
+static void on_watch_gpus(struct attempt *a, int64_t ms)
+{
+    if (ms <= 0 || a->leaving || !json_array_size(json_object_get(a->facts, "gpus")))
+        return;
+    if (a->gpu_sampler || (a->gpu_sampler = gpu_sampler_create(&a->loop)))
+        gpu_sampler_want(a->gpu_sampler, ms < WATCH_MOST_MS ? ms : WATCH_MOST_MS);
+}
+
 static void on_message(void *arg, enum wire_message number, const json_t *body)
 {
     struct attempt *a = arg;
@@ -147,6 +158,9 @@ static void on_message(void *arg, enum wire_message number, const json_t *body)
         break;
     case WIRE_NODE_GONE:
         attempt_on_node_gone(a, body);
+        break;
+    case WIRE_WATCH_GPUS:
+        on_watch_gpus(a, json_integer_value(json_object_get(body, "for_ms")));
         break;
     default:
         break;
@@ -273,6 +287,13 @@ static void tell_slow_end(struct attempt *a)
     attempt_tell(a);
 }
 
+static void tell_gpu_load(struct attempt *a)
+{
+    json_t *gpus = a->gpu_sampler ? gpu_sampler_news(a->gpu_sampler) : NULL;
+    if (gpus)
+        session_gpu_load(a->session, gpus);
+}
+
 static void on_beat(uv_timer_t *timer)
 {
     struct attempt *a = timer->data;
@@ -283,6 +304,7 @@ static void on_beat(uv_timer_t *timer)
     check_clock(a);
     if (!a->finished_ms && attempt_check_disk(a))
         attempt_tell(a);
+    tell_gpu_load(a);
     session_alive(a->session);
     if (a->dir_gone && (!a->launch || (a->finished_ms && !session_connected(a->session)))) {
         log_warn(a->tag, "exiting: its run directory is gone, so no controller can connect");

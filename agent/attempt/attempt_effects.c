@@ -21,6 +21,7 @@
 #include "agent/os/lease_keeper.h"
 #include "agent/os/log.h"
 #include "agent/plan/gpu_selftest_child.h"
+#include "agent/probe/gpu_sampler.h"
 #include "agent/ranks/capture.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/wire/call_home.h"
@@ -412,6 +413,8 @@ void attempt_leave(struct attempt *a)
     call_home_close(a->call_home);
     monitor_close(a->monitor);
     gpu_selftest_child_close(a->gpu_selftest);
+    gpu_sampler_close(a->gpu_sampler);
+    a->gpu_sampler = NULL;
     mirror_child_close(a->mirror);
     lease_keeper_close(a->lease);
     a->lease = NULL;

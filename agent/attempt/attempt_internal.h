@@ -45,6 +45,7 @@ struct attempt {
     void (*planned)(struct attempt *a);      /* called after attempt_begin() */
     void (*lease_nodes)(struct attempt *a);  /* several nodes: called before the plan, where machines have leases */
     bool nccl_unlike; /* another node has reported unexpected NCCL transports */
+    struct gpu_sampler *gpu_sampler; /* NULL: nobody has asked for the load of the GPUs */
     struct session *session;
     struct call_home *call_home;       /* NULL: controllers connect to the socket */
     struct file_channel *file_channel; /* the same */

@@ -185,6 +185,15 @@ void session_heartbeat(struct session *s, json_t *body)
         log_error(NULL, "%s", err.text);
 }
 
+void session_gpu_load(struct session *s, json_t *gpus)
+{
+    struct err err = {0};
+    if (!s->channel.open || byte_stream_queued(s->link->stream) > QUEUE_BYTES)
+        json_decref(gpus);
+    else if (link_send(s->link, WIRE_GPU_LOAD, 0, json_pack("{s:s, s:o}", "node", s->id.node, "gpus", gpus), &err) < 0)
+        log_error(NULL, "%s", err.text);
+}
+
 void session_alive(struct session *s)
 {
     struct err err = {0};

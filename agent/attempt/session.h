@@ -53,7 +53,7 @@ struct session_id {
     const char *origin; /* of the job, "" = not known yet; may change */
 };
 
-/* Called for LAUNCH, STOP and CHECKPOINT of this attempt; the body is borrowed. */
+/* Called for LAUNCH, STOP, CHECKPOINT, NODE_GONE and WATCH_GPUS of this attempt; the body is borrowed. */
 typedef void (*session_message_fn)(void *arg, enum wire_message number, const json_t *body);
 /* Called after an ACK. */
 typedef void (*session_acked_fn)(void *arg, int64_t seq);
@@ -94,6 +94,9 @@ void session_pump(struct session *s);
 /* Sends a HEARTBEAT, which may be dropped: its fields without job, attempt, nonce. Takes the
  * body. */
 void session_heartbeat(struct session *s, json_t *body);
+
+/* Sends a GPU_LOAD, which may be dropped. Takes the lines. */
+void session_gpu_load(struct session *s, json_t *gpus);
 
 /* Sends KEEPALIVE if nothing was sent since the last call: a dead connection may look alive. */
 void session_alive(struct session *s);

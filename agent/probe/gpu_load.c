@@ -12,7 +12,8 @@
 
 struct gpu {
     nvml_device device;
-    char        uuid[NVML_TEXT];
+    unsigned    index;
+    char        uuid[NVML_TEXT], name[NVML_TEXT];
 };
 
 static int open_all(struct nvml *n, struct gpu gpus[PROBE_GPUS_MOST], struct err *err)
@@ -24,7 +25,11 @@ static int open_all(struct nvml *n, struct gpu gpus[PROBE_GPUS_MOST], struct err
     n->count(&count);
     for (unsigned i = 0; i < count && found < PROBE_GPUS_MOST; i++) {
         struct gpu *g = &gpus[found];
-        found += n->handle(i, &g->device) == NVML_OK && n->uuid(g->device, g->uuid, sizeof(g->uuid)) == NVML_OK;
+        *g = (struct gpu){.index = i};
+        if (n->handle(i, &g->device) != NVML_OK || n->uuid(g->device, g->uuid, sizeof(g->uuid)) != NVML_OK)
+            continue;
+        n->name(g->device, g->name, sizeof(g->name));
+        found++;
     }
     return found ? found : err_set(err, ERR_NO_DEVICE, "no GPU answers");
 }
@@ -64,7 +69,8 @@ static void add_memory(json_t *row, const struct nvml *n, nvml_device d)
 static void print_gpu(FILE *out, const struct nvml *n, const struct gpu *g)
 {
     const bool lost = is_lost(n, g);
-    json_t *row = json_pack("{s:s, s:b}", "uuid", g->uuid, "lost", (int)lost);
+    json_t *row = json_pack("{s:s, s:i, s:s, s:b}", "uuid", g->uuid, "index", (int)g->index, "name", g->name, "lost",
+                            (int)lost);
     if (row && !lost) {
         json_object_set_new(row, "load", load_of(n, g->device));
         add_memory(row, n, g->device);

@@ -3,11 +3,11 @@
  *
  * One line of JSON per GPU, as NVML calls may block for minutes and the reader must not:
  *
- *   {"uuid":"GPU-...", "lost":false, "load":97, "memory_used_bytes":N, "memory_bytes":N, "celsius":64, "watts":512.3,
- *    "processes":[...]}
+ *   {"uuid":"GPU-...", "index":0, "name":"NVIDIA H200", "lost":false, "load":97, "memory_used_bytes":N,
+ *    "memory_bytes":N, "celsius":64, "watts":512.3, "processes":[...]}
  *
- * load: percent of the last second or less. processes: as in the facts (docs/FACTS.md). What a driver does not tell is
- * null. lost: the GPU has fallen off the bus.
+ * index: as NVML counts. load: percent of the last second or less. processes: as in the facts (docs/FACTS.md). What a
+ * driver does not tell is null. lost: the GPU has fallen off the bus.
  */
 #ifndef AGENT_PROBE_GPU_LOAD_H
 #define AGENT_PROBE_GPU_LOAD_H

@@ -26,6 +26,7 @@ static const struct wire_row rows[] = {
     {WIRE_KEEPALIVE, "keepalive", TO_CONTROLLER, 1024, ATTEMPT},
     {WIRE_LISTENING, "listening", TO_CONTROLLER, 8 * 1024,
      ATTEMPT "endpoint:o endpoint.addresses:a endpoint.port:i endpoint.key:s"},
+    {WIRE_GPU_LOAD, "GPU load", TO_CONTROLLER, 256 * 1024, ATTEMPT "node:s gpus:a"},
     {WIRE_LAUNCH, "launch", TO_AGENT, 2 * 1024 * 1024,
      ATTEMPT "name:s spec:o spec_digest:s run_dir:s job_dir:s ckpt_dir:s acked:i secrets:o env_place:s? "
              "budget:o budget.restarts:i budget.backoff_min_ms:i budget.backoff_max_ms:i "
@@ -41,6 +42,7 @@ static const struct wire_row rows[] = {
     {WIRE_ATTACH, "attach", TO_AGENT, 64 * 1024,
      ATTEMPT "key:s may_start:b dismiss:b acked:i logs:o origin:s? forget:b?"},
     {WIRE_NODE_GONE, "node gone", TO_AGENT, 4 * 1024, ATTEMPT "node:i text:s"},
+    {WIRE_WATCH_GPUS, "watch GPUs", TO_AGENT, 1024, ATTEMPT "for_ms:i"},
 };
 
 const struct wire_row *wire_find(unsigned number, enum wire_direction direction)

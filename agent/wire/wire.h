@@ -24,6 +24,8 @@
  *   agent       HEARTBEAT  once a second while ranks live; may be dropped
  *   agent       KEEPALIVE  after a second without another message: detects a dead connection
  *   controller  STOP, CHECKPOINT, NODE_GONE
+ *   controller  WATCH_GPUS somebody looks at the GPUs of its machine; repeated while it is so
+ *   agent       GPU_LOAD   what they do, every two seconds for as long as WATCH_GPUS says; may be dropped
  *
  * On another machine `jobctl-agent attach` (agent/attempt/attach.h) stands between the two. The
  * controller's first message, ATTACH, is for it; then it relays both directions and adds to the
@@ -71,6 +73,8 @@
  *   KEEPALIVE  {job, attempt, nonce}
  *   NODE_GONE  {job, attempt, nonce, node, text}   to the leader: a node's agent and its ranks are gone,
  *               or will never start; text: follows the node's name. Repeated after each LISTENING
+ *   WATCH_GPUS {job, attempt, nonce, for_ms}       not to agents before version 4
+ *   GPU_LOAD   {job, attempt, nonce, node: as in HELLO, gpus: []}     lines of agent/probe/gpu_load.h
  *   LISTENING  {job, attempt, nonce, endpoint: {addresses: [], port, key}}   by the leader, after each
  *               LAUNCH, for the followers' LAUNCH (leader_endpoint()); key: a secret, kept in memory only
  *
@@ -147,7 +151,7 @@
 
 struct err;
 
-enum { WIRE_VERSION = 3 };
+enum { WIRE_VERSION = 4 };
 
 enum wire_message {
     WIRE_HELLO = 1,
@@ -157,12 +161,14 @@ enum wire_message {
     WIRE_AGENT_GONE = 5,
     WIRE_KEEPALIVE = 6,
     WIRE_LISTENING = 8,
+    WIRE_GPU_LOAD = 9,
     WIRE_LAUNCH = 33,
     WIRE_ACK = 34,
     WIRE_STOP = 35,
     WIRE_CHECKPOINT = 36,
     WIRE_ATTACH = 37,
     WIRE_NODE_GONE = 38,
+    WIRE_WATCH_GPUS = 39,
 
     /* Between agents of an attempt on several nodes: agent/wire/leader_wire.h. */
     NODE_CONNECT = 64,

@@ -29,7 +29,8 @@ static const struct renamed {
     {1, WIRE_HEARTBEAT, NULL, "unreached", "call_error"},
 };
 
-/* Keys that a message did not have up to and including version `until`: left out for such an agent. */
+/* Keys that a message did not have up to and including version `until`: left out for such an agent. `key` NULL: the
+ * whole message, which is not sent to it. */
 static const struct added {
     unsigned until;
     enum wire_message number;
@@ -40,13 +41,22 @@ static const struct added {
     {2, WIRE_LAUNCH, "budget", "same_line"},
     {2, WIRE_LAUNCH, "budget", "same_line_ms"},
     {2, WIRE_ATTACH, NULL, "forget"},
+    {3, WIRE_WATCH_GPUS, NULL, NULL},
 };
 
 static void leave_out(unsigned version, enum wire_message number, json_t *body)
 {
     for (size_t i = 0; i < ARRAY_LEN(added); i++)
-        if (added[i].number == number && version <= added[i].until)
+        if (added[i].number == number && added[i].key && version <= added[i].until)
             json_object_del(added[i].object ? json_object_get(body, added[i].object) : body, added[i].key);
+}
+
+bool wire_version_knows(unsigned version, enum wire_message number)
+{
+    for (size_t i = 0; i < ARRAY_LEN(added); i++)
+        if (added[i].number == number && !added[i].key && version <= added[i].until)
+            return false;
+    return true;
 }
 
 bool wire_version_accepted(unsigned version, enum wire_direction direction)

@@ -6,7 +6,7 @@
  * installation and only WIRE_VERSION is accepted. A body in memory always uses the keys of
  * WIRE_VERSION.
  *
- * To rename or to add a key: add a row in wire_version.c and raise WIRE_VERSION.
+ * To rename or to add a key, or to add a message to agents: add a row in wire_version.c and raise WIRE_VERSION.
  */
 #ifndef AGENT_WIRE_WIRE_VERSION_H
 #define AGENT_WIRE_WIRE_VERSION_H
@@ -15,6 +15,9 @@
 
 /* Is a frame of this version accepted in this direction? */
 bool wire_version_accepted(unsigned version, enum wire_direction direction);
+
+/* Does an agent of this version know this message? Others must not be sent. */
+bool wire_version_knows(unsigned version, enum wire_message number);
 
 /* Renames the keys of a body of `version` to those of WIRE_VERSION, in place. -1: it has a key
  * unknown to that version. */

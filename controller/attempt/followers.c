@@ -11,6 +11,7 @@
 
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
+#include "controller/attempt/gpu_request.h"
 #include "controller/attempt/launch.h"
 #include "controller/base/daemon.h"
 #include "controller/job/job.h"
@@ -27,6 +28,7 @@ struct follower {
     int                 node;
     const char         *name;      /* of all->names */
     bool                here;      /* it has sent HELLO */
+    int64_t             gpus_asked_ms;  /* gpu_request.h */
     bool                gone;      /* proven: none of its processes lives */
     char                fate[320]; /* why there is no agent, for the leader; "" = nothing */
     char                run_dir[PATH_MAX];
@@ -135,8 +137,12 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
     struct follower *m = arg;
     struct job *job = m->all->job;
     char text[160];
-    if (number != WIRE_HELLO)
-        return;             /* all other messages go to the leader */
+    if (number != WIRE_HELLO) { /* what matters to the job goes to the leader */
+        if (m->here)
+            gpu_request_hear(job, m->link, m->name, &m->gpus_asked_ms, number, body);
+        return;
+    }
+    m->gpus_asked_ms = 0;
     if (is_leader(m, body)) {
         snprintf(text, sizeof(text), "it is the same machine as %.60s; list each machine once",
                  job->attempt->node);

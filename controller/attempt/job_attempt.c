@@ -12,6 +12,7 @@
 #include "agent/wire/channel.h"
 #include "agent/wire/wire.h"
 #include "controller/attempt/followers.h"
+#include "controller/attempt/gpu_request.h"
 #include "controller/attempt/launch.h"
 #include "controller/base/daemon.h"
 #include "controller/job/active_jobs.h"
@@ -220,6 +221,7 @@ static void hear(void *arg, enum wire_message number_, const json_t *body)
     struct job *job = arg;
     switch (number_) {
     case WIRE_HELLO:
+        job->gpus_asked_ms = 0;
         hear_hello(job, body);
         return;
     case WIRE_EVENT:
@@ -227,6 +229,10 @@ static void hear(void *arg, enum wire_message number_, const json_t *body)
         return;
     case WIRE_HEARTBEAT:
         hear_heartbeat(job, body);
+        gpu_request_hear(job, job->link, job->core.node, &job->gpus_asked_ms, number_, body);
+        return;
+    case WIRE_GPU_LOAD:
+        gpu_request_hear(job, job->link, job->core.node, &job->gpus_asked_ms, number_, body);
         return;
     case WIRE_LISTENING:
         followers_endpoint(job, json_object_get(body, "endpoint"));

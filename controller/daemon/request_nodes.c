@@ -33,6 +33,31 @@ static json_t *gpus_of(struct daemon *d, bool now)
     return out;
 }
 
+/* The rows of `gpus` from lines of agent/probe/gpu_load.h. */
+static json_t *as_rows(const json_t *lines)
+{
+    json_t *out = json_array(), *line;
+    size_t i;
+    json_array_foreach((json_t *)(uintptr_t)lines, i, line)
+        json_array_append_new(out, json_pack("{s:I, s:s, s:s, s:O*, s:O}", "index",
+                                             (json_int_t)field_int(line, "index", (int64_t)i), "uuid",
+                                             field_text(line, "uuid"), "name", field_text(line, "name"), "memory_bytes",
+                                             json_object_get(line, "memory_bytes"), "now", line));
+    return out;
+}
+
+/* What agents on other machines tell of their GPUs, as `gpus` of those machines. */
+static void tell_elsewhere(const struct daemon *d, json_t *nodes)
+{
+    json_t *node;
+    size_t i;
+    json_array_foreach(nodes, i, node) {
+        const json_t *gpus = json_object_get(gpu_figures_elsewhere(d), field_text(node, "name"));
+        if (gpus && i > 0)
+            json_object_set_new(node, "gpus", as_rows(gpus));
+    }
+}
+
 static void tell_here(struct daemon *d, json_t *nodes, bool now)
 {
     const struct fleet *f = d->fleet;
@@ -54,6 +79,8 @@ void request_nodes(struct request *r)
     json_t *nodes = json_array();
     tell_here(d, nodes, request_query(r, "now") != NULL);
     hosts_list(d, nodes);
+    if (request_query(r, "now"))
+        tell_elsewhere(d, nodes);
     request_answer(r, 200, json_pack("{s:o}", "nodes", nodes));
 }
 

@@ -97,6 +97,7 @@ struct job {
     json_t             *names;          /* of its nodes; NULL: one, or not known yet */
     json_t             *lost;           /* [{name, text, at_ms}] nodes that attempts lost */
     struct remote_link *link;           /* while the attempt lives */
+    int64_t             gpus_asked_ms;  /* until when its agent was asked for the load of GPUs (gpu_request.h) */
     struct followers   *followers;      /* the agents beside the one at `link` (followers.h) */
     int64_t             disk_since_ms;  /* its wait for a full disk that reclaim_look() last saw; 0: none */
     int64_t             noted_attempt;  /* its newest attempt when fleet_note() last saw it ... */

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <uv.h>
 
@@ -228,7 +229,7 @@ static void put_step_times(struct page *p, const struct tally *t)
 /* ---- nodes and the daemon ---- */
 
 /* Of "now" (agent/probe/gpu_load.h); `scale`: from its unit to that of the metric. */
-static const struct {
+static const struct gpu_gauge {
     const char *name, *help, *key;
     double      scale;
 } gpu_gauges[] = {
@@ -246,32 +247,53 @@ static double gpu_value(const json_t *now, const char *key)
     return json_is_boolean(v) ? json_is_true(v) : json_is_number(v) ? json_number_value(v) : NAN;
 }
 
-static void put_gpu_gauge(struct page *p, int g)
+/* `gauge`: NULL for jobctl_gpu_info. `now`: its line of agent/probe/gpu_load.h, or NULL. */
+static void put_gpu(struct page *p, const struct gpu_gauge *gauge, const char *node, const json_t *gpu,
+                    const json_t *now)
+{
+    char index[24];
+    snprintf(index, sizeof(index), "%lld", (long long)field_int(gpu, "index", 0));
+    struct openmetrics_labels labels = LABELS({ "node", node }, { "index", index }, { "uuid", field_text(gpu, "uuid") });
+    if (!gauge)
+        labels.at[3] = (struct openmetrics_label){ "model", field_text(gpu, "name") };
+    openmetrics_sample(&p->m, labels, gauge ? gpu_value(now, gauge->key) * gauge->scale : 1);
+}
+
+/* An agent that is reached as on another machine may run on this one. */
+static bool is_here(const struct page *p, const char *uuid)
+{
+    const json_t *list = json_object_get(p->daemon->fleet->facts, "gpus"), *gpu;
+    size_t i;
+    json_array_foreach (list, i, gpu)
+        if (strcmp(field_text(gpu, "uuid"), uuid) == 0)
+            return true;
+    return false;
+}
+
+static void put_each_gpu(struct page *p, const struct gpu_gauge *gauge)
 {
     const struct fleet *f = p->daemon->fleet;
-    const json_t *gpu;
+    const json_t *list = json_object_get(f->facts, "gpus"), *gpu;
+    json_t *elsewhere = (json_t *)(uintptr_t)gpu_figures_elsewhere(p->daemon), *gpus;
+    const char *node;
     size_t i;
-    openmetrics_family(&p->m, gpu_gauges[g].name, OPENMETRICS_GAUGE, gpu_gauges[g].help);
-    json_array_foreach (json_object_get(f->facts, "gpus"), i, gpu) {
-        const char *uuid = field_text(gpu, "uuid");
-        char index[24];
-        snprintf(index, sizeof(index), "%lld", (long long)field_int(gpu, "index", (int64_t)i));
-        openmetrics_sample(&p->m, LABELS({ "node", f->node }, { "index", index }, { "uuid", uuid }),
-                           gpu_value(gpu_figures_of(p->daemon, uuid), gpu_gauges[g].key) * gpu_gauges[g].scale);
-    }
+    json_array_foreach (list, i, gpu)
+        put_gpu(p, gauge, f->node, gpu, gpu_figures_of(p->daemon, field_text(gpu, "uuid")));
+    json_object_foreach (elsewhere, node, gpus)
+        json_array_foreach (gpus, i, gpu)
+            if (!is_here(p, field_text(gpu, "uuid")))
+                put_gpu(p, gauge, node, gpu, gpu);
 }
 
 static void put_gpus(struct page *p)
 {
-    const struct fleet *f = p->daemon->fleet;
-    const json_t *list = json_object_get(f->facts, "gpus"), *gpu;
-    size_t i;
-    openmetrics_family(&p->m, "jobctl_gpu", OPENMETRICS_INFO, "A GPU of this machine.");
-    json_array_foreach (list, i, gpu) {
-        char index[24];
-        snprintf(index, sizeof(index), "%lld", (long long)field_int(gpu, "index", (int64_t)i));
-        openmetrics_sample(&p->m, LABELS({ "node", f->node }, { "index", index }, { "uuid", field_text(gpu, "uuid") },
-                                         { "model", field_text(gpu, "name") }), 1);
+    gpu_figures_want(p->daemon, GPU_FIGURES_SCRAPE_MS);
+    openmetrics_family(&p->m, "jobctl_gpu", OPENMETRICS_INFO,
+                       "A GPU of this machine, or of another one on which a job runs.");
+    put_each_gpu(p, NULL);
+    for (size_t g = 0; g < sizeof(gpu_gauges) / sizeof(gpu_gauges[0]); g++) {
+        openmetrics_family(&p->m, gpu_gauges[g].name, OPENMETRICS_GAUGE, gpu_gauges[g].help);
+        put_each_gpu(p, &gpu_gauges[g]);
     }
 }
 
@@ -284,9 +306,6 @@ static void put_node(struct page *p)
     single(p, "jobctl_gpus", OPENMETRICS_GAUGE, "GPUs of this machine.", (double)p->daemon->gpus);
     single(p, "jobctl_gpus_free", OPENMETRICS_GAUGE, "GPUs that no job holds.", (double)gpus);
     put_gpus(p);
-    gpu_figures_want(p->daemon, GPU_FIGURES_SCRAPE_MS);
-    for (int g = 0; g < (int)(sizeof(gpu_gauges) / sizeof(gpu_gauges[0])); g++)
-        put_gpu_gauge(p, g);
 }
 
 static void put_hosts(struct page *p)

@@ -2,100 +2,100 @@
 /* gpu_figures.c - see gpu_figures.h */
 #include "controller/nodes/gpu_figures.h"
 
-#include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
 
-#include "agent/os/log.h"
-#include "agent/os/subprocess.h"
+#include "agent/probe/gpu_sampler.h"
 #include "controller/base/daemon.h"
 #include "controller/nodes/fleet.h"
 #include "engine/contract/clock.h"
-#include "engine/contract/err.h"
 #include "engine/contract/field.h"
-#include "engine/contract/install.h"
 
-enum { AGAIN_MS = 60000 };  /* after a process that ended by itself: no driver, or it failed */
+enum { LATER_MS = 1000 };   /* an agent is told of a later end if it is later by so much */
 
 struct gpu_figures {
-    struct subprocess *process;     /* NULL: nobody looks */
-    json_t            *rows;        /* by uuid: {"at": ms of the monotonic clock, "row": the line} */
-    int64_t            until_ms;    /* of the monotonic clock */
-    int64_t            not_before_ms;
+    struct gpu_sampler *here;
+    json_t           *elsewhere;    /* by node: the newest array */
+    json_t           *told;         /* by node: when it came, on the monotonic clock */
+    int64_t           until_ms;     /* of the monotonic clock */
 };
 
-static void take_line(void *arg, const char *text, size_t size)
+static void destroy(struct gpu_figures *g)
 {
-    struct gpu_figures *g = arg;
-    json_t *row = json_loadb(text, size, 0, NULL);
-    const char *uuid = field_text(row, "uuid");
-    if (uuid[0])
-        json_object_set_new(g->rows, uuid, json_pack("{s:I, s:O}", "at", (json_int_t)clock_ms(), "row", row));
-    json_decref(row);
+    gpu_sampler_close(g->here);
+    json_decref(g->elsewhere);
+    json_decref(g->told);
+    free(g);
 }
 
-static void on_end(void *arg, const struct subprocess_end *e)
-{
-    struct gpu_figures *g = arg;
-    g->process = NULL;
-    if (!e->timed_out)
-        g->not_before_ms = clock_ms() + AGAIN_MS;
-}
-
-static void start(struct daemon *d, int64_t ms)
-{
-    struct gpu_figures *g = d->gpu_figures;
-    char program[PATH_MAX];
-    struct err err = { 0 };
-    install_path(program, sizeof(program), "jobctl-agent");
-    const struct subprocess_spec s = { .argv = (const char *const[]){ program, "gpu-load", NULL },
-                                       .out = SUBPROCESS_PIPE, .err = SUBPROCESS_NULL, .tied = true };
-    const struct subprocess_hooks hooks = { take_line, on_end, g };
-    if (subprocess_open(&g->process, &d->loop, &s, ms, &hooks, &err) == 0)
-        return;
-    log_warn(NULL, "cannot read the load of the GPUs: %s", err.text);
-    g->process = NULL;
-    g->not_before_ms = clock_ms() + AGAIN_MS;
-}
-
-static struct gpu_figures *create(void)
+static struct gpu_figures *create(struct daemon *d)
 {
     struct gpu_figures *g = calloc(1, sizeof(*g));
-    if (g && !(g->rows = json_object())) {
-        free(g);
+    if (!g)
         return NULL;
-    }
-    return g;
+    g->here = gpu_sampler_create(&d->loop);
+    g->elsewhere = json_object();
+    g->told = json_object();
+    if (g->here && g->elsewhere && g->told)
+        return g;
+    destroy(g);
+    return NULL;
+}
+
+static void forget_old(struct gpu_figures *g)
+{
+    const char *node;
+    json_t *at;
+    void *next;
+    json_object_foreach_safe (g->told, next, node, at)
+        if (clock_ms() - json_integer_value(at) > GPU_SAMPLER_OLD_MS) {
+            json_object_del(g->elsewhere, node);
+            json_object_del(g->told, node);
+        }
 }
 
 void gpu_figures_want(struct daemon *d, int64_t ms)
 {
-    const int64_t now = clock_ms();
-    if (!json_array_size(json_object_get(d->fleet->facts, "gpus")))
-        return;
-    if (!d->gpu_figures && !(d->gpu_figures = create()))
+    if (!d->gpu_figures && !(d->gpu_figures = create(d)))
         return;
     struct gpu_figures *g = d->gpu_figures;
-    if (now + ms > g->until_ms)
-        g->until_ms = now + ms;
-    if (g->process)
-        subprocess_limit(g->process, g->until_ms - now);
-    else if (now >= g->not_before_ms)
-        start(d, g->until_ms - now);
+    const int64_t until = clock_ms() + ms;
+    if (until > g->until_ms)
+        g->until_ms = until;
+    if (json_array_size(json_object_get(d->fleet->facts, "gpus")))
+        gpu_sampler_want(g->here, ms);
+    forget_old(g);
 }
 
 const json_t *gpu_figures_of(const struct daemon *d, const char *uuid)
 {
-    const json_t *known = d->gpu_figures ? json_object_get(d->gpu_figures->rows, uuid) : NULL;
-    return known && clock_ms() - field_int(known, "at", 0) <= GPU_FIGURES_OLD_MS ? json_object_get(known, "row") : NULL;
+    return d->gpu_figures ? gpu_sampler_of(d->gpu_figures->here, uuid) : NULL;
+}
+
+int64_t gpu_figures_ask(const struct daemon *d, int64_t *asked_ms)
+{
+    const int64_t until = d->gpu_figures ? d->gpu_figures->until_ms : 0, left = until - clock_ms();
+    if (left <= 0 || until - *asked_ms < LATER_MS)
+        return 0;
+    *asked_ms = until;
+    return left;
+}
+
+void gpu_figures_take(struct daemon *d, const char *node, const json_t *gpus)
+{
+    if (!d->gpu_figures || !node[0])
+        return;
+    json_object_set(d->gpu_figures->elsewhere, node, (json_t *)(uintptr_t)gpus);
+    json_object_set_new(d->gpu_figures->told, node, json_integer(clock_ms()));
+}
+
+const json_t *gpu_figures_elsewhere(const struct daemon *d)
+{
+    return d->gpu_figures ? d->gpu_figures->elsewhere : NULL;
 }
 
 void gpu_figures_close(struct daemon *d)
 {
-    if (!d->gpu_figures)
-        return;
-    subprocess_close(&d->gpu_figures->process, SIGKILL);
-    json_decref(d->gpu_figures->rows);
-    free(d->gpu_figures);
+    if (d->gpu_figures)
+        destroy(d->gpu_figures);
     d->gpu_figures = NULL;
 }

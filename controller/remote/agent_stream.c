@@ -11,6 +11,7 @@
 #include "agent/os/log.h"
 #include "agent/wire/byte_stream.h"
 #include "agent/wire/frame.h"
+#include "agent/wire/wire_version.h"
 #include "engine/contract/err.h"
 
 struct agent_stream {
@@ -52,6 +53,8 @@ void agent_stream_send(struct agent_stream *s, enum wire_message number, const j
 {
     struct err err = { 0 };
     size_t size = 0;
+    if (!wire_version_knows(s->version, number))
+        return;
     void *frame = frame_make_of_version(s->version, number, body, &size, &err);
     if (!frame)
         log_error(s->tag, "message %d not sent: %s", (int)number, err.text);

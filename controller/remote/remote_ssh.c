@@ -201,8 +201,6 @@ static void channel_text(void *arg, enum wire_message number, const json_t *body
         remote_link_later(&link->base, link->silent_ms, listen_for);
     link->heard_at = uv_now(link->base.loop);
     switch (number) {
-    case WIRE_KEEPALIVE:
-        return;
     case WIRE_LOG:
         if (log_copy_take(link->base.run_dir, body, &err) < 0)
             log_warn(link->base.tag, "%s", err.text);

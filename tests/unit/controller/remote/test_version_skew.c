@@ -166,7 +166,7 @@ static void told_apart(void **state)
     struct err err = { 0 };
     json_t *body;
     assert_int_equal(hear(&body, WIRE_VERSION + 1, WIRE_HELLO, HELLO, &err), -1);
-    assert_non_null(strstr(err.text, "the peer uses protocol version 4, this side 3: install the same version "
+    assert_non_null(strstr(err.text, "the peer uses protocol version 5, this side 4: install the same version "
                                      "of jobctl on both"));
     err = (struct err){ 0 };
     assert_int_equal(hear(&body, 1, WIRE_HELLO, "{\"mood\":\"good\"," ID "}", &err), -1);
@@ -191,10 +191,22 @@ static void later_keys_are_left_out(void **state)
     json_decref(now);
 }
 
+/* An agent refuses a message that it does not know. */
+static void later_messages_are_not_sent(void **state)
+{
+    (void)state;
+    for (unsigned version = 1; version < 4; version++)
+        assert_false(wire_version_knows(version, WIRE_WATCH_GPUS));
+    assert_true(wire_version_knows(4, WIRE_WATCH_GPUS));
+    assert_true(wire_version_knows(1, WIRE_LAUNCH));
+    assert_true(wire_version_knows(2, WIRE_ATTACH));    /* some of its keys are left out */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(later_keys_are_left_out),
+        cmocka_unit_test(later_messages_are_not_sent),
         cmocka_unit_test(the_version_before),
         cmocka_unit_test(goodput_is_read),
         cmocka_unit_test(told_apart),
