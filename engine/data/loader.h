@@ -44,7 +44,7 @@ int loader_ahead(struct loader *l, int64_t step, int from, int n, struct err *er
 /* The samples of the last loader_fill(), as many as it was called for. */
 const struct batch_slot *loader_slots(const struct loader *l);
 
-/* Calls of loader_fill(), and those whose batch was read ahead. */
+/* Calls of loader_fill(), and those whose batch loader_ahead() had begun to read; it may have been waited for. */
 struct loader_counts {
     int64_t all, ahead;
 };

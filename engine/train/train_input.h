@@ -18,7 +18,7 @@ int train_input_open(struct train *t);
 struct train_source train_input_source(const struct train *t);
 /* Samples [from, from + n) of the current step; and begins to read those that this rank takes next of this source. */
 int train_input_take(struct train *t, const struct train_source *of, struct step_input *in, int from, int n);
-/* One line on how many batches were there when they were needed. */
+/* One line on how many batches the thread had begun to read before they were needed. */
 void train_input_summary(const struct train *t);
 
 #endif
