@@ -11,6 +11,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
+#include "kernels/bf16.h"
 
 #define FORMAT "jobctl-cache-1"
 
@@ -35,15 +36,6 @@ void cache_shard_name(char name[CACHE_NAME], const struct cache_entry *e, int64_
     for (int i = 0; i < 8; i++)
         snprintf(name + (size_t)(2 * i), 3, "%02x", sum[i]);
     snprintf(name + 16, CACHE_NAME - 16, ".safetensors");
-}
-
-static uint16_t bf16_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof(bits));
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(bits >> 16 | 0x40); /* stays a NaN */
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 /* What a file is made of. */

@@ -10,6 +10,7 @@
 #include "engine/data/background.h"
 #include "engine/data/dataset.h"
 #include "engine/model/flow.h"
+#include "kernels/bf16.h"
 #include "kernels/rng.h"
 
 enum { LINE = 4096 }; /* pages are pinned as a whole */
@@ -20,7 +21,8 @@ struct loaded {
     size_t             bytes;
     bool               pinned;
     struct batch_slot *slots;
-    float             *x0, *noise, *y, *mask, *caption;
+    float             *x0, *noise, *mask, *caption;
+    void              *y;       /* of fp32 or bf16 */
     int               *t_index;
     uint8_t           *drop;
     int64_t            step;    /* -1: none */
@@ -41,7 +43,7 @@ struct loader {
     struct loaded         loaded[2]; /* the second: see loader_ahead() */
     int                   now;       /* the last that was asked for */
     struct background     thread;    /* fills the other one */
-    struct loader_memory  memory;
+    struct loader_device  device;
     struct loader_counts  counts;
 };
 
@@ -57,20 +59,26 @@ static int create_plan(struct loader *l, const struct train_spec *s, struct err 
     return rc;
 }
 
-static size_t whole(size_t floats)
+static size_t whole(size_t bytes)
 {
-    return (floats * sizeof(float) + LINE - 1) / LINE * LINE;
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+static size_t caption_bytes(const struct loader *l)
+{
+    return l->device.bf16 ? sizeof(uint16_t) : sizeof(float);
 }
 
 /* x0, noise, y and mask, which go to the device, are in one piece. */
 static int alloc_loaded(struct loader *l, struct loaded *b, struct err *err)
 {
     const size_t n = (size_t)l->batch_micro, words = (size_t)l->shape.words;
-    const size_t latent = whole(n * (size_t)l->shape.channels * (size_t)l->shape.height * (size_t)l->shape.width);
-    const size_t row = n * words * (size_t)l->shape.caption_channels, mask = whole(2 * n * words);
+    const size_t pixels = (size_t)l->shape.height * (size_t)l->shape.width;
+    const size_t latent = whole(n * (size_t)l->shape.channels * pixels * sizeof(float));
+    const size_t row = n * words * (size_t)l->shape.caption_channels, mask = whole(2 * n * words * sizeof(float));
     b->loader = l;
     b->step = -1;
-    b->bytes = 2 * latent + whole(row) + mask;
+    b->bytes = 2 * latent + whole(row * caption_bytes(l)) + mask;
     b->memory = aligned_alloc(LINE, b->bytes);
     b->caption = calloc(row, sizeof(float));
     b->t_index = calloc(n, sizeof(*b->t_index));
@@ -81,16 +89,16 @@ static int alloc_loaded(struct loader *l, struct loaded *b, struct err *err)
     memset(b->memory, 0, b->bytes);
     b->x0 = b->memory;
     b->noise = (float *)(void *)((char *)b->x0 + latent);
-    b->y = (float *)(void *)((char *)b->noise + latent);
-    b->mask = (float *)(void *)((char *)b->y + whole(row));
-    b->pinned = l->memory.pin && l->memory.pin(b->memory, b->bytes) == 0;
+    b->y = (char *)b->noise + latent;
+    b->mask = (float *)(void *)((char *)b->y + whole(row * caption_bytes(l)));
+    b->pinned = l->device.pin && l->device.pin(b->memory, b->bytes) == 0;
     return 0;
 }
 
 static void free_loaded(struct loader *l, struct loaded *b)
 {
     if (b->pinned)
-        l->memory.unpin(b->memory);
+        l->device.unpin(b->memory);
     free(b->memory);
     free(b->caption);
     free(b->t_index);
@@ -100,7 +108,7 @@ static void free_loaded(struct loader *l, struct loaded *b)
 }
 
 int loader_create(struct loader **out, const struct dataset *d, const struct train_spec *s,
-                  const struct loader_memory *memory, struct err *err)
+                  const struct loader_device *device, struct err *err)
 {
     struct loader *l = calloc(1, sizeof(*l));
     if (!l)
@@ -112,7 +120,7 @@ int loader_create(struct loader **out, const struct dataset *d, const struct tra
     l->logit_mean = s->logit_mean;
     l->logit_std = s->logit_std;
     l->dropout = (double)s->model.caption_dropout;
-    l->memory = memory ? *memory : (struct loader_memory){NULL, NULL};
+    l->device = device ? *device : (struct loader_device){.pin = NULL};
     const size_t row = (size_t)l->shape.words * (size_t)l->shape.caption_channels;
     const bool drops_length = dataset_drops_length(d);
     l->null = drops_length ? calloc(row, sizeof(float)) : NULL;
@@ -152,6 +160,14 @@ struct loader_counts loader_counts(const struct loader *l)
     return l->counts;
 }
 
+static void put_caption(const struct loader *l, struct loaded *b, size_t at, const float *from, size_t n)
+{
+    if (l->device.bf16)
+        bf16_round((uint16_t *)b->y + at, from, n);
+    else
+        memcpy((float *)b->y + at, from, n * sizeof(*from));
+}
+
 /* Captions [n, words, D] to [n, text, D] with their masks, text = longest in use. */
 static int cut_captions(const struct loader *l, struct loaded *b)
 {
@@ -162,7 +178,7 @@ static int cut_captions(const struct loader *l, struct loaded *b)
         if (mask[i] > 0 && i % words + 1 > text)
             text = i % words + 1;
     for (size_t i = 0; i < n; i++) {
-        memcpy(b->y + i * text * d, b->caption + i * words * d, sizeof(float) * text * d);
+        put_caption(l, b, i * text * d, b->caption + i * words * d, text * d);
         memcpy(b->mask + i * text, mask + i * words, sizeof(float) * text);
     }
     return (int)text;
@@ -220,8 +236,8 @@ static void request(struct loader *l, struct loaded *b, int64_t step, int from, 
     b->err = (struct err){0};
     batch_plan_slots(l->plan, b->slots, step, from, n);
     b->in = (struct step_input){.batch = n, .height = bucket.height, .width = bucket.width, .x0 = b->x0,
-                                .noise = b->noise, .t_index = b->t_index, .y = b->y, .mask = b->mask,
-                                .drop = b->drop};
+                                .noise = b->noise, .t_index = b->t_index, .y = l->device.bf16 ? NULL : b->y,
+                                .y_bf16 = l->device.bf16 ? b->y : NULL, .mask = b->mask, .drop = b->drop};
 }
 
 static int check_size(const struct loader *l, int n, struct err *err)

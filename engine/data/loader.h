@@ -8,6 +8,7 @@
 #ifndef ENGINE_DATA_LOADER_H
 #define ENGINE_DATA_LOADER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,15 +21,16 @@ struct train_spec;
 
 struct loader;
 
-/* Pins memory that a device reads (kernels/cuda.h): 0, or -1. */
-struct loader_memory {
-    int (*pin)(void *at, size_t bytes);
+/* What a device wants. */
+struct loader_device {
+    int (*pin)(void *at, size_t bytes); /* pins memory that it reads (kernels/cuda.h): 0, or -1; or NULL */
     void (*unpin)(void *at);
+    bool bf16;                          /* captions of bf16: step_input's y_bf16 instead of its y */
 };
 
-/* Holds buffers for the spec's micro-batch of the largest bucket, and the plan. Keeps `d`. `memory` may be NULL. */
+/* Holds buffers for the spec's micro-batch of the largest bucket, and the plan. Keeps `d`. `device` may be NULL. */
 int loader_create(struct loader **out, const struct dataset *d, const struct train_spec *s,
-                  const struct loader_memory *memory, struct err *err);
+                  const struct loader_device *device, struct err *err);
 void loader_destroy(struct loader *l);
 
 struct batch_plan *loader_plan(struct loader *l);

@@ -11,9 +11,10 @@ struct step_input {
     const float   *x0;       /* [B, channels, H, W] clean latents */
     const float   *noise;    /* [B, channels, H, W] */
     const int     *t_index;  /* [B], 0..999, index into the flow tables */
-    const float   *y;        /* [B, text, D] */
+    const float   *y;        /* [B, text, D]; or y_bf16 */
     const float   *mask;     /* [B, text] */
     const uint8_t *drop;     /* [B]: 1 = caption replaced by the null embedding; NULL = none */
+    const uint16_t *y_bf16;  /* y rounded to bf16, for a step_takes_bf16(); or NULL */
 };
 
 #endif

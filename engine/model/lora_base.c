@@ -1,21 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lora_base.c - the frozen weights, as bf16 or fp32; see lora.h */
-#include <math.h>
-#include <string.h>
-
 #include "engine/model/lora_internal.h"
 #include "engine/model/model_internal.h"
+#include "kernels/bf16.h"
 #include "kernels/kernels.h"
-
-/* To the nearest, ties to even; NaN stays one. */
-static uint16_t half_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof(bits));
-    if (isnan(x))
-        return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 
 enum { PIECE = 16384 };
 
@@ -24,8 +12,7 @@ static void put_half(struct lora *l, size_t from, size_t n, const float *numbers
     uint16_t half[PIECE];
     for (size_t at = 0; at < n; at += PIECE) {
         const size_t some = n - at < PIECE ? n - at : PIECE;
-        for (size_t i = 0; i < some; i++)
-            half[i] = half_of(numbers[at + i]);
+        bf16_round(half, numbers + at, some);
         l->ops->upload(l->half + from + at, half, some * sizeof(*half));
     }
 }

@@ -48,6 +48,7 @@ struct model_input {
     const float *timestep;    /* [B]; Sana: 0..999, truncated to integers as the authors do; Next-DiT: 0..1,
                                  0 is noise */
     const float *y;           /* [B, text, D] caption features; packed: [rows, D] */
+    const void  *y_narrow;    /* packed: the same, narrow, where model_rounds_captions(); or NULL */
     const float *mask;        /* [B, text], 1 = real token; packed: [rows] */
     const int   *first;       /* [B + 1]: packed captions (text_rows.h) of at most `text` tokens; or
                                  NULL */
@@ -55,6 +56,9 @@ struct model_input {
 };
 
 struct model;
+
+/* Whether captions are used as narrow numbers only. Not by Next-DiT, whose mean of a caption is of fp32. */
+bool model_rounds_captions(const struct model_config *cfg);
 
 /* From a JSON config in the authors' keys ("model", "vae", "text_encoder", as in
  * the golden cases); the keys determine the family. An unknown architecture or an unsupported value

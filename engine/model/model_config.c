@@ -35,6 +35,11 @@ int model_config_check(const struct model_config *c, struct err *err)
     return model_net(c->family)->config_check(c, err);
 }
 
+bool model_rounds_captions(const struct model_config *cfg)
+{
+    return cfg->family == MODEL_SANA;
+}
+
 int64_t model_limits_pixels(const struct model_limits *max)
 {
     const int64_t all = (int64_t)max->batch * max->height * max->width;

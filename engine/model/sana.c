@@ -67,13 +67,18 @@ static void timestep_forward(struct model *m, const float *timestep)
     k->linear_wide(a->t0, a->ts, model_wn(m, m->sana.w.tb), model_w(m, m->sana.w.tb_b), B, C, 6 * C);
 }
 
-static void caption_forward(struct model *m, const float *y)
+static const void *caption_narrow(struct model *m, const struct model_input *in)
+{
+    const size_t n = (size_t)m->rows * (size_t)m->cfg.caption_channels;
+    return in->y_narrow ? in->y_narrow : model_narrow(m, m->sana.top.yn, in->y, n);
+}
+
+static void caption_forward(struct model *m, const struct model_input *in)
 {
     const struct kern_ops *k = m->ops;
     struct sana_top_acts *a = &m->sana.top;
     const int T = m->rows, C = m->cfg.hidden, D = m->cfg.caption_channels;
-    const void *yn = model_narrow(m, a->yn, y, (size_t)T * (size_t)D);
-    k->linear(a->y1, yn, model_wn(m, m->sana.w.y1), model_wn(m, m->sana.w.y1_b), T, D, C);
+    k->linear(a->y1, caption_narrow(m, in), model_wn(m, m->sana.w.y1), model_wn(m, m->sana.w.y1_b), T, D, C);
     k->gelu(a->y1g, a->y1, (size_t)T * (size_t)C);
     k->linear(a->y2, a->y1g, model_wn(m, m->sana.w.y2), model_wn(m, m->sana.w.y2_b), T, C, C);
     if (m->cfg.y_norm)
@@ -89,7 +94,7 @@ static void first_forward(struct model *m, const struct model_input *in)
     k->patch_embed(a->tok, in->x, model_image(m), m->cfg.patch);
     k->linear_wide(a->x0, a->tok, model_wn(m, m->sana.w.x), model_w(m, m->sana.w.x_b), M, P, C);
     timestep_forward(m, in->timestep);
-    caption_forward(m, in->y);
+    caption_forward(m, in);
 }
 
 static void last_forward(struct model *m, float *out)
@@ -138,13 +143,13 @@ static void timestep_backward(struct model *m)
                    model_wn(m, m->sana.w.t0), B, 2 * TIMESTEP_FREQS, C);
 }
 
-static void caption_backward(struct model *m, const float *y, float *dy)
+static void caption_backward(struct model *m, const struct model_input *in, float *dy)
 {
     const struct kern_ops *k = m->ops;
     const struct sana_top_acts *a = &m->sana.top;
     struct sana_back_acts *d = &m->sana.back;
     const int T = m->rows, C = m->cfg.hidden, D = m->cfg.caption_channels;
-    const void *yn = m->ops->narrow == sizeof(*y) ? y : a->yn;
+    const void *yn = in->y_narrow ? in->y_narrow : m->ops->narrow == sizeof(*in->y) ? in->y : a->yn;
     model_narrow(m, d->dyn, d->dy, (size_t)T * (size_t)C);
     if (m->cfg.y_norm)
         k->rms_norm_back(d->dyn, C, model_g(m, m->sana.w.y_norm), d->dyn, C, a->y2, C, a->y_rstd,
@@ -163,7 +168,7 @@ static void first_backward(struct model *m, const struct model_input *in, float 
                         model_narrow(m, m->sana.back.dxn, m->sana.back.dx, (size_t)M * (size_t)C),
                         m->sana.top.tok, model_wn(m, m->sana.w.x), M, model_patch_width(m), C);
     timestep_backward(m);
-    caption_backward(m, in->y, dy);
+    caption_backward(m, in, dy);
 }
 
 static const float *block_activation(struct model *m, const char *name, int64_t *count,

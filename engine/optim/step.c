@@ -11,6 +11,7 @@
 #include "engine/model/graph.h"
 #include "engine/model/layout.h"
 #include "engine/model/text_rows.h"
+#include "kernels/bf16.h"
 #include "kernels/kernels.h"
 
 struct step {
@@ -20,9 +21,11 @@ struct step {
     struct flow            flow;
     struct model_limits    max;
     float                 *null_own;     /* [L, D]: the null embedding where it is not a weight */
+    uint16_t              *null_bf16;    /* the same, rounded when it is used first; or NULL */
+    bool                   null_rounded;
     /* kernel arrays */
     float                 *x_t, *out, *dout; /* [B, channels, H, W] */
-    float                 *y, *mask;         /* [rows, D], [rows]: packed, with captions dropped */
+    float                 *y, *mask;         /* [rows, D], [rows]: packed, with captions dropped; y may be of bf16 */
     int                   *first;            /* [B + 1]: see text_rows.h */
     double                *per_sample;       /* [B] */
     float                 *alpha, *sigma, *timestep; /* [B] */
@@ -76,24 +79,48 @@ static int alloc_scratch(struct step *s, struct err *err)
     s->host_out = host ? NULL : calloc(latents, sizeof(*s->host_out));
     const bool own = exact || model_lora(s->model);
     s->null_own = own ? calloc((size_t)c->caption_len, token) : NULL;
+    s->null_bf16 = own && step_takes_bf16(s->ops, c) ? calloc((size_t)c->caption_len, token / 2) : NULL;
     if (s->host_losses && s->host_times && s->host_mask && s->host_first && (s->host_out || host) &&
-        (s->null_own || !own))
+        (s->null_own || !own) && (s->null_bf16 || !own || !step_takes_bf16(s->ops, c)))
         return 0;
     return err_set(err, ERR_MEMORY, "no memory for a batch of %d", s->max.batch);
+}
+
+bool step_takes_bf16(const struct kern_ops *ops, const struct model_config *cfg)
+{
+    return ops->narrow == sizeof(uint16_t) && model_rounds_captions(cfg);
+}
+
+static const float *null_weight(const struct step *s)
+{
+    const struct layout *l = model_layout(s->model);
+    return params_tensor(s->params, layout_at(l, layout_find(l, "y_embedder.y_embedding")));
 }
 
 /* The first n numbers of the empty caption: a weight, or our own. */
 static void take_null(const struct step *s, float *to, size_t n)
 {
-    const struct layout *l = model_layout(s->model);
     if (s->null_own)
         s->ops->upload(to, s->null_own, n * sizeof(*to));
     else
-        s->ops->copy(to, params_tensor(s->params, layout_at(l, layout_find(l, "y_embedder.y_embedding"))), n);
+        s->ops->copy(to, null_weight(s), n);
+}
+
+static void take_null_bf16(struct step *s, uint16_t *to, size_t n)
+{
+    if (!s->null_own) {
+        s->ops->round(to, null_weight(s), n);
+        return;
+    }
+    if (!s->null_rounded)
+        bf16_round(s->null_bf16, s->null_own, (size_t)s->max.text * (size_t)model_config(s->model)->caption_channels);
+    s->null_rounded = true;
+    s->ops->upload(to, s->null_bf16, n * sizeof(*to));
 }
 
 float *step_null(struct step *s)
 {
+    s->null_rounded = false; /* the caller may change it */
     return s->null_own;
 }
 
@@ -132,6 +159,7 @@ void step_destroy(struct step *s)
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         s->ops->release(arrays[i]);
     free(s->null_own);
+    free(s->null_bf16);
     free(s->host_losses);
     free(s->host_times);
     free(s->host_mask);
@@ -189,6 +217,22 @@ static void stage_times(struct step *s, float *to, const float *table, const str
     s->ops->upload(to, s->host_times, (size_t)in->batch * sizeof(float));
 }
 
+/* Caption b, n numbers, from number `at` on. */
+static void take_caption(struct step *s, const struct step_input *in, size_t b, size_t at, size_t n)
+{
+    const size_t from = b * (size_t)in->text * (size_t)model_config(s->model)->caption_channels;
+    const bool dropped = in->drop && in->drop[b];
+    uint16_t *half = (uint16_t *)(void *)s->y + at;
+    if (in->y_bf16 && dropped)
+        take_null_bf16(s, half, n);
+    else if (in->y_bf16)
+        s->ops->upload(half, in->y_bf16 + from, n * sizeof(*half));
+    else if (dropped)
+        take_null(s, s->y + at, n);
+    else
+        s->ops->upload(s->y + at, in->y + from, n * sizeof(*s->y));
+}
+
 /* Captions without padding; a dropped one becomes the null embedding and keeps its mask.
  * The longest length is rounded up to whole tiles, so that graph.h records few different batches. */
 static void pack_captions(struct step *s, struct model_input *to, const struct step_input *in)
@@ -200,16 +244,14 @@ static void pack_captions(struct step *s, struct model_input *to, const struct s
     to->rows = text_rows_find(first, in->mask, in->batch, in->text, s->row_step);
     for (size_t b = 0; b < (size_t)in->batch; b++) {
         const size_t n = (size_t)(first[b + 1] - first[b]), at = (size_t)first[b];
-        if (in->drop && in->drop[b])
-            take_null(s, s->y + at * D, n * D);
-        else
-            s->ops->upload(s->y + at * D, in->y + b * text * D, n * D * sizeof(float));
+        take_caption(s, in, b, at * D, n * D);
         memcpy(s->host_mask + at, in->mask + b * text, n * sizeof(float));
     }
     s->ops->upload(s->mask, s->host_mask, (size_t)to->rows * sizeof(float));
     s->ops->upload(s->first, first, ((size_t)in->batch + 1) * sizeof(*first));
     to->text = most < s->max.text ? most : s->max.text;
-    to->y = s->y;
+    to->y = in->y_bf16 ? NULL : s->y;
+    to->y_narrow = in->y_bf16 ? s->y : NULL;
     to->mask = s->mask;
     to->first = s->first;
 }

@@ -16,6 +16,7 @@
 #include "engine/optim/params.h"
 
 struct err;
+struct kern_ops;
 
 struct step;
 
@@ -29,6 +30,8 @@ void step_destroy(struct step *s);
 struct model *step_model(struct step *s);
 /* The null embedding [caption_len, D], for the caller to fill; NULL where the model has a weight for it. */
 float *step_null(struct step *s);
+/* Whether captions of bf16 give the same bits as those of fp32 (step_input.h). */
+bool step_takes_bf16(const struct kern_ops *ops, const struct model_config *cfg);
 struct params *step_params(struct step *s);
 
 /* Zero the gradients: once before the micro-batches of a step. */

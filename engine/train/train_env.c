@@ -48,6 +48,7 @@ int train_env_read(struct train_env *env, struct err *err)
         read_skips(&env->skips, err) < 0 ||
         env_int("JOBCTL_TEST_DESYNC", 1, &env->desync_at, err) < 0 ||
         env_int("TRAIN_TEST_SNAPSHOT_EVERY", 0, &env->snapshot_every, err) < 0 ||
+        env_int("TRAIN_TEST_PLAIN_INPUT", 0, &env->plain_input, err) < 0 ||
         env_int("JOBCTL_ATTEMPT", 1, &attempt, err) < 0 ||
         env_int("JOBCTL_GENERATION", 1, &generation, err) < 0 ||
         read_stop(env, generation, err) < 0)

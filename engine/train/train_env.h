@@ -26,6 +26,7 @@ struct train_env {
     int64_t     stop_at;     /* TRAIN_TEST_STOP=1:3:20,...: in generation 1 rank 3 stops itself (SIGSTOP) in step 20;
                               * of this rank and generation; -1: in none. A spec may set it, unlike JOBCTL_... */
     int         snapshot_every; /* TRAIN_TEST_SNAPSHOT_EVERY: on a GPU, steps between snapshots; 0: as measured */
+    int         plain_input; /* TRAIN_TEST_PLAIN_INPUT=1: on a GPU, batches are made as on the CPU */
     const char *oom;         /* JOBCTL_TEST_OOM=HxW:N: out of memory with more than N samples of this size; or NULL */
     int64_t     until;       /* --until: end after this step; 0: after the last one of the spec */
     bool        new_attempt; /* JOBCTL_ATTEMPT above 1, and its first generation */

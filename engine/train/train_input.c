@@ -6,6 +6,7 @@
 
 #include "engine/data/loader.h"
 #include "engine/model/backend.h"
+#include "engine/optim/step.h"
 #include "engine/train/reducer.h"
 #include "engine/train/train_state.h"
 #include "kernels/cuda.h"
@@ -16,10 +17,13 @@ enum { PRIOR_SEED = 0x5072696f };
 static int open_loader(struct loader **out, struct train *t, const struct dataset *data, uint64_t seed)
 {
     const struct kern_streams *streams = backend_streams();
-    const struct loader_memory memory = {streams ? streams->pin : NULL, streams ? streams->unpin : NULL};
+    const struct loader_device device = {
+        .pin = streams ? streams->pin : NULL, .unpin = streams ? streams->unpin : NULL,
+        .bf16 = !t->env->plain_input && step_takes_bf16(backend_ops(), &t->spec.model),
+    };
     struct train_spec spec = t->spec;
     spec.seed = seed;
-    return loader_create(out, data, &spec, &memory, &t->err);
+    return loader_create(out, data, &spec, &device, &t->err);
 }
 
 int train_input_open(struct train *t)

@@ -16,6 +16,7 @@
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
 #include "engine/optim/step.h"
+#include "kernels/bf16.h"
 #include "kernels/kernels.h"
 #include "kernels/rng.h"
 #include "kernels/sgemm.h"
@@ -38,6 +39,7 @@ struct bench {
     double                update_ms;
     struct step_input     in;
     float                *x0, *noise, *y, *mask, *abc;
+    uint16_t             *y_bf16; /* instead of y; or NULL */
     int                  *t_index;
     struct layer          layer[LAYERS_MAX];
     int                   layers;
@@ -159,6 +161,19 @@ static float *random_floats(size_t n, uint64_t id)
     return p;
 }
 
+/* As training does. */
+static int round_captions(struct bench *b, struct err *err)
+{
+    const struct model_limits *z = &b->spec.batch;
+    const size_t n = (size_t)z->batch * (size_t)z->text * (size_t)b->spec.model.caption_channels;
+    if (!(b->y_bf16 = malloc(n * sizeof(*b->y_bf16))))
+        return err_set(err, ERR_MEMORY, "no memory for a batch of %d", z->batch);
+    bf16_round(b->y_bf16, b->y, n);
+    b->in.y = NULL;
+    b->in.y_bf16 = b->y_bf16;
+    return 0;
+}
+
 static int make_batch(struct bench *b, struct err *err)
 {
     const struct model_limits *z = &b->spec.batch;
@@ -179,9 +194,11 @@ static int make_batch(struct bench *b, struct err *err)
         b->mask[i] = 1;
     for (size_t i = 0; i < B; i++)
         b->t_index[i] = (int)((i * 389 + 211) % 1000);
-    b->in = (struct step_input){z->batch, z->height, z->width, z->text, b->x0,
-                                b->noise, b->t_index, b->y,    b->mask, NULL};
-    return 0;
+    b->in = (struct step_input){
+        .batch = z->batch, .height = z->height, .width = z->width, .text = z->text, .x0 = b->x0,
+        .noise = b->noise, .t_index = b->t_index, .y = b->y, .mask = b->mask,
+    };
+    return step_takes_bf16(backend_ops(), &b->spec.model) ? round_captions(b, err) : 0;
 }
 
 /* The end of a step whose state lives in a memory file. */
@@ -335,6 +352,7 @@ out:
     free(b.x0);
     free(b.noise);
     free(b.y);
+    free(b.y_bf16);
     free(b.mask);
     free(b.abc);
     free(b.t_index);

@@ -158,8 +158,10 @@ static int verify_loss(struct verify_result *result, const struct verify_case_fi
         err_set(err, ERR_MEMORY, "no memory for a batch of %zu", B);
         goto out;
     }
-    const struct step_input in = {z.batch,        z.height, z.width,    z.text,    batch.x0,
-                                  batch.noise, batch.t_index, batch.y, batch.mask, batch.drop};
+    const struct step_input in = {
+        .batch = z.batch, .height = z.height, .width = z.width, .text = z.text, .x0 = batch.x0,
+        .noise = batch.noise, .t_index = batch.t_index, .y = batch.y, .mask = batch.mask, .drop = batch.drop,
+    };
     step_begin(s);
     if (step_micro(s, &in, 1.0, &loss, per_sample, err) < 0)
         goto out;

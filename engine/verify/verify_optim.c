@@ -89,8 +89,10 @@ static int run_step(struct run *r, int k, struct err *err)
         verify_batch_load(&batch, r->files, prefix, &z, r->cfg, err) < 0)
         return -1;
     float *per_sample = calloc((size_t)z.batch, sizeof(*per_sample));
-    const struct step_input in = {z.batch,        z.height, z.width,    z.text,    batch.x0,
-                                  batch.noise, batch.t_index, batch.y, batch.mask, batch.drop};
+    const struct step_input in = {
+        .batch = z.batch, .height = z.height, .width = z.width, .text = z.text, .x0 = batch.x0,
+        .noise = batch.noise, .t_index = batch.t_index, .y = batch.y, .mask = batch.mask, .drop = batch.drop,
+    };
     step_begin(r->step);
     int rc = per_sample ? step_micro(r->step, &in, 1.0, &loss, per_sample, err)
                         : err_set(err, ERR_MEMORY, "no memory for a batch of %d", z.batch);

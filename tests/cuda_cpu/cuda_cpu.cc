@@ -308,6 +308,21 @@ static cudaError_t submit_copy(void *to, const void *from, size_t bytes, cudaStr
     });
 }
 
+/* CUDA_CPU_REPORT set: at the end a line says how many bytes were copied from the host. */
+static uint64_t uploaded;
+
+static void report_uploaded(void)
+{
+    fprintf(stderr, "cuda_cpu: %llu bytes came from the host\n", (unsigned long long)uploaded);
+}
+
+static void count_uploaded(size_t bytes)
+{
+    if (uploaded == 0 && getenv("CUDA_CPU_REPORT"))
+        atexit(report_uploaded);
+    uploaded += bytes;
+}
+
 /* From ordinary memory the numbers of now are copied, although later. */
 static cudaError_t submit_staged(void *to, const void *from, size_t bytes, cudaStream_t s)
 {
@@ -331,6 +346,8 @@ extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
         cuda_cpu_die("cudaMemcpy: the direction does not fit the pointers");
     if (kind != cudaMemcpyDeviceToDevice)
         cuda_cpu_not_recorded("a copy from or to the host within a capture");
+    if (kind == cudaMemcpyHostToDevice)
+        count_uploaded(bytes);
     if (kind == cudaMemcpyHostToDevice && !is_pinned(from, bytes))
         return submit_staged(to, from, bytes, stream);
     submit_copy(to, from, bytes, stream);

@@ -254,6 +254,23 @@ quick() {
         "$work/lost/step-00000004/model.safetensors"
 }
 
+# Batches as a device wants them, and as they are made on the CPU: the same bits. Captions of bf16 are half as large.
+uploaded() { sed -n 's/^cuda_cpu: \([0-9]*\) bytes came from the host$/\1/p' "$work/$1.log"; }
+input() {
+    for how in short plain; do
+        alter input-$how '"precision":"fp32"' '"precision":"bf16","caption_dropout":0.4'
+        ok "bf16, $how batches" env CUDA_CPU_REPORT=1 CUDA_CPU_GUARD=1 ${plain+TRAIN_TEST_PLAIN_INPUT=1} \
+            "$bin/jobctl-train" train --backend cuda --spec "$work/input-$how.json"
+        cp "$log" "$work/input-$how.log"
+        plain=1
+    done
+    for f in model optimizer; do
+        ok "the same bits: $f" cmp "$work"/input-{short,plain}/step-00000004/$f.safetensors
+    done
+    ok "from fewer bytes: $(uploaded input-short) instead of $(uploaded input-plain)" \
+        test "$(uploaded input-short)" -lt "$(uploaded input-plain)"
+}
+
 # Out of memory: the next start takes half of the samples at a time, of the same batch.
 too_large() {
     cat >"$work/small.json" <<JSON
@@ -465,7 +482,7 @@ part() { # NAME
 
 running=0
 : "${PARTS:=golden_fp32 golden_bf16 lumina_fp32 lumina_bf16 lumina_run encoders_fp32 encoders_bf16 encoded memory_fp32 memory_bf16 whole many_sizes adamw_fp32 came_fp32 adamw_bf16
-    exact table quick pair kernels_fp32 kernels_bf16 small_gpu no_bf16 too_large torn failures every_kernel}"
+    exact table quick input pair kernels_fp32 kernels_bf16 small_gpu no_bf16 too_large torn failures every_kernel}"
 [ "${7:-}" != all ] || PARTS="lumina_2b_fp32 lumina_2b_bf16 $PARTS"
 for name in $PARTS; do
     [ $((running += 1)) -le "${LANES:-2}" ] || wait -n

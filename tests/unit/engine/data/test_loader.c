@@ -20,6 +20,7 @@
 #include "engine/data/dataset.h"
 #include "engine/data/loader.h"
 #include "engine/data/safetensors.h"
+#include "kernels/bf16.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 enum { N = 11, C = 3, HW = 4, L = 5, D = 8 };
@@ -40,7 +41,7 @@ static int make_data(void **state)
     for (int i = 0; i < N * C * HW; i++)
         latent[i] = (float)(i / (C * HW));
     for (int i = 0; i < N * L * D; i++)
-        caption[i] = 100 + (float)(i / (L * D));
+        caption[i] = 100 + (float)(i / (L * D)) + 0.001f * (float)(i % D);
     for (int i = 0; i < N * L; i++)
         mask[i] = i % L < 1 + i / L % 3;
     snprintf(path, sizeof(path), "%s/s.safetensors", dir);
@@ -166,6 +167,48 @@ static void a_batch_that_was_read_ahead_is_the_same(void **state)
     loader_destroy(b);
 }
 
+/* Ties go to even numbers, and what a device makes of a NaN has one form. */
+static void bf16_is_rounded_as_on_a_device(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t bits;
+        uint16_t half;
+    } cases[] = {{0x3f800000, 0x3f80}, {0x3f808000, 0x3f80}, {0x3f818000, 0x3f82}, {0x3f808001, 0x3f81},
+                 {0x7f7fffff, 0x7f80}, {0xff800000, 0xff80}, {0x00008001, 0x0001}, {0x80000000, 0x8000},
+                 {0x7f800001, 0x7fff}, {0xffc00000, 0x7fff}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        float x;
+        memcpy(&x, &cases[i].bits, sizeof(x));
+        assert_int_equal(bf16_of(x), cases[i].half);
+    }
+}
+
+static void captions_for_a_device_are_rounded(void **state)
+{
+    (void)state;
+    static const struct loader_device device = {.bf16 = true};
+    struct loader *a, *b;
+    struct err err = {0};
+    struct step_input wide, half;
+    assert_int_equal(loader_create(&a, data, &spec, NULL, &err), 0);
+    assert_int_equal(loader_create(&b, data, &spec, &device, &err), 0);
+    for (int64_t step = 0; step < 20; step++) {
+        assert_int_equal(loader_fill(a, &wide, step, 0, 4, &err), 0);
+        assert_int_equal(loader_fill(b, &half, step, 0, 4, &err), 0);
+        assert_int_equal(loader_ahead(b, step + 1, 0, 4, &err), 0);
+        assert_int_equal(half.text, wide.text);
+        assert_null(half.y);
+        assert_null(wide.y_bf16);
+        for (int i = 0; i < 4 * wide.text * D; i++)
+            assert_int_equal(half.y_bf16[i], bf16_of(wide.y[i]));
+        assert_memory_equal(half.mask, wide.mask, sizeof(float) * 4 * (size_t)wide.text);
+        assert_memory_equal(half.noise, wide.noise, sizeof(float) * C * HW * 4);
+    }
+    loader_destroy(a);
+    loader_destroy(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +216,8 @@ int main(void)
         cmocka_unit_test(captions_are_cut_to_the_longest_of_the_batch),
         cmocka_unit_test(another_seed_is_another_run),
         cmocka_unit_test(a_batch_that_was_read_ahead_is_the_same),
+        cmocka_unit_test(bf16_is_rounded_as_on_a_device),
+        cmocka_unit_test(captions_for_a_device_are_rounded),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

@@ -246,7 +246,8 @@ static void run_pass(struct step *s)
         y[i] = (float)(i % 3) - 1;
     for (int i = 0; i < TEXT; i++)
         mask[i] = 1;
-    const struct step_input in = {1, SIDE, SIDE, TEXT, image, noise, &t_index, y, mask, &drop};
+    const struct step_input in = {.batch = 1, .height = SIDE, .width = SIDE, .text = TEXT, .x0 = image, .noise = noise,
+                                  .t_index = &t_index, .y = y, .mask = mask, .drop = &drop};
     struct err err = {0};
     step_begin(s);
     if (step_micro(s, &in, 1, &loss, NULL, &err) < 0)

@@ -143,8 +143,10 @@ static void one_step(struct step *s, const struct memory_ask *ask)
     struct err err = {0};
     double loss, norm;
     assert_true(x && t);
-    const struct step_input in = {z->batch, z->height, z->width, z->text, x, x + latent, t,
-                                  x + 2 * latent, x + 2 * latent + text * D, NULL};
+    const struct step_input in = {
+        .batch = z->batch, .height = z->height, .width = z->width, .text = z->text, .x0 = x, .noise = x + latent,
+        .t_index = t, .y = x + 2 * latent, .mask = x + 2 * latent + text * D,
+    };
     step_begin(s);
     x[0] = 1;
     if (step_micro(s, &in, 1, &loss, NULL, &err) < 0 || step_end(s, 1e-3, &norm, &err) < 0)

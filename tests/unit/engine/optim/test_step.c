@@ -59,9 +59,9 @@ static struct data data_make(void)
 /* Samples from..from+count of the data. */
 static struct step_input part(const struct data *d, int from, int count)
 {
-    return (struct step_input){count, H, W, L, d->x0 + from * N, d->noise + from * N,
-                               d->t_index + from, d->y + from * L * D, d->mask + from * L,
-                               d->drop + from};
+    return (struct step_input){.batch = count, .height = H, .width = W, .text = L, .x0 = d->x0 + from * N,
+                               .noise = d->noise + from * N, .t_index = d->t_index + from, .y = d->y + from * L * D,
+                               .mask = d->mask + from * L, .drop = d->drop + from};
 }
 
 static struct step *step_make(const struct optim_config *opt)
@@ -253,8 +253,8 @@ static int print_digest(void)
     const struct rng r = rng_make(32, 0, 0, RNG_TEST);
     rng_normal(&r, x0, 0, LARGE);
     rng_normal(&r, noise, LARGE, LARGE);
-    const struct step_input in = {B,         16,  12,     L,     x0,
-                                  noise, d.t_index, d.y, d.mask, d.drop};
+    const struct step_input in = {.batch = B, .height = 16, .width = 12, .text = L, .x0 = x0, .noise = noise,
+                                  .t_index = d.t_index, .y = d.y, .mask = d.mask, .drop = d.drop};
     if (step_create(&s, &wide, &large, &adamw, 3.0, NULL, &err) < 0)
         return 1;
     model_init_weights(step_model(s), 7);
