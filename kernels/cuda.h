@@ -8,6 +8,7 @@
 #ifndef KERNELS_CUDA_H
 #define KERNELS_CUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,7 +33,8 @@ enum kern_cuda_result {
 /* For collectives between GPUs: a stream beside that of the kernels, and events that mark the progress of a stream. No
  * call here waits. kern_ops.state() reports a failure. */
 struct kern_streams {
-    void *(*open)(void);                      /* NULL: failure */
+    /* Blocks of an urgent stream's kernels go to the GPU before those of others that wait. NULL: failure */
+    void *(*open)(bool urgent);
     void (*close)(void *stream);
     void *(*mark)(void *stream);              /* after all calls so far; NULL: kernels' stream */
     int (*reached)(void *mark);               /* 1: reached; 0: not yet; -1: the device failed */

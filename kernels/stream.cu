@@ -2,11 +2,14 @@
 /* stream.cu - streams beside that of the kernels, and events in them; see cuda.h */
 #include "kernels/device.cuh"
 
-static void *stream_open(void)
+static void *stream_open(bool urgent)
 {
     cudaStream_t s = NULL;
-    const cudaError_t e = cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
-    return device_ok(e, "a stream for collectives") ? (void *)s : NULL;
+    int least = 0, greatest = 0; /* the greatest priority is the smallest number */
+    if (!device_ok(cudaDeviceGetStreamPriorityRange(&least, &greatest), "priorities of streams"))
+        return NULL;
+    const cudaError_t e = cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, urgent ? greatest : least);
+    return device_ok(e, "a stream") ? (void *)s : NULL;
 }
 
 static void stream_close(void *stream)

@@ -489,7 +489,7 @@ static int begin(struct dist *d, struct err *err)
     g->d = d;
     int rc = nccl_load(&g->nccl, NULL, err);
     if (rc == 0) {
-        g->stream = streams(g)->open();
+        g->stream = streams(g)->open(true);
         g->scratch = d->c.device->ops->alloc(DIST_UNIT);
         struct watch *w = make_watch(g->nccl);
         if (w)

@@ -99,7 +99,7 @@ static void pin(void *arg)
 
 static int open_stream(struct train *t, struct train_snapshot *s)
 {
-    s->stream = backend_streams()->open();
+    s->stream = backend_streams()->open(false);
     if (!s->stream)
         return backend_check(backend_ops(), &t->err);
     background_start(&s->beside, pin, s);

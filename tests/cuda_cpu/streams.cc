@@ -6,6 +6,7 @@
  * for an event of another runs that one up to the event, and no further.  A wait that is missing so shows
  * as numbers that are not there yet.
  *
+ * A collective (cuda_cpu_enqueue) in a stream that is not of the greatest priority ends the program.
  * CUDA_CPU_LAZY set: collectives as well; otherwise they begin when they are put into the stream.
  * CUDA_CPU_LATE set: an event is not reached when it is asked for the first time.
  * CUDA_CPU_REPORT set: at the end a line says how many graphs were recorded and run.
@@ -21,9 +22,12 @@
 #include <memory>
 #include <vector>
 
+enum { URGENT = -5 }; /* as on an H200 */
+
 struct cuda_cpu_stream {
     std::deque<std::function<bool()>> steps;
     uint64_t put, done;
+    int      priority;
 };
 
 struct cuda_cpu_event {
@@ -113,6 +117,8 @@ void cuda_cpu_finish(cudaStream_t s)
 extern "C" void cuda_cpu_enqueue(void *stream, int (*step)(void *), void *arg)
 {
     cuda_cpu_stream *s = queue_of((cudaStream_t)stream);
+    if (s->priority != URGENT)
+        cuda_cpu_die("a collective in a stream of low priority: it waits behind the kernels that it should run beside");
     const bool lazy = getenv("CUDA_CPU_LAZY");
     if (!lazy)
         cuda_cpu_finish(s);
@@ -137,12 +143,26 @@ static void be_found(void)
         dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
 }
 
-extern "C" cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
+/* CUDA Runtime API, "Stream Management": smaller numbers go first; others than these are brought into the range. */
+extern "C" cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = 0;
+    *greatest = URGENT;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned, int priority)
 {
     *s = new cuda_cpu_stream{};
+    (*s)->priority = priority < URGENT ? URGENT : priority > 0 ? 0 : priority;
     streams.push_back(*s);
     be_found();
     return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
+{
+    return cudaStreamCreateWithPriority(s, flags, 0);
 }
 
 /* What is left in it runs with the next wait for all. */
