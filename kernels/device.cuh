@@ -33,6 +33,7 @@ enum scratch {
     SCRATCH_PARTS,   /* sums of chunks */
     SCRATCH_SCALARS, /* sums of sums */
     SCRATCH_GEMM,    /* cuBLASLt's workspace */
+    SCRATCH_BIAS,    /* a bias' gradient, from cuBLASLt */
     SCRATCHES
 };
 

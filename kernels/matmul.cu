@@ -49,25 +49,33 @@ __global__ void bias_kernel(float *db, const float *sums, int n)
         db[i] += sums[i];
 }
 
-/* The column sums of dy come with dy^T x, or from a pass of their own. They are added separately,
- * because cuBLASLt overwrites its output. */
+/* cuBLASLt overwrites its output. */
+static void gemm_sums_come(const struct gemm *g, float *to)
+{
+    launch("linear_back", bias_kernel, grid_for((size_t)g->m), dim3(BLOCK), 0, to, g->row_sums, g->m);
+}
+
+static void gemm_sums_apart(const struct gemm *g, float *to)
+{
+    const struct column_to sums = {to, 0, 1, 1, 0};
+    for_kind(false, [&](auto t, auto) {
+        typedef decltype(t) T;
+        const struct plain_columns<T> f = {(const T *)g->a, g->m};
+        column_sums("linear_back", f, &sums, 1, g->k, g->m);
+    });
+}
+
+/* The column sums of dy come with dy^T x, or from a pass of their own. */
 static void weight_back(float *dw, float *db, const void *dy, const void *x, int m, int k, int n)
 {
-    const struct column_to to = {db, 0, 1, 1, 0};
     if (!dw)
         return;
     struct gemm g = dense(dw, true, 1, NULL, dy, true, x, false, n, k, m);
     if (db && gemm_sums())
-        g.row_sums = (float *)device_scratch(SCRATCH_PARTS, sizeof(float) * (size_t)n);
+        g.row_sums = (float *)device_scratch(SCRATCH_BIAS, sizeof(float) * (size_t)n);
     const bool summed = gemm_run("linear_back", &g) && g.row_sums;
-    if (summed)
-        launch("linear_back", bias_kernel, grid_for((size_t)n), dim3(BLOCK), 0, db, g.row_sums, n);
-    else if (db)
-        for_kind(false, [&](auto t, auto) {
-            typedef decltype(t) T;
-            const struct plain_columns<T> f = {(const T *)dy, n};
-            column_sums("linear_back", f, &to, 1, m, n);
-        });
+    if (db)
+        (summed ? gemm_sums_come : gemm_sums_apart)(&g, db);
 }
 
 static void cuda_linear_back(void *dx, float *dw, float *db, const void *dy, const void *x,

@@ -8,7 +8,9 @@
  * CUDA_CPU_FAIL=algorithm: there is none for any product; bgrad: none that sums b's columns.
  *
  * Of several algorithms that are asked for, the first does not work, the second is
- * slow, the third is the fastest one.  CUDA_CPU_REPORT set: at the end a line says
+ * slow, the third is the fastest one: split-k, with partial sums of fp32 in its workspace.  A fourth, still faster,
+ * adds partial sums where the result is, in its type; who permits that (CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+ * and takes it is told: sums of bf16 are rounded at each part.  CUDA_CPU_FAIL=bgrad:slow: sums of columns take long.  CUDA_CPU_REPORT set: at the end a line says
  * how often each of them has been run.
  */
 #include "cuda_cpu.h"
@@ -36,11 +38,14 @@ struct cuda_cpu_layout {
 struct cuda_cpu_preference {
     uint32_t align[4];
     size_t   room;
+    uint32_t schemes;
 };
 
-enum { OFFERS = 3, BROKEN = 0 };
-static const float cost[OFFERS] = {0.1f, 3.0f, 1.0f};
-static const unsigned room_of[OFFERS] = {0, 0, 64 << 10};
+enum { OFFERS = 4, BROKEN = 0, FAST = 2, IN_PLACE = 3 };
+static const float cost[OFFERS] = {0.1f, 3.0f, 1.0f, 0.5f};
+static const unsigned room_of[OFFERS] = {0, 0, 64 << 10, 0};
+static const uint32_t scheme_of[OFFERS] = {0, 0, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
+                                           CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE};
 static long        runs[OFFERS], sums;
 
 static void report(void)
@@ -123,7 +128,7 @@ extern "C" cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_
 
 extern "C" cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p)
 {
-    *p = new cuda_cpu_preference{{256, 256, 256, 256}, 0};
+    *p = new cuda_cpu_preference{{256, 256, 256, 256}, 0, CUBLASLT_REDUCTION_SCHEME_MASK};
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -133,15 +138,17 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p,
                                      size_t size)
 {
     const int which = (int)what - (int)CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
-    if (what == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
-        return size == sizeof(uint32_t) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+    if (what == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK && size == sizeof(p->schemes)) {
+        memcpy(&p->schemes, from, size);
+        return CUBLAS_STATUS_SUCCESS;
+    }
     if (what == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
         if (size != sizeof(p->room))
             return CUBLAS_STATUS_INVALID_VALUE;
         memcpy(&p->room, from, size);
         return CUBLAS_STATUS_SUCCESS;
     }
-    if (size != sizeof(uint32_t))
+    if (size != sizeof(uint32_t) || which < 0)
         return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(&p->align[which], from, size);
     return CUBLAS_STATUS_SUCCESS;
@@ -173,9 +180,9 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d, cublasL
     if (fail && (strcmp(fail, "algorithm") == 0 ||
                  (strcmp(fail, "bgrad") == 0 && d->end == CUBLASLT_EPILOGUE_BGRADB)))
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    const int first = wanted > 1 ? BROKEN : OFFERS - 1;
+    const int first = wanted > 1 ? BROKEN : FAST;
     for (int n = first; n < OFFERS && *count < wanted; n++) {
-        if (room_of[n] > p->room)
+        if (room_of[n] > p->room || (scheme_of[n] && !(scheme_of[n] & p->schemes)))
             continue;
         found[*count] = {};
         found[*count].algo.number = n;
@@ -372,6 +379,8 @@ void product::run() const
         run_one(z, depth);
     if (d.end == CUBLASLT_EPILOGUE_BGRADB)
         sum_columns();
+    if (d.end == CUBLASLT_EPILOGUE_BGRADB && cuda_cpu_fails("bgrad:slow"))
+        cuda_cpu_pass(5);
     cuda_cpu_close_memory();
 }
 
@@ -394,6 +403,8 @@ extern "C" cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t 
     p.check();
     if (algo->number == BROKEN)
         return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (algo->number == IN_PLACE)
+        die("split-k sums in place, or in the type of the result, are rounded at each part");
     runs[algo->number]++;
     if (!cuda_cpu_bare())
         cuda_cpu_submit_call(stream, [p] { p.run(); });

@@ -237,6 +237,7 @@ quick() {
     ok "its steps are recorded" grep -E 'cuda_cpu: [1-9][0-9]* graphs recorded, 0 left, run [1-9]' \
         "$work/quick.log"
     ok "its algorithms were tried" grep 'the slow algorithm [1-9]' "$work/quick.log"
+    ok "and split-k taken" grep 'the fast one [1-9]' "$work/quick.log"
     mkdir "$work/back"
     cp -r "$work/quick/step-00000002" "$work/quick/products.0-of-1" "$work/back/" || bad=1
     ok "the same from its middle" $quick --spec "$work/back.json"
@@ -252,6 +253,25 @@ quick() {
     ok "where nothing can be recorded" env CUDA_CPU_FAIL=capture $quick --spec "$work/lost.json"
     ok "the same bits" cmp "$work/whole/step-00000004/model.safetensors" \
         "$work/lost/step-00000004/model.safetensors"
+}
+
+# Sums of columns come with products, or from a pass of their own, whichever is faster; and so they go on.
+sums() {
+    sums="env JOBCTL_CUDA_WAYS=tune,bgrad CUDA_CPU_REPORT=1"
+    for how in come apart; do
+        alter sums-$how '"preset":"tiny"' '"preset":"tiny","depth":1'
+        alter sums-$how-on '"preset":"tiny"' '"preset":"tiny","depth":1'
+        ok "sums that $how" $sums ${slow:-} "$bin/jobctl-train" train --backend cuda --spec "$work/sums-$how.json"
+        mkdir "$work/sums-$how-on"
+        cp -r "$work/sums-$how"/{step-00000002,products.0-of-1} "$work/sums-$how-on/" || bad=1
+        ok "from their middle, where the others are faster" $sums ${other-CUDA_CPU_FAIL=bgrad:slow} \
+            "$bin/jobctl-train" train --backend cuda --spec "$work/sums-$how-on.json"
+        cp "$log" "$log.$how"
+        ok "the same bits" cmp "$work"/sums-$how{,-on}/step-00000004/model.safetensors
+        slow=CUDA_CPU_FAIL=bgrad:slow other=
+    done
+    ok "as they were chosen" grep 'columns summed [1-9]' "$log.come"
+    ok "as they were chosen" grep 'columns summed 0 times' "$log.apart"
 }
 
 # Batches as a device wants them, and as they are made on the CPU: the same bits. Captions of bf16 are half as large.
@@ -482,7 +502,7 @@ part() { # NAME
 
 running=0
 : "${PARTS:=golden_fp32 golden_bf16 lumina_fp32 lumina_bf16 lumina_run encoders_fp32 encoders_bf16 encoded memory_fp32 memory_bf16 whole many_sizes adamw_fp32 came_fp32 adamw_bf16
-    exact table quick input pair kernels_fp32 kernels_bf16 small_gpu no_bf16 too_large torn failures every_kernel}"
+    exact table quick input sums pair kernels_fp32 kernels_bf16 small_gpu no_bf16 too_large torn failures every_kernel}"
 [ "${7:-}" != all ] || PARTS="lumina_2b_fp32 lumina_2b_bf16 $PARTS"
 for name in $PARTS; do
     [ $((running += 1)) -le "${LANES:-2}" ] || wait -n
