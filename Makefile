@@ -457,18 +457,22 @@ $(OBJ)/tests/cuda_cpu/kernels.o: $(CUDA_SRC) $(wildcard tests/cuda_cpu/*.h)
 	@mkdir -p $(@D); $(if $(V),,echo "  CXX  $@")
 	$(Q)$(CUDA_CXX) -O3 -c -o $@ -x c++ $(call source,ops_cuda.cu)
 
-# Without -fno-tree-sra an access to a pack of four numbers would be four accesses.
-WATCH := -O1 -fno-tree-sra -fsanitize=thread --param tsan-instrument-func-entry-exit=0
+# Without -fno-tree-sra an access to a pack of four numbers would be four accesses. What a variable has before its first
+# value is no zero, where the compiler can do that.
+WATCH := -O1 -fno-tree-sra -fsanitize=thread --param tsan-instrument-func-entry-exit=0 \
+         -fsanitize=bounds,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow
+NO_ZEROS = $(shell $(CXX) -ftrivial-auto-var-init=pattern -E -x c++ /dev/null >/dev/null 2>&1 && \
+             echo -ftrivial-auto-var-init=pattern)
 $(OBJ)/tests/cuda_cpu/watched/kernels.o: $(CUDA_SRC) $(wildcard tests/cuda_cpu/*.h)
 	@mkdir -p $(@D); $(if $(V),,echo "  CXX  $@")
-	$(Q)$(CUDA_CXX) $(WATCH) -c -o $@ -x c++ $(call source,ops_cuda.cu)
+	$(Q)$(CUDA_CXX) $(WATCH) $(NO_ZEROS) -c -o $@ -x c++ $(call source,ops_cuda.cu)
 
 PLANT := tests/cuda_cpu/plant
 $(OBJ)/$(PLANT)/kernels.o: PLANT_DIR = -I$(@D)/src
 $(OBJ)/$(PLANT)/kernels.o: $(CUDA_SRC) $(wildcard tests/cuda_cpu/*.h) $(PLANT)/plant.py $(PLANT)/faults.txt
 	@mkdir -p $(@D); $(if $(V),,echo "  CXX  $@")
 	$(Q)$(PLANT)/plant.py $(PLANT)/faults.txt $(dir $(call source,ops_cuda.cu)) $(@D)/src
-	$(Q)$(CUDA_CXX) $(WATCH) -c -o $@ -x c++ $(@D)/src/kernels/ops_cuda.cu
+	$(Q)$(CUDA_CXX) $(WATCH) $(NO_ZEROS) -c -o $@ -x c++ $(@D)/src/kernels/ops_cuda.cu
 
 $(CUDA_CPU) $(CUDA_WATCHED) $(CUDA_PLANTED): %/libjobctl_cuda.so: %/kernels.o $(CUDA_CPU_OBJ)
 	$(Q)$(CXX) -shared -o $@ $^ -ldl

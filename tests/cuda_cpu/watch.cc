@@ -16,6 +16,9 @@
  * their symbols and begin 256 bytes apart, so that what is past their end belongs to none.  An array
  * is read in units that its address is a multiple of ("Device Memory Accesses").
  *
+ * The same kernels are compiled with -fsanitize=bounds, signed-integer-overflow and such: the compiler calls
+ * __ubsan_handle_...() where an index leaves its array, the registers of a thread included, or an int is too small.
+ *
  * Each place in the source is told once, on stderr; the launch then fails as on a GPU.
  */
 #include "cuda_cpu.h"
@@ -284,6 +287,22 @@ __attribute__((noinline)) static void tell(const char *what, uintptr_t p, void *
     running = true;
 }
 
+/* What the compiler has told about: its data begins with the place in the source. */
+static void tell_meaningless(const char *what, const void *data)
+{
+    const struct where {
+        const char *file;
+        uint32_t    line, column;
+    } *at = (const struct where *)data;
+    const char *slash = strrchr(at->file, '/');
+    char key[400];
+    snprintf(key, sizeof(key), "%s, at %s:%u", what, slash ? slash + 1 : at->file, at->line);
+    cuda_cpu_fault();
+    if (told.size() <= 40 && told.insert(key).second)
+        fprintf(stderr, "cuda_cpu: %s: %s (thread %d of block %u %u %u)\n", running ? launch_name : "before a launch",
+                key, cuda_cpu_thread(), blockIdx.x, blockIdx.y, blockIdx.z);
+}
+
 /* --- accesses ------------------------------------------------------------------------------ */
 
 static inline int warp_of(unsigned who)
@@ -490,4 +509,15 @@ unsigned char __tsan_atomic8_load(const unsigned char *p, int)
 {
     return *p;
 }
+
+#define MEANINGLESS(name, what) \
+    void __ubsan_handle_##name(void *data) { tell_meaningless(what, data); }
+MEANINGLESS(out_of_bounds, "an index outside of its array")
+MEANINGLESS(add_overflow, "a sum that an int does not hold")
+MEANINGLESS(sub_overflow, "a difference that an int does not hold")
+MEANINGLESS(mul_overflow, "a product that an int does not hold")
+MEANINGLESS(negate_overflow, "a number that an int does not hold")
+MEANINGLESS(divrem_overflow, "a division by zero")
+MEANINGLESS(shift_out_of_bounds, "a shift by too many bits")
+MEANINGLESS(float_cast_overflow, "a conversion to an integer that is too small")
 }

@@ -79,6 +79,7 @@ static void fill(float *p, const struct want *w, int bf16, uint64_t id)
                : w->flags & MASK  ? (float)(i % 64 == 0 || x > 0)
                : w->flags & TIMES ? 999 * p[i]
                : w->flags & LARGE ? 12 * x
+               : w->flags & SMALL ? 1e-4f * x
                                   : x;
         if ((bf16 && w->flags & (NARROW | ROUNDED)) || w->flags & HALVES)
             p[i] = to_bf16(p[i]);
@@ -291,26 +292,63 @@ static int check(const struct test *t, const struct kern_ops *cuda, int bf16)
 
 /* --- the judge judged --------------------------------------------------------------------- */
 
-enum { NO_PLANT, PLANT_NAN, PLANT_INF, PLANT_WRONG, PLANTS };
+enum { NO_PLANT, PLANT_NAN, PLANT_INF, PLANT_WRONG, PLANT_ZEROS, PLANT_OLD, PLANT_SHORT, PLANTS };
 
-/* Into one number of an array; what is compared bit by bit gets one other bit. */
-static void plant(float *p, const struct want *w, int what, size_t at)
+/* How often a fault was shown, and found. */
+struct tally {
+    int shown, found;
+};
+
+static void plant_number(float *p, const struct want *w, double odd, size_t at)
 {
-    if (w->flags & BITS) {
-        ((unsigned char *)p)[at * sizeof(float)] ^= 1;
-        return;
-    }
-    const double odd[PLANTS] = {0, (double)NAN, (double)INFINITY, number_of(p, w, at) + 0.5};
     if (w->flags & DOUBLES)
-        ((double *)(void *)p)[at] = odd[what];
+        ((double *)(void *)p)[at] = odd;
     else
-        p[at] = (float)odd[what];
+        p[at] = (float)odd;
 }
 
-/* Whether a score over all arrays, with something planted into array i, passes or fails as it should. */
-static bool judged(const struct side *cpu, const struct want *w, int bf16, const int *z, int i, int what)
+/* The root of the mean square of an array, or 1 if that is less. */
+static double scale_of(const float *p, const struct want *w, size_t n)
+{
+    double all = 0;
+    for (size_t i = 0; i < n; i++)
+        all += number_of(p, w, i) * number_of(p, w, i);
+    return fmax(sqrt(all / (double)n), 1);
+}
+
+/* Into an array p of n numbers: an odd one; zeros; or what was there before the kernel, in all of it or behind its
+ * last number but one. What is compared bit by bit gets one other bit in place of an odd number. False: that would
+ * change nothing. */
+static bool plant(float *p, const float *old, const struct want *w, int what, size_t n)
+{
+    const size_t bytes = w->n * sizeof(float), each = w->flags & DOUBLES ? sizeof(double) : sizeof(float);
+    float *before = malloc(bytes);
+    if (!before)
+        abort();
+    memcpy(before, p, bytes);
+    const double odd[PLANTS] = {0, (double)NAN, (double)INFINITY, number_of(p, w, n - 1) + 0.5 * scale_of(p, w, n)};
+    if (what == PLANT_ZEROS)
+        memset(p, 0, bytes);
+    else if (what == PLANT_OLD)
+        memcpy(p, old, bytes);
+    else if (what == PLANT_SHORT)
+        memcpy((char *)p + (n - 1) * each, (const char *)old + (n - 1) * each, each);
+    else if (w->flags & BITS)
+        ((unsigned char *)p)[(what == PLANT_WRONG ? n - 1 : n / 2) * sizeof(float)] ^= 1;
+    else
+        plant_number(p, w, odd[what], what == PLANT_WRONG ? n - 1 : n / 2);
+    const bool changed = memcmp(before, p, bytes) != 0;
+    free(before);
+    return changed;
+}
+
+/* Whether a score over all arrays, with something planted into array i, passes or fails as it should; what was not
+ * written may by chance be right at one size, so that is only counted. */
+static bool judged(const struct side *cpu, const struct want *w, int bf16, const int *z, int i, int what,
+                   const float *old, struct tally *seen)
 {
     struct score s = {-1, 0, 0, ""};
+    bool planted = false;
     for (int k = 0; k < ARRAYS; k++) {
         const size_t n = w[k].flags & DOUBLES ? w[k].n / 2 : w[k].n;
         if (!n || w[k].flags & OWN)
@@ -320,33 +358,60 @@ static bool judged(const struct side *cpu, const struct want *w, int bf16, const
             abort();
         memcpy(copy, cpu->a[k], w[k].n * sizeof(*copy));
         if (k == i && what != NO_PLANT)
-            plant(copy, &w[k], what, what == PLANT_WRONG ? n - 1 : n / 2);
+            planted = plant(copy, old, &w[k], what, n);
         compare_array(&s, copy, cpu->a[k], &w[k], bf16, z);
         free(copy);
     }
-    if (passes(&s) == (what == NO_PLANT))
+    seen->shown += planted;
+    seen->found += planted && !passes(&s);
+    if (passes(&s) == !planted || (what >= PLANT_OLD && planted))
         return true;
     printf("FAILED judge: %s of %s, fault %d, %s: %g of the bound\n", w[i].what, i ? "its test" : "the first array",
            what, bf16 ? "bf16" : "fp32", s.worst);
     return false;
 }
 
-/* A NaN, an infinity and a wrong number in each array of each test at each size, found by the comparison;
- * and nothing where nothing is planted. The CPU's arrays stand for both sides. */
-static int judge(const struct test *t, long *planted)
+/* A NaN, an infinity and a wrong number in each array of each test at each size, found by the comparison, and so an
+ * array of zeros; at one size or another, an array that was not written, or not to its end; and nothing where nothing
+ * is planted. The CPU's arrays stand for both sides. */
+static int judge_arrays(const struct side *cpu, const struct want *w, const int *z, uint64_t id,
+                        struct tally (*seen)[2 * PLANTS])
 {
     int bad = 0;
+    for (int i = 0; i < ARRAYS; i++) {
+        float *old = w[i].n ? malloc(w[i].n * sizeof(*old)) : NULL;
+        if (!old)
+            continue;
+        fill(old, &w[i], 0, id + (uint64_t)i);
+        for (int k = 0; k < 2 * PLANTS && !(w[i].flags & OWN); k++)
+            bad += !judged(cpu, w, k / PLANTS, z, i, k % PLANTS, old, &seen[i][k]);
+        free(old);
+    }
+    return bad;
+}
+
+static int judge(const struct test *t, long *planted)
+{
+    struct tally seen[ARRAYS][2 * PLANTS] = {{{0, 0}}};
+    struct want w[ARRAYS];
+    int bad = 0;
     for (int n = 0; n < SIZES && t->sizes[n][0]; n++) {
-        struct want w[ARRAYS] = {{0}};
         struct side cpu = {.k = kern_cpu()};
+        memset(w, 0, sizeof(w));
         t->arrays(w, t->sizes[n]);
         if (setup(&cpu, w, 0, (uint64_t)(100 * n)) < 0)
             return 1;
         t->run(cpu.k, cpu.a, t->sizes[n]);
-        for (int i = 0; i < ARRAYS; i++)
-            for (int k = 0; k < 2 * PLANTS && w[i].n && !(w[i].flags & OWN); k++, ++*planted)
-                bad += !judged(&cpu, w, k / PLANTS, t->sizes[n], i, k % PLANTS);
+        bad += judge_arrays(&cpu, w, t->sizes[n], (uint64_t)(100 * n), seen);
         release(&cpu);
+    }
+    for (int i = 0; i < ARRAYS * 2 * PLANTS; i++) {
+        const struct tally *one = &seen[i / (2 * PLANTS)][i % (2 * PLANTS)];
+        *planted += one->shown;
+        if (!one->shown || one->found)
+            continue;
+        printf("FAILED judge: %s of %s, fault %d, is found at no size\n", w[i / (2 * PLANTS)].what, t->name, i % PLANTS);
+        bad++;
     }
     return bad;
 }
@@ -357,7 +422,7 @@ static int judge_all(void)
     int bad = 0;
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         bad += judge(&tests[i], &planted);
-    printf("the judge was shown %ld arrays, three of four with a fault: %d judged wrongly\n", planted, bad);
+    printf("the judge was shown %ld arrays with a fault: %d judged wrongly\n", planted, bad);
     return bad || !planted;
 }
 
@@ -416,6 +481,29 @@ static int count_one(const struct test *t, const struct kern_ops *cuda, int bf16
     return failed;
 }
 
+static const struct kern_graphs *graphs; /* NULL: the plugin was told to do without */
+
+/* Whether a recording is known to be void (cuda.h) once a call needs more scratch memory than those before. */
+static int check_recordings(const struct kern_ops *cuda)
+{
+    unsigned moves[3];
+    for (int i = 0; graphs && i < 3; i++) {
+        const int z[DIMS] = {2 << (i > 0 ? 12 : 0), 8, 0};
+        struct want w[ARRAYS] = {{0}};
+        struct side s = {.k = cuda};
+        rms_arrays(w, z);
+        if (setup(&s, w, 0, 1) < 0)
+            return 1;
+        rms_run(cuda, s.a, z);
+        moves[i] = graphs->moves();
+        release(&s);
+    }
+    const bool bad = graphs && (moves[1] == moves[0] || moves[2] != moves[1]);
+    printf("%s recordings       %s\n", bad ? "FAILED" : "ok    ",
+           !graphs ? "none" : bad ? "are not void when they must be, or always" : "are void once scratch memory moves");
+    return bad;
+}
+
 /* Ends the program when there is nothing to check on, or no way to. */
 static const struct kern_ops *open_plugin(const char *path, int bf16)
 {
@@ -437,6 +525,7 @@ static const struct kern_ops *open_plugin(const char *path, int bf16)
         exit(1);
     }
     printf("%s, %s\n", c.name, c.ops->name);
+    graphs = c.graphs;
     return c.ops;
 }
 
@@ -446,7 +535,7 @@ static int check_one(const char *name, const struct kern_ops *cuda, int bf16)
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         if (strncmp(tests[i].name, name, strlen(name)) == 0)
             return check(&tests[i], cuda, bf16);
-    return 2;
+    return strcmp(name, "recordings") == 0 ? check_recordings(cuda) : 2;
 }
 
 /* Goes on with test `next` in a new process, if the device is lost to this one. */
@@ -483,13 +572,16 @@ int main(int argc, char **argv)
     int (*const one_test)(const struct test *, const struct kern_ops *, int) = timed     ? measure
                                                                               : counted ? count_one
                                                                                         : check;
-    for (size_t i = argc > 4 ? (size_t)atoi(argv[4]) : 0; i < count; i++) {
+    const int first = argc > 4 ? atoi(argv[4]) : 0;
+    if (one_test == check && first == 0)
+        failed += check_recordings(cuda); /* before the others have asked for memory */
+    for (size_t i = (size_t)first; i < count; i++) {
         failed += one_test(&tests[i], cuda, bf16);
         fflush(stdout);
         leave_if_lost(argv, cuda, timed, (int)i + 1, failed);
     }
     if (!timed)
         printf("check_kernels: %d passed, %d failed\n",
-               (int)count - failed, failed);
+               (int)count + 1 - failed, failed);
     return failed ? 1 : 0;
 }

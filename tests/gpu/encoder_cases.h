@@ -121,8 +121,8 @@ static void rows_run(const struct kern_ops *k, float *const *a, const int *z)
     double *sums = (double *)(void *)a[11];
     k->depthwise_rows(a[0], x, z[3], a[8], a[9], 0, half);
     k->depthwise_rows(a[0] + (size_t)half * row, x, z[3], a[8], a[9], half, z[0]);
-    k->rms_rows(a[2], a[1], a[2], a[10], a[9], rows, z[2], 1e-5f, true);
-    k->rms_rows(a[3], a[3], NULL, a[10], NULL, rows, z[2], 1e-5f, false);
+    k->rms_rows(a[2], a[1], a[2], a[10], a[9], rows, z[2], EPS, true);
+    k->rms_rows(a[3], a[3], NULL, a[10], NULL, rows, z[2], EPS, false);
     k->scale_rows(a[4], a[1], a[10], a[8], rows, z[2], z[4]);
     k->group_sums(sums, a[1], rows, z[2], z[2] % 2 ? 1 : z[2] / 2);
     k->to_floats(a[13], sums, 2 * N(z[2]));
@@ -147,7 +147,7 @@ static void lin_rows_run(const struct kern_ops *k, float *const *a, const int *z
 {
     const int C = z[1] * z[2];
     k->lin_sums((double *)(void *)a[3], a[2], 2 * C + z[3], (size_t)z[0], z[1], z[2]);
-    k->lin_apply(a[0], C + z[3], a[1], C + 2 * z[3], a[4], (size_t)z[0], z[1], z[2], 1e-5f);
+    k->lin_apply(a[0], C + z[3], a[1], C + 2 * z[3], a[4], (size_t)z[0], z[1], z[2], EPS);
 }
 
 /* rows, width (both even), channels, times as many on the other side */

@@ -22,7 +22,8 @@ enum {
     HALVES = 1024,  /* bf16 on both sides, whatever is narrow */
     ROUNDED = 2048, /* fp32 that a kernel may round to what is narrow */
     LARGE = 4096,   /* -12 to 12 */
-    MOST = 8192  /* FIRST times the tokens that one has at most */
+    SMALL = 8192,   /* -0.0001 to 0.0001 */
+    MOST = 16384 /* FIRST times the tokens that one has at most */
 };
 
 struct want {

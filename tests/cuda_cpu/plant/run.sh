@@ -25,8 +25,12 @@ wanted() { # NUMBER
 # shellcheck disable=SC2086
 trial() { # NUMBER HOW
     export CUDA_CPU_PLANT=$1
-    if [ "$2" = pair ]; then
-        PARTS='whole pair' "$here/../run.sh" "${rest[@]}"
+    if [ "${2%% *}" = parts ]; then
+        PARTS=${2#parts } "$here/../run.sh" "${rest[@]}"
+        return
+    fi
+    if [ "${2%% *}" = e2e ]; then
+        CUDA_CPU_PLUGIN=$plugin TEST_STRICT=1 E2E_LANES=1 tests/run_e2e.sh "${rest[0]}" "tests/e2e/${2#e2e }.sh"
         return
     fi
     settings=${2% * *} test=${2##* } precision=${2% *}
@@ -66,7 +70,7 @@ while IFS= read -r how; do
     echo "FAILED without a fault ($how):"
     cat "$work/log"
     bad=1
-done < <(awk -F'\t' -v w="$which" 'w == "all" && $3 != "pair" { gsub(";", "\n", $3); print $3 }' "$work/list" | sort -u)
+done < <(awk -F'\t' -v w="$which" 'w == "all" && $3 !~ /^(parts|e2e)/ { gsub(";", "\n", $3); print $3 }' "$work/list" | sort -u)
 [ $tried -gt 0 ] || bad=1
 [ $bad -eq 0 ] && echo "ok     $tried of $count planted faults: each was found"
 exit $bad
