@@ -22,11 +22,12 @@
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 
+#ifdef CUDA_ON_CPU
+#define GRID_MAX cuda_cpu_grid
+#endif
 enum {
     WARP = 32, BLOCK = 256,
-#ifdef CUDA_ON_CPU
-    GRID_MAX = 3, /* threads go round with a test's few numbers, too */
-#else
+#ifndef CUDA_ON_CPU
     GRID_MAX = 8192,
 #endif
     /* Dynamic shared memory that needs no opt-in: of 48 KB, 1 KB is for the kernels' fixed arrays. */

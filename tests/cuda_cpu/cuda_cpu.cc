@@ -21,6 +21,8 @@
  * h200 (9.0, 227 KB); else 8.9, with 99 KB.
  * CUDA_CPU_BARE: new memory is zeros, and products by cuBLASLt are not computed: where kernels are only counted
  * (tests/ptx), arrays of any size cost nothing.
+ * CUDA_CPU_EDGES: bare, and of each launch only the first and the last block in each direction run: sizes of which an
+ * array has more than 2^32 numbers take seconds.
  * CUDA_CPU_BROKEN: launches fail only where this is the first GPU that is visible.
  */
 #include "cuda_cpu.h"
@@ -53,6 +55,10 @@ static int number_of(const char *variable)
 }
 
 int cuda_cpu_plant = number_of("CUDA_CPU_PLANT");
+
+static const bool edges = getenv("CUDA_CPU_EDGES") != NULL;
+const size_t      cuda_cpu_region_bytes = (size_t)(edges ? 512 : 64) << 30;
+const unsigned    cuda_cpu_grid = edges ? 8192 : 3;
 
 static cudaError_t sticky;
 static long        launches;
@@ -106,7 +112,7 @@ char *cuda_cpu_region(void)
 bool cuda_cpu_bare(void)
 {
     static const bool bare = getenv("CUDA_CPU_BARE") != NULL;
-    return bare;
+    return bare || edges;
 }
 
 static bool guarded(void)
@@ -350,7 +356,8 @@ extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
         count_uploaded(bytes);
     if (kind == cudaMemcpyHostToDevice && !is_pinned(from, bytes))
         return submit_staged(to, from, bytes, stream);
-    submit_copy(to, from, bytes, stream);
+    if (!edges || kind != cudaMemcpyDeviceToDevice)
+        submit_copy(to, from, bytes, stream);
     if (kind == cudaMemcpyDeviceToHost && !is_pinned(to, bytes))
         cuda_cpu_finish(stream);
     return sticky;
@@ -671,11 +678,17 @@ static void check_shared(const char *name, const void *kernel, size_t shared, si
     cuda_cpu_fault();
 }
 
+/* The block after number `i` of `count`: the next one, or the last. */
+static unsigned block_after(unsigned i, unsigned count)
+{
+    return edges && i + 1 < count ? count - 1 : i + 1;
+}
+
 static void run_blocks(dim3 grid, bool reverse)
 {
-    for (unsigned z = 0; z < grid.z; z++)
-        for (unsigned y = 0; y < grid.y; y++)
-            for (unsigned x = 0; x < grid.x; x++) {
+    for (unsigned z = 0; z < grid.z; z = block_after(z, grid.z))
+        for (unsigned y = 0; y < grid.y; y = block_after(y, grid.y))
+            for (unsigned x = 0; x < grid.x; x = block_after(x, grid.x)) {
                 blockIdx = dim3(x, y, z);
                 run_block(reverse);
             }

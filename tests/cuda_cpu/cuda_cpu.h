@@ -16,7 +16,8 @@ enum {
     CUDA_CPU_SHARED = 227 * 1024, /* the most of any target */
     CUDA_CPU_FREE = 48 * 1024     /* of shared memory, fixed arrays included, without asking */
 };
-#define CUDA_CPU_REGION ((size_t)64 << 30)
+extern const size_t cuda_cpu_region_bytes;
+#define CUDA_CPU_REGION cuda_cpu_region_bytes
 
 /* --- memory (cuda_cpu.cc) */
 char *cuda_cpu_region(void);        /* device memory, CUDA_CPU_REGION bytes of addresses; NULL: none yet */
@@ -34,7 +35,7 @@ cudaError_t cuda_cpu_launch_whole(const char *name, const void *kernel, dim3 gri
 cudaError_t cuda_cpu_error(void);   /* the first failure, which stays */
 void cuda_cpu_fault(void);          /* the launch in progress has done what a GPU may not */
 bool cuda_cpu_fails(const char *how);
-bool cuda_cpu_bare(void); /* $CUDA_CPU_BARE */
+bool cuda_cpu_bare(void); /* $CUDA_CPU_BARE or $CUDA_CPU_EDGES */
 int cuda_cpu_thread(void);          /* of the block, 0 on */
 
 /* --- streams (streams.cc): a call is kept until somebody waits for it, directly or by an event */

@@ -120,6 +120,8 @@ cudaError_t cuda_cpu_launch(const char *name, const void *kernel, dim3 grid, dim
 void cuda_cpu_pass(float ms);
 /* The fault that is turned on, by $CUDA_CPU_PLANT (plant/run.sh); 0: none. */
 extern int cuda_cpu_plant;
+/* The most blocks of a grid whose threads go round: few, so that they do with a test's numbers. */
+extern const unsigned cuda_cpu_grid;
 /* From here on in this stream, kernels may use the first `bytes` of this allocation only. */
 void cuda_cpu_use(cudaStream_t s, void *p, size_t bytes);
 void *cuda_cpu_shared(void);

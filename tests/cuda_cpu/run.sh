@@ -175,6 +175,14 @@ print(len(a), "numbers, apart by", apart)
 sys.exit(not (len(a) == len(b) > 0 and 0 < apart < 1e-5))' "$work/latent.cpu.npy" "$work/latent.cuda.npy"
 }
 
+# Arrays of more than 2^32 numbers, of whose launches the first and the last blocks run: no index is an int.
+huge_of() { # PRECISION
+    ok "kernels $1, arrays of more than 2^32 numbers" env JOBCTL_CUBLASLT="$watched" CUDA_CPU_EDGES=1 \
+        CUDA_CPU_GPU=h200 "$kernels" "$watched" "$1" --huge
+}
+huge_bf16() { huge_of bf16; }
+huge_fp32() { huge_of fp32; } # where PARTS says so
+
 memory_fp32() { ok "memory as planned fp32" env PRECISION=fp32 "$memory"; }
 memory_bf16() { ok "memory as planned bf16" env PRECISION=bf16 "$memory"; }
 
@@ -501,7 +509,7 @@ part() { # NAME
 }
 
 running=0
-: "${PARTS:=golden_fp32 golden_bf16 lumina_fp32 lumina_bf16 lumina_run encoders_fp32 encoders_bf16 encoded memory_fp32 memory_bf16 whole many_sizes adamw_fp32 came_fp32 adamw_bf16
+: "${PARTS:=golden_fp32 golden_bf16 lumina_fp32 lumina_bf16 lumina_run huge_bf16 encoders_fp32 encoders_bf16 encoded memory_fp32 memory_bf16 whole many_sizes adamw_fp32 came_fp32 adamw_bf16
     exact table quick input sums pair kernels_fp32 kernels_bf16 small_gpu no_bf16 too_large torn failures every_kernel}"
 [ "${7:-}" != all ] || PARTS="lumina_2b_fp32 lumina_2b_bf16 $PARTS"
 for name in $PARTS; do

@@ -4,6 +4,7 @@
  *   check_kernels PLUGIN fp32|bf16           compare; a line per kernel, exit 1 on any difference
  *   check_kernels PLUGIN fp32|bf16 --time    time them at the sizes of Sana-1600M, 1024 px
  *   check_kernels PLUGIN fp32|bf16 --count   call each once at those sizes, on arrays of zeros (tests/ptx/counts.sh)
+ *   check_kernels PLUGIN fp32|bf16 --huge [T] the same with arrays of more than 2^32 numbers (CUDA_CPU_EDGES)
  *   check_kernels PLUGIN fp32|bf16 --only T  compare the kernels of one test, whose name begins with T
  *   check_kernels --judge                    is each fault found that is planted into the CPU's results?
  *
@@ -24,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -151,7 +153,7 @@ static int setup(struct side *s, const struct want *w, int bf16, uint64_t id)
         s->base[i] = NULL;
         if (!w[i].n)
             continue;
-        float *here = malloc(w[i].n * sizeof(float));
+        float *here = malloc((stays_empty(&w[i]) ? 1 : w[i].n) * sizeof(float));
         const size_t size = size_of(s, &w[i]), off = offset_of(s, &w[i], size);
         s->base[i] = s->k->alloc(w[i].n * size + off);
         s->a[i] = (float *)(void *)((char *)s->base[i] + off);
@@ -290,141 +292,7 @@ static int check(const struct test *t, const struct kern_ops *cuda, int bf16)
     return bad;
 }
 
-/* --- the judge judged --------------------------------------------------------------------- */
-
-enum { NO_PLANT, PLANT_NAN, PLANT_INF, PLANT_WRONG, PLANT_ZEROS, PLANT_OLD, PLANT_SHORT, PLANTS };
-
-/* How often a fault was shown, and found. */
-struct tally {
-    int shown, found;
-};
-
-static void plant_number(float *p, const struct want *w, double odd, size_t at)
-{
-    if (w->flags & DOUBLES)
-        ((double *)(void *)p)[at] = odd;
-    else
-        p[at] = (float)odd;
-}
-
-/* The root of the mean square of an array, or 1 if that is less. */
-static double scale_of(const float *p, const struct want *w, size_t n)
-{
-    double all = 0;
-    for (size_t i = 0; i < n; i++)
-        all += number_of(p, w, i) * number_of(p, w, i);
-    return fmax(sqrt(all / (double)n), 1);
-}
-
-/* Into an array p of n numbers: an odd one; zeros; or what was there before the kernel, in all of it or behind its
- * last number but one. What is compared bit by bit gets one other bit in place of an odd number. False: that would
- * change nothing. */
-static bool plant(float *p, const float *old, const struct want *w, int what, size_t n)
-{
-    const size_t bytes = w->n * sizeof(float), each = w->flags & DOUBLES ? sizeof(double) : sizeof(float);
-    float *before = malloc(bytes);
-    if (!before)
-        abort();
-    memcpy(before, p, bytes);
-    const double odd[PLANTS] = {0, (double)NAN, (double)INFINITY, number_of(p, w, n - 1) + 0.5 * scale_of(p, w, n)};
-    if (what == PLANT_ZEROS)
-        memset(p, 0, bytes);
-    else if (what == PLANT_OLD)
-        memcpy(p, old, bytes);
-    else if (what == PLANT_SHORT)
-        memcpy((char *)p + (n - 1) * each, (const char *)old + (n - 1) * each, each);
-    else if (w->flags & BITS)
-        ((unsigned char *)p)[(what == PLANT_WRONG ? n - 1 : n / 2) * sizeof(float)] ^= 1;
-    else
-        plant_number(p, w, odd[what], what == PLANT_WRONG ? n - 1 : n / 2);
-    const bool changed = memcmp(before, p, bytes) != 0;
-    free(before);
-    return changed;
-}
-
-/* Whether a score over all arrays, with something planted into array i, passes or fails as it should; what was not
- * written may by chance be right at one size, so that is only counted. */
-static bool judged(const struct side *cpu, const struct want *w, int bf16, const int *z, int i, int what,
-                   const float *old, struct tally *seen)
-{
-    struct score s = {-1, 0, 0, ""};
-    bool planted = false;
-    for (int k = 0; k < ARRAYS; k++) {
-        const size_t n = w[k].flags & DOUBLES ? w[k].n / 2 : w[k].n;
-        if (!n || w[k].flags & OWN)
-            continue;
-        float *copy = malloc(w[k].n * sizeof(*copy));
-        if (!copy)
-            abort();
-        memcpy(copy, cpu->a[k], w[k].n * sizeof(*copy));
-        if (k == i && what != NO_PLANT)
-            planted = plant(copy, old, &w[k], what, n);
-        compare_array(&s, copy, cpu->a[k], &w[k], bf16, z);
-        free(copy);
-    }
-    seen->shown += planted;
-    seen->found += planted && !passes(&s);
-    if (passes(&s) == !planted || (what >= PLANT_OLD && planted))
-        return true;
-    printf("FAILED judge: %s of %s, fault %d, %s: %g of the bound\n", w[i].what, i ? "its test" : "the first array",
-           what, bf16 ? "bf16" : "fp32", s.worst);
-    return false;
-}
-
-/* A NaN, an infinity and a wrong number in each array of each test at each size, found by the comparison, and so an
- * array of zeros; at one size or another, an array that was not written, or not to its end; and nothing where nothing
- * is planted. The CPU's arrays stand for both sides. */
-static int judge_arrays(const struct side *cpu, const struct want *w, const int *z, uint64_t id,
-                        struct tally (*seen)[2 * PLANTS])
-{
-    int bad = 0;
-    for (int i = 0; i < ARRAYS; i++) {
-        float *old = w[i].n ? malloc(w[i].n * sizeof(*old)) : NULL;
-        if (!old)
-            continue;
-        fill(old, &w[i], 0, id + (uint64_t)i);
-        for (int k = 0; k < 2 * PLANTS && !(w[i].flags & OWN); k++)
-            bad += !judged(cpu, w, k / PLANTS, z, i, k % PLANTS, old, &seen[i][k]);
-        free(old);
-    }
-    return bad;
-}
-
-static int judge(const struct test *t, long *planted)
-{
-    struct tally seen[ARRAYS][2 * PLANTS] = {{{0, 0}}};
-    struct want w[ARRAYS];
-    int bad = 0;
-    for (int n = 0; n < SIZES && t->sizes[n][0]; n++) {
-        struct side cpu = {.k = kern_cpu()};
-        memset(w, 0, sizeof(w));
-        t->arrays(w, t->sizes[n]);
-        if (setup(&cpu, w, 0, (uint64_t)(100 * n)) < 0)
-            return 1;
-        t->run(cpu.k, cpu.a, t->sizes[n]);
-        bad += judge_arrays(&cpu, w, t->sizes[n], (uint64_t)(100 * n), seen);
-        release(&cpu);
-    }
-    for (int i = 0; i < ARRAYS * 2 * PLANTS; i++) {
-        const struct tally *one = &seen[i / (2 * PLANTS)][i % (2 * PLANTS)];
-        *planted += one->shown;
-        if (!one->shown || one->found)
-            continue;
-        printf("FAILED judge: %s of %s, fault %d, is found at no size\n", w[i / (2 * PLANTS)].what, t->name, i % PLANTS);
-        bad++;
-    }
-    return bad;
-}
-
-static int judge_all(void)
-{
-    long planted = 0;
-    int bad = 0;
-    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
-        bad += judge(&tests[i], &planted);
-    printf("the judge was shown %ld arrays with a fault: %d judged wrongly\n", planted, bad);
-    return bad || !planted;
-}
+#include "tests/gpu/kernel_judge.h"
 
 static double now_ms(void)
 {
@@ -466,15 +334,15 @@ static int measure(const struct test *t, const struct kern_ops *cuda, int bf16)
     return 0;
 }
 
-static int count_one(const struct test *t, const struct kern_ops *cuda, int bf16)
+static int call_once(const struct test *t, const int *z, const struct kern_ops *cuda, int bf16)
 {
     struct want w[ARRAYS] = {{0}};
     struct side s = {.k = cuda};
     char why[256];
-    t->arrays(w, t->large);
+    t->arrays(w, z);
     if (setup(&s, w, bf16, 1) < 0)
         return 1;
-    t->run(cuda, s.a, t->large);
+    t->run(cuda, s.a, z);
     const bool failed = cuda->state(why, sizeof(why)) != KERN_OK;
     printf("%s %-16s %s\n", failed ? "FAILED" : "ok    ", t->name, failed ? why : "");
     release(&s);
@@ -504,6 +372,38 @@ static int check_recordings(const struct kern_ops *cuda)
     return bad;
 }
 
+static int count_one(const struct test *t, const struct kern_ops *cuda, int bf16)
+{
+    return call_once(t, t->large, cuda, bf16);
+}
+
+/* So many samples, rows or numbers that the largest array has more than 2^32 numbers, or that an int holds no more. */
+static int huge_one(const struct test *t, const struct kern_ops *cuda, int bf16)
+{
+    struct want w[ARRAYS] = {{0}};
+    int z[DIMS];
+    double most = 1;
+    if (t->run == mod_run || t->run == rows_run || t->run == patch_run)
+        return 0; /* few threads touch gigabytes: not here */
+    memcpy(z, t->large, sizeof(z));
+    t->arrays(w, z);
+    for (int i = 0; i < ARRAYS; i++)
+        most = fmax(most, (double)w[i].n);
+    int *grows = &z[t->run == flow_run ? 1 : 0];
+    *grows = (int)fmin(*grows * ceil(0x1.08p32 / most), 0x1.fffffep30);
+    fflush(stdout);
+    const pid_t child = fork(); /* address space is not enough for all tests */
+    int status = -1;
+    if (child == 0) {
+        status = call_once(t, z, cuda, bf16);
+        fflush(stdout);
+        _exit(status);
+    }
+    if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0)
+        printf("FAILED %-16s with arrays of more than 2^32 numbers\n", t->name);
+    return status != 0;
+}
+
 /* Ends the program when there is nothing to check on, or no way to. */
 static const struct kern_ops *open_plugin(const char *path, int bf16)
 {
@@ -530,11 +430,12 @@ static const struct kern_ops *open_plugin(const char *path, int bf16)
 }
 
 /* 0: all its kernels are right. 2: there is no such test. */
-static int check_one(const char *name, const struct kern_ops *cuda, int bf16)
+static int check_one(const char *name, const struct kern_ops *cuda, int bf16,
+                     int (*one_test)(const struct test *, const struct kern_ops *, int))
 {
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         if (strncmp(tests[i].name, name, strlen(name)) == 0)
-            return check(&tests[i], cuda, bf16);
+            return one_test(&tests[i], cuda, bf16);
     return strcmp(name, "recordings") == 0 ? check_recordings(cuda) : 2;
 }
 
@@ -557,21 +458,25 @@ int main(int argc, char **argv)
     const int bf16 = argc > 2 && strcmp(argv[2], "bf16") == 0;
     const int timed = argc > 3 && strcmp(argv[3], "--time") == 0;
     int failed = argc > 5 ? atoi(argv[5]) : 0;
-    counted = argc > 3 && strcmp(argv[3], "--count") == 0;
+    const bool huge = argc > 3 && strcmp(argv[3], "--huge") == 0;
+    counted = huge || (argc > 3 && strcmp(argv[3], "--count") == 0);
     if (argc == 2 && strcmp(argv[1], "--judge") == 0)
         return judge_all();
     if (argc < 3) {
-        fprintf(stderr, "usage: check_kernels PLUGIN fp32|bf16 [--time | --count | --only TEST]\n"
+        fprintf(stderr, "usage: check_kernels PLUGIN fp32|bf16 [--time | --count | --huge [TEST] | --only TEST]\n"
                         "       check_kernels --judge\n");
         return 2;
     }
     const struct kern_ops *cuda = open_plugin(argv[1], bf16);
     const size_t count = sizeof(tests) / sizeof(tests[0]);
     if (argc == 5 && strcmp(argv[3], "--only") == 0)
-        return check_one(argv[4], cuda, bf16);
+        return check_one(argv[4], cuda, bf16, check);
     int (*const one_test)(const struct test *, const struct kern_ops *, int) = timed     ? measure
+                                                                              : huge    ? huge_one
                                                                               : counted ? count_one
                                                                                         : check;
+    if (argc == 5 && huge)
+        return check_one(argv[4], cuda, bf16, huge_one);
     const int first = argc > 4 ? atoi(argv[4]) : 0;
     if (one_test == check && first == 0)
         failed += check_recordings(cuda); /* before the others have asked for memory */

@@ -33,6 +33,10 @@ trial() { # NUMBER HOW
         CUDA_CPU_PLUGIN=$plugin TEST_STRICT=1 E2E_LANES=1 tests/run_e2e.sh "${rest[0]}" "tests/e2e/${2#e2e }.sh"
         return
     fi
+    if [ "${2%% *}" = huge ]; then
+        CUDA_CPU_EDGES=1 CUDA_CPU_GPU=h200 "$kernels" "$plugin" bf16 --huge "${2#huge }"
+        return
+    fi
     settings=${2% * *} test=${2##* } precision=${2% *}
     [ "$settings" != "$2" ] || settings=
     env $settings "$kernels" "$plugin" "${precision##* }" --only "$test"
