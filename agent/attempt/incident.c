@@ -199,7 +199,12 @@ static void put_summary(struct buf *t, const struct incident *i, struct flight_p
     const int np = leader_ranks(i->leader);
     for (int r = 0; r < np && r < TOLD_RANKS; r++) {
         int64_t pid = leader_look(i->leader, r, page, NULL, NULL);
-        buf_print(t, "%srank %d: %s", r ? "; " : "", r, pid ? "" : "exited, last state: ");
+        buf_print(t, "%srank %d: ", r ? "; " : "", r);
+        if (!page->pid) { /* a script that does not call jobctl */
+            buf_print(t, pid ? "running" : "exited");
+            continue;
+        }
+        buf_print(t, pid ? "" : "exited, last state: ");
         put_place(t, page);
     }
     if (np > TOLD_RANKS)

@@ -190,9 +190,10 @@ static void put_speed(struct buf *text, const json_t *row)
 }
 
 /* "Its ranks failed twice; most recent: ..." */
-static void put_troubles(struct buf *text, const struct story *s, const char *reason)
+static void put_troubles(struct buf *text, const struct story *s)
 {
     char n[24];
+    const bool told = s->last_text[0] && text->size > 0 && strstr(text->data, s->last_text);
     if (s->deaths > 0)
         buf_print(text, " Its ranks failed %s", times(s->deaths, n));
     if (s->lost > 0)
@@ -201,8 +202,8 @@ static void put_troubles(struct buf *text, const struct story *s, const char *re
     if (s->unstarted > 0)
         buf_print(text, "%s could not be started %s", s->deaths + s->lost > 0 ? ", and it" : " It",
                   times(s->unstarted, n));
-    if (s->deaths + s->lost + s->unstarted > 0 && s->last_text[0] && strstr(reason, s->last_text))
-        buf_print(text, ".");       /* the sentence before has the cause */
+    if (s->deaths + s->lost + s->unstarted > 0 && told)
+        buf_print(text, ".");
     else if (s->deaths + s->lost + s->unstarted > 0)
         buf_print(text, "; most recent: %s.", s->last_death);
     if (s->preempted > 0)
@@ -305,7 +306,7 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
     if (job)
         put_full_home(&text, d);
     put_speed(&text, row);
-    put_troubles(&text, &s, field_text(row, "reason"));
+    put_troubles(&text, &s);
     out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence",
                     s.evidence);
     if (!out)
