@@ -9,9 +9,11 @@
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
 
-enum { CURVES = 5, POINTS_MAX = 2000 };
+enum { CURVES = 10, POINTS_MAX = 2000 };
 
-static const char *const curves[CURVES] = {"loss", "grad_norm", "lr", "samples_per_s", "step_ms"};
+/* The last five are phases of a step, which `train:` jobs have. */
+static const char *const curves[CURVES] = {"loss", "grad_norm", "lr", "samples_per_s", "step_ms", "data_ms",
+                                           "forward_ms", "backward_ms", "reduce_ms", "optimizer_ms"};
 
 static const struct option_row options[] = {
     {"format", 'f', OPTION_TEXT, "FORMAT", "csv (default) or jsonl"},
@@ -36,7 +38,7 @@ static int compare(const void *pa, const void *pb)
     return a->step != b->step ? (a->step < b->step ? -1 : 1) : a->curve - b->curve;
 }
 
-/* Appends the points of one answer. */
+/* Appends the points of one curve. */
 static int take(struct table *t, int curve, const json_t *list, struct err *err)
 {
     const size_t more = json_array_size(list);
@@ -54,18 +56,19 @@ static int take(struct table *t, int curve, const json_t *list, struct err *err)
 
 static int read_curves(struct table *t, struct client *c, const char *part, struct err *err)
 {
-    for (int i = 0; i < CURVES; i++) {
-        json_t *answer = NULL;
-        if (client_get(c, &answer, err, "/v1/jobs/%s/metrics?name=%s&limit=%d", part, curves[i], POINTS_MAX) < 0)
-            return -1;
-        const int rc = take(t, i, json_object_get(answer, "points"), err);
-        json_decref(answer);
-        if (rc < 0)
-            return -1;
-    }
+    char names[160] = "";
+    json_t *answer = NULL;
+    for (int i = 0; i < CURVES; i++)
+        snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", i ? "," : "", curves[i]);
+    if (client_get(c, &answer, err, "/v1/jobs/%s/metrics?names=%s&limit=%d", part, names, POINTS_MAX) < 0)
+        return -1;
+    int rc = 0;
+    for (int i = 0; i < CURVES && rc == 0; i++)
+        rc = take(t, i, json_object_get(json_object_get(answer, "curves"), curves[i]), err);
+    json_decref(answer);
     if (t->count)
         qsort(t->points, t->count, sizeof(*t->points), compare);
-    return 0;
+    return rc;
 }
 
 /* The values of the row that begins at point i, NaN where there is none; returns the first point of the next row. */
@@ -163,7 +166,8 @@ static int run(struct call *call)
 const struct command cmd_metrics = {
     .name = "metrics", .args = ARGS_JOB,
     .summary = "print the curves of a job as CSV or JSON lines",
-    .help = "One row per step that was kept: loss, grad_norm, lr, samples_per_s and step_ms; unknown values are left "
+    .help = "One row per step that was kept: loss, grad_norm, lr, samples_per_s, step_ms, and of `train:` jobs the "
+            "phases of a step of rank 0 in ms: data, forward, backward, reduce, optimizer. Unknown values are left "
             "empty. At most 2,000 points of a curve are kept, evenly spaced. docs/METRICS.md has the metrics for "
             "Prometheus.",
     .options = options, .run = run,

@@ -6,8 +6,8 @@ printf 'name: curve\nrun: %s\nresources: {gpus: 0}\n' "sh -c 'for i in 1 2 3; do
 code 0 jobctl submit -q --wait c.yaml
 code 0 jobctl metrics 1
 cp out c.csv
-[ "$(head -n 1 c.csv)" = "step,loss,grad_norm,lr,samples_per_s,step_ms" ]
-grep -q '^3,0.3,,,,' c.csv
+[ "$(head -n 1 c.csv)" = "step,loss,grad_norm,lr,samples_per_s,step_ms,data_ms,forward_ms,backward_ms,reduce_ms,optimizer_ms" ]
+grep -q '^3,0.3,,,,.*,,,,,$' c.csv
 code 0 jobctl metrics curve --format jsonl
 python3 - c.csv out <<'PY'
 import csv, json, sys
@@ -24,3 +24,23 @@ has '--format: "xml" is not one of csv and jsonl' err
 code 0 jobctl submit -q --hold c.yaml
 code 3 jobctl metrics 2
 has 'job 2 has no curves: no step was reported yet' err
+
+# A job of the engine has phases.
+cat >phases.yaml <<YAML
+resources: {gpus: 0}
+train:
+  model: {preset: tiny, depth: 1}
+  data: {path: $TOP/templates/data/tango-icons, dct_block: 16, caption_words: 4, caption_channels: 32}
+  batch: {global: 2, micro: 1}
+  steps: 4
+  sample: {after: false}
+YAML
+code 0 jobctl submit -q --wait phases.yaml
+code 0 jobctl metrics 3
+python3 - out <<'PY'
+import csv, sys
+
+row = list(csv.DictReader(open(sys.argv[1])))[-1]
+phases = [float(row[p + "_ms"]) for p in ("data", "forward", "backward", "reduce", "optimizer")]
+assert phases[1] > 0 and phases[2] > 0 and phases[4] > 0 and min(phases) >= 0, row
+PY
