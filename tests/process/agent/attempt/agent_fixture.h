@@ -4,7 +4,6 @@
 #ifndef TESTS_AGENT_FIXTURE_H
 #define TESTS_AGENT_FIXTURE_H
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -138,12 +137,7 @@ static inline int down(void **state)
         print_message("%s\n", log);
         left++;
     }
-    DIR *d = opendir(dir);
-    for (struct dirent *e; (e = readdir(d));)
-        unlinkat(dirfd(d), e->d_name, 0);
-    closedir(d);
-    rmdir(dir);
-    return left;
+    return scratch_dir_remove(dir) == 0 ? left : -1;
 }
 
 /* --- talking ---------------------------------------------------------------------------- */

@@ -347,11 +347,7 @@ static int down_leases(void **state)
     for (int k = 0; k < NODES; k++) {
         for (int i = 0; i < nslots; i++)
             close(slots[k][i]);
-        DIR *d = opendir(machines[k]);
-        for (struct dirent *e; (e = readdir(d));)
-            unlinkat(dirfd(d), e->d_name, 0);
-        closedir(d);
-        rmdir(machines[k]);
+        scratch_dir_remove(machines[k]);
     }
     return down_both(state);
 }

@@ -311,14 +311,7 @@ static inline int leader_down(void **state)
         left = cleanup_pass_run(&s, NULL, 0);
         poll(NULL, 0, left ? 2 : 0);
     }
-    for (int i = 0; i < NODES; i++) {
-        DIR *d = opendir(places[i]);
-        for (struct dirent *e; d && (e = readdir(d));)
-            unlinkat(dirfd(d), e->d_name, 0);
-        closedir(d);
-        rmdir(places[i]);
-    }
-    rmdir(dir);
+    scratch_dir_remove(dir);
     return rc + left + t.wrong;
 }
 
