@@ -21,10 +21,8 @@ static int objections(const char *path)
     const char *dot = strchr(path, '.');
     assert_non_null(dot);
     assert_int_equal(spec_diagnostics_init(&found, &err), 0);
-    json_t *map = json_pack("{s:s}", dot + 1, "relative");
-    json_t *train = json_object(), *spec = json_object();
-    json_object_setn_new(train, path, (size_t)(dot - path), map);
-    json_object_set_new(spec, "train", train);
+    json_t *spec = json_pack("{s:{s#:{s:s}}}", "train", path, (int)(dot - path), dot + 1, "relative");
+    assert_non_null(spec);
     spec_paths_check_absolute(spec, &found);
     const int count = found.found.count;
     json_decref(spec);
