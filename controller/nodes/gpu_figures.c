@@ -10,7 +10,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/field.h"
 
-enum { LATER_MS = 1000 };   /* an agent is told of a later end if it is later by so much */
+enum { LATER_MS = 1000 };   /* agents are asked again when the end has moved by at least this much */
 
 struct gpu_figures {
     struct gpu_sampler *here;

@@ -249,8 +249,7 @@ int nvmlDeviceGetMigDeviceHandleByIndex(const struct device *d, unsigned i, stru
 int nvmlDeviceGetGpuInstanceId(const struct device *d, unsigned *out);
 int nvmlDeviceGetComputeMode(const struct device *d, unsigned *out);
 int nvmlDeviceGetVirtualizationMode(const struct device *d, unsigned *out);
-int nvmlDeviceGetTotalEccErrors(const struct device *d, int kind, int when,
-                                unsigned long long *out);
+int nvmlDeviceGetTotalEccErrors(const struct device *d, int kind, int when, unsigned long long *out);
 int nvmlDeviceGetRemappedRows(const struct device *d, unsigned *corrected, unsigned *uncorrected,
                               unsigned *pending, unsigned *failed);
 int nvmlDeviceGetRetiredPagesPendingStatus(const struct device *d, unsigned *out);
@@ -259,8 +258,7 @@ int nvmlDeviceGetGpuFabricInfoV(const struct device *d, struct nvml_fabric *out)
 int nvmlDeviceGetComputeRunningProcesses_v3(const struct device *d, unsigned *count, void *out);
 int nvmlDeviceGetNvLinkState(const struct device *d, unsigned link, unsigned *out);
 int nvmlDeviceGetNvLinkRemoteDeviceType(const struct device *d, unsigned link, unsigned *out);
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct device *d, unsigned link,
-                                        struct nvml_pci *out);
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct device *d, unsigned link, struct nvml_pci *out);
 int nvmlDeviceGetP2PStatus(const struct device *a, const struct device *b, int what, int *out);
 int nvmlDeviceGetTopologyCommonAncestor(const struct device *a, const struct device *b, int *out);
 
@@ -405,8 +403,7 @@ int nvmlDeviceGetVirtualizationMode(const struct device *d, unsigned *out)
     return give(out, d, VIRTUAL);
 }
 
-int nvmlDeviceGetTotalEccErrors(const struct device *d, int kind, int when,
-                                unsigned long long *out)
+int nvmlDeviceGetTotalEccErrors(const struct device *d, int kind, int when, unsigned long long *out)
 {
     FAULT();
     *out = (unsigned long long)d->value[ECC];
@@ -499,8 +496,7 @@ int nvmlDeviceGetNvLinkRemoteDeviceType(const struct device *d, unsigned link, u
     return 0;
 }
 
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct device *d, unsigned link,
-                                        struct nvml_pci *out)
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct device *d, unsigned link, struct nvml_pci *out)
 {
     FAULT();
     int b = far_end(d, link);
