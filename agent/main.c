@@ -183,8 +183,7 @@ static int cmd_run(int argc, char **argv, struct err *err)
         return err_set(err, ERR_USAGE, "run needs --dir, --job and --attempt, and no arguments");
     if (!o.nonce || strlen(o.nonce) < 8 || strlen(o.nonce) > NONCE_CHARS ||
         strspn(o.nonce, "0123456789abcdef") != strlen(o.nonce))
-        return err_set(err, ERR_USAGE, "JOBCTL_AGENT_NONCE must hold 8 to %d hexadecimal digits",
-                       NONCE_CHARS);
+        return err_set(err, ERR_USAGE, "JOBCTL_AGENT_NONCE must hold 8 to %d hexadecimal digits", NONCE_CHARS);
     if (!realpath(o.run_dir, dir))
         return err_set(err, ERR_SYSTEM, "the run directory '%s': %s", o.run_dir, strerror(errno));
     if (find_train(train, sizeof(train), err) < 0)
@@ -329,8 +328,7 @@ static int cmd_doctor(int argc, char **argv, struct err *err)
         doctor_try(facts, train, state);
     json_t *looked = facts ? doctor_look(train, spec, spec_path, dir) : NULL;
     json_t *answer = looked ? doctor_check(facts, spec, looked) : NULL;
-    int rc =
-        answer ? print_json(answer, err) : err_set(err, ERR_MEMORY, "no memory to check this node");
+    int rc = answer ? print_json(answer, err) : err_set(err, ERR_MEMORY, "no memory to check this node");
     json_decref(answer);
     json_decref(looked);
     json_decref(facts);
@@ -445,8 +443,7 @@ static int cmd_attach(int argc, char **argv, struct err *err)
     if (argc != 1)
         return err_set(err, ERR_USAGE, "attach takes no arguments; it is used by the controller");
     if (n < 0)
-        return err_set(err, ERR_SYSTEM, "cannot find the path of this program: %s",
-                       strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot find the path of this program: %s", strerror(errno));
     self[n] = '\0';
     umask(077);
     return attach_run(0, 1, self, err);
@@ -571,8 +568,7 @@ static int cmd_help(int argc, char **argv, struct err *err)
     }
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (commands[i].help)
-            printf("jobctl-agent %s %s\n    %s\n", commands[i].name, commands[i].arguments,
-                   commands[i].help);
+            printf("jobctl-agent %s %s\n    %s\n", commands[i].name, commands[i].arguments, commands[i].help);
     return 0;
 }
 

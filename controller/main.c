@@ -104,8 +104,7 @@ static int unknown_command(const char *name)
             snprintf(near, sizeof(near), "did you mean %s?", (*c)->name);
         }
     }
-    fprintf(stderr, "jobctl: unknown command \"%.40s\"; %s\n", name,
-            near[0] ? near : "jobctl help lists the commands");
+    fprintf(stderr, "jobctl: unknown command \"%.40s\"; %s\n", name, near[0] ? near : "jobctl help lists the commands");
     return err_exit_code(ERR_USAGE);
 }
 

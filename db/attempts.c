@@ -45,14 +45,12 @@ int attempts_update(struct store *s, const struct attempt_row *row, struct err *
                    row->start_time, row->incarnation, row->acked, row->ended_ms);
 }
 
-int attempts_get(struct attempt_row *row, struct store *s, int64_t job, int64_t attempt,
-                 struct err *err)
+int attempts_get(struct attempt_row *row, struct store *s, int64_t job, int64_t attempt, struct err *err)
 {
     sqlite3_stmt *st = stmt_query(s, err, GET, "ii", job, attempt);
     int rc = stmt_step(st, err);
     if (rc == 0)
-        return err_set(err, ERR_NOT_FOUND, "job %lld has no attempt %lld", (long long)job,
-                       (long long)attempt);
+        return err_set(err, ERR_NOT_FOUND, "job %lld has no attempt %lld", (long long)job, (long long)attempt);
     if (rc < 0)
         return -1;
     row_read(row, st);
@@ -60,8 +58,7 @@ int attempts_get(struct attempt_row *row, struct store *s, int64_t job, int64_t 
     return 0;
 }
 
-int attempts_ended_since(struct store *s, int64_t ms, attempts_each_fn each, void *ctx,
-                         struct err *err)
+int attempts_ended_since(struct store *s, int64_t ms, attempts_each_fn each, void *ctx, struct err *err)
 {
     sqlite3_stmt *st = stmt_query(s, err, ENDED, "i", ms);
     int rc = 0;

@@ -32,13 +32,11 @@ struct attempt_row {
 int attempts_insert(struct store *s, const struct attempt_row *row, struct err *err);
 /* Updates identity, incarnation, acked and ended_ms; the rest never changes. */
 int attempts_update(struct store *s, const struct attempt_row *row, struct err *err);
-int attempts_get(struct attempt_row *row, struct store *s, int64_t job, int64_t attempt,
-                 struct err *err);
+int attempts_get(struct attempt_row *row, struct store *s, int64_t job, int64_t attempt, struct err *err);
 
 /* The attempts that ended after `ms`; returns the nonzero value of `each` that stopped it, else
  * 0. */
 typedef int (*attempts_each_fn)(void *ctx, const struct attempt_row *row);
-int attempts_ended_since(struct store *s, int64_t ms, attempts_each_fn each, void *ctx,
-                         struct err *err);
+int attempts_ended_since(struct store *s, int64_t ms, attempts_each_fn each, void *ctx, struct err *err);
 
 #endif

@@ -12,11 +12,9 @@ static const char DISTRUST[] = "UPDATE checkpoints SET trust='quarantined' WHERE
 static const char EACH[] = "SELECT step, path, digest, bytes, trust, at_ms FROM checkpoints "
                            "WHERE job=? ORDER BY step DESC, at_ms DESC LIMIT ?";
 
-int checkpoints_put(struct store *s, int64_t job, const struct checkpoint_row *row,
-                    struct err *err)
+int checkpoints_put(struct store *s, int64_t job, const struct checkpoint_row *row, struct err *err)
 {
-    return stmt_do(s, err, PUT, "iittiti", job, row->step, row->path, row->digest, row->bytes,
-                   row->trust, row->at_ms);
+    return stmt_do(s, err, PUT, "iittiti", job, row->step, row->path, row->digest, row->bytes, row->trust, row->at_ms);
 }
 
 int checkpoints_distrust(struct store *s, int64_t job, const char *path, struct err *err)
@@ -24,8 +22,7 @@ int checkpoints_distrust(struct store *s, int64_t job, const char *path, struct 
     return stmt_do(s, err, DISTRUST, "it", job, path);
 }
 
-int checkpoints_each(struct store *s, int64_t job, int64_t limit, checkpoints_each_fn each,
-                     void *ctx, struct err *err)
+int checkpoints_each(struct store *s, int64_t job, int64_t limit, checkpoints_each_fn each, void *ctx, struct err *err)
 {
     sqlite3_stmt *st = stmt_query(s, err, EACH, "ii", job, limit);
     char path[4096], digest[80], trust[32];

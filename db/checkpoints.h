@@ -20,11 +20,9 @@ struct checkpoint_row {
 typedef int (*checkpoints_each_fn)(void *ctx, const struct checkpoint_row *row);
 
 /* Replaces a row of the same step and path. */
-int checkpoints_put(struct store *s, int64_t job, const struct checkpoint_row *row,
-                    struct err *err);
+int checkpoints_put(struct store *s, int64_t job, const struct checkpoint_row *row, struct err *err);
 int checkpoints_distrust(struct store *s, int64_t job, const char *path, struct err *err);
 /* Newest step first; includes quarantined ones. */
-int checkpoints_each(struct store *s, int64_t job, int64_t limit, checkpoints_each_fn each,
-                     void *ctx, struct err *err);
+int checkpoints_each(struct store *s, int64_t job, int64_t limit, checkpoints_each_fn each, void *ctx, struct err *err);
 
 #endif

@@ -16,8 +16,7 @@ static const char ADD[] =
     "INSERT INTO goodput (job, attempt, generation, rank_ms" GOODPUT_BUCKETS(COLUMN) ") "
     "VALUES (?,?,?,?" GOODPUT_BUCKETS(MARK) ") ON CONFLICT (job, attempt, generation) "
     "DO UPDATE SET rank_ms = rank_ms + excluded.rank_ms" GOODPUT_BUCKETS(PLUS);
-static const char SUM[] =
-    "SELECT coalesce(sum(rank_ms),0)" GOODPUT_BUCKETS(TOTAL) " FROM goodput WHERE job=?";
+static const char SUM[] = "SELECT coalesce(sum(rank_ms),0)" GOODPUT_BUCKETS(TOTAL) " FROM goodput WHERE job=?";
 
 int goodput_rows_add(struct store *s, int64_t job, int64_t attempt, int64_t generation,
                      const struct goodput *spent, struct err *err)

@@ -19,8 +19,7 @@
 #define UNKNOWN INT64_C(-1)
 
 static const char DAMAGED[] = "its row in the store is damaged: run `jobctl doctor --repair`";
-static const char NEXT_ID[] =
-    "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0) + 1";
+static const char NEXT_ID[] = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0) + 1";
 static const char INSERT[] = "INSERT INTO jobs (" COLUMNS ") "
                              "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 static const char INSERT_SPEC[] = "INSERT INTO specs (job, yaml, canonical) VALUES (?,?,?)";
@@ -114,8 +113,7 @@ static int insert_mentions(struct store *s, int64_t id, const char *canonical, s
     return 0;
 }
 
-int jobs_insert(struct store *s, const struct job_row *row, const char *yaml,
-                const char *canonical, struct err *err)
+int jobs_insert(struct store *s, const struct job_row *row, const char *yaml, const char *canonical, struct err *err)
 {
     if (stmt_do(s, err, INSERT, "ittttt" "iiii" "ooooo" "i" "oo" "ii" "dd" "i" "ooot", row->id, row->name,
                 row->state, null_if_empty(row->result), row->reason, row->after, row->priority,
@@ -198,8 +196,7 @@ int jobs_that_mention(struct store *s, int64_t id, jobs_mention_fn each, void *c
 /* The id of the last of `scan` rows; *next as for jobs_done_each(). */
 static int done_from(int64_t *from, int64_t *next, struct store *s, const struct jobs_done *which, struct err *err)
 {
-    sqlite3_stmt *st = stmt_query(s, err, DONE_FROM, "ii", which->before > 0 ? which->before : INT64_MAX,
-                                  which->scan);
+    sqlite3_stmt *st = stmt_query(s, err, DONE_FROM, "ii", which->before > 0 ? which->before : INT64_MAX, which->scan);
     if (stmt_step(st, err) < 0)
         return -1;
     *from = stmt_int(st, 0, 0);
@@ -294,8 +291,7 @@ static int each_row(sqlite3_stmt *st, jobs_each_fn each, void *ctx, struct err *
     return rc;
 }
 
-int jobs_each(struct store *s, bool open, int64_t before, int64_t limit, jobs_each_fn each,
-              void *ctx, struct err *err)
+int jobs_each(struct store *s, bool open, int64_t before, int64_t limit, jobs_each_fn each, void *ctx, struct err *err)
 {
     return each_row(stmt_query(s, err, open ? EACH_OPEN : EACH, "ii", before > 0 ? before : INT64_MAX, limit), each,
                     ctx, err);

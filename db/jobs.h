@@ -57,8 +57,7 @@ int jobs_count(int64_t *count, struct store *s, struct err *err);
 
 /* The smallest unused id. */
 int jobs_next_id(int64_t *id, struct store *s, struct err *err);
-int jobs_insert(struct store *s, const struct job_row *row, const char *yaml,
-                const char *canonical, struct err *err);
+int jobs_insert(struct store *s, const struct job_row *row, const char *yaml, const char *canonical, struct err *err);
 /* Updates all but id, name, after, retry_of and submitted_ms: jobs_edit() changes name and after, the others stay. */
 int jobs_update(struct store *s, const struct job_row *row, struct err *err);
 /* ERR_NOT_FOUND if there is none; the error says if it was removed (removed.h). */
@@ -91,8 +90,7 @@ int jobs_done_skip(int64_t *before, struct store *s, int64_t keep, const char *r
 int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err);
 /* Newest first, without members of sweeps unless `open`; `before` = 0 starts at the newest; `open`: only jobs not
  * done. */
-int jobs_each(struct store *s, bool open, int64_t before, int64_t limit, jobs_each_fn each,
-              void *ctx, struct err *err);
+int jobs_each(struct store *s, bool open, int64_t before, int64_t limit, jobs_each_fn each, void *ctx, struct err *err);
 
 /* The members of a sweep that have started. */
 struct jobs_members {

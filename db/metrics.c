@@ -6,8 +6,7 @@
 #include "db/store.h"
 #include "engine/contract/err.h"
 
-static const char PUT[] =
-    "INSERT OR REPLACE INTO metrics (job, name, step, value) VALUES (?,?,?,?)";
+static const char PUT[] = "INSERT OR REPLACE INTO metrics (job, name, step, value) VALUES (?,?,?,?)";
 static const char COUNT[] = "SELECT count(*) FROM metrics WHERE job=? AND name=?";
 static const char THIN[] =
     "DELETE FROM metrics WHERE job=?1 AND name=?2 AND step NOT IN "
@@ -15,14 +14,12 @@ static const char THIN[] =
 static const char CUT[] = "DELETE FROM metrics WHERE job=? AND step > ?";
 static const char EACH[] = "SELECT step, value FROM metrics WHERE job=? AND name=? ORDER BY step";
 
-int metrics_put(struct store *s, int64_t job, const char *name, int64_t step, double value,
-                struct err *err)
+int metrics_put(struct store *s, int64_t job, const char *name, int64_t step, double value, struct err *err)
 {
     return stmt_do(s, err, PUT, "itid", job, name, step, value);
 }
 
-int metrics_count(int64_t *count, struct store *s, int64_t job, const char *name,
-                  struct err *err)
+int metrics_count(int64_t *count, struct store *s, int64_t job, const char *name, struct err *err)
 {
     sqlite3_stmt *st = stmt_query(s, err, COUNT, "it", job, name);
     if (stmt_step(st, err) < 0)
@@ -32,8 +29,7 @@ int metrics_count(int64_t *count, struct store *s, int64_t job, const char *name
     return 0;
 }
 
-int metrics_thin(struct store *s, int64_t job, const char *name, int64_t stride,
-                 struct err *err)
+int metrics_thin(struct store *s, int64_t job, const char *name, int64_t stride, struct err *err)
 {
     return stmt_do(s, err, THIN, "iti", job, name, stride);
 }

@@ -17,13 +17,10 @@ enum { METRICS_CAP = 2000 };
 
 typedef int (*metrics_each_fn)(void *ctx, int64_t step, double value);
 
-int metrics_put(struct store *s, int64_t job, const char *name, int64_t step, double value,
-                struct err *err);
-int metrics_count(int64_t *count, struct store *s, int64_t job, const char *name,
-                  struct err *err);
+int metrics_put(struct store *s, int64_t job, const char *name, int64_t step, double value, struct err *err);
+int metrics_count(int64_t *count, struct store *s, int64_t job, const char *name, struct err *err);
 /* Keeps the first point of each `stride` steps. */
-int metrics_thin(struct store *s, int64_t job, const char *name, int64_t stride,
-                 struct err *err);
+int metrics_thin(struct store *s, int64_t job, const char *name, int64_t stride, struct err *err);
 /* Deletes the points beyond `step` in all curves of the job. */
 int metrics_cut(struct store *s, int64_t job, int64_t step, struct err *err);
 /* About `limit` points in order of steps, evenly spaced, including the last one. */

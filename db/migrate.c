@@ -74,8 +74,7 @@ static int copy_beside(sqlite3 *db, const char *path, int version, struct err *e
     return 0;
 }
 
-int migrate_run(sqlite3 *db, const char *path, const char *const *steps, int count,
-                struct err *err)
+int migrate_run(sqlite3 *db, const char *path, const char *const *steps, int count, struct err *err)
 {
     int version = 0;
     if (version_read(&version, db, err) < 0)
@@ -89,8 +88,7 @@ int migrate_run(sqlite3 *db, const char *path, const char *const *steps, int cou
     if (version > 0 && copy_beside(db, path, version, err) < 0)
         return -1;
     if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-        return err_set(err, ERR_SYSTEM, "cannot migrate the store %s: %s", path,
-                       sqlite3_errmsg(db));
+        return err_set(err, ERR_SYSTEM, "cannot migrate the store %s: %s", path, sqlite3_errmsg(db));
     char pragma[64];
     snprintf(pragma, sizeof(pragma), "PRAGMA user_version=%d", count);
     int at = version;

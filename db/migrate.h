@@ -17,7 +17,6 @@ int migrations_count(void);
 
 /* Applies steps[version..count). An existing store is first copied to
  * `path`.v<version>. On failure the store is unchanged. */
-int migrate_run(sqlite3 *db, const char *path, const char *const *steps, int count,
-                struct err *err);
+int migrate_run(sqlite3 *db, const char *path, const char *const *steps, int count, struct err *err);
 
 #endif

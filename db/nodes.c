@@ -20,8 +20,7 @@ static const char EACH[] =
 
 int nodes_put(struct store *s, const struct node_row *row, struct err *err)
 {
-    return stmt_do(s, err, PUT, "ttiti", row->name, row->boot_id, row->cpus, row->facts,
-                   row->last_seen_ms);
+    return stmt_do(s, err, PUT, "ttiti", row->name, row->boot_id, row->cpus, row->facts, row->last_seen_ms);
 }
 
 int nodes_put_health(struct store *s, const struct node_row *row, struct err *err)

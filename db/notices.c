@@ -58,8 +58,7 @@ int notices_remove(struct store *s, int64_t job, const char *target, struct err 
     return stmt_do(s, err, REMOVE, "it", job, target);
 }
 
-int notices_each(struct store *s, const char *target, int64_t limit, notices_each_fn each, void *ctx,
-                 struct err *err)
+int notices_each(struct store *s, const char *target, int64_t limit, notices_each_fn each, void *ctx, struct err *err)
 {
     sqlite3_stmt *st = stmt_query(s, err, EACH, "ti", target, limit);
     int rc = 0;

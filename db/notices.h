@@ -39,8 +39,7 @@ int notices_remove(struct store *s, int64_t job, const char *target, struct err 
 /* The rows of a target that wait, the least tried first, then by due_ms, at most `limit`; and the targets that have
  * some, with their number. Return the nonzero value of `each` that stopped it, else 0. */
 typedef int (*notices_each_fn)(void *ctx, const struct notice_row *row);
-int notices_each(struct store *s, const char *target, int64_t limit, notices_each_fn each, void *ctx,
-                 struct err *err);
+int notices_each(struct store *s, const char *target, int64_t limit, notices_each_fn each, void *ctx, struct err *err);
 typedef int (*notices_target_fn)(void *ctx, const char *target, int64_t waiting);
 int notices_targets(struct store *s, notices_target_fn each, void *ctx, struct err *err);
 

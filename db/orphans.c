@@ -12,8 +12,7 @@ static const char EACH[] = "SELECT job, attempt, node, launcher, host FROM orpha
 
 int orphans_put(struct store *s, const struct orphan_row *row, struct err *err)
 {
-    return stmt_do(s, err, PUT, "iiitt", row->job, row->attempt, row->node, row->launcher,
-                   row->host);
+    return stmt_do(s, err, PUT, "iiitt", row->job, row->attempt, row->node, row->launcher, row->host);
 }
 
 int orphans_remove(struct store *s, int64_t job, int64_t attempt, int64_t node, struct err *err)

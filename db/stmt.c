@@ -24,8 +24,7 @@ static int fail(sqlite3_stmt *st, struct err *err)
     else if (sqlite3_errcode(db) == PACKING_DAMAGED)
         err_set(err, ERR_SYSTEM, "%s", sqlite3_errmsg(db));
     else
-        err_set(err, code, "store error: %s, in: %.160s", sqlite3_errmsg(db),
-                sqlite3_sql(st));
+        err_set(err, code, "store error: %s, in: %.160s", sqlite3_errmsg(db), sqlite3_sql(st));
     if (err && sqlite3_errcode(db) == SQLITE_FULL)
         err->errnum = ENOSPC;
     sqlite3_reset(st);

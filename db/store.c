@@ -88,8 +88,7 @@ static sqlite3_stmt *get(struct store *s, const char *sql, struct err *err)
     return st;
 }
 
-static sqlite3_stmt *bound(struct store *s, struct err *err, const char *sql, const char *types,
-                           va_list ap)
+static sqlite3_stmt *bound(struct store *s, struct err *err, const char *sql, const char *types, va_list ap)
 {
     sqlite3_stmt *st = get(s, sql, err);
     return st && stmt_bind(st, err, types, ap) == 0 ? st : NULL;
@@ -174,10 +173,8 @@ int store_open_checked(struct store **out, const char *path, enum integrity dept
         return err_set(err, ERR_MEMORY, "out of memory for the store");
     if (make_private(path, err) < 0)
         goto out;
-    if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
-        SQLITE_OK) {
-        err_set(err, ERR_SYSTEM, "cannot open the store %s: %s", path,
-                s->db ? sqlite3_errmsg(s->db) : "out of memory");
+    if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
+        err_set(err, ERR_SYSTEM, "cannot open the store %s: %s", path, s->db ? sqlite3_errmsg(s->db) : "out of memory");
         goto out;
     }
     if (packing_register(s->db, err) < 0 || apply_settings(s, path, err) < 0 || integrity_check(s->db, depth, err) < 0)

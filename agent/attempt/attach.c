@@ -292,8 +292,7 @@ static int pass_frames(struct attach *a, int agent, struct err *err)
     size_t whole = 0;
     while (a->held - whole >= FRAME_HEADER) {
         const unsigned char *p = (const unsigned char *)a->bytes + whole;
-        size_t size = FRAME_HEADER + ((size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 |
-                                      (size_t)p[3] << 24);
+        size_t size = FRAME_HEADER + ((size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24);
         if (size > FRAMES)
             return err_set(err, ERR_DATA, "the agent sent a message of %zu bytes", size);
         if (a->held - whole < size)
@@ -388,8 +387,7 @@ static int serve(struct attach *a, int in, struct err *err)
             continue;
         }
         if (!known)
-            snprintf(text, sizeof(text), "the agent of attempt %lld never started",
-                     (long long)a->id.attempt);
+            snprintf(text, sizeof(text), "the agent of attempt %lld never started", (long long)a->id.attempt);
         if (!known || !identity_alive(&who))
             return give_remains(a, text, err);
         int agent = unix_socket_connect(socket, false, &why);

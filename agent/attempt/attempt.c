@@ -247,8 +247,7 @@ static void look_around(struct attempt *a)
         return;
     if (is_fenced(a)) {
         run_dir_fence_why(why, sizeof(why), a->o.run_dir);
-        snprintf(text, sizeof(text), "the controller gave up this attempt%s%s", why[0] ? ": " : "",
-                 why);
+        snprintf(text, sizeof(text), "the controller gave up this attempt%s%s", why[0] ? ": " : "", why);
         in.stop.reason = text;
     } else if (run_dir_notice(a->o.run_dir, &in.stop.grace_ms)) {
         in.stop.reason = "the machine will end soon";
@@ -384,8 +383,7 @@ static int open_files(struct attempt *a, struct err *err)
     if (dir_identity_open(&a->dir, a->o.run_dir, err) < 0)
         return -1;
     if (run_dir_fenced(a->o.run_dir))
-        return err_set(err, ERR_CONFLICT, "the attempt of '%s' is over and must not start again",
-                       a->o.run_dir);
+        return err_set(err, ERR_CONFLICT, "the attempt of '%s' is over and must not start again", a->o.run_dir);
     if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_SPOOL, a->o.run_dir) >= sizeof(path))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     if (take_identity(a, path, err) < 0 || !(a->facts = probe_facts(a->o.run_dir, err)))
@@ -475,8 +473,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     static struct attempt a;
     a = (struct attempt){.o = *options, .dir = DIR_IDENTITY_NONE, .started_ms = clock_ms(), .began = clock_read()};
     a.clock = clock_jump_of(&a.began);
-    snprintf(a.tag, sizeof(a.tag), "%lld.%lld", (long long)options->job,
-             (long long)options->attempt);
+    snprintf(a.tag, sizeof(a.tag), "%lld.%lld", (long long)options->job, (long long)options->attempt);
     if (event_loop_open(&a.loop, err) < 0)
         return -1;
     a.redact = redact_create();

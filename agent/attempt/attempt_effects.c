@@ -236,8 +236,7 @@ static void report(struct attempt *a, const struct agent_effect *e)
     }
     a->incident = body;
     a->incident_generation = e->generation;
-    leader_inspect(a->leader, e->generation, e->rank,
-                   json_string_value(json_object_get(body, "path")));
+    leader_inspect(a->leader, e->generation, e->rank, json_string_value(json_object_get(body, "path")));
 }
 
 /* Those of this node are in the report already. */
@@ -276,8 +275,7 @@ void attempt_on_nccl(void *arg, int node, const json_t *body)
         return;
     json_t *named = json_deep_copy(body);
     if (node > 0)
-        json_object_set_new(named, "text", json_sprintf("%s: %s", leader_name(a->leader, node),
-                                                        text ? text : ""));
+        json_object_set_new(named, "text", json_sprintf("%s: %s", leader_name(a->leader, node), text ? text : ""));
     a->nccl_unlike = a->nccl_unlike || node > 0;
     attempt_store(a, "nccl", named, false);
     attempt_tell(a);

@@ -85,8 +85,7 @@ void attempt_on_gpu(void *arg, int node, const struct gpu_event *e)
 static int prepare(struct attempt *a, struct err *err)
 {
     json_t *preflight = NULL;
-    int rc = follower_prepare(a->follower, json_object_get(a->launch, "spec"), a->launch, &preflight,
-                              err);
+    int rc = follower_prepare(a->follower, json_object_get(a->launch, "spec"), a->launch, &preflight, err);
     if (preflight)
         attempt_store(a, "preflight", preflight, false);
     return rc;
@@ -173,8 +172,7 @@ void attempt_plan(struct attempt *a)
     struct err err = {0};
     int rc = settle_checkpoints(a, &err) < 0 ? -1 : plan_make(&a->plan, a->facts, spec, &err);
     if (rc == 0 && gpu_selftest_wanted(a->facts, a->plan)) {
-        if (gpu_selftest_child_start(&a->gpu_selftest, &a->loop, a->facts, spec, a->o.nonce,
-                                     on_tried, a, &err) == 0)
+        if (gpu_selftest_child_start(&a->gpu_selftest, &a->loop, a->facts, spec, a->o.nonce, on_tried, a, &err) == 0)
             return; /* continues in on_tried() */
         on_warning(a, err.text);
         err = (struct err){0};
@@ -262,8 +260,7 @@ static int64_t launch_int(const json_t *launch, const char *object, const char *
 static void feed_launch(struct attempt *a, const char *refusal, enum cause cause, const struct agent_lost *missing)
 {
     const json_t *body = a->launch;
-    const char *fingerprint =
-        json_string_value(json_object_get(json_object_get(body, "history"), "fingerprint"));
+    const char *fingerprint = json_string_value(json_object_get(json_object_get(body, "history"), "fingerprint"));
     const json_t *container = json_object_get(a->plan, "container");
     char image[300];
     snprintf(image, sizeof(image), "%.120s with %s: %.150s", field_text(container, "image"),

@@ -93,8 +93,7 @@ static json_t *facts_of(const struct attempt *a, int node)
 {
     if (node == 0)
         return json_incref(a->facts);
-    json_t *facts = json_copy((json_t *)(uintptr_t)leader_facts(a->leader,
-                                                                node));
+    json_t *facts = json_copy((json_t *)(uintptr_t)leader_facts(a->leader, node));
     if (facts && json_object_get(a->facts, "excluded"))
         json_object_set(facts, "excluded", json_object_get(a->facts, "excluded"));
     return facts;

@@ -30,8 +30,7 @@ int64_t deadline_timer_next(int64_t deadline_s, int64_t now_s)
     return 0;
 }
 
-const char *deadline_timer_text(char out[DEADLINE_TIMER_TEXT], const char *who, int64_t deadline_s,
-                                int64_t now_s)
+const char *deadline_timer_text(char out[DEADLINE_TIMER_TEXT], const char *who, int64_t deadline_s, int64_t now_s)
 {
     long long left = deadline_s - now_s;
     snprintf(out, DEADLINE_TIMER_TEXT, "%.80s ends in %lld %s: requesting a checkpoint",

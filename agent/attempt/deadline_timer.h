@@ -20,7 +20,6 @@ int64_t deadline_timer_of(const json_t *facts, int64_t now_s);
 int64_t deadline_timer_next(int64_t deadline_s, int64_t now_s);
 
 /* "this machine ends in 10 min: requesting a checkpoint"; who: NULL, or the name of the machine. */
-const char *deadline_timer_text(char out[DEADLINE_TIMER_TEXT], const char *who, int64_t deadline_s,
-                                int64_t now_s);
+const char *deadline_timer_text(char out[DEADLINE_TIMER_TEXT], const char *who, int64_t deadline_s, int64_t now_s);
 
 #endif

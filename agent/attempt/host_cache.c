@@ -234,8 +234,7 @@ static void tidy_code(const char *host_cache, int64_t now_s)
         closedir(d);
 }
 
-void host_cache_tidy(const char *program, const char *host_cache, const char *run_dir,
-                     int64_t now_s)
+void host_cache_tidy(const char *program, const char *host_cache, const char *run_dir, int64_t now_s)
 {
     tidy_versions(program, now_s);
     tidy_attempts(host_cache, run_dir, now_s);

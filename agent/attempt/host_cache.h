@@ -29,7 +29,6 @@ void host_cache_use(const char *program);
 
 /* Removes old versions except that of `program`, and attempts in `hosted` except run_dir. now_s:
  * Unix seconds. Failures are ignored: the next call tries again. */
-void host_cache_tidy(const char *program, const char *host_cache, const char *run_dir,
-                     int64_t now_s);
+void host_cache_tidy(const char *program, const char *host_cache, const char *run_dir, int64_t now_s);
 
 #endif

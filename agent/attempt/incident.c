@@ -63,8 +63,7 @@ static void put_last_steps(struct buf *t, const struct flight_page *p)
         if (e->step_phase >> 8 != step)
             buf_print(t, "\n    step %" PRIu64 ":", (e->step_phase >> 8) + 1);
         step = e->step_phase >> 8;
-        buf_print(t, " %s -%.3fs", flight_phase_name((enum flight_phase)(e->step_phase & 0xff)),
-                  clock_ago_s(e->at_ns));
+        buf_print(t, " %s -%.3fs", flight_phase_name((enum flight_phase)(e->step_phase & 0xff)), clock_ago_s(e->at_ns));
     }
     buf_print(t, "\n");
 }
@@ -149,8 +148,7 @@ static void put_rank(struct buf *t, const struct incident *i, int rank, struct f
 {
     int64_t pid = leader_look(i->leader, rank, page, NULL, NULL);
     const char *where = leader_where(i->leader, rank);
-    buf_print(t, "\nrank %d%s%s: %s", rank, where[0] ? " on " : "", where,
-              pid ? "" : "exited; last state: ");
+    buf_print(t, "\nrank %d%s%s: %s", rank, where[0] ? " on " : "", where, pid ? "" : "exited; last state: ");
     put_place(t, page);
     buf_print(t, "\n");
     put_page(t, page);

@@ -73,8 +73,7 @@ static struct wire_id wire_id(const struct session *s)
 }
 
 /* Adds the identity, frames the message and sends it. Takes the body. seq 0: unreliable. */
-static int link_send(struct remote_link *l, enum wire_message number, int64_t seq, json_t *body,
-                     struct err *err)
+static int link_send(struct remote_link *l, enum wire_message number, int64_t seq, json_t *body, struct err *err)
 {
     struct session *s = l->session;
     const struct wire_id id = wire_id(s);

@@ -208,8 +208,7 @@ static int renew(struct spool *s, off_t more, struct err *err)
         pread(s->fd, copy, (size_t)used, s->head) != (ssize_t)used ||
         write_all(fd, copy, (size_t)used, HEADER) < 0 || write_all(fd, &h, sizeof(h), 0) < 0 ||
         fdatasync(fd) < 0 || rename(tmp, s->path) < 0) {
-        err_set(err, ERR_SYSTEM, "cannot rewrite the full spool '%s': %s", s->path,
-                strerror(errno));
+        err_set(err, ERR_SYSTEM, "cannot rewrite the full spool '%s': %s", s->path, strerror(errno));
         free(copy);
         if (fd >= 0) {
             close(fd);
@@ -260,8 +259,7 @@ static int put(struct spool *s, const json_t *event, struct err *err)
     int rc = write_all(s->fd, record, (size_t)bytes + 8, s->tail);
     free(record);
     if (rc < 0)
-        return err_set(err, ERR_SYSTEM, "cannot write to the spool '%s': %s", s->path,
-                       strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot write to the spool '%s': %s", s->path, strerror(errno));
     s->tail += bytes;
     return 0;
 }
@@ -386,12 +384,10 @@ int spool_next(struct spool *s, int64_t seq, json_t **event, struct err *err)
         *event = next_held(s, seq);
     if (rc > 0 || (rc == 0 && s->next_at == s->tail))
         return 0;
-    return err_set(err, ERR_DATA, "cannot read the spool '%s' at %lld", s->path,
-                   (long long)s->next_at);
+    return err_set(err, ERR_DATA, "cannot read the spool '%s' at %lld", s->path, (long long)s->next_at);
 }
 
-int spool_read(const char *path, int64_t seq, int (*each)(void *arg, const json_t *event),
-               void *arg, struct err *err)
+int spool_read(const char *path, int64_t seq, int (*each)(void *arg, const json_t *event), void *arg, struct err *err)
 {
     struct header h;
     int given = 0, rc;

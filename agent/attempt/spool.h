@@ -54,7 +54,6 @@ int spool_next(struct spool *s, int64_t seq, json_t **event, struct err *err);
 /* Reads the spool of an agent that may be dead: passes every complete event after `seq`, in
  * order, to `each` until it returns non-zero. Returns how many, -1 if there is no readable
  * spool. */
-int spool_read(const char *path, int64_t seq, int (*each)(void *arg, const json_t *event),
-               void *arg, struct err *err);
+int spool_read(const char *path, int64_t seq, int (*each)(void *arg, const json_t *event), void *arg, struct err *err);
 
 #endif

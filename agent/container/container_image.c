@@ -66,8 +66,7 @@ static int check_path(const struct parts *p, const char *name, struct err *err)
         const unsigned char c = (unsigned char)p->path[i];
         const bool edge = i == 0 || i + 1 == p->path_n || p->path[i - 1] == '/' || p->path[i + 1] == '/';
         if (isupper(c))
-            return err_set(err, ERR_USAGE, "\"%.*s\" is not the name of an image: use lower-case letters", SHOWN,
-                           name);
+            return err_set(err, ERR_USAGE, "\"%.*s\" is not the name of an image: use lower-case letters", SHOWN, name);
         if (!(islower(c) || isdigit(c) || strchr("._-/", c)))
             return err_set(err, ERR_USAGE, "\"%.*s\" is not the name of an image: '%c' is not allowed", SHOWN, name,
                            isprint(c) ? c : '?');

@@ -20,8 +20,7 @@ enum {
 
 /* --- the end of the attempt ------------------------------------------------------------ */
 
-static void finish_attempt(struct agent_core *c, const struct agent_input *in,
-                           struct agent_effects *out)
+static void finish_attempt(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     json_t *body = agent_event_totals(&c->blame, &c->tracker, &c->restart_policy);
     json_t *how =
@@ -64,8 +63,7 @@ static void on_launch(struct agent_core *c, const struct agent_input *in, struct
     c->launched_ms = in->now_ms;
     progress_tracker_init(&c->tracker, in->launch.history.last_step);
     restart_policy_init(&c->restart_policy, &in->launch.budget, &in->launch.history);
-    nccl_fallback_init(&c->fallback, json_object_get(in->launch.plan, "fallbacks"),
-                       in->launch.history.fallbacks);
+    nccl_fallback_init(&c->fallback, json_object_get(in->launch.plan, "fallbacks"), in->launch.history.fallbacks);
     snprintf(c->image, sizeof(c->image), "%s", in->launch.image ? in->launch.image : "");
     c->job.history.fingerprint = c->job.refusal = c->job.image = NULL;
     c->job.missing = NULL;
@@ -84,8 +82,7 @@ static void on_launch(struct agent_core *c, const struct agent_input *in, struct
     agent_core_start(c, in, out);
 }
 
-static void on_spawned(struct agent_core *c, const struct agent_input *in,
-                       struct agent_effects *out)
+static void on_spawned(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     if (c->phase != AGENT_SPAWNING || in->spawn.generation != c->generation)
         return;
@@ -164,8 +161,7 @@ static void on_stop(struct agent_core *c, const struct agent_input *in, struct a
     c->stop_asked = true;
     if (!again) {
         c->preempted = in->stop.preempted;
-        snprintf(c->stop_reason, sizeof(c->stop_reason), "%s",
-                 in->stop.reason ? in->stop.reason : "");
+        snprintf(c->stop_reason, sizeof(c->stop_reason), "%s", in->stop.reason ? in->stop.reason : "");
         agent_effects_event(
             out, "stop_asked",
             json_pack("{s:s, s:b}", "reason", c->stop_reason, "checkpoint", in->stop.checkpoint));
@@ -222,8 +218,7 @@ static void on_swept(struct agent_core *c, const struct agent_input *in, struct 
 }
 
 /* Reports a failed start as a failure like any other. */
-static void on_spawn_failed(struct agent_core *c, const struct agent_input *in,
-                            struct agent_effects *out)
+static void on_spawn_failed(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     if (c->phase != AGENT_SPAWNING || in->spawn.generation != c->generation)
         return;
@@ -287,8 +282,7 @@ static void went_wrong(struct agent_core *c, const struct before *is, const stru
     agent_core_decide(c, in, out);
 }
 
-static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
-                            struct agent_effects *out)
+static void on_setup_exited(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     if (c->phase != AGENT_SETUP)
         return;
@@ -348,8 +342,7 @@ void agent_core_destroy(struct agent_core *c)
 
 void agent_core_step(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
-    static void (*const handlers[])(struct agent_core *, const struct agent_input *,
-                                    struct agent_effects *) = {
+    static void (*const handlers[])(struct agent_core *, const struct agent_input *, struct agent_effects *) = {
         [INPUT_LAUNCH] = on_launch,      [INPUT_SETUP_EXITED] = on_setup_exited,
         [INPUT_SPAWNED] = on_spawned,    [INPUT_SPAWN_FAILED] = on_spawn_failed,
         [INPUT_RANK_EXITED] = agent_core_exited,

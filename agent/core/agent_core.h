@@ -189,8 +189,7 @@ int agent_core_create(struct agent_core **out, struct err *err);
 void agent_core_destroy(struct agent_core *core);
 
 /* Fills *out. Its old content is not freed: call agent_effects_fini() after each step. */
-void agent_core_step(struct agent_core *core, const struct agent_input *in,
-                     struct agent_effects *out);
+void agent_core_step(struct agent_core *core, const struct agent_input *in, struct agent_effects *out);
 
 void agent_core_view(const struct agent_core *core, struct agent_view *out);
 const char *agent_phase_name(enum agent_phase phase);

@@ -94,8 +94,7 @@ void agent_core_ask_report(const struct agent_core *c, bool inspect, struct agen
     e->inspect = inspect;
 }
 
-void agent_core_stop_cascade(struct agent_core *c, int64_t now_ms, int64_t grace_ms,
-                             struct agent_effects *out)
+void agent_core_stop_cascade(struct agent_core *c, int64_t now_ms, int64_t grace_ms, struct agent_effects *out)
 {
     c->kill_at = now_ms + grace_ms;
     c->stage = STAGE_TERM;

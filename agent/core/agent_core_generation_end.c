@@ -57,9 +57,7 @@ void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_eff
     const char *otherwise = !c->stop_asked || c->done_seen ? "every rank exited with code 0"
                             : c->grace_over ? "stopped by SIGKILL: SIGTERM did not end it in time"
                                             : "stopped on request";
-    json_t *body = agent_event_generation_ended(c->generation, &c->blame, &c->tracker,
-                                                &c->restart_policy,
-                                                otherwise);
+    json_t *body = agent_event_generation_ended(c->generation, &c->blame, &c->tracker, &c->restart_policy, otherwise);
     json_t *spent = time_spent(c, now_ms);
     if (body && spent)
         json_object_set(body, "goodput", spent);

@@ -86,8 +86,7 @@ void agent_core_start(struct agent_core *c, const struct agent_input *in, struct
 /* Asks for an incident report, with a debugger if `inspect`; INPUT_REPORTED follows. */
 void agent_core_ask_report(const struct agent_core *c, bool inspect, struct agent_effects *out);
 /* A rank failed, and the others wait for it: SIGTERM at once, SIGKILL after the grace. */
-void agent_core_stop_cascade(struct agent_core *c, int64_t now_ms, int64_t grace_ms,
-                             struct agent_effects *out);
+void agent_core_stop_cascade(struct agent_core *c, int64_t now_ms, int64_t grace_ms, struct agent_effects *out);
 /* The outcome is known: clean up, then send attempt_ended. */
 void agent_core_close(struct agent_core *c, struct agent_effects *out, const char *result,
                       bool retry_helps, bool gave_up, const char *text);
@@ -105,8 +104,7 @@ void agent_core_generation_over(struct agent_core *c, int64_t now_ms, struct age
 /* agent_core_rejoin.c. A rank has ended: stops the others if it failed, or gives them time to
  * detach from it; cleans up if it was the last. */
 void agent_core_end_others(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
-void agent_core_hear_detached(struct agent_core *c, const struct agent_input *in,
-                              struct agent_effects *out);
+void agent_core_hear_detached(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
 /* Starts the next generation once all surviving ranks have detached. */
 void agent_core_join(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
 /* Stops the ranks that wait to rejoin, because no next generation will come. */
@@ -116,8 +114,7 @@ void agent_core_detach_late(struct agent_core *c, int64_t now_ms, struct agent_e
 /* agent_core_rank_end.c: INPUT_RANK_EXITED, INPUT_HANG, INPUT_REPORTED. */
 void agent_core_exited(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
 void agent_core_hang(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
-void agent_core_reported(struct agent_core *c, const struct agent_input *in,
-                         struct agent_effects *out);
+void agent_core_reported(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
 /* The ranks hang, and are a command's: they print their stacks on SIGABRT. */
 bool agent_core_wants_stacks(const struct agent_core *c);
 /* The report of a hang has arrived, or is late. */
@@ -125,8 +122,7 @@ void agent_core_stop_hanging(struct agent_core *c, int64_t now_ms, struct agent_
 
 /* agent_core_nodes.c: INPUT_NODE_LOST, and an INPUT_LAUNCH to which not all nodes connected. */
 void agent_core_lose(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
-void agent_core_nobody_came(struct agent_core *c, const struct agent_input *in,
-                            struct agent_effects *out);
+void agent_core_nobody_came(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
 
 /* agent_core_rank_lines.c: INPUT_PROGRESS, a line that a rank wrote. */
 void agent_core_hear(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);

@@ -91,8 +91,7 @@ void agent_core_lose(struct agent_core *c, const struct agent_input *in, struct 
     }
 }
 
-void agent_core_nobody_came(struct agent_core *c, const struct agent_input *in,
-                            struct agent_effects *out)
+void agent_core_nobody_came(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     const struct agent_lost *l = in->launch.missing;
     char now[FINGERPRINT];

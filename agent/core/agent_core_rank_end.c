@@ -26,8 +26,7 @@ static bool by_us(const struct agent_core *c, const struct agent_exit *e)
             (signo == SIGABRT && agent_core_wants_stacks(c)));
 }
 
-void agent_core_exited(struct agent_core *c, const struct agent_input *in,
-                       struct agent_effects *out)
+void agent_core_exited(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     const struct agent_exit *e = &in->exited;
     bool ours = (c->phase == AGENT_RUNNING || c->phase == AGENT_ENDING) &&
@@ -121,8 +120,7 @@ void agent_core_stop_hanging(struct agent_core *c, int64_t now_ms, struct agent_
     agent_core_stop_cascade(c, now_ms, HANG_GRACE_MS, out);
 }
 
-void agent_core_reported(struct agent_core *c, const struct agent_input *in,
-                         struct agent_effects *out)
+void agent_core_reported(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     if (in->reported.body && c->phase != AGENT_CLOSING && c->phase != AGENT_OVER) {
         json_t *body = json_deep_copy(in->reported.body);

@@ -23,8 +23,7 @@ static void on_first_rank(struct agent_core *c, const char *ev, const json_t *li
             agent_effects_step(out, body);
     } else if (strcmp(ev, "checkpoint") == 0) {
         if (progress_tracker_checkpoint(&c->tracker, line, now_ms) == 0)
-            agent_effects_event(out, "checkpoint",
-                                rank_line_broadcast(g, line, "step path bytes ms stall_ms digest"));
+            agent_effects_event(out, "checkpoint", rank_line_broadcast(g, line, "step path bytes ms stall_ms digest"));
     } else if (strcmp(ev, "quarantined") == 0) {
         agent_effects_event(out, "quarantined", rank_line_broadcast(g, line, "path reason"));
     } else if (strcmp(ev, "no_room") == 0) {

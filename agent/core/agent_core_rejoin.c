@@ -98,8 +98,7 @@ void agent_core_join(struct agent_core *c, const struct agent_input *in, struct 
     agent_core_decide(c, in, out);
 }
 
-void agent_core_hear_detached(struct agent_core *c, const struct agent_input *in,
-                              struct agent_effects *out)
+void agent_core_hear_detached(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     struct rank *r = &c->ranks[in->progress.rank];
     const char *cause = rank_line_text(in->progress.line, "cause");

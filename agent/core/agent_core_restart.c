@@ -28,16 +28,14 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
         text_append(text, sizeof(text), "; resuming from the checkpoint of step %lld",
             (long long)c->tracker.checkpoint);
     if (c->nan_policy.back)
-        text_append(text, sizeof(text), "; the batch of step %lld will be skipped",
-            (long long)c->nan_policy.step + 1);
+        text_append(text, sizeof(text), "; the batch of step %lld will be skipped", (long long)c->nan_policy.step + 1);
     if (agent_core_has_fallback(c))
         text_append(text, sizeof(text), "; the next start sets %s",
             nccl_fallback_next(&c->fallback, words, sizeof(words)));
     if (c->keep)
         text_append(text, sizeof(text), "; %d of %d ranks keep their processes", c->keep, c->job.np);
     if (delay)
-        text_append(text, sizeof(text), "; %lld failures without progress",
-            (long long)c->restart_policy.failures);
+        text_append(text, sizeof(text), "; %lld failures without progress", (long long)c->restart_policy.failures);
     agent_effects_event(out, "restart_scheduled",
                         json_pack("{s:i, s:I, s:s, s:s}", "generation", c->generation + 1, "delay_ms",
                                   (json_int_t)delay, "text", text, "changes",
@@ -98,8 +96,7 @@ void agent_core_decide(struct agent_core *c, const struct agent_input *in, struc
         snprintf(text + n, sizeof(text) - n, "%s", c->blame.verdict.text);
         agent_core_close(c, out, "failed", false, true, text);
     } else if (diverges(c)) {
-        snprintf(text, sizeof(text), "%s; skipping the batch of an earlier NaN did not help",
-                 c->blame.verdict.text);
+        snprintf(text, sizeof(text), "%s; skipping the batch of an earlier NaN did not help", c->blame.verdict.text);
         agent_core_close(c, out, "failed", false, false, text);
     } else {
         again(c, in, out);

@@ -79,8 +79,7 @@ static bool may_be_a_gpu(enum cause cause, const struct agent_exit *e)
     return cause == CAUSE_HANG_STEP || cause == CAUSE_HANG_INIT || cause == CAUSE_NCCL_ERROR;
 }
 
-void gpu_blame_failure(struct gpu_blame *s, const struct verdict *v, const struct agent_exit *e,
-                       int64_t gained)
+void gpu_blame_failure(struct gpu_blame *s, const struct verdict *v, const struct agent_exit *e, int64_t gained)
 {
     const int rank = e->rank;
     const bool proof = v->cause == CAUSE_GPU_FAULT;

@@ -38,8 +38,7 @@ int gpu_blame_init(struct gpu_blame *s, const json_t *plan, const json_t *facts)
 void gpu_blame_fini(struct gpu_blame *s);
 
 /* Records a failed generation. e: the root-cause rank (-1: no single one); gained: new steps. */
-void gpu_blame_failure(struct gpu_blame *s, const struct verdict *v, const struct agent_exit *e,
-                       int64_t gained);
+void gpu_blame_failure(struct gpu_blame *s, const struct verdict *v, const struct agent_exit *e, int64_t gained);
 
 /* The GPU to exclude after the last failure, or NULL; each is reported once. */
 const char *gpu_blame_guilty(const struct gpu_blame *s);

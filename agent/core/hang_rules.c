@@ -77,8 +77,7 @@ int64_t hang_rules_doubled_ms(int64_t deadline_ms, int false_alarms)
 }
 
 /* hang.step of a command stands for hang.silent too: its steps may not be visible. */
-int64_t hang_rules_silent_ms(const struct hang_rules *r, int64_t watched_ms, int64_t longest_ms,
-                             int false_alarms)
+int64_t hang_rules_silent_ms(const struct hang_rules *r, int64_t watched_ms, int64_t longest_ms, int false_alarms)
 {
     if (r->silent_ms > 0)
         return r->silent_ms;
@@ -162,8 +161,7 @@ json_t *hang_rules_say(const struct hang_rules *r)
 {
     char a[WORDS];
     json_t *out = json_array();
-    json_array_append_new(out, json_sprintf("a stopped process (SIGSTOP): %s",
-                                            duration(a, HANG_STOPPED_MS)));
+    json_array_append_new(out, json_sprintf("a stopped process (SIGSTOP): %s", duration(a, HANG_STOPPED_MS)));
     if (r->engine)
         say_engine(out, r);
     else

@@ -55,8 +55,7 @@ bool hang_rules_files_count(enum flight_phase phase);
 
 /* The deadline for the silence of all ranks, by how long the job was watched, its longest quiet
  * time, and the number of false alarms; -1: not watched. */
-int64_t hang_rules_silent_ms(const struct hang_rules *r, int64_t watched_ms, int64_t longest_ms,
-                             int false_alarms);
+int64_t hang_rules_silent_ms(const struct hang_rules *r, int64_t watched_ms, int64_t longest_ms, int false_alarms);
 /* An automatic deadline after so many false alarms. */
 int64_t hang_rules_doubled_ms(int64_t deadline_ms, int false_alarms);
 

@@ -82,8 +82,7 @@ static void add_phases(json_t *event, const json_t *line)
     }
 }
 
-json_t *progress_tracker_step(struct progress_tracker *p, int generation, const json_t *line,
-                              int64_t now_ms)
+json_t *progress_tracker_step(struct progress_tracker *p, int generation, const json_t *line, int64_t now_ms)
 {
     int64_t step = field_int(line, "step", -1);
     if (step < 0)

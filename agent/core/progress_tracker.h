@@ -37,8 +37,7 @@ int64_t progress_tracker_gained(const struct progress_tracker *p);
 
 void progress_tracker_started(struct progress_tracker *p, const json_t *line, int64_t now_ms);
 /* The body of a step event, or NULL when this one is held back. */
-json_t *progress_tracker_step(struct progress_tracker *p, int generation, const json_t *line,
-                              int64_t now_ms);
+json_t *progress_tracker_step(struct progress_tracker *p, int generation, const json_t *line, int64_t now_ms);
 json_t *progress_tracker_held(struct progress_tracker *p); /* the one held back, or NULL */
 /* -1: the line names no step. */
 int progress_tracker_checkpoint(struct progress_tracker *p, const json_t *line, int64_t now_ms);

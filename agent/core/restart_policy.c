@@ -18,8 +18,7 @@ void restart_policy_init(struct restart_policy *p, const struct agent_budget *bu
                                  .same_line_ms = budget->same_line_ms,
                                  .failures = history->failures_without_progress,
                                  .same = history->same_fingerprint};
-    snprintf(p->fingerprint, sizeof(p->fingerprint), "%s",
-             history->fingerprint ? history->fingerprint : "");
+    snprintf(p->fingerprint, sizeof(p->fingerprint), "%s", history->fingerprint ? history->fingerprint : "");
 }
 
 void restart_policy_progress(struct restart_policy *p)
@@ -74,8 +73,7 @@ int restart_policy_decide(const struct restart_policy *p, char *why, size_t size
         return -1;
     }
     if (p->failures > p->restarts) {
-        snprintf(why, size, "restart limit (%lld) reached without progress; last error: ",
-                 (long long)p->restarts);
+        snprintf(why, size, "restart limit (%lld) reached without progress; last error: ", (long long)p->restarts);
         return -1;
     }
     return 0;

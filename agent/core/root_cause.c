@@ -51,8 +51,7 @@ void root_cause_clear(struct root_cause *b)
     *b = (struct root_cause){0};
 }
 
-void root_cause_set(struct root_cause *b, const struct agent_exit *e, const struct verdict *v,
-                    int64_t now_ms)
+void root_cause_set(struct root_cause *b, const struct agent_exit *e, const struct verdict *v, int64_t now_ms)
 {
     root_cause_clear(b);
     *b = (struct root_cause){.failed = true,
@@ -63,8 +62,7 @@ void root_cause_set(struct root_cause *b, const struct agent_exit *e, const stru
     b->exit.last_lines = b->exit.kernel = b->exit.command = NULL;
 }
 
-void root_cause_consider(struct root_cause *b, const struct agent_exit *e, const struct verdict *v,
-                         int64_t now_ms)
+void root_cause_consider(struct root_cause *b, const struct agent_exit *e, const struct verdict *v, int64_t now_ms)
 {
     if (v->cause == CAUSE_NONE)
         return;

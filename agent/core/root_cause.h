@@ -24,10 +24,8 @@ struct root_cause {
 };
 
 void root_cause_clear(struct root_cause *b);
-void root_cause_set(struct root_cause *b, const struct agent_exit *e, const struct verdict *v,
-                    int64_t now_ms);
+void root_cause_set(struct root_cause *b, const struct agent_exit *e, const struct verdict *v, int64_t now_ms);
 /* Replaces the root cause if this failure takes precedence. */
-void root_cause_consider(struct root_cause *b, const struct agent_exit *e, const struct verdict *v,
-                         int64_t now_ms);
+void root_cause_consider(struct root_cause *b, const struct agent_exit *e, const struct verdict *v, int64_t now_ms);
 
 #endif

@@ -73,8 +73,7 @@ static void add_file(struct list *l, const char *path, const struct stat *st)
     snprintf(text, sizeof(text), "%s/%lld/%s", name, (long long)st->st_size, l->code ? digest : "");
     add_text(l, text);
     if (l->code && json_object_size(l->programs) <= CODE_NAMED)
-        json_object_set_new(l->programs, name,
-                            json_pack("[I, s]", (json_int_t)st->st_size, digest));
+        json_object_set_new(l->programs, name, json_pack("[I, s]", (json_int_t)st->st_size, digest));
 }
 
 /* Hidden names hold tools' metadata, and links may form loops. */
@@ -231,8 +230,7 @@ static int compare_workdir(struct side a, struct side b, struct err *err)
                    tell_program(theirs, other, name));
 }
 
-int consistency_compare(const json_t *a, const json_t *b, const char *a_name, const char *b_name,
-                        struct err *err)
+int consistency_compare(const json_t *a, const json_t *b, const char *a_name, const char *b_name, struct err *err)
 {
     static const struct {
         const char *key;

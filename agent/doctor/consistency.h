@@ -22,7 +22,6 @@ struct err;
 json_t *consistency_list(const json_t *spec);
 
 /* Pure. -1: they differ; the sentence names both nodes and both values. */
-int consistency_compare(const json_t *a, const json_t *b, const char *a_name, const char *b_name,
-                        struct err *err);
+int consistency_compare(const json_t *a, const json_t *b, const char *a_name, const char *b_name, struct err *err);
 
 #endif

@@ -35,8 +35,7 @@ static void read_version(json_t *looked, const char *said)
     char version[64] = "", kernels[64] = "";
     const char *told = strstr(said, "kernels: ");
     if (sscanf(said, "%*s %63s", version) == 1)
-        json_object_set_new(json_object_get(looked, "versions"), "jobctl-train",
-                            json_string(version));
+        json_object_set_new(json_object_get(looked, "versions"), "jobctl-train", json_string(version));
     if (told && sscanf(told, "kernels: %63s", kernels) == 1)
         json_object_set_new(looked, "kernels", json_string(kernels));
 }
@@ -100,8 +99,7 @@ static void look_at_disk(json_t *looked, const char *dir)
         *slash = '\0';
     }
     json_object_set_new(looked, "checkpoint_dir", json_string(path));
-    json_object_set_new(looked, "checkpoint_free_bytes",
-                        json_integer((json_int_t)v.f_bavail * (json_int_t)v.f_frsize));
+    json_object_set_new(looked, "checkpoint_free_bytes", json_integer((json_int_t)v.f_bavail * (json_int_t)v.f_frsize));
 }
 
 /* Size of a checkpoint, from any existing one. */

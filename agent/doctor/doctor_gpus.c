@@ -18,8 +18,7 @@ static void check_driver(struct checkup *c)
     else if (!driver[0])
         row(c, "driver", ROW_UNKNOWN, "", "no NVIDIA driver; jobs run on the CPU");
     else
-        row(c, "driver", ROW_OK, "", "%s, for CUDA up to %s", driver,
-            field_text(c->facts, "cuda_driver"));
+        row(c, "driver", ROW_OK, "", "%s, for CUDA up to %s", driver, field_text(c->facts, "cuda_driver"));
 }
 
 /* The plan's reason for not using a GPU: its note begins with "GPU N ". */

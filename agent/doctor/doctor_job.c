@@ -225,8 +225,7 @@ static void check_ways(struct checkup *c)
             row(c, name, ROW_UNKNOWN, "",
                 "its name does not resolve on this machine; is the name an ssh alias?");
         else if (!over)
-            row(c, name, ROW_FAIL, "add a route on this machine", "no interface reaches %s",
-                address);
+            row(c, name, ROW_FAIL, "add a route on this machine", "no interface reaches %s", address);
         else if (planned && planned[0] == '=' && strcmp(planned + 1, over) != 0)
             row(c, name, ROW_WARN,
                 "set env.NCCL_SOCKET_IFNAME to the interface that reaches all nodes",

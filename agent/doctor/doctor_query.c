@@ -98,8 +98,7 @@ static json_t *plan_memory(struct query *v, const json_t *question, struct err *
     if (write_spec(path, json_object_get(question, "spec"), err) < 0)
         return NULL;
     const int code = subprocess_run(&s, out, PATIENCE_MS, NULL);
-    json_t *answer = code == 0 ? json_pack("{s:s}", "said",
-                                           subprocess_text(&out[0])) : NULL;
+    json_t *answer = code == 0 ? json_pack("{s:s}", "said", subprocess_text(&out[0])) : NULL;
     if (!answer)
         err_set(err, ERR_USAGE, "%.*s", (int)strcspn(subprocess_text(&out[1]), "\n"),
                 subprocess_text(&out[1])[0] ? subprocess_text(&out[1])

@@ -80,8 +80,7 @@ static void explain_cpus(char *text, const struct machine_lease *l, int have)
                         json_string_value(held));
 }
 
-static void explain_turn(char *text, const struct machine_lease *l, const struct machine_view *v,
-                           int place)
+static void explain_turn(char *text, const struct machine_lease *l, const struct machine_view *v, int place)
 {
     char who[200];
     text_append(text, MACHINE_TEXT, "waiting for its turn: %d job%s before it", place, place == 1 ? " is" : "s are");

@@ -79,8 +79,7 @@ static int replace_file(const char *to, const char *from, struct err *err)
         unlink(tmp);
         return -1;
     }
-    return rename(tmp, to) == 0 ? 0 : err_set(err, ERR_SYSTEM, "cannot rename %s: %s", tmp,
-                                              strerror(errno));
+    return rename(tmp, to) == 0 ? 0 : err_set(err, ERR_SYSTEM, "cannot rename %s: %s", tmp, strerror(errno));
 }
 
 static bool same(const char *a, const char *b)
@@ -265,8 +264,7 @@ int mirror_push(const struct mirror *m, struct mirror_copy *done, struct err *er
     return 1;
 }
 
-int mirror_pull(const struct mirror *m, struct mirror_copy *done, mirror_bad_fn bad, void *arg,
-                struct err *err)
+int mirror_pull(const struct mirror *m, struct mirror_copy *done, mirror_bad_fn bad, void *arg, struct err *err)
 {
     static struct steps here, copies;
     char there[MIRROR_PATH];

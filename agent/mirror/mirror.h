@@ -43,8 +43,7 @@ typedef void (*mirror_bad_fn)(void *arg, const char *path, const char *reason);
 
 /* Copies back the mirror's newest complete checkpoint if it is newer than the local ones: 1, 0
  * or -1 as above. */
-int mirror_pull(const struct mirror *m, struct mirror_copy *done, mirror_bad_fn bad, void *arg,
-                struct err *err);
+int mirror_pull(const struct mirror *m, struct mirror_copy *done, mirror_bad_fn bad, void *arg, struct err *err);
 
 /* Called once, before the first write to the mirror: keeps the history of earlier machines as
  * the beginning of this job's history. */

@@ -128,8 +128,7 @@ static void on_end(void *arg, const struct subprocess_end *e)
 
 /* --- start and end ------------------------------------------------------------------------ */
 
-static int launch(struct mirror_child *c, uv_loop_t *loop, const char *task, const char *nonce,
-                  struct err *err)
+static int launch(struct mirror_child *c, uv_loop_t *loop, const char *task, const char *nonce, struct err *err)
 {
     char mark[160];
     snprintf(mark, sizeof(mark), "JOBCTL_NONCE=%s", nonce);
@@ -150,8 +149,7 @@ static void open_history(struct mirror_child *c, const char *run_dir, const json
     const json_t *job = json_object_get(task, "job");
     snprintf(path, sizeof(path), "%s/history.jsonl", run_dir);
     c->history = safe_open(path, O_WRONLY | O_CREAT | O_APPEND, NULL);
-    c->who = json_pack("{s:O, s:O}", "host", json_object_get(job, "host"), "job",
-                       json_object_get(job, "job"));
+    c->who = json_pack("{s:O, s:O}", "host", json_object_get(job, "host"), "job", json_object_get(job, "job"));
 }
 
 int mirror_child_start(struct mirror_child **out, uv_loop_t *loop, const char *run_dir,

@@ -100,8 +100,7 @@ unsigned activity_take(struct activity *a, struct activity_norm *norm,
     return seen;
 }
 
-void activity_say(char *text, size_t size, const struct activity *a,
-                  const struct activity_norm *norm)
+void activity_say(char *text, size_t size, const struct activity *a, const struct activity_norm *norm)
 {
     for (int i = 0; i < ACTIVITY_SIGNS; i++) {
         const double usual = activity_usual(norm, (enum activity_sign)i);

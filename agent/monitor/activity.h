@@ -50,8 +50,7 @@ double activity_usual(const struct activity_norm *norm, enum activity_sign sign)
 
 /* Appends "no output, no CPU time, nothing read or written" to the text, with the activity that is too small to count:
  * "CPU time 0.2 % of the usual". */
-void activity_say(char *text, size_t size, const struct activity *a,
-                  const struct activity_norm *norm);
+void activity_say(char *text, size_t size, const struct activity *a, const struct activity_norm *norm);
 
 /* The norm for the next attempt: {"cpu": cores, "io": bytes/s, ...}, coarse, a new object; and its
  * reading, NULL accepted. */

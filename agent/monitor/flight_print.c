@@ -45,8 +45,7 @@ int flight_print(FILE *out, const char *path, struct err *err)
         return -1;
     flight_read(f, &p);
     flight_close(f);
-    fprintf(out, "rank %" PRIu64 " of %" PRIu64 ", generation %" PRIu64, p.rank, p.world_size,
-            p.generation);
+    fprintf(out, "rank %" PRIu64 " of %" PRIu64 ", generation %" PRIu64, p.rank, p.world_size, p.generation);
     if (!p.pid) {
         fprintf(out, ": no process attached\n");
         return 0;
@@ -56,8 +55,7 @@ int flight_print(FILE *out, const char *path, struct err *err)
             p.steps_total, flight_phase_name(flight_phase_of(&p)), clock_ago_s(p.phase_start_ns));
     if (p.phase_total)
         fprintf(out, ", %" PRIu64 " of %" PRIu64 " done", p.phase_done, p.phase_total);
-    fprintf(out, "\ncollectives: %" PRIu64 " started, %" PRIu64 " completed", p.coll_seq,
-            p.coll_done_seq);
+    fprintf(out, "\ncollectives: %" PRIu64 " started, %" PRIu64 " completed", p.coll_seq, p.coll_done_seq);
     fprintf(out, ", %.3f s spent waiting in them\n", (double)p.wait_ns / 1e9);
     fprintf(out, "times:\n");
     print_hist(out, "step", p.step_hist);

@@ -118,8 +118,7 @@ static void take_line(void *arg, const char *bytes, size_t size)
         json_decref(said);
         return;
     }
-    snprintf(text, sizeof(text), "GPU %d (%.80s) reports Xid %d: %s", index, uuid, xid,
-             xid_meaning(xid));
+    snprintf(text, sizeof(text), "GPU %d (%.80s) reports Xid %d: %s", index, uuid, xid, xid_meaning(xid));
     snprintf(line, sizeof(w->recent[0].line), "NVRM: Xid (PCI:%.*s): %d, %.90s",
              (int)strcspn(pci, "."), pci, xid, xid_meaning(xid));
     w->recent[w->events++ % EVENTS].at_ms = clock_ms();

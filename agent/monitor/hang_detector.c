@@ -104,8 +104,7 @@ static bool is_set(const struct hang_detector *h, int rank, const struct flight_
     return p->pid && hang_rules_is_set(&h->rules, flight_phase_of(p), h->seen[rank].stepped);
 }
 
-static int64_t auto_deadline(const struct hang_detector *h, const struct seen *s,
-                             const struct flight_page *p)
+static int64_t auto_deadline(const struct hang_detector *h, const struct seen *s, const struct flight_page *p)
 {
     const int64_t first = hang_rules_first_step_ms(&h->rules);
     const int64_t usual = HANG_TIMES * phase_times_usual_ms(&h->times, p->bucket, flight_phase_of(p));
@@ -125,12 +124,10 @@ static int64_t phase_deadline(const struct hang_detector *h, int rank, const str
         return -1;
     if (is_set(h, rank, p))
         return s->stepped ? h->rules.step_ms : first;
-    return hang_rules_doubled_ms(flight_phase_of(p) == PHASE_INIT ? first : auto_deadline(h, s, p),
-                                 alarms);
+    return hang_rules_doubled_ms(flight_phase_of(p) == PHASE_INIT ? first : auto_deadline(h, s, p), alarms);
 }
 
-int64_t hang_detector_deadline_ms(const struct hang_detector *h, int rank,
-                                  const struct flight_page *page, char state)
+int64_t hang_detector_deadline_ms(const struct hang_detector *h, int rank, const struct flight_page *page, char state)
 {
     int64_t deadline = phase_deadline(h, rank, page);
     if (state == 'T' && (deadline < 0 || deadline > HANG_STOPPED_MS))
@@ -248,8 +245,7 @@ static void tell(struct hang_detector_verdict *v, const struct hang_detector *h,
 }
 
 /* All ranks wait in the same collective: none of them can be named as the cause. */
-static bool all_wait(const struct hang_detector *h, const struct hang_detector_rank *ranks,
-                     uint64_t least)
+static bool all_wait(const struct hang_detector *h, const struct hang_detector_rank *ranks, uint64_t least)
 {
     for (int i = 0; i < h->n; i++)
         if (ranks[i].alive &&
@@ -310,8 +306,7 @@ static bool excuse(struct hang_detector *h, bool *warned, struct hang_detector_v
     return false;
 }
 
-static bool judge(struct hang_detector *h, const struct hang_detector_rank *ranks,
-                  struct hang_detector_verdict *out)
+static bool judge(struct hang_detector *h, const struct hang_detector_rank *ranks, struct hang_detector_verdict *out)
 {
     const int culprit = worst_rank(h, ranks);
     if (culprit < 0)
@@ -439,8 +434,7 @@ static void look_at_use(struct hang_detector *h, struct seen *s, const struct ha
     s->unsampled_ms = 0;
 }
 
-static void look_at(struct hang_detector *h, struct seen *s, const struct hang_detector_rank *r,
-                    int64_t passed_ms)
+static void look_at(struct hang_detector *h, struct seen *s, const struct hang_detector_rank *r, int64_t passed_ms)
 {
     const struct flight_page *p = r->page;
     const uint64_t mark[9] = {

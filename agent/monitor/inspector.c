@@ -37,8 +37,7 @@ static void on_end(void *arg, const struct subprocess_end *e)
     json_decref(body);
 }
 
-int inspector_create(struct inspector **out, uv_loop_t *loop, inspector_done_fn done, void *arg,
-                     struct err *err)
+int inspector_create(struct inspector **out, uv_loop_t *loop, inspector_done_fn done, void *arg, struct err *err)
 {
     struct inspector *i = calloc(1, sizeof(*i));
     if (!i)

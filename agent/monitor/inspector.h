@@ -16,8 +16,7 @@ struct inspector;
 
 typedef void (*inspector_done_fn)(void *arg, int generation, json_t *body);
 
-int inspector_create(struct inspector **out, uv_loop_t *loop, inspector_done_fn done, void *arg,
-                     struct err *err);
+int inspector_create(struct inspector **out, uv_loop_t *loop, inspector_done_fn done, void *arg, struct err *err);
 /* Closes its handles; run the loop once more before inspector_destroy().  Both accept NULL. */
 void inspector_close(struct inspector *i);
 void inspector_destroy(struct inspector *i);

@@ -149,8 +149,7 @@ __attribute__((format(printf, 4, 5))) static void unlike(struct judge *j, const 
 }
 
 /* A user's variable as the reason, and the advice to remove it. */
-static bool blame_variable(const struct judge *j, const char *name, char because[160],
-                           char todo[160])
+static bool blame_variable(const struct judge *j, const char *name, char because[160], char todo[160])
 {
     const char *value = "", *who = who_set(j, name, &value);
     if (!who)
@@ -231,8 +230,7 @@ static void judge_pair(struct judge *j, const struct nccl_pair *p)
         return;
     if (fast && !plan_has_set(j, "NCCL_P2P_DISABLE") && !plan_has_set(j, "NCCL_P2P_LEVEL")) {
         explain_slow(j, because, todo);
-        unlike(j, because, todo, "expected %s between ranks %d and %d, NCCL used %s", fast, p->a,
-               p->b, p->words);
+        unlike(j, because, todo, "expected %s between ranks %d and %d, NCCL used %s", fast, p->a, p->b, p->words);
     } else if (p->way == NCCL_WAY_NET) {
         if (!blame_variable(j, "NCCL_SHM_DISABLE", because, todo) &&
             !blame_variable(j, "NCCL_HOSTID", because, todo)) {

@@ -78,8 +78,7 @@ void nccl_watch_destroy(struct nccl_watch *w)
 /* --- log files ------------------------------------------------------------------------------- */
 
 /* Calls `each` for every log file; `each` may remove it. */
-static void for_files(const struct nccl_watch *w, void (*each)(const char *path, void *arg),
-                      void *arg)
+static void for_files(const struct nccl_watch *w, void (*each)(const char *path, void *arg), void *arg)
 {
     char path[PATH_MAX];
     DIR *d = w->dir[0] ? opendir(w->dir) : NULL;
@@ -135,8 +134,7 @@ static void read_warnings(const char *path, void *arg)
         if (!strstr(line, "NCCL WARN") || all->size + n + 2 > sizeof(all->text))
             continue;
         line[n] = '\0';
-        all->size += (size_t)snprintf(all->text + all->size, sizeof(all->text) - all->size, "%s\n",
-                                      line);
+        all->size += (size_t)snprintf(all->text + all->size, sizeof(all->text) - all->size, "%s\n", line);
     }
     if (f)
         fclose(f);

@@ -130,8 +130,7 @@ static void say(struct straggler *s, int next, const char *node)
              flight_phase_name(s->phase));
 }
 
-bool straggler_look(struct straggler *s, const struct flight_page *pages, const char *const *nodes,
-                    int64_t now_ms)
+bool straggler_look(struct straggler *s, const struct flight_page *pages, const char *const *nodes, int64_t now_ms)
 {
     if (s->n < 2)
         return false;

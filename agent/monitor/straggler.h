@@ -28,8 +28,7 @@ void straggler_begin(struct straggler *s); /* new processes */
 
 /* One look at all pages; true when the report has changed. `nodes`: the name of each rank's
  * node, "" if there is only one node; NULL: one node. */
-bool straggler_look(struct straggler *s, const struct flight_page *pages, const char *const *nodes,
-                    int64_t now_ms);
+bool straggler_look(struct straggler *s, const struct flight_page *pages, const char *const *nodes, int64_t now_ms);
 
 /* "rank 2 on gpu2 is a straggler: ..."; "" = none */
 const char *straggler_text(const struct straggler *s);

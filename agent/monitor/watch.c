@@ -43,8 +43,7 @@ static int read_rule(struct rule *r, const json_t *from, struct err *err)
                        .restart = !action || strcmp(action, "warn") != 0};
     snprintf(r->name, sizeof(r->name), "%s", name ? name : "");
     if (!pattern || regcomp(&r->pattern, pattern, REG_EXTENDED) != 0)
-        return err_set(err, ERR_USAGE, "watch %.60s: the pattern is not a valid regular expression",
-                       r->name);
+        return err_set(err, ERR_USAGE, "watch %.60s: the pattern is not a valid regular expression", r->name);
     return 0;
 }
 

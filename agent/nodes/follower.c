@@ -127,8 +127,7 @@ static int make_checkpoints(const json_t *spec, const char *dir, struct err *err
                                   "checkpoint.dir", why.text);
 }
 
-int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **preflight,
-                     struct err *err)
+int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **preflight, struct err *err)
 {
     int rc;
     const char *dir = string_of(launch, "ckpt_dir");
@@ -194,8 +193,7 @@ void follower_set_plan(struct follower *f, json_t *plan)
     f->nccl_watch = nccl_watch_create(plan, f->o.facts);
     if (f->nccl_watch)
         uv_timer_start(&f->look, follower_report_nccl, NCCL_MS, NCCL_MS);
-    if (gpu_watch_start(&f->gpu_watch, f->loop, plan, f->o.facts, f->o.nonce, follower_report_gpu, f,
-                        &err) < 0)
+    if (gpu_watch_start(&f->gpu_watch, f->loop, plan, f->o.facts, f->o.nonce, follower_report_gpu, f, &err) < 0)
         log_warn(f->o.tag, "%s", err.text);
 }
 
@@ -205,8 +203,7 @@ static void on_prepare(struct follower *f, const json_t *body)
     json_t *preflight = NULL;
     if (f->spec)
         return;
-    int rc = follower_prepare(f, json_object_get(body, "spec"), json_object_get(body, "launch"),
-                              &preflight, &err);
+    int rc = follower_prepare(f, json_object_get(body, "spec"), json_object_get(body, "launch"), &preflight, &err);
     if (rc == 0)
         follower_set_plan(f, json_object_get(body, "plan"));
     else
@@ -298,8 +295,7 @@ static int start(struct follower *f, const json_t *body, int *n, struct err *err
     if (!f->plan || !e.name || !e.ckpt_dir)
         return err_set(err, ERR_BUG, "SPAWN without PREPARE");
     if (e.local_ranks < 1 || e.local_ranks > FOLLOWER_RANKS)
-        return err_set(err, ERR_USAGE, "%d ranks on one node; at most %d", e.local_ranks,
-                       FOLLOWER_RANKS);
+        return err_set(err, ERR_USAGE, "%d ranks on one node; at most %d", e.local_ranks, FOLLOWER_RANKS);
     if (make_container(f, err) < 0)
         return -1;
     if (e.generation == 0 && !e.pull && !(e.fetch ? f->payload.fetch_argv : f->payload.setup_argv)[0])
@@ -334,8 +330,7 @@ static void on_ask_snapshots(struct follower *f, const json_t *body)
     const int n = ranks_claims(f->ranks, claims);
     json_t *sets = json_array();
     for (int i = 0; i < n; i++)
-        json_array_append_new(sets, json_pack("[i, I]", claims[i].generation,
-                                              (json_int_t)claims[i].step));
+        json_array_append_new(sets, json_pack("[i, I]", claims[i].generation, (json_int_t)claims[i].step));
     follower_say(f, NODE_SNAPSHOTS,
                  json_pack("{s:I, s:o}", "generation", (json_int_t)field_int(body, "generation", 0),
                            "sets", sets));
@@ -448,8 +443,7 @@ int64_t follower_look(const struct follower *f, int rank, struct flight_page *pa
 
 /* --- creation and release -------------------------------------------------------------------- */
 
-int follower_create(struct follower **out, uv_loop_t *loop, const struct follower_options *o,
-                    struct err *err)
+int follower_create(struct follower **out, uv_loop_t *loop, const struct follower_options *o, struct err *err)
 {
     struct follower *f = calloc(1, sizeof(*f));
     struct ranks_hooks hooks = follower_ranks_hooks;

@@ -41,8 +41,7 @@ struct follower_hooks {
 };
 
 /* The options' pointers must stay valid. */
-int follower_create(struct follower **out, uv_loop_t *loop, const struct follower_options *o,
-                    struct err *err);
+int follower_create(struct follower **out, uv_loop_t *loop, const struct follower_options *o, struct err *err);
 /* Run the loop once more before follower_destroy(). Both accept NULL. */
 void follower_close(struct follower *f);
 void follower_destroy(struct follower *f);
@@ -53,8 +52,7 @@ void follower_set_hooks(struct follower *f, const struct follower_hooks *hooks);
 
 /* Every check that can refuse a launch before a process is started; launch: that of PREPARE
  * (leader_prepare()). *preflight: problems found (agent/doctor/doctor.h), a new object or NULL. */
-int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **preflight,
-                     struct err *err);
+int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **preflight, struct err *err);
 bool follower_has_setup(const struct follower *f); /* after follower_prepare() */
 bool follower_has_fetch(const struct follower *f); /* the same: are there models of a hub to download? */
 /* This node's part of the plan, before ranks start: watches its GPUs from now on. */

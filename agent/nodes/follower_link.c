@@ -157,15 +157,13 @@ static void on_grace_over(uv_timer_t *timer)
     end(timer->data, "stopped by the controller, without a reply from the leader");
 }
 
-void follower_link_stop(struct follower_link *l, const char *reason, int64_t grace_ms,
-                        bool preempted)
+void follower_link_stop(struct follower_link *l, const char *reason, int64_t grace_ms, bool preempted)
 {
     if (l->ending || l->closed)
         return;
     log_info(l->o->tag, "asked to stop: %s", reason);
     if (preempted)
-        say(l, NODE_NOTICE,
-            json_pack("{s:s, s:I}", "reason", reason, "grace_ms", (json_int_t)grace_ms));
+        say(l, NODE_NOTICE, json_pack("{s:s, s:I}", "reason", reason, "grace_ms", (json_int_t)grace_ms));
     if (!l->prepared || !node_channel_is_up(l->channel))
         end(l, "no connection to the leader");
     else if (!uv_is_active((const uv_handle_t *)&l->end))

@@ -36,7 +36,6 @@ void follower_link_destroy(struct follower_link *l);
 
 /* Leaves: at once without a connection, else on the leader's order or after the grace.
  * preempted: the machine is about to end, so the leader must be informed. */
-void follower_link_stop(struct follower_link *l, const char *reason, int64_t grace_ms,
-                        bool preempted);
+void follower_link_stop(struct follower_link *l, const char *reason, int64_t grace_ms, bool preempted);
 
 #endif

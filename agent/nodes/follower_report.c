@@ -37,8 +37,7 @@ static void on_exited(void *arg, const struct agent_exit *e)
                            "oom_killed", e->oom_killed, "after_ms", (json_int_t)e->after_ms,
                            "init_ms", (json_int_t)e->init_ms, "data_ms", (json_int_t)e->data_ms,
                            "checkpoint_ms", (json_int_t)e->checkpoint_ms, "last_lines",
-                           follower_text(nccl_watch_evidence(f->nccl_watch,
-                                                             e->last_lines)), "kernel",
+                           follower_text(nccl_watch_evidence(f->nccl_watch, e->last_lines)), "kernel",
                            follower_text(gpu_watch_evidence(f->gpu_watch, e->kernel))));
 }
 
@@ -60,8 +59,7 @@ static void on_line(void *arg, int generation, int rank, const json_t *line)
 
 static void on_relay(void *arg, int generation, const json_t *line)
 {
-    follower_say(arg, NODE_BROADCAST,
-                 json_pack("{s:i, s:O}", "generation", generation, "line", line));
+    follower_say(arg, NODE_BROADCAST, json_pack("{s:i, s:O}", "generation", generation, "line", line));
 }
 
 /* For the rules of `watch:`, and progress from the output of the first rank of a `run:` job. */
@@ -101,8 +99,7 @@ void follower_report_nccl(uv_timer_t *timer)
     struct follower *f = timer->data;
     json_t *ways = nccl_watch_look(f->nccl_watch, clock_ms());
     if (ways)
-        follower_say(f, NODE_NCCL,
-                     json_pack("{s:i, s:o}", "generation", f->generation, "body", ways));
+        follower_say(f, NODE_NCCL, json_pack("{s:i, s:o}", "generation", f->generation, "body", ways));
 }
 
 /* The stacks, unless they were appended to the leader's own report. */
@@ -118,6 +115,5 @@ void follower_report_stacks(void *arg, int generation, json_t *body)
         close(fd);
     json_t *data = log_feed_text(text ? text : "", n > 0 ? (size_t)n : 0);
     free(text);
-    follower_say(f, NODE_INSPECTED,
-                 json_pack("{s:i, s:o}", "generation", generation, "text", data));
+    follower_say(f, NODE_INSPECTED, json_pack("{s:i, s:o}", "generation", generation, "text", data));
 }

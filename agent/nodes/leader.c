@@ -102,8 +102,7 @@ static void on_lost(void *arg, const char *text)
     leader_lose(arg, "%s", text);
 }
 
-static const char *on_called(void *arg, struct byte_stream *stream, struct frame_reader *reader,
-                             const json_t *call)
+static const char *on_called(void *arg, struct byte_stream *stream, struct frame_reader *reader, const json_t *call)
 {
     struct leader *c = arg;
     const struct wire_id ours = {c->o.job, c->o.attempt, c->nonce}, said = wire_id_of(call);
@@ -164,8 +163,7 @@ static int lost_ms(const struct leader_options *o)
 {
     const char *text = getenv("JOBCTL_NODE_LOST_S");
     double s = text ? atof(text) : 0;
-    const int64_t said =
-        o->lost_ms >= 500 && o->lost_ms <= 86400 * 1000 ? o->lost_ms : LEADER_LOST_MS;
+    const int64_t said = o->lost_ms >= 500 && o->lost_ms <= 86400 * 1000 ? o->lost_ms : LEADER_LOST_MS;
     return s >= 0.5 && s < 86400 ? (int)(1000 * s) : (int)said;
 }
 
@@ -335,8 +333,7 @@ void leader_cleanup(struct leader *c, int generation)
     c->clean = true;
     c->left[0] = '\0';
     for (int k = 0; k < nodes; k++)
-        leader_ask(&c->followers[k], REQUEST_CLEANUP, NODE_CLEANUP,
-                   json_pack("{s:i}", "generation", generation), NULL);
+        leader_ask(&c->followers[k], REQUEST_CLEANUP, NODE_CLEANUP, json_pack("{s:i}", "generation", generation), NULL);
     leader_begin_request(c, REQUEST_CLEANUP);
 }
 
@@ -346,8 +343,7 @@ void leader_inspect(struct leader *c, int generation, int first, const char *pat
                json_pack("{s:i, s:i, s:s}", "generation", generation, "rank", first, "path", path),
                NULL);
     for (int k = 1; k < c->nodes; k++)
-        leader_ask(&c->followers[k], REQUEST_INSPECT, NODE_INSPECT,
-                   json_pack("{s:i}", "generation", generation), NULL);
+        leader_ask(&c->followers[k], REQUEST_INSPECT, NODE_INSPECT, json_pack("{s:i}", "generation", generation), NULL);
     leader_begin_request(c, REQUEST_INSPECT);
 }
 

@@ -98,11 +98,9 @@ int leader_send(struct follower_state *s, enum wire_message number, json_t *body
 int leader_ask(struct follower_state *s, enum leader_request ask, enum wire_message number,
                json_t *body, struct err *err);
 void leader_send_all(struct leader *c, enum wire_message number, json_t *body);
-void leader_request_all(struct leader *c, enum leader_request ask, enum wire_message number,
-                        json_t *body);
+void leader_request_all(struct leader *c, enum leader_request ask, enum wire_message number, json_t *body);
 /* Marks it as lost, for the reason that follows its name; reported at once. */
-void leader_lose(struct follower_state *s, const char *fmt,
-                 ...) __attribute__((format(printf, 2, 3)));
+void leader_lose(struct follower_state *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* leader_start.c: from leader_start() to `started`. */
 void leader_spawn(struct leader *c); /* c->env, whose snapshot was chosen */

@@ -52,8 +52,7 @@ static void hear_join(struct follower_state *s, const json_t *body)
     json_decref(s->endpoint);
     s->endpoint = json_incref(json_object_get(body, "endpoint"));
     if (!node_channel_address(s->link, true, s->address))
-        snprintf(s->address, sizeof(s->address), "%.45s",
-                 json_string_value(json_object_get(body, "address")));
+        snprintf(s->address, sizeof(s->address), "%.45s", json_string_value(json_object_get(body, "address")));
     /* With nodes simulated on one machine this may be a loopback address; a follower elsewhere
      * knows a better one. */
     if ((!ours[0] || strncmp(ours, "127.", 4) == 0) && node_channel_address(s->link, false, here))
@@ -66,8 +65,7 @@ static void note(const struct follower_state *s, char out[LEADER_TEXT], const ch
 {
     const size_t n = strlen(out);
     const bool alone = s->leader->nodes == 1;
-    snprintf(out + n, LEADER_TEXT - n, "%s%s%s%s", n ? "; " : "", alone ? "" : s->name,
-             alone ? "" : ": ", text);
+    snprintf(out + n, LEADER_TEXT - n, "%s%s%s%s", n ? "; " : "", alone ? "" : s->name, alone ? "" : ": ", text);
 }
 
 static void note_refusal(struct follower_state *s, const json_t *body)
@@ -204,8 +202,7 @@ static void hear_line(struct follower_state *s, const json_t *body)
     struct leader *c = s->leader;
     const int rank = is_present(s, body) ? rank_of(s, body) : -1;
     if (rank >= 0)
-        c->hooks.line(c->hooks.arg, c->generation, rank, json_object_get(body, "line"),
-                      json_object_get(body, "spent"));
+        c->hooks.line(c->hooks.arg, c->generation, rank, json_object_get(body, "line"), json_object_get(body, "spent"));
 }
 
 static void hear_relay(struct follower_state *from, const json_t *body)

@@ -51,8 +51,7 @@ int leader_ask(struct follower_state *s, enum leader_request ask, enum wire_mess
     return rc;
 }
 
-void leader_request_all(struct leader *c, enum leader_request ask, enum wire_message number,
-                        json_t *body)
+void leader_request_all(struct leader *c, enum leader_request ask, enum wire_message number, json_t *body)
 {
     for (int i = 0; i < c->nodes; i++)
         leader_ask(&c->followers[i], ask, number, json_copy(body), NULL);

@@ -63,8 +63,7 @@ void leader_start(struct leader *c, const struct launch_env *e)
     c->env = *e;
     c->kept.n = c->kept.heard = 0;
     if (c->keeps && e->generation > 1)
-        leader_request_all(c, REQUEST_SNAPSHOTS, NODE_ASK_SNAPSHOTS,
-                           json_pack("{s:i}", "generation", e->generation));
+        leader_request_all(c, REQUEST_SNAPSHOTS, NODE_ASK_SNAPSHOTS, json_pack("{s:i}", "generation", e->generation));
     else
         leader_spawn(c);
 }
@@ -152,8 +151,7 @@ void leader_undo(struct leader *c)
     c->cleaning = c->generation;
     leader_send_all(c, NODE_SIGNAL, json_pack("{s:i}", "signo", SIGKILL));
     for (int k = c->generation > 0 ? 0 : 1; k < c->nodes; k++)
-        leader_ask(&c->followers[k], REQUEST_UNDO, NODE_CLEANUP,
-                   json_pack("{s:i}", "generation", c->generation), NULL);
+        leader_ask(&c->followers[k], REQUEST_UNDO, NODE_CLEANUP, json_pack("{s:i}", "generation", c->generation), NULL);
     leader_begin_request(c, REQUEST_UNDO);
 }
 

@@ -72,8 +72,7 @@ static void on_again(uv_timer_t *timer)
 }
 
 /* The connection is gone: the follower reconnects, the leader waits. */
-static void break_off(struct node_channel *l, const char *fmt,
-                      ...) __attribute__((format(printf, 2, 3)));
+static void break_off(struct node_channel *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void break_off(struct node_channel *l, const char *fmt, ...)
 {
     va_list ap;
@@ -91,8 +90,7 @@ static void break_off(struct node_channel *l, const char *fmt, ...)
     uv_timer_start(&l->again, on_again, (uint64_t)l->again_ms, 0);
 }
 
-static void lose(struct node_channel *l, const char *fmt,
-                 ...) __attribute__((format(printf, 2, 3)));
+static void lose(struct node_channel *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void lose(struct node_channel *l, const char *fmt, ...)
 {
     char text[300];
@@ -146,8 +144,7 @@ static void keepalive(struct node_channel *l)
                    (json_int_t)(l->heard_at_ns ? now - l->heard_ns : 0)));
 }
 
-int node_channel_send(struct node_channel *l, enum wire_message number, json_t *body,
-                      struct err *err)
+int node_channel_send(struct node_channel *l, enum wire_message number, json_t *body, struct err *err)
 {
     size_t size;
     if (body)
@@ -313,8 +310,7 @@ static void on_dial_ended(void *arg, const char *text)
     if (l->channel.up)
         break_off(l, "%s", text);
     else
-        break_off(l, "%s port %d: %s", tls_listener_endpoint_text(&l->way, l->at, address),
-                  l->way.port, text);
+        break_off(l, "%s port %d: %s", tls_listener_endpoint_text(&l->way, l->at, address), l->way.port, text);
 }
 
 static void dial(struct node_channel *l)
@@ -333,8 +329,7 @@ static void dial(struct node_channel *l)
 
 /* --- creation and release ------------------------------------------------------------------- */
 
-static struct node_channel *make(uv_loop_t *loop, const struct node_channel_hooks *hooks,
-                                 int join_ms)
+static struct node_channel *make(uv_loop_t *loop, const struct node_channel_hooks *hooks, int join_ms)
 {
     struct node_channel *l = calloc(1, sizeof(*l));
     if (!l)
@@ -403,8 +398,7 @@ const char *node_channel_take(struct node_channel *l, struct byte_stream *s,
     l->reader = reader;
     byte_stream_set_hooks(s, &hooks);
     if (tell(l, NODE_ACCEPTED,
-             json_pack("{s:I, s:i}", "received", (json_int_t)l->channel.received, "lost_ms",
-                                         l->lost_ms)))
+             json_pack("{s:I, s:i}", "received", (json_int_t)l->channel.received, "lost_ms", l->lost_ms)))
         begin(l, received);
     else
         break_off(l, "sending failed");

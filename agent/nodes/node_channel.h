@@ -63,8 +63,7 @@ void node_channel_close(struct node_channel *l); /* accepts NULL */
 
 /* Both take the body. Reliable: kept until acknowledged. -1: no memory, or a body that violates
  * its row. */
-int node_channel_send(struct node_channel *l, enum wire_message number, json_t *body,
-                      struct err *err);
+int node_channel_send(struct node_channel *l, enum wire_message number, json_t *body, struct err *err);
 /* Unreliable: false if not sent, because there is no connection or it is slow. */
 bool node_channel_say(struct node_channel *l, enum wire_message number, json_t *body);
 

@@ -35,8 +35,7 @@ int file_digest(char out[FILE_DIGEST], const char *path, struct err *err)
         goto out;
     }
     const XXH128_hash_t h = XXH3_128bits_digest(state);
-    snprintf(out, FILE_DIGEST, "%016llx%016llx", (unsigned long long)h.high64,
-             (unsigned long long)h.low64);
+    snprintf(out, FILE_DIGEST, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
     rc = 0;
 out:
     if (fd >= 0)

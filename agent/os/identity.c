@@ -57,8 +57,7 @@ int identity_self(struct identity *id, struct err *err)
     id->pid = getpid();
     id->start_time = start_time_of(id->pid);
     if (id->start_time < 0 || read_boot_id(id->boot_id, sizeof(id->boot_id)) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot read /proc about this process: %s",
-                       strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot read /proc about this process: %s", strerror(errno));
     return 0;
 }
 

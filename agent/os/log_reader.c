@@ -62,8 +62,7 @@ static int fill(struct log_reader *c, int fd, int64_t at, size_t limit)
     return 0;
 }
 
-static int read_both(struct log_reader *c, int64_t base, int older, int64_t older_size, int newer,
-                     size_t limit)
+static int read_both(struct log_reader *c, int64_t base, int older, int64_t older_size, int newer, size_t limit)
 {
     int64_t first = base - older_size;
     if (c->offset < 0)

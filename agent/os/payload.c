@@ -144,8 +144,7 @@ static bool reads_spec(const json_t *spec)
     return json_is_object(json_object_get(spec, "train")) || hub_spec_names(names, spec) > 0;
 }
 
-int payload_make(struct payload *out, const json_t *spec, const char *run_dir, const char *engine,
-                 struct err *err)
+int payload_make(struct payload *out, const json_t *spec, const char *run_dir, const char *engine, struct err *err)
 {
     struct payload *p = out;
     *p = (struct payload){.argv = {NULL}};

@@ -28,8 +28,7 @@ struct payload {
 
 /* Strings point into `spec`, `train` (the path of jobctl-train) and *out. The spec is
  * written to RUN_DIR/spec.json where the engine or a download reads it, a long shell text beside it. */
-int payload_make(struct payload *out, const json_t *spec, const char *run_dir, const char *train,
-                 struct err *err);
+int payload_make(struct payload *out, const json_t *spec, const char *run_dir, const char *train, struct err *err);
 
 /* Before the processes of another generation start: writes again what has changed on disk since. */
 int payload_renew(const struct payload *p, const json_t *spec, struct err *err);

@@ -86,8 +86,7 @@ static int tree_of(const struct entry *e, const struct process_tree *trees, int 
 static bool inherit(const struct table *t, struct entry *e)
 {
     const struct entry key = {.pid = e->parent};
-    const struct entry *parent =
-        e->tree == NONE ? bsearch(&key, t->entries, t->n, sizeof(key), by_pid) : NULL;
+    const struct entry *parent = e->tree == NONE ? bsearch(&key, t->entries, t->n, sizeof(key), by_pid) : NULL;
     if (parent)
         e->tree = parent->tree;
     return parent && parent->tree != NONE;
@@ -127,8 +126,7 @@ static int children_of(const struct table *t, int64_t pid)
 }
 
 /* Appends those of the tree whose parent is this one. */
-static int list_children(const struct table *t, int64_t parent, struct process_tree_member *out, int n,
-                         int most)
+static int list_children(const struct table *t, int64_t parent, struct process_tree_member *out, int n, int most)
 {
     for (size_t i = 0; i < t->n && n < most; i++)
         if (t->entries[i].tree != NONE && t->entries[i].parent == parent)
@@ -138,8 +136,7 @@ static int list_children(const struct table *t, int64_t parent, struct process_t
 }
 
 /* Orphans of the session, whose parent is not in the tree. */
-static int list_orphans(const struct table *t, int64_t root, struct process_tree_member *out, int n,
-                        int most)
+static int list_orphans(const struct table *t, int64_t root, struct process_tree_member *out, int n, int most)
 {
     for (size_t i = 0; i < t->n && n < most; i++) {
         const struct entry *e = &t->entries[i], key = {.pid = e->parent};

@@ -70,8 +70,7 @@ static int place_descriptors(const struct subprocess_spec *s, int *report)
     return 0;
 }
 
-static void run_child(const struct subprocess_spec *s, char **env, const cpu_set_t *mask, int report,
-                      pid_t parent)
+static void run_child(const struct subprocess_spec *s, char **env, const cpu_set_t *mask, int report, pid_t parent)
 {
     char *const *argv = (char *const *)(const void *)s->argv;
     default_signals();
@@ -181,8 +180,7 @@ static int await_exec(const struct subprocess_spec *s, char *const *env, pid_t p
         return too_large(s, env, err);
     return f.step == 'd' ? err_set(err, ERR_SYSTEM, "cannot change to the directory '%s': %s", s->cwd,
                                    strerror(f.errnum))
-                         : err_set(err, ERR_SYSTEM, "cannot execute '%s': %s", s->argv[0],
-                                   strerror(f.errnum));
+                         : err_set(err, ERR_SYSTEM, "cannot execute '%s': %s", s->argv[0], strerror(f.errnum));
 }
 
 pid_t subprocess_start(const struct subprocess_spec *s, struct err *err)

@@ -34,8 +34,7 @@ static int make_address(struct sockaddr_un *addr, int *dir, const char *path, st
     if (*dir < 0)
         return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM,
                        "cannot open the directory '%s': %s", parent, strerror(errno));
-    int n =
-        snprintf(addr->sun_path, sizeof(addr->sun_path), "/proc/self/fd/%d/%s", *dir, slash + 1);
+    int n = snprintf(addr->sun_path, sizeof(addr->sun_path), "/proc/self/fd/%d/%s", *dir, slash + 1);
     if (n < 0 || (size_t)n >= sizeof(addr->sun_path)) {
         close(*dir);
         *dir = -1;
@@ -90,8 +89,7 @@ static int remove_stale(const struct sockaddr_un *addr, const char *path, struct
         return err_set(err, ERR_CONFLICT, "another process listens at '%s'", path);
     }
     if (unlink(path) < 0 && errno != ENOENT)
-        return err_set(err, ERR_SYSTEM, "cannot remove the stale socket '%s': %s", path,
-                       strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot remove the stale socket '%s': %s", path, strerror(errno));
     return 0;
 }
 

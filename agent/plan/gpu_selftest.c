@@ -135,8 +135,7 @@ static void make_env(char *env[ENV_MOST], const json_t *plan, const json_t *fall
                 asprintf(&env[n], "%s=%s", field_text(row, "name"), field_text(row, "value")) > 0)
                 n++;
         }
-    if (fallback && asprintf(&env[n], "%s=%s", field_text(fallback, "name"),
-                             field_text(fallback, "value")) > 0)
+    if (fallback && asprintf(&env[n], "%s=%s", field_text(fallback, "name"), field_text(fallback, "value")) > 0)
         n++;
     env[n] = NULL;
 }
@@ -148,8 +147,7 @@ static void free_env(char *env[ENV_MOST])
 }
 
 /* "ok" and so on, or NULL: cannot be tested here. */
-static json_t *try_sum(const json_t *a, const json_t *b, const json_t *plan, const json_t *fallback,
-                       const char *train)
+static json_t *try_sum(const json_t *a, const json_t *b, const json_t *plan, const json_t *fallback, const char *train)
 {
     char gpus[200], ms[16], *env[ENV_MOST];
     struct buf out[2] = {{0}, {0}};
@@ -178,8 +176,7 @@ static bool is_ok(const json_t *outcome)
     return text && strcmp(text, "ok") == 0;
 }
 
-static void find_what_helps(json_t *pair, const json_t *a, const json_t *b, const json_t *plan,
-                            const char *train)
+static void find_what_helps(json_t *pair, const json_t *a, const json_t *b, const json_t *plan, const char *train)
 {
     size_t i;
     const json_t *fallback;
@@ -190,8 +187,7 @@ static void find_what_helps(json_t *pair, const json_t *a, const json_t *b, cons
         json_decref(outcome);
         if (good) {
             json_object_set_new(pair, "sum_needs",
-                                json_sprintf("%s=%s", field_text(fallback, "name"),
-                                             field_text(fallback, "value")));
+                                json_sprintf("%s=%s", field_text(fallback, "name"), field_text(fallback, "value")));
             return;
         }
     }
@@ -239,8 +235,7 @@ bool gpu_selftest_wanted(const json_t *facts, const json_t *plan)
     return false;
 }
 
-int gpu_selftest_sum(json_t *facts, const json_t *plan, const char *train, bool again,
-                     int budget_ms)
+int gpu_selftest_sum(json_t *facts, const json_t *plan, const char *train, bool again, int budget_ms)
 {
     size_t i;
     json_t *pair, *pairs = json_object_get(facts, "pairs");

@@ -32,7 +32,6 @@ int gpu_selftest_try(json_t *facts, const json_t *plan, const char *train, int b
  * not "ok", the plan's fallbacks are tried one by one, and the first that works becomes
  * `sum_needs` ("NCCL_P2P_DISABLE=1"), which the next plan sets. `again`: also repeats earlier
  * tests. Returns how many are not "ok". */
-int gpu_selftest_sum(json_t *facts, const json_t *plan, const char *train, bool again,
-                     int budget_ms);
+int gpu_selftest_sum(json_t *facts, const json_t *plan, const char *train, bool again, int budget_ms);
 
 #endif

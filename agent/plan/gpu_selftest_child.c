@@ -59,8 +59,7 @@ static int write_task(const json_t *facts, const json_t *spec, struct err *err)
     return good ? fd : -1;
 }
 
-static int start(struct gpu_selftest_child *t, uv_loop_t *loop, int task, const char *nonce,
-                 struct err *err)
+static int start(struct gpu_selftest_child *t, uv_loop_t *loop, int task, const char *nonce, struct err *err)
 {
     char mark[160];
     snprintf(mark, sizeof(mark), "JOBCTL_NONCE=%s", nonce);

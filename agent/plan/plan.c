@@ -112,8 +112,7 @@ static int choose_ranks(struct plan_view *v, struct err *err)
 {
     int asked = count_of(v, "ranks");
     if (asked == 0 || asked > PLAN_RANKS_MOST)
-        return err_set(err, ERR_USAGE, "resources.ranks must be `auto` or 1 to %d",
-                       PLAN_RANKS_MOST);
+        return err_set(err, ERR_USAGE, "resources.ranks must be `auto` or 1 to %d", PLAN_RANKS_MOST);
     if (v->engine && asked > v->gpus && v->gpus > 0 && v->nodes > 1)
         return err_set(err, ERR_CONFLICT,
                        "resources.ranks is %d, but on several nodes a `train:` job runs at most "
@@ -154,8 +153,7 @@ static int near_cpus(const struct plan_view *v, const json_t *gpu, char *out, si
     json_array_foreach(numa, i, node)
     {
         if (json_integer_value(json_object_get(node, "node")) == json_integer_value(near))
-            return cpu_list_common(out, size, field_text(node, "cpus"),
-                                   field_text(v->facts, "cpu_list"));
+            return cpu_list_common(out, size, field_text(node, "cpus"), field_text(v->facts, "cpu_list"));
     }
     return 0;
 }
@@ -218,8 +216,7 @@ static void set_devices(struct plan_view *v)
     json_t *ranks = json_array();
     char list[PLAN_GPUS_MOST * 48] = "", fact[80];
     for (int i = 0; i < v->gpus; i++)
-        snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%.44s", i ? "," : "",
-                 v->gpu[i].uuid);
+        snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%.44s", i ? "," : "", v->gpu[i].uuid);
     for (int i = 0; i < v->np; i++)
         json_array_append_new(ranks, rank_of(v, i));
     json_object_set_new(v->plan, "ranks", ranks);
@@ -233,8 +230,7 @@ static void set_devices(struct plan_view *v)
                  "the job's GPUs by UUID; LOCAL_RANK indexes this list, as with torchrun", fact,
                  "high");
     } else if (v->present > 0) {
-        plan_set(v, "CUDA_VISIBLE_DEVICES", "", "the job requested no GPU, so none is visible",
-                 fact, "high");
+        plan_set(v, "CUDA_VISIBLE_DEVICES", "", "the job requested no GPU, so none is visible", fact, "high");
     }
 }
 

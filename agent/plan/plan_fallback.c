@@ -50,8 +50,7 @@ static bool switches(const struct plan_view *v, char *fact)
 {
     struct plan_pairs p;
     plan_count_pairs(&p, v);
-    snprintf(fact, FACT, "%d of %d pairs of GPUs are connected by NVLink switches",
-             p.through_switch, p.pairs);
+    snprintf(fact, FACT, "%d of %d pairs of GPUs are connected by NVLink switches", p.through_switch, p.pairs);
     return p.through_switch > 0;
 }
 
@@ -118,8 +117,7 @@ static void heed_sum(struct plan_view *v, const json_t *pair)
     const int b = (int)json_integer_value(json_object_get(pair, "b"));
     if (!sum[0] || strcmp(sum, "ok") == 0 || !are_in_use(v, pair))
         return;
-    snprintf(fact, sizeof(fact), "self-test of an NCCL sum between GPU %d and GPU %d: %s", a, b,
-             sum);
+    snprintf(fact, sizeof(fact), "self-test of an NCCL sum between GPU %d and GPU %d: %s", a, b, sum);
     if (!row)
         plan_note(v,
                   "%s even with every fallback; jobs with several ranks will probably fail here; "

@@ -78,8 +78,7 @@ bool plan_gpu_in_use(const json_t *gpu, char *why, size_t size)
                          (long long)json_integer_value(json_object_get(process, "pid")),
                          name[0] ? " (" : "", name, name[0] ? ")" : "");
         if (json_is_integer(used))
-            snprintf(why + n, size - (size_t)n, " with %lld MiB",
-                     (long long)(json_integer_value(used) >> 20));
+            snprintf(why + n, size - (size_t)n, " with %lld MiB", (long long)(json_integer_value(used) >> 20));
         return true;
     }
     return false;
@@ -296,16 +295,14 @@ static void take_inherited(struct plan_view *v, const char *list)
     }
     v->present = left;
     if (left < before)
-        plan_note(v, "CUDA_VISIBLE_DEVICES=%.60s in the environment permits %d of %d GPUs", list,
-                  left, before);
+        plan_note(v, "CUDA_VISIBLE_DEVICES=%.60s in the environment permits %d of %d GPUs", list, left, before);
 }
 
 /* --- GPUs that failed in this job before --------------------------------------------------- */
 
 static const char *excluded_why(const struct plan_view *v, int i)
 {
-    return json_string_value(
-        json_object_get(json_object_get(v->facts, "excluded"), v->gpu[i].uuid));
+    return json_string_value(json_object_get(json_object_get(v->facts, "excluded"), v->gpu[i].uuid));
 }
 
 /* If no other GPU is left they are tried again: the fault may have been transient. */

@@ -199,8 +199,7 @@ static bool adapters(const struct plan_view *v, struct finding *f)
             used += (size_t)snprintf(f->value + used, sizeof(f->value) - used, "%s%.16s",
                                      used > 1 ? "," : "", field_text(port, "name"));
     }
-    snprintf(f->fact, sizeof(f->fact), "%d InfiniBand and %d Ethernet ports are active", good,
-             others);
+    snprintf(f->fact, sizeof(f->fact), "%d InfiniBand and %d Ethernet ports are active", good, others);
     return true;
 }
 
@@ -220,8 +219,7 @@ static bool peers(const struct plan_view *v, struct finding *f)
     plan_count_pairs(&p, v);
     const char *name = v->gpus ? field_text(v->gpu[0].facts, "name") : "";
     snprintf(f->value, sizeof(f->value), "1");
-    snprintf(f->fact, sizeof(f->fact), "%.60s reports P2P support, driver %.20s", name,
-             field_text(v->facts, "driver"));
+    snprintf(f->fact, sizeof(f->fact), "%.60s reports P2P support, driver %.20s", name, field_text(v->facts, "driver"));
     return p.broken == 0 && strstr(name, "GeForce RTX 40") && p.near + p.far > 0 &&
            driver_before(v, 550, 40, 7);
 }
@@ -231,8 +229,7 @@ static bool broken_copies(const struct plan_view *v, struct finding *f)
     struct plan_pairs p;
     plan_count_pairs(&p, v);
     snprintf(f->value, sizeof(f->value), "1");
-    snprintf(f->fact, sizeof(f->fact), "the copy self-test failed on %d of %d pairs of GPUs",
-             p.broken, p.pairs);
+    snprintf(f->fact, sizeof(f->fact), "the copy self-test failed on %d of %d pairs of GPUs", p.broken, p.pairs);
     return p.broken > 0;
 }
 

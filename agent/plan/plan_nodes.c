@@ -282,8 +282,7 @@ static json_t *env_of_nodes(const struct crowd *c)
     for (int k = 0; k < c->n; k++) {
         json_t *own = rows_of(c, k, "env", false);
         if (json_array_size(own) > 0)
-            json_array_append_new(out, json_pack("{s:i, s:s, s:O}", "node", k, "name",
-                                                 c->nodes[k].name, "env", own));
+            json_array_append_new(out, json_pack("{s:i, s:s, s:O}", "node", k, "name", c->nodes[k].name, "env", own));
         json_decref(own);
     }
     return out;

@@ -34,8 +34,7 @@ static void print_env(FILE *out, const json_t *plan, const char *list)
         const char *fact = field_text(row, "fact"), *sure = field_text(row, "confidence");
         if (strcmp(list, "env") == 0 && is_overruled(plan, field_text(row, "name")))
             continue;
-        fprintf(out, "  %s=%s\n      %s", field_text(row, "name"), field_text(row, "value"),
-                field_text(row, "why"));
+        fprintf(out, "  %s=%s\n      %s", field_text(row, "name"), field_text(row, "value"), field_text(row, "why"));
         if (fact[0])
             fprintf(out, " [%s; confidence %s]", fact, sure);
         fputc('\n', out);
@@ -69,8 +68,7 @@ void plan_print(FILE *out, const json_t *plan)
         fprintf(out, "  rank %d%s%s: %s%s%s", (int)i, name[0] ? " on " : "", name,
                 field_text(row, "device"), gpu[0] ? " " : "", gpu);
         if (cpus[0])
-            fprintf(out, ", on CPUs %s of NUMA node %d", cpus,
-                    (int)json_integer_value(json_object_get(row, "numa")));
+            fprintf(out, ", on CPUs %s of NUMA node %d", cpus, (int)json_integer_value(json_object_get(row, "numa")));
         fputc('\n', out);
     }
     const json_t *container = json_object_get(plan, "container");

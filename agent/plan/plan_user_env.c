@@ -37,8 +37,7 @@ static const char *seen(const struct plan_view *v, const char *name)
 
 /* --- one check per variable ---------------------------------------------------------------- */
 
-static enum verdict judge_p2p_level(const struct plan_view *v, const char *value, char *why,
-                                    size_t size)
+static enum verdict judge_p2p_level(const struct plan_view *v, const char *value, char *why, size_t size)
 {
     struct plan_pairs p;
     plan_count_pairs(&p, v);
@@ -52,8 +51,7 @@ static enum verdict judge_p2p_level(const struct plan_view *v, const char *value
         return NO_EFFECT;
     }
     if (none && linked + lost > 0) {
-        snprintf(why, size, "all %d pairs of GPUs would use host memory, although %d have NVLink",
-                 p.pairs, linked);
+        snprintf(why, size, "all %d pairs of GPUs would use host memory, although %d have NVLink", p.pairs, linked);
         return HARMFUL;
     }
     if (!none && !links_only)
@@ -77,14 +75,12 @@ static enum verdict judge_p2p_level(const struct plan_view *v, const char *value
     return NO_EFFECT;
 }
 
-static enum verdict judge_p2p_disable(const struct plan_view *v, const char *value, char *why,
-                                      size_t size)
+static enum verdict judge_p2p_disable(const struct plan_view *v, const char *value, char *why, size_t size)
 {
     return is_on(value) ? judge_p2p_level(v, "LOC", why, size) : FINE;
 }
 
-static enum verdict judge_ib_disable(const struct plan_view *v, const char *value, char *why,
-                                     size_t size)
+static enum verdict judge_ib_disable(const struct plan_view *v, const char *value, char *why, size_t size)
 {
     int ports = plan_rdma_ports(v);
     if (!is_on(value))
@@ -97,8 +93,7 @@ static enum verdict judge_ib_disable(const struct plan_view *v, const char *valu
         snprintf(why, size, "no active RDMA port that NCCL could use");
         return NO_EFFECT;
     }
-    snprintf(why, size, "%d RDMA port%s active, and sockets are much slower", ports,
-             ports == 1 ? " is" : "s are");
+    snprintf(why, size, "%d RDMA port%s active, and sockets are much slower", ports, ports == 1 ? " is" : "s are");
     return HARMFUL;
 }
 
@@ -117,8 +112,7 @@ static bool list_has(const char *list, const char *name)
     return found != not;
 }
 
-static enum verdict judge_ifname(const struct plan_view *v, const char *value, char *why,
-                                 size_t size)
+static enum verdict judge_ifname(const struct plan_view *v, const char *value, char *why, size_t size)
 {
     size_t i, matching = 0;
     const json_t *net;
@@ -139,8 +133,7 @@ static enum verdict judge_ifname(const struct plan_view *v, const char *value, c
         return NO_EFFECT;
     }
     if (route[0] && !list_has(value, route)) {
-        snprintf(why, size, "the default route uses %s; this interface may not reach all nodes",
-                 route);
+        snprintf(why, size, "the default route uses %s; this interface may not reach all nodes", route);
         return HARMFUL;
     }
     return FINE;
@@ -156,16 +149,14 @@ static enum verdict judge_shm(const struct plan_view *v, const char *value, char
     return HARMFUL;
 }
 
-static enum verdict judge_hidden_fault(const struct plan_view *v, const char *value, char *why,
-                                       size_t size)
+static enum verdict judge_hidden_fault(const struct plan_view *v, const char *value, char *why, size_t size)
 {
     (void)v;
     snprintf(why, size, "it hides a hardware fault: broken P2P between linked GPUs");
     return is_on(value) ? HARMFUL : FINE;
 }
 
-static enum verdict judge_debugging(const struct plan_view *v, const char *value, char *why,
-                                    size_t size)
+static enum verdict judge_debugging(const struct plan_view *v, const char *value, char *why, size_t size)
 {
     (void)v;
     (void)value;
@@ -175,8 +166,7 @@ static enum verdict judge_debugging(const struct plan_view *v, const char *value
     return HARMFUL;
 }
 
-static enum verdict judge_blocking(const struct plan_view *v, const char *value, char *why,
-                                   size_t size)
+static enum verdict judge_blocking(const struct plan_view *v, const char *value, char *why, size_t size)
 {
     (void)v;
     snprintf(why, size, "every kernel launch blocks: several times slower");
@@ -199,8 +189,7 @@ static const struct judge {
     {"CUDA_LAUNCH_BLOCKING", judge_blocking},
 };
 
-static enum verdict judge(const struct plan_view *v, const char *name, const char *value,
-                          char *why, size_t size)
+static enum verdict judge(const struct plan_view *v, const char *name, const char *value, char *why, size_t size)
 {
     why[0] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(judges) && v->gpus > 0; i++)
@@ -238,18 +227,15 @@ static bool is_identity(const char *name)
 static void take_one(struct plan_view *v, json_t *user, const char *name, const char *value)
 {
     char why[240], text[320];
-    const char *base =
-        is_planned(v->env, name) ? "set by the job, overriding jobctl's value" : "set by the job";
+    const char *base = is_planned(v->env, name) ? "set by the job, overriding jobctl's value" : "set by the job";
     enum verdict verdict = judge(v, name, value, why, sizeof(why));
     if (verdict == FINE)
         snprintf(text, sizeof(text), "%s", base);
     else
-        snprintf(text, sizeof(text), "%s; %s here: %s", base,
-                 verdict == HARMFUL ? "likely harmful" : "no effect", why);
+        snprintf(text, sizeof(text), "%s; %s here: %s", base, verdict == HARMFUL ? "likely harmful" : "no effect", why);
     if (verdict == HARMFUL)
         plan_note(v, "env.%s=%.60s is likely harmful here: %s", name, value, why);
-    json_array_append_new(user,
-                          json_pack("{s:s, s:s, s:s}", "name", name, "value", value, "why", text));
+    json_array_append_new(user, json_pack("{s:s, s:s, s:s}", "name", name, "value", value, "why", text));
 }
 
 /* Variables that the job did not set but its ranks inherit. */
@@ -265,8 +251,7 @@ static void judge_inherited(struct plan_view *v)
             const char *value = field_text(json_object_get(v->facts, places[p].key), name);
             if (value[0] && value == seen(v, name) && !is_planned(v->env, name) &&
                 judge(v, name, value, why, sizeof(why)) == HARMFUL)
-                plan_note(v, "%s=%.60s of %s is likely harmful here: %s", name, value,
-                          places[p].where, why);
+                plan_note(v, "%s=%.60s of %s is likely harmful here: %s", name, value, places[p].where, why);
         }
 }
 
@@ -281,8 +266,7 @@ int plan_take_user_env(struct plan_view *v, struct err *err)
         if (!json_is_string(value))
             return err_set(err, ERR_USAGE, "env.%.60s is not a string", name);
         if (is_identity(name))
-            return err_set(err, ERR_USAGE, "env.%.60s cannot be set: jobctl sets it for each rank",
-                           name);
+            return err_set(err, ERR_USAGE, "env.%.60s cannot be set: jobctl sets it for each rank", name);
         take_one(v, user, name, json_string_value(value));
     }
     judge_inherited(v);

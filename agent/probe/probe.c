@@ -107,8 +107,7 @@ static void find_profiler(json_t *facts)
 {
     char path[PATH_MAX], real[PATH_MAX];
     const bool there = install_path(path, sizeof(path), "../lib/libjobctl_ncclprof.so") && realpath(path, real);
-    json_object_set_new(facts, "nccl_profiler",
-                        there && access(real, R_OK) == 0 ? json_string(real) : json_null());
+    json_object_set_new(facts, "nccl_profiler", there && access(real, R_OK) == 0 ? json_string(real) : json_null());
 }
 
 /* Where the users of this machine share it, or why not (docs/SHARED-BOX.md). */

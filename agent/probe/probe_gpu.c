@@ -88,8 +88,7 @@ static void add_health(json_t *gpu, const struct nvml *n, nvml_device d)
     json_object_set_new(gpu, "retired_pending", retired_of(n, d));
     json_object_set_new(gpu, "recovery", recovery_of(n, d));
     json_object_set_new(gpu, "fabric", fabric_of(n, d));
-    json_object_set_new(
-        gpu, "xids", probe_xids(json_string_value(json_object_get(gpu, "pci"))));
+    json_object_set_new(gpu, "xids", probe_xids(json_string_value(json_object_get(gpu, "pci"))));
 }
 
 /* --- users -------------------------------------------------------------------------------- */
@@ -250,8 +249,7 @@ static void add_driver(json_t *facts, const struct nvml *n)
     if (n->driver_version && n->driver_version(driver, sizeof(driver)) == NVML_OK)
         json_object_set_new(facts, "driver", json_string(driver));
     if (n->cuda_version && n->cuda_version(&cuda) == NVML_OK)
-        json_object_set_new(facts, "cuda_driver",
-                            json_sprintf("%d.%d", cuda / 1000, cuda % 1000 / 10));
+        json_object_set_new(facts, "cuda_driver", json_sprintf("%d.%d", cuda / 1000, cuda % 1000 / 10));
 }
 
 static void add_gpus(json_t *facts, const struct nvml *n)
@@ -286,8 +284,7 @@ int probe_gpu(json_t *facts)
         add_gpus(facts, &n);
         n.shutdown();
     } else {
-        json_object_set_new(facts, "gpu_note",
-                            trouble(&n, "cannot initialize the NVIDIA driver", rc));
+        json_object_set_new(facts, "gpu_note", trouble(&n, "cannot initialize the NVIDIA driver", rc));
     }
     nvml_close(&n);
     return 0;

@@ -54,8 +54,7 @@ static json_t *session(const struct kind *k)
     const char *end = getenv("SLURM_JOB_END_TIME");
     int64_t age = sysroot_number("/proc/uptime");
     if (strcmp(k->name, "slurm") == 0 && end && atoll(end) > 0)
-        return json_pack("{s:n, s:n, s:I}", "limit_s", "age_s", "ends_at_s",
-                         (json_int_t)atoll(end));
+        return json_pack("{s:n, s:n, s:I}", "limit_s", "age_s", "ends_at_s", (json_int_t)atoll(end));
     if (k->limit_s == 0)
         return json_null();
     return json_pack("{s:I, s:o, s:n}", "limit_s", (json_int_t)k->limit_s, "age_s",

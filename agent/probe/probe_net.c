@@ -79,8 +79,7 @@ static json_t *addresses(const struct interfaces *all, const char *name)
         if (!i->ifa_addr || strcmp(i->ifa_name, name) != 0)
             continue;
         if (i->ifa_addr->sa_family == AF_INET)
-            inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr,
-                      text, sizeof(text));
+            inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr, text, sizeof(text));
         else if (i->ifa_addr->sa_family == AF_INET6)
             inet_ntop(AF_INET6,
                       &((const struct sockaddr_in6 *)(const void *)i->ifa_addr)->sin6_addr, text,
@@ -129,8 +128,7 @@ static json_t *routes(void)
     sysroot_path(path, sizeof(path), "/proc/net/route");
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof(line), f)) {
-        const int n = sscanf(line, "%63s %x %*x %x %*d %*d %d %x", iface, &destination, &flags,
-                             &metric, &mask);
+        const int n = sscanf(line, "%63s %x %*x %x %*d %*d %d %x", iface, &destination, &flags, &metric, &mask);
         if (n < 5 || !(flags & UP) || (flags & REJECT) ||
             !inet_ntop(AF_INET, &(struct in_addr){.s_addr = destination}, to, sizeof(to)))
             continue;
@@ -157,8 +155,7 @@ static bool add_port(void *arg, const char *port)
     char path[256], state[64], link[64], vendor[32];
     snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/ports/%.16s/state", d->name, port);
     sysroot_line(state, sizeof(state), path);
-    snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/ports/%.16s/link_layer", d->name,
-             port);
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/ports/%.16s/link_layer", d->name, port);
     sysroot_line(link, sizeof(link), path);
     snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/ports/%.16s/rate", d->name, port);
     int64_t rate = sysroot_number(path);

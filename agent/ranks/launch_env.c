@@ -257,8 +257,7 @@ char **launch_env_base(enum submit_env_place place, char *const *own, const stru
     return out;
 }
 
-char **launch_env_make(const struct launch_env *l, int rank, char *const *inherited,
-                       struct err *err)
+char **launch_env_make(const struct launch_env *l, int rank, char *const *inherited, struct err *err)
 {
     struct entries e = {0};
     for (size_t i = 0; inherited[i]; i++)

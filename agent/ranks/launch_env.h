@@ -68,8 +68,7 @@ void launch_env_recall(struct launch_env *e, const struct snapshot_memfds_claim 
 char **launch_env_base(enum submit_env_place place, char *const *own, const struct buf *entries);
 
 /* NULL-terminated, in one allocation: free() it. NULL: no memory. */
-char **launch_env_make(const struct launch_env *e, int rank, char *const *inherited,
-                       struct err *err);
+char **launch_env_make(const struct launch_env *e, int rank, char *const *inherited, struct err *err);
 
 /* A rank's row in the plan of this node or of all; NULL: none. */
 const json_t *launch_env_row(const struct launch_env *e, int rank);

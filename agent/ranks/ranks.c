@@ -165,8 +165,7 @@ static void on_sigchld(uv_signal_t *handle, int signo)
 
 /* --- creation and release -------------------------------------------------------------- */
 
-int ranks_create(struct ranks **out, uv_loop_t *loop, const struct ranks_hooks *hooks,
-                 struct err *err)
+int ranks_create(struct ranks **out, uv_loop_t *loop, const struct ranks_hooks *hooks, struct err *err)
 {
     struct ranks *r = calloc(1, sizeof(*r));
     if (!r)
@@ -254,8 +253,7 @@ static void give_snapshots(struct ranks *r, struct launch_env *e)
     e->snapshot_fd = 0;
     if (!r->job.snapshots || e->generation == 0)
         return;
-    if (snapshot_memfds_begin(&r->keep, e->generation, e->from, launch_env_local(e), e->world_size,
-                              &err) < 0)
+    if (snapshot_memfds_begin(&r->keep, e->generation, e->from, launch_env_local(e), e->world_size, &err) < 0)
         log_warn(e->name, "%s", err.text);
     else
         e->snapshot_fd = SUBPROCESS_FIRST_FD + 2;

@@ -49,8 +49,7 @@ struct ranks_job {
     bool snapshots; /* ranks get snapshot memory that outlives them (snapshot_memfds.h) */
 };
 
-int ranks_create(struct ranks **out, uv_loop_t *loop, const struct ranks_hooks *hooks,
-                 struct err *err);
+int ranks_create(struct ranks **out, uv_loop_t *loop, const struct ranks_hooks *hooks, struct err *err);
 /* Closes the handles; run the loop once more before ranks_destroy(). */
 void ranks_close(struct ranks *r);
 void ranks_destroy(struct ranks *r);

@@ -164,8 +164,7 @@ static int open_flight(struct runner *r, const struct runner_role *role, struct 
     flight_close(r->flight);
     r->flight = NULL;
     snprintf(path, sizeof(path), "%s/rank%d.flight", role->job->run_dir, r->rank);
-    if (flight_create(path, (uint64_t)r->rank, (uint64_t)e->world_size, (uint64_t)e->generation,
-                      err) < 0)
+    if (flight_create(path, (uint64_t)r->rank, (uint64_t)e->world_size, (uint64_t)e->generation, err) < 0)
         return -1;
     return flight_open(&r->flight, path, err);
 }
@@ -330,8 +329,7 @@ static int say_rejoin(struct runner *r, const struct runner_role *role, struct e
         return err_set(err, ERR_MEMORY, "no memory for the rejoin message to rank %d", r->rank);
     text[n++] = '\n';
     if (write(r->control_fd, text, n) != (ssize_t)n)
-        return err_set(err, ERR_SYSTEM, "cannot send the rejoin message to rank %d: %s", r->rank,
-                       strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot send the rejoin message to rank %d: %s", r->rank, strerror(errno));
     return 0;
 }
 

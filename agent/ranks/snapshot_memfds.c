@@ -16,8 +16,7 @@ static void drop(struct snapshot_memfds_files *f)
     *f = (struct snapshot_memfds_files){0};
 }
 
-int snapshot_memfds_begin(struct snapshot_memfds *k, int generation, int from, int n, int world,
-                          struct err *err)
+int snapshot_memfds_begin(struct snapshot_memfds *k, int generation, int from, int n, int world, struct err *err)
 {
     if (from > 0 && k->now.generation == from) {
         drop(&k->last);
@@ -47,8 +46,7 @@ void snapshot_memfds_fini(struct snapshot_memfds *k)
     drop(&k->last);
 }
 
-int snapshot_memfds_claims(const struct snapshot_memfds *k,
-                           struct snapshot_memfds_claim out[SNAPSHOT_MEMFDS_SETS])
+int snapshot_memfds_claims(const struct snapshot_memfds *k, struct snapshot_memfds_claim out[SNAPSHOT_MEMFDS_SETS])
 {
     const struct snapshot_memfds_files *const sets[] = {&k->now, &k->last};
     int n = 0;
@@ -62,8 +60,7 @@ int snapshot_memfds_claims(const struct snapshot_memfds *k,
 
 /* Ranks of a generation are at most one step apart, and each also keeps the step before its
  * newest. */
-int snapshot_memfds_common(struct snapshot_memfds_claim *a, int n_a,
-                           const struct snapshot_memfds_claim *b, int n_b)
+int snapshot_memfds_common(struct snapshot_memfds_claim *a, int n_a, const struct snapshot_memfds_claim *b, int n_b)
 {
     int n = 0;
     for (int i = 0; i < n_a; i++)
@@ -76,8 +73,7 @@ int snapshot_memfds_common(struct snapshot_memfds_claim *a, int n_a,
     return n;
 }
 
-struct snapshot_memfds_claim snapshot_memfds_newest(const struct snapshot_memfds_claim *claims,
-                                                    int n)
+struct snapshot_memfds_claim snapshot_memfds_newest(const struct snapshot_memfds_claim *claims, int n)
 {
     struct snapshot_memfds_claim newest = {0, -1};
     for (int i = 0; i < n; i++)

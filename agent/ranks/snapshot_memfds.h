@@ -26,8 +26,7 @@ struct snapshot_memfds {
 
 /* Creates new files for n ranks of a generation of `world` ranks. Of earlier generations, the
  * files of generation `from` stay readable (0: none). On failure there are no new files. */
-int snapshot_memfds_begin(struct snapshot_memfds *k, int generation, int from, int n, int world,
-                          struct err *err);
+int snapshot_memfds_begin(struct snapshot_memfds *k, int generation, int from, int n, int world, struct err *err);
 void snapshot_memfds_fini(struct snapshot_memfds *k);
 
 /* --- choosing the generation to resume from */
@@ -41,15 +40,12 @@ struct snapshot_memfds_claim {
 };
 
 /* Lists the snapshots on this node, newest generation first; returns how many. */
-int snapshot_memfds_claims(const struct snapshot_memfds *k,
-                           struct snapshot_memfds_claim out[SNAPSHOT_MEMFDS_SETS]);
+int snapshot_memfds_claims(const struct snapshot_memfds *k, struct snapshot_memfds_claim out[SNAPSHOT_MEMFDS_SETS]);
 
 /* Intersects two lists; the result is left in `a`; returns how many. */
-int snapshot_memfds_common(struct snapshot_memfds_claim *a, int n_a,
-                           const struct snapshot_memfds_claim *b, int n_b);
+int snapshot_memfds_common(struct snapshot_memfds_claim *a, int n_a, const struct snapshot_memfds_claim *b, int n_b);
 
 /* The newest generation in the list; none: generation 0, step -1. */
-struct snapshot_memfds_claim snapshot_memfds_newest(const struct snapshot_memfds_claim *claims,
-                                                    int n);
+struct snapshot_memfds_claim snapshot_memfds_newest(const struct snapshot_memfds_claim *claims, int n);
 
 #endif

@@ -107,8 +107,7 @@ static void on_written(uv_write_t *req, int status)
     free(o);
 }
 
-int byte_stream_put(uv_stream_t *to, const void *bytes, size_t size,
-                    void (*sent)(void *arg, int status), void *arg)
+int byte_stream_put(uv_stream_t *to, const void *bytes, size_t size, void (*sent)(void *arg, int status), void *arg)
 {
     struct outgoing *o = malloc(sizeof(*o) + size);
     if (!o)
@@ -222,8 +221,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 /* --- creation ------------------------------------------------------------------------------- */
 
 /* NULL: no memory. */
-static struct byte_stream *make(uv_loop_t *loop, bool tcp, struct tls_psk *tls,
-                                const struct byte_stream_hooks *hooks)
+static struct byte_stream *make(uv_loop_t *loop, bool tcp, struct tls_psk *tls, const struct byte_stream_hooks *hooks)
 {
     struct byte_stream *s = tcp && !tls ? NULL : calloc(1, sizeof(*s));
     if (!s) {

@@ -58,8 +58,7 @@ static int outbox_header(struct outbox *o, struct err *err)
     return 0;
 }
 
-static int outbox_begin(struct outbox *o, const char *run_dir, const char *name,
-                        uint64_t connection, struct err *err)
+static int outbox_begin(struct outbox *o, const char *run_dir, const char *name, uint64_t connection, struct err *err)
 {
     char path[PATH_MAX], beside[PATH_MAX];
     char new_name[32];
@@ -169,8 +168,7 @@ static bool read_inbox(struct talk *t)
     t->answer_by = 0;
     while (t->taken < h.length && !t->over) {
         uint64_t left = h.length - t->taken;
-        ssize_t n = pread(fd, piece, left < PIECE ? (size_t)left : PIECE,
-                          (off_t)(sizeof(h) + t->taken));
+        ssize_t n = pread(fd, piece, left < PIECE ? (size_t)left : PIECE, (off_t)(sizeof(h) + t->taken));
         if (n <= 0)
             break; /* not visible yet */
         t->taken += (uint64_t)n;
@@ -282,8 +280,7 @@ static void *answer_calls(void *arg)
     return NULL;
 }
 
-int file_channel_open(struct file_channel **out, const char *run_dir, const char *socket,
-                      struct err *err)
+int file_channel_open(struct file_channel **out, const char *run_dir, const char *socket, struct err *err)
 {
     sigset_t all, before;
     struct file_channel *m = calloc(1, sizeof(*m));

@@ -30,8 +30,7 @@ enum { FILE_CHANNEL_LIMIT = 4 * 1024 * 1024 };
 int file_channel_call(const char *run_dir, int fd, int wait_ms, struct err *err);
 
 /* The agent's side: a thread that answers each call with a connection to the agent's own socket. */
-int file_channel_open(struct file_channel **out, const char *run_dir, const char *socket,
-                      struct err *err);
+int file_channel_open(struct file_channel **out, const char *run_dir, const char *socket, struct err *err);
 
 /* Data already written by the agent is still sent. Accepts NULL. */
 void file_channel_close(struct file_channel *m);

@@ -64,8 +64,7 @@ static int accept_header(struct frame_reader *r, struct err *err)
     if (!row)
         return err_set(err, ERR_DATA, "message number %u is not valid in this direction", number);
     if (size > row->cap)
-        return err_set(err, ERR_DATA, "a %s message of %u bytes exceeds its limit of %zu",
-                       row->name, size, row->cap);
+        return err_set(err, ERR_DATA, "a %s message of %u bytes exceeds its limit of %zu", row->name, size, row->cap);
     r->body = malloc((size_t)size + 1);
     if (!r->body)
         return err_set(err, ERR_MEMORY, "no memory for a %s message of %u bytes", row->name, size);
@@ -84,8 +83,7 @@ static int finish(struct frame_reader *r, json_t **body, struct err *err)
     r->body = NULL;
     r->have = 0;
     if (!v)
-        return err_set(err, ERR_DATA, "a %s message is not JSON: %s at byte %d", r->row->name,
-                       why.text, why.position);
+        return err_set(err, ERR_DATA, "a %s message is not JSON: %s at byte %d", r->row->name, why.text, why.position);
     if (wire_version_read(r->version, r->row, v, err) < 0 || wire_check(r->row, v, err) < 0) {
         json_decref(v);
         return -1;
@@ -123,8 +121,7 @@ int frame_read(struct frame_reader *r, const void *bytes, size_t size, const str
     if (r->have < FRAME_HEADER)
         return (int)used;
     if (used < size)
-        used += take(r, r->body + (r->have - FRAME_HEADER), FRAME_HEADER + r->size, p + used,
-                     size - used);
+        used += take(r, r->body + (r->have - FRAME_HEADER), FRAME_HEADER + r->size, p + used, size - used);
     if (r->have == FRAME_HEADER + r->size) {
         if (finish(r, body, err) < 0)
             goto broken;
@@ -175,8 +172,7 @@ static void *put_together(const struct wire_row *row, const json_t *body, unsign
 {
     size_t n = json_dumpb(body, NULL, 0, JSON_COMPACT);
     if (!n || n > row->cap) {
-        err_set(err, ERR_BUG, "a %s message of %zu bytes exceeds its limit of %zu", row->name, n,
-                row->cap);
+        err_set(err, ERR_BUG, "a %s message of %zu bytes exceeds its limit of %zu", row->name, n, row->cap);
         return NULL;
     }
     unsigned char *frame = malloc(FRAME_HEADER + n);
@@ -195,8 +191,7 @@ void *frame_make(enum wire_message number, const json_t *body, size_t *size, str
     return frame_make_of_version(WIRE_VERSION, number, body, size, err);
 }
 
-void *frame_pack(enum wire_message number, const struct wire_id *id, json_t *body, size_t *size,
-                 struct err *err)
+void *frame_pack(enum wire_message number, const struct wire_id *id, json_t *body, size_t *size, struct err *err)
 {
     void *frame = NULL;
     if (!body || (id && (json_object_set_new(body, "job", json_integer(id->job)) < 0 ||

@@ -41,8 +41,7 @@ void *frame_make(enum wire_message number, const json_t *body, size_t *size, str
 
 /* The same of a body that it takes, NULL if there was no memory for it, with the attempt added; `id`
  * NULL: without. */
-void *frame_pack(enum wire_message number, const struct wire_id *id, json_t *body, size_t *size,
-                 struct err *err);
+void *frame_pack(enum wire_message number, const struct wire_id *id, json_t *body, size_t *size, struct err *err);
 
 /* The same as frame_make() for a receiver of an earlier wire version (agent/wire/wire_version.h). `body` has the
  * current keys. */

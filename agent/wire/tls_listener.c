@@ -202,8 +202,7 @@ json_t *tls_listener_addresses_of(const char *names, struct err *err)
         const size_t size = strcspn(at, ",");
         snprintf(name, sizeof(name), "%.*s", (int)(size < sizeof(name) ? size : 0), at);
         if (!add_named(list, name, all, n)) {
-            err_set(err, ERR_USAGE, "\"%s\" is neither an interface of this machine nor an address",
-                    name);
+            err_set(err, ERR_USAGE, "\"%s\" is neither an interface of this machine nor an address", name);
             json_decref(list);
             list = NULL;
         }
@@ -221,12 +220,10 @@ int tls_listener_port(const struct tls_listener *d)
 
 json_t *tls_listener_endpoint(const struct tls_listener *d)
 {
-    return json_pack("{s:o, s:i, s:s}", "addresses", tls_listener_addresses(), "port", d->port, "key",
-                     d->key_text);
+    return json_pack("{s:o, s:i, s:s}", "addresses", tls_listener_addresses(), "port", d->port, "key", d->key_text);
 }
 
-int tls_listener_endpoint_read(struct tls_listener_endpoint *out, const json_t *said,
-                               struct err *err)
+int tls_listener_endpoint_read(struct tls_listener_endpoint *out, const json_t *said, struct err *err)
 {
     size_t i;
     const json_t *entry;
@@ -252,8 +249,7 @@ const struct sockaddr *tls_listener_endpoint_address(const struct tls_listener_e
     return (const struct sockaddr *)&w->address[i];
 }
 
-const char *tls_listener_endpoint_text(const struct tls_listener_endpoint *w, int i,
-                                       char out[BYTE_STREAM_ADDRESS])
+const char *tls_listener_endpoint_text(const struct tls_listener_endpoint *w, int i, char out[BYTE_STREAM_ADDRESS])
 {
     if (byte_stream_ip(tls_listener_endpoint_address(w, i), out) < 0)
         out[0] = 0;
@@ -298,8 +294,7 @@ static int listen_anywhere(struct tls_listener *d)
     int size = sizeof(got);
     uv_ip6_addr("::", 0, &six);
     uv_ip4_addr("0.0.0.0", 0, &four);
-    const struct sockaddr *any =
-        has_ipv6(&six) ? (const struct sockaddr *)&six : (const struct sockaddr *)&four;
+    const struct sockaddr *any = has_ipv6(&six) ? (const struct sockaddr *)&six : (const struct sockaddr *)&four;
     int rc = uv_tcp_bind(&d->listener, any, 0);
     if (rc < 0 || (rc = uv_listen((uv_stream_t *)&d->listener, BACKLOG, on_visit)) < 0 ||
         (rc = uv_tcp_getsockname(&d->listener, (struct sockaddr *)&got, &size)) < 0)

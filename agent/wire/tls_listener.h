@@ -28,8 +28,7 @@ struct tls_listener_hooks {
     /* One of these two. The hook owns `s` from now on. */
     void (*came)(void *arg, struct byte_stream *s);
     /* NULL: the hook owns `s` and `reader` now; else why the peer is refused, which is sent to it. */
-    const char *(*called)(void *arg, struct byte_stream *s, struct frame_reader *reader,
-                          const json_t *connect);
+    const char *(*called)(void *arg, struct byte_stream *s, struct frame_reader *reader, const json_t *connect);
     void *arg;
 };
 
@@ -56,8 +55,7 @@ struct tls_listener_endpoint {
 };
 
 /* -1: invalid. Unparsable addresses are skipped if another one is valid. */
-int tls_listener_endpoint_read(struct tls_listener_endpoint *out, const json_t *said,
-                               struct err *err);
+int tls_listener_endpoint_read(struct tls_listener_endpoint *out, const json_t *said, struct err *err);
 
 const struct sockaddr *tls_listener_endpoint_address(const struct tls_listener_endpoint *w, int i);
 const char *tls_listener_endpoint_text(const struct tls_listener_endpoint *w, int i,

@@ -147,8 +147,7 @@ static bool described(const struct wire_row *row, const char *prefix)
     return false;
 }
 
-static int check_object(const struct wire_row *row, const char *prefix, const json_t *object,
-                        struct err *err)
+static int check_object(const struct wire_row *row, const char *prefix, const json_t *object, struct err *err)
 {
     struct field f;
     for (const char *at = row->fields; next_field(&f, &at);) {
@@ -163,8 +162,7 @@ static int check_object(const struct wire_row *row, const char *prefix, const js
         if (!v && f.optional)
             continue;
         if (!v)
-            return err_set(err, ERR_DATA, "a %s message has no field '%s%s'", row->name, prefix,
-                           name);
+            return err_set(err, ERR_DATA, "a %s message has no field '%s%s'", row->name, prefix, name);
         const struct type *type = type_of(f.type);
         if (!(type->json >> json_typeof(v) & 1))
             return err_set(err, ERR_DATA, "field '%s%s' of a %s message is not %s", prefix, name,

@@ -144,8 +144,7 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
     }
     m->gpus_asked_ms = 0;
     if (is_leader(m, body)) {
-        snprintf(text, sizeof(text), "it is the same machine as %.60s; list each machine once",
-                 job->attempt->node);
+        snprintf(text, sizeof(text), "it is the same machine as %.60s; list each machine once", job->attempt->node);
         give_up(m, "cannot be used", text);
         return;
     }
@@ -236,8 +235,7 @@ void followers_open(struct job *job, bool may_start)
     all->job = job;
     all->names = json_incref(job->names);
     all->count = (int)nodes - 1;
-    snprintf(all->tag, sizeof(all->tag), "%lld.%lld", (long long)job->core.id,
-             (long long)job->core.attempt);
+    snprintf(all->tag, sizeof(all->tag), "%lld.%lld", (long long)job->core.id, (long long)job->core.attempt);
     job->followers = all;
     for (int i = 0; i < all->count; i++) {
         struct follower *m = &all->list[i];

@@ -79,8 +79,7 @@ static void hear_hello(struct job *job, const json_t *hello)
                              json_object_get(hello, "version"));
     const json_t *clock = json_object_get(hello, "wall_ms");
     if (body && json_is_integer(clock)) /* includes the short transit time of the message */
-        json_object_set_new(body, "skew_ms", json_integer(json_integer_value(clock) -
-                                                          (json_int_t)daemon_now_ms()));
+        json_object_set_new(body, "skew_ms", json_integer(json_integer_value(clock) - (json_int_t)daemon_now_ms()));
     const struct core_input in = { .kind = CORE_AGENT_UP, .at_ms = daemon_now_ms(),
                                    .attempt = wire_id_of(hello).attempt,
                                    .nonce = wire_id_of(hello).nonce, .body = body };
@@ -357,14 +356,12 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
                                                         : job->nodes,
                                     .least = least ? (int)least : job->nodes, .avoid = avoid,
                                     .save_ms = job->remote == &remote_slurm
-                                                   ? checkpoint_duration_ms(job->daemon->store,
-                                                                            job->core.id)
+                                                   ? checkpoint_duration_ms(job->daemon->store, job->core.id)
                                                    : 0,
                                     .gpus = gpus, .no_nvml = fleet_lacks_nvml(job->daemon), .array = array_of(job, sweep_dir) };
     const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .full = full, .acked = acked,
                                       .refused = refused, .vanished = vanished,
-                                      .waiting =
-                                          waiting, .channel_text = channel_text, .arg = job };
+                                      .waiting = waiting, .channel_text = channel_text, .arg = job };
     if (job->remote->open(&job->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
         log_error(TAG(job), "%s", err.text);
 }

@@ -87,8 +87,7 @@ static int not_started(int said, struct err *err)
             close(fd);
         }
     }
-    return err_set(err, ERR_SYSTEM, "cannot start the daemon; the end of %s: %s", log,
-                   lines[0] ? lines : "(empty)");
+    return err_set(err, ERR_SYSTEM, "cannot start the daemon; the end of %s: %s", log, lines[0] ? lines : "(empty)");
 }
 
 static int connect_patiently(const char *socket, struct err *err)

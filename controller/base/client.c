@@ -194,8 +194,7 @@ const struct diagnostics *client_diagnostics(const struct client *c)
 
 static char *escape(const char *text)
 {
-    static const char plain[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~,";
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~,";
     char *out = malloc(strlen(text) * 3 + 1), *to = out;
     if (!out)
         return NULL;
@@ -305,8 +304,7 @@ static int read_document(struct client *c, json_t **answer, const char *path, st
     long status = 0;
     json_error_t why;
     curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
-    json_t *json = json_loadb(c->answer.data ? c->answer.data : "", c->answer.size,
-                               JSON_ALLOW_NUL, &why);
+    json_t *json = json_loadb(c->answer.data ? c->answer.data : "", c->answer.size, JSON_ALLOW_NUL, &why);
     if (c->far)
         far_answer_clean(json);
     if (!json_is_object(json) || (json_integer_value(json_object_get(json, "schema")) != API_SCHEMA &&
@@ -324,8 +322,7 @@ static int read_document(struct client *c, json_t **answer, const char *path, st
     return 0;
 }
 
-static int perform(struct client *c, json_t **answer, const char *path, bool question,
-                   struct err *err)
+static int perform(struct client *c, json_t **answer, const char *path, bool question, struct err *err)
 {
     char url[PATH_SIZE + 32];
     *answer = NULL;
@@ -396,8 +393,7 @@ static int prove_far(struct client *c, struct err *err)
     return 0;
 }
 
-int client_post(struct client *c, json_t **answer, const char *path, const json_t *body,
-                struct err *err)
+int client_post(struct client *c, json_t **answer, const char *path, const json_t *body, struct err *err)
 {
     *answer = NULL;
     if (prove_far(c, err) < 0)

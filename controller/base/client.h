@@ -31,8 +31,7 @@ int client_ask_job(json_t **answer, const char *job, const char *rest, struct er
 
 /* POSTs `body`, which remains the caller's. One with a "key" (submit_key.h) or "dry_run" is repeated like a GET when its
  * connection breaks; any other is sent once. Without an answer the error says how to repeat one with a key. */
-int client_post(struct client *c, json_t **answer, const char *path, const json_t *body,
-                struct err *err);
+int client_post(struct client *c, json_t **answer, const char *path, const json_t *body, struct err *err);
 
 /* All mistakes of the last rejected spec; empty after any other error. */
 const struct diagnostics *client_diagnostics(const struct client *c);

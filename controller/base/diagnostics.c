@@ -34,8 +34,7 @@ void diagnostics_add(struct diagnostics *found, int line, int column, const stru
         found->count++;
     if (at == DIAGNOSTICS_MAX)
         return;
-    memmove(&found->list[at + 1], &found->list[at],
-            (size_t)(found->count - at - 1) * sizeof(found->list[0]));
+    memmove(&found->list[at + 1], &found->list[at], (size_t)(found->count - at - 1) * sizeof(found->list[0]));
     found->list[at] = one;
 }
 

@@ -247,8 +247,7 @@ static void look(uv_timer_t *timer)
 
 /* ---- tasks ---- */
 
-int file_work_begin(struct file_work *w, struct file_task *task, const char *lane, const char *what,
-                    struct err *err)
+int file_work_begin(struct file_work *w, struct file_task *task, const char *lane, const char *what, struct err *err)
 {
     task->lane = strdup(lane);
     task->what = strdup(what);

@@ -58,8 +58,7 @@ struct file_work *file_work_open(uv_loop_t *loop, int64_t patience_ms, struct er
 void file_work_close(struct file_work *w);
 
 /* `what` describes it for people: "reading /a/b". -1: no memory; the task remains the caller's. */
-int file_work_begin(struct file_work *w, struct file_task *task, const char *lane, const char *what,
-                    struct err *err);
+int file_work_begin(struct file_work *w, struct file_task *task, const char *lane, const char *what, struct err *err);
 
 /* The caller does not wait any more: neither done() nor late() is called. */
 void file_work_drop(struct file_work *w, struct file_task *task);

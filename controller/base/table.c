@@ -79,8 +79,7 @@ static void lay_out(struct layout *l, const struct terminal *t, const struct tab
         l->width[l->last] = l->width[l->last] - over > 1 ? l->width[l->last] - over : 1;
 }
 
-static void print_cell(const struct terminal *t, const struct table_column *c, const char *text,
-                       int width, bool last)
+static void print_cell(const struct terminal *t, const struct table_column *c, const char *text, int width, bool last)
 {
     char shown[1024];
     terminal_fit(t, shown, sizeof(shown), text, width);

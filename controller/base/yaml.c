@@ -249,8 +249,7 @@ static int compose_list(struct composer *c, struct yaml_node *list, int depth)
 }
 
 /* Keys of `from` that `map` lacks. */
-static int merge(struct composer *c, struct yaml_node *map, const struct yaml_node *from,
-                 struct yaml_mark at)
+static int merge(struct composer *c, struct yaml_node *map, const struct yaml_node *from, struct yaml_mark at)
 {
     if (from->kind == YAML_LIST) {
         for (const struct yaml_node *i = from->first; i; i = i->next)
@@ -306,8 +305,7 @@ static int compose_map(struct composer *c, struct yaml_node *map, int depth)
         const struct yaml_node *twin = is_merge ? merged : yaml_get(map, key);
         if (twin) {
             int line = is_merge ? merged_at.line : twin->key_at.line;
-            return fail(c, at, "key \"%s\" is given twice; the first is on line %d", key,
-                        line);
+            return fail(c, at, "key \"%s\" is given twice; the first is on line %d", key, line);
         }
         if (is_merge) {
             merged = value;
@@ -513,8 +511,7 @@ int yaml_append(struct yaml_doc *doc, struct yaml_node *parent, const char *key,
     return 0;
 }
 
-int yaml_put(struct yaml_doc *doc, struct yaml_node *map, const char *key,
-             struct yaml_node *value, struct err *err)
+int yaml_put(struct yaml_doc *doc, struct yaml_node *map, const char *key, struct yaml_node *value, struct err *err)
 {
     struct yaml_node *old = yaml_get(map, key);
     if (old) {

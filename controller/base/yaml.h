@@ -64,8 +64,7 @@ int yaml_parse_value(struct yaml_doc *doc, struct yaml_node **out, const char *t
                      const char *origin, struct err *err);
 
 /* Sets `key` of `map` to `value`; an existing entry is replaced in place. */
-int yaml_put(struct yaml_doc *doc, struct yaml_node *map, const char *key,
-             struct yaml_node *value, struct err *err);
+int yaml_put(struct yaml_doc *doc, struct yaml_node *map, const char *key, struct yaml_node *value, struct err *err);
 
 /* A tree without a file, for values that another program has written: NULL: no memory. Its nodes are made by the
  * three functions below and have line 0; `key` of an entry of a map is copied, that of a list NULL. The caller

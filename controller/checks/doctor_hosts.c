@@ -38,9 +38,7 @@ static bool answered(const struct round *r, size_t i, const char *key)
 /* Sends the question to all hosts, or to one; takes the reference. */
 static void ask(struct round *r, size_t only, json_t *question, const char *key, int limit_ms)
 {
-    host_query_ask_same(r->query, only == r->n ? HOST_QUERY_ALL : (int)only, question, r->nodes,
-                        key,
-                        limit_ms);
+    host_query_ask_same(r->query, only == r->n ? HOST_QUERY_ALL : (int)only, question, r->nodes, key, limit_ms);
 }
 
 static void look(struct round *r)
@@ -88,8 +86,7 @@ static void try_reach_all(struct round *r)
     host_query_ask(r->query, r->questions, r->nodes, "reach", MOMENT_MS);
     for (size_t i = 0; i < r->n; i++) {
         json_t *node = json_array_get(r->nodes, i);
-        json_object_set(node, "reached",
-                        json_object_get(json_object_get(node, "reach"), "reached"));
+        json_object_set(node, "reached", json_object_get(json_object_get(node, "reach"), "reached"));
         json_decref(r->questions[i]);
     }
 }

@@ -38,8 +38,7 @@ static json_t *ask_slurm(const char *op)
     struct err err = {0};
     json_t *request = json_pack("{s:i, s:s}", "id", 1, "op", op);
     int rc = program_tell("jobctl-slurm", request, &out, &err);
-    json_t *answer =
-        rc >= 0 && out.size ? json_loadb(out.data, out.size, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    json_t *answer = rc >= 0 && out.size ? json_loadb(out.data, out.size, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
     buf_fini(&out);
     json_decref(request);
     return answer ? answer
@@ -86,8 +85,7 @@ static void check_partition(struct doctor_rows *r, const json_t *spec, const jso
     const json_t *name;
     json_array_foreach (known, i, name)
         if (at + 80 < sizeof(list))
-            at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%.64s", i ? ", " : "",
-                                   json_string_value(name));
+            at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%.64s", i ? ", " : "", json_string_value(name));
     for (const char *p = wanted_one; *p && at; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ',')) {
         const size_t size = strcspn(p, ",");
         bool found = false;
@@ -108,8 +106,7 @@ static void check_cluster(struct doctor_rows *r, const json_t *spec)
     char with[40] = "";
     const json_t *node;
     if (!json_is_true(json_object_get(answer, "ok"))) {
-        doctor_row(r, "Slurm", ROW_FAIL, "check `sinfo` and SLURM_CONF", "%s",
-                   field_text(answer, "error"));
+        doctor_row(r, "Slurm", ROW_FAIL, "check `sinfo` and SLURM_CONF", "%s", field_text(answer, "error"));
         json_decref(answer);
         return;
     }
@@ -130,8 +127,7 @@ static void check_cluster(struct doctor_rows *r, const json_t *spec)
                    "fit",
                    (long long)wanted(spec, "nodes"), with, all, good, fit);
     else
-        doctor_row(r, "Slurm", ROW_OK, "", "%zu of %zu nodes are in service, %zu fit", good, all,
-                   fit);
+        doctor_row(r, "Slurm", ROW_OK, "", "%zu of %zu nodes are in service, %zu fit", good, all, fit);
 }
 
 static void check_time(struct doctor_rows *r, const json_t *spec)

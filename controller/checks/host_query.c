@@ -49,8 +49,7 @@ static void on_line(void *arg, const char *text, size_t size)
     json_t *answer = json_loadb(text, size, 0, NULL);
     v->waits = false;
     v->answered_ms = unix_ms();
-    json_object_set_new(v->node, v->key,
-                        answer ? answer : json_pack("{s:s}", "error", "its answer is not JSON"));
+    json_object_set_new(v->node, v->key, answer ? answer : json_pack("{s:s}", "error", "its answer is not JSON"));
 }
 
 static void on_end(void *arg, const struct subprocess_end *e)
@@ -148,8 +147,7 @@ static void on_limit(uv_timer_t *timer)
     v->late = true;
 }
 
-void host_query_ask(struct host_query *v, json_t *const *questions, json_t *nodes, const char *key,
-                    int limit_ms)
+void host_query_ask(struct host_query *v, json_t *const *questions, json_t *nodes, const char *key, int limit_ms)
 {
     v->late = false;
     uv_update_time(&v->loop);
@@ -173,9 +171,7 @@ void host_query_ask(struct host_query *v, json_t *const *questions, json_t *node
     }
 }
 
-void host_query_ask_same(struct host_query *v, int only, json_t *question, json_t *nodes,
-                         const char *key,
-                         int limit_ms)
+void host_query_ask_same(struct host_query *v, int only, json_t *question, json_t *nodes, const char *key, int limit_ms)
 {
     json_t **questions = calloc(v->n + 1, sizeof(json_t *));
     for (size_t i = 0; questions && i < v->n; i++)

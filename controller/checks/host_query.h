@@ -20,8 +20,7 @@ void host_query_close(struct host_query *v); /* accepts NULL */
 
 /* questions: one for each host, NULL: none. Within limit_ms sets node[i].KEY to each answer, or
  * node[i].error if there was none. */
-void host_query_ask(struct host_query *v, json_t *const *questions, json_t *nodes, const char *key,
-                    int limit_ms);
+void host_query_ask(struct host_query *v, json_t *const *questions, json_t *nodes, const char *key, int limit_ms);
 
 /* Sends the same question to all hosts, or only to host `only`; takes the reference. */
 enum { HOST_QUERY_ALL = -1 };

@@ -24,9 +24,7 @@ struct inquiry {
 /* Sends the question; takes the reference. */
 static void ask(struct inquiry *q, size_t only, json_t *question, const char *key, int limit_ms)
 {
-    host_query_ask_same(q->query, only == q->n ? HOST_QUERY_ALL : (int)only, question, q->nodes,
-                        key,
-                        limit_ms);
+    host_query_ask_same(q->query, only == q->n ? HOST_QUERY_ALL : (int)only, question, q->nodes, key, limit_ms);
 }
 
 /* The first `wanted` hosts that answer; adds a note for each host skipped before. */
@@ -38,8 +36,7 @@ static int choose(struct inquiry *q, struct plan_node *out, int most)
         const json_t *node = json_array_get(q->nodes, i), *answer = json_object_get(node, "facts");
         const char *error = field_text(json_object_get(node, "error") ? node : answer, "error");
         if (error[0]) {
-            json_array_append_new(
-                q->notes, json_sprintf("%s is skipped: %s", field_text(node, "node"), error));
+            json_array_append_new(q->notes, json_sprintf("%s is skipped: %s", field_text(node, "node"), error));
             continue;
         }
         q->first = n == 0 ? i : q->first;

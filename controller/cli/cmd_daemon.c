@@ -139,8 +139,7 @@ out:
 
 static int run_daemon(struct call *call)
 {
-    const struct daemon_options o = { .ready_fd =
-                                          (int)options_count(&call->options, "ready-fd", -1) };
+    const struct daemon_options o = { .ready_fd = (int)options_count(&call->options, "ready-fd", -1) };
     if (o.ready_fd >= 0 && fcntl(o.ready_fd, F_GETFD) < 0)
         return err_set(&call->err, ERR_USAGE, "--ready-fd: descriptor %d is not open", o.ready_fd);
     if (options_has(&call->options, "detach"))

@@ -242,8 +242,7 @@ static int run(struct call *call)
         client_open(&d.client, true, &call->err) == 0 &&
         choose(call, d.client, &d.job, &copied) == 0 &&
         client_get(d.client, &answer, &call->err, "/v1/jobs/%lld", (long long)d.job) == 0) {
-        const char *dir =
-            json_string_value(json_object_get(json_object_get(answer, "paths"), "dir"));
+        const char *dir = json_string_value(json_object_get(json_object_get(answer, "paths"), "dir"));
         snprintf(d.dir, sizeof(d.dir), "%s", dir ? dir : "");
         d.engine = json_is_object(json_object_get(json_object_get(answer, "spec"), "train"));
         failed = rehearse(call, &d, rows);

@@ -31,8 +31,7 @@ static void print(struct call *call, const json_t *event)
     char number[24] = "";
     if (json_integer_value(attempt) > 0)
         snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(attempt));
-    fprintf(t->file, "%s%s%s  %2s ", terminal_style(t, STYLE_DIM), at, terminal_style(t, STYLE_PLAIN),
-            number);
+    fprintf(t->file, "%s%s%s  %2s ", terminal_style(t, STYLE_DIM), at, terminal_style(t, STYLE_PLAIN), number);
     if (t->width && t->width < WIDE) {
         fputc(' ', t->file);
         terminal_hang(t, text, NARROW_TEXT);
@@ -45,8 +44,7 @@ static void print(struct call *call, const json_t *event)
 /* Events from before the job was adopted. */
 static void print_past(struct call *call, const json_t *event)
 {
-    const json_t *history = json_object_get(
-        json_object_get(json_object_get(event, "body"), "adopted"), "history");
+    const json_t *history = json_object_get(json_object_get(json_object_get(event, "body"), "adopted"), "history");
     size_t i;
     json_t *row;
     json_array_foreach (history, i, row) {

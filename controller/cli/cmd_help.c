@@ -36,8 +36,7 @@ static void print_command(const struct terminal *t, const struct command *c)
 {
     char usage[256], left[64];
     command_usage(usage, sizeof(usage), c);
-    fprintf(t->file, "%sjobctl %s%s\n", terminal_style(t, STYLE_BOLD), usage,
-            terminal_style(t, STYLE_PLAIN));
+    fprintf(t->file, "%sjobctl %s%s\n", terminal_style(t, STYLE_BOLD), usage, terminal_style(t, STYLE_PLAIN));
     terminal_wrap(t, c->summary, 2);
     if (c->help) {
         fputc('\n', t->file);
@@ -52,8 +51,7 @@ static void print_command(const struct terminal *t, const struct command *c)
         char letter[8] = "    ";
         if (o->letter)
             snprintf(letter, sizeof(letter), "-%c, ", o->letter);
-        snprintf(left, sizeof(left), "%s--%s%s%s", letter, o->name, o->value ? " " : "",
-                 o->value ? o->value : "");
+        snprintf(left, sizeof(left), "%s--%s%s%s", letter, o->name, o->value ? " " : "", o->value ? o->value : "");
         fprintf(t->file, "  %-24s %s\n", left, o->help);
     }
 }
@@ -71,8 +69,7 @@ static void print_spec(const struct terminal *t)
             depth += *p == '.';
         key_text_default(def, sizeof(def), f);
         if (f->type == FIELD_MAP && !key_text_never(f))
-            snprintf(line, sizeof(line), "%*s%s: %s", depth * 2, "", spec_row_leaf(row.path),
-                     f->help);
+            snprintf(line, sizeof(line), "%*s%s: %s", depth * 2, "", spec_row_leaf(row.path), f->help);
         else
             snprintf(line, sizeof(line), "%*s%-*s %-13s %-9s %s%s%s%s", depth * 2, "",
                      20 - depth * 2, spec_row_leaf(row.path), key_text_type(f), def, f->help,

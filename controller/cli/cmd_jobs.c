@@ -30,8 +30,7 @@ static void say(struct call *call, const json_t *before, const json_t *after)
     job_view_title(title, sizeof(title), before);
     job_view_title(now, sizeof(now), after);
     if (options_has(&call->options, "quiet")) {
-        fprintf(call->out.file, "%lld\n",
-                (long long)json_integer_value(json_object_get(after, "id")));
+        fprintf(call->out.file, "%lld\n", (long long)json_integer_value(json_object_get(after, "id")));
         return;
     }
     const json_t *members = json_object_get(after, "members");
@@ -44,8 +43,7 @@ static void say(struct call *call, const json_t *before, const json_t *after)
     const char *result = json_string_value(json_object_get(after, "result"));
     for (size_t i = 0; i < sizeof(sayings) / sizeof(sayings[0]); i++)
         if (strcmp(sayings[i].command, call->command->name) == 0)
-            fprintf(call->out.file, "%s %s\n", title,
-                    i == 0 && result ? "is cancelled" : sayings[i].said);
+            fprintf(call->out.file, "%s %s\n", title, i == 0 && result ? "is cancelled" : sayings[i].said);
 }
 
 /* What the job took from its submitter beside the secrets of its spec. */
@@ -75,8 +73,7 @@ static int add_own(struct call *call, struct client *c, json_t *body, struct cod
         return -1;
     if (submit_code_take(code, call, NULL, json_object_get(answer, "spec")) == 0)
         json_object_set_new(body, "code", json_string(code->name));
-    json_t *values = spec_file_secrets(json_object_get(json_object_get(answer, "spec"), "secrets"),
-                                       err);
+    json_t *values = spec_file_secrets(json_object_get(json_object_get(answer, "spec"), "secrets"), err);
     if (values)
         add_taken(values, json_object_get(json_object_get(answer, "environment"), "secrets"), id);
     json_decref(answer);

@@ -82,8 +82,7 @@ static int run(struct call *call)
     if (job_select(c, &jobs, 1, o->args, &call->err) < 0)
         goto out;
     if (json_array_size(jobs) != 1) {
-        err_set(&call->err, ERR_USAGE, "logs shows one job at a time, not %zu",
-                json_array_size(jobs));
+        err_set(&call->err, ERR_USAGE, "logs shows one job at a time, not %zu", json_array_size(jobs));
         goto out;
     }
     if (options_has(o, "all") && (options_has(o, "rank") || options_has(o, "setup"))) {

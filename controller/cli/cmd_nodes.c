@@ -67,8 +67,7 @@ static void note(char *out, size_t size, const json_t *node)
         at += (size_t)snprintf(out + at, size - at, "%s%.160s", at ? ", " : "", drained);
     json_array_foreach (json_object_get(node, "groups"), i, group)
         if (at + 80 < size)
-            at += (size_t)snprintf(out + at, size - at, "%s@%.64s", at ? ", " : "",
-                                   json_string_value(group));
+            at += (size_t)snprintf(out + at, size - at, "%s@%.64s", at ? ", " : "", json_string_value(group));
 }
 
 static void fill(const struct cells *c, int r, const json_t *node)

@@ -35,8 +35,7 @@ static const struct option_row options[] = {
 enum { DOES_NOT_FIT = 1 }; /* exit code of jobctl-train plan --must-fit, and of this command */
 
 /* The answer of one of our programs about the spec: JSON with --json, else text. Returns 0, or DOES_NOT_FIT. */
-static int ask(struct call *call, json_t **answer, const char *program,
-                          const char *const *words, const char *spec_path)
+static int ask(struct call *call, json_t **answer, const char *program, const char *const *words, const char *spec_path)
 {
     const char *argv[10];
     int n = 0;
@@ -62,8 +61,7 @@ static int ask(struct call *call, json_t **answer, const char *program,
         return err_set(&call->err, code < 70 ? ERR_USAGE : ERR_SYSTEM, "%s rejected this spec; see its error above", program);
     }
     if (rc == 0 && !*answer)
-        return err_set(&call->err, ERR_SYSTEM, "%s did not answer with JSON: %s", program,
-                       why.text);
+        return err_set(&call->err, ERR_SYSTEM, "%s did not answer with JSON: %s", program, why.text);
     return rc == 0 && tight ? DOES_NOT_FIT : rc;
 }
 

@@ -45,16 +45,14 @@ static const struct option_row prune_options[] = {
 };
 
 /* POST .../remove; the answer is a new reference, or NULL. */
-static json_t *ask(struct call *call, struct client *c, const json_t *row, bool dry_run,
-                   struct err *err)
+static json_t *ask(struct call *call, struct client *c, const json_t *row, bool dry_run, struct err *err)
 {
     char path[64];
     json_t *answer;
     json_t *body = json_pack("{s:b, s:b}", "checkpoints",
                              (int)options_has(&call->options, "checkpoints"), "dry_run",
                              (int)dry_run);
-    snprintf(path, sizeof(path), "/v1/jobs/%lld/remove",
-             (long long)json_integer_value(json_object_get(row, "id")));
+    snprintf(path, sizeof(path), "/v1/jobs/%lld/remove", (long long)json_integer_value(json_object_get(row, "id")));
     client_post(c, &answer, path, body, err);
     json_decref(body);
     json_object_del(answer, "schema");
@@ -114,15 +112,13 @@ static void say_sum(struct call *call, const json_t *answers, bool dry_run)
         bytes += gone(one);
     job_view_bytes(size, sizeof(size), bytes);
     if (!call->json && !options_has(&call->options, "quiet"))
-        fprintf(call->out.file, "%zu job%s%s, %s\n", i, i == 1 ? "" : "s",
-                dry_run ? "" : " removed", size);
+        fprintf(call->out.file, "%zu job%s%s, %s\n", i, i == 1 ? "" : "s", dry_run ? "" : " removed", size);
 }
 
 static void print_json(struct call *call, json_t *jobs, json_t *stay, bool dry_run)
 {
     if (call->json)
-        output_json(call, json_pack("{s:O, s:O, s:b}", "jobs", jobs, "stay", stay, "dry_run",
-                                    (int)dry_run));
+        output_json(call, json_pack("{s:O, s:O, s:b}", "jobs", jobs, "stay", stay, "dry_run", (int)dry_run));
 }
 
 /* Removes each of `rows`. Jobs that cannot be removed are added to `stay` with the reason; the
@@ -153,8 +149,7 @@ static json_t *ask_all(struct call *call, struct client *c, const json_t *rows, 
 static void say_others(struct call *call, const json_t *stay)
 {
     for (size_t i = 1; i < json_array_size(stay) && !call->json; i++)
-        fprintf(stderr, "jobctl: %s\n",
-                json_string_value(json_object_get(json_array_get(stay, i), "text")));
+        fprintf(stderr, "jobctl: %s\n", json_string_value(json_object_get(json_array_get(stay, i), "text")));
 }
 
 static int remove_named(struct call *call)

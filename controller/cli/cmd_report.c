@@ -146,8 +146,7 @@ static int add_events(struct report *r)
         json_t *events = json_object_get(answer, "events");
         n = json_array_size(events);
         json_array_foreach (events, i, event) {
-            const enum event_kind kind =
-                event_kind_of(json_string_value(json_object_get(event, "kind")));
+            const enum event_kind kind = event_kind_of(json_string_value(json_object_get(event, "kind")));
             json_t *clean = redact_tree(r->redact, event, NULL);
             char *text = clean ? json_dumps(clean, JSON_COMPACT) : NULL;
             after = json_integer_value(json_object_get(event, "seq"));

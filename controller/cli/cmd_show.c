@@ -259,8 +259,7 @@ static int run(struct call *call)
     json_t *answer;
     int rc = client_ask_job(&answer, call->options.args[0], "", &call->err);
     if (rc == 0 && options_has(&call->options, "spec"))
-        json_dumpf(json_object_get(answer, "spec"), call->out.file,
-                   JSON_INDENT(2) | JSON_REAL_PRECISION(9)),
+        json_dumpf(json_object_get(answer, "spec"), call->out.file, JSON_INDENT(2) | JSON_REAL_PRECISION(9)),
             fputc('\n', call->out.file);
     else if (rc == 0 && call->json)
         output_json(call, json_incref(answer));

@@ -101,8 +101,7 @@ static int fetch_pages(struct call *call, struct client *c, struct list *l, job_
     long long before = 0;
     for (bool more = true; more;) {
         json_t *answer;
-        if (client_get(c, &answer, &call->err, "/v1/jobs?all=%d&limit=%zu&before=%lld", done, size,
-                       before) < 0)
+        if (client_get(c, &answer, &call->err, "/v1/jobs?all=%d&limit=%zu&before=%lld", done, size, before) < 0)
             return -1;
         const json_t *page = json_object_get(answer, "jobs");
         const size_t n = json_array_size(page);
@@ -197,8 +196,7 @@ static int print(struct call *call, const struct list *l)
     json_t *row;
     if (options_has(&call->options, "quiet")) {
         json_array_foreach (l->jobs, i, row)
-            fprintf(call->out.file, "%lld\n",
-                    (long long)json_integer_value(json_object_get(row, "id")));
+            fprintf(call->out.file, "%lld\n", (long long)json_integer_value(json_object_get(row, "id")));
         return 0;
     }
     if (json_array_size(l->jobs) == 0 && call->out.tty) {

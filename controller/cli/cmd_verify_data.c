@@ -34,8 +34,7 @@ static int find_spec(struct call *call, const char *what, json_t **spec, json_t 
         return rc;
     }
     if (o->nlist > 0)
-        return err_set(&call->err, ERR_USAGE, "--set needs a spec file; %.80s is not a file",
-                       what);
+        return err_set(&call->err, ERR_USAGE, "--set needs a spec file; %.80s is not a file", what);
     if (client_ask_job(answer, what, "", &call->err) < 0)
         return -1;
     *spec = json_incref(json_object_get(*answer, "spec"));

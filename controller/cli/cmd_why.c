@@ -38,8 +38,7 @@ static void print(struct call *call, const json_t *answer)
     job_view_heading(t, row);
     terminal_wrap(t, text ? text : "The daemon gives no reason.", 2);
     if (json_array_size(json_object_get(answer, "evidence")) > 0)
-        fprintf(t->file, "%sevidence%s\n", terminal_style(t, STYLE_DIM),
-                terminal_style(t, STYLE_PLAIN));
+        fprintf(t->file, "%sevidence%s\n", terminal_style(t, STYLE_DIM), terminal_style(t, STYLE_PLAIN));
     json_array_foreach (json_object_get(answer, "evidence"), i, line) {
         const char *s = json_string_value(line);
         print_evidence(t, s ? s : "");

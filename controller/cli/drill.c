@@ -145,8 +145,7 @@ static bool is_of_job(const struct drill *d, const struct sight *s, int64_t pid)
     return found;
 }
 
-static int hit_rank(struct drill *d, const struct sight *s, int64_t rank, int signo,
-                    struct err *err)
+static int hit_rank(struct drill *d, const struct sight *s, int64_t rank, int signo, struct err *err)
 {
     int64_t pid = rank >= 0 && rank < 64 ? s->pids[rank] : 0;
     if (!is_of_job(d, s, pid))
@@ -165,8 +164,7 @@ static int hit_agent(struct drill *d, const struct sight *s, int signo, struct e
     if (identity_read(&who, dir, err) < 0)
         return -1;
     if (!identity_alive(&who) || kill((pid_t)who.pid, signo) < 0)
-        return err_set(err, ERR_CONFLICT, "the agent of job %lld has already exited",
-                       (long long)d->job);
+        return err_set(err, ERR_CONFLICT, "the agent of job %lld has already exited", (long long)d->job);
     return 0;
 }
 
@@ -252,18 +250,15 @@ static int corrupt(struct drill *d, const struct sight *s, struct err *err)
 }
 
 /* Each rank's file size, as a user may lower it and raise it again; *old gets the limits before. */
-static int limit_files(const struct drill *d, const struct sight *s, rlim_t most, struct rlimit *old,
-                       struct err *err)
+static int limit_files(const struct drill *d, const struct sight *s, rlim_t most, struct rlimit *old, struct err *err)
 {
     for (int64_t r = 0; r < s->np && r < 64; r++) {
         struct rlimit now;
         if (!is_of_job(d, s, s->pids[r]) || prlimit((pid_t)s->pids[r], RLIMIT_FSIZE, NULL, &now) < 0)
-            return err_set(err, ERR_SYSTEM, "cannot read the file size limit of rank %lld",
-                           (long long)r);
+            return err_set(err, ERR_SYSTEM, "cannot read the file size limit of rank %lld", (long long)r);
         const struct rlimit set = { most, now.rlim_max };
         if (prlimit((pid_t)s->pids[r], RLIMIT_FSIZE, &set, NULL) < 0)
-            return err_set(err, ERR_SYSTEM, "cannot limit the file size of rank %lld",
-                           (long long)r);
+            return err_set(err, ERR_SYSTEM, "cannot limit the file size of rank %lld", (long long)r);
         *old = now;
     }
     return 0;
@@ -402,14 +397,12 @@ static void judge(struct drill_outcome *out, const struct sight *s, const struct
         snprintf(out->text, sizeof(out->text), "not recovered after %.0f s%s%s", limit_s,
                  s->noticed[0] ? ": " : ", and the fault was not detected", s->noticed);
     else
-        snprintf(out->text, sizeof(out->text), "%s",
-                                   f->goes_on ? "ranks kept running" : s->noticed);
+        snprintf(out->text, sizeof(out->text), "%s", f->goes_on ? "ranks kept running" : s->noticed);
     if (out->passed && !f->goes_on && before->step >= 0)
         out->lost = before->step > s->resumed ? before->step - s->resumed : 0;
 }
 
-int drill_run(struct drill_outcome *out, struct drill *d, const struct drill_fault *f,
-              struct err *err)
+int drill_run(struct drill_outcome *out, struct drill *d, const struct drill_fault *f, struct err *err)
 {
     struct sight s = { .checkpoint = -1, .resumed = -1, .step = -1 };
     *out = (struct drill_outcome){ .noticed = -1, .back = -1, .lost = d->engine ? 0 : -1 };

@@ -41,7 +41,6 @@ const char *drill_fault_text(const struct drill_fault *fault);      /* "a rank i
 
 /* Waits until the job trains and has a checkpoint, injects the fault, and waits for recovery or the
  * time limit. -1: the drill itself failed. */
-int drill_run(struct drill_outcome *out, struct drill *d, const struct drill_fault *fault,
-              struct err *err);
+int drill_run(struct drill_outcome *out, struct drill *d, const struct drill_fault *fault, struct err *err);
 
 #endif

@@ -319,8 +319,7 @@ static int loop(struct follow *f, const volatile int *stop)
     return job_wait_exit_code(f->row);
 }
 
-int follow_job(struct call *call, struct client *c, long long id, const struct follow_wish *wish,
-               json_t **row)
+int follow_job(struct call *call, struct client *c, long long id, const struct follow_wish *wish, json_t **row)
 {
     struct follow f = {.call = call, .client = c, .wish = wish, .id = id, .last_step = -1};
     const volatile int *stop = interrupt_catch();

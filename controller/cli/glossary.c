@@ -49,8 +49,7 @@ static const char *next_line(const char *line)
 static void print_row(const struct terminal *t, char cells[CELLS][CELL])
 {
     char text[2 * CELL + 4];
-    snprintf(text, sizeof(text), "%s%s%s%s", cells[1], cells[2][0] ? " (" : "", cells[2],
-             cells[2][0] ? ")" : "");
+    snprintf(text, sizeof(text), "%s%s%s%s", cells[1], cells[2][0] ? " (" : "", cells[2], cells[2][0] ? ")" : "");
     fprintf(t->file, "  %s%-*s%s ", terminal_style(t, STYLE_BOLD), TERM_COLUMNS, cells[0],
             terminal_style(t, STYLE_PLAIN));
     terminal_hang(t, text, 2 + TERM_COLUMNS + 1);

@@ -53,8 +53,7 @@ static int pick(struct client *c, json_t *rows, json_t *found, const char *part,
     if (*end == '-' && end[1])
         high = strtoll(end + 1, &end, 10);
     if (*end != ',' && *end != '\0')
-        return err_set(err, ERR_USAGE, "\"%.60s\" is not a list of ids; write 7, 3-5 or 3,5-8",
-                       part);
+        return err_set(err, ERR_USAGE, "\"%.60s\" is not a list of ids; write 7, 3-5 or 3,5-8", part);
     if (high < low || high - low >= RANGE_MAX)
         return err_set(err, ERR_USAGE, "range %.60s is reversed or too long", part);
     int any = 0;

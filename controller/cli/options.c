@@ -39,8 +39,7 @@ static int unknown(const struct option_row *rows, const char *name, size_t size,
             snprintf(near, sizeof(near), "; did you mean --%s?", rows[i].name);
         }
     }
-    return err_set(err, ERR_USAGE, "unknown option --%s%s", word,
-                   near[0] ? near : "; --help lists the options");
+    return err_set(err, ERR_USAGE, "unknown option --%s%s", word, near[0] ? near : "; --help lists the options");
 }
 
 /* Parses a value by its row's type; `value` is NULL if none was given. */
@@ -49,20 +48,17 @@ static int take(struct options *o, int i, const char *value, struct err *err)
     const struct option_row *row = &o->rows[i];
     char *end;
     if (row->type != OPTION_FLAG && !value)
-        return err_set(err, ERR_USAGE, "--%s needs a value: --%s %s", row->name, row->name,
-                       row->value);
+        return err_set(err, ERR_USAGE, "--%s needs a value: --%s %s", row->name, row->name, row->value);
     if (row->type == OPTION_LIST) {
         if (o->nlist == OPTIONS_LIST)
-            return err_set(err, ERR_USAGE, "--%s is given more than %d times", row->name,
-                           OPTIONS_LIST);
+            return err_set(err, ERR_USAGE, "--%s is given more than %d times", row->name, OPTIONS_LIST);
         o->list[o->nlist++] = value;
     }
     if (row->type == OPTION_COUNT) {
         errno = 0;
         long long n = strtoll(value, &end, 10);
         if (end == value || *end || errno || n < 0 || n > INT64_C(1000000000000))
-            return err_set(err, ERR_USAGE, "--%s: expected a whole number, not \"%.40s\"",
-                           row->name, value);
+            return err_set(err, ERR_USAGE, "--%s: expected a whole number, not \"%.40s\"", row->name, value);
         o->number[i] = (double)n;
     }
     if (row->type == OPTION_DURATION) {
@@ -79,8 +75,7 @@ static int take(struct options *o, int i, const char *value, struct err *err)
 }
 
 /* One "--name" or "--name=value"; *used counts a value taken from the next word. */
-static int take_long(struct options *o, const char *word, const char *next, int *used,
-                     struct err *err)
+static int take_long(struct options *o, const char *word, const char *next, int *used, struct err *err)
 {
     const char *name = word + 2, *equals = strchr(name, '=');
     size_t size = equals ? (size_t)(equals - name) : strlen(name);
@@ -103,8 +98,7 @@ static int take_long(struct options *o, const char *word, const char *next, int 
 }
 
 /* "-f", "-fq", "-n5" or "-n 5". */
-static int take_letters(struct options *o, const char *word, const char *next, int *used,
-                        struct err *err)
+static int take_letters(struct options *o, const char *word, const char *next, int *used, struct err *err)
 {
     for (const char *p = word + 1; *p; p++) {
         if (*p == 'h') {

@@ -60,8 +60,7 @@ static const char *code_name(enum err_code code)
     }
 }
 
-static void print_finding(const struct call *call, const struct finding *finding,
-                          const struct terminal *t)
+static void print_finding(const struct call *call, const struct finding *finding, const struct terminal *t)
 {
     char shown[1100];
     terminal_fit(t, shown, sizeof(shown), finding->err.text, 0);
@@ -80,8 +79,7 @@ int output_failure(struct call *call)
     fflush(call->out.file);
     if (call->json) {
         json_t *places = diagnostics_to_json(found, call->file);
-        json_t *answer = json_pack("{s:{s:s, s:s}}", "error", "code", code_name(err->code), "text",
-                                   err->text);
+        json_t *answer = json_pack("{s:{s:s, s:s}}", "error", "code", code_name(err->code), "text", err->text);
         json_object_update_recursive(answer, places);
         json_decref(places);
         output_json(call, answer);

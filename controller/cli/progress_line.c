@@ -11,15 +11,13 @@
 enum { BAR_LEAST = 8, BAR_MOST = 32, WIDTH_PLAIN = 100 };
 
 /* `width`: minimum columns, so that the bar does not move when the number of digits changes. */
-static void add(char *out, size_t size, const char *label, const json_t *row, const char *field,
-                int width)
+static void add(char *out, size_t size, const char *label, const json_t *row, const char *field, int width)
 {
     char value[JOB_CELL];
     size_t at = strlen(out);
     job_view_field(value, sizeof(value), row, field);
     if (strcmp(value, "-") != 0 && at < size)
-        snprintf(out + at, size - at, "%s%s%s%*s", at ? "  " : "", label, *label ? " " : "", width,
-                 value);
+        snprintf(out + at, size - at, "%s%s%s%*s", at ? "  " : "", label, *label ? " " : "", width, value);
 }
 
 static void draw_bar(char *out, size_t size, int columns, double share, bool utf8)
@@ -62,13 +60,11 @@ void progress_line_make(char *out, size_t size, const struct terminal *t, const 
     int width = t->width ? t->width - 1 : WIDTH_PLAIN;
     double steps = json_number_value(json_object_get(row, "steps"));
     double step = json_number_value(json_object_get(row, "step"));
-    snprintf(title, sizeof(title), "job %lld",
-             (long long)json_integer_value(json_object_get(row, "id")));
+    snprintf(title, sizeof(title), "job %lld", (long long)json_integer_value(json_object_get(row, "id")));
     facts(text, sizeof(text), row);
     int room = width - terminal_columns(title) - terminal_columns(text) - 4;
     if (t->tty && steps > 0 && room >= BAR_LEAST)
-        draw_bar(bar, sizeof(bar), room > BAR_MOST ? BAR_MOST : room,
-                 step < steps ? step / steps : 1, t->utf8);
+        draw_bar(bar, sizeof(bar), room > BAR_MOST ? BAR_MOST : room, step < steps ? step / steps : 1, t->utf8);
     snprintf(line, sizeof(line), "%s  %s%s%s", title, bar, bar[0] ? "  " : "", text);
     terminal_fit(t, out, size, line, width);
 }

@@ -63,8 +63,7 @@ static int check_private(const char *path, struct err *err)
         return err_set(err, ERR_SYSTEM, "%s belongs to another user; set JOBCTL_HOME to a directory "
                        "of your own", path);
     if (st.st_mode & 022)
-        return err_set(err, ERR_SYSTEM, "other users may write to %s: run `chmod 700 %s`", path,
-                       path);
+        return err_set(err, ERR_SYSTEM, "other users may write to %s: run `chmod 700 %s`", path, path);
     if ((st.st_mode & 077) && chmod(path, 0700) < 0)
         return err_set(err, ERR_SYSTEM, "cannot make %s private: %m", path);
     return 0;

@@ -69,8 +69,7 @@ static enum home_end end_before(int fd)
     return strstr(text, DAMAGED) ? HOME_DAMAGED : HOME_UNCLEAN;
 }
 
-static int take(int fd, enum home_end *before, const char *home, const char *path, const char *socket,
-                struct err *err)
+static int take(int fd, enum home_end *before, const char *home, const char *path, const char *socket, struct err *err)
 {
     struct holder h = { .here = true };
     for (int i = 0; i < TRIES && h.here; i++) {

@@ -153,8 +153,7 @@ json_t *job_json_of_job(const struct job *job)
         snprintf(row.state, sizeof(row.state), "%s", job_state_name(JOB_RUNNING));
     json_t *checkpoint = json_null();
     if (job->checkpoint_path && c->checkpoint >= 0)
-        checkpoint = json_pack("{s:I, s:s}", "step", (json_int_t)c->checkpoint, "path",
-                               job->checkpoint_path);
+        checkpoint = json_pack("{s:I, s:s}", "step", (json_int_t)c->checkpoint, "path", job->checkpoint_path);
     struct goodput spent;
     job_core_spent(&spent, c, daemon_now_ms());
     row.productive_ms = spent.ms[BUCKET_PRODUCTIVE];

@@ -85,8 +85,7 @@ static int look_for_mention(void *ctx, int64_t id, const char *canonical)
 }
 
 /* A retried job passes its checkpoints to the next one, whose spec names their directory. */
-static int check_mentions(struct daemon *d, int64_t id, const char *dir, bool checkpoints,
-                          struct err *err)
+static int check_mentions(struct daemon *d, int64_t id, const char *dir, bool checkpoints, struct err *err)
 {
     char quoted[PATH_MAX + 2];
     json_t *text = json_string(dir);
@@ -117,8 +116,7 @@ static int check_sweep(const struct daemon *d, int64_t id, struct err *err)
     return 0;
 }
 
-static int check_allowed(struct daemon *d, int64_t id, const char *dir, bool checkpoints,
-                         struct err *err)
+static int check_allowed(struct daemon *d, int64_t id, const char *dir, bool checkpoints, struct err *err)
 {
     const struct job *job = active_jobs_find(d->active_jobs, id);
     const char *host = orphan_of(d, id);
@@ -241,8 +239,7 @@ void removal_measure(struct removed_row *row, const char *dir)
     removal_set_sizes(row, all, checkpoints);
 }
 
-int removal_plan(struct removed_row *row, struct daemon *d, int64_t id, bool checkpoints,
-                 struct err *err)
+int removal_plan(struct removed_row *row, struct daemon *d, int64_t id, bool checkpoints, struct err *err)
 {
     char *yaml = NULL, *canonical = NULL;
     struct job_row job;
@@ -390,8 +387,7 @@ static int start(struct daemon *d, const struct removed_row *row, struct err *er
     char lane[24], what[PATH_MAX + 16];
     struct removal *r = calloc(1, sizeof(*r));
     if (!r)
-        return err_set(err, ERR_MEMORY, "out of memory while removing job %lld",
-                       (long long)row->job);
+        return err_set(err, ERR_MEMORY, "out of memory while removing job %lld", (long long)row->job);
     r->daemon = d;
     r->row = *row;
     r->base = (struct file_task){ work, worked, late, destroy, .patience_ms = PATIENCE_MS };

@@ -22,8 +22,7 @@ struct removed_row;
 
 /* Reports what would be deleted and kept, from the rows, without sizes; changes nothing. ERR_CONFLICT if the job is
  * not done, or another job needs it. */
-int removal_plan(struct removed_row *row, struct daemon *d, int64_t id, bool checkpoints,
-                 struct err *err);
+int removal_plan(struct removed_row *row, struct daemon *d, int64_t id, bool checkpoints, struct err *err);
 
 /* The same for a job whose rows are known; then the sizes, in a thread.  `dir`: jobs/<id>. */
 int removal_plan_rows(struct removed_row *row, struct daemon *d, int64_t id, const char *name, const char *canonical,

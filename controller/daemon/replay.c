@@ -212,8 +212,7 @@ int replay_all(struct daemon *d, struct err *err)
     d->fleet->settle = sweeps_settle;
     sweeps_recall(d);
     for (size_t i = 0; i < d->active_jobs->count; i++)
-        effect_perform(d->active_jobs->jobs[i],
-                       job_fsm_resume(d->active_jobs->jobs[i]->core.state));
+        effect_perform(d->active_jobs->jobs[i], job_fsm_resume(d->active_jobs->jobs[i]->core.state));
     fleet_dirty(d);                 /* also for the time limits of running jobs */
     if (d->active_jobs->count > 0)
         log_info(NULL, "loaded %zu unfinished jobs", d->active_jobs->count);

@@ -100,8 +100,7 @@ static int settle(json_t *spec, const char *dir, struct err *err)
     if (!slash || strcmp(slash + 1, field_text(spec, "name")) != 0)
         return err_set(err, ERR_USAGE, "the mirror of job %s must be a directory of that name, not "
                        "'%s'", field_text(spec, "name"), dir);
-    json_object_set_new(json_object_get(spec, "checkpoint"), "mirror",
-                        json_stringn(dir, (size_t)(slash - dir)));
+    json_object_set_new(json_object_get(spec, "checkpoint"), "mirror", json_stringn(dir, (size_t)(slash - dir)));
     json_object_set_new(spec, "after", json_array());
     json_object_del(spec, "snapshot");          /* it stayed on the other machine */
     if (stat(field_text(spec, "workdir"), &st) < 0) /* the spec's paths are absolute */

@@ -63,8 +63,7 @@ void request_events(struct request *r)
         return;
     }
     json_t *events = json_array();
-    if (events_each(d->store, row.id, after, clamp(limit, 1, EVENTS_MAX), add_event, events,
-                    &err) < 0) {
+    if (events_each(d->store, row.id, after, clamp(limit, 1, EVENTS_MAX), add_event, events, &err) < 0) {
         json_decref(events);
         request_fail(r, &err, NULL);
         return;
@@ -221,8 +220,7 @@ static void log_ask(struct request *r, struct log_task *t)
     if (p->attempt <= 0)
         p->attempt = t->row.attempt;
     if (p->attempt > t->row.attempt)
-        err_set(&t->err, ERR_NOT_FOUND, "job %lld has no attempt %lld", (long long)t->row.id,
-                (long long)p->attempt);
+        err_set(&t->err, ERR_NOT_FOUND, "job %lld has no attempt %lld", (long long)t->row.id, (long long)p->attempt);
     else if (request_closing(r) && memo[0]) /* as it was when the request fell asleep */
         p->bytes = (struct log_reader){ .offset = memo[0] - 1, .size = memo[1] };
     else if (p->attempt > 0) {

@@ -316,8 +316,7 @@ void request_retry(struct request *r)
     if (request_job_row(&row, r) < 0)
         return;
     if (!row.result[0]) {
-        err_set(&err, ERR_CONFLICT, "job %lld is %s; only done jobs can be retried",
-                (long long)row.id, row.state);
+        err_set(&err, ERR_CONFLICT, "job %lld is %s; only done jobs can be retried", (long long)row.id, row.state);
         goto fail;
     }
     if (jobs_spec(&yaml, &canonical, d->store, row.id, &err) < 0 ||

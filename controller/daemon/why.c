@@ -74,8 +74,7 @@ static void add_output(struct story *s, const json_t *body)
     }
 }
 
-static void add_evidence(struct story *s, enum event_kind kind, const struct event_row *row,
-                         const json_t *body)
+static void add_evidence(struct story *s, enum event_kind kind, const struct event_row *row, const json_t *body)
 {
     char text[720], line[800];
     if (event_kind_is(kind, EVENT_IS_EVIDENCE)) {
@@ -128,8 +127,7 @@ static int tell(void *ctx, const struct event_row *row)
         snprintf(s->seen, sizeof(s->seen), "%.499s", field_text(body, "text"));
     } else if (kind == EVENT_EXCLUDED) {
         size_t n = strlen(s->excluded);
-        snprintf(s->excluded + n, sizeof(s->excluded) - n, "%s%.60s", n ? ", " : "",
-                 field_text(body, "gpu"));
+        snprintf(s->excluded + n, sizeof(s->excluded) - n, "%s%.60s", n ? ", " : "", field_text(body, "gpu"));
     } else if (kind == EVENT_NCCL) {
         bool fine = json_is_true(json_object_get(body, "expected"));
         snprintf(s->nccl, sizeof(s->nccl), "%s", fine ? "" : field_text(body, "text"));
@@ -141,8 +139,7 @@ static int tell(void *ctx, const struct event_row *row)
     } else if (kind == EVENT_AGENT_LOST) {
         *(s->answered ? &s->lost : &s->unstarted) += 1;
         snprintf(s->last_text, sizeof(s->last_text), "%.250s", field_text(body, "text"));
-        snprintf(s->last_death, sizeof(s->last_death), "%.250s%s", s->last_text,
-                 s->answered ? " (agent_lost)" : "");
+        snprintf(s->last_death, sizeof(s->last_death), "%.250s%s", s->last_text, s->answered ? " (agent_lost)" : "");
     } else if (kind == EVENT_NO_ROOM && !json_is_true(json_object_get(body, "over"))) {
         snprintf(s->room, sizeof(s->room), "%.*s", CORE_REASON - 1, field_text(body, "text"));
     } else if (kind == EVENT_CHECKPOINT) {
@@ -184,8 +181,7 @@ static void put_speed(struct buf *text, const json_t *row)
     if (json_is_number(eta))
         buf_print(text, ", about %s left", left);
     if (json_is_number(goodput))
-        buf_print(text, "; %.0f %% of its time was productive",
-                  100 * json_number_value(goodput));
+        buf_print(text, "; %.0f %% of its time was productive", 100 * json_number_value(goodput));
     buf_print(text, ".");
 }
 
@@ -197,8 +193,7 @@ static void put_troubles(struct buf *text, const struct story *s)
     if (s->deaths > 0)
         buf_print(text, " Its ranks failed %s", times(s->deaths, n));
     if (s->lost > 0)
-        buf_print(text, "%s agent was lost %s", s->deaths > 0 ? " and its" : " Its",
-                  times(s->lost, n));
+        buf_print(text, "%s agent was lost %s", s->deaths > 0 ? " and its" : " Its", times(s->lost, n));
     if (s->unstarted > 0)
         buf_print(text, "%s could not be started %s", s->deaths + s->lost > 0 ? ", and it" : " It",
                   times(s->unstarted, n));
@@ -292,8 +287,7 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
     if (s.ending[0] && job)
         buf_print(&text, " %c%s.", toupper((unsigned char)s.ending[0]), s.ending + 1);
     else if (s.stop[0] && job && job->core.state == JOB_STOPPING)
-        buf_print(&text, " Waiting for its processes on %s to exit.",
-                  job->nodes > 1 ? "its nodes" : job->core.node);
+        buf_print(&text, " Waiting for its processes on %s to exit.", job->nodes > 1 ? "its nodes" : job->core.node);
     if (field_text(row, "agent_channel")[0])
         buf_print(&text, " Its agent is connected %s.", field_text(row, "agent_channel"));
     if (s.room[0])
@@ -307,8 +301,7 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
         put_full_home(&text, d);
     put_speed(&text, row);
     put_troubles(&text, &s);
-    out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence",
-                    s.evidence);
+    out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence", s.evidence);
     if (!out)
         err_set(err, ERR_MEMORY, "out of memory for an answer");
 out:

@@ -75,8 +75,7 @@ int request_number(int64_t *out, struct request *r, const char *key, int64_t oth
 bool request_of_owner(struct request *r)
 {
     struct err err = { 0 };
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     if (info && unix_socket_check_peer(info->connect_fd, &err) == 0)
         return true;
     request_refuse(r, 403, "usage", "only root and the owner of this socket may connect", NULL);

@@ -218,8 +218,7 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
     return r->asleep ? MHD_YES : MHD_NO;
 }
 
-static void completed(void *arg, struct MHD_Connection *connection, void **state,
-                      enum MHD_RequestTerminationCode why)
+static void completed(void *arg, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode why)
 {
     struct request *r = *state;
     (void)arg;
@@ -251,8 +250,7 @@ static int start_mhd(struct listener *l, int listen_fd)
         MHD_OPTION_EXTERNAL_LOGGER, mhd_says, NULL, MHD_OPTION_LISTEN_SOCKET, listen_fd,
         MHD_OPTION_CONNECTION_LIMIT, connections ? connections : CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)IDLE_S, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL, MHD_OPTION_END);
-    const union MHD_DaemonInfo *info =
-        l->mhd ? MHD_get_daemon_info(l->mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+    const union MHD_DaemonInfo *info = l->mhd ? MHD_get_daemon_info(l->mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
     if (info)
         return info->epoll_fd;
     if (l->mhd)

@@ -120,8 +120,7 @@ static void generation_started(char *out, size_t size, const json_t *b)
     if (kept > 0)
         snprintf(ranks + n, sizeof(ranks) - (size_t)n, ", %lld in their old processes", kept);
     if (step > 0)
-        snprintf(out, size, "generation %lld resumes at step %lld with %s", generation, step,
-                 ranks);
+        snprintf(out, size, "generation %lld resumes at step %lld with %s", generation, step, ranks);
     else
         snprintf(out, size, "generation %lld starts with %s", generation, ranks);
 }
@@ -132,11 +131,9 @@ static void rank_exited(char *out, size_t size, const json_t *b)
     const bool cascade = json_is_true(json_object_get(b, "cascade"));
     const char *after = cascade ? ", after another rank failed" : "";
     if (json_is_integer(signal))
-        snprintf(out, size, "rank %lld was killed by signal %lld%s", int_of(b, "rank"),
-                 int_of(b, "signal"), after);
+        snprintf(out, size, "rank %lld was killed by signal %lld%s", int_of(b, "rank"), int_of(b, "signal"), after);
     else
-        snprintf(out, size, "rank %lld exited with code %lld%s", int_of(b, "rank"),
-                 int_of(b, "exit_code"), after);
+        snprintf(out, size, "rank %lld exited with code %lld%s", int_of(b, "rank"), int_of(b, "exit_code"), after);
 }
 
 static void generation_ended(char *out, size_t size, const json_t *b)
@@ -144,8 +141,7 @@ static void generation_ended(char *out, size_t size, const json_t *b)
     const char *text = field_text(b, "text"), *cause = field_text(b, "cause");
     bool failed = cause[0] && strcmp(cause, "none") != 0;
     if (text[0])
-        snprintf(out, size, "%s%s%s%s", text, failed ? " (" : "", failed ? cause : "",
-                 failed ? ")" : "");
+        snprintf(out, size, "%s%s%s%s", text, failed ? " (" : "", failed ? cause : "", failed ? ")" : "");
     else
         snprintf(out, size, "generation %lld ended", int_of(b, "generation"));
 }
@@ -167,8 +163,7 @@ static void checkpoint(char *out, size_t size, const json_t *b)
     const json_t *stall = json_object_get(b, "stall_ms");
     char stalled[64] = "";
     if (json_is_number(stall))
-        snprintf(stalled, sizeof(stalled), ", training paused for %.3g ms",
-                 json_number_value(stall));
+        snprintf(stalled, sizeof(stalled), ", training paused for %.3g ms", json_number_value(stall));
     snprintf(out, size, "checkpoint of step %lld written (%.1f MiB, %lld ms%s)", int_of(b, "step"),
              bytes / MIB, int_of(b, "ms"), stalled);
 }

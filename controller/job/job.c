@@ -67,8 +67,7 @@ static void wants(struct job *job, const json_t *spec)
         return;
     }
     job->want_gpus = asked == 0 ? 0 : -1;
-    job->want_cpus = number_or(json_object_get(r, "cpus"),
-                               train ? -1 : number_or(ranks, here > 0 ? here : 1));
+    job->want_cpus = number_or(json_object_get(r, "cpus"), train ? -1 : number_or(ranks, here > 0 ? here : 1));
     if (job->want_cpus > 0)
         job->want_cpus *= job->nodes;
 }
@@ -254,8 +253,7 @@ void job_row_make(struct job_row *row, const struct job *job)
         .generation = c->generation, .np = c->np, .step = c->step, .steps = c->steps,
         .exit_code = c->state == JOB_DONE ? c->exit_code : -1, .retry_of = job->retry_of,
         .submitted_ms = c->submitted_ms, .started_ms = c->started_ms ? c->started_ms : -1,
-        .ended_ms =
-            c->ended_ms ? c->ended_ms : -1, .productive_ms = c->goodput.spent.ms[BUCKET_PRODUCTIVE],
+        .ended_ms = c->ended_ms ? c->ended_ms : -1, .productive_ms = c->goodput.spent.ms[BUCKET_PRODUCTIVE],
         .busy_ms = job_goodput_busy_ms(&c->goodput.spent),
         .last_seq = job->last_seq, .loss = job->live_stats.loss,
         .samples_per_s = job->live_stats.samples_per_s,
@@ -383,8 +381,7 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
         snprintf(job_texts(job)->slow, sizeof(job->texts->slow), "%s", field_text(body, "text"));
     } else if (kind == EVENT_NCCL) {
         const bool fine = json_is_true(json_object_get(body, "expected"));
-        snprintf(job_texts(job)->nccl, sizeof(job->texts->nccl), "%s",
-                 fine ? "" : field_text(body, "text"));
+        snprintf(job_texts(job)->nccl, sizeof(job->texts->nccl), "%s", fine ? "" : field_text(body, "text"));
     } else if (kind == EVENT_GENERATION_STARTED || kind == EVENT_GENERATION_ENDED) {
         job->live_stats.phase[0] = job->texts->slow[0] = 0;
     }

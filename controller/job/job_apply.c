@@ -110,8 +110,7 @@ int job_apply_clock(struct job *job, struct err *err)
     return 0;
 }
 
-int job_apply(struct job *job, const struct core_input *in, const struct event_source *told,
-              struct err *err)
+int job_apply(struct job *job, const struct core_input *in, const struct event_source *told, struct err *err)
 {
     if (job_apply_clock(job, err) < 0)
         return -1;

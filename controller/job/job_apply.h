@@ -19,8 +19,7 @@ struct event_source;
 
 /* See above. `told` is NULL except for agent events. On failure nothing changes; if work that waits for the end of the
  * turn fails there, see active_jobs.h. */
-int job_apply(struct job *job, const struct core_input *in, const struct event_source *told,
-              struct err *err);
+int job_apply(struct job *job, const struct core_input *in, const struct event_source *told, struct err *err);
 
 /* Another spec for a job that has not started. All borrowed. */
 struct job_edit {

@@ -108,8 +108,7 @@ static int add_done(struct core_output *out, struct job_core *next, const struct
 }
 
 /* The attempt is over after a stop request. */
-static int end_as_asked(struct core_output *out, struct job_core *next,
-                        const struct core_input *in, struct err *err)
+static int end_as_asked(struct core_output *out, struct job_core *next, const struct core_input *in, struct err *err)
 {
     char reason[CORE_REASON];
     snprintf(reason, sizeof(reason), "%s", next->reason);
@@ -172,8 +171,7 @@ static int decide_agent_lost(struct core_output *out, struct job_core *next,
     return again_or_not(out, next, in, &c, err);
 }
 
-static int decide_stop(struct core_output *out, struct job_core *next,
-                       const struct core_input *in, struct err *err)
+static int decide_stop(struct core_output *out, struct job_core *next, const struct core_input *in, struct err *err)
 {
     bool limit = field_true(in->body, "limit");
     if (next->state != JOB_DONE && !next->live)
@@ -189,12 +187,10 @@ static int hear(const struct job_core *c, const struct core_input *in, struct er
     const struct wire_id speaks = { c->id, in->attempt, in->nonce };
     if (wire_id_same(&live, &speaks))
         return 0;
-    return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over", (long long)in->attempt,
-                   (long long)c->id);
+    return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over", (long long)in->attempt, (long long)c->id);
 }
 
-static int decide_agent_up(struct core_output *out, struct job_core *next,
-                           const struct core_input *in, struct err *err)
+static int decide_agent_up(struct core_output *out, struct job_core *next, const struct core_input *in, struct err *err)
 {
     if (hear(next, in, err) < 0)
         return -1;
@@ -216,8 +212,7 @@ static int decide_agent_event(struct core_output *out, struct job_core *next,
     return kind == EVENT_ATTEMPT_ENDED ? decide_attempt_ended(out, next, in, err) : 0;
 }
 
-static int decide_hold(struct core_output *out, struct job_core *next,
-                       const struct core_input *in, struct err *err)
+static int decide_hold(struct core_output *out, struct job_core *next, const struct core_input *in, struct err *err)
 {
     const enum event_kind kind = in->kind == CORE_HOLD ? EVENT_HELD : EVENT_RELEASED;
     if (next->state == JOB_PENDING && next->held == (in->kind == CORE_HOLD))
@@ -233,8 +228,7 @@ static int decide_edit(struct core_output *out, struct job_core *next, const str
     return job_core_can_edit(next, err) < 0 ? -1 : add_input(out, next, in, EVENT_EDITED, err);
 }
 
-static int decide(struct core_output *out, struct job_core *next, const struct core_input *in,
-                  struct err *err)
+static int decide(struct core_output *out, struct job_core *next, const struct core_input *in, struct err *err)
 {
     switch (in->kind) {
     case CORE_SUBMIT:
@@ -273,8 +267,7 @@ static int decide(struct core_output *out, struct job_core *next, const struct c
     return err_set(err, ERR_BUG, "unknown input: %d", (int)in->kind);
 }
 
-int job_core_step(struct job_core *core, const struct core_input *in, struct core_output *out,
-                  struct err *err)
+int job_core_step(struct job_core *core, const struct core_input *in, struct core_output *out, struct err *err)
 {
     struct job_core next = *core;
     struct core_output made = { .effect = DO_NOTHING };

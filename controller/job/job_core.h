@@ -136,8 +136,7 @@ void job_core_init(struct job_core *core, int64_t id);
 
 /* Returns -1 (ERR_CONFLICT) if the input does not apply to the job's state; *core and
  * *out are then unchanged. The caller calls core_output_fini(). */
-int job_core_step(struct job_core *core, const struct core_input *in, struct core_output *out,
-                  struct err *err);
+int job_core_step(struct job_core *core, const struct core_input *in, struct core_output *out, struct err *err);
 void core_output_fini(struct core_output *out);
 
 /* Applies one stored event. */

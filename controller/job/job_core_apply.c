@@ -89,8 +89,7 @@ void job_core_charge(struct job_core *c, int64_t at_ms)
         job_goodput_until(a, at_ms, c->held ? BUCKET_PAUSED : BUCKET_QUEUED);
     } else if (c->state == JOB_RECOVERING && !c->live) {
         if (c->not_before_ms > a->mark_ms)
-            job_goodput_until(a, c->not_before_ms < at_ms ? c->not_before_ms : at_ms,
-                              back_off(c));
+            job_goodput_until(a, c->not_before_ms < at_ms ? c->not_before_ms : at_ms, back_off(c));
         job_goodput_until(a, at_ms, BUCKET_QUEUED);
     } else if (in_another_queue(c)) {
         job_goodput_until(a, at_ms, BUCKET_QUEUED);
@@ -397,8 +396,7 @@ static const struct {
 } kinds[EVENT_KINDS] = { EVENTS(ROW) };
 
 /* Changes the job and its state; a stop keeps its reason, not that of ranks that die meanwhile. */
-static int change(struct job_core *c, const struct core_event *e, enum job_effect *effect,
-                  struct err *err)
+static int change(struct job_core *c, const struct core_event *e, enum job_effect *effect, struct err *err)
 {
     const int arrow = e->kind == EVENT_GENERATION_ENDED && !failed(e->body) ? NO_ARROW
                       : kinds[e->kind].arrow;
@@ -421,11 +419,9 @@ int job_core_apply(struct job_core *c, const struct core_event *e, enum job_effe
 {
     struct goodput spent;
     if (c->state == JOB_DONE)
-        return err_set(err, ERR_CONFLICT, "job %lld is done (%s)", (long long)c->id,
-                       job_result_name(c->result));
+        return err_set(err, ERR_CONFLICT, "job %lld is done (%s)", (long long)c->id, job_result_name(c->result));
     if (e->from_agent && (!c->live || e->attempt != c->attempt))
-        return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over",
-                       (long long)e->attempt, (long long)c->id);
+        return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over", (long long)e->attempt, (long long)c->id);
     c->rebuilt = c->rebuilt && !e->from_agent;
     /* While an attempt lives, time is the agent's clock: its events may arrive late. */
     if (e->keep && e->kind != EVENT_CLOCK &&

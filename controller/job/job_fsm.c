@@ -80,8 +80,7 @@ static const char *const effect_names[] = {
 };
 _Static_assert(ARRAY_LEN(effect_names) == JOB_EFFECTS, "an effect has no name");
 
-int job_fsm_step(struct job_step *step, enum job_state from, enum job_fsm_event on,
-                 struct err *err)
+int job_fsm_step(struct job_step *step, enum job_state from, enum job_fsm_event on, struct err *err)
 {
     for (size_t i = 0; i < ARRAY_LEN(arrows); i++) {
         const struct arrow *a = &arrows[i];

@@ -57,8 +57,7 @@ struct job_step {
 };
 
 /* Sets *step and returns 0; -1 (ERR_CONFLICT) if the table has no arrow for the event. */
-int job_fsm_step(struct job_step *step, enum job_state from, enum job_fsm_event on,
-                 struct err *err);
+int job_fsm_step(struct job_step *step, enum job_state from, enum job_fsm_event on, struct err *err);
 
 /* The effect to perform after a restart for a job in `state`. */
 enum job_effect job_fsm_resume(enum job_state state);

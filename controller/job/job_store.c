@@ -38,8 +38,7 @@ static int write_event(struct job *job, struct draft *draft, const struct core_e
 {
     char *body = json_dumps(e->body, JSON_COMPACT);
     if (!body)
-        return err_set(err, ERR_MEMORY, "out of memory for an event of job %lld",
-                       (long long)job->core.id);
+        return err_set(err, ERR_MEMORY, "out of memory for an event of job %lld", (long long)job->core.id);
     struct event_row row = {
         .job = job->core.id, .seq = draft->last_seq + 1, .at_ms = e->at_ms,
         .source = e->from_agent ? "agent" : "controller", .kind = e->name,
@@ -57,8 +56,7 @@ static int write_event(struct job *job, struct draft *draft, const struct core_e
     return rc;
 }
 
-static int begin_attempt(struct job *job, struct draft *draft, const struct core_event *e,
-                         struct err *err)
+static int begin_attempt(struct job *job, struct draft *draft, const struct core_event *e, struct err *err)
 {
     struct attempt_row *a = draft->attempt;
     *a = (struct attempt_row){ .job = job->core.id, .attempt = e->attempt, .pid = -1,
@@ -105,8 +103,7 @@ static double value_of(const char *curve, const struct core_event *e)
     return json_is_number(v) ? json_number_value(v) : NAN;
 }
 
-static int write_curves(struct job *job, struct draft *draft, const struct core_event *e,
-                        struct err *err)
+static int write_curves(struct job *job, struct draft *draft, const struct core_event *e, struct err *err)
 {
     const int64_t step = field_int(e->body, "step", -1);
     if (step < 0)
@@ -127,8 +124,7 @@ static int write_curves(struct job *job, struct draft *draft, const struct core_
 }
 
 /* Stores the rows derived from an event, besides its own. */
-static int write_consequences(struct job *job, struct draft *draft, const struct core_event *e,
-                              struct err *err)
+static int write_consequences(struct job *job, struct draft *draft, const struct core_event *e, struct err *err)
 {
     struct store *s = job->daemon->store;
     struct attempt_row *a = draft->attempt;
@@ -163,8 +159,7 @@ static int write_spent(struct job *job, const struct job_core *was, struct err *
     more.rank_ms -= then->rank_ms;
     for (int i = 0; i < BUCKETS; i++)
         more.ms[i] -= then->ms[i];
-    return more.rank_ms == 0 ? 0 : goodput_rows_add(job->daemon->store, c->id, c->attempt,
-                                                    c->generation, &more, err);
+    return more.rank_ms == 0 ? 0 : goodput_rows_add(job->daemon->store, c->id, c->attempt, c->generation, &more, err);
 }
 
 static int write_all(struct job *job, const struct job_core *was, struct draft *draft,
@@ -197,8 +192,7 @@ static int draft_make(struct draft *draft, const struct job *job, struct err *er
                              .curve_points = job->curve_points };
     draft->attempt = calloc(1, sizeof(*draft->attempt));
     if (!draft->attempt)
-        return err_set(err, ERR_MEMORY, "out of memory for an attempt of job %lld",
-                       (long long)job->core.id);
+        return err_set(err, ERR_MEMORY, "out of memory for an attempt of job %lld", (long long)job->core.id);
     if (job->attempt)
         *draft->attempt = *job->attempt;
     return 0;

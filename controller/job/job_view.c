@@ -233,8 +233,7 @@ static void format_checkpoint(char *out, size_t size, const json_t *row, const c
 {
     const json_t *v = json_object_get(row, name);
     if (json_is_object(v))
-        snprintf(out, size, "step %lld",
-                 (long long)json_integer_value(json_object_get(v, "step")));
+        snprintf(out, size, "step %lld", (long long)json_integer_value(json_object_get(v, "step")));
 }
 
 static void format_list(char *out, size_t size, const json_t *row, const char *name)
@@ -243,8 +242,7 @@ static void format_list(char *out, size_t size, const json_t *row, const char *n
     json_t *v;
     json_array_foreach (json_object_get(row, name), i, v) {
         if (json_is_integer(v))
-            at += (size_t)snprintf(out + at, size - at, "%s%lld", i ? "," : "",
-                                   (long long)json_integer_value(v));
+            at += (size_t)snprintf(out + at, size - at, "%s%lld", i ? "," : "", (long long)json_integer_value(v));
         else
             at += (size_t)snprintf(out + at, size - at, "%s%s", i ? "," : "",
                                    json_is_string(v) ? json_string_value(v) : "?");
@@ -319,8 +317,7 @@ static int no_field(const char *name, size_t size, struct err *err)
     int best = 3;
     snprintf(word, sizeof(word), "%.*s", (int)size, name);
     for (int i = 0; i < FIELDS; i++) {
-        at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%s", i ? ", " : "",
-                               fields[i].name);
+        at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%s", i ? ", " : "", fields[i].name);
         int d = spec_distance(fields[i].name, word);
         if (d < best) {
             best = d;
@@ -404,8 +401,7 @@ static bool ended_plainly(const json_t *row)
     return strcmp(field_text(row, "result"), "succeeded") == 0 || strcmp(field_text(row, "reason"), "on request") == 0;
 }
 
-int job_view_table(const struct terminal *t, const json_t *jobs, const char *names,
-                   struct err *err)
+int job_view_table(const struct terminal *t, const json_t *jobs, const char *names, struct err *err)
 {
     const struct field *chosen[FIELDS];
     struct table_column columns[FIELDS];

@@ -18,8 +18,7 @@ enum { JOB_CELL = 512 };
 
 /* A table of jobs with the fields of `names` ("id,name,state"), or the default ones if NULL.
  * An unknown field is an ERR_USAGE that lists them. */
-int job_view_table(const struct terminal *t, const json_t *jobs, const char *names,
-                   struct err *err);
+int job_view_table(const struct terminal *t, const json_t *jobs, const char *names, struct err *err);
 
 /* The name of the i-th field that a table can show, or NULL past the last. */
 const char *job_view_column(int i);

@@ -72,8 +72,7 @@ static bool is_over(struct retry_verdict *out, const struct retry_rules *rules, 
     return false;
 }
 
-static void decide(struct retry_verdict *out, const struct retry_rules *rules,
-                   const struct retry_case *c)
+static void decide(struct retry_verdict *out, const struct retry_rules *rules, const struct retry_case *c)
 {
     *out = (struct retry_verdict){ .exit_code = 1 };
     if (rules->max == 0) {       /* retries are off: a plain failure */
@@ -86,8 +85,7 @@ static void decide(struct retry_verdict *out, const struct retry_rules *rules,
         return;
     }
     if (!c->helps) {
-        snprintf(out->text, sizeof(out->text), "%.340s; not retried, the same failure would recur",
-                 c->text);
+        snprintf(out->text, sizeof(out->text), "%.340s; not retried, the same failure would recur", c->text);
         return;
     }
     if (counts(c) && is_over(out, rules, c))
@@ -98,8 +96,7 @@ static void decide(struct retry_verdict *out, const struct retry_rules *rules,
     snprintf(out->text, sizeof(out->text), "%.390s", c->text);
 }
 
-void retry_decide(struct retry_verdict *out, const struct retry_rules *rules,
-                  const struct retry_case *c)
+void retry_decide(struct retry_verdict *out, const struct retry_rules *rules, const struct retry_case *c)
 {
     decide(out, rules, c);
     err_make_printable(out->text); /* a precision may cut a UTF-8 character */

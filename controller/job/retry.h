@@ -43,8 +43,7 @@ struct retry_verdict {
     char    text[RETRY_TEXT];
 };
 
-void retry_decide(struct retry_verdict *out, const struct retry_rules *rules,
-                  const struct retry_case *c);
+void retry_decide(struct retry_verdict *out, const struct retry_rules *rules, const struct retry_case *c);
 
 /* Milliseconds to wait after this failure. */
 int64_t retry_delay(const struct retry_rules *rules, const struct retry_case *c);

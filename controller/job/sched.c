@@ -34,8 +34,7 @@ static int64_t need(int64_t asked, int64_t whole)
 }
 
 /* Why the job is not in the queue yet, or SCHED_NONE. */
-static enum sched_word not_queued(struct sched_job *j, const struct sched_node *node,
-                                int64_t now_ms)
+static enum sched_word not_queued(struct sched_job *j, const struct sched_node *node, int64_t now_ms)
 {
     if (j->dep == DEP_FAILED || j->dep == DEP_OPEN) {
         j->other = j->dep_id;
@@ -110,8 +109,7 @@ static void too_big(char *out, size_t size, const struct sched_job *j)
              (long long)j->other);
 }
 
-static void slots(char *out, size_t size, const struct sched_job *j, int64_t asked,
-                  const char *what)
+static void slots(char *out, size_t size, const struct sched_job *j, int64_t asked, const char *what)
 {
     char many[32], free[32] = "none";
     snprintf(many, sizeof(many), "%lld", (long long)asked);
@@ -156,8 +154,7 @@ void sched_text(char *out, size_t size, const struct sched_job *j, int64_t now_m
                  (long long)j->place, j->place == 1 ? "" : "s", (long long)j->other);
         return;
     case SCHED_HOST:
-        snprintf(out, size, "waiting for a host: job %lld is using one, none is free",
-                 (long long)j->other);
+        snprintf(out, size, "waiting for a host: job %lld is using one, none is free", (long long)j->other);
         return;
     case SCHED_DIR:
         snprintf(out, size, "waiting for job %lld, which writes the same checkpoint.dir", (long long)j->other);

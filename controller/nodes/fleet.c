@@ -499,8 +499,7 @@ static int64_t limits(struct daemon *d)
         }
         struct err err = { 0 };
         char reason[96];
-        snprintf(reason, sizeof(reason), "max_duration (%.0f s) reached",
-                 (double)job->max_duration_ms / 1000);
+        snprintf(reason, sizeof(reason), "max_duration (%.0f s) reached", (double)job->max_duration_ms / 1000);
         json_t *body = json_pack("{s:s, s:b, s:b}", "reason", reason, "limit", 1, "now", 0);
         const struct core_input in = { .kind = CORE_STOP, .at_ms = daemon_now_ms(), .body = body };
         if (body && job_apply(job, &in, NULL, &err) < 0) {

@@ -116,8 +116,7 @@ void orphan_add(struct daemon *d, const struct attempt_row *row, const struct re
     const struct orphan_row record = { row->job, row->attempt, node, remote->name, host };
     struct err err = { 0 };
     if (orphans_put(d->store, &record, &err) < 0)
-        log_error(NULL, "cannot record an orphaned agent of job %lld: %s", (long long)row->job,
-                  err.text);
+        log_error(NULL, "cannot record an orphaned agent of job %lld: %s", (long long)row->job, err.text);
     call(d, row, remote, node, host, true);
 }
 

@@ -260,8 +260,7 @@ int placement_learn(struct job *job, struct err *err)
         fclose(f);
     if (json_array_size(names) == 0) {
         json_decref(names);
-        return err_set(err, ERR_SYSTEM, "cannot read %s, where the batch script lists its nodes",
-                       path);
+        return err_set(err, ERR_SYSTEM, "cannot read %s, where the batch script lists its nodes", path);
     }
     job->names = names;
     return 0;

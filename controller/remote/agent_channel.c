@@ -186,8 +186,7 @@ void agent_channel_open(struct agent_channel *h, struct remote_link *link, int n
     char name[80];
     struct err err = { 0 };
     h->link = link;
-    snprintf(name, sizeof(name), "%lld.%lld.%d", (long long)link->job, (long long)link->attempt,
-             node);
+    snprintf(name, sizeof(name), "%lld.%lld.%d", (long long)link->job, (long long)link->attempt, node);
     if (agent_listener_expect(&h->expected, link->loop, link->run_dir, name, came, h, &err) < 0) {
         log_warn(link->tag, "its agent cannot connect: %s", err.text);
         snprintf(h->why_not, sizeof(h->why_not), "%.300s", err.text);

@@ -44,8 +44,7 @@ int log_copy_take(const char *run_dir, const json_t *body, struct err *err)
     char path[PATH_MAX];
     size_t size = 0;
     if (!file || !log_feed_carries(file) || offset < 0)
-        return err_set(err, ERR_DATA, "an agent sent an invalid log name: %.60s",
-                       file ? file : "?");
+        return err_set(err, ERR_DATA, "an agent sent an invalid log name: %.60s", file ? file : "?");
     char *bytes = log_feed_bytes(json_object_get(body, "data"), &size);
     if (!bytes)
         return err_set(err, ERR_DATA, "an agent sent a part of %s without bytes", file);

@@ -36,8 +36,7 @@ struct remote_link *remote_link_create(size_t size, uv_loop_t *loop,
     link->attempt = spec->attempt;
     snprintf(link->nonce, sizeof(link->nonce), "%s", spec->nonce);
     snprintf(link->origin, sizeof(link->origin), "%s", spec->origin ? spec->origin : "");
-    snprintf(link->tag, sizeof(link->tag), "%lld.%lld", (long long)spec->job,
-             (long long)spec->attempt);
+    snprintf(link->tag, sizeof(link->tag), "%lld.%lld", (long long)spec->job, (long long)spec->attempt);
     uv_timer_init(loop, &link->timer);
     link->timer.data = link;
     return link;

@@ -197,8 +197,7 @@ static void on_submitted(void *arg, const json_t *answer)
         /* the submit may have succeeded: look first */
         remote_link_later(&link->base, LOOK_SELDOM_MS, look);
     } else {
-        snprintf(link->base.text, sizeof(link->base.text), "Slurm rejected it: %s",
-                 field_text(answer, "error"));
+        snprintf(link->base.text, sizeof(link->base.text), "Slurm rejected it: %s", field_text(answer, "error"));
         remote_link_later(&link->base, 0, bury);
     }
 }
@@ -242,8 +241,7 @@ static void submit(struct slurm *link)
     else if (rc == 0)
         rc = submit_alone(link, &s, secrets, &err);
     if (rc < 0) {
-        snprintf(link->base.text, sizeof(link->base.text), "cannot submit it to Slurm: %.350s",
-                                         err.text);
+        snprintf(link->base.text, sizeof(link->base.text), "cannot submit it to Slurm: %.350s", err.text);
         remote_link_later(&link->base, 0, bury);
     }
     json_decref(secrets);

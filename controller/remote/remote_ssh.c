@@ -132,8 +132,7 @@ static void helper_ended(void *arg, const struct subprocess_end *e)
     if (words[0])
         memcpy(link->why, words, sizeof(words));
     if (signo > 0 && !link->why[0])
-        snprintf(link->why, sizeof(link->why), "jobctl-ssh for %s was killed by signal %d",
-                 link->host, signo);
+        snprintf(link->why, sizeof(link->why), "jobctl-ssh for %s was killed by signal %d", link->host, signo);
     link->status = signo > 0 ? 0 : e->code;
     if (!link->base.stream)
         judge(link, link->status);
@@ -142,8 +141,7 @@ static void helper_ended(void *arg, const struct subprocess_end *e)
 static void unreadable(void *arg, const char *text)
 {
     struct ssh *link = arg;
-    snprintf(link->why, sizeof(link->why), "cannot understand the agent on %.100s: %.200s", link->host,
-             text);
+    snprintf(link->why, sizeof(link->why), "cannot understand the agent on %.100s: %.200s", link->host, text);
 }
 
 static void stream_ended(void *arg)

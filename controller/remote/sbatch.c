@@ -40,8 +40,7 @@ static int add_option(char *out, const char *name, const char *value, struct err
     size_t at = strlen(out);
     if (sbatch_text_check(value, err) < 0)
         return -1;
-    int n = snprintf(out + at, OPTIONS - at, "%s#SBATCH --%s%s%s", at ? "\n" : "", name,
-                     value[0] ? "=" : "", value);
+    int n = snprintf(out + at, OPTIONS - at, "%s#SBATCH --%s%s%s", at ? "\n" : "", name, value[0] ? "=" : "", value);
     return n > 0 && (size_t)n < OPTIONS - at ? 0 : err_set(err, ERR_USAGE, "slurm: the options "
                                                                            "are too long");
 }
@@ -199,8 +198,7 @@ static int fill(char out[OPTIONS], const char *name, const struct sbatch *s, str
 }
 
 /* A line that consists of an empty value only is dropped. */
-static int add_line(struct buf *out, const char *line, size_t size, const struct sbatch *s,
-                    struct err *err)
+static int add_line(struct buf *out, const char *line, size_t size, const struct sbatch *s, struct err *err)
 {
     char value[OPTIONS], name[40];
     size_t before = out->size;

@@ -229,8 +229,7 @@ static json_t *submit(const json_t *request)
         goto out;
     }
     if (!is_our_comment(job.comment) || !job.work_dir) {
-        answer = refusal("a script needs --chdir, and a --comment that begins with jobctl:",
-                         false);
+        answer = refusal("a script needs --chdir, and a --comment that begins with jobctl:", false);
         goto out;
     }
     if (slurm_load_job_user(&m, getuid(), 0) != SLURM_SUCCESS) {

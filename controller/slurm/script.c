@@ -23,15 +23,13 @@ struct reading {
 
 enum { TRES = 96 };
 
-static int whole(const char *text, const char *option, unsigned long max, unsigned long *out,
-                 struct err *err)
+static int whole(const char *text, const char *option, unsigned long max, unsigned long *out, struct err *err)
 {
     char *end;
     errno = 0;
     *out = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || errno || *out > max)
-        return err_set(err, ERR_USAGE, "--%s=%.40s: expected a whole number, at most %lu", option,
-                       text, max);
+        return err_set(err, ERR_USAGE, "--%s=%.40s: expected a whole number, at most %lu", option, text, max);
     return 0;
 }
 

@@ -89,11 +89,9 @@ void state_names_reason(char *out, size_t size, uint32_t reason, const char *det
     if (detail && detail[0])
         meaning = detail;
     if (word)
-        snprintf(out, size, "%s%s%s%s", word, meaning ? " (" : "", meaning ? meaning : "",
-                 meaning ? ")" : "");
+        snprintf(out, size, "%s%s%s%s", word, meaning ? " (" : "", meaning ? meaning : "", meaning ? ")" : "");
     else
-        snprintf(out, size, "%s (Slurm's reason %u)", meaning ? meaning : "a limit of Slurm",
-                 reason);
+        snprintf(out, size, "%s (Slurm's reason %u)", meaning ? meaning : "a limit of Slurm", reason);
 }
 
 void state_names_node(char *out, size_t size, uint32_t node_state)

@@ -79,8 +79,7 @@ fail:
     return -1;
 }
 
-static int take_groups(struct config *c, const struct yaml_node *list, const char *path,
-                       struct err *err)
+static int take_groups(struct config *c, const struct yaml_node *list, const char *path, struct err *err)
 {
     if (list->kind != YAML_MAP && !yaml_is_null(list)) {
         err_set(err, ERR_USAGE, "groups: expected names with lists of hosts, such as "
@@ -109,20 +108,17 @@ static int take_ms(int64_t *ms, const struct yaml_node *n, const char *path, str
     return 0;
 }
 
-static int take_host_lost(struct config *c, const struct yaml_node *n, const char *path,
-                          struct err *err)
+static int take_host_lost(struct config *c, const struct yaml_node *n, const char *path, struct err *err)
 {
     return take_ms(&c->host_lost_ms, n, path, err);
 }
 
-static int take_node_lost(struct config *c, const struct yaml_node *n, const char *path,
-                          struct err *err)
+static int take_node_lost(struct config *c, const struct yaml_node *n, const char *path, struct err *err)
 {
     return take_ms(&c->node_lost_ms, n, path, err);
 }
 
-static int take_call_address(struct config *c, const struct yaml_node *n, const char *path,
-                             struct err *err)
+static int take_call_address(struct config *c, const struct yaml_node *n, const char *path, struct err *err)
 {
     if (n->kind != YAML_SCALAR || !n->text[0] || strlen(n->text) >= sizeof(c->call_address)) {
         err_set(err, ERR_USAGE, "call_address: expected addresses or interfaces, such as 10.0.0.1 or "
@@ -221,8 +217,7 @@ static int unknown(const struct yaml_node *n, const char *path, struct err *err)
     return wrong(path, &n->key_at, err);
 }
 
-static int take_root(struct config *c, const struct yaml_node *root, const char *path,
-                     struct err *err)
+static int take_root(struct config *c, const struct yaml_node *root, const char *path, struct err *err)
 {
     if (root->kind != YAML_MAP) {
         err_set(err, ERR_USAGE, "expected a map of keys: groups, host_lost, node_lost, "

@@ -33,16 +33,14 @@ static bool equals_default(const struct spec_field *row, const json_t *value)
     return same;
 }
 
-static void unknown(const char *map, const struct yaml_node *node,
-                    struct spec_diagnostics *diagnostics)
+static void unknown(const char *map, const struct yaml_node *node, struct spec_diagnostics *diagnostics)
 {
     char hint[360], in[SPEC_PATH + 8] = "";
     spec_suggest(hint, sizeof(hint), map, node->key);
     if (map[0])
         snprintf(in, sizeof(in), " in %s", map);
     spec_diagnostics_stranger(diagnostics, map);
-    spec_diagnostic_at(diagnostics, node, SPOT_KEY, "unknown key \"%.60s\"%s%s", node->key, in,
-                       hint);
+    spec_diagnostic_at(diagnostics, node, SPOT_KEY, "unknown key \"%.60s\"%s%s", node->key, in, hint);
 }
 
 /* Checks the map of a list key by key. -1: a key is wrong. */
@@ -85,8 +83,7 @@ static json_t *check_item(const struct yaml_node *item, const char *list, const 
         const char *leaf = spec_row_leaf(row.path);
         json_t *value = json_object_get(given, leaf);
         if (!value && !row.field->def)
-            rc = spec_diagnostic_at(diagnostics, item, SPOT_VALUE, "%s: %s is missing", where,
-                                    leaf);
+            rc = spec_diagnostic_at(diagnostics, item, SPOT_VALUE, "%s: %s is missing", where, leaf);
         else
             json_object_set_new(out, leaf,
                                 value ? json_incref(value)
@@ -99,15 +96,13 @@ static json_t *check_item(const struct yaml_node *item, const char *list, const 
     return NULL;
 }
 
-static json_t *check_items(const struct yaml_node *node, const char *path,
-                           struct spec_diagnostics *diagnostics)
+static json_t *check_items(const struct yaml_node *node, const char *path, struct spec_diagnostics *diagnostics)
 {
     enum { MOST = 32 };
     char where[SPEC_PATH];
     int i = 0, bad = 0;
     if (node->kind != YAML_LIST || node->count > MOST) {
-        spec_diagnostic_at(diagnostics, node, SPOT_VALUE, "%s: expected a list of at most %d maps",
-                           path, MOST);
+        spec_diagnostic_at(diagnostics, node, SPOT_VALUE, "%s: expected a list of at most %d maps", path, MOST);
         return NULL;
     }
     json_t *list = json_array();
@@ -251,8 +246,7 @@ static json_t *unfold(const json_t *flat, struct err *err)
     return root;
 }
 
-int spec_check(json_t **out, const struct yaml_node *root, struct spec_diagnostics *diagnostics,
-               struct err *err)
+int spec_check(json_t **out, const struct yaml_node *root, struct spec_diagnostics *diagnostics, struct err *err)
 {
     json_t *flat = json_object();
     check_map(flat, root, "", diagnostics);

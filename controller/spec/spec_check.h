@@ -18,8 +18,7 @@ struct yaml_node;
 /* *out is a new reference: every key of the table, with the default if a value is wrong. Mistakes
  * are added to the diagnostics, each a sentence that begins with the key's path, and suppressed.
  * -1 with *err: a bug in the rows, or out of memory. */
-int spec_check(json_t **out, const struct yaml_node *root, struct spec_diagnostics *diagnostics,
-               struct err *err);
+int spec_check(json_t **out, const struct yaml_node *root, struct spec_diagnostics *diagnostics, struct err *err);
 
 /* Checks one value against one row; `path` is for messages. NULL: wrong and reported. */
 json_t *spec_check_value(const struct spec_field *row, const char *path,

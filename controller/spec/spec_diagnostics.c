@@ -25,8 +25,7 @@ void spec_diagnostics_fini(struct spec_diagnostics *f)
     f->suppressed = f->strangers = NULL;
 }
 
-static int add(struct spec_diagnostics *f, const struct yaml_node *n, enum spec_spot spot,
-               const struct err *err)
+static int add(struct spec_diagnostics *f, const struct yaml_node *n, enum spec_spot spot, const struct err *err)
 {
     struct err told = *err;
     struct yaml_mark at = {0, 0};

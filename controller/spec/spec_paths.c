@@ -36,8 +36,7 @@ static const struct {
     {NULL, "resume", "resume", true, false},
 };
 
-int spec_path_absolute(char *out, size_t size, const char *base, const char *path,
-                       struct err *err)
+int spec_path_absolute(char *out, size_t size, const char *base, const char *path, struct err *err)
 {
     char joined[PATH_MAX];
     const char *home = getenv("HOME");
@@ -187,8 +186,7 @@ void spec_paths_resolve(json_t *spec, const char *base, struct spec_diagnostics 
     char workdir[PATH_MAX] = "", absolute[PATH_MAX];
     if (spec_diagnostics_trust(diagnostics, "workdir"))
         resolve_workdir(spec, base, workdir, sizeof(workdir), diagnostics);
-    const bool rooted = spec_diagnostics_trust(diagnostics, "workdir"), here = is_here(spec,
-                                                                                       diagnostics);
+    const bool rooted = spec_diagnostics_trust(diagnostics, "workdir"), here = is_here(spec, diagnostics);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         struct err err = {.code = ERR_NONE};
         json_t *map = map_of(spec, i);
@@ -196,8 +194,7 @@ void spec_paths_resolve(json_t *spec, const char *base, struct spec_diagnostics 
         if (!given || is_word(given) || (!rooted && given[0] != '/' && given[0] != '~' && !hub_name_is(given)) ||
             !spec_diagnostics_trust(diagnostics, paths[i].whole) || is_hub(i, given, diagnostics))
             continue;
-        if (resolve(absolute, sizeof(absolute), workdir, paths[i].whole, given,
-                    paths[i].must_exist && here, &err) < 0)
+        if (resolve(absolute, sizeof(absolute), workdir, paths[i].whole, given, paths[i].must_exist && here, &err) < 0)
             fault(diagnostics, paths[i].whole, &err);
         else if (runs_here(spec) && strcmp(paths[i].whole, "checkpoint.dir") == 0)
             follow_links(absolute);

@@ -10,8 +10,7 @@ struct err;
 struct spec_diagnostics;
 
 /* Resolves `path` against the absolute directory `base`; expands "~/", drops "." parts. */
-int spec_path_absolute(char *out, size_t size, const char *base, const char *path,
-                       struct err *err);
+int spec_path_absolute(char *out, size_t size, const char *base, const char *path, struct err *err);
 
 /* Resolves all paths of `spec`; `base` is the directory of the file. Mistakes are reported and
  * suppressed; paths that are suppressed already, or depend on one, are skipped. */

@@ -43,8 +43,7 @@ int spec_name_check(const char *name, struct err *err)
     if (name[strspn(name, "0123456789-.")] == '\0')
         return err_set(err, ERR_USAGE, "\"%.64s\" looks like an id; add a letter", name);
     if (strcmp(name, "last") == 0 || strcmp(name, "all") == 0)
-        return err_set(err, ERR_USAGE, "\"%s\" is a reserved word; choose another name",
-                       name);
+        return err_set(err, ERR_USAGE, "\"%s\" is a reserved word; choose another name", name);
     return 0;
 }
 

@@ -53,8 +53,7 @@ static struct yaml_node *descend(struct yaml_doc *doc, struct yaml_node *root, c
     return at;
 }
 
-int spec_set(struct yaml_doc *doc, struct yaml_node *root, const char *assignment,
-             struct err *err)
+int spec_set(struct yaml_doc *doc, struct yaml_node *root, const char *assignment, struct err *err)
 {
     char origin[160];
     snprintf(origin, sizeof(origin), "--set %s", assignment);
@@ -68,8 +67,7 @@ int spec_set_as(struct yaml_doc *doc, struct yaml_node *root, const char *assign
     const char *equals = strchr(assignment, '=');
     size_t size = equals ? (size_t)(equals - assignment) : 0;
     if (size == 0)
-        return err_set(err, ERR_USAGE, "%s: expected KEY=VALUE, such as --set train.steps=100",
-                       origin);
+        return err_set(err, ERR_USAGE, "%s: expected KEY=VALUE, such as --set train.steps=100", origin);
     if (size >= sizeof(path) || assignment[0] == '.' || equals[-1] == '.' ||
         (strstr(assignment, "..") && strstr(assignment, "..") < equals))
         return err_set(err, ERR_USAGE, "%s: \"%.*s\" is not the path of a key, such as "

@@ -9,8 +9,7 @@ struct yaml_node;
 
 /* `root` is a map of `doc`. The value is YAML. The new nodes are marked as coming from --set.
  * On failure the tree is unchanged. */
-int spec_set(struct yaml_doc *doc, struct yaml_node *root, const char *assignment,
-             struct err *err);
+int spec_set(struct yaml_doc *doc, struct yaml_node *root, const char *assignment, struct err *err);
 
 /* The same for a value that does not come from --set: `origin` says from where. */
 int spec_set_as(struct yaml_doc *doc, struct yaml_node *root, const char *assignment, const char *origin,

@@ -31,8 +31,7 @@ static void describe(char *out, size_t size, const struct spec_field *row)
         snprintf(what, sizeof(what), "a number from %.9g to %.9g", row->min, row->max);
         break;
     case FIELD_NUMBERS:
-        snprintf(what, sizeof(what), "a list of %s numbers from %.9g to %.9g", row->choices,
-                 row->min, row->max);
+        snprintf(what, sizeof(what), "a list of %s numbers from %.9g to %.9g", row->choices, row->min, row->max);
         break;
     case FIELD_STRINGS:
         snprintf(what, sizeof(what), "a list, such as [a, b]");
@@ -70,8 +69,7 @@ static void describe_given(char *out, size_t size, const struct yaml_node *node)
     else if (yaml_is_null(node))
         snprintf(out, size, "nothing");
     else
-        snprintf(out, size, "\"%.40s\"%s", node->text,
-                 strpbrk(node->text, "\n") ? " on several lines" : "");
+        snprintf(out, size, "\"%.40s\"%s", node->text, strpbrk(node->text, "\n") ? " on several lines" : "");
     for (char *p = out; *p; p++)
         if ((unsigned char)*p < ' ')
             *p = ' ';
@@ -84,9 +82,7 @@ static json_t *wrong(const struct spec_field *row, const char *path, const struc
     char what[256], given[96];
     describe(what, sizeof(what), row);
     describe_given(given, sizeof(given), node);
-    spec_diagnostic_at(diagnostics, node, SPOT_VALUE, "%s: expected %s, not %s%s", path, what,
-                       given,
-                       hint ? hint : "");
+    spec_diagnostic_at(diagnostics, node, SPOT_VALUE, "%s: expected %s, not %s%s", path, what, given, hint ? hint : "");
     return NULL;
 }
 
@@ -193,8 +189,7 @@ static json_t *check_text(const struct spec_field *row, const char *path,
     if (!n->text[0])
         return wrong(row, path, n, NULL, diagnostics);
     if (row->type == FIELD_PATH && strlen(n->text) >= 1024) {
-        spec_diagnostic_at(diagnostics, n, SPOT_VALUE, "%s: the path is longer than 1023 bytes",
-                           path);
+        spec_diagnostic_at(diagnostics, n, SPOT_VALUE, "%s: the path is longer than 1023 bytes", path);
         return NULL;
     }
     return json_string(n->text);
@@ -272,8 +267,7 @@ static json_t *check_string_map(const struct spec_field *row, const char *path,
         char where[160];
         snprintf(where, sizeof(where), "%s.%.60s", path, e->key);
         if (e->kind != YAML_SCALAR || yaml_is_null(e)) {
-            wrong(&item, where, e, e->kind == YAML_SCALAR ? "; write \"\" for an empty text" : NULL,
-                  diagnostics);
+            wrong(&item, where, e, e->kind == YAML_SCALAR ? "; write \"\" for an empty text" : NULL, diagnostics);
             bad++;
             continue;
         }
@@ -298,8 +292,7 @@ json_t *spec_check_value(const struct spec_field *row, const char *path,
     if (strcmp(path, "array") == 0 && n->kind == YAML_LIST)
         return wrong(row, path, n, "; write indices such as 0-9 or 1,3,7, without brackets", diagnostics);
     if (row->type == FIELD_STRING && n->kind == YAML_LIST)
-        return wrong(row, path, n, "; write \"|\" after the key, then one command per line",
-                     diagnostics);
+        return wrong(row, path, n, "; write \"|\" after the key, then one command per line", diagnostics);
     if (n->kind != YAML_SCALAR)
         return wrong(row, path, n, NULL, diagnostics);
     return check_scalar(row, path, n, diagnostics);

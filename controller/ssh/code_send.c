@@ -93,8 +93,7 @@ static int send_entry(struct sender *w, size_t i, struct err *err)
         const ssize_t n = fd < 0 ? -1 : read(fd, bytes, sizeof(bytes));
         w->damaged = n <= 0 || sent + n > e.bytes;
         if (w->damaged)
-            rc = err_set(err, ERR_USAGE, "%s has changed since the snapshot was taken; submit the job again",
-                         path);
+            rc = err_set(err, ERR_USAGE, "%s has changed since the snapshot was taken; submit the job again", path);
         else if ((rc = host_talk_send(&w->talk, bytes, (size_t)n, err)) == 0)
             sent += n;
     }

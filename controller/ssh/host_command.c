@@ -136,8 +136,7 @@ static enum flow to_host(ssh_channel c)
     return FLOWED;
 }
 
-static enum flow pass(ssh_session s, ssh_channel c, struct opening *o, char *wrong,
-                      size_t wrong_size)
+static enum flow pass(ssh_session s, ssh_channel c, struct opening *o, char *wrong, size_t wrong_size)
 {
     for (;;) {
         enum flow flow = from_host(c, o, wrong, wrong_size);

@@ -60,8 +60,7 @@ static void leave(ssh_session s)
 }
 
 /* The host's directory for programs, from the output of the command. */
-static int send_programs(const struct programs *p, ssh_session s, const char *host,
-                         const char *said, struct err *err)
+static int send_programs(const struct programs *p, ssh_session s, const char *host, const char *said, struct err *err)
 {
     char cache[PATH_MAX];
     const char *word = strstr(said, CACHE_WORD);
@@ -90,8 +89,7 @@ static int converse(ssh_session s, const struct programs *p, const char *host, c
     for (int i = 0; i < 2; i++) {
         bool began = false;
         int status = -1;
-        if (host_command_pass(s, host, command, ready, &began, wrong, sizeof(wrong), &status,
-                              err) < 0)
+        if (host_command_pass(s, host, command, ready, &began, wrong, sizeof(wrong), &status, err) < 0)
             return -1;
         if (began || status != NOT_THERE || i == 1)
             return began && status == 0 ? 0 : no_answer(host, status, wrong, err);
@@ -228,8 +226,7 @@ static int ask(ssh_session s, const struct programs *p, const char *host, struct
     for (int i = 0; i < 2; i++) {
         int status = -1;
         login_deadline(host, LOGIN_STEP_S);
-        if (host_command_run(s, command, answer, sizeof(answer), wrong, sizeof(wrong), &status,
-                             err) < 0)
+        if (host_command_run(s, command, answer, sizeof(answer), wrong, sizeof(wrong), &status, err) < 0)
             return err_prefix(err, "%s: ", host);
         if (status == 0)
             return find_facts() ? 0 : err_set(err, ERR_SYSTEM, "%s does not run the commands of jobctl: the answer is "

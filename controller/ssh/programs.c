@@ -27,8 +27,7 @@ enum {
     PAUSE_MS = 200
 };
 
-static int add(struct programs *p, const char *root, const char *name, bool needed,
-               struct err *err)
+static int add(struct programs *p, const char *root, const char *name, bool needed, struct err *err)
 {
     struct program *q = &p->list[p->count];
     struct stat st;
@@ -38,8 +37,7 @@ static int add(struct programs *p, const char *root, const char *name, bool need
     if (stat(q->path, &st) < 0) {
         if (!needed)
             return 0;
-        return err_set(err, ERR_SYSTEM, "cannot find '%s', which a host needs: %s", q->path,
-                       strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot find '%s', which a host needs: %s", q->path, strerror(errno));
     }
     q->size = (size_t)st.st_size;
     p->count++;
@@ -70,8 +68,7 @@ int programs_find(struct programs *p, struct err *err)
         strcat(all, p->list[i].digest);
     }
     const XXH128_hash_t h = XXH3_128bits(all, strlen(all));
-    snprintf(p->digest, sizeof(p->digest), "%016llx%016llx", (unsigned long long)h.high64,
-             (unsigned long long)h.low64);
+    snprintf(p->digest, sizeof(p->digest), "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
     return 0;
 }
 
@@ -90,8 +87,7 @@ static const char *machine_name(int machine)
 }
 
 /* The ELF header of its shell gives the processor type. */
-static int check_machine(sftp_session sftp, const struct program *agent, const char *host,
-                         struct err *err)
+static int check_machine(sftp_session sftp, const struct program *agent, const char *host, struct err *err)
 {
     unsigned char here[EI_NIDENT + 4], there[sizeof(here)];
     FILE *f = fopen(agent->path, "re");
@@ -166,8 +162,7 @@ static int send_file(sftp_session sftp, const struct program *p, const char *hos
     if (!from)
         err_set(err, ERR_SYSTEM, "cannot read '%s': %s", p->path, strerror(errno));
     else if (!to)
-        err_set(err, ERR_SYSTEM, "cannot write %s on %s (sftp error %d)", path, host,
-                sftp_get_error(sftp));
+        err_set(err, ERR_SYSTEM, "cannot write %s on %s (sftp error %d)", path, host, sftp_get_error(sftp));
     else if (fseek(from, (long)at, SEEK_SET) == 0 && sftp_seek64(to, at) == 0)
         rc = send_bytes(to, from, host, err);
     if (to && sftp_close(to) != SSH_OK)
@@ -229,8 +224,7 @@ static int send_once(const struct programs *p, ssh_session s, sftp_session sftp,
     return 0;
 }
 
-int programs_send(const struct programs *p, ssh_session s, const char *host, const char *cache,
-                  struct err *err)
+int programs_send(const struct programs *p, ssh_session s, const char *host, const char *cache, struct err *err)
 {
     char whole[PATH_MAX];
     bool done = false;
@@ -239,8 +233,7 @@ int programs_send(const struct programs *p, ssh_session s, const char *host, con
     snprintf(whole, sizeof(whole), "%.3900s/%s", cache, p->digest);
     sftp_session sftp = sftp_new(s);
     if (!sftp || sftp_init(sftp) != SSH_OK) {
-        err_set(err, ERR_USAGE, "%s has no sftp, which jobctl needs to copy its programs: %s", host,
-                ssh_get_error(s));
+        err_set(err, ERR_USAGE, "%s has no sftp, which jobctl needs to copy its programs: %s", host, ssh_get_error(s));
         goto out;
     }
     if (strpbrk(cache, "\"'`$\\\n")) {

@@ -36,7 +36,6 @@ struct programs {
 int programs_find(struct programs *p, struct err *err);
 
 /* `cache`: the absolute directory on the host. ERR_USAGE: the host cannot run the programs. */
-int programs_send(const struct programs *p, ssh_session s, const char *host, const char *cache,
-                  struct err *err);
+int programs_send(const struct programs *p, ssh_session s, const char *host, const char *cache, struct err *err);
 
 #endif

@@ -12,8 +12,7 @@
 #include "engine/contract/exit_code.h"
 #include "engine/contract/scratch.h"
 
-static const struct train_cmd_option *find(const struct train_cmd_option *options, const char *arg,
-                                           size_t n)
+static const struct train_cmd_option *find(const struct train_cmd_option *options, const char *arg, size_t n)
 {
     for (const struct train_cmd_option *o = options; o->name; o++)
         if (strlen(o->name) == n && memcmp(o->name, arg, n) == 0)
@@ -21,8 +20,7 @@ static const struct train_cmd_option *find(const struct train_cmd_option *option
     return NULL;
 }
 
-static int wrong(const char *name, const char *what, const char *arg,
-                 const struct train_cmd_option *options)
+static int wrong(const char *name, const char *what, const char *arg, const struct train_cmd_option *options)
 {
     fprintf(stderr, "jobctl-train %s: %s '%s'; options:", name, what, arg);
     for (const struct train_cmd_option *o = options; o->name; o++)
@@ -86,8 +84,7 @@ json_t *train_cmd_load_spec(const char *file, struct err *err)
     return spec;
 }
 
-int train_cmd_in_scratch(int (*work)(void *arg, const char *dir, struct err *err), void *arg,
-                         struct err *err)
+int train_cmd_in_scratch(int (*work)(void *arg, const char *dir, struct err *err), void *arg, struct err *err)
 {
     char dir[SCRATCH_PATH];
     const char *tmp = getenv("TMPDIR");

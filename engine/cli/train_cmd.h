@@ -56,8 +56,7 @@ int train_cmd_read_base(struct model *m, struct pretrained *p, const struct trai
                         struct err *err);
 
 /* Runs `work` with a temporary directory, which is removed afterwards; returns its result. */
-int train_cmd_in_scratch(int (*work)(void *arg, const char *dir, struct err *err), void *arg,
-                         struct err *err);
+int train_cmd_in_scratch(int (*work)(void *arg, const char *dir, struct err *err), void *arg, struct err *err);
 
 /* Prints "jobctl-train NAME: sentence" and returns the exit code of the error. */
 int train_cmd_fail(const char *name, const struct err *err);

@@ -40,8 +40,7 @@ static const json_t *choose_case(const json_t *file, const char *name, struct er
 }
 
 /* The batch of a case: case.batch, case.latent_hw, case.text_len. */
-static int parse_batch(struct model_limits *z, const json_t *config, const struct model_config *m,
-                       struct err *err)
+static int parse_batch(struct model_limits *z, const json_t *config, const struct model_config *m, struct err *err)
 {
     const json_t *c = json_object_get(config, "case"), *hw = json_object_get(c, "latent_hw");
     const json_t *text = json_object_get(c, "text_len");
@@ -147,26 +146,21 @@ static void print_json(const struct bench_result *r)
 static void print_table(const struct bench_result *r)
 {
     printf("device       %s, %s\n", backend_device(), backend_ops()->name);
-    printf("step         %9.3f ms   (median of %d; %.3f to %.3f)\n", r->ms_median, r->steps,
-           r->ms_min, r->ms_max);
-    printf("speed        %9.2f samples/s, %.1f GFLOP/s, %d threads\n", r->samples_per_s, r->gflops,
-           r->threads);
+    printf("step         %9.3f ms   (median of %d; %.3f to %.3f)\n", r->ms_median, r->steps, r->ms_min, r->ms_max);
+    printf("speed        %9.2f samples/s, %.1f GFLOP/s, %d threads\n", r->samples_per_s, r->gflops, r->threads);
     if (r->mfu > 0)
         printf("MFU          %9.2f %%    of %.0f TFLOP/s; work counted: three forward passes\n",
                100 * r->mfu, BENCH_PEAK_GFLOPS / 1e3);
     if (r->sgemm_ms > 0) {
-        printf("sgemm alone  %9.3f ms   %.1f GFLOP/s over the step's own shapes\n", r->sgemm_ms,
-               r->sgemm_gflops);
-        printf("             %9.1f %%    of the step is what sgemm alone would take\n",
-               100 * r->sgemm_share);
+        printf("sgemm alone  %9.3f ms   %.1f GFLOP/s over the step's own shapes\n", r->sgemm_ms, r->sgemm_gflops);
+        printf("             %9.1f %%    of the step is what sgemm alone would take\n", 100 * r->sgemm_share);
     }
     if (r->step_ms[0] > 0)
         printf("snapshots    %+9.3f ms   of %.3f (%+.2f %%); an update takes %.3f ms of CPU time, "
                "without %.3f\n",
                r->step_ms[1] - r->step_ms[0], r->step_ms[0],
                100 * (r->step_ms[1] / r->step_ms[0] - 1), r->update_ms[1], r->update_ms[0]);
-    printf("parameters   %9lld      memory grew by %lld KiB\n", (long long)r->params,
-           (long long)r->rss_growth / 1024);
+    printf("parameters   %9lld      memory grew by %lld KiB\n", (long long)r->params, (long long)r->rss_growth / 1024);
 }
 
 /* "64x8": nodes and GPUs per node. */
@@ -238,8 +232,7 @@ int train_cmd_bench(int argc, char **argv)
         char *end;
         const long n = strtol(steps, &end, 10);
         if (*end || n < 1 || n > STEPS_MAX) {
-            err_set(&err, ERR_USAGE, "--steps is \"%.20s\"; it must be from 1 to %d", steps,
-                    STEPS_MAX);
+            err_set(&err, ERR_USAGE, "--steps is \"%.20s\"; it must be from 1 to %d", steps, STEPS_MAX);
             return train_cmd_fail("bench", &err);
         }
         spec.steps = (int)n;

@@ -79,8 +79,7 @@ static int parse_cards(struct plan *p, const char *text, struct err *err)
         struct card *c = &p->card[p->cards++];
         *c = (struct card){.device = true, .bf16 = !fp32 && strcmp(p->spec.precision, "fp32") != 0,
                            .room = (int64_t)(gib * 0x1p30)};
-        snprintf(c->name, sizeof(c->name), "a GPU with %g GiB%s", gib,
-                 fp32 ? " and no bf16" : "");
+        snprintf(c->name, sizeof(c->name), "a GPU with %g GiB%s", gib, fp32 ? " and no bf16" : "");
         at = end;
     }
     return 0;
@@ -192,8 +191,7 @@ static int plan_make(void *arg, const char *cache, struct err *err)
             goto out;
     }
     p->flops = (s->prior.path[0] ? 6 : 3) *
-               model_forward_flops(&s->model, s->batch_global, p->shape.height, p->shape.width,
-                                       p->shape.words);
+               model_forward_flops(&s->model, s->batch_global, p->shape.height, p->shape.width, p->shape.words);
     rc = 0;
 out:
     dataset_close(d);
@@ -244,8 +242,7 @@ static json_t *json_of_card(const struct plan *p, const struct card *c)
     const struct fit *f = &c->fit;
     json_t *bytes = json_object();
     for (int i = 0; i < USES; i++)
-        json_object_set_new(bytes, backend_use_name((enum backend_use)i),
-                            json_integer(f->plan.bytes[i]));
+        json_object_set_new(bytes, backend_use_name((enum backend_use)i), json_integer(f->plan.bytes[i]));
     return json_pack("{s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:s, s:s, s:i, s:s, s:i, s:b, s:s, s:f, s:o}",
                      "device", c->name, "precision", c->bf16 ? "bf16" : "fp32", "free_bytes",
                      (json_int_t)c->room, "budget_bytes", (json_int_t)f->budget, "planned_bytes", (json_int_t)f->plan.total, "fits",
@@ -319,15 +316,12 @@ static void print_card(const struct plan *p, const struct card *c)
            c->name, f->fits ? "" : ": this does not fit");
     for (int i = 0; i < USES; i++)
         if (f->plan.bytes[i] > 0)
-            printf("            %-22s %s\n", backend_use_name((enum backend_use)i),
-                   size_text(f->plan.bytes[i], a));
+            printf("            %-22s %s\n", backend_use_name((enum backend_use)i), size_text(f->plan.bytes[i], a));
     if (p->ranks > 1)
         printf("            parallel %s: %s\n", fit_sharing_name(f->sharing), f->sharing_why);
-    printf("            micro-batch of %d, %d per step: %s\n", f->micro, micro_batches(p, f),
-           f->micro_why);
+    printf("            micro-batch of %d, %d per step: %s\n", f->micro, micro_batches(p, f), f->micro_why);
     if (f->recompute)
-        printf("            grad_checkpointing on, %.0f %% more work: %s\n", 100 * f->plan.again,
-               f->recompute_why);
+        printf("            grad_checkpointing on, %.0f %% more work: %s\n", 100 * f->plan.again, f->recompute_why);
     else
         printf("            grad_checkpointing off: %s\n", f->recompute_why);
     if (!f->fits)

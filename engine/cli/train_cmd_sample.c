@@ -40,16 +40,14 @@ struct drawing {
     float                *latents;
 };
 
-static int number(const char *name, const char *text, double low, double high, double *value,
-                  struct err *err)
+static int number(const char *name, const char *text, double low, double high, double *value, struct err *err)
 {
     char *end;
     if (!text)
         return 0;
     double x = strtod(text, &end);
     if (end == text || *end || !(x >= low && x <= high))
-        return err_set(err, ERR_USAGE, "%s: '%s' is not a number from %g to %g", name, text, low,
-                       high);
+        return err_set(err, ERR_USAGE, "%s: '%s' is not a number from %g to %g", name, text, low, high);
     *value = x;
     return 0;
 }
@@ -78,8 +76,7 @@ static int open_data(struct drawing *d, bool own, struct err *err)
     const json_t *codec = json_object_get(d->notes, "codec");
     char cache[CHECKPOINT_PATH + 16];
     const char *slash = strrchr(d->path, '/');
-    snprintf(cache, sizeof(cache), "%.*s/cache", slash ? (int)(slash - d->path) : 1,
-             slash ? d->path : ".");
+    snprintf(cache, sizeof(cache), "%.*s/cache", slash ? (int)(slash - d->path) : 1, slash ? d->path : ".");
     if (own && codec) {
         if (dataset_from_codec(&d->data, codec, err) < 0)
             return -1;

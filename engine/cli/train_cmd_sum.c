@@ -69,8 +69,7 @@ static float number(size_t i, int rank)
     return (float)((i * 7 + (size_t)rank * 13) % 1021);
 }
 
-static int try_size(struct side *s, struct dist *d, float *here, void *there, size_t n,
-                    struct err *err)
+static int try_size(struct side *s, struct dist *d, float *here, void *there, size_t n, struct err *err)
 {
     const struct kern_ops *k = backend_ops();
     for (size_t i = 0; i < n; i++)
@@ -93,8 +92,7 @@ static int add_up(struct page *page, int rank, struct err *err)
                                              .arg = page};
     const struct dist_device device = {backend_ops(), backend_streams(), false};
     const struct dist_config config = {.rank = rank, .world = SIDES, .name = "sum",
-                                       .init_ms =
-                                           START_MS, .wait_ms = START_MS, .bootstrap = &bootstrap,
+                                       .init_ms = START_MS, .wait_ms = START_MS, .bootstrap = &bootstrap,
                                        .device = &device};
     struct dist *d = NULL;
     void *there = backend_alloc(device.ops, most * sizeof(float), USE_EXCHANGE, err);
@@ -141,8 +139,7 @@ static void note_end(struct side *s, int rank, int status)
     if (atomic_load(&s->stage) >= DONE)
         return;
     s->code = ERR_SYSTEM;
-    snprintf(s->why, sizeof(s->why), "rank %d ended by signal %d", rank,
-             WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    snprintf(s->why, sizeof(s->why), "rank %d ended by signal %d", rank, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
     atomic_store(&s->stage, FAILED);
 }
 
@@ -210,8 +207,7 @@ int train_cmd_sum(int argc, char **argv)
     if (rc != 0)
         return rc;
     const int64_t deadline_ms = ms && atoll(ms) > 0 ? atoll(ms) : DEADLINE_MS;
-    struct page *page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct page *page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t pids[SIDES] = {-1, -1};
     if (page == MAP_FAILED)
         return train_cmd_fail("sum",

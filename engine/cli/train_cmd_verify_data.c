@@ -56,8 +56,7 @@ static void on_miscount(void *arg, const char *where, const char *what)
 }
 
 /* The newest checkpoint has the digest of its data. */
-static int compare_digest(struct verdict *v, const struct dataset *d, const char *dir,
-                          struct err *err)
+static int compare_digest(struct verdict *v, const struct dataset *d, const char *dir, struct err *err)
 {
     char path[CHECKPOINT_PATH], what[64];
     int64_t step = checkpoint_newest_step(dir);

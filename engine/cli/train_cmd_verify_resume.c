@@ -51,8 +51,7 @@ static int parse_sizes(struct replay *r, const char *text, struct err *err)
         char *end;
         long n = strtol(p, &end, 10);
         if (end == p || n < 1 || n > RANKS || (*end && *end != ','))
-            return err_set(err, ERR_USAGE, "--ranks %.60s: expected numbers from 1 to %d, as in 1,4",
-                           text, RANKS);
+            return err_set(err, ERR_USAGE, "--ranks %.60s: expected numbers from 1 to %d, as in 1,4", text, RANKS);
         r->size[r->sizes++] = (int)n;
         if (!*end)
             return 0;
@@ -102,8 +101,7 @@ static int find_steps(struct replay *r, int64_t steps, struct err *err)
         used += (size_t)snprintf(r->left_out + used, sizeof(r->left_out) - used, "%s%lld", used ? "," : "",
                                  (long long)json_integer_value(json_array_get(left_out, i)));
     r->job = json_deep_copy(json_object_get(notes, "job"));
-    r->reproducible = json_is_true(
-        json_object_get(json_object_get(r->job, "train"), "reproducible"));
+    r->reproducible = json_is_true(json_object_get(json_object_get(r->job, "train"), "reproducible"));
     json_decref(notes);
     return r->job ? 0 : err_set(err, ERR_MEMORY, "out of memory for a job spec");
 }
@@ -166,8 +164,7 @@ static int tell_log(const char *dir, int size, struct err *err)
             snprintf(last, sizeof(last), "%.*s", (int)strcspn(line + 14, "\n"), line + 14);
     if (f)
         fclose(f);
-    return err_set(err, ERR_SYSTEM, "%d rank%s could not run these steps: %s", size,
-                   size == 1 ? "" : "s", last);
+    return err_set(err, ERR_SYSTEM, "%d rank%s could not run these steps: %s", size, size == 1 ? "" : "s", last);
 }
 
 /* `size` ranks, in `dir`, up to the last step. */
@@ -235,24 +232,20 @@ static int compare(struct replay *r, int size, const char *dir, struct err *err)
     char again[CHECKPOINT_PATH], a[CHECKPOINT_PATH + 32], b[CHECKPOINT_PATH + 32];
     struct manifest was, is;
     double apart = 0;
-    snprintf(again, sizeof(again), "%.*s/step-%08lld", CHECKPOINT_PATH - 32, dir,
-             (long long)r->last);
+    snprintf(again, sizeof(again), "%.*s/step-%08lld", CHECKPOINT_PATH - 32, dir, (long long)r->last);
     if (manifest_read(&was, r->to, err) < 0 || manifest_read(&is, again, err) < 0)
         return -1;
     snprintf(a, sizeof(a), "%s/%s", r->to, CHECKPOINT_WEIGHTS);
     snprintf(b, sizeof(b), "%s/%s", again, CHECKPOINT_WEIGHTS);
     if (distance(&apart, a, b, err) < 0)
         return -1;
-    bool same = strcmp(digest_of(&was, CHECKPOINT_WEIGHTS),
-                       digest_of(&is, CHECKPOINT_WEIGHTS)) == 0 &&
-                strcmp(digest_of(&was, CHECKPOINT_MOMENTS),
-                       digest_of(&is, CHECKPOINT_MOMENTS)) == 0;
+    bool same = strcmp(digest_of(&was, CHECKPOINT_WEIGHTS), digest_of(&is, CHECKPOINT_WEIGHTS)) == 0 &&
+                strcmp(digest_of(&was, CHECKPOINT_MOMENTS), digest_of(&is, CHECKPOINT_MOMENTS)) == 0;
     bool right = same || (!r->reproducible && apart <= NEAR);
     const char *verdict = same ? "same bits" : right ? "equal up to rounding" : "differs";
     r->differs = r->differs || !right;
     if (!r->json)
-        printf("%-7d %-20s %-10.2g %s\n", size, verdict, apart,
-               digest_of(&is, CHECKPOINT_WEIGHTS));
+        printf("%-7d %-20s %-10.2g %s\n", size, verdict, apart, digest_of(&is, CHECKPOINT_WEIGHTS));
     json_array_append_new(r->rows, json_pack("{s:i, s:s, s:b, s:b, s:f, s:s, s:s}", "ranks", size,
                                              "verdict", verdict, "same_bits", (int)same, "right",
                                              (int)right, "distance", apart, "weights",
@@ -294,8 +287,7 @@ static int replay_all(struct replay *r, struct err *err)
         return 0;
     json_t *o = json_pack("{s:i, s:I, s:I, s:b, s:s, s:O}", "schema", 2, "from_step",
                           (json_int_t)r->first, "to_step", (json_int_t)r->last, "reproducible",
-                          (int)r->reproducible, "weights", digest_of(&m,
-                                                                     CHECKPOINT_WEIGHTS), "replays",
+                          (int)r->reproducible, "weights", digest_of(&m, CHECKPOINT_WEIGHTS), "replays",
                           r->rows);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     printf("%s\n", text ? text : "{}");

@@ -54,8 +54,7 @@ void digest_add_text(struct digest *d, const char *text)
 void digest_text(const struct digest *d, char text[DIGEST_TEXT])
 {
     XXH128_hash_t h = XXH3_128bits_digest(d->state);
-    snprintf(text, DIGEST_TEXT, "xxh3:%016llx%016llx", (unsigned long long)h.high64,
-             (unsigned long long)h.low64);
+    snprintf(text, DIGEST_TEXT, "xxh3:%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
 }
 
 int digest_file(char text[DIGEST_TEXT], int64_t *bytes, const char *path, struct err *err)

@@ -35,8 +35,7 @@ static void mark_cut(char *text, size_t size)
     memcpy(text + end, "...", sizeof("..."));
 }
 
-__attribute__((format(printf, 3, 0))) static void set(struct err *err, enum err_code code, const char *fmt,
-                                                      va_list ap)
+__attribute__((format(printf, 3, 0))) static void set(struct err *err, enum err_code code, const char *fmt, va_list ap)
 {
     if (vsnprintf(err->text, sizeof(err->text), fmt, ap) >= (int)sizeof(err->text))
         mark_cut(err->text, sizeof(err->text));

@@ -66,8 +66,7 @@ static uint64_t get(const uint64_t *at)
     return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
-static void page_init(struct flight_page *p, uint64_t rank, uint64_t world_size,
-                      uint64_t generation)
+static void page_init(struct flight_page *p, uint64_t rank, uint64_t world_size, uint64_t generation)
 {
     p->magic = FLIGHT_MAGIC;
     p->version = FLIGHT_VERSION;
@@ -82,8 +81,7 @@ static void page_init(struct flight_page *p, uint64_t rank, uint64_t world_size,
 
 /* Written under a temporary name, then renamed: truncating a page that another process has
  * mapped would kill the reader with SIGBUS. */
-int flight_create(const char *path, uint64_t rank, uint64_t world_size, uint64_t generation,
-                  struct err *err)
+int flight_create(const char *path, uint64_t rank, uint64_t world_size, uint64_t generation, struct err *err)
 {
     struct flight_page *page = calloc(1, FLIGHT_BYTES);
     char tmp[4096];
@@ -131,8 +129,7 @@ static int map_file(struct flight *f, const char *path, bool writable, struct er
         return err_set(err, ERR_DATA, "%s is not a flight page: it has %lld bytes, not %d", path,
                        (long long)st.st_size, FLIGHT_BYTES);
     }
-    void *p = mmap(NULL, FLIGHT_BYTES, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
-                   fd, 0);
+    void *p = mmap(NULL, FLIGHT_BYTES, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
     int why = errno;
     close(fd);
     if (p == MAP_FAILED)
@@ -157,8 +154,7 @@ int flight_attach(struct flight **out, const char *path, struct err *err)
             return -1;
         }
     } else {
-        void *p = mmap(NULL, FLIGHT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                       0);
+        void *p = mmap(NULL, FLIGHT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED) {
             free(f);
             return err_set(err, ERR_MEMORY, "out of memory for a flight page");

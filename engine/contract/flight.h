@@ -95,8 +95,7 @@ struct flight; /* a mapping */
 /* Create the file (agent), attach to it (rank), or map it read-only (any process).
  * flight_attach() with a NULL path uses private memory, so that a
  * rank started by hand needs no special case. */
-int flight_create(const char *path, uint64_t rank, uint64_t world_size, uint64_t generation,
-                  struct err *err);
+int flight_create(const char *path, uint64_t rank, uint64_t world_size, uint64_t generation, struct err *err);
 int flight_attach(struct flight **out, const char *path, struct err *err);
 int flight_open(struct flight **out, const char *path, struct err *err);
 void flight_close(struct flight *f);

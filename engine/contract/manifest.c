@@ -69,8 +69,7 @@ static int write_text(const char *path, const char *text, struct err *err)
     return 0;
 }
 
-int manifest_write(struct manifest *out, const char *dir, int64_t step, const char *const *names,
-                   struct err *err)
+int manifest_write(struct manifest *out, const char *dir, int64_t step, const char *const *names, struct err *err)
 {
     struct manifest m = {.step = step};
     char path[PATH_SIZE];

@@ -34,8 +34,7 @@ struct manifest {
 
 /* Measure the named files in `dir` and write manifest.json beside them, synced.
  * `names` ends with NULL. */
-int manifest_write(struct manifest *out, const char *dir, int64_t step, const char *const *names,
-                   struct err *err);
+int manifest_write(struct manifest *out, const char *dir, int64_t step, const char *const *names, struct err *err);
 
 /* Reads manifest.json: ERR_NOT_FOUND if there is none, ERR_DATA if it is malformed. */
 int manifest_read(struct manifest *out, const char *dir, struct err *err);

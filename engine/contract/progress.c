@@ -204,17 +204,13 @@ void progress_checkpoint(struct progress *p, int64_t step, const char *path, int
 void progress_quarantined(struct progress *p, const char *path, const char *reason)
 {
     send_line(p,
-              json_pack("{s:s, s:o, s:o}", "ev", "quarantined", "path", words(path), "reason",
-                        words(reason)),
+              json_pack("{s:s, s:o, s:o}", "ev", "quarantined", "path", words(path), "reason", words(reason)),
               false);
 }
 
 void progress_sample(struct progress *p, int64_t step, const char *path)
 {
-    send_line(p,
-              json_pack("{s:s, s:I, s:o}", "ev", "sample", "step", (json_int_t)step, "path",
-                        words(path)),
-              false);
+    send_line(p, json_pack("{s:s, s:I, s:o}", "ev", "sample", "step", (json_int_t)step, "path", words(path)), false);
 }
 
 void progress_no_room(struct progress *p, const struct progress_room *r)
@@ -250,8 +246,7 @@ void progress_fetch(struct progress *p, const char *text)
     send_line(p, json_pack("{s:s, s:o}", "ev", "fetch", "text", words(text)), false);
 }
 
-void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text,
-                     int64_t step)
+void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text, int64_t step)
 {
     json_t *line = json_pack("{s:s, s:o, s:i, s:o}", "ev", "failed", "cause", words(cause),
                              "exit_code", exit_code, "text", words(text));
@@ -262,10 +257,7 @@ void progress_failed(struct progress *p, const char *cause, int exit_code, const
 
 void progress_done(struct progress *p, int64_t step, double loss)
 {
-    send_line(p,
-              json_pack("{s:s, s:I, s:o}", "ev", "done", "step", (json_int_t)step, "loss",
-                        real(loss)),
-              false);
+    send_line(p, json_pack("{s:s, s:I, s:o}", "ev", "done", "step", (json_int_t)step, "loss", real(loss)), false);
 }
 
 void progress_detached(struct progress *p, const char *cause, const char *text, int64_t step)
@@ -373,10 +365,7 @@ bool progress_has_agent(const struct progress *p)
 
 void progress_rendezvous(struct progress *p, const char *key, const char *value)
 {
-    send_line(p,
-              json_pack("{s:s, s:o, s:o}", "ev", "rendezvous", "key", words(key), "value",
-                        words(value)),
-              false);
+    send_line(p, json_pack("{s:s, s:o, s:o}", "ev", "rendezvous", "key", words(key), "value", words(value)), false);
 }
 
 const char *progress_rendezvous_find(struct progress *p, const char *key)

@@ -98,8 +98,7 @@ static int check_numbers(const struct spec_field *f, const json_t *v, struct err
         hi = lo;
     int n = json_is_array(v) ? (int)json_array_size(v) : -1;
     if (n < lo || n > hi)
-        return err_set(err, ERR_USAGE, "train.%s: expected a list of %s numbers", f->path,
-                       f->choices);
+        return err_set(err, ERR_USAGE, "train.%s: expected a list of %s numbers", f->path, f->choices);
     for (int i = 0; i < n; i++) {
         const json_t *x = json_array_get(v, (size_t)i);
         if (!json_is_number(x))
@@ -112,8 +111,7 @@ static int check_numbers(const struct spec_field *f, const json_t *v, struct err
 
 static int wrong_type(const struct spec_field *f, const char *expected, struct err *err)
 {
-    return err_set(err, ERR_USAGE, "train.%s: expected %s%s", f->path, expected,
-                   f->auto_ok ? " or auto" : "");
+    return err_set(err, ERR_USAGE, "train.%s: expected %s%s", f->path, expected, f->auto_ok ? " or auto" : "");
 }
 
 static int check_strings(const struct spec_field *f, const json_t *v, struct err *err)
@@ -168,8 +166,7 @@ static int check_value(const struct spec_field *f, const json_t *v, struct err *
             return err_set(err, ERR_USAGE, "train.%s: longer than 1023 bytes", f->path);
         return 0;
     default:
-        return err_set(err, ERR_BUG, "train.%s: train: does not support the type of this row",
-                       f->path);
+        return err_set(err, ERR_BUG, "train.%s: train: does not support the type of this row", f->path);
     }
 }
 
@@ -183,8 +180,7 @@ static int check_block(json_t *block, const char *prefix, struct err *err)
         int n = snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", key);
         const struct spec_field *f = n < (int)sizeof(path) ? row_find(path) : NULL;
         if (!f)
-            return err_set(err, ERR_USAGE, "train.%s%s%.80s: unknown key", prefix,
-                           *prefix ? "." : "", key);
+            return err_set(err, ERR_USAGE, "train.%s%s%.80s: unknown key", prefix, *prefix ? "." : "", key);
         if (f->type != FIELD_MAP) {
             if (check_value(f, v, err) < 0)
                 return -1;
@@ -287,8 +283,7 @@ static void fill_model(struct train_spec *s, const json_t *train)
     m->heads = (int)int_of(train, "model.heads", p->heads);
     m->linear_head_dim = (int)int_of(train, "model.linear_head_dim", p->linear_head_dim);
     m->patch = (int)int_of(train, "model.patch", p->patch);
-    m->mlp_hidden = up_to((int)(m->hidden * number_of(train, "model.mlp_ratio", p->mlp_ratio)),
-                          p->mlp_multiple);
+    m->mlp_hidden = up_to((int)(m->hidden * number_of(train, "model.mlp_ratio", p->mlp_ratio)), p->mlp_multiple);
     m->kv_heads = (int)int_of(train, "model.kv_heads", p->kv_heads < m->heads ? p->kv_heads : m->heads);
     m->norm_eps = 1e-5f;
     m->learn_sigma = p->family == MODEL_NEXTDIT;
@@ -410,8 +405,7 @@ static void fill_run(struct train_spec *s, const json_t *train)
     s->batch_global = (int)int_of(train, "batch.global", 0);
     s->reproducible = bool_of(train, "reproducible", false);
     s->memory_check = bool_of(train, "memory_check", true);
-    s->batch_micro = (int)int_of(train, "batch.micro",
-                                 s->reproducible ? (s->batch_global + 7) / 8 : s->batch_global);
+    s->batch_micro = (int)int_of(train, "batch.micro", s->reproducible ? (s->batch_global + 7) / 8 : s->batch_global);
     json_t *micro = value_of(train, "batch.micro");
     s->micro_auto = !json_is_integer(micro);
     json_decref(micro);

@@ -19,8 +19,7 @@ const struct cluster_model_net cluster_model_nets[2] = {
 static const char *const way_names[CLUSTER_MODEL_WAYS] = {"ddp", "zero1", "fsdp"};
 
 /* A reduce-scatter or an all-gather of `bytes`, in `pieces`. */
-static double collect(const struct cluster_model_net *net, double bytes, double pieces, int nodes,
-                      int gpus)
+static double collect(const struct cluster_model_net *net, double bytes, double pieces, int nodes, int gpus)
 {
     double ports = net->ports ? net->ports : gpus;
     double alpha = (gpus - 1) * net->node_alpha + ceil(log2(nodes)) * net->wire_alpha;
@@ -65,18 +64,14 @@ struct cluster_model_cost cluster_model_cost(const struct cluster_model_net *net
     return c;
 }
 
-static void print_row(const struct cluster_model_net *net, const struct cluster_model_job *job,
-                      int nodes,
-                      int gpus)
+static void print_row(const struct cluster_model_net *net, const struct cluster_model_job *job, int nodes, int gpus)
 {
     printf("  %5d", nodes * gpus);
     for (int w = 0; w < CLUSTER_MODEL_WAYS; w++) {
-        struct cluster_model_cost c = cluster_model_cost(net, job, (enum cluster_model_way)w, nodes,
-                                                         gpus);
+        struct cluster_model_cost c = cluster_model_cost(net, job, (enum cluster_model_way)w, nodes, gpus);
         printf("  %8.1f %8.1f %4.0f %%", 1e3 * c.comm_s, 1e3 * c.exposed_s, 100 * c.efficiency);
     }
-    printf("  %7.2f GB\n",
-           cluster_model_cost(net, job, CLUSTER_MODEL_DDP, nodes, gpus).wire_bytes * 1e-9);
+    printf("  %7.2f GB\n", cluster_model_cost(net, job, CLUSTER_MODEL_DDP, nodes, gpus).wire_bytes * 1e-9);
 }
 
 void cluster_model_print(const struct cluster_model_job *job, int nodes, int gpus)

@@ -51,14 +51,11 @@ static int say(const struct dist *d, struct err *err)
                        "rank %d is stuck or far behind: nothing came from it in %s for %.3g s",
                        f->rank, call, (double)d->timeout_ms / 1000);
     case DIST_DIED:
-        return err_set(err, ERR_SYSTEM, "rank %d died; this rank waited for it in %s", f->rank,
-                       call);
+        return err_set(err, ERR_SYSTEM, "rank %d died; this rank waited for it in %s", f->rank, call);
     case DIST_LEFT:
-        return err_set(err, ERR_SYSTEM, "rank %d has ended; this rank waited for it in %s", f->rank,
-                       call);
+        return err_set(err, ERR_SYSTEM, "rank %d has ended; this rank waited for it in %s", f->rank, call);
     case DIST_ABORTED:
-        return err_set(err, ERR_SYSTEM, "rank %d aborted the job; this rank was in %s",
-                       f->rank, call);
+        return err_set(err, ERR_SYSTEM, "rank %d aborted the job; this rank was in %s", f->rank, call);
     case DIST_MISMATCH:
         return err_set(err, ERR_SYSTEM,
                        "desync: rank %d called a different collective from the others; this rank was "
@@ -144,8 +141,7 @@ int dist_poll_init(struct dist *d, struct err *err)
     return rc;
 }
 
-int dist_connect(struct dist **out, const struct dist_config *config, struct dist_fault *fault,
-                 struct err *err)
+int dist_connect(struct dist **out, const struct dist_config *config, struct dist_fault *fault, struct err *err)
 {
     struct dist *d;
     int rc;
@@ -244,14 +240,12 @@ static int begin_call(struct dist *d, struct dist_call call, struct err *err)
     return dist_poll(d, err) < 0 ? -1 : 0;
 }
 
-int dist_all_reduce(struct dist *d, void *data, size_t n, enum dist_type type, enum dist_op op,
-                    struct err *err)
+int dist_all_reduce(struct dist *d, void *data, size_t n, enum dist_type type, enum dist_op op, struct err *err)
 {
     return begin_call(d, (struct dist_call){DIST_ALL_REDUCE, type, op, 0, data, n, 0}, err);
 }
 
-int dist_reduce_scatter(struct dist *d, void *data, size_t n, enum dist_type type, enum dist_op op,
-                        struct err *err)
+int dist_reduce_scatter(struct dist *d, void *data, size_t n, enum dist_type type, enum dist_op op, struct err *err)
 {
     return begin_call(d, (struct dist_call){DIST_REDUCE_SCATTER, type, op, 0, data, n, 0}, err);
 }
@@ -261,8 +255,7 @@ int dist_all_gather(struct dist *d, void *data, size_t n, enum dist_type type, s
     return begin_call(d, (struct dist_call){DIST_ALL_GATHER, type, DIST_SUM, 0, data, n, 0}, err);
 }
 
-int dist_broadcast(struct dist *d, void *data, size_t n, enum dist_type type, int root,
-                   struct err *err)
+int dist_broadcast(struct dist *d, void *data, size_t n, enum dist_type type, int root, struct err *err)
 {
     if (root < 0 || root >= d->c.world)
         return err_set(err, ERR_BUG, "broadcast: rank %d does not exist; there are %d ranks", root, d->c.world);

@@ -97,8 +97,7 @@ struct dist;
 int dist_begin(struct dist **out, const struct dist_config *config, struct err *err);
 int dist_poll_init(struct dist *d, struct err *err);
 /* Both, with sleep between. *out is NULL after a failure; *fault (may be NULL) names the rank. */
-int dist_connect(struct dist **out, const struct dist_config *config, struct dist_fault *fault,
-                 struct err *err);
+int dist_connect(struct dist **out, const struct dist_config *config, struct dist_fault *fault, struct err *err);
 /* Leaves the job: also with outstanding calls, and after a failure. NULL is allowed. */
 void dist_destroy(struct dist *d);
 
@@ -115,15 +114,12 @@ int dist_world(const struct dist *d);
 void dist_slice(size_t *from, size_t *to, size_t n, enum dist_type type, int part, int parts);
 
 /* data[n] combined over all ranks, on all ranks. */
-int dist_all_reduce(struct dist *d, void *data, size_t n, enum dist_type type, enum dist_op op,
-                    struct err *err);
+int dist_all_reduce(struct dist *d, void *data, size_t n, enum dist_type type, enum dist_op op, struct err *err);
 /* The same, but only this rank's dist_slice() of data is defined afterwards. */
-int dist_reduce_scatter(struct dist *d, void *data, size_t n, enum dist_type type, enum dist_op op,
-                        struct err *err);
+int dist_reduce_scatter(struct dist *d, void *data, size_t n, enum dist_type type, enum dist_op op, struct err *err);
 /* Each rank contributes its dist_slice() of data[n]; all ranks get the whole. */
 int dist_all_gather(struct dist *d, void *data, size_t n, enum dist_type type, struct err *err);
-int dist_broadcast(struct dist *d, void *data, size_t n, enum dist_type type, int root,
-                   struct err *err);
+int dist_broadcast(struct dist *d, void *data, size_t n, enum dist_type type, int root, struct err *err);
 /* No rank returns before all have called. */
 int dist_barrier(struct dist *d, struct err *err);
 

@@ -76,8 +76,7 @@ static bool is_address(const char *text)
 
 /* "10.0.0.5:40123 192.168.1.5:40123": the addresses of this rank. The address by which the agents
  * of the nodes have connected comes first: others may be of networks that only this machine has. */
-static int write_addresses(char text[ADDRESS], const struct dist_bootstrap *bootstrap, int port,
-                           struct err *err)
+static int write_addresses(char text[ADDRESS], const struct dist_bootstrap *bootstrap, int port, struct err *err)
 {
     struct ifaddrs *all = NULL;
     size_t n = 0;
@@ -266,8 +265,7 @@ static int call_others(struct dist_connect *d, struct err *err)
 
 /* --- create, destroy --------------------------------------------------------------------- */
 
-int dist_connect_open(struct dist_connect **out, const struct dist_connect_config *config,
-                      struct err *err)
+int dist_connect_open(struct dist_connect **out, const struct dist_connect_config *config, struct err *err)
 {
     size_t connections = (size_t)config->world * DIST_LINK_CHANNELS;
     struct dist_connect *d = calloc(1, sizeof(*d));

@@ -25,8 +25,7 @@ struct dist_connect_config {
     struct dist_link            *links; /* [world], owned by the caller; filled here */
 };
 
-int dist_connect_open(struct dist_connect **out, const struct dist_connect_config *config,
-                      struct err *err);
+int dist_connect_open(struct dist_connect **out, const struct dist_connect_config *config, struct err *err);
 /* 1: all links are connected. 0: not yet. -1. */
 int dist_connect_poll(struct dist_connect *d, struct err *err);
 /* The first rank with a missing connection, or -1. */

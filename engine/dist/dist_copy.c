@@ -26,8 +26,7 @@ void dist_copy_out(void *to, const void *from, size_t bytes)
     }
     for (; bytes >= LINE; bytes -= LINE, t += LINE, f += LINE)
         for (int i = 0; i < LINE; i += 16)
-            _mm_stream_si128((__m128i *)(void *)(t + i),
-                             _mm_loadu_si128((const __m128i *)(const void *)(f + i)));
+            _mm_stream_si128((__m128i *)(void *)(t + i), _mm_loadu_si128((const __m128i *)(const void *)(f + i)));
     memcpy(t, f, bytes);
     _mm_sfence();
 }

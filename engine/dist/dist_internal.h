@@ -119,8 +119,7 @@ static inline size_t dist_size(enum dist_type t)
 }
 
 /* dst[n] = x[0] op x[1] op ..., element by element, in this order; dst may be one of them. (dist_sum.c) */
-void dist_fold(char *dst, const char *const *x, int many, size_t n, enum dist_type type,
-               enum dist_op op);
+void dist_fold(char *dst, const char *const *x, int many, size_t n, enum dist_type type, enum dist_op op);
 
 /* memcpy() for data that another processor reads next; no overlap. (dist_copy.c) */
 void dist_copy_out(void *to, const void *from, size_t bytes);

@@ -66,8 +66,7 @@ bool dist_link_say(struct dist_link *l, const struct dist_word *w)
 bool dist_link_hear(struct dist_link *l, uint64_t key, struct dist_word *w)
 {
     while (!l->gone) {
-        ssize_t n = recv(l->fd[DIST_LINK_WORDS], l->in + l->in_have, sizeof(l->in) - l->in_have,
-                         MSG_DONTWAIT);
+        ssize_t n = recv(l->fd[DIST_LINK_WORDS], l->in + l->in_have, sizeof(l->in) - l->in_have, MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)

@@ -35,8 +35,7 @@ enum { CHUNK_MAX = 524288, INBOX = 16 << 20, SLEEP_MS = 20, LEAVE_MS = 2000 };
 
 /* --- messages ---------------------------------------------------------------------------- */
 
-static bool say(struct mesh *m, int i, enum dist_link_kind kind, uint64_t seq, uint64_t what,
-                uint64_t count)
+static bool say(struct mesh *m, int i, enum dist_link_kind kind, uint64_t seq, uint64_t what, uint64_t count)
 {
     struct dist_word w = {.key = m->key[0], .kind = kind, .seq = seq, .what = what, .count = count};
     if (m->links[i].fd[DIST_LINK_WORDS] < 0 || m->links[i].gone)

@@ -17,8 +17,7 @@ enum stage { PUT = 1, RESULT };
 /* --- offsets ----------------------------------------------------------------------------- */
 
 /* Elements of rank i's part in round k. */
-static void round_of(const struct mesh *m, const struct dist_call *c, int i, uint64_t k,
-                     size_t *from, size_t *to)
+static void round_of(const struct mesh *m, const struct dist_call *c, int i, uint64_t k, size_t *from, size_t *to)
 {
     size_t lo = 0, hi = c->n;
     if (c->kind != DIST_BROADCAST && !m->direct)
@@ -173,8 +172,7 @@ int mesh_receive_from(struct mesh *m, const struct dist_call *c, int i)
     int moved = 0;
     for (;;) {
         if (p->head_have < sizeof(p->head_in)) {
-            size_t n = take(p, (char *)&p->head_in + p->head_have,
-                            sizeof(p->head_in) - p->head_have);
+            size_t n = take(p, (char *)&p->head_in + p->head_have, sizeof(p->head_in) - p->head_have);
             p->head_have += n;
             if (n == 0)
                 return moved;

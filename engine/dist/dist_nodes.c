@@ -88,8 +88,7 @@ static void plan_reduce_scatter(struct nodes *s, const struct dist_call *c, size
     add(s, false, c, DIST_BROADCAST, from, to, 0, wire);
 }
 
-static void plan_all_gather(struct nodes *s, const struct dist *d, const struct dist_call *c,
-                            size_t from, size_t to)
+static void plan_all_gather(struct nodes *s, const struct dist *d, const struct dist_call *c, size_t from, size_t to)
 {
     int here = -1;
     for (int i = 0; i < s->locals; i++) {
@@ -315,8 +314,7 @@ static int make_all_ranks(struct dist *d, struct nodes *s, struct err *err)
     char suffix[16];
     int me = d->c.rank - s->lead;
     snprintf(suffix, sizeof(suffix), ".node%d", s->node);
-    s->local = make_rank(d, s->locals > 1 ? &dist_shm : &dist_none, suffix, me, s->locals,
-                         s->names, err);
+    s->local = make_rank(d, s->locals > 1 ? &dist_shm : &dist_none, suffix, me, s->locals, s->names, err);
     if (!s->local)
         return -1;
     if (me != 0)

@@ -51,8 +51,7 @@ static bool is_direct(const struct shm_segment *p, size_t bytes)
 }
 
 /* Elements of a slice that round k works on: [*from, *to) of the buffer. */
-static void part_of(const struct shm *s, const struct dist_call *c, int rank, uint64_t k,
-                    size_t *from, size_t *to)
+static void part_of(const struct shm *s, const struct dist_call *c, int rank, uint64_t k, size_t *from, size_t *to)
 {
     size_t lo = 0, hi = c->n;
     if (c->kind != DIST_BROADCAST)
@@ -178,8 +177,7 @@ static void do_put(struct shm *s, const struct dist_call *c)
 
 /* The sum over ranks of elements [from, to) that all put for rank `mine` in this round; to
  * `dst` and `also`. */
-static void reduce(struct shm *s, const struct dist_call *c, size_t from, size_t to, int mine,
-                   char *dst, char *also)
+static void reduce(struct shm *s, const struct dist_call *c, size_t from, size_t to, int mine, char *dst, char *also)
 {
     for (int i = 0; i < s->hold.world; i++)
         s->sources[i] = i == s->hold.rank ? c->data + from * s->size : slot(s, i, mine, s->red);
@@ -200,8 +198,7 @@ static void do_red(struct shm *s, const struct dist_call *c)
         return;
     char *out = slot(s, me, world, s->red);
     if (dist_is_sum(c))
-        reduce(s, c, from, to, me, c->data + from * s->size,
-               c->kind == DIST_ALL_REDUCE ? out : NULL);
+        reduce(s, c, from, to, me, c->data + from * s->size, c->kind == DIST_ALL_REDUCE ? out : NULL);
     else
         copy_out(s, out, c, from, to);
 }

@@ -53,8 +53,7 @@ static void combine(void *dst, const void *a, const void *b, size_t n, enum dist
 }
 
 /* In blocks that stay in the L1 cache. */
-void dist_fold(char *dst, const char *const *x, int many, size_t n, enum dist_type type,
-               enum dist_op op)
+void dist_fold(char *dst, const char *const *x, int many, size_t n, enum dist_type type, enum dist_op op)
 {
     enum { BLOCK = 8192 };
     char acc[BLOCK] __attribute__((aligned(64)));

@@ -33,8 +33,7 @@ static int find_functions(struct nccl *n, void *lib, const char *file, struct er
 #undef NCCL_FIND
     if (!missing[0])
         return 0;
-    return err_set(err, ERR_NO_DEVICE, "%.120s lacks %s: it is not NCCL 2.18 or newer", file,
-                   missing);
+    return err_set(err, ERR_NO_DEVICE, "%.120s lacks %s: it is not NCCL 2.18 or newer", file, missing);
 }
 
 static int check_version(struct nccl *n, const char *file, struct err *err)
@@ -44,8 +43,7 @@ static int check_version(struct nccl *n, const char *file, struct err *err)
     const int v = n->version;
     snprintf(n->name, sizeof(n->name), "NCCL %d.%d.%d", v / 10000, v % 10000 / 100, v % 100);
     if (n->version < NCCL_OLDEST)
-        return err_set(err, ERR_NO_DEVICE, "%s (%.120s) is too old: several GPUs need 2.18 or newer",
-                       n->name, file);
+        return err_set(err, ERR_NO_DEVICE, "%s (%.120s) is too old: several GPUs need 2.18 or newer", n->name, file);
     for (size_t i = 0; i < sizeof(doubtful) / sizeof(doubtful[0]); i++)
         if (n->version >= doubtful[i].from && n->version <= doubtful[i].to)
             snprintf(n->note, sizeof(n->note), "%s %s", n->name, doubtful[i].what);

@@ -21,8 +21,7 @@ struct rendezvous;
 
 /* `progress` may be NULL. ERR_USAGE: the environment contradicts itself. Succeeds without a way to
  * publish; publishing fails then. */
-int rendezvous_open(struct rendezvous **out, struct progress *progress, int world,
-                    struct err *err);
+int rendezvous_open(struct rendezvous **out, struct progress *progress, int world, struct err *err);
 void rendezvous_close(struct rendezvous *r);
 
 /* For struct dist_config; valid as long as `r`. */

@@ -84,8 +84,7 @@ static void pack(struct shard *s)
     }
 }
 
-int shard_create(struct shard **out, const struct layout *l, int world, enum shard_cut cut,
-                 struct err *err)
+int shard_create(struct shard **out, const struct layout *l, int world, enum shard_cut cut, struct err *err)
 {
     const int len = layout_len(l);
     struct shard *s = calloc(1, sizeof(*s));

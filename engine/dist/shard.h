@@ -39,8 +39,7 @@ struct shard_holder {
     int                 rank;
 };
 
-int shard_create(struct shard **out, const struct layout *l, int world, enum shard_cut cut,
-                 struct err *err);
+int shard_create(struct shard **out, const struct layout *l, int world, enum shard_cut cut, struct err *err);
 void shard_destroy(struct shard *s);
 
 int shard_world(const struct shard *s);

@@ -118,8 +118,7 @@ static bool same_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
 }
 
-int shm_segment_begin(struct shm_segment_hold *h, int rank, int world, const char *name,
-                      struct err *err)
+int shm_segment_begin(struct shm_segment_hold *h, int rank, int world, const char *name, struct err *err)
 {
     struct sockaddr_un a;
     *h = (struct shm_segment_hold){.rank = rank, .world = world, .listener = -1, .line = -1};

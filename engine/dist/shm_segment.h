@@ -65,8 +65,7 @@ struct shm_segment_hold {
     bool                has_slot;
 };
 
-int shm_segment_begin(struct shm_segment_hold *h, int rank, int world, const char *name,
-                      struct err *err);
+int shm_segment_begin(struct shm_segment_hold *h, int rank, int world, const char *name, struct err *err);
 /* 1: all ranks have a seat. 0: not yet. -1. */
 int shm_segment_poll(struct shm_segment_hold *h, struct err *err);
 void shm_segment_leave(struct shm_segment_hold *h);

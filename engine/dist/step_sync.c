@@ -36,8 +36,7 @@ struct step_sync_words step_sync_words(const struct step_sync_step *s)
     return w;
 }
 
-int step_sync_exchange(struct dist *d, struct step_sync_words *all, int64_t wait_ms,
-                       struct err *err)
+int step_sync_exchange(struct dist *d, struct step_sync_words *all, int64_t wait_ms, struct err *err)
 {
     const size_t bytes = sizeof(*all) * (size_t)dist_world(d);
     if (dist_all_gather(d, all, bytes, DIST_U8, err) < 0 || dist_wait_for(d, wait_ms, err) < 0)
@@ -81,8 +80,7 @@ int step_sync_check(const struct step_sync_words *all, int world, const char *wh
     if (a->step != b->step)
         snprintf(they, sizeof(they), ", %s at step %lld", others, (long long)b->step);
     else if (a->height != b->height || a->width != b->width)
-        snprintf(they, sizeof(they), ", %s %lldx%lld", others, (long long)b->height,
-                 (long long)b->width);
+        snprintf(they, sizeof(they), ", %s %lldx%lld", others, (long long)b->height, (long long)b->width);
     else
         snprintf(they, sizeof(they), " like %s, with different %s", others, what);
     return err_set(err, ERR_CONFLICT, "desync: rank %d is at step %lld bucket %lldx%lld%s", odd,

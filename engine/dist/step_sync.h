@@ -51,13 +51,11 @@ struct step_sync_words step_sync_words(const struct step_sync_step *s);
 
 /* On entry all[] has this rank's record at its rank; on return 0, all records. Waits up to wait_ms
  * without progress; dist_fault() has the fault. */
-int step_sync_exchange(struct dist *d, struct step_sync_words *all, int64_t wait_ms,
-                       struct err *err);
+int step_sync_exchange(struct dist *d, struct step_sync_words *all, int64_t wait_ms, struct err *err);
 
 /* -1 (ERR_CONFLICT): a rank is about to take another step than most; the sentence names it (of two,
  * the second). `what` describes the hashed data. */
-int step_sync_check(const struct step_sync_words *all, int world, const char *what,
-                    struct err *err);
+int step_sync_check(const struct step_sync_words *all, int world, const char *what, struct err *err);
 
 struct step_sync_orders step_sync_orders(const struct step_sync_words *all, int world);
 int step_sync_least(const struct step_sync_words *all, int world);

@@ -50,8 +50,7 @@ struct gemma_weights {
      * error: missing, or of another size. */
     const float *(*tensor)(void *arg, const char *name, size_t count, float *scratch, struct err *err);
     /* The same, or bf16. NULL: all matrices are given by tensor(). */
-    int (*matrix)(void *arg, const char *name, size_t count, float *scratch, struct gemma_matrix *out,
-                  struct err *err);
+    int (*matrix)(void *arg, const char *name, size_t count, float *scratch, struct gemma_matrix *out, struct err *err);
     /* Row `row` of a table of rows x n numbers: 2.4 GB as floats, of which a caption needs some rows. */
     int (*row)(void *arg, const char *name, size_t rows, size_t n, size_t row, float *out, struct err *err);
     void *arg;

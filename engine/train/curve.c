@@ -80,8 +80,7 @@ static double step_tick(const struct axes *a)
     return fmax(1, ratio < 1 ? unit : ratio < 2 ? 2 * unit : ratio < 5 ? 5 * unit : 10 * unit);
 }
 
-static void line(struct image *im, double x0, double y0, double x1, double y1, int thick,
-                 uint32_t rgb)
+static void line(struct image *im, double x0, double y0, double x1, double y1, int thick, uint32_t rgb)
 {
     int n = (int)fmax(fabs(x1 - x0), fabs(y1 - y0)) + 1;
     for (int i = 0; i <= n; i++) {
@@ -153,8 +152,7 @@ int curve_png(const struct loss_log_point *points, int n, const char *path, stru
     for (int i = 1; i < n; i++)
         line(&im, px(&a, (double)points[i - 1].step), py(&a, mean_at(points, n, i - 1, half)),
              px(&a, (double)points[i].step), py(&a, mean_at(points, n, i, half)), 3, MEAN);
-    snprintf(text, sizeof(text), "%.4g at step %lld", mean_at(points, n, n - 1, half),
-             (long long)points[n - 1].step);
+    snprintf(text, sizeof(text), "%.4g at step %lld", mean_at(points, n, n - 1, half), (long long)points[n - 1].step);
     font_draw(&im, WIDTH - RIGHT - font_width(text, 2), 16, text, 2, MEAN);
     int rc = image_write_png(&im, path, err);
     image_free(&im);
@@ -162,8 +160,7 @@ int curve_png(const struct loss_log_point *points, int n, const char *path, stru
 }
 
 /* One point per column that has any: their mean. Returns how many. */
-static int bin_columns(struct loss_log_point *bins, int columns, const struct loss_log_point *p,
-                       int n)
+static int bin_columns(struct loss_log_point *bins, int columns, const struct loss_log_point *p, int n)
 {
     double first = (double)p[0].step, span = fmax((double)p[n - 1].step - first, 1);
     int len = 0, before = -1, count = 0;
@@ -214,8 +211,7 @@ static void label(FILE *to, const struct axes *a, int r, int height)
     fprintf(to, "%8.3g ", a->logarithmic ? pow(10, y) : y);
 }
 
-void curve_print(FILE *to, const struct loss_log_point *points, int n, int width, int height,
-                 bool utf8)
+void curve_print(FILE *to, const struct loss_log_point *points, int n, int width, int height, bool utf8)
 {
     static const unsigned char bits[4][2] = {
         {0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};

@@ -17,7 +17,6 @@ struct loss_log_point;
 int curve_png(const struct loss_log_point *points, int n, const char *path, struct err *err);
 
 /* width x height cells, axis labels included; Braille dots, or '*' without UTF-8. */
-void curve_print(FILE *to, const struct loss_log_point *points, int n, int width, int height,
-                 bool utf8);
+void curve_print(FILE *to, const struct loss_log_point *points, int n, int width, int height, bool utf8);
 
 #endif

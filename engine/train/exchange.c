@@ -21,8 +21,7 @@ int exchange_gather(struct train *t, int unit, float *block)
         return dist_all_gather(d, block, u.to - u.from, DIST_F32, &t->err);
     for (int r = 0; r < shard_world(s); r++) {
         const struct shard_part p = shard_part(s, unit, r);
-        if (p.to > p.from && dist_broadcast(d, block + (p.from - u.from), p.to - p.from,
-                                            DIST_F32, r, &t->err) < 0)
+        if (p.to > p.from && dist_broadcast(d, block + (p.from - u.from), p.to - p.from, DIST_F32, r, &t->err) < 0)
             return -1;
     }
     return 0;

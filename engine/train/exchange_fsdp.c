@@ -48,8 +48,7 @@ static void begin_gather(struct train *t, struct unit_fetch f)
 {
     const struct shard_part u = shard_unit(params_shard(t->params), f.unit), p = params_part(t->params, f.unit);
     struct gathered *g = &t->units->gathered[f.slot];
-    backend_ops()->copy(g->weights + (p.from - u.from), params_weights(t->params) + p.at,
-                        p.to - p.from);
+    backend_ops()->copy(g->weights + (p.from - u.from), params_weights(t->params) + p.at, p.to - p.from);
     if (exchange_gather(t, f.unit, g->weights) < 0)
         train_ranks_failed(t);
     g->call = dist_begun(exchange_ranks(t));

@@ -24,8 +24,7 @@ static void name_kernels(char *text, size_t size)
     if (backend_ops()->host)
         snprintf(text, size, "%s, OpenBLAS %s", backend_ops()->name, openblas_get_corename());
     else
-        snprintf(text, size, "%s, %.80s%s", backend_ops()->name, backend_device(),
-                 backend_is_bf16() ? ", bf16" : "");
+        snprintf(text, size, "%s, %.80s%s", backend_ops()->name, backend_device(), backend_is_bf16() ? ", bf16" : "");
 }
 
 void reducer_fixed_environment(const struct train *t)
@@ -48,8 +47,7 @@ int reducer_fixed_open(struct train *t)
                        "train.batch.micro: %d splits a step into %d micro-batches; reproducible: true "
                        "allows %d at most",
                        t->spec.batch_micro, micro_batches(t), FIXED_POINT_SUM_ADDENDS);
-    return fixed_point_sum_create(&t->fixed_sum, model_layout(step_model(t->step)), params_floats(t->params),
-                                  &t->err);
+    return fixed_point_sum_create(&t->fixed_sum, model_layout(step_model(t->step)), params_floats(t->params), &t->err);
 }
 
 /* --- what a step is saved with ----------------------------------------------------------- */

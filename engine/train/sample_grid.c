@@ -81,8 +81,7 @@ static int draw_row(struct image *to, struct picture_decoder *d,
     return 0;
 }
 
-static void draw_heads(struct image *to, const struct sample_grid_pictures *all,
-                       const struct plan *p)
+static void draw_heads(struct image *to, const struct sample_grid_pictures *all, const struct plan *p)
 {
     const float *shown[] = {all->original, all->before, all->after};
     static const char *const heads[] = {"original", "before", "after"};
@@ -124,8 +123,7 @@ int sample_grid_write(struct picture_decoder *d, const struct sample_prompts *s,
     if (measure(&largest, d, s, any, err) < 0)
         return -1;
     struct plan p = plan_make(s, all, &largest);
-    if (image_create(&im, 2 * MARGIN + p.columns * p.block_w - 3 * GAP,
-                     MARGIN + HEAD + p.lines * p.block_h, err) < 0)
+    if (image_create(&im, 2 * MARGIN + p.columns * p.block_w - 3 * GAP, MARGIN + HEAD + p.lines * p.block_h, err) < 0)
         return -1;
     draw_heads(&im, all, &p);
     int rc = 0;
@@ -153,8 +151,7 @@ static double mean_square(const struct image *a, const struct image *b)
 static int originals(struct image **out, const struct dataset *d, struct err *err)
 {
     struct dataset_shape s = dataset_shape(d);
-    float *latent = malloc(sizeof(*latent) * (size_t)s.channels * (size_t)s.height *
-                           (size_t)s.width);
+    float *latent = malloc(sizeof(*latent) * (size_t)s.channels * (size_t)s.height * (size_t)s.width);
     *out = calloc((size_t)s.samples, sizeof(**out));
     int rc = latent && *out ? 0 : err_set(err, ERR_MEMORY, "out of memory to compare pictures");
     for (int64_t i = 0; i < s.samples && rc == 0; i++) {

@@ -42,8 +42,7 @@ static void place(struct sample_prompts *s, int i, int channels, int height, int
     s->floats += (size_t)channels * (size_t)height * (size_t)width;
 }
 
-int sample_prompts_of_data(struct sample_prompts *out, const struct dataset *d, int most,
-                           struct err *err)
+int sample_prompts_of_data(struct sample_prompts *out, const struct dataset *d, int most, struct err *err)
 {
     struct dataset_shape shape = dataset_shape(d);
     struct sample_prompts s;

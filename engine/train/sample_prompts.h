@@ -32,8 +32,7 @@ struct sample_prompts {
 };
 
 /* The first `most` samples of one bucket; with several buckets as many, evenly spread over them. */
-int sample_prompts_of_data(struct sample_prompts *out, const struct dataset *d, int most,
-                           struct err *err);
+int sample_prompts_of_data(struct sample_prompts *out, const struct dataset *d, int most, struct err *err);
 /* The key of a text's noise. */
 int64_t sample_prompts_id(const char *text);
 /* In the shape of the data, of its largest pictures. `captions` must outlive *out. */

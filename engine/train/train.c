@@ -158,8 +158,7 @@ static void report(struct train *t, double grad_norm, double lr, double took)
     if (edge || now - t->told_s >= 0.02) {
         double ms[FLIGHT_PHASES];
         const bool known = phases_since(t, ms);
-        progress_step(t->progress, t->at, t->spec.steps, t->loss, grad_norm, lr, speed, 1000 * took,
-                      known ? ms : NULL);
+        progress_step(t->progress, t->at, t->spec.steps, t->loss, grad_norm, lr, speed, 1000 * took, known ? ms : NULL);
         t->told_s = now;
     }
     if (edge || now - t->said_s >= 2) {
@@ -319,8 +318,7 @@ static int tell_end(struct train *t, int rc)
     if (t->err.code == ERR_DEVICE_MEMORY && t->code == EXIT_DONE)
         train_memory_lower(t);
     const int code = t->code != EXIT_DONE ? (int)t->code : exit_code_of(&t->err);
-    progress_failed(t->progress, cause_of((enum exit_code)code), code, t->err.text,
-                    code == EXIT_NAN ? t->at : -1);
+    progress_failed(t->progress, cause_of((enum exit_code)code), code, t->err.text, code == EXIT_NAN ? t->at : -1);
     fprintf(stderr, "jobctl-train: %s\n", t->err.text);
     return code;
 }

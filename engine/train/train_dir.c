@@ -24,8 +24,7 @@ int train_dir_open(struct train *t)
         return -1;
     }
     if (!realpath(dir, whole))
-        return err_set(&t->err, ERR_USAGE, "cannot find the checkpoint directory %s: %s", dir,
-                       strerror(errno));
+        return err_set(&t->err, ERR_USAGE, "cannot find the checkpoint directory %s: %s", dir, strerror(errno));
     snprintf(t->dir, sizeof(t->dir), "%s", whole);
     return dir_identity_open(&t->dir_inode, t->dir, &t->err);
 }

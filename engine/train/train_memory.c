@@ -98,8 +98,7 @@ static void tell(const struct train *t)
     printf("\nbatch: %d samples in %d micro-batch%s of %d (%s)\n", t->spec.batch_global, parts,
            parts == 1 ? "" : "es", f->micro, f->micro_why);
     if (f->recompute)
-        printf("gradient checkpointing: on, %.0f %% more work (%s)\n",
-               100 * f->plan.again, f->recompute_why);
+        printf("gradient checkpointing: on, %.0f %% more work (%s)\n", 100 * f->plan.again, f->recompute_why);
     if (t->lowered.samples > 0)
         printf("batch: at most %d samples of %dx%d latents per micro-batch, and no more pixels of other sizes "
                "(the run ran out of memory with more samples)\n", t->lowered.samples, t->lowered.height,
@@ -252,7 +251,6 @@ void train_memory_lower(struct train *t)
         next->micro = f->most > 0 && f->most < half ? f->most : half;
         next->recompute = f->recompute;
         if (write_note(t, next))
-            err_prefix(&t->err, "micro-batches of %d do not fit; the next start uses %d: ", f->micro,
-                       next->micro);
+            err_prefix(&t->err, "micro-batches of %d do not fit; the next start uses %d: ", f->micro, next->micro);
     }
 }

@@ -263,8 +263,7 @@ static int connect_gpus(struct train *t, const struct dist_config *ranks)
         return -1;
     }
     if (train_is_first(t) && device.shared) {
-        printf("gpus: each shared by %d ranks; gradients are added in host memory\n",
-               backend_sharers());
+        printf("gpus: each shared by %d ranks; gradients are added in host memory\n", backend_sharers());
     } else if (train_is_first(t)) {
         const char *doubt, *name = dist_about(t->gpus, &doubt);
         printf("gpus: %d, connected by %s\n", c.world, name);

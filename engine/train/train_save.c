@@ -147,8 +147,7 @@ static void report(struct train *t)
         p = &x->pending[i];
     p->step = x->info.step;
     memcpy(p->path, x->info.path, sizeof(p->path));
-    progress_checkpoint(t->progress, x->info.step, x->info.path, x->info.bytes, ms, stall_ms,
-                        x->info.digest);
+    progress_checkpoint(t->progress, x->info.step, x->info.path, x->info.bytes, ms, stall_ms, x->info.digest);
     printf("checkpoint: step %lld, %.1f MiB, %.0f ms (training paused %.1f ms), %s\n",
            (long long)x->info.step, (double)x->info.bytes / (1 << 20), ms, stall_ms, x->info.path);
     if (x->unpruned.code != ERR_NONE)

@@ -223,9 +223,7 @@ void train_snapshot_close(struct train *t)
 int train_snapshot_step(struct train *t, int64_t *step)
 {
     const uint64_t layout = layout_digest(model_layout(step_model(t->step)));
-    if (snapshot_share_step(t->dist, t->snapshot->set, layout, train_ranks_first_local(t), READ_MS,
-                            step,
-                            &t->err) < 0)
+    if (snapshot_share_step(t->dist, t->snapshot->set, layout, train_ranks_first_local(t), READ_MS, step, &t->err) < 0)
         return train_ranks_failed(t);
     return 0;
 }
@@ -240,8 +238,7 @@ int train_snapshot_load(struct train *t, int64_t step)
     const char *text = s->set ? snapshot_set_notes(s->set, step, &size) : NULL;
     int32_t *exponent = reducer_fixed_exponents(t, &exponents);
     if (!text || size != sizeof(n) + exponents * sizeof(*exponent))
-        return err_set(&t->err, ERR_BUG, "the snapshot of step %lld does not belong to this run",
-                       (long long)step);
+        return err_set(&t->err, ERR_BUG, "the snapshot of step %lld does not belong to this run", (long long)step);
     memcpy(&n, text, sizeof(n));
     if (exponent)
         memcpy(exponent, text + sizeof(n), exponents * sizeof(*exponent));

@@ -82,8 +82,7 @@ static void tell_data(const struct train *t)
     struct dataset_shape s = dataset_shape(t->data);
     printf("data: %lld samples, ", (long long)s.samples);
     if (s.buckets > 1)
-        printf("%d buckets, latents of up to %d x %d x %d", s.buckets, s.channels, s.height,
-               s.width);
+        printf("%d buckets, latents of up to %d x %d x %d", s.buckets, s.channels, s.height, s.width);
     else
         printf("latents %d x %d x %d", s.channels, s.height, s.width);
     printf(", captions of %d words; ", s.words);

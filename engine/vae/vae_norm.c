@@ -64,8 +64,7 @@ static int take_sums(struct vae *v, struct row_scale *s, struct row_stream *of, 
     return 0;
 }
 
-int vae_norm_scale(struct vae *v, struct row_scale *s, struct row_stream *of, const struct vae_norm *n,
-                   struct err *err)
+int vae_norm_scale(struct vae *v, struct row_scale *s, struct row_stream *of, const struct vae_norm *n, struct err *err)
 {
     const int channels = of->top->channels, groups = v->cfg.groups;
     const size_t all = 2 * (size_t)channels;

@@ -178,8 +178,7 @@ static int make_batch(struct bench *b, struct err *err)
 {
     const struct model_limits *z = &b->spec.batch;
     const size_t B = (size_t)z->batch, text = B * (size_t)z->text;
-    const size_t latent =
-        B * (size_t)b->spec.model.latent_channels * (size_t)z->height * (size_t)z->width;
+    const size_t latent = B * (size_t)b->spec.model.latent_channels * (size_t)z->height * (size_t)z->width;
     b->x0 = random_floats(latent, 1);
     b->noise = random_floats(latent, 2);
     b->y = random_floats(text * (size_t)b->spec.model.caption_channels, 3);

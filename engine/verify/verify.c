@@ -147,8 +147,7 @@ static int verify_loss(struct verify_result *result, const struct verify_case_fi
     if (verify_limits(&z, f, "loss.x0", "loss.y", cfg, err) < 0 ||
         verify_optimizer(&opt, f->config, err) < 0 ||
         step_create(&s, cfg, &z, &opt, verify_flow_shift(f->config), NULL, err) < 0 ||
-        verify_load_weights(model_weights(step_model(s)), model_layout(step_model(s)), f, "",
-                            err) < 0 ||
+        verify_load_weights(model_weights(step_model(s)), model_layout(step_model(s)), f, "", err) < 0 ||
         model_push(step_model(s), err) < 0 ||
         verify_batch_load(&batch, f, "loss", &z, cfg, err) < 0)
         goto out;
@@ -167,8 +166,7 @@ static int verify_loss(struct verify_result *result, const struct verify_case_fi
         goto out;
     const float mean = (float)loss;
     if (check_flow(result, f, &batch, B, n, err) < 0 ||
-        verify_check(result, f, "loss.output", VERIFY_OUTPUT, step_output(s), B * n, 0,
-                     err) < 0 ||
+        verify_check(result, f, "loss.output", VERIFY_OUTPUT, step_output(s), B * n, 0, err) < 0 ||
         verify_check(result, f, "loss.per_sample", VERIFY_LOSS, per_sample, B, 0, err) < 0 ||
         verify_check(result, f, "loss.mean", VERIFY_LOSS, &mean, 1, 0, err) < 0)
         goto out;

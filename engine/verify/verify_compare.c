@@ -168,8 +168,7 @@ static double error_of(const struct verify_row *r)
     return NAN;
 }
 
-static void tell(FILE *to, const struct verify_row *row, double error, double tolerance,
-                 bool failed)
+static void tell(FILE *to, const struct verify_row *row, double error, double tolerance, bool failed)
 {
     if (to)
         fprintf(to, "%s %s: %s %.2e, tolerance %.1e\n", failed ? "FAILED" : "ok    ", row->name,
@@ -186,8 +185,7 @@ static const json_t *own_tolerance(const json_t *config, const char *name)
     return json_object_get(json_object_get(json_object_get(all, tag), what), "rel_l2");
 }
 
-void verify_compare(struct verify_result *result, const struct verify_case_files *files,
-                    const struct verify_row *row)
+void verify_compare(struct verify_result *result, const struct verify_case_files *files, const struct verify_row *row)
 {
     const json_t *own = own_tolerance(files->config, row->name);
     const bool takes_own = json_is_number(own) && !backend_is_bf16();
@@ -219,13 +217,11 @@ static const struct st_tensor *find(const struct verify_case_files *files, const
     if (!t)
         err_set(err, ERR_DATA, "tensor %s is missing", name);
     else if (t->count != count)
-        err_set(err, ERR_DATA, "tensor %s has %zu numbers; the configuration asks for %zu", name,
-                t->count, count);
+        err_set(err, ERR_DATA, "tensor %s has %zu numbers; the configuration asks for %zu", name, t->count, count);
     return t && t->count == count ? t : NULL;
 }
 
-double *verify_want(const struct verify_case_files *files, const char *name, size_t count,
-                    struct err *err)
+double *verify_want(const struct verify_case_files *files, const char *name, size_t count, struct err *err)
 {
     const struct st_tensor *t = find(files, name, count, err);
     const struct st_tensor *better = files->ref64 ? st_find(files->ref64, name) : NULL;
@@ -242,8 +238,7 @@ double *verify_want(const struct verify_case_files *files, const char *name, siz
     return NULL;
 }
 
-float *verify_floats(const struct verify_case_files *files, const char *name, size_t count,
-                     struct err *err)
+float *verify_floats(const struct verify_case_files *files, const char *name, size_t count, struct err *err)
 {
     const struct st_tensor *t = find(files, name, count, err);
     float *p = t ? malloc((count ? count : 1) * sizeof(*p)) : NULL;
@@ -270,8 +265,7 @@ int verify_check(struct verify_result *result, const struct verify_case_files *f
     double *want = verify_want(files, name, count, err);
     if (!want)
         return -1;
-    snprintf(full, sizeof(full), "%s%s%s", files->run ? files->run : "", files->run ? "." : "",
-             name);
+    snprintf(full, sizeof(full), "%s%s%s", files->run ? files->run : "", files->run ? "." : "", name);
     const struct verify_row row = {full, kind, ours, want, count, scale};
     verify_compare(result, files, &row);
     free(want);

@@ -61,8 +61,7 @@ struct verify_row {
 };
 
 /* Counts the comparison into the result, with the JSON's tolerance if it has one. */
-void verify_compare(struct verify_result *result, const struct verify_case_files *files,
-                    const struct verify_row *row);
+void verify_compare(struct verify_result *result, const struct verify_case_files *files, const struct verify_row *row);
 /* The scale of VERIFY_ADAMW: the update's norm `change`, and the noise that the tolerance allows:
  * the rounding of stored weights, and one element whose gradient nearly cancels. `step`: a full
  * step. */
@@ -78,11 +77,9 @@ int verify_check(struct verify_result *result, const struct verify_case_files *f
 
 /* The tensor `name` as doubles (freed by the caller), from ref64 if it is there and
  * the name is not an input. NULL with an error if it is missing or not `count` long. */
-double *verify_want(const struct verify_case_files *files, const char *name, size_t count,
-                    struct err *err);
+double *verify_want(const struct verify_case_files *files, const char *name, size_t count, struct err *err);
 /* An input as floats, likewise. */
-float *verify_floats(const struct verify_case_files *files, const char *name, size_t count,
-                     struct err *err);
+float *verify_floats(const struct verify_case_files *files, const char *name, size_t count, struct err *err);
 
 /* verify_nextdit.c: a case of Next-DiT. verify_nextdit_train.c: its runs of the optimizer */
 int verify_nextdit(struct verify_result *result, const struct verify_case_files *files,
@@ -119,8 +116,7 @@ void verify_flat_config(struct model_config *c, const json_t *config, int channe
 int verify_lora(struct verify_result *result, const struct verify_case_files *files, struct err *err);
 
 /* verify_rule.c: weights of a case that contains a rule instead of weights */
-int verify_rule_weights(float *weights, const struct layout *l, const json_t *rule,
-                        struct err *err);
+int verify_rule_weights(float *weights, const struct layout *l, const json_t *rule, struct err *err);
 /* One tensor by its name, of any shape. */
 int verify_rule_tensor(float *to, const json_t *rule, const char *name, size_t count, struct err *err);
 /* The same with an offset and a scale of the caller. */
@@ -136,8 +132,7 @@ int verify_optim(struct verify_result *result, const struct verify_case_files *f
                  const struct model_config *cfg, struct err *err);
 
 /* verify_load.c: opens CASE.`suffix`; *out is unchanged if the file is missing and optional */
-int verify_open_beside(struct st_file **out, const char *json_path, const char *suffix,
-                       bool needed, struct err *err);
+int verify_open_beside(struct st_file **out, const char *json_path, const char *suffix, bool needed, struct err *err);
 /* Weights into a block; their names begin with `prefix`; "": all tensors of no other
  * kind. */
 int verify_load_weights(float *weights, const struct layout *l,

@@ -14,8 +14,7 @@
 #include "engine/optim/schedule.h"
 #include "engine/verify/verify_internal.h"
 
-int verify_open_beside(struct st_file **out, const char *json_path, const char *suffix,
-                       bool needed, struct err *err)
+int verify_open_beside(struct st_file **out, const char *json_path, const char *suffix, bool needed, struct err *err)
 {
     char path[4096];
     const size_t stem = strlen(json_path) - strlen(".json");
@@ -84,8 +83,7 @@ int verify_begin_weights(struct model *m, const struct verify_case_files *files,
 {
     const json_t *rule = json_object_get(files->config, "procedural");
     const int r = rule ? verify_rule_weights(model_weights(m), model_layout(m), rule, err)
-                       : verify_load_weights(model_weights(m), model_layout(m), files, "param.",
-                                             err);
+                       : verify_load_weights(model_weights(m), model_layout(m), files, "param.", err);
     return r < 0 ? -1 : model_push(m, err);
 }
 
@@ -182,8 +180,7 @@ int verify_batch_load(struct verify_batch *b, const struct verify_case_files *fi
                       const struct model_config *cfg, struct err *err)
 {
     const size_t B = (size_t)size->batch, text = B * (size_t)size->text;
-    const size_t latent =
-        B * (size_t)cfg->latent_channels * (size_t)size->height * (size_t)size->width;
+    const size_t latent = B * (size_t)cfg->latent_channels * (size_t)size->height * (size_t)size->width;
     float *index = NULL, *drop = NULL;
     int r = -1;
     *b = (struct verify_batch){0};

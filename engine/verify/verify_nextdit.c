@@ -63,8 +63,7 @@ static int check_names(const struct st_file *golden, struct err *err)
 }
 
 /* Of "act.*": [B, width], or [B, tokens, width] with padding after the tokens of this picture. */
-static int check_activation(struct nextdit_case *x, const struct st_tensor *t, int i, size_t tokens,
-                            struct err *err)
+static int check_activation(struct nextdit_case *x, const struct st_tensor *t, int i, size_t tokens, struct err *err)
 {
     char label[ST_NAME + 32];
     int64_t count = 0;
@@ -120,8 +119,7 @@ static int check_losses(struct nextdit_case *x, struct err *err)
     }
     const float mean = (float)(total / n);
     if (r == 0)
-        r = verify_check(x->result, x->files, "loss.per_sample", VERIFY_LOSS, per_sample,
-                         (size_t)n, 0, err);
+        r = verify_check(x->result, x->files, "loss.per_sample", VERIFY_LOSS, per_sample, (size_t)n, 0, err);
     if (r == 0)
         r = verify_check(x->result, x->files, "loss.mean", VERIFY_LOSS, &mean, 1, 0, err);
     free(per_sample);
@@ -165,8 +163,7 @@ static double norm_of(const float *x, size_t n)
 }
 
 /* Compares a tensor that the case stores only in part: those numbers, and the norm. */
-static int check_sample(struct nextdit_case *x, const struct tensor *t, const float *grad,
-                        struct err *err)
+static int check_sample(struct nextdit_case *x, const struct tensor *t, const float *grad, struct err *err)
 {
     char name[TENSOR_NAME + 16];
     float sample[VERIFY_SAMPLES];
@@ -201,8 +198,7 @@ static int check_gradients(struct nextdit_case *x, struct err *err)
                                    t->count, x->norm, err) < 0)
             return -1;
     }
-    check_norm(x, "total_grad_norm_fp64", x->norm,
-               json_object_get(x->files->config, "total_grad_norm_fp64"));
+    check_norm(x, "total_grad_norm_fp64", x->norm, json_object_get(x->files->config, "total_grad_norm_fp64"));
     return 0;
 }
 

@@ -98,8 +98,7 @@ static int keep_start(struct run *r, struct err *err)
 }
 
 /* `begun`: the files of the case, with the initial weights of the run. */
-static int begin(struct run *r, const struct verify_case_files *begun,
-                 const struct model_config *cfg, struct err *err)
+static int begin(struct run *r, const struct verify_case_files *begun, const struct model_config *cfg, struct err *err)
 {
     char suffix[64];
     snprintf(suffix, sizeof(suffix), "%s.safetensors", r->files.run);
@@ -137,8 +136,7 @@ static int run_step(struct run *r, int k, struct err *err)
             return -1;
         total += loss;
     }
-    const double norm = optim_grad_norm(model_ops(r->model), model_layout(r->model),
-                                        model_kernel_grads(r->model));
+    const double norm = optim_grad_norm(model_ops(r->model), model_layout(r->model), model_kernel_grads(r->model));
     r->losses[k] = (float)(total / pictures);
     r->norms[k] = (float)norm;
     return params_update(r->params, r->lr, norm, err);
@@ -193,8 +191,7 @@ static int check_tensor(struct run *r, const char *name, const struct tensor *t,
 }
 
 /* Checks "final.param" or "final.ema" of every tensor; `ours` is a block of the layout. */
-static int check_block(struct run *r, const char *prefix, const float *ours, double share,
-                       struct err *err)
+static int check_block(struct run *r, const char *prefix, const float *ours, double share, struct err *err)
 {
     const struct layout *l = model_layout(r->model);
     for (int i = 0; i < layout_len(l); i++) {
@@ -243,8 +240,7 @@ static int check_final(struct run *r, struct err *err)
 {
     const size_t steps = (size_t)r->steps;
     if (model_pull(r->model, err) < 0 ||
-        verify_check(r->result, &r->files, "train.loss", VERIFY_LOSS, r->losses, steps, 0,
-                     err) < 0 ||
+        verify_check(r->result, &r->files, "train.loss", VERIFY_LOSS, r->losses, steps, 0, err) < 0 ||
         check_norms(r, err) < 0)
         return -1;
     if (has_weights(r) && check_block(r, "final.param", model_weights(r->model), 1, err) < 0)

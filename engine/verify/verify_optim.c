@@ -104,8 +104,7 @@ static int run_step(struct run *r, int k, struct err *err)
         r->norms[k] = (float)norm;
         /* After the first update the weights differ by rounding, and so do losses. */
         if (st_find(r->files->golden, name))
-            rc = verify_check(r->result, r->files, name, VERIFY_LOSS, per_sample,
-                              (size_t)z.batch, 0, err);
+            rc = verify_check(r->result, r->files, name, VERIFY_LOSS, per_sample, (size_t)z.batch, 0, err);
     }
     free(per_sample);
     verify_batch_free(&batch);
@@ -225,8 +224,7 @@ int verify_optim(struct verify_result *result, const struct verify_case_files *f
         verify_optimizer(&r.opt, files->config, err) < 0 ||
         verify_schedule(&r.lr, &r.lr_known, files->config, err) < 0 ||
         step_create(&r.step, cfg, &z, &r.opt, verify_flow_shift(files->config), NULL, err) < 0 ||
-        verify_load_weights(model_weights(step_model(r.step)), model_layout(step_model(r.step)),
-                            files, "", err) < 0 ||
+        verify_load_weights(model_weights(step_model(r.step)), model_layout(step_model(r.step)), files, "", err) < 0 ||
         model_push(step_model(r.step), err) < 0)
         goto out;
     for (int k = 0; k < r.steps; k++)

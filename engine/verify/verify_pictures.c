@@ -164,8 +164,7 @@ int verify_pictures_len(const struct verify_pictures *p)
 }
 
 /* "in." and "x1.0" to the tensor "in.x1.0". */
-static const struct st_tensor *find(const struct verify_pictures *p, const char *name,
-                                    struct err *err)
+static const struct st_tensor *find(const struct verify_pictures *p, const char *name, struct err *err)
 {
     char full[ST_NAME];
     snprintf(full, sizeof(full), "%s%s", p->prefix, name);
@@ -189,16 +188,14 @@ int verify_pictures_begin(struct verify_pictures *p, const struct verify_case_fi
     p->time = NULL;
     snprintf(more, sizeof(more), "%sx1.%d", prefix, p->batch);
     if (st_find(files->golden, more))
-        return err_set(err, ERR_DATA, "tensor %s belongs to a picture for which %s has no caption",
-                       more, y->name);
+        return err_set(err, ERR_DATA, "tensor %s belongs to a picture for which %s has no caption", more, y->name);
     p->time = verify_floats(files, t->name, (size_t)p->batch, err);
     p->ops->zero(model_kernel_grads(p->model), layout_floats(model_layout(p->model)));
     return p->time ? 0 : -1;
 }
 
 /* Copies a tensor to a kernel array. */
-static int upload(struct verify_pictures *p, enum array to, const char *name, size_t count,
-                  struct err *err)
+static int upload(struct verify_pictures *p, enum array to, const char *name, size_t count, struct err *err)
 {
     float *numbers = verify_floats(p->files, name, count, err);
     if (!numbers)
@@ -231,8 +228,7 @@ static int caption_length(const float *mask, int length, const char *name, struc
         n++;
     for (int i = n; i < length; i++)
         if (mask[i] != 0)
-            return err_set(err, ERR_DATA, "tensor %s masks tokens in the middle of a caption",
-                           name);
+            return err_set(err, ERR_DATA, "tensor %s masks tokens in the middle of a caption", name);
     return n > 0 ? n : err_set(err, ERR_DATA, "tensor %s masks all tokens of a caption", name);
 }
 
@@ -249,8 +245,7 @@ static int take_caption(struct verify_pictures *p, int i, struct err *err)
     const int n = rows ? caption_length(own, (int)length, m->name, err) : -1;
     if (n > 0) {
         const int first[2] = {0, n};
-        p->ops->upload(p->array[CAPTION], rows + (size_t)i * length * features,
-                       (size_t)n * features * sizeof(*rows));
+        p->ops->upload(p->array[CAPTION], rows + (size_t)i * length * features, (size_t)n * features * sizeof(*rows));
         p->ops->upload(p->array[MASK], own, (size_t)n * sizeof(*mask));
         p->ops->upload(p->first, first, sizeof(first));
         p->input.text = p->input.rows = n;
@@ -265,8 +260,7 @@ static size_t latent_count(const struct verify_pictures *p)
     return (size_t)p->channels * (size_t)p->input.height * (size_t)p->input.width;
 }
 
-int verify_pictures_forward(struct verify_pictures *p, int i, struct verify_picture *seen,
-                            struct err *err)
+int verify_pictures_forward(struct verify_pictures *p, int i, struct verify_picture *seen, struct err *err)
 {
     const float t = p->time[i], rest = 1 - t;
     p->input = (struct model_input){
@@ -279,8 +273,7 @@ int verify_pictures_forward(struct verify_pictures *p, int i, struct verify_pict
     p->ops->upload(p->array[TIME], &t, sizeof(t));
     p->ops->upload(p->array[ALPHA], &t, sizeof(t));
     p->ops->upload(p->array[SIGMA], &rest, sizeof(rest));
-    p->ops->flow_noise(p->array[MIXED], p->array[DATA], p->array[NOISE], p->array[ALPHA],
-                       p->array[SIGMA], 1, n);
+    p->ops->flow_noise(p->array[MIXED], p->array[DATA], p->array[NOISE], p->array[ALPHA], p->array[SIGMA], 1, n);
     if (model_forward(p->model, &p->input, p->array[OUT], err) < 0)
         return -1;
     p->ops->download(p->seen, p->array[MIXED], bytes);

@@ -36,8 +36,7 @@ struct model *verify_pictures_model(struct verify_pictures *p);
 int verify_pictures_begin(struct verify_pictures *p, const struct verify_case_files *files,
                           const char *prefix, struct err *err);
 int verify_pictures_len(const struct verify_pictures *p);
-int verify_pictures_forward(struct verify_pictures *p, int i, struct verify_picture *seen,
-                            struct err *err);
+int verify_pictures_forward(struct verify_pictures *p, int i, struct verify_picture *seen, struct err *err);
 /* After forward of a picture: its loss, mean (x1 - x0 - out)^2, and its part of the gradients of
  * the batch's mean loss. */
 int verify_pictures_backward(struct verify_pictures *p, double *loss, struct err *err);

@@ -86,8 +86,7 @@ static int draw_tensor(float *to, const struct tensor *t, const json_t *rule, st
                : err_set(err, ERR_DATA, "procedural.tensors.%s does not have the shape of the configuration", t->name);
 }
 
-int verify_rule_weights(float *weights, const struct layout *l, const json_t *rule,
-                        struct err *err)
+int verify_rule_weights(float *weights, const struct layout *l, const json_t *rule, struct err *err)
 {
     const char *name;
     json_t *own;

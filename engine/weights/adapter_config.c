@@ -76,8 +76,7 @@ static void choose_usual(struct adapter *a)
     }
 }
 
-static int except(struct adapter *a, int block, enum lora_module module, const struct adapter_layer *l,
-                  struct err *err)
+static int except(struct adapter *a, int block, enum lora_module module, const struct adapter_layer *l, struct err *err)
 {
     if (a->config.exceptions == LORA_EXCEPTIONS)
         return err_set(err, ERR_DATA, "%s: more than %d layers differ in rank or alpha from the others", a->path,

@@ -136,8 +136,7 @@ static void judge(struct weights_match *m, const struct tensor *t, const struct 
     }
 }
 
-int weights_match_make(struct weights_match *m, const struct layout *l, const struct weights_source *w,
-                       struct err *err)
+int weights_match_make(struct weights_match *m, const struct layout *l, const struct weights_source *w, struct err *err)
 {
     const size_t n = (size_t)layout_len(l);
     *m = (struct weights_match){.naming = weights_names_tell(w), .feed = calloc(n + 1, sizeof(*m->feed))};

@@ -21,8 +21,7 @@ static int without(void)
 
 int statfs(const char *path, struct statfs *out)
 {
-    int (*real)(const char *, struct statfs *) =
-        (int (*)(const char *, struct statfs *))dlsym(RTLD_NEXT, "statfs");
+    int (*real)(const char *, struct statfs *) = (int (*)(const char *, struct statfs *))dlsym(RTLD_NEXT, "statfs");
     const char *text = getenv("FAKE_SHARED");
     const int rc = real(path, out);
     if (rc == 0 && text && strstr(path, text))

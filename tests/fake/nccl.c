@@ -77,8 +77,7 @@ int ncclGetVersion(int *version);
 const char *ncclGetErrorString(int result);
 const char *ncclGetLastError(void *comm);
 int ncclGetUniqueId(struct nccl_id *id);
-int ncclCommInitRankConfig(void **out, int world, struct nccl_id id, int rank,
-                           struct nccl_config *config);
+int ncclCommInitRankConfig(void **out, int world, struct nccl_id id, int rank, struct nccl_config *config);
 int ncclCommGetAsyncError(void *comm, int *result);
 int ncclCommFinalize(void *comm);
 int ncclCommDestroy(void *comm);
@@ -86,11 +85,9 @@ int ncclCommAbort(void *comm);
 int ncclGroupStart(void);
 int ncclGroupEnd(void);
 int ncclAllReduce(const void *from, void *to, size_t n, int type, int op, void *comm, void *s);
-int ncclReduce(const void *from, void *to, size_t n, int type, int op, int root, void *comm,
-               void *s);
+int ncclReduce(const void *from, void *to, size_t n, int type, int op, int root, void *comm, void *s);
 int ncclBroadcast(const void *from, void *to, size_t n, int type, int root, void *comm, void *s);
-int ncclReduceScatter(const void *from, void *to, size_t each, int type, int op, void *comm,
-                      void *s);
+int ncclReduceScatter(const void *from, void *to, size_t each, int type, int op, void *comm, void *s);
 int ncclAllGather(const void *from, void *to, size_t each, int type, void *comm, void *s);
 
 static void nap(void)
@@ -412,8 +409,7 @@ int ncclAllReduce(const void *from, void *to, size_t n, int type, int op, void *
     return add((struct call){ALL_REDUCE, from, to, n, type, op, 0, s}, comm);
 }
 
-int ncclReduce(const void *from, void *to, size_t n, int type, int op, int root, void *comm,
-               void *s)
+int ncclReduce(const void *from, void *to, size_t n, int type, int op, int root, void *comm, void *s)
 {
     return add((struct call){REDUCE, from, to, n, type, op, root, s}, comm);
 }
@@ -423,8 +419,7 @@ int ncclBroadcast(const void *from, void *to, size_t n, int type, int root, void
     return add((struct call){BROADCAST, from, to, n, type, NCCL_SUM, root, s}, comm);
 }
 
-int ncclReduceScatter(const void *from, void *to, size_t each, int type, int op, void *comm,
-                      void *s)
+int ncclReduceScatter(const void *from, void *to, size_t each, int type, int op, void *comm, void *s)
 {
     return add((struct call){REDUCE_SCATTER, from, to, each, type, op, 0, s}, comm);
 }
@@ -441,8 +436,7 @@ const char *ncclGetLastError(void *comm)
     return "fake_net.c:7 connection reset";
 }
 
-int ncclCommInitRankConfig(void **out, int world, struct nccl_id id, int rank,
-                           struct nccl_config *config)
+int ncclCommInitRankConfig(void **out, int world, struct nccl_id id, int rank, struct nccl_config *config)
 {
     if (config->size != sizeof(*config) || config->magic != 0xcafebeef || config->blocking != 0)
         return NCCL_INVALID_USAGE;

@@ -44,8 +44,7 @@ static bool sooner(const struct happening *a, const struct happening *b)
 }
 
 /* The result may be filled further until the next call. */
-struct happening *plan(struct world *w, int64_t in_ms, enum what what, int job, int attempt,
-                       uint64_t life)
+struct happening *plan(struct world *w, int64_t in_ms, enum what what, int job, int attempt, uint64_t life)
 {
     if (w->count == w->room) {
         w->room = w->room ? 2 * w->room : 256;

@@ -13,13 +13,10 @@ _Static_assert(CAUSES <= 32, "a cause has no counter");
 
 static struct cover *counting;
 
-int __real_job_fsm_step(struct job_step *step, enum job_state from, enum job_fsm_event on,
-                        struct err *err);
-int __wrap_job_fsm_step(struct job_step *step, enum job_state from, enum job_fsm_event on,
-                        struct err *err);
+int __real_job_fsm_step(struct job_step *step, enum job_state from, enum job_fsm_event on, struct err *err);
+int __wrap_job_fsm_step(struct job_step *step, enum job_state from, enum job_fsm_event on, struct err *err);
 
-int __wrap_job_fsm_step(struct job_step *step, enum job_state from, enum job_fsm_event on,
-                        struct err *err)
+int __wrap_job_fsm_step(struct job_step *step, enum job_state from, enum job_fsm_event on, struct err *err)
 {
     int rc = __real_job_fsm_step(step, from, on, err);
     if (rc == 0 && counting)

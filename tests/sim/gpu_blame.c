@@ -45,8 +45,7 @@ void suspicion_excluded(struct world *w, int job, int attempt, const json_t *bod
     const int gpu = gpu_number(text_of(body, "gpu"));
     const bool proof = strcmp(r->cause, "gpu_fault") == 0;
     if (r->rank < 0 || r->rank >= a->np || gpu < 0 || a->gpu[r->rank] != gpu)
-        broke(w, "agent %d.%d leaves GPU %d out, and rank %d was to blame", job, attempt, gpu,
-              r->rank);
+        broke(w, "agent %d.%d leaves GPU %d out, and rank %d was to blame", job, attempt, gpu, r->rank);
     if (!proof && (a->excluded || a->np < 2 || r->times < 2))
         broke(w, "agent %d.%d leaves GPU %d out on the suspicion of %d failures (%s)", job, attempt,
               gpu, r->times, r->cause);
@@ -59,9 +58,7 @@ void suspicion_spawn(struct world *w, int job, int attempt)
     const unsigned all = (1U << w->truth[job].np) - 1, out = w->store[job].excluded & all;
     for (int r = 0; r < a->np; r++)
         if (out != all && a->gpu[r] >= 0 && (out & (1U << a->gpu[r])))
-            broke(w, "job %d.%d starts rank %d on GPU %d, which was left out", job, attempt, r,
-                  a->gpu[r]);
+            broke(w, "job %d.%d starts rank %d on GPU %d, which was left out", job, attempt, r, a->gpu[r]);
     if (a->np < 1 || (!out && a->np != w->truth[job].np))
-        broke(w, "job %d.%d starts %d ranks of %d, and nothing is left out", job, attempt, a->np,
-              w->truth[job].np);
+        broke(w, "job %d.%d starts %d ranks of %d, and nothing is left out", job, attempt, a->np, w->truth[job].np);
 }

@@ -140,8 +140,7 @@ static int apply_clock(struct world *w, int job, struct err *err)
     if (!clock_jump_look(&clock, &now, &change))
         return 0;
     w->hub[job].clock = clock;
-    json_t *body = json_pack("{s:I, s:o}", "jump_ms", (json_int_t)change.jump_ms, "clock",
-                             job_core_clock(1, &clock));
+    json_t *body = json_pack("{s:I, s:o}", "jump_ms", (json_int_t)change.jump_ms, "clock", job_core_clock(1, &clock));
     const struct core_input in = { .kind = CORE_CLOCK, .at_ms = wall(w), .body = body };
     const struct clock_jump before = { clock.ahead_ms - change.jump_ms, clock.asleep_ms };
     const int rc = apply(w, job, &in, 0, err);
@@ -160,8 +159,7 @@ void hub_clock(struct world *w)
 }
 
 /* As job_apply(): decided, committed, done. Refused, not stored, or the controller died: -1. */
-static int apply(struct world *w, int job, const struct core_input *in, int64_t seq,
-                 struct err *err)
+static int apply(struct world *w, int job, const struct core_input *in, int64_t seq, struct err *err)
 {
     struct hub_job *b = &w->hub[job];
     const struct job_core was = b->core;
@@ -250,8 +248,7 @@ static bool act(struct world *w, const struct sched_job *v)
         return true;
     }
     if (v->take_cpus != w->truth[job].np)
-        broke(w, "job %d was given %lld CPU slots and needs %d", job, (long long)v->take_cpus,
-              w->truth[job].np);
+        broke(w, "job %d was given %lld CPU slots and needs %d", job, (long long)v->take_cpus, w->truth[job].np);
     snprintf(nonce, sizeof(nonce), "%016llx", (unsigned long long)chance(w));
     if (apply_clock(w, job, &err) < 0)
         return !w->up;
@@ -348,8 +345,7 @@ static void hear_event(struct world *w, int job, const struct message *m)
     if (apply(w, job, &in, m->seq, &err) == 0)
         return;
     if (ours && absurd(w, &err))
-        broke(w, "job %d refuses event %lld %s of its agent: %s", job, (long long)m->seq, m->kind,
-              err.text);
+        broke(w, "job %d refuses event %lld %s of its agent: %s", job, (long long)m->seq, m->kind, err.text);
     if (w->up)
         start_over(w, job);
 }
@@ -437,8 +433,7 @@ static void look(struct world *w, int job, int attempt)
         return;
     if (!a->made && b->may_start && !a->fenced) {
         if (!fault(w, 20, HARM_AGENT_MISSING))
-            plan(w, between(w, 5, fault(w, 10, HARM_AGENT_SLOW) ? 9000 : 300), AGENT_COMES, job,
-                 attempt, 0);
+            plan(w, between(w, 5, fault(w, 10, HARM_AGENT_SLOW) ? 9000 : 300), AGENT_COMES, job, attempt, 0);
         plan(w, 400, HUB_LOOK, job, attempt, w->life);
     } else if (!a->alive) {
         bury(w, job);

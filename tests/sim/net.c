@@ -32,8 +32,7 @@ void message_drop(struct message *m)
     free(m);
 }
 
-static void deliver(struct world *w, int64_t in_ms, bool to_hub, int job, int conn,
-                    struct message *m)
+static void deliver(struct world *w, int64_t in_ms, bool to_hub, int job, int conn, struct message *m)
 {
     struct happening *h = plan(w, in_ms, to_hub ? HUB_HEARS : AGENT_HEARS, job, m->attempt, 0);
     h->a = conn;
@@ -57,8 +56,7 @@ void post(struct world *w, bool to_hub, int job, int conn, struct message *m)
 {
     int copies = fault(w, 80, HARM_TWICE) ? 2 : fault(w, 80, HARM_LOST) ? 0 : 1;
     for (; copies > 0; copies--)
-        deliver(w, fault(w, 20, HARM_LATE) ? between(w, 1, 400) : between(w, 1, 3), to_hub, job,
-                conn, m);
+        deliver(w, fault(w, 20, HARM_LATE) ? between(w, 1, 400) : between(w, 1, 3), to_hub, job, conn, m);
     if (fault(w, 120, HARM_GHOST))
         deliver(w, between(w, 500, 30000), to_hub, job, -1, m);
     if (fault(w, 240, HARM_STRANGER)) {

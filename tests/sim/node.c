@@ -20,8 +20,7 @@ static struct wire_id id_of(const struct world *w, int job, int attempt)
     return (struct wire_id){ job, attempt, w->store[job].nonce[attempt] };
 }
 
-static struct message *message_from(const struct world *w, int job, int attempt,
-                                    enum message_type type)
+static struct message *message_from(const struct world *w, int job, int attempt, enum message_type type)
 {
     return message_make(type, attempt, id_of(w, job, attempt).nonce);
 }
@@ -64,14 +63,12 @@ static void spool(struct world *w, int job, int attempt, const char *kind, json_
 
 static void rank_ends(struct world *w, int64_t in_ms, int job, int attempt, int rank, int how)
 {
-    struct happening *h = plan(w, in_ms, RANK_ENDS, job, attempt,
-                               (uint64_t)w->agents[job][attempt].generation);
+    struct happening *h = plan(w, in_ms, RANK_ENDS, job, attempt, (uint64_t)w->agents[job][attempt].generation);
     h->a = rank;
     h->b = how;
 }
 
-static void each_rank_ends(struct world *w, int64_t low, int64_t high, int job, int attempt,
-                           int how)
+static void each_rank_ends(struct world *w, int64_t low, int64_t high, int job, int attempt, int how)
 {
     for (int r = 0; r < w->agents[job][attempt].np; r++)
         if (w->agents[job][attempt].rank[r])
@@ -112,8 +109,7 @@ static void spawn(struct world *w, int job, int attempt, int generation, bool ke
     parting_ends(w, job, attempt, keep);
     for (int other = 1; other < ATTEMPTS; other++)
         if (other != attempt && w->agents[job][other].ranks_live > 0)
-            broke(w, "job %d runs twice: attempt %d is started while ranks of %d live", job,
-                  attempt, other);
+            broke(w, "job %d runs twice: attempt %d is started while ranks of %d live", job, attempt, other);
     a->generation = generation;
     a->deaf = false;
     struct happening *h = plan(w, between(w, 1, 20), RANKS_SPAWNED, job, attempt, a->life);
@@ -312,8 +308,7 @@ static void hears(struct world *w, int job, int attempt, const struct message *m
         return;
     }
     if (m->attempt != attempt || strcmp(m->nonce, ours.nonce) != 0)
-        broke(w, "agent %d.%d obeys a message to attempt %d (%s)", job, attempt, m->attempt,
-              m->nonce);
+        broke(w, "agent %d.%d obeys a message to attempt %d (%s)", job, attempt, m->attempt, m->nonce);
     if (m->type == MSG_LAUNCH) {
         launched(w, job, attempt, m);
     } else if (m->type == MSG_ACK) {

@@ -44,8 +44,7 @@ static void wakes(struct world *w)
         return;
     size_t n = hub_queue(w, queue, &node);
     if (node.cpus_free < 0)
-        broke(w, "%lld CPU slots are given out, there are %d",
-              (long long)(w->cpus - node.cpus_free), w->cpus);
+        broke(w, "%lld CPU slots are given out, there are %d", (long long)(w->cpus - node.cpus_free), w->cpus);
     int64_t wake = -1;
     sched_run(queue, n, &node, w->now);
     int64_t due = w->pass_due == INT64_MAX ? INT64_MAX : w->pass_due - w->now;
@@ -64,8 +63,7 @@ static void wakes(struct world *w)
 
 /* ---- the controller ---- */
 
-static void retry_commit(struct world *w, int job, const struct core_event *e,
-                         const struct core_input *in)
+static void retry_commit(struct world *w, int job, const struct core_event *e, const struct core_input *in)
 {
     const struct job_core *before = &w->store[job].latest;
     const struct retry_rules *r = &w->truth[job].rules;
@@ -108,13 +106,11 @@ static void ledger_commit(struct world *w, int job, const struct core_event *e)
     const struct job_goodput *a = &c->goodput;
     struct goodput told;
     if (!goodput_adds_up(&a->spent))
-        broke(w, "job %d: the buckets do not sum to %lld rank-ms", job,
-              (long long)a->spent.rank_ms);
+        broke(w, "job %d: the buckets do not sum to %lld rank-ms", job, (long long)a->spent.rank_ms);
     const json_t *spent = json_object_get(e->body, "goodput");
     const int np = w->agents[job][e->attempt].np;
     if (spent && (goodput_parse(&told, spent) < 0 || told.rank_ms % np))
-        broke(w, "job %d: a generation's buckets do not sum to its wall time times %d ranks", job,
-              np);
+        broke(w, "job %d: a generation's buckets do not sum to its wall time times %d ranks", job, np);
     if (e->kind == EVENT_GENERATION_ENDED && !spent && a->ranks_since_ms)
         broke(w, "job %d: a generation does not tell where its time went", job);
     if (e->kind != EVENT_DONE || w->asleep)    /* an agent does not count the time that its machine slept */
@@ -126,8 +122,7 @@ static void ledger_commit(struct world *w, int job, const struct core_event *e)
     const bool many = a->np > 0 && (a->spent.rank_ms > a->wall_ms * most ||
                                     a->spent.rank_ms < a->wall_ms * (least > 0 ? least : 1));
     if (many || (a->np <= 0 && a->spent.rank_ms != a->wall_ms))
-        broke(w, "job %d: %lld rank-ms in %lld ms", job, (long long)a->spent.rank_ms,
-              (long long)a->wall_ms);
+        broke(w, "job %d: %lld rank-ms in %lld ms", job, (long long)a->spent.rank_ms, (long long)a->wall_ms);
 }
 
 static void done_commit(struct world *w, int job, const struct core_event *e)
@@ -140,8 +135,7 @@ static void done_commit(struct world *w, int job, const struct core_event *e)
               (long long)c->failures, (long long)c->same);
 }
 
-void rules_commit(struct world *w, int job, const struct core_event *e,
-                  const struct core_input *in)
+void rules_commit(struct world *w, int job, const struct core_event *e, const struct core_input *in)
 {
     const struct stored *s = &w->store[job];
     if (s->done)
@@ -155,8 +149,7 @@ void rules_commit(struct world *w, int job, const struct core_event *e,
     if (e->kind == EVENT_PLACED) {
         const struct job_core *c = &s->latest;
         if (!w->asleep && wall(w) < c->not_before_ms)
-            broke(w, "job %d starts %lld ms before its back-off is over", job,
-                  (long long)(c->not_before_ms - wall(w)));
+            broke(w, "job %d starts %lld ms before its back-off is over", job, (long long)(c->not_before_ms - wall(w)));
         if (w->now < w->hub[job].ready_ms)
             broke(w, "job %d starts %lld ms before its back-off is over, on a clock that does not jump",
                   job, (long long)(w->hub[job].ready_ms - w->now));
@@ -250,8 +243,7 @@ static void again(struct world *w, int job, int attempt, const json_t *body)
     if (hopeless(r, &a->rule))
         broke(w, "agent %d.%d tries again after %lld mistakes at one line", job, attempt, (long long)a->rule.same);
     if (r->no_progress > 0 && a->rule.failures > 0 && a->rule.same >= r->no_progress)
-        broke(w, "agent %d.%d tries again after the same failure %lld times", job, attempt,
-              (long long)a->rule.same);
+        broke(w, "agent %d.%d tries again after the same failure %lld times", job, attempt, (long long)a->rule.same);
     a->not_before = w->now + due;
 }
 
@@ -267,8 +259,7 @@ static void over(struct world *w, int job, int attempt, const json_t *body)
     if (strcmp(body_text(body, "result"), "stopped") == 0 && !a->asked && !a->preempted)
         broke(w, "agent %d.%d stopped, and nobody had asked it to", job, attempt);
     if (a->ranks_live > 0)
-        broke(w, "agent %d.%d says that it is over, and %d ranks live", job, attempt,
-              a->ranks_live);
+        broke(w, "agent %d.%d says that it is over, and %d ranks live", job, attempt, a->ranks_live);
 }
 
 void rules_effect(struct world *w, int job, int attempt, const struct agent_effect *e)

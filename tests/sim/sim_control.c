@@ -90,8 +90,7 @@ static void begin(struct world *w, uint64_t seed, bool verbose)
     for (int i = 0; i < 4; i++)
         plan(w, between(w, 1000, FAULTS_UNTIL_MS), HUB_CRASH, 0, 0, 0);
     for (int i = 0; i < 2 * w->jobs; i++)
-        plan(w, between(w, 1000, 90000), i % 4 ? AGENT_CRASH : AGENT_PREEMPTED,
-             (int)between(w, 0, w->jobs - 1), 0, 0);
+        plan(w, between(w, 1000, 90000), i % 4 ? AGENT_CRASH : AGENT_PREEMPTED, (int)between(w, 0, w->jobs - 1), 0, 0);
     if (chance(w) % 3 == 0)
         for (int64_t i = between(w, 1, 3); i > 0; i--)
             plan(w, between(w, 1000, FAULTS_UNTIL_MS), CLOCK_JUMPS, 0, 0, 0);

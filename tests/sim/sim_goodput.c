@@ -96,8 +96,7 @@ static double uniform(uint64_t *chance)
 
 /* ---- the controller ---- */
 
-static void decide(struct run *r, enum core_input_kind kind, const char *event, const char *text,
-                   json_t *body)
+static void decide(struct run *r, enum core_input_kind kind, const char *event, const char *text, json_t *body)
 {
     struct err err = { 0 };
     struct core_output out = { 0 };
@@ -432,8 +431,7 @@ static double judge(const struct machine *m, const struct policy *p, bool print)
     for (int b = 0; b < BUCKETS; b++)
         if (b != BUCKET_DATA && b != BUCKET_DISK && b != BUCKET_PAUSED)
             printf(" %.2f |", 100 * (double)sum.spent.ms[b] / (double)sum.spent.rank_ms);
-    printf(" %.1f |%s\n", (double)sum.attempts / (double)m->seeds,
-           gave_up ? " (it gave up)" : "");
+    printf(" %.1f |%s\n", (double)sum.attempts / (double)m->seeds, gave_up ? " (it gave up)" : "");
     return sum.effective;
 }
 

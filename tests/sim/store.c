@@ -29,8 +29,7 @@ static void note(struct world *w, int job, const struct core_event *e)
     enum cause cause;
     if (e->kind == EVENT_PLACED) {
         s->live = e->attempt;
-        snprintf(s->nonce[e->attempt], CORE_NONCE, "%s",
-                 json_string_value(json_object_get(e->body, "nonce")));
+        snprintf(s->nonce[e->attempt], CORE_NONCE, "%s", json_string_value(json_object_get(e->body, "nonce")));
     } else if (e->kind == EVENT_AGENT_LOST) {
         s->live = 0;
         w->cover.causes[CAUSE_AGENT_LOST]++;
@@ -93,8 +92,7 @@ static void compare(struct world *w, int job, const struct job_core *x)
                   (long long)x->goodput.spent.ms[i], bucket_name((enum bucket)i),
                   (long long)y->goodput.spent.ms[i]);
     if (strcmp(x->reason, y->reason) != 0 || strcmp(x->fingerprint, y->fingerprint) != 0)
-        broke(w, "job %d after a replay: its reason is '%s' and was '%s'", job, x->reason,
-              y->reason);
+        broke(w, "job %d after a replay: its reason is '%s' and was '%s'", job, x->reason, y->reason);
 }
 
 /* The job as a controller that starts now would read it. */
@@ -129,8 +127,7 @@ bool store_commit(struct world *w, int job, const struct job_core *c,
             continue;
         append(s, e);
         note(w, job, e);
-        say(w, "job %d: %s%s -> %s", job, e->name, e->from_agent ? " (agent)" : "",
-            job_state_name(c->state));
+        say(w, "job %d: %s%s -> %s", job, e->name, e->from_agent ? " (agent)" : "", job_state_name(c->state));
         w->cover.events++;
     }
     if (seq > 0) {

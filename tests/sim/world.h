@@ -202,8 +202,7 @@ int64_t between(struct world *w, int64_t low, int64_t high);
 /* True once in `n`, while faults still happen; counted. */
 bool fault(struct world *w, int n, enum harm kind);
 int64_t wall(const struct world *w);
-struct happening *plan(struct world *w, int64_t in_ms, enum what what, int job, int attempt,
-                       uint64_t life);
+struct happening *plan(struct world *w, int64_t in_ms, enum what what, int job, int attempt, uint64_t life);
 bool next(struct world *w, struct happening *out);
 void broke(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void say(const struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

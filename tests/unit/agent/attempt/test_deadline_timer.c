@@ -25,8 +25,7 @@ static void a_session_has_an_end(void **state)
 {
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(sessions); i++) {
-        json_t *facts = json_pack("{s:o}", "session",
-                                  json_loads(sessions[i].session, JSON_DECODE_ANY, NULL));
+        json_t *facts = json_pack("{s:o}", "session", json_loads(sessions[i].session, JSON_DECODE_ANY, NULL));
         assert_int_equal(deadline_timer_of(facts, sessions[i].now), sessions[i].ends);
         json_decref(facts);
     }
@@ -52,8 +51,7 @@ static void saved_three_times_before_it(void **state)
     for (size_t i = 0; i < ARRAY_LEN(moments); i++) {
         assert_int_equal(deadline_timer_next(moments[i].ends, moments[i].now), moments[i].next);
         if (moments[i].text)
-            assert_string_equal(deadline_timer_text(text, NULL, moments[i].ends, moments[i].now),
-                                moments[i].text);
+            assert_string_equal(deadline_timer_text(text, NULL, moments[i].ends, moments[i].now), moments[i].text);
     }
 }
 

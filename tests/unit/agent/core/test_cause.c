@@ -135,8 +135,7 @@ static void every_death_has_its_cause(void **state)
         if (strcmp(cause_name(v.cause), rows[i].cause) != 0 || v.retry_helps != rows[i].retry ||
             !strstr(v.text, rows[i].text) || strncmp(v.text, "rank 3 ", 7) != 0 ||
             strcmp(v.text + 7, v.detail) != 0)
-            fail_msg("%s: %s (retry %d) '%s'", rows[i].what, cause_name(v.cause), v.retry_helps,
-                     v.text);
+            fail_msg("%s: %s (retry %d) '%s'", rows[i].what, cause_name(v.cause), v.retry_helps, v.text);
     }
 }
 

@@ -166,8 +166,7 @@ static void draw(struct buf *out)
                   cause_retry_helps((enum cause)c) ? "yes" : "no");
         for (const struct rule *r = rules_all(); r->name; r++)
             if (r->cause == (enum cause)c)
-                buf_print(out, " %s%s", r->name,
-                          r->kind == RULE_ECHO ? " (echo)" : "");
+                buf_print(out, " %s%s", r->name, r->kind == RULE_ECHO ? " (echo)" : "");
         buf_print(out, " |\n");
     }
 }

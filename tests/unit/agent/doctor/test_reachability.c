@@ -28,8 +28,7 @@ static int closed_port(void)
 
 static json_t *door_at(const char *host, const char *address, int port, const char *word)
 {
-    return json_pack("{s:s, s:[s], s:i, s:s}", "host", host, "addresses", address, "port", port, "word",
-                     word);
+    return json_pack("{s:s, s:[s], s:i, s:s}", "host", host, "addresses", address, "port", port, "word", word);
 }
 
 static const char *field(const json_t *list, size_t i, const char *key)

@@ -199,8 +199,7 @@ static void what_an_earlier_attempt_learned_counts(void **state)
     steps(1, 0, 40, 3000);
     json_t *learned = hang_detector_learned(h);
     assert_true(json_number_value(json_object_get(learned, "forward")) >= 3000);
-    assert_true(json_number_value(json_object_get(json_object_get(learned, "32x26"), "forward")) >=
-                3000);
+    assert_true(json_number_value(json_object_get(json_object_get(learned, "32x26"), "forward")) >= 3000);
     down(state);
     begin(&automatic, learned, 1);
     json_decref(learned);
@@ -326,8 +325,7 @@ static void collectives_count_where_there_are_no_steps(void **state)
     for (int r = 0; r < 2; r++)
         enter(r, 0, PHASE_FORWARD); /* as NCCL's plugin does, once */
     for (int i = 1; i < 200; i++) {
-        page[0].coll_seq = page[0].coll_done_seq = page[1].coll_seq = page[1].coll_done_seq =
-            (uint64_t)i;
+        page[0].coll_seq = page[0].coll_done_seq = page[1].coll_seq = page[1].coll_done_seq = (uint64_t)i;
         now += 50;
         assert_false(hang_detector_look(h, ranks, now, &verdict));
     }

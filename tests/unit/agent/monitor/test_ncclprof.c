@@ -142,8 +142,7 @@ static void *coll(void *context, const char *func, const char *datatype, size_t 
     d3.u.coll.count = d4.u.coll.count = d5.u.coll.count = count;
     d3.u.coll.nMaxChannels = 16;
     d4.u.coll.nChannels = d5.u.coll.nChannels = (uint8_t)channels;
-    need(p->start(context, &handle, version == 3 ? (void *)&d3 : version == 4 ? (void *)&d4 : &d5) == 0,
-         22);
+    need(p->start(context, &handle, version == 3 ? (void *)&d3 : version == 4 ? (void *)&d4 : &d5) == 0, 22);
     return handle;
 }
 
@@ -154,8 +153,7 @@ static void *kernel(void *context, void *of, int channel)
     struct descr_v4 d4 = {.type = KERNEL_CH, .parentObj = of};
     struct descr_v5 d5 = {.type = KERNEL_CH, .parentObj = of};
     d3.u.kernelCh.channelId = d4.u.kernelCh.channelId = d5.u.kernelCh.channelId = (uint8_t)channel;
-    need(p->start(context, &handle, version == 3 ? (void *)&d3 : version == 4 ? (void *)&d4 : &d5) == 0,
-         23);
+    need(p->start(context, &handle, version == 3 ? (void *)&d3 : version == 4 ? (void *)&d4 : &d5) == 0, 23);
     return handle;
 }
 

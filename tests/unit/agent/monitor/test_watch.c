@@ -77,8 +77,7 @@ static void none_and_wrong_ones(void **state)
     watch_line(w, 0, "x", 1);
     assert_false(watch_look(w, 1, &v));
     watch_destroy(w);
-    json_t *wrong = json_loads("[{\"name\":\"a\",\"pattern\":\"x\"},{\"name\":\"b\",\"pattern\":\"(\"}]", 0,
-                               NULL);
+    json_t *wrong = json_loads("[{\"name\":\"a\",\"pattern\":\"x\"},{\"name\":\"b\",\"pattern\":\"(\"}]", 0, NULL);
     assert_int_equal(watch_create(&w, wrong, &err), -1);
     assert_string_equal(err.text, "watch b: the pattern is not a valid regular expression");
     json_decref(wrong);

@@ -129,8 +129,7 @@ static inline void proxy_taken(uv_stream_t *listener, int status)
     p->connect.data = p;
     uv_ip4_addr("127.0.0.1", x->to, &a);
     assert_int_equal(uv_accept(listener, (uv_stream_t *)&p->side[0]), 0);
-    assert_int_equal(uv_tcp_connect(&p->connect, &p->side[1], (const struct sockaddr *)&a,
-                                    proxy_connected), 0);
+    assert_int_equal(uv_tcp_connect(&p->connect, &p->side[1], (const struct sockaddr *)&a, proxy_connected), 0);
 }
 
 /* Bytes that came while it was cut are lost: only a new connection helps. */

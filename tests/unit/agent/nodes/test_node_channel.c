@@ -57,8 +57,7 @@ static void on_lost(void *arg, const char *text)
 static const struct node_channel_hooks leader_hooks_of_test = {on_up, on_message, on_lost, &head};
 static const struct node_channel_hooks follower_hooks = {on_up, on_message, on_lost, &member};
 
-static const char *on_called(void *arg, struct byte_stream *s, struct frame_reader *reader,
-                             const json_t *call)
+static const char *on_called(void *arg, struct byte_stream *s, struct frame_reader *reader, const json_t *call)
 {
     const struct wire_id ours = {7, 1, NONCE}, said = wire_id_of(call);
     (void)arg;
@@ -98,8 +97,7 @@ static int up(void **state)
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&loop);
     if (tls_listener_open(&door, &loop, &(struct tls_listener_hooks){.called = on_called}, &err) < 0 ||
-        node_channel_await(&head.link, &loop, PATIENCE_MS, LOST_MS, &leader_hooks_of_test,
-                           &err) < 0)
+        node_channel_await(&head.link, &loop, PATIENCE_MS, LOST_MS, &leader_hooks_of_test, &err) < 0)
         fail_msg("%s", err.text);
     json_t *said = tls_listener_endpoint(door);
     proxy_open(&proxy, &loop, (int)json_integer_value(json_object_get(said, "port")));
@@ -139,9 +137,7 @@ static void send_both(int i)
     assert_int_equal(node_channel_send(member.link, NODE_CLEANED,
                                        json_pack("{s:i, s:b, s:s}", "generation", i, "clean", 1,
                                                  "left", ""), NULL), 0);
-    assert_int_equal(node_channel_send(head.link, NODE_SIGNAL, json_pack("{s:i}", "signo", i),
-                                       NULL),
-                     0);
+    assert_int_equal(node_channel_send(head.link, NODE_SIGNAL, json_pack("{s:i}", "signo", i), NULL), 0);
 }
 
 /* --- tests ------------------------------------------------------------------------------------ */
@@ -190,8 +186,7 @@ static void a_wire_cut_for_ever_is_lost_on_both_sides(void **state)
     struct err err = {0};
     (void)state;
     node_channel_close(head.link);
-    assert_int_equal(node_channel_await(&head.link, &loop, PATIENCE_MS, 2000, &leader_hooks_of_test,
-                                        &err), 0);
+    assert_int_equal(node_channel_await(&head.link, &loop, PATIENCE_MS, 2000, &leader_hooks_of_test, &err), 0);
     bootstrap();
     proxy.cut = true;
     assert_true(run_until_lost(&member, PATIENCE_MS));
@@ -205,8 +200,7 @@ static void who_was_given_up_is_told_so(void **state)
     (void)state;
     struct err err = {0};
     node_channel_close(head.link);
-    assert_int_equal(node_channel_await(&head.link, &loop, 300, 2000, &leader_hooks_of_test, &err),
-                     0);
+    assert_int_equal(node_channel_await(&head.link, &loop, 300, 2000, &leader_hooks_of_test, &err), 0);
     assert_true(run_until_lost(&head, PATIENCE_MS));
     assert_non_null(strstr(head.lost, "did not connect within"));
     json_t *at = door_behind_proxy();
@@ -277,9 +271,7 @@ static void another_process_does_not_take_the_place_of_a_member(void **state)
     json_decref(at);
     assert_true(run_until_lost(&member, PATIENCE_MS));
     assert_non_null(strstr(member.lost, "a different process"));
-    assert_int_equal(node_channel_send(head.link, NODE_SIGNAL, json_pack("{s:i}", "signo", 0),
-                                       NULL),
-                     0);
+    assert_int_equal(node_channel_send(head.link, NODE_SIGNAL, json_pack("{s:i}", "signo", 0), NULL), 0);
     assert_true(run_until(&member.next, 1, PATIENCE_MS));
     node_channel_close(first);
 }

@@ -22,8 +22,7 @@ static void lists_are_counted(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (cpu_list_count(rows[i].list) != rows[i].count)
-            fail_msg("'%s' has %d, not %d", rows[i].list, cpu_list_count(rows[i].list),
-                     rows[i].count);
+            fail_msg("'%s' has %d, not %d", rows[i].list, cpu_list_count(rows[i].list), rows[i].count);
 }
 
 static void two_lists_have_some_in_common(void **state)

@@ -149,8 +149,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(long_paths_work, make_place, drop_place),
-        cmocka_unit_test_setup_teardown(a_stale_file_is_replaced_a_live_one_not, make_place,
-                                        drop_place),
+        cmocka_unit_test_setup_teardown(a_stale_file_is_replaced_a_live_one_not, make_place, drop_place),
         cmocka_unit_test(another_user_is_refused),
         cmocka_unit_test(buf_grows_and_shrinks),
         cmocka_unit_test(a_log_line_stays_one_line),

@@ -253,8 +253,7 @@ static void the_jobs_own_list_is_checked(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         json_t *facts = facts_of(rows[i].machine), *plan = NULL;
-        json_t *spec = json_pack("{s:s, s:{s:s}}", "run", "x", "env", "CUDA_VISIBLE_DEVICES",
-                                 rows[i].list);
+        json_t *spec = json_pack("{s:s, s:{s:s}}", "run", "x", "env", "CUDA_VISIBLE_DEVICES", rows[i].list);
         struct err err = {0};
         int rc = plan_make(&plan, facts, spec, &err);
         if (rows[i].says[0] ? rc == 0 || !strstr(err.text, rows[i].says) : rc < 0)
@@ -284,8 +283,7 @@ static void more_than_fits_is_refused_by_name(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         json_t *facts = facts_of(rows[i].machine), *plan = NULL;
-        json_t *spec = json_pack("{s:s, s:o}", "run", "x", "resources",
-                                 json_loads(rows[i].resources, 0, NULL));
+        json_t *spec = json_pack("{s:s, s:o}", "run", "x", "resources", json_loads(rows[i].resources, 0, NULL));
         struct err err = {0};
         int rc = plan_make(&plan, facts, spec, &err);
         if (rows[i].says[0] ? rc == 0 || !strstr(err.text, rows[i].says) : rc < 0)
@@ -348,8 +346,7 @@ static void inherited_devices_are_a_grant_or_a_leftover(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         json_t *facts = facts_of("rtx3090"), *spec = json_loads(ONE, 0, NULL), *plan = NULL;
-        json_object_set_new(json_object_get(facts, "environment"), "CUDA_VISIBLE_DEVICES",
-                            json_string(rows[i].list));
+        json_object_set_new(json_object_get(facts, "environment"), "CUDA_VISIBLE_DEVICES", json_string(rows[i].list));
         assert_int_equal(plan_make(&plan, facts, spec, NULL), 0);
         char *text = json_dumps(json_object_get(plan, "notes"), 0);
         if (json_integer_value(json_object_get(plan, "np")) != rows[i].np ||

@@ -130,8 +130,7 @@ static void ranks_are(const char *what, const struct made *m, const char *where)
     }
     for (int k = 0, next = 0; k < m->n; k++) {
         assert_int_equal(integer(m->parts[k], "first_rank"), next);
-        assert_int_equal(json_array_size(json_object_get(m->parts[k], "ranks")),
-                         integer(m->parts[k], "np"));
+        assert_int_equal(json_array_size(json_object_get(m->parts[k], "ranks")), integer(m->parts[k], "np"));
         next += (int)integer(m->parts[k], "np");
     }
 }

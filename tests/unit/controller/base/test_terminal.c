@@ -60,8 +60,7 @@ static void test_fit_small_buffers(void **state)
     }
 }
 
-static char *draw(const struct table_column *columns, int n, const char *const *cells, int rows,
-                  int width)
+static char *draw(const struct table_column *columns, int n, const char *const *cells, int rows, int width)
 {
     char *text = NULL;
     size_t size;

@@ -59,8 +59,7 @@ static void the_longest_counts_and_fades(void **state)
                                     .after = "[]", .loss = NAN, .samples_per_s = NAN};
         assert_int_equal(jobs_insert(s, &job, "", "{}", &err), 0);
         for (int64_t k = 0; rows[i].ms[k] != 0; k++)
-            append(s, job.id, k + 1, rows[i].ms[k] > 0 ? "checkpoint" : "mirrored",
-                   fabs(rows[i].ms[k]));
+            append(s, job.id, k + 1, rows[i].ms[k] > 0 ? "checkpoint" : "mirrored", fabs(rows[i].ms[k]));
     }
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (checkpoint_duration_ms(s, (int64_t)i + 1) != rows[i].takes)

@@ -168,8 +168,7 @@ static enum core_input_kind input_kind(char op)
 }
 
 /* Plays one line; replays its stored events into *again. */
-static void play(struct job_core *core, struct job_core *again, const struct line *l,
-                 int64_t at_ms, const char *what)
+static void play(struct job_core *core, struct job_core *again, const struct line *l, int64_t at_ms, const char *what)
 {
     struct err err = { 0 };
     struct core_output out = { 0 };
@@ -216,8 +215,7 @@ static void lives_of_jobs(void **state)
             play(&core, &again, &lives[i].lines[n], 1000 * (n + 1), lives[i].what);
         if (core.result != lives[i].result || core.exit_code != lives[i].exit_code ||
             strcmp(core.reason, lives[i].reason) != 0)
-            fail_msg("%s: ended %s %d '%s'", lives[i].what, job_result_name(core.result),
-                     core.exit_code, core.reason);
+            fail_msg("%s: ended %s %d '%s'", lives[i].what, job_result_name(core.result), core.exit_code, core.reason);
         again.step = core.step;         /* only the row keeps these two */
         again.steps = core.steps;
         again.best = core.best;

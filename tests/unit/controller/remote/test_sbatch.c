@@ -78,15 +78,13 @@ static void test_lead(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(leads) / sizeof(leads[0]); i++) {
         struct err err = { 0 };
-        json_t *spec = json_pack("{s:s, s:o}", "name", "a", "slurm",
-                                 json_loads(leads[i].slurm, 0, NULL));
+        json_t *spec = json_pack("{s:s, s:o}", "name", "a", "slurm", json_loads(leads[i].slurm, 0, NULL));
         const struct sbatch s = { .spec = spec, .job = 7, .attempt = 2, .nonce = "c0ffee",
                                   .run_dir = "/r", .agent = "/a", .save_ms = leads[i].save_ms };
         char *text = sbatch_render(&s, &err);
         assert_non_null(text);
         if (!strstr(text, leads[i].signal))
-            fail_msg("%s with %lld ms is not %s", leads[i].slurm, (long long)leads[i].save_ms,
-                     leads[i].signal);
+            fail_msg("%s with %lld ms is not %s", leads[i].slurm, (long long)leads[i].save_ms, leads[i].signal);
         free(text);
         json_decref(spec);
     }

@@ -70,8 +70,7 @@ static size_t frame(unsigned char *out, unsigned version, unsigned number, const
     return sizeof(header) + n;
 }
 
-static int hear(json_t **body, unsigned version, unsigned number, const char *text,
-                struct err *err)
+static int hear(json_t **body, unsigned version, unsigned number, const char *text, struct err *err)
 {
     static unsigned char bytes[8192];
     struct frame_reader *r;

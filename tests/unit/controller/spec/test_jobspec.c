@@ -143,8 +143,7 @@ static int check_file(const char *name)
     char *expected = read_file(path);
     int bad = !expected || strcmp(expected, now) != 0;
     if (bad)
-        print_error("%s\n  expected (%s): %s  found: %s", name, path,
-                    expected ? expected : "no such file\n", now);
+        print_error("%s\n  expected (%s): %s  found: %s", name, path, expected ? expected : "no such file\n", now);
     free(expected);
     free(now);
     return bad;
@@ -166,8 +165,7 @@ static void test_museum(void **state)
     for (int i = 0; i < n; i++) {
         char path[PATH_MAX];
         bad += check_file(names[i]->d_name);
-        snprintf(path, sizeof(path), FOLDER "/%.*s.json", (int)strlen(names[i]->d_name) - 5,
-                 names[i]->d_name);
+        snprintf(path, sizeof(path), FOLDER "/%.*s.json", (int)strlen(names[i]->d_name) - 5, names[i]->d_name);
         good += access(path, R_OK) == 0;
         free(names[i]);
     }
