@@ -44,7 +44,8 @@ int store_commit_group(struct store *s, struct err *err);
  * more than 16 MB, cannot shrink until `jobctl doctor --repair` writes it again. */
 int store_shrink(bool *left, struct store *s, int pages, struct err *err);
 
-/* Rows inserted, changed and deleted since it was opened, without those that store_shrink() has moved; wraps at 2^31. */
+/* Rows inserted, changed and deleted since it was opened, without those that store_shrink() has moved;
+ * wraps at 2^31. */
 int64_t store_rows_written(struct store *s);
 
 #endif

@@ -44,7 +44,8 @@ static const struct {
     {"encode", train_cmd_encode,
      "--encoder PATH [--chi FILE] [--rows N] [--style authors|diffusers] [--no-prefix] [--out FILE] [--json]",
      "encode each line of standard input with Gemma, as a model is trained with it"},
-    {"tokenize", train_cmd_tokenize, "--tokenizer PATH [--pieces]", "print the token ids of each line of standard input"},
+    {"tokenize", train_cmd_tokenize, "--tokenizer PATH [--pieces]",
+     "print the token ids of each line of standard input"},
     {"vae", train_cmd_vae, "encode|decode --weights PATH --in FILE --out FILE [--size N] | bench [--model dcae|sdxl]",
      "encode a picture to a latent, decode it, or time both"},
 };

@@ -61,8 +61,8 @@ static void soften(float *p, int n, float cap)
         simd_store_at(p, i, n, simd_tanh(simd_load_at(p, i, n) * (1.0f / cap)) * cap);
 }
 
-static void attend_keys(const struct causal_args *a, const struct queries *b, struct online_softmax *row, int key, int n,
-                        bool first)
+static void attend_keys(const struct causal_args *a, const struct queries *b, struct online_softmax *row, int key,
+                        int n, bool first)
 {
     const struct kern_causal *s = &a->s;
     float p[QUERIES * KEYS];
@@ -129,8 +129,8 @@ static void attend_causal(float *out, const float *q, const float *k, const floa
 {
     const struct causal_args a = {out, q, k, v, mask, *s};
     const int blocks = (s->queries + QUERIES - 1) / QUERIES, rows = s->queries < QUERIES ? s->queries : QUERIES;
-    thread_pool_range((size_t)s->batch * (size_t)(s->heads * blocks), 1, (size_t)rows * (size_t)s->keys * (size_t)s->dim,
-                      attend_blocks, &a);
+    thread_pool_range((size_t)s->batch * (size_t)(s->heads * blocks), 1,
+                      (size_t)rows * (size_t)s->keys * (size_t)s->dim, attend_blocks, &a);
 }
 
 /* --- positions --------------------------------------------------------------------------- */

@@ -59,8 +59,8 @@ static void write_version(char text[32], int v)
 
 /* The oldest driver branch for Linux on which programs of a CUDA release run: CUDA Compatibility, "Minor Version
  * Compatibility", table 1 (docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html): 13.x needs
- * 580, 12.x 525, 11.x 450 (450.80.02, its note says). That holds for machine code, which the plugin has for the GPUs that
- * it was built for; a driver compiles PTX of its own CUDA version and older only. */
+ * 580, 12.x 525, 11.x 450 (450.80.02, its note says). That holds for machine code, which the plugin has for the GPUs
+ * that it was built for; a driver compiles PTX of its own CUDA version and older only. */
 static int driver_for(int runtime)
 {
     return runtime >= 13000 ? 580 : runtime >= 12000 ? 525 : 450;

@@ -133,7 +133,8 @@ static void cuda_rope(void *x, int ld, const float *real, const float *imag, boo
     for_kind(by_four({(size_t)ld}, x), [&](auto t, auto v) {
         typedef decltype(t) T;
         launch("rope", rope_kernel<T, (decltype(v)::value > 1 ? 2 : 1)>,
-               grid_of_rows((size_t)s.batch * (size_t)s.tokens), dim3(BLOCK), 0, (T *)x, ld, real, imag, back ? -1.0f : 1.0f, s);
+               grid_of_rows((size_t)s.batch * (size_t)s.tokens), dim3(BLOCK), 0, (T *)x, ld, real, imag,
+               back ? -1.0f : 1.0f, s);
     });
 }
 

@@ -260,7 +260,8 @@ static void look_around(struct attempt *a)
     attempt_feed(a, &in);
 }
 
-/* The wall clock of this machine was set, or it was suspended: told once. The controller tells it of its own machine. */
+/* The wall clock of this machine was set, or it was suspended: told once. The controller tells it of
+ * its own machine. */
 static void check_clock(struct attempt *a)
 {
     const struct clock_reading now = clock_read();

@@ -190,8 +190,9 @@ static bool on_machine_waits(void *arg)
 static void on_machine_tells(void *arg, bool over, int64_t waited_ms, const char *text)
 {
     struct attempt *a = arg;
-    attempt_store(a, "lease", json_pack("{s:b, s:I, s:s}", "over", (int)over, "waited_ms", (json_int_t)waited_ms, "text",
-                                        text), false);
+    attempt_store(a, "lease",
+                  json_pack("{s:b, s:I, s:s}", "over", (int)over, "waited_ms", (json_int_t)waited_ms, "text", text),
+                  false);
     if (!a->leaving)
         session_pump(a->session);
 }

@@ -23,8 +23,8 @@
 
 struct err;
 
-/* How this machine sees a workdir, {inode, file_inode, file_ctime_ns}: a new object, equal on two machines if they share
- * it; NULL: there is no workdir, or no file of the manifest in it. */
+/* How this machine sees a workdir, {inode, file_inode, file_ctime_ns}: a new object, equal on two machines if they
+ * share it; NULL: there is no workdir, or no file of the manifest in it. */
 json_t *code_receive_look(const char *workdir, const json_t *manifest);
 
 /* The line that shows that the command runs; the login's own output comes before it. */

@@ -66,7 +66,8 @@ static void explain(const json_t *found, enum container_runtime chosen, const ch
 {
     size_t n = (size_t)snprintf(why, size, chosen ? "the first of" : "the first in the order");
     for (int i = 0; i < CONTAINER_RUNTIMES && n < size; i++)
-        n += (size_t)snprintf(why + n, size - n, "%s %s", i ? "," : "", container_runtime_name((enum container_runtime)i));
+        n += (size_t)snprintf(why + n, size - n, "%s %s", i ? "," : "",
+                              container_runtime_name((enum container_runtime)i));
     if (n < size)
         n += (size_t)snprintf(why + n, size - n, chosen ? " that this node has" : "");
     for (int i = 0; i < (int)chosen && n < size; i++) {
@@ -87,10 +88,11 @@ static void refuse_all(const json_t *found, const char *image, struct err *err)
     json_array_foreach (found, i, row) {
         const size_t n = strlen(text);
         const char *name = field_text(row, "runtime"), *why = field_text(row, "why");
-        snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? "; " : ": ", name, why[0] ? why : "does not read such a file");
+        snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? "; " : ": ", name,
+                 why[0] ? why : "does not read such a file");
     }
-    err_set(err, ERR_CONFLICT, "image: this node has no runtime for %.200s%s; install podman, docker, or apptainer", image,
-            text);
+    err_set(err, ERR_CONFLICT, "image: this node has no runtime for %.200s%s; install podman, docker, or apptainer",
+            image, text);
 }
 
 const json_t *container_choice(const json_t *found, const json_t *image, char *why, size_t size, struct err *err)

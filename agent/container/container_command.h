@@ -72,8 +72,8 @@ void container_run(struct container_words *out, const struct container *c, const
 /* Looks for the image on this node, and pulls it if it is missing.  Nothing to do: no words. */
 void container_pull(struct container_words *out, const struct container *c);
 
-/* Ends and removes all containers of the attempt, or of this agent alone if run_dir is set.  The last line of its output
- * is CONTAINER_REMOVED if none is left.  No words for a runtime whose containers are processes only. */
+/* Ends and removes all containers of the attempt, or of this agent alone if run_dir is set.  The last line of its
+ * output is CONTAINER_REMOVED if none is left.  No words for a runtime whose containers are processes only. */
 #define CONTAINER_REMOVED "no container is left"
 void container_remove(struct container_words *out, const struct container *c);
 

@@ -44,7 +44,8 @@ static size_t registry_length(const char *name)
 {
     const char *slash = strchr(name, '/');
     const size_t n = slash ? (size_t)(slash - name) : 0;
-    const bool is = n > 0 && (memchr(name, '.', n) || memchr(name, ':', n) || (n == 9 && !strncmp(name, "localhost", 9)));
+    const bool is = n > 0 && (memchr(name, '.', n) || memchr(name, ':', n) ||
+                              (n == 9 && !strncmp(name, "localhost", 9)));
     return is ? n + 1 : 0;
 }
 
@@ -101,8 +102,8 @@ static int check_digest(const struct parts *p, const char *name, struct err *err
     if (!p->digest_n || (strncmp(p->digest, "@sha256:", begin) == 0 && p->digest_n == begin + hex &&
                          strspn(p->digest + begin, "0123456789abcdef") == hex))
         return 0;
-    return err_set(err, ERR_USAGE, "\"%.*s\" is not the name of an image: a digest is sha256: and 64 hexadecimal digits",
-                   SHOWN, name);
+    return err_set(err, ERR_USAGE,
+                   "\"%.*s\" is not the name of an image: a digest is sha256: and 64 hexadecimal digits", SHOWN, name);
 }
 
 int container_image_check(const char *image, struct err *err)

@@ -61,8 +61,8 @@ static int run(const char *const *argv, struct err *err)
 {
     char text[200];
     struct buf out[2] = {{0}, {0}};
-    const struct subprocess_spec s = {.argv = argv, .in = SUBPROCESS_NULL, .out = SUBPROCESS_PIPE, .err = SUBPROCESS_PIPE,
-                                      .session = true};
+    const struct subprocess_spec s = {.argv = argv, .in = SUBPROCESS_NULL, .out = SUBPROCESS_PIPE,
+                                      .err = SUBPROCESS_PIPE, .session = true};
     int rc = subprocess_run(&s, out, WAIT_MS, err);
     if (rc >= 0 && strstr(subprocess_text(&out[0]), CONTAINER_REMOVED))
         rc = 0;

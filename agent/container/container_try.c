@@ -47,8 +47,8 @@ static void ask(json_t *row)
     memcpy(argv, questions[runtime], sizeof(argv));
     if (!argv[0])
         argv[0] = field_text(row, "path");
-    const struct subprocess_spec s = {.argv = argv, .in = SUBPROCESS_NULL, .out = SUBPROCESS_PIPE, .err = SUBPROCESS_PIPE,
-                                      .session = true};
+    const struct subprocess_spec s = {.argv = argv, .in = SUBPROCESS_NULL, .out = SUBPROCESS_PIPE,
+                                      .err = SUBPROCESS_PIPE, .session = true};
     const int code = subprocess_run(&s, out, WAIT_MS, &err);
     if (code == 0 && out[0].size)
         keep(row, "version", subprocess_text(&out[0]));

@@ -28,8 +28,8 @@ void agent_event_add_exit(json_t *body, const struct agent_exit *e)
 }
 
 json_t *agent_event_generation_ended(int generation, const struct root_cause *blame,
-                                     const struct progress_tracker *tracker, const struct restart_policy *restart_policy,
-                                     const char *otherwise)
+                                     const struct progress_tracker *tracker,
+                                     const struct restart_policy *restart_policy, const char *otherwise)
 {
     bool failed = blame->failed;
     json_t *body = json_pack("{s:i, s:s, s:s, s:o, s:o, s:I, s:s, s:O?}", "generation", generation,

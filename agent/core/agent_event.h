@@ -22,8 +22,8 @@ void agent_event_add_exit(json_t *body, const struct agent_exit *e);
 
 /* The body of generation_ended; `otherwise` is the text if it did not fail. */
 json_t *agent_event_generation_ended(int generation, const struct root_cause *blame,
-                                     const struct progress_tracker *tracker, const struct restart_policy *restart_policy,
-                                     const char *otherwise);
+                                     const struct progress_tracker *tracker,
+                                     const struct restart_policy *restart_policy, const char *otherwise);
 
 /* The part of attempt_ended's body that does not depend on the decision. */
 json_t *agent_event_totals(const struct root_cause *blame, const struct progress_tracker *tracker,

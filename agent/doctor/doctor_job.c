@@ -66,8 +66,9 @@ static void check_encode(struct checkup *c, const json_t *encode)
         return;
     if (field_text(encode, "absent")[0]) {
         row(c, "encode", ROW_UNKNOWN, "run `jobctl fetch FILE`, or start the job, which fetches them",
-            "%lld pictures and %lld captions; time and memory are not known: %s", (long long)field_int(encode, "pictures", 0),
-            (long long)field_int(encode, "captions", 0), field_text(encode, "absent"));
+            "%lld pictures and %lld captions; time and memory are not known: %s",
+            (long long)field_int(encode, "pictures", 0), (long long)field_int(encode, "captions", 0),
+            field_text(encode, "absent"));
         return;
     }
     encode_time(time, sizeof(time), encode);
@@ -87,7 +88,8 @@ static void check_model(struct checkup *c, const json_t *model)
     if (strcmp(state, "there") == 0 || strcmp(state, "missing") == 0)
         row(c, "models", ROW_OK, "", "%s", text);
     else if (strcmp(state, "absent") == 0)
-        row(c, "models", ROW_FAIL, "run `jobctl fetch FILE` on a machine that has network and sees this cache", "%s", text);
+        row(c, "models", ROW_FAIL, "run `jobctl fetch FILE` on a machine that has network and sees this cache", "%s",
+            text);
     else
         row(c, "models", ROW_FAIL, "correct the name, or set HF_TOKEN to a token with access", "%s", text);
 }

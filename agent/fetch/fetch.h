@@ -43,7 +43,8 @@ int fetch_look(struct fetch_view *out, struct fetch_list *list, struct fetch_htt
 int fetch_get(struct fetch_view *v, const struct fetch_list *list, struct fetch_http *h, const struct hub_name *n,
               const char *parts, struct progress *agent, struct err *err);
 
-/* {state: "there"|"missing"|"absent"|"refused", commit, pinned, path, files, missing_files, bytes, missing_bytes, text} */
+/* {state: "there"|"missing"|"absent"|"refused", commit, pinned, path, files, missing_files,
+ * bytes, missing_bytes, text} */
 json_t *fetch_json(const struct fetch_view *v);
 
 #endif

@@ -89,7 +89,8 @@ int fetch_list_ask(struct fetch_list *out, struct fetch_http *h, const struct hu
     strncat(url, "?blobs=true", sizeof(url) - strlen(url) - 1);
     do
         b.n = 0;
-    while ((rc = fetch_http_get(h, n, url, 0, keep, &b, &reply, err)) < 0 && patient && fetch_http_again(h, &reply, &tries, err));
+    while ((rc = fetch_http_get(h, n, url, 0, keep, &b, &reply, err)) < 0 && patient &&
+           fetch_http_again(h, &reply, &tries, err));
     json_t *answer = rc == 0 ? json_loadb(b.bytes ? b.bytes : "", b.n, 0, NULL) : NULL;
     if (rc == 0)
         rc = read_list(out, answer, n, err);

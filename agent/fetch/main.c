@@ -71,7 +71,8 @@ static int take_names(struct task *t, int argc, char **argv, const char *spec, s
 static int take_arguments(struct task *t, int argc, char **argv, struct err *err)
 {
     static const struct option options[] = {{"check", no_argument, NULL, 'c'}, {"json", no_argument, NULL, 'j'},
-                                            {"part", required_argument, NULL, 'p'}, {"spec", required_argument, NULL, 's'},
+                                            {"part", required_argument, NULL, 'p'},
+                                            {"spec", required_argument, NULL, 's'},
                                             {"tries", required_argument, NULL, 't'}, {NULL, 0, NULL, 0}};
     const char *spec = NULL;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -81,7 +82,8 @@ static int take_arguments(struct task *t, int argc, char **argv, struct err *err
         spec = c == 's' ? optarg : spec;
         t->tries = c == 't' ? atoi(optarg) : t->tries;
         if (c == '?')
-            return err_set(err, ERR_USAGE, "expected [--check] [--json] [--part PARTS] [--tries N] NAME... or --spec FILE");
+            return err_set(err, ERR_USAGE,
+                           "expected [--check] [--json] [--part PARTS] [--tries N] NAME... or --spec FILE");
     }
     if (t->tries < 1)
         return err_set(err, ERR_USAGE, "--tries: expected a whole number of at least 1");

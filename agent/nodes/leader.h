@@ -141,8 +141,8 @@ const json_t *leader_preflight(const struct leader *c, int node);
  * large. */
 int leader_prepare(struct leader *c, int node, const json_t *body, struct err *err);
 
-/* Asks a node to take the lease of its machine's GPUs and CPU slots for `nodes` nodes that are on it, or to let go of it
- * (0): agent/machine/machine_order.h.
+/* Asks a node to take the lease of its machine's GPUs and CPU slots for `nodes` nodes that are on it, or to let go of
+ * it (0): agent/machine/machine_order.h.
  * Once it holds, leader_facts() say which GPUs are not the job's. The answer may come before the call returns. */
 void leader_lease(struct leader *c, int node, int round, int nodes);
 

@@ -76,7 +76,8 @@ static void tell_counter(struct reading *r, double step, double steps, int rank,
 static void tell_rate(struct reading *r, double rate, const struct printed_unit *unit, int rank)
 {
     const enum printed_field f = unit->kind == UNIT_SECONDS_EACH ? PRINTED_S_PER_STEP : PRINTED_PER_S;
-    if (isnan(rate) || (unit->kind != UNIT_SECONDS_EACH && unit->kind != UNIT_PER_SECOND) || unit->counts == COUNT_OTHER)
+    if (isnan(rate) || (unit->kind != UNIT_SECONDS_EACH && unit->kind != UNIT_PER_SECOND) ||
+        unit->counts == COUNT_OTHER)
         return;
     const int now = has(r, PRINTED_PER_S)        ? r->rank[PRINTED_PER_S]
                     : has(r, PRINTED_S_PER_STEP) ? r->rank[PRINTED_S_PER_STEP]
@@ -225,7 +226,8 @@ static void drop_settings(struct reading *r)
     if (r->rank[PRINTED_STEPS] == 1 && has(r, PRINTED_STEPS) && !has(r, PRINTED_STEP))
         forget(r, PRINTED_STEPS);
     /* "time: 0.3" and "took 0.08 seconds" of something else */
-    if (!has(r, PRINTED_STEP) && !has(r, PRINTED_LOSS) && has(r, PRINTED_S_PER_STEP) && r->rank[PRINTED_S_PER_STEP] < 18)
+    if (!has(r, PRINTED_STEP) && !has(r, PRINTED_LOSS) && has(r, PRINTED_S_PER_STEP) &&
+        r->rank[PRINTED_S_PER_STEP] < 18)
         forget(r, PRINTED_S_PER_STEP);
 }
 
@@ -499,7 +501,8 @@ static void open_row(char *line)
 /* Lines that have the numbers of training and are none: means after the end, histories, lists of files. */
 static bool summary(const char *line)
 {
-    static const char *const marks[] = {"train_runtime", "wandb:", "frame=", "Namespace(", "' reached", "was not in top"};
+    static const char *const marks[] = {"train_runtime", "wandb:", "frame=", "Namespace(", "' reached",
+                                        "was not in top"};
     for (size_t i = 0; i < ARRAY_LEN(marks); i++)
         if (strstr(line, marks[i]))
             return true;

@@ -141,7 +141,8 @@ static bool is_exception(struct text_line line, bool strict)
         dot = dot || line.at[n] == '.';
         low = low || islower((unsigned char)line.at[n]);
     }
-    if (n < 3 || !low || line.at[n - 1] == '.' || isdigit((unsigned char)line.at[0]) || (n < line.n && line.at[n] != ':'))
+    if (n < 3 || !low || line.at[n - 1] == '.' || isdigit((unsigned char)line.at[0]) ||
+        (n < line.n && line.at[n] != ':'))
         return false;
     for (size_t i = 0; i < ARRAY_LEN(endings); i++)
         if (ends_with((struct text_line){line.at, n}, endings[i]))

@@ -211,10 +211,11 @@ static void open_link(struct follower *m, bool may_start)
     remote_share_gpus(gpus, sizeof(gpus), job->node_gpus, m->node);
     job_dir_node(m->run_dir, sizeof(m->run_dir), job->attempt->run_dir, m->node);
     mkdir(m->run_dir, 0700);    /* on failure the agent reports it */
-    const struct remote_link_spec spec = { .files = job->daemon->files, .job = job->core.id, .attempt = job->core.attempt,
-                                    .nonce = job->core.nonce, .run_dir = m->run_dir, .code = sent ? code : NULL,
-                                    .may_start = may_start, .host = m->name, .key = key,
-                                    .node = m->node, .nodes = m->all->count + 1, .gpus = gpus };
+    const struct remote_link_spec spec = { .files = job->daemon->files, .job = job->core.id,
+                                           .attempt = job->core.attempt, .nonce = job->core.nonce,
+                                           .run_dir = m->run_dir, .code = sent ? code : NULL, .may_start = may_start,
+                                           .host = m->name, .key = key, .node = m->node, .nodes = m->all->count + 1,
+                                           .gpus = gpus };
     const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
                                       .refused = refused, .vanished = vanished,
                                       .waiting = waiting, .arg = m };

@@ -142,8 +142,9 @@ static int64_t told_at(const struct job *job, const json_t *message)
     return ours && (set_ms >= CLOCK_JUMP_MS || set_ms <= -CLOCK_JUMP_MS) ? wall_ms + set_ms : wall_ms;
 }
 
-/* A store that was rebuilt, or restored, may lack events that its agent has thrown away, because they were acknowledged:
- * if the same one comes first after the agent (or its spool) was asked for those before it, they are nowhere. */
+/* A store that was rebuilt, or restored, may lack events that its agent has thrown away, because they were
+ * acknowledged: if the same one comes first after the agent (or its spool) was asked for those before it, they are
+ * nowhere. */
 static enum channel_order order_of(struct job *job, int64_t seq)
 {
     const enum channel_order order = channel_order(job->attempt->acked, seq);

@@ -29,8 +29,8 @@ int client_get(struct client *c, json_t **answer, struct err *err, const char *f
 /* GET /v1/jobs/JOB and `rest` on a connection of its own. */
 int client_ask_job(json_t **answer, const char *job, const char *rest, struct err *err);
 
-/* POSTs `body`, which remains the caller's. One with a "key" (submit_key.h) or "dry_run" is repeated like a GET when its
- * connection breaks; any other is sent once. Without an answer the error says how to repeat one with a key. */
+/* POSTs `body`, which remains the caller's. One with a "key" (submit_key.h) or "dry_run" is repeated like a GET when
+ * its connection breaks; any other is sent once. Without an answer the error says how to repeat one with a key. */
 int client_post(struct client *c, json_t **answer, const char *path, const json_t *body, struct err *err);
 
 /* All mistakes of the last rejected spec; empty after any other error. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_far.c - connections of a client to another machine's daemon (jobctl -H, far_host.h), made again if they break */
+/* client_far.c - connections to another machine's daemon (jobctl -H, far_host.h), made again if they break */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -47,8 +47,8 @@ int far_host_set(const char *host, struct err *err)
     if (!host || !host[0])
         return 0;
     if (host[0] == '-' || host[strspn(host, plain)] || strlen(host) > 250)
-        return err_set(err, ERR_USAGE, "-H takes a host as ssh does, such as gpu1 or me@login.example.org, not \"%.60s\"",
-                       host);
+        return err_set(err, ERR_USAGE,
+                       "-H takes a host as ssh does, such as gpu1 or me@login.example.org, not \"%.60s\"", host);
     far_host = host;
     return 0;
 }

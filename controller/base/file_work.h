@@ -15,8 +15,8 @@
  *                           file system (safe_open_dir()): they wait no longer than the store, which lies beside them
  *   spec.json of a job      before each attempt (fleet.c), and at its end (job_env.h): the same way
  *   files of an attempt     its key (agent_listener.h), the list of nodes and the spec of Slurm's script (placement.h,
- *                           remote_slurm.c), copies of logs of other machines (log_copy.h), the watch for `logs -f`: in a
- *                           directory that a thread has made or read right before, of an attempt that runs elsewhere
+ *                           remote_slurm.c), copies of logs of other machines (log_copy.h), the watch for `logs -f`: in
+ *                           a directory that a thread has made or read right before, of an attempt that runs elsewhere
  *   environment of a job    job_env.h: written once, in the directory that the submit makes; its secrets are read
  *                           before an attempt and deleted at its end
  *   all that is read at the start of the daemon (survey.h, replay.h), before it serves requests

@@ -52,8 +52,8 @@ int doctor_notify_add(json_t *answer, struct err *err)
     struct finding f = {.seen = ""};
     if (!look(&f))
         return 0;
-    json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "check", "notify", "status", f.todo[0] ? "warn" : "ok", "seen", f.seen,
-                            "todo", f.todo);
+    json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "check", "notify", "status", f.todo[0] ? "warn" : "ok", "seen",
+                            f.seen, "todo", f.todo);
     if (f.todo[0])
         json_object_set_new(answer, "warn", json_integer(field_int(answer, "warn", 0) + 1));
     return json_array_append_new(json_object_get(answer, "rows"), row) == 0

@@ -46,7 +46,8 @@ static json_t *sorted(const json_t *rows, const char *by, bool max)
     for (size_t i = 0; list && i < count; i++) {
         const json_t *value = json_object_get(json_array_get(rows, i), by);
         if (json_is_number(value))
-            list[n++] = (struct rank){max ? -json_number_value(value) : json_number_value(value), json_array_get(rows, i)};
+            list[n++] = (struct rank){max ? -json_number_value(value) : json_number_value(value),
+                                      json_array_get(rows, i)};
     }
     if (list)
         qsort(list, n, sizeof(*list), compare);

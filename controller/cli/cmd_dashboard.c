@@ -58,7 +58,8 @@ static int write_file(const char *path, const char *link, struct err *err)
 static int open_browser(const char *path, struct err *err)
 {
     const char *const argv[] = {"xdg-open", path, NULL};
-    const struct subprocess_spec spec = {.argv = argv, .in = SUBPROCESS_NULL, .out = STDERR_FILENO, .err = STDERR_FILENO};
+    const struct subprocess_spec spec = {.argv = argv, .in = SUBPROCESS_NULL, .out = STDERR_FILENO,
+                                         .err = STDERR_FILENO};
     const pid_t pid = subprocess_start(&spec, err);
     if (pid >= 0 && subprocess_wait(pid) == 0)
         return 0;
@@ -76,7 +77,8 @@ static int by_file(struct call *call, const char *link, long long port)
     if (call->json)
         output_json(call, json_pack("{s:I, s:s}", "port", (json_int_t)port, "file", path));
     else
-        fprintf(call->out.file, "%s\nOpen this file in a browser of this machine within 10 minutes; it works once.\n", path);
+        fprintf(call->out.file, "%s\nOpen this file in a browser of this machine within 10 minutes; it works once.\n",
+                path);
     return 0;
 }
 
@@ -119,7 +121,8 @@ static int run(struct call *call)
     json_t *answer = NULL;
     const char *site = options_text(&call->options, "frame");
     if (site && (!site[0] || options_has(&call->options, "open")))
-        return err_set(&call->err, ERR_USAGE, "--frame SITE prints a link for a frame of that site: name one, without --open");
+        return err_set(&call->err, ERR_USAGE,
+                       "--frame SITE prints a link for a frame of that site: name one, without --open");
     if (client_open(&c, true, &call->err) < 0)
         return -1;
     json_t *body = json_pack("{s:I, s:s*}", "port", (json_int_t)options_count(&call->options, "port", 0),

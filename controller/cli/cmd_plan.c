@@ -58,7 +58,8 @@ static int ask(struct call *call, json_t **answer, const char *program, const ch
     if (code > 0 && !tight) {
         json_decref(*answer);
         *answer = NULL;
-        return err_set(&call->err, code < 70 ? ERR_USAGE : ERR_SYSTEM, "%s rejected this spec; see its error above", program);
+        return err_set(&call->err, code < 70 ? ERR_USAGE : ERR_SYSTEM, "%s rejected this spec; see its error above",
+                       program);
     }
     if (rc == 0 && !*answer)
         return err_set(&call->err, ERR_SYSTEM, "%s did not answer with JSON: %s", program, why.text);

@@ -213,8 +213,8 @@ static void print_totals(const struct call *call, const struct list *l)
         fprintf(call->out.file, "%s%s%s\n", terminal_style(&call->out, STYLE_DIM), l->totals,
                 terminal_style(&call->out, STYLE_PLAIN));
     if (call->out.tty && l->machine[0] && !options_has(&call->options, "quiet"))
-        fprintf(call->out.file, "%sOther users of this machine: %s\n%s", terminal_style(&call->out, STYLE_DIM), l->machine,
-                terminal_style(&call->out, STYLE_PLAIN));
+        fprintf(call->out.file, "%sOther users of this machine: %s\n%s", terminal_style(&call->out, STYLE_DIM),
+                l->machine, terminal_style(&call->out, STYLE_PLAIN));
 }
 
 static void print_troubles(struct call *call, const struct list *l)

@@ -92,7 +92,8 @@ static void print(FILE *f, const json_t *report)
     const long long taken = field_int(report, "from_snapshot", 0), advanced = field_int(report, "advanced", 0);
     const long long ended = field_int(report, "ended", 0);
     const char *left = field_text(json_object_get(report, "left"), "text");
-    fprintf(f, "The store was %s. The new one has %lld job%s.\n", field_text(report, "store"), jobs, jobs == 1 ? "" : "s");
+    fprintf(f, "The store was %s. The new one has %lld job%s.\n", field_text(report, "store"), jobs,
+            jobs == 1 ? "" : "s");
     if (rebuilt)
         fprintf(f, "%lld came from the directories.\n", rebuilt);
     if (taken)

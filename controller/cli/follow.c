@@ -82,7 +82,8 @@ static void show_setup(struct follow *f, const json_t *event)
     const json_t *body = json_object_get(event, "body");
     const bool failed = json_is_integer(json_object_get(body, "signal")) ||
                         json_integer_value(json_object_get(body, "exit_code")) != 0;
-    struct log_fetch log = {.id = f->id, .setup = true, .attempt = json_integer_value(json_object_get(event, "attempt"))};
+    struct log_fetch log = {.id = f->id, .setup = true,
+                            .attempt = json_integer_value(json_object_get(event, "attempt"))};
     if (!failed || f->wish->setup || log_fetch_tail(&log, f->client, SETUP_LINES, NULL) < 0)
         return;
     if (log.offset > 0)

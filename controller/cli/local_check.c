@@ -98,7 +98,8 @@ static void check_program(struct call *call, const json_t *request, const json_t
     snprintf(three, sizeof(three), "%s3", program);
     if (in_path(path, workdir, three))
         snprintf(other, sizeof(other), ", but %s is: write that", three);
-    local_check_refuse(call, request, "run", "%s is not in PATH%s", program, other[0] ? other : "; install it, or write its path");
+    local_check_refuse(call, request, "run", "%s is not in PATH%s", program,
+                       other[0] ? other : "; install it, or write its path");
 }
 
 /* ---- the container runtime ---- */
@@ -267,8 +268,8 @@ static void take_answer(struct call *call, const json_t *request, const json_t *
     if (!text[0])
         return;
     if (field_true(answer, "unknown") && !field_true(answer, "jump"))
-        local_check_refuse(call, request, "hosts", "%s; correct the name, or add it to the DNS, /etc/hosts or ~/.ssh/config",
-               text);
+        local_check_refuse(call, request, "hosts",
+                           "%s; correct the name, or add it to the DNS, /etc/hosts or ~/.ssh/config", text);
     else if (field_true(answer, "jump"))
         json_array_append_new(notes, json_sprintf("hosts: %s; its jump host must know it", text));
     else

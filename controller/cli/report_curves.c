@@ -41,8 +41,8 @@ static void write_bar(struct buf *out, const struct axis *a, const json_t *o, co
     if (!isfinite(to))
         to = a->to;
     const double x = x_of(a, from), w = x_of(a, to) - x;
-    buf_print(out, "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" rx=\"3\" class=\"%s\"/>", x, y, w > 2 ? w : 2,
-              LANE - 6, look);
+    buf_print(out, "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" rx=\"3\" class=\"%s\"/>", x, y,
+              w > 2 ? w : 2, LANE - 6, look);
 }
 
 static void write_label(struct buf *out, int y, const char *words)
@@ -52,8 +52,8 @@ static void write_label(struct buf *out, int y, const char *words)
 
 static bool is_incident(const char *kind)
 {
-    static const char *const kinds[] = { "hang", "gpu_fault", "gpu_event", "node_lost", "agent_lost", "excluded", "warning",
-                                         "quarantined", "no_room", "straggler", "deadline" };
+    static const char *const kinds[] = { "hang", "gpu_fault", "gpu_event", "node_lost", "agent_lost", "excluded",
+                                         "warning", "quarantined", "no_room", "straggler", "deadline" };
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(kind, kinds[i]) == 0)
             return true;
@@ -126,7 +126,8 @@ static void range_of(double *low, double *high, const json_t *points)
     }
 }
 
-static void write_line(struct buf *out, const struct axis *a, const json_t *points, const json_t *times, double low, double high)
+static void write_line(struct buf *out, const struct axis *a, const json_t *points, const json_t *times, double low,
+                       double high)
 {
     size_t i, k = 0;
     json_t *p;
@@ -146,7 +147,8 @@ static void write_line(struct buf *out, const struct axis *a, const json_t *poin
     buf_print(out, "\"/>");
 }
 
-static void write_curve(struct buf *out, const struct axis *a, const char *name, const json_t *points, const json_t *times)
+static void write_curve(struct buf *out, const struct axis *a, const char *name, const json_t *points,
+                        const json_t *times)
 {
     double low, high;
     range_of(&low, &high, points);
@@ -159,8 +161,8 @@ static void write_curve(struct buf *out, const struct axis *a, const char *name,
               value);
     for (int i = 0; i <= 2; i++) {
         const double y = TOP + i / 2.0 * (HEIGHT - 2 * TOP), v = high - i / 2.0 * (high - low);
-        buf_print(out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" class=\"tick\">%.4g</text>", LEFT, y,
-                  WIDTH - 10, WIDTH - 10, y - 2, v);
+        buf_print(out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" class=\"tick\">%.4g</text>",
+                  LEFT, y, WIDTH - 10, WIDTH - 10, y - 2, v);
     }
     write_line(out, a, points, times, low, high);
     buf_print(out, "</svg>");
@@ -203,7 +205,8 @@ static double sums(double *out, const json_t *curves, int n)
     return most;
 }
 
-static void write_area(struct buf *out, const struct axis *a, const json_t *curves, const double *sum, double most, int phase)
+static void write_area(struct buf *out, const struct axis *a, const json_t *curves, const double *sum, double most,
+                       int phase)
 {
     const json_t *steps = json_object_get(curves, phases[0].curve), *times = json_object_get(curves, "time");
     const size_t n = json_array_size(steps);
@@ -277,8 +280,9 @@ static struct axis axis_of(const json_t *job, const json_t *curves, bool times)
 
 void report_curves_write(struct buf *out, const json_t *job, const json_t *curves, const json_t *events)
 {
-    static const char *const names[][2] = { { "loss", "loss" }, { "samples_per_s", "samples/s" }, { "grad_norm", "gradient norm" },
-                                            { "lr", "learning rate" }, { "step_ms", "step, ms" } };
+    static const char *const names[][2] = { { "loss", "loss" }, { "samples_per_s", "samples/s" },
+                                            { "grad_norm", "gradient norm" }, { "lr", "learning rate" },
+                                            { "step_ms", "step, ms" } };
     const json_t *times = json_object_get(curves, "time");
     const struct axis clock = axis_of(job, curves, true), a = axis_of(job, curves, json_array_size(times) > 0);
     write_lanes(out, &clock, job, events);

@@ -209,7 +209,8 @@ static void put_attempts(struct page *p)
         put_markup(p, ": ");
         put_text(p, field_text(attempt, "text"));
         put_markup(p, "</p>");
-        put_table(p, json_object_get(attempt, "generations"), "generation np resume_step step cause text started_at ended_at");
+        put_table(p, json_object_get(attempt, "generations"),
+                  "generation np resume_step step cause text started_at ended_at");
         const json_t *changes = json_object_get(json_object_get(attempt, "plan"), "changes");
         if (json_array_size(changes) > 0) {
             put_markup(p, "<p>plan: ");
@@ -318,7 +319,8 @@ static void put_logs(struct page *p)
         json_t *answer = NULL;
         struct err none = { 0 };
         char title[40];
-        if (client_get(p->client, &answer, &none, "/v1/jobs/%s/logs?rank=%lld&offset=-%d&limit=%d", p->job, rank, TAIL, TAIL) == 0) {
+        if (client_get(p->client, &answer, &none, "/v1/jobs/%s/logs?rank=%lld&offset=-%d&limit=%d", p->job, rank, TAIL,
+                       TAIL) == 0) {
             snprintf(title, sizeof(title), "<details%s><summary>rank %lld", rank ? "" : " open", rank);
             put_markup(p, title);
             put_markup(p, "</summary><pre>");
@@ -349,8 +351,8 @@ static int ask_events(struct page *p)
 
 static int ask_curves(struct page *p)
 {
-    static const char *const names[] = { "loss", "samples_per_s", "grad_norm", "lr", "step_ms", "data_ms", "forward_ms", "backward_ms",
-                                         "reduce_ms", "optimizer_ms", "time" };
+    static const char *const names[] = { "loss", "samples_per_s", "grad_norm", "lr", "step_ms", "data_ms", "forward_ms",
+                                         "backward_ms", "reduce_ms", "optimizer_ms", "time" };
     p->curves = json_object();
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         json_t *answer = NULL;

@@ -32,7 +32,8 @@ static bool is_named_there(const json_t *spec)
 {
     char directory[PATH_MAX];
     const char *workdir = field_text(spec, "workdir");
-    return workdir[0] && submitter_directory(directory, sizeof(directory), NULL) == 0 && strcmp(workdir, directory) != 0;
+    return workdir[0] && submitter_directory(directory, sizeof(directory), NULL) == 0 &&
+           strcmp(workdir, directory) != 0;
 }
 
 /* With -H the workdir is on the other machine, whose jobctl takes the snapshot. */

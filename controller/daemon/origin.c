@@ -110,7 +110,8 @@ static int newest_root(void *ctx, const struct checkpoint_row *row)
 {
     struct upgrade *u = ctx;
     const char *name = strrchr(row->path, '/');
-    if (strcmp(row->trust, "written") != 0 || !name || name == row->path || (size_t)(name - row->path) >= sizeof(u->root))
+    if (strcmp(row->trust, "written") != 0 || !name || name == row->path ||
+        (size_t)(name - row->path) >= sizeof(u->root))
         return 0;
     snprintf(u->root, sizeof(u->root), "%.*s", (int)(name - row->path), row->path);
     return 1;

@@ -69,10 +69,9 @@ static struct page *page_make(struct daemon *d, const struct jobs_done *which, b
 {
     struct page *p = calloc(1, sizeof(*p));
     if (p)
-        *p = (struct page){ .base = { .work = page_work, .destroy = page_destroy, .patience_ms = PATIENCE_MS }, .daemon = d,
-                            .checkpoints = checkpoints, .rows = malloc(SCAN * sizeof(*p->rows)),
-                            .sizes = calloc(SCAN, sizeof(*p->sizes)),
-                            .stay = json_array() };
+        *p = (struct page){ .base = { .work = page_work, .destroy = page_destroy, .patience_ms = PATIENCE_MS },
+                            .daemon = d, .checkpoints = checkpoints, .rows = malloc(SCAN * sizeof(*p->rows)),
+                            .sizes = calloc(SCAN, sizeof(*p->sizes)), .stay = json_array() };
     if (!p || !p->rows || !p->sizes || !p->stay)
         err_set(err, ERR_MEMORY, "out of memory for a list of jobs");
     else if (jobs_done_each(d->store, which, &p->next, add, p, err) == 0)

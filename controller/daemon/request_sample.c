@@ -95,7 +95,8 @@ static void sample_begin(struct request *r, struct sample_task *t, const struct 
     struct err err = { 0 };
     int rc = events_each(request_daemon(r)->store, row->id, 0, INT64_MAX, find_path, t, &err);
     if (rc == 0 && !t->path[0])
-        rc = err_set(&err, ERR_NOT_FOUND, "job %lld drew no picture after step %lld", (long long)row->id, (long long)t->step);
+        rc = err_set(&err, ERR_NOT_FOUND, "job %lld drew no picture after step %lld", (long long)row->id,
+                     (long long)t->step);
     if (rc < 0) {
         request_fail(r, &err, NULL);
         sample_destroy(&t->base);

@@ -170,8 +170,8 @@ const struct service requests_metrics = { .routes = routes_metrics, .admit = any
 const struct service requests = { .routes = routes, .admit = request_of_owner, .gathers = request_submit,
                                   .settle = settle };
 
-/* The page: it looks at everything, acts on existing jobs, and submits a text that was edited there. It removes nothing,
- * and hands in no secrets, code or environment. */
+/* The page: it looks at everything, acts on existing jobs, and submits a text that was edited there. It removes
+ * nothing, and hands in no secrets, code or environment. */
 static const struct route routes_dashboard[] = {
     { "GET", "/", dashboard_asset, NULL },
     { "GET", "/frame", dashboard_frame, NULL },

@@ -5,9 +5,9 @@
  * A link has a token that is good for one session, within ACCESS_LINK_MS. A session has two secrets: a cookie, which
  * the browser keeps from scripts but sends to every port of this machine, and a key, which scripts of this port alone
  * can read and send as a header. A request needs both: neither another site nor another port has the two.
- * In a frame of another site a browser may send no cookie. A link for a frame gives a session that has the key alone, which
- * the page keeps in memory and nowhere else; such a link works in the frame page alone, which is served after ACCESS_SITE
- * was named (docs/SECURITY.md).
+ * In a frame of another site a browser may send no cookie. A link for a frame gives a session that has the key alone,
+ * which the page keeps in memory and nowhere else; such a link works in the frame page alone, which is served after
+ * ACCESS_SITE was named (docs/SECURITY.md).
  * Secrets are compared in a time that does not depend on where they differ.
  */
 #ifndef CONTROLLER_DASHBOARD_ACCESS_H
@@ -57,12 +57,13 @@ bool access_origin_fits(const char *origin, int port);
 bool access_proxy_fits(const char *host, const char *site);
 bool access_proxy_origin_fits(const char *origin, const char *site);
 
-/* The sources of frame-ancestors in which the page may be shown; false: `site` is neither "colab" nor an origin with https,
- * or with http of this machine. */
+/* The sources of frame-ancestors in which the page may be shown; false: `site` is neither "colab" nor an origin with
+ * https, or with http of this machine. */
 bool access_ancestors(char *out, size_t size, const char *site);
 
 void access_add_link(struct access *a, const char *token, bool framed, int64_t now_ms);
-/* Granted: the token is used up. `framed`: it was asked for by the frame page, where tokens for frames work, and no others. */
+/* Granted: the token is used up. `framed`: it was asked for by the frame page, where tokens for frames work, and no
+ * others. */
 enum access_answer access_redeem(struct access *a, const char *token, bool framed, int64_t now_ms);
 
 /* cookie "": a session of a frame */

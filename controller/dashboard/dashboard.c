@@ -52,8 +52,8 @@ static int begin_listening(struct daemon *d, const struct service *service, int 
     return 0;
 }
 
-int dashboard_link(char token[ACCESS_SECRET], struct daemon *d, const struct service *service, int port, const char *site,
-                   struct err *err)
+int dashboard_link(char token[ACCESS_SECRET], struct daemon *d, const struct service *service, int port,
+                   const char *site, struct err *err)
 {
     char ancestors[2 * ACCESS_SITE];
     if (site[0] && (strlen(site) >= ACCESS_SITE || !access_ancestors(ancestors, sizeof(ancestors), site)))

@@ -18,11 +18,11 @@ struct request;
 struct route;
 struct service;
 
-/* Listens, unless it does already, and makes a link. `port`: 0 any; ERR_CONFLICT if it listens at another one. `site`: the
- * link is for a frame of this site (access_ancestors()), instead of a site that was named before; "": for a tab.
+/* Listens, unless it does already, and makes a link. `port`: 0 any; ERR_CONFLICT if it listens at another one. `site`:
+ * the link is for a frame of this site (access_ancestors()), instead of a site that was named before; "": for a tab.
  * Returns the port, or -1. */
-int dashboard_link(char token[ACCESS_SECRET], struct daemon *d, const struct service *service, int port, const char *site,
-                   struct err *err);
+int dashboard_link(char token[ACCESS_SECRET], struct daemon *d, const struct service *service, int port,
+                   const char *site, struct err *err);
 void dashboard_close(struct daemon *d);
 
 /* For struct service: this machine's own names only, and headers that keep other sites out ... */

@@ -41,11 +41,12 @@ void request_set_header(struct request *r, const char *name, const char *value);
 /* Answers with an error; status and code from err->code; takes `more` (or NULL) and merges it. */
 void request_fail(struct request *r, const struct err *err, json_t *more);
 
-/* Answers with server-sent events (HTML Living Standard, 9.2), for as long as the client stays. `more` returns the text to
- * send (malloc), or NULL for nothing now. It is called at once, then when the job changes (0: when any job does, with a
- * short delay that gathers several changes), and after `ms`. It takes `state`, and frees it by `drop`. */
+/* Answers with server-sent events (HTML Living Standard, 9.2), for as long as the client stays. `more` returns the text
+ * to send (malloc), or NULL for nothing now. It is called at once, then when the job changes (0: when any job does,
+ * with a short delay that gathers several changes), and after `ms`. It takes `state`, and frees it by `drop`. */
 typedef char *(*request_more_fn)(struct request *r, void *state);
-void request_stream(struct request *r, request_more_fn more, void *state, void (*drop)(void *state), int64_t job, int64_t ms);
+void request_stream(struct request *r, request_more_fn more, void *state, void (*drop)(void *state), int64_t job,
+                    int64_t ms);
 
 /* Two numbers kept for the handler between its calls; initially 0. */
 int64_t *request_memo(struct request *r);

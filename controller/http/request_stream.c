@@ -75,7 +75,8 @@ static void stream_fini(struct request *r)
     r->stream = NULL;
 }
 
-void request_stream(struct request *r, request_more_fn more, void *state, void (*drop)(void *state), int64_t job, int64_t ms)
+void request_stream(struct request *r, request_more_fn more, void *state, void (*drop)(void *state), int64_t job,
+                    int64_t ms)
 {
     struct MHD_Response *response = NULL;
     if ((r->stream = calloc(1, sizeof(*r->stream)))) {

@@ -53,7 +53,8 @@ int server_listen(struct server *s, const struct service *service, int listen_fd
 /* The job changed: calls the handlers of its sleeping requests again, and is remembered as change number
  * server_changes(). Accepts NULL. */
 void server_wake(struct server *s, int64_t job);
-/* How many changes there were since the start; the job of change number `n`, from 1 on, or -1 if it is not known any more. */
+/* How many changes there were since the start; the job of change number `n`, from 1 on, or -1 if it is not known any
+ * more. */
 int64_t server_changes(const struct server *s);
 int64_t server_change(const struct server *s, int64_t n);
 

@@ -182,7 +182,8 @@ static void apply_pull_started(struct job_core *c, const struct core_event *e)
 {
     const char *text = field_text(e->body, "text"), *end = strstr(text, ": ");
     if (c->attempt == 1 && c->generation == 0)
-        snprintf(c->reason, sizeof(c->reason), "waiting for image %.*s on %s", (int)(end ? end - text : 100), text, c->node);
+        snprintf(c->reason, sizeof(c->reason), "waiting for image %.*s on %s", (int)(end ? end - text : 100), text,
+                 c->node);
 }
 
 static void apply_fetch_started(struct job_core *c, const struct core_event *e)
@@ -195,7 +196,8 @@ static void apply_fetch_started(struct job_core *c, const struct core_event *e)
 static void apply_fetch_progress(struct job_core *c, const struct core_event *e)
 {
     if (c->attempt == 1 && c->generation == 0)
-        snprintf(c->reason, sizeof(c->reason), "downloading its models to %s: %.80s", c->node, field_text(e->body, "text"));
+        snprintf(c->reason, sizeof(c->reason), "downloading its models to %s: %.80s", c->node,
+                 field_text(e->body, "text"));
 }
 
 static void apply_pull_done(struct job_core *c, const struct core_event *e)

@@ -23,8 +23,8 @@ void job_dir_run(char *out, size_t size, const struct daemon *d, int64_t id, int
 /* The directory of node k: RUN_DIR/node<k>; RUN_DIR for node 0. */
 void job_dir_node(char *out, size_t size, const char *run_dir, int node);
 
-/* jobs/<id> as safe_open_dir() opens it, and the file `name` there, as safe_open() does: the loop waits for them no longer
- * than for the store. spec.json: a new value; NULL: errno is set, or it is not JSON. */
+/* jobs/<id> as safe_open_dir() opens it, and the file `name` there, as safe_open() does: the loop waits for them no
+ * longer than for the store. spec.json: a new value; NULL: errno is set, or it is not JSON. */
 int job_dir_open(const char *home, int64_t id, struct err *err);
 int job_dir_open_file(const char *home, int64_t id, const char *name, int flags, struct err *err);
 json_t *job_dir_spec(const char *home, int64_t id);

@@ -43,8 +43,8 @@ bool job_history_end(struct job_history_end *end, const char *home, int64_t id);
 /* Is it of the job with this canonical spec? Also true where one of the two has no origin. */
 bool job_history_same(const struct job_history_end *end, const char *canonical);
 
-/* Is the directory that of another job than the one of this origin? `spec`: spec.json of it, or NULL. Only if the events
- * do not say otherwise: a bit of one file may have flipped. */
+/* Is the directory that of another job than the one of this origin? `spec`: spec.json of it, or NULL. Only if the
+ * events do not say otherwise: a bit of one file may have flipped. */
 bool job_history_of_another(const char *home, int64_t id, const json_t *spec, const char *origin);
 
 /* The whole history, to be released with job_history_fini(), up to a torn line at its end. A damaged first line is made

@@ -154,7 +154,8 @@ static void format_members(char *out, size_t size, const json_t *members)
     static const char *const done[] = {"succeeded", "failed", "cancelled"};
     char of[24];
     long long n = 0;
-    const int digits = snprintf(of, sizeof(of), "%lld", (long long)json_integer_value(json_object_get(members, "count")));
+    const int digits = snprintf(of, sizeof(of), "%lld",
+                                (long long)json_integer_value(json_object_get(members, "count")));
     for (size_t i = 0; i < sizeof(done) / sizeof(done[0]); i++)
         n += json_integer_value(json_object_get(members, done[i]));
     snprintf(out, size, "%*lld/%s", digits, n, of);

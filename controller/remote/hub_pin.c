@@ -116,7 +116,8 @@ bool hub_pin_is_open(json_t *spec)
 
 static bool decides(const char *name)
 {
-    static const char *const names[] = {"TRANSFORMERS_OFFLINE", "XDG_CACHE_HOME", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "HOME"};
+    static const char *const names[] = {"TRANSFORMERS_OFFLINE", "XDG_CACHE_HOME", "SSL_CERT_FILE", "CURL_CA_BUNDLE",
+                                        "HOME"};
     const size_t n = strlen(name);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(name, names[i]) == 0)

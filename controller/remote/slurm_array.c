@@ -291,8 +291,8 @@ static json_t *describe(const struct slurm_array_member *m)
 {
     const struct remote_link *l = m->link;
     char *text = slurm_array_task_text(l->run_dir, l->job, l->attempt, l->nonce);
-    json_t *out = text ? json_pack("{s:s, s:i, s:s, s:s}", "run_dir", l->run_dir, "task", m->task, "comment", m->comment,
-                                   "text", text) : NULL;
+    json_t *out = text ? json_pack("{s:s, s:i, s:s, s:s}", "run_dir", l->run_dir, "task", m->task, "comment",
+                                   m->comment, "text", text) : NULL;
     free(text);
     return out;
 }

@@ -52,7 +52,8 @@ bool slurm_job_end(char *out, size_t size, const json_t *job, int task, const ch
     const long long code = json_integer_value(json_object_get(job, "exit_code"));
     slurm_job_number(number, job, task);
     if (code == EXIT_DISK_FULL)
-        snprintf(out, size, "no room on %.60s: the agent cannot make its files in %.200s, whose disk is full (Slurm job %s)",
+        snprintf(out, size,
+                 "no room on %.60s: the agent cannot make its files in %.200s, whose disk is full (Slurm job %s)",
                  field_text(job, "nodes"), run_dir, number);
     else if (text)
         snprintf(out, size, "Slurm ended job %s: %s (%s)", number, text, state);

@@ -39,7 +39,8 @@ static bool settle(const struct image_check *c, char *out, size_t size, const ch
     else if (spec_path_absolute(out, size, c->workdir, path, err) == 0 && strlen(out) >= 1024)
         err_set(err, ERR_USAGE, "the path is longer than 1023 bytes");
     else if (err->code == ERR_NONE && c->resolve && c->here && access(out, F_OK) < 0)
-        err_set(err, ERR_USAGE, "%.300s does not exist%s", out, path[0] == '/' ? "" : "; relative paths start at workdir");
+        err_set(err, ERR_USAGE, "%.300s does not exist%s", out,
+                path[0] == '/' ? "" : "; relative paths start at workdir");
     return err->code == ERR_NONE;
 }
 

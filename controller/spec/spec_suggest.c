@@ -297,7 +297,8 @@ void spec_suggest(char *out, size_t size, const char *map, const char *key)
     if (d <= 1 && strlen(key) > 1)
         snprintf(out, size, "; did you mean \"%s\"?", near);
     else if (same_name_elsewhere(path, sizeof(path), key))
-        snprintf(out, size, strchr(path, '.') ? "; did you mean %s?" : "; %s belongs at the top level of the spec", path);
+        snprintf(out, size, strchr(path, '.') ? "; did you mean %s?" : "; %s belongs at the top level of the spec",
+                 path);
     else if (d <= tolerance(key))
         snprintf(out, size, "; did you mean \"%s\"?", near);
     else

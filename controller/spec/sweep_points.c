@@ -137,7 +137,8 @@ int sweep_points_check(const json_t *spec, struct err *err)
         return -1;
     const int points = sweep_points_count(spec);
     if (points > INDEX_COUNT_MAX)
-        return err_set(err, ERR_USAGE, "sweep: more than %d points; split it, or leave out some values", INDEX_COUNT_MAX);
+        return err_set(err, ERR_USAGE, "sweep: more than %d points; split it, or leave out some values",
+                       INDEX_COUNT_MAX);
     if (json_is_string(array) && check_array(spec, points, err) < 0)
         return -1;
     if (name + SWEEP_NAME_MORE > NAME_MAX_OF_JOB)

@@ -53,8 +53,8 @@ static int read_size(struct drawing *d, const char *text, struct err *err)
     else if (text && sscanf(text, "%5d%n", &width, &at) == 1 && !text[at])
         height = width;
     else if (text)
-        return err_set(err, ERR_USAGE, "--size %.40s: expected an edge or WIDTHxHEIGHT in pixels, such as 1024 or 1280x768",
-                       text);
+        return err_set(err, ERR_USAGE,
+                       "--size %.40s: expected an edge or WIDTHxHEIGHT in pixels, such as 1024 or 1280x768", text);
     if (width < edge || height < edge || width % edge || height % edge || width > 8192 || height > 8192)
         return err_set(err, ERR_USAGE, "--size: %d x %d; both must be multiples of %d, up to 8192", width, height, edge);
     d->cfg.limits = (struct model_limits){.batch = 1, .height = height / factor, .width = width / factor,
@@ -136,8 +136,8 @@ static int run(struct drawing *d, const struct request *r, struct err *err)
         draw(d, r->prompt, err) < 0 || write_picture(d, r->out, err) < 0)
         return -1;
     const int factor = d->p.pair.factor;
-    printf("%s: %d x %d pixels, %d steps, %.1f s\n", r->out, d->cfg.limits.width * factor, d->cfg.limits.height * factor,
-           d->cfg.steps, clock_s() - since);
+    printf("%s: %d x %d pixels, %d steps, %.1f s\n", r->out, d->cfg.limits.width * factor,
+           d->cfg.limits.height * factor, d->cfg.steps, clock_s() - since);
     return 0;
 }
 

@@ -2,8 +2,9 @@
 /* train_cmd_encode.c - jobctl-train encode: captions as the vectors that a model is trained with
  *
  * --encoder PATH [--chi FILE] [--rows N] [--style authors|diffusers] [--no-prefix] [--out FILE] [--json]
- * [--backend auto|cpu|cuda] [--precision auto|fp32|bf16]; a caption per line of standard input.  FILE of --chi is the instruction, to its last byte.  --out writes safetensors: y.I and mask.I
- * of caption I, and y.null and mask.null of a dropped one.
+ * [--backend auto|cpu|cuda] [--precision auto|fp32|bf16]; a caption per line of standard input.  FILE of --chi is the
+ * instruction, to its last byte.  --out writes safetensors: y.I and mask.I of caption I, and y.null and mask.null of a
+ * dropped one.
  */
 #include <fcntl.h>
 #include <inttypes.h>

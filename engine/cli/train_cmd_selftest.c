@@ -133,8 +133,8 @@ static void compare_null(struct selftest *t, const float *stored, int rows, int 
         all += (double)stored[i] * stored[i];
     }
     const double distance = channels == p->pair.width && all > 0 ? sqrt(apart / all) : INFINITY;
-    snprintf(text, sizeof(text), "\"\" is %.3f from the stored rows (%d x %d, relative L2; at most %.2f)", distance, rows,
-             channels, most_text);
+    snprintf(text, sizeof(text), "\"\" is %.3f from the stored rows (%d x %d, relative L2; at most %.2f)", distance,
+             rows, channels, most_text);
     row(t, "text encoder", distance <= most_text ? OUTCOME_OK : OUTCOME_FAILED, text);
 }
 
@@ -281,8 +281,8 @@ static int step(struct selftest *t, double *share, struct err *err)
     struct sampler *s = NULL;
     const int patch = t->pipeline.spec.model.patch;
     if (t->height % patch)
-        return err_set(err, ERR_USAGE, "--size: latents of %d x %d are no multiple of the patch, %d", t->height, t->width,
-                       patch);
+        return err_set(err, ERR_USAGE, "--size: latents of %d x %d are no multiple of the patch, %d", t->height,
+                       t->width, patch);
     const struct sampler_config cfg = {.limits = {.batch = 1, .height = t->height, .width = t->width,
                                                   .text = t->pipeline.pair.rows}, .steps = 1, .cfg = 1};
     if (pipeline_sampler(&s, &t->pipeline, &cfg, t->rows, err) < 0)

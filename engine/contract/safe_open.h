@@ -23,7 +23,8 @@ int safe_open(const char *path, int flags, struct err *err);
 int safe_open_linked(const char *path, int flags, struct err *err);
 
 /* The directory `name` of the directory `base`, as a descriptor to name files by (O_PATH). It is neither a link nor on
- * another file system, so a file in it is no slower to reach than `base`. -1: ELOOP, EXDEV or ENOTDIR, or as open(2). */
+ * another file system, so a file in it is no slower to reach than `base`. -1: ELOOP, EXDEV or ENOTDIR,
+ * or as open(2). */
 int safe_open_dir(const char *base, const char *name, struct err *err);
 
 /* As safe_open(), of the file `name` in such a directory. */

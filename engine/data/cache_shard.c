@@ -222,7 +222,8 @@ static int check_entry(const struct cache_shard *s, int64_t i, struct err *err)
 {
     unsigned char sum[DIGEST_BYTES];
     const size_t each = st_dtype_size(s->numbers->dtype);
-    digest_raw(sum, (const unsigned char *)s->numbers->data + (size_t)s->first[i] * each, cache_shard_count(s, i) * each);
+    digest_raw(sum, (const unsigned char *)s->numbers->data + (size_t)s->first[i] * each,
+               cache_shard_count(s, i) * each);
     if (memcmp(sum, (const unsigned char *)s->digest->data + i * DIGEST_BYTES, DIGEST_BYTES) == 0)
         return 0;
     return err_set(err, ERR_DATA, "entry %lld is damaged: its bytes have another digest", (long long)i);

@@ -13,8 +13,8 @@
  * Side files add captions and scores, as in Sana's readers: NAME<suffix>.json beside a picture, SHARD<suffix>.json
  * beside a shard: {KEY: {KIND: text or number}}.
  *
- * In memory there are some tens of bytes per sample, and no caption: those are read on access.  Every function that takes
- * a const collection may be called by several threads at once.  A sample that cannot be used is an ERR_DATA that
+ * In memory there are some tens of bytes per sample, and no caption: those are read on access.  Every function that
+ * takes a const collection may be called by several threads at once.  A sample that cannot be used is an ERR_DATA that
  * names its file, and its line where it has one; nothing is skipped silently (the authors' readers replace such a
  * sample by another one).
  */
@@ -75,8 +75,8 @@ typedef void (*collection_bad_fn)(void *arg, const char *where, const char *what
 void collection_options(struct collection_options *out, const struct train_spec *s);
 
 /* Reads names, sizes and places, not pictures. ERR_USAGE: see `suffixes_needed`. The first wrong sample is an ERR_DATA;
- * with `bad` all are reported, keep their numbers, and fail again whenever they are used: then only a collection without
- * any readable sample is an error. */
+ * with `bad` all are reported, keep their numbers, and fail again whenever they are used: then only a collection
+ * without any readable sample is an error. */
 int collection_open(struct collection **out, const struct collection_options *o, collection_bad_fn bad, void *arg,
                     struct err *err);
 void collection_close(struct collection *c);
@@ -147,8 +147,8 @@ int collection_picture(struct image *out, const struct collection *c, int64_t i,
 int collection_original(struct image *out, const struct collection *c, int64_t i, struct err *err);
 
 /* Keys of a cache. Of a picture: its bytes, its bucket's size, and how it is brought to that size; equal for equal
- * pictures of different names. Of a caption: digest_word() or a digest of its text. Of a sample: its picture, and all its
- * captions with kinds and scores. */
+ * pictures of different names. Of a caption: digest_word() or a digest of its text. Of a sample: its picture, and all
+ * its captions with kinds and scores. */
 int collection_picture_digest(char text[DIGEST_TEXT], const struct collection *c, int64_t i, struct err *err);
 int collection_sample_digest(char text[DIGEST_TEXT], const struct collection *c, int64_t i, struct err *err);
 

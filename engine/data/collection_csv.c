@@ -66,8 +66,9 @@ json_t *collection_csv_line(const struct collection *c, char *record, struct err
     if (n < 0)
         return NULL;
     if (n != of->n)
-        return err_set(err, ERR_DATA, "the line has %d columns, the first line %d; a caption with a comma stands in quotes",
-                       n, of->n), NULL;
+        return err_set(err, ERR_DATA,
+                       "the line has %d columns, the first line %d; a caption with a comma stands in quotes", n,
+                       of->n), NULL;
     json_t *o = json_pack("{s:s, s:s}", "file_name", field[of->file], "text", field[of->text]);
     if (!o)
         return err_set(err, ERR_DATA, "the line is not UTF-8"), NULL;

@@ -104,8 +104,8 @@ static int fill_mask(struct collection_rows *out, const void *bytes, size_t size
     const int there = npy_from_archive(&a, &owned, bytes, size, "attention_mask", name, err);
     int rc = there < 0 ? -1 : 0;
     if (there > 0 && (int64_t)a.tensor.count > most)
-        rc = err_set(err, ERR_DATA, "%s has an attention_mask of %zu rows; at most %d are trained on", name, a.tensor.count,
-                     most);
+        rc = err_set(err, ERR_DATA, "%s has an attention_mask of %zu rows; at most %d are trained on", name,
+                     a.tensor.count, most);
     else if (there > 0 && a.tensor.count != (size_t)out->rows)
         rc = err_set(err, ERR_DATA, "%s has an attention_mask of %zu rows, but %d rows of text", name, a.tensor.count,
                      out->rows);

@@ -98,7 +98,8 @@ static int load_folder(struct collection_bytes *out, const struct collection *c,
 
 /* --- a text file beside a picture ----------------------------------------------------------- */
 
-/* The bytes of a text file with a NUL behind them, owned by the caller; NULL without an error: there is no such file. */
+/* The bytes of a text file with a NUL behind them, owned by the caller; NULL without an error: there is
+ * no such file. */
 static char *read_text(const char *path, size_t *size, struct err *err)
 {
     char *text = NULL;
@@ -358,7 +359,8 @@ const struct collection_kind collection_meta_kind = {describe_meta, load_folder,
 
 static bool is_picture_end(const char *end)
 {
-    return strcmp(end, ".jpg") == 0 || strcmp(end, ".png") == 0 || strcmp(end, ".jpeg") == 0 || strcmp(end, ".webp") == 0;
+    return strcmp(end, ".jpg") == 0 || strcmp(end, ".png") == 0 || strcmp(end, ".jpeg") == 0 ||
+           strcmp(end, ".webp") == 0;
 }
 
 /* A name without an extension has that of the last name with one. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collection_list.c - pictures listed line by line: captions.jsonl, or metadata.jsonl and .csv of Hugging Face's imagefolder */
+/* collection_list.c - pictures listed line by line: captions.jsonl, and metadata.jsonl and .csv of an imagefolder */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,7 +24,8 @@ static const char *list_name(const struct collection *c)
     return c->layout == COLLECTION_HUB ? "metadata.jsonl" : c->layout == COLLECTION_CSV ? "metadata.csv" : "captions.jsonl";
 }
 
-/* The caption of metadata.jsonl: "text", as in the examples of its documentation, or the only other text of the line. */
+/* The caption of metadata.jsonl: "text", as in the examples of its documentation, or the only other text
+ * of the line. */
 static const char *hub_text(const json_t *o, struct err *err)
 {
     const char *key, *found = NULL;

@@ -62,8 +62,8 @@ static int look(struct found *f, const char *path, struct err *err)
 
 static int ambiguous(const char *path, const char *a, const char *b, struct err *err)
 {
-    return err_set(err, ERR_DATA, "%s holds both %s and %s, which are different layouts: move one of them away", path, a,
-                   b);
+    return err_set(err, ERR_DATA, "%s holds both %s and %s, which are different layouts: move one of them away", path,
+                   a, b);
 }
 
 /* The files that name a layout; at most one of them. */

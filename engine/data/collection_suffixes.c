@@ -31,8 +31,8 @@ static bool has_file(const struct collection *c, int64_t i, const char *suffix)
     return found;
 }
 
-/* In the order of samples: of those that have any, one of the first has one. Without a suffix the files are the pictures'
- * own descriptions, which need not be there. */
+/* In the order of samples: of those that have any, one of the first has one. Without a suffix the files are the
+ * pictures' own descriptions, which need not be there. */
 static bool has_any(const struct collection *c, const char *suffix)
 {
     if (!suffix[0])

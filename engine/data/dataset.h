@@ -43,7 +43,8 @@ struct dataset;
 
 /* Does `path` hold features of NumPy in tar files: KEY.json, KEY.npy? */
 bool dataset_has_tars(const char *path);
-/* Of encoders: features. ERR_USAGE: latents in tar files have text rows in train.data.text_features, which is missing. */
+/* Of encoders: features. ERR_USAGE: latents in tar files have text rows in train.data.text_features,
+ * which is missing. */
 int dataset_check_features(const struct train_spec *s, struct err *err);
 
 /* Pictures are packed into `cache` first, unless the pack exists; `tick` reports progress and may
@@ -93,8 +94,8 @@ int dataset_from_codec(struct dataset **out, const json_t *codec, struct err *er
 /* The null embedding [L,D]; zeros if the data has none. */
 int dataset_null(const struct dataset *d, float *tokens, struct err *err);
 
-/* caption [L,D], mask [L] of a text: by the built-in encoder, or from the cache of an encoded set, which has captions and
- * the spec's prompts. ERR_USAGE: features of other programs. */
+/* caption [L,D], mask [L] of a text: by the built-in encoder, or from the cache of an encoded set, which has captions
+ * and the spec's prompts. ERR_USAGE: features of other programs. */
 int dataset_text(const struct dataset *d, const char *text, float *caption, float *mask, struct err *err);
 
 /* A latent as a picture: reverses standardisation and DCT. ERR_USAGE for features */

@@ -29,8 +29,8 @@ int image_read(struct image *out, const char *path, struct err *err);
 /* The same on bytes in memory; `name` is for the sentence. */
 int image_decode(struct image *out, const void *bytes, size_t size, const char *name,
                  struct err *err);
-/* The same, with the colours of Pillow's convert("RGB"): transparency dropped, gamma and colour profiles ignored, 16 bits
- * cut to the upper 8 (of a grey picture: values above 255 are white), CMYK by the plain formula. */
+/* The same, with the colours of Pillow's convert("RGB"): transparency dropped, gamma and colour profiles ignored, 16
+ * bits cut to the upper 8 (of a grey picture: values above 255 are white), CMYK by the plain formula. */
 int image_decode_rgb(struct image *out, const void *bytes, size_t size, const char *name,
                      struct err *err);
 /* The size of a picture, from its header; the other bytes may be missing. */

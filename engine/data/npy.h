@@ -2,8 +2,8 @@
 /* npy.h - arrays of NumPy in memory: .npy, and .npz, a zip archive of them
  *
  * Format: numpy/lib/format.py.  Six bytes "\x93NUMPY", the version, the length of a header (2 bytes, from version 2 on
- * 4), the header, a dict of Python with descr, fortran_order and shape, and the numbers.  Read: numbers and bools of the
- * little-endian types that st_dtype has; Python objects (pickles) and records are refused.  No value is trusted.
+ * 4), the header, a dict of Python with descr, fortran_order and shape, and the numbers.  Read: numbers and bools of
+ * the little-endian types that st_dtype has; Python objects (pickles) and records are refused.  No value is trusted.
  */
 #ifndef ENGINE_DATA_NPY_H
 #define ENGINE_DATA_NPY_H

@@ -17,8 +17,8 @@ enum { SIDE_FILES_KEPT = 16 };
 int side_files_create(struct side_files **out, struct err *err);
 void side_files_destroy(struct side_files *s);
 
-/* What the file has under `key`, as a new reference, or NULL with err->code ERR_NONE if there is no such file or no such
- * key. ERR_DATA names the file and the line. */
+/* What the file has under `key`, as a new reference, or NULL with err->code ERR_NONE if there is no such file or no
+ * such key. ERR_DATA names the file and the line. */
 json_t *side_files_find(struct side_files *s, const char *path, const char *key, struct err *err);
 
 #endif

@@ -126,7 +126,8 @@ static int read_pax(struct extension *x, const char *text, size_t size, int64_t 
     return 0;
 }
 
-static int read_extension(struct tar_index *t, struct extension *x, char type, int64_t at, int64_t size, struct err *err)
+static int read_extension(struct tar_index *t, struct extension *x, char type, int64_t at, int64_t size,
+                          struct err *err)
 {
     if (size > EXTENSION_MAX)
         return err_set(err, ERR_DATA, "the archive is damaged: a header of %lld bytes at byte %lld", (long long)size,

@@ -85,7 +85,8 @@ int encode_identify(struct encode *e, bool look, encode_tick_fn tick, void *arg,
 {
     if (!look && scratch_mkdirs(e->cache, err) < 0)
         return err_prefix(err, "train.data.cache: ");
-    if ((!e->encoders.absent[0] && encoder_pair_digest(&e->encoders, e->cache, look, err) < 0) || encode_keys_make(e, look, tick, arg, err) < 0)
+    if ((!e->encoders.absent[0] && encoder_pair_digest(&e->encoders, e->cache, look, err) < 0) ||
+        encode_keys_make(e, look, tick, arg, err) < 0)
         return -1;
     encode_keys_dirs(e);
     return 0;

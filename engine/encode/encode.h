@@ -12,8 +12,8 @@
  * that the cache lacks are cut into files in the order of the samples; a file appears whole. So the bytes are the same
  * with any number of ranks, and after any number of kills.
  *
- * The order of calls: open on all ranks; identify on the first, share; then survey, fill and survey again, until nothing
- * is missing; take.
+ * The order of calls: open on all ranks; identify on the first, share; then survey, fill and survey again, until
+ * nothing is missing; take.
  */
 #ifndef ENGINE_ENCODE_ENCODE_H
 #define ENGINE_ENCODE_ENCODE_H
@@ -59,8 +59,8 @@ int encode_identify(struct encode *e, bool look, encode_tick_fn tick, void *arg,
 typedef int (*encode_broadcast_fn)(void *arg, void *data, size_t bytes);
 int encode_share(struct encode *e, bool first, encode_broadcast_fn broadcast, void *arg, struct err *err);
 
-/* The number of entries that the data set and the spec's prompts (train.validate) need, of those that the cache lacks, and
- * the bytes of the present shards. */
+/* The number of entries that the data set and the spec's prompts (train.validate) need, of those that the cache lacks,
+ * and the bytes of the present shards. */
 struct encode_need {
     int64_t pictures, captions, no_pictures, no_captions;
     int64_t latent_bytes, text_bytes;
@@ -78,8 +78,8 @@ int encode_fill(struct encode *e, int part, int parts, encode_tick_fn tick, void
 /* The data set. Without entries (a plan) it has shapes only. The rest of `e` is freed. */
 int encode_take(struct encode *e, struct dataset **out, struct err *err);
 
-/* The data set of a cache that a job has filled; nothing is computed or written. ERR_DATA if the cache lacks an entry, as
- * after a change of the data. */
+/* The data set of a cache that a job has filled; nothing is computed or written. ERR_DATA if the cache lacks an entry,
+ * as after a change of the data. */
 int encode_open_filled(struct dataset **out, const struct train_spec *s, struct err *err);
 
 /* The samples for inspection: the pictures' sizes, and a caption. */

@@ -61,7 +61,8 @@ static int encode_text_of(struct filling *f, const struct encode_item *item, str
         return text_encoder_null(f->text, f->y, f->mask, err);
     if (item->sample == ENCODE_PROMPT) {
         const json_t *text = json_array_get(f->e->prompts, (size_t)item->caption);
-        return text_encoder_caption(f->text, json_string_value(text), json_string_length(text), f->y, f->mask, NULL, err);
+        return text_encoder_caption(f->text, json_string_value(text), json_string_length(text), f->y, f->mask, NULL,
+                                    err);
     }
     if (collection_sample(&s, f->e->set->collection, f->e->set->sample[item->sample].number, err) < 0)
         return -1;

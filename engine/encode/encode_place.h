@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* encode_place.h - where the cache of a data set is, and whether it can be made
  *
- * train.data.cache, else beside the data: DIR.encoded for a folder DIR, and for a single file DIR/x.tar, so that nothing
- * is written into a folder of data.
+ * train.data.cache, else beside the data: DIR.encoded for a folder DIR, and for a single file DIR/x.tar, so that
+ * nothing is written into a folder of data.
  */
 #ifndef ENGINE_ENCODE_ENCODE_PLACE_H
 #define ENGINE_ENCODE_ENCODE_PLACE_H

@@ -227,8 +227,10 @@ void encode_plan_print(const struct encode_plan *p, FILE *to)
         print_absent(p, to);
         return;
     }
-    fprintf(to, "encode      %lld of %lld pictures and %lld of %lld captions; %s of latents and about %s of text in %s\n", (long long)p->need.no_pictures, (long long)p->need.pictures,
-            (long long)p->need.no_captions, (long long)p->need.captions, size_text(p->latent_bytes, a), size_text(p->text_bytes, b), p->cache);
+    fprintf(to,
+            "encode      %lld of %lld pictures and %lld of %lld captions; %s of latents and about %s of text in %s\n",
+            (long long)p->need.no_pictures, (long long)p->need.pictures, (long long)p->need.no_captions,
+            (long long)p->need.captions, size_text(p->latent_bytes, a), size_text(p->text_bytes, b), p->cache);
     if (p->need.no_pictures + p->need.no_captions == 0)
         return;
     print_time(p, to);

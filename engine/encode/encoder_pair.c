@@ -109,8 +109,8 @@ static int look_at_text(struct encoder_pair *e, bool lumina, struct err *err)
 int encoder_pair_find(struct encoder_pair *out, const struct train_spec *s, struct err *err)
 {
     struct encoder_pair e = {.diffusers = s->encode.diffusers, .rows = s->encode.text_rows};
-    if (read_instruction(&e, s->encode.instruction, err) < 0 || resolve_all(&e, s, err) < 0 || look_at_vae(&e, err) < 0 ||
-        look_at_text(&e, s->encoders == ENCODERS_LUMINA, err) < 0) {
+    if (read_instruction(&e, s->encode.instruction, err) < 0 || resolve_all(&e, s, err) < 0 ||
+        look_at_vae(&e, err) < 0 || look_at_text(&e, s->encoders == ENCODERS_LUMINA, err) < 0) {
         encoder_pair_free(&e);
         return -1;
     }

@@ -29,8 +29,8 @@ struct encoder_pair {
     char    absent[504];            /* what is not in the cache of a hub yet, and how to get it; "": all is there */
 };
 
-/* Reads names and sizes, not weights. A sentence that begins with the key; ERR_NOT_FOUND: only where a model of a hub is
- * not in the cache. */
+/* Reads names and sizes, not weights. A sentence that begins with the key; ERR_NOT_FOUND: only where a model of a hub
+ * is not in the cache. */
 int encoder_pair_find(struct encoder_pair *out, const struct train_spec *s, struct err *err);
 void encoder_pair_free(struct encoder_pair *e); /* also of zeros */
 /* For a plan: if an encoder on a hub is not there yet, the sizes of the published ones (DC-AE f32c32 and Gemma-2 2B, or

@@ -50,7 +50,8 @@ int hub_cache_home(char dir[PATH_MAX], struct err *err)
         return expand(dir, own ? own : xdg, own ? "" : "/huggingface", err);
     if (home)
         return expand(dir, home, "/.cache/huggingface", err);
-    return err_set(err, ERR_USAGE, "the place of the Hugging Face cache is unknown: set HF_HOME to a directory, or HOME");
+    return err_set(err, ERR_USAGE,
+                   "the place of the Hugging Face cache is unknown: set HF_HOME to a directory, or HOME");
 }
 
 int hub_cache_dir(char dir[PATH_MAX], struct err *err)

@@ -24,8 +24,8 @@ struct layout;
 
 enum { SAMPLER_BATCH = 16 }; /* most pictures per batch */
 
-/* How many of n pictures with latents of this size are drawn at once: up to 16, but one by one from 2,048 pixels on. More
- * would take memory and save little time. */
+/* How many of n pictures with latents of this size are drawn at once: up to 16, but one by one from 2,048 pixels on.
+ * More would take memory and save little time. */
 static inline int sampler_batch(int n, int height, int width)
 {
     const int64_t most = height > 0 && width > 0 ? (int64_t)4096 / ((int64_t)height * width) : 1;

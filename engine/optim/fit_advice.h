@@ -2,8 +2,8 @@
 /* fit_advice.h - what to change in a spec that does not fit into memory: the nearest changes that make it fit
  *
  * Pure: no clock, no I/O.
- * Each change is planned as fit.h plans a run, in this order: what costs nothing, what costs time, what changes the training,
- * what needs other machines.
+ * Each change is planned as fit.h plans a run, in this order: what costs nothing, what costs time, what changes the
+ * training, what needs other machines.
  */
 #ifndef ENGINE_OPTIM_FIT_ADVICE_H
 #define ENGINE_OPTIM_FIT_ADVICE_H

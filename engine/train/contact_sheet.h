@@ -22,9 +22,9 @@ struct contact_sheet {
     void              *arg;
 };
 
-/* Writes a PNG. A picture that is missing or cannot be read is a grey cell; a step without any picture has no row. Of more
- * than CONTACT_SHEET_ROWS steps as many are shown, evenly spread, the first and the last among them. Pictures are enlarged
- * to about 128 pixels, or shrunk to 256. */
+/* Writes a PNG. A picture that is missing or cannot be read is a grey cell; a step without any picture has no row. Of
+ * more than CONTACT_SHEET_ROWS steps as many are shown, evenly spread, the first and the last among them. Pictures are
+ * enlarged to about 128 pixels, or shrunk to 256. */
 int contact_sheet_write(const struct contact_sheet *s, const char *path, struct err *err);
 
 #endif

@@ -28,7 +28,8 @@ static json_t *read_config(const char *folder, const char *name)
     return safe_open_json(path, 0, NULL);
 }
 
-/* The keys of train.model that diffusers' configuration of a SanaTransformer2DModel tells; norms are seen in the tensors. */
+/* The keys of train.model that diffusers' configuration of a SanaTransformer2DModel tells; norms are seen in the
+ * tensors. */
 static void apply_config(json_t *model, const json_t *c, const struct weights_summary *s)
 {
     const int64_t heads = field_int(c, "num_attention_heads", 0), dim = field_int(c, "attention_head_dim", 0);
@@ -87,8 +88,9 @@ static json_t *make_job(struct pipeline *p, const struct pipeline_ask *ask, cons
 {
     json_t *scheduler = read_config(path, "scheduler/scheduler_config.json");
     const double shift = field_number(scheduler, "flow_shift");
-    json_t *job = json_pack("{s:{s:{s:s}, s:{s:s, s:s}, s:i, s:{s:f}}}", "train", "model", "weights", path, "data", "path",
-                            "/", "encoders", "sana", "steps", 1, "flow", "shift", isfinite(shift) && shift > 0 ? shift : 3);
+    json_t *job = json_pack("{s:{s:{s:s}, s:{s:s, s:s}, s:i, s:{s:f}}}", "train", "model", "weights", path, "data",
+                            "path", "/", "encoders", "sana", "steps", 1, "flow", "shift",
+                            isfinite(shift) && shift > 0 ? shift : 3);
     json_t *train = json_object_get(job, "train"), *data = json_object_get(train, "data");
     json_decref(scheduler);
     set_path(data, "vae", ask->vae);
@@ -194,8 +196,8 @@ static int load(struct model *m, float *null, const struct pipeline *p, const fl
     return 0;
 }
 
-int pipeline_sampler(struct sampler **out, const struct pipeline *p, const struct sampler_config *cfg, const float *null,
-                     struct err *err)
+int pipeline_sampler(struct sampler **out, const struct pipeline *p, const struct sampler_config *cfg,
+                     const float *null, struct err *err)
 {
     struct sampler_config with = *cfg;
     with.model = p->spec.model;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pipeline.h - a released model with its text encoder and autoencoder: to draw from it without a job
  *
- * `weights` is a diffusers folder (transformer, vae, text_encoder, tokenizer, scheduler), its name on a hub, or a file of
- * the model alone, beside which `vae` and `text_encoder` are named. Sizes come from transformer/config.json, or of a
+ * `weights` is a diffusers folder (transformer, vae, text_encoder, tokenizer, scheduler), its name on a hub, or a file
+ * of the model alone, beside which `vae` and `text_encoder` are named. Sizes come from transformer/config.json, or of a
  * released model from the tensors; the flow shift from scheduler/scheduler_config.json.
  */
 #ifndef ENGINE_TRAIN_PIPELINE_H
@@ -38,13 +38,13 @@ struct pipeline {
 int pipeline_open(struct pipeline *out, const struct pipeline_ask *ask, struct err *err);
 void pipeline_close(struct pipeline *p); /* also of zeros */
 
-/* Rows of n texts, y [n, rows, width], mask [n, rows], and of the empty caption, null [rows, width]. The text encoder is
- * in memory during the call only. */
+/* Rows of n texts, y [n, rows, width], mask [n, rows], and of the empty caption, null [rows, width]. The text encoder
+ * is in memory during the call only. */
 int pipeline_encode(const struct pipeline *p, const char *const *text, int n, float *y, float *mask, float *null,
                     struct err *err);
 
 /* A sampler with the weights, and adapters if there are any; `cfg` has everything but the model. */
-int pipeline_sampler(struct sampler **out, const struct pipeline *p, const struct sampler_config *cfg, const float *null,
-                     struct err *err);
+int pipeline_sampler(struct sampler **out, const struct pipeline *p, const struct sampler_config *cfg,
+                     const float *null, struct err *err);
 
 #endif

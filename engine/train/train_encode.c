@@ -61,8 +61,8 @@ static void tell_progress(struct phase *p, const struct encode_progress *now)
     e.per_s = took > 0 ? (double)so_far / took : 0;
     e.left_s = share > 0 ? took / share - took : -1;
     duration(left, sizeof(left), e.left_s);
-    int n = snprintf(text, sizeof(text), "encoding data: %lld of %lld %s, %.3g per s, about %s left", (long long)so_far, (long long)all,
-                     things[p->stage], e.per_s, left);
+    int n = snprintf(text, sizeof(text), "encoding data: %lld of %lld %s, %.3g per s, about %s left", (long long)so_far,
+                     (long long)all, things[p->stage], e.per_s, left);
     if (p->stage == ENCODE_PICTURES && p->need.no_captions > 0 && n < (int)sizeof(text))
         snprintf(text + n, sizeof(text) - (size_t)n, ", then %lld captions", (long long)p->need.no_captions);
     p->told_share = share;

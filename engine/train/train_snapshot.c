@@ -313,8 +313,8 @@ static void measure_rate(struct train_snapshot *s)
     const size_t all = part->to - part->from, floats = all < TIMED_FLOATS ? all : TIMED_FLOATS;
     const double since = train_clock();
     void *mark = NULL;
-    if (fetch(s, snapshot_image(s->writer, 0), part->data, floats) == 0 && (mark = backend_streams()->mark(s->stream)) &&
-        wait_for(mark, COPY_S) > 0)
+    if (fetch(s, snapshot_image(s->writer, 0), part->data, floats) == 0 &&
+        (mark = backend_streams()->mark(s->stream)) && wait_for(mark, COPY_S) > 0)
         s->rate = fmax(s->rate, (double)(floats * sizeof(float)) / (train_clock() - since));
     if (mark)
         backend_streams()->drop(mark);

@@ -330,7 +330,8 @@ static int load(struct train *t, const char *dir)
         t->code = t->err.code == ERR_USAGE ? EXIT_CONFIG : EXIT_CHECKPOINT;
         return -1;
     }
-    if (train_base_check(t, dir, s.base_digest) < 0 || params_push(t->params, &t->err) < 0 || read_left_out(t, dir) < 0 || reducer_fixed_resume(t, dir) < 0)
+    if (train_base_check(t, dir, s.base_digest) < 0 || params_push(t->params, &t->err) < 0 ||
+        read_left_out(t, dir) < 0 || reducer_fixed_resume(t, dir) < 0)
         return -1;
     t->at = s.step;
     t->loss = s.loss;

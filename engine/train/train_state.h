@@ -2,8 +2,8 @@
 /* train_state.h - struct train, the state of a run
  *
  * The files that run it, from the bottom up: train_ranks; train_memory, train_dir, train_base, train_encode; exchange,
- * exchange_fsdp; reducer, reducer_fixed; train_input; train_snapshot; train_save; train_room; train_start; train_gather;
- * train_draw; train_pictures, train_validate; train.
+ * exchange_fsdp; reducer, reducer_fixed; train_input; train_snapshot; train_save; train_room; train_start;
+ * train_gather; train_draw; train_pictures, train_validate; train.
  * A file calls the files below it; lower files know of higher ones only the declarations in this header.
  *
  * Functions return 0 or -1 with a sentence in t->err; t->code is the exit code of a failure,

@@ -174,7 +174,8 @@ static int decode(struct validation *v, const float *latents)
 static void tell(struct validation *v, const char *path, double took)
 {
     progress_sample(v->t->progress, v->t->at, path);
-    printf("pictures: %d prompt%s at step %lld, %.1f s: %s\n", v->n, v->n == 1 ? "" : "s", (long long)v->t->at, took, path);
+    printf("pictures: %d prompt%s at step %lld, %.1f s: %s\n", v->n, v->n == 1 ? "" : "s", (long long)v->t->at, took,
+           path);
 }
 
 static void make(struct validation *v, bool whole)

@@ -4,9 +4,9 @@
  *   DIR/samples/prompt-01.step-00000250.png   one picture
  *   DIR/samples/prompts.png                   all of them, a row per step (contact_sheet.h)
  *
- * Before the first step, at each multiple of validate.every and after the last step, rank 0 draws; the others wait, and hear
- * of its progress.  A picture depends on the weights, the prompt and the seed: a run that is killed and resumed draws what
- * it would have drawn.  A step at which a run begins again is drawn only if a picture of it is missing.
+ * Before the first step, at each multiple of validate.every and after the last step, rank 0 draws; the others wait, and
+ * hear of its progress.  A picture depends on the weights, the prompt and the seed: a run that is killed and resumed
+ * draws what it would have drawn.  A step at which a run begins again is drawn only if a picture of it is missing.
  * A failure to draw is a warning and does not end the run.
  */
 #ifndef ENGINE_TRAIN_TRAIN_VALIDATE_H

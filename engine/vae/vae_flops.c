@@ -5,8 +5,8 @@
  */
 #include "engine/vae/vae_flops.h"
 
-/* Products per pixel of a block of width w. EfficientViT: qkv 3 w w, the second scale 75 w and 96 w, proj 2 w w, the gated
- * convolution 8 w w, 72 w and 4 w w. */
+/* Products per pixel of a block of width w. EfficientViT: qkv 3 w w, the second scale 75 w and 96 w, proj 2 w w, the
+ * gated convolution 8 w w, 72 w and 4 w w. */
 static double block(double w, bool attention)
 {
     return attention ? 17 * w * w + 243 * w : 18 * w * w;

@@ -201,8 +201,8 @@ int vae_source_open_host(struct vae **out, struct vae_config *cfg, const char *n
 static void add_config(struct digest *d, const struct vae_config *c)
 {
     char text[160];
-    snprintf(text, sizeof(text), "vae %d latent %d stages %d groups %d scale %.17g", (int)c->family, c->latent, c->stages,
-             c->groups, c->scale);
+    snprintf(text, sizeof(text), "vae %d latent %d stages %d groups %d scale %.17g", (int)c->family, c->latent,
+             c->stages, c->groups, c->scale);
     digest_add_text(d, text);
     for (int i = 0; i < c->stages; i++) {
         snprintf(text, sizeof(text), "%d %d %d", c->width[i], c->encoder_depth[i], (int)c->attention[i]);

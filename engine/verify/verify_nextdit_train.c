@@ -213,9 +213,9 @@ static bool has_weights(const struct run *r)
     return false;
 }
 
-/* In bf16, steps after the first begin with weights that may be apart by the bound of an update (VERIFY_ADAMW, 0.2).  To
- * first order that share of the way which norms have gone since the first step is what may be added to the bound of a
- * norm (VERIFY_NORM, 0.01): 20 times the way beside the norm. */
+/* In bf16, steps after the first begin with weights that may be apart by the bound of an update (VERIFY_ADAMW, 0.2).
+ * To first order that share of the way which norms have gone since the first step is what may be added to the bound of
+ * a norm (VERIFY_NORM, 0.01): 20 times the way beside the norm. */
 #define WAY_OF_BF16 20.0
 
 static int check_norms(struct run *r, struct err *err)

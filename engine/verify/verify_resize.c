@@ -31,8 +31,8 @@ static bool is_picture(const struct st_tensor *t)
            t->dim[0] <= IMAGE_MAX_EDGE && t->dim[1] <= IMAGE_MAX_EDGE;
 }
 
-static int scale(struct image *out, const struct st_tensor *from, const struct st_tensor *to, enum resample_filter filter,
-                 struct err *err)
+static int scale(struct image *out, const struct st_tensor *from, const struct st_tensor *to,
+                 enum resample_filter filter, struct err *err)
 {
     struct image in;
     if (image_create(&in, (int)from->dim[1], (int)from->dim[0], err) < 0)

@@ -23,7 +23,8 @@ struct train_spec;
 
 enum { PRETRAINED_TEXT = 1400 };
 
-/* ERR_USAGE: not there; ERR_NOT_FOUND: not in the cache of the hub; ERR_DATA: damaged, no weights; ERR_SYSTEM: it cannot be read now. */
+/* ERR_USAGE: not there; ERR_NOT_FOUND: not in the cache of the hub; ERR_DATA: damaged, no weights; ERR_SYSTEM: it
+ * cannot be read now. */
 int pretrained_open(struct pretrained **out, const char *name, struct err *err);
 void pretrained_close(struct pretrained *p); /* also of NULL */
 

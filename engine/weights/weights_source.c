@@ -138,7 +138,8 @@ static int add_to_shards(struct weights_source *w, const char *tensor, const cha
     char path[PATH_MAX];
     const char *slash = strrchr(w->path, '/');
     if (!is_file_name(name))
-        return err_set(err, ERR_DATA, "%s: the index names no file of its own directory for tensor %.80s", w->path, tensor);
+        return err_set(err, ERR_DATA, "%s: the index names no file of its own directory for tensor %.80s", w->path,
+                       tensor);
     if (find_shard(w, name))
         return 0;
     if (w->shards == SHARDS_MAX)

@@ -20,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data, size);
     text[size] = '\0';
     char *rules = strchr(text, '\n');
-    if (!rules || strncmp(text, ELSEWHERE, strlen(ELSEWHERE)) == 0 || rules == text || strlen(text) > 1024 || text[0] == '/')
+    if (!rules || strncmp(text, ELSEWHERE, strlen(ELSEWHERE)) == 0 || rules == text || strlen(text) > 1024 ||
+        text[0] == '/')
         return 0;
     *rules++ = '\0';
     struct ignore *g = ignore_create();

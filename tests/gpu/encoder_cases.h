@@ -17,8 +17,8 @@ static void bf16_run(const struct kern_ops *k, float *const *a, const int *z)
     k->linear_bf16(a[0], a[1], a[2], a[3], z[0], z[1], z[2]);
 }
 
-/* batch, queries, keys, heads of keys (twice as many of queries), dim, window, whether all keys count; 0 queries: whole,
- * as many as keys */
+/* batch, queries, keys, heads of keys (twice as many of queries), dim, window, whether all keys count; 0 queries:
+ * whole, as many as keys */
 static struct kern_causal causal_of(const int *z)
 {
     return (struct kern_causal){.batch = z[0], .queries = z[1] ? z[1] : z[2], .keys = z[2], .heads = 2 * z[3],

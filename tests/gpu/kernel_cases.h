@@ -54,7 +54,8 @@ static void adapter_arrays(struct want *w, const int *z)
 {
     static const char *const names[] = {"x", "dx", "scaled", "dx alone", "dy", "columns", "y", "from", "w"};
     for (int i = 0; i < 9; i++)
-        w[i] = (struct want){names[i], i < 4 ? N(z[0] * z[1]) : i < 6 ? N(z[0] * z[2]) : N(z[0]) * N(z[2] + z[3]), NARROW};
+        w[i] = (struct want){names[i], i < 4 ? N(z[0] * z[1]) : i < 6 ? N(z[0] * z[2]) : N(z[0]) * N(z[2] + z[3]),
+                             NARROW};
     w[8].n = N(z[2] * z[1]);
     w[9] = (struct want){"widened", 2 * N(z[0]), BITS};
     w[10] = (struct want){"half", N(z[0]), FIRST | OWN | MOST};

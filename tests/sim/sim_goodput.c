@@ -6,8 +6,8 @@
  *   sim_goodput WORLDS           a small machine, in seconds: no rung of the ladder does harm
  *
  * One job on N nodes, a rank for each, which fail at random, each on average once in `mtbf` of its
- * time, under every policy at the same times: its rank crashes, hangs, loses its GPU, or the node is gone. The decisions are those
- * of agent_core and job_core, the account of time is the ledger that `jobctl show` prints; what is
+ * time, under every policy at the same times: its rank crashes, hangs, loses its GPU, or the node is gone. The
+ * decisions are those of agent_core and job_core, the account of time is the ledger that `jobctl show` prints; what is
  * played is how long things take.
  */
 #include <math.h>

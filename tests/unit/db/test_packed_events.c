@@ -21,9 +21,9 @@ static void add_event(struct store *s, int64_t job, int64_t seq)
     };
     struct err err = { 0 };
     const int agent = seq % 3 == 0;
-    const struct event_row e = { .job = job, .seq = seq, .at_ms = 1790000000000 + seq, .kind = agent ? "step" : "placed",
-                                 .source = agent ? "agent" : "controller", .attempt = seq / 100,
-                                 .node = agent ? "n \"1\"" : NULL, .incarnation = agent ? 2 : -1,
+    const struct event_row e = { .job = job, .seq = seq, .at_ms = 1790000000000 + seq,
+                                 .kind = agent ? "step" : "placed", .source = agent ? "agent" : "controller",
+                                 .attempt = seq / 100, .node = agent ? "n \"1\"" : NULL, .incarnation = agent ? 2 : -1,
                                  .agent_seq = agent ? seq : -1, .body = bodies[seq % 5] };
     assert_int_equal(events_append(s, &e, &err), 0);
 }
@@ -31,7 +31,8 @@ static void add_event(struct store *s, int64_t job, int64_t seq)
 static void add_job(struct store *s, int64_t id, const char *state, int events)
 {
     struct err err = { 0 };
-    struct job_row row = { .id = id, .name = "x", .after = "[]", .submitted_ms = 1, .ended_ms = id * 10, .last_seq = events };
+    struct job_row row = { .id = id, .name = "x", .after = "[]", .submitted_ms = 1, .ended_ms = id * 10,
+                           .last_seq = events };
     snprintf(row.state, sizeof(row.state), "%s", state);
     assert_int_equal(jobs_insert(s, &row, "", "{}", &err), 0);
     for (int i = 1; i <= events; i++)
@@ -40,9 +41,9 @@ static void add_job(struct store *s, int64_t id, const char *state, int events)
 
 static int write_row(void *ctx, const struct event_row *e)
 {
-    fprintf(ctx, "%lld %lld %lld %s %s %lld %s %lld %lld %s\n", (long long)e->job, (long long)e->seq, (long long)e->at_ms,
-            e->source, e->kind, (long long)e->attempt, e->node ? e->node : "(none)", (long long)e->incarnation,
-            (long long)e->agent_seq, e->body);
+    fprintf(ctx, "%lld %lld %lld %s %s %lld %s %lld %lld %s\n", (long long)e->job, (long long)e->seq,
+            (long long)e->at_ms, e->source, e->kind, (long long)e->attempt, e->node ? e->node : "(none)",
+            (long long)e->incarnation, (long long)e->agent_seq, e->body);
     return 0;
 }
 

@@ -383,7 +383,8 @@ static void all_get_signals_and_words(void **state)
 static void say_page(void)
 {
     static struct page_view view, nothing;
-    view = (struct page_view){.pid = 1003, .state = 'S', .use = {.at_ms = 9, .cpu_ms = 7, .gpu = true}, .lines = "far away\n"};
+    view = (struct page_view){.pid = 1003, .state = 'S', .use = {.at_ms = 9, .cpu_ms = 7, .gpu = true},
+                              .lines = "far away\n"};
     view.u.page = (struct flight_page){.pid = 44, .step_phase = 40 << 8 | PHASE_FORWARD};
     for (int rank = 2; rank < 4; rank++)
         say(NODE_PAGES, json_pack("{s:i, s:[o]}", "generation", 1, "ranks",

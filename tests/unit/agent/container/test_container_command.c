@@ -176,7 +176,8 @@ static void images_are_pulled_with_their_registry(void **state)
     c.runtime = CONTAINER_ENROOT;
     c.image = "nvcr.io/nvidia/pytorch:24.05-py3";
     container_pull(&w, &c);
-    expect_script(&w, "file=$1 from=$2", "jobctl\n/c/x.sif\ndocker://nvcr.io#nvidia/pytorch:24.05-py3\nenroot\nimport\n--output");
+    expect_script(&w, "file=$1 from=$2",
+                  "jobctl\n/c/x.sif\ndocker://nvcr.io#nvidia/pytorch:24.05-py3\nenroot\nimport\n--output");
     c.file = NULL;
     container_pull(&w, &c);
     assert_int_equal(w.n, 0);

@@ -20,8 +20,8 @@ static void expect(struct container_mounts *m, const char *want)
     char text[1000] = "";
     container_mounts_settle(m);
     for (int i = 0; i < m->n; i++)
-        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s:%s%s", i ? " " : "", m->all[i].from, m->all[i].to,
-                 m->all[i].read_only ? ":ro" : "");
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s:%s%s", i ? " " : "", m->all[i].from,
+                 m->all[i].to, m->all[i].read_only ? ":ro" : "");
     assert_string_equal(text, want);
     container_mounts_fini(m);
 }

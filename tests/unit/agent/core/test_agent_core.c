@@ -43,7 +43,8 @@ static void an_image_is_pulled_once_before_the_setup(void **state)
 {
     (void)state;
     pull_of("busybox with podman");
-    struct agent_input in = {.kind = INPUT_SETUP_EXITED, .exited = {.exit_code = 125, .last_lines = "Error: no route\n"}};
+    struct agent_input in = {.kind = INPUT_SETUP_EXITED,
+                             .exited = {.exit_code = 125, .last_lines = "Error: no route\n"}};
     expect(feed(in), "pull_done restart_scheduled pull_started PULL");
     in.exited = (struct agent_exit){.exit_code = 0};
     expect(feed(in), "pull_done setup_started SETUP");

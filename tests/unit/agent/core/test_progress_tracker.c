@@ -34,11 +34,13 @@ static void encoded_samples_are_gained(void **state)
     progress_tracker_fini(&p);
 }
 
-/* Phases of a step are in its event if the line has them, and no nulls if it has not: most events are of such programs. */
+/* Phases of a step are in its event if the line has them, and no nulls if it has not: most events are
+ * of such programs. */
 static void phases_are_passed_on(void **state)
 {
     struct progress_tracker p;
-    json_t *line = json_pack("{s:i, s:f, s:f, s:s}", "step", 5, "step_ms", 20.0, "forward_ms", 6.125, "backward_ms", "x");
+    json_t *line = json_pack("{s:i, s:f, s:f, s:s}", "step", 5, "step_ms", 20.0, "forward_ms", 6.125, "backward_ms",
+                             "x");
     (void)state;
     progress_tracker_init(&p, 0);
     json_t *event = progress_tracker_step(&p, 1, line, 1000);

@@ -23,7 +23,8 @@ static struct restart_policy policy(int64_t same_line)
 }
 
 /* Fails `times` times in the same way; returns how often it was tried before it was given up, or `times`. */
-static int tries(struct restart_policy *p, int times, bool placed, bool stepped, int64_t after_ms, char *why, size_t size)
+static int tries(struct restart_policy *p, int times, bool placed, bool stepped, int64_t after_ms, char *why,
+                 size_t size)
 {
     for (int i = 1; i <= times; i++) {
         restart_policy_failure(p, "user_exit:exit1:1@-1", 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_machine_order.c - leases of several machines: in one order, never a dead-lock, and nobody keeps what he waits with */
+/* test_machine_order.c - leases of several machines: in one order, never a dead-lock, and nobody keeps what he waits
+ * with */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -151,8 +151,10 @@ static void what_was_expected_is_compared(void **state)
 /* Pairs of ranks become pairs of GPUs of this node; a rank of another node has none. */
 static void what_was_taken_is_told_by_gpu(void **state)
 {
-    json_t *facts = json_loads("{\"gpus\": [{\"index\": 4, \"uuid\": \"GPU-x\"}, {\"index\": 7, \"uuid\": \"GPU-y\"}]}", 0, NULL);
-    json_t *plan = json_loads("{\"ranks\": [{\"rank\": 8, \"gpu\": \"GPU-y\"}, {\"rank\": 9, \"gpu\": \"GPU-x\"}]}", 0, NULL);
+    json_t *facts = json_loads("{\"gpus\": [{\"index\": 4, \"uuid\": \"GPU-x\"}, {\"index\": 7, \"uuid\": \"GPU-y\"}]}",
+                               0, NULL);
+    json_t *plan = json_loads("{\"ranks\": [{\"rank\": 8, \"gpu\": \"GPU-y\"}, {\"rank\": 9, \"gpu\": \"GPU-x\"}]}", 0,
+                              NULL);
     struct nccl_log log;
     (void)state;
     nccl_log_init(&log);

@@ -192,8 +192,10 @@ static void an_image_needs_a_runtime(void **state)
         const char *facts, *spec, *want; /* a part of plan.container.why, or of the sentence */
         bool refused;
     } images[] = {
-        {"{\"cpus\":4," FOUND "}", "{\"run\":\"x\",\"image\":{\"image\":\"a\",\"runtime\":\"auto\"}}", "the first in the order", false},
-        {"{\"cpus\":4," FOUND "}", "{\"run\":\"x\",\"image\":{\"image\":\"a\",\"runtime\":\"docker\"}}", "docker is not installed", true},
+        {"{\"cpus\":4," FOUND "}", "{\"run\":\"x\",\"image\":{\"image\":\"a\",\"runtime\":\"auto\"}}",
+         "the first in the order", false},
+        {"{\"cpus\":4," FOUND "}", "{\"run\":\"x\",\"image\":{\"image\":\"a\",\"runtime\":\"docker\"}}",
+         "docker is not installed", true},
         {"{\"cpus\":4}", "{\"run\":\"x\",\"image\":{\"image\":\"a\",\"runtime\":\"auto\"}}", "no runtime for a", true},
         {"{\"cpus\":4,\"gpus\":[{\"index\":0,\"uuid\":\"GPU-a\",\"name\":\"A\",\"healthy\":true,\"compute_mode\":\"default\"}]," FOUND "}",
          "{\"run\":\"x\",\"image\":{\"image\":\"a\",\"runtime\":\"auto\"}}", "nvidia-ctk cdi generate", true},

@@ -117,7 +117,8 @@ static void prefers_the_first_rank(void **state)
 static void tells_nothing_of_other_output(void **state)
 {
     (void)state;
-    assert_int_equal(read_text("model.safetensors:  45%|##  | 6.3G/14.0G [01:02<01:10, 110MB/s]\nval loss 0.5\n").step, -2);
+    assert_int_equal(read_text("model.safetensors:  45%|##  | 6.3G/14.0G [01:02<01:10, 110MB/s]\nval loss 0.5\n").step,
+                     -2);
 }
 
 static void reads_by_the_pattern_alone(void **state)

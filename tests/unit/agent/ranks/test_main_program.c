@@ -23,7 +23,8 @@ struct shape {
 static const struct shape shapes[] = {
     {"a program that the shell has become", {{10, 1, 0}}, {"python3.11"}, {10}, {0}},
     {"a script without exec", {{10, 1, 1}, {11, 10, 0}}, {"dash", "python3"}, {11}, {10}},
-    {"its workers", {{10, 1, 1}, {11, 10, 2}, {12, 11, 0}, {13, 11, 0}}, {"bash", "python3", "python3", "python3"}, {11}, {10}},
+    {"its workers", {{10, 1, 1}, {11, 10, 2}, {12, 11, 0}, {13, 11, 0}}, {"bash", "python3", "python3", "python3"},
+     {11}, {10}},
     {"a pipeline into a filter", {{10, 1, 2}, {11, 10, 0}, {12, 10, 0}}, {"sh", "python3", "tee"}, {11}, {10}},
     {"a pipeline of programs", {{10, 1, 2}, {11, 10, 0}, {12, 10, 0}}, {"sh", "feed", "train"}, {11, 12}, {10}},
     {"a shell in a shell", {{10, 1, 1}, {11, 10, 1}, {12, 11, 0}}, {"sh", "bash", "python3"}, {12}, {10, 11}},

@@ -17,9 +17,10 @@ static void only_this_machine_at_this_port(void **state)
     assert_true(access_host_fits("localhost:9400", 9400));
     assert_true(access_host_fits("LOCALHOST:9400", 9400));
     assert_true(access_host_fits("[::1]:9400", 9400));
-    static const char *const others[] = { "127.0.0.1", "127.0.0.1:940", "127.0.0.1:94000", "127.0.0.1:9400 ", "localhost",
-                                          "evil.example:9400", "localhost.evil.example:9400", "127.0.0.1.evil.example:9400",
-                                          "127.0.0.2:9400", "0.0.0.0:9400", "::1:9400", "", " 127.0.0.1:9400" };
+    static const char *const others[] = { "127.0.0.1", "127.0.0.1:940", "127.0.0.1:94000", "127.0.0.1:9400 ",
+                                          "localhost", "evil.example:9400", "localhost.evil.example:9400",
+                                          "127.0.0.1.evil.example:9400", "127.0.0.2:9400", "0.0.0.0:9400", "::1:9400",
+                                          "", " 127.0.0.1:9400" };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         assert_false(access_host_fits(others[i], 9400));
     assert_false(access_host_fits(NULL, 9400));
@@ -130,9 +131,10 @@ static void a_session_needs_both_secrets(void **state)
 
 static void proxies_of_colab_alone(void **state)
 {
-    static const char *const others[] = { ".prod.colab.dev", "prod.colab.dev", "evil-prod.colab.dev", "x.prod.colab.dev.evil.example",
-                                          "evil.example/x.prod.colab.dev", "x y.prod.colab.dev", "x.prod.colab.dev:80", "",
-                                          "x.googleusercontent.com", "127.0.0.1:9400" };
+    static const char *const others[] = { ".prod.colab.dev", "prod.colab.dev", "evil-prod.colab.dev",
+                                          "x.prod.colab.dev.evil.example", "evil.example/x.prod.colab.dev",
+                                          "x y.prod.colab.dev", "x.prod.colab.dev:80", "", "x.googleusercontent.com",
+                                          "127.0.0.1:9400" };
     (void)state;
     assert_true(access_proxy_fits("8000-m-s-1a.us-west1-0.prod.colab.dev", "colab"));
     assert_true(access_proxy_fits("x1-496ff2e9c6d22116-8000-colab.googleusercontent.com", "colab"));
@@ -149,11 +151,12 @@ static void proxies_of_colab_alone(void **state)
 
 static void sites_that_may_frame(void **state)
 {
-    static const char *const good[] = { "https://hub.example.org", "https://hub.example.org:8000", "http://localhost:8888",
-                                        "http://127.0.0.1", "http://127.0.0.1:65535" };
-    static const char *const bad[] = { "", "Colab", "evil.example", "http://evil.example", "https://", "https://*", "https://.a",
-                                       "https://-a", "https://a/", "https://a b", "https://a;b", "https://a:", "https://a:x",
-                                       "https://a:123456", "https://a\r\nb", "http://localhost.evil.example", "null" };
+    static const char *const good[] = { "https://hub.example.org", "https://hub.example.org:8000",
+                                        "http://localhost:8888", "http://127.0.0.1", "http://127.0.0.1:65535" };
+    static const char *const bad[] = { "", "Colab", "evil.example", "http://evil.example", "https://", "https://*",
+                                       "https://.a", "https://-a", "https://a/", "https://a b", "https://a;b",
+                                       "https://a:", "https://a:x", "https://a:123456", "https://a\r\nb",
+                                       "http://localhost.evil.example", "null" };
     char out[320];
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {

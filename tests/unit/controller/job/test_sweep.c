@@ -77,7 +77,8 @@ static void slurm_does_not_get_all_at_once(void **state)
         {"local", 0, 1000}, {"slurm", 0, 64}, {"slurm", 3, 64}, {"slurm", 200, 200}, {"slurm", 5000, 1000}, {"ssh", 0, 2000},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        struct sweep *s = make(strcmp(table[i].launch, "local") == 0 ? "0-999" : "0-1999", table[i].given, table[i].launch);
+        struct sweep *s = make(strcmp(table[i].launch, "local") == 0 ? "0-999" : "0-1999", table[i].given,
+                               table[i].launch);
         int n = 0;
         for (; sweep_may_start(s); n++) {
             sweep_started(s, sweep_next(s));

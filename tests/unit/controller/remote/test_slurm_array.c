@@ -27,8 +27,9 @@ static void one_script_for_all(void **state)
     assert_string_equal(comment, "jobctl-array:7.8:c0ffee");
     for (int i = 0; i < 2; i++) {
         json_t *spec = json_pack("{s:o, s:{s:i}}", "name", json_sprintf("lr[%d]", i), "resources", "gpus", 1);
-        const struct sbatch s = { .spec = spec, .job = 8 + i, .attempt = 1, .nonce = i ? "beef" : "c0ffee", .run_dir = "/run/7/1",
-                                  .agent = "/a", .array = "/run/7/arrays/c0", .array_comment = comment };
+        const struct sbatch s = { .spec = spec, .job = 8 + i, .attempt = 1, .nonce = i ? "beef" : "c0ffee",
+                                  .run_dir = "/run/7/1", .agent = "/a", .array = "/run/7/arrays/c0",
+                                  .array_comment = comment };
         scripts[i] = sbatch_render(&s, &err);
         assert_non_null(scripts[i]);
         json_decref(spec);
@@ -125,7 +126,8 @@ static void an_array_of_an_earlier_daemon(void **state)
     assert_int_equal(m.task, 5);
     assert_string_equal(m.comment, "jobctl-array:7.8:c0");
     assert_string_equal(m.dir, dir);
-    static const char *const bad[] = { "", "[]", "{\"dir\":7,\"task\":5,\"comment\":\"c\"}", "{\"dir\":\"/x\",\"comment\":\"c\"}" };
+    static const char *const bad[] = { "", "[]", "{\"dir\":7,\"task\":5,\"comment\":\"c\"}",
+                                       "{\"dir\":\"/x\",\"comment\":\"c\"}" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         write_text(dir, "array.json", bad[i]);
         assert_false(slurm_array_recall(&m));

@@ -37,6 +37,7 @@ static void a_done_job_meets_its_kind(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(entries_are_parsed), cmocka_unit_test(a_done_job_meets_its_kind)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(entries_are_parsed),
+                                       cmocka_unit_test(a_done_job_meets_its_kind)};
     return cmocka_run_group_tests_name("spec_after", tests, NULL, NULL);
 }

@@ -204,7 +204,8 @@ static void lines_are_named(void **state)
     expect_sample(c, 0, "a.png", "A");
     expect_sample(c, 1, "sub/b.png", "B");
     collection_close(c);
-    put("hub/metadata.jsonl", "{\"file_name\": \"a.png\", \"text\": \"A\"}\n{\"file_name\": \"c.png\", \"text\": \"C\"}\n");
+    put("hub/metadata.jsonl",
+        "{\"file_name\": \"a.png\", \"text\": \"A\"}\n{\"file_name\": \"c.png\", \"text\": \"C\"}\n");
     expect_refusal("hub", "metadata.jsonl:2: cannot read the picture");
     put("hub/metadata.jsonl", "{\"file_name\": \"a.png\", \"one\": \"A\", \"two\": \"B\"}\n");
     expect_refusal("hub", "metadata.jsonl:1: several columns could be the caption");
@@ -260,7 +261,8 @@ static void folders_in_a_folder_are_named(void **state)
     put_picture("classes/cats/a.png", 4, 4);
     put_picture("classes/dogs/b.png", 4, 4);
     put("classes/notes/a.txt", "");
-    expect_refusal("classes", "folders with some, which are not read: cats, dogs; name one of them in train.data.path, or list");
+    expect_refusal("classes",
+                   "folders with some, which are not read: cats, dogs; name one of them in train.data.path, or list");
     put_picture("classes/c.png", 4, 4);
     put("classes/c.txt", "C");
     struct collection *c = open_at("classes");

@@ -85,8 +85,8 @@ static void what_is_missing(void **state)
     check("d-00001-of-00003.safetensors d.safetensors.index.json d-00003-of-00003.safetensors", "", "",
           "d-00001-of-00003.safetensors d.safetensors.index.json d-00003-of-00003.safetensors", "",
           "1 of the 3 shards of d.safetensors.index.json");
-    check("d-1-of-3.safetensors d.safetensors.index.json e-00001-of-00001.safetensors", "", "", "d.safetensors.index.json",
-          "", "the shards of d.safetensors.index.json");
+    check("d-1-of-3.safetensors d.safetensors.index.json e-00001-of-00001.safetensors", "", "",
+          "d.safetensors.index.json", "", "the shards of d.safetensors.index.json");
 }
 
 int main(void)

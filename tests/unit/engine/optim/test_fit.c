@@ -235,8 +235,8 @@ static void pictures_do_not_shrink_the_batch(void **state)
 {
     (void)state;
     json_t *prompts = json_loads("[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\"]", 0, NULL);
-    struct train_spec spec = {.model = config, .optim = adamw, .batch_global = 16, .batch_micro = 16, .micro_auto = true,
-                              .recompute = RECOMPUTE_OFF, .validate = {.prompts = prompts}};
+    struct train_spec spec = {.model = config, .optim = adamw, .batch_global = 16, .batch_micro = 16,
+                              .micro_auto = true, .recompute = RECOMPUTE_OFF, .validate = {.prompts = prompts}};
     struct memory_ask one = {.model = config, .limits = {8, 8, 8, 5, false}, .optim = adamw, .ranks = 1, .pictures = 1};
     struct memory_plan p;
     assert_int_equal(memory_plan(&p, &one, NULL), 0);
@@ -288,8 +288,8 @@ static void what_would_fit(void **state)
     assert_true(least > 1000 && least < INT64_MAX);
 }
 
-/* Only what exceeds all of the memory is refused: not what exceeds what is free, or a given micro-batch that the run would
- * lower by itself. */
+/* Only what exceeds all of the memory is refused: not what exceeds what is free, or a given micro-batch that the run
+ * would lower by itself. */
 static void what_can_never_fit(void **state)
 {
     (void)state;
@@ -333,7 +333,8 @@ static void what_is_refused_says_what_would_fit(void **state)
     spec.model.hidden = 512;
     spec.model.mlp_hidden = 1280;
     spec.optim.ema = 0.9;
-    struct memory_ask m = {.model = spec.model, .limits = {1, 8, 8, 5, true}, .optim = spec.optim, .device = true, .ranks = 1};
+    struct memory_ask m = {.model = spec.model, .limits = {1, 8, 8, 5, true}, .optim = spec.optim, .device = true,
+                           .ranks = 1};
     struct memory_plan with, without;
     assert_int_equal(memory_plan(&with, &m, NULL), 0);
     m.optim.ema = 0;
@@ -357,8 +358,8 @@ static void adapters_of_a_gpu_may_fit(void **state)
                               .recompute = RECOMPUTE_ON, .parallel = PARALLEL_DDP, .memory_check = true};
     spec.model.hidden = 512;
     spec.model.mlp_hidden = 1280;
-    struct memory_ask m = {.model = spec.model, .limits = {1, 8, 8, 5, true}, .optim = adamw, .device = true, .bf16 = true,
-                           .ranks = 1};
+    struct memory_ask m = {.model = spec.model, .limits = {1, 8, 8, 5, true}, .optim = adamw, .device = true,
+                           .bf16 = true, .ranks = 1};
     m.model.lora = (struct lora_config){.rank = 16, .alpha = 16, .targets = lora_config_default()};
     struct memory_plan with;
     assert_int_equal(memory_plan(&with, &m, NULL), 0);

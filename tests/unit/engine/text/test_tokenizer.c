@@ -39,7 +39,8 @@ static const struct json_file whole = {added, replace, "\"type\":\"BPE\",\"byte_
 static char *json_text_of(const struct json_file *f)
 {
     char *out = malloc(16384);
-    int n = sprintf(out, "{\"added_tokens\":[%s],\n\"normalizer\":%s,\n\"model\":{%s,\n\"vocab\":{\"<pad>\":0,\"<bos>\":2,",
+    int n = sprintf(out,
+                    "{\"added_tokens\":[%s],\n\"normalizer\":%s,\n\"model\":{%s,\n\"vocab\":{\"<pad>\":0,\"<bos>\":2,",
                     f->added, f->normalizer, f->settings);
     for (int b = 0; b < 256; b++)
         n += sprintf(out + n, "\"<0x%02X>\":%d,", (unsigned)b, 100 + b);

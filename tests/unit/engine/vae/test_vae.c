@@ -44,8 +44,8 @@ static double relative_l2(const float *a, const float *b, size_t n)
 
 enum { HIGH = 13, WIDE = 6 }; /* latents: odd, and more pixels than the quadratic form of attention has */
 
-/* Strips of 2 rows, whatever the resolution, of 6, of 16, and one of all rows; memory for all pictures between layers, for
- * some and for none. */
+/* Strips of 2 rows, whatever the resolution, of 6, of 16, and one of all rows; memory for all pictures between layers,
+ * for some and for none. */
 static void check_strips(const struct vae_config *cfg, enum vae_half half)
 {
     static const int strips[] = {1, 6, 16, 40};

@@ -123,8 +123,9 @@ static void alpha_is_in_the_header(void **state)
 
 static void older_names_are_read(void **state)
 {
-    const struct row rows[] = {{"transformer." Q0 ".lora.down.weight", 2, 8}, {"transformer." Q0 ".lora.up.weight", 8, 2},
-                               {"transformer." Q0 ".alpha", 1, 0}, {NULL, 0, 0}};
+    const struct row rows[] = {{"transformer." Q0 ".lora.down.weight", 2, 8},
+                               {"transformer." Q0 ".lora.up.weight", 8, 2}, {"transformer." Q0 ".alpha", 1, 0},
+                               {NULL, 0, 0}};
     const struct row peft[] = {{"base_model.model." Q0 ".lora_A.weight", 2, 8},
                                {"base_model.model." Q0 ".lora_B.weight", 8, 2}, {NULL, 0, 0}};
     (void)state;
