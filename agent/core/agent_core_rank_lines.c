@@ -32,6 +32,8 @@ static void on_first_rank(struct agent_core *c, const char *ev, const json_t *li
     } else if (strcmp(ev, "encoding") == 0) {
         progress_tracker_encoding(&c->tracker, line);
         agent_effects_event(out, "encoding", rank_line_broadcast(g, line, "over done total saved per_s left_s text"));
+    } else if (strcmp(ev, "snapshots") == 0) {
+        agent_effects_event(out, "snapshots", rank_line_broadcast(g, line, "every bytes copy_s step_s text"));
     } else if (strcmp(ev, "sample") == 0) {
         agent_effects_event(out, "sample", rank_line_broadcast(g, line, "step path"));
     } else if (strcmp(ev, "done") == 0) {

@@ -13,7 +13,7 @@ const char *const agent_event_kinds[] = {
     "fetch_started", "fetch_progress", "fetch_done", "setup_started", "setup_done",
     "generation_started", "rank_started", "step", "learned", "straggler", "gpu_event", "nccl", "hang",
     "gpu_fault", "incident", "excluded", "rank_exited", "generation_ended", "restart_scheduled",
-    "checkpoint", "mirrored", "restored", "no_room", "encoding", "quarantined", "sample", "warning",
+    "checkpoint", "mirrored", "restored", "no_room", "encoding", "snapshots", "quarantined", "sample", "warning",
     "stop_asked", "attempt_ended", NULL
 };
 

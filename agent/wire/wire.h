@@ -125,6 +125,7 @@
  *   no_room           {generation, over, step, bytes, free, wait_s, path, text}  training pauses for a full disk
  *   encoding          {generation, over, done, total, saved, per_s, left_s, text}  data is encoded before step 1;
  *                     or waits for another job that does so
+ *   snapshots          {generation, every, bytes, copy_s, step_s, text}  steps between snapshots in memory, and why
  *   mirrored, restored {step, bytes, ms, path}     to and from the mirror (agent/mirror/mirror.h)
  *   quarantined        {path, reason}
  *   sample             {step, path}

@@ -69,6 +69,7 @@ enum event_flag {
   X(RESTORED,           restored,           NO_ARROW,  NULL,                   restored,           NEWS)               \
   X(NO_ROOM,            no_room,            NO_ARROW,  apply_no_room,          text_only,          NEWS|BAD|WHY)       \
   X(ENCODING,           encoding,           NO_ARROW,  apply_encoding,         text_only,          NEWS|WHY)           \
+  X(SNAPSHOTS,          snapshots,          NO_ARROW,  NULL,                   text_only,          WHY)                \
   X(QUARANTINED,        quarantined,        NO_ARROW,  NULL,                   quarantined,        NEWS|BAD|WHY)       \
   X(SAMPLE,             sample,             NO_ARROW,  NULL,                   sample,             NEWS)               \
   X(WARNING,            warning,            NO_ARROW,  apply_warning,          warning,            NEWS|BAD|WHY)       \

@@ -231,6 +231,15 @@ void progress_encoding(struct progress *p, const struct progress_encoding *e)
               false);
 }
 
+void progress_snapshots(struct progress *p, const struct progress_snapshots *s)
+{
+    send_line(p,
+              json_pack("{s:s, s:i, s:I, s:o, s:o, s:o}", "ev", "snapshots", "every", s->every, "bytes",
+                        (json_int_t)s->bytes, "copy_s", real(s->copy_s), "step_s", real(s->step_s), "text",
+                        words(s->text)),
+              false);
+}
+
 void progress_warning(struct progress *p, const char *fmt, ...)
 {
     char text[1024];

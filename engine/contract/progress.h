@@ -22,6 +22,7 @@
  *   {"ev":"encoding","over":false,"done":12,"total":40,"saved":9,"per_s":1.5,"left_s":19,
  *    "text":"..."}                               pictures and captions are encoded before the first step; saved: of
  *                                                rank 0, in whole files; left_s: -1 = not known; over: all are
+ *   {"ev":"snapshots","every":21,"bytes":123,"copy_s":0.4,"step_s":0.95,"text":"..."}   the interval was chosen
  *   {"ev":"fetch","text":"1.2 GB of 3.3 GB"}     of jobctl-fetch, which runs before the ranks
  *   {"ev":"warning","text":"..."}
  *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"...","step":17}    cause: agent/core/cause.h
@@ -88,6 +89,14 @@ struct progress_encoding {
     const char *text;
 };
 void progress_encoding(struct progress *p, const struct progress_encoding *e);
+/* The steps from one snapshot in memory to the next, and the measurements of which they follow. */
+struct progress_snapshots {
+    int         every;
+    int64_t     bytes;          /* of one copy */
+    double      copy_s, step_s; /* seconds of a copy, of a step */
+    const char *text;
+};
+void progress_snapshots(struct progress *p, const struct progress_snapshots *s);
 /* Progress of a download of jobctl-fetch, before the ranks: {"ev":"fetch","text":"..."} */
 void progress_fetch(struct progress *p, const char *text);
 void progress_warning(struct progress *p, const char *fmt, ...)

@@ -333,6 +333,19 @@ static void begin_first(struct train *t, struct train_snapshot *s)
         measure_rate(s);
 }
 
+static void report_interval(struct train *t, int every, const struct snapshot_pace *pace)
+{
+    char times[80], text[240];
+    const double copy_s = pace->bytes / pace->rate;
+    snprintf(times, sizeof(times), "a copy of %.1f MiB takes %.1f ms, a step %.1f ms", pace->bytes / 0x1p20,
+             1e3 * copy_s, 1e3 * pace->step_s);
+    printf("snapshots: one in %d steps; %s\n", every, times);
+    snprintf(text, sizeof(text), "one snapshot in %d steps, the most that a failure costs: %s, and copies may take %.0f %% "
+             "of the time", every, times, 100 * SNAPSHOT_COST);
+    progress_snapshots(t->progress,
+                       &(struct progress_snapshots){every, (int64_t)pace->bytes, copy_s, pace->step_s, text});
+}
+
 /* The longest interval of any rank, so that all make the same snapshots. */
 static int choose_interval(struct train *t, struct train_snapshot *s)
 {
@@ -342,8 +355,7 @@ static int choose_interval(struct train *t, struct train_snapshot *s)
         return -1;
     s->every = -least;
     if (train_is_first(t) && s->every > 1)
-        printf("snapshots: one in %d steps; a copy of %.2f GiB takes %.2f s, a step %.2f s\n", s->every,
-               pace.bytes / 0x1p30, pace.bytes / pace.rate, pace.step_s);
+        report_interval(t, s->every, &pace);
     return 0;
 }
 

@@ -15,6 +15,7 @@ for gpus in 1 2; do
     straight=$((job + 1)) job=$((job + 2))
     jobctl logs $straight >log
     has 'snapshots: one in 3 steps' log
+    says 'one snapshot in 3 steps, the most that a failure costs: a copy of ' jobctl why $straight
     has "input: $((28 / gpus - 1)) of $((28 / gpus)) micro-batches were read ahead" log
     jobctl submit -q $gpus.yaml --set env.TRAIN_TEST_STOP=1:0:12
     wait_event $job kind=rank_started generation=1 rank=0 >event

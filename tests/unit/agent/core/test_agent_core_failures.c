@@ -71,6 +71,18 @@ static void an_echo_does_not_hide_the_cause(void **state)
     expect(field("rank"), "1");
 }
 
+/* Rank 0 speaks for all: they make the same snapshots. */
+static void the_interval_of_snapshots_is_told(void **state)
+{
+    (void)state;
+    launch(2, false, false);
+    spawned(1);
+    const char *interval = "{\"ev\":\"snapshots\",\"every\":21,\"bytes\":9,\"text\":\"one in 21\"}";
+    expect(line(1, 1, interval), "");
+    expect(line(1, 0, interval), "snapshots");
+    expect(field("every"), "21");
+}
+
 /* The engine has waited for its disk; the GPUs are for others now, and no restart of this attempt is tried. */
 static void a_full_disk_ends_the_attempt(void **state)
 {
@@ -491,6 +503,7 @@ int main(void)
         TEST(a_report_that_takes_too_long_is_not_waited_for),
         TEST(one_batch_with_nan_is_left_out_once),
         TEST(some_causes_end_it),
+        TEST(the_interval_of_snapshots_is_told),
         TEST(a_full_disk_ends_the_attempt),
         TEST(smaller_and_smaller_is_not_the_same_failure),
         TEST(a_gpu_fault_is_for_the_controller),

@@ -54,6 +54,7 @@ static const struct {
     {"warning", "{\"rank\":0,\"text\":\"slow disk\"}", "warning from rank 0: slow disk", true},
     {"warning", "{\"rank\":null,\"text\":\"slow disk\"}", "warning: slow disk", true},
     {"no_room", "{\"over\":false,\"bytes\":9,\"text\":\"no room\"}", "no room", true},
+    {"snapshots", "{\"every\":21,\"text\":\"one snapshot in 21 steps\"}", "one snapshot in 21 steps", false},
     {"encoding", "{\"over\":false,\"done\":9,\"text\":\"9 of 40\"}", "9 of 40", true},
     {"done", "{\"result\":\"failed\",\"reason\":\"it broke\"}", "failed: it broke", false},
     {"retry", "{\"delay_ms\":65000,\"text\":\"it broke\"}",
