@@ -140,10 +140,9 @@ int jobs_edit(struct store *s, const struct job_row *row, const char *yaml, cons
 int jobs_update(struct store *s, const struct job_row *row, struct err *err)
 {
     return stmt_do(s, err, UPDATE, "ittt" "iiii" "oooo" "oo" "ii" "dd" "i", row->id, row->state,
-                   null_if_empty(row->result), row->reason, row->priority, row->held, row->attempt,
-                   row->generation, row->np, row->step, row->steps, row->exit_code,
-                   row->started_ms, row->ended_ms, row->productive_ms, row->last_seq, row->loss,
-                   row->samples_per_s, row->busy_ms);
+                   null_if_empty(row->result), row->reason, row->priority, row->held, row->attempt, row->generation,
+                   row->np, row->step, row->steps, row->exit_code, row->started_ms, row->ended_ms, row->productive_ms,
+                   row->last_seq, row->loss, row->samples_per_s, row->busy_ms);
 }
 
 /* The statement positioned at the job's row; the caller resets it. NULL on failure. */

@@ -101,8 +101,7 @@ int removed_say(struct store *s, int64_t job, struct err *err)
     const time_t t = (time_t)(row.removed_ms / 1000);
     if (localtime_r(&t, &tm))
         strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
-    return err_set(err, ERR_NOT_FOUND, "job %lld (%s) was removed on %s%s%s", (long long)job,
-                   row.name, when,
+    return err_set(err, ERR_NOT_FOUND, "job %lld (%s) was removed on %s%s%s", (long long)job, row.name, when,
                    row.kept && row.checkpoints[0] ? "; its checkpoints are still in " : "",
                    row.kept ? row.checkpoints : "");
 }

@@ -318,8 +318,7 @@ static void on_beat(uv_timer_t *timer)
     } else if (a->finished_ms &&
                (now - a->finished_ms > LINGER_MS ||
                 (is_fenced(a) && !session_connected(a->session)))) {
-        log_warn(a->tag,
-                 "exiting: events %lld to %lld were not acknowledged; they stay in the spool",
+        log_warn(a->tag, "exiting: events %lld to %lld were not acknowledged; they stay in the spool",
                  (long long)spool_acked(a->spool) + 1, (long long)spool_last(a->spool));
         attempt_leave(a);
     } else if (a->launch && !a->finished_ms && !a->link) {

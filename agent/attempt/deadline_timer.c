@@ -33,8 +33,7 @@ int64_t deadline_timer_next(int64_t deadline_s, int64_t now_s)
 const char *deadline_timer_text(char out[DEADLINE_TIMER_TEXT], const char *who, int64_t deadline_s, int64_t now_s)
 {
     long long left = deadline_s - now_s;
-    snprintf(out, DEADLINE_TIMER_TEXT, "%.80s ends in %lld %s: requesting a checkpoint",
-             who ? who : "this machine", left >= 120 ? (left + 30) / 60 : left,
-             left >= 120 ? "min" : "s");
+    snprintf(out, DEADLINE_TIMER_TEXT, "%.80s ends in %lld %s: requesting a checkpoint", who ? who : "this machine",
+             left >= 120 ? (left + 30) / 60 : left, left >= 120 ? "min" : "s");
     return out;
 }

@@ -100,9 +100,8 @@ static void put_threads(struct buf *t, int64_t pid)
         slurp(where, sizeof(where), path);
         snprintf(path, sizeof(path), "/proc/%lld/task/%s/syscall", (long long)pid, e->d_name);
         slurp(call, sizeof(call), path);
-        buf_print(t, "  thread %s (%.*s): wchan %s, syscall %.*s\n", e->d_name,
-                  (int)strcspn(name, "\n"), name, where[0] ? where : "?", (int)strcspn(call, "\n"),
-                  call[0] ? call : "?");
+        buf_print(t, "  thread %s (%.*s): wchan %s, syscall %.*s\n", e->d_name, (int)strcspn(name, "\n"), name,
+                  where[0] ? where : "?", (int)strcspn(call, "\n"), call[0] ? call : "?");
         snprintf(path, sizeof(path), "/proc/%lld/task/%s/stack", (long long)pid, e->d_name);
         for (const char *line = slurp(stack, sizeof(stack), path); *line;) {
             size_t len = strcspn(line, "\n");
@@ -163,8 +162,7 @@ static void put_disk(struct buf *t, const char *path)
 {
     struct statvfs v;
     if (path && path[0] && statvfs(path, &v) == 0)
-        buf_print(t, "  %s: %.1f GB of %.1f GB free\n", path,
-                  (double)v.f_bavail * (double)v.f_frsize / 1e9,
+        buf_print(t, "  %s: %.1f GB of %.1f GB free\n", path, (double)v.f_bavail * (double)v.f_frsize / 1e9,
                   (double)v.f_blocks * (double)v.f_frsize / 1e9);
 }
 

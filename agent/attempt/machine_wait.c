@@ -255,9 +255,8 @@ static void have(struct machine_wait *m)
     json_decref(facts);
     if (m->ask.need_gpus > 0)
         snprintf(gpus, sizeof(gpus), "%d GPU%s and ", machine_set_gpus(&mine), machine_set_gpus(&mine) == 1 ? "" : "s");
-    snprintf(text, sizeof(text), "got %s%d CPU slot%s of this machine after %.0f s", gpus,
-             machine_lease_cpus(m->lease), machine_lease_cpus(m->lease) == 1 ? "" : "s",
-             (double)(clock_ms() - m->began_ms) / 1000);
+    snprintf(text, sizeof(text), "got %s%d CPU slot%s of this machine after %.0f s", gpus, machine_lease_cpus(m->lease),
+             machine_lease_cpus(m->lease) == 1 ? "" : "s", (double)(clock_ms() - m->began_ms) / 1000);
     if (m->told_ms)
         tell(m, true, text);
     stop_looking(m);

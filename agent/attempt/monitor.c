@@ -103,10 +103,8 @@ static int make_partial(struct monitor *v, int np, struct err *err)
     return v->partial ? 0 : err_set(err, ERR_MEMORY, "no memory to watch the output of %d ranks", np);
 }
 
-int monitor_create(struct monitor **out, uv_loop_t *loop, struct leader *leader,
-                   const json_t *plan,
-                   const json_t *spec, const json_t *learned, const struct monitor_hooks *hooks,
-                   struct err *err)
+int monitor_create(struct monitor **out, uv_loop_t *loop, struct leader *leader, const json_t *plan, const json_t *spec,
+                   const json_t *learned, const struct monitor_hooks *hooks, struct err *err)
 {
     const int np = (int)json_integer_value(json_object_get(plan, "np"));
     struct hang_rules rules;

@@ -33,10 +33,8 @@ struct monitor_hooks {
 };
 
 /* Idle until monitor_begin(). The leader must outlive it. */
-int monitor_create(struct monitor **out, uv_loop_t *loop, struct leader *leader,
-                   const json_t *plan,
-                   const json_t *spec, const json_t *learned,
-                   const struct monitor_hooks *hooks, struct err *err);
+int monitor_create(struct monitor **out, uv_loop_t *loop, struct leader *leader, const json_t *plan, const json_t *spec,
+                   const json_t *learned, const struct monitor_hooks *hooks, struct err *err);
 /* Closes the timer; run the loop once more before monitor_destroy(). Both accept NULL. */
 void monitor_close(struct monitor *v);
 void monitor_destroy(struct monitor *v);

@@ -341,9 +341,8 @@ void session_take(struct session *s, struct byte_stream *stream)
 
 /* --- creation and release -------------------------------------------------------------- */
 
-int session_open(struct session **out, uv_loop_t *loop, const char *path,
-                 const struct session_id *id, const json_t *facts, struct spool *spool,
-                 const struct session_hooks *hooks, struct err *err)
+int session_open(struct session **out, uv_loop_t *loop, const char *path, const struct session_id *id,
+                 const json_t *facts, struct spool *spool, const struct session_hooks *hooks, struct err *err)
 {
     struct session *s = calloc(1, sizeof(*s));
     int rc = -1;

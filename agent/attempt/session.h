@@ -73,9 +73,8 @@ struct session_hooks {
 };
 
 /* Listens at once. id's strings, spool and facts must outlive it. */
-int session_open(struct session **out, uv_loop_t *loop, const char *path,
-                 const struct session_id *id, const json_t *facts, struct spool *spool,
-                 const struct session_hooks *hooks, struct err *err);
+int session_open(struct session **out, uv_loop_t *loop, const char *path, const struct session_id *id,
+                 const json_t *facts, struct spool *spool, const struct session_hooks *hooks, struct err *err);
 
 /* A connection that is ready; it belongs to the session now. */
 void session_take(struct session *s, struct byte_stream *stream);

@@ -162,9 +162,8 @@ static void on_stop(struct agent_core *c, const struct agent_input *in, struct a
     if (!again) {
         c->preempted = in->stop.preempted;
         snprintf(c->stop_reason, sizeof(c->stop_reason), "%s", in->stop.reason ? in->stop.reason : "");
-        agent_effects_event(
-            out, "stop_asked",
-            json_pack("{s:s, s:b}", "reason", c->stop_reason, "checkpoint", in->stop.checkpoint));
+        agent_effects_event(out, "stop_asked",
+                            json_pack("{s:s, s:b}", "reason", c->stop_reason, "checkpoint", in->stop.checkpoint));
     }
     switch (c->phase) {
     case AGENT_IDLE:

@@ -79,8 +79,7 @@ int restart_policy_decide(const struct restart_policy *p, char *why, size_t size
     return 0;
 }
 
-void restart_policy_fingerprint(char out[FINGERPRINT], const char *cause,
-                                const struct agent_exit *e,
+void restart_policy_fingerprint(char out[FINGERPRINT], const char *cause, const struct agent_exit *e,
                                 const char *detail, const char *place, int64_t step)
 {
     const bool blank = strcmp(cause, "gpu_oom") != 0;

@@ -55,8 +55,7 @@ int restart_policy_decide(const struct restart_policy *p, char *why, size_t size
 /* Fingerprint: cause, exit code, sentence with its numbers blanked, and step. Numbers of gpu_oom
  * are kept: the next start uses a smaller micro-batch, so its failure is a different one; so are those of `place`, the
  * line of the script ("" = none). */
-void restart_policy_fingerprint(char out[FINGERPRINT], const char *cause,
-                                const struct agent_exit *e,
+void restart_policy_fingerprint(char out[FINGERPRINT], const char *cause, const struct agent_exit *e,
                                 const char *detail, const char *place, int64_t step);
 
 #endif

@@ -153,9 +153,8 @@ static const char *amount(char out[64], const json_t *list)
     if (files < 0)
         snprintf(out, 64, "nothing");
     else
-        snprintf(out, 64, "%lld file%s of %.*f %s", (long long)files, files == 1 ? "" : "s",
-                 bytes < 1e6 ? 0 : 1, bytes < 1e6 ? bytes : bytes / 1e6,
-                 bytes < 1e6 ? "bytes" : "MB");
+        snprintf(out, 64, "%lld file%s of %.*f %s", (long long)files, files == 1 ? "" : "s", bytes < 1e6 ? 0 : 1,
+                 bytes < 1e6 ? bytes : bytes / 1e6, bytes < 1e6 ? "bytes" : "MB");
     return out;
 }
 
@@ -190,8 +189,7 @@ static const char *tell_program(char out[64], const json_t *programs, const char
 {
     const json_t *row = json_object_get(programs, name);
     if (row)
-        snprintf(out, 64, "%lld bytes (%.8s)",
-                 (long long)json_integer_value(json_array_get(row, 0)),
+        snprintf(out, 64, "%lld bytes (%.8s)", (long long)json_integer_value(json_array_get(row, 0)),
                  json_string_value(json_array_get(row, 1)));
     else
         snprintf(out, 64, "no such file");

@@ -105,8 +105,7 @@ static void check_disk(struct checkup *c)
         row(c, "disk", ROW_UNKNOWN, "", "free space in %s unknown", disk);
     else
         row(c, "disk", left < (json_int_t)DISK_LOW << 30 ? ROW_WARN : ROW_OK,
-            "free disk space: checkpoints and logs are written there", "%.1f GiB free in %s",
-            doctor_gib(left), disk);
+            "free disk space: checkpoints and logs are written there", "%.1f GiB free in %s", doctor_gib(left), disk);
 }
 
 /* --- network ------------------------------------------------------------------------------- */
@@ -141,9 +140,8 @@ static void check_rdma(struct checkup *c)
     {
         down += !field_true(port, "active");
     }
-    row(c, "RDMA ports", down == json_array_size(ports) ? ROW_WARN : ROW_OK,
-        "check them with ibstat", "%zu of %zu active", json_array_size(ports) - down,
-        json_array_size(ports));
+    row(c, "RDMA ports", down == json_array_size(ports) ? ROW_WARN : ROW_OK, "check them with ibstat",
+        "%zu of %zu active", json_array_size(ports) - down, json_array_size(ports));
     if (json_is_integer(lock))
         row(c, "locked memory", ROW_WARN, "ulimit -l unlimited; containers: --ulimit memlock=-1",
             "%lld KiB: too little for RDMA between nodes to register memory",
@@ -171,8 +169,7 @@ static void check_session(struct checkup *c)
     const char *kind = field_text(c->facts, "host_kind");
     if (limit < 0)
         row(c, "machine", ROW_OK, "", "%s%s%s", kind[0] ? kind : "plain",
-            field_text(c->facts, "container")[0] ? ", in a container of " : "",
-            field_text(c->facts, "container"));
+            field_text(c->facts, "container")[0] ? ", in a container of " : "", field_text(c->facts, "container"));
     else
         row(c, "machine", ROW_WARN, "copy checkpoints elsewhere with checkpoint.mirror",
             "%s: reclaimed after at most %lld h, up for %.1f h", kind, (long long)(limit / 3600),

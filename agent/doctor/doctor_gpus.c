@@ -59,8 +59,7 @@ static void check_gpus(struct checkup *c)
         else
             row(c, name, ROW_OK, "", "%.60s, %.1f GiB%s%s", field_text(gpu, "name"),
                 doctor_gib(field_int(gpu, "memory_bytes", -1)),
-                field_text(gpu, "compute")[0] ? ", compute capability " : "",
-                field_text(gpu, "compute"));
+                field_text(gpu, "compute")[0] ? ", compute capability " : "", field_text(gpu, "compute"));
     }
     json_decref(plan);
     json_decref(any);

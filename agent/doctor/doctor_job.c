@@ -117,9 +117,8 @@ static void check_data(struct checkup *c)
     if (is_of_weights(wrong))
         wrong = "";
     if (!train)
-        row(c, "data", wrong[0] ? ROW_FAIL : ROW_UNKNOWN,
-            "fix the data; `jobctl verify-data FILE` lists all errors", "%s",
-            wrong[0] ? wrong : "not checked: the engine did not run");
+        row(c, "data", wrong[0] ? ROW_FAIL : ROW_UNKNOWN, "fix the data; `jobctl verify-data FILE` lists all errors",
+            "%s", wrong[0] ? wrong : "not checked: the engine did not run");
     else
         row(c, "data", ROW_OK, "", "%lld samples, %lld steps%s%.40s", (long long)field_int(train, "samples", -1),
             (long long)field_int(train, "steps", -1), field_text(train, "data_digest")[0] ? ", " : "",
@@ -147,8 +146,7 @@ static void check_fits(struct checkup *c)
         return;
     char needs[32], may[32];
     row(c, "fits", json_is_false(json_object_get(best, "fits")) ? ROW_FAIL : ROW_OK,
-        "reduce train.batch.micro, or set grad_checkpointing: true",
-        "needs %s of memory on %s, %s available",
+        "reduce train.batch.micro, or set grad_checkpointing: true", "needs %s of memory on %s, %s available",
         size_of(needs, sizeof(needs), field_int(best, "planned_bytes", -1)), field_text(best, "device"),
         size_of(may, sizeof(may), field_int(best, "budget_bytes", -1)));
 }
@@ -206,8 +204,7 @@ static void check_time(struct checkup *c)
             "%lld steps of %.4g ms take %.1f h, but the machine has %.1f h left",
             (long long)(steps > done ? steps - done : 0), ms, needs / 3600, left / 3600);
     else
-        row(c, "time", needs > left ? ROW_WARN : ROW_OK,
-            "continue the rest elsewhere with jobctl adopt",
+        row(c, "time", needs > left ? ROW_WARN : ROW_OK, "continue the rest elsewhere with jobctl adopt",
             "max_duration is %.1f h, the machine has %.1f h left", needs / 3600, left / 3600);
 }
 
@@ -229,8 +226,7 @@ static void check_ways(struct checkup *c)
         else if (!over)
             row(c, name, ROW_FAIL, "add a route on this machine", "no interface reaches %s", address);
         else if (planned && planned[0] == '=' && strcmp(planned + 1, over) != 0)
-            row(c, name, ROW_WARN,
-                "set env.NCCL_SOCKET_IFNAME to the interface that reaches all nodes",
+            row(c, name, ROW_WARN, "set env.NCCL_SOCKET_IFNAME to the interface that reaches all nodes",
                 "%s is reached over %s, but NCCL uses %s", address, over, planned + 1);
         else
             row(c, name, ROW_OK, "", "%s over %s", address, over);

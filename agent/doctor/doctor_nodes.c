@@ -200,9 +200,8 @@ static void check_ways(struct checkup *c, size_t from)
         slowest = ms > slowest ? ms : slowest;
     }
     if (good > 0 && good == i)
-        doctor_row(&c->rows, "routes", ROW_OK, "", "%zu other node%s answer%s%s%s within %.1f ms",
-                   good, good == 1 ? "" : "s", good == 1 ? "s" : "", over ? " over " : "",
-                   over ? over : "", slowest);
+        doctor_row(&c->rows, "routes", ROW_OK, "", "%zu other node%s answer%s%s%s within %.1f ms", good,
+                   good == 1 ? "" : "s", good == 1 ? "s" : "", over ? " over " : "", over ? over : "", slowest);
 }
 
 static void check_all_ways(struct checkup *c)
@@ -254,17 +253,14 @@ static void check_data(struct checkup *c)
         const char *theirs = field_text(train, "data_digest");
         struct err err = {0};
         if (consistency_compare(json_object_get(look_of(c->first), "consistency"),
-                                json_object_get(look_of(node),
-                                                "consistency"), name_of(c->first), name_of(node),
+                                json_object_get(look_of(node), "consistency"), name_of(c->first), name_of(node),
                                 &err) < 0) {
             doctor_row(&c->rows, "files", ROW_FAIL, "see the message", "%s", err.text);
             return;
         }
         if (ours[0] && theirs[0] && strcmp(ours, theirs) != 0) {
-            doctor_row(&c->rows, "files", ROW_FAIL,
-                       "copy the data again, or put it on a shared file system",
-                       "the data digest is %s on %s but %s on %s", ours, name_of(c->first), theirs,
-                       name_of(node));
+            doctor_row(&c->rows, "files", ROW_FAIL, "copy the data again, or put it on a shared file system",
+                       "the data digest is %s on %s but %s on %s", ours, name_of(c->first), theirs, name_of(node));
             return;
         }
         seen += theirs[0] != '\0';

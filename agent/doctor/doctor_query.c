@@ -171,8 +171,7 @@ static json_t *find(struct query *v, const json_t *question, struct err *err)
     if (found[0] && strcmp(found, field_text(question, "text")) == 0)
         return json_object();
     err_set(err, ERR_CONFLICT, "a file that the first node wrote to '%.*s' is missing here%s%s",
-            slash > path ? (int)(slash - path) : 1, slash ? path : "/", why ? ": " : "",
-            why ? strerror(why) : "");
+            slash > path ? (int)(slash - path) : 1, slash ? path : "/", why ? ": " : "", why ? strerror(why) : "");
     return NULL;
 }
 

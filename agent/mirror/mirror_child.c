@@ -152,9 +152,8 @@ static void open_history(struct mirror_child *c, const char *run_dir, const json
     c->who = json_pack("{s:O, s:O}", "host", json_object_get(job, "host"), "job", json_object_get(job, "job"));
 }
 
-int mirror_child_start(struct mirror_child **out, uv_loop_t *loop, const char *run_dir,
-                       const char *nonce, const json_t *task, const struct mirror_hooks *hooks,
-                       struct err *err)
+int mirror_child_start(struct mirror_child **out, uv_loop_t *loop, const char *run_dir, const char *nonce,
+                       const json_t *task, const struct mirror_hooks *hooks, struct err *err)
 {
     char path[PATH_SIZE];
     struct mirror_child *c = calloc(1, sizeof(*c));

@@ -33,9 +33,8 @@ struct mirror_hooks {
 json_t *mirror_child_task(const json_t *launch, const char *host);
 
 /* Writes RUN_DIR/mirror.json and starts the process. */
-int mirror_child_start(struct mirror_child **out, uv_loop_t *loop, const char *run_dir,
-                       const char *nonce, const json_t *task, const struct mirror_hooks *hooks,
-                       struct err *err);
+int mirror_child_start(struct mirror_child **out, uv_loop_t *loop, const char *run_dir, const char *nonce,
+                       const json_t *task, const struct mirror_hooks *hooks, struct err *err);
 
 /* Adds a line to the job's history for the mirror to copy. NULL is accepted. */
 void mirror_child_note(struct mirror_child *c, const char *kind, const json_t *body);

@@ -17,8 +17,7 @@ static void print_hist(FILE *out, const char *name, const uint64_t hist[FLIGHT_B
         n += hist[i];
     if (n)
         fprintf(out, "  %-11s %8" PRIu64 "  p50 <= %10.3f ms  p99 <= %10.3f ms\n", name, n,
-                (double)flight_quantile_ns(hist, 0.5) / 1e6,
-                (double)flight_quantile_ns(hist, 0.99) / 1e6);
+                (double)flight_quantile_ns(hist, 0.5) / 1e6, (double)flight_quantile_ns(hist, 0.99) / 1e6);
 }
 
 static void print_ring(FILE *out, const struct flight_page *p)
@@ -32,8 +31,7 @@ static void print_ring(FILE *out, const struct flight_page *p)
                 e = &p->ring[i];
         if (e)
             fprintf(out, "  %9.3f s ago  step %" PRIu64 "  %s  %" PRIu64 "\n", clock_ago_s(e->at_ns),
-                    e->step_phase >> 8,
-                    flight_phase_name((enum flight_phase)(e->step_phase & 0xFF)), e->value);
+                    e->step_phase >> 8, flight_phase_name((enum flight_phase)(e->step_phase & 0xFF)), e->value);
     }
 }
 

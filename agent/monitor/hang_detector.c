@@ -212,8 +212,7 @@ static void add_waiting(struct hang_detector_verdict *v, const struct hang_detec
         text_append(v->text, sizeof(v->text), "%d ranks wait", n);
 }
 
-static void tell(struct hang_detector_verdict *v, const struct hang_detector *h,
-                 const struct hang_detector_rank *ranks,
+static void tell(struct hang_detector_verdict *v, const struct hang_detector *h, const struct hang_detector_rank *ranks,
                  bool together)
 {
     const struct flight_page *p = ranks[v->rank].page;
@@ -230,9 +229,8 @@ static void tell(struct hang_detector_verdict *v, const struct hang_detector *h,
         return;
     }
     if (together)
-        text_append(v->text, sizeof(v->text), "all ranks are in %s %llu of step %llu",
-            flight_coll_name(p->coll_kind), (unsigned long long)p->coll_seq,
-            (unsigned long long)v->step + 1);
+        text_append(v->text, sizeof(v->text), "all ranks are in %s %llu of step %llu", flight_coll_name(p->coll_kind),
+                    (unsigned long long)p->coll_seq, (unsigned long long)v->step + 1);
     else
         text_append(v->text, sizeof(v->text), "%s hangs in %s of step %llu", who(name, ranks, v->rank),
             flight_phase_name(v->phase), (unsigned long long)v->step + 1);
@@ -382,13 +380,11 @@ static bool judge_silence(struct hang_detector *h, const struct hang_detector_ra
         return false;
     start_verdict(out, h, s->idle_ms, deadline);
     text_append(out->text, sizeof(out->text), "%s shows a sign of life for %.1f s (limit %.1f s): ",
-        h->n > 1 ? "" : " hangs: none of its processes", (double)s->idle_ms / 1000,
-        (double)deadline / 1000);
+                h->n > 1 ? "" : " hangs: none of its processes", (double)s->idle_ms / 1000, (double)deadline / 1000);
     activity_say(out->text, sizeof(out->text), &s->activity, &h->silence.norm);
     if (ranks[last].page->pid && waits(ranks[last].page))
         text_append(out->text, sizeof(out->text), "; it is inside %s %llu",
-            flight_coll_name(ranks[last].page->coll_kind),
-            (unsigned long long)ranks[last].page->coll_seq);
+                    flight_coll_name(ranks[last].page->coll_kind), (unsigned long long)ranks[last].page->coll_seq);
     text_append(out->text, sizeof(out->text), "%s", state_words(ranks[last].state));
     return h->rules.silent_ms > 0 || h->rules.step_ms > 0 || !s->activity.spins ||
            !excuse(h, &h->warned, out);
@@ -473,8 +469,7 @@ static void forgive(struct hang_detector *h)
     }
 }
 
-bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank *ranks,
-                        int64_t now_ms,
+bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank *ranks, int64_t now_ms,
                         struct hang_detector_verdict *out)
 {
     const int64_t since = now_ms - h->looked_ms, passed = since < LOOK_MAX_MS ? since : LOOK_MAX_MS;
@@ -496,8 +491,7 @@ bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank
 
 /* --- creation and release ---------------------------------------------------------------- */
 
-int hang_detector_create(struct hang_detector **out, int ranks,
-                         const struct hang_rules *rules, const json_t *learned,
+int hang_detector_create(struct hang_detector **out, int ranks, const struct hang_rules *rules, const json_t *learned,
                          struct err *err)
 {
     struct hang_detector *h = calloc(1, sizeof(*h));

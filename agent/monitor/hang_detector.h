@@ -62,8 +62,7 @@ struct hang_detector_verdict {
 };
 
 /* learned: result of hang_detector_learned() in an earlier attempt, or NULL. */
-int hang_detector_create(struct hang_detector **out, int ranks,
-                         const struct hang_rules *rules, const json_t *learned,
+int hang_detector_create(struct hang_detector **out, int ranks, const struct hang_rules *rules, const json_t *learned,
                          struct err *err);
 void hang_detector_destroy(struct hang_detector *h);
 
@@ -71,8 +70,7 @@ void hang_detector_destroy(struct hang_detector *h);
 void hang_detector_begin(struct hang_detector *h, int64_t now_ms);
 
 /* One look at all ranks: true and *out if a rank hangs. A false alarm is counted. */
-bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank *ranks,
-                        int64_t now_ms,
+bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank *ranks, int64_t now_ms,
                         struct hang_detector_verdict *out);
 
 /* How long a rank may be quiet; -1 = no deadline. */

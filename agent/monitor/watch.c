@@ -135,17 +135,14 @@ bool watch_look(struct watch *w, int64_t now_ms, struct watch_verdict *out)
         r->told = true;
         *out = (struct watch_verdict){.restart = r->restart, .init = !r->begun, .value = r->high};
         if (r->high)
-            snprintf(out->text, sizeof(out->text),
-                     "watch rule \"%s\": rank %d printed %g (limit: below %g)", r->name, r->rank,
-                     r->value, r->below);
+            snprintf(out->text, sizeof(out->text), "watch rule \"%s\": rank %d printed %g (limit: below %g)", r->name,
+                     r->rank, r->value, r->below);
         else if (!r->begun)
-            snprintf(out->text, sizeof(out->text),
-                     "no output matched watch rule \"%s\" within %.3g s of the start", r->name,
-                     (double)r->start_ms / 1000);
+            snprintf(out->text, sizeof(out->text), "no output matched watch rule \"%s\" within %.3g s of the start",
+                     r->name, (double)r->start_ms / 1000);
         else
-            snprintf(out->text, sizeof(out->text),
-                     "no output matched watch rule \"%s\" for %.1f s (limit %.3g s)", r->name,
-                     (double)(now_ms - r->last_ms) / 1000, (double)r->every_ms / 1000);
+            snprintf(out->text, sizeof(out->text), "no output matched watch rule \"%s\" for %.1f s (limit %.3g s)",
+                     r->name, (double)(now_ms - r->last_ms) / 1000, (double)r->every_ms / 1000);
         return true;
     }
     return false;

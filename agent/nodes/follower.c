@@ -137,8 +137,7 @@ int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **
         compare_files(json_object_get(launch, "consistency"), spec, err) < 0 ||
         payload_make(&f->payload, spec, f->o.run_dir, f->o.train, err) < 0)
         return -1;
-    *preflight = doctor_preflight(&rc, f->o.train, f->o.facts, spec,
-                                  dir && dir[0] ? dir : f->o.run_dir,
+    *preflight = doctor_preflight(&rc, f->o.train, f->o.facts, spec, dir && dir[0] ? dir : f->o.run_dir,
                                   json_object_get(launch, "history"), err);
     if (rc < 0 || try_ways(json_object_get(launch, "endpoints"), spec, preflight, err) < 0 ||
         make_checkpoints(spec, dir, err) < 0)

@@ -250,9 +250,8 @@ static int dial(struct follower_link *l, uv_loop_t *loop, const json_t *group, s
     return node_channel_dial(&l->channel, loop, &call, &hooks, err);
 }
 
-int follower_link_open(struct follower_link **out, uv_loop_t *loop, struct follower *follower,
-                       const json_t *launch, follower_link_over_fn over, void *arg,
-                       struct err *err)
+int follower_link_open(struct follower_link **out, uv_loop_t *loop, struct follower *follower, const json_t *launch,
+                       follower_link_over_fn over, void *arg, struct err *err)
 {
     const json_t *group = json_object_get(launch, "group");
     const int node = (int)field_int(group, "node", 0), nodes = (int)field_int(group, "nodes", 0);

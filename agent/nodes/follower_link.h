@@ -27,9 +27,8 @@ typedef void (*follower_link_over_fn)(void *arg);
 
 /* Connects to the leader at once. launch: the controller's LAUNCH, with its group. The follower must
  * outlive the link. */
-int follower_link_open(struct follower_link **out, uv_loop_t *loop, struct follower *follower,
-                       const json_t *launch, follower_link_over_fn over, void *arg,
-                       struct err *err);
+int follower_link_open(struct follower_link **out, uv_loop_t *loop, struct follower *follower, const json_t *launch,
+                       follower_link_over_fn over, void *arg, struct err *err);
 /* Run the loop once more before follower_link_destroy(). Both accept NULL. */
 void follower_link_close(struct follower_link *l);
 void follower_link_destroy(struct follower_link *l);

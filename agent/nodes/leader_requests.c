@@ -88,9 +88,8 @@ static void add_last_seen(const struct follower_state *s, char *text, size_t siz
     const struct remote_rank *first = s->ranks > 0 ? c->remote[s->first_rank] : NULL;
     const size_t n = strlen(text);
     if (first && first->seen.u.page.pid)
-        snprintf(text + n, size - n, "; rank %d there was last seen in %s of step %" PRIu64,
-                 s->first_rank, flight_phase_name(flight_phase_of(&first->seen.u.page)),
-                 flight_step(&first->seen.u.page) + 1);
+        snprintf(text + n, size - n, "; rank %d there was last seen in %s of step %" PRIu64, s->first_rank,
+                 flight_phase_name(flight_phase_of(&first->seen.u.page)), flight_step(&first->seen.u.page) + 1);
 }
 
 static void tell_lost(struct follower_state *s, const char *text)

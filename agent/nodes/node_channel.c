@@ -279,8 +279,7 @@ static void on_look(uv_timer_t *timer)
     struct node_channel *l = timer->data;
     const enum channel_due due = channel_look(&l->channel, clock_ms(), LOOK_MS);
     if (due == CHANNEL_LOST)
-        lose(l,
-             l->met ? "sent no heartbeat for %.0f s%s%s%s" : "did not connect within %.0f s%s%s%s",
+        lose(l, l->met ? "sent no heartbeat for %.0f s%s%s%s" : "did not connect within %.0f s%s%s%s",
              (double)l->channel.limit_ms / 1000, l->why[0] ? " (" : "", l->why, l->why[0] ? ")" : "");
     else if (l->channel.kept_bytes > KEPT_MAX)
         lose(l, "has not acknowledged %d MiB of messages", KEPT_MAX >> 20);
@@ -343,8 +342,7 @@ static struct node_channel *make(uv_loop_t *loop, const struct node_channel_hook
     return l;
 }
 
-int node_channel_dial(struct node_channel **out, uv_loop_t *loop,
-                      const struct node_channel_call *call,
+int node_channel_dial(struct node_channel **out, uv_loop_t *loop, const struct node_channel_call *call,
                       const struct node_channel_hooks *hooks, struct err *err)
 {
     uint64_t process_id;
@@ -379,8 +377,7 @@ int node_channel_await(struct node_channel **out, uv_loop_t *loop, int join_ms, 
     return 0;
 }
 
-const char *node_channel_take(struct node_channel *l, struct byte_stream *s,
-                              struct frame_reader *reader,
+const char *node_channel_take(struct node_channel *l, struct byte_stream *s, struct frame_reader *reader,
                               const json_t *call)
 {
     const char *process_id = json_string_value(json_object_get(call, "process_id"));

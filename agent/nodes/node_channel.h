@@ -46,8 +46,7 @@ struct node_channel_call {
     const json_t  *endpoint;
     int            join_ms;
 };
-int node_channel_dial(struct node_channel **out, uv_loop_t *loop,
-                      const struct node_channel_call *call,
+int node_channel_dial(struct node_channel **out, uv_loop_t *loop, const struct node_channel_call *call,
                       const struct node_channel_hooks *hooks, struct err *err);
 
 /* The leader's end: until a follower has connected, join_ms is the limit. */
@@ -55,8 +54,7 @@ int node_channel_await(struct node_channel **out, uv_loop_t *loop, int join_ms, 
                        const struct node_channel_hooks *hooks, struct err *err);
 /* A follower has connected and sent `call`. NULL: the channel owns stream and reader now; else
  * the reason for the refusal, and the caller keeps them. */
-const char *node_channel_take(struct node_channel *l, struct byte_stream *s,
-                              struct frame_reader *reader,
+const char *node_channel_take(struct node_channel *l, struct byte_stream *s, struct frame_reader *reader,
                               const json_t *call);
 
 void node_channel_close(struct node_channel *l); /* accepts NULL */

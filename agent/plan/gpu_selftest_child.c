@@ -76,8 +76,7 @@ static int start(struct gpu_selftest_child *t, uv_loop_t *loop, int task, const 
     return subprocess_open(&t->process, loop, &s, gpu_selftest_limit_ms(), &hooks, err);
 }
 
-int gpu_selftest_child_start(struct gpu_selftest_child **out, uv_loop_t *loop, const json_t *facts,
-                             const json_t *spec,
+int gpu_selftest_child_start(struct gpu_selftest_child **out, uv_loop_t *loop, const json_t *facts, const json_t *spec,
                              const char *nonce, gpu_selftest_child_done_fn done, void *arg, struct err *err)
 {
     int task = write_task(facts, spec, err);

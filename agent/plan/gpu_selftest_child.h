@@ -21,8 +21,7 @@ struct gpu_selftest_child;
 typedef void (*gpu_selftest_child_done_fn)(void *arg, const json_t *pairs, const char *why);
 
 /* Does this plan use pairs without a result? */
-int gpu_selftest_child_start(struct gpu_selftest_child **out, uv_loop_t *loop, const json_t *facts,
-                             const json_t *spec,
+int gpu_selftest_child_start(struct gpu_selftest_child **out, uv_loop_t *loop, const json_t *facts, const json_t *spec,
                              const char *nonce, gpu_selftest_child_done_fn done, void *arg, struct err *err);
 
 /* Kills the process; done() is not called any more. Run the loop once more before

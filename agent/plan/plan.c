@@ -220,15 +220,13 @@ static void set_devices(struct plan_view *v)
     for (int i = 0; i < v->np; i++)
         json_array_append_new(ranks, rank_of(v, i));
     json_object_set_new(v->plan, "ranks", ranks);
-    snprintf(fact, sizeof(fact), "%d of %zu GPU%s here", v->gpus,
-             json_array_size(json_object_get(v->facts, "gpus")),
+    snprintf(fact, sizeof(fact), "%d of %zu GPU%s here", v->gpus, json_array_size(json_object_get(v->facts, "gpus")),
              json_array_size(json_object_get(v->facts, "gpus")) == 1 ? "" : "s");
     if (v->gpus > 0) {
         plan_set(v, "CUDA_DEVICE_ORDER", "PCI_BUS_ID", "GPUs are numbered as in nvidia-smi", fact,
                  "high");
         plan_set(v, "CUDA_VISIBLE_DEVICES", list,
-                 "the job's GPUs by UUID; LOCAL_RANK indexes this list, as with torchrun", fact,
-                 "high");
+                 "the job's GPUs by UUID; LOCAL_RANK indexes this list, as with torchrun", fact, "high");
     } else if (v->present > 0) {
         plan_set(v, "CUDA_VISIBLE_DEVICES", "", "the job requested no GPU, so none is visible", fact, "high");
     }

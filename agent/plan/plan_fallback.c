@@ -30,8 +30,7 @@ static bool tell_blamed_gpus(const struct plan_view *v, char *fact, bool nvlink)
 {
     struct plan_pairs p;
     const int n = count_blamed_gpus(v, &p);
-    snprintf(fact, FACT, "%d of %d pairs of GPUs %scopy directly over PCIe%s", n, p.pairs,
-             p.unknown ? "may " : "",
+    snprintf(fact, FACT, "%d of %d pairs of GPUs %scopy directly over PCIe%s", n, p.pairs, p.unknown ? "may " : "",
              field_true(v->facts, "iommu") ? ", and an IOMMU is enabled" : "");
     return n > 0 && nvlink == (p.direct + p.through_switch > 0);
 }

@@ -312,8 +312,7 @@ static void drop_excluded(struct plan_view *v)
     for (int i = 0; i < v->present; i++)
         failed += excluded_why(v, i) != NULL;
     if (failed > 0 && failed == v->present) {
-        plan_note(v,
-                  "every usable GPU has failed in this job before, so %s tried again",
+        plan_note(v, "every usable GPU has failed in this job before, so %s tried again",
                   failed == 1 ? "it is" : "they are");
         return;
     }

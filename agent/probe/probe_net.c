@@ -81,8 +81,7 @@ static json_t *addresses(const struct interfaces *all, const char *name)
         if (i->ifa_addr->sa_family == AF_INET)
             inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr, text, sizeof(text));
         else if (i->ifa_addr->sa_family == AF_INET6)
-            inet_ntop(AF_INET6,
-                      &((const struct sockaddr_in6 *)(const void *)i->ifa_addr)->sin6_addr, text,
+            inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)i->ifa_addr)->sin6_addr, text,
                       sizeof(text));
         if (text[0])
             json_array_append_new(out, json_string(text));

@@ -135,8 +135,7 @@ broken:
 }
 
 int frame_read_all(struct frame_reader *r, const void *bytes, size_t size,
-                   bool (*each)(void *arg, const struct wire_row *row, const json_t *body), void *arg,
-                   struct err *err)
+                   bool (*each)(void *arg, const struct wire_row *row, const json_t *body), void *arg, struct err *err)
 {
     bool more = true;
     for (size_t at = 0; more && at < size;) {

@@ -30,8 +30,7 @@ int frame_read(struct frame_reader *r, const void *bytes, size_t size, const str
 
 /* Passes each whole message to `each` until it returns false. -1: error. */
 int frame_read_all(struct frame_reader *r, const void *bytes, size_t size,
-                   bool (*each)(void *arg, const struct wire_row *row, const json_t *body), void *arg,
-                   struct err *err);
+                   bool (*each)(void *arg, const struct wire_row *row, const json_t *body), void *arg, struct err *err);
 
 /* The wire version of the last message; 0: none yet. */
 unsigned frame_reader_version(const struct frame_reader *r);

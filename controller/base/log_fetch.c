@@ -15,10 +15,8 @@ static int ask(struct log_fetch *r, struct client *c, long long offset, long lon
                json_t **answer, struct err *err)
 {
     struct err why = {0};
-    if (client_get(c, answer, &why,
-                   "/v1/jobs/%lld/logs?%s=%d&attempt=%lld&offset=%lld&limit=%lld", r->id,
-                   r->setup ? "setup" : "rank", r->setup ? 1 : r->rank, r->attempt, offset,
-                   limit) == 0)
+    if (client_get(c, answer, &why, "/v1/jobs/%lld/logs?%s=%d&attempt=%lld&offset=%lld&limit=%lld", r->id,
+                   r->setup ? "setup" : "rank", r->setup ? 1 : r->rank, r->attempt, offset, limit) == 0)
         return 0;
     return err_set(err, why.code, "%s", why.text);
 }

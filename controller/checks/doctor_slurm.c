@@ -94,8 +94,7 @@ static void check_partition(struct doctor_rows *r, const json_t *spec, const jso
                               memcmp(json_string_value(name), p, size) == 0);
         if (!found)
             doctor_row(r, "partition", ROW_FAIL, "set slurm.partition to one of these",
-                       "Slurm has no partition %.*s; its partitions: %s",
-(int)(size < 64 ? size : 64), p, list);
+                       "Slurm has no partition %.*s; its partitions: %s", (int)(size < 64 ? size : 64), p, list);
     }
 }
 

@@ -56,8 +56,7 @@ static int make_plan(json_t **plan, struct inquiry *q, struct err *err)
     if (!chosen || !parts)
         err_set(err, ERR_MEMORY, "out of memory for a plan of %d nodes", wanted);
     else if (n < wanted)
-        err_set(err, ERR_SYSTEM, "only %d of %d nodes answered%s%s", n, wanted,
-                json_array_size(q->notes) ? ": " : "",
+        err_set(err, ERR_SYSTEM, "only %d of %d nodes answered%s%s", n, wanted, json_array_size(q->notes) ? ": " : "",
                 json_array_size(q->notes) ? json_string_value(json_array_get(q->notes, 0)) : "");
     else if (n == 1)
         rc = plan_make(plan, chosen[0].facts, q->spec, err);

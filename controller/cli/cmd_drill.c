@@ -194,9 +194,8 @@ static int rehearse(struct call *call, struct drill *d, json_t *rows)
     const struct drill_fault *f;
     int failed = 0, passed = 0;
     if (!call->json)
-        fprintf(call->out.file, "injecting faults into job %lld\n%-12s %8s %10s %6s\n",
-                (long long)d->job,
-                "FAULT", "NOTICED", "NEXT STEP", "LOST");
+        fprintf(call->out.file, "injecting faults into job %lld\n%-12s %8s %10s %6s\n", (long long)d->job, "FAULT",
+                "NOTICED", "NEXT STEP", "LOST");
     fflush(call->out.file);
     for (int i = 0; (f = drill_fault_at(i)) && !*stop; i++) {
         struct drill_outcome o;

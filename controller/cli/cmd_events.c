@@ -55,9 +55,8 @@ static void print_past(struct call *call, const json_t *event)
         if (localtime_r(&at, &tm))
             strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
         terminal_fit(&call->out, shown, sizeof(shown), field_text(row, "text"), 0);
-        fprintf(call->out.file, "%s%s  on %s, job %lld: %s%s\n",
-                terminal_style(&call->out, STYLE_DIM), when, host ? host : "-",
-                (long long)json_integer_value(json_object_get(row, "job")), shown,
+        fprintf(call->out.file, "%s%s  on %s, job %lld: %s%s\n", terminal_style(&call->out, STYLE_DIM), when,
+                host ? host : "-", (long long)json_integer_value(json_object_get(row, "job")), shown,
                 terminal_style(&call->out, STYLE_PLAIN));
     }
 }

@@ -78,8 +78,7 @@ static void fill(const struct cells *c, int r, const json_t *node)
     snprintf(cell(c, r, 2), CELL, "-");
     snprintf(cell(c, r, 3), CELL, "-");
     if (json_is_integer(cpus)) {
-        snprintf(cell(c, r, 2), CELL, "%lld of %lld",
-                 (long long)json_integer_value(json_object_get(node, "cpus_free")),
+        snprintf(cell(c, r, 2), CELL, "%lld of %lld", (long long)json_integer_value(json_object_get(node, "cpus_free")),
                  (long long)json_integer_value(cpus));
         snprintf(cell(c, r, 3), CELL, "%zu", json_array_size(json_object_get(node, "gpus")));
     }
@@ -190,9 +189,7 @@ static void say(FILE *out, const char *action, const char *name, const json_t *b
     else if (strcmp(action, "remove") == 0)
         fprintf(out, "%s is removed from the list\n", name);
     else if (job > 0)
-        fprintf(out,
-                "%s finishes job %lld and accepts no others; to undo: jobctl nodes resume %s\n",
-name, job, name);
+        fprintf(out, "%s finishes job %lld and accepts no others; to undo: jobctl nodes resume %s\n", name, job, name);
     else
         fprintf(out, "%s accepts no jobs; to undo: jobctl nodes resume %s%s\n", name, name,
                 find(before, name) ? "" : " (this node was not listed before: check its name)");
@@ -270,9 +267,8 @@ static void tell(char *out, size_t size, const json_t *answer)
     const json_t *gpus = json_object_get(facts, "gpus");
     const char *model = field_text(json_array_get(gpus, 0), "name");
     snprintf(out, size, "ok in %.1f s: %lld GPUs%s%s, as %s",
-             (double)json_integer_value(json_object_get(answer, "ms")) / 1000,
-             (long long)plan_count_gpus(facts), model[0] ? " " : "", model,
-             field_text(facts, "hostname"));
+             (double)json_integer_value(json_object_get(answer, "ms")) / 1000, (long long)plan_count_gpus(facts),
+             model[0] ? " " : "", model, field_text(facts, "hostname"));
 }
 
 static int test(struct call *call, const json_t *hosts)

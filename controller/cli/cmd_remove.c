@@ -98,8 +98,7 @@ static void say(struct call *call, const json_t *answer, bool dry_run)
         job_view_bytes(size + 2, sizeof(size) - 2, bytes_of(checkpoints));
     }
     fprintf(out, "  checkpoints %s %s%s\n",
-            json_is_true(json_object_get(checkpoints, "kept")) ? "stay in" : "are included:", dir,
-            size);
+            json_is_true(json_object_get(checkpoints, "kept")) ? "stay in" : "are included:", dir, size);
 }
 
 static void say_sum(struct call *call, const json_t *answers, bool dry_run)

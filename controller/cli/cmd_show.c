@@ -104,8 +104,7 @@ static void print_plan(const struct terminal *t, const json_t *plan)
     json_array_foreach (json_object_get(plan, "changes"), i, change)
         if (at < sizeof(value))
             at += (size_t)snprintf(value + at, sizeof(value) - at, "%s%s",
-                                   i ? "; " : "; changed since the last attempt: ",
-                                   json_string_value(change));
+                                   i ? "; " : "; changed since the last attempt: ", json_string_value(change));
     line(t, "plan", value);
     job_view_nccl(value, sizeof(value), plan);
     line(t, "NCCL", value);
@@ -125,9 +124,8 @@ static void print_node(const struct terminal *t, const json_t *node)
         snprintf(which, sizeof(which), ", ranks %lld to %lld", first, last);
     else if (json_is_integer(ranks))
         snprintf(which, sizeof(which), ", rank %lld", first);
-    snprintf(value, sizeof(value), "%lld %.80s%s: %s%s%s",
-             (long long)json_integer_value(json_object_get(node, "node")), name ? name : "-", which,
-             state ? state : "-", text[0] ? ", " : "", text);
+    snprintf(value, sizeof(value), "%lld %.80s%s: %s%s%s", (long long)json_integer_value(json_object_get(node, "node")),
+             name ? name : "-", which, state ? state : "-", text[0] ? ", " : "", text);
     line(t, "node", value);
 }
 

@@ -108,9 +108,8 @@ static void tell(struct follow *f, const json_t *event)
     terminal_fit(t, shown, sizeof(shown), text, 0);
     erase(f);
     end_line(f);
-    fprintf(t->file, "%s%s%s %s%s%s\n", terminal_style(t, STYLE_DIM),
-            strlen(at) > 11 ? at + 11 : at, terminal_style(t, STYLE_PLAIN),
-            bad ? terminal_style(t, STYLE_YELLOW) : "", shown,
+    fprintf(t->file, "%s%s%s %s%s%s\n", terminal_style(t, STYLE_DIM), strlen(at) > 11 ? at + 11 : at,
+            terminal_style(t, STYLE_PLAIN), bad ? terminal_style(t, STYLE_YELLOW) : "", shown,
             bad ? terminal_style(t, STYLE_PLAIN) : "");
 }
 

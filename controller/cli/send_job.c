@@ -28,8 +28,7 @@ static void announce(struct call *call, const json_t *row, const struct send_wis
         return;
     }
     job_view_title(title, sizeof(title), row);
-    fprintf(t->file, "%s%s%s submitted%s\n", terminal_style(t, STYLE_BOLD), title,
-            terminal_style(t, STYLE_PLAIN),
+    fprintf(t->file, "%s%s%s submitted%s\n", terminal_style(t, STYLE_BOLD), title, terminal_style(t, STYLE_PLAIN),
             json_is_true(json_object_get(row, "held")) ? " and held" : "");
     if (json_is_object(json_object_get(row, "members")) && !wish->several)
         fprintf(t->file, "  %lld members; jobctl status %lld lists them, jobctl logs %lld_INDEX is the output of one\n",

@@ -76,8 +76,7 @@ static void take_numbers(struct job *job, const struct job_row *row)
     job->live_stats.loss = row->loss;
     job->live_stats.samples_per_s = row->samples_per_s;
     if (strcmp(row->state, job_state_name(job->core.state)) != 0)
-        log_warn(NULL, "job %lld: state is %s in its row but %s by its events; using the events",
-                 (long long)row->id,
+        log_warn(NULL, "job %lld: state is %s in its row but %s by its events; using the events", (long long)row->id,
                  row->state, job_state_name(job->core.state));
 }
 

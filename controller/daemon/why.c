@@ -251,8 +251,7 @@ static void put_head(struct buf *text, const json_t *row, const struct story *s,
         buf_print(text, " at step %lld", (long long)json_integer_value(step));
     if (json_is_integer(steps))
         buf_print(text, " of %lld", (long long)json_integer_value(steps));
-    buf_print(text, ", attempt %lld, generation %lld.",
-              (long long)json_integer_value(json_object_get(row, "attempt")),
+    buf_print(text, ", attempt %lld, generation %lld.", (long long)json_integer_value(json_object_get(row, "attempt")),
               (long long)json_integer_value(json_object_get(row, "generation")));
     if (strcmp(state, "stopping") == 0 && strcmp(reason, "on request") == 0)
         buf_print(text, " Cancelling at your request.");

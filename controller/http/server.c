@@ -193,9 +193,8 @@ static void call_handler(struct request *r)
     ended->destroy(ended);
 }
 
-static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, const char *url,
-                              const char *method, const char *version, const char *upload,
-                              size_t *upload_size, void **state)
+static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
+                              const char *version, const char *upload, size_t *upload_size, void **state)
 {
     struct listener *l = arg;
     struct request *r = *state;

@@ -237,9 +237,8 @@ static void retry(char *out, size_t size, const json_t *b)
 {
     char pause[32];
     time_of(pause, sizeof(pause), b, "delay_ms");
-    snprintf(out, size, "next attempt %s%s: %s",
-             int_of(b, "delay_ms") > 0 ? "in " : "now", int_of(b, "delay_ms") > 0 ? pause : "",
-             field_text(b, "text"));
+    snprintf(out, size, "next attempt %s%s: %s", int_of(b, "delay_ms") > 0 ? "in " : "now",
+             int_of(b, "delay_ms") > 0 ? pause : "", field_text(b, "text"));
 }
 
 static void done(char *out, size_t size, const json_t *b)

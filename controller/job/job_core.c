@@ -117,9 +117,8 @@ static int end_as_asked(struct core_output *out, struct job_core *next, const st
     return add_done(out, next, in, RESULT_CANCELLED, 3, reason, err);
 }
 
-static int again_or_not(struct core_output *out, struct job_core *next,
-                        const struct core_input *in, const struct retry_case *c,
-                        struct err *err)
+static int again_or_not(struct core_output *out, struct job_core *next, const struct core_input *in,
+                        const struct retry_case *c, struct err *err)
 {
     struct retry_verdict v;
     retry_decide(&v, &next->rules, c);

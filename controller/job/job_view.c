@@ -445,9 +445,8 @@ void job_view_heading(const struct terminal *t, const json_t *row)
     char title[JOB_CELL], status[JOB_CELL];
     job_view_title(title, sizeof(title), row);
     job_view_field(status, sizeof(status), row, "status");
-    fprintf(t->file, "%s%s%s: %s%s%s\n", terminal_style(t, STYLE_BOLD), title,
-            terminal_style(t, STYLE_PLAIN), terminal_style(t, job_view_style(row)), status,
-            terminal_style(t, STYLE_PLAIN));
+    fprintf(t->file, "%s%s%s: %s%s%s\n", terminal_style(t, STYLE_BOLD), title, terminal_style(t, STYLE_PLAIN),
+            terminal_style(t, job_view_style(row)), status, terminal_style(t, STYLE_PLAIN));
 }
 
 void job_view_nccl(char *out, size_t size, const json_t *plan)

@@ -105,8 +105,7 @@ static void too_big(char *out, size_t size, const struct sched_job *j)
 {
     bool gpu = j->gpus > j->other;
     snprintf(out, size, "can never start: needs %lld %s on one node, the largest node has %lld",
-             (long long)(gpu ? j->gpus : j->cpus), gpu ? "GPUs" : "CPU slots",
-             (long long)j->other);
+             (long long)(gpu ? j->gpus : j->cpus), gpu ? "GPUs" : "CPU slots", (long long)j->other);
 }
 
 static void slots(char *out, size_t size, const struct sched_job *j, int64_t asked, const char *what)

@@ -109,8 +109,7 @@ static void call(struct daemon *d, const struct attempt_row *row, const struct r
     d->orphans = s;
 }
 
-void orphan_add(struct daemon *d, const struct attempt_row *row, const struct remote *remote,
-                int node,
+void orphan_add(struct daemon *d, const struct attempt_row *row, const struct remote *remote, int node,
                 const char *host)
 {
     const struct orphan_row record = { row->job, row->attempt, node, remote->name, host };

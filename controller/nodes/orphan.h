@@ -20,8 +20,7 @@ struct err;
 struct remote;
 
 /* Records node `node` (followers.h) of the attempt and starts to contact its host. */
-void orphan_add(struct daemon *d, const struct attempt_row *row, const struct remote *remote,
-                int node,
+void orphan_add(struct daemon *d, const struct attempt_row *row, const struct remote *remote, int node,
                 const char *host);
 
 /* A host on which an agent of the job may still live, or NULL. */

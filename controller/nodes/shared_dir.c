@@ -78,7 +78,6 @@ struct job *shared_dir_writer(const struct job *job, const struct job_order *wri
 void shared_dir_text(struct job *job, const struct job *writer)
 {
     snprintf(job_texts(job)->unplaced, sizeof(job->texts->unplaced),
-             "waiting for job %lld (%.60s), which writes %.140s",
-             (long long)writer->core.id, writer->name, job->dir);
+             "waiting for job %lld (%.60s), which writes %.140s", (long long)writer->core.id, writer->name, job->dir);
     err_make_printable(job_texts(job)->unplaced); /* a path may be cut inside a character */
 }

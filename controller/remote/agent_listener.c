@@ -155,8 +155,7 @@ static void close_listener(void)
     listening.tls = NULL;
 }
 
-int agent_listener_expect(struct expected_agent **out, uv_loop_t *loop, const char *run_dir,
-                          const char *name,
+int agent_listener_expect(struct expected_agent **out, uv_loop_t *loop, const char *run_dir, const char *name,
                           expected_agent_fn came, void *arg, struct err *err)
 {
     json_t *told = addresses(err);

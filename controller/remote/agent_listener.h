@@ -21,8 +21,7 @@ struct expected_agent;
 typedef void (*expected_agent_fn)(void *arg, struct byte_stream *s, const char *address);
 
 /* `name`: "JOB.ATTEMPT.NODE". -1 with *err set: no agent can connect. */
-int agent_listener_expect(struct expected_agent **out, uv_loop_t *loop, const char *run_dir,
-                          const char *name,
+int agent_listener_expect(struct expected_agent **out, uv_loop_t *loop, const char *run_dir, const char *name,
                           expected_agent_fn came, void *arg, struct err *err);
 void agent_listener_forget(struct expected_agent *g); /* accepts NULL */
 

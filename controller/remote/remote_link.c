@@ -16,8 +16,7 @@
 
 enum { UNREADABLE_PAUSE_MS = 3000 };   /* it stays of its version, but it may end */
 
-struct remote_link *remote_link_create(size_t size, uv_loop_t *loop,
-                                       const struct remote_link_spec *spec,
+struct remote_link *remote_link_create(size_t size, uv_loop_t *loop, const struct remote_link_spec *spec,
                                        const struct remote_link_hooks *hooks, struct err *err)
 {
     struct remote_link *link = calloc(1, size);

@@ -40,8 +40,7 @@ struct remote_link {
 };
 
 /* `size`: of the structure that begins with the link; zero-filled. NULL: out of memory. */
-struct remote_link *remote_link_create(size_t size, uv_loop_t *loop,
-                                       const struct remote_link_spec *spec,
+struct remote_link *remote_link_create(size_t size, uv_loop_t *loop, const struct remote_link_spec *spec,
                                        const struct remote_link_hooks *hooks, struct err *err);
 
 void remote_link_later(struct remote_link *link, uint64_t ms, remote_link_step step);

@@ -431,8 +431,7 @@ static void look(struct remote_link *base)
     look_begin(local_of(base), look_work, look_then, look);
 }
 
-static int local_open(struct remote_link **out, uv_loop_t *loop,
-                      const struct remote_link_spec *spec,
+static int local_open(struct remote_link **out, uv_loop_t *loop, const struct remote_link_spec *spec,
                       const struct remote_link_hooks *hooks, struct err *err)
 {
     *out = remote_link_create(sizeof(struct local), loop, spec, hooks, err);

@@ -185,8 +185,7 @@ static void on_submitted(void *arg, const json_t *answer)
     struct slurm *link = arg;
     if (json_is_true(json_object_get(answer, "ok"))) {
         link->submitted = true;
-        log_info(link->base.tag, "Slurm job %lld%s",
-                 (long long)json_integer_value(json_object_get(answer, "job")),
+        log_info(link->base.tag, "Slurm job %lld%s", (long long)json_integer_value(json_object_get(answer, "job")),
                  json_is_true(json_object_get(answer, "found")) ? " already existed" : "");
         remote_link_later(&link->base, 0, look);
     } else if (json_is_true(json_object_get(answer, "unconfigured"))) {
@@ -536,8 +535,7 @@ static void look(struct remote_link *base)
 
 /* ---- the table ---- */
 
-static int slurm_open(struct remote_link **out, uv_loop_t *loop,
-                      const struct remote_link_spec *spec,
+static int slurm_open(struct remote_link **out, uv_loop_t *loop, const struct remote_link_spec *spec,
                       const struct remote_link_hooks *hooks, struct err *err)
 {
     *out = remote_link_create(sizeof(struct slurm), loop, spec, hooks, err);

@@ -117,8 +117,7 @@ int jobspec_check_whole(json_t *spec, const char *base, struct spec_diagnostics 
 }
 
 /* `spec` has every key; now the values that the file's place and the user's configuration decide. */
-static int finish(json_t *spec, const char *file, const char *cwd,
-                  struct spec_diagnostics *diagnostics,
+static int finish(json_t *spec, const char *file, const char *cwd, struct spec_diagnostics *diagnostics,
                   struct err *err)
 {
     char name[JOB_NAME_MAX + 8], base[PATH_MAX];
@@ -253,9 +252,8 @@ static json_t *read_root(struct yaml_doc *doc, struct yaml_node *root, const cha
     return spec;
 }
 
-static json_t *read_tree(struct yaml_doc *doc, const char *file, const char *cwd,
-                         const char *const *set, int nset, struct spec_diagnostics *diagnostics,
-                         struct err *err)
+static json_t *read_tree(struct yaml_doc *doc, const char *file, const char *cwd, const char *const *set, int nset,
+                         struct spec_diagnostics *diagnostics, struct err *err)
 {
     struct yaml_node *root = find_root(doc, set, nset, diagnostics, err);
     struct err why = {.code = ERR_NONE};

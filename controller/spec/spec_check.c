@@ -21,8 +21,7 @@ static int later(const struct spec_field *row, const char *path, const struct ya
 {
     spec_diagnostics_suppress(diagnostics, path);
     return spec_diagnostic_at(diagnostics, node, SPOT_KEY, "%s: %s%s", path,
-                              strstr(row->later, "not supported yet") ? "" : "not supported yet: ",
-                              row->later);
+                              strstr(row->later, "not supported yet") ? "" : "not supported yet: ", row->later);
 }
 
 static bool equals_default(const struct spec_field *row, const json_t *value)
@@ -175,8 +174,7 @@ static void check_entry(json_t *flat, const struct yaml_node *node, const char *
     if (!row) {
         unknown(map, node, diagnostics);
     } else if (json_object_get(flat, path)) {
-        spec_diagnostic_at(diagnostics, node, SPOT_KEY,
-                           "%s: given twice, as %s and under another name", path,
+        spec_diagnostic_at(diagnostics, node, SPOT_KEY, "%s: given twice, as %s and under another name", path,
                            node->key);
     } else if (row->later && !row->def) {
         later(row, path, node, diagnostics);

@@ -47,9 +47,8 @@ static struct err sentence(const char *fmt, va_list ap)
     return err;
 }
 
-int spec_diagnostic_at(struct spec_diagnostics *f, const struct yaml_node *node,
-                       enum spec_spot spot,
-                       const char *fmt, ...)
+int spec_diagnostic_at(struct spec_diagnostics *f, const struct yaml_node *node, enum spec_spot spot, const char *fmt,
+                       ...)
 {
     va_list ap;
     va_start(ap, fmt);

@@ -31,9 +31,8 @@ void spec_diagnostics_fini(struct spec_diagnostics *f);
 enum spec_spot { SPOT_KEY, SPOT_VALUE };
 
 /* Reports a mistake at a node; for a --set the sentence names the option instead. Returns -1. */
-int spec_diagnostic_at(struct spec_diagnostics *f, const struct yaml_node *node,
-                       enum spec_spot spot,
-                       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int spec_diagnostic_at(struct spec_diagnostics *f, const struct yaml_node *node, enum spec_spot spot, const char *fmt,
+                       ...) __attribute__((format(printf, 4, 5)));
 
 /* Reports one at the value of `path`, or at the key of the deepest existing map above it. */
 int spec_diagnostic_of(struct spec_diagnostics *f, const char *path, const char *fmt, ...)

@@ -150,8 +150,7 @@ static json_t *check_enum(const struct spec_field *row, const char *path,
     spec_nearest_choice(near, sizeof(near), row->choices, n->text);
     if (near[0])
         snprintf(hint, sizeof(hint), "; did you mean %s?", near);
-    spec_diagnostic_at(diagnostics, n, SPOT_VALUE, "%s: expected one of %s%s, not \"%.40s\"%s",
-                       path,
+    spec_diagnostic_at(diagnostics, n, SPOT_VALUE, "%s: expected one of %s%s, not \"%.40s\"%s", path,
                        row->auto_ok ? "auto, " : "", list, n->text, hint);
     return NULL;
 }
@@ -236,8 +235,7 @@ static json_t *check_list(const struct spec_field *row, const char *path,
     if (row->type == FIELD_NUMBERS && sscanf(row->choices, "%d-%d", &low, &high) == 1)
         high = low;
     if (n->count < low || n->count > high) {
-        spec_diagnostic_at(diagnostics, n, SPOT_VALUE,
-                           "%s: expected a list of %s entries, not %d", path,
+        spec_diagnostic_at(diagnostics, n, SPOT_VALUE, "%s: expected a list of %s entries, not %d", path,
                            row->choices ? row->choices : "at most 1000", n->count);
         return NULL;
     }

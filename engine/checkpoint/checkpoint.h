@@ -67,9 +67,8 @@ struct checkpoint_writing {
 int checkpoint_name(struct checkpoint_writing *w, const char *root, int64_t step, struct err *err);
 int checkpoint_begin(struct checkpoint_writing *w, const struct state *s, struct err *err);
 int checkpoint_fill(struct checkpoint_writing *w, const struct state *s, struct err *err);
-int checkpoint_commit(struct checkpoint_info *info, struct checkpoint_writing *w,
-                      const struct checkpoint_state *state, const struct layout *l,
-                      struct err *err);
+int checkpoint_commit(struct checkpoint_info *info, struct checkpoint_writing *w, const struct checkpoint_state *state,
+                      const struct layout *l, struct err *err);
 void checkpoint_abandon(const struct checkpoint_writing *w);
 
 /* Verifies the manifest, then loads. ERR_DATA: damaged; ERR_USAGE: intact, but of

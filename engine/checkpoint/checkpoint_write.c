@@ -249,9 +249,8 @@ static int finish(struct checkpoint_info *info, const struct checkpoint_writing 
     return 0;
 }
 
-int checkpoint_commit(struct checkpoint_info *info, struct checkpoint_writing *w,
-                      const struct checkpoint_state *state, const struct layout *l,
-                      struct err *err)
+int checkpoint_commit(struct checkpoint_info *info, struct checkpoint_writing *w, const struct checkpoint_state *state,
+                      const struct layout *l, struct err *err)
 {
     char aside[CHECKPOINT_PATH], root[CHECKPOINT_PATH];
     struct stat st;

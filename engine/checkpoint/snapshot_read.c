@@ -127,8 +127,7 @@ static bool has_whole(const struct file *f, int64_t step)
         for (uint64_t at = 0; at < r->to - r->from; at += SNAPSHOT_CHUNK, k++) {
             uint64_t left = r->to - r->from - at;
             digest[k] = digest_word(numbers(f, c) + r->at + at,
-                                    sizeof(float) * (left < SNAPSHOT_CHUNK ? left : SNAPSHOT_CHUNK),
-                                    k);
+                                    sizeof(float) * (left < SNAPSHOT_CHUNK ? left : SNAPSHOT_CHUNK), k);
         }
     }
     digest[k] = digest_word((const char *)h + c->at, c->notes, k);

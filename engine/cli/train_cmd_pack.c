@@ -27,10 +27,9 @@ int train_cmd_pack(int argc, char **argv)
     if (job && train_spec_parse(&spec, job, &err) == 0 &&
         dataset_open(&data, &spec, cache, NULL, NULL, &err) == 0) {
         struct dataset_shape s = dataset_shape(data);
-        printf("%s: %s, %lld samples, latents %d x %d x %d, captions %d x %d, %s\n",
-               dataset_path(data), dataset_packed(data) == PACK_FOUND ? "up to date" : "packed",
-               (long long)s.samples, s.channels, s.height, s.width, s.words, s.caption_channels,
-               dataset_digest(data));
+        printf("%s: %s, %lld samples, latents %d x %d x %d, captions %d x %d, %s\n", dataset_path(data),
+               dataset_packed(data) == PACK_FOUND ? "up to date" : "packed", (long long)s.samples, s.channels, s.height,
+               s.width, s.words, s.caption_channels, dataset_digest(data));
     }
     dataset_close(data);
     json_decref(job);

@@ -310,8 +310,7 @@ static void print_card(const struct plan *p, const struct card *c)
     char a[SIZE_TEXT], b[SIZE_TEXT];
     if (c->device)
         printf("precision   %s on %s%s%s\n", c->bf16 ? "bf16" : "fp32", c->name,
-               !p->gpu_memory && backend_note()[0] ? "; " : "",
-               p->gpu_memory ? "" : backend_note());
+               !p->gpu_memory && backend_note()[0] ? "; " : "", p->gpu_memory ? "" : backend_note());
     printf("memory      %s of %s free on %s%s\n", size_text(f->plan.total, a), size_text(c->room, b),
            c->name, f->fits ? "" : ": this does not fit");
     for (int i = 0; i < USES; i++)
@@ -376,25 +375,22 @@ static void print_words(const struct plan *p)
 {
     const struct train_spec *s = &p->spec;
     char size[SIZE_TEXT];
-    printf("data        %lld samples; latents %d x %d x %d, captions %d x %d\n",
-           (long long)p->shape.samples, p->shape.channels, p->shape.height, p->shape.width,
-           p->shape.words, p->shape.caption_channels);
+    printf("data        %lld samples; latents %d x %d x %d, captions %d x %d\n", (long long)p->shape.samples,
+           p->shape.channels, p->shape.height, p->shape.width, p->shape.words, p->shape.caption_channels);
     for (const char *line = p->reading, *end; (end = strchr(line, '\n')); line = end + 1)
         printf("            %.*s\n", (int)(end - line), line);
     if (p->encode.cache[0])
         encode_plan_print(&p->encode, stdout);
-    printf("batch       %d samples per step, %d at a time; an epoch is %.2f steps\n",
-           s->batch_global, p->card[0].fit.micro,
-           (double)p->shape.samples / s->batch_global);
+    printf("batch       %d samples per step, %d at a time; an epoch is %.2f steps\n", s->batch_global,
+           p->card[0].fit.micro, (double)p->shape.samples / s->batch_global);
     if (s->prior.path[0])
         printf("prior       and as many of %s per step, weight %g\n", s->prior.path, s->prior.weight);
     batch_report_print(&p->batches, stdout);
     printf("run         %lld steps, %.1f epochs\n", (long long)s->steps,
            (double)s->steps * s->batch_global / (double)p->shape.samples);
     const bool tera = p->flops >= 1e12;
-    printf("model       %lld parameters; %.2f %s per step\n",
-           (long long)p->card[0].fit.plan.params, p->flops / (tera ? 1e12 : 1e9),
-           tera ? "TFLOP" : "GFLOP");
+    printf("model       %lld parameters; %.2f %s per step\n", (long long)p->card[0].fit.plan.params,
+           p->flops / (tera ? 1e12 : 1e9), tera ? "TFLOP" : "GFLOP");
     print_lora(&s->model.lora);
     if (s->encoders == ENCODERS_DCT_HASH && p->card[0].fit.plan.params >= LARGE)
         printf("            so large a model, on data.encoders: dct+hash? These are a cosine transform and hashed words, for\n"

@@ -105,8 +105,7 @@ static void print_problems(const struct verdict *v)
         printf("%-7s %-*s %s\n", "KIND", width, "WHERE", "WHAT");
     json_array_foreach (v->problems, i, p)
         printf("%-7s %-*s %s\n", json_string_value(json_object_get(p, "kind")), width,
-               json_string_value(json_object_get(p, "where")),
-               json_string_value(json_object_get(p, "what")));
+               json_string_value(json_object_get(p, "where")), json_string_value(json_object_get(p, "what")));
     if (v->data.errors + v->data.notices + v->log.wrong > (int64_t)n && n == PROBLEMS)
         printf("... and more; the first %d are listed\n", PROBLEMS);
 }
@@ -117,18 +116,16 @@ static void print_words(const struct verdict *v, bool run)
     char size[SIZE_TEXT];
     print_problems(v);
     printf("data        %lld sample%s, %s read: %lld error%s, %lld notice%s\n", (long long)v->data.samples,
-           v->data.samples == 1 ? "" : "s", size_text(v->data.bytes, size),
-           (long long)v->data.errors, v->data.errors == 1 ? "" : "s", (long long)v->data.notices,
-           v->data.notices == 1 ? "" : "s");
+           v->data.samples == 1 ? "" : "s", size_text(v->data.bytes, size), (long long)v->data.errors,
+           v->data.errors == 1 ? "" : "s", (long long)v->data.notices, v->data.notices == 1 ? "" : "s");
     if (run && !v->logged)
         printf("sample log  none; data.sample_log: true keeps one\n");
     char sizes[48] = "";
     if (a->sizes > 1)
         snprintf(sizes, sizeof(sizes), " with %d different numbers of ranks", a->sizes);
     if (v->logged)
-        printf("sample log  steps %lld to %lld%s, %lld samples, %.2f epochs: %s\n",
-               (long long)a->first, (long long)a->last, sizes, (long long)a->samples,
-               (double)a->samples / (double)v->data.samples,
+        printf("sample log  steps %lld to %lld%s, %lld samples, %.2f epochs: %s\n", (long long)a->first,
+               (long long)a->last, sizes, (long long)a->samples, (double)a->samples / (double)v->data.samples,
                a->wrong ? "some not exactly once an epoch" : "each exactly once an epoch");
 }
 

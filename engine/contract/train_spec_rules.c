@@ -12,8 +12,7 @@ static int heads(const struct train_spec *s, const json_t *job, struct err *err)
     const struct model_config *m = &s->model;
     (void)job;
     if (m->hidden % m->heads != 0)
-        return err_set(err, ERR_USAGE,
-                       "train.model.heads: %d does not divide model.hidden, which is %d", m->heads,
+        return err_set(err, ERR_USAGE, "train.model.heads: %d does not divide model.hidden, which is %d", m->heads,
                        m->hidden);
     return 0;
 }
@@ -23,8 +22,7 @@ static int linear_heads(const struct train_spec *s, const json_t *job, struct er
     const struct model_config *m = &s->model;
     (void)job;
     if (m->family == MODEL_SANA && m->hidden % m->linear_head_dim != 0)
-        return err_set(err, ERR_USAGE,
-                       "train.model.linear_head_dim: %d does not divide model.hidden, which is %d",
+        return err_set(err, ERR_USAGE, "train.model.linear_head_dim: %d does not divide model.hidden, which is %d",
                        m->linear_head_dim, m->hidden);
     return 0;
 }
@@ -250,9 +248,8 @@ static int micro(const struct train_spec *s, const json_t *job, struct err *err)
 {
     (void)job;
     if (s->batch_micro > s->batch_global)
-        return err_set(err, ERR_USAGE,
-                       "train.batch.micro: %d is more than batch.global, which is %d",
-                       s->batch_micro, s->batch_global);
+        return err_set(err, ERR_USAGE, "train.batch.micro: %d is more than batch.global, which is %d", s->batch_micro,
+                       s->batch_global);
     return 0;
 }
 
@@ -269,8 +266,7 @@ static int warmup(const struct train_spec *s, const json_t *job, struct err *err
 {
     (void)job;
     if (s->steps > 0 && s->schedule.warmup > s->steps)
-        return err_set(err, ERR_USAGE,
-                       "train.schedule.warmup: %lld steps are more than the run's %lld",
+        return err_set(err, ERR_USAGE, "train.schedule.warmup: %lld steps are more than the run's %lld",
                        (long long)s->schedule.warmup, (long long)s->steps);
     return 0;
 }

@@ -35,8 +35,7 @@ static double exposed(double comm, double beside, double pieces)
     return rest > last ? rest : last;
 }
 
-struct cluster_model_cost cluster_model_cost(const struct cluster_model_net *net,
-                                             const struct cluster_model_job *job,
+struct cluster_model_cost cluster_model_cost(const struct cluster_model_net *net, const struct cluster_model_job *job,
                                              enum cluster_model_way way, int nodes, int gpus)
 {
     double bytes = NUMBER * job->params, pieces = ceil(bytes / (double)bucket_plan_bytes((size_t)bytes));
@@ -81,9 +80,8 @@ void cluster_model_print(const struct cluster_model_job *job, int nodes, int gpu
            bucket_plan_bytes((size_t)(NUMBER * job->params)) >> 20, 1e3 * job->step_s);
     for (int k = 0; k < 2; k++) {
         const struct cluster_model_net *n = &cluster_model_nets[k];
-        printf("\n%s: %.0f GB/s and %.0f us within a node, %.4g GB/s and %.0f us between\n",
-               n->name, n->node_rate * 1e-9, 1e6 * n->node_alpha, n->wire_rate * 1e-9,
-               1e6 * n->wire_alpha);
+        printf("\n%s: %.0f GB/s and %.0f us within a node, %.4g GB/s and %.0f us between\n", n->name,
+               n->node_rate * 1e-9, 1e6 * n->node_alpha, n->wire_rate * 1e-9, 1e6 * n->wire_alpha);
         printf("   GPUs");
         for (int w = 0; w < CLUSTER_MODEL_WAYS; w++)
             printf("  %-6s ms  exposed  eff.", way_names[w]);

@@ -33,8 +33,7 @@ struct cluster_model_cost {
 
 extern const struct cluster_model_net cluster_model_nets[2]; /* NVSwitch + 400G; + 25 GbE */
 
-struct cluster_model_cost cluster_model_cost(const struct cluster_model_net *net,
-                                             const struct cluster_model_job *job,
+struct cluster_model_cost cluster_model_cost(const struct cluster_model_net *net, const struct cluster_model_job *job,
                                              enum cluster_model_way way, int nodes, int gpus);
 
 /* Prints the assumptions, and a table from one node to `nodes`. */

@@ -35,9 +35,8 @@ static const char *env_text(const char *name, const char *none)
 
 static int file_of(const struct rendezvous *r, char path[PATH], const char *key, const char *suffix)
 {
-    int n = snprintf(path, PATH, "%s/%.20s.%.20s.%.20s.%.40s%s", r->dir,
-                     env_text("JOBCTL_JOB_ID", "0"), env_text("JOBCTL_ATTEMPT", "1"),
-                     env_text("JOBCTL_GENERATION", "1"), key, suffix);
+    int n = snprintf(path, PATH, "%s/%.20s.%.20s.%.20s.%.40s%s", r->dir, env_text("JOBCTL_JOB_ID", "0"),
+                     env_text("JOBCTL_ATTEMPT", "1"), env_text("JOBCTL_GENERATION", "1"), key, suffix);
     return n < PATH ? 0 : -1;
 }
 

@@ -43,9 +43,8 @@ static struct plan plan_make(const struct sample_prompts *s, const struct sample
 }
 
 /* Centred in its cell. */
-static int draw_picture(struct image *to, struct picture_decoder *d, const float *latents,
-                        const struct subject *s, int x, int y, const struct plan *p,
-                        struct err *err)
+static int draw_picture(struct image *to, struct picture_decoder *d, const float *latents, const struct subject *s,
+                        int x, int y, const struct plan *p, struct err *err)
 {
     struct image im;
     if (picture_decoder_draw(d, &im, latents + s->at, s->height, s->width, err) < 0)
@@ -59,8 +58,7 @@ static int draw_picture(struct image *to, struct picture_decoder *d, const float
     return 0;
 }
 
-static int draw_row(struct image *to, struct picture_decoder *d,
-                    const struct sample_grid_pictures *all,
+static int draw_row(struct image *to, struct picture_decoder *d, const struct sample_grid_pictures *all,
                     const struct subject *s, int x, int y, const struct plan *p, struct err *err)
 {
     const float *shown[] = {all->original, all->before, all->after};
@@ -165,8 +163,7 @@ static int originals(struct image **out, const struct dataset *d, struct err *er
 }
 
 /* One drawn picture against all originals of its shape. */
-static int score_one(struct sample_grid_score *out, const struct dataset *d,
-                     const struct image *all,
+static int score_one(struct sample_grid_score *out, const struct dataset *d, const struct image *all,
                      const struct subject *s, const float *latents, struct err *err)
 {
     struct dataset_bucket b = dataset_bucket_of(d, s->sample);
@@ -183,8 +180,7 @@ static int score_one(struct sample_grid_score *out, const struct dataset *d,
     return 0;
 }
 
-int sample_grid_score(struct sample_grid_score *out, const struct dataset *d,
-                      const struct sample_prompts *s,
+int sample_grid_score(struct sample_grid_score *out, const struct dataset *d, const struct sample_prompts *s,
                       const float *latents, struct err *err)
 {
     struct image *all = NULL;

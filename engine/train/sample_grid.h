@@ -29,8 +29,7 @@ struct sample_grid_score {
 };
 
 /* `latents` of subjects that are samples of the data, which is pictures in blocks (dct+hash). */
-int sample_grid_score(struct sample_grid_score *out, const struct dataset *d,
-                      const struct sample_prompts *s,
+int sample_grid_score(struct sample_grid_score *out, const struct dataset *d, const struct sample_prompts *s,
                       const float *latents, struct err *err);
 
 #endif

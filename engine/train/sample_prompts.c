@@ -62,8 +62,7 @@ int sample_prompts_of_data(struct sample_prompts *out, const struct dataset *d, 
         goto fail;
     }
     for (int i = 0; i < n; i++)
-        if (dataset_get(d, s.of[i].sample, s.original + s.of[i].at,
-                        s.captions + (size_t)i * row_of(&shape),
+        if (dataset_get(d, s.of[i].sample, s.original + s.of[i].at, s.captions + (size_t)i * row_of(&shape),
                         s.masks + (size_t)i * (size_t)shape.words, err) < 0)
             goto fail;
     *out = s;

@@ -235,8 +235,7 @@ static void tell_whole(struct phase *p)
             .over = true, .done = p->need.pictures + p->need.captions, .total = p->need.pictures + p->need.captions,
             .text = "all pictures and captions are encoded"});
     printf("data: %lld pictures and %lld captions in %s, %.1f MB\n", (long long)p->need.pictures,
-           (long long)p->need.captions, encode_cache(p->e),
-           1e-6 * (double)(p->need.latent_bytes + p->need.text_bytes));
+           (long long)p->need.captions, encode_cache(p->e), 1e-6 * (double)(p->need.latent_bytes + p->need.text_bytes));
 }
 
 int train_encode(struct train *t)

@@ -42,8 +42,7 @@ static int write_grid(struct train *t, const struct sample_prompts *s, const str
     return rc;
 }
 
-static int show(struct train *t, const struct sample_prompts *s, const float *before,
-                const float *after,
+static int show(struct train *t, const struct sample_prompts *s, const float *before, const float *after,
                 const char *name, struct err *err)
 {
     char dir[CHECKPOINT_PATH + 16], path[CHECKPOINT_PATH + 64];

@@ -240,9 +240,8 @@ static int meeting_name(char name[DIST_NAME], struct err *err)
     if (!secret)
         return err_set(err, ERR_USAGE, "WORLD_SIZE is above 1, but ranks cannot find each other: "
                                        "set JOBCTL_RUN_DIR to a directory of this run");
-    snprintf(name, DIST_NAME, "%.20s.%.20s.%.20s.%016llx", env_or("JOBCTL_JOB_ID", "0"),
-             env_or("JOBCTL_ATTEMPT", "1"), env_or("JOBCTL_GENERATION", "1"),
-             (unsigned long long)digest_word(secret, strlen(secret), 0));
+    snprintf(name, DIST_NAME, "%.20s.%.20s.%.20s.%016llx", env_or("JOBCTL_JOB_ID", "0"), env_or("JOBCTL_ATTEMPT", "1"),
+             env_or("JOBCTL_GENERATION", "1"), (unsigned long long)digest_word(secret, strlen(secret), 0));
     return 0;
 }
 

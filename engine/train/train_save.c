@@ -73,9 +73,7 @@ void train_warn_log(struct train *t, const struct err *err)
     if (err->code == ERR_NONE || t->told_log)
         return;
     t->told_log = true;
-    progress_warning(t->progress,
-                     "%s; training continues, and the log has a gap until it can be written",
-                     err->text);
+    progress_warning(t->progress, "%s; training continues, and the log has a gap until it can be written", err->text);
 }
 
 /* --- the thread -------------------------------------------------------------------------- */

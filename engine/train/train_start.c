@@ -160,8 +160,7 @@ static int open_data(struct train *t)
     for (int i = 0; i < s.buckets; i++) {
         struct dataset_bucket b = dataset_bucket(t->data, i);
         if (b.height % t->spec.model.patch || b.width % t->spec.model.patch)
-            return err_set(&t->err, ERR_USAGE,
-                           "train.model.patch: %d does not divide latents of %d x %d",
+            return err_set(&t->err, ERR_USAGE, "train.model.patch: %d does not divide latents of %d x %d",
                            t->spec.model.patch, b.height, b.width);
     }
     if (train_is_first(t))
@@ -206,8 +205,7 @@ static int create_step(struct train *t)
         model_on_ready(step_model(t->step), t->reducer->ready, t);
     if (train_is_first(t))
         printf("model: %lld parameters, depth %d, %d channels\n",
-               (long long)layout_params(model_layout(step_model(t->step))), t->spec.model.depth,
-               t->spec.model.hidden);
+               (long long)layout_params(model_layout(step_model(t->step))), t->spec.model.depth, t->spec.model.hidden);
     return 0;
 }
 

@@ -257,9 +257,8 @@ void verify_count(struct verify_result *result, const struct verify_case_files *
     verify_compare(result, files, &(struct verify_row){name, VERIFY_EXACT, &ours, &want, 1, 0});
 }
 
-int verify_check(struct verify_result *result, const struct verify_case_files *files,
-                 const char *name, enum verify_kind kind, const float *ours, size_t count,
-                 double scale, struct err *err)
+int verify_check(struct verify_result *result, const struct verify_case_files *files, const char *name,
+                 enum verify_kind kind, const float *ours, size_t count, double scale, struct err *err)
 {
     char full[ST_NAME + 32];
     double *want = verify_want(files, name, count, err);

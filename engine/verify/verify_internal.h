@@ -71,9 +71,8 @@ double verify_change(const double *want, const float *start, size_t count);
 /* One exact comparison: the number of differences. */
 void verify_count(struct verify_result *result, const struct verify_case_files *files, const char *name, int differ);
 /* verify_compare() with the tensor `name` of the case. */
-int verify_check(struct verify_result *result, const struct verify_case_files *files,
-                 const char *name, enum verify_kind kind, const float *ours, size_t count,
-                 double scale, struct err *err);
+int verify_check(struct verify_result *result, const struct verify_case_files *files, const char *name,
+                 enum verify_kind kind, const float *ours, size_t count, double scale, struct err *err);
 
 /* The tensor `name` as doubles (freed by the caller), from ref64 if it is there and
  * the name is not an input. NULL with an error if it is missing or not `count` long. */
@@ -135,15 +134,13 @@ int verify_optim(struct verify_result *result, const struct verify_case_files *f
 int verify_open_beside(struct st_file **out, const char *json_path, const char *suffix, bool needed, struct err *err);
 /* Weights into a block; their names begin with `prefix`; "": all tensors of no other
  * kind. */
-int verify_load_weights(float *weights, const struct layout *l,
-                        const struct verify_case_files *files, const char *prefix,
-                        struct err *err);
+int verify_load_weights(float *weights, const struct layout *l, const struct verify_case_files *files,
+                        const char *prefix, struct err *err);
 /* Into a model: "param.*", or the values of the case's rule. */
 int verify_begin_weights(struct model *m, const struct verify_case_files *files, struct err *err);
 /* Sizes of a batch from the shapes of two tensors. */
-int verify_limits(struct model_limits *max, const struct verify_case_files *files,
-                  const char *x_name, const char *y_name, const struct model_config *cfg,
-                  struct err *err);
+int verify_limits(struct model_limits *max, const struct verify_case_files *files, const char *x_name,
+                  const char *y_name, const struct model_config *cfg, struct err *err);
 /* train.optimizer and train.gradient_clip of the JSON. Without an optimizer section *opt is AdamW
  * with the authors' defaults. */
 int verify_optimizer(struct optim_config *opt, const json_t *config, struct err *err);
@@ -157,9 +154,8 @@ struct verify_batch {
     int           *t_index;
     unsigned char *drop;
 };
-int verify_batch_load(struct verify_batch *b, const struct verify_case_files *files,
-                      const char *prefix, const struct model_limits *size,
-                      const struct model_config *cfg, struct err *err);
+int verify_batch_load(struct verify_batch *b, const struct verify_case_files *files, const char *prefix,
+                      const struct model_limits *size, const struct model_config *cfg, struct err *err);
 void verify_batch_free(struct verify_batch *b);
 
 #endif

@@ -53,9 +53,8 @@ static bool same_shape(const struct tensor *a, const struct st_tensor *b)
     return true;
 }
 
-int verify_load_weights(float *weights, const struct layout *l,
-                        const struct verify_case_files *files, const char *prefix,
-                        struct err *err)
+int verify_load_weights(float *weights, const struct layout *l, const struct verify_case_files *files,
+                        const char *prefix, struct err *err)
 {
     for (int i = 0; i < layout_len(l); i++) {
         char name[ST_NAME];
@@ -87,9 +86,8 @@ int verify_begin_weights(struct model *m, const struct verify_case_files *files,
     return r < 0 ? -1 : model_push(m, err);
 }
 
-int verify_limits(struct model_limits *max, const struct verify_case_files *files,
-                  const char *x_name, const char *y_name, const struct model_config *cfg,
-                  struct err *err)
+int verify_limits(struct model_limits *max, const struct verify_case_files *files, const char *x_name,
+                  const char *y_name, const struct model_config *cfg, struct err *err)
 {
     const struct st_tensor *x = st_find(files->golden, x_name);
     const struct st_tensor *y = st_find(files->golden, y_name);
@@ -175,9 +173,8 @@ static float *load(const struct verify_case_files *files, const char *prefix, co
     return verify_floats(files, full, count, err);
 }
 
-int verify_batch_load(struct verify_batch *b, const struct verify_case_files *files,
-                      const char *prefix, const struct model_limits *size,
-                      const struct model_config *cfg, struct err *err)
+int verify_batch_load(struct verify_batch *b, const struct verify_case_files *files, const char *prefix,
+                      const struct model_limits *size, const struct model_config *cfg, struct err *err)
 {
     const size_t B = (size_t)size->batch, text = B * (size_t)size->text;
     const size_t latent = B * (size_t)cfg->latent_channels * (size_t)size->height * (size_t)size->width;

@@ -120,9 +120,8 @@ static void measure(struct dist *d, size_t bytes, int nodes)
     qsort(copy, (size_t)times, sizeof(*copy), by_size);
     double r = reduce[times / 2], c = copy[times / 2];
     if (dist_rank(d) == 0)
-        printf("  %9zu bytes: %10.1f us (%.1f), %6.2f GB/s; copy %10.1f us (%.1f): %.2f times",
-               bytes, 1e6 * r, 1e6 * reduce[0], (double)bytes / r * 1e-9, 1e6 * c, 1e6 * copy[0],
-               r / c);
+        printf("  %9zu bytes: %10.1f us (%.1f), %6.2f GB/s; copy %10.1f us (%.1f): %.2f times", bytes, 1e6 * r,
+               1e6 * reduce[0], (double)bytes / r * 1e-9, 1e6 * c, 1e6 * copy[0], r / c);
     if (dist_rank(d) == 0 && nodes > 1)
         printf("; wire %.2f, least %.2f", (double)wire / (double)bytes, 2.0 * (nodes - 1) / nodes);
     if (dist_rank(d) == 0)

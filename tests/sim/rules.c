@@ -76,9 +76,8 @@ static void retry_commit(struct world *w, int job, const struct core_event *e, c
         pause = RETRY_DIR_MS + jitter;
     if (body_int(e->body, "delay_ms") != pause - jitter ||
         body_int(e->body, "not_before_ms") != e->at_ms + pause - jitter)
-        broke(w, "job %d waits %lld ms after %lld failures, not %lld", job,
-              (long long)body_int(e->body, "delay_ms"), (long long)c->failures,
-              (long long)(pause - jitter));
+        broke(w, "job %d waits %lld ms after %lld failures, not %lld", job, (long long)body_int(e->body, "delay_ms"),
+              (long long)c->failures, (long long)(pause - jitter));
     const bool limited = !dir && !full;    /* retry.h */
     if (limited && c->failures > r->max)
         broke(w, "job %d is tried again after %lld failures of at most %lld", job,
@@ -182,9 +181,8 @@ void rules_step(struct agent *a, int64_t step)
 /* What makes two failures the same: cause, code, sentence without its numbers, step. */
 static void shape(char *out, size_t size, const json_t *body)
 {
-    snprintf(out, size, "%s %lld %lld %s", body_text(body, "cause"),
-             (long long)body_int(body, "signal"), (long long)body_int(body, "exit_code"),
-             body_text(body, "text"));
+    snprintf(out, size, "%s %lld %lld %s", body_text(body, "cause"), (long long)body_int(body, "signal"),
+             (long long)body_int(body, "exit_code"), body_text(body, "text"));
     for (char *p = out; *p; p++)
         if (isdigit((unsigned char)*p))
             *p = '#';

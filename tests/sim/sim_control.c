@@ -183,9 +183,8 @@ static bool live(struct world *w, uint64_t seed, bool verbose)
             broke(w, "job %d is lost: nothing will ever happen to it again (%s)", j,
                   w->store[j].count ? job_state_name(w->store[j].latest.state) : "not submitted");
     if (w->broken[0])
-        printf("sim_control: seed %llu, at %.3f s: %s\n  again: tests/sim/replay %llu\n",
-               (unsigned long long)seed, (double)w->now / 1000, w->broken,
-               (unsigned long long)seed);
+        printf("sim_control: seed %llu, at %.3f s: %s\n  again: tests/sim/replay %llu\n", (unsigned long long)seed,
+               (double)w->now / 1000, w->broken, (unsigned long long)seed);
     return !w->broken[0];
 }
 

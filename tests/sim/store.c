@@ -88,9 +88,8 @@ static void compare(struct world *w, int job, const struct job_core *x)
                   (long long)fields[i].now, (long long)fields[i].before);
     for (int i = 0; i < BUCKETS; i++)
         if (x->goodput.spent.ms[i] != y->goodput.spent.ms[i])
-            broke(w, "job %d after a replay: %lld ms were %s, not %lld", job,
-                  (long long)x->goodput.spent.ms[i], bucket_name((enum bucket)i),
-                  (long long)y->goodput.spent.ms[i]);
+            broke(w, "job %d after a replay: %lld ms were %s, not %lld", job, (long long)x->goodput.spent.ms[i],
+                  bucket_name((enum bucket)i), (long long)y->goodput.spent.ms[i]);
     if (strcmp(x->reason, y->reason) != 0 || strcmp(x->fingerprint, y->fingerprint) != 0)
         broke(w, "job %d after a replay: its reason is '%s' and was '%s'", job, x->reason, y->reason);
 }

@@ -277,8 +277,7 @@ static inline json_t *await(struct peer *p, const char *kind)
             return json_object_get(body, "body");
         if (strcmp(got, "attempt_ended") == 0)
             fail_msg("the attempt ended (%s) before %s",
-                     json_string_value(json_object_get(json_object_get(body, "body"), "text")),
-                     kind);
+                     json_string_value(json_object_get(json_object_get(body, "body"), "text")), kind);
     }
 }
 

@@ -108,8 +108,7 @@ void node_channel_close(struct node_channel *l)
 }
 
 /* A follower's end, and what a listener does: nobody calls. */
-int node_channel_dial(struct node_channel **out, uv_loop_t *loop,
-                      const struct node_channel_call *call,
+int node_channel_dial(struct node_channel **out, uv_loop_t *loop, const struct node_channel_call *call,
                       const struct node_channel_hooks *hooks, struct err *err)
 {
     (void)out;

@@ -46,10 +46,9 @@ static void only_the_word_counts(void **state)
     const int port = (int)json_integer_value(json_object_get(door, "port"));
     const char *word = json_string_value(json_object_get(door, "word"));
     assert_int_equal(strlen(word), 32);
-    json_t *doors = json_pack(
-        "[o, o, o, o]", door_at("good", "127.0.0.1", port, word),
-        door_at("other", "127.0.0.1", port, "00000000000000000000000000000000"),
-        door_at("closed", "127.0.0.1", closed_port(), word), door_at("odd", "::1", port, word));
+    json_t *doors = json_pack("[o, o, o, o]", door_at("good", "127.0.0.1", port, word),
+                              door_at("other", "127.0.0.1", port, "00000000000000000000000000000000"),
+                              door_at("closed", "127.0.0.1", closed_port(), word), door_at("odd", "::1", port, word));
     json_t *reached = reachability_at(doors);
     assert_int_equal(json_array_size(reached), 4);
     assert_string_equal(field(reached, 0, "address"), "127.0.0.1");

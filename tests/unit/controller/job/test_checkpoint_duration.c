@@ -63,8 +63,7 @@ static void the_longest_counts_and_fades(void **state)
     }
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (checkpoint_duration_ms(s, (int64_t)i + 1) != rows[i].takes)
-            fail_msg("row %zu: %lld ms, not %lld", i,
-                     (long long)checkpoint_duration_ms(s, (int64_t)i + 1),
+            fail_msg("row %zu: %lld ms, not %lld", i, (long long)checkpoint_duration_ms(s, (int64_t)i + 1),
                      (long long)rows[i].takes);
     store_close(s);
     unlink(path);

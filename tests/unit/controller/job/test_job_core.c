@@ -196,9 +196,8 @@ static void play(struct job_core *core, struct job_core *again, const struct lin
     }
     if (strcmp(stored, l->events) != 0 || core->state != l->state ||
         (rc == 0 && out.effect != l->effect))
-        fail_msg("%s: '%c %s' gave '%s' %s '%s', expected '%s' %s '%s'", what, l->op,
-                 l->event ? l->event : "", stored, job_state_name(core->state),
-                 job_effect_name(out.effect), l->events, job_state_name(l->state),
+        fail_msg("%s: '%c %s' gave '%s' %s '%s', expected '%s' %s '%s'", what, l->op, l->event ? l->event : "", stored,
+                 job_state_name(core->state), job_effect_name(out.effect), l->events, job_state_name(l->state),
                  job_effect_name(l->effect));
     core_output_fini(&out);
     json_decref(body);

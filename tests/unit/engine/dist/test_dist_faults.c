@@ -66,8 +66,7 @@ static void blamed(int n, enum dist_fault_kind kind, int whom, const char *word)
         if (!board->rank[i].done || board->rank[i].rc != -1 || f->kind != kind || f->rank != whom ||
             !strstr(board->rank[i].text, word))
             fail_msg("layout %d: rank %d of %d: done %d rc %d kind %d rank %d: %s", (int)layout, i, n,
-                     board->rank[i].done, board->rank[i].rc, (int)f->kind, f->rank,
-                     board->rank[i].text);
+                     board->rank[i].done, board->rank[i].rc, (int)f->kind, f->rank, board->rank[i].text);
     }
 }
 

@@ -311,9 +311,8 @@ static void faults(void **state)
             if (board->rank[i].rc != -1 || board->rank[i].fault.kind != cases[k].kind ||
                 !strstr(board->rank[i].text, cases[k].says) ||
                 board->rank[i].stuck != cases[k].stuck)
-                fail_msg("case \"%s\", rank %d: rc %d kind %d stuck %d: %s",
-                         cases[k].how, i, board->rank[i].rc, (int)board->rank[i].fault.kind,
-                         board->rank[i].stuck, board->rank[i].text);
+                fail_msg("case \"%s\", rank %d: rc %d kind %d stuck %d: %s", cases[k].how, i, board->rank[i].rc,
+                         (int)board->rank[i].fault.kind, board->rank[i].stuck, board->rank[i].text);
     }
 }
 

@@ -186,9 +186,8 @@ static inline void ref_residual(double *x, const double *gate, int ld, double *a
     free(a);
 }
 
-static inline void ref_block(const struct ref *r, int i, double *x, const double *t0,
-                             const double *y, const float *mask, int batch, int rows, int cols,
-                             int text)
+static inline void ref_block(const struct ref *r, int i, double *x, const double *t0, const double *y,
+                             const float *mask, int batch, int rows, int cols, int text)
 {
     const int C = r->c->hidden, N = rows * cols, M = batch * N, ld = 6 * C;
     const double *table = ref_w(r, "blocks.%d.scale_shift_table", i);
@@ -211,8 +210,7 @@ static inline void ref_block(const struct ref *r, int i, double *x, const double
     double *q = ref_linear(x, ref_w(r, "blocks.%d.cross_attn.q_linear.weight", i),
                            ref_w(r, "blocks.%d.cross_attn.q_linear.bias", i), M, C, C);
     double *kv = ref_linear(y, ref_w(r, "blocks.%d.cross_attn.kv_linear.weight", i),
-                            ref_w(r, "blocks.%d.cross_attn.kv_linear.bias", i), batch * text, C,
-                            2 * C);
+                            ref_w(r, "blocks.%d.cross_attn.kv_linear.bias", i), batch * text, C, 2 * C);
     if (r->c->cross_norm) {
         ref_rms(q, ref_w(r, "blocks.%d.cross_attn.q_norm.weight", i), M, C, C, 1e-6);
         ref_rms(kv, ref_w(r, "blocks.%d.cross_attn.k_norm.weight", i), batch * text, C, 2 * C,
