@@ -51,23 +51,26 @@ static size_t escape_of(const char *p, char c)
     return 0;
 }
 
-/* Length of the text at p that stands for c, or 0. */
-static size_t unit_of(const char *p, char c)
+/* Length of the text at p that stands for c, or 0. literal: a backslash stands for itself, if it can. */
+static size_t unit_of(const char *p, char c, bool literal)
 {
+    const size_t escape = *p == '\\' ? escape_of(p, c) : 0;
+    if (escape && !literal)
+        return escape;
     if (tolower((unsigned char)*p) == tolower((unsigned char)c) || (*p == '+' && c == ' ') ||
         (*p == '-' && c == '+') || (*p == '_' && c == '/'))
         return 1;
     if (*p == '%' && hex_of(p + 1) == (unsigned char)c)
         return 3;
-    return *p == '\\' ? escape_of(p, c) : 0;
+    return escape;
 }
 
 /* Quotes and backslashes between two characters of the value are skipped. */
-static size_t match_of(const char *text, const char *value)
+static size_t match_as(const char *text, const char *value, bool literal)
 {
     const char *p = text;
     for (int skipped = 0; *value;) {
-        size_t n = unit_of(p, *value);
+        size_t n = unit_of(p, *value, literal);
         if (n) {
             p += n;
             value++;
@@ -79,6 +82,13 @@ static size_t match_of(const char *text, const char *value)
         }
     }
     return (size_t)(p - text);
+}
+
+/* "\x5c" may be a backslash, or be the value's own four characters. */
+static size_t match_of(const char *text, const char *value)
+{
+    const size_t n = match_as(text, value, false);
+    return n || !strchr(value, '\\') ? n : match_as(text, value, true);
 }
 
 static struct redact_span known_at(const struct redact *r, const char *text, const char *p)

@@ -4,6 +4,7 @@
  * Secrets are made here from templates and random letters, so that no file of the tree looks as if
  * it had one. A secret has two fragments of random letters; neither may be left.
  */
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -295,6 +296,26 @@ static char *hexadecimal(const char *text)
     return out;
 }
 
+/* As PHP, Go and Python write some characters; `with`: "u00" for \u003c, "x" for \x3c. */
+static char *escaped(const char *text, const char *with)
+{
+    char *out = malloc(6 * strlen(text) + 1), *p = out;
+    for (; *text; text++)
+        p += isalnum((unsigned char)*text) ? sprintf(p, "%c", *text)
+                                           : sprintf(p, "\\%s%02x", with, (unsigned char)*text);
+    return out;
+}
+
+/* As a form in a browser sends it. */
+static char *form_encoded(const char *text)
+{
+    char *out = malloc(3 * strlen(text) + 1), *p = out;
+    for (; *text; text++)
+        p += *text == ' ' ? sprintf(p, "+") : isalnum((unsigned char)*text) ? sprintf(p, "%c", *text)
+                                                                            : sprintf(p, "%%%02X", (unsigned char)*text);
+    return out;
+}
+
 /* Takes `text`; the letters in the middle of the encoded value must be gone from the output. */
 static void check_known(const struct redact *r, char *text, size_t from, size_t to)
 {
@@ -312,7 +333,7 @@ static void known_values_go_in_every_encoding(void **state)
 {
     (void)state;
     static const char *const middles_of_known[] = {"-", " ", "\"", "\\", "\"\\", "'", "/", "+", "%", "&", "é",
-                                                   "\n", "\t", "$x", "`", "ß∂", "=", "@", ":", "😀"};
+                                                   "\n", "\t", "$x", "`", "\\x5c", "ß∂", "=", "@", ":", "😀"};
     for (size_t i = 0; i < ARRAY_LEN(middles_of_known); i++) {
         char value[200];
         const struct secret s = secret_of("", "", 24, mixed);
@@ -327,6 +348,9 @@ static void known_values_go_in_every_encoding(void **state)
         check_known(r, json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII), 1, 1);
         json_decref(text);
         check_known(r, url_encoded(value), 0, 0);
+        check_known(r, form_encoded(value), 0, 0);
+        check_known(r, escaped(value, "u00"), 0, 0);
+        check_known(r, escaped(value, "x"), 0, 0);
         check_known(r, shell_quoted(value), 1, 1);
         check_known(r, backslashed(value), 0, 0);
         check_known(r, hexadecimal(value), 0, 0);
