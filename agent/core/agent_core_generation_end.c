@@ -18,7 +18,7 @@ static json_t *time_spent(const struct agent_core *c, int64_t now_ms)
     const struct spell spell = {
         .wall = now_ms - t0,
         .started = p->started_ms ? p->started_ms - t0 : -1,
-        .fresh = p->fresh_ms ? p->fresh_ms - t0 : -1,
+        .fresh = !p->fresh_ms ? -1 : p->fresh_ms == PROGRESS_ALL_FRESH ? 0 : p->fresh_ms - t0,
         .last = p->last_step_ms ? p->last_step_ms - t0 : -1,
         .failed = c->blame.failed ? c->blame.at_ms - t0 : -1,
         .hung = c->blame.verdict.cause == CAUSE_HANG_INIT ||

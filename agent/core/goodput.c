@@ -86,7 +86,7 @@ void goodput_rank(struct goodput *s, const struct spell *spell, const struct spe
     const int64_t turn = spell->fresh < 0 ? last : within(spell->fresh, begin, last);
     int64_t fresh = last - turn, again = turn - begin, tail = noticed - last;
 
-    if (spell->started < 0 && spell->failed < 0) { /* no lines, ended well: all productive */
+    if (spell->started < 0 && spell->last < 0 && spell->failed < 0) { /* no lines, ended well: all productive */
         fresh = noticed - begin;
         again = 0;
     }

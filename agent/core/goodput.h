@@ -37,8 +37,8 @@ struct goodput {
 /* Times of one generation, in ms since its ranks started; -1: never. */
 struct spell {
     int64_t wall;           /* until it ended */
-    int64_t started;        /* first "started" line of a rank; -1: the ranks write no lines */
-    int64_t fresh;          /* from here on its steps were new */
+    int64_t started;        /* first "started" line of a rank; -1: none, as of scripts whose output is read */
+    int64_t fresh;          /* from here on its steps were new; 0: from its begin */
     int64_t last;           /* the last step, or checkpoint */
     int64_t failed;         /* when the failure was detected; -1: it ended well or on request */
     bool    hung;

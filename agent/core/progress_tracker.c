@@ -43,7 +43,7 @@ static void reach(struct progress_tracker *p, int64_t step, int64_t now_ms)
             p->productive_ms += now_ms - p->last_step_ms;
         p->best = step;
         if (!p->fresh_ms)
-            p->fresh_ms = p->last_step_ms ? p->last_step_ms : now_ms;
+            p->fresh_ms = p->last_step_ms ? p->last_step_ms : p->best_before <= 0 ? PROGRESS_ALL_FRESH : now_ms;
     }
     if (step > p->step)
         p->step = step;

@@ -12,6 +12,9 @@
 #include <jansson.h>
 #include <stdint.h>
 
+/* The first sign of life is a step, and no generation before made one: all its time went into new steps. */
+enum { PROGRESS_ALL_FRESH = 1 };
+
 struct progress_tracker {
     int64_t step, steps;   /* of this generation; -1 = not known */
     int64_t best;          /* highest step ever, earlier attempts included */
@@ -22,7 +25,7 @@ struct progress_tracker {
     int64_t productive_ms;                    /* time spent on new steps */
     int64_t last_step_ms, event_ms;
     int64_t started_ms; /* when this generation began ... */
-    int64_t fresh_ms;   /* ... and when its steps became new; 0 = not yet */
+    int64_t fresh_ms;   /* ... and when its steps became new; 0 = not yet; PROGRESS_ALL_FRESH */
     int64_t disk_ms;    /* of this generation: spent in waits for a full disk that are over ... */
     int64_t disk_since_ms; /* ... and since when one lasts; 0 = none */
     int64_t encoded;       /* samples that this generation has encoded and kept */

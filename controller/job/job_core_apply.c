@@ -313,9 +313,18 @@ static void apply_checkpoint(struct job_core *c, const struct core_event *e)
         c->best = step;
 }
 
+/* Its event names the highest step of all its generations; the last one may have ended at an earlier step. */
+static void see_best(struct job_core *c, int64_t best)
+{
+    if (c->stored_step < 0)
+        see_step(c, best);
+    else if (best > c->best)
+        c->best = best;
+}
+
 static void apply_attempt_over(struct job_core *c, const struct core_event *e)
 {
-    see_step(c, field_safe_int(e->body, "step", -1));
+    see_best(c, field_safe_int(e->body, "step", -1));
     goodput_lost(c, e->at_ms);
     c->live = false;
     c->cpus = 0;

@@ -52,9 +52,38 @@ static void phases_are_passed_on(void **state)
     progress_tracker_fini(&p);
 }
 
+static void reach(struct progress_tracker *p, int step, int64_t now_ms)
+{
+    json_t *line = json_pack("{s:i}", "step", step);
+    json_decref(progress_tracker_step(p, 1, line, now_ms));
+    json_decref(line);
+}
+
+/* A script says nothing before its first step: the time until then is not a repetition, unless it follows a failure. */
+static void a_first_step_is_new_from_the_begin(void **state)
+{
+    struct progress_tracker p;
+    (void)state;
+    progress_tracker_init(&p, -1);
+    reach(&p, 1, 5000);
+    reach(&p, 2, 6000);
+    assert_int_equal(p.fresh_ms, PROGRESS_ALL_FRESH);
+    progress_tracker_begin(&p);
+    reach(&p, 1, 8000);
+    reach(&p, 2, 9000);
+    assert_int_equal(p.fresh_ms, 0);
+    reach(&p, 3, 9900);
+    assert_int_equal(p.fresh_ms, 9000);
+    progress_tracker_begin(&p);
+    reach(&p, 4, 12000);
+    assert_int_equal(p.fresh_ms, 12000);
+    progress_tracker_fini(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(encoded_samples_are_gained),
-                                       cmocka_unit_test(phases_are_passed_on)};
+                                       cmocka_unit_test(phases_are_passed_on),
+                                       cmocka_unit_test(a_first_step_is_new_from_the_begin)};
     return cmocka_run_group_tests_name("progress_tracker", tests, NULL, NULL);
 }
