@@ -66,6 +66,8 @@ void agent_core_exited(struct agent_core *c, const struct agent_input *in, struc
     if (c->job.engine || !c->stop_asked)
         root_cause_consider(&c->blame, e, &v, in->now_ms);
 
+    root_cause_stack(&c->blame, e);
+
     agent_core_end_others(c, in->now_ms, out);
     agent_core_join(c, in, out);
 }

@@ -8,8 +8,12 @@
 
 enum {
     EVIDENCE_LINES = 20,
+    FRAMES = 5,
     CLOSE_CALL_MS = 200 /* failures closer than this may be reported in the wrong order */
 };
+
+#define STACK_HEAD " (most recent call first):\n"
+#define STACK_FRAME "  File "
 
 /* A JSON string of arbitrary bytes; invalid UTF-8 becomes '?'. */
 static json_t *text_value(const char *text, size_t len)
@@ -60,6 +64,30 @@ void root_cause_set(struct root_cause *b, const struct agent_exit *e, const stru
                              .exit = *e,
                              .evidence = last_lines(e->last_lines, EVIDENCE_LINES)};
     b->exit.last_lines = b->exit.kernel = b->exit.command = NULL;
+}
+
+/* The innermost frames of the last stack of faulthandler, which is that of the main thread. */
+static json_t *python_frames(const char *text)
+{
+    const char *at = NULL;
+    json_t *lines = json_array();
+    for (const char *p = text; lines && p && (p = strstr(p, STACK_HEAD)); p += strlen(STACK_HEAD))
+        at = p + strlen(STACK_HEAD);
+    while (at && strncmp(at, STACK_FRAME, strlen(STACK_FRAME)) == 0 && json_array_size(lines) < FRAMES) {
+        size_t len = strcspn(at, "\n");
+        json_array_append_new(lines, text_value(at, len < 500 ? len : 500));
+        at += len + (at[len] == '\n');
+    }
+    return lines;
+}
+
+void root_cause_stack(struct root_cause *b, const struct agent_exit *e)
+{
+    const bool hangs = b->verdict.cause == CAUSE_HANG_INIT || b->verdict.cause == CAUSE_HANG_STEP;
+    if (!hangs || !b->exit.none || json_array_size(b->evidence) || (b->exit.rank >= 0 && b->exit.rank != e->rank))
+        return;
+    json_decref(b->evidence);
+    b->evidence = python_frames(e->last_lines);
 }
 
 void root_cause_consider(struct root_cause *b, const struct agent_exit *e, const struct verdict *v, int64_t now_ms)

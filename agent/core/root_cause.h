@@ -20,12 +20,14 @@ struct root_cause {
     int64_t           at_ms;
     struct verdict    verdict;
     struct agent_exit exit;     /* its texts are not kept */
-    json_t *evidence;           /* the last output lines, an array, or NULL */
+    json_t *evidence;           /* the last output lines, or where a Python program hangs; an array, or NULL */
 };
 
 void root_cause_clear(struct root_cause *b);
 void root_cause_set(struct root_cause *b, const struct agent_exit *e, const struct verdict *v, int64_t now_ms);
 /* Replaces the root cause if this failure takes precedence. */
 void root_cause_consider(struct root_cause *b, const struct agent_exit *e, const struct verdict *v, int64_t now_ms);
+/* A hung rank that was asked for its stacks has ended: where it hung becomes the evidence. */
+void root_cause_stack(struct root_cause *b, const struct agent_exit *e);
 
 #endif

@@ -28,7 +28,7 @@ static void the_first_failure_decides_and_restarts_at_once(void **state)
     expect(field("gained"), "2");
     expect(cleaned(true), "restart_scheduled SPAWN(2,2)");
     expect(field("text"),
-           "\"rank 1 was killed by SIGKILL (9); resuming from the checkpoint of step 2\"");
+           "\"rank 1 was killed by SIGKILL (9); resuming at step 2 or later\"");
     expect(spawned(2), "generation_started");
     expect(field("resume_step"), "2");
     line(2, 0, "{\"ev\":\"started\",\"resume_step\":2,\"steps\":40}");
@@ -228,6 +228,22 @@ static void the_same_failure_three_times_is_enough(void **state)
     expect(field("exit_code"), "3");
     expect(field("text"),
            "\"the same failure 3 times without progress: rank 0 exited with code 3; no reason was printed\"");
+}
+
+/* The frames of the main thread, innermost first: where it hangs, also in `why`. */
+static void a_hung_script_says_where(void **state)
+{
+    (void)state;
+    launch(1, false, false);
+    spawned(1);
+    hang(1, 0, false);
+    feed((struct agent_input){
+        .kind = INPUT_RANK_EXITED,
+        .exited = {.generation = 1, .rank = 0, .signalled = true, .signo = 6, .last_lines =
+                   "step 7\nFatal Python error: Aborted\n\nThread 0x01 (most recent call first):\n  File \"b.py\", line 9 in f\n"
+                   "\nCurrent thread 0x02 (most recent call first):\n  File \"q.py\", line 3 in get\n"
+                   "  File \"a.py\", line 4 in <module>\n\nExtension modules: x (total: 1)\n"}});
+    expect(field("evidence"), "[\"  File \\\"q.py\\\", line 3 in get\",\"  File \\\"a.py\\\", line 4 in <module>\"]");
 }
 
 /* Each hang before the first step puts one more to what is set; a step proves the path good. */
@@ -495,6 +511,7 @@ int main(void)
         TEST(an_echo_does_not_hide_the_cause),
         TEST(the_same_failure_three_times_is_enough),
         TEST(a_hang_before_the_first_step_gets_a_remedy),
+        TEST(a_hung_script_says_where),
         TEST(what_helped_before_is_set_from_the_start),
         TEST(history_counts),
         TEST(only_new_steps_are_progress),
