@@ -114,8 +114,22 @@ static bool has_word(const char *name, const char *word)
     return false;
 }
 
+/* Settings of AWS that name a place or a limit; all other AWS_* count as credentials. */
+static bool is_aws_setting(const char *name)
+{
+    static const char *const names[] = {
+        "AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_DEFAULT_OUTPUT", "AWS_DEFAULT_REGION", "AWS_EC2_METADATA_DISABLED",
+        "AWS_MAX_ATTEMPTS", "AWS_PAGER", "AWS_PROFILE", "AWS_REGION", "AWS_RETRY_MODE"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (matches(names[i], name))
+            return true;
+    return false;
+}
+
 static bool is_secret(const char *name)
 {
+    if (is_aws_setting(name))
+        return false;
     return ends_with(name, "_KEY") || ends_with(name, "_TOKEN") || ends_with(name, "_SECRET") ||
            has_word(name, "PASSWORD") || strncmp(name, "AWS_", 4) == 0 || redact_is_telling(name, strlen(name));
 }

@@ -20,14 +20,14 @@ run: |
   python
   echo "stood $STOOD, locale $LC_ALL, columns ${COLUMNS-none}, display ${DISPLAY-none}, ssh ${SSH_AUTH_SOCK-none}"
   echo "words $TWO_LINES"
-  [ "${#HF_TOKEN}" = 24 ] && [ "${#NAMED}" = 24 ] && [ "$AWS_REGION" = moon-1 ] && echo "has its secrets"
+  [ "${#HF_TOKEN}" = 24 ] && [ "${#NAMED}" = 24 ] && [ "$AWS_ACCESS_KEY_ID" = moon-1 ] && echo "has its secrets"
   echo up >>up
   until [ -e go ]; do sleep 0.05; done
   [ -e second ] || { touch second; exit 3; }
   echo "has them again: ${#HF_TOKEN} ${#NAMED}"
 YAML
 export PATH=$WORK/venv/bin:$PATH STOOD=here LC_ALL=C.UTF-8 COLUMNS=40 DISPLAY=:7 SSH_AUTH_SOCK=/tmp/none
-export TWO_LINES=$'one\ntwo' HF_TOKEN=$secret NAMED=$secret AWS_REGION=moon-1
+export TWO_LINES=$'one\ntwo' HF_TOKEN=$secret NAMED=$secret AWS_ACCESS_KEY_ID=moon-1
 code 0 jobctl submit -q job.yaml
 wait_for "the job runs" test -e up
 code 0 jobctl logs stood
@@ -50,7 +50,7 @@ done
 code 0 jobctl show stood
 has "directory     $WORK" out
 has "command       python ..." out
-has "AWS_REGION" out
+has "AWS_ACCESS_KEY_ID" out
 lacks moon-1 out
 code 0 jobctl report stood -o "$WORK/report.tgz"
 mkdir report
