@@ -114,6 +114,8 @@ static int prepare(struct client *c, struct err *err)
     return 0;
 }
 
+#define RESTART_IT "; run jobctl daemon restart (jobs keep running)"
+
 /* A daemon of another version may interpret specs and answers differently. */
 static int check_version(struct client *c, struct err *err)
 {
@@ -121,7 +123,6 @@ static int check_version(struct client *c, struct err *err)
     if (client_get(c, &answer, err, VERSION_PATH) < 0)
         return -1;
     const char *theirs = json_string_value(json_object_get(answer, "version"));
-    long long pid = json_integer_value(json_object_get(answer, "pid"));
     long long schema = json_integer_value(json_object_get(answer, "schema"));
     int rc = 0;
     if (c->far && (!theirs || strcmp(theirs, JOBCTL_VERSION) != 0 || schema != API_SCHEMA))
@@ -129,14 +130,11 @@ static int check_version(struct client *c, struct err *err)
                      "jobctl -H %s daemon restart (jobs keep running)", far_host_name(), theirs ? theirs : "unknown",
                      far_host_name());
     else if (theirs && strcmp(theirs, JOBCTL_VERSION) == 0 && schema != API_SCHEMA)
-        rc = err_set(err, ERR_SYSTEM, "the running daemon answers in schema %lld, this jobctl "
-                                      "reads "
-                     "%d; stop it with `kill %lld` (jobs keep running) and try again: a new one "
-                     "starts by itself", schema, API_SCHEMA, pid);
+        rc = err_set(err, ERR_SYSTEM, "the running daemon answers in schema %lld, this jobctl reads %d" RESTART_IT, schema,
+                     API_SCHEMA);
     else if (!theirs || strcmp(theirs, JOBCTL_VERSION) != 0)
-        rc = err_set(err, ERR_SYSTEM, "the running daemon has version %.40s, this jobctl %s; stop "
-                     "it with `kill %lld` (jobs keep running) and try again: a new one starts by "
-                     "itself", theirs ? theirs : "unknown", JOBCTL_VERSION, pid);
+        rc = err_set(err, ERR_SYSTEM, "the running daemon has version %.40s, this jobctl %s" RESTART_IT,
+                     theirs ? theirs : "unknown", JOBCTL_VERSION);
     json_decref(answer);
     return rc;
 }

@@ -182,10 +182,11 @@ static int fetch(struct call *call, struct client *c, struct list *l)
     return 0;
 }
 
+/* Scripts read the table, with its heads alone, on stdout. */
 static void print_none(const struct call *call)
 {
     const struct options *o = &call->options;
-    fprintf(call->out.file, options_has(o, "state") ? "No job is in one of these states.\n"
+    fprintf(call->out.tty ? call->out.file : stderr, options_has(o, "state") ? "No job is in one of these states.\n"
             : options_has(o, "all") ? "No jobs yet. Submit one: jobctl submit FILE\n"
                                     : "No active jobs. To include done jobs: jobctl status -a\n");
 }
@@ -199,10 +200,10 @@ static int print(struct call *call, const struct list *l)
             fprintf(call->out.file, "%lld\n", (long long)json_integer_value(json_object_get(row, "id")));
         return 0;
     }
-    if (json_array_size(l->jobs) == 0 && call->out.tty) {
+    if (json_array_size(l->jobs) == 0)
         print_none(call);
+    if (json_array_size(l->jobs) == 0 && call->out.tty)
         return 0;
-    }
     return job_view_table(&call->out, l->jobs, options_text(&call->options, "output"), &call->err);
 }
 

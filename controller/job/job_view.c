@@ -20,7 +20,9 @@ void job_view_duration(char *out, size_t size, double s)
     if (s < 0)
         s = 0;
     long n = (long)(s + 0.5);
-    if (s < 9.95)
+    if (s >= 0.0005 && s < 0.095)
+        snprintf(out, size, "%.0fms", 1000 * s);
+    else if (s < 9.95)
         snprintf(out, size, "%.1fs", s);
     else if (n < 60)
         snprintf(out, size, "%lds", n);
@@ -111,13 +113,6 @@ static void format_rate(char *out, size_t size, const json_t *row, const char *n
         snprintf(out, size, "%.3g it/s", 1000 / step_ms);
     else if (tokens > 0)
         snprintf(out, size, "%.0f tok/s", tokens);
-}
-
-static void format_share(char *out, size_t size, const json_t *row, const char *name)
-{
-    const json_t *v = json_object_get(row, name);
-    if (json_is_number(v))
-        snprintf(out, size, "%.0f%%", 100 * json_number_value(v));
 }
 
 static void format_seconds(char *out, size_t size, const json_t *row, const char *name)
@@ -230,6 +225,16 @@ static void format_elapsed(char *out, size_t size, const json_t *row, const char
         job_view_duration(out, size, (to < 0 ? (double)time(NULL) : to) - from);
 }
 
+/* Of a job that was over at once it would only say how long an agent takes to start. */
+static void format_goodput(char *out, size_t size, const json_t *row, const char *name)
+{
+    const double from = job_view_time(json_string_value(json_object_get(row, "started_at")));
+    const double to = job_view_time(json_string_value(json_object_get(row, "ended_at")));
+    const json_t *v = json_object_get(row, name);
+    if (json_is_number(v) && (from < 0 || to < 0 || to - from >= 1))
+        snprintf(out, size, "%.0f%%", 100 * json_number_value(v));
+}
+
 static void format_checkpoint(char *out, size_t size, const json_t *row, const char *name)
 {
     const json_t *v = json_object_get(row, name);
@@ -276,7 +281,7 @@ static const struct field {
     {"tokens_per_s", "TOKENS", format_speed, true, false, 1},
     {"epoch", "EPOCH", format_epoch, true, false, 1},
     {"eta_s", "ETA", format_seconds, true, true, 2},
-    {"goodput", "GOODPUT", format_share, true, true, 5},
+    {"goodput", "GOODPUT", format_goodput, true, true, 5},
     {"elapsed", "ELAPSED", format_elapsed, true, true, 6},
     {"attempt", "ATTEMPT", format_integer, true, false, 1},
     {"generation", "GENERATION", format_integer, true, false, 1},

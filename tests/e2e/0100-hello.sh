@@ -18,7 +18,8 @@ code 0 jobctl wait 1 --timeout 60
 has "job 1 (hello) succeeded" out
 
 code 0 jobctl status
-empty err
+[ "$(wc -l <out)" = 1 ]
+has "No active jobs. To include done jobs: jobctl status -a" err
 code 0 jobctl status -a
 has "hello" out
 has "succeeded" out

@@ -205,7 +205,7 @@ static void test_durations(void **state)
     static const struct {
         double      seconds;
         const char *text;
-    } rows[] = {{0, "0.0s"}, {-3, "0.0s"}, {0.44, "0.4s"}, {9.96, "10s"}, {59.4, "59s"},
+    } rows[] = {{0, "0.0s"}, {-3, "0.0s"}, {0.004, "4ms"}, {0.094, "94ms"}, {0.095, "0.1s"}, {0.44, "0.4s"}, {9.96, "10s"}, {59.4, "59s"},
                 {59.6, "1m00s"}, {3599, "59m59s"}, {3600, "1h00m"}, {90000, "1d01h"}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char text[32];
