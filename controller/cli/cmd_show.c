@@ -19,6 +19,8 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+enum { PIDS = 8 };
+
 static void line(const struct terminal *t, const char *name, const char *value)
 {
     if (!value || !value[0] || strcmp(value, "-") == 0)
@@ -77,21 +79,45 @@ static void print_goodput(const struct terminal *t, const json_t *goodput)
     line(t, "time", value);
 }
 
+/* ", step 200 to 340"; where a script began is not known. */
+static void put_steps(char *out, size_t size, const json_t *from, const json_t *to)
+{
+    const long long first = json_integer_value(from), last = json_integer_value(to);
+    if (last > 0 && json_is_integer(from))
+        snprintf(out, size, ", step %lld to %lld", first, last);
+    else if (last > 0)
+        snprintf(out, size, ", up to step %lld", last);
+    else if (first > 0)
+        snprintf(out, size, ", from step %lld", first);
+}
+
+/* ", pids 9193 9194", of ranks that run. */
+static void put_pids(char *out, size_t size, const json_t *generation)
+{
+    const json_t *pids = json_object_get(generation, "pids");
+    out[0] = '\0';
+    if (!json_is_null(json_object_get(generation, "ended_at")))
+        return;
+    for (size_t i = 0; i < json_array_size(pids) && i < PIDS; i++)
+        text_append(out, size, "%s %lld", i ? "" : json_array_size(pids) > 1 ? ", pids" : ", pid",
+                    (long long)json_integer_value(json_array_get(pids, i)));
+    if (json_array_size(pids) > PIDS)
+        text_append(out, size, " ...");
+}
+
 static void print_generation(const struct terminal *t, const json_t *attempt, const json_t *g)
 {
     const char *cause = field_text(g, "cause"), *text = field_text(g, "text");
     long long np = json_integer_value(json_object_get(g, "np"));
-    long long from = json_integer_value(json_object_get(g, "resume_step"));
-    long long to = json_integer_value(json_object_get(g, "step"));
-    char value[1024], steps[80] = "", why[128] = "";
-    if (to > 0)
-        snprintf(steps, sizeof(steps), ", step %lld to %lld", from, to);
+    char value[1024], steps[80] = "", pids[120], why[128] = "";
+    put_pids(pids, sizeof(pids), g);
+    put_steps(steps, sizeof(steps), json_object_get(g, "resume_step"), json_object_get(g, "step"));
     if (cause[0] && strcmp(cause, "none") != 0)
         snprintf(why, sizeof(why), " (%s)", cause);
-    snprintf(value, sizeof(value), "%lld.%lld with %lld rank%s%s%s%s%s",
+    snprintf(value, sizeof(value), "%lld.%lld with %lld rank%s%s%s%s%s%s",
              (long long)json_integer_value(json_object_get(attempt, "attempt")),
              (long long)json_integer_value(json_object_get(g, "generation")), np,
-             np == 1 ? "" : "s", steps, text[0] ? ": " : "", text, why);
+             np == 1 ? "" : "s", steps, pids, text[0] ? ": " : "", text, why);
     line(t, "generation", value);
 }
 

@@ -211,8 +211,9 @@ static void fold_attempt(json_t *attempts, const struct event_row *row, const js
 static void fold_generation(json_t *attempt, const struct event_row *row, const json_t *body)
 {
     json_array_append_new(json_object_get(attempt, "generations"), json_pack(
-        "{s:O?, s:O?, s:O?, s:n, s:s, s:n, s:o, s:n}", "generation",
-        json_object_get(body, "generation"), "np", json_object_get(body, "np"), "resume_step",
+        "{s:O?, s:O?, s:O?, s:O?, s:n, s:s, s:n, s:o, s:n}", "generation",
+        json_object_get(body, "generation"), "np", json_object_get(body, "np"), "pids",
+        json_object_get(body, "pids"), "resume_step",
         json_object_get(body, "resume_step"), "cause", "text", "", "step", "started_at",
         utc_json(row->at_ms), "ended_at"));
 }
@@ -281,10 +282,14 @@ static int fold(void *ctx, const struct event_row *row)
         fold_node_lost(attempt, body);
     } else if (kind == EVENT_GENERATION_STARTED && attempt) {
         fold_generation(attempt, row, body);
+    } else if (kind == EVENT_RANK_STARTED && generation && json_is_integer(json_object_get(body, "resume_step"))) {
+        json_object_set(generation, "resume_step", json_object_get(body, "resume_step"));
     } else if (kind == EVENT_GENERATION_ENDED && generation) {
         fold_fields(generation, row, body);
     } else if (attempt && (kind == EVENT_ATTEMPT_ENDED || kind == EVENT_AGENT_LOST)) {
         const char *result = json_string_value(json_object_get(body, "result"));
+        if (kind == EVENT_AGENT_LOST && json_is_null(json_object_get(generation, "ended_at")))
+            fold_fields(generation, row, body);
         fold_fields(attempt, row, body);
         json_object_set_new(attempt, "state", json_string(result ? result : "lost"));
     }

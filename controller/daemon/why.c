@@ -27,6 +27,8 @@
 
 enum { EVIDENCE_MAX = 40, OUTPUT_LINES = 5 };
 
+#define FORCED "stopped by SIGKILL"     /* agent/core/agent_core_generation_end.c */
+
 /* The summary of the events. */
 struct story {
     int        deaths;          /* generations that failed */
@@ -36,8 +38,9 @@ struct story {
     int64_t    last_checkpoint;
     bool       answered;        /* the agent of the newest attempt connected */
     bool       taken;           /* the ranks of the newest attempt were preempted */
+    bool       incident;        /* the newest incident report is of the ranks that run or have just failed */
     int64_t    first_start_ms, end_ms;
-    char       stop[200];
+    char       stop[200], forced[160]; /* ... and how, if the ranks did not end by themselves */
     char       last_text[640], last_death[720];    /* last failure: text; text with its cause */
     char       last_taken[256];     /* why the last one was preempted */
     char       told[640];           /* a sentence not to repeat */
@@ -96,6 +99,8 @@ static void note_death(struct story *s, const json_t *body)
 {
     const char *cause = field_text(body, "cause");
     const json_t *step = json_object_get(body, "step");
+    snprintf(s->forced, sizeof(s->forced), "%.159s", strncmp(field_text(body, "text"), FORCED, strlen(FORCED)) == 0
+             ? field_text(body, "text") : "");
     if (!cause[0] || strcmp(cause, "none") == 0)
         return;
     if (strcmp(cause, "preempted") == 0) {
@@ -103,6 +108,9 @@ static void note_death(struct story *s, const json_t *body)
         return;
     }
     s->deaths++;
+    if (!s->incident)
+        s->seen[0] = '\0';
+    s->incident = false;
     char where[40] = "";
     if (json_is_integer(step) && !strstr(field_text(body, "text"), " step "))
         snprintf(where, sizeof(where), " at step %lld", (long long)json_integer_value(step));
@@ -117,7 +125,7 @@ static int tell(void *ctx, const struct event_row *row)
     const enum event_kind kind = event_kind_of(row->kind);
     json_t *body = json_loads(row->body, 0, NULL);
     if (kind == EVENT_PLACED) {
-        s->answered = s->taken = false;
+        s->answered = s->taken = s->incident = false;
         if (!s->first_start_ms)
             s->first_start_ms = row->at_ms;
     } else if (kind == EVENT_GENERATION_ENDED) {
@@ -125,6 +133,7 @@ static int tell(void *ctx, const struct event_row *row)
     } else if (kind == EVENT_INCIDENT) {
         snprintf(s->report, sizeof(s->report), "%.599s", field_text(body, "path"));
         snprintf(s->seen, sizeof(s->seen), "%.499s", field_text(body, "text"));
+        s->incident = true;
     } else if (kind == EVENT_EXCLUDED) {
         size_t n = strlen(s->excluded);
         snprintf(s->excluded + n, sizeof(s->excluded) - n, "%s%.60s", n ? ", " : "", field_text(body, "gpu"));
@@ -138,6 +147,7 @@ static int tell(void *ctx, const struct event_row *row)
         snprintf(s->last_taken, sizeof(s->last_taken), "%.250s", field_text(body, "text"));
     } else if (kind == EVENT_AGENT_LOST) {
         *(s->answered ? &s->lost : &s->unstarted) += 1;
+        s->seen[0] = '\0';
         snprintf(s->last_text, sizeof(s->last_text), "%.250s", field_text(body, "text"));
         snprintf(s->last_death, sizeof(s->last_death), "%.250s%s", s->last_text, s->answered ? " (agent_lost)" : "");
     } else if (kind == EVENT_NO_ROOM && !json_is_true(json_object_get(body, "over"))) {
@@ -212,10 +222,12 @@ static void put_troubles(struct buf *text, const struct story *s)
         buf_print(text, " It is slower than planned: %s.", s->nccl);
     if (s->excluded[0])
         buf_print(text, " GPUs excluded after failures: %s.", s->excluded);
+    if (s->forced[0])
+        buf_print(text, " It was %s.", s->forced);
     if (s->checkpoints == 1)
-        buf_print(text, " It has one checkpoint, at step %lld.", (long long)s->last_checkpoint);
+        buf_print(text, " It wrote one checkpoint, of step %lld.", (long long)s->last_checkpoint);
     else if (s->checkpoints > 0)
-        buf_print(text, " It has %d checkpoints, the newest at step %lld.", s->checkpoints,
+        buf_print(text, " It wrote %d checkpoints, the newest of step %lld.", s->checkpoints,
                   (long long)s->last_checkpoint);
 }
 
