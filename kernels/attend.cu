@@ -38,21 +38,19 @@ struct attend_head {
     }
 };
 
-template <typename T, int V>
-__device__ static inline void attend_load_queries(T *to, const void *from, const struct attend_args &a,
-                                                  const struct attend_head &at, const struct att_shape &z,
-                                                  int first)
+template <int V>
+__device__ static inline void attend_load_queries(float *to, const void *from, const struct attend_args &a,
+                                                  const struct attend_head &at, const struct att_shape &z, int first)
 {
     const size_t C = (size_t)a.s.heads * a.s.dim;
-    att_load<V>(to, z.ldd, ATT_QUERIES, (const T *)from + at.q + first * C, C, a.s.tokens - first, a.s.dim);
+    att_load<V>(to, z.ldd, ATT_QUERIES, (const float *)from + at.q + first * C, C, a.s.tokens - first, a.s.dim);
 }
 
-template <typename T, int V>
-__device__ static inline void attend_load_keys(T *to, const void *from, int ld, const struct attend_args &a,
+template <int V>
+__device__ static inline void attend_load_keys(float *to, const void *from, int ld, const struct attend_args &a,
                                                const struct attend_head &at, const struct att_shape &z, int l)
 {
-    att_load<V>(to, z.ldd, att_keys<T>::COUNT, (const T *)from + at.key(a, ld, l), (size_t)ld, at.keys - l,
-                a.s.dim);
+    att_load<V>(to, z.ldd, ATT_KEYS, (const float *)from + at.key(a, ld, l), (size_t)ld, at.keys - l, a.s.dim);
 }
 
 /* The maximum and the sum of a row, with the next n of its scores; by one warp. */
@@ -70,136 +68,129 @@ __device__ static inline void attend_meet(float &top, float &sum, const float *r
 }
 
 /* The log of the sum of each row that this warp has. */
-template <typename T, int V>
-__device__ static inline void attend_logs(float *log_sum, const struct att_scratch<T> &d,
-                                          const struct attend_args &a, const struct attend_head &at,
-                                          const struct att_shape &z, float scale)
+template <int V>
+__device__ static inline void attend_logs(float *log_sum, const struct att_scratch &d, const struct attend_args &a,
+                                          const struct attend_head &at, const struct att_shape &z, float scale)
 {
-    enum { KEYS = att_keys<T>::COUNT };
     const int warp = (int)threadIdx.x / WARP;
     float top[ATTEND_ROWS], sum[ATTEND_ROWS];
     for (int i = 0; i < ATTEND_ROWS; i++) {
         top[i] = -FLT_MAX;
         sum[i] = 0;
     }
-    for (int l = 0; l < at.keys; l += KEYS) {
+    for (int l = 0; l < at.keys; l += ATT_KEYS) {
         __syncthreads();
-        attend_load_keys<T, V>(d.k, a.k, a.ldk, a, at, z, l);
+        attend_load_keys<V>(d.k, a.k, a.ldk, a, at, z, l);
         __syncthreads();
-        att_scores<T>(d.s, d.lds, d.q, d.k, z);
+        att_scores(d.s, ATT_LDS, d.q, d.k, z);
         __syncthreads();
         for (int i = 0; i < ATTEND_ROWS; i++)
-            attend_meet(top[i], sum[i], d.s + (warp + i * ATT_WARPS) * d.lds,
-                        at.keys - l < KEYS ? at.keys - l : KEYS, scale);
+            attend_meet(top[i], sum[i], d.s + (warp + i * ATT_WARPS) * ATT_LDS,
+                        at.keys - l < ATT_KEYS ? at.keys - l : ATT_KEYS, scale);
     }
     for (int i = 0; i < ATTEND_ROWS; i++)
         log_sum[i] = top[i] + logf(sum[i]);
 }
 
-/* The probabilities of n keys for the rows of this warp; 0 behind them. */
-template <typename T>
-__device__ static inline void attend_probs(const struct att_scratch<T> &d, const float *log_sum, int n,
-                                           float scale)
+/* The probabilities of n keys for the rows of this warp, in place of scores; 0 behind them. */
+__device__ static inline void attend_probs(const struct att_scratch &d, const float *log_sum, int n, float scale)
 {
     const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
     for (int i = 0; i < ATTEND_ROWS; i++) {
-        const int r = (warp + i * ATT_WARPS) * d.lds;
-        for (int l = lane; l < att_keys<T>::COUNT; l += WARP)
-            d.p[r + l] = narrow<T>(l < n ? expf(d.s[r + l] * scale - log_sum[i]) : 0.0f);
+        const int r = (warp + i * ATT_WARPS) * ATT_LDS;
+        for (int l = lane; l < ATT_KEYS; l += WARP)
+            d.s[r + l] = l < n ? expf(d.s[r + l] * scale - log_sum[i]) : 0.0f;
     }
 }
 
-template <typename T, int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
+template <int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
 attend_kernel(struct attend_args a, struct att_shape z)
 {
-    enum { KEYS = att_keys<T>::COUNT };
     DYNAMIC_SHARED(float, smem);
-    const struct att_scratch<T> d = att_furnish<T>(smem, z);
+    const struct att_scratch d = att_furnish(smem, z);
     const struct attend_head at(a, (int)blockIdx.x / a.s.heads, (int)blockIdx.x % a.s.heads);
     const int first = (int)blockIdx.y * ATT_QUERIES, warp = (int)threadIdx.x / WARP;
     const int have = a.s.tokens - first < ATT_QUERIES ? a.s.tokens - first : ATT_QUERIES;
     const int across = z.dim / ATT_TILE, C = a.s.heads * a.s.dim;
     const float scale = 1.0f / sqrtf((float)a.s.dim);
     float log_sum[ATTEND_ROWS];
-    att_sum<T> sum[ATT_EACH];
-    attend_load_queries<T, V>(d.q, a.q, a, at, z, first);
-    attend_logs<T, V>(log_sum, d, a, at, z, scale);
+    att_sum sum[ATT_EACH];
+    attend_load_queries<V>(d.q, a.q, a, at, z, first);
+    attend_logs<V>(log_sum, d, a, at, z, scale);
     for (int i = 0; i < ATTEND_ROWS; i++)
         if (threadIdx.x % WARP == 0 && warp + i * ATT_WARPS < have)
             a.kept[at.rows + first + warp + i * ATT_WARPS] = log_sum[i];
-    for (int l = 0; l < at.keys; l += KEYS) {
+    for (int l = 0; l < at.keys; l += ATT_KEYS) {
         __syncthreads();
-        attend_load_keys<T, V>(d.k, a.k, a.ldk, a, at, z, l);
-        attend_load_keys<T, V>(d.v, a.v, a.ldv, a, at, z, l);
+        attend_load_keys<V>(d.k, a.k, a.ldk, a, at, z, l);
+        attend_load_keys<V>(d.v, a.v, a.ldv, a, at, z, l);
         __syncthreads();
-        att_scores<T>(d.s, d.lds, d.q, d.k, z);
+        att_scores(d.s, ATT_LDS, d.q, d.k, z);
         __syncthreads();
-        attend_probs<T>(d, log_sum, at.keys - l, scale);
+        attend_probs(d, log_sum, at.keys - l, scale);
         __syncthreads();
         for (int i = 0; i < ATT_EACH; i++) {
             const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
-            for (int k = 0; r < ATT_QUERIES && k < KEYS; k += ATT_TILE)
-                sum[i].template add<false, false>(d.p + r * d.lds + k, d.lds,
-                                                  d.v + k * z.ldd + tile % across * ATT_TILE, z.ldd);
+            for (int k = 0; r < ATT_QUERIES && k < ATT_KEYS; k += ATT_TILE)
+                sum[i].add<false, false>(d.s + r * ATT_LDS + k, ATT_LDS, d.v + k * z.ldd + tile % across * ATT_TILE,
+                                         z.ldd);
         }
     }
     __syncthreads();
-    float *to = (float *)d.k; /* keys and values are no longer needed: fp32 rows overwrite them */
+    float *to = d.k; /* keys and values are no longer needed: fp32 rows overwrite them */
     for (int i = 0; i < ATT_EACH; i++) {
         const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
         if (r < ATT_QUERIES)
             sum[i].store(to + r * z.ldd + tile % across * ATT_TILE, z.ldd);
     }
     __syncthreads();
-    att_write<V>((T *)a.out + at.q + (size_t)first * C, (size_t)C, to, z.ldd, have, a.s.dim);
+    att_write<V>((float *)a.out + at.q + (size_t)first * C, (size_t)C, to, z.ldd, have, a.s.dim);
 }
 
 /* --- backward -------------------------------------------------------------------------------- */
 
 /* delta = dout . out of a row of a head: a warp each. */
-template <typename T> __global__ void attend_delta_kernel(struct attend_args a)
+__global__ void attend_delta_kernel(struct attend_args a)
 {
     const size_t row = ((size_t)blockIdx.x * BLOCK + threadIdx.x) / WARP; /* sample, token, head */
     const size_t heads = a.s.heads, tokens = a.s.tokens;
     if (row >= (size_t)a.s.batch * tokens * heads)
         return;
-    const T *dout = (const T *)a.dout + row * a.s.dim, *out = (const T *)a.was + row * a.s.dim;
+    const float *dout = (const float *)a.dout + row * a.s.dim, *out = (const float *)a.was + row * a.s.dim;
     float sum = 0;
     for (int i = (int)threadIdx.x % WARP; i < a.s.dim; i += WARP)
-        sum += widen(dout[i]) * widen(out[i]);
+        sum += dout[i] * out[i];
     sum = warp_sum(sum);
     if (threadIdx.x % WARP == 0)
         a.delta[(row / heads / tokens * heads + row % heads) * tokens + row / heads % tokens] = sum;
 }
 
-/* p and ds of the queries from `first` and n keys, from their scores and dp. */
-template <typename T>
-__device__ static inline void attend_slopes(const struct att_scratch<T> &d, const struct attend_args &a,
+/* Probabilities and gradients of scores of the queries from `first` and n keys, in place. */
+__device__ static inline void attend_slopes(const struct att_scratch &d, const struct attend_args &a,
                                             const struct attend_head &at, int first, int n)
 {
-    enum { KEYS = att_keys<T>::COUNT };
     const float scale = 1.0f / sqrtf((float)a.s.dim);
-    for (int i = (int)threadIdx.x; i < ATT_QUERIES * KEYS; i += ATT_BLOCK) {
-        const int r = i / KEYS, k = i % KEYS, to = r * d.lds + k;
+    for (int i = (int)threadIdx.x; i < ATT_QUERIES * ATT_KEYS; i += ATT_BLOCK) {
+        const int r = i / ATT_KEYS, k = i % ATT_KEYS, to = r * ATT_LDS + k;
         float p = 0, ds = 0;
         if (first + r < a.s.tokens && k < n) {
             p = expf(d.s[to] * scale - a.kept[at.rows + first + r]);
             ds = p * (d.dp[to] - a.delta[at.rows + first + r]) * scale;
         }
-        d.p[to] = narrow<T>(p);
-        d.ds[to] = narrow<T>(ds);
+        d.s[to] = p;
+        d.dp[to] = ds;
     }
     __syncthreads();
 }
 
 /* to += rows of shared memory. */
-template <int V, typename T>
-__device__ static inline void attend_add(T *to, size_t ld, const float *from, int ldf, int rows, int dim)
+template <int V>
+__device__ static inline void attend_add(float *to, size_t ld, const float *from, int ldf, int rows, int dim)
 {
     const int packs = (dim + V - 1) / V;
     for (int i = (int)threadIdx.x; i < rows * packs; i += ATT_BLOCK) {
         float x[V], y[V];
-        T *at = to + (size_t)(i / packs) * ld + i % packs * V;
+        float *at = to + (size_t)(i / packs) * ld + i % packs * V;
         load<V>(x, from + (i / packs) * ldf + i % packs * V);
         load<V>(y, at);
         for (int k = 0; k < V; k++)
@@ -209,88 +200,79 @@ __device__ static inline void attend_add(T *to, size_t ld, const float *from, in
 }
 
 /* dq += ds k: a block owns queries and streams the keys. */
-template <typename T, int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
+template <int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
 attend_query_back_kernel(struct attend_args a, struct att_shape z)
 {
-    enum { KEYS = att_keys<T>::COUNT };
     DYNAMIC_SHARED(float, smem);
-    const struct att_scratch<T> d = att_furnish<T>(smem, z);
+    const struct att_scratch d = att_furnish(smem, z);
     const struct attend_head at(a, (int)blockIdx.x / a.s.heads, (int)blockIdx.x % a.s.heads);
     const int first = (int)blockIdx.y * ATT_QUERIES, warp = (int)threadIdx.x / WARP;
     const int have = a.s.tokens - first < ATT_QUERIES ? a.s.tokens - first : ATT_QUERIES;
     const int across = z.dim / ATT_TILE, C = a.s.heads * a.s.dim;
-    att_sum<T> sum[ATT_EACH];
-    attend_load_queries<T, V>(d.q, a.q, a, at, z, first);
-    attend_load_queries<T, V>(d.dout, a.dout, a, at, z, first);
-    for (int l = 0; l < at.keys; l += KEYS) {
+    att_sum sum[ATT_EACH];
+    attend_load_queries<V>(d.q, a.q, a, at, z, first);
+    attend_load_queries<V>(d.dout, a.dout, a, at, z, first);
+    for (int l = 0; l < at.keys; l += ATT_KEYS) {
         __syncthreads();
-        attend_load_keys<T, V>(d.k, a.k, a.ldk, a, at, z, l);
-        attend_load_keys<T, V>(d.v, a.v, a.ldv, a, at, z, l);
-        att_both<T>(d, z);
-        attend_slopes<T>(d, a, at, first, at.keys - l);
+        attend_load_keys<V>(d.k, a.k, a.ldk, a, at, z, l);
+        attend_load_keys<V>(d.v, a.v, a.ldv, a, at, z, l);
+        att_both(d, z);
+        attend_slopes(d, a, at, first, at.keys - l);
         for (int i = 0; i < ATT_EACH; i++) {
             const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
-            for (int k = 0; r < ATT_QUERIES && k < KEYS; k += ATT_TILE)
-                sum[i].template add<false, false>(d.ds + r * d.lds + k, d.lds,
-                                                  d.k + k * z.ldd + tile % across * ATT_TILE, z.ldd);
+            for (int k = 0; r < ATT_QUERIES && k < ATT_KEYS; k += ATT_TILE)
+                sum[i].add<false, false>(d.dp + r * ATT_LDS + k, ATT_LDS, d.k + k * z.ldd + tile % across * ATT_TILE,
+                                         z.ldd);
         }
     }
     __syncthreads();
-    float *to = (float *)d.k;
+    float *to = d.k;
     for (int i = 0; i < ATT_EACH; i++) {
         const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
         if (r < ATT_QUERIES)
             sum[i].store(to + r * z.ldd + tile % across * ATT_TILE, z.ldd);
     }
     __syncthreads();
-    attend_add<V>((T *)a.dq + at.q + (size_t)first * C, (size_t)C, to, z.ldd, have, a.s.dim);
+    attend_add<V>((float *)a.dq + at.q + (size_t)first * C, (size_t)C, to, z.ldd, have, a.s.dim);
 }
 
 /* dv = p^T dout, dk = ds^T q: a block owns keys and streams the queries of all heads that share them. */
-template <typename T, int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
+template <int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
 attend_key_back_kernel(struct attend_args a, struct att_shape z)
 {
-    enum {
-        KEYS = att_keys<T>::COUNT, EACH = KEYS / ATT_TILE * (ATT_DIM / ATT_TILE) / ATT_WARPS
-    };
     DYNAMIC_SHARED(float, smem);
-    const struct att_scratch<T> d = att_furnish<T>(smem, z);
+    const struct att_scratch d = att_furnish(smem, z);
     const int b = (int)blockIdx.x / a.t.heads, group = (int)blockIdx.x % a.t.heads;
-    const int shared = a.s.heads / a.t.heads, l = (int)blockIdx.y * KEYS, warp = (int)threadIdx.x / WARP;
+    const int shared = a.s.heads / a.t.heads, l = (int)blockIdx.y * ATT_KEYS, warp = (int)threadIdx.x / WARP;
     const int across = z.dim / ATT_TILE;
     const struct attend_head of(a, b, group * shared);
-    const int have = of.keys - l < KEYS ? of.keys - l : KEYS;
+    const int have = of.keys - l < ATT_KEYS ? of.keys - l : ATT_KEYS;
     if (have < 1)
         return;
-    att_sum<T> dv[EACH], dk[EACH];
-    attend_load_keys<T, V>(d.k, a.k, a.ldk, a, of, z, l);
-    attend_load_keys<T, V>(d.v, a.v, a.ldv, a, of, z, l);
+    att_sum dv[ATT_KEY_EACH], dk[ATT_KEY_EACH];
+    attend_load_keys<V>(d.k, a.k, a.ldk, a, of, z, l);
+    attend_load_keys<V>(d.v, a.v, a.ldv, a, of, z, l);
     for (int h = group * shared; h < (group + 1) * shared; h++) {
         const struct attend_head at(a, b, h);
         for (int first = 0; first < a.s.tokens; first += ATT_QUERIES) {
             __syncthreads();
-            attend_load_queries<T, V>(d.q, a.q, a, at, z, first);
-            attend_load_queries<T, V>(d.dout, a.dout, a, at, z, first);
-            att_both<T>(d, z);
-            attend_slopes<T>(d, a, at, first, have);
-            for (int i = 0; i < EACH; i++) {
+            attend_load_queries<V>(d.q, a.q, a, at, z, first);
+            attend_load_queries<V>(d.dout, a.dout, a, at, z, first);
+            att_both(d, z);
+            attend_slopes(d, a, at, first, have);
+            for (int i = 0; i < ATT_KEY_EACH; i++) {
                 const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
                 const int c = tile % across * ATT_TILE;
-                for (int k = 0; r < KEYS && k < ATT_QUERIES; k += ATT_TILE)
-                    dv[i].template add<true, false>(d.p + k * d.lds + r, d.lds, d.dout + k * z.ldd + c, z.ldd);
-                for (int k = 0; r < KEYS && k < ATT_QUERIES; k += ATT_TILE)
-                    dk[i].template add<true, false>(d.ds + k * d.lds + r, d.lds, d.q + k * z.ldd + c, z.ldd);
+                for (int k = 0; r < ATT_KEYS && k < ATT_QUERIES; k += ATT_TILE)
+                    dv[i].add<true, false>(d.s + k * ATT_LDS + r, ATT_LDS, d.dout + k * z.ldd + c, z.ldd);
+                for (int k = 0; r < ATT_KEYS && k < ATT_QUERIES; k += ATT_TILE)
+                    dk[i].add<true, false>(d.dp + k * ATT_LDS + r, ATT_LDS, d.q + k * z.ldd + c, z.ldd);
             }
         }
     }
     const size_t to = of.key(a, a.lddkv, l);
-    att_put_keys<T, V, EACH>((T *)a.dv + to, a.lddkv, (float *)d.q, dv, z, have, a.s.dim);
-    att_put_keys<T, V, EACH>((T *)a.dk + to, a.lddkv, (float *)d.q, dk, z, have, a.s.dim);
-}
-
-static struct att_shape attend_shape(int dim, int keys)
-{
-    return att_shape(dim, keys, keys);
+    att_put_keys<V>((float *)a.dv + to, a.lddkv, d.q, dv, z, have, a.s.dim);
+    att_put_keys<V>((float *)a.dk + to, a.lddkv, d.q, dk, z, have, a.s.dim);
 }
 
 /* The same for the kernels in bf16. */
@@ -314,11 +296,10 @@ static void cuda_attend(void *out, float *kept, const void *q, const void *k, in
         return;
     }
     for_fp32(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv}, out, q, k, v), [&](auto fours) {
-        typedef float T;
-        const struct att_shape z = attend_shape(s.dim, att_keys<T>::COUNT);
-        const size_t bytes = att_desk_bytes<T>(z);
+        const struct att_shape z = att_shape(s.dim, ATT_KEYS);
+        const size_t bytes = att_desk_bytes(z);
         if (att_fits(bytes, t.most))
-            launch("attend", attend_kernel<T, decltype(fours)::value>, grid, dim3(ATT_BLOCK), bytes, a, z);
+            launch("attend", attend_kernel<decltype(fours)::value>, grid, dim3(ATT_BLOCK), bytes, a, z);
     });
 }
 
@@ -341,18 +322,15 @@ static void cuda_attend_back(void *dq, void *dk, void *dv, int lddkv, const void
         return;
     for_fp32(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv, (size_t)lddkv}, dq, dk, dv, dout, q, k, v),
              [&](auto fours) {
-        typedef float T;
-        const struct att_shape z = attend_shape(s.dim, att_keys<T>::COUNT);
-        const size_t bytes = att_desk_bytes<T>(z);
+        const struct att_shape z = att_shape(s.dim, ATT_KEYS);
+        const size_t bytes = att_desk_bytes(z);
         if (!att_fits(bytes, t.most))
             return;
-        launch("attend_back", attend_delta_kernel<T>, dim3(tiles(rows * WARP, BLOCK)), dim3(BLOCK), 0, a);
-        launch("attend_back", attend_query_back_kernel<T, decltype(fours)::value>,
-               dim3((unsigned)(s.batch * s.heads), tiles((size_t)s.tokens, ATT_QUERIES)), dim3(ATT_BLOCK), bytes, a,
-               z);
-        launch("attend_back", attend_key_back_kernel<T, decltype(fours)::value>,
-               dim3((unsigned)(s.batch * t.heads), tiles((size_t)t.most, att_keys<T>::COUNT)), dim3(ATT_BLOCK),
-               bytes, a, z);
+        launch("attend_back", attend_delta_kernel, dim3(tiles(rows * WARP, BLOCK)), dim3(BLOCK), 0, a);
+        launch("attend_back", attend_query_back_kernel<decltype(fours)::value>,
+               dim3((unsigned)(s.batch * s.heads), tiles((size_t)s.tokens, ATT_QUERIES)), dim3(ATT_BLOCK), bytes, a, z);
+        launch("attend_back", attend_key_back_kernel<decltype(fours)::value>,
+               dim3((unsigned)(s.batch * t.heads), tiles((size_t)t.most, ATT_KEYS)), dim3(ATT_BLOCK), bytes, a, z);
     });
 }
 

@@ -7,7 +7,6 @@
  * probabilities are exactly zero.  This is fp32; in bf16 flash.cu does the work.
  */
 #include <float.h>
-#include <mma.h>
 
 #include "kernels/device.cuh"
 #include "kernels/tile.h"
@@ -16,59 +15,15 @@ enum {
     ATT_BLOCK = 256, ATT_WARPS = ATT_BLOCK / WARP,
     ATT_TILE = 16,
     ATT_QUERIES = 32,  /* per block */
+    ATT_KEYS = 16,     /* at a time: few, so that heads of 112 channels fit into the 64 KB of an sm_75 */
     ATT_DIM = 128,     /* the most channels of a head */
-    ATT_PAD = 8        /* padding of a tile's rows, in numbers, against bank conflicts */
+    ATT_PAD = 8,       /* padding of a tile's rows, in numbers, against bank conflicts */
+    ATT_LDS = ATT_KEYS + ATT_PAD /* row length of scores, backward */
 };
 #define ATT_MASKED 10000.0f
 
-/* Keys at a time: few, so that heads of 112 channels fit into the 64 KB of an sm_75. */
-template <typename T> struct att_keys {
-    enum { COUNT = 16 };
-};
-
-/* c[16, 16] += a b by one warp; TA: a is stored [k][m], TB: b is stored [n][k]. That of bf16 is for linattn_mma.cu. */
-template <typename T> struct att_sum;
-
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-/* Tensor cores without bf16: never called, since ops_cuda.cu opens such a GPU for fp32 only. */
-template <> struct att_sum<bf16> {
-    template <bool TA, bool TB> __device__ void add(const bf16 *, int, const bf16 *, int)
-    {
-        __trap();
-    }
-    __device__ void store(float *, int) const
-    {
-        __trap();
-    }
-};
-#else
-template <> struct att_sum<bf16> {
-    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> c;
-    __device__ att_sum()
-    {
-        nvcuda::wmma::fill_fragment(c, 0.0f);
-    }
-    template <bool TA, bool TB> __device__ void add(const bf16 *a, int lda, const bf16 *b, int ldb)
-    {
-        using namespace nvcuda::wmma;
-        typedef typename std::conditional<TA, col_major, row_major>::type way_a;
-        typedef typename std::conditional<TB, col_major, row_major>::type way_b;
-        fragment<matrix_a, 16, 16, 16, bf16, way_a> fa;
-        fragment<matrix_b, 16, 16, 16, bf16, way_b> fb;
-        load_matrix_sync(fa, a, (unsigned)lda);
-        load_matrix_sync(fb, b, (unsigned)ldb);
-        mma_sync(c, fa, fb, c);
-    }
-    __device__ void store(float *to, int ld) const
-    {
-        nvcuda::wmma::store_matrix_sync(to, c, (unsigned)ld, nvcuda::wmma::mem_row_major);
-    }
-};
-
-#endif
-
-/* A lane holds half a row. */
-template <> struct att_sum<float> {
+/* c[16, 16] += a b by one warp, half a row in each lane; TA: a is stored [k][m], TB: b is stored [n][k]. */
+struct att_sum {
     enum { EACH = ATT_TILE / 2 };
     float c[EACH];
     __device__ att_sum()
@@ -109,12 +64,12 @@ struct att_shape {
     size_t queries, keys; /* numbers per tile */
 };
 
-__host__ __device__ static inline struct att_shape att_shape(int dim, int text, int keys)
+__host__ __device__ static inline struct att_shape att_shape(int dim, int text)
 {
     const int whole = (dim + ATT_TILE - 1) / ATT_TILE * ATT_TILE;
-    const int wide = (text + keys - 1) / keys * keys;
+    const int wide = (text + ATT_KEYS - 1) / ATT_KEYS * ATT_KEYS;
     return {whole, whole + ATT_PAD, wide + ATT_PAD, (size_t)ATT_QUERIES * (whole + ATT_PAD),
-            (size_t)keys * (whole + ATT_PAD)};
+            (size_t)ATT_KEYS * (whole + ATT_PAD)};
 }
 
 /* Offsets of a block's sample and head, and of the sample's caption. */
@@ -138,9 +93,8 @@ struct att_head {
 };
 
 /* Rows of `dim` numbers into rows of whole tiles, zero-padded. */
-template <int V, typename T>
-__device__ static inline void att_load(T *to, int ldd, int rows, const T *from, size_t ld, int have,
-                                       int dim)
+template <int V>
+__device__ static inline void att_load(float *to, int ldd, int rows, const float *from, size_t ld, int have, int dim)
 {
     const int packs = (ldd - ATT_PAD) / V;
     for (int i = (int)threadIdx.x; i < rows * packs; i += ATT_BLOCK) {
@@ -169,24 +123,21 @@ __device__ static inline int att_last(const float *mask, int text)
 }
 
 /* to[queries, keys] = a b^T of two tiles in shared memory; warps share the result tile by tile. */
-template <typename T>
-__device__ static inline void att_scores(float *to, int ld, const T *a, const T *b,
-                                         const struct att_shape &z)
+__device__ static inline void att_scores(float *to, int ld, const float *a, const float *b, const struct att_shape &z)
 {
-    const int across = att_keys<T>::COUNT / ATT_TILE, down = ATT_QUERIES / ATT_TILE;
+    const int across = ATT_KEYS / ATT_TILE, down = ATT_QUERIES / ATT_TILE;
     for (int i = (int)threadIdx.x / WARP; i < across * down; i += ATT_WARPS) {
         const int r = i / across * ATT_TILE, c = i % across * ATT_TILE;
-        att_sum<T> sum;
+        att_sum sum;
         for (int d = 0; d < z.dim; d += ATT_TILE)
-            sum.template add<false, true>(a + r * z.ldd + d, z.ldd, b + c * z.ldd + d, z.ldd);
+            sum.add<false, true>(a + r * z.ldd + d, z.ldd, b + c * z.ldd + d, z.ldd);
         sum.store(to + (size_t)r * ld + c, ld);
     }
 }
 
 /* Softmax of a row of scores by one warp, in place. */
-template <typename T>
-__device__ static inline void att_softmax(float *row, float kept[2], const float *mask, float scale,
-                                          int keys, int width)
+__device__ static inline void att_softmax(float *row, float kept[2], const float *mask, float scale, int keys,
+                                          int width)
 {
     const int lane = (int)threadIdx.x % WARP;
     float top = -FLT_MAX, sum = 0;
@@ -209,9 +160,8 @@ __device__ static inline void att_softmax(float *row, float kept[2], const float
 }
 
 /* Copies [rows, dim] from shared memory to global memory. */
-template <int V, typename T>
-__device__ static inline void att_write(T *to, size_t ld, const float *from, int ldf, int rows,
-                                        int dim)
+template <int V>
+__device__ static inline void att_write(float *to, size_t ld, const float *from, int ldf, int rows, int dim)
 {
     const int packs = (dim + V - 1) / V;
     for (int i = (int)threadIdx.x; i < rows * packs; i += ATT_BLOCK) {
@@ -221,47 +171,47 @@ __device__ static inline void att_write(T *to, size_t ld, const float *from, int
     }
 }
 
-enum { ATT_EACH = ATT_QUERIES / ATT_TILE * (ATT_DIM / ATT_TILE) / ATT_WARPS };
+/* Tiles of a warp, of the rows of all queries and of all keys. */
+enum {
+    ATT_EACH = ATT_QUERIES / ATT_TILE * (ATT_DIM / ATT_TILE) / ATT_WARPS,
+    ATT_KEY_EACH = ATT_KEYS / ATT_TILE * (ATT_DIM / ATT_TILE) / ATT_WARPS
+};
 
-template <typename T, int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
+template <int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
 att_kernel(struct att_args a, struct att_shape z)
 {
-    enum { KEYS = att_keys<T>::COUNT };
     const struct att_head at(a);
     const int first = (int)blockIdx.y * ATT_QUERIES, warp = (int)threadIdx.x / WARP;
     const int have = a.s.tokens - first < ATT_QUERIES ? a.s.tokens - first : ATT_QUERIES;
     const int across = z.dim / ATT_TILE, C = a.s.heads * a.s.dim;
     const float *mask = a.t.mask + at.first;
-    const int keys = att_last(mask, at.text), width = (keys + KEYS - 1) / KEYS * KEYS;
+    const int keys = att_last(mask, at.text), width = (keys + ATT_KEYS - 1) / ATT_KEYS * ATT_KEYS;
     DYNAMIC_SHARED(float, scores); /* then the probabilities, then the result */
     const size_t smem = (size_t)ATT_QUERIES * (z.lds > z.ldd ? z.lds : z.ldd);
-    T *q = (T *)(scores + smem), *kv = q + z.queries;
-    att_load<V>(q, z.ldd, ATT_QUERIES, (const T *)a.q + at.q + (size_t)first * C, (size_t)C, have,
-                a.s.dim);
-    for (int l = 0; l < width; l += KEYS) {
+    float *q = scores + smem, *kv = q + z.queries;
+    att_load<V>(q, z.ldd, ATT_QUERIES, (const float *)a.q + at.q + (size_t)first * C, (size_t)C, have, a.s.dim);
+    for (int l = 0; l < width; l += ATT_KEYS) {
         __syncthreads();
-        att_load<V>(kv, z.ldd, KEYS, (const T *)a.k + at.caption(a, a.ldk) + (size_t)l * a.ldk,
-                    (size_t)a.ldk, keys - l, a.s.dim);
+        att_load<V>(kv, z.ldd, ATT_KEYS, (const float *)a.k + at.caption(a, a.ldk) + (size_t)l * a.ldk, (size_t)a.ldk,
+                    keys - l, a.s.dim);
         __syncthreads();
-        att_scores<T>(scores + l, z.lds, q, kv, z);
+        att_scores(scores + l, z.lds, q, kv, z);
     }
     __syncthreads();
     for (int r = warp; r < have; r += ATT_WARPS)
-        att_softmax<T>(scores + (size_t)r * z.lds, a.kept + 2 * (at.rows + first + r), mask,
-                       1.0f / sqrtf((float)a.s.dim), keys, width);
-    att_sum<T> sum[ATT_EACH];
-    const int ldp = z.lds * (int)(sizeof(float) / sizeof(T));
-    for (int l = 0; l < width; l += KEYS) {
+        att_softmax(scores + (size_t)r * z.lds, a.kept + 2 * (at.rows + first + r), mask, 1.0f / sqrtf((float)a.s.dim),
+                    keys, width);
+    att_sum sum[ATT_EACH];
+    for (int l = 0; l < width; l += ATT_KEYS) {
         __syncthreads();
-        att_load<V>(kv, z.ldd, KEYS, (const T *)a.v + at.caption(a, a.ldv) + (size_t)l * a.ldv,
-                    (size_t)a.ldv, keys - l, a.s.dim);
+        att_load<V>(kv, z.ldd, ATT_KEYS, (const float *)a.v + at.caption(a, a.ldv) + (size_t)l * a.ldv, (size_t)a.ldv,
+                    keys - l, a.s.dim);
         __syncthreads();
         for (int i = 0; i < ATT_EACH; i++) {
             const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
-            for (int k = 0; r < ATT_QUERIES && k < KEYS; k += ATT_TILE)
-                sum[i].template add<false, false>((const T *)scores + (size_t)r * ldp + l + k, ldp,
-                                                  kv + k * z.ldd + tile % across * ATT_TILE,
-                                                  z.ldd);
+            for (int k = 0; r < ATT_QUERIES && k < ATT_KEYS; k += ATT_TILE)
+                sum[i].add<false, false>(scores + (size_t)r * z.lds + l + k, z.lds,
+                                         kv + k * z.ldd + tile % across * ATT_TILE, z.ldd);
         }
     }
     __syncthreads();
@@ -271,53 +221,43 @@ att_kernel(struct att_args a, struct att_shape z)
             sum[i].store(scores + (size_t)r * z.ldd + tile % across * ATT_TILE, z.ldd);
     }
     __syncthreads();
-    att_write<V>((T *)a.out + at.q + (size_t)first * C, (size_t)C, scores, z.ldd, have, a.s.dim);
+    att_write<V>((float *)a.out + at.q + (size_t)first * C, (size_t)C, scores, z.ldd, have, a.s.dim);
 }
 
 /* Backward: a block's tile of queries and tile of keys. */
-template <typename T> struct att_scratch {
-    float *s, *dp;          /* [queries][lds] */
-    T     *p, *ds;          /* the same as T, with row length lds */
-    T     *q, *dout, *k, *v;
-    int    lds;
+struct att_scratch {
+    float *s, *dp; /* [queries][ATT_LDS]: scores, then probabilities; gradients of probabilities, then of scores */
+    float *q, *dout, *k, *v;
 };
 
-template <typename T>
-__device__ static inline struct att_scratch<T> att_furnish(float *smem, const struct att_shape &z)
+__device__ static inline struct att_scratch att_furnish(float *smem, const struct att_shape &z)
 {
-    const int lds = att_keys<T>::COUNT + ATT_PAD;
-    struct att_scratch<T> d;
-    d.lds = lds;
+    struct att_scratch d;
     d.s = smem;
-    d.dp = d.s + ATT_QUERIES * lds;
-    d.p = (T *)(d.dp + ATT_QUERIES * lds);
-    d.ds = d.p + ATT_QUERIES * lds;
-    d.q = d.ds + ATT_QUERIES * lds;
+    d.dp = d.s + ATT_QUERIES * ATT_LDS;
+    d.q = d.dp + ATT_QUERIES * ATT_LDS;
     d.dout = d.q + z.queries;
     d.k = d.dout + z.queries;
     d.v = d.k + z.keys;
     return d;
 }
 
-template <typename T> static size_t att_desk_bytes(const struct att_shape &z)
+static size_t att_desk_bytes(const struct att_shape &z)
 {
-    const size_t tile = (size_t)ATT_QUERIES * (att_keys<T>::COUNT + ATT_PAD);
-    return tile * 2 * (sizeof(float) + sizeof(T)) + 2 * (z.queries + z.keys) * sizeof(T);
+    return 2 * (ATT_QUERIES * ATT_LDS + z.queries + z.keys) * sizeof(float);
 }
 
 /* Scores of the loaded queries and keys, and the gradients of their probabilities. */
-template <typename T>
-__device__ static inline void att_both(const struct att_scratch<T> &d, const struct att_shape &z)
+__device__ static inline void att_both(const struct att_scratch &d, const struct att_shape &z)
 {
     __syncthreads();
-    att_scores<T>(d.s, d.lds, d.q, d.k, z);
-    att_scores<T>(d.dp, d.lds, d.dout, d.v, z);
+    att_scores(d.s, ATT_LDS, d.q, d.k, z);
+    att_scores(d.dp, ATT_LDS, d.dout, d.v, z);
     __syncthreads();
 }
 
 /* The probability of a query and a key, from its score. */
-__device__ static inline float att_prob(float score, const struct att_args &a, size_t row,
-                                        float mask)
+__device__ static inline float att_prob(float score, const struct att_args &a, size_t row, float mask)
 {
     const float s = score * (1.0f / sqrtf((float)a.s.dim)) + (mask - 1.0f) * ATT_MASKED;
     return expf(s - a.kept[2 * row]) * a.kept[2 * row + 1];
@@ -325,131 +265,119 @@ __device__ static inline float att_prob(float score, const struct att_args &a, s
 
 /* delta[row] += sum over these keys of p dp: a warp per row. The sum over keys of
  * p (dp - delta) is then zero up to rounding; dout . out of rounded numbers would not give that. */
-template <typename T>
-__device__ static inline void att_delta(float *delta, const struct att_scratch<T> &d,
-                                        const struct att_args &a, const struct att_head &at,
-                                        int first, int l, int keys)
+__device__ static inline void att_delta(float *delta, const struct att_scratch &d, const struct att_args &a,
+                                        const struct att_head &at, int first, int l, int keys)
 {
     const float *mask = a.t.mask + at.first + l;
     const int lane = (int)threadIdx.x % WARP, n = keys - l;
     for (int r = (int)threadIdx.x / WARP; r < ATT_QUERIES; r += ATT_WARPS) {
         float sum = 0;
         if (first + r < a.s.tokens)
-            for (int k = lane; k < att_keys<T>::COUNT && k < n; k += WARP)
-                sum += att_prob(d.s[r * d.lds + k], a, at.rows + first + r, mask[k]) *
-                       d.dp[r * d.lds + k];
+            for (int k = lane; k < ATT_KEYS && k < n; k += WARP)
+                sum += att_prob(d.s[r * ATT_LDS + k], a, at.rows + first + r, mask[k]) *
+                       d.dp[r * ATT_LDS + k];
         sum = warp_sum(sum);
         if (lane == 0)
             delta[r] += sum;
     }
 }
 
-/* p and ds of the queries from `first` and the keys from `l`. */
-template <typename T>
-__device__ static inline void att_slopes(const struct att_scratch<T> &d, const struct att_args &a,
-                                         const struct att_head &at, const float *delta, int first,
-                                         int l, int keys)
+/* Probabilities and gradients of scores of the queries from `first` and the keys from `l`, in place. */
+__device__ static inline void att_slopes(const struct att_scratch &d, const struct att_args &a,
+                                         const struct att_head &at, const float *delta, int first, int l, int keys)
 {
-    enum { KEYS = att_keys<T>::COUNT };
     const float *mask = a.t.mask + at.first, scale = 1.0f / sqrtf((float)a.s.dim);
-    for (int i = (int)threadIdx.x; i < ATT_QUERIES * KEYS; i += ATT_BLOCK) {
-        const int r = i / KEYS, k = i % KEYS, to = r * d.lds + k;
+    for (int i = (int)threadIdx.x; i < ATT_QUERIES * ATT_KEYS; i += ATT_BLOCK) {
+        const int r = i / ATT_KEYS, k = i % ATT_KEYS, to = r * ATT_LDS + k;
         float p = 0, ds = 0;
         if (first + r < a.s.tokens && l + k < keys) {
             p = att_prob(d.s[to], a, at.rows + first + r, mask[l + k]);
             ds = p * (d.dp[to] - delta[r]) * scale;
         }
-        d.p[to] = narrow<T>(p);
-        d.ds[to] = narrow<T>(ds);
+        d.s[to] = p;
+        d.dp[to] = ds;
     }
     __syncthreads();
 }
 
-template <typename T, int V>
-__device__ static inline void att_load_queries(const struct att_scratch<T> &d,
-                                               const struct att_args &a, const struct att_head &at,
-                                               const struct att_shape &z, int first)
+template <int V>
+__device__ static inline void att_load_queries(const struct att_scratch &d, const struct att_args &a,
+                                               const struct att_head &at, const struct att_shape &z, int first)
 {
     const int have = a.s.tokens - first, C = a.s.heads * a.s.dim;
     const size_t from = at.q + (size_t)first * C;
-    att_load<V>(d.q, z.ldd, ATT_QUERIES, (const T *)a.q + from, (size_t)C, have, a.s.dim);
-    att_load<V>(d.dout, z.ldd, ATT_QUERIES, (const T *)a.dout + from, (size_t)C, have, a.s.dim);
+    att_load<V>(d.q, z.ldd, ATT_QUERIES, (const float *)a.q + from, (size_t)C, have, a.s.dim);
+    att_load<V>(d.dout, z.ldd, ATT_QUERIES, (const float *)a.dout + from, (size_t)C, have, a.s.dim);
 }
 
-template <typename T, int V>
-__device__ static inline void att_load_keys(const struct att_scratch<T> &d,
-                                            const struct att_args &a,
-                                            const struct att_head &at, const struct att_shape &z,
-                                            int l, int keys)
+template <int V>
+__device__ static inline void att_load_keys(const struct att_scratch &d, const struct att_args &a,
+                                            const struct att_head &at, const struct att_shape &z, int l, int keys)
 {
-    att_load<V>(d.k, z.ldd, att_keys<T>::COUNT,
-                (const T *)a.k + at.caption(a, a.ldk) + (size_t)l * a.ldk, (size_t)a.ldk, keys - l,
-                a.s.dim);
-    att_load<V>(d.v, z.ldd, att_keys<T>::COUNT,
-                (const T *)a.v + at.caption(a, a.ldv) + (size_t)l * a.ldv, (size_t)a.ldv, keys - l,
-                a.s.dim);
+    att_load<V>(d.k, z.ldd, ATT_KEYS, (const float *)a.k + at.caption(a, a.ldk) + (size_t)l * a.ldk, (size_t)a.ldk,
+                keys - l, a.s.dim);
+    att_load<V>(d.v, z.ldd, ATT_KEYS, (const float *)a.v + at.caption(a, a.ldv) + (size_t)l * a.ldv, (size_t)a.ldv,
+                keys - l, a.s.dim);
 }
 
 /* dq = ds k: a block owns queries and streams the keys twice, the first time for delta. */
-template <typename T, int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
+template <int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
 att_query_back_kernel(struct att_args a, struct att_shape z)
 {
-    enum { KEYS = att_keys<T>::COUNT };
     DYNAMIC_SHARED(float, smem);
-    const struct att_scratch<T> d = att_furnish<T>(smem, z);
+    const struct att_scratch d = att_furnish(smem, z);
     const struct att_head at(a);
     const int first = (int)blockIdx.y * ATT_QUERIES, warp = (int)threadIdx.x / WARP;
     const int have = a.s.tokens - first < ATT_QUERIES ? a.s.tokens - first : ATT_QUERIES;
     const int across = z.dim / ATT_TILE, C = a.s.heads * a.s.dim;
     const int keys = att_last(a.t.mask + at.first, at.text);
     __shared__ float delta[ATT_QUERIES];
-    att_sum<T> sum[ATT_EACH];
+    att_sum sum[ATT_EACH];
     if (threadIdx.x < ATT_QUERIES)
         delta[threadIdx.x] = 0;
-    att_load_queries<T, V>(d, a, at, z, first);
-    for (int l = 0; l < keys; l += KEYS) {
+    att_load_queries<V>(d, a, at, z, first);
+    for (int l = 0; l < keys; l += ATT_KEYS) {
         __syncthreads();
-        att_load_keys<T, V>(d, a, at, z, l, keys);
-        att_both<T>(d, z);
-        att_delta<T>(delta, d, a, at, first, l, keys);
+        att_load_keys<V>(d, a, at, z, l, keys);
+        att_both(d, z);
+        att_delta(delta, d, a, at, first, l, keys);
     }
-    for (int l = 0; l < keys; l += KEYS) {
+    for (int l = 0; l < keys; l += ATT_KEYS) {
         __syncthreads();
-        if (keys > KEYS)
-            att_load_keys<T, V>(d, a, at, z, l, keys);
-        att_both<T>(d, z);
-        att_slopes<T>(d, a, at, delta, first, l, keys);
+        if (keys > ATT_KEYS)
+            att_load_keys<V>(d, a, at, z, l, keys);
+        att_both(d, z);
+        att_slopes(d, a, at, delta, first, l, keys);
         for (int i = 0; i < ATT_EACH; i++) {
             const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
-            for (int k = 0; r < ATT_QUERIES && k < KEYS; k += ATT_TILE)
-                sum[i].template add<false, false>(d.ds + r * d.lds + k, d.lds,
-                                                  d.k + k * z.ldd + tile % across * ATT_TILE,
-                                                  z.ldd);
+            for (int k = 0; r < ATT_QUERIES && k < ATT_KEYS; k += ATT_TILE)
+                sum[i].add<false, false>(d.dp + r * ATT_LDS + k, ATT_LDS, d.k + k * z.ldd + tile % across * ATT_TILE,
+                                         z.ldd);
         }
     }
     __syncthreads();
     if ((int)threadIdx.x < have)
         a.delta[at.rows + first + threadIdx.x] = delta[threadIdx.x];
-    float *to = (float *)d.q; /* queries and keys are no longer needed: fp32 rows overwrite them */
+    float *to = d.q; /* queries and keys are no longer needed: fp32 rows overwrite them */
     for (int i = 0; i < ATT_EACH; i++) {
         const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
         if (r < ATT_QUERIES)
             sum[i].store(to + r * z.ldd + tile % across * ATT_TILE, z.ldd);
     }
     __syncthreads();
-    att_write<V>((T *)a.dq + at.q + (size_t)first * C, (size_t)C, to, z.ldd, have, a.s.dim);
+    att_write<V>((float *)a.dq + at.q + (size_t)first * C, (size_t)C, to, z.ldd, have, a.s.dim);
 }
 
 /* A tile [keys, dim] of sums, through shared memory to rows of dk or dv. */
-template <typename T, int V, int EACH>
-__device__ static inline void att_put_keys(T *to, int ld, float *smem, const att_sum<T> *sum,
+template <int V>
+__device__ static inline void att_put_keys(float *to, int ld, float *smem, const att_sum *sum,
                                            const struct att_shape &z, int have, int dim)
 {
     const int across = z.dim / ATT_TILE, warp = (int)threadIdx.x / WARP;
     __syncthreads();
-    for (int i = 0; i < EACH; i++) {
+    for (int i = 0; i < ATT_KEY_EACH; i++) {
         const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
-        if (r < att_keys<T>::COUNT)
+        if (r < ATT_KEYS)
             sum[i].store(smem + r * z.ldd + tile % across * ATT_TILE, z.ldd);
     }
     __syncthreads();
@@ -457,39 +385,34 @@ __device__ static inline void att_put_keys(T *to, int ld, float *smem, const att
 }
 
 /* dv = p^T dout, dk = ds^T q: a block owns keys and streams the queries. */
-template <typename T, int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
+template <int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
 att_key_back_kernel(struct att_args a, struct att_shape z)
 {
-    enum {
-        KEYS = att_keys<T>::COUNT, EACH = KEYS / ATT_TILE * (ATT_DIM / ATT_TILE) / ATT_WARPS
-    };
     DYNAMIC_SHARED(float, smem);
-    const struct att_scratch<T> d = att_furnish<T>(smem, z);
+    const struct att_scratch d = att_furnish(smem, z);
     const struct att_head at(a);
-    const int l = (int)blockIdx.y * KEYS, warp = (int)threadIdx.x / WARP;
-    const int have = at.text - l < KEYS ? at.text - l : KEYS, across = z.dim / ATT_TILE;
+    const int l = (int)blockIdx.y * ATT_KEYS, warp = (int)threadIdx.x / WARP;
+    const int have = at.text - l < ATT_KEYS ? at.text - l : ATT_KEYS, across = z.dim / ATT_TILE;
     const int keys = att_last(a.t.mask + at.first, at.text);
-    att_sum<T> dv[EACH], dk[EACH];
-    att_load_keys<T, V>(d, a, at, z, l, keys);
+    att_sum dv[ATT_KEY_EACH], dk[ATT_KEY_EACH];
+    att_load_keys<V>(d, a, at, z, l, keys);
     for (int first = 0; l < keys && first < a.s.tokens; first += ATT_QUERIES) {
         __syncthreads();
-        att_load_queries<T, V>(d, a, at, z, first);
-        att_both<T>(d, z);
-        att_slopes<T>(d, a, at, a.delta + at.rows + first, first, l, keys);
-        for (int i = 0; i < EACH; i++) {
+        att_load_queries<V>(d, a, at, z, first);
+        att_both(d, z);
+        att_slopes(d, a, at, a.delta + at.rows + first, first, l, keys);
+        for (int i = 0; i < ATT_KEY_EACH; i++) {
             const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
             const int c = tile % across * ATT_TILE;
-            for (int k = 0; r < KEYS && k < ATT_QUERIES; k += ATT_TILE)
-                dv[i].template add<true, false>(d.p + k * d.lds + r, d.lds, d.dout + k * z.ldd + c,
-                                                z.ldd);
-            for (int k = 0; r < KEYS && k < ATT_QUERIES; k += ATT_TILE)
-                dk[i].template add<true, false>(d.ds + k * d.lds + r, d.lds, d.q + k * z.ldd + c,
-                                                z.ldd);
+            for (int k = 0; r < ATT_KEYS && k < ATT_QUERIES; k += ATT_TILE)
+                dv[i].add<true, false>(d.s + k * ATT_LDS + r, ATT_LDS, d.dout + k * z.ldd + c, z.ldd);
+            for (int k = 0; r < ATT_KEYS && k < ATT_QUERIES; k += ATT_TILE)
+                dk[i].add<true, false>(d.dp + k * ATT_LDS + r, ATT_LDS, d.q + k * z.ldd + c, z.ldd);
         }
     }
     const size_t to = at.caption(a, a.lddkv) + (size_t)l * a.lddkv;
-    att_put_keys<T, V, EACH>((T *)a.dv + to, a.lddkv, (float *)d.q, dv, z, have, a.s.dim);
-    att_put_keys<T, V, EACH>((T *)a.dk + to, a.lddkv, (float *)d.q, dk, z, have, a.s.dim);
+    att_put_keys<V>((float *)a.dv + to, a.lddkv, d.q, dv, z, have, a.s.dim);
+    att_put_keys<V>((float *)a.dk + to, a.lddkv, d.q, dk, z, have, a.s.dim);
 }
 
 /* `bytes` of dynamic shared memory beside the kernel's fixed arrays. */
@@ -527,13 +450,11 @@ static void cuda_cross_attn(void *out, float *kept, const void *q, const void *k
         return;
     }
     for_fp32(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv}, out, q, k, v), [&](auto fours) {
-        typedef float T;
-        const struct att_shape z = att_shape(s.dim, t.most, att_keys<T>::COUNT);
+        const struct att_shape z = att_shape(s.dim, t.most);
         const size_t bytes = sizeof(float) * ATT_QUERIES * (size_t)(z.lds > z.ldd ? z.lds : z.ldd) +
-                             sizeof(T) * (z.queries + z.keys);
+                             sizeof(float) * (z.queries + z.keys);
         if (att_fits(bytes, t.most))
-            launch("cross_attn", att_kernel<T, decltype(fours)::value>, grid, dim3(ATT_BLOCK),
-                   bytes, a, z);
+            launch("cross_attn", att_kernel<decltype(fours)::value>, grid, dim3(ATT_BLOCK), bytes, a, z);
     });
 }
 
@@ -555,15 +476,14 @@ static void cuda_cross_attn_back(void *dq, void *dk, void *dv, int lddkv, float 
     }
     for_fp32(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv, (size_t)lddkv}, dq, dk, dv, dout, q, k, v),
              [&](auto fours) {
-        typedef float T;
-        const struct att_shape z = att_shape(s.dim, t.most, att_keys<T>::COUNT);
-        const size_t bytes = att_desk_bytes<T>(z);
+        const struct att_shape z = att_shape(s.dim, t.most);
+        const size_t bytes = att_desk_bytes(z);
         if (!att_fits(bytes, t.most))
             return;
-        launch("cross_attn_back", att_query_back_kernel<T, decltype(fours)::value>,
+        launch("cross_attn_back", att_query_back_kernel<decltype(fours)::value>,
                dim3(heads, tiles((size_t)s.tokens, ATT_QUERIES)), dim3(ATT_BLOCK), bytes, a, z);
-        launch("cross_attn_back", att_key_back_kernel<T, decltype(fours)::value>,
-               dim3(heads, tiles((size_t)t.most, att_keys<T>::COUNT)), dim3(ATT_BLOCK), bytes, a, z);
+        launch("cross_attn_back", att_key_back_kernel<decltype(fours)::value>,
+               dim3(heads, tiles((size_t)t.most, ATT_KEYS)), dim3(ATT_BLOCK), bytes, a, z);
     });
 }
 

@@ -7,6 +7,8 @@
  * two bf16 numbers, the rounded value and the remainder, so that 16 bits of
  * it count.  A block owns a head and 128 tokens at a time, a warp 16 of those.
  */
+#include <mma.h>
+
 #include "kernels/mma.cuh"
 
 enum {
@@ -16,6 +18,44 @@ enum {
     /* Row lengths: multiples of 16 bytes, and not all in the same banks. */
     MMA_LEFT = 56, MMA_RIGHT = 40, MMA_SUMS = 36, MMA_SCRATCH = 52
 };
+
+/* c[16, 16] += a b by one warp; TA: a is stored [k][m], TB: b is stored [n][k]. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+/* Tensor cores without bf16: never called, since ops_cuda.cu opens such a GPU for fp32 only. */
+struct mma_sum {
+    template <bool TA, bool TB> __device__ void add(const bf16 *, int, const bf16 *, int)
+    {
+        __trap();
+    }
+    __device__ void store(float *, int) const
+    {
+        __trap();
+    }
+};
+#else
+struct mma_sum {
+    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> c;
+    __device__ mma_sum()
+    {
+        nvcuda::wmma::fill_fragment(c, 0.0f);
+    }
+    template <bool TA, bool TB> __device__ void add(const bf16 *a, int lda, const bf16 *b, int ldb)
+    {
+        using namespace nvcuda::wmma;
+        typedef typename std::conditional<TA, col_major, row_major>::type way_a;
+        typedef typename std::conditional<TB, col_major, row_major>::type way_b;
+        fragment<matrix_a, 16, 16, 16, bf16, way_a> fa;
+        fragment<matrix_b, 16, 16, 16, bf16, way_b> fb;
+        load_matrix_sync(fa, a, (unsigned)lda);
+        load_matrix_sync(fb, b, (unsigned)ldb);
+        mma_sync(c, fa, fb, c);
+    }
+    __device__ void store(float *to, int ld) const
+    {
+        nvcuda::wmma::store_matrix_sync(to, c, (unsigned)ld, nvcuda::wmma::mem_row_major);
+    }
+};
+#endif
 
 /* A block's shared memory. */
 struct mma_smem {
@@ -94,9 +134,9 @@ __device__ static inline void mma_split(const struct mma_smem &m)
 
 /* A warp's part of the sums: a tile of 16 x 16, for the first six warps. */
 struct mma_part {
-    struct att_sum<bf16> sum;
-    int                  row, col;
-    bool                 mine;
+    struct mma_sum sum;
+    int            row, col;
+    bool           mine;
     __device__ mma_part()
     {
         const int warp = (int)threadIdx.x / WARP;
@@ -108,8 +148,8 @@ struct mma_part {
     {
         ONE_BY_ONE
         for (int t = 0; mine && t < MMA_TOKENS; t += 16)
-            sum.template add<true, false>(left + t * MMA_LEFT + row, MMA_LEFT,
-                                          right + t * MMA_RIGHT + col, MMA_RIGHT);
+            sum.add<true, false>(left + t * MMA_LEFT + row, MMA_LEFT,
+                                 right + t * MMA_RIGHT + col, MMA_RIGHT);
     }
     __device__ void store(const struct mma_smem &m) const
     {
@@ -123,12 +163,12 @@ __device__ static inline void mma_across(const struct mma_smem &m, int t, int n)
 {
     ONE_BY_ONE
     for (int i = 0; i < n; i++) {
-        struct att_sum<bf16> s;
+        struct mma_sum s;
         for (int k = 0; k < MMA_DIM; k += 16) {
             const bf16 *a = m.right + t * MMA_RIGHT + k;
             const int at = i * 16 * MMA_RIGHT + k;
-            s.template add<false, true>(a, MMA_RIGHT, m.hi + at, MMA_RIGHT);
-            s.template add<false, true>(a, MMA_RIGHT, m.lo + at, MMA_RIGHT);
+            s.add<false, true>(a, MMA_RIGHT, m.hi + at, MMA_RIGHT);
+            s.add<false, true>(a, MMA_RIGHT, m.lo + at, MMA_RIGHT);
         }
         s.store(m.scratch + i * 16, MMA_SCRATCH);
     }
@@ -140,13 +180,13 @@ template <bool LOW> __device__ static inline void mma_down(const struct mma_smem
 {
     ONE_BY_ONE
     for (int i = 0; i < MMA_DIM; i += 16) {
-        struct att_sum<bf16> s;
+        struct mma_sum s;
         for (int k = 0; k < MMA_ROWS; k += 16) {
             const int from = t * MMA_LEFT + k, at = k * MMA_RIGHT + i;
-            s.template add<false, false>(m.left + from, MMA_LEFT, m.hi + at, MMA_RIGHT);
-            s.template add<false, false>(m.left + from, MMA_LEFT, m.lo + at, MMA_RIGHT);
+            s.add<false, false>(m.left + from, MMA_LEFT, m.hi + at, MMA_RIGHT);
+            s.add<false, false>(m.left + from, MMA_LEFT, m.lo + at, MMA_RIGHT);
             if (LOW)
-                s.template add<false, false>(m.low + from, MMA_LEFT, m.hi + at, MMA_RIGHT);
+                s.add<false, false>(m.low + from, MMA_LEFT, m.hi + at, MMA_RIGHT);
         }
         s.store(m.scratch + i, MMA_SCRATCH);
     }
