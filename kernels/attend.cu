@@ -79,8 +79,7 @@ __device__ static inline void attend_logs(float *log_sum, const struct att_scrat
         sum[i] = 0;
     }
     for (int l = 0; l < at.keys; l += ATT_KEYS) {
-        __syncthreads();
-        attend_load_keys<V>(d.k, a.k, a.ldk, a, at, z, l);
+        attend_load_keys<V>(d.k, a.k, a.ldk, a, at, z, l); /* those before were read before the last barrier */
         __syncthreads();
         att_scores(d.s, ATT_LDS, d.q, d.k, z);
         __syncthreads();

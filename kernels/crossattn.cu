@@ -337,8 +337,7 @@ att_query_back_kernel(struct att_args a, struct att_shape z)
         delta[threadIdx.x] = 0;
     att_load_queries<V>(d, a, at, z, first);
     for (int l = 0; l < keys; l += ATT_KEYS) {
-        __syncthreads();
-        att_load_keys<V>(d, a, at, z, l, keys);
+        att_load_keys<V>(d, a, at, z, l, keys); /* those before were read before the last barrier */
         att_both(d, z);
         att_delta(delta, d, a, at, first, l, keys);
     }
@@ -355,10 +354,9 @@ att_query_back_kernel(struct att_args a, struct att_shape z)
                                          z.ldd);
         }
     }
-    __syncthreads();
     if ((int)threadIdx.x < have)
         a.delta[at.rows + first + threadIdx.x] = delta[threadIdx.x];
-    float *to = d.q; /* queries and keys are no longer needed: fp32 rows overwrite them */
+    float *to = d.q; /* queries are no longer read: the result overwrites them */
     for (int i = 0; i < ATT_EACH; i++) {
         const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
         if (r < ATT_QUERIES)

@@ -98,14 +98,13 @@ template <int DIM> struct lin_sum {
     }
 };
 
-/* Sums from memory into shared memory. */
+/* Sums from memory into shared memory, where they are after the next barrier. A thread reads what lin_sum.store() of
+ * the same thread has written. */
 template <int DIM>
 __device__ static inline void lin_load(const struct lin_head<DIM> &f, const float *vk)
 {
-    __syncthreads();
     for (int i = (int)threadIdx.x; i < (f.dim + 1) * f.dim; i += BLOCK)
         f.sums[i / f.dim * (f.dim + 1) + i % f.dim] = vk[i];
-    __syncthreads();
 }
 
 /* x . row e of the sums, for x of one token; row dim gives the divisor without eps. */

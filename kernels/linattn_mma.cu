@@ -119,7 +119,7 @@ template <int N> __device__ static inline void mma_halves(bf16 *hi, bf16 *lo, co
     store<N>(lo, rest);
 }
 
-/* Splits the sums in two; the block synchronizes before and after. */
+/* Splits the sums in two, which are there after the next barrier. */
 __device__ static inline void mma_split(const struct mma_smem &m)
 {
     __syncthreads();
@@ -129,7 +129,6 @@ __device__ static inline void mma_split(const struct mma_smem &m)
         load<4>(x, m.sums + e * MMA_SUMS + j);
         mma_halves<4>(m.hi + e * MMA_RIGHT + j, m.lo + e * MMA_RIGHT + j, x);
     }
-    __syncthreads();
 }
 
 /* A warp's part of the sums: a tile of 16 x 16, for the first six warps. */

@@ -28,8 +28,6 @@ def read(kernels, name):
 
 
 def planted(kind, number, old, new):
-    if kind == "spare":
-        return old
     if kind == "value":
         return f"(cuda_cpu_plant == {number} ? ({new}) : ({old}))"
     return f"{{ if (cuda_cpu_plant == {number}) {{ {new} }} else {{ {old} }} }}"
@@ -45,7 +43,7 @@ def of_table(path, kernels):
         mark = re.search(r"@\[(.*?)\]@", old, re.S)
         if not mark or text.count(plain) != 1:
             sys.exit(f"{path}: {name} has the text of a fault {text.count(plain)} times, not once:\n{plain}")
-        number += kind != "spare"
+        number += 1
         at = text.index(plain) + mark.start()
         yield Fault(number, name, kind, how, says, (at, at + len(mark.group(1))), mark.group(1), new.strip())
 
@@ -72,8 +70,7 @@ def of_waits(path, kernels, known):
 
 def all_faults(path, kernels):
     known = list(of_table(path, kernels))
-    faults = known + list(of_waits(path, kernels, known))
-    return [f for f in faults if f.kind != "spare"]
+    return known + list(of_waits(path, kernels, known))
 
 
 def main(path, kernels, out):
