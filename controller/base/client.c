@@ -114,7 +114,7 @@ static int prepare(struct client *c, struct err *err)
     return 0;
 }
 
-#define RESTART_IT "; run jobctl daemon restart (jobs keep running)"
+#define RESTART_IT "; run `jobctl daemon restart` (jobs keep running)"
 
 /* A daemon of another version may interpret specs and answers differently. */
 static int check_version(struct client *c, struct err *err)

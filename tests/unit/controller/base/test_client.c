@@ -187,7 +187,7 @@ static void test_other_version(void **state)
         start(&s, &thread);
         assert_int_equal(client_open(&c, true, &err), -1);
         assert_null(c);
-        if (!strstr(err.text, others[i].text) || !strstr(err.text, "run jobctl daemon restart"))
+        if (!strstr(err.text, others[i].text) || !strstr(err.text, "run `jobctl daemon restart`"))
             fail_msg("%zu: %s", i, err.text);
         stop(&s, thread);
     }
