@@ -123,7 +123,7 @@ FUZZ_SECONDS ?= 60
 # CUDA: a plugin that jobctl-train loads when it is there; one translation unit (kernels/device.cuh).
 # The same sources as plain C++ against a stand-in of CUDA, for tests without a GPU.
 CUDA     := $(BUILD)/lib/libjobctl_cuda.so
-CUDA_SRC := $(filter %.cu %.cuh,$(FILES)) $(foreach h,kernels.h cuda.h tile.h fixed.h,$(call source,$(h)))
+CUDA_SRC := $(filter %.cu %.cuh,$(FILES)) $(foreach h,kernels.h cuda.h tile.h fixed.h rng.h rng_formula.h,$(call source,$(h)))
 NVFLAGS  := -std=c++17 -O3 -I. -Xcompiler -fPIC,-Wall,-Wextra$(if $(WERROR),$(comma)-Werror),-fvisibility=hidden \
             $(if $(WERROR),-Werror all-warnings) -Xptxas -v -cudart static -gencode arch=compute_75,code=sm_75 \
             -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]

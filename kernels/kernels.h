@@ -29,6 +29,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct rng;
+
 /* An image batch [batch, height, width, channels] in depthwise(); in the patch functions the same
  * sizes mean [batch, channels, height, width]. */
 struct kern_image {
@@ -385,6 +387,11 @@ struct kern_ops {
     /* Rows [from, to) of a picture [channels, height, width], channels last; and back */
     void (*planes_to_rows)(float *y, const float *planes, struct kern_image s, int from, int to);
     void (*rows_to_planes)(float *planes, const float *x, struct kern_image s, int from, int to);
+
+    /* --- random numbers --------------------------------------------------------------- */
+    /* y[b][i] = number first + i of the standard normal numbers of stream[b] (rng.h), i < n; to the bit the same on all
+     * devices. stream: [batch], an array of the table; it is read when the call runs. batch is at most 65,535. */
+    void (*draw_normal)(float *y, const struct rng *stream, uint64_t first, int batch, size_t n);
 
     /* --- rectified flow ------------------------------------------------------------- */
     /* x_t = alpha[b] * x0 + sigma[b] * noise, n numbers per sample */

@@ -30,6 +30,7 @@
 #include "kernels/patch.cu"
 #include "kernels/pointwise.cu"
 #include "kernels/residual.cu"
+#include "kernels/rng.cu"
 #include "kernels/rmsmod.cu"
 #include "kernels/rope.cu"
 #include "kernels/bf16.cu"
@@ -138,6 +139,7 @@ static void fill_table(enum kern_precision precision)
     fill_picture(&table);
     fill_mix(&table);
     fill_residual(&table);
+    fill_rng(&table);
     fill_loss(&table);
     fill_reduce(&table);
     fill_fixed(&table);

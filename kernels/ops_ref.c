@@ -8,6 +8,7 @@
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"
 #include "kernels/processor.h"
+#include "kernels/rng.h"
 
 #define FILL(ops, suffix)               \
     do {                                \
@@ -33,6 +34,7 @@
         KERN_JOIN(fixed, suffix)(ops);     \
         KERN_JOIN(digest, suffix)(ops);    \
         KERN_JOIN(fused, suffix)(ops);     \
+        (ops)->draw_normal = rng_normals;  \
     } while (0)
 
 static struct kern_ops tables[KERN_ISAS];

@@ -143,6 +143,12 @@ void cuda_cpu_thread_touch(const void *at, size_t bytes, bool write);
 /* The value that lane `lane ^ mask` brought to the same call. */
 uint64_t cuda_cpu_exchange(uint64_t bits, int mask);
 
+/* Operations that no compiler may make one of: calls into another file. */
+double __dmul_rn(double a, double b);
+double __dadd_rn(double a, double b);
+double __dsub_rn(double a, double b);
+double __dsqrt_rn(double a);
+
 template <typename T> static inline T __shfl_xor_sync(unsigned, T x, int mask)
 {
     static_assert(sizeof(T) <= sizeof(uint64_t), "at most 8 bytes");

@@ -389,7 +389,7 @@ static int huge_one(const struct test *t, const struct kern_ops *cuda, int bf16)
     t->arrays(w, z);
     for (int i = 0; i < ARRAYS; i++)
         most = fmax(most, (double)w[i].n);
-    int *grows = &z[t->run == flow_run ? 1 : 0];
+    int *grows = &z[t->run == flow_run || t->run == draw_run ? 1 : 0];
     *grows = (int)fmin(*grows * ceil(0x1.08p32 / most), 0x1.fffffep30);
     fflush(stdout);
     const pid_t child = fork(); /* address space is not enough for all tests */

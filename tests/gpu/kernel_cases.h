@@ -317,29 +317,6 @@ static void mix_run(const struct kern_ops *k, float *const *a, const int *z)
     k->glumbconv_back(a[4], a[5], a[6], a[10], a[7], a[1], kept, a[2], a[3], s);
 }
 
-static void flow_arrays(struct want *w, const int *z)
-{
-    const size_t n = N(z[0] * z[1]);
-    w[0] = (struct want){"x_t", n, 0};
-    w[1] = (struct want){"x0", n, 0};
-    w[2] = (struct want){"noise", n, 0};
-    w[3] = (struct want){"alpha", N(z[0]), 0};
-    w[4] = (struct want){"sigma", N(z[0]), 0};
-    w[5] = (struct want){"per_sample", N(z[0] * 2), DOUBLES};
-    w[6] = (struct want){"dout", n, 0};
-    w[7] = (struct want){"out", n, 0};
-    w[8] = (struct want){"squares", 2, DOUBLES};
-}
-
-static void flow_run(const struct kern_ops *k, float *const *a, const int *z)
-{
-    const size_t n = (size_t)z[1];
-    k->flow_noise(a[0], a[1], a[2], a[3], a[4], z[0], n);
-    k->flow_loss((double *)(void *)a[5], a[6], a[7], a[1], a[2], 0.7, z[0], n);
-    const double squares = k->sum_squares(a[2], n * (size_t)z[0]);
-    k->upload(a[8], &squares, sizeof(squares));
-}
-
 static void adamw_arrays(struct want *w, const int *z)
 {
     static const char *const names[] = {"p", "m", "v", "g", "ema", "also"};
@@ -529,6 +506,7 @@ static void swiglu_run(const struct kern_ops *k, float *const *a, const int *z)
 }
 
 #include "tests/gpu/encoder_cases.h"
+#include "tests/gpu/flow_cases.h"
 
 static const struct test tests[] = {
     {"linear", linear_arrays, linear_run,
@@ -581,7 +559,7 @@ static const struct test tests[] = {
      {{1, 1, 1, 1}, {2, 1, 5, 3}, {2, 3, 4, 36}, {1, 50, 20, 33}, {2, 8, 8, 64}, {1, 7, 5, 40}, {2, 9, 32, 36},
       {1, 5, 71, 20}},
      {8, 32, 32, 5600}},
-    {"flow sum_squares", flow_arrays, flow_run, {{1, 1}, {3, 7}, {2, 5000}, {5, 300}, {2, 150001}}, {8, 32768}},
+    FLOW_TESTS
     {"adamw ema", adamw_arrays, adamw_run, {{1}, {33}, {4097}}, {1 << 26}},
     {"fixed", fixed_arrays, fixed_run, {{1}, {15, 1}, {33, 2}, {4099, 1}, {300000}}, {1 << 26}},
     {"came", came_arrays, came_run,

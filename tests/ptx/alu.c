@@ -492,7 +492,7 @@ const struct ptx_alu_row TABLE[] = {
     SFU("rcp.approx.ftz.f32", rcp_ftz_f, "w:w", 1), SFU("rcp.approx.f32", rcp_f, "w:w", 3),
     SFU("sqrt.approx.f32", sqrt_f, "w:w", 3),
     DP("add.f64", add_g, "d:dd", 1, 1), DP("sub.f64", sub_g, "d:dd", 1, 1), DP("mul.f64", mul_g, "d:dd", 1, 1),
-    DP("add.rn.f64", add_g, "d:dd", 1, 1), DP("mul.rn.f64", mul_g, "d:dd", 1, 1),
+    DP("add.rn.f64", add_g, "d:dd", 1, 1), DP("sub.rn.f64", sub_g, "d:dd", 1, 1), DP("mul.rn.f64", mul_g, "d:dd", 1, 1),
     DP("fma.rn.f64", fma_g, "d:ddd", 2, 1), DP("div.rn.f64", div_g, "d:dd", 1, 15),
     DP("rcp.rn.f64", rcp_g, "d:d", 1, 10),
     DP("sqrt.rn.f64", sqrt_g, "d:d", 1, 15), DP("neg.f64", neg_g, "d:d", 0, 1), DP("abs.f64", abs_g, "d:d", 0, 1),

@@ -47,6 +47,14 @@ finds() {
     fi
 }
 
+# rounds_each KERNEL - no product and sum of double are one fma, which would be rounded once: the CPU rounds both
+rounds_each() {
+    sed -n "/\.entry.*$1/,/^}/p" "$work/kernels.ptx" >"$work/entry"
+    grep 'fma[.a-z]*[.]f64' "$work/entry" && return 1
+    echo "$(grep -c 'mul[.]rn[.]f64' "$work/entry") products"
+    grep -q 'mul[.]rn[.]f64' "$work/entry"
+}
+
 for precision in fp32 bf16; do
     ok "kernels $precision" "$kernels" "$plugin" $precision
     [ "$all" != all ] || ok "kernels $precision, plain, arrays aligned to a number only" \
@@ -55,6 +63,7 @@ for precision in fp32 bf16; do
     ok "golden cases $precision" "$bin/jobctl-train" verify --backend cuda --precision $precision $cases
 done
 PTX_TEXT="$work/kernels.ptx" "$kernels" "$plugin" bf16 --only patch >/dev/null 2>&1
+ok "draw_normal has no fma" rounds_each draw_normal_kernel
 finds "and no barrier between" 's|^\([[:space:]]*\)bar.sync|//|' mix
 finds "and no barrier between" 's|^\([[:space:]]*\)bar.warp.sync|//|' cross_attn
 finds "out of bounds" '/ld.shared.f32/s/\(\[%r[0-9]*\)]/\1+200000]/' lin_attn

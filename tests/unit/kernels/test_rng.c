@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "kernels/kernels.h"
 #include "kernels/rng.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -147,6 +148,27 @@ static void below_covers_exactly_its_range(void **state)
         assert_true(rng_uniform_at(&r, i) >= 0 && rng_uniform_at(&r, i) < 1);
 }
 
+/* Row b of a batch has the numbers of stream b, in every table of this processor. */
+static void rows_are_drawn_from_their_streams(void **state)
+{
+    (void)state;
+    enum { B = 3, N = 37 };
+    const struct rng stream[B] = {rng_make(9, 0, 1, RNG_NOISE), rng_make(9, 5, 1, RNG_NOISE),
+                                  rng_make(9, 0, UINT64_C(1) << 40, RNG_NOISE)};
+    for (int isa = 0; isa < KERN_ISAS; isa++) {
+        const struct kern_ops *k = kern_cpu_isa((enum kern_isa)isa);
+        for (uint64_t first = 0; k && first < UINT64_C(1) << 33; first = 6 * first + 1) {
+            float y[B * N + 1] = {[B * N] = 42}, want[N];
+            k->draw_normal(y, stream, first, B, N);
+            for (int b = 0; b < B; b++) {
+                rng_normal(&stream[b], want, first, N);
+                assert_memory_equal(y + b * N, want, sizeof(want));
+            }
+            assert_true(y[B * N] == 42);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +178,7 @@ int main(void)
         cmocka_unit_test(moments_are_those_of_the_distribution),
         cmocka_unit_test(normals_agree_with_libm),
         cmocka_unit_test(below_covers_exactly_its_range),
+        cmocka_unit_test(rows_are_drawn_from_their_streams),
     };
     return cmocka_run_group_tests_name("rng", tests, NULL, NULL);
 }
