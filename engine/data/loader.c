@@ -17,11 +17,13 @@ enum { LINE = 4096 }; /* pages are pinned as a whole */
 
 /* One micro-batch in memory, and which one it is. */
 struct loaded {
-    void              *memory;  /* of x0, noise, y and mask */
+    void              *memory;  /* of x0, noise or its streams, y and mask */
     size_t             bytes;
     bool               pinned;
     struct batch_slot *slots;
-    float             *x0, *noise, *mask, *caption;
+    float             *x0, *mask, *caption;
+    float             *noise;   /* or NULL ... */
+    struct rng        *streams; /* ... or NULL */
     void              *y;       /* of fp32 or bf16 */
     int               *t_index;
     uint8_t           *drop;
@@ -69,16 +71,27 @@ static size_t caption_bytes(const struct loader *l)
     return l->device.bf16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-/* x0, noise, y and mask, which go to the device, are in one piece. */
+/* x0, noise or its streams, y and mask, which go to the device, are in one piece. */
+static void place(const struct loader *l, struct loaded *b, size_t latents, size_t noise, size_t captions)
+{
+    void *const at = (char *)b->memory + latents;
+    b->x0 = b->memory;
+    b->noise = l->device.draws ? NULL : at;
+    b->streams = l->device.draws ? at : NULL;
+    b->y = (char *)at + noise;
+    b->mask = (float *)(void *)((char *)b->y + captions);
+}
+
 static int alloc_loaded(struct loader *l, struct loaded *b, struct err *err)
 {
     const size_t n = (size_t)l->batch_micro, words = (size_t)l->shape.words;
     const size_t pixels = (size_t)l->shape.height * (size_t)l->shape.width;
     const size_t latent = whole(n * (size_t)l->shape.channels * pixels * sizeof(float));
-    const size_t row = n * words * (size_t)l->shape.caption_channels, mask = whole(2 * n * words * sizeof(float));
+    const size_t noise = l->device.draws ? whole(n * sizeof(struct rng)) : latent;
+    const size_t row = n * words * (size_t)l->shape.caption_channels, captions = whole(row * caption_bytes(l));
     b->loader = l;
     b->step = -1;
-    b->bytes = 2 * latent + whole(row * caption_bytes(l)) + mask;
+    b->bytes = latent + noise + captions + whole(2 * n * words * sizeof(float));
     b->memory = aligned_alloc(LINE, b->bytes);
     b->caption = calloc(row, sizeof(float));
     b->t_index = calloc(n, sizeof(*b->t_index));
@@ -87,10 +100,7 @@ static int alloc_loaded(struct loader *l, struct loaded *b, struct err *err)
     if (!b->memory || !b->caption || !b->t_index || !b->drop || !b->slots)
         return err_set(err, ERR_MEMORY, "out of memory for batches of %d samples", l->batch_micro);
     memset(b->memory, 0, b->bytes);
-    b->x0 = b->memory;
-    b->noise = (float *)(void *)((char *)b->x0 + latent);
-    b->y = (char *)b->noise + latent;
-    b->mask = (float *)(void *)((char *)b->y + whole(row * caption_bytes(l)));
+    place(l, b, latent, noise, captions);
     b->pinned = l->device.pin && l->device.pin(b->memory, b->bytes) == 0;
     return 0;
 }
@@ -206,7 +216,10 @@ static int read_sample(const struct loader *l, struct loaded *b, size_t i, size_
     const struct rng noise = rng_make(l->seed, s->epoch, id, RNG_NOISE);
     const struct rng level = rng_make(l->seed, s->epoch, id, RNG_TIMESTEP);
     const struct rng drop = rng_make(l->seed, s->epoch, id, RNG_DROPOUT);
-    rng_normal(&noise, b->noise + i * latent, 0, latent);
+    if (b->streams)
+        b->streams[i] = noise;
+    else
+        rng_normal(&noise, b->noise + i * latent, 0, latent);
     b->t_index[i] = flow_index(rng_normal_at(&level, 0), l->logit_mean, l->logit_std);
     b->drop[i] = rng_uniform_at(&drop, 0) < l->dropout;
     if (b->drop[i] && l->null)
@@ -236,8 +249,9 @@ static void request(struct loader *l, struct loaded *b, int64_t step, int from, 
     b->err = (struct err){0};
     batch_plan_slots(l->plan, b->slots, step, from, n);
     b->in = (struct step_input){.batch = n, .height = bucket.height, .width = bucket.width, .x0 = b->x0,
-                                .noise = b->noise, .t_index = b->t_index, .y = l->device.bf16 ? NULL : b->y,
-                                .y_bf16 = l->device.bf16 ? b->y : NULL, .mask = b->mask, .drop = b->drop};
+                                .noise = b->noise, .streams = b->streams, .t_index = b->t_index,
+                                .y = l->device.bf16 ? NULL : b->y, .y_bf16 = l->device.bf16 ? b->y : NULL,
+                                .mask = b->mask, .drop = b->drop};
 }
 
 static int check_size(const struct loader *l, int n, struct err *err)

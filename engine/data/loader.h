@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loader.h - the samples of a step as a batch, with their noise
+/* loader.h - the samples of a step as a batch, with their noise or the streams to draw it from
  *
  * engine/data/batch_plan.h chooses the samples.  Noise, timestep and caption dropout of a sample
  * come from streams keyed by (seed, epoch, sample, purpose); rank, micro-batch and earlier
@@ -26,6 +26,7 @@ struct loader_device {
     int (*pin)(void *at, size_t bytes); /* pins memory that it reads (kernels/cuda.h): 0, or -1; or NULL */
     void (*unpin)(void *at);
     bool bf16;                          /* captions of bf16: step_input's y_bf16 instead of its y */
+    bool draws;                         /* it draws the noise: step_input's streams instead of its noise */
 };
 
 /* Holds buffers for the spec's micro-batch of the largest bucket, and the plan. Keeps `d`. `device` may be NULL. */

@@ -13,6 +13,7 @@
 #include "engine/model/text_rows.h"
 #include "kernels/bf16.h"
 #include "kernels/kernels.h"
+#include "kernels/rng.h"
 
 struct step {
     struct model          *model;
@@ -29,7 +30,8 @@ struct step {
     int                   *first;            /* [B + 1]: see text_rows.h */
     double                *per_sample;       /* [B] */
     float                 *alpha, *sigma, *timestep; /* [B] */
-    float                 *x0, *noise;       /* copies of an input; NULL on the CPU */
+    float                 *x0, *noise;       /* copies of an input, or drawn; NULL on the CPU */
+    struct rng            *streams;          /* [B]; NULL on the CPU */
     /* this process's memory */
     double                *host_losses;      /* [B] */
     float                 *host_times;       /* [B]: what goes to alpha, sigma, timestep */
@@ -69,7 +71,8 @@ static int alloc_scratch(struct step *s, struct err *err)
         !(s->timestep = array_of(s, B * sizeof(*s->timestep), err)) ||
         !(s->per_sample = array_of(s, B * sizeof(*s->per_sample), err)) ||
         !(s->first = array_of(s, (B + 1) * sizeof(*s->first), err)) ||
-        (!host && (!(s->x0 = array_of(s, latent, err)) || !(s->noise = array_of(s, latent, err)))))
+        (!host && (!(s->x0 = array_of(s, latent, err)) || !(s->noise = array_of(s, latent, err)) ||
+                   !(s->streams = array_of(s, B * sizeof(*s->streams), err)))))
         return -1;
     s->row_step = exact ? 1 : text_rows_step(s->max.batch, s->max.text);
     s->host_losses = calloc(B, sizeof(*s->host_losses));
@@ -84,6 +87,11 @@ static int alloc_scratch(struct step *s, struct err *err)
         (s->null_own || !own) && (s->null_bf16 || !own || !step_takes_bf16(s->ops, c)))
         return 0;
     return err_set(err, ERR_MEMORY, "no memory for a batch of %d", s->max.batch);
+}
+
+bool step_draws_noise(const struct kern_ops *ops)
+{
+    return !ops->host;
 }
 
 bool step_takes_bf16(const struct kern_ops *ops, const struct model_config *cfg)
@@ -155,7 +163,7 @@ void step_destroy(struct step *s)
     params_destroy(s->params);
     model_destroy(s->model);
     void *const arrays[] = {s->x_t,   s->out, s->dout,  s->y,    s->per_sample, s->alpha,
-                            s->sigma, s->timestep, s->x0, s->noise, s->mask,  s->first};
+                            s->sigma, s->timestep, s->x0, s->noise, s->mask,  s->first, s->streams};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         s->ops->release(arrays[i]);
     free(s->null_own);
@@ -193,6 +201,8 @@ static int check_input(const struct step *s, const struct step_input *in, struct
                        "than the %d x %d x %d with %d that the step was made for", in->batch,
                        in->height, in->width, in->text, s->max.batch, s->max.height, s->max.width,
                        s->max.text);
+    if (in->streams && !step_draws_noise(s->ops))
+        return err_set(err, ERR_BUG, "a batch without noise for a device that draws none");
     for (int b = 0; b < in->batch; b++)
         if (in->t_index[b] < 0 || in->t_index[b] >= FLOW_STEPS)
             return err_set(err, ERR_USAGE, "timestep index %d of sample %d is not from 0 to %d",
@@ -207,6 +217,16 @@ static const float *stage(const struct step *s, float *to, const float *from, si
         return from;
     s->ops->upload(to, from, count * sizeof(float));
     return to;
+}
+
+/* Noise as a kernel array: that of the input, or drawn now, outside of what graph.h records. */
+static const float *stage_noise(const struct step *s, const struct step_input *in, size_t per_sample)
+{
+    if (!in->streams)
+        return stage(s, s->noise, in->noise, (size_t)in->batch * per_sample);
+    s->ops->upload(s->streams, in->streams, (size_t)in->batch * sizeof(*s->streams));
+    s->ops->draw_normal(s->noise, s->streams, 0, in->batch, per_sample);
+    return s->noise;
 }
 
 /* The values of a flow table at the batch's timesteps. */
@@ -325,7 +345,7 @@ int step_micro(struct step *s, const struct step_input *in, double weight, doubl
     stage_times(s, s->sigma, s->flow.sigma, in);
     stage_times(s, s->timestep, to_data ? s->flow.alpha : s->flow.t_model, in);
     struct pass p = {
-        .step = s, .x0 = stage(s, s->x0, in->x0, all), .noise = stage(s, s->noise, in->noise, all),
+        .step = s, .x0 = stage(s, s->x0, in->x0, all), .noise = stage_noise(s, in, n),
         .numbers = n, .weight = weight,
         .input = {
             .batch = in->batch, .height = in->height, .width = in->width, .x = s->x_t,

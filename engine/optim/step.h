@@ -32,6 +32,8 @@ struct model *step_model(struct step *s);
 float *step_null(struct step *s);
 /* Whether captions of bf16 give the same bits as those of fp32 (step_input.h). */
 bool step_takes_bf16(const struct kern_ops *ops, const struct model_config *cfg);
+/* Whether noise may be given as streams to draw it from (step_input.h): on a device, with the bits of the CPU. */
+bool step_draws_noise(const struct kern_ops *ops);
 struct params *step_params(struct step *s);
 
 /* Zero the gradients: once before the micro-batches of a step. */

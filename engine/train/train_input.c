@@ -20,6 +20,7 @@ static int open_loader(struct loader **out, struct train *t, const struct datase
     const struct loader_device device = {
         .pin = streams ? streams->pin : NULL, .unpin = streams ? streams->unpin : NULL,
         .bf16 = !t->env->plain_input && step_takes_bf16(backend_ops(), &t->spec.model),
+        .draws = !t->env->plain_input && step_draws_noise(backend_ops()),
     };
     struct train_spec spec = t->spec;
     spec.seed = seed;

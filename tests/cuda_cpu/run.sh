@@ -282,21 +282,29 @@ sums() {
     ok "as they were chosen" grep 'columns summed 0 times' "$log.apart"
 }
 
-# Batches as a device wants them, and as they are made on the CPU: the same bits. Captions of bf16 are half as large.
+# Batches as a device wants them, and as they are made on the CPU: the same bits. Captions of bf16 are half as large,
+# and of noise come the streams only.
 uploaded() { sed -n 's/^cuda_cpu: \([0-9]*\) bytes came from the host$/\1/p' "$work/$1.log"; }
-input() {
+input_of() { # PRECISION BYTES: at least so many fewer
     for how in short plain; do
-        alter input-$how '"precision":"fp32"' '"precision":"bf16","caption_dropout":0.4'
-        ok "bf16, $how batches" env CUDA_CPU_REPORT=1 CUDA_CPU_GUARD=1 ${plain+TRAIN_TEST_PLAIN_INPUT=1} \
-            "$bin/jobctl-train" train --backend cuda --spec "$work/input-$how.json"
-        cp "$log" "$work/input-$how.log"
+        alter input-$1-$how '"precision":"fp32"' "\"precision\":\"$1\",\"caption_dropout\":0.4"
+        ok "$1, $how batches" env CUDA_CPU_REPORT=1 CUDA_CPU_GUARD=1 ${plain:+TRAIN_TEST_PLAIN_INPUT=1} \
+            "$bin/jobctl-train" train --backend cuda --spec "$work/input-$1-$how.json"
+        cp "$log" "$work/input-$1-$how.log"
         plain=1
     done
+    plain=
     for f in model optimizer; do
-        ok "the same bits: $f" cmp "$work"/input-{short,plain}/step-00000004/$f.safetensors
+        ok "the same bits: $f" cmp "$work"/input-"$1"-{short,plain}/step-00000004/$f.safetensors
     done
-    ok "from fewer bytes: $(uploaded input-short) instead of $(uploaded input-plain)" \
-        test "$(uploaded input-short)" -lt "$(uploaded input-plain)"
+    saved=$(($(uploaded "input-$1-plain") - $(uploaded "input-$1-short")))
+    ok "from $(uploaded "input-$1-short") bytes, $saved fewer" test $saved -ge "$2"
+}
+input() {
+    noise=$((4 * 3 * (48 * 8 * 8 * 4 - 20))) # of 4 steps of 3 samples, a stream is 20 bytes
+    input_of bf16 $((noise + 1))
+    input_of fp32 $noise
+    ok "noise is drawn on the device" test "$saved" -eq $noise
 }
 
 # Out of memory: the next start takes half of the samples at a time, of the same batch.

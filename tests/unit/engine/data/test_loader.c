@@ -21,6 +21,7 @@
 #include "engine/data/loader.h"
 #include "engine/data/safetensors.h"
 #include "kernels/bf16.h"
+#include "kernels/rng.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 enum { N = 11, C = 3, HW = 4, L = 5, D = 8 };
@@ -209,6 +210,35 @@ static void captions_for_a_device_are_rounded(void **state)
     loader_destroy(b);
 }
 
+/* A device draws from the streams what is drawn here without it, in either buffer. */
+static void streams_for_a_device_are_those_of_the_noise(void **state)
+{
+    (void)state;
+    static const struct loader_device device = {.draws = true};
+    struct loader *a, *b;
+    struct err err = {0};
+    struct step_input here, there;
+    float noise[C * HW];
+    assert_int_equal(loader_create(&a, data, &spec, NULL, &err), 0);
+    assert_int_equal(loader_create(&b, data, &spec, &device, &err), 0);
+    for (int64_t step = 0; step < 9; step++) {
+        assert_int_equal(loader_fill(a, &here, step, 1, 3, &err), 0);
+        assert_int_equal(loader_fill(b, &there, step, 1, 3, &err), 0);
+        assert_int_equal(loader_ahead(b, step + 1, 1, 3, &err), 0);
+        assert_null(there.noise);
+        assert_null(here.streams);
+        for (size_t i = 0; i < 3; i++) {
+            rng_normal(&there.streams[i], noise, 0, C * HW);
+            assert_memory_equal(noise, here.noise + i * C * HW, sizeof(noise));
+        }
+        assert_memory_equal(there.x0, here.x0, sizeof(float) * C * HW * 3);
+        assert_memory_equal(there.y, here.y, sizeof(float) * 3 * D * (size_t)here.text);
+        assert_memory_equal(there.mask, here.mask, sizeof(float) * 3 * (size_t)here.text);
+    }
+    loader_destroy(a);
+    loader_destroy(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +248,7 @@ int main(void)
         cmocka_unit_test(a_batch_that_was_read_ahead_is_the_same),
         cmocka_unit_test(bf16_is_rounded_as_on_a_device),
         cmocka_unit_test(captions_for_a_device_are_rounded),
+        cmocka_unit_test(streams_for_a_device_are_those_of_the_noise),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

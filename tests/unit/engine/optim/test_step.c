@@ -373,7 +373,8 @@ static void impossible_batches_are_refused(void **state)
     struct step *s = step_make(&adamw);
     struct data d = data_make();
     double loss;
-    for (int i = 0; i < 4; i++) {
+    const struct rng streams[B] = {rng_make(1, 0, 0, RNG_NOISE)};
+    for (int i = 0; i < 5; i++) {
         struct step_input in = part(&d, 0, B);
         struct err err = {0};
         if (i == 0)
@@ -382,10 +383,12 @@ static void impossible_batches_are_refused(void **state)
             in.text = L + 1;
         if (i == 2)
             in.height = H + 1;
-        if (i == 3)
+        if (i == 3) /* the CPU draws none */
+            in.streams = streams;
+        if (i == 4)
             d.t_index[2] = 1000;
         assert_int_equal(step_micro(s, &in, 1, &loss, NULL, &err), -1);
-        assert_int_equal(err.code, ERR_USAGE);
+        assert_int_equal(err.code, i == 3 ? ERR_BUG : ERR_USAGE);
     }
     step_destroy(s);
 }
