@@ -442,7 +442,7 @@ class Thawed(Round):
 
     def written(self):
         return sorted(os.path.join(folder, name) for folder, _, names in os.walk(self.folder) for name in names
-                      if not name.startswith("lease"))
+                      if not re.match(r"lease|[.]tmp-.*-lease", name))  # the guest's agent renews it
 
     def harm(self):
         self.down, self.what = False, "frozen until its directory is that of another job"
