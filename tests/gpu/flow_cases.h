@@ -30,8 +30,8 @@ static void flow_run(const struct kern_ops *k, float *const *a, const int *z)
     k->upload(a[8], &squares, sizeof(squares));
 }
 
-/* Of the first 1.5e9 numbers of a stream those that lie, as doubles, within a unit of the middle between two floats: one
- * bit more or less there, which others round away, shows. */
+/* Of the first 1.5e9 numbers of a stream those that lie, as doubles, within a unit of the middle between two floats:
+ * a wrong last bit, which other numbers round away, shows. */
 static const uint32_t middle[] = {70197333, 624590616, 903010252, 1120567651, 1288778450, 1409457671, 1476723385};
 enum { MIDDLES = sizeof(middle) / sizeof(middle[0]) };
 
@@ -57,6 +57,7 @@ static void draw_run(const struct kern_ops *k, float *const *a, const int *z)
 #define FLOW_TESTS                                                                                                   \
     {"flow sum_squares", flow_arrays, flow_run, {{1, 1}, {3, 7}, {2, 5000}, {5, 300}, {2, 150001}}, {8, 32768}},    \
     {"draw_normal", draw_arrays, draw_run,                                                                           \
-     {{1, 1, 0}, {1, 1, 1, MIDDLES}, {2, 2, 1}, {3, 7, 0}, {2, 5000, 3}, {5, 301, 2147483001}, {2, 40001, 1}}, {8, 32768, 0}},
+     {{1, 1, 0}, {1, 1, 1, MIDDLES}, {2, 2, 1}, {3, 7, 0}, {2, 5000, 3}, {5, 301, 2147483001}, {2, 40001, 1}},       \
+     {8, 32768, 0}},
 
 #endif
