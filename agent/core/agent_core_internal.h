@@ -25,7 +25,7 @@ struct rank {
     bool detached; /* lost its peers and waits for the next generation */
     struct spell_rank time;
     char reported[32]; /* cause in its own `failed` line, or "" */
-    char text[224];
+    char text[424];
     int64_t failed_step; /* step in that line, -1 = none */
 };
 

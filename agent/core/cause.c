@@ -280,7 +280,7 @@ static void classify_exit(struct verdict *out, const struct evidence *e)
     for (size_t i = 0; i < ARRAY_LEN(codes); i++)
         if (codes[i].code == e->exit_code) {
             out->cause = codes[i].cause;
-            say(out, "exited with code %d: %.150s", e->exit_code, e->text && *e->text ? e->text : codes[i].text);
+            say(out, "exited with code %d: %.400s", e->exit_code, e->text && *e->text ? e->text : codes[i].text);
             return;
         }
     if (!e->engine) {
@@ -300,7 +300,7 @@ static void take_word(struct verdict *out, const struct evidence *e, enum cause 
         out->cause = reported;
         out->echo = reported == CAUSE_NCCL_ERROR;
     }
-    say(out, "exited with code %d: %.150s", e->exit_code, e->text && *e->text ? e->text : cause_name(reported));
+    say(out, "exited with code %d: %.400s", e->exit_code, e->text && *e->text ? e->text : cause_name(reported));
     out->line[0] = '\0'; /* the sentence already contains it */
 }
 

@@ -36,6 +36,23 @@ lacks " pid" out
 wait_event 1 kind=generation_ended generation=2 >event
 read_json holds 'o["body"]["goodput"]["productive"] == 0 and o["body"]["goodput"]["replayed"] > 0' <event
 
+# One that ignores SIGTERM: how it ended is in the sentence.
+cat >stubborn.yaml <<'YAML'
+name: stubborn
+resources: {gpus: 0, ranks: 1}
+run: |
+  trap '' TERM
+  echo up >>stubborn
+  sleep 1000
+grace: 1s
+YAML
+jobctl submit -q stubborn.yaml
+wait_for "it runs" test -e stubborn
+jobctl cancel stubborn
+jobctl wait stubborn || [ $? = 3 ]
+why stubborn
+has "on request. It was stopped by SIGKILL: SIGTERM did not end it in time." out
+
 # The engine: a rank is killed, later the agent. Where it resumes is not promised before it is known.
 cat >icons.yaml <<YAML
 name: icons
@@ -49,22 +66,22 @@ train:
 checkpoint: {every: 50 steps}
 YAML
 jobctl submit -q icons.yaml
-wait_event 2 kind=checkpoint >/dev/null
-kill -9 "$(wait_event 2 kind=generation_started | field pids.1)"
-wait_event 2 kind=checkpoint generation=2 >/dev/null
-why 2
+wait_event 3 kind=checkpoint >/dev/null
+kill -9 "$(wait_event 3 kind=generation_started | field pids.1)"
+wait_event 3 kind=checkpoint generation=2 >/dev/null
+why 3
 has "Before that, rank 0: step" out
 has "checkpoint" out
-kill -9 "$(wait_event 2 kind=agent_up | field pid)"
-wait_event 2 kind=checkpoint attempt=2 >/dev/null
-why 2
+kill -9 "$(wait_event 3 kind=agent_up | field pid)"
+wait_event 3 kind=checkpoint attempt=2 >/dev/null
+why 3
 has "Its ranks failed once and its agent was lost once; most recent: the agent of attempt 1 died" out
 lacks "Before that" out
 has "newest of step" out
-jobctl cancel 2
-jobctl wait 2 || [ $? = 3 ]
-code 0 jobctl show 2
+jobctl cancel 3
+jobctl wait 3 || [ $? = 3 ]
+code 0 jobctl show 3
 grep -q "generation    1.2 with 2 ranks, step [1-9].*: the agent of attempt 1 died" out
 grep -q "generation    2.1 with 2 ranks, step [1-9][0-9]* to" out
-code 0 jobctl events 2
+code 0 jobctl events 3
 grep -qE "resuming at step [0-9]+ or later" out

@@ -57,6 +57,14 @@ static const struct {
      "nan_loss",
      true,
      "loss is NaN at step 9"},
+    {"a sentence with paths is told to its end",
+     {.engine = true, .exit_code = 64, .reported = "config_error", .text =
+      "/scratch/somebody/experiments/sana-600m-icons/checkpoints/step-00000020 was written by another job (seven): set "
+      "another checkpoint.dir for this job, or continue from it with `resume: "
+      "/scratch/somebody/experiments/sana-600m-icons/checkpoints/step-00000020`"},
+     "config_error",
+     false,
+     "icons/checkpoints/step-00000020`"},
     {"an unknown word does not",
      {.engine = true, .exit_code = 76, .reported = "gremlins"},
      "nan_loss",
