@@ -37,7 +37,7 @@ static void on_first_rank(struct agent_core *c, const char *ev, const json_t *li
     } else if (strcmp(ev, "sample") == 0) {
         agent_effects_event(out, "sample", rank_line_broadcast(g, line, "step path"));
     } else if (strcmp(ev, "done") == 0) {
-        progress_tracker_done(&c->tracker, line, now_ms);
+        progress_tracker_done(&c->tracker, g, line, now_ms);
         c->done_seen = true;
     }
 }

@@ -23,7 +23,7 @@ void progress_tracker_fini(struct progress_tracker *p)
 
 void progress_tracker_begin(struct progress_tracker *p)
 {
-    p->step = -1;
+    p->step = p->told = -1;
     p->best_before = p->best;
     p->loss = p->lr = p->samples_per_s = p->step_ms = NAN;
     p->last_step_ms = p->event_ms = p->started_ms = p->fresh_ms = 0;
@@ -90,6 +90,7 @@ json_t *progress_tracker_step(struct progress_tracker *p, int generation, const 
     measure(p, line, step, now_ms);
     reach(p, step, now_ms);
     p->steps = field_int(line, "steps", p->steps);
+    p->told = step;
     p->loss = field_number(line, "loss");
     p->lr = field_number(line, "lr");
     p->samples_per_s = field_number(line, "samples_per_s");
@@ -141,9 +142,14 @@ void progress_tracker_encoding(struct progress_tracker *p, const json_t *line)
         p->encoded = saved;
 }
 
-void progress_tracker_done(struct progress_tracker *p, const json_t *line, int64_t now_ms)
+/* The line of the last step may be missing: it was dropped, or ranks died behind the last checkpoint. */
+void progress_tracker_done(struct progress_tracker *p, int generation, const json_t *line, int64_t now_ms)
 {
-    int64_t step = field_int(line, "step", p->step);
+    const int64_t step = field_int(line, "step", p->step);
     if (step >= 0)
         reach(p, step, now_ms);
+    if (step > p->told && isfinite(field_number(line, "loss"))) {
+        json_decref(p->held);
+        p->held = rank_line_broadcast(generation, line, "step loss");
+    }
 }

@@ -17,6 +17,7 @@ enum { PROGRESS_ALL_FRESH = 1 };
 
 struct progress_tracker {
     int64_t step, steps;   /* of this generation; -1 = not known */
+    int64_t told;          /* of the last step line of this generation; -1 = none */
     int64_t best;          /* highest step ever, earlier attempts included */
     int64_t best_before;   /* ... before this generation */
     int64_t checkpoint;    /* newest of this attempt, -1 = none */
@@ -48,6 +49,7 @@ int progress_tracker_checkpoint(struct progress_tracker *p, const json_t *line, 
 void progress_tracker_disk(struct progress_tracker *p, const json_t *line, int64_t now_ms);
 /* Data is encoded before the first step. */
 void progress_tracker_encoding(struct progress_tracker *p, const json_t *line);
-void progress_tracker_done(struct progress_tracker *p, const json_t *line, int64_t now_ms);
+/* The end of training; its step and loss are held back like those of a step, unless a step line had them. */
+void progress_tracker_done(struct progress_tracker *p, int generation, const json_t *line, int64_t now_ms);
 
 #endif

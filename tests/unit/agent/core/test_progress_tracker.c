@@ -80,10 +80,36 @@ static void a_first_step_is_new_from_the_begin(void **state)
     progress_tracker_fini(&p);
 }
 
+static void done(struct progress_tracker *p, int step, double loss)
+{
+    json_t *line = json_pack("{s:i, s:f}", "step", step, "loss", loss);
+    progress_tracker_done(p, 2, line, 9000);
+    json_decref(line);
+}
+
+/* Ranks were killed between the last checkpoint and the line of its step: the next ones make no step. */
+static void the_end_has_the_loss_of_a_step_that_was_not_told(void **state)
+{
+    struct progress_tracker p;
+    (void)state;
+    progress_tracker_init(&p, -1);
+    reach(&p, 8, 5000);
+    done(&p, 8, 0.5);
+    assert_null(progress_tracker_held(&p));
+    progress_tracker_begin(&p);
+    done(&p, 9, 0.25);
+    json_t *held = progress_tracker_held(&p);
+    assert_int_equal(json_integer_value(json_object_get(held, "step")), 9);
+    assert_true(json_real_value(json_object_get(held, "loss")) == 0.25);
+    json_decref(held);
+    progress_tracker_fini(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(encoded_samples_are_gained),
                                        cmocka_unit_test(phases_are_passed_on),
-                                       cmocka_unit_test(a_first_step_is_new_from_the_begin)};
+                                       cmocka_unit_test(a_first_step_is_new_from_the_begin),
+                                       cmocka_unit_test(the_end_has_the_loss_of_a_step_that_was_not_told)};
     return cmocka_run_group_tests_name("progress_tracker", tests, NULL, NULL);
 }
