@@ -40,7 +40,7 @@ static const char *slurp(char *out, size_t size, const char *path)
 static void put_place(struct buf *t, const struct flight_page *p)
 {
     if (!p->pid) {
-        buf_print(t, "no flight page");
+        buf_print(t, "step unknown: the command writes no flight page");
         return;
     }
     buf_print(t, "step %" PRIu64 ", %s for %.1f s", flight_step(p) + 1,

@@ -112,7 +112,8 @@ static void print_generation(const struct terminal *t, const json_t *attempt, co
     char value[1024], steps[80] = "", pids[120], why[128] = "";
     put_pids(pids, sizeof(pids), g);
     put_steps(steps, sizeof(steps), json_object_get(g, "resume_step"), json_object_get(g, "step"));
-    if (cause[0] && strcmp(cause, "none") != 0)
+    const bool ended = strcmp(field_text(attempt, "state"), "stopped") == 0 && strcmp(cause, "preempted") == 0;
+    if (cause[0] && strcmp(cause, "none") != 0 && !ended) /* a cancelled job is not called preempted */
         snprintf(why, sizeof(why), " (%s)", cause);
     snprintf(value, sizeof(value), "%lld.%lld with %lld rank%s%s%s%s%s%s",
              (long long)json_integer_value(json_object_get(attempt, "attempt")),

@@ -52,6 +52,8 @@ static json_t *goodput(int64_t productive_ms, int64_t busy_ms)
 static json_t *eta(const struct job *job)
 {
     const struct job_core *c = &job->core;
+    if (c->goodput.disk_since_ms) /* training is paused */
+        return json_null();
     if (c->state == JOB_RUNNING && c->steps <= 0)
         return number(job->live_stats.eta_s);
     if (c->state != JOB_RUNNING || c->steps <= 0 || c->step < 0 ||

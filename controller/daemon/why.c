@@ -310,7 +310,8 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
         buf_print(&text, " %c%s.", toupper((unsigned char)job->texts->by_hand[0]), job->texts->by_hand + 1);
     if (job)
         put_full_home(&text, d);
-    put_speed(&text, row);
+    if (!s.room[0])
+        put_speed(&text, row);
     put_troubles(&text, &s);
     out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence", s.evidence);
     if (!out)

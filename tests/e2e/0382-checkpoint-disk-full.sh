@@ -73,6 +73,8 @@ full() { # ID NAME RANKS SENTENCE: it needs so much, and the disk ...
     wait_for "status tells the need of job $1" says 'no room for the checkpoint of step 1' jobctl status "$1"
     told=$(jobctl why "$1" --json | field text)
     grep -F 'It waits for its disk: no room for the checkpoint of step 1' <<<"$told"
+    ! grep -F 'Speed:' <<<"$told" || exit 1
+    ! job_has "$1" eta_s || exit 1
     grep -F "MiB, and the disk of $WORK/$2 $4. Training is paused" <<<"$told"
     job_is "$1" state running
     wait_for "status of job $1 tells what would free its disk" matches "$FREES" jobctl status "$1"

@@ -57,6 +57,7 @@ wait_event 2 kind=generation_started >/dev/null
 kill -STOP "$(wait_event 2 kind=generation_started | field pids)"
 wait_event 2 kind=hang | field text
 jobctl wait 2
+grep -q '^rank 0: step unknown: the command writes no flight page' "$JOBCTL_HOME/jobs/2/1/incident-1.txt"
 
 # All that is known, in one file to send to somebody; without what is secret.
 cat >"$WORK/secret.yaml" <<YAML
