@@ -282,11 +282,12 @@ template <typename F> static void for_rows(bool fours, int cols, F fn)
 /* --- sums over rows, one per column ------------------------------------------------------- */
 
 /* What is summed: F::SUMS numbers per row and column, from get(out, row, col). The rows of a
- * group (a sample) are summed together: chunks of rows first, then the chunks in order. */
+ * group (a sample) are summed together: chunks of rows first, then the chunks in order.
+ * A chunk has cols numbers of each sum: the sums one after the other, or `packed`, those of a column together. */
 enum { COL_TILE = 32, COL_LANES = 8, COL_CHUNK = 128 };
 
 template <typename F>
-__global__ void column_parts(float *part, F f, int rows, int cols, int chunks)
+__global__ void column_parts(float *part, F f, int rows, int cols, int chunks, bool packed)
 {
     __shared__ float tile[F::SUMS][COL_LANES][COL_TILE + 1];
     const int col = (int)(blockIdx.x * COL_TILE + threadIdx.x);
@@ -311,7 +312,8 @@ __global__ void column_parts(float *part, F f, int rows, int cols, int chunks)
         float total = 0;
         for (int l = 0; l < COL_LANES; l++)
             total += tile[k][l][threadIdx.x];
-        part[(((size_t)blockIdx.z * chunks + blockIdx.y) * F::SUMS + k) * cols + col] = total;
+        const int at = packed ? col * F::SUMS + k : k * cols + col;
+        part[((size_t)blockIdx.z * chunks + blockIdx.y) * F::SUMS * cols + at] = total;
     }
 }
 
@@ -337,21 +339,36 @@ __global__ void column_finish(struct column_to to, const float *part, int which,
     }
 }
 
+/* The sums of all chunks: [groups][chunks], then as `packed` says; NULL without memory for them. */
 template <typename F>
-static void column_sums(const char *name, F f, const struct column_to *to, int groups, int rows,
-                        int cols)
+static const float *column_chunks(const char *name, F f, int groups, int rows, int cols, bool packed)
 {
     const int chunks = (int)tiles((size_t)rows, COL_CHUNK);
     const size_t bytes = sizeof(float) * (size_t)groups * F::SUMS * chunks * (size_t)cols;
     float *part = (float *)device_scratch(SCRATCH_PARTS, bytes);
-    if (!part)
-        return;
-    launch(name, column_parts<F>, dim3(tiles((size_t)cols, COL_TILE), (unsigned)chunks,
-                                       (unsigned)groups),
-           dim3(COL_TILE, COL_LANES), 0, part, f, rows, cols, chunks);
-    for (int k = 0; k < F::SUMS; k++)
-        launch(name, column_finish, grid_for((size_t)groups * (size_t)cols), dim3(BLOCK), 0, to[k],
-               part, k, F::SUMS, groups, cols, chunks);
+    if (part)
+        launch(name, column_parts<F>, dim3(tiles((size_t)cols, COL_TILE), (unsigned)chunks, (unsigned)groups),
+               dim3(COL_TILE, COL_LANES), 0, part, f, rows, cols, chunks, packed);
+    return part;
+}
+
+template <typename F>
+static void column_sums(const char *name, F f, const struct column_to *to, int groups, int rows, int cols)
+{
+    const float *part = column_chunks(name, f, groups, rows, cols, false);
+    for (int k = 0; part && k < F::SUMS; k++)
+        launch(name, column_finish, grid_for((size_t)groups * (size_t)cols), dim3(BLOCK), 0, to[k], part, k, F::SUMS,
+               groups, cols, (int)tiles((size_t)rows, COL_CHUNK));
+}
+
+/* The same for one array whose columns come F::SUMS at a time: get(out, row, c) has those from c * F::SUMS on. */
+template <typename F>
+static void column_sums_of_packs(const char *name, F f, struct column_to to, int groups, int rows, int cols)
+{
+    const float *part = column_chunks(name, f, groups, rows, cols / F::SUMS, true);
+    if (part)
+        launch(name, column_finish, grid_for((size_t)groups * (size_t)cols), dim3(BLOCK), 0, to, part, 0, 1, groups,
+               cols, (int)tiles((size_t)rows, COL_CHUNK));
 }
 
 #endif

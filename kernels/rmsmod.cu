@@ -66,8 +66,9 @@ __global__ void __launch_bounds__(BLOCK, 2) rmsmod_kernel(struct rmsmod r)
     });
 }
 
-/* out = base + (g - n mean(g n)) rstd, g = dy w f, n = x rstd; out may be dy or base */
-template <typename X, typename D, typename Y, int V, int N>
+/* out = base + (g - n mean(g n)) rstd, g = dy w f, n = x rstd; out may be dy or base. X: the type of x and out, D: of
+ * dy. */
+template <typename X, typename D, int V, int N>
 __global__ void __launch_bounds__(BLOCK, 2) rmsmod_back_kernel(struct rmsmod r)
 {
     const size_t row = warp_row(), at = row * r.cols, b = row / r.tokens;
@@ -97,20 +98,26 @@ __global__ void __launch_bounds__(BLOCK, 2) rmsmod_back_kernel(struct rmsmod r)
             load<V>(base, r.base + at + c);
         for (int i = 0; i < V; i++)
             g[i] = (g[i] * wf[i] - n[i] * s * mean) * s + (r.base ? base[i] : 0.0f);
-        store<V>((Y *)r.out + at + c, g);
+        store<V>((X *)r.out + at + c, g);
     });
 }
 
-/* S: the sum of dy x rstd over the tokens of a sample. */
-template <typename X, typename D> struct rmsmod_columns {
-    enum { SUMS = 1 };
+/* S: the sum of dy x rstd over the tokens of a sample; of V columns at a time. */
+template <typename X, typename D, int V> struct rmsmod_columns {
+    enum { SUMS = V };
     const D     *dy;
     const X     *x;
     const float *rstd;
     int          cols;
-    __device__ void get(float *out, size_t row, int col) const
+    __device__ void get(float *out, size_t row, int pack) const
     {
-        out[0] = widen(dy[row * cols + col]) * (widen(x[row * cols + col]) * rstd[row]);
+        const size_t at = row * cols + pack * V;
+        const float s = rstd[row];
+        float n[V];
+        load<V>(out, dy + at);
+        load<V>(n, x + at);
+        for (int i = 0; i < V; i++)
+            out[i] *= n[i] * s;
     }
 };
 
@@ -137,68 +144,82 @@ static bool rmsmod_fours(const struct rmsmod &r)
                    (const void *)r.mod);
 }
 
-template <typename X, typename D>
+template <typename X, typename D, int V>
 static void rmsmod_sums(const char *name, const struct rmsmod &r, float *dw, float *dmod, int batch)
 {
-    const struct rmsmod_columns<X, D> f = {(const D *)r.dy, (const X *)r.x, r.rstd, r.cols};
-    const struct column_to to = {dmod, r.ldm, 0, 1, 0};
-    column_sums(name, f, &to, batch, r.tokens, r.cols);
+    const struct rmsmod_columns<X, D, V> f = {(const D *)r.dy, (const X *)r.x, r.rstd, r.cols};
+    column_sums_of_packs(name, f, {dmod, r.ldm, 0, 1, 0}, batch, r.tokens, r.cols);
     launch(name, rmsmod_finish_kernel, grid_for((size_t)r.cols), dim3(BLOCK), 0, dw, dmod, r.w, r.mod, r.ldm, r.gated,
            batch, r.cols);
+}
+
+static struct rmsmod rmsmod_of(const void *x, const float *w, const float *mod, int ldm, int batch, int tokens,
+                               int cols)
+{
+    struct rmsmod r = {};
+    r.x = x, r.w = w, r.mod = mod, r.ldm = ldm;
+    r.tokens = tokens, r.cols = cols, r.rows = (size_t)batch * (size_t)tokens;
+    return r;
+}
+
+/* x is float and the result narrow; with a gate the other way round. */
+static void rmsmod_run(const char *name, const struct rmsmod &r)
+{
+    for_rows(rmsmod_fours(r), r.cols, [&](auto t, auto v, auto n) {
+        typedef decltype(t) T;
+        enum { V = decltype(v)::value, N = decltype(n)::value };
+        launch(name, r.gated ? rmsmod_kernel<T, float, V, N> : rmsmod_kernel<float, T, V, N>, grid_of_rows(r.rows),
+               dim3(BLOCK), 0, r);
+    });
+}
+
+template <typename X, typename D, int V, int N>
+static void rmsmod_back_of(const char *name, const struct rmsmod &r, float *dw, float *dmod, int batch)
+{
+    rmsmod_sums<X, D, V>(name, r, dw, dmod, batch);
+    launch(name, rmsmod_back_kernel<X, D, V, N>, grid_of_rows(r.rows), dim3(BLOCK), 0, r);
+}
+
+static void rmsmod_back(const char *name, const struct rmsmod &r, float *dw, float *dmod, int batch)
+{
+    for_rows(rmsmod_fours(r), r.cols, [&](auto t, auto v, auto n) {
+        typedef decltype(t) T;
+        enum { V = decltype(v)::value, N = decltype(n)::value };
+        r.gated ? rmsmod_back_of<T, float, V, N>(name, r, dw, dmod, batch)
+                : rmsmod_back_of<float, T, V, N>(name, r, dw, dmod, batch);
+    });
 }
 
 static void cuda_rms_mod(void *h, float *rstd, const float *x, const float *w, const float *scale, int ldm, int batch,
                          int tokens, int cols, float eps)
 {
-    struct rmsmod r = {};
-    r.out = h, r.rstd_out = rstd, r.x = x, r.w = w, r.mod = scale, r.ldm = ldm;
-    r.tokens = tokens, r.cols = cols, r.rows = (size_t)batch * (size_t)tokens, r.eps = eps;
-    for_rows(rmsmod_fours(r), r.cols, [&](auto t, auto v, auto n) {
-        typedef decltype(t) T;
-        launch("rms_mod", rmsmod_kernel<float, T, decltype(v)::value, decltype(n)::value>,
-               grid_of_rows(r.rows), dim3(BLOCK), 0, r);
-    });
+    struct rmsmod r = rmsmod_of(x, w, scale, ldm, batch, tokens, cols);
+    r.out = h, r.rstd_out = rstd, r.eps = eps;
+    rmsmod_run("rms_mod", r);
 }
 
 static void cuda_rms_mod_back(float *dx, float *dw, float *dscale, const void *dh, const float *x, const float *rstd,
                               const float *w, const float *scale, int ldm, int batch, int tokens, int cols)
 {
-    struct rmsmod r = {};
-    r.out = dx, r.base = dx, r.x = x, r.dy = dh, r.rstd = rstd, r.w = w, r.mod = scale, r.ldm = ldm;
-    r.tokens = tokens, r.cols = cols, r.rows = (size_t)batch * (size_t)tokens;
-    for_rows(rmsmod_fours(r), r.cols, [&](auto t, auto v, auto n) {
-        typedef decltype(t) T;
-        rmsmod_sums<float, T>("rms_mod_back", r, dw, dscale, batch);
-        launch("rms_mod_back", rmsmod_back_kernel<float, T, float, decltype(v)::value, decltype(n)::value>,
-               grid_of_rows(r.rows), dim3(BLOCK), 0, r);
-    });
+    struct rmsmod r = rmsmod_of(x, w, scale, ldm, batch, tokens, cols);
+    r.out = dx, r.base = dx, r.dy = dh, r.rstd = rstd;
+    rmsmod_back("rms_mod_back", r, dw, dscale, batch);
 }
 
 static void cuda_rms_gate(float *y, float *rstd, const float *x, const void *a, const float *w, const float *gate,
                           int ldg, int batch, int tokens, int cols, float eps)
 {
-    struct rmsmod r = {};
-    r.out = y, r.rstd_out = rstd, r.base = x, r.x = a, r.w = w, r.mod = gate, r.gated = true, r.ldm = ldg;
-    r.tokens = tokens, r.cols = cols, r.rows = (size_t)batch * (size_t)tokens, r.eps = eps;
-    for_rows(rmsmod_fours(r), r.cols, [&](auto t, auto v, auto n) {
-        typedef decltype(t) T;
-        launch("rms_gate", rmsmod_kernel<T, float, decltype(v)::value, decltype(n)::value>,
-               grid_of_rows(r.rows), dim3(BLOCK), 0, r);
-    });
+    struct rmsmod r = rmsmod_of(a, w, gate, ldg, batch, tokens, cols);
+    r.out = y, r.rstd_out = rstd, r.base = x, r.gated = true, r.eps = eps;
+    rmsmod_run("rms_gate", r);
 }
 
 static void cuda_rms_gate_back(void *da, float *dw, float *dgate, const float *dy, const void *a, const float *rstd,
                                const float *w, const float *gate, int ldg, int batch, int tokens, int cols)
 {
-    struct rmsmod r = {};
-    r.out = da, r.x = a, r.dy = dy, r.rstd = rstd, r.w = w, r.mod = gate, r.gated = true, r.ldm = ldg;
-    r.tokens = tokens, r.cols = cols, r.rows = (size_t)batch * (size_t)tokens;
-    for_rows(rmsmod_fours(r), r.cols, [&](auto t, auto v, auto n) {
-        typedef decltype(t) T;
-        rmsmod_sums<T, float>("rms_gate_back", r, dw, dgate, batch);
-        launch("rms_gate_back", rmsmod_back_kernel<T, float, T, decltype(v)::value, decltype(n)::value>,
-               grid_of_rows(r.rows), dim3(BLOCK), 0, r);
-    });
+    struct rmsmod r = rmsmod_of(a, w, gate, ldg, batch, tokens, cols);
+    r.out = da, r.dy = dy, r.rstd = rstd, r.gated = true;
+    rmsmod_back("rms_gate_back", r, dw, dgate, batch);
 }
 
 static void fill_rmsmod(struct kern_ops *ops)
