@@ -96,6 +96,7 @@ int encode_identify(struct encode *e, bool look, encode_tick_fn tick, void *arg,
 struct share {
     int64_t samples, texts;
     char    vae[DIGEST_TEXT], text[DIGEST_TEXT];
+    bool    bf16;
 };
 
 static int make_room(struct encoded_set *set, const struct share *s, struct err *err)
@@ -110,7 +111,7 @@ static int make_room(struct encoded_set *set, const struct share *s, struct err 
 int encode_share(struct encode *e, bool first, encode_broadcast_fn broadcast, void *arg, struct err *err)
 {
     struct encoded_set *set = e->set;
-    struct share s = {.samples = set->samples, .texts = set->texts};
+    struct share s = {.samples = set->samples, .texts = set->texts, .bf16 = e->bf16};
     memcpy(s.vae, e->encoders.vae_digest, sizeof(s.vae));
     memcpy(s.text, e->encoders.text_digest, sizeof(s.text));
     if (broadcast(arg, &s, sizeof(s)) < 0 || (!first && make_room(set, &s, err) < 0) ||
@@ -122,6 +123,9 @@ int encode_share(struct encode *e, bool first, encode_broadcast_fn broadcast, vo
     if (s.samples != collection_len(set->collection))
         return err_set(err, ERR_DATA, "this rank finds %lld samples, rank 0 %lld: all ranks must read the same data",
                        (long long)collection_len(set->collection), (long long)s.samples);
+    if (s.bf16 != e->bf16)
+        return err_set(err, ERR_DATA, "this rank encodes in %s, rank 0 in %s: set train.precision", e->bf16 ? "bf16" : "fp32",
+                       s.bf16 ? "bf16" : "fp32");
     encode_keys_dirs(e);
     return 0;
 }
@@ -261,13 +265,27 @@ static int refuse_missing(const struct encode *e, const struct encode_need *need
                    (long long)need->pictures, (long long)need->no_captions, (long long)need->captions);
 }
 
+/* In the precision of which nothing is missing, for the device that has encoded them is not known here. */
+static int survey_either(struct encode *e, struct encode_need *need, struct err *err)
+{
+    for (int bf16 = 1; bf16 >= 0; bf16--) {
+        e->bf16 = bf16;
+        encode_keys_dirs(e);
+        if (encode_survey(e, false, NULL, NULL, need, err) < 0)
+            return -1;
+        if (need->no_pictures + need->no_captions == 0)
+            return 0;
+    }
+    return 0;
+}
+
 int encode_open_filled(struct dataset **out, const struct train_spec *s, struct err *err)
 {
     struct encode *e;
     struct encode_need need;
     if (encode_open(&e, s, err) < 0)
         return -1;
-    if (encode_identify(e, true, NULL, NULL, err) < 0 || encode_survey(e, false, NULL, NULL, &need, err) < 0 ||
+    if (encode_identify(e, true, NULL, NULL, err) < 0 || survey_either(e, &need, err) < 0 ||
         refuse_missing(e, &need, err) < 0) {
         encode_close(e);
         return -1;

@@ -2,8 +2,8 @@
 /* encode.h - a data set of pictures and captions, encoded once into a cache that jobs share
  *
  *   CACHE/                    train.data.cache, or DATA.encoded
- *     latents-<16 digits>/    shards (engine/data/cache_shard.h) of one autoencoder and one way to crop
- *     text-<16 digits>/       shards of one text encoder and its options
+ *     latents-<16 digits>/    shards (engine/data/cache_shard.h) of one autoencoder, its precision, and one way to crop
+ *     text-<16 digits>/       shards of one text encoder, its precision and options
  *     encoder-*.json, pictures-*.safetensors   digests of weights and pictures, by size and time of the files
  *     lock                    held by the job that fills it (encode_lock.h)
  *

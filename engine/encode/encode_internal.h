@@ -32,6 +32,7 @@ struct encode {
     struct encoded_set *set;
     char                cache[ENCODE_PLACE], latents[PATH_MAX], text[PATH_MAX];
     enum st_dtype       text_dtype;
+    bool                bf16; /* the encoders round inputs of products (backend.h) */
     int64_t             shard; /* entries per file; 0: auto */
     const json_t       *prompts; /* of the spec (train.validate); NULL: none */
     struct encode_list  pictures, captions; /* that the cache lacks */

@@ -9,6 +9,7 @@
 #include "engine/contract/train_spec.h"
 #include "engine/encode/encode_internal.h"
 #include "engine/encode/encode_memo.h"
+#include "engine/model/backend.h"
 
 /* --- the collection ------------------------------------------------------------------------ */
 
@@ -25,6 +26,7 @@ int encode_keys_open(struct encode *e, const struct train_spec *s, struct err *e
     fill_options(e, s);
     encode_place_name(e->cache, s);
     e->text_dtype = s->encode.text_fp32 ? ST_F32 : ST_BF16;
+    e->bf16 = backend_is_bf16();
     e->shard = s->encode.shard;
     e->prompts = s->validate.prompts;
     e->set = calloc(1, sizeof(*e->set));
@@ -52,11 +54,12 @@ static void name_dir(char out[PATH_MAX], const struct encode *e, const char *wha
 void encode_keys_dirs(struct encode *e)
 {
     const struct collection_options *o = &e->options;
+    const char *by = e->bf16 ? " bf16" : ""; /* fp32 has the names of before encoders ran on a GPU */
     char all[256];
-    snprintf(all, sizeof(all), "1 %s %d %d %d %d", e->encoders.vae_digest, (int)o->recipe, o->resolution,
-             (int)o->multi_scale, o->multi_scale || !o->resolution ? o->step : 0);
+    snprintf(all, sizeof(all), "1 %s %d %d %d %d%s", e->encoders.vae_digest, (int)o->recipe, o->resolution,
+             (int)o->multi_scale, o->multi_scale || !o->resolution ? o->step : 0, by);
     name_dir(e->latents, e, "latents", all);
-    snprintf(all, sizeof(all), "1 %s %s", e->encoders.text_digest, st_dtype_name(e->text_dtype));
+    snprintf(all, sizeof(all), "1 %s %s%s", e->encoders.text_digest, st_dtype_name(e->text_dtype), by);
     name_dir(e->text, e, "text", all);
 }
 

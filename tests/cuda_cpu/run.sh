@@ -150,6 +150,33 @@ encoders_of() { # PRECISION
 encoders_fp32() { encoders_of fp32; }
 encoders_bf16() { encoders_of bf16; }
 
+# A cache has what fp32 has computed, on either device, apart from what bf16 has.
+encode_as() { # NAME PRECISION BACKEND
+    sed "s/\"precision\":\"fp32\"/\"precision\":\"$2\"/; s/encoded.json.ckpt/$1.ckpt/" "$work/encoded.json" >"$work/$1.json"
+    ok "data encoded by $3 in $2" "$bin/jobctl-train" train --backend "$3" --spec "$work/$1.json"
+    cp "$log" "$work/$1.log"
+}
+dirs() { [ "$(find "$work/drawn.encoded" -name 'latents-*' | wc -l) $(find "$work/drawn.encoded" -name 'text-*' | wc -l)" = "$1" ]; }
+encoded_again() {
+    encode_as by-cpu fp32 cpu
+    ok "the CPU takes what fp32 has encoded" not_encoded by-cpu
+    encode_as by-bf16 bf16 cuda
+    ok "bf16 encodes all" grep '4 of 4 pictures and 6 of 6 captions are to be encoded' "$work/by-bf16.log"
+    ok "into directories of its own" dirs "2 2"
+    encode_as again bf16 cuda
+    ok "and finds it there" not_encoded again
+    sed 's/"precision":"fp32"/"precision":"auto"/' "$work/encoded.json" >"$work/unlike.json"
+    other=t4 ranks 2 unlike >"$work/unlike.out"
+    ok "ranks that encode differently are refused" grep 'this rank encodes in fp32, rank 0 in bf16' "$work/unlike.out"
+    for at in "$work"/drawn.encoded/{latents,text}-*; do
+        [ "$at" -nt "$work/by-cpu.log" ] || rm -r "$at"
+    done
+    ok "one of them is left" dirs "1 1"
+    ok "whose data is read without a device" "$bin/jobctl-train" verify-data --spec "$work/again.json" \
+        --dir "$work/again.ckpt"
+}
+not_encoded() { ! grep 'to be encoded' "$work/$1.log"; }
+
 # Data encoded on the device before training, and a validation picture decoded there; a latent is the CPU's.
 encoded() {
     (
@@ -164,6 +191,7 @@ encoded() {
     cp "$log" "$work/encoded.log"
     ok "with pictures and captions" grep '4 of 4 pictures and 6 of 6 captions are to be encoded' "$work/encoded.log"
     ok "and a validation picture" test -s "$work/encoded.json.ckpt/samples/prompt-01.step-00000001.png"
+    encoded_again
     for on in cpu cuda; do
         ok "a latent by $on" "$bin/jobctl-train" vae encode --weights "$work/pipe" --backend $on --precision fp32 \
             --in "$(ls "$work"/drawn/*.png | head -n 1)" --out "$work/latent.$on.npy"
@@ -349,6 +377,7 @@ ranks() { # N NAME: to the end; their words and how each ended
         RANK=$r LOCAL_RANK=$r WORLD_SIZE=$1 CUDA_CPU_DEVICES=$1 JOBCTL_NONCE="$work/$2" \
             JOBCTL_RENDEZVOUS="$work/$2.meet" \
             env ${calls:+CUDA_CPU_LOG="$work/$2.$r.calls" FAKE_NCCL_LOG="$work/$2.$r.calls"} \
+            $([ "$r" = 0 ] || echo "${other:+CUDA_CPU_GPU=$other}") \
             "$bin/jobctl-train" train --backend cuda --spec "$work/$2.json" \
             >"$work/$2.$r.log" 2>&1 &
         pids="$pids $!"
