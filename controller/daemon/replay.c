@@ -105,7 +105,7 @@ static void begin_history(struct job *job)
     struct err err = { 0 };
     job_history_end(&end, d->home, job->core.id);
     if (job->origin[0] && strcmp(end.origin, job->origin) != 0)
-        end.seq = 0;            /* a first line that is damaged, or of before the job had an origin */
+        end.seq = 0;            /* the first line is damaged, or was written before jobs had an origin */
     job->history_seq = survey_of(d->survey, job->core.id) == SURVEY_STRANGER ? JOB_HISTORY_OFF : end.seq;
     if (end.seq < job->last_seq && job_history_write(&job->history_seq, d->home, d->store, job->core.id, &err) < 0)
         log_warn(NULL, "%s", err.text);

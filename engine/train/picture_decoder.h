@@ -30,8 +30,8 @@ int picture_decoder_open(struct picture_decoder *out, const struct dataset *data
 int picture_decoder_of_vae(struct picture_decoder *out, const char *path, struct err *err);
 void picture_decoder_close(struct picture_decoder *p); /* also of zeros */
 
-/* latent [C, height, width]; the caller frees the picture. An autoencoder that finds no room on the GPU goes on on the
- * CPU. */
+/* latent [C, height, width]; the caller frees the picture. If the GPU has no memory for the autoencoder, this picture
+ * and all later ones are decoded on the CPU. */
 int picture_decoder_draw(struct picture_decoder *p, struct image *out, const float *latent, int height, int width,
                          struct err *err);
 /* Its edges only, which an autoencoder need not compute; free it too. */

@@ -39,7 +39,7 @@ static void spool(struct world *w, int job, int attempt, const char *kind, json_
     struct agent *a = &w->agents[job][attempt];
     if (fault(w, 1500, HARM_SPOOL))
         a->losses = 1 + (int)(w->order % 3);
-    if (a->losses > 0) {        /* also of events in a row; it is logged, and life goes on */
+    if (a->losses > 0) {        /* of one or several events in a row; the agent logs it and continues */
         a->losses--;
         return;
     }

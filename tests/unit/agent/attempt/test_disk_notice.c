@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_disk_notice.c - a full disk is told once, and once when it has space again */
+/* test_disk_notice.c - a full disk is reported once; so is the end of that state */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
