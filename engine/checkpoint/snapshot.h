@@ -13,7 +13,8 @@
  * A copy replaces the last but one.  Its writer has the sum of all ranks' gradients of that step by then, which each
  * rank sends after it has sealed the copy before: at every moment there is a step that all have.
  *
- * Layout of a file: struct snapshot_head, a row per range, then the copies.
+ * Layout of a file: struct snapshot_head, a row per range, then the copies. Ranges have names and
+ * places: a reader may lay its tensors otherwise in memory (engine/model/layout.h).
  */
 #ifndef ENGINE_CHECKPOINT_SNAPSHOT_H
 #define ENGINE_CHECKPOINT_SNAPSHOT_H

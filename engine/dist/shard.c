@@ -24,20 +24,27 @@ static size_t padded(size_t n)
     return (n + DIST_NUMBERS - 1) / DIST_NUMBERS * DIST_NUMBERS;
 }
 
+/* Widens a range by a tensor. Tensors come in the order of the table, which is not that of memory
+ * where there are pairs (engine/model/layout.h). */
+static void widen(struct shard_part *p, const struct tensor *t)
+{
+    const size_t end = t->offset + t->count;
+    const bool first = p->to == p->from;
+    p->from = first || t->offset < p->from ? t->offset : p->from;
+    p->to = first || end > p->to ? end : p->to;
+}
+
 /* First and last trained number of each unit. */
 static void find_units(struct shard *s, const struct layout *l)
 {
     for (int i = 0; i < layout_len(l); i++) {
         const struct tensor *t = layout_at(l, i);
-        struct shard_part *u = &s->unit[t->unit];
         if (t->kind != TENSOR_PARAM) {
             s->buffers_from = s->buffers ? s->buffers_from : t->offset;
             s->buffers = layout_floats(l) - s->buffers_from;
             continue;
         }
-        if (u->to == 0)
-            u->from = t->offset;
-        u->to = t->offset + t->count;
+        widen(&s->unit[t->unit], t);
     }
 }
 
@@ -51,8 +58,8 @@ static void cut_evenly(struct shard *s, int unit)
     }
 }
 
-/* A tensor goes to the rank whose even slice contains its middle: tensors stay in order, and ranks
- * get nearly equal amounts. */
+/* A tensor goes to the rank whose even slice contains its middle: tensors stay in order of memory,
+ * and ranks get nearly equal amounts. */
 static void cut_at_tensors(struct shard *s, const struct layout *l, int unit)
 {
     const struct shard_part *u = &s->unit[unit];
@@ -64,10 +71,7 @@ static void cut_at_tensors(struct shard *s, const struct layout *l, int unit)
         if (t->unit != unit || t->kind != TENSOR_PARAM)
             continue;
         size_t rank = (t->offset - u->from + t->count / 2) * world / all;
-        struct shard_part *p = &s->part[unit * s->world + (int)(rank < world ? rank : world - 1)];
-        if (p->to == p->from)
-            p->from = t->offset;
-        p->to = t->offset + t->count;
+        widen(&s->part[unit * s->world + (int)(rank < world ? rank : world - 1)], t);
     }
 }
 

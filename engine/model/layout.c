@@ -75,32 +75,100 @@ static int make_room(struct layout *l, struct err *err)
     return 0;
 }
 
-int layout_add(struct layout *l, const char *name, enum tensor_kind kind, int ndim,
-               const int64_t *dim, struct err *err)
+static int check_name(const struct layout *l, const char *name, struct err *err)
 {
-    size_t count = 0, length = strlen(name);
+    const size_t length = strlen(name);
     if (length == 0 || length >= TENSOR_NAME)
         return err_set(err, ERR_USAGE,
                        "tensor name \"%.40s\" has %zu characters; it must have 1 to %d", name,
                        length, TENSOR_NAME - 1);
     if (layout_find(l, name) >= 0)
         return err_set(err, ERR_USAGE, "two tensors are named %s", name);
-    if (count_floats(&count, name, ndim, dim, err) < 0)
-        return -1;
-    size_t padded = (count + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
-    if (padded > (size_t)INT64_MAX / 64 - l->floats || l->len == INT_MAX / 2)
+    return 0;
+}
+
+static size_t padded(size_t count)
+{
+    return (count + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+}
+
+static size_t rows_of(int ndim, const int64_t *dim)
+{
+    return ndim > 0 ? (size_t)dim[0] : 1;
+}
+
+/* Floats from the first of a pair to the second. */
+static size_t distance(const struct tensor *t)
+{
+    const int64_t rows = (int64_t)rows_of(t->ndim, t->dim), cols = (int64_t)t->count / rows;
+    return (size_t)(layout_pair_rows(rows, cols) * cols);
+}
+
+/* Appends a tensor whose room begins with it and has `floats` numbers. */
+static int append(struct layout *l, const struct tensor *t, size_t floats, struct err *err)
+{
+    if (floats > (size_t)INT64_MAX / 64 - l->floats || l->len == INT_MAX / 2)
         return err_set(err, ERR_USAGE, "the tensors up to %s are more than memory can address",
-                       name);
+                       t->name);
     if (make_room(l, err) < 0)
         return -1;
-    struct tensor *t = &l->tensor[l->len];
-    *t = (struct tensor){.kind = kind, .ndim = ndim, .count = count, .offset = l->floats,
-                        .unit = l->unit};
-    memcpy(t->name, name, length + 1);
+    l->tensor[l->len] = *t;
+    l->floats += floats;
+    return l->len++;
+}
+
+static int describe(const struct layout *l, struct tensor *t, const char *name, enum tensor_kind kind, int ndim,
+                    const int64_t *dim, struct err *err)
+{
+    *t = (struct tensor){.kind = kind, .ndim = ndim, .offset = l->floats, .unit = l->unit};
+    if (check_name(l, name, err) < 0 || count_floats(&t->count, name, ndim, dim, err) < 0)
+        return -1;
+    memcpy(t->name, name, strlen(name) + 1);
     for (int i = 0; i < ndim; i++)
         t->dim[i] = dim[i];
-    l->floats += padded;
-    return l->len++;
+    return 0;
+}
+
+int layout_add(struct layout *l, const char *name, enum tensor_kind kind, int ndim,
+               const int64_t *dim, struct err *err)
+{
+    struct tensor t;
+    if (describe(l, &t, name, kind, ndim, dim, err) < 0)
+        return -1;
+    return append(l, &t, padded(t.count), err);
+}
+
+int64_t layout_pair_rows(int64_t rows, int64_t cols)
+{
+    while (rows % ALIGN_FLOATS * (cols % ALIGN_FLOATS) % ALIGN_FLOATS)
+        rows++;
+    return rows;
+}
+
+int layout_add_first(struct layout *l, const char *name, enum tensor_kind kind, int ndim,
+                     const int64_t *dim, struct err *err)
+{
+    struct tensor t;
+    if (describe(l, &t, name, kind, ndim, dim, err) < 0)
+        return -1;
+    const size_t behind = distance(&t);
+    t.room = t.offset + behind;
+    return append(l, &t, behind + padded(t.count), err);
+}
+
+int layout_add_second(struct layout *l, const char *name, int first, struct err *err)
+{
+    struct tensor t;
+    struct tensor *of = first >= 0 && first < l->len ? &l->tensor[first] : NULL;
+    if (!of || !of->room || of->unit != l->unit)
+        return err_set(err, ERR_BUG, "tensor %s has no place behind tensor %d of the table", name, first);
+    if (describe(l, &t, name, of->kind, of->ndim, of->dim, err) < 0)
+        return -1;
+    t.offset = of->room;
+    const int i = append(l, &t, 0, err);
+    if (i >= 0)
+        l->tensor[first].room = 0; /* append() may have moved the table */
+    return i;
 }
 
 void layout_next_unit(struct layout *l)

@@ -6,6 +6,10 @@
  * one class (weights, gradients, first moments, ...) live in one block of
  * layout_floats() floats, each starting at its offset, 64-byte aligned; the
  * gaps are zero and stay zero.
+ *
+ * The order of the table is that of files and digests.  The order in memory differs for the second
+ * of a pair: two tensors of one shape that lie one behind the other, so that a product takes them as
+ * one matrix.  Units lie in memory in order.
  */
 #ifndef ENGINE_MODEL_LAYOUT_H
 #define ENGINE_MODEL_LAYOUT_H
@@ -28,7 +32,8 @@ struct tensor {
     int              ndim;
     int64_t          dim[TENSOR_DIMS];
     size_t           count;             /* product of dim */
-    size_t           offset;            /* in floats */
+    size_t           offset;            /* in floats; does not rise with the index where there are pairs */
+    size_t           room;              /* offset of an empty place for the second of a pair, or 0 */
     int              unit;              /* group of tensors used together: 0, 1, ... in order */
 };
 
@@ -40,6 +45,19 @@ void layout_destroy(struct layout *l);
 /* Append one tensor; returns its index, or -1 (name taken or too long, sizes overflow). */
 int layout_add(struct layout *l, const char *name, enum tensor_kind kind, int ndim,
                const int64_t *dim, struct err *err);
+
+/* The first of a pair: as layout_add(), with room behind it for the second. */
+int layout_add_first(struct layout *l, const char *name, enum tensor_kind kind, int ndim,
+                     const int64_t *dim, struct err *err);
+
+/* The second of a pair: kind and shape of tensor `first`, layout_pair_rows() rows behind it. Others
+ * may be added between the two, but no unit. -1 also if `first` has no room, or not any more. */
+int layout_add_second(struct layout *l, const char *name, int first, struct err *err);
+
+/* Rows from the first number of a pair to that of the second: at least `rows`, the fewest that keep
+ * the second aligned. A gap is zero as any other: whoever computes gradients of the pair as of one
+ * matrix computes zeros there. */
+int64_t layout_pair_rows(int64_t rows, int64_t cols);
 
 /* Start the next unit: later tensors belong to it. A unit is one block of a model. */
 void layout_next_unit(struct layout *l);

@@ -28,5 +28,8 @@ weight_at layout_builder_param(struct layout_builder *d, const char *name, int64
 weight_at layout_builder_conv(struct layout_builder *d, const char *name, int64_t d0, int64_t d1,
                               int64_t k);
 weight_at layout_builder_buffer(struct layout_builder *d, const char *name, int64_t d0, int64_t d1);
+/* A pair of [d0, d1] (layout_add_first()). */
+weight_at layout_builder_first(struct layout_builder *d, const char *name, int64_t d0, int64_t d1);
+weight_at layout_builder_second(struct layout_builder *d, const char *name, weight_at first);
 
 #endif

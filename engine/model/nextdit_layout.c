@@ -41,9 +41,9 @@ static void declare_block(struct layout_builder *d, struct nextdit_block_weights
 {
     const int C = c->hidden, F = c->mlp_hidden;
     declare_attention(d, w, c);
-    w->w1 = layout_builder_param(d, "feed_forward.w1.weight", F, C);
+    w->w1 = layout_builder_first(d, "feed_forward.w1.weight", F, C);
     w->w2 = layout_builder_param(d, "feed_forward.w2.weight", C, F);
-    w->w3 = layout_builder_param(d, "feed_forward.w3.weight", F, C);
+    w->w3 = layout_builder_second(d, "feed_forward.w3.weight", w->w1);
     w->norm1 = layout_builder_param(d, "attention_norm1.weight", C, 0);
     w->ffn1 = layout_builder_param(d, "ffn_norm1.weight", C, 0);
     w->norm2 = layout_builder_param(d, "attention_norm2.weight", C, 0);
