@@ -320,9 +320,11 @@ struct kern_ops {
      * be c */
     void (*head_gate_back)(void *dc, float *dgate, const void *dy, const void *c,
                            const float *gate, int rows, int heads, int dim);
-    /* y = silu(a) b; da, db from dy (da may be a, db may be b) */
-    void (*swiglu)(void *y, const void *a, const void *b, size_t n);
-    void (*swiglu_back)(void *da, void *db, const void *dy, const void *a, const void *b, size_t n);
+    /* y[r][c] = silu(u[r][c]) u[r][second + c]: a product with two weights as one matrix, whose second one
+     * begins at row `second`, not below `cols`.  y, dy: [rows, cols];  u, du: [rows, second + cols].
+     * du (may be u) is 0 in the columns between. */
+    void (*swiglu)(void *y, const void *u, int rows, int cols, int second);
+    void (*swiglu_back)(void *du, const void *dy, const void *u, int rows, int cols, int second);
     /* y[b][c] = mean of rows first[b] to first[b+1] of x (first NULL: `most` each) */
     void (*pool)(float *y, const float *x, const int *first, int most, int batch, int cols);
     /* time_embed() without truncating t */

@@ -5,6 +5,7 @@
  * does not depend on the thread.
  */
 #include <math.h>
+#include <string.h>
 
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"
@@ -134,7 +135,6 @@ SIMD_FN v16 geglu16(v16 a, v16 b)
 MAP2(add, float, float, void, add16)
 MAP2(add_rows, float, float, float, add16)
 MAP2(geglu, float, float, float, geglu16)
-MAP2(swiglu, void, void, void, swiglu16)
 
 struct glu_args {
     float       *y;
@@ -204,32 +204,65 @@ static void glu_back(float *dx, const float *dy, const float *x, int rows, int h
 }
 
 struct swiglu_args {
-    float       *da, *db;
-    const float *dy, *a, *b;
+    float       *to;
+    const float *dy, *u;
+    int          cols, second;
 };
 
-static void swiglu_back_range(const void *arg, size_t i, size_t end)
+static void swiglu_rows(const void *arg, size_t from, size_t to)
 {
     const struct swiglu_args *k = arg;
-    v16 da, db;
-    for (; i + LANES <= end; i += LANES) {
-        glu16_back(&db, &da, simd_load(k->dy + i), simd_load(k->b + i), simd_load(k->a + i));
-        simd_store(k->da + i, da);
-        simd_store(k->db + i, db);
-    }
-    const size_t n = end - i;
-    if (n) {
-        glu16_back(&db, &da, simd_load_n(k->dy + i, n), simd_load_n(k->b + i, n),
-                   simd_load_n(k->a + i, n));
-        simd_store_n(k->da + i, da, n);
-        simd_store_n(k->db + i, db, n);
+    const size_t cols = (size_t)k->cols, second = (size_t)k->second;
+    for (size_t r = from; r < to; r++) {
+        const float *a = k->u + r * (second + cols), *b = a + second;
+        float *y = k->to + r * cols;
+        size_t c = 0;
+        for (; c + LANES <= cols; c += LANES)
+            simd_store(y + c, swiglu16(simd_load(a + c), simd_load(b + c)));
+        if (c < cols)
+            simd_store_n(y + c, swiglu16(simd_load_n(a + c, cols - c), simd_load_n(b + c, cols - c)), cols - c);
     }
 }
 
-static void swiglu_back(void *da, void *db, const void *dy, const void *a, const void *b, size_t n)
+static void swiglu(void *y, const void *u, int rows, int cols, int second)
 {
-    const struct swiglu_args k = {da, db, dy, a, b};
-    thread_pool_range(n, LINE, 8, swiglu_back_range, &k);
+    const struct swiglu_args k = {y, NULL, u, cols, second};
+    thread_pool_range((size_t)rows, 1, 4 * (size_t)cols, swiglu_rows, &k);
+}
+
+/* Both halves of a row, or its last n numbers. */
+SIMD_FN void swiglu16_back(float *da, const float *dy, const float *a, size_t second, size_t n)
+{
+    v16 va, vb;
+    glu16_back(&vb, &va, simd_load_n(dy, n), simd_load_n(a + second, n), simd_load_n(a, n));
+    simd_store_n(da, va, n);
+    simd_store_n(da + second, vb, n);
+}
+
+static void swiglu_back_rows(const void *arg, size_t from, size_t to)
+{
+    const struct swiglu_args *k = arg;
+    const size_t cols = (size_t)k->cols, second = (size_t)k->second;
+    v16 va, vb;
+    for (size_t r = from; r < to; r++) {
+        const float *a = k->u + r * (second + cols), *dy = k->dy + r * cols;
+        float *da = k->to + r * (second + cols);
+        size_t c = 0;
+        for (; c + LANES <= cols; c += LANES) {
+            glu16_back(&vb, &va, simd_load(dy + c), simd_load(a + second + c), simd_load(a + c));
+            simd_store(da + c, va);
+            simd_store(da + second + c, vb);
+        }
+        if (c < cols)
+            swiglu16_back(da + c, dy + c, a + c, second, cols - c);
+        memset(da + cols, 0, (second - cols) * sizeof(*da));
+    }
+}
+
+static void swiglu_back(void *du, const void *dy, const void *u, int rows, int cols, int second)
+{
+    const struct swiglu_args k = {du, dy, u, cols, second};
+    thread_pool_range((size_t)rows, 1, 8 * (size_t)cols, swiglu_back_rows, &k);
 }
 
 static void embed_number(float *emb, float t, const float *freqs, int half)

@@ -85,36 +85,48 @@ __global__ void head_gate_parts(float *part, const T *dy, const T *c, const floa
     }
 }
 
-/* n packs of V numbers */
-template <typename T, int V> __global__ void swiglu_kernel(T *y, const T *a, const T *b, size_t n)
+/* A warp per row. */
+template <typename T, int V> __global__ void swiglu_kernel(T *y, const T *u, int rows, int cols, int second)
 {
-    for EACH(i, n) {
+    const size_t row = warp_row();
+    if (row >= (size_t)rows)
+        return;
+    const T *a = u + row * (second + cols), *b = a + second;
+    T *to = y + row * cols;
+    lane_packs<V, 0>(cols, [&](int, int c) {
         float x[V], v[V];
-        load<V>(x, a + i * V);
-        load<V>(v, b + i * V);
+        load<V>(x, a + c);
+        load<V>(v, b + c);
         for (int k = 0; k < V; k++)
             x[k] *= sigmoid_for<T>(x[k]) * v[k];
-        store<V>(y + i * V, x);
-    }
+        store<V>(to + c, x);
+    });
 }
 
-/* da may be a, db may be b */
+/* du may be u */
 template <typename T, int V>
-__global__ void swiglu_back_kernel(T *da, T *db, const T *dy, const T *a, const T *b, size_t n)
+__global__ void swiglu_back_kernel(T *du, const T *dy, const T *u, int rows, int cols, int second)
 {
-    for EACH(i, n) {
+    const size_t row = warp_row(), at = row * (second + cols);
+    if (row >= (size_t)rows)
+        return;
+    const T *from = dy + row * cols;
+    lane_packs<V, 0>(cols, [&](int, int c) {
         float x[V], v[V], d[V];
-        load<V>(x, a + i * V);
-        load<V>(v, b + i * V);
-        load<V>(d, dy + i * V);
+        load<V>(x, u + at + c);
+        load<V>(v, u + at + second + c);
+        load<V>(d, from + c);
         for (int k = 0; k < V; k++) {
             const float s = sigmoid_for<T>(x[k]);
             v[k] *= d[k] * s * (1.0f + x[k] * (1.0f - s));
             d[k] *= x[k] * s;
         }
-        store<V>(da + i * V, v);
-        store<V>(db + i * V, d);
-    }
+        store<V>(du + at + c, v);
+        store<V>(du + at + second + c, d);
+    });
+    const float none = 0;
+    for (int c = cols + (int)threadIdx.x % WARP; c < second; c += WARP)
+        store<1>(du + at + c, &none);
 }
 
 __global__ void pool_kernel(float *y, const float *x, const int *first, int most, int batch, int cols)
@@ -169,21 +181,21 @@ static void cuda_head_gate_back(void *dc, float *dgate, const void *dy, const vo
     });
 }
 
-static void cuda_swiglu(void *y, const void *a, const void *b, size_t n)
+static void cuda_swiglu(void *y, const void *u, int rows, int cols, int second)
 {
-    for_kind(by_four({n}, y, a, b), [&](auto t, auto v) {
+    for_kind(by_four({(size_t)cols, (size_t)second}, y, u), [&](auto t, auto v) {
         typedef decltype(t) T;
-        launch("swiglu", swiglu_kernel<T, decltype(v)::value>, grid_for(n / decltype(v)::value), dim3(BLOCK), 0, (T *)y,
-               (const T *)a, (const T *)b, n / decltype(v)::value);
+        launch("swiglu", swiglu_kernel<T, decltype(v)::value>, grid_of_rows((size_t)rows), dim3(BLOCK), 0, (T *)y,
+               (const T *)u, rows, cols, second);
     });
 }
 
-static void cuda_swiglu_back(void *da, void *db, const void *dy, const void *a, const void *b, size_t n)
+static void cuda_swiglu_back(void *du, const void *dy, const void *u, int rows, int cols, int second)
 {
-    for_kind(by_four({n}, da, db, dy, a, b), [&](auto t, auto v) {
+    for_kind(by_four({(size_t)cols, (size_t)second}, du, dy, u), [&](auto t, auto v) {
         typedef decltype(t) T;
-        launch("swiglu_back", swiglu_back_kernel<T, decltype(v)::value>, grid_for(n / decltype(v)::value), dim3(BLOCK),
-               0, (T *)da, (T *)db, (const T *)dy, (const T *)a, (const T *)b, n / decltype(v)::value);
+        launch("swiglu_back", swiglu_back_kernel<T, decltype(v)::value>, grid_of_rows((size_t)rows), dim3(BLOCK), 0,
+               (T *)du, (const T *)dy, (const T *)u, rows, cols, second);
     });
 }
 

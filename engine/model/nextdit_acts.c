@@ -10,7 +10,7 @@
 
 /* Row counts of the largest batch, and widths. */
 struct sizes {
-    size_t B, M, T, C, G, E, F, A, P, O, heads, half, image;
+    size_t B, M, T, C, G, E, F, S, A, P, O, heads, half, image;
 };
 
 static struct sizes sizes_of(const struct model *m)
@@ -21,6 +21,7 @@ static struct sizes sizes_of(const struct model *m)
         .B = (size_t)m->max.batch, .M = M, .T = model_most_rows(m), .C = (size_t)c->hidden,
         .G =
             (size_t)nextdit_groups(c), .E = (size_t)c->caption_channels, .F = (size_t)c->mlp_hidden,
+        .S = (size_t)nextdit_second(c),
         .A = (size_t)nextdit_cond(c), .P = (size_t)model_patch_width(m), .O = O,
         .heads = (size_t)c->heads, .half = (size_t)(c->hidden / c->heads / 2),
         .image = O / (p * p) * (size_t)model_limits_pixels(&m->max),
@@ -91,8 +92,7 @@ static void cut_block(struct nextdit_block_acts *a, struct arena *k, struct size
     cut_attention(a, k, z, c->qk_norm);
     a->h2 = arena_narrow(k, z.M, z.C);
     a->h2_rstd = arena_cut(k, z.M, 1);
-    a->u1 = arena_narrow(k, z.M, z.F);
-    a->u3 = arena_narrow(k, z.M, z.F);
+    a->u = arena_narrow(k, z.M, z.S + z.F);
     a->g = arena_narrow(k, z.M, z.F);
     a->mlp_out = arena_narrow(k, z.M, z.C);
     a->mlp_rstd = arena_cut(k, z.M, 1);
@@ -139,8 +139,7 @@ void nextdit_carve_back(struct model *m, struct arena *k)
     b->dky = arena_narrow(k, z.T, z.G);
     b->dvy = arena_narrow(k, z.T, z.G);
     b->dg = arena_narrow(k, z.M, z.F);
-    b->du1 = arena_narrow(k, z.M, z.F);
-    b->du3 = arena_narrow(k, z.M, z.F);
+    b->du = arena_narrow(k, z.M, z.S + z.F);
     b->dmod = arena_cut(k, z.B, 4 * z.C);
     b->dmodn = arena_twin(k, b->dmod, z.B, 4 * z.C);
     b->dscale = arena_cut(k, z.B, z.C);

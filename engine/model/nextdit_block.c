@@ -91,12 +91,12 @@ static void mlp_forward(struct model *m, const struct nextdit_block_weights *w,
                         const struct nextdit_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
-    const int C = m->cfg.hidden, F = m->cfg.mlp_hidden, M = m->batch * m->tokens, ld = MOD_ROWS * C;
+    const int C = m->cfg.hidden, F = m->cfg.mlp_hidden, S = nextdit_second(&m->cfg);
+    const int M = m->batch * m->tokens, ld = MOD_ROWS * C;
     k->rms_mod(a->h2, a->h2_rstd, a->x1, model_w(m, w->ffn1), a->mod + SCALE2 * C, ld, m->batch,
                m->tokens, C, m->cfg.norm_eps);
-    k->linear(a->u1, a->h2, model_wn(m, w->w1), NULL, M, C, F);
-    k->linear(a->u3, a->h2, model_wn(m, w->w3), NULL, M, C, F);
-    k->swiglu(a->g, a->u1, a->u3, (size_t)M * (size_t)F);
+    k->linear(a->u, a->h2, model_wn(m, w->w1), NULL, M, C, S + F);
+    k->swiglu(a->g, a->u, M, F, S);
     k->linear(a->mlp_out, a->g, model_wn(m, w->w2), NULL, M, F, C);
     k->rms_gate(a->x2, a->mlp_rstd, a->x1, a->mlp_out, model_w(m, w->ffn2), a->mod + GATE2 * C, ld,
                 m->batch, m->tokens, C, m->cfg.norm_eps);
@@ -119,15 +119,14 @@ static void mlp_backward(struct model *m, const struct nextdit_block_weights *w,
 {
     const struct kern_ops *k = m->ops;
     const struct nextdit_back_acts *d = &m->next.back;
-    const int C = m->cfg.hidden, F = m->cfg.mlp_hidden, M = m->batch * m->tokens, ld = MOD_ROWS * C;
+    const int C = m->cfg.hidden, F = m->cfg.mlp_hidden, S = nextdit_second(&m->cfg);
+    const int M = m->batch * m->tokens, ld = MOD_ROWS * C;
     k->rms_gate_back(d->a, model_g(m, w->ffn2), d->dmod + GATE2 * C, d->dx, a->mlp_out, a->mlp_rstd,
                      model_w(m, w->ffn2), a->mod + GATE2 * C, ld, m->batch, m->tokens, C);
     k->linear_back(d->dg, model_g(m, w->w2), NULL, d->a, a->g, model_wn(m, w->w2), M, F, C);
-    k->swiglu_back(d->du1, d->du3, d->dg, a->u1, a->u3, (size_t)M * (size_t)F);
-    k->linear_back_wide(d->dh, 0, model_g(m, w->w1), NULL, d->du1, a->h2, model_wn(m, w->w1), M, C, F);
-    k->linear_back_wide(d->dh, 1, model_g(m, w->w3), NULL, d->du3, a->h2, model_wn(m, w->w3), M, C, F);
-    k->rms_mod_back(d->dx, model_g(m, w->ffn1), d->dmod + SCALE2 * C,
-                    model_narrow(m, d->dhn, d->dh, (size_t)M * (size_t)C), a->x1, a->h2_rstd,
+    k->swiglu_back(d->du, d->dg, a->u, M, F, S);
+    k->linear_back(d->dhn, model_g(m, w->w1), NULL, d->du, a->h2, model_wn(m, w->w1), M, C, S + F);
+    k->rms_mod_back(d->dx, model_g(m, w->ffn1), d->dmod + SCALE2 * C, d->dhn, a->x1, a->h2_rstd,
                     model_w(m, w->ffn1), a->mod + SCALE2 * C, ld, m->batch, m->tokens, C);
 }
 

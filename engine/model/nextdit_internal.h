@@ -2,8 +2,8 @@
 /* nextdit_internal.h - inside of a Next-DiT, shared by nextdit*.c only
  *
  * Row counts: M = batch * tokens, T = rows of all captions.  C = hidden, G = kv_heads * (C / heads),
- * E = caption_channels, A = nextdit_cond(), F = mlp_hidden, O = numbers per token that the last
- * layer computes.
+ * E = caption_channels, A = nextdit_cond(), F = mlp_hidden, S = nextdit_second(), O = numbers per token
+ * that the last layer computes.
  */
 #ifndef ENGINE_MODEL_NEXTDIT_INTERNAL_H
 #define ENGINE_MODEL_NEXTDIT_INTERNAL_H
@@ -16,7 +16,7 @@ struct nextdit_block_weights {
     weight_at gate;                        /* attention.gate [heads] */
     weight_at wq, wk, wv, wk_y, wv_y, wo;  /* [C, C], [G, C] x 2, [G, E] x 2, [C, C] */
     weight_at q_norm, q_norm_b, k_norm, k_norm_b, ky_norm, ky_norm_b;
-    weight_at w1, w3, w2;                  /* [F, C] x 2, [C, F] */
+    weight_at w1, w2;                      /* w1, from row S on w3: [S + F, C]; [C, F] */
     weight_at norm1, norm2, ffn1, ffn2;    /* attention_norm1, ... [C] */
     weight_at ada, ada_b;                  /* adaLN_modulation.1 [4C, A] */
     weight_at y_norm;                      /* attention_y_norm [E] */
@@ -46,7 +46,7 @@ struct nextdit_block_acts {
     void  *self, *cross, *both, *attn_out; /* [M, C] */
     float *self_kept, *cross_kept;         /* see attend() */
     float *attn_rstd, *x1;                 /* [M], [M, C] */
-    void  *h2, *u1, *u3, *g, *mlp_out;     /* [M, C], [M, F] x 3, [M, C] */
+    void  *h2, *u, *g, *mlp_out;           /* [M, C], [M, S + F], [M, F], [M, C] */
     float *h2_rstd, *mlp_rstd;             /* [M] */
     float *x2;
 };
@@ -71,7 +71,7 @@ struct nextdit_back_acts {
     void  *dxn, *dhn, *dyn, *dcn, *de;     /* narrow copies; [B, A] */
     void  *a, *b, *c;                      /* [M, C] */
     void  *dk, *dv, *dky, *dvy;            /* [M, G] x 2, [T, G] x 2 */
-    void  *dg, *du1, *du3;                 /* [M, F] */
+    void  *dg, *du;                        /* [M, F], [M, S + F] */
     float *dmod, *dscale, *dnone, *dpool;  /* [B, 4, C], [B, C] x 2, [B, E] */
     void  *dmodn, *dscalen, *dpooln;
     void  *dout;                           /* [M, O] */
@@ -94,9 +94,11 @@ struct model_config;
 struct model_start;
 struct tensor;
 
-/* Channels of the condition of a block; of keys and values; numbers per token at the end. */
+/* Channels of the condition of a block; of keys and values; numbers per token at the end; row at which
+ * w3 begins in the matrix of w1 and w3 (layout_pair_rows()). */
 int nextdit_cond(const struct model_config *c);
 int nextdit_groups(const struct model_config *c);
+int nextdit_second(const struct model_config *c);
 int nextdit_out_width(const struct model_config *c);
 
 /* nextdit_config.c */

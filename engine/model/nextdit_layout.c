@@ -8,6 +8,11 @@
 #include "engine/model/model_internal.h"
 #include "engine/model/timestep_freqs.h"
 
+int nextdit_second(const struct model_config *c)
+{
+    return (int)layout_pair_rows(c->mlp_hidden, c->hidden);
+}
+
 static void declare_norm(struct layout_builder *d, const char *weight, const char *bias,
                          weight_at *w,
                          weight_at *b, int n)
@@ -43,7 +48,7 @@ static void declare_block(struct layout_builder *d, struct nextdit_block_weights
     declare_attention(d, w, c);
     w->w1 = layout_builder_first(d, "feed_forward.w1.weight", F, C);
     w->w2 = layout_builder_param(d, "feed_forward.w2.weight", C, F);
-    w->w3 = layout_builder_second(d, "feed_forward.w3.weight", w->w1);
+    layout_builder_second(d, "feed_forward.w3.weight", w->w1);
     w->norm1 = layout_builder_param(d, "attention_norm1.weight", C, 0);
     w->ffn1 = layout_builder_param(d, "ffn_norm1.weight", C, 0);
     w->norm2 = layout_builder_param(d, "attention_norm2.weight", C, 0);

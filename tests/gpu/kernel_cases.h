@@ -482,27 +482,38 @@ static void rope_run(const struct kern_ops *k, float *const *a, const int *z)
     k->head_gate_back(a[8], a[5], a[10], a[8], a[4], rows, z[2], z[3]); /* in place */
 }
 
-/* numbers; batch, cols and the most rows of a caption; whether they are packed */
+/* rows, cols, columns between the halves */
 static void swiglu_arrays(struct want *w, const int *z)
 {
-    static const char *const names[] = {"y", "a", "b", "da", "db", "dy"};
-    for (int i = 0; i < 6; i++)
-        w[i] = (struct want){names[i], N(z[0]), NARROW};
-    w[6] = (struct want){"mean", N(z[1] * z[2]), 0};
-    w[7] = (struct want){"x", N(z[1] * z[2]) * N(z[3]), 0};
-    w[8] = (struct want){"first", z[4] ? N(z[1]) + 1 : 0, FIRST | OWN | z[3] * MOST};
-    w[9] = (struct want){"emb", 2 * N(z[1] * z[2]), NARROW};
-    w[10] = (struct want){"t", N(z[1]), 0};
-    w[11] = (struct want){"freqs", N(z[2]), ABOVE};
+    const size_t n = N(z[0]) * N(z[1]), both = N(z[0]) * N(2 * z[1] + z[2]);
+    w[0] = (struct want){"y", n, NARROW};
+    w[1] = (struct want){"u", both, NARROW};
+    w[2] = (struct want){"du", both, NARROW};
+    w[3] = (struct want){"dy", n, NARROW};
 }
 
 static void swiglu_run(const struct kern_ops *k, float *const *a, const int *z)
 {
-    k->swiglu(a[0], a[1], a[2], (size_t)z[0]);
-    k->swiglu_back(a[3], a[4], a[5], a[1], a[2], (size_t)z[0]);
-    k->swiglu_back(a[1], a[2], a[5], a[1], a[2], (size_t)z[0]); /* in place */
-    k->pool(a[6], a[7], (const int *)(const void *)a[8], z[3], z[1], z[2]);
-    k->time_embed_exact(a[9], a[10], a[11], z[1], z[2]);
+    k->swiglu(a[0], a[1], z[0], z[1], z[1] + z[2]);
+    k->swiglu_back(a[2], a[3], a[1], z[0], z[1], z[1] + z[2]);
+    k->swiglu_back(a[1], a[3], a[1], z[0], z[1], z[1] + z[2]); /* in place */
+}
+
+/* batch, cols and the most rows of a caption; whether they are packed */
+static void pool_arrays(struct want *w, const int *z)
+{
+    w[0] = (struct want){"mean", N(z[0] * z[1]), 0};
+    w[1] = (struct want){"x", N(z[0] * z[1]) * N(z[2]), 0};
+    w[2] = (struct want){"first", z[3] ? N(z[0]) + 1 : 0, FIRST | OWN | z[2] * MOST};
+    w[3] = (struct want){"emb", 2 * N(z[0] * z[1]), NARROW};
+    w[4] = (struct want){"t", N(z[0]), 0};
+    w[5] = (struct want){"freqs", N(z[1]), ABOVE};
+}
+
+static void pool_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    k->pool(a[0], a[1], (const int *)(const void *)a[2], z[2], z[0], z[1]);
+    k->time_embed_exact(a[3], a[4], a[5], z[0], z[1]);
 }
 
 #include "tests/gpu/encoder_cases.h"
@@ -553,8 +564,10 @@ static const struct test tests[] = {
      {{1, 2, 1}, {6, 5, 3}, {99, 16, 4}, {200, 130, 5}, {3, 1100, 8}}, {16384, 2304, 0}},
     {"rope head_gate", rope_arrays, rope_run,
      {{1, 1, 1, 2, 0}, {2, 5, 3, 4, 1}, {3, 33, 2, 72, 8}, {1, 200, 40, 6, 0}}, {4, 4096, 32, 72, 0}},
-    {"swiglu pool", swiglu_arrays, swiglu_run,
-     {{1, 1, 1, 1, 0}, {33, 3, 5, 4, 1}, {4097, 4, 130, 9, 1}, {1000, 2, 33, 3, 0}}, {1 << 27, 4, 2304, 256, 1}},
+    {"swiglu", swiglu_arrays, swiglu_run,
+     {{1, 1, 0}, {3, 33, 3}, {9, 40, 8}, {6, 36, 5}, {7, 1028, 0}, {20, 130, 15}, {2, 5, 12}}, {16384, 8192, 0}},
+    {"pool time_embed_exact", pool_arrays, pool_run,
+     {{1, 1, 1, 0}, {3, 5, 4, 1}, {4, 130, 9, 1}, {2, 33, 3, 0}}, {4, 2304, 256, 1}},
     {"mix", mix_arrays, mix_run,
      {{1, 1, 1, 1}, {2, 1, 5, 3}, {2, 3, 4, 36}, {1, 50, 20, 33}, {2, 8, 8, 64}, {1, 7, 5, 40}, {2, 9, 32, 36},
       {1, 5, 71, 20}},

@@ -54,9 +54,9 @@ static void heads(const struct kern_ops *k)
     k->head_gate(y, a, x, gate, ROWS, H, DIM);
     add(k, y, ALL);
     k->head_gate_back(x, dgate, a, x, gate, ROWS, H, DIM);
-    k->swiglu(y, a, x, ALL);
-    add(k, y, ALL);
-    k->swiglu_back(a, db, y, a, x, ALL);
+    k->swiglu(y, a, ROWS, C / 2 - 4, C / 2 + 4);
+    add(k, y, (size_t)ROWS * (C / 2 - 4));
+    k->swiglu_back(db, y, a, ROWS, C / 2 - 4, C / 2 + 4);
     k->pool(mean, a, first, ROWS - 9, B, C);
     add(k, x, ALL);
     add(k, a, ALL);

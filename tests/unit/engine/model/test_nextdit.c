@@ -163,6 +163,64 @@ static void samples_are_independent(void **state)
     free_batch(&one);
 }
 
+/* The tensor of the same name in another layout. */
+static const struct tensor *twin_of(const struct tensor *t, const struct layout *other)
+{
+    return layout_at(other, layout_find(other, t->name));
+}
+
+/* Numbers [i][j] of one block as those of another, whose matrices may be wider: the rest of a row is skipped. */
+static void copy_tensors(float *to, const struct layout *l, const float *from, const struct layout *other)
+{
+    for (int i = 0; i < layout_len(l); i++) {
+        const struct tensor *t = layout_at(l, i), *o = twin_of(t, other);
+        const size_t cols = t->count / (size_t)t->dim[0], theirs = o->count / (size_t)o->dim[0];
+        const int64_t rows = t->dim[0] < o->dim[0] ? t->dim[0] : o->dim[0];
+        for (size_t r = 0; r < (size_t)rows; r++)
+            memcpy(to + t->offset + r * cols, from + o->offset + r * theirs,
+                   (cols < theirs ? cols : theirs) * sizeof(float));
+    }
+}
+
+/* Gradients in the gap behind w1 of a block. */
+static void assert_gap_is_zero(struct model *m, const char *w1, const char *w3)
+{
+    const struct layout *l = model_layout(m);
+    const struct tensor *t = layout_at(l, layout_find(l, w1)), *u = layout_at(l, layout_find(l, w3));
+    assert_true(u->offset > t->offset + t->count);
+    for (size_t k = t->offset + t->count; k < u->offset; k++)
+        assert_true(model_grads(m)[k] == 0);
+}
+
+/* A width that leaves a gap between w1 and w3 is that of a wider model whose further channels are 0, whatever is in
+ * the gap. */
+static void a_gap_between_matrices_counts_for_nothing(void **state)
+{
+    (void)state;
+    struct model_config narrow = config;
+    narrow.mlp_hidden = config.mlp_hidden - 3;
+    struct batch a = make_batch(), b = make_batch();
+    struct model *m = make(&narrow, &all, true, 0.1), *wide = make(&config, &all, true, 0);
+    const struct layout *l = model_layout(m), *lw = model_layout(wide);
+    const size_t n = layout_floats(l);
+    float *grads = calloc(n, sizeof(*grads)), *ours = calloc(n, sizeof(*ours));
+    memset(model_weights(wide), 0, layout_floats(lw) * sizeof(float));
+    copy_tensors(model_weights(wide), lw, model_weights(m), l);
+    pass(m, &a);
+    pass(wide, &b);
+    assert_true(difference(a.out, b.out, a.n) < 2e-6);
+    assert_gap_is_zero(m, "layers.0.feed_forward.w1.weight", "layers.0.feed_forward.w3.weight");
+    copy_tensors(grads, l, model_grads(wide), lw);
+    copy_tensors(ours, l, model_grads(m), l);
+    assert_true(difference(grads, ours, n) < 1e-4);
+    model_destroy(m);
+    model_destroy(wide);
+    free(grads);
+    free(ours);
+    free_batch(&a);
+    free_batch(&b);
+}
+
 /* Initially the output is 0, and only the picture's channels get gradients. */
 static void it_starts_as_the_authors_do(void **state)
 {
@@ -310,6 +368,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_does_not_matter),     cmocka_unit_test(samples_are_independent),
+        cmocka_unit_test(a_gap_between_matrices_counts_for_nothing),
         cmocka_unit_test(it_starts_as_the_authors_do), cmocka_unit_test(flops_are_as_published),
         cmocka_unit_test(the_table_does_not_change),
         cmocka_unit_test(weights_start_as_the_authors_draw_them), cmocka_unit_test(bad_settings_are_refused),
