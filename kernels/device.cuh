@@ -38,6 +38,7 @@ enum {
 enum scratch {
     SCRATCH_PARTS,   /* sums of chunks */
     SCRATCH_SCALARS, /* sums of sums */
+    SCRATCH_ROWS,    /* sums of a few rows each (norm.cu) */
     SCRATCH_GEMM,    /* cuBLASLt's workspace */
     SCRATCH_BIAS,    /* a bias' gradient, from cuBLASLt */
     SCRATCHES

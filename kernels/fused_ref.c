@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fused_ref.c - the fused operations on the CPU, as sequences of plain ones */
+#include <string.h>
+
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"
 
@@ -49,6 +51,26 @@ static void glumbconv_back(void *du, float *dw, float *db, void *work, const voi
     own->silu_back(du, du, u, (size_t)rows * (size_t)s.channels);
 }
 
+static void layer_norm_rope(void *y, int ldy, float *stats, const void *x, int ldx, const float *w, const float *b,
+                            struct kern_rope r, float eps)
+{
+    const struct kern_heads s = r.heads;
+    own->layer_norm(y, ldy, stats, x, ldx, w, b, s.batch * s.tokens, s.heads * s.dim, eps);
+    own->rope(y, ldy, r.real, r.imag, false, s);
+}
+
+/* dx holds dy turned back, before it is overwritten. */
+static void layer_norm_rope_back(void *dx, int lddx, float *dw, float *db, const void *dy, int lddy, const void *x,
+                                 int ldx, const float *stats, const float *w, struct kern_rope r)
+{
+    const struct kern_heads s = r.heads;
+    const size_t rows = (size_t)s.batch * (size_t)s.tokens, cols = (size_t)s.heads * (size_t)s.dim;
+    for (size_t i = 0; i < rows && dx != dy; i++)
+        memcpy((float *)dx + i * (size_t)lddx, (const float *)dy + i * (size_t)lddy, cols * sizeof(float));
+    own->rope(dx, lddx, r.real, r.imag, true, s);
+    own->layer_norm_back(dx, lddx, dw, db, dx, lddx, x, ldx, stats, w, (int)rows, (int)cols);
+}
+
 void KERN_FILL(fused)(struct kern_ops *ops)
 {
     own = ops;
@@ -56,4 +78,6 @@ void KERN_FILL(fused)(struct kern_ops *ops)
     ops->gate_norm_back = gate_norm_back;
     ops->glumbconv = glumbconv;
     ops->glumbconv_back = glumbconv_back;
+    ops->layer_norm_rope = layer_norm_rope;
+    ops->layer_norm_rope_back = layer_norm_rope_back;
 }

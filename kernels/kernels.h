@@ -42,6 +42,12 @@ struct kern_heads {
     int batch, tokens, heads, dim;
 };
 
+/* Rotary positions of heads, see rope(): `real` and `imag`, [tokens, dim/2] each, are cosine and sine. */
+struct kern_rope {
+    const float      *real, *imag;
+    struct kern_heads heads; /* dim is even */
+};
+
 /* Rows first, first + 1, ... of one picture [height, width, channels]: `x` is where row `first` begins. Outside of the
  * picture all pixels are 0; the rows inside that a call touches must be there. */
 struct kern_rows {
@@ -303,6 +309,14 @@ struct kern_ops {
      * ld; dim is even. */
     void (*rope)(void *x, int ld, const float *real, const float *imag, bool back,
                  struct kern_heads s);
+    /* y = rope(LN(x) w + b), rounded once: layer_norm() of batch*tokens rows of heads*dim columns, and rope() of its
+     * result. y may be x */
+    void (*layer_norm_rope)(void *y, int ldy, float *stats, const void *x, int ldx, const float *w, const float *b,
+                            struct kern_rope r, float eps);
+    /* layer_norm_back() of g = rope(dy, back), which is not rounded: dx (may be dy, with its ld) through the norm;
+     * dw += sum of g * (x - mean) / std; db += sum of g */
+    void (*layer_norm_rope_back)(void *dx, int lddx, float *dw, float *db, const void *dy, int lddy, const void *x,
+                                 int ldx, const float *stats, const float *w, struct kern_rope r);
     /* out = softmax(q k^T / sqrt(dim)) v;  query head j with key head j / (heads / t.heads).
      * q, out: [batch*tokens], ld heads*dim;  k, v: rows of t.
      * kept: [batch, heads, tokens], the log of the sum of exponentials of a row */

@@ -49,6 +49,18 @@ static void norm_forward(const struct model *m, const struct nextdit_normed *n, 
                            cols, QK_EPS);
 }
 
+/* Of queries or keys of the picture: their norm, if there is one, and their positions. */
+static void rotated_forward(const struct model *m, const struct nextdit_normed *n, weight_at w, weight_at b,
+                            struct kern_heads s)
+{
+    const struct kern_rope r = {m->next.top.real, m->next.top.imag, s};
+    const int cols = s.heads * s.dim;
+    if (m->cfg.qk_norm)
+        m->ops->layer_norm_rope(n->normed, cols, n->stats, n->raw, cols, model_w(m, w), model_w(m, b), r, QK_EPS);
+    else
+        m->ops->rope(n->normed, cols, r.real, r.imag, false, s);
+}
+
 static void project(const struct model *m, const struct nextdit_block_weights *w,
                     const struct nextdit_block_acts *a)
 {
@@ -60,8 +72,8 @@ static void project(const struct model *m, const struct nextdit_block_weights *w
     k->linear(a->v, a->h1, model_wn(m, w->wv), NULL, M, C, G);
     k->linear(a->ky.raw, a->yn, model_wn(m, w->wk_y), NULL, T, E, G);
     k->linear(a->vy, a->yn, model_wn(m, w->wv_y), NULL, T, E, G);
-    norm_forward(m, &a->q, w->q_norm, w->q_norm_b, M, C);
-    norm_forward(m, &a->k, w->k_norm, w->k_norm_b, M, G);
+    rotated_forward(m, &a->q, w->q_norm, w->q_norm_b, queries(m));
+    rotated_forward(m, &a->k, w->k_norm, w->k_norm_b, groups(m));
     norm_forward(m, &a->ky, w->ky_norm, w->ky_norm_b, T, G);
 }
 
@@ -76,8 +88,6 @@ static void attention_forward(struct model *m, const struct nextdit_block_weight
                m->tokens, C, m->cfg.norm_eps);
     k->rms_norm(a->yn, E, a->y_rstd, top->y, E, model_w(m, w->y_norm), m->rows, E, m->cfg.norm_eps);
     project(m, w, a);
-    k->rope(a->q.normed, C, top->real, top->imag, false, queries(m));
-    k->rope(a->k.normed, G, top->real, top->imag, false, groups(m));
     k->attend(a->self, a->self_kept, a->q.normed, a->k.normed, G, a->v, G, own_keys(m), queries(m));
     k->attend(a->cross, a->cross_kept, a->q.normed, a->ky.normed, G, a->vy, G, caption_keys(m),
               queries(m));
@@ -139,6 +149,18 @@ static void norm_backward(const struct model *m, void *dx, const struct nextdit_
                                 model_w(m, w), rows, cols);
 }
 
+static void rotated_backward(const struct model *m, void *dx, const struct nextdit_normed *n, weight_at w, weight_at b,
+                             struct kern_heads s)
+{
+    const struct kern_rope r = {m->next.top.real, m->next.top.imag, s};
+    const int cols = s.heads * s.dim;
+    if (m->cfg.qk_norm)
+        m->ops->layer_norm_rope_back(dx, cols, model_g(m, w), model_g(m, b), dx, cols, n->raw, cols, n->stats,
+                                     model_w(m, w), r);
+    else
+        m->ops->rope(dx, cols, r.real, r.imag, true, s);
+}
+
 /* From the gradients of the attentions' inputs to those of h1, in dh, and of the captions' norm. */
 static void project_backward(struct model *m, const struct nextdit_block_weights *w,
                              const struct nextdit_block_acts *a)
@@ -147,8 +169,8 @@ static void project_backward(struct model *m, const struct nextdit_block_weights
     const struct nextdit_back_acts *d = &m->next.back;
     const int C = m->cfg.hidden, G = nextdit_groups(&m->cfg), E = m->cfg.caption_channels;
     const int M = m->batch * m->tokens, T = m->rows;
-    norm_backward(m, d->a, &a->q, w->q_norm, w->q_norm_b, M, C);
-    norm_backward(m, d->dk, &a->k, w->k_norm, w->k_norm_b, M, G);
+    rotated_backward(m, d->a, &a->q, w->q_norm, w->q_norm_b, queries(m));
+    rotated_backward(m, d->dk, &a->k, w->k_norm, w->k_norm_b, groups(m));
     norm_backward(m, d->dky, &a->ky, w->ky_norm, w->ky_norm_b, T, G);
     k->linear_back_wide(d->dh, 0, model_g(m, w->wq), NULL, d->a, a->h1, model_wn(m, w->wq), M, C, C);
     k->linear_back_wide(d->dh, 1, model_g(m, w->wk), NULL, d->dk, a->h1, model_wn(m, w->wk), M, C, G);
@@ -164,7 +186,6 @@ static void attention_backward(struct model *m, const struct nextdit_block_weigh
                                const struct nextdit_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
-    const struct nextdit_top_acts *top = &m->next.top;
     const struct nextdit_back_acts *d = &m->next.back;
     const int C =
         m->cfg.hidden, G = nextdit_groups(&m->cfg), M = m->batch * m->tokens, ld = MOD_ROWS * C;
@@ -178,8 +199,6 @@ static void attention_backward(struct model *m, const struct nextdit_block_weigh
                    G, own_keys(m), queries(m));
     k->attend_back(d->a, d->dky, d->dvy, G, d->c, a->cross, a->cross_kept, a->q.normed, a->ky.normed, G,
                    a->vy, G, caption_keys(m), queries(m));
-    k->rope(d->a, C, top->real, top->imag, true, queries(m));
-    k->rope(d->dk, G, top->real, top->imag, true, groups(m));
     project_backward(m, w, a);
     k->rms_mod_back(d->dx, model_g(m, w->norm1), d->dmod + SCALE1 * C,
                     model_narrow(m, d->dhn, d->dh, (size_t)M * (size_t)C), a->in, a->h1_rstd,

@@ -434,28 +434,6 @@ static void rmsmod_run(const struct kern_ops *k, float *const *a, const int *z)
     k->rms_gate(a[2], a[11], a[2], a[10], a[3], a[4] + C, ld, z[0], z[1], C, EPS); /* in place */
 }
 
-/* rows, cols, more numbers between rows */
-static void layer_arrays(struct want *w, const int *z)
-{
-    w[0] = (struct want){"y", N(z[0] * (z[1] + z[2])), NARROW};
-    w[1] = (struct want){"stats", 2 * N(z[0]), 0};
-    w[2] = (struct want){"x", N(z[0] * (z[1] + 2 * z[2])), NARROW};
-    w[3] = (struct want){"w", N(z[1]), 0};
-    w[4] = (struct want){"b", N(z[1]), 0};
-    w[5] = (struct want){"dx", N(z[0] * (z[1] + 2 * z[2])), NARROW};
-    w[6] = (struct want){"dw", N(z[1]), 0};
-    w[7] = (struct want){"db", N(z[1]), 0};
-    w[8] = (struct want){"dy", N(z[0] * (z[1] + z[2])), NARROW};
-}
-
-static void layer_run(const struct kern_ops *k, float *const *a, const int *z)
-{
-    const int ldy = z[1] + z[2], ldx = z[1] + 2 * z[2];
-    k->layer_norm(a[0], ldy, a[1], a[2], ldx, a[3], a[4], z[0], z[1], EPS);
-    k->layer_norm_back(a[5], ldx, a[6], a[7], a[8], ldy, a[2], ldx, a[1], a[3], z[0], z[1]);
-    k->layer_norm_back(a[8], ldy, a[6], a[7], a[8], ldy, a[2], ldx, a[1], a[3], z[0], z[1]); /* in place */
-}
-
 /* batch, tokens, heads, dim, more numbers between rows */
 static void rope_arrays(struct want *w, const int *z)
 {
@@ -518,6 +496,7 @@ static void pool_run(const struct kern_ops *k, float *const *a, const int *z)
 
 #include "tests/gpu/encoder_cases.h"
 #include "tests/gpu/flow_cases.h"
+#include "tests/gpu/norm_cases.h"
 
 static const struct test tests[] = {
     {"linear", linear_arrays, linear_run,
@@ -562,6 +541,9 @@ static const struct test tests[] = {
      {{1, 1, 2, 1}, {2, 3, 5, 0}, {3, 33, 16, 4}, {2, 140, 130, 2}, {1, 2, 1100, 0}}, {4, 4096, 2304, 4608}},
     {"layer_norm", layer_arrays, layer_run,
      {{1, 2, 1}, {6, 5, 3}, {99, 16, 4}, {200, 130, 5}, {3, 1100, 8}}, {16384, 2304, 0}},
+    {"qk_norm", qk_norm_arrays, qk_norm_run,
+     {{1, 1, 1, 2, 0}, {2, 5, 3, 4, 1}, {3, 11, 2, 72, 8}, {2, 9, 5, 6, 4}, {2, 5, 6, 10, 2}, {1, 3, 33, 72, 0},
+      {1, 2, 8, 300, 0}, {2, 2050, 1, 4, 0}}, {4, 4096, 32, 72, 0}},
     {"rope head_gate", rope_arrays, rope_run,
      {{1, 1, 1, 2, 0}, {2, 5, 3, 4, 1}, {3, 33, 2, 72, 8}, {1, 200, 40, 6, 0}}, {4, 4096, 32, 72, 0}},
     {"swiglu", swiglu_arrays, swiglu_run,

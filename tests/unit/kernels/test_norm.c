@@ -179,6 +179,63 @@ static void check_layer_norm(const struct kern_ops *k, int rows, int C, double e
     arrays_end("layer_norm");
 }
 
+/* The same bits as norm and rotation one after the other. */
+static void check_layer_rope(const struct kern_ops *k, struct kern_heads s)
+{
+    const int rows = s.batch * s.tokens, C = s.heads * s.dim, ldx = C + 3, ldy = C + 5;
+    const size_t nx = (size_t)(rows * ldx), ny = (size_t)(rows * ldy), n = (size_t)C;
+    const size_t some = (size_t)(s.tokens * s.dim / 2);
+    float *x = array_new(nx, 2), *w = array_new(n, 1), *b = array_new(n, 1), *stats = array_new((size_t)(2 * rows), 1);
+    float *y = array_new(ny, 1), *want = array_copy(y, ny);
+    const struct kern_rope r = {array_new(some, 1), array_new(some, 1), s};
+    k->layer_norm(want, ldy, stats, x, ldx, w, b, rows, C, 1e-5f);
+    k->rope(want, ldy, r.real, r.imag, false, s);
+    k->layer_norm_rope(y, ldy, stats, x, ldx, w, b, r, 1e-5f);
+    assert_memory_equal(y, want, ny * sizeof(float)); /* with the gaps between rows */
+    k->layer_norm_rope(x, ldx, stats, x, ldx, w, b, r, 1e-5f); /* in place */
+    for (int i = 0; i < rows; i++)
+        assert_memory_equal(x + i * ldx, y + i * ldy, n * sizeof(float));
+    arrays_end("layer_norm_rope");
+}
+
+static void check_layer_rope_back(const struct kern_ops *k, struct kern_heads s)
+{
+    const int rows = s.batch * s.tokens, C = s.heads * s.dim, ldx = C + 3, ldy = C + 5;
+    const size_t nx = (size_t)(rows * ldx), ny = (size_t)(rows * ldy), n = (size_t)C;
+    const size_t some = (size_t)(s.tokens * s.dim / 2);
+    const float *x = array_new(nx, 2), *w = array_new(n, 1), *stats = array_new((size_t)(2 * rows), 1);
+    float *dy = array_new(ny, 1), *dx = array_new(nx, 1), *want = array_copy(dy, ny), *gaps = array_copy(dx, nx);
+    float *dw = array_new(n, 1), *db = array_new(n, 1), *ww = array_copy(dw, n), *wb = array_copy(db, n);
+    const struct kern_rope r = {array_new(some, 1), array_new(some, 1), s};
+    k->rope(want, ldy, r.real, r.imag, true, s);
+    k->layer_norm_back(want, ldy, ww, wb, want, ldy, x, ldx, stats, w, rows, C);
+    k->layer_norm_rope_back(dx, ldx, dw, db, dy, ldy, x, ldx, stats, w, r);
+    assert_memory_equal(dw, ww, n * sizeof(float));
+    assert_memory_equal(db, wb, n * sizeof(float));
+    k->layer_norm_rope_back(dy, ldy, dw, db, dy, ldy, x, ldx, stats, w, r); /* in place */
+    assert_memory_equal(dy, want, ny * sizeof(float));
+    for (int i = 0; i < rows; i++) {
+        assert_memory_equal(dx + i * ldx, want + i * ldy, n * sizeof(float));
+        assert_memory_equal(dx + i * ldx + C, gaps + i * ldx + C, 3 * sizeof(float));
+    }
+    arrays_end("layer_norm_rope_back");
+}
+
+static void turned(const struct kern_ops *k)
+{
+    static const struct kern_heads shapes[] = {{1, 1, 1, 2}, {2, 5, 3, 4}, {3, 7, 2, 18}, {2, 40, 4, 72}};
+    for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
+        check_layer_rope(k, shapes[i]);
+        check_layer_rope_back(k, shapes[i]);
+    }
+}
+
+static void turned_test(void **state)
+{
+    (void)state;
+    each_isa(turned);
+}
+
 static void norms(const struct kern_ops *k)
 {
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
@@ -196,6 +253,6 @@ static void norms_test(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(norms_test)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(norms_test), cmocka_unit_test(turned_test)};
     return cmocka_run_group_tests_name("norm", tests, NULL, NULL);
 }

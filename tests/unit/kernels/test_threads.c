@@ -24,8 +24,13 @@ static void norms(const struct kern_ops *k)
     float *y = array_new(ALL, 1), *dx = array_new(ALL, 1), *dy = array_new(ALL, 1);
     float *dw = array_new(C, 1), *db = array_new(C, 1), *stats = array_new(2 * (size_t)ROWS, 1);
     float *mod = array_new((size_t)B * LD, 1), *dmod = array_new((size_t)B * LD, 1);
+    const struct kern_rope turned = {array_new(N * DIM / 2, 1), array_new(N * DIM / 2, 1), {B, N, H, DIM}};
     k->layer_norm(y, C, stats, x, C, w, b, ROWS, C, 1e-5f);
     k->layer_norm_back(dx, C, dw, db, dy, C, x, C, stats, w, ROWS, C);
+    add(k, y, ALL);
+    add(k, dx, ALL);
+    k->layer_norm_rope(y, C, stats, x, C, w, b, turned, 1e-5f);
+    k->layer_norm_rope_back(dx, C, dw, db, dy, C, x, C, stats, w, turned);
     add(k, y, ALL);
     add(k, dx, ALL);
     k->rms_mod(y, stats, x, w, mod, LD, B, N, C, 1e-5f);
