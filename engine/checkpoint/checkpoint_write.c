@@ -18,6 +18,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/fence.h"
 #include "engine/contract/safe_open.h"
+#include "engine/contract/write_all.h"
 #include "engine/contract/scratch.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
@@ -36,8 +37,7 @@ static int join(char *path, const char *dir, const char *name, struct err *err)
 static int write_text(const char *path, const char *text, struct err *err)
 {
     int fd = safe_open(path, O_WRONLY | O_CREAT | O_TRUNC, NULL);
-    size_t n = strlen(text);
-    int rc = fd >= 0 && write(fd, text, n) == (ssize_t)n && fsync(fd) == 0 ? 0 : -1;
+    int rc = fd >= 0 && write_all(fd, text, strlen(text)) == 0 && fsync(fd) == 0 ? 0 : -1;
     int why = errno;
     if (fd >= 0)
         close(fd);

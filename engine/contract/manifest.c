@@ -14,6 +14,7 @@
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
+#include "engine/contract/write_all.h"
 
 _Static_assert((int)MANIFEST_DIGEST == (int)DIGEST_TEXT, "one size of digests");
 
@@ -56,8 +57,7 @@ static int digest_of(char text[DIGEST_TEXT], const json_t *inner, struct err *er
 static int write_text(const char *path, const char *text, struct err *err)
 {
     int fd = safe_open(path, O_WRONLY | O_CREAT | O_EXCL, NULL);
-    size_t n = strlen(text);
-    if (fd < 0 || write(fd, text, n) != (ssize_t)n || fsync(fd) < 0) {
+    if (fd < 0 || write_all(fd, text, strlen(text)) < 0 || fsync(fd) < 0) {
         int why = errno;
         if (fd >= 0)
             close(fd);
