@@ -126,7 +126,6 @@ int main(int argc, char **argv)
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return argc > 2 && is_help(argv[2]) ? help_of(i) : commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "jobctl-train: unknown command '%s'; jobctl-train help lists the commands\n",
-            argv[1]);
+    fprintf(stderr, "jobctl-train: unknown command '%s'; jobctl-train help lists the commands\n", argv[1]);
     return EXIT_CONFIG;
 }

@@ -38,8 +38,7 @@ static void adamw_move(struct kern_adamw_move a, struct kern_adamw c, size_t n)
     thread_pool_range(n, LINE, 4, adamw_range, &args);
 }
 
-static void adamw(float *p, void *also, float *m, float *v, const float *g, struct kern_adamw c,
-                  size_t n)
+static void adamw(float *p, void *also, float *m, float *v, const float *g, struct kern_adamw c, size_t n)
 {
     adamw_move((struct kern_adamw_move){p, m, v, p, m, v, g}, c, n);
     if (also != p)

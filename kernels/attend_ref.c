@@ -68,22 +68,19 @@ static int keys_from(const struct block *b, int key)
 static void times_turned(float *c, int ldc, float alpha, const float *a, int lda, const float *b,
                          int ldb, int m, int n, int k)
 {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, alpha, a, lda, b, ldb, 0.0f, c,
-                ldc);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, alpha, a, lda, b, ldb, 0.0f, c, ldc);
 }
 
 static void times(float *c, int ldc, float keep, float alpha, const float *a, int lda,
                   const float *b, int ldb, int m, int n, int k)
 {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, alpha, a, lda, b, ldb, keep, c,
-                ldc);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, alpha, a, lda, b, ldb, keep, c, ldc);
 }
 
 static void turned_times(float *c, int ldc, float keep, float alpha, const float *a, int lda,
                          const float *b, int ldb, int m, int n, int k)
 {
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, m, n, k, alpha, a, lda, b, ldb, keep, c,
-                ldc);
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, m, n, k, alpha, a, lda, b, ldb, keep, c, ldc);
 }
 
 static void attend_block(const struct attend_args *a, struct block b)
@@ -118,8 +115,7 @@ static void attend_blocks(const void *arg, size_t from, size_t to)
     const int blocks = (a->s.tokens + QUERIES - 1) / QUERIES;
     for (size_t i = from; i < to; i++) {
         const int head = (int)i / blocks;
-        attend_block(a, block_at(a, head / a->s.heads, head % a->s.heads,
-                                 (int)i % blocks * QUERIES));
+        attend_block(a, block_at(a, head / a->s.heads, head % a->s.heads, (int)i % blocks * QUERIES));
     }
 }
 
@@ -131,8 +127,7 @@ static void attend(void *out, float *kept, const void *q, const void *k, int ldk
         .scale = 1.0f / sqrtf((float)s.dim), .t = t, .s = s,
     };
     const int blocks = (s.tokens + QUERIES - 1) / QUERIES;
-    thread_pool_range((size_t)(s.batch * s.heads * blocks), 1, 2 * QUERIES * (size_t)t.most,
-                      attend_blocks, &a);
+    thread_pool_range((size_t)(s.batch * s.heads * blocks), 1, 2 * QUERIES * (size_t)t.most, attend_blocks, &a);
 }
 
 /* delta[r] = dout . out of a row, the term that softmax subtracts from the gradient of
@@ -200,8 +195,7 @@ static void attend_back(void *dq, void *dk, void *dv, int lddkv, const void *dou
         .kept_was = kept, .q = q, .k = k, .v = v, .ldk = ldk, .ldv = ldv,
         .scale = 1.0f / sqrtf((float)s.dim), .t = t, .s = s,
     };
-    thread_pool_range((size_t)(s.batch * t.heads), 1, 4 * (size_t)s.tokens * (size_t)t.most,
-                      attend_back_heads, &a);
+    thread_pool_range((size_t)(s.batch * t.heads), 1, 4 * (size_t)s.tokens * (size_t)t.most, attend_back_heads, &a);
 }
 
 void KERN_FILL(attend)(struct kern_ops *ops)

@@ -54,8 +54,7 @@ static void factor_cols(const void *arg, size_t from, size_t to)
             total += part;
         }
         v16 was = simd_load_n(k->col + j, n);
-        simd_store_n(k->col + j,
-                     was * k->beta + (total / (float)k->rows + k->eps) * k->rest, n);
+        simd_store_n(k->col + j, was * k->beta + (total / (float)k->rows + k->eps) * k->rest, n);
     }
 }
 
@@ -94,8 +93,7 @@ static void factor_scale(const void *arg, size_t from, size_t to)
 }
 
 /* y = x * scale * rsqrt(row / mean(row)) * rsqrt(col) */
-static void factor_apply(float *y, const float *x, float scale, const float *row,
-                         const float *col, int rows, int cols)
+static void factor_apply(float *y, const float *x, float scale, const float *row, const float *col, int rows, int cols)
 {
     const struct factor_args k = {
         .y = y, .x = x, .scale = scale, .row_in = row, .col_in = col,
@@ -182,8 +180,7 @@ static void update_range(const void *arg, size_t from, size_t to)
         p[i] = p[i] * c.decay - c.lr * step[i];
 }
 
-static void came(float *p, void *also, struct kern_came_state s, const float *g,
-                 struct kern_came c, size_t n)
+static void came(float *p, void *also, struct kern_came_state s, const float *g, struct kern_came c, size_t n)
 {
     struct came_args k = {.p = p, .m = s.m, .v = s.v, .u = s.work, .g = g, .step = s.m, .n = n,
                           .c = c};

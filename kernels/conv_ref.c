@@ -86,8 +86,7 @@ static void conv_pair(float *const out[PAIR], const float *const in[3][PAIR + 2]
 }
 
 /* `channels` channels of one sample. */
-static void conv_plane(float *y, struct plane p, const float w[9][TILE], const float *bias,
-                       int channels)
+static void conv_plane(float *y, struct plane p, const float w[9][TILE], const float *bias, int channels)
 {
     float spare[TILE]; /* output for the missing pixel of a row of odd length */
     for (int h = 0; h < p.height; h++)
@@ -208,8 +207,7 @@ static size_t work_of(struct kern_image s, int tile)
     return (size_t)s.height * (size_t)s.width * (size_t)tile * 2;
 }
 
-static void depthwise(float *y, const float *x, const float *w, const float *b,
-                      struct kern_image s)
+static void depthwise(float *y, const float *x, const float *w, const float *b, struct kern_image s)
 {
     struct conv_args a = {.y = y, .x = x, .w = w, .b = b, .s = s};
     choose_tiles(&a, s.batch);

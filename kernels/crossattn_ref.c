@@ -114,8 +114,7 @@ static void cross_attn(void *out, float *prob, const void *q, const void *k, int
     const struct cross_args a = {
         .out = out, .prob = prob, .q = q, .k = k, .v = v, .ldk = ldk, .ldv = ldv, .t = t, .s = s,
     };
-    thread_pool_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * t.most * 2), cross_heads,
-                      &a);
+    thread_pool_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * t.most * 2), cross_heads, &a);
 }
 
 static void cross_heads_back(const void *arg, size_t from, size_t to)
@@ -148,9 +147,7 @@ static void cross_attn_back(void *dq, void *dk, void *dv, int lddkv, float *work
         .dq = dq, .dk = dk, .dv = dv, .work = work, .q = q, .k = k, .v = v, .dout = dout,
         .prob_in = prob, .ldk = ldk, .ldv = ldv, .lddkv = lddkv, .t = t, .s = s,
     };
-    thread_pool_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * t.most * 4),
-                      cross_heads_back,
-                      &a);
+    thread_pool_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * t.most * 4), cross_heads_back, &a);
 }
 
 void KERN_FILL(crossattn)(struct kern_ops *ops)

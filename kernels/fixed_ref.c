@@ -50,8 +50,7 @@ static void add_range(const void *arg, size_t from, size_t to)
     uint32_t most = add_some(a->sum + from, a->x + from, to - from, a->scale);
     uint32_t before = __atomic_load_n(a->most, __ATOMIC_RELAXED);
     while (most > before &&
-           !__atomic_compare_exchange_n(a->most, &before, most, true, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED))
+           !__atomic_compare_exchange_n(a->most, &before, most, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
 }
 

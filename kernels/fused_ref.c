@@ -7,9 +7,8 @@
 
 static const struct kern_ops *own; /* the table that holds these functions */
 
-static void gate_norm(float *y, void *h, float *stats, const float *x, const float *gate, int ldg,
-                      const void *a, const float *shift, const float *scale, int ldm, int batch,
-                      int tokens, int cols, float eps)
+static void gate_norm(float *y, void *h, float *stats, const float *x, const float *gate, int ldg, const void *a,
+                      const float *shift, const float *scale, int ldm, int batch, int tokens, int cols, float eps)
 {
     if (gate)
         own->gate(y, y, x, gate, ldg, a, batch, tokens, cols);
@@ -18,10 +17,9 @@ static void gate_norm(float *y, void *h, float *stats, const float *x, const flo
     own->norm_mod(h, stats, y, shift, scale, ldm, batch, tokens, cols, eps);
 }
 
-static void gate_norm_back(float *dx, void *da, float *dgate, float *dshift, float *dscale,
-                           const void *dh, const float *y, const float *stats, const float *scale,
-                           int ldm, const float *gate, int ldg, const void *a, int batch,
-                           int tokens, int cols)
+static void gate_norm_back(float *dx, void *da, float *dgate, float *dshift, float *dscale, const void *dh,
+                           const float *y, const float *stats, const float *scale, int ldm, const float *gate, int ldg,
+                           const void *a, int batch, int tokens, int cols)
 {
     own->norm_mod_back(dx, dshift, dscale, dh, y, stats, scale, ldm, batch, tokens, cols);
     if (gate)
@@ -30,8 +28,7 @@ static void gate_norm_back(float *dx, void *da, float *dgate, float *dshift, flo
         own->round(da, dx, (size_t)batch * (size_t)tokens * (size_t)cols);
 }
 
-static void glumbconv(void *g, struct kern_glumbconv kept, const void *u, const float *w,
-                      const float *b,
+static void glumbconv(void *g, struct kern_glumbconv kept, const void *u, const float *w, const float *b,
                       struct kern_image s)
 {
     const int rows = s.batch * s.height * s.width;
@@ -40,8 +37,7 @@ static void glumbconv(void *g, struct kern_glumbconv kept, const void *u, const 
     own->glu(g, kept.d, rows, s.channels / 2);
 }
 
-static void glumbconv_back(void *du, float *dw, float *db, void *work, const void *dg,
-                           const void *u,
+static void glumbconv_back(void *du, float *dw, float *db, void *work, const void *dg, const void *u,
                            struct kern_glumbconv kept, const float *w, const float *b, struct kern_image s)
 {
     const int rows = s.batch * s.height * s.width;

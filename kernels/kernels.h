@@ -157,8 +157,7 @@ struct kern_ops {
     /* --- matrix products ---------------------------------------------------------- */
     /* y[m,n] = x[m,k] w[n,k]^T + b[n]; b may be NULL. */
     void (*linear)(void *y, const void *x, const void *w, const void *b, int m, int k, int n);
-    void (*linear_wide)(float *y, const void *x, const void *w, const float *b, int m, int k,
-                        int n);
+    void (*linear_wide)(float *y, const void *x, const void *w, const float *b, int m, int k, int n);
     /* dx[m,k] = dy[m,n] w[n,k] (dx may be NULL; dw too: then db has no effect);
      * dw[n,k] += dy^T x;  db[n] += column sums of dy (db may be NULL). */
     void (*linear_back)(void *dx, float *dw, float *db, const void *dy, const void *x,
@@ -201,11 +200,9 @@ struct kern_ops {
 
     /* --- modulation: one row of `cols` per sample ----------------------------------- */
     /* mod[b][r][c] = table[r][c] + t[b*ldt + r*row + c];  row is cols, or 0 to share one row */
-    void (*mod_add)(float *mod, const float *table, const float *t, int ldt, int row, int batch,
-                    int rows, int cols);
+    void (*mod_add)(float *mod, const float *table, const float *t, int ldt, int row, int batch, int rows, int cols);
     /* dtable[r][c] += sum over b of dmod (dtable may be NULL);  dt[b*ldt + r*row + c] += dmod[b][r][c] */
-    void (*mod_add_back)(float *dtable, float *dt, int ldt, int row, const float *dmod, int batch,
-                         int rows, int cols);
+    void (*mod_add_back)(float *dtable, float *dt, int ldt, int row, const float *dmod, int batch, int rows, int cols);
     /* y = x + gate[b*ldg + c] * a, tokens rows per sample, and `also` = y, narrow; y may be x,
      * also may be y */
     void (*gate)(float *y, void *also, const float *x, const float *gate, int ldg, const void *a,
@@ -219,19 +216,16 @@ struct kern_ops {
     void (*norm_mod)(void *h, float *stats, const float *x, const float *shift,
                      const float *scale, int ldm, int batch, int tokens, int cols, float eps);
     /* dx += through LN;  dshift[b*ldm + c] = sum of dh;  dscale = sum of dh * LN(x) */
-    void (*norm_mod_back)(float *dx, float *dshift, float *dscale, const void *dh,
-                          const float *x, const float *stats, const float *scale, int ldm,
-                          int batch, int tokens, int cols);
+    void (*norm_mod_back)(float *dx, float *dshift, float *dscale, const void *dh, const float *x, const float *stats,
+                          const float *scale, int ldm, int batch, int tokens, int cols);
     /* y = x + gate[b*ldg + c] * a (gate NULL: x + a), then norm_mod() of y. y may be x. */
-    void (*gate_norm)(float *y, void *h, float *stats, const float *x, const float *gate, int ldg,
-                      const void *a, const float *shift, const float *scale, int ldm, int batch,
-                      int tokens, int cols, float eps);
+    void (*gate_norm)(float *y, void *h, float *stats, const float *x, const float *gate, int ldg, const void *a,
+                      const float *shift, const float *scale, int ldm, int batch, int tokens, int cols, float eps);
     /* norm_mod_back() with x = y, then of its dx gate_back(), or with gate NULL da = dx, narrow,
      * and neither dgate nor a. da may be dh; with gate NULL it may be dx. */
-    void (*gate_norm_back)(float *dx, void *da, float *dgate, float *dshift, float *dscale,
-                           const void *dh, const float *y, const float *stats, const float *scale,
-                           int ldm, const float *gate, int ldg, const void *a, int batch,
-                           int tokens, int cols);
+    void (*gate_norm_back)(float *dx, void *da, float *dgate, float *dshift, float *dscale, const void *dh,
+                           const float *y, const float *stats, const float *scale, int ldm, const float *gate, int ldg,
+                           const void *a, int batch, int tokens, int cols);
     /* y = x * rstd * w, rstd = 1/sqrt(mean(x^2) + eps) of a row; y may be x */
     void (*rms_norm)(void *y, int ldy, float *rstd, const void *x, int ldx, const float *w,
                      int rows, int cols, float eps);
@@ -262,18 +256,15 @@ struct kern_ops {
 
     /* --- the depthwise convolution and gate of the Mix-FFN -------------------------- */
     /* s = silu(u), d = depthwise(s), g = glu(d);  u: an image of 2F channels, g: of F */
-    void (*glumbconv)(void *g, struct kern_glumbconv kept, const void *u, const float *w,
-                      const float *b,
+    void (*glumbconv)(void *g, struct kern_glumbconv kept, const void *u, const float *w, const float *b,
                       struct kern_image s);
     /* du =;  dw +=, db += (both may be NULL).  work: the size of u; used if the table keeps */
-    void (*glumbconv_back)(void *du, float *dw, float *db, void *work, const void *dg,
-                           const void *u,
+    void (*glumbconv_back)(void *du, float *dw, float *db, void *work, const void *dg, const void *u,
                            struct kern_glumbconv kept, const float *w, const float *b, struct kern_image s);
 
     /* --- building blocks of fused operations; on the CPU, NULL elsewhere --------------- */
     /* 3x3 per channel, zero padding 1, w[c][3][3], on channels-last images */
-    void (*depthwise)(float *y, const float *x, const float *w, const float *b,
-                      struct kern_image s);
+    void (*depthwise)(float *y, const float *x, const float *w, const float *b, struct kern_image s);
     /* dx =;  dw +=, db += */
     void (*depthwise_back)(float *dx, float *dw, float *db, const float *dy, const float *x,
                            const float *w, struct kern_image s);
@@ -285,30 +276,26 @@ struct kern_ops {
     void (*layer_norm)(void *y, int ldy, float *stats, const void *x, int ldx, const float *w,
                        const float *b, int rows, int cols, float eps);
     /* dx (may be dy) through the norm; dw += sum of dy * (x - mean) / std; db += sum of dy */
-    void (*layer_norm_back)(void *dx, int lddx, float *dw, float *db, const void *dy, int lddy,
-                            const void *x, int ldx, const float *stats, const float *w, int rows,
-                            int cols);
+    void (*layer_norm_back)(void *dx, int lddx, float *dw, float *db, const void *dy, int lddy, const void *x, int ldx,
+                            const float *stats, const float *w, int rows, int cols);
     /* h = x rstd w (1 + scale[b*ldm + c]), rstd = 1/sqrt(mean(x^2) + eps) of a row, `tokens` rows
      * per sample */
     void (*rms_mod)(void *h, float *rstd, const float *x, const float *w, const float *scale,
                     int ldm, int batch, int tokens, int cols, float eps);
     /* dx += ; dw += ; dscale[b*ldm + c] = */
-    void (*rms_mod_back)(float *dx, float *dw, float *dscale, const void *dh, const float *x,
-                         const float *rstd, const float *w, const float *scale, int ldm, int batch,
-                         int tokens, int cols);
+    void (*rms_mod_back)(float *dx, float *dw, float *dscale, const void *dh, const float *x, const float *rstd,
+                         const float *w, const float *scale, int ldm, int batch, int tokens, int cols);
     /* y = x + tanh(gate[b*ldg + c]) * (a rstd w), rstd of a's row; y may be x */
     void (*rms_gate)(float *y, float *rstd, const float *x, const void *a, const float *w,
                      const float *gate, int ldg, int batch, int tokens, int cols, float eps);
     /* from dy: da = ; dw += ; dgate[b*ldg + c] = (the gradient of x is dy itself). da may be the
      * narrow copy of dy, not a. */
-    void (*rms_gate_back)(void *da, float *dw, float *dgate, const float *dy, const void *a,
-                          const float *rstd, const float *w, const float *gate, int ldg, int batch,
-                          int tokens, int cols);
+    void (*rms_gate_back)(void *da, float *dw, float *dgate, const float *dy, const void *a, const float *rstd,
+                          const float *w, const float *gate, int ldg, int batch, int tokens, int cols);
     /* Channels 2m and 2m + 1 of each head, as a complex number, times real[n*dim/2 + m] +
      * i imag[...], cosine and sine of token n; with `back` times its conjugate. In place, rows of
      * ld; dim is even. */
-    void (*rope)(void *x, int ld, const float *real, const float *imag, bool back,
-                 struct kern_heads s);
+    void (*rope)(void *x, int ld, const float *real, const float *imag, bool back, struct kern_heads s);
     /* y = rope(LN(x) w + b), rounded once: layer_norm() of batch*tokens rows of heads*dim columns, and rope() of its
      * result. y may be x */
     void (*layer_norm_rope)(void *y, int ldy, float *stats, const void *x, int ldx, const float *w, const float *b,
@@ -328,8 +315,7 @@ struct kern_ops {
                         const float *kept, const void *q, const void *k, int ldk, const void *v,
                         int ldv, struct kern_keys t, struct kern_heads s);
     /* y = a + tanh(gate[h]) * c, rows of heads * dim; y may be a */
-    void (*head_gate)(void *y, const void *a, const void *c, const float *gate, int rows, int heads,
-                      int dim);
+    void (*head_gate)(void *y, const void *a, const void *c, const float *gate, int rows, int heads, int dim);
     /* dc = tanh(gate[h]) dy; dgate[h] += sum of dy c (1 - tanh^2) (the gradient of a is dy). dc may
      * be c */
     void (*head_gate_back)(void *dc, float *dgate, const void *dy, const void *c,
@@ -432,10 +418,8 @@ struct kern_ops {
     /* --- optimizer ------------------------------------------------------------------ */
     double (*sum_squares)(const float *x, size_t n); /* waits */
     /* `also` = p, narrow; it may be p */
-    void (*adamw)(float *p, void *also, float *m, float *v, const float *g, struct kern_adamw c,
-                  size_t n);
-    void (*came)(float *p, void *also, struct kern_came_state s, const float *g,
-                 struct kern_came c, size_t n);
+    void (*adamw)(float *p, void *also, float *m, float *v, const float *g, struct kern_adamw c, size_t n);
+    void (*came)(float *p, void *also, struct kern_came_state s, const float *g, struct kern_came c, size_t n);
     /* ema = rate * ema + rest * p, rest = 1 - rate computed in double */
     void (*ema)(float *ema, const float *p, float rate, float rest, size_t n);
 

@@ -74,8 +74,7 @@ SIMD_FN void relu_back_row(float *d, float w, const float *add, const float *x, 
 }
 
 /* ksum[j] = sum over tokens of weight[n * ldw] * k[n][j]; weight NULL = 1 */
-static void weighted_sum(float *ksum, const float *k, int ld, const float *weight, int ldw,
-                         int tokens, int dim)
+static void weighted_sum(float *ksum, const float *k, int ld, const float *weight, int ldw, int tokens, int dim)
 {
     for (int at = 0; at < dim; at += SIMD_WIDTH) {
         simd_reg sum = {0};
@@ -140,8 +139,7 @@ static void lin_attn(void *out, int ldo, struct kern_lin_attn keep, void *q, voi
         .out = out, .q_io = q, .k_io = k, .q = q, .k = k, .v = v, .ldo = ldo, .ldqk = ldqk, .ldv = ldv, .keep = keep,
         .s = s,
     };
-    thread_pool_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * s.dim * 4), lin_heads,
-                      &a);
+    thread_pool_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * s.dim * 4), lin_heads, &a);
 }
 
 /* dq[t] = dnum[t] vk + dden[t] ksum where q > 0. Replaces dout by
@@ -188,8 +186,7 @@ static void lin_heads_back(const void *arg, size_t from, size_t to)
                    a->s.heads, a->q + at, a->ldqk, N, D);
         gemm(true, false, D, D, N, a->dout + at_o, a->ldo, a->q + at, a->ldqk, vk, D);
         weighted_sum(vk + D * D, a->q + at, a->ldqk, den, a->s.heads, N, D);
-        key_value_back(a->dk + at_d, a->dv + at_d, a->ldd, vk, a->k + at, a->ldqk, a->v + at_v,
-                       a->ldv, N, D);
+        key_value_back(a->dk + at_d, a->dv + at_d, a->ldd, vk, a->k + at, a->ldqk, a->v + at_v, a->ldv, N, D);
     }
 }
 
@@ -201,8 +198,7 @@ static void lin_attn_back(void *dq, void *dk, void *dv, int ldd, void *dout, int
         .dq = dq, .dk = dk, .dv = dv, .dout = dout, .q = q, .k = k, .v = v, .out_in = out,
         .ldo = ldo, .ldqk = ldqk, .ldv = ldv, .ldd = ldd, .keep = keep, .s = s,
     };
-    thread_pool_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * s.dim * 8),
-                      lin_heads_back, &a);
+    thread_pool_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * s.dim * 8), lin_heads_back, &a);
 }
 
 void KERN_FILL(linattn)(struct kern_ops *ops)

@@ -38,8 +38,7 @@ static void flow_noise(float *x_t, const float *x0, const float *noise, const fl
 }
 
 /* Squares are summed in float within a block, in double over blocks. */
-static double loss_of(float *dout, const float *out, const float *x0, const float *noise,
-                      float factor, size_t n)
+static double loss_of(float *dout, const float *out, const float *x0, const float *noise, float factor, size_t n)
 {
     double total = 0;
     for (size_t k = 0; k < n; k += BLOCK) {
@@ -67,8 +66,7 @@ static void loss_samples(const void *arg, size_t from, size_t to)
     const struct flow_args *k = arg;
     for (size_t b = from; b < to; b++) {
         const size_t at = b * k->n;
-        k->per_sample[b] = loss_of(k->y + at, k->out + at, k->x0 + at, k->noise + at, k->factor,
-                                   k->n);
+        k->per_sample[b] = loss_of(k->y + at, k->out + at, k->x0 + at, k->noise + at, k->factor, k->n);
     }
 }
 

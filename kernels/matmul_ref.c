@@ -72,8 +72,7 @@ static void linear_part(const void *arg, int part)
     });
 }
 
-static void linear_wide(float *y, const void *x, const void *w, const float *b, int m, int k,
-                        int n)
+static void linear_wide(float *y, const void *x, const void *w, const float *b, int m, int k, int n)
 {
     const struct linear_args a = {y, x, w, b, k, n, false, grid_for(m, n, k)};
     thread_pool_run(grid_parts(a.grid), linear_part, &a);

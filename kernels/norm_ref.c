@@ -54,8 +54,7 @@ static void norm_mod_rows(const void *arg, size_t from, size_t to)
     const struct norm_args *k = arg;
     for (size_t r = from; r < to; r++) {
         const size_t at = r * k->cols, b = r / k->tokens * k->ldm;
-        norm_mod_row(k->y + at, k->stats_out + 2 * r, k->x + at, k->shift + b, k->scale + b,
-                     (int)k->cols, k->eps);
+        norm_mod_row(k->y + at, k->stats_out + 2 * r, k->x + at, k->shift + b, k->scale + b, (int)k->cols, k->eps);
     }
 }
 
@@ -133,15 +132,13 @@ static void norm_mod_back_sums(const void *arg, size_t from, size_t to)
     const struct norm_args *k = arg;
     for (size_t i = from; i < to; i++) {
         const size_t b = i / k->groups, row = b * k->tokens;
-        norm_mod_back_col(k->dshift + b * k->ldm, k->dscale + b * k->ldm, k->dh + row * k->cols,
-                          k->x + row * k->cols, k->stats + 2 * row, (int)k->tokens, (int)k->cols,
-                          (int)(i % k->groups) * LANES);
+        norm_mod_back_col(k->dshift + b * k->ldm, k->dscale + b * k->ldm, k->dh + row * k->cols, k->x + row * k->cols,
+                          k->stats + 2 * row, (int)k->tokens, (int)k->cols, (int)(i % k->groups) * LANES);
     }
 }
 
-static void norm_mod_back(float *dx, float *dshift, float *dscale, const void *dh, const float *x,
-                          const float *stats, const float *scale, int ldm, int batch, int tokens,
-                          int cols)
+static void norm_mod_back(float *dx, float *dshift, float *dscale, const void *dh, const float *x, const float *stats,
+                          const float *scale, int ldm, int batch, int tokens, int cols)
 {
     const struct norm_args k = {
         .y = dx, .dshift = dshift, .dscale = dscale, .x = x, .dh = dh, .stats = stats,
@@ -177,8 +174,7 @@ static void rms_rows(const void *arg, size_t from, size_t to)
         const float s = 1.0f / sqrtf(simd_sum(squares) / (float)k->cols + k->eps);
         k->rstd_out[r] = s;
         for (int c = 0; c < k->cols; c += LANES)
-            simd_store_at(y, c, k->cols,
-                          simd_load_at(x, c, k->cols) * s * simd_load_at(k->w, c, k->cols));
+            simd_store_at(y, c, k->cols, simd_load_at(x, c, k->cols) * s * simd_load_at(k->w, c, k->cols));
     }
 }
 
@@ -193,8 +189,7 @@ static void rms_norm(void *y, int ldy, float *rstd, const void *x, int ldx, cons
 }
 
 /* dx = (g - n mean(g n)) rstd, g = dy w, n = x rstd */
-static void rms_back_row(float *dx, const float *dy, const float *x, float rstd, const float *w,
-                         int cols)
+static void rms_back_row(float *dx, const float *dy, const float *x, float rstd, const float *w, int cols)
 {
     v16 sum = {0};
     for (int c = 0; c < cols; c += LANES)
@@ -226,16 +221,14 @@ static void rms_back_sums(const void *arg, size_t from, size_t to)
 {
     const struct rms_args *k = arg;
     for (size_t i = from; i < to; i++)
-        rms_back_col(k->dw, k->dy, (int)k->lddy, k->x, (int)k->ldx, k->rstd, k->rows, k->cols,
-                     (int)i * LANES);
+        rms_back_col(k->dw, k->dy, (int)k->lddy, k->x, (int)k->ldx, k->rstd, k->rows, k->cols, (int)i * LANES);
 }
 
 static void rms_back_rows(const void *arg, size_t from, size_t to)
 {
     const struct rms_args *k = arg;
     for (size_t r = from; r < to; r++)
-        rms_back_row(k->y + r * k->ldy, k->dy + r * k->lddy, k->x + r * k->ldx, k->rstd[r], k->w,
-                     k->cols);
+        rms_back_row(k->y + r * k->ldy, k->dy + r * k->lddy, k->x + r * k->ldx, k->rstd[r], k->w, k->cols);
 }
 
 static void rms_norm_back(void *dx, int lddx, float *dw, const void *dy, int lddy, const void *x,
@@ -247,8 +240,7 @@ static void rms_norm_back(void *dx, int lddx, float *dw, const void *dy, int ldd
     };
     /* Columns first, and all of them: dx may be dy. */
     if (dw)
-        thread_pool_range((size_t)(cols + LANES - 1) / LANES, 1, 2 * (size_t)rows * LANES,
-                          rms_back_sums, &k);
+        thread_pool_range((size_t)(cols + LANES - 1) / LANES, 1, 2 * (size_t)rows * LANES, rms_back_sums, &k);
     thread_pool_range((size_t)rows, 1, 3 * (size_t)cols, rms_back_rows, &k);
 }
 
@@ -269,8 +261,7 @@ static void layer_rows(const void *arg, size_t from, size_t to)
         row_stats(stats, x, k->cols, k->eps);
         for (int c = 0; c < k->cols; c += LANES) {
             const v16 n = (simd_load_at(x, c, k->cols) - stats[0]) * stats[1];
-            simd_store_at(y, c, k->cols,
-                          n * simd_load_at(k->w, c, k->cols) + simd_load_at(k->b, c, k->cols));
+            simd_store_at(y, c, k->cols, n * simd_load_at(k->w, c, k->cols) + simd_load_at(k->b, c, k->cols));
         }
     }
 }
@@ -333,18 +324,15 @@ static void layer_back_sums(const void *arg, size_t from, size_t to)
     }
 }
 
-static void layer_norm_back(void *dx, int lddx, float *dw, float *db, const void *dy, int lddy,
-                            const void *x, int ldx, const float *stats, const float *w, int rows,
-                            int cols)
+static void layer_norm_back(void *dx, int lddx, float *dw, float *db, const void *dy, int lddy, const void *x, int ldx,
+                            const float *stats, const float *w, int rows, int cols)
 {
     const struct layer_args k = {
         .y = dx, .dw = dw, .db = db, .x = x, .dy = dy, .stats = stats, .w = w,
         .ldy = (size_t)lddx, .ldx = (size_t)ldx, .lddy = (size_t)lddy, .rows = rows, .cols = cols,
     };
     /* Columns first, and all of them: dx may be dy. */
-    thread_pool_range((size_t)(cols + LANES - 1) / LANES, 1, 2 * (size_t)rows * LANES,
-                      layer_back_sums,
-                      &k);
+    thread_pool_range((size_t)(cols + LANES - 1) / LANES, 1, 2 * (size_t)rows * LANES, layer_back_sums, &k);
     thread_pool_range((size_t)rows, 1, 4 * (size_t)cols, layer_back_rows, &k);
 }
 

@@ -50,8 +50,7 @@ static void patchify_rows(const void *arg, size_t from, size_t to)
     EACH_PIXEL(arg, from, to, a->to[at + (i * p + j) * ch + c] = a->from[px]);
 }
 
-static void each_row(thread_pool_range_fn fn, float *to, const float *from, struct kern_image s,
-                     int p)
+static void each_row(thread_pool_range_fn fn, float *to, const float *from, struct kern_image s, int p)
 {
     const struct patch_args a = {to, from, s, p};
     thread_pool_range((size_t)s.batch * (size_t)(s.height / p), 1,

@@ -189,8 +189,7 @@ static void glu_back_rows(const void *arg, size_t from, size_t to)
         }
         const size_t n = (size_t)(half - c);
         if (n) {
-            glu16_back(&va, &vg, simd_load_n(d + c, n), simd_load_n(a + c, n),
-                       simd_load_n(g + c, n));
+            glu16_back(&va, &vg, simd_load_n(d + c, n), simd_load_n(a + c, n), simd_load_n(g + c, n));
             simd_store_n(da + c, va, n);
             simd_store_n(dg + c, vg, n);
         }
@@ -285,8 +284,7 @@ static void time_embed_exact(void *to, const float *t, const float *freqs, int b
         embed_number((float *)to + (size_t)b * 2 * (size_t)half, t[b], freqs, half);
 }
 
-static void mod_add(float *mod, const float *table, const float *t, int ldt, int row, int batch,
-                    int rows, int cols)
+static void mod_add(float *mod, const float *table, const float *t, int ldt, int row, int batch, int rows, int cols)
 {
     for (int b = 0; b < batch; b++)
         for (int r = 0; r < rows; r++) {
@@ -299,8 +297,7 @@ static void mod_add(float *mod, const float *table, const float *t, int ldt, int
         }
 }
 
-static void mod_add_back(float *dtable, float *dt, int ldt, int row, const float *dmod, int batch,
-                         int rows, int cols)
+static void mod_add_back(float *dtable, float *dt, int ldt, int row, const float *dmod, int batch, int rows, int cols)
 {
     for (int b = 0; b < batch; b++)
         for (int r = 0; r < rows; r++) {

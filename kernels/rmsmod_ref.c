@@ -105,8 +105,7 @@ static void forward_rows(const void *arg, size_t from, size_t to)
 
 static void forward(const struct rms_args *k)
 {
-    thread_pool_range((size_t)k->batch * (size_t)k->tokens, 1, 3 * (size_t)k->cols, forward_rows,
-                      k);
+    thread_pool_range((size_t)k->batch * (size_t)k->tokens, 1, 3 * (size_t)k->cols, forward_rows, k);
 }
 
 /* means[r] = mean over the columns of g n, g = dy w f, n = x rstd */
@@ -214,9 +213,8 @@ static void rms_mod(void *h, float *rstd, const float *x, const float *w, const 
     forward(&k);
 }
 
-static void rms_mod_back(float *dx, float *dw, float *dscale, const void *dh, const float *x,
-                         const float *rstd, const float *w, const float *scale, int ldm,
-                         int batch, int tokens, int cols)
+static void rms_mod_back(float *dx, float *dw, float *dscale, const void *dh, const float *x, const float *rstd,
+                         const float *w, const float *scale, int ldm, int batch, int tokens, int cols)
 {
     const struct rms_args k = {
         .out = dx, .base = dx, .dw = dw, .dmod = dscale, .x = x, .dy = dh, .rstd = rstd, .w = w,
@@ -235,9 +233,8 @@ static void rms_gate(float *y, float *rstd, const float *x, const void *a, const
     forward(&k);
 }
 
-static void rms_gate_back(void *da, float *dw, float *dgate, const float *dy, const void *a,
-                          const float *rstd, const float *w, const float *gate, int ldg,
-                          int batch, int tokens, int cols)
+static void rms_gate_back(void *da, float *dw, float *dgate, const float *dy, const void *a, const float *rstd,
+                          const float *w, const float *gate, int ldg, int batch, int tokens, int cols)
 {
     const struct rms_args k = {
         .out = da, .dw = dw, .dmod = dgate, .x = a, .dy = dy, .rstd = rstd, .w = w, .mod = gate,

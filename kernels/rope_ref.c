@@ -36,13 +36,10 @@ static void rope_rows(const void *arg, size_t from, size_t to)
     }
 }
 
-static void rope(void *x, int ld, const float *real, const float *imag, bool back,
-                 struct kern_heads s)
+static void rope(void *x, int ld, const float *real, const float *imag, bool back, struct kern_heads s)
 {
     const struct rope_args k = {x, real, imag, back ? -1.0f : 1.0f, (size_t)ld, s};
-    thread_pool_range((size_t)s.batch * (size_t)s.tokens, 1, 2 * (size_t)(s.heads * s.dim),
-                      rope_rows,
-                      &k);
+    thread_pool_range((size_t)s.batch * (size_t)s.tokens, 1, 2 * (size_t)(s.heads * s.dim), rope_rows, &k);
 }
 
 struct gate_args {
@@ -68,8 +65,7 @@ static void head_gate_rows(const void *arg, size_t from, size_t to)
     }
 }
 
-static void head_gate(void *y, const void *a, const void *c, const float *gate, int rows,
-                      int heads, int dim)
+static void head_gate(void *y, const void *a, const void *c, const float *gate, int rows, int heads, int dim)
 {
     const struct gate_args k = {
         .y = y, .a = a, .c = c, .gate = gate, .rows = (size_t)rows, .heads = (size_t)heads,

@@ -26,8 +26,7 @@ static struct product product_of(enum sgemm_kind kind, int m, int k, int n)
 }
 
 /* Rows or columns [i, i+1) / parts of the result, whichever there are more of. */
-static void run_part(const struct product *p, float *c, const float *a, const float *b, int i,
-                     int parts)
+static void run_part(const struct product *p, float *c, const float *a, const float *b, int i, int parts)
 {
     const int rows_cut = p->rows >= p->cols, total = rows_cut ? p->rows : p->cols;
     const size_t from = (size_t)((long)total * i / parts);
@@ -41,8 +40,7 @@ static void run_part(const struct product *p, float *c, const float *a, const fl
                     c + from * (size_t)p->cols, p->cols);
     else
         cblas_sgemm(CblasRowMajor, p->ta, p->tb, p->rows, part, p->depth, 1.0f, a, p->lda,
-                    b + from * (p->tb == CblasTrans ? (size_t)p->ldb : 1), p->ldb, 0.0f, c + from,
-                    p->cols);
+                    b + from * (p->tb == CblasTrans ? (size_t)p->ldb : 1), p->ldb, 0.0f, c + from, p->cols);
 }
 
 struct split {

@@ -88,8 +88,7 @@ SIMD_FN void simd_store_n(float *p, v16 x, size_t n)
  * written by a memcpy() of n bytes. */
 SIMD_FN __m256i simd_mask(size_t n, int from)
 {
-    const __m256i at = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
-                                        _mm256_set1_epi32(from));
+    const __m256i at = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(from));
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), at);
 }
 

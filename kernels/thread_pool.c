@@ -67,8 +67,7 @@ static bool take_part(struct slot *slot)
             return false;
         const thread_pool_part_fn fn = atomic_load_explicit(&pool.fn, memory_order_relaxed);
         const void *arg = atomic_load_explicit(&pool.arg, memory_order_relaxed);
-        if (!atomic_compare_exchange_weak_explicit(&slot->word, &w, w + 1, memory_order_acq_rel,
-                                                   memory_order_acquire))
+        if (!atomic_compare_exchange_weak_explicit(&slot->word, &w, w + 1, memory_order_acq_rel, memory_order_acquire))
             continue;
         fn(arg, (int)next);
         atomic_fetch_add_explicit(&pool.done, 1, memory_order_release);
@@ -209,8 +208,7 @@ int thread_pool_merge(int part, const int *parts, int count, int *index)
         which = -1;
         for (int i = 0; i < count; i++) {
             /* the smallest (at + 1/2) / parts comes next */
-            if (at[i] < parts[i] && (which < 0 || (2 * at[i] + 1) * parts[which] <
-                                                      (2 * at[which] + 1) * parts[i]))
+            if (at[i] < parts[i] && (which < 0 || (2 * at[i] + 1) * parts[which] < (2 * at[which] + 1) * parts[i]))
                 which = i;
         }
         at[which]++;
@@ -248,8 +246,7 @@ static void range_part(const void *arg, int part)
     range_run(arg, part);
 }
 
-void thread_pool_range(size_t n, size_t unit, size_t work_each, thread_pool_range_fn fn,
-                       const void *arg)
+void thread_pool_range(size_t n, size_t unit, size_t work_each, thread_pool_range_fn fn, const void *arg)
 {
     const struct range r = {{n, work_each, fn, arg}, unit, range_parts(n, unit, work_each)};
     thread_pool_run(r.parts, range_part, &r);

@@ -29,8 +29,7 @@ void thread_pool_run(int parts, thread_pool_part_fn fn, const void *arg);
 
 /* 0..n in pieces that begin at multiples of `unit`. `work`: cost of one item, in numbers accessed;
  * a loop with too little work stays with the caller. */
-void thread_pool_range(size_t n, size_t unit, size_t work, thread_pool_range_fn fn,
-                       const void *arg);
+void thread_pool_range(size_t n, size_t unit, size_t work, thread_pool_range_fn fn, const void *arg);
 
 /* Several independent loops as one, without a barrier between them. */
 struct thread_pool_loop {

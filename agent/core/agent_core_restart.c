@@ -25,8 +25,7 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
     text_append(text, sizeof(text), "%s", c->blame.verdict.text);
     const char *changes = text + strlen(text);
     if (c->tracker.checkpoint >= 0)
-        text_append(text, sizeof(text), "; resuming at step %lld or later",
-            (long long)c->tracker.checkpoint);
+        text_append(text, sizeof(text), "; resuming at step %lld or later", (long long)c->tracker.checkpoint);
     if (c->nan_policy.back)
         text_append(text, sizeof(text), "; the batch of step %lld will be skipped", (long long)c->nan_policy.step + 1);
     if (agent_core_has_fallback(c))

@@ -130,8 +130,8 @@ static int check_version(struct client *c, struct err *err)
                      "jobctl -H %s daemon restart (jobs keep running)", far_host_name(), theirs ? theirs : "unknown",
                      far_host_name());
     else if (theirs && strcmp(theirs, JOBCTL_VERSION) == 0 && schema != API_SCHEMA)
-        rc = err_set(err, ERR_SYSTEM, "the running daemon answers in schema %lld, this jobctl reads %d" RESTART_IT, schema,
-                     API_SCHEMA);
+        rc = err_set(err, ERR_SYSTEM, "the running daemon answers in schema %lld, this jobctl reads %d" RESTART_IT,
+                     schema, API_SCHEMA);
     else if (!theirs || strcmp(theirs, JOBCTL_VERSION) != 0)
         rc = err_set(err, ERR_SYSTEM, "the running daemon has version %.40s, this jobctl %s" RESTART_IT,
                      theirs ? theirs : "unknown", JOBCTL_VERSION);

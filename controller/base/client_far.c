@@ -76,7 +76,8 @@ static int renew(struct client *c)
 
 /* libcurl 7.87 and 7.88 connect a socket even if they are told that it is connected.  So libcurl connects a stand-in, a
  * datagram socket, for which the kernel sends nothing; before the request the session takes its place.  libcurl before
- * 7.80 lacks the callback that creates it; there the callback for socket options reports that the session is connected. */
+ * 7.80 lacks the callback that creates it; there the callback for socket options reports that the session
+ * is connected. */
 #if LIBCURL_VERSION_NUM >= 0x075000
 static curl_socket_t give_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
 {

@@ -21,8 +21,7 @@ static int join(char *path, const char *dir, const char *name, struct err *err)
     return 0;
 }
 
-static int read_state(struct checkpoint_state *s, const char *dir, const struct layout *l,
-                      struct err *err)
+static int read_state(struct checkpoint_state *s, const char *dir, const struct layout *l, struct err *err)
 {
     char path[CHECKPOINT_PATH], layout[17];
     struct err why = { 0 };
@@ -65,8 +64,7 @@ json_t *checkpoint_notes(const char *dir, struct err *err)
         return NULL;
     json_t *o = safe_open_json(path, 0, &why);
     if (!json_is_object(json_object_get(o, "job"))) {
-        err_set(err, ERR_DATA, "%s is not the state of a checkpoint: %s", path,
-                o ? "it has no job id" : why.text);
+        err_set(err, ERR_DATA, "%s is not the state of a checkpoint: %s", path, o ? "it has no job id" : why.text);
         json_decref(o);
         return NULL;
     }

@@ -98,8 +98,7 @@ int checkpoint_latest(struct checkpoint_info *info, const char *root, checkpoint
 int64_t checkpoint_newest_step(const char *root);
 
 /* Moves one to ROOT/quarantine with the reason; *to gets the new path. */
-int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char *reason,
-                          struct err *err);
+int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char *reason, struct err *err);
 
 /* Bytes of a checkpoint of this state on disk, about; bytes that the disk of `root` has free, or -1 if that is
  * not known. */

@@ -90,8 +90,7 @@ int64_t checkpoint_newest_step(const char *root)
     return newest;
 }
 
-int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char *reason,
-                          struct err *err)
+int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char *reason, struct err *err)
 {
     const char *slash = strrchr(dir, '/');
     const char *name = slash ? slash + 1 : dir;
@@ -121,8 +120,7 @@ int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char 
     return 0;
 }
 
-int checkpoint_latest(struct checkpoint_info *info, const char *root, checkpoint_bad_fn bad,
-                      void *arg, struct err *err)
+int checkpoint_latest(struct checkpoint_info *info, const char *root, checkpoint_bad_fn bad, void *arg, struct err *err)
 {
     int64_t *steps;
     int n, found = 0;

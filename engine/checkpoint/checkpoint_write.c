@@ -47,8 +47,7 @@ static int write_text(const char *path, const char *text, struct err *err)
     return rc;
 }
 
-static int write_state(const char *path, const struct checkpoint_state *s, const struct layout *l,
-                       struct err *err)
+static int write_state(const char *path, const struct checkpoint_state *s, const struct layout *l, struct err *err)
 {
     char layout[17];
     snprintf(layout, sizeof(layout), "%016llx", (unsigned long long)layout_digest(l));
@@ -127,8 +126,7 @@ out:
 int checkpoint_name(struct checkpoint_writing *w, const char *root, int64_t step, struct err *err)
 {
     *w = (struct checkpoint_writing){.step = step};
-    if (snprintf(w->path, sizeof(w->path), "%s/step-%08lld", root, (long long)step) >=
-        (int)sizeof(w->path))
+    if (snprintf(w->path, sizeof(w->path), "%s/step-%08lld", root, (long long)step) >= (int)sizeof(w->path))
         return err_set(err, ERR_USAGE, "the path is too long: %.200s", root);
     return scratch_name(w->tmp, w->path, err);
 }
@@ -193,8 +191,7 @@ static int fill_file(const char *path, const struct state *s, int first, int las
     for (int i = first; rc == 0 && i < last; i++) {
         const struct state_part *p = &s->part[i];
         const struct st_tensor *t = st_find(f, p->name);
-        if (!t || write_at(fd, saved_from(p), saved_bytes(p),
-                           t->at + p->save_from * sizeof(float)) < 0)
+        if (!t || write_at(fd, saved_from(p), saved_bytes(p), t->at + p->save_from * sizeof(float)) < 0)
             rc = cannot_write(path, err);
     }
     if (rc == 0 && fsync(fd) < 0)
@@ -204,8 +201,7 @@ static int fill_file(const char *path, const struct state *s, int first, int las
         const struct state_part *p = &s->part[i];
         const char *back = (const char *)st_find(f, p->name)->data + p->save_from * sizeof(float);
         if (saved_bytes(p) && memcmp(back, saved_from(p), saved_bytes(p)) != 0)
-            rc = err_set(err, ERR_SYSTEM, "%s: '%s' reads back differently from what was written",
-                         path, p->name);
+            rc = err_set(err, ERR_SYSTEM, "%s: '%s' reads back differently from what was written", path, p->name);
     }
     if (fd >= 0)
         close(fd);

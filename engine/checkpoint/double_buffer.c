@@ -171,8 +171,7 @@ static void move_pieces(const void *arg, size_t from, size_t to)
         const struct piece *p = &t->piece[i];
         struct looking l = {m, t->chunk + p->first};
         const struct optim_look see = {look, &l};
-        optim_move(params_optim(t->params), &m->move, p->tensor, p->from, p->to,
-                   t->keep && p->chunks ? &see : NULL);
+        optim_move(params_optim(t->params), &m->move, p->tensor, p->from, p->to, t->keep && p->chunks ? &see : NULL);
     }
 }
 

@@ -80,8 +80,7 @@ int lineage_check_root(const json_t *job, const char *root, struct err *err)
 {
     char path[CHECKPOINT_PATH];
     const int64_t step = checkpoint_newest_step(root);
-    if (step < 0 || snprintf(path, sizeof(path), "%s/step-%08lld", root, (long long)step) >=
-                        (int)sizeof(path))
+    if (step < 0 || snprintf(path, sizeof(path), "%s/step-%08lld", root, (long long)step) >= (int)sizeof(path))
         return 0;
     return lineage_check(job, path, err);
 }

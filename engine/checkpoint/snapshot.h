@@ -114,8 +114,7 @@ int64_t snapshot_set_step(const struct snapshot_set *set, uint64_t layout, int64
 const void *snapshot_set_notes(const struct snapshot_set *set, int64_t step, size_t *size);
 
 /* Reads the numbers that `into` holds; missing[into->len]: how many of each part no file has. */
-void snapshot_set_load(const struct snapshot_set *set, int64_t step, const struct state *into,
-                       size_t *missing);
+void snapshot_set_load(const struct snapshot_set *set, int64_t step, const struct state *into, size_t *missing);
 
 /* Numbers [from, to) of a tensor. */
 struct snapshot_span {

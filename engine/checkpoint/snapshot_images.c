@@ -25,8 +25,7 @@ static int by_place(const void *a, const void *b)
 /* Whole pages around all rows, in order, merged. */
 static void find_own(struct snapshot *p)
 {
-    const struct snapshot_row *row =
-        (const struct snapshot_row *)(const void *)((const char *)p->head + SNAPSHOT_ROWS);
+    const struct snapshot_row *row = (const struct snapshot_row *)(const void *)((const char *)p->head + SNAPSHOT_ROWS);
     const size_t rows = p->head->rows;
     for (size_t i = 0; i < rows; i++)
         p->own[i] = (struct snapshot_own){
@@ -52,8 +51,7 @@ static void share(struct snapshot *p, int image, size_t from, size_t to)
 {
     char *at = (char *)snapshot_image(p, image) + from;
     if (to > from)
-        (void)mmap(at, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p->fd,
-                   offset_of(p, 0) + (off_t)from);
+        (void)mmap(at, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p->fd, offset_of(p, 0) + (off_t)from);
 }
 
 void snapshot_settle(struct snapshot *p, const struct state *s)

@@ -200,8 +200,7 @@ struct snapshot_span snapshot_set_span(const struct snapshot_set *set, int64_t s
     return c ? (struct snapshot_span){r->from, r->to} : (struct snapshot_span){0, 0};
 }
 
-void snapshot_set_load(const struct snapshot_set *set, int64_t step, const struct state *into,
-                       size_t *missing)
+void snapshot_set_load(const struct snapshot_set *set, int64_t step, const struct state *into, size_t *missing)
 {
     const int first = (int)set->file[0].head->rank;
     for (int i = 0; i < into->len; i++) {

@@ -16,8 +16,7 @@ enum { PIECE = 1 << 20 }; /* numbers per transfer */
 /* --- choice of the step -------------------------------------------------------------------- */
 
 /* The minimum and maximum over the ranks that report a value: -1 is a value, INT64_MAX is none. */
-static int compare(struct dist *d, int64_t mine, int64_t wait_ms, int64_t *least, int64_t *greatest,
-                   struct err *err)
+static int compare(struct dist *d, int64_t mine, int64_t wait_ms, int64_t *least, int64_t *greatest, struct err *err)
 {
     int64_t both[2] = {-mine, mine == INT64_MAX ? -INT64_MAX : mine};
     if (dist_all_reduce(d, both, 2, DIST_I64, DIST_MAX, err) < 0 || dist_wait_for(d, wait_ms, err) < 0)
@@ -141,8 +140,7 @@ static size_t walk(struct share *s, int rank, struct place *p, on_span_fn on_spa
 static void pack(struct share *s, int rank, int part, struct snapshot_span span, float *to)
 {
     const float *at;
-    const struct snapshot_span all =
-        snapshot_set_span(s->set, s->step, rank, s->into->part[part].name, part, &at);
+    const struct snapshot_span all = snapshot_set_span(s->set, s->step, rank, s->into->part[part].name, part, &at);
     memcpy(to, at + (span.from - all.from), (span.to - span.from) * sizeof(*to));
 }
 

@@ -52,8 +52,7 @@ static int add_bucket(struct batch_plan *p, struct bucket *b, int64_t size, stru
         b->orders[i].epoch = -1;
         b->orders[i].at = calloc((size_t)size, sizeof(int64_t));
         if (!b->orders[i].at)
-            return err_set(err, ERR_MEMORY, "out of memory for the order of %lld samples",
-                           (long long)size);
+            return err_set(err, ERR_MEMORY, "out of memory for the order of %lld samples", (long long)size);
     }
     return 0;
 }
@@ -75,8 +74,7 @@ int batch_plan_create(struct batch_plan **out, uint64_t seed, int batch, const i
     if (rc == 0 && buckets > 1) {
         p->list = calloc((size_t)most, sizeof(*p->list));
         if (!p->list)
-            rc = err_set(err, ERR_MEMORY, "out of memory for an epoch of %lld batches",
-                         (long long)most);
+            rc = err_set(err, ERR_MEMORY, "out of memory for an epoch of %lld batches", (long long)most);
     }
     if (rc < 0) {
         batch_plan_destroy(p);

@@ -10,8 +10,7 @@
 
 enum { WARNING = 256 };
 
-int batch_report_make(struct batch_report *out, const struct dataset *d, const struct train_spec *s,
-                      struct err *err)
+int batch_report_make(struct batch_report *out, const struct dataset *d, const struct train_spec *s, struct err *err)
 {
     struct dataset_shape shape = dataset_shape(d);
     struct batch_report r = {.batch = s->batch_global, .buckets = shape.buckets,

@@ -27,8 +27,7 @@ struct batch_report {
     struct batch_share *share;               /* of each bucket */
 };
 
-int batch_report_make(struct batch_report *out, const struct dataset *d, const struct train_spec *s,
-                      struct err *err);
+int batch_report_make(struct batch_report *out, const struct dataset *d, const struct train_spec *s, struct err *err);
 void batch_report_free(struct batch_report *r);
 
 /* Lines of text. */

@@ -216,8 +216,7 @@ static int check_pictures(struct check *c, struct err *err)
 
 /* --- features ---------------------------------------------------------------------------- */
 
-static void check_numbers(struct check *c, const char *name, const char *what, const float *x,
-                          size_t n)
+static void check_numbers(struct check *c, const char *name, const char *what, const float *x, size_t n)
 {
     size_t bad = 0, first = 0;
     for (size_t i = 0; i < n; i++)
@@ -226,8 +225,7 @@ static void check_numbers(struct check *c, const char *name, const char *what, c
             bad++;
         }
     if (bad > 0)
-        say(c, true, name, "%zu of %zu numbers of its %s are not finite; the first is number %zu",
-            bad, n, what, first);
+        say(c, true, name, "%zu of %zu numbers of its %s are not finite; the first is number %zu", bad, n, what, first);
 }
 
 static void check_mask(struct check *c, const char *name, const float *mask, size_t words)
@@ -398,8 +396,7 @@ static int check_features(struct check *c, struct err *err)
     return rc;
 }
 
-int data_check_run(struct data_check *out, const struct train_spec *s, data_check_fn tell,
-                   void *arg, struct err *err)
+int data_check_run(struct data_check *out, const struct train_spec *s, data_check_fn tell, void *arg, struct err *err)
 {
     struct check c = {.spec = s, .tell = tell, .arg = arg};
     if (s->encoders == ENCODERS_SYNTHETIC)

@@ -23,7 +23,6 @@ struct data_check {
 typedef void (*data_check_fn)(void *arg, bool error, const char *where, const char *what);
 
 /* Fails only if nothing can be read at all; reports all other errors. */
-int data_check_run(struct data_check *out, const struct train_spec *s, data_check_fn tell,
-                   void *arg, struct err *err);
+int data_check_run(struct data_check *out, const struct train_spec *s, data_check_fn tell, void *arg, struct err *err);
 
 #endif

@@ -180,8 +180,7 @@ static int copy_row(float *to, const struct st_tensor *all, int64_t i, struct er
     return st_to_float(to, &row, row.count, err);
 }
 
-int dataset_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask,
-                struct err *err)
+int dataset_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask, struct err *err)
 {
     return dataset_take(d, i, NULL, latent, caption, mask, err);
 }
@@ -203,8 +202,7 @@ int dataset_take(const struct dataset *d, int64_t i, const struct dataset_turn *
         return dataset_arrays_get(d, i, latent, caption, mask, err);
     if (d->synthetic) {
         const struct dataset_shape *z = &d->shape;
-        synthetic_get(d->synthetic, i, latent,
-                      (size_t)z->channels * (size_t)z->height * (size_t)z->width, caption,
+        synthetic_get(d->synthetic, i, latent, (size_t)z->channels * (size_t)z->height * (size_t)z->width, caption,
                       (size_t)z->words * (size_t)z->caption_channels);
         for (int k = 0; mask && k < z->words; k++)
             mask[k] = 1;
@@ -223,8 +221,7 @@ int dataset_null(const struct dataset *d, float *tokens, struct err *err)
     const struct st_tensor *t = d->nsources > 0 ? st_find(d->sources[0].file, "null") : NULL;
     size_t n = (size_t)d->shape.words * (size_t)d->shape.caption_channels;
     if (t && t->count != n)
-        return err_set(err, ERR_DATA, "shard %s: 'null' has %zu numbers, not %zu",
-                       d->sources[0].name, t->count, n);
+        return err_set(err, ERR_DATA, "shard %s: 'null' has %zu numbers, not %zu", d->sources[0].name, t->count, n);
     if (t)
         return st_to_float(tokens, t, n, err);
     if (d->encoded)

@@ -67,8 +67,7 @@ const char *dataset_name(struct dataset *d, int64_t i); /* file name, or "shard#
 const char *dataset_caption(const struct dataset *d, int64_t i); /* "" if unknown */
 
 /* latent [C,H,W] of its bucket, caption [L,D], mask [L]; each may be NULL. */
-int dataset_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask,
-                struct err *err);
+int dataset_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask, struct err *err);
 
 /* What is drawn again each time that a sample is trained on: which of its captions, and its latent where an autoencoder
  * gives mean and deviation. */

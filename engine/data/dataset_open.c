@@ -69,8 +69,7 @@ static int shard_check(const struct dataset *d, struct shard *s, struct err *err
                        shard_name(d, s));
     for (int i = 1; i < 4; i++)
         if (l[i] > 65536 || (i < 3 && c[i] > 65536))
-            return err_set(err, ERR_DATA, "shard %s: a dimension is larger than 65536",
-                           shard_name(d, s));
+            return err_set(err, ERR_DATA, "shard %s: a dimension is larger than 65536", shard_name(d, s));
     s->len = l[0];
     return shard_compare(d, s, err);
 }
@@ -197,8 +196,7 @@ static int open_features(struct dataset *d, const char *path, struct err *err)
     int n = scandir(path, &names, is_shard, by_name);
     for (int i = 0; i < n; i++) {
         char file[PACK_PATH];
-        if (rc == 0 && snprintf(file, sizeof(file), "%s/%s", path, names[i]->d_name) >=
-                           (int)sizeof(file))
+        if (rc == 0 && snprintf(file, sizeof(file), "%s/%s", path, names[i]->d_name) >= (int)sizeof(file))
             rc = err_set(err, ERR_DATA, "the path is too long: %.200s", path);
         if (rc == 0)
             rc = source_add(d, file, err);
@@ -244,8 +242,7 @@ static int open_pack(struct dataset *d, const struct train_spec *s, const char *
     for (int i = 0; i < d->nshards; i++)
         samples += (size_t)d->shards[i].len;
     if (json_array_size(d->names) != samples || json_array_size(d->captions) != samples)
-        return err_set(err, ERR_DATA, "%s: names or captions are missing; remove the file",
-                       d->path);
+        return err_set(err, ERR_DATA, "%s: names or captions are missing; remove the file", d->path);
     return 0;
 }
 
@@ -316,8 +313,7 @@ static int open_synthetic(struct dataset *d, const struct train_spec *s, struct 
                                       .caption_channels = s->caption_channels};
     *d->buckets = (struct dataset_bucket){.samples = SYNTHETIC_SAMPLES, .height = edge,
                                           .width = edge};
-    snprintf(d->digest, sizeof(d->digest), "synthetic:%dx%dx%d", edge, s->caption_words,
-             s->caption_channels);
+    snprintf(d->digest, sizeof(d->digest), "synthetic:%dx%dx%d", edge, s->caption_words, s->caption_channels);
     return synthetic_create(&d->synthetic, err);
 }
 

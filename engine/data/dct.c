@@ -42,8 +42,7 @@ static void transform(double to[BLOCK_MAX][BLOCK_MAX], double from[BLOCK_MAX][BL
 int dct_encode(float *latent, const struct image *im, int b, struct err *err)
 {
     if (b < 1 || b > BLOCK_MAX || im->width % b || im->height % b)
-        return err_set(err, ERR_DATA,
-                       "a picture of %d x %d pixels cannot be cut into blocks of %d", im->width,
+        return err_set(err, ERR_DATA, "a picture of %d x %d pixels cannot be cut into blocks of %d", im->width,
                        im->height, b);
     double basis[BLOCK_MAX][BLOCK_MAX], px[BLOCK_MAX][BLOCK_MAX], f[BLOCK_MAX][BLOCK_MAX];
     int h = im->height / b, w = im->width / b;
@@ -76,15 +75,13 @@ int dct_decode(struct image *out, const float *latent, int b, int h, int w, stru
         for (int i = 0; i < h * w; i++) {
             int top = i / w * b, left = i % w * b;
             for (int k = 0; k < b * b; k++)
-                f[k / b][k % b] =
-                    latent[((size_t)c * (size_t)(b * b) + (size_t)k) * (size_t)(h * w) + (size_t)i];
+                f[k / b][k % b] = latent[((size_t)c * (size_t)(b * b) + (size_t)k) * (size_t)(h * w) + (size_t)i];
             transform(px, f, basis, b, 1);
             for (int y = 0; y < b; y++)
                 for (int x = 0; x < b; x++) {
                     double v = (px[y][x] + 1) * 127.5;
                     out->rgb[((size_t)(top + y) * (size_t)out->width + (size_t)(left + x)) * 3 +
-                             (size_t)c] =
-                        (unsigned char)(!(v > 0) ? 0 : v > 255 ? 255 : lrint(v));
+                             (size_t)c] = (unsigned char)(!(v > 0) ? 0 : v > 255 ? 255 : lrint(v));
                 }
         }
     return 0;

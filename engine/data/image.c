@@ -85,8 +85,7 @@ static void fit_rows(float *to, const struct image *in, int width, double scale,
 }
 
 /* Scales along columns of the output of fit_rows(). */
-static void fit_columns(struct image *out, const float *rows, int in_height, double scale, float *w,
-                        int most)
+static void fit_columns(struct image *out, const float *rows, int in_height, double scale, float *w, int most)
 {
     size_t row = (size_t)out->width * 3;
     int len = (int)lround(out->height * scale);

@@ -27,15 +27,12 @@ void image_free(struct image *im);
 /* A file that is not a picture, is truncated or too large is an ERR_DATA that names it. */
 int image_read(struct image *out, const char *path, struct err *err);
 /* The same on bytes in memory; `name` is for the sentence. */
-int image_decode(struct image *out, const void *bytes, size_t size, const char *name,
-                 struct err *err);
+int image_decode(struct image *out, const void *bytes, size_t size, const char *name, struct err *err);
 /* The same, with the colours of Pillow's convert("RGB"): transparency dropped, gamma and colour profiles ignored, 16
  * bits cut to the upper 8 (of a grey picture: values above 255 are white), CMYK by the plain formula. */
-int image_decode_rgb(struct image *out, const void *bytes, size_t size, const char *name,
-                     struct err *err);
+int image_decode_rgb(struct image *out, const void *bytes, size_t size, const char *name, struct err *err);
 /* The size of a picture, from its header; the other bytes may be missing. */
-int image_measure(int *width, int *height, const void *bytes, size_t size, const char *name,
-                  struct err *err);
+int image_measure(int *width, int *height, const void *bytes, size_t size, const char *name, struct err *err);
 /* The bytes of a file, at most 256 MiB; the caller frees them. */
 int image_load(void **bytes, size_t *size, const char *path, struct err *err);
 bool image_name_ok(const char *name); /* ends in .png .jpg .jpeg .webp, any case */

@@ -41,8 +41,7 @@ static void over_white(uint8_t *rgb, const uint8_t *rgba, size_t pixels)
     }
 }
 
-static int decode_png(struct image *out, const void *bytes, size_t size, const char *name,
-                      struct err *err)
+static int decode_png(struct image *out, const void *bytes, size_t size, const char *name, struct err *err)
 {
     png_image png = {.version = PNG_IMAGE_VERSION};
     uint8_t *rgba = NULL;
@@ -130,8 +129,7 @@ static void open_jpeg(struct jpeg_decompress_struct *d, const void *bytes, size_
     jpeg_read_header(d, TRUE);
 }
 
-static int decode_jpeg(struct image *out, const void *bytes, size_t size, const char *name,
-                       struct err *err)
+static int decode_jpeg(struct image *out, const void *bytes, size_t size, const char *name, struct err *err)
 {
     uint8_t *volatile ink = NULL;
     struct jpeg_decompress_struct d;
@@ -161,8 +159,7 @@ static int decode_jpeg(struct image *out, const void *bytes, size_t size, const 
     return 0;
 }
 
-static int measure_jpeg(int *width, int *height, const void *bytes, size_t size, const char *name,
-                        struct err *err)
+static int measure_jpeg(int *width, int *height, const void *bytes, size_t size, const char *name, struct err *err)
 {
     struct jpeg_decompress_struct d;
     struct jpeg_trap trap;
@@ -187,22 +184,19 @@ static int without_webp(const char *name, struct err *err)
                    name);
 }
 
-static int measure_webp(int *width, int *height, const void *bytes, size_t size, const char *name,
-                        struct err *err)
+static int measure_webp(int *width, int *height, const void *bytes, size_t size, const char *name, struct err *err)
 {
     (void)width, (void)height, (void)bytes, (void)size;
     return without_webp(name, err);
 }
 
-static int decode_webp(struct image *out, const void *bytes, size_t size, bool drop, const char *name,
-                       struct err *err)
+static int decode_webp(struct image *out, const void *bytes, size_t size, bool drop, const char *name, struct err *err)
 {
     (void)out, (void)bytes, (void)size, (void)drop;
     return without_webp(name, err);
 }
 #else
-static int measure_webp(int *width, int *height, const void *bytes, size_t size, const char *name,
-                        struct err *err)
+static int measure_webp(int *width, int *height, const void *bytes, size_t size, const char *name, struct err *err)
 {
     if (!WebPGetInfo(bytes, size, width, height))
         return image_broken(name, "WebP", "its header is malformed", err);
@@ -215,8 +209,7 @@ static void without_alpha(uint8_t *rgb, const uint8_t *rgba, size_t pixels)
         memcpy(rgb + 3 * i, rgba + 4 * i, 3);
 }
 
-static int decode_webp(struct image *out, const void *bytes, size_t size, bool drop, const char *name,
-                       struct err *err)
+static int decode_webp(struct image *out, const void *bytes, size_t size, bool drop, const char *name, struct err *err)
 {
     int w = 0, h = 0;
     if (!WebPGetInfo(bytes, size, &w, &h))
@@ -252,8 +245,7 @@ static int no_picture(const char *name, struct err *err)
                    name);
 }
 
-static int decode(struct image *out, const void *bytes, size_t size, bool drop, const char *name,
-                  struct err *err)
+static int decode(struct image *out, const void *bytes, size_t size, bool drop, const char *name, struct err *err)
 {
     *out = (struct image){0};
     switch (format_of(bytes, size)) {
@@ -268,20 +260,17 @@ static int decode(struct image *out, const void *bytes, size_t size, bool drop, 
     }
 }
 
-int image_decode(struct image *out, const void *bytes, size_t size, const char *name,
-                 struct err *err)
+int image_decode(struct image *out, const void *bytes, size_t size, const char *name, struct err *err)
 {
     return decode(out, bytes, size, false, name, err);
 }
 
-int image_decode_rgb(struct image *out, const void *bytes, size_t size, const char *name,
-                     struct err *err)
+int image_decode_rgb(struct image *out, const void *bytes, size_t size, const char *name, struct err *err)
 {
     return decode(out, bytes, size, true, name, err);
 }
 
-int image_measure(int *width, int *height, const void *bytes, size_t size, const char *name,
-                  struct err *err)
+int image_measure(int *width, int *height, const void *bytes, size_t size, const char *name, struct err *err)
 {
     switch (format_of(bytes, size)) {
     case FORMAT_PNG:

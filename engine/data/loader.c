@@ -276,8 +276,7 @@ int loader_ahead(struct loader *l, int64_t step, int from, int n, struct err *er
     return 0;
 }
 
-int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from, int n,
-                struct err *err)
+int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from, int n, struct err *err)
 {
     struct loaded *b = &l->loaded[!l->now];
     if (check_size(l, n, err) < 0)

@@ -38,8 +38,7 @@ struct batch_plan *loader_plan(struct loader *l);
 
 /* The micro-batch [from, from + n) of a step's global batch. *in points into the loader
  * until the next call. Captions are cut to the longest of the micro-batch. */
-int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from, int n,
-                struct err *err);
+int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from, int n, struct err *err);
 /* Reads this one on a thread, in a second buffer of the same size, while the caller uses the last loader_fill(). If the
  * next loader_fill() is for it, it waits for the thread only; the numbers are the same. An error of reading is that
  * call's. */

@@ -172,8 +172,7 @@ static int name_pack(char *path, const char *dir, const char *inputs, struct err
 }
 
 /* Removes the pack of the same inputs in the previous format: no program reads that any more. */
-static enum pack_made remove_old(const char *dir, const struct collection *c,
-                                 const struct train_spec *s)
+static enum pack_made remove_old(const char *dir, const struct collection *c, const struct train_spec *s)
 {
     char inputs[DIGEST_TEXT], path[PACK_PATH];
     if (digest_inputs(inputs, OLD_FORMAT, c, s, NULL) < 0 || name_pack(path, dir, inputs, NULL) < 0)

@@ -43,17 +43,15 @@ static int describe(struct picture *p, const struct collection *c, struct err *e
     return p->name && p->caption ? 0 : err_set(err, ERR_MEMORY, "out of memory for a picture");
 }
 
-static int encode(struct picture *p, const struct collection *c, const struct train_spec *s,
-                  struct err *err)
+static int encode(struct picture *p, const struct collection *c, const struct train_spec *s, struct err *err)
 {
     struct image im = {0};
     int b = s->dct_block, edge = b * s->model.patch, rc = -1;
     if (describe(p, c, err) < 0 || collection_picture(&im, c, p->index, err) < 0)
         goto out;
     if (im.width % edge || im.height % edge) {
-        err_set(err, ERR_DATA,
-                "%s/%s is %d x %d pixels, not a multiple of %d; set train.data.resolution",
-                s->data_path, p->name, im.width, im.height, edge);
+        err_set(err, ERR_DATA, "%s/%s is %d x %d pixels, not a multiple of %d; set train.data.resolution", s->data_path,
+                p->name, im.width, im.height, edge);
         goto out;
     }
     p->height = im.height / b;
@@ -74,10 +72,8 @@ static int compare_sizes(const struct picture *p, const struct picture *first,
     int b = s->dct_block;
     if (s->multi_scale || (p->height == first->height && p->width == first->width))
         return 0;
-    return err_set(err, ERR_DATA,
-                   "%s/%s is %d x %d pixels, but %s is %d x %d; set train.data.resolution", s->data_path,
-                   p->name, p->width * b, p->height * b, first->name, first->width * b,
-                   first->height * b);
+    return err_set(err, ERR_DATA, "%s/%s is %d x %d pixels, but %s is %d x %d; set train.data.resolution", s->data_path,
+                   p->name, p->width * b, p->height * b, first->name, first->width * b, first->height * b);
 }
 
 static int encode_all(struct picture *all, const struct collection *c, const struct train_spec *s,

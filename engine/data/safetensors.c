@@ -66,8 +66,7 @@ static int parse_dtype(struct st_tensor *t, const json_t *value, struct err *err
 static int parse_shape(struct st_tensor *t, const json_t *value, struct err *err)
 {
     if (!json_is_array(value) || json_array_size(value) > ST_DIMS)
-        return err_set(err, ERR_DATA, "the \"shape\" of tensor %s is not a list of up to %d sizes",
-                       t->name, ST_DIMS);
+        return err_set(err, ERR_DATA, "the \"shape\" of tensor %s is not a list of up to %d sizes", t->name, ST_DIMS);
     t->ndim = (int)json_array_size(value);
     t->count = 1;
     t->bytes = dtypes[t->dtype].size;
@@ -75,8 +74,7 @@ static int parse_shape(struct st_tensor *t, const json_t *value, struct err *err
         const json_t *item = json_array_get(value, (size_t)i);
         json_int_t n = json_integer_value(item);
         if (!json_is_integer(item) || n < 0)
-            return err_set(err, ERR_DATA, "size %d in the shape of tensor %s is not a count", i,
-                           t->name);
+            return err_set(err, ERR_DATA, "size %d in the shape of tensor %s is not a count", i, t->name);
         if (__builtin_mul_overflow(t->bytes, (size_t)n, &t->bytes) || t->bytes > INT64_MAX / 2)
             return err_set(err, ERR_DATA, "the shape of tensor %s is larger than memory", t->name);
         t->count *= (size_t)n;   /* at most the tensor's size in bytes */
@@ -90,13 +88,11 @@ static int parse_offsets(struct st_tensor *t, const json_t *value, const unsigne
 {
     const json_t *b = json_array_get(value, 0), *e = json_array_get(value, 1);
     if (json_array_size(value) != 2 || !json_is_integer(b) || !json_is_integer(e))
-        return err_set(err, ERR_DATA, "the \"data_offsets\" of tensor %s are not two numbers",
-                       t->name);
+        return err_set(err, ERR_DATA, "the \"data_offsets\" of tensor %s are not two numbers", t->name);
     json_int_t begin = json_integer_value(b), end = json_integer_value(e);
     if (begin < 0 || end < begin || (uint64_t)end > data_size)
-        return err_set(err, ERR_DATA,
-                       "tensor %s is at bytes %lld to %lld of %zu: file damaged or truncated",
-                       t->name, (long long)begin, (long long)end, data_size);
+        return err_set(err, ERR_DATA, "tensor %s is at bytes %lld to %lld of %zu: file damaged or truncated", t->name,
+                       (long long)begin, (long long)end, data_size);
     if ((size_t)(end - begin) != t->bytes)
         return err_set(err, ERR_DATA, "the shape of tensor %s needs %zu bytes, but the file has %lld",
                        t->name, t->bytes, (long long)(end - begin));
@@ -109,8 +105,7 @@ static int parse_tensor(struct st_tensor *t, const char *name, const json_t *row
 {
     size_t length = strlen(name);
     if (length == 0 || length >= ST_NAME)
-        return err_set(err, ERR_DATA, "a tensor name has %zu characters; it must have 1 to %d",
-                       length, ST_NAME - 1);
+        return err_set(err, ERR_DATA, "a tensor name has %zu characters; it must have 1 to %d", length, ST_NAME - 1);
     memcpy(t->name, name, length + 1);
     if (!json_is_object(row))
         return err_set(err, ERR_DATA, "the header's entry for tensor %s is not an object", name);
@@ -138,8 +133,7 @@ static int check_extents(struct st_file *f, const unsigned char *data, struct er
     for (int i = 0; i < f->len; i++) {
         const struct st_tensor *t = &f->tensor[i];
         if (t->bytes && (const unsigned char *)t->data < end)
-            return err_set(err, ERR_DATA, "tensors %s and %s overlap in the file",
-                           f->tensor[i - 1].name, t->name);
+            return err_set(err, ERR_DATA, "tensors %s and %s overlap in the file", f->tensor[i - 1].name, t->name);
         if (t->bytes)
             end = (const unsigned char *)t->data + t->bytes;
     }
@@ -162,8 +156,7 @@ static int parse_meta(struct st_file *f, json_t *meta, struct err *err)
     return 0;
 }
 
-static int parse_header(struct st_file *f, json_t *header, const unsigned char *data,
-                        struct err *err)
+static int parse_header(struct st_file *f, json_t *header, const unsigned char *data, struct err *err)
 {
     const char *name;
     json_t *row;
@@ -203,15 +196,12 @@ static int parse_bytes(struct st_file *f, struct err *err)
         return err_set(err, ERR_DATA, "a PyTorch file (.pth, .pt, .bin) where a .safetensors file is expected: "
                        "write its tensors to one with safetensors.torch.save_file()");
     if (length > HEADER_MAX || length > f->size - sizeof(length))
-        return err_set(err, ERR_DATA,
-                       "its header announces %llu bytes in a file of %zu: damaged or truncated",
+        return err_set(err, ERR_DATA, "its header announces %llu bytes in a file of %zu: damaged or truncated",
                        (unsigned long long)length, f->size);
     json_error_t why;
-    json_t *header = json_loadb((const char *)f->bytes + sizeof(length), (size_t)length,
-                                JSON_REJECT_DUPLICATES, &why);
+    json_t *header = json_loadb((const char *)f->bytes + sizeof(length), (size_t)length, JSON_REJECT_DUPLICATES, &why);
     if (!header)
-        return err_set(err, ERR_DATA, "its header is not JSON: %s (byte %d)", why.text,
-                       why.position);
+        return err_set(err, ERR_DATA, "its header is not JSON: %s (byte %d)", why.text, why.position);
     int r = -1;
     if (!json_is_object(header))
         err_set(err, ERR_DATA, "its header is not a JSON object");
@@ -345,8 +335,7 @@ static int check_count(const struct st_tensor *t, size_t count, struct err *err)
 {
     if (t->count == count)
         return 0;
-    return err_set(err, ERR_DATA, "tensor %s has %zu numbers; %zu were expected", t->name,
-                   t->count, count);
+    return err_set(err, ERR_DATA, "tensor %s has %zu numbers; %zu were expected", t->name, t->count, count);
 }
 
 int st_to_float(float *dst, const struct st_tensor *t, size_t count, struct err *err)
@@ -361,8 +350,7 @@ int st_to_float(float *dst, const struct st_tensor *t, size_t count, struct err 
     return 0;
 }
 
-int st_range_to_float(float *dst, const struct st_tensor *t, size_t from, size_t n,
-                      struct err *err)
+int st_range_to_float(float *dst, const struct st_tensor *t, size_t from, size_t n, struct err *err)
 {
     struct st_tensor part = *t;
     if (from > t->count || n > t->count - from)

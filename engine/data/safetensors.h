@@ -49,8 +49,7 @@ int st_to_float(float *dst, const struct st_tensor *t, size_t count, struct err 
 int st_to_double(double *dst, const struct st_tensor *t, size_t count, struct err *err);
 
 /* Numbers [from, from + n) of a tensor. */
-int st_range_to_float(float *dst, const struct st_tensor *t, size_t from, size_t n,
-                      struct err *err);
+int st_range_to_float(float *dst, const struct st_tensor *t, size_t from, size_t n, struct err *err);
 
 /* Writing: describe all tensors, then write them in that order, then finish.
  * Bytes go to `fd` from its current offset; the caller syncs and renames. */

@@ -80,8 +80,7 @@ static int tensor_bytes(size_t *bytes, const char *name, enum st_dtype dtype, in
 {
     size_t n = st_dtype_size(dtype);
     if (ndim < 0 || ndim > ST_DIMS)
-        return err_set(err, ERR_USAGE, "tensor %s has %d dimensions; the limit is %d",
-                       name, ndim, ST_DIMS);
+        return err_set(err, ERR_USAGE, "tensor %s has %d dimensions; the limit is %d", name, ndim, ST_DIMS);
     for (int i = 0; i < ndim; i++)
         if (dim[i] < 0 || __builtin_mul_overflow(n, (size_t)dim[i], &n) || n > INT64_MAX / 2)
             return err_set(err, ERR_USAGE, "tensor %s has an impossible shape", name);
@@ -89,8 +88,7 @@ static int tensor_bytes(size_t *bytes, const char *name, enum st_dtype dtype, in
     return 0;
 }
 
-static json_t *header_row(enum st_dtype dtype, int ndim, const int64_t *dim, size_t begin,
-                          size_t end)
+static json_t *header_row(enum st_dtype dtype, int ndim, const int64_t *dim, size_t begin, size_t end)
 {
     json_t *shape = json_array();
     for (int i = 0; shape && i < ndim; i++)

@@ -31,8 +31,7 @@ struct books {
     int                   worlds[WORLDS];
 };
 
-static void __attribute__((format(printf, 3, 4))) complain(struct books *b, const char *where,
-                                                           const char *fmt, ...)
+static void __attribute__((format(printf, 3, 4))) complain(struct books *b, const char *where, const char *fmt, ...)
 {
     char what[256];
     va_list ap;
@@ -59,13 +58,11 @@ static int more_epochs(struct books *b, int64_t epoch, struct err *err)
     }
     int64_t *counts = realloc(b->counts, sizeof(*counts) * (size_t)room * buckets);
     if (counts) {
-        memset(counts + (size_t)b->epochs * buckets, 0,
-               sizeof(*counts) * (size_t)(room - b->epochs) * buckets);
+        memset(counts + (size_t)b->epochs * buckets, 0, sizeof(*counts) * (size_t)(room - b->epochs) * buckets);
         b->counts = counts;
     }
     if (!seen || !counts)
-        return err_set(err, ERR_MEMORY, "out of memory to check %lld epochs",
-                       (long long)room);
+        return err_set(err, ERR_MEMORY, "out of memory to check %lld epochs", (long long)room);
     b->epochs = room;
     return 0;
 }
@@ -94,19 +91,16 @@ static int bucket_at(const struct books *b, int64_t sample)
     return k;
 }
 
-static void count_sample(struct books *b, const struct batch_slot *s, int64_t step, int bucket,
-                         const char *where)
+static void count_sample(struct books *b, const struct batch_slot *s, int64_t step, int bucket, const char *where)
 {
     uint8_t *seen = b->seen[s->epoch], bit = (uint8_t)(1 << (s->sample & 7));
     if (seen[s->sample >> 3] & bit)
-        complain(b, where, "sample %lld occurs twice in epoch %u", (long long)s->sample,
-                 s->epoch);
+        complain(b, where, "sample %lld occurs twice in epoch %u", (long long)s->sample, s->epoch);
     else
         b->counts[(int64_t)s->epoch * b->shape.buckets + bucket]++;
     seen[s->sample >> 3] |= bit;
     if (b->steps[step - 1].bucket != bucket)
-        complain(b, where, "sample %lld belongs to a different bucket from the rest of the step",
-                 (long long)s->sample);
+        complain(b, where, "sample %lld belongs to a different bucket from the rest of the step", (long long)s->sample);
 }
 
 static int count_line(void *arg, const struct sample_log_line *line, struct err *err)
@@ -114,8 +108,7 @@ static int count_line(void *arg, const struct sample_log_line *line, struct err 
     struct books *b = arg;
     char where[64];
     size_t bytes = (size_t)b->shape.samples / 8 + 1;
-    snprintf(where, sizeof(where), "step %lld, rank %d of %d", (long long)line->step, line->rank,
-             line->world);
+    snprintf(where, sizeof(where), "step %lld, rank %d of %d", (long long)line->step, line->rank, line->world);
     if (line->step > STEPS_MOST)
         return err_set(err, ERR_DATA, "%s: too many steps for this check", where);
     if (more_steps(b, line->step, err) < 0)
@@ -124,8 +117,7 @@ static int count_line(void *arg, const struct sample_log_line *line, struct err 
     for (int i = 0; i < line->n; i++) {
         const struct batch_slot *s = &line->slots[i];
         if (s->sample < 0 || s->sample >= b->shape.samples || s->epoch >= EPOCHS_MOST) {
-            complain(b, where, "sample %lld of epoch %u does not exist", (long long)s->sample,
-                     s->epoch);
+            complain(b, where, "sample %lld of epoch %u does not exist", (long long)s->sample, s->epoch);
             continue;
         }
         if (more_epochs(b, s->epoch, err) < 0)

@@ -143,8 +143,7 @@ void sample_log_begin(struct sample_log *l)
         l->n = 0;
 }
 
-int sample_log_add(struct sample_log *l, const struct batch_slot *slots, int n, int height,
-                   int width, struct err *err)
+int sample_log_add(struct sample_log *l, const struct batch_slot *slots, int n, int height, int width, struct err *err)
 {
     if (!l)
         return 0;

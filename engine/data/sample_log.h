@@ -26,15 +26,13 @@ struct sample_log;
 /* Truncates this rank's file to `resume_step`; rank 0 also truncates those of ranks that no longer
  * exist. A failure is in *err and does not end the run: sample_log_commit() tries again. NULL: no
  * memory, or the path is too long. */
-struct sample_log *sample_log_open(const char *dir, int rank, int world, int64_t resume_step,
-                                   struct err *err);
+struct sample_log *sample_log_open(const char *dir, int rank, int world, int64_t resume_step, struct err *err);
 void sample_log_close(struct sample_log *l); /* NULL is allowed, here and below */
 
 /* Collects the samples of a step; sample_log_commit() writes them as one line. -1: it could not; the
  * line waits in memory for the next commit, as long as all that wait are at most 64 MiB. */
 void sample_log_begin(struct sample_log *l);
-int sample_log_add(struct sample_log *l, const struct batch_slot *slots, int n, int height,
-                   int width, struct err *err);
+int sample_log_add(struct sample_log *l, const struct batch_slot *slots, int n, int height, int width, struct err *err);
 int sample_log_commit(struct sample_log *l, int64_t step, struct err *err);
 /* Syncs the file to disk. */
 int sample_log_sync(struct sample_log *l, struct err *err);

@@ -124,8 +124,8 @@ int encode_share(struct encode *e, bool first, encode_broadcast_fn broadcast, vo
         return err_set(err, ERR_DATA, "this rank finds %lld samples, rank 0 %lld: all ranks must read the same data",
                        (long long)collection_len(set->collection), (long long)s.samples);
     if (s.bf16 != e->bf16)
-        return err_set(err, ERR_DATA, "this rank encodes in %s, rank 0 in %s: set train.precision", e->bf16 ? "bf16" : "fp32",
-                       s.bf16 ? "bf16" : "fp32");
+        return err_set(err, ERR_DATA, "this rank encodes in %s, rank 0 in %s: set train.precision",
+                       e->bf16 ? "bf16" : "fp32", s.bf16 ? "bf16" : "fp32");
     encode_keys_dirs(e);
     return 0;
 }

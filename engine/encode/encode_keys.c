@@ -123,8 +123,7 @@ static int check_size(const struct encode *e, const struct collection_sample *s,
                    (long long)k->width, (long long)k->height, edge);
 }
 
-static int add_captions(struct making *m, const struct collection_sample *s, struct encoded_sample *to,
-                        struct err *err)
+static int add_captions(struct making *m, const struct collection_sample *s, struct encoded_sample *to, struct err *err)
 {
     struct encoded_set *set = m->e->set;
     if (set->texts + s->captions > m->room) {

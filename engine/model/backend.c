@@ -217,8 +217,7 @@ int backend_try_peers(struct kern_peer *p, struct err *err)
     void *symbol = dlsym(lib, "kern_cuda_peer");
     memcpy(&fn, &symbol, sizeof(fn));
     if (!fn)
-        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_peer: it belongs to a different version",
-                       PLUGIN);
+        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_peer: it belongs to a different version", PLUGIN);
     if (fn(p) < 0)
         return err_set(err, ERR_NO_DEVICE, "the GPUs cannot be tested: %s", p->why);
     return 0;
@@ -265,8 +264,7 @@ static int open_cuda(enum wish wish, struct err *err)
         return -1;
     const kern_cuda_open_fn entry = find_cuda(lib);
     if (!entry)
-        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_open: it belongs to a different version",
-                       PLUGIN);
+        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_open: it belongs to a different version", PLUGIN);
     int r = entry(&c);
     if (r == KERN_CUDA_NO_BF16 && wish == WISH_AUTO) {
         snprintf(chosen.note, sizeof(chosen.note), "computing in fp32: %s", c.why);

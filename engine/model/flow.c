@@ -27,8 +27,7 @@ int flow_index(double z, double mean, double std)
     return i < FLOW_STEPS ? i : FLOW_STEPS - 1;
 }
 
-void flow_noise(float *x_t, float *target, const float *x0, const float *noise, int64_t n,
-                float alpha, float sigma)
+void flow_noise(float *x_t, float *target, const float *x0, const float *noise, int64_t n, float alpha, float sigma)
 {
     for (int64_t i = 0; i < n; i++) {
         x_t[i] = alpha * x0[i] + sigma * noise[i];

@@ -26,7 +26,6 @@ void flow_init(struct flow *f, double shift);
 int flow_index(double z, double mean, double std);
 
 /* x_t and the velocity target, n numbers of one sample. */
-void flow_noise(float *x_t, float *target, const float *x0, const float *noise, int64_t n,
-                float alpha, float sigma);
+void flow_noise(float *x_t, float *target, const float *x0, const float *noise, int64_t n, float alpha, float sigma);
 
 #endif

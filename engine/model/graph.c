@@ -89,8 +89,7 @@ static int record(struct graphs *g, struct graph *one, graph_fn fn, void *arg, s
     return r;
 }
 
-int graphs_run(struct graphs *g, const struct graph_key *key, graph_fn fn, void *arg,
-               struct err *err)
+int graphs_run(struct graphs *g, const struct graph_key *key, graph_fn fn, void *arg, struct err *err)
 {
     bool is_new;
     if (!g || g->off)

@@ -34,7 +34,6 @@ struct graphs *graphs_create(const struct kern_graphs *table);
 void graphs_destroy(struct graphs *g);
 
 /* -1: what `fn` returned. */
-int graphs_run(struct graphs *g, const struct graph_key *key, graph_fn fn, void *arg,
-               struct err *err);
+int graphs_run(struct graphs *g, const struct graph_key *key, graph_fn fn, void *arg, struct err *err);
 
 #endif

@@ -40,22 +40,18 @@ void layout_destroy(struct layout *l)
 }
 
 /* A count that can be multiplied by the size of any number type without overflow. */
-static int count_floats(size_t *count, const char *name, int ndim, const int64_t *dim,
-                        struct err *err)
+static int count_floats(size_t *count, const char *name, int ndim, const int64_t *dim, struct err *err)
 {
     const size_t most = (size_t)INT64_MAX / 64;
     size_t n = 1;
     if (ndim < 0 || ndim > TENSOR_DIMS)
-        return err_set(err, ERR_USAGE, "tensor %s has %d dimensions; the limit is %d",
-                       name, ndim, TENSOR_DIMS);
+        return err_set(err, ERR_USAGE, "tensor %s has %d dimensions; the limit is %d", name, ndim, TENSOR_DIMS);
     for (int i = 0; i < ndim; i++) {
         if (dim[i] <= 0)
-            return err_set(err, ERR_USAGE,
-                           "dimension %d of tensor %s is %lld; it must be at least 1", i, name,
+            return err_set(err, ERR_USAGE, "dimension %d of tensor %s is %lld; it must be at least 1", i, name,
                            (long long)dim[i]);
         if ((size_t)dim[i] > most / n)
-            return err_set(err, ERR_USAGE, "tensor %s has more numbers than memory can address",
-                           name);
+            return err_set(err, ERR_USAGE, "tensor %s has more numbers than memory can address", name);
         n *= (size_t)dim[i];
     }
     *count = n;
@@ -79,9 +75,8 @@ static int check_name(const struct layout *l, const char *name, struct err *err)
 {
     const size_t length = strlen(name);
     if (length == 0 || length >= TENSOR_NAME)
-        return err_set(err, ERR_USAGE,
-                       "tensor name \"%.40s\" has %zu characters; it must have 1 to %d", name,
-                       length, TENSOR_NAME - 1);
+        return err_set(err, ERR_USAGE, "tensor name \"%.40s\" has %zu characters; it must have 1 to %d", name, length,
+                       TENSOR_NAME - 1);
     if (layout_find(l, name) >= 0)
         return err_set(err, ERR_USAGE, "two tensors are named %s", name);
     return 0;
@@ -108,8 +103,7 @@ static size_t distance(const struct tensor *t)
 static int append(struct layout *l, const struct tensor *t, size_t floats, struct err *err)
 {
     if (floats > (size_t)INT64_MAX / 64 - l->floats || l->len == INT_MAX / 2)
-        return err_set(err, ERR_USAGE, "the tensors up to %s are more than memory can address",
-                       t->name);
+        return err_set(err, ERR_USAGE, "the tensors up to %s are more than memory can address", t->name);
     if (make_room(l, err) < 0)
         return -1;
     l->tensor[l->len] = *t;
@@ -129,8 +123,7 @@ static int describe(const struct layout *l, struct tensor *t, const char *name, 
     return 0;
 }
 
-int layout_add(struct layout *l, const char *name, enum tensor_kind kind, int ndim,
-               const int64_t *dim, struct err *err)
+int layout_add(struct layout *l, const char *name, enum tensor_kind kind, int ndim, const int64_t *dim, struct err *err)
 {
     struct tensor t;
     if (describe(l, &t, name, kind, ndim, dim, err) < 0)

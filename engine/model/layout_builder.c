@@ -47,8 +47,7 @@ weight_at layout_builder_param(struct layout_builder *d, const char *name, int64
     return add(d, name, TENSOR_PARAM, d0, d1, 0, 0);
 }
 
-weight_at layout_builder_conv(struct layout_builder *d, const char *name, int64_t d0, int64_t d1,
-                              int64_t k)
+weight_at layout_builder_conv(struct layout_builder *d, const char *name, int64_t d0, int64_t d1, int64_t k)
 {
     return add(d, name, TENSOR_PARAM, d0, d1, k, k);
 }

@@ -25,8 +25,7 @@ void layout_builder_unit(struct layout_builder *d, const char *list, int index);
 
 /* [d0], or [d0, d1] if d1 is not 0; [d0, d1, k, k]; not trained. */
 weight_at layout_builder_param(struct layout_builder *d, const char *name, int64_t d0, int64_t d1);
-weight_at layout_builder_conv(struct layout_builder *d, const char *name, int64_t d0, int64_t d1,
-                              int64_t k);
+weight_at layout_builder_conv(struct layout_builder *d, const char *name, int64_t d0, int64_t d1, int64_t k);
 weight_at layout_builder_buffer(struct layout_builder *d, const char *name, int64_t d0, int64_t d1);
 /* A pair of [d0, d1] (layout_add_first()). */
 weight_at layout_builder_first(struct layout_builder *d, const char *name, int64_t d0, int64_t d1);

@@ -12,8 +12,7 @@
 #include "engine/model/model_internal.h"
 #include "engine/model/timestep_freqs.h"
 
-static int check_limits(const struct model_config *c, const struct model_limits *max,
-                        struct err *err)
+static int check_limits(const struct model_config *c, const struct model_limits *max, struct err *err)
 {
     if (max->batch < 1 || max->height < c->patch || max->width < c->patch || max->text < 1 ||
         max->batch > 1 << 20 || max->height > 1 << 14 || max->width > 1 << 14)
@@ -302,8 +301,7 @@ static void backward(struct model *m, const struct model_input *in, const float 
     leave_unit(m, MODEL_FIRST_UNIT);
 }
 
-int model_backward(struct model *m, const struct model_input *in, const float *dout, float *dy,
-                   struct err *err)
+int model_backward(struct model *m, const struct model_input *in, const float *dout, float *dy, struct err *err)
 {
     if (!m->train)
         return err_set(err, ERR_BUG, "a model created for inference has no backward pass");

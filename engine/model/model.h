@@ -104,8 +104,7 @@ int64_t model_bytes(const struct model *m); /* bytes of device memory */
  * weights, whatever the platform's threads. Writes the host view only; push it afterwards. */
 void model_init_weights(struct model *m, uint64_t seed);
 /* The same for numbers [from, to) of a tensor of the layout, into the caller's memory. */
-void model_init_range(const struct model *m, int tensor, size_t from, size_t to, uint64_t seed,
-                      float *out);
+void model_init_range(const struct model *m, int tensor, size_t from, size_t to, uint64_t seed, float *out);
 
 /* Sets the sizes of the next passes, for a caller that replays a recorded pass (graph.h); the
  * passes themselves set them too. */
@@ -114,13 +113,11 @@ int model_set_sizes(struct model *m, const struct model_input *in, struct err *e
 /* out: [B, channels, H, W], a kernel array. Keeps what model_backward() needs. */
 int model_forward(struct model *m, const struct model_input *in, float *out, struct err *err);
 /* The same on host-memory buffers; reports errors of the device. */
-int model_forward_host(struct model *m, const struct model_input *in, float *out,
-                       struct err *err);
+int model_forward_host(struct model *m, const struct model_input *in, float *out, struct err *err);
 
 /* After model_forward() of the same input: add d(loss)/d(param) to the gradients.
  * dout: [B, channels, H, W] = d(loss)/d(out). dy, if not NULL: the shape of y. */
-int model_backward(struct model *m, const struct model_input *in, const float *dout, float *dy,
-                   struct err *err);
+int model_backward(struct model *m, const struct model_input *in, const float *dout, float *dy, struct err *err);
 
 /* Called several times in each model_backward(): the gradients from offset `from` of their block on
  * are complete for this batch. NULL: no callback. */
@@ -145,13 +142,11 @@ void model_on_units(struct model *m, const struct model_units *units);
 void model_pass_idle(struct model *m);
 
 /* FLOPs of one forward pass (matrix products and convolutions, 1 MAC = 2). */
-double model_forward_flops(const struct model_config *cfg, int batch, int height, int width,
-                           int text);
+double model_forward_flops(const struct model_config *cfg, int batch, int height, int width, int text);
 
 /* Named activations of the last forward, for `verify` ("blocks.0.attn" as in the
  * golden files' act.*); valid until the next call here. NULL if the name is unknown or the
  * activation is not kept (err untouched), or if it cannot be copied to host memory. */
-const float *model_activation(struct model *m, const char *name, int64_t *count,
-                              struct err *err);
+const float *model_activation(struct model *m, const char *name, int64_t *count, struct err *err);
 
 #endif

@@ -10,8 +10,7 @@ static const float *stage(const struct model *m, float *to, const float *from, s
     return to;
 }
 
-int model_forward_host(struct model *m, const struct model_input *in, float *out,
-                       struct err *err)
+int model_forward_host(struct model *m, const struct model_input *in, float *out, struct err *err)
 {
     if (m->ops->host)
         return model_forward(m, in, out, err);

@@ -58,8 +58,7 @@ static void init_range(const struct model *m, int tensor, uint64_t first, size_t
     }
 }
 
-void model_init_range(const struct model *m, int tensor, size_t from, size_t to, uint64_t seed,
-                      float *out)
+void model_init_range(const struct model *m, int tensor, size_t from, size_t to, uint64_t seed, float *out)
 {
     init_range(m, tensor, from, to - from, seed, out);
 }

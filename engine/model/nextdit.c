@@ -42,8 +42,7 @@ static int open_blocks(struct model *m, struct err *err)
     s->bw = calloc((size_t)m->cfg.depth, sizeof(*s->bw));
     s->ba = calloc((size_t)m->cfg.depth, sizeof(*s->ba));
     s->grid = calloc(2 * pairs + 1, sizeof(*s->grid));
-    return s->bw && s->ba && s->grid ? 0 : err_set(err, ERR_MEMORY, "no memory for a model of depth %d",
-                                        m->cfg.depth);
+    return s->bw && s->ba && s->grid ? 0 : err_set(err, ERR_MEMORY, "no memory for a model of depth %d", m->cfg.depth);
 }
 
 static void close_blocks(struct model *m)
@@ -121,8 +120,7 @@ static struct kern_image image_made(const struct model *m)
     return (struct kern_image){m->batch, m->height, m->width, (int)channels_made(m)};
 }
 
-static void take_channels(const struct model *m, float *to, size_t to_channels, const float *from,
-                          size_t from_channels)
+static void take_channels(const struct model *m, float *to, size_t to_channels, const float *from, size_t from_channels)
 {
     const size_t pixels = (size_t)m->height * (size_t)m->width, C = (size_t)m->cfg.latent_channels;
     for (size_t b = 0; b < (size_t)m->batch; b++)
@@ -135,12 +133,10 @@ static void last_forward(struct model *m, float *out)
     const struct nextdit_top_weights *w = &m->next.w;
     const struct nextdit_top_acts *a = &m->next.top;
     const int C = m->cfg.hidden, M = m->batch * m->tokens;
-    k->linear_wide(a->scale, a->cs, model_wn(m, w->ada), model_w(m, w->ada_b), m->batch,
-                   nextdit_cond(&m->cfg), C);
+    k->linear_wide(a->scale, a->cs, model_wn(m, w->ada), model_w(m, w->ada_b), m->batch, nextdit_cond(&m->cfg), C);
     k->norm_mod(a->h, a->stats, m->next.ba[m->cfg.depth - 1].x2, a->none, a->scale, C, m->batch, m->tokens,
                 C, FINAL_EPS);
-    k->linear_wide(a->out, a->h, model_wn(m, w->out), model_w(m, w->out_b), M, C,
-                   nextdit_out_width(&m->cfg));
+    k->linear_wide(a->out, a->h, model_wn(m, w->out), model_w(m, w->out_b), M, C, nextdit_out_width(&m->cfg));
     k->unpatchify(a->image, a->out, image_made(m), m->cfg.patch);
     take_channels(m, out, (size_t)m->cfg.latent_channels, a->image, channels_made(m));
 }
@@ -188,8 +184,7 @@ static void condition_backward(struct model *m)
     const int B = m->batch, A = nextdit_cond(&m->cfg), E = m->cfg.caption_channels;
     const size_t n = (size_t)B * (size_t)A;
     k->silu_back(d->dcn, model_narrow(m, d->dcn, d->dcs, n), a->c, n);
-    k->linear_back(d->de, model_g(m, w->t2), model_g(m, w->t2_b), d->dcn, a->e1s, model_wn(m, w->t2), B, A,
-                   A);
+    k->linear_back(d->de, model_g(m, w->t2), model_g(m, w->t2_b), d->dcn, a->e1s, model_wn(m, w->t2), B, A, A);
     k->silu_back(d->de, d->de, a->e1, n);
     k->linear_back(NULL, model_g(m, w->t0), model_g(m, w->t0_b), d->de, a->emb, model_wn(m, w->t0), B,
                    2 * TIMESTEP_FREQS, A);
@@ -216,8 +211,7 @@ static void first_backward(struct model *m, const struct model_input *in, float 
 
 /* --- named activations ----------------------------------------------------------------------- */
 
-static const float *block_activation(struct model *m, const char *name, int64_t *count,
-                                     struct err *err)
+static const float *block_activation(struct model *m, const char *name, int64_t *count, struct err *err)
 {
     int i, at = 0;
     if (!m->train || m->max.recompute || sscanf(name, "layers.%d%n", &i, &at) != 1 || i < 0 ||

@@ -19,8 +19,7 @@ static struct sizes sizes_of(const struct model *m)
     const size_t p = (size_t)c->patch, M = model_most_tokens(m), O = (size_t)nextdit_out_width(c);
     return (struct sizes){
         .B = (size_t)m->max.batch, .M = M, .T = model_most_rows(m), .C = (size_t)c->hidden,
-        .G =
-            (size_t)nextdit_groups(c), .E = (size_t)c->caption_channels, .F = (size_t)c->mlp_hidden,
+        .G = (size_t)nextdit_groups(c), .E = (size_t)c->caption_channels, .F = (size_t)c->mlp_hidden,
         .S = (size_t)nextdit_second(c),
         .A = (size_t)nextdit_cond(c), .P = (size_t)model_patch_width(m), .O = O,
         .heads = (size_t)c->heads, .half = (size_t)(c->hidden / c->heads / 2),
@@ -54,8 +53,7 @@ static void cut_top(struct nextdit_top_acts *t, struct arena *k, struct sizes z)
     t->image = arena_cut(k, 1, z.image);
 }
 
-static void cut_normed(struct nextdit_normed *n, struct arena *k, size_t rows, size_t cols,
-                       bool norm)
+static void cut_normed(struct nextdit_normed *n, struct arena *k, size_t rows, size_t cols, bool norm)
 {
     n->raw = n->normed = arena_narrow(k, rows, cols);
     if (!norm)
@@ -85,8 +83,7 @@ static void cut_attention(struct nextdit_block_acts *a, struct arena *k, struct 
 }
 
 /* All but the residual stream. */
-static void cut_block(struct nextdit_block_acts *a, struct arena *k, struct sizes z,
-                      const struct model_config *c)
+static void cut_block(struct nextdit_block_acts *a, struct arena *k, struct sizes z, const struct model_config *c)
 {
     a->mod = arena_cut(k, z.B, 4 * z.C);
     cut_attention(a, k, z, c->qk_norm);

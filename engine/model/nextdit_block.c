@@ -40,13 +40,11 @@ static struct kern_keys caption_keys(const struct model *m)
 
 /* --- forward --------------------------------------------------------------------------------- */
 
-static void norm_forward(const struct model *m, const struct nextdit_normed *n, weight_at w,
-                         weight_at b,
-                         int rows, int cols)
+static void norm_forward(const struct model *m, const struct nextdit_normed *n, weight_at w, weight_at b, int rows,
+                         int cols)
 {
     if (m->cfg.qk_norm)
-        m->ops->layer_norm(n->normed, cols, n->stats, n->raw, cols, model_w(m, w), model_w(m, b), rows,
-                           cols, QK_EPS);
+        m->ops->layer_norm(n->normed, cols, n->stats, n->raw, cols, model_w(m, w), model_w(m, b), rows, cols, QK_EPS);
 }
 
 /* Of queries or keys of the picture: their norm, if there is one, and their positions. */
@@ -61,8 +59,7 @@ static void rotated_forward(const struct model *m, const struct nextdit_normed *
         m->ops->rope(n->normed, cols, r.real, r.imag, false, s);
 }
 
-static void project(const struct model *m, const struct nextdit_block_weights *w,
-                    const struct nextdit_block_acts *a)
+static void project(const struct model *m, const struct nextdit_block_weights *w, const struct nextdit_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
     const int C = m->cfg.hidden, G = nextdit_groups(&m->cfg), E = m->cfg.caption_channels;
@@ -89,16 +86,14 @@ static void attention_forward(struct model *m, const struct nextdit_block_weight
     k->rms_norm(a->yn, E, a->y_rstd, top->y, E, model_w(m, w->y_norm), m->rows, E, m->cfg.norm_eps);
     project(m, w, a);
     k->attend(a->self, a->self_kept, a->q.normed, a->k.normed, G, a->v, G, own_keys(m), queries(m));
-    k->attend(a->cross, a->cross_kept, a->q.normed, a->ky.normed, G, a->vy, G, caption_keys(m),
-              queries(m));
+    k->attend(a->cross, a->cross_kept, a->q.normed, a->ky.normed, G, a->vy, G, caption_keys(m), queries(m));
     k->head_gate(a->both, a->self, a->cross, model_w(m, w->gate), M, m->cfg.heads, C / m->cfg.heads);
     k->linear(a->attn_out, a->both, model_wn(m, w->wo), NULL, M, C, C);
     k->rms_gate(a->x1, a->attn_rstd, a->in, a->attn_out, model_w(m, w->norm2), a->mod + GATE1 * C, ld,
                 m->batch, m->tokens, C, m->cfg.norm_eps);
 }
 
-static void mlp_forward(struct model *m, const struct nextdit_block_weights *w,
-                        const struct nextdit_block_acts *a)
+static void mlp_forward(struct model *m, const struct nextdit_block_weights *w, const struct nextdit_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
     const int C = m->cfg.hidden, F = m->cfg.mlp_hidden, S = nextdit_second(&m->cfg);
@@ -124,8 +119,7 @@ void nextdit_block_forward(struct model *m, int i)
 
 /* --- backward -------------------------------------------------------------------------------- */
 
-static void mlp_backward(struct model *m, const struct nextdit_block_weights *w,
-                         const struct nextdit_block_acts *a)
+static void mlp_backward(struct model *m, const struct nextdit_block_weights *w, const struct nextdit_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
     const struct nextdit_back_acts *d = &m->next.back;
@@ -140,9 +134,8 @@ static void mlp_backward(struct model *m, const struct nextdit_block_weights *w,
                     model_w(m, w->ffn1), a->mod + SCALE2 * C, ld, m->batch, m->tokens, C);
 }
 
-static void norm_backward(const struct model *m, void *dx, const struct nextdit_normed *n,
-                          weight_at w,
-                          weight_at b, int rows, int cols)
+static void norm_backward(const struct model *m, void *dx, const struct nextdit_normed *n, weight_at w, weight_at b,
+                          int rows, int cols)
 {
     if (m->cfg.qk_norm)
         m->ops->layer_norm_back(dx, cols, model_g(m, w), model_g(m, b), dx, cols, n->raw, cols, n->stats,
@@ -162,8 +155,7 @@ static void rotated_backward(const struct model *m, void *dx, const struct nextd
 }
 
 /* From the gradients of the attentions' inputs to those of h1, in dh, and of the captions' norm. */
-static void project_backward(struct model *m, const struct nextdit_block_weights *w,
-                             const struct nextdit_block_acts *a)
+static void project_backward(struct model *m, const struct nextdit_block_weights *w, const struct nextdit_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
     const struct nextdit_back_acts *d = &m->next.back;
@@ -178,8 +170,7 @@ static void project_backward(struct model *m, const struct nextdit_block_weights
     k->linear_back_wide(d->dy, 0, model_g(m, w->wk_y), NULL, d->dky, a->yn, model_wn(m, w->wk_y), T, E, G);
     k->linear_back_wide(d->dy, 1, model_g(m, w->wv_y), NULL, d->dvy, a->yn, model_wn(m, w->wv_y), T, E, G);
     const void *dy = model_narrow(m, d->dyn, d->dy, (size_t)T * (size_t)E);
-    k->rms_norm_back(d->dyn, E, model_g(m, w->y_norm), dy, E, m->next.top.y, E, a->y_rstd,
-                     model_w(m, w->y_norm), T, E);
+    k->rms_norm_back(d->dyn, E, model_g(m, w->y_norm), dy, E, m->next.top.y, E, a->y_rstd, model_w(m, w->y_norm), T, E);
 }
 
 static void attention_backward(struct model *m, const struct nextdit_block_weights *w,
@@ -187,8 +178,7 @@ static void attention_backward(struct model *m, const struct nextdit_block_weigh
 {
     const struct kern_ops *k = m->ops;
     const struct nextdit_back_acts *d = &m->next.back;
-    const int C =
-        m->cfg.hidden, G = nextdit_groups(&m->cfg), M = m->batch * m->tokens, ld = MOD_ROWS * C;
+    const int C = m->cfg.hidden, G = nextdit_groups(&m->cfg), M = m->batch * m->tokens, ld = MOD_ROWS * C;
     k->rms_gate_back(d->a, model_g(m, w->norm2), d->dmod + GATE1 * C, d->dx, a->attn_out, a->attn_rstd,
                      model_w(m, w->norm2), a->mod + GATE1 * C, ld, m->batch, m->tokens, C);
     k->linear_back(d->b, model_g(m, w->wo), NULL, d->a, a->both, model_wn(m, w->wo), M, C, C);
@@ -215,6 +205,5 @@ void nextdit_block_backward(struct model *m, int i)
     attention_backward(m, w, a);
     m->ops->linear_back_wide(d->dcs, 1, model_g(m, w->ada), model_g(m, w->ada_b),
                              model_narrow(m, d->dmodn, d->dmod, (size_t)m->batch * (size_t)width),
-                             m->next.top.cs, model_wn(m,
-                                                      w->ada), m->batch, nextdit_cond(&m->cfg), width);
+                             m->next.top.cs, model_wn(m, w->ada), m->batch, nextdit_cond(&m->cfg), width);
 }

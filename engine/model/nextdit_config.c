@@ -88,8 +88,7 @@ int nextdit_config_check(const struct model_config *c, struct err *err)
         return err_set(err, ERR_USAGE, "dim %d over n_heads %d must be heads of a multiple of 4 channels",
                        c->hidden, c->heads);
     if (c->heads % c->kv_heads)
-        return err_set(err, ERR_USAGE, "n_heads %d is not a multiple of n_kv_heads %d", c->heads,
-                       c->kv_heads);
+        return err_set(err, ERR_USAGE, "n_heads %d is not a multiple of n_kv_heads %d", c->heads, c->kv_heads);
     if (!(c->norm_eps > 0))
         return err_set(err, ERR_USAGE, "norm_eps is %g; it must be above 0", (double)c->norm_eps);
     if (!(c->caption_dropout >= 0 && c->caption_dropout <= 1))

@@ -13,16 +13,14 @@ int nextdit_second(const struct model_config *c)
     return (int)layout_pair_rows(c->mlp_hidden, c->hidden);
 }
 
-static void declare_norm(struct layout_builder *d, const char *weight, const char *bias,
-                         weight_at *w,
-                         weight_at *b, int n)
+static void declare_norm(struct layout_builder *d, const char *weight, const char *bias, weight_at *w, weight_at *b,
+                         int n)
 {
     *w = layout_builder_param(d, weight, n, 0);
     *b = layout_builder_param(d, bias, n, 0);
 }
 
-static void declare_attention(struct layout_builder *d, struct nextdit_block_weights *w,
-                              const struct model_config *c)
+static void declare_attention(struct layout_builder *d, struct nextdit_block_weights *w, const struct model_config *c)
 {
     const int C = c->hidden, G = nextdit_groups(c), E = c->caption_channels;
     w->gate = layout_builder_param(d, "attention.gate", c->heads, 0);
@@ -37,12 +35,10 @@ static void declare_attention(struct layout_builder *d, struct nextdit_block_wei
         return;
     declare_norm(d, "attention.q_norm.weight", "attention.q_norm.bias", &w->q_norm, &w->q_norm_b, C);
     declare_norm(d, "attention.k_norm.weight", "attention.k_norm.bias", &w->k_norm, &w->k_norm_b, G);
-    declare_norm(d, "attention.ky_norm.weight", "attention.ky_norm.bias", &w->ky_norm, &w->ky_norm_b,
-                 G);
+    declare_norm(d, "attention.ky_norm.weight", "attention.ky_norm.bias", &w->ky_norm, &w->ky_norm_b, G);
 }
 
-static void declare_block(struct layout_builder *d, struct nextdit_block_weights *w,
-                          const struct model_config *c)
+static void declare_block(struct layout_builder *d, struct nextdit_block_weights *w, const struct model_config *c)
 {
     const int C = c->hidden, F = c->mlp_hidden;
     declare_attention(d, w, c);

@@ -108,13 +108,11 @@ static const float *null_caption(struct sampler *s, struct err *err)
 }
 
 /* Packs the captions of a batch, and as many rows of the null embedding. */
-static void pack(struct sampler *s, struct model_input *in, const float *y, const float *mask,
-                 const float *null)
+static void pack(struct sampler *s, struct model_input *in, const float *y, const float *mask, const float *null)
 {
     const struct model_limits *m = &s->cfg.limits;
     const size_t D = (size_t)s->cfg.model.caption_channels, words = (size_t)m->text;
-    in->rows = text_rows_find(s->first, mask, in->batch, m->text,
-                              s->null_own ? 1 : text_rows_step(m->batch, m->text));
+    in->rows = text_rows_find(s->first, mask, in->batch, m->text, s->null_own ? 1 : text_rows_step(m->batch, m->text));
     for (size_t b = 0; b < (size_t)in->batch; b++) {
         const size_t at = (size_t)s->first[b], n = (size_t)s->first[b + 1] - at;
         memcpy(s->y + at * D, y + b * words * D, sizeof(float) * n * D);

@@ -35,8 +35,7 @@ static int open_blocks(struct model *m, struct err *err)
     struct sana *s = &m->sana;
     s->bw = calloc((size_t)m->cfg.depth, sizeof(*s->bw));
     s->ba = calloc((size_t)m->cfg.depth, sizeof(*s->ba));
-    return s->bw && s->ba ? 0 : err_set(err, ERR_MEMORY, "no memory for a model of depth %d",
-                                        m->cfg.depth);
+    return s->bw && s->ba ? 0 : err_set(err, ERR_MEMORY, "no memory for a model of depth %d", m->cfg.depth);
 }
 
 static void close_blocks(struct model *m)
@@ -59,8 +58,7 @@ static void timestep_forward(struct model *m, const float *timestep)
     const int B = m->batch, C = m->cfg.hidden;
     const size_t n = (size_t)B * (size_t)C;
     k->time_embed(a->emb, timestep, m->freqs, B, TIMESTEP_FREQS);
-    k->linear_wide(a->e1, a->emb, model_wn(m, m->sana.w.t0), model_w(m, m->sana.w.t0_b), B,
-                   2 * TIMESTEP_FREQS, C);
+    k->linear_wide(a->e1, a->emb, model_wn(m, m->sana.w.t0), model_w(m, m->sana.w.t0_b), B, 2 * TIMESTEP_FREQS, C);
     k->silu(a->e1s, a->e1, n);
     k->linear_wide(a->t, a->e1s, model_wn(m, m->sana.w.t2), model_w(m, m->sana.w.t2_b), B, C, C);
     k->silu(a->ts, a->t, n);
@@ -82,8 +80,7 @@ static void caption_forward(struct model *m, const struct model_input *in)
     k->gelu(a->y1g, a->y1, (size_t)T * (size_t)C);
     k->linear(a->y2, a->y1g, model_wn(m, m->sana.w.y2), model_wn(m, m->sana.w.y2_b), T, C, C);
     if (m->cfg.y_norm)
-        k->rms_norm(a->y, C, a->y_rstd, a->y2, C, model_w(m, m->sana.w.y_norm), T, C,
-                    m->cfg.y_norm_eps);
+        k->rms_norm(a->y, C, a->y_rstd, a->y2, C, model_w(m, m->sana.w.y_norm), T, C, m->cfg.y_norm_eps);
 }
 
 static void first_forward(struct model *m, const struct model_input *in)
@@ -131,9 +128,8 @@ static void timestep_backward(struct model *m)
     struct sana_back_acts *d = &m->sana.back;
     const int B = m->batch, C = m->cfg.hidden;
     const size_t n = (size_t)B * (size_t)C;
-    k->linear_back(d->ta, model_g(m, m->sana.w.tb), model_g(m, m->sana.w.tb_b),
-                   model_narrow(m, d->dt0n, d->dt0, 6 * n), a->ts, model_wn(m, m->sana.w.tb), B, C,
-                   6 * C);
+    k->linear_back(d->ta, model_g(m, m->sana.w.tb), model_g(m, m->sana.w.tb_b), model_narrow(m, d->dt0n, d->dt0, 6 * n),
+                   a->ts, model_wn(m, m->sana.w.tb), B, C, 6 * C);
     k->silu_back(d->ta, d->ta, a->t, n);
     k->add(d->dt, d->dt, d->ta, n);
     k->linear_back(d->ta, model_g(m, m->sana.w.t2), model_g(m, m->sana.w.t2_b),
@@ -171,8 +167,7 @@ static void first_backward(struct model *m, const struct model_input *in, float 
     caption_backward(m, in, dy);
 }
 
-static const float *block_activation(struct model *m, const char *name, int64_t *count,
-                                     struct err *err)
+static const float *block_activation(struct model *m, const char *name, int64_t *count, struct err *err)
 {
     int i, at = 0;
     if (!m->train || m->max.recompute || sscanf(name, "blocks.%d%n", &i, &at) != 1 || i < 0 ||

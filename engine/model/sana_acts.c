@@ -47,8 +47,7 @@ static void cut_top(struct sana_top_acts *t, struct arena *k, struct sizes z, bo
     t->out = arena_cut(k, z.M, z.P);
 }
 
-static void cut_attention(struct sana_block_acts *a, struct arena *k, struct sizes z,
-                          const struct model_config *c)
+static void cut_attention(struct sana_block_acts *a, struct arena *k, struct sizes z, const struct model_config *c)
 {
     const size_t hd = (size_t)c->linear_head_dim;
     a->stats1 = arena_cut(k, z.M, 2);
@@ -79,8 +78,7 @@ static void cut_attention(struct sana_block_acts *a, struct arena *k, struct siz
 }
 
 /* All but the modulation and the output. */
-static void cut_block(struct sana_block_acts *a, struct arena *k, struct sizes z,
-                      const struct model_config *c)
+static void cut_block(struct sana_block_acts *a, struct arena *k, struct sizes z, const struct model_config *c)
 {
     cut_attention(a, k, z, c);
     a->x2 = arena_cut(k, z.M, z.C);

@@ -92,12 +92,10 @@ static void cross_forward(struct model *m, const struct sana_block_weights *w, s
     model_linear(m, a->ckv, w->cross_kv, w->cross_kv_b, m->sana.top.y, T, C, 2 * C);
     if (norm) {
         k->rms_norm(a->cqn, C, a->cq_rstd, a->cq, C, model_w(m, w->cross_q_norm), M, C, CROSS_EPS);
-        k->rms_norm(a->ckn, C, a->ck_rstd, a->ckv, 2 * C, model_w(m, w->cross_k_norm), T, C,
-                    CROSS_EPS);
+        k->rms_norm(a->ckn, C, a->ck_rstd, a->ckv, 2 * C, model_w(m, w->cross_k_norm), T, C, CROSS_EPS);
     }
-    k->cross_attn(a->cross, a->prob, norm ? a->cqn : a->cq, norm ? a->ckn : a->ckv,
-                  norm ? C : 2 * C, model_skip(m, a->ckv, C), 2 * C, captions(m),
-                  cross_heads(m));
+    k->cross_attn(a->cross, a->prob, norm ? a->cqn : a->cq, norm ? a->ckn : a->ckv, norm ? C : 2 * C,
+                  model_skip(m, a->ckv, C), 2 * C, captions(m), cross_heads(m));
     model_linear(m, a->cross_out, w->cross_proj, w->cross_proj_b, a->cross, M, C, C);
 }
 
@@ -109,8 +107,7 @@ static void mlp_forward(struct model *m, const struct sana_block_weights *w, str
     k->gate_norm(a->x2, a->h2, a->stats2, a->x1, NULL, 0, a->cross_out, a->mod + SHIFT2 * C,
                  a->mod + SCALE2 * C, MOD_ROWS * C, m->batch, m->tokens, C, LN_EPS);
     model_linear(m, a->u, w->inv, w->inv_b, a->h2, M, C, 2 * F);
-    k->glumbconv(a->g, a->glumbconv, a->u, model_w(m, w->depth), model_w(m, w->depth_b),
-                 mlp_image(m));
+    k->glumbconv(a->g, a->glumbconv, a->u, model_w(m, w->depth), model_w(m, w->depth_b), mlp_image(m));
     model_linear(m, a->mlp_out, w->point, NO_WEIGHT, a->g, M, F, C);
 }
 
@@ -119,8 +116,7 @@ void block_forward(struct model *m, int i)
     const struct sana_block_weights *w = &m->sana.bw[i];
     struct sana_block_acts *a = &m->sana.ba[i];
     const int C = m->cfg.hidden;
-    m->ops->mod_add(a->mod, model_w(m, w->table), m->sana.top.t0, MOD_ROWS * C, C, m->batch, MOD_ROWS,
-                    C);
+    m->ops->mod_add(a->mod, model_w(m, w->table), m->sana.top.t0, MOD_ROWS * C, C, m->batch, MOD_ROWS, C);
     enter_forward(m, i);
     self_forward(m, w, a);
     cross_forward(m, w, a);
@@ -156,9 +152,8 @@ void block_leave_back(struct model *m, float *dmod, const float *stats, const fl
     struct sana_back_acts *d = &m->sana.back;
     const int C = m->cfg.hidden;
     m->ops->zero(d->dx, (size_t)m->batch * (size_t)m->tokens * (size_t)C);
-    m->ops->gate_norm_back(d->dx, d->a, d->dmod[(m->cfg.depth - 1) % 2] + GATE2 * C, dmod,
-                           dmod + C, d->a, a->x3, stats, mod + C, ld, a->mod + GATE2 * C,
-                           MOD_ROWS * C, a->mlp_out, m->batch, m->tokens, C);
+    m->ops->gate_norm_back(d->dx, d->a, d->dmod[(m->cfg.depth - 1) % 2] + GATE2 * C, dmod, dmod + C, d->a, a->x3, stats,
+                           mod + C, ld, a->mod + GATE2 * C, MOD_ROWS * C, a->mlp_out, m->batch, m->tokens, C);
 }
 
 /* From the gradient of the output of mlp_forward(), in d->a, to that of cross_out, in d->dxn. */
@@ -169,13 +164,11 @@ static void mlp_backward(struct model *m, const struct sana_block_weights *w, co
     struct sana_back_acts *d = &m->sana.back;
     const int C = m->cfg.hidden, F = m->cfg.mlp_hidden, M = m->batch * m->tokens;
     model_linear_back(m, d->dg, w->point, NO_WEIGHT, d->a, a->g, M, F, C);
-    k->glumbconv_back(d->du, model_g(m, w->depth), model_g(m, w->depth_b), d->dd, d->dg, a->u,
-                      a->glumbconv,
+    k->glumbconv_back(d->du, model_g(m, w->depth), model_g(m, w->depth_b), d->dd, d->dg, a->u, a->glumbconv,
                       model_w(m, w->depth), model_w(m, w->depth_b), mlp_image(m));
     model_linear_back(m, d->a, w->inv, w->inv_b, d->du, a->h2, M, C, 2 * F);
-    k->gate_norm_back(d->dx, d->dxn, NULL, dmod + SHIFT2 * C, dmod + SCALE2 * C, d->a, a->x2,
-                      a->stats2, a->mod + SCALE2 * C, MOD_ROWS * C, NULL, 0, NULL, m->batch,
-                      m->tokens, C);
+    k->gate_norm_back(d->dx, d->dxn, NULL, dmod + SHIFT2 * C, dmod + SCALE2 * C, d->a, a->x2, a->stats2,
+                      a->mod + SCALE2 * C, MOD_ROWS * C, NULL, 0, NULL, m->batch, m->tokens, C);
 }
 
 /* `first`: the last block, which runs backward first, initializes the gradient of y. */
@@ -210,8 +203,7 @@ static void self_backward(struct model *m, const struct sana_block_weights *w,
     void *dk = model_skip(m, d->dqkv, C), *dv = model_skip(m, d->dqkv, 2 * C);
     int ldqk;
     void *qk = lin_qk(m, a, &ldqk);
-    k->gate_back(d->a, dmod + GATE1 * C, d->dx, a->mod + GATE1 * C, ld, a->attn_out, m->batch,
-                 m->tokens, C);
+    k->gate_back(d->a, dmod + GATE1 * C, d->dx, a->mod + GATE1 * C, ld, a->attn_out, m->batch, m->tokens, C);
     model_linear_back(m, d->b, w->proj, w->proj_b, d->a, a->attn, M, C, C);
     k->lin_attn_back(d->dqkv, dk, dv, 3 * C, d->b, C, a->attn, a->lin, qk, model_skip(m, qk, C),
                      ldqk, model_skip(m, a->qkv, 2 * C), 3 * C, linear_heads(m));
@@ -234,12 +226,10 @@ static void enter_backward(struct model *m, int i)
     float *dshift = d->dmod[i % 2] + SHIFT1 * C, *dscale = d->dmod[i % 2] + SCALE1 * C;
     const float *scale = a->mod + SCALE1 * C;
     if (i == 0 || m->max.recompute) /* block_again() continues from there */
-        k->norm_mod_back(d->dx, dshift, dscale, d->a, a->in, a->stats1, scale, ld, m->batch,
-                         m->tokens, C);
+        k->norm_mod_back(d->dx, dshift, dscale, d->a, a->in, a->stats1, scale, ld, m->batch, m->tokens, C);
     else
-        k->gate_norm_back(d->dx, d->a, d->dmod[(i - 1) % 2] + GATE2 * C, dshift, dscale, d->a,
-                          a->in, a->stats1, scale, ld, a[-1].mod + GATE2 * C, ld, a[-1].mlp_out,
-                          m->batch, m->tokens, C);
+        k->gate_norm_back(d->dx, d->a, d->dmod[(i - 1) % 2] + GATE2 * C, dshift, dscale, d->a, a->in, a->stats1, scale,
+                          ld, a[-1].mod + GATE2 * C, ld, a[-1].mlp_out, m->batch, m->tokens, C);
 }
 
 void block_backward(struct model *m, int i)
@@ -252,6 +242,5 @@ void block_backward(struct model *m, int i)
     cross_backward(m, w, a, i == m->cfg.depth - 1);
     self_backward(m, w, a, dmod);
     enter_backward(m, i);
-    m->ops->mod_add_back(model_g(m, w->table), m->sana.back.dt0, MOD_ROWS * C, C, dmod, m->batch,
-                         MOD_ROWS, C);
+    m->ops->mod_add_back(model_g(m, w->table), m->sana.back.dt0, MOD_ROWS * C, C, dmod, m->batch, MOD_ROWS, C);
 }

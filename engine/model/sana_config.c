@@ -134,15 +134,13 @@ int sana_config_check(const struct model_config *c, struct err *err)
             return err_set(err, ERR_USAGE, "%s is %d; it must be from %d to %d", rows[i].name,
                            rows[i].value, rows[i].least, rows[i].most);
     if (c->hidden % c->heads)
-        return err_set(err, ERR_USAGE, "hidden_size %d is not a multiple of num_heads %d",
-                       c->hidden, c->heads);
+        return err_set(err, ERR_USAGE, "hidden_size %d is not a multiple of num_heads %d", c->hidden, c->heads);
     if (c->hidden % c->linear_head_dim)
         return err_set(err, ERR_USAGE, "hidden_size %d is not a multiple of linear_head_dim %d",
                        c->hidden, c->linear_head_dim);
     if (!(c->y_norm_eps >= 0) || !isfinite(c->y_norm_scale))
         return err_set(err, ERR_USAGE, "norm_eps must be 0 or more, y_norm_scale_factor finite");
     if (!(c->caption_dropout >= 0 && c->caption_dropout <= 1))
-        return err_set(err, ERR_USAGE, "class_dropout_prob is %g; it must be from 0 to 1",
-                       (double)c->caption_dropout);
+        return err_set(err, ERR_USAGE, "class_dropout_prob is %g; it must be from 0 to 1", (double)c->caption_dropout);
     return 0;
 }

@@ -14,8 +14,7 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-static void declare_block(struct layout_builder *d, struct sana_block_weights *w,
-                          const struct model_config *c)
+static void declare_block(struct layout_builder *d, struct sana_block_weights *w, const struct model_config *c)
 {
     const int C = c->hidden, F = c->mlp_hidden;
     w->table = layout_builder_param(d, "scale_shift_table", 6, C);
@@ -30,10 +29,8 @@ static void declare_block(struct layout_builder *d, struct sana_block_weights *w
     w->cross_kv_b = layout_builder_param(d, "cross_attn.kv_linear.bias", 2 * C, 0);
     w->cross_proj = layout_builder_param(d, "cross_attn.proj.weight", C, C);
     w->cross_proj_b = layout_builder_param(d, "cross_attn.proj.bias", C, 0);
-    w->cross_q_norm = c->cross_norm ? layout_builder_param(d, "cross_attn.q_norm.weight", C,
-                                                           0) : NO_WEIGHT;
-    w->cross_k_norm = c->cross_norm ? layout_builder_param(d, "cross_attn.k_norm.weight", C,
-                                                           0) : NO_WEIGHT;
+    w->cross_q_norm = c->cross_norm ? layout_builder_param(d, "cross_attn.q_norm.weight", C, 0) : NO_WEIGHT;
+    w->cross_k_norm = c->cross_norm ? layout_builder_param(d, "cross_attn.k_norm.weight", C, 0) : NO_WEIGHT;
     w->inv = layout_builder_conv(d, "mlp.inverted_conv.conv.weight", 2 * F, C, 1);
     w->inv_b = layout_builder_param(d, "mlp.inverted_conv.conv.bias", 2 * F, 0);
     w->depth = layout_builder_conv(d, "mlp.depth_conv.conv.weight", 2 * F, 1, 3);
@@ -68,8 +65,7 @@ int sana_declare(struct model *m, struct err *err)
     w->table = layout_builder_param(&d, "final_layer.scale_shift_table", 2, C);
     w->out = layout_builder_param(&d, "final_layer.linear.weight", patch, C);
     w->out_b = layout_builder_param(&d, "final_layer.linear.bias", patch, 0);
-    w->null_caption = layout_builder_buffer(&d, "y_embedder.y_embedding", c->caption_len,
-                                            c->caption_channels);
+    w->null_caption = layout_builder_buffer(&d, "y_embedder.y_embedding", c->caption_len, c->caption_channels);
     return d.failed ? -1 : 0;
 }
 

@@ -46,8 +46,7 @@ static struct choice begin(struct fit *out, const struct fit_ask *ask, struct er
             .batch = c.most, .height = ask->height, .width = ask->width, .text = ask->text,
             .recompute = s->recompute == RECOMPUTE_ON,
         },
-        .optim =
-            s->optim, .device = ask->device, .bf16 = ask->bf16, .reproducible = s->reproducible,
+        .optim = s->optim, .device = ask->device, .bf16 = ask->bf16, .reproducible = s->reproducible,
         .pictures = pictures_of(ask),
         .ranks = ask->ranks, .sharing = ask->sharing, .pixels_most = ask->pixels_most,
     };
@@ -152,8 +151,7 @@ static void tell_micro(const struct choice *c)
     if (c->fit->micro == lowered_to(c->ask, c->fit->micro + 1))
         snprintf(why, FIT_WHY, "the run ran out of memory with larger ones");
     else if (!c->fit->fits)
-        snprintf(why, FIT_WHY, "does not fit: needs %s, and may use %d %% of the %s free", planned,
-                 FIT_PERCENT, most);
+        snprintf(why, FIT_WHY, "does not fit: needs %s, and may use %d %% of the %s free", planned, FIT_PERCENT, most);
     else if (!s->micro_auto)
         snprintf(why, FIT_WHY, "set by train.batch.micro%s",
                  c->fit->micro < s->batch_micro ? ", limited to a rank's share" : "");
@@ -174,8 +172,7 @@ static void tell_recompute(const struct choice *c)
     else if (c->ask->recompute && c->fit->recompute)
         snprintf(why, FIT_WHY, "the run ran out of memory with one sample at a time");
     else if (c->fit->recompute)
-        snprintf(why, FIT_WHY, "without it %s does not fit",
-                 s->micro_auto ? "one sample" : "the micro-batch");
+        snprintf(why, FIT_WHY, "without it %s does not fit", s->micro_auto ? "one sample" : "the micro-batch");
     else
         snprintf(why, FIT_WHY, c->fit->fits ? "the batch fits without it" : "the batch does not fit with it either");
 }
@@ -239,8 +236,7 @@ int fit_choose_sharing(struct fit *out, const struct fit_ask *ask, struct err *e
     else if (out->budget == 0)
         snprintf(out->sharing_why, FIT_WHY, "free memory is not known");
     else if (out->sharing == SHARING_DDP)
-        snprintf(out->sharing_why, FIT_WHY, "each rank has memory for everything (%.2f GiB)",
-                 (double)ddp / 0x1p30);
+        snprintf(out->sharing_why, FIT_WHY, "each rank has memory for everything (%.2f GiB)", (double)ddp / 0x1p30);
     else
         snprintf(out->sharing_why, FIT_WHY, "%.2f GiB per rank; ddp needs %.2f GiB, and %.2f GiB "
                                             "may be used",

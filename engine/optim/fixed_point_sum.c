@@ -46,8 +46,7 @@ static int alloc_all(struct fixed_point_sum *e, struct err *err)
                ? 0 : err_set(err, ERR_MEMORY, "no memory for reproducible sums");
 }
 
-int fixed_point_sum_create(struct fixed_point_sum **out, const struct layout *l, size_t floats,
-                           struct err *err)
+int fixed_point_sum_create(struct fixed_point_sum **out, const struct layout *l, size_t floats, struct err *err)
 {
     struct fixed_point_sum *e = calloc(1, sizeof(*e));
     if (!e)
@@ -113,8 +112,7 @@ static bool clip_to(const struct tensor *t, size_t *from, size_t *to)
     return *from < *to;
 }
 
-void fixed_point_sum_round(struct fixed_point_sum *e, int64_t *sum, const float *grads, size_t from,
-                           size_t to)
+void fixed_point_sum_round(struct fixed_point_sum *e, int64_t *sum, const float *grads, size_t from, size_t to)
 {
     for (int i = 0; i < e->tensors; i++) {
         size_t lo = from, hi = to;
@@ -213,8 +211,7 @@ int fixed_point_sum_settle(struct fixed_point_sum *e, double *loss)
     return 1;
 }
 
-void fixed_point_sum_result(const struct fixed_point_sum *e, float *grads, const int64_t *sum,
-                            size_t from, size_t to)
+void fixed_point_sum_result(const struct fixed_point_sum *e, float *grads, const int64_t *sum, size_t from, size_t to)
 {
     for (int i = 0; i < e->tensors; i++) {
         size_t lo = from, hi = to;
@@ -248,8 +245,7 @@ int64_t *fixed_point_sum_squares(struct fixed_point_sum *e, size_t *n)
     return e->squares;
 }
 
-void fixed_point_sum_add_squares(struct fixed_point_sum *e, const float *grads, size_t from,
-                                 size_t to, int addends)
+void fixed_point_sum_add_squares(struct fixed_point_sum *e, const float *grads, size_t from, size_t to, int addends)
 {
     for (int i = 0; i < e->tensors; i++) {
         size_t lo = from, hi = to;

@@ -37,8 +37,7 @@ enum {
 struct fixed_point_sum;
 
 /* `floats`: numbers of the sums, layout_floats() or those of a rank's packed memory (shard.h). */
-int fixed_point_sum_create(struct fixed_point_sum **out, const struct layout *l, size_t floats,
-                           struct err *err);
+int fixed_point_sum_create(struct fixed_point_sum **out, const struct layout *l, size_t floats, struct err *err);
 void fixed_point_sum_destroy(struct fixed_point_sum *e);
 
 /* The exponents of all tensors of the layout and, last, of the loss: saved with a step, and restored. */
@@ -50,8 +49,7 @@ void fixed_point_sum_add(struct fixed_point_sum *e, const float *grads, double l
 
 /* In parts, for ranks that share the sums: sum[] and grads[] are numbers [from, to) of the layout's block.
  * Multiples are added to sum[]. */
-void fixed_point_sum_round(struct fixed_point_sum *e, int64_t *sum, const float *grads, size_t from,
-                           size_t to);
+void fixed_point_sum_round(struct fixed_point_sum *e, int64_t *sum, const float *grads, size_t from, size_t to);
 void fixed_point_sum_add_loss(struct fixed_point_sum *e, double loss);
 
 /* Combine over ranks before settling: the sums and the loss (added as int64), and the
@@ -64,15 +62,13 @@ float *fixed_point_sum_maxima(struct fixed_point_sum *e, size_t *n);
  * 0: exponents have changed; begin this step again. */
 int fixed_point_sum_settle(struct fixed_point_sum *e, double *loss);
 /* After that: the result for numbers [from, to) of the layout's block. */
-void fixed_point_sum_result(const struct fixed_point_sum *e, float *grads, const int64_t *sum,
-                            size_t from, size_t to);
+void fixed_point_sum_result(const struct fixed_point_sum *e, float *grads, const int64_t *sum, size_t from, size_t to);
 
 /* The norm of the result, the same for any division among ranks: sums of squares per tensor of
  * the layout, to be added over ranks as int64. `addends`: micro-batches of the step. `from` is a
  * multiple of 16. After fixed_point_sum_settle(). */
 int64_t *fixed_point_sum_squares(struct fixed_point_sum *e, size_t *n);
-void fixed_point_sum_add_squares(struct fixed_point_sum *e, const float *grads, size_t from,
-                                 size_t to, int addends);
+void fixed_point_sum_add_squares(struct fixed_point_sum *e, const float *grads, size_t from, size_t to, int addends);
 double fixed_point_sum_norm(struct fixed_point_sum *e, int addends);
 
 #endif

@@ -166,8 +166,7 @@ int memory_plan(struct memory_plan *out, const struct memory_ask *asked, struct 
     return r;
 }
 
-int memory_largest_micro(struct memory_plan *out, const struct memory_ask *ask, int most,
-                         int64_t room, struct err *err)
+int memory_largest_micro(struct memory_plan *out, const struct memory_ask *ask, int most, int64_t room, struct err *err)
 {
     struct memory_ask a = *ask;
     struct memory_plan p;

@@ -25,8 +25,7 @@ static int check_config(const struct optim_config *c, struct err *err)
     const int betas = c->type == OPTIM_CAME ? 3 : 2;
     for (int i = 0; i < betas; i++)
         if (!(c->beta[i] >= 0 && c->beta[i] < 1))
-            return err_set(err, ERR_USAGE, "beta%d is %g; it must be from 0 to below 1", i + 1,
-                           c->beta[i]);
+            return err_set(err, ERR_USAGE, "beta%d is %g; it must be from 0 to below 1", i + 1, c->beta[i]);
     if (!(c->eps[0] > 0) || (c->type == OPTIM_CAME && !(c->eps[1] > 0)))
         return err_set(err, ERR_USAGE, "eps must be above 0");
     if (!(c->weight_decay >= 0) || !(c->clip >= 0))
@@ -34,8 +33,7 @@ static int check_config(const struct optim_config *c, struct err *err)
     if (c->type == OPTIM_CAME && !(c->clip_threshold > 0))
         return err_set(err, ERR_USAGE, "clip_threshold must be above 0");
     if (!(c->ema >= 0 && c->ema < 1))
-        return err_set(err, ERR_USAGE, "the EMA rate is %g; it must be from 0 (none) to below 1",
-                       c->ema);
+        return err_set(err, ERR_USAGE, "the EMA rate is %g; it must be from 0 (none) to below 1", c->ema);
     return 0;
 }
 
@@ -45,8 +43,7 @@ static bool is_factored(const struct tensor *t)
     return t->ndim == 2 || (t->ndim == 4 && t->dim[2] == 1 && t->dim[3] == 1);
 }
 
-static int alloc_block(struct optim *o, struct block *b, size_t count, enum backend_use use,
-                       struct err *err)
+static int alloc_block(struct optim *o, struct block *b, size_t count, enum backend_use use, struct err *err)
 {
     const size_t bytes = (count ? count : 16) * sizeof(float);
     *b = (struct block){.at = backend_alloc(o->ops, bytes, use, err), .count = count};
@@ -108,8 +105,7 @@ static struct optim_state *add_state(struct optim *o, const char *prefix, const 
 }
 
 /* State with one number per weight, in block `base`. */
-static void add_elementwise(struct optim *o, const char *prefix, const struct tensor *t,
-                            float *base)
+static void add_elementwise(struct optim *o, const char *prefix, const struct tensor *t, float *base)
 {
     const struct range r = optim_find(o, t);
     struct optim_state *s = add_state(o, prefix, t, base + r.at, t->ndim, t->dim);
@@ -275,8 +271,7 @@ struct kern_adamw optim_adamw_args(const struct optim *o, float clip, double lr)
     };
 }
 
-static void step_adamw(struct optim *o, float *weights, void *narrow, const float *grads,
-                       struct kern_adamw args)
+static void step_adamw(struct optim *o, float *weights, void *narrow, const float *grads, struct kern_adamw args)
 {
     for (int i = 0; i < o->ranges; i++) {
         const struct range *r = &o->range[i];
@@ -299,8 +294,7 @@ struct kern_came optim_came_args(const struct optim *o, float clip, double lr)
     };
 }
 
-static void step_came(struct optim *o, float *weights, void *narrow, const float *grads,
-                      struct kern_came args)
+static void step_came(struct optim *o, float *weights, void *narrow, const float *grads, struct kern_came args)
 {
     for (int i = 0; i < layout_len(o->layout); i++) {
         const struct tensor *t = layout_at(o->layout, i);
@@ -316,8 +310,7 @@ float optim_clip(const struct optim *o, double grad_norm)
     return (float)(clip < 1 ? clip : 1);
 }
 
-void optim_step(struct optim *o, float *weights, void *narrow, float *grads, double grad_norm,
-                double lr)
+void optim_step(struct optim *o, float *weights, void *narrow, float *grads, double grad_norm, double lr)
 {
     const float clip = optim_clip(o, grad_norm);
     for (int i = 0; o->block[AVERAGE].at && i < o->ranges; i++) {

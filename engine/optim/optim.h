@@ -59,8 +59,7 @@ double optim_share_squares(const struct optim *o, const float *grads);
 
 /* One update: clip by grad_norm, EMA, step. Counts k itself. Kernel arrays; `narrow` gets a narrow copy of the
  * new weights (kernels.h), and may be `weights` where narrow is fp32. */
-void optim_step(struct optim *o, float *weights, void *narrow, float *grads, double grad_norm,
-                double lr);
+void optim_step(struct optim *o, float *weights, void *narrow, float *grads, double grad_norm, double lr);
 
 /* --- CPU only: images, each of which has all state in one block of the caller's memory */
 

@@ -110,8 +110,7 @@ static float *copy(float *to, const float *from, size_t n)
 }
 
 /* Copies CAME's state of a tensor to the new image. */
-static struct kern_came_state copy_factors(const struct optim *o, const struct optim_move *m, int tensor,
-                                           size_t n)
+static struct kern_came_state copy_factors(const struct optim *o, const struct optim_move *m, int tensor, size_t n)
 {
     struct kern_came_state s = o->came[tensor];
     float *moments = m->image + offset_of(o, MOMENTS), *factors = m->image + offset_of(o, FACTORS);

@@ -133,8 +133,7 @@ float *step_null(struct step *s)
 }
 
 int step_create(struct step **out, const struct model_config *cfg, const struct model_limits *max,
-                const struct optim_config *opt, double flow_shift, const struct params_share *share,
-                struct err *err)
+                const struct optim_config *opt, double flow_shift, const struct params_share *share, struct err *err)
 {
     if (!(flow_shift > 0))
         return err_set(err, ERR_USAGE, "flow_shift is %g; it must be above 0", flow_shift);

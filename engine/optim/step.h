@@ -23,8 +23,7 @@ struct step;
 /* `share` NULL: this process has everything. With params_by_unit(), model_on_units() must be called before the first
  * step_micro(). */
 int step_create(struct step **out, const struct model_config *cfg, const struct model_limits *max,
-                const struct optim_config *opt, double flow_shift, const struct params_share *share,
-                struct err *err);
+                const struct optim_config *opt, double flow_shift, const struct params_share *share, struct err *err);
 void step_destroy(struct step *s);
 
 struct model *step_model(struct step *s);

@@ -61,8 +61,7 @@ static void nonce_of(char out[33], int64_t job)
 
 /* ---- fill ---- */
 
-static void event(struct store *s, int64_t job, int64_t seq, const char *kind, bool agent,
-                  const char *body)
+static void event(struct store *s, int64_t job, int64_t seq, const char *kind, bool agent, const char *body)
 {
     struct err err = { 0 };
     struct event_row row = { .job = job, .seq = seq, .at_ms = BASE_MS + seq,
@@ -122,8 +121,7 @@ static void insert(struct store *s, int64_t id, const char *spec, enum work work
         return;
     check(attempts_insert(s, &a, &err), &err);
     check(attempts_update(s, &a, &err), &err);
-    snprintf(placed, sizeof(placed), "{\"nonce\":\"%s\",\"node\":\"here\",\"cpus\":0,\"gpus\":0}",
-             a.nonce);
+    snprintf(placed, sizeof(placed), "{\"nonce\":\"%s\",\"node\":\"here\",\"cpus\":0,\"gpus\":0}", a.nonce);
     event(s, id, 2, "placed", false, placed);
     event(s, id, 3, "agent_up", false, "{\"node\":\"here\",\"pid\":1,\"version\":\"x\"}");
     event(s, id, 4, "generation_started", true,
@@ -184,8 +182,7 @@ static void write_all_env(const char *home, const char *file, long first, long l
         write_env(home, id, env, size);
 }
 
-static int fill(const char *home, const char *spec_file, long running, long done, long queued,
-                const char *env)
+static int fill(const char *home, const char *spec_file, long running, long done, long queued, const char *env)
 {
     struct err err = { 0 };
     struct store *s;
@@ -237,8 +234,7 @@ static void *message(enum wire_message number, const struct agent *a, json_t *mo
     struct err err = { 0 };
     char nonce[33];
     nonce_of(nonce, a->job);
-    json_t *body = json_pack("{s:I, s:i, s:s}", "job", (json_int_t)a->job, "attempt", 1, "nonce",
-                             nonce);
+    json_t *body = json_pack("{s:I, s:i, s:s}", "job", (json_int_t)a->job, "attempt", 1, "nonce", nonce);
     json_object_update(body, more);
     json_decref(more);
     void *frame = frame_make(number, body, size, &err);

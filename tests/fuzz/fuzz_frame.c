@@ -36,8 +36,7 @@ static void check_message(const struct wire_row *row, json_t *body, enum wire_di
 }
 
 /* All messages as [[number, body]...]; *broken tells whether the stream ended in an error. */
-static json_t *read_all(enum wire_direction direction, const uint8_t *data, size_t size,
-                        size_t piece, int *broken)
+static json_t *read_all(enum wire_direction direction, const uint8_t *data, size_t size, size_t piece, int *broken)
 {
     struct err err = {0};
     struct frame_reader *r = NULL;
@@ -82,8 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum wire_direction direction = of[(data[0] & 1) + (data[0] & 0x80 ? 2 : 0)];
     int broken, broken_pieces;
     json_t *whole = read_all(direction, data + 1, size - 1, size, &broken);
-    json_t *pieces = read_all(direction, data + 1, size - 1, (size_t)(data[0] >> 1) + 1,
-                              &broken_pieces);
+    json_t *pieces = read_all(direction, data + 1, size - 1, (size_t)(data[0] >> 1) + 1, &broken_pieces);
     PROMISE(broken == broken_pieces && json_equal(whole, pieces));
     json_decref(whole);
     json_decref(pieces);

@@ -87,8 +87,7 @@ static json_t *body_of(const json_t *line, enum core_input_kind kind)
         return json_pack("{s:s, s:i, s:{s:i, s:i, s:[i, i]}}", "name", "x", "priority", 0, "retry",
                          "max", 10, "no_progress", 3, "backoff_ms", 5000, 300000);
     if (kind == CORE_PLACE)
-        return json_pack("{s:s, s:s, s:i, s:i}", "nonce", "0123456789abcdef", "node", "n1", "cpus",
-                         1, "gpus", 0);
+        return json_pack("{s:s, s:s, s:i, s:i}", "nonce", "0123456789abcdef", "node", "n1", "cpus", 1, "gpus", 0);
     json_t *body = json_object_get(line, "body");
     return json_is_object(body) ? json_incref(body) : json_object();
 }

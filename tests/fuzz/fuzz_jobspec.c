@@ -74,8 +74,7 @@ static void check_accepted(const json_t *spec)
     const char *workdir = json_string_value(json_object_get(spec, "workdir"));
     PROMISE(name && name[0] && strlen(name) <= JOB_NAME_MAX && !strpbrk(name, "/ \n"));
     PROMISE(workdir && workdir[0] == '/');
-    PROMISE(json_is_null(json_object_get(spec, "run")) !=
-            json_is_null(json_object_get(spec, "train")));
+    PROMISE(json_is_null(json_object_get(spec, "run")) != json_is_null(json_object_get(spec, "train")));
     char *text = json_dumps(spec, JSON_COMPACT);
     PROMISE(text);
     json_t *again = json_loads(text, JSON_REJECT_DUPLICATES, NULL);

@@ -14,8 +14,7 @@
 
 enum { CONVERT_MAX = 1 << 16 };
 
-static void check_tensor(const struct st_file *f, const struct st_tensor *t, const uint8_t *data,
-                         size_t size)
+static void check_tensor(const struct st_file *f, const struct st_tensor *t, const uint8_t *data, size_t size)
 {
     const uint8_t *at = t->data;
     PROMISE(at >= data && at <= data + size && t->bytes <= (size_t)(data + size - at));

@@ -327,8 +327,7 @@ static int measure(const struct test *t, const struct kern_ops *cuda, int bf16)
     }
     printf("%-16s %9.3f ms  %8.1f GB/s over its arrays", t->name, best, bytes / best * 1e-6);
     if (strncmp(t->name, "linear", 6) == 0)
-        printf("  %7.1f TFLOP/s", 2.0 * t->large[0] * t->large[1] * t->large[2] *
-                                      (t->name[6] ? 2 : 1) / best * 1e-9);
+        printf("  %7.1f TFLOP/s", 2.0 * t->large[0] * t->large[1] * t->large[2] * (t->name[6] ? 2 : 1) / best * 1e-9);
     printf("\n");
     release(&s);
     return 0;
@@ -486,7 +485,6 @@ int main(int argc, char **argv)
         leave_if_lost(argv, cuda, timed, (int)i + 1, failed);
     }
     if (!timed)
-        printf("check_kernels: %d passed, %d failed\n",
-               (int)count + 1 - failed, failed);
+        printf("check_kernels: %d passed, %d failed\n", (int)count + 1 - failed, failed);
     return failed ? 1 : 0;
 }

@@ -288,8 +288,7 @@ static void cross_run(const struct kern_ops *k, float *const *a, const int *z)
     const struct kern_text t = {a[4], (const int *)(const void *)a[9], z[4]};
     void *v = skip(k, a[3], C);
     k->cross_attn(a[0], a[1], a[2], a[3], 2 * C, v, 2 * C, t, s);
-    k->cross_attn_back(a[5], a[6], skip(k, a[6], C), 2 * C, a[7], a[8], a[1], a[2], a[3], 2 * C,
-                       v, 2 * C, t, s);
+    k->cross_attn_back(a[5], a[6], skip(k, a[6], C), 2 * C, a[7], a[8], a[1], a[2], a[3], 2 * C, v, 2 * C, t, s);
 }
 
 /* batch, height, width, channels of a half */

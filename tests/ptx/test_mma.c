@@ -91,8 +91,7 @@ static void test_mma(void **state)
              "{%r5, %r6}, {%f1, %f2, %f3, %f4};\nst.global.v4.f32 [%d4], {%f5, %f6, %f7, %f8};");
     for (int l = 0; l < 32; l++)
         for (int i = 0; i < 4; i++)
-            same(read_float(t.out, (size_t)l * 4 + (size_t)i),
-                 product(i < 2 ? l / 4 : l / 4 + 8, l % 4 * 2 + i % 2));
+            same(read_float(t.out, (size_t)l * 4 + (size_t)i), product(i < 2 ? l / 4 : l / 4 + 8, l % 4 * 2 + i % 2));
     assert_int_equal(t.counts.tensor_flops, 2 * 16 * 8 * 16);
 }
 

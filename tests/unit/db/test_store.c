@@ -302,8 +302,7 @@ static void migration(void **state)
     assert_int_equal(migrate_run(store_handle(s), store_path, bad, now + 1, &err), -1);
     assert_non_null(strstr(err.text, "the store is unchanged"));
     err.code = ERR_NONE;
-    assert_int_not_equal(sqlite3_exec(store_handle(s), "SELECT colour FROM jobs", 0, 0, 0),
-                         SQLITE_OK);
+    assert_int_not_equal(sqlite3_exec(store_handle(s), "SELECT colour FROM jobs", 0, 0, 0), SQLITE_OK);
 
     assert_int_equal(migrate_run(store_handle(s), store_path, good, now + 1, &err), 0);
     assert_int_equal(sqlite3_exec(store_handle(s), "SELECT colour FROM jobs", 0, 0, 0), SQLITE_OK);

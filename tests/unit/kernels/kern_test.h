@@ -92,8 +92,7 @@ static inline void near(const char *what, const char *isa, const float *ours, co
         top = fmax(top, fabs(want[i]));
     }
     if (!(most <= tolerance * top))
-        fail_msg("%s (%s): [%zu of %zu] is %.9g, not %.9g", what, isa, at, n, (double)ours[at],
-                 want[at]);
+        fail_msg("%s (%s): [%zu of %zu] is %.9g, not %.9g", what, isa, at, n, (double)ours[at], want[at]);
 }
 
 /* Calls fn with every table this processor can run. */

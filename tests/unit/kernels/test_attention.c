@@ -38,8 +38,7 @@ static void head_forward(double *out, const struct head_case *h)
 }
 
 /* Gradient of sum(dout * out) for each number of x, by central differences. */
-static void head_slopes(double *slopes, double *x, int n, const double *dout,
-                        const struct head_case *h)
+static void head_slopes(double *slopes, double *x, int n, const double *dout, const struct head_case *h)
 {
     const double step = 1e-5;
     double *out = doubles_new((size_t)(h->tokens * h->dim));
@@ -77,9 +76,8 @@ struct reference {
 };
 
 /* Runs all samples and heads; k and v have `text` rows per sample. */
-static void reference_run(struct reference *ref, struct kern_heads s, int text, const float *q,
-                          int ldq, const float *k, int ldk, const float *v, int ldv,
-                          const float *mask, const float *dout)
+static void reference_run(struct reference *ref, struct kern_heads s, int text, const float *q, int ldq, const float *k,
+                          int ldk, const float *v, int ldv, const float *mask, const float *dout)
 {
     const int C = s.heads * s.dim;
     const size_t nq = (size_t)(s.tokens * s.dim), nk = (size_t)(text * s.dim);
@@ -157,8 +155,7 @@ static void check_linear_attention(const struct kern_ops *k, struct kern_heads s
         }
     k->lin_attn(out, C, keep, raw, raw + C, ld, raw + 2 * C, ld, s);
     near("lin_attn", k->name, out, ref.out, n, 3e-6);
-    k->lin_attn_back(d, d + C, d + 2 * C, ld, dout, C, out, keep, raw, raw + C, ld, raw + 2 * C,
-                     ld, s);
+    k->lin_attn_back(d, d + C, d + 2 * C, ld, dout, C, out, keep, raw, raw + C, ld, raw + 2 * C, ld, s);
     near("lin_attn_back dq", k->name, columns(d, M, ld, C), ref.dq, n, 1e-5);
     near("lin_attn_back dk", k->name, columns(d + C, M, ld, C), ref.dk, n, 1e-5);
     near("lin_attn_back dv", k->name, columns(d + 2 * C, M, ld, C), ref.dv, n, 1e-5);
@@ -186,8 +183,7 @@ static void check_cross_attention(const struct kern_ops *k, struct kern_heads s,
         for (int i = 0; i < s.heads * s.tokens * text; i++)
             if (mask[b * text + i % text] == 0)
                 assert_true(prob[b * s.heads * s.tokens * text + i] == 0);
-    k->cross_attn_back(dq, dkv, dkv + C, ld, work, dout, prob, q, kv, ld, kv + C, ld, t,
-                       s);
+    k->cross_attn_back(dq, dkv, dkv + C, ld, work, dout, prob, q, kv, ld, kv + C, ld, t, s);
     near("cross_attn_back dq", k->name, dq, ref.dq, n, 1e-5);
     near("cross_attn_back dk", k->name, columns(dkv, T, ld, C), ref.dk, (size_t)(T * C), 1e-5);
     near("cross_attn_back dv", k->name, columns(dkv + C, T, ld, C), ref.dv, (size_t)(T * C), 1e-5);
@@ -234,8 +230,7 @@ static float *spread(const float *from, int ld, int rows, struct kern_heads s, i
     float *to = array_new((size_t)(rows * C), 0);
     for (int r = 0; r < rows; r++)
         for (int h = 0; h < s.heads; h++)
-            memcpy(to + r * C + h * s.dim, from + r * ld + h / serves * s.dim,
-                   (size_t)s.dim * sizeof(float));
+            memcpy(to + r * C + h * s.dim, from + r * ld + h / serves * s.dim, (size_t)s.dim * sizeof(float));
     return to;
 }
 
@@ -282,8 +277,7 @@ static void check_attend(const struct kern_ops *k, struct kern_heads s, const in
     for (int i = 0; i < T; i++)
         ones[i] = 1;
     k->cross_attn(other, prob, q, wide_k, C, wide_v, C, text, s);
-    k->cross_attn_back(other_dq, other_dk, other_dv, C, work, dout, prob, q, wide_k, C, wide_v, C,
-                       text, s);
+    k->cross_attn_back(other_dq, other_dk, other_dv, C, work, dout, prob, q, wide_k, C, wide_v, C, text, s);
     for (size_t i = 0; i < n; i++)
         other_dq[i] += dq[i];
     double *want = doubles_of(other, n), *want_dq = doubles_of(other_dq, n);
@@ -293,10 +287,8 @@ static void check_attend(const struct kern_ops *k, struct kern_heads s, const in
     near("attend", k->name, out, want, n, 2e-6 * slack);
     k->attend_back(dq, dkv, dkv + K, ldd, dout, out, kept, q, kv, ld, kv + K, ld, t, s);
     near("attend_back dq", k->name, dq, want_dq, n, 5e-6 * slack);
-    near("attend_back dk", k->name, columns(dkv, T, ldd, K), want_dk, (size_t)(T * K),
-         5e-6 * slack);
-    near("attend_back dv", k->name, columns(dkv + K, T, ldd, K), want_dv, (size_t)(T * K),
-         5e-6 * slack);
+    near("attend_back dk", k->name, columns(dkv, T, ldd, K), want_dk, (size_t)(T * K), 5e-6 * slack);
+    near("attend_back dv", k->name, columns(dkv + K, T, ldd, K), want_dv, (size_t)(T * K), 5e-6 * slack);
     free(want);
     free(want_dq);
     free(want_dk);

@@ -9,8 +9,7 @@ static const struct {
 #define EPS 1e-6
 
 /* One row: h = LN(x) (1 + scale) + shift. */
-static void norm_row(double *h, const double *x, const float *shift, const float *scale, int C,
-                     double eps)
+static void norm_row(double *h, const double *x, const float *shift, const float *scale, int C, double eps)
 {
     double mean = 0, var = 0;
     for (int c = 0; c < C; c++)
@@ -31,8 +30,7 @@ static void rms_row(double *y, const double *x, const float *w, int C, double ep
 }
 
 /* d(sum of dy * f(x))/dx by central differences, f on one row. */
-static double slope(double *x, int at, const float *dy, int C, const float *a, const float *b,
-                    double eps, double *tmp)
+static double slope(double *x, int at, const float *dy, int C, const float *a, const float *b, double eps, double *tmp)
 {
     const double h = 1e-5, was = x[at];
     double total = 0;

@@ -66,8 +66,7 @@ static void run_silu(const struct kern_ops *k, void *y, const float *x, size_t n
     k->silu(y, x, n);
 }
 
-static void run_silu_back(const struct kern_ops *k, void *dx, const float *dy, const float *x,
-                          size_t n)
+static void run_silu_back(const struct kern_ops *k, void *dx, const float *dy, const float *x, size_t n)
 {
     k->silu_back(dx, dy, x, n);
 }
@@ -77,8 +76,7 @@ static void run_gelu(const struct kern_ops *k, void *y, const float *x, size_t n
     k->gelu(y, x, n);
 }
 
-static void run_gelu_back(const struct kern_ops *k, void *dx, const float *dy, const float *x,
-                          size_t n)
+static void run_gelu_back(const struct kern_ops *k, void *dx, const float *dy, const float *x, size_t n)
 {
     k->gelu_back(dx, dy, x, n);
 }
@@ -108,8 +106,7 @@ static void exp_and_sigmoid_are_accurate(void **state)
         for (int i = 0; i < LANES; i++) {
             double e = exp((double)in[i]), s = sigmoid((double)in[i]);
             worst_exp = fmax(worst_exp, fabs((double)out[i] - e) / ldexp(1, ilogb(e) - 23));
-            worst_sigmoid =
-                fmax(worst_sigmoid, fabs((double)sig[i] - s) / ldexp(1, ilogb(s) - 23));
+            worst_sigmoid = fmax(worst_sigmoid, fabs((double)sig[i] - s) / ldexp(1, ilogb(s) - 23));
         }
     }
     print_message("exp %.2f ulp, sigmoid %.2f ulp\n", worst_exp, worst_sigmoid);

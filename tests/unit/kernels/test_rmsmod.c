@@ -77,8 +77,7 @@ static void reference(struct results *to, const struct sandwich *k)
 }
 
 /* Adds to `dx` unless it is NULL. */
-static struct results reference_of(const struct sandwich *k, const float *dx, const float *dw,
-                                   const float *dmod)
+static struct results reference_of(const struct sandwich *k, const float *dx, const float *dw, const float *dmod)
 {
     const size_t C = (size_t)k->s.cols, n = (size_t)(k->s.batch * k->s.tokens) * C;
     const size_t mods = (size_t)(k->s.batch * k->ld);

@@ -72,8 +72,7 @@ static void heads(const struct kern_ops *k)
     };
     for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
         check_rope(k, shapes[i]);
-        check_head_gate(k, shapes[i].batch * shapes[i].tokens, shapes[i].heads,
-                        shapes[i].dim - 1);
+        check_head_gate(k, shapes[i].batch * shapes[i].tokens, shapes[i].heads, shapes[i].dim - 1);
     }
 }
 

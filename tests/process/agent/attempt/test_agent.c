@@ -202,8 +202,7 @@ static void who_is_stopped_without_orders_says_so(void **state)
     (void)state;
     struct peer p;
     dial(&p);
-    send_to(&p, WIRE_STOP,
-            json_pack("{s:s, s:i, s:b}", "reason", "too early", "grace_ms", 200, "checkpoint", 0));
+    send_to(&p, WIRE_STOP, json_pack("{s:s, s:i, s:b}", "reason", "too early", "grace_ms", 200, "checkpoint", 0));
     assert_string_equal(text(await(&p, "stop_asked"), "reason"), "too early");
     assert_string_equal(text(await(&p, "attempt_ended"), "result"), "stopped");
     ack(&p);

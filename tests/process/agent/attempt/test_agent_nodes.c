@@ -164,8 +164,7 @@ static void all_ranks_are_one_generation(void **state)
 static void a_rank_of_another_node_is_named_and_all_start_again(void **state)
 {
     (void)state;
-    struct peer *p = launch_both("[ $JOBCTL_GENERATION = 2 ] || { [ $RANK = 3 ] && exit 5; sleep 1000; }",
-                                 NULL);
+    struct peer *p = launch_both("[ $JOBCTL_GENERATION = 2 ] || { [ $RANK = 3 ] && exit 5; sleep 1000; }", NULL);
     const json_t *ended = await(p, "generation_ended");
     assert_string_equal(text(ended, "cause"), "user_exit");
     assert_string_equal(text(ended, "text"), "rank 3 on n1 exited with code 5; no reason was printed");

@@ -125,8 +125,7 @@ static void old_versions_go(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         digest(name, (int)i);
         if (there(in(cache, name)) != rows[i].stays)
-            fail_msg("version %zu, used %d days ago, %s", i, rows[i].days,
-                     rows[i].stays ? "is gone" : "is there");
+            fail_msg("version %zu, used %d days ago, %s", i, rows[i].days, rows[i].stays ? "is gone" : "is there");
     }
     assert_false(there(in(cache, "fedcba9876543210fedcba9876543210.part")));
     assert_true(there(in(cache, "somebody-else")));

@@ -81,8 +81,7 @@ static inline void on_exited(void *arg, const struct agent_exit *e)
     mark('x');
 }
 
-static inline void on_line(void *arg, int generation, int rank, const json_t *line,
-                           const json_t *spent)
+static inline void on_line(void *arg, int generation, int rank, const json_t *line, const json_t *spent)
 {
     (void)arg;
     (void)spent;

@@ -72,8 +72,7 @@ int node_channel_await(struct node_channel **out, uv_loop_t *loop, int join_ms, 
     return 0;
 }
 
-int node_channel_send(struct node_channel *l, enum wire_message number, json_t *body,
-                      struct err *err)
+int node_channel_send(struct node_channel *l, enum wire_message number, json_t *body, struct err *err)
 {
     (void)l;
     (void)err;
@@ -165,8 +164,7 @@ static void say_exit(int generation, int rank, int code, const char *lines)
 
 static void say_cleaned(int generation, bool clean, const char *left)
 {
-    say(NODE_CLEANED, json_pack("{s:i, s:b, s:s}", "generation", generation, "clean", clean, "left",
-                                left));
+    say(NODE_CLEANED, json_pack("{s:i, s:b, s:s}", "generation", generation, "clean", clean, "left", left));
 }
 
 static void say_snapshots(int generation)

@@ -38,8 +38,7 @@ static void a_generation_on_all_nodes(void **state)
     char log[400];
     (void)state;
     gather();
-    assert_string_equal(json_string_value(json_object_get(leader_facts(leader, 2), "hostname")),
-                        places[2]);
+    assert_string_equal(json_string_value(json_object_get(leader_facts(leader, 2), "hostname")), places[2]);
     assert_string_equal(leader_name(leader, 1), "n1");
     assert_string_equal(leader_address(leader, 1), "127.0.0.1");
     assert_string_equal(leader_address(leader, 0), "127.0.0.1");
@@ -191,11 +190,9 @@ static void a_generation_that_cannot_begin_leaves_nothing(void **state)
     (void)state;
     gather();
     for (int i = 1; i < NODES; i++) {
-        json_t *body = prepare_body(i, "echo '{\"ev\":\"up\"}' >&$JOBCTL_EVENT_FD; sleep 1000",
-                                    NULL);
+        json_t *body = prepare_body(i, "echo '{\"ev\":\"up\"}' >&$JOBCTL_EVENT_FD; sleep 1000", NULL);
         if (i == 2)
-            json_object_set_new(json_object_get(body, "spec"), "workdir",
-                                json_string("/nowhere/at all"));
+            json_object_set_new(json_object_get(body, "spec"), "workdir", json_string("/nowhere/at all"));
         assert_int_equal(leader_prepare(leader, i, body, NULL), 0);
         json_decref(body);
     }

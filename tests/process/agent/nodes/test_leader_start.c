@@ -62,8 +62,7 @@ static void on_line(void *arg, int generation, int rank, const json_t *line, con
 {
     (void)arg;
     (void)spent;
-    buf_print(&told, "line %d.%d %s ", generation, rank,
-              json_string_value(json_object_get(line, "ev")));
+    buf_print(&told, "line %d.%d %s ", generation, rank, json_string_value(json_object_get(line, "ev")));
 }
 
 static void on_output(void *arg, int rank, const char *bytes, size_t size)
@@ -387,8 +386,7 @@ static void say_page(void)
                               .lines = "far away\n"};
     view.u.page = (struct flight_page){.pid = 44, .step_phase = 40 << 8 | PHASE_FORWARD};
     for (int rank = 2; rank < 4; rank++)
-        say(NODE_PAGES, json_pack("{s:i, s:[o]}", "generation", 1, "ranks",
-                                  page_feed_row(rank, &view, &nothing)));
+        say(NODE_PAGES, json_pack("{s:i, s:[o]}", "generation", 1, "ranks", page_feed_row(rank, &view, &nothing)));
 }
 
 static void ranks_elsewhere_are_looked_at_as_those_here(void **state)

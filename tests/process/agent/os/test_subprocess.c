@@ -318,8 +318,7 @@ static void sweep_finds_those_who_hide(void **state)
         names[0] = '\0';
         cleanup_pass_run(&all, found, sizeof(found));
         for (char *p = found; (p = strchr(p, '(')); p++)
-            snprintf(names + strlen(names), sizeof(names) - strlen(names), "%.*s ",
-                     (int)strcspn(p + 1, ")"), p + 1);
+            snprintf(names + strlen(names), sizeof(names) - strlen(names), "%.*s ", (int)strcspn(p + 1, ")"), p + 1);
         poll(NULL, 0, 5);
     }
     assert_string_equal(names, "sleep sleep sleep ");

@@ -55,8 +55,7 @@ static void start_away(void)
     pid_t pid = fork();
     if (pid == 0) {
         setenv("JOBCTL_AGENT_NONCE", nonce, 1);
-        execl(binary, "jobctl-agent", "run", "--away", "--dir", dir, "--job", "7", "--attempt", "1",
-              NULL);
+        execl(binary, "jobctl-agent", "run", "--away", "--dir", dir, "--job", "7", "--attempt", "1", NULL);
         _exit(126);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -78,8 +78,7 @@ static bool is_at(int64_t step)
 {
     for (int i = 0; i < layout_len(layout); i++)
         for (size_t k = 0; k < layout_at(layout, i)->count; k++)
-            if (weights[layout_at(layout, i)->offset + k] !=
-                (float)(step * 1000 + i * 100) + (float)k)
+            if (weights[layout_at(layout, i)->offset + k] != (float)(step * 1000 + i * 100) + (float)k)
                 return false;
     for (int i = 0; i < optim_state_len(optim); i++)
         for (int64_t k = 0; k < optim_state_at(optim, i)->count; k++)
@@ -266,8 +265,7 @@ static void damage_is_detected_and_the_previous_one_used(void **state)
                 int found = checkpoint_latest(&latest, root("damage"), tell, &told, &err);
                 /* a blank of manifest.json that became another blank does no harm */
                 if (found == 1 && latest.step == 23 && m == 3 && flip && at >= 0) {
-                    assert_int_equal(checkpoint_load(&s, latest.path, layout, weights, optim,
-                                                     false, &err), 0);
+                    assert_int_equal(checkpoint_load(&s, latest.path, layout, weights, optim, false, &err), 0);
                     assert_true(is_at(23));
                 } else {
                     if (found != 1 || latest.step != 17)
@@ -277,8 +275,7 @@ static void damage_is_detected_and_the_previous_one_used(void **state)
                     assert_non_null(strstr(told.path, "quarantine/step-00000023."));
                     path_of(path, sizeof(path), told.path, "reason.txt");
                     assert_int_equal(access(path, F_OK), 0);
-                    assert_int_equal(checkpoint_load(&s, latest.path, layout, weights, optim,
-                                                     false, &err), 0);
+                    assert_int_equal(checkpoint_load(&s, latest.path, layout, weights, optim, false, &err), 0);
                     assert_true(is_at(17));
                     cases++;
                 }

@@ -59,8 +59,7 @@ static void begin(struct step *s)
     optim_ema_reset(params_optim(step_params(s)), params_view(step_params(s)));
 }
 
-static struct rank make(const struct optim_config *opt, enum sharing how, int rank, int world,
-                        bool double_buffer)
+static struct rank make(const struct optim_config *opt, enum sharing how, int rank, int world, bool double_buffer)
 {
     const struct params_share share = {how, rank, world};
     struct rank r = {.fd = -1};

@@ -258,8 +258,7 @@ static void the_agent_keeps_usable_files_only(void **state)
     /* another node has nothing of generation 3 */
     assert_int_equal(snapshot_memfds_begin(&k, 4, 1, 2, 2, NULL), 0);
     assert_int_equal(k.last.fd[0], of_use);
-    assert_int_equal(snapshot_memfds_begin(&k, 5, 1, SNAPSHOT_RANKS + 1, SNAPSHOT_RANKS + 1, NULL),
-                     -1);
+    assert_int_equal(snapshot_memfds_begin(&k, 5, 1, SNAPSHOT_RANKS + 1, SNAPSHOT_RANKS + 1, NULL), -1);
     assert_int_equal(k.last.fd[0], of_use);
     assert_int_equal(snapshot_memfds_begin(&k, 6, 0, 2, 2, NULL), 0); /* an empty request */
     assert_int_equal(k.last.n, 0);

@@ -146,14 +146,12 @@ static void an_error_begins_with_its_key(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(wrongs) / sizeof(wrongs[0]); i++) {
         char text[512];
-        snprintf(text, sizeof(text), "{\"train\":{\"data\":{\"path\":\"/d\"},\"steps\":7,%s}}",
-                 wrongs[i].train);
+        snprintf(text, sizeof(text), "{\"train\":{\"data\":{\"path\":\"/d\"},\"steps\":7,%s}}", wrongs[i].train);
         struct train_spec s = {.steps = 42};
         struct err err = {0};
         assert_int_equal(parse(&s, text, &err), -1);
         if (strncmp(err.text, wrongs[i].says, strlen(wrongs[i].says)) != 0)
-            fail_msg("%s\n  gave:     %s\n  expected: %s", wrongs[i].train, err.text,
-                     wrongs[i].says);
+            fail_msg("%s\n  gave:     %s\n  expected: %s", wrongs[i].train, err.text, wrongs[i].says);
         assert_int_equal(err.code, ERR_USAGE);
         assert_int_equal(s.steps, 42);
     }

@@ -28,8 +28,7 @@ static void the_nearest_label_wins(void **state)
         {1, 4, 4, 4, 4, 8},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct aspect a = aspect_nearest(rows[i].height, rows[i].width, rows[i].resolution,
-                                         rows[i].step);
+        struct aspect a = aspect_nearest(rows[i].height, rows[i].width, rows[i].resolution, rows[i].step);
         if (a.height != rows[i].to_height || a.width != rows[i].to_width)
             fail_msg("row %zu: %d x %d", i, a.height, a.width);
         assert_true(aspect_known(a.height, a.width, rows[i].resolution, rows[i].step));

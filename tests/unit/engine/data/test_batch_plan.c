@@ -102,8 +102,7 @@ static void every_sample_comes_once_an_epoch_on_any_number_of_ranks(void **state
             waits = (batch - 1) / sizes[b] + 1 > waits ? (batch - 1) / sizes[b] + 1 : waits;
         for (int e = 0; e < EPOCHS + waits; e++) {
             struct batch_plan *p = make(seed, batch, sizes, buckets); /* a new process */
-            take(p, sizes, batch, step, batch_plan_begin(p, e + 1), 2 + (e + (int)seed) % 7, seen,
-                 samples, EPOCHS);
+            take(p, sizes, batch, step, batch_plan_begin(p, e + 1), 2 + (e + (int)seed) % 7, seen, samples, EPOCHS);
             step = batch_plan_begin(p, e + 1);
             batch_plan_destroy(p);
         }

@@ -525,8 +525,7 @@ static void only_files_of_dead_writers_are_removed(void **state)
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
     close(open(mine, O_WRONLY | O_CREAT, 0600));
-    snprintf(other, sizeof(other), "%s",
-             at("scratch/.tmp-00000000-0000-0000-0000-000000000000-1-1-1-x"));
+    snprintf(other, sizeof(other), "%s", at("scratch/.tmp-00000000-0000-0000-0000-000000000000-1-1-1-x"));
     close(open(other, O_WRONLY | O_CREAT, 0600));
     assert_int_equal(scratch_sweep(at("scratch")), 1);
     assert_int_equal(access(mine, F_OK), 0);

@@ -144,8 +144,7 @@ static inline void run(int n, body_fn body)
     reap(pid, n);
     for (int i = 0; i < n; i++)
         if (board->rank[i].rc != 0)
-            fail_msg("rank %d of %d, layout %d: %d: %s", i, n, (int)layout, board->rank[i].rc,
-                     board->rank[i].text);
+            fail_msg("rank %d of %d, layout %d: %d: %s", i, n, (int)layout, board->rank[i].rc, board->rank[i].text);
 }
 
 static inline int setup(void **state)

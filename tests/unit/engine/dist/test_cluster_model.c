@@ -44,8 +44,7 @@ static void overlap_leaves_the_last_bucket(void **state)
     (void)state;
     near(cluster_model_cost(&net, &job, CLUSTER_MODEL_DDP, 2, 2).exposed_s, 2 * one / buckets);
     near(cluster_model_cost(&net, &job, CLUSTER_MODEL_ZERO1, 2, 2).exposed_s, one / buckets + one);
-    near(cluster_model_cost(&net, &job, CLUSTER_MODEL_FSDP, 2, 2).exposed_s,
-         one / buckets + 2 * one / buckets);
+    near(cluster_model_cost(&net, &job, CLUSTER_MODEL_FSDP, 2, 2).exposed_s, one / buckets + 2 * one / buckets);
 }
 
 static void more_nodes_cost_more(void **state)
@@ -58,8 +57,7 @@ static void more_nodes_cost_more(void **state)
             double before = 1;
             for (int nodes = 1; nodes <= 64; nodes *= 2) {
                 struct cluster_model_cost c =
-                    cluster_model_cost(&cluster_model_nets[k], &job, (enum cluster_model_way)way,
-                                       nodes, 8);
+                    cluster_model_cost(&cluster_model_nets[k], &job, (enum cluster_model_way)way, nodes, 8);
                 assert_true(c.exposed_s > 0 && c.exposed_s <= c.comm_s);
                 assert_true(c.efficiency <= before); /* more nodes never cost less */
                 assert_true(nodes > 1 || c.wire_bytes == 0);
@@ -68,8 +66,7 @@ static void more_nodes_cost_more(void **state)
         }
     assert_true(cluster_model_cost(&cluster_model_nets[1], &job, CLUSTER_MODEL_DDP, 8,
                                    8).efficiency <
-                cluster_model_cost(&cluster_model_nets[0], &job, CLUSTER_MODEL_DDP, 8,
-                                   8).efficiency);
+                cluster_model_cost(&cluster_model_nets[0], &job, CLUSTER_MODEL_DDP, 8, 8).efficiency);
 }
 
 int main(void)

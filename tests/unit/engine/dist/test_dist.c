@@ -173,8 +173,7 @@ static void a_step_sends_no_more_than_it_must(void **state)
             for (int r = node_first[node]; r < node_first[node + 1]; r++)
                 sent += board->rank[r].wire;
             if ((double)sent < 0.99 * least || (double)sent > 1.01 * least)
-                fail_msg("node %d of %d, %d ranks: %.0f bytes, least %.0f", node, m->nodes, n, (double)sent,
-                         least);
+                fail_msg("node %d of %d, %d ranks: %.0f bytes, least %.0f", node, m->nodes, n, (double)sent, least);
             all += sent;
         }
         if (m) { /* in total 2 (N - 1) times the gradients on N nodes */

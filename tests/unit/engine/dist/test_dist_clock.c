@@ -228,8 +228,7 @@ static void overlapped_communication_costs_no_wait(void **state)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const int64_t c = rows[i].buckets * rows[i].call_ms;
-        assert_int_equal(exposed_ms(rows[i].buckets, rows[i].bucket_ms, rows[i].call_ms, true),
-                         rows[i].exposed);
+        assert_int_equal(exposed_ms(rows[i].buckets, rows[i].bucket_ms, rows[i].call_ms, true), rows[i].exposed);
         assert_int_equal(exposed_ms(rows[i].buckets, rows[i].bucket_ms, rows[i].call_ms, false), c);
     }
 }

@@ -81,8 +81,7 @@ static void every_number_has_one_owner(void **state)
                 const struct tensor *t = layout_at(layout, i);
                 for (size_t k = 0; k < t->count; k++)
                     if (times[t->offset + k] != 1)
-                        fail_msg("%d ranks: number %zu of %s has %d owners", world, k, t->name,
-                                 times[t->offset + k]);
+                        fail_msg("%d ranks: number %zu of %s has %d owners", world, k, t->name, times[t->offset + k]);
             }
             free(times);
             shard_destroy(s);

@@ -63,8 +63,7 @@ static void the_hash_covers_every_input_of_a_step(void **state)
     const struct step_sync_step usual_step = {.step = 5, .height = 26, .width = 36, .lr = 1e-4,
                                               .slots = three,
                                               .samples = 3, .job = "xxh3:ab", .data = "xxh3:cd"};
-    const struct step_sync_words w =
-        step_sync_words(&usual_step), again = step_sync_words(&usual_step);
+    const struct step_sync_words w = step_sync_words(&usual_step), again = step_sync_words(&usual_step);
     assert_memory_equal(&w, &again, sizeof(w));
     assert_true(w.step == 5 && w.height == 26 && w.width == 36 && w.asked == CMD_NONE && !w.due);
     struct step_sync_step s[CHANGES];

@@ -43,8 +43,7 @@ static inline const double *ref_w(const struct ref *r, const char *fmt, ...)
 }
 
 /* A new [m, n] = x [m, k] w[n, k]^T + b */
-static inline double *ref_linear(const double *x, const double *w, const double *b, int m, int k,
-                                 int n)
+static inline double *ref_linear(const double *x, const double *w, const double *b, int m, int k, int n)
 {
     double *y = ref_zeros(m, n);
     for (int i = 0; i < m; i++)
@@ -93,8 +92,7 @@ static inline double *ref_norm_mod(const double *x, const double *shift, const d
     return h;
 }
 
-static inline double *ref_linear_attention(const struct ref *r, const double *qkv, int batch,
-                                           int tokens)
+static inline double *ref_linear_attention(const struct ref *r, const double *qkv, int batch, int tokens)
 {
     const int C = r->c->hidden, hd = r->c->linear_head_dim;
     double *out = ref_zeros(batch * tokens, C);
@@ -143,8 +141,7 @@ static inline double *ref_cross_attention(const struct ref *r, const double *q, 
     return out;
 }
 
-static inline double *ref_mlp(const struct ref *r, int i, const double *h, int batch, int rows,
-                              int cols)
+static inline double *ref_mlp(const struct ref *r, int i, const double *h, int batch, int rows, int cols)
 {
     const int C = r->c->hidden, F = r->c->mlp_hidden, M = batch * rows * cols;
     const double *w = ref_w(r, "blocks.%d.mlp.depth_conv.conv.weight", i);
@@ -177,8 +174,7 @@ static inline double *ref_mlp(const struct ref *r, int i, const double *h, int b
 }
 
 /* x += gate * a */
-static inline void ref_residual(double *x, const double *gate, int ld, double *a, int batch,
-                                int tokens, int C)
+static inline void ref_residual(double *x, const double *gate, int ld, double *a, int batch, int tokens, int C)
 {
     for (int r = 0; r < batch * tokens; r++)
         for (int c = 0; c < C; c++)
@@ -213,8 +209,7 @@ static inline void ref_block(const struct ref *r, int i, double *x, const double
                             ref_w(r, "blocks.%d.cross_attn.kv_linear.bias", i), batch * text, C, 2 * C);
     if (r->c->cross_norm) {
         ref_rms(q, ref_w(r, "blocks.%d.cross_attn.q_norm.weight", i), M, C, C, 1e-6);
-        ref_rms(kv, ref_w(r, "blocks.%d.cross_attn.k_norm.weight", i), batch * text, C, 2 * C,
-                1e-6);
+        ref_rms(kv, ref_w(r, "blocks.%d.cross_attn.k_norm.weight", i), batch * text, C, 2 * C, 1e-6);
     }
     o = ref_cross_attention(r, q, kv, mask, batch, N, text);
     ref_residual(x, NULL, 0,
@@ -240,12 +235,10 @@ static inline double *ref_timestep(const struct ref *r, const float *timestep, i
             emb[b * 256 + i] = cos((double)angle);
             emb[b * 256 + 128 + i] = sin((double)angle);
         }
-    double *e = ref_linear(emb, ref_w(r, "t_embedder.mlp.0.weight"),
-                           ref_w(r, "t_embedder.mlp.0.bias"), batch, 256, C);
+    double *e = ref_linear(emb, ref_w(r, "t_embedder.mlp.0.weight"), ref_w(r, "t_embedder.mlp.0.bias"), batch, 256, C);
     for (int i = 0; i < batch * C; i++)
         e[i] = ref_silu(e[i]);
-    double *t = ref_linear(e, ref_w(r, "t_embedder.mlp.2.weight"),
-                           ref_w(r, "t_embedder.mlp.2.bias"), batch, C, C);
+    double *t = ref_linear(e, ref_w(r, "t_embedder.mlp.2.weight"), ref_w(r, "t_embedder.mlp.2.bias"), batch, C, C);
     free(emb);
     free(e);
     return t;
@@ -261,8 +254,7 @@ static inline double *ref_caption(const struct ref *r, const float *y, int rows)
     double *a = ref_linear(in, ref_w(r, "y_embedder.y_proj.fc1.weight"),
                            ref_w(r, "y_embedder.y_proj.fc1.bias"), rows, D, C);
     for (int i = 0; i < rows * C; i++)
-        a[i] = 0.5 * a[i] * (1 + tanh(sqrt(2 / 3.14159265358979323846) *
-                                      (a[i] + 0.044715 * a[i] * a[i] * a[i])));
+        a[i] = 0.5 * a[i] * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (a[i] + 0.044715 * a[i] * a[i] * a[i])));
     double *out = ref_linear(a, ref_w(r, "y_embedder.y_proj.fc2.weight"),
                              ref_w(r, "y_embedder.y_proj.fc2.bias"), rows, C, C);
     if (r->c->y_norm)
@@ -283,8 +275,7 @@ static inline size_t ref_pixel(const struct model_config *c, const struct model_
 }
 
 /* The final layer: tokens [B*N, P] from the residual stream. */
-static inline double *ref_final(const struct ref *r, const double *x, const double *t, int batch,
-                                int N, int P)
+static inline double *ref_final(const struct ref *r, const double *x, const double *t, int batch, int N, int P)
 {
     const int C = r->c->hidden;
     const double *table = ref_w(r, "final_layer.scale_shift_table");
@@ -312,13 +303,11 @@ static inline double *ref_forward(const struct ref *r, const struct model_input 
         tok[ref_pixel(c, in, i / in->width / in->height / c->latent_channels,
                       i / in->width / in->height % c->latent_channels,
                       i / in->width % in->height, i % in->width, 1)] = (double)in->x[i];
-    double *x = ref_linear(tok, ref_w(r, "x_embedder.proj.weight"),
-                           ref_w(r, "x_embedder.proj.bias"), B * N, P, C);
+    double *x = ref_linear(tok, ref_w(r, "x_embedder.proj.weight"), ref_w(r, "x_embedder.proj.bias"), B * N, P, C);
     double *t = ref_timestep(r, in->timestep, B), *ts = ref_zeros(B, C);
     for (int i = 0; i < B * C; i++)
         ts[i] = ref_silu(t[i]);
-    double *t0 = ref_linear(ts, ref_w(r, "t_block.1.weight"), ref_w(r, "t_block.1.bias"), B, C,
-                            6 * C);
+    double *t0 = ref_linear(ts, ref_w(r, "t_block.1.weight"), ref_w(r, "t_block.1.bias"), B, C, 6 * C);
     double *y = ref_caption(r, in->y, B * in->text);
     for (int i = 0; i < c->depth; i++)
         ref_block(r, i, x, t0, y, in->mask, B, rows, cols, in->text);

@@ -201,8 +201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_second_run_is_recorded, setup, teardown),
         cmocka_unit_test_setup_teardown(each_key_has_its_own, setup, teardown),
-        cmocka_unit_test_setup_teardown(reallocated_memory_voids_a_recording, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(reallocated_memory_voids_a_recording, setup, teardown),
         cmocka_unit_test_setup_teardown(the_least_recently_used_makes_room, setup, teardown),
         cmocka_unit_test_setup_teardown(without_recording_all_calls_run, setup, teardown),
         cmocka_unit_test_setup_teardown(without_begin_all_calls_run, setup, teardown),

@@ -128,8 +128,7 @@ static void forward_equals_the_naive_network(void **state)
             double *want = ref_forward(&r, &b.in);
             for (size_t k = 0; k < b.out; k++)
                 if (!(fabs((double)out[k] - want[k]) < 1e-5 * fmax(1, fabs(want[k]))))
-                    fail_msg("shape %zu: output %zu is %.8g, not %.8g", i, k, (double)out[k],
-                             want[k]);
+                    fail_msg("shape %zu: output %zu is %.8g, not %.8g", i, k, (double)out[k], want[k]);
             free(want);
             free(out);
             free(w);
@@ -254,8 +253,7 @@ static void smaller_batches_work(void **state)
     struct batch b = batch_make(s);
     float *out = random_floats(b.out, 9, 1), *want = random_floats(b.out, 9, 1);
     assert_int_equal(model_create(&m, &s->c, &max, true, &err), 0);
-    memcpy(model_weights(m), model_weights(exact),
-           layout_floats(model_layout(m)) * sizeof(float));
+    memcpy(model_weights(m), model_weights(exact), layout_floats(model_layout(m)) * sizeof(float));
     assert_int_equal(model_forward(exact, &b.in, want, &err), 0);
     assert_int_equal(model_forward(m, &b.in, out, &err), 0);
     assert_memory_equal(out, want, b.out * sizeof(float));

@@ -39,8 +39,7 @@ static float *random_floats(size_t n, uint64_t id, double scale)
     return p;
 }
 
-static struct model *make(const struct model_config *c, const struct model_limits *max, bool train,
-                          double noise)
+static struct model *make(const struct model_config *c, const struct model_limits *max, bool train, double noise)
 {
     struct model *m;
     struct err err = {0};
@@ -110,8 +109,7 @@ static void memory_does_not_matter(void **state)
     assert_int_equal(model_forward(drawn, &c.in, c.out, &err), 0);
     assert_memory_equal(a.out, b.out, a.n * sizeof(float));
     assert_memory_equal(a.out, c.out, a.n * sizeof(float));
-    assert_memory_equal(model_grads(kept), model_grads(again),
-                        layout_floats(model_layout(kept)) * sizeof(float));
+    assert_memory_equal(model_grads(kept), model_grads(again), layout_floats(model_layout(kept)) * sizeof(float));
     assert_true(model_bytes(again) < model_bytes(kept));
     assert_true(model_bytes(drawn) < model_bytes(again));
     model_destroy(kept);
@@ -260,8 +258,7 @@ static void the_table_does_not_change(void **state)
         const struct layout *l = model_layout(m);
         const int w1 = layout_find(l, "layers.1.feed_forward.w1.weight");
         assert_string_equal(layout_at(l, w1 + 2)->name, "layers.1.feed_forward.w3.weight");
-        assert_int_equal(layout_at(l, w1 + 2)->offset - layout_at(l, w1)->offset,
-                         (width + width % 2) * config.hidden);
+        assert_int_equal(layout_at(l, w1 + 2)->offset - layout_at(l, w1)->offset, (width + width % 2) * config.hidden);
         model_destroy(m);
     }
 }

@@ -41,8 +41,7 @@ static void rows_are_tokens(void **state)
         const int n = text_rows_find(first, mask, r->batch, TEXT, r->step);
         for (int b = 0; b <= r->batch; b++)
             if (first[b] != r->first[b])
-                fail_msg("%s: sample %d begins at %d, expected %d", r->what, b, first[b],
-                         r->first[b]);
+                fail_msg("%s: sample %d begins at %d, expected %d", r->what, b, first[b], r->first[b]);
         assert_int_equal(n, r->first[r->batch]);
     }
 }

@@ -179,8 +179,7 @@ static void the_state_is_shared_as_far_as_it_must(void **state)
         assert_int_equal(fit_choose_sharing(&f, &ask, NULL), 0);
         if (f.sharing != cases[i].want || f.fits != cases[i].fits ||
             !strstr(f.sharing_why, cases[i].why))
-            fail_msg("case %zu: %s (%s), fits %d", i, fit_sharing_name(f.sharing), f.sharing_why,
-                     f.fits);
+            fail_msg("case %zu: %s (%s), fits %d", i, fit_sharing_name(f.sharing), f.sharing_why, f.fits);
     }
 }
 

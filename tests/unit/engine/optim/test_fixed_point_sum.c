@@ -103,8 +103,7 @@ static void order_and_grouping_do_not_matter(void **state)
     assert_int_equal(step(b, mixed, MICRO, other, &y), 1);
     assert_memory_equal(result, other, bytes);
     assert_true(x == y && x == 0.25 * 15);
-    const int32_t *learned = fixed_point_sum_exponents(a, &n), *same = fixed_point_sum_exponents(b,
-                                                                                                 &m);
+    const int32_t *learned = fixed_point_sum_exponents(a, &n), *same = fixed_point_sum_exponents(b, &m);
     assert_true(n == 4 && m == 4);
     assert_memory_equal(learned, same, n * sizeof(int32_t));
     /* Two ranks: sums added, maxima compared. */

@@ -97,8 +97,7 @@ static void the_plan_is_what_a_step_takes(void **state)
         const struct memory_plan p = plan_of(&ask);
         assert_int_equal(p.total, real);
         assert_int_equal(p.bytes[USE_HOST], 0);
-        assert_int_equal(p.bytes[USE_WEIGHTS],
-                         layout_floats(model_layout(step_model(s))) * sizeof(float));
+        assert_int_equal(p.bytes[USE_WEIGHTS], layout_floats(model_layout(step_model(s))) * sizeof(float));
         assert_int_equal(p.bytes[USE_GRADIENTS], p.bytes[USE_WEIGHTS]);
         assert_int_equal(p.bytes[USE_EMA], ask.optim.ema > 0 ? p.bytes[USE_WEIGHTS] : 0);
         assert_int_equal(taken, real); /* planning took nothing */

@@ -222,10 +222,8 @@ static void blocks_computed_again_change_no_bit(void **state)
     }
     assert_true(model_bytes(step_model(s[1])) < model_bytes(step_model(s[0])));
     assert_true(loss[0] == loss[1] && norm[0] == norm[1]);
-    assert_memory_equal(model_grads(step_model(s[0])), model_grads(step_model(s[1])),
-                        floats(s[0]) * sizeof(float));
-    assert_memory_equal(model_weights(step_model(s[0])), model_weights(step_model(s[1])),
-                        floats(s[0]) * sizeof(float));
+    assert_memory_equal(model_grads(step_model(s[0])), model_grads(step_model(s[1])), floats(s[0]) * sizeof(float));
+    assert_memory_equal(model_weights(step_model(s[0])), model_weights(step_model(s[1])), floats(s[0]) * sizeof(float));
     int64_t count;
     assert_non_null(model_activation(step_model(s[0]), "blocks.1.attn", &count, &err));
     assert_null(model_activation(step_model(s[1]), "blocks.1.attn", &count, &err));
@@ -421,8 +419,7 @@ static void state_has_a_row_for_every_piece(void **state)
             if (strcmp(optim_state_at(o, k)->name, rows[i].name) == 0)
                 count = optim_state_at(o, k)->count;
         if (count != rows[i].count)
-            fail_msg("%s has %lld numbers, not %lld", rows[i].name, (long long)count,
-                     (long long)rows[i].count);
+            fail_msg("%s has %lld numbers, not %lld", rows[i].name, (long long)count, (long long)rows[i].count);
         step_destroy(s);
     }
 }
@@ -441,8 +438,7 @@ static void state_is_all_there_is(void **state)
         for (int k = 0; k < 6; k++) {
             if (k == 3) { /* b begins here */
                 struct optim *from = params_optim(step_params(a)), *to = params_optim(step_params(b));
-                memcpy(model_weights(step_model(b)), model_weights(step_model(a)),
-                       floats(a) * sizeof(float));
+                memcpy(model_weights(step_model(b)), model_weights(step_model(a)), floats(a) * sizeof(float));
                 for (int n = 0; n < optim_state_len(from); n++)
                     memcpy(optim_state_at(to, n)->data, optim_state_at(from, n)->data,
                            (size_t)optim_state_at(from, n)->count * sizeof(float));
@@ -457,8 +453,7 @@ static void state_is_all_there_is(void **state)
             run(b, &in, 1);
             assert_int_equal(step_end(b, 1e-3, &norm, &err), 0);
         }
-        assert_memory_equal(model_weights(step_model(a)), model_weights(step_model(b)),
-                            floats(a) * sizeof(float));
+        assert_memory_equal(model_weights(step_model(a)), model_weights(step_model(b)), floats(a) * sizeof(float));
         if (optim_ema(params_optim(step_params(a))))
             assert_memory_equal(optim_ema(params_optim(step_params(a))), optim_ema(params_optim(step_params(b))),
                                 floats(a) * sizeof(float));

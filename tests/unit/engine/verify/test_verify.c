@@ -85,8 +85,7 @@ static void damage_json(const struct damage *d, const char *golden, const char *
                 json_object_set_new(at, d->json_path[i], json_object());
             at = json_object_get(at, d->json_path[i]);
         } else if (d->json_value[0]) {
-            json_object_set_new(at, d->json_path[i],
-                                json_loads(d->json_value, JSON_DECODE_ANY, NULL));
+            json_object_set_new(at, d->json_path[i], json_loads(d->json_value, JSON_DECODE_ANY, NULL));
         } else {
             json_object_del(at, d->json_path[i]);
         }
@@ -129,8 +128,7 @@ static void damage_tensors(const struct damage *d, const char *golden, const cha
 }
 
 /* Runs the case `golden` with each damage in turn: its JSON, and its files with these suffixes. */
-static void run_damaged(const struct damage *rows, size_t count, const char *golden,
-                        const char *const *suffixes)
+static void run_damaged(const struct damage *rows, size_t count, const char *golden, const char *const *suffixes)
 {
     char from[300], to[300];
     for (size_t i = 0; i < count; i++) {
