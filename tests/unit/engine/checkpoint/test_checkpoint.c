@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
+#include "engine/contract/manifest.h"
 #include "engine/model/layout.h"
 #include "engine/optim/optim.h"
 #include "engine/optim/state.h"
@@ -344,6 +346,28 @@ static void a_full_disk_leaves_nothing_behind(void **state)
     }
 }
 
+/* The manifest is written last: a part of it fits, and write() of that part is no error. */
+static void a_disk_that_fills_within_the_manifest_is_full(void **state)
+{
+    (void)state;
+    const struct checkpoint_info saved = save(root("within"), 3);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct err err = {0};
+        struct manifest m;
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){20, 20});
+        unlinkat(AT_FDCWD, root("within/step-00000003/" MANIFEST_FILE), 0);
+        errno = 0;
+        const int rc = manifest_write(&m, saved.path, 3, (const char *const[]){"state.json", NULL}, &err);
+        _exit(rc == 0 ? 1 : errno != EFBIG ? 2 : strstr(err.text, strerror(EFBIG)) ? 0 : 3);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void killed_at_any_moment_leaves_the_old_or_the_new(void **state)
 {
     (void)state;
@@ -486,6 +510,7 @@ int main(void)
         cmocka_unit_test(damage_is_detected_and_the_previous_one_used),
         cmocka_unit_test(an_empty_directory_has_no_checkpoint),
         cmocka_unit_test(a_full_disk_leaves_nothing_behind),
+        cmocka_unit_test(a_disk_that_fills_within_the_manifest_is_full),
         cmocka_unit_test(killed_at_any_moment_leaves_the_old_or_the_new),
         cmocka_unit_test(a_manifest_names_files_of_its_own_directory),
         cmocka_unit_test(behind_the_fence_nothing_changes),
