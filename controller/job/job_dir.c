@@ -14,6 +14,7 @@
 #include "db/jobs.h"
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
+#include "engine/contract/write_all.h"
 
 void job_dir(char *out, size_t size, const struct daemon *d, int64_t id)
 {
@@ -78,8 +79,7 @@ static int write_file(const char *dir, const char *name, const char *text, struc
     int fd = safe_open(beside, O_WRONLY | O_CREAT | O_TRUNC, err);
     if (fd < 0)
         return -1;
-    size_t size = strlen(text);
-    bool ok = write(fd, text, size) == (ssize_t)size;
+    bool ok = write_all(fd, text, strlen(text)) == 0;
     close(fd);
     if (ok && rename(beside, path) == 0)
         return 0;

@@ -18,6 +18,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/safe_open.h"
+#include "engine/contract/write_all.h"
 
 enum { FORMAT = 1, HEAD = 256, TAIL = 64 * 1024 };
 
@@ -98,7 +99,7 @@ static int add_event(void *ctx, const struct event_row *row)
 
 static int write_fd(int fd, const struct buf *text)
 {
-    const bool whole = fd >= 0 && write(fd, text->data, text->size) == (ssize_t)text->size;
+    const bool whole = fd >= 0 && write_all(fd, text->data, text->size) == 0;
     if (fd >= 0)
         close(fd);
     return whole ? 0 : -1;

@@ -19,6 +19,7 @@
 #include "controller/spec/config.h"
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
+#include "engine/contract/write_all.h"
 
 struct expected_agent {
     struct expected_agent *next;
@@ -85,8 +86,7 @@ static int write_file(const char *path, const char *text, struct err *err)
     snprintf(beside, sizeof(beside), "%s.new", path);
     unlink(beside);
     int fd = safe_open(beside, O_WRONLY | O_CREAT | O_EXCL, NULL);
-    const size_t size = strlen(text);
-    bool whole = fd >= 0 && write(fd, text, size) == (ssize_t)size && fsync(fd) == 0;
+    bool whole = fd >= 0 && write_all(fd, text, strlen(text)) == 0 && fsync(fd) == 0;
     if (fd >= 0 && close(fd) < 0)
         whole = false;
     if (whole && rename(beside, path) == 0)

@@ -13,6 +13,7 @@
 #include "engine/contract/env.h"
 #include "engine/contract/err.h"
 #include "engine/contract/progress.h"
+#include "engine/contract/write_all.h"
 #include "engine/dist/dist.h"
 
 enum { VALUE = 1024, PATH = 4096 };
@@ -47,8 +48,7 @@ static int put_file(const struct rendezvous *r, const char *key, const char *val
     if (file_of(r, path, key, mine) < 0 || file_of(r, whole, key, "") < 0)
         return err_set(err, ERR_USAGE, "JOBCTL_RENDEZVOUS is too long");
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    size_t n = strlen(value);
-    if (fd < 0 || write(fd, value, n) != (ssize_t)n || close(fd) < 0 || rename(path, whole) < 0)
+    if (fd < 0 || write_all(fd, value, strlen(value)) < 0 || close(fd) < 0 || rename(path, whole) < 0)
         return err_set_errno(err, errno, "cannot write %.200s, from which the ranks of other nodes "
                        "read this rank's address", whole);
     return 0;
