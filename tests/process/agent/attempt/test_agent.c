@@ -139,7 +139,7 @@ static void setup_runs_once_and_events_flow(void **state)
     assert_int_equal(integer(ended, "gained"), 4);
     assert_string_equal(json_string_value(json_array_get(json_object_get(ended, "evidence"), 0)),
                         "bang");
-    assert_non_null(strstr(text(await(&p, "restart_scheduled"), "text"), "checkpoint of step 4"));
+    assert_non_null(strstr(text(await(&p, "restart_scheduled"), "text"), "resuming at step 4 or later"));
     assert_string_equal(text(await(&p, "attempt_ended"), "result"), "succeeded");
     read_file("rank0.log", log, sizeof(log));
     assert_string_equal(log, "bang\n--- generation 2, from the checkpoint of step 4 ---\n"
