@@ -33,7 +33,7 @@ static const struct {
      "check all data, and the samples of a run"},
     {"verify-resume", train_cmd_verify_resume, "--dir DIR [--ranks 1,4] [--steps N] [--json]",
      "repeat a run's last steps with other numbers of ranks"},
-    {"bench", train_cmd_bench, "--config FILE [--case NAME]|--spec FILE [--steps N] [--backend cpu] [--json]",
+    {"bench", train_cmd_bench, "--config FILE [--case NAME]|--spec FILE [--steps N] [--backend cpu] [--profile] [--json]",
      "time a training step, and BLAS alone"},
     {"peers", train_cmd_peers, "--gpus UUID,UUID", "test copies between two GPUs"},
     {"sum", train_cmd_sum, "--gpus UUID,UUID [--deadline-ms N]",

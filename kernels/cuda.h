@@ -58,6 +58,25 @@ struct kern_graphs {
     unsigned (*moves)(void);
 };
 
+/* In a profile, all calls of one kernel by one operation, with one grid; or of one matrix product, or of one kind of
+ * copy. */
+struct kern_profile_row {
+    char     op[32];     /* as kernels.h and messages name it: "cross_attn" */
+    char     kernel[96]; /* "flash_kernel<112,8>"; "": a product, a copy, or the toolkit (before CUDA 12.3) cannot tell */
+    unsigned grid[3];    /* 0 for products and copies */
+    int64_t  m, n, k;    /* sizes of a product, all of its batch in m; else 0 */
+    long     calls;
+    double   ms, least;  /* of all calls together; of the shortest one */
+};
+
+/* Durations of calls, by an event before and one behind each. Replays of recorded calls (kern_graphs) have no rows. */
+struct kern_profile {
+    void (*start)(void);
+    /* Waits for all calls since start(). Rows in the order of their first calls, valid until the next start(); NULL: the
+     * device failed. */
+    const struct kern_profile_row *(*stop)(int *rows);
+};
+
 /* The caller fills the first block, kern_cuda_open() the second. */
 struct kern_cuda {
     size_t              ops_size;   /* KERN_CUDA_SIZE: size of the tables that both sides share */
@@ -66,6 +85,7 @@ struct kern_cuda {
 
     const struct kern_streams *streams;
     const struct kern_graphs *graphs; /* NULL: not needed */
+    const struct kern_profile *profile;
     /* Read the algorithm choices for matrix products from this file, and append new choices to it:
      * a resumed run then computes the same bits. NULL: stop using a file. */
     void (*remember)(const char *file);
@@ -76,7 +96,7 @@ struct kern_cuda {
 
 #define KERN_CUDA_SIZE \
     (sizeof(struct kern_ops) + sizeof(struct kern_streams) + sizeof(struct kern_graphs) + \
-     sizeof(struct kern_cuda))
+     sizeof(struct kern_profile) + sizeof(struct kern_profile_row) + sizeof(struct kern_cuda))
 
 /* One device per process: the first call decides, a later call gets the same table if its request
  * is the same. Returns an enum kern_cuda_result. */

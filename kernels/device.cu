@@ -90,20 +90,27 @@ static void device_release(void *p)
         device_ok(cudaFree(p), "memory");
 }
 
+/* A copy, or zeros where `from` is NULL, in order with the kernels. */
+static void device_move(const char *op, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    if (device.state != KERN_OK)
+        return;
+    const int timed = profile_from({op, NULL, dim3(0, 0, 0), 0, 0, 0});
+    device_ok(from ? cudaMemcpyAsync(to, from, bytes, kind, device.stream)
+                   : cudaMemsetAsync(to, 0, bytes, device.stream), op);
+    profile_to(timed);
+}
+
 static void device_upload(void *to, const void *from, size_t bytes)
 {
-    if (device.state == KERN_OK)
-        device_ok(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, device.stream),
-                  "upload");
+    device_move("upload", to, from, bytes, cudaMemcpyHostToDevice);
     /* From pageable memory the call returns after `from` was read, from page-locked memory before. */
 }
 
 static void device_download(void *to, const void *from, size_t bytes)
 {
-    if (device.state == KERN_OK &&
-        device_ok(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, device.stream),
-                  "download") &&
-        device_ok(cudaStreamSynchronize(device.stream), "kernels"))
+    device_move("download", to, from, bytes, cudaMemcpyDeviceToHost);
+    if (device.state == KERN_OK && device_ok(cudaStreamSynchronize(device.stream), "kernels"))
         return;
     memset(to, 0xff, bytes); /* NaNs, so that no caller mistakes them for a result */
 }
@@ -126,15 +133,12 @@ static bool device_free_memory(size_t *free_bytes, size_t *all)
 
 static void device_zero(float *y, size_t n)
 {
-    if (device.state == KERN_OK)
-        device_ok(cudaMemsetAsync(y, 0, n * sizeof(*y), device.stream), "zero");
+    device_move("zero", y, NULL, n * sizeof(*y), cudaMemcpyDeviceToDevice);
 }
 
 static void device_copy(float *y, const float *x, size_t n)
 {
-    if (device.state == KERN_OK)
-        device_ok(cudaMemcpyAsync(y, x, n * sizeof(*y), cudaMemcpyDeviceToDevice, device.stream),
-                  "copy");
+    device_move("copy", y, x, n * sizeof(*y), cudaMemcpyDeviceToDevice);
 }
 
 static void fill_device(struct kern_ops *ops)

@@ -68,6 +68,18 @@ static void *device_scratch(enum scratch which, size_t bytes);
  * the enabled ones ("tune graph tensor bgrad"; empty: none). */
 static bool device_way(const char *way);
 
+/* A call that a profile may time: of a kernel with its grid, or of a product with its sizes. */
+struct profile_what {
+    const char *op;
+    const void *kernel; /* or NULL */
+    dim3        grid;
+    int64_t     m, n, k;
+};
+
+/* profile.cu: before and behind a call. Without a profile, from() is -1 and to(-1) does nothing. */
+static int profile_from(const struct profile_what &w);
+static void profile_to(int call);
+
 #ifdef CUDA_ON_CPU
 #define DYNAMIC_SHARED(type, name) type *name = (type *)cuda_cpu_shared()
 #else
@@ -101,6 +113,7 @@ static void launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block
                                         cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared),
                    name))
         return;
+    const int timed = profile_from({name, (const void *)kernel, grid, 0, 0, 0});
 #ifdef CUDA_ON_CPU
     device_ok(cuda_cpu_launch(name, (const void *)kernel, grid, block, shared, device.stream,
                               [=] { kernel(args...); }), name);
@@ -109,6 +122,7 @@ static void launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block
     device_ok(cudaLaunchKernel((const void *)kernel, grid, block, list, shared, device.stream),
               name);
 #endif
+    profile_to(timed);
 }
 
 /* One thread per number, in a loop if there are more numbers than threads. */

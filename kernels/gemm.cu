@@ -340,6 +340,14 @@ static cublasStatus_t plan_do(struct gemm_plan *p, const struct gemm *g, void *r
     return rc;
 }
 
+static cublasStatus_t plan_timed(const char *name, struct gemm_plan *p, const struct gemm *g, void *room)
+{
+    const int timed = profile_from({name, NULL, dim3(0, 0, 0), (int64_t)g->m * g->batch, g->n, g->k});
+    const cublasStatus_t rc = plan_do(p, g, room);
+    profile_to(timed);
+    return rc;
+}
+
 /* The plain kernel is many times slower: said once per process, or nobody would learn why a step is slow. */
 static void tell_plain(const char *name, const struct gemm *g)
 {
@@ -366,7 +374,7 @@ static bool gemm_run(const char *name, const struct gemm *g)
         return true;
     if (p->offers > 0 && !p->chosen && !device.recording)
         tune_choose(p, g, room);
-    const cublasStatus_t rc = p->offers > 0 ? plan_do(p, g, room) : CUBLAS_STATUS_NOT_SUPPORTED;
+    const cublasStatus_t rc = p->offers > 0 ? plan_timed(name, p, g, room) : CUBLAS_STATUS_NOT_SUPPORTED;
     if (rc == CUBLAS_STATUS_NOT_SUPPORTED && g->row_sums) {
         p->offers = 0; /* do not request them again */
         return gemm_run_plain(name, g);

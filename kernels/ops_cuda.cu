@@ -11,6 +11,7 @@
 #include "kernels/gemm.cuh"
 
 #include "kernels/device.cu"
+#include "kernels/profile.cu"
 #include "kernels/gemm.cu"
 #include "kernels/graph.cu"
 #include "kernels/stream.cu"
@@ -170,6 +171,7 @@ extern "C" __attribute__((visibility("default"))) int kern_cuda_open(struct kern
     memcpy(c->name, opened.name, sizeof(c->name));
     c->streams = &stream_table;
     c->graphs = device_way("graph") ? &graph_table : NULL;
+    c->profile = &profile_table;
     c->remember = gemm_remember;
     c->ops = &table;
     return KERN_CUDA_READY;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/cli/profile_table.h"
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
@@ -150,7 +151,7 @@ static void print_table(const struct bench_result *r)
     printf("speed        %9.2f samples/s, %.1f GFLOP/s, %d threads\n", r->samples_per_s, r->gflops, r->threads);
     if (r->mfu > 0)
         printf("MFU          %9.2f %%    of %.0f TFLOP/s; work counted: three forward passes\n",
-               100 * r->mfu, BENCH_PEAK_GFLOPS / 1e3);
+               100 * r->mfu, r->peak_gflops / 1e3);
     if (r->sgemm_ms > 0) {
         printf("sgemm alone  %9.3f ms   %.1f GFLOP/s over the step's own shapes\n", r->sgemm_ms, r->sgemm_gflops);
         printf("             %9.1f %%    of the step is what sgemm alone would take\n", 100 * r->sgemm_share);
@@ -172,6 +173,17 @@ static int parse_cluster(int *nodes, int *gpus, const char *text, struct err *er
         return 0;
     return err_set(err, ERR_USAGE, "--model-cluster is \"%.20s\"; expected nodes x GPUs per node, "
                    "like 64x8", text);
+}
+
+/* NULL leaves *out as it is. */
+static int parse_count(int *out, const char *option, const char *text, long least, struct err *err)
+{
+    char *end = NULL;
+    const long n = text ? strtol(text, &end, 10) : *out;
+    if ((text && (!*text || *end)) || n < least || n > STEPS_MAX)
+        return err_set(err, ERR_USAGE, "%s is \"%.20s\"; it must be from %ld to %d", option, text, least, STEPS_MAX);
+    *out = (int)n;
+    return 0;
 }
 
 static int parse_amount(double *out, const char *option, const char *text, struct err *err)
@@ -200,13 +212,14 @@ static int model_only(int nodes, int gpus, const char *params, const char *step_
 int train_cmd_bench(int argc, char **argv)
 {
     const char *config = NULL, *job = NULL, *name = NULL, *steps = NULL, *backend = NULL;
-    const char *precision = NULL, *cluster = NULL, *params = NULL, *step_ms = NULL;
+    const char *precision = NULL, *cluster = NULL, *params = NULL, *step_ms = NULL, *warmup = NULL;
     int nodes = 0, gpus = 0;
-    bool json = false, snapshots = false;
+    bool json = false, snapshots = false, profile = false;
     const struct train_cmd_option options[] = {
         {"--config", &config, NULL, false}, {"--case", &name, NULL, false},
         {"--spec", &job, NULL, false},
         {"--steps", &steps, NULL, false},  {"--json", NULL, &json, false},
+        {"--warmup", &warmup, NULL, false}, {"--profile", NULL, &profile, false},
         {"--snapshots", NULL, &snapshots, false},
         {"--backend", &backend, NULL, false}, {"--precision", &precision, NULL, false},
         {"--model-cluster", &cluster, NULL, false},
@@ -228,25 +241,24 @@ int train_cmd_bench(int argc, char **argv)
         err_set(&err, ERR_USAGE, "expected either --config FILE or --spec FILE");
         return train_cmd_fail("bench", &err);
     }
-    if (steps) {
-        char *end;
-        const long n = strtol(steps, &end, 10);
-        if (*end || n < 1 || n > STEPS_MAX) {
-            err_set(&err, ERR_USAGE, "--steps is \"%.20s\"; it must be from 1 to %d", steps, STEPS_MAX);
-            return train_cmd_fail("bench", &err);
-        }
-        spec.steps = (int)n;
-    }
+    if (parse_count(&spec.steps, "--steps", steps, 1, &err) < 0 ||
+        parse_count(&spec.warmup, "--warmup", warmup, 0, &err) < 0)
+        return train_cmd_fail("bench", &err);
+    if (profile) /* replays of recorded steps are no kernels of their own */
+        setenv("JOBCTL_CUDA_WAYS", "tune tensor bgrad", 0);
     if (backend_open(backend ? backend : "cpu", precision, &err) < 0 ||
         (job ? read_job(&spec, job, &err) : read_spec(&spec, config, name, &err)) < 0)
         return train_cmd_fail("bench", &err);
     spec.snapshots = snapshots;
+    spec.profile = profile;
     if (bench_run(&r, &spec, &err) < 0)
         return train_cmd_fail("bench", &err);
     if (json)
         print_json(&r);
     else
         print_table(&r);
+    if (profile && !json)
+        profile_table_print(r.profile, r.profile_rows, r.profile_ms);
     if (cluster && !json)
         cluster_model_print(&(struct cluster_model_job){(double)r.params, r.ms_median / 1000},
                             nodes, gpus);

@@ -23,6 +23,7 @@ static struct {
     const struct kern_ops *ops;  /* NULL: not chosen yet */
     const struct kern_streams *streams;
     const struct kern_graphs *graphs;
+    const struct kern_profile *profile;
     void (*remember)(const char *file);
     bool                   bf16;
     char                   device[128];
@@ -93,6 +94,11 @@ const struct kern_streams *backend_streams(void)
 const struct kern_graphs *backend_graphs(void)
 {
     return chosen.graphs;
+}
+
+const struct kern_profile *backend_profile(void)
+{
+    return chosen.profile;
 }
 
 void backend_remember(const char *file)
@@ -280,6 +286,7 @@ static int open_cuda(enum wish wish, struct err *err)
     chosen.ops = c.ops;
     chosen.streams = c.streams;
     chosen.graphs = c.graphs;
+    chosen.profile = c.profile;
     chosen.remember = c.remember;
     chosen.bf16 = c.precision == KERN_BF16;
     snprintf(chosen.device, sizeof(chosen.device), "%s", c.name);

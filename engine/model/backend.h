@@ -16,6 +16,7 @@
 struct err;
 struct kern_graphs;
 struct kern_ops;
+struct kern_profile;
 struct kern_streams;
 
 /* "auto", "cpu" or "cuda"; precision "auto", "fp32" or "bf16". NULL is "auto". Backend auto takes
@@ -35,6 +36,8 @@ const struct kern_ops *backend_ops(void);
 const struct kern_streams *backend_streams(void);
 /* CUDA graphs (kernels/cuda.h); NULL on the CPU, or if disabled. */
 const struct kern_graphs *backend_graphs(void);
+/* Durations of kernels (kernels/cuda.h); NULL on the CPU. */
+const struct kern_profile *backend_profile(void);
 /* Keep the algorithm choices for matrix products in this file, and use those it holds
  * (kernels/cuda.h). */
 void backend_remember(const char *file);

@@ -16,7 +16,9 @@
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
 #include "engine/optim/step.h"
+#include "engine/verify/gpu_peak.h"
 #include "kernels/bf16.h"
+#include "kernels/cuda.h"
 #include "kernels/kernels.h"
 #include "kernels/rng.h"
 #include "kernels/sgemm.h"
@@ -305,6 +307,17 @@ out:
     return rc;
 }
 
+/* A step whose kernels are timed one by one. */
+static int measure_profile(struct bench *b, struct bench_result *r, struct err *err)
+{
+    const struct kern_profile *p = backend_profile();
+    p->start();
+    if (one_step(b, &r->profile_ms, &r->loss, err) < 0)
+        return -1;
+    r->profile = p->stop(&r->profile_rows);
+    return backend_check(backend_ops(), err);
+}
+
 /* Before the weights are set: earlier contents are lost. */
 static int open_double_buffer(struct bench *b, struct err *err)
 {
@@ -324,6 +337,8 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
     int rc = -1;
     if (spec->steps < 1 || spec->warmup < 0 || spec->micros < 1)
         return err_set(err, ERR_USAGE, "a bench needs at least one step");
+    if (spec->profile && !backend_profile())
+        return err_set(err, ERR_USAGE, "--profile times the kernels of a GPU; the backend is the CPU: add --backend cuda");
     if (backend_ops()->host) /* the CPU's BLAS is not a reference for a GPU */
         list_layers(&b);
     if (step_create(&b.step, &spec->model, &spec->batch, &spec->optim, spec->flow_shift, NULL, err) < 0 ||
@@ -332,7 +347,8 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
     model_init_weights(step_model(b.step), 1);
     if (model_push(step_model(b.step), err) < 0)
         goto out;
-    if (measure(&b, &r, err) < 0 || (b.double_buffer && measure_snapshots(&b, &r, err) < 0))
+    if (measure(&b, &r, err) < 0 || (b.double_buffer && measure_snapshots(&b, &r, err) < 0) ||
+        (spec->profile && measure_profile(&b, &r, err) < 0))
         goto out;
     r.params = layout_params(model_layout(step_model(b.step)));
     const double samples = (double)spec->batch.batch * spec->micros;
@@ -340,7 +356,8 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
     r.gflops = 3 * samples * model_forward_flops(&spec->model, 1, spec->batch.height,
                                                  spec->batch.width, spec->batch.text) /
                r.ms_median * 1e-6;
-    r.mfu = backend_ops()->host ? 0 : r.gflops / BENCH_PEAK_GFLOPS;
+    r.peak_gflops = backend_is_bf16() ? gpu_peak_bf16(backend_device()) * 1e-9 : 0;
+    r.mfu = r.peak_gflops > 0 ? r.gflops / r.peak_gflops : 0;
     r.sgemm_gflops = r.sgemm_ms > 0 ? sgemm_flops(&b) / r.sgemm_ms * 1e-6 : 0;
     r.sgemm_share = r.sgemm_ms / r.ms_median;
     *out = r;

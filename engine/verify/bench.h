@@ -16,8 +16,7 @@
 #include "engine/model/model.h"
 #include "engine/optim/optim.h"
 
-/* Reference speed of MFU: bf16 on an H100 or H200, from the data sheet. */
-#define BENCH_PEAK_GFLOPS 989e3
+struct kern_profile_row; /* kernels/cuda.h */
 
 struct bench_spec {
     struct model_config model;
@@ -27,13 +26,15 @@ struct bench_spec {
     double              lr, flow_shift;
     int                 steps, warmup;
     bool                snapshots;        /* on the CPU: their cost */
+    bool                profile;          /* on a GPU: one more step, by kernel */
 };
 
 struct bench_result {
     int    steps, threads;
     double ms_median, ms_min, ms_max;
     double samples_per_s, gflops;        /* at the median; FLOPs: 3 forwards */
-    double mfu;                          /* gflops over BENCH_PEAK_GFLOPS on a GPU, else 0 */
+    double peak_gflops;                  /* of this GPU in bf16 (gpu_peak.h); 0: unknown, or not in use */
+    double mfu;                          /* gflops over peak_gflops; 0 without that */
     double sgemm_ms, sgemm_gflops;       /* median of the bare products of one step; 0 on a GPU */
     double sgemm_share;                  /* sgemm_ms / ms_median */
     int64_t params, rss_growth;          /* growth in bytes after the warm-up */
@@ -41,6 +42,9 @@ struct bench_result {
      * not measured. */
     double step_ms[2], update_ms[2];
     double loss;                         /* of the last step: shows NaNs */
+    const struct kern_profile_row *profile; /* valid until the next one; or NULL */
+    int    profile_rows;
+    double profile_ms;                   /* of the step with a profile, as the clock tells */
 };
 
 int bench_run(struct bench_result *out, const struct bench_spec *spec, struct err *err);

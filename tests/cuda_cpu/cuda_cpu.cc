@@ -19,8 +19,8 @@
  * "peer:hang" it never ends.
  * CUDA_CPU_GPU: t4 (compute capability 7.5, 64 KB of shared memory for a block), a100 (8.0, 163 KB),
  * h200 (9.0, 227 KB); else 8.9, with 99 KB.
- * CUDA_CPU_BARE: new memory is zeros, and products by cuBLASLt are not computed: where kernels are only counted
- * (tests/ptx), arrays of any size cost nothing.
+ * CUDA_CPU_BARE: new memory is zeros, and products by cuBLASLt are not computed, nor more than 1 MiB copied to the device:
+ * where kernels are only counted (tests/ptx), arrays of any size cost nothing.
  * CUDA_CPU_EDGES: bare, and of each launch only the first and the last block in each direction run: sizes of which an
  * array has more than 2^32 numbers take seconds.
  * CUDA_CPU_BROKEN: launches fail only where this is the first GPU that is visible.
@@ -57,7 +57,7 @@ static int number_of(const char *variable)
 int cuda_cpu_plant = number_of("CUDA_CPU_PLANT");
 
 static const bool edges = getenv("CUDA_CPU_EDGES") != NULL;
-const size_t      cuda_cpu_region_bytes = (size_t)(edges ? 512 : 64) << 30;
+const size_t      cuda_cpu_region_bytes = (size_t)(edges || getenv("CUDA_CPU_BARE") ? 512 : 64) << 30;
 const unsigned    cuda_cpu_grid = edges ? 8192 : 3;
 
 static cudaError_t sticky;
@@ -340,6 +340,9 @@ static cudaError_t submit_staged(void *to, const void *from, size_t bytes, cudaS
     });
 }
 
+/* Where kernels are counted only, weights stay zeros: numbers that say how much there is to do are few. */
+enum { BARE_MOST = 1 << 20 };
+
 /* CUDA Runtime API, "API synchronization behavior": copies from and to page-locked memory, and within the
  * device, are as late as kernels; one to ordinary memory returns when it is done. */
 extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
@@ -354,6 +357,8 @@ extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
         cuda_cpu_not_recorded("a copy from or to the host within a capture");
     if (kind == cudaMemcpyHostToDevice)
         count_uploaded(bytes);
+    if (kind == cudaMemcpyHostToDevice && cuda_cpu_bare() && bytes > BARE_MOST)
+        return cudaSuccess;
     if (kind == cudaMemcpyHostToDevice && !is_pinned(from, bytes))
         return submit_staged(to, from, bytes, stream);
     if (!edges || kind != cudaMemcpyDeviceToDevice)
@@ -703,8 +708,12 @@ struct work {
     std::function<void()> body;
 };
 
+/* On the clock of events each launch takes a microsecond. */
+#define LAUNCH_MS 0.001f
+
 static void run_whole(const struct work &w)
 {
+    cuda_cpu_pass(LAUNCH_MS);
     cuda_cpu_open_memory();
     w.body();
     check_shared(w.name, w.kernel, w.shared, w.fixed);
@@ -714,6 +723,7 @@ static void run_whole(const struct work &w)
 static void run_threads(const struct work &w)
 {
     const char *order = getenv("CUDA_CPU_ORDER");
+    cuda_cpu_pass(LAUNCH_MS);
     gridDim = w.grid;
     blockDim = w.block;
     threads = (int)(w.block.x * w.block.y * w.block.z);

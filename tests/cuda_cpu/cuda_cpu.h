@@ -46,6 +46,7 @@ cudaError_t cuda_cpu_submit_call(cudaStream_t s, const std::function<void()> &ca
 void cuda_cpu_finish(cudaStream_t s);
 void cuda_cpu_finish_all(void);
 bool cuda_cpu_recording(void);
+unsigned long cuda_cpu_events(void); /* recorded so far, in any stream */
 void cuda_cpu_not_recorded(const char *what); /* dies, if there is a capture: a GPU refuses it there */
 
 /* --- watch.cc: checks each access of kernels that were compiled with -fsanitize=thread */

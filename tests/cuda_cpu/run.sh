@@ -487,7 +487,7 @@ torn() {
 
 # --- words -------------------------------------------------------------------------------------
 
-# The table of check-gpu, with a peer that says what PyTorch would: steps, ratios, and what fails.
+# The table of check-gpu, with a peer that says what PyTorch would: steps, ratios, what fails, and the file to send.
 table() {
     mkdir "$work/bin"
     cat >"$work/bin/python3" <<'PEER'
@@ -495,14 +495,48 @@ table() {
 [ "$1" = -c ] || echo "x: pytorch eager, 40.00 ms/step (median of 1), 1 samples/s, MFU 12.5 %, torch 2"
 PEER
     chmod +x "$work/bin/python3"
-    table="env PATH=$work/bin:$PATH TMPDIR=$work CONFIG=tests/golden/sana/bench_configs.json
+    table="env PATH=$work/bin:$PATH TMPDIR=$work CONFIG=tests/golden/sana/bench_configs.json REPORT=$work/report
         CASES=tiny-base-b8 BATCHES=1 STEPS=1 tests/gpu/run.sh $bin $plugin $kernels"
     ends 0 'tiny-base-b8, batch 1: .* ms, PyTorch compiled 40.00 ms: .* times as fast' \
-        env PARTS='step peer' $table
+        env PARTS='step peer profile' $table
+    ok "and leaves the file to send only" test "$(ls -d "$work"/check-gpu.* "$work/report" 2>/dev/null)" = "$work/report"
+    ok "what each part printed is in it" grep -A 99 '=== peer__tiny-base-b8__compiled' "$work/report"
+    ok "and the kernels of a step" grep -A 9 '=== profile_of_a_step__tiny-base-b8' "$work/report"
     ends 1 'step, tiny-base-b8 .* FAILED .* the GPU failed: adamw' \
         env PARTS=step CUDA_CPU_FAIL=kernel:adamw $table
+    ok "why is in the file, too" grep 'the GPU failed: adamw' "$work/report"
     ends 0 'no CUDA device: skipped' env CUDA_CPU_FAIL=device $table
     ends 0 'check-gpu: all passed' env PARTS=kernels CUDA_CPU_GPU=t4 $table
+}
+
+# Each kernel has an event before and one behind it, and no other kernel between them: each takes a microsecond here.
+profile() {
+    ok "a step by kernel" "$bin/jobctl-train" bench --backend cuda --profile --steps 1 --warmup 0 --precision bf16 \
+        --config tests/golden/sana/bench_configs.json --case tiny-base-b8
+    cp "$log" "$work/profile.log"
+    ok "kernels take their own time" awk '$1 == "profile" && $4 ~ /,/ { n++; bad += $6 != $5 / 1000 ? 1 : 0 }
+        END { print n + 0 " kernels, " bad + 0 " of them for other times"; exit n < 30 || bad }' "$work/profile.log"
+    ok "products too" awk '$1 == "profile" && $3 ~ /x.*x/ { n++; bad += $6 != $5 }
+        END { print n + 0 " products"; exit n < 20 || bad }' "$work/profile.log"
+    ok "the longest are first" awk '$1 == "profile" { bad += n++ && $6 > last; last = $6 } END { print n; exit bad }' \
+        "$work/profile.log"
+    cat >"$work/counts" <<'END'
+kernel  grid  block  shared calls fp A100 ms by H100 ms by H200 ms by
+slow_kernel<4> 8,1,1 256,1,1 0 1 0.5 0.9000 exp, 1/x 0.6000 memory 0.5000 shared memory
+slow_kernel<4> 8,1,1 256,1,1 0 3 0.5 0.9000 exp, 1/x 0.6000 memory 0.1000 memory
+END
+    cat >"$work/lines" <<'END'
+profile slow slow_kernel<4> 8,1,1 2 0.8000 3.00 -
+profile linear 1000x1000x989000 - 1 4.0000 9.00 1
+profile zero - - 1 0.1000 1.00 -
+END
+    ok "and their bounds" tests/gpu/roofline.sh "NVIDIA H200" "$work/counts" <"$work/lines"
+    cp "$log" "$work/roofline.log"
+    ok "is half of a kernel's time" grep -E '^slow .* 2 +0.8000 +0.4000 +50  shared memory$' "$work/roofline.log"
+    ok "and of a product's" grep -E '^linear .* 1 +4.0000 +2.0000 +50  tensor cores$' "$work/roofline.log"
+    ok "of all" grep -x '2.4000 ms at best of 4.8000 ms: 50 %; 0.1000 ms more without a bound' "$work/roofline.log"
+    ends 64 'add --backend cuda' "$bin/jobctl-train" bench --profile --config tests/golden/sana/bench_configs.json \
+        --case tiny-base-b8
 }
 
 # Without a word on precision it trains, and says in what; bf16 is refused with what to do.
@@ -547,7 +581,7 @@ part() { # NAME
 
 running=0
 : "${PARTS:=golden_fp32 golden_bf16 lumina_fp32 lumina_bf16 lumina_run huge_bf16 encoders_fp32 encoders_bf16 encoded memory_fp32 memory_bf16 whole many_sizes adamw_fp32 came_fp32 adamw_bf16
-    exact table quick input sums pair kernels_fp32 kernels_bf16 small_gpu no_bf16 too_large torn failures every_kernel}"
+    exact table profile quick input sums pair kernels_fp32 kernels_bf16 small_gpu no_bf16 too_large torn failures every_kernel}"
 [ "${7:-}" != all ] || PARTS="lumina_2b_fp32 lumina_2b_bf16 $PARTS"
 for name in $PARTS; do
     [ $((running += 1)) -le "${LANES:-2}" ] || wait -n

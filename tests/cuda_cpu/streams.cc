@@ -31,7 +31,7 @@ struct cuda_cpu_stream {
 };
 
 struct cuda_cpu_event {
-    std::shared_ptr<float> at; /* on the clock, when it is reached */
+    std::shared_ptr<double> at; /* on the clock, when it is reached */
     cudaStream_t           stream;
     uint64_t               after; /* steps of it */
     bool                   asked;
@@ -45,7 +45,13 @@ static cuda_cpu_stream              legacy; /* of those who name none */
 static std::vector<cudaStream_t>    streams = {&legacy}; /* never freed: an event may name one that is closed */
 static cuda_cpu_graph              *recording;
 static long                         graphs_made, graphs_run, graphs_live;
-static float                        clock_ms;
+static double                       clock_ms;
+static unsigned long                events;
+
+unsigned long cuda_cpu_events(void)
+{
+    return events;
+}
 
 void cuda_cpu_pass(float ms)
 {
@@ -186,7 +192,7 @@ extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsign
 
 extern "C" cudaError_t cudaEventCreate(cudaEvent_t *e)
 {
-    *e = new cuda_cpu_event{std::make_shared<float>(0.0f), &legacy, 0, false};
+    *e = new cuda_cpu_event{std::make_shared<double>(0.0), &legacy, 0, false};
     return cuda_cpu_error();
 }
 
@@ -198,7 +204,8 @@ extern "C" cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
 extern "C" cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
     cuda_cpu_not_recorded("an event within a capture");
-    const std::shared_ptr<float> at = e->at;
+    const std::shared_ptr<double> at = e->at;
+    events++;
     if (cuda_cpu_error())
         return cuda_cpu_error();
     cuda_cpu_submit_call(s, [=] { *at = clock_ms; });
@@ -227,7 +234,7 @@ extern "C" cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEve
 {
     if (from->stream->done < from->after || to->stream->done < to->after)
         return cudaErrorNotReady;
-    *ms = *to->at - *from->at;
+    *ms = (float)(*to->at - *from->at);
     return cuda_cpu_error();
 }
 
