@@ -232,6 +232,7 @@ ptx: $(PTX_TEST) $(if $(NVCC),$(BIN)/jobctl-train $(KERNELS) $(CUDA_PTX))  ## CU
 	@tests/run_units.sh $(PTX_TEST)
 	@$(if $(NVCC),$(PTX)/run.sh $(BIN) $(CUDA_PTX) $(KERNELS) $(SWEEP),echo "ptx: not run: no nvcc")
 	@$(if $(NVCC),$(PTX)/counts.sh $(CUDA_PTX) $(KERNELS) $(NVCC),:)
+	@$(if $(and $(NVCC),$(filter all,$(SWEEP))),$(PTX)/step.sh $(CUDA_PTX) $(BIN) $(NVCC),:)
 
 check-gpu: $(BIN)/jobctl-train $(KERNELS) $(if $(NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
 	@tests/gpu/run.sh $(BIN) $(CUDA) $(KERNELS)

@@ -36,7 +36,7 @@ tests/golden    [a-z0-9]+/((hostile/)?[A-Za-z0-9_.-]+\.(jsonl?|safetensors|model
 tests/gpu       [a-z0-9_]+\.(c|h|sh|json)
 tests/payload   [a-z0-9_]+\.py
 tests/process   [a-z0-9_/]+\.[ch]
-tests/ptx       [a-z0-9_]+\.(c|h|cc|sh|txt)
+tests/ptx       [a-z0-9_]+\.(c|h|cc|sh|txt)|step-[a-z0-9-]+\.txt
 tests/sim       [a-z0-9_]+\.[ch]|goodput|plant|replay
 tests/slurm     [a-z0-9_]+\.sh
 tests/soak      [a-z0-9-]+\.sh|[a-z_]+\.py

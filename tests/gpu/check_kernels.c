@@ -26,7 +26,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "kernels/cuda.h"
@@ -294,41 +293,59 @@ static int check(const struct test *t, const struct kern_ops *cuda, int bf16)
 
 #include "tests/gpu/kernel_judge.h"
 
-static double now_ms(void)
+static const struct kern_profile *profile;
+
+/* A line for tests/gpu/roofline.sh, of a call of the operation: as many launches, each as long as the shortest one. */
+static void print_row(const struct kern_profile_row *r, int calls)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec * 1e-6;
+    char kernel[96], grid[40] = "-";
+    snprintf(kernel, sizeof(kernel), "%s", r->kernel[0] ? r->kernel : "-");
+    if (r->k)
+        snprintf(kernel, sizeof(kernel), "%lldx%lldx%lld", (long long)r->m, (long long)r->n, (long long)r->k);
+    if (r->grid[0])
+        snprintf(grid, sizeof(grid), "%u,%u,%u", r->grid[0], r->grid[1], r->grid[2]);
+    printf("profile %-20s %-44s %-13s %6ld %10.4f\n", r->op, kernel, grid, r->calls / calls,
+           r->least * (double)(r->calls / calls));
 }
 
-/* The best of five turns of four calls, and the bytes of all arrays over that time. */
+/* Milliseconds of a call on the GPU, each kernel timed by events; below 0: it failed. */
+static double time_calls(const struct test *t, const struct kern_ops *cuda, float **a)
+{
+    enum { CALLS = 10 };
+    double ms = 0;
+    int rows = 0;
+    t->run(cuda, a, t->large); /* memory is allocated, algorithms are chosen */
+    profile->start();
+    for (int i = 0; i < CALLS; i++)
+        t->run(cuda, a, t->large);
+    const struct kern_profile_row *row = profile->stop(&rows);
+    if (!row)
+        return -1;
+    for (int i = 0; i < rows; i++)
+        ms += row[i].least * (double)(row[i].calls / CALLS);
+    for (int i = 0; i < rows; i++)
+        print_row(&row[i], CALLS);
+    return ms;
+}
+
+/* The kernels of a test, the time of all of them, and the bytes of all arrays over that time. */
 static int measure(const struct test *t, const struct kern_ops *cuda, int bf16)
 {
-    enum { TURNS = 5, CALLS = 4 };
     struct want w[ARRAYS] = {{0}};
     struct side s = {.k = cuda};
     char why[256];
-    double best = INFINITY, bytes = 0;
+    double bytes = 0;
     t->arrays(w, t->large);
     if (setup(&s, w, bf16, 1) < 0)
         return 1;
     for (int i = 0; i < ARRAYS; i++)
-        bytes += 4.0 * (double)w[i].n;
-    for (int i = 0; i <= TURNS; i++) {
-        const double start = now_ms();
-        for (int j = 0; j < CALLS; j++)
-            t->run(cuda, s.a, t->large);
-        if (cuda->state(why, sizeof(why)) != KERN_OK) {
-            printf("FAILED %-16s %s\n", t->name, why);
-            return 1;
-        }
-        if (i > 0) /* the first turn warms up */
-            best = fmin(best, (now_ms() - start) / CALLS);
+        bytes += (double)size_of(&s, &w[i]) * (double)w[i].n;
+    const double ms = time_calls(t, cuda, s.a);
+    if (cuda->state(why, sizeof(why)) != KERN_OK) {
+        printf("FAILED %-16s %s\n", t->name, why);
+        return 1;
     }
-    printf("%-16s %9.3f ms  %8.1f GB/s over its arrays", t->name, best, bytes / best * 1e-6);
-    if (strncmp(t->name, "linear", 6) == 0)
-        printf("  %7.1f TFLOP/s", 2.0 * t->large[0] * t->large[1] * t->large[2] * (t->name[6] ? 2 : 1) / best * 1e-9);
-    printf("\n");
+    printf("%-16s %9.3f ms  %8.1f GB/s over its arrays\n", t->name, ms, bytes / ms * 1e-6);
     release(&s);
     return 0;
 }
@@ -425,6 +442,7 @@ static const struct kern_ops *open_plugin(const char *path, int bf16)
     }
     printf("%s, %s\n", c.name, c.ops->name);
     graphs = c.graphs;
+    profile = c.profile;
     return c.ops;
 }
 

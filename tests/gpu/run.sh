@@ -3,15 +3,16 @@
 # run.sh BIN PLUGIN CHECK_KERNELS - the CUDA backend on a real GPU: right first, then how fast
 #
 # Needs no make and no compiler: what it runs may have been built elsewhere.
-# Each part runs whatever became of the others, with a limit of time; what it
-# printed stays in a directory that is named at the end, and a table says which
-# part did what.  The parts that say most come first, so that they are there
-# when the eight minutes are over.  Exits non-zero if anything failed.  Without
-# a GPU it says so and ends well.
+# Each part runs whatever became of the others, with a limit of time, and a table
+# says which part did what.  The parts that say most come first, so that they are
+# there when the eight minutes are over.  Everything that was printed, and what the
+# machine is, is in one file, which is named at the end.  Exits non-zero if
+# anything failed.  Without a GPU it says so and ends well.
 #
 #   PARTS='golden step' tests/gpu/run.sh ...   only parts whose names begin so
 #   LIMIT=1200          tests/gpu/run.sh ...   seconds for all of it
-#   CONFIG, CASES, BATCHES, STEPS              other models to time than those of sana.json
+#   REPORT=FILE         tests/gpu/run.sh ...   the file; default: check-gpu.txt beside BIN
+#   CONFIG, CASES, BATCHES, STEPS              other models to time than those of models.json
 set -u
 
 # A run of four steps into $work.NAME, on the GPU.
@@ -86,9 +87,29 @@ sized() {
     echo "batch $batch: $ms ms a step, MFU ${mfu:-?} %"
 }
 
+# profiled NAME FILES - a step of that case by kernel, beside what each must take: FILES-BATCH.txt has the counts.
+profiled() {
+    name=$1 files=$2
+    sized "$name" profile "$bin/jobctl-train" bench --backend cuda --precision bf16 --config @ --case "$name" \
+        --steps 2 --warmup 2 --profile >/dev/null || { cat "$out/sized"; return 1; }
+    read -r batch ms <"$out/ms/$name.profile"
+    counts=$files-$batch.txt
+    [ -f "$counts" ] || counts=tests/ptx/counts.txt
+    tests/gpu/roofline.sh "$gpu" "$counts" <"$out/sized" >"$out/profile.$name" || return
+    echo "$name, $batch samples, $ms ms a step; the longest kernels first"
+    cat "$out/profile.$name"
+}
+
+# timed ARGUMENTS OF check_kernels - the kernels one by one, beside what each must take
+timed() {
+    "$@" --time >"$out/timed" || { cat "$out/timed"; return 1; }
+    grep -v '^profile' "$out/timed"
+    tests/gpu/roofline.sh "$gpu" tests/ptx/counts.txt <"$out/timed"
+}
+
 # `timeout` runs programs only: these are this script, called by itself.
 case ${1:-} in
---resumed | --recorded | --sized)
+--resumed | --recorded | --sized | --profiled | --timed)
     do=${1#--}
     shift
     "$do" "$@"
@@ -98,8 +119,9 @@ esac
 
 export bin=$1
 plugin=$2 kernels=$3
-export CONFIG="${CONFIG:-tests/gpu/sana.json}" BATCHES="${BATCHES:-32 16 8 4}"
-cases=${CASES:-sana-1600m-1024 sana-600m-512 sana-1600m-512}
+export CONFIG="${CONFIG:-tests/gpu/models.json}" BATCHES="${BATCHES:-32 16 8 4}"
+cases=${CASES:-sana-1600m-1024 sana-600m-512 sana-1600m-512 lumina-next-2b-1024}
+report=${REPORT:-$(dirname "$bin")/check-gpu.txt}
 limit_all=${LIMIT:-470}
 if [ ! -f "$plugin" ]; then
     if [ -e /dev/nvidiactl ]; then
@@ -115,7 +137,8 @@ export out
 out=$(mktemp -d "${TMPDIR:-/tmp}/check-gpu.XXXXXX")
 begin=$(date +%s)
 bad=0
-goldens=$(ls tests/golden/sana/tiny-*[a-z].json)
+goldens=$(ls tests/golden/sana/tiny-*[a-z].json tests/golden/lora/*.json)
+lumina=$(ls tests/golden/lumina/v*.json)
 encoders="$(ls tests/golden/gemma2/*.json) tests/golden/vae/small-pair.json tests/golden/vae/real-stages.json"
 
 # PyTorch brings cuBLASLt where the toolkit is not installed.
@@ -135,8 +158,10 @@ if [ $code -eq 67 ]; then
     exit 0
 fi
 head -n 1 "$out/first"
+gpu=$(sed -n '1s/, cuda-[a-z0-9]*$//p' "$out/first")
+export gpu
 command -v nvidia-smi >/dev/null &&
-    nvidia-smi --query-gpu=name,driver_version,memory.total,power.limit --format=csv,noheader
+    nvidia-smi --query-gpu=name,driver_version,memory.total,power.limit,clocks.max.sm --format=csv,noheader
 
 # A GPU without bf16 (a T4) has kernels and golden cases in fp32 to show: no step is timed there.
 precisions="fp32 bf16"
@@ -167,7 +192,7 @@ part() {
     name=$1 limit=$2
     shift 2
     wanted "$name" || return 0
-    file=$out/$(echo "$name" | tr ' ,' '__')
+    file=$out/part.$(echo "$name" | tr ' ,' '__')
     from=$(date +%s)
     left=$((limit_all - from + begin))
     if [ $left -lt 5 ]; then
@@ -201,6 +226,11 @@ ours() {
         --backend cuda --precision bf16 --config @ --case "$1" --steps "${STEPS:-10}"
 }
 
+# The peak that our own MFU is a share of, as an option of the peer.
+peak() {
+    sed -n 's/^MFU .* of \([0-9]*\) TFLOP.*/--peak \1/p' "$out"/part.step* 2>/dev/null | head -n 1
+}
+
 # peer CASE HOW - a step of PyTorch, eager or compiled; and ours, if it had another batch
 peer() {
     how=
@@ -208,7 +238,7 @@ peer() {
     # shellcheck disable=SC2086
     OTHERS=1 PEER=1 part "peer, $1, $2" 150 "$0" --sized "$1" "$2" python3 \
         tests/bench/sana_torch.py bench --device cuda --bf16 $how --config @ --case "$1" \
-        --steps "${STEPS:-10}" --warmup 3 --peak 989 || return 0
+        --steps "${STEPS:-10}" --warmup 3 $(peak) || return 0
     batch=$(cut -d' ' -f1 "$out/ms/$1.$2" 2>/dev/null) || return 0
     if [ "$batch" != "$(cut -d' ' -f1 "$out/ms/$1.ours" 2>/dev/null)" ] &&
         [ ! -f "$out/ms/$1.ours.batch-$batch" ]; then
@@ -239,6 +269,33 @@ sanitized() {
     fi
 }
 
+# What the machine is, for those who read the report elsewhere; no name of a host or user.
+machine() {
+    date -u '+%F %H:%M UTC'
+    "$bin/jobctl-train" --version 2>/dev/null | head -n 1
+    uname -srm
+    sed -n 's/^PRETTY_NAME=//p' /etc/os-release
+    grep -m 1 'model name' /proc/cpuinfo
+    echo "$(nproc) processors, $(sed -n 's/^MemTotal: *//p' /proc/meminfo)"
+    nvcc --version 2>/dev/null | tail -n 1
+    nvidia-smi 2>/dev/null
+    nvidia-smi topo -m 2>/dev/null
+    python3 -c 'import torch; print("torch", torch.__version__, "CUDA", torch.version.cuda)' 2>/dev/null
+    env | grep -E '^(CUDA|NCCL|NVIDIA|JOBCTL)_' | grep -v TOKEN
+}
+
+# Everything in one file: the machine, what was printed here, and what each part printed.
+write_report() {
+    {
+        machine
+        echo
+        cat "$out/summary"
+        for f in "$out"/part.*; do
+            [ ! -f "$f" ] || { printf '\n=== %s\n' "${f##*/part.}"; cut -c1-400 "$f"; }
+        done
+    } >"$report" && echo "please send $report"
+}
+
 has_torch() {
     python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null
 }
@@ -250,6 +307,9 @@ for precision in $precisions; do
     part "golden cases, $precision" 60 "$bin/jobctl-train" verify --backend cuda \
         --precision $precision $goldens
     # shellcheck disable=SC2086
+    part "golden cases of Lumina, $precision" 60 "$bin/jobctl-train" verify --backend cuda \
+        --precision $precision $lumina
+    # shellcheck disable=SC2086
     part "golden cases of encoders, $precision" 60 "$bin/jobctl-train" verify --backend cuda \
         --precision $precision $encoders
     # shellcheck disable=SC2086
@@ -259,12 +319,15 @@ done
 part "resume, bf16" 60 "$0" --resumed
 part "recorded steps, bf16" 60 "$0" --recorded
 
-part "time of kernels, bf16" 60 "$kernels" "$plugin" bf16 --time
-part "time of kernels, bf16, plain" 60 env JOBCTL_CUDA_WAYS= "$kernels" "$plugin" bf16 --time
+part "time of kernels, bf16" 60 "$0" --timed "$kernels" "$plugin" bf16
 for name in $cases; do
     ours "$name" ''
 done
 first=${cases%% *}
+for name in "$first" "${cases##* }"; do
+    part "profile of a step, $name" 60 "$0" --profiled "$name" "tests/ptx/step-$name"
+    [ "$first" != "${cases##* }" ] || break
+done
 JOBCTL_CUDA_WAYS='' ours "$first" plain
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
 if ! wanted peer; then
@@ -285,17 +348,21 @@ done
 sanitized racecheck 75
 sanitized synccheck 75
 
-echo
-cat "$out/table"
-echo
-for f in "$out/time_of_kernels__bf16" "$out/time_of_kernels__bf16__plain"; do
-    [ ! -f "$f" ] || cat "$f"
-done
-for name in $peers; do
-    compared "$name" eager
-    compared "$name" compiled
-done
-echo "MFU is three times the useful work of a forward pass over 989 TFLOP/s"
-echo "$(($(date +%s) - begin)) s in all; what each part printed is in $out"
-[ $bad -eq 0 ] && echo "check-gpu: all passed" || echo "check-gpu: FAILED"
+summary() {
+    echo
+    cat "$out/table"
+    echo
+    [ ! -f "$out/profile.$first" ] || head -n 16 "$out/profile.$first"
+    for name in $peers; do
+        compared "$name" eager
+        compared "$name" compiled
+    done
+    echo "MFU is three times the useful work of a forward pass over the peak of this GPU (engine/verify/gpu_peak.c)"
+    echo "$(($(date +%s) - begin)) s in all"
+    [ $bad -eq 0 ] && echo "check-gpu: all passed" || echo "check-gpu: FAILED"
+}
+summary >"$out/summary"
+write_report >"$out/sent"
+cat "$out/summary" "$out/sent"
+rm -rf "$out"
 exit $bad

@@ -102,8 +102,11 @@ double ptx_scaled(const struct ptx_counts *c, uint64_t n)
 /* --- bounds ---------------------------------------------------------------------------------------- */
 
 /* Threads per clock and multiprocessor: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions",
- * compute capability 8.0 and 9.0.  Clocks, memory, tensor cores: NVIDIA A100 (80 GB SXM) and H200 (SXM) data sheets;
- * the clock of H200 is its highest, as of H100 ("NVIDIA H100 Tensor Core GPU Architecture"). */
+ * compute capability 8.0 and 9.0.  Clocks, memory, tensor cores: NVIDIA A100 (80 GB SXM), H100 (SXM) and H200 (SXM) data
+ * sheets; the clock of H100 and H200 is their highest ("NVIDIA H100 Tensor Core GPU Architecture"). */
+#define RATES_90                                                                                       \
+    {[PTX_FP32] = 128, [PTX_FP64] = 64, [PTX_INT] = 64, [PTX_CONVERT] = 64, [PTX_SPECIAL] = 16, \
+     [PTX_SHUFFLE] = 32, [PTX_MEM_GLOBAL] = 32, [PTX_MEM_SHARED] = 32}
 static const struct machine {
     double processors, hertz, bytes, tensor; /* bytes and dense bf16 FLOPs per second */
     double rate[PTX_CLASSES];                /* 0: no limit but that of issue */
@@ -111,9 +114,8 @@ static const struct machine {
     [PTX_A100] = {108, 1.41e9, 2.039e12, 312e12,
                   {[PTX_FP32] = 64, [PTX_FP64] = 32, [PTX_INT] = 64, [PTX_CONVERT] = 16, [PTX_SPECIAL] = 16,
                    [PTX_SHUFFLE] = 32, [PTX_MEM_GLOBAL] = 32, [PTX_MEM_SHARED] = 32}},
-    [PTX_H200] = {132, 1.98e9, 4.8e12, 989e12,
-                  {[PTX_FP32] = 128, [PTX_FP64] = 64, [PTX_INT] = 64, [PTX_CONVERT] = 64, [PTX_SPECIAL] = 16,
-                   [PTX_SHUFFLE] = 32, [PTX_MEM_GLOBAL] = 32, [PTX_MEM_SHARED] = 32}},
+    [PTX_H100] = {132, 1.98e9, 3.35e12, 989e12, RATES_90},
+    [PTX_H200] = {132, 1.98e9, 4.8e12, 989e12, RATES_90},
 };
 static const char *const class_names[PTX_CLASSES] = {
     [PTX_FP32] = "fp32", [PTX_FP64] = "fp64", [PTX_INT] = "integers", [PTX_CONVERT] = "conversions",

@@ -28,7 +28,7 @@ struct ptx_bound {
     const char *by; /* what takes that long */
 };
 
-enum ptx_machine { PTX_A100, PTX_H200 };
+enum ptx_machine { PTX_A100, PTX_H100, PTX_H200 };
 
 /* No launch with these counts is faster. */
 struct ptx_bound ptx_bound_of(const struct ptx_counts *c, enum ptx_machine m);

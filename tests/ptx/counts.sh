@@ -20,9 +20,9 @@ k: thousands of instructions, a warp each. fp, int, conv: arithmetic; conversion
 shuffles; glob, shar: memory; mma: tensor cores. MB: read and written in sectors of 32 bytes; at best: if neighbouring
 lanes had neighbouring numbers. passes: of shared memory, k; at best: without bank conflicts.
 END
-    printf '\n%-31s %-11s %-8s %6s %9s %9s %9s %9s %9s %9s %9s %8s %8s %9s %9s %9s %9s %8s %-13s %8s %s\n' \
-        kernel grid block shared 'fp k' 'int k' 'conv k' 'ctl k' 'glob k' 'shar k' 'mma k' GFLOP 'mma GF' MB 'at best' \
-        passes 'at best' 'A100 ms' by 'H200 ms' by
+    printf '\n%-31s %-11s %-8s %6s %5s %9s %9s %9s %9s %9s %9s %9s %8s %8s %9s %9s %9s %9s %8s %-13s %8s %-13s %8s %s\n' \
+        kernel grid block shared calls 'fp k' 'int k' 'conv k' 'ctl k' 'glob k' 'shar k' 'mma k' GFLOP 'mma GF' MB 'at best' \
+        passes 'at best' 'A100 ms' by 'H100 ms' by 'H200 ms' by
 }
 
 count() {

@@ -5,7 +5,9 @@
  * the program, uncompressed (-Xfatbin -compress=false).
  *
  * PTX_COUNTS: a file to which one line per kernel and shape is written at the end (counts.sh has its columns).
- * PTX_SAMPLE: at most that many blocks of each launch are run, evenly spread: for counts.
+ * PTX_COUNTS_TIMED set: of launches behind an event only, so of those in a profile (kernels/profile.cu).
+ * PTX_SAMPLE: at most that many blocks of each launch are run, evenly spread, and with PTX_COUNTS only the first launch of
+ * a kernel and shape: for counts.
  * PTX_TEXT: a file for the PTX, to which messages refer.
  * PTX_FROM: a file whose PTX is taken instead, such as that one after a change.
  */
@@ -17,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -112,6 +115,15 @@ extern "C" void __cudaRegisterFunction(void **, const char *host, char *, const 
         cuda_cpu_die("a kernel that is not in the PTX");
 }
 
+extern "C" cudaError_t cudaFuncGetName(const char **name, const void *function)
+{
+    const auto found = entries().find(function);
+    if (found == entries().end())
+        return cudaErrorInvalidValue;
+    *name = ptx_name(found->second);
+    return cudaSuccess;
+}
+
 /* The <<<>>> form is not used: device.cuh launches by cudaLaunchKernel(). */
 extern "C" unsigned __cudaPopCallConfiguration(dim3 *, dim3 *, size_t *, void *)
 {
@@ -131,12 +143,13 @@ struct row {
     const struct ptx_entry *entry;
     dim3                    grid, block;
     size_t                  shared;
+    std::vector<char>       sizes;  /* the parameters, of pointers only their alignment */
     unsigned long           launches;
-    struct ptx_counts       counts; /* of all launches */
+    struct ptx_counts       counts; /* of the first launch */
     std::string             name;
 };
 
-static std::vector<struct row> rows;
+static std::list<struct row> rows; /* their counts are written later: they must not move */
 
 static bool same(dim3 a, dim3 b)
 {
@@ -146,10 +159,26 @@ static bool same(dim3 a, dim3 b)
 static struct row *row_of(const struct row &want)
 {
     for (struct row &r : rows)
-        if (r.entry == want.entry && same(r.grid, want.grid) && same(r.block, want.block) && r.shared == want.shared)
+        if (r.entry == want.entry && same(r.grid, want.grid) && same(r.block, want.block) && r.shared == want.shared &&
+            r.sizes == want.sizes)
             return &r;
     rows.push_back(want);
     return &rows.back();
+}
+
+/* Launches that differ in nothing else do the same, in other places. */
+static std::vector<char> sizes_in(std::vector<char> params)
+{
+    enum { ALIGNED = 256 };
+    uint64_t word, from, to;
+    for (size_t i = 0; i + sizeof(word) <= params.size(); i += sizeof(word)) {
+        memcpy(&word, params.data() + i, sizeof(word));
+        if (!cuda_cpu_piece((const void *)word, &from, &to))
+            continue;
+        word %= ALIGNED;
+        memcpy(params.data() + i, &word, sizeof(word));
+    }
+    return params;
 }
 
 static std::string plain_name(const char *symbol)
@@ -190,9 +219,9 @@ static void write_row(FILE *f, const struct row &r)
 {
     enum { SECTOR = 32 };
     const struct ptx_counts *c = &r.counts;
-    const struct ptx_bound a = ptx_bound_of(c, PTX_A100), h = ptx_bound_of(c, PTX_H200);
-    fprintf(f, "%-31s %-11s %-8s %6zu", r.name.c_str(), shape_of(r.grid).c_str(), shape_of(r.block).c_str(),
-            r.shared + ptx_shared(r.entry));
+    const struct ptx_bound a = ptx_bound_of(c, PTX_A100), h100 = ptx_bound_of(c, PTX_H100), h200 = ptx_bound_of(c, PTX_H200);
+    fprintf(f, "%-31s %-11s %-8s %6zu %5lu", r.name.c_str(), shape_of(r.grid).c_str(), shape_of(r.block).c_str(),
+            r.shared + ptx_shared(r.entry), r.launches);
     fprintf(f, " %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f", slots_of(c, PTX_FP32, PTX_FP64),
             slots_of(c, PTX_INT, PTX_INT), slots_of(c, PTX_CONVERT, PTX_SPECIAL), slots_of(c, PTX_SHUFFLE, PTX_SYNC),
             slots_of(c, PTX_MEM_GLOBAL, PTX_MEM_GLOBAL), slots_of(c, PTX_MEM_SHARED, PTX_MEM_LOCAL),
@@ -201,7 +230,7 @@ static void write_row(FILE *f, const struct row &r)
     fprintf(f, " %9.2f %9.2f", ptx_scaled(c, c->sectors[0] + c->sectors[1]) * SECTOR / 1e6,
             ptx_scaled(c, c->ideal[0] + c->ideal[1]) * SECTOR / 1e6);
     fprintf(f, " %9.1f %9.1f", ptx_scaled(c, c->wavefronts) / 1e3, ptx_scaled(c, c->wavefronts_ideal) / 1e3);
-    fprintf(f, " %8.4f %-13s %8.4f %s\n", a.ms, a.by, h.ms, h.by);
+    fprintf(f, " %8.4f %-13s %8.4f %-13s %8.4f %s\n", a.ms, a.by, h100.ms, h100.by, h200.ms, h200.by);
 }
 
 static void write_counts(void)
@@ -217,11 +246,15 @@ static void write_counts(void)
 static struct ptx_counts *counts_for(const struct row &r)
 {
     static const bool wanted = getenv("PTX_COUNTS") != NULL && atexit(write_counts) == 0;
-    if (!wanted)
+    static const bool timed = getenv("PTX_COUNTS_TIMED") != NULL;
+    static unsigned long events;
+    const bool behind = events != cuda_cpu_events();
+    events = cuda_cpu_events();
+    if (!wanted || (timed && !behind))
         return NULL;
     struct row *here = row_of(r);
     if (here->launches++)
-        return NULL; /* of the first launch of that shape */
+        return NULL;
     here->name = plain_name(ptx_name(r.entry));
     return &here->counts;
 }
@@ -233,7 +266,7 @@ static bool find(void *, uint64_t at, uint64_t *from, uint64_t *to)
     return cuda_cpu_piece((const void *)at, from, to);
 }
 
-static void run(const struct row &r, const std::vector<char> &params)
+static void run(const struct row &r, const std::vector<char> &params, struct ptx_counts *counts)
 {
     char why[PTX_WHY];
     struct ptx_launch l = {};
@@ -246,7 +279,7 @@ static void run(const struct row &r, const std::vector<char> &params)
     l.params = params.data();
     l.memory.find = find;
     l.sample = sample ? strtoul(sample, NULL, 10) : 0;
-    l.counts = counts_for(r);
+    l.counts = counts;
     if (ptx_run(&l, why))
         return;
     fprintf(stderr, "ptx: %s\n", why);
@@ -256,15 +289,20 @@ static void run(const struct row &r, const std::vector<char> &params)
 extern "C" cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args, size_t shared,
                                         cudaStream_t stream)
 {
-    const struct row r = {entries()[function], grid, block, shared, 0, {}, ""};
-    if (!r.entry)
+    static const bool counted_only = getenv("PTX_SAMPLE") && getenv("PTX_COUNTS");
+    const struct ptx_entry *entry = entries()[function];
+    if (!entry)
         cuda_cpu_die("a launch of what is no kernel");
-    std::vector<char> params(ptx_params(r.entry) + 1);
+    std::vector<char> params(ptx_params(entry) + 1);
     size_t at, bytes;
-    for (int i = 0; ptx_param(r.entry, i, &at, &bytes); i++)
+    for (int i = 0; ptx_param(entry, i, &at, &bytes); i++)
         memcpy(params.data() + at, args[i], bytes);
-    return cuda_cpu_launch_whole(ptx_name(r.entry), function, grid, block, shared, ptx_shared(r.entry), stream,
-                                 [=] { run(r, params); });
+    const struct row r = {entry, grid, block, shared, sizes_in(params), 0, {}, ""};
+    struct ptx_counts *counts = counts_for(r);
+    if (counted_only && !counts)
+        return cudaSuccess;
+    return cuda_cpu_launch_whole(ptx_name(entry), function, grid, block, shared, ptx_shared(entry), stream,
+                                 [=] { run(r, params, counts); });
 }
 
 extern "C" cudaError_t __cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **args, size_t shared,
