@@ -16,40 +16,66 @@ struct depth_rows {
     float           *y;
     struct kern_rows x;
     const float     *w, *bias;
-    int              kernel, from, to;
+    int              from, to;
 };
 
-/* A thread has V channels of a pixel. */
-template <int V> __global__ void depthwise_rows_kernel(struct depth_rows a)
+enum { DEPTH_PIXELS = 4 };
+
+/* V channels of the pixels of row h that the pixels from column w on need, zeros outside of the picture. */
+template <int V, int SPAN>
+__device__ static inline void depth_load(float (*x)[V], const struct depth_rows &a, int h, int w, int c)
 {
-    const int packs = a.x.channels / V, half = a.kernel / 2;
-    for EACH(i, (size_t)(a.to - a.from) * a.x.width * packs) {
-        const size_t pixel = i / packs;
-        const int c = (int)(i % packs) * V, h = a.from + (int)(pixel / a.x.width), w = (int)(pixel % a.x.width);
-        float sum[V] = {0}, x[V], by[V];
-        if (a.bias)
-            load<V>(sum, a.bias + c);
-        for (int dh = -half; dh <= half; dh++)
-            for (int dw = -half; dw <= half; dw++) {
-                if (h + dh < 0 || h + dh >= a.x.height || w + dw < 0 || w + dw >= a.x.width)
-                    continue;
-                const size_t at = (size_t)(h + dh - a.x.first) * a.x.width + (w + dw);
-                load<V>(x, a.x.x + at * a.x.channels + c);
-                load<V>(by, a.w + (size_t)((dh + half) * a.kernel + dw + half) * a.x.channels + c);
-                for (int k = 0; k < V; k++)
-                    sum[k] += x[k] * by[k];
+    const float *row = a.x.x + (size_t)(h - a.x.first) * a.x.width * a.x.channels + c;
+    ALL_AT_ONCE
+    for (int s = 0; s < SPAN; s++) {
+        for (int k = 0; k < V; k++)
+            x[s][k] = 0;
+        if (w + s >= 0 && w + s < a.x.width)
+            load<V>(x[s], row + (size_t)(w + s) * a.x.channels);
+    }
+}
+
+/* A thread has V channels of four pixels of a row: a pixel is read once for all of them that need it. */
+template <int V, int KERNEL> __global__ void depthwise_rows_kernel(struct depth_rows a)
+{
+    enum { HALF = KERNEL / 2, SPAN = DEPTH_PIXELS + KERNEL - 1 };
+    const unsigned packs = a.x.channels / V, groups = (a.x.width + DEPTH_PIXELS - 1) / DEPTH_PIXELS;
+    for EACH(i, (size_t)(a.to - a.from) * groups * packs) {
+        const size_t group = i / packs;
+        const int c = (int)(i % packs) * V, h = a.from + (int)(group / groups), w = (int)(group % groups) * DEPTH_PIXELS;
+        float sum[DEPTH_PIXELS][V] = {}, x[SPAN][V], by[V];
+        for (int p = 0; a.bias && p < DEPTH_PIXELS; p++)
+            load<V>(sum[p], a.bias + c);
+        ONE_BY_ONE
+        for (int dh = 0; dh < KERNEL; dh++) {
+            if (h + dh - HALF < 0 || h + dh - HALF >= a.x.height)
+                continue;
+            depth_load<V, SPAN>(x, a, h + dh - HALF, w - HALF, c);
+            ALL_AT_ONCE
+            for (int dw = 0; dw < KERNEL; dw++) {
+                load<V>(by, a.w + (size_t)(dh * KERNEL + dw) * a.x.channels + c);
+                for (int p = 0; p < DEPTH_PIXELS; p++)
+                    for (int k = 0; k < V; k++)
+                        sum[p][k] += x[p + dw][k] * by[k];
             }
-        store<V>(a.y + pixel * a.x.channels + c, sum);
+        }
+        float *y = a.y + ((size_t)(h - a.from) * a.x.width + w) * a.x.channels + c;
+        ALL_AT_ONCE
+        for (int p = 0; p < DEPTH_PIXELS; p++)
+            if (w + p < a.x.width)
+                store<V>(y + (size_t)p * a.x.channels, sum[p]);
     }
 }
 
 static void cuda_depthwise_rows(float *y, struct kern_rows x, int kernel, const float *w, const float *bias, int from,
                                 int to)
 {
-    const struct depth_rows a = {y, x, w, bias, kernel, from, to};
-    const size_t n = (size_t)(to - from) * (size_t)x.width * (size_t)x.channels;
+    const struct depth_rows a = {y, x, w, bias, from, to};
+    const size_t n = (size_t)(to - from) * tiles((size_t)x.width, DEPTH_PIXELS) * (size_t)x.channels;
     for_packs(by_four({(size_t)x.channels}, y, x.x, w, bias), [&](auto v) {
-        launch("depthwise_rows", depthwise_rows_kernel<decltype(v)::value>, grid_for(n / v.value), dim3(BLOCK), 0, a);
+        constexpr int V = decltype(v)::value;
+        launch("depthwise_rows", kernel == 3 ? depthwise_rows_kernel<V, 3> : depthwise_rows_kernel<V, 5>,
+               grid_for(n / V), dim3(BLOCK), 0, a);
     });
 }
 
