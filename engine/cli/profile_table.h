@@ -5,9 +5,9 @@
 
 struct kern_profile_row;
 
-/* A line per row: "profile", operation, kernel, grid, calls, ms of all of them, the share of `step_ms`, and TFLOP/s of a
- * product; "-" where there is none. tests/gpu/roofline.sh reads these lines. Then the sum, beside step_ms: what is
- * missing passed between kernels. */
-void profile_table_print(const struct kern_profile_row *rows, int count, double step_ms);
+/* A line per row: "profile", operation, kernel, grid, calls, ms of all of them, the share of `all_ms`, and TFLOP/s of a
+ * product; "-" where there is none. tests/gpu/roofline.sh reads these lines. Then the sum, beside the `all_ms` of `what`
+ * ("a step") by the clock: what is missing passed between kernels. */
+void profile_table_print(const struct kern_profile_row *rows, int count, double all_ms, const char *what);
 
 #endif

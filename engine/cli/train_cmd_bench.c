@@ -258,7 +258,7 @@ int train_cmd_bench(int argc, char **argv)
     else
         print_table(&r);
     if (profile && !json)
-        profile_table_print(r.profile, r.profile_rows, r.profile_ms);
+        profile_table_print(r.profile, r.profile_rows, r.profile_ms, "a step");
     if (cluster && !json)
         cluster_model_print(&(struct cluster_model_job){(double)r.params, r.ms_median / 1000},
                             nodes, gpus);

@@ -3,7 +3,7 @@
  *
  * encode --weights PATH --in PICTURE --out FILE.npy|FILE.safetensors [--size N]
  * decode --weights PATH --in FILE --out FILE.png
- * bench [--model dcae|sdxl] [--half encode|decode] [--size N] [--height N] [--memory MB] [--runs N] [--json]
+ * bench [--model dcae|sdxl] [--half encode|decode] [--size N] [--height N] [--memory MB] [--runs N] [--profile] [--json]
  * and of all three: [--backend auto|cpu|cuda] [--precision auto|fp32|bf16]
  *
  * A picture is cropped to multiples of the autoencoder's factor; with --size scaled and cropped to a square first.
@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "engine/cli/profile_table.h"
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
@@ -25,6 +26,7 @@
 #include "engine/vae/latent_file.h"
 #include "engine/vae/vae_image.h"
 #include "engine/vae/vae_source.h"
+#include "kernels/cuda.h"
 #include "kernels/kernels.h"
 
 enum { RUNS_MAX = 1000 };
@@ -146,8 +148,16 @@ static int convert(int argc, char **argv, int (*run)(const struct request *r, st
 
 struct bench {
     const char *model, *half, *size_text, *height_text, *memory_text, *runs_text, *backend, *precision;
-    bool        json;
+    bool        json, profile;
     int         size, height, memory, runs;
+};
+
+/* What is timed: the encoder makes `latent`, [2 * channels, high, wide], of `picture`, the decoder the other way. */
+struct bench_run {
+    struct vae *v;
+    bool        encode;
+    int         factor, high, wide;
+    float      *picture, *latent;
 };
 
 static int read_bench(struct bench *b, struct err *err)
@@ -156,6 +166,8 @@ static int read_bench(struct bench *b, struct err *err)
         return err_set(err, ERR_USAGE, "--model %s: expected dcae or sdxl", b->model);
     if (b->half && strcmp(b->half, "encode") != 0 && strcmp(b->half, "decode") != 0)
         return err_set(err, ERR_USAGE, "--half %s: expected encode or decode", b->half);
+    if (b->profile && b->json)
+        return err_set(err, ERR_USAGE, "--profile prints a table: leave out --json");
     if (whole(&b->size, b->size_text, 512, 1 << 14, "--size", err) < 0 ||
         whole(&b->height, b->height_text, b->size, 1 << 14, "--height", err) < 0 ||
         whole(&b->memory, b->memory_text, 0, 1 << 20, "--memory", err) < 0)
@@ -187,28 +199,56 @@ static void report(const struct bench *b, double *seconds, double processor)
            backend_ops()->name, b->size, b->height, seconds[b->runs / 2], seconds[0], processor / b->runs, u.ru_maxrss / 1000);
 }
 
-static int time_runs(const struct bench *b, struct vae *v, const struct vae_config *cfg, bool encode, struct err *err)
+/* Seconds, or below 0. */
+static double run_once(const struct bench_run *r, struct err *err)
+{
+    const uint64_t from = clock_ns();
+    const int rc = r->encode
+                       ? vae_encode(r->v, r->latent, r->picture, r->high * r->factor, r->wide * r->factor, err)
+                       : vae_decode(r->v, r->picture, r->latent, r->high, r->wide, err);
+    return rc < 0 ? -1 : (double)(clock_ns() - from) * 1e-9;
+}
+
+static int profile_run(const struct bench_run *r, struct err *err)
+{
+    const struct kern_profile *p = backend_profile();
+    int rows;
+    p->start();
+    const double seconds = run_once(r, err);
+    const struct kern_profile_row *row = p->stop(&rows);
+    if (seconds < 0 || backend_check(backend_ops(), err) < 0)
+        return -1;
+    profile_table_print(row, rows, 1e3 * seconds, "a picture");
+    return 0;
+}
+
+static int time_runs(const struct bench *b, struct bench_run *r, struct err *err)
+{
+    double *seconds = calloc((size_t)b->runs, sizeof(*seconds));
+    int rc = seconds ? 0 : err_set(err, ERR_MEMORY, "no memory for the times of %d runs", b->runs);
+    const double start = processor_seconds();
+    for (int i = 0; rc == 0 && i < b->runs; i++)
+        rc = (seconds[i] = run_once(r, err)) < 0 ? -1 : 0;
+    if (rc == 0)
+        report(b, seconds, processor_seconds() - start);
+    free(seconds);
+    return rc == 0 && b->profile ? profile_run(r, err) : rc;
+}
+
+static int bench_pictures(const struct bench *b, struct vae *v, const struct vae_config *cfg, bool encode, struct err *err)
 {
     const int factor = vae_config_factor(cfg), wide = b->size / factor, high = b->height / factor;
     const size_t picture = 3 * (size_t)(high * factor) * (size_t)(wide * factor);
     const size_t latent = 2 * (size_t)cfg->latent * (size_t)high * (size_t)wide;
     float *x = calloc(picture + latent, sizeof(*x));
-    double *seconds = calloc((size_t)b->runs, sizeof(*seconds));
-    int rc = x && seconds && latent ? 0 : err_set(err, ERR_USAGE, "%d pixels: too few, or too many for memory", b->size);
+    struct bench_run r = {v, encode, factor, high, wide, x, x + picture};
+    int rc = x && latent ? 0 : err_set(err, ERR_USAGE, "%d pixels: too few, or too many for memory", b->size);
     for (size_t i = 0; rc == 0 && i < picture + latent; i++)
         x[i] = (float)(i * 7919 % 2001) / 1000.0f - 1;
     vae_set_memory(v, (size_t)b->memory * 1000000);
-    const double start = processor_seconds();
-    for (int i = 0; rc == 0 && i < b->runs; i++) {
-        const uint64_t from = clock_ns();
-        rc = encode ? vae_encode(v, x + picture, x, high * factor, wide * factor, err)
-                    : vae_decode(v, x, x + picture, high, wide, err);
-        seconds[i] = (double)(clock_ns() - from) * 1e-9;
-    }
     if (rc == 0)
-        report(b, seconds, processor_seconds() - start);
+        rc = time_runs(b, &r, err);
     free(x);
-    free(seconds);
     return rc;
 }
 
@@ -222,18 +262,20 @@ static int bench(int argc, char **argv)
         {.name = "--size", .value = &b.size_text}, {.name = "--runs", .value = &b.runs_text},
         {.name = "--height", .value = &b.height_text}, {.name = "--memory", .value = &b.memory_text},
         {.name = "--backend", .value = &b.backend}, {.name = "--precision", .value = &b.precision},
-        {.name = "--json", .flag = &b.json},   {.name = NULL},
+        {.name = "--json", .flag = &b.json},   {.name = "--profile", .flag = &b.profile}, {.name = NULL},
     };
     int rc = train_cmd_parse(argc, argv, options);
     if (rc != 0)
         return rc;
     rc = read_bench(&b, &err) < 0 ? -1 : backend_open(b.backend, b.precision, &err);
+    if (rc == 0 && b.profile && !backend_profile())
+        rc = err_set(&err, ERR_USAGE, "--profile times the kernels of a GPU; the backend is the CPU: add --backend cuda");
     const bool encode = !b.half || b.half[0] == 'e';
     const struct vae_config *cfg = b.model && b.model[0] == 's' ? &vae_source_sdxl : &vae_source_dcae;
     if (rc == 0)
         rc = vae_source_random(&v, cfg, encode ? VAE_ENCODER : VAE_DECODER, &err);
     if (rc == 0)
-        rc = time_runs(&b, v, cfg, encode, &err);
+        rc = bench_pictures(&b, v, cfg, encode, &err);
     vae_destroy(v);
     return rc < 0 ? train_cmd_fail("vae", &err) : EXIT_DONE;
 }

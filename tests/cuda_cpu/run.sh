@@ -537,6 +537,7 @@ END
     ok "of all" grep -x '2.4000 ms at best of 4.8000 ms: 50 %; 0.1000 ms more without a bound' "$work/roofline.log"
     ends 64 'add --backend cuda' "$bin/jobctl-train" bench --profile --config tests/golden/sana/bench_configs.json \
         --case tiny-base-b8
+    ends 64 'add --backend cuda' "$bin/jobctl-train" vae bench --profile --backend cpu
 }
 
 # Without a word on precision it trains, and says in what; bf16 is refused with what to do.

@@ -1,48 +1,50 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# step.sh PLUGIN BIN NVCC - each kernel of a training step of a real model, counted, against step-MODEL-SAMPLES.txt
+# step.sh PLUGIN BIN NVCC - each kernel of training steps and of autoencoders in real sizes, counted, against step-*.txt
 #
-# The step is that of `jobctl-train bench --profile`, in its real size: arrays are never touched but by the few blocks of
-# each kernel that run. UPDATE=1 rewrites the files. Counts are those of one version of nvcc; with another one nothing is
-# compared.
+# The work is that of `jobctl-train bench --profile` and `vae bench --profile`: arrays are never touched but by the few
+# blocks of each kernel that run. UPDATE=1 rewrites the files. Counts are those of one version of nvcc; with another one
+# nothing is compared.
 set -eu
 plugin=$(realpath "$1") bin=$2 nvcc=$3
 version=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-heading() { # MODEL SAMPLES GPU
+heading() { # WHAT GPU
     cat <<END
-What each kernel of a step of $1 does: $2 samples, bf16, with the shared memory of the GPU "$3"; products by cuBLASLt
-apart. Counted in the PTX of nvcc $version for compute capability 8.0, in two blocks of each launch, and multiplied by all
-blocks. Numbers are those of a call; the columns are those of counts.txt. UPDATE=1 make ptx SWEEP=all rewrites it.
+What each kernel does for $1, bf16, with the shared memory of the GPU "$2"; products by
+cuBLASLt apart. Counted in the PTX of nvcc $version for compute capability 8.0, in two blocks of each launch, and multiplied
+by all blocks. Numbers are those of a call; the columns are those of counts.txt. UPDATE=1 make ptx SWEEP=all rewrites it.
 
 END
     sed -n '/^kernel  /p' tests/ptx/counts.txt
 }
 
-count() { # MODEL SAMPLES GPU
-    heading "$@" >"$work/step.txt"
-    sed "s/\"batch\": [0-9]*/\"batch\": $2/" tests/gpu/models.json >"$work/models.json"
-    JOBCTL_CUDA="$plugin" JOBCTL_CUBLASLT="$plugin" JOBCTL_CUDA_WAYS="tensor bgrad" CUDA_CPU_GPU="$3" CUDA_CPU_BARE=1 \
-        CUDA_CPU_LAZY=1 PTX_SAMPLE=2 PTX_COUNTS="$work/step.txt" PTX_COUNTS_TIMED=1 \
-        "$bin/jobctl-train" bench --backend cuda --precision bf16 --config "$work/models.json" --case "$1" \
-        --steps 1 --warmup 0 --profile >"$work/profile" 2>&1 ||
-        { echo "FAILED ptx, step of $1:"; cat "$work/profile"; exit 1; }
-}
-
 at_best() { # GPU
-    tests/gpu/roofline.sh "$1" "$work/step.txt" <"$work/profile" | sed -n 's/^\([0-9]*\).* ms at best of .*/\1 ms/p'
+    tests/gpu/roofline.sh "$1" "$work/step.txt" <"$work/profile" | sed -n 's/^\([0-9.]*\) ms at best of .*/\1 ms/p'
 }
 
-# compare MODEL SAMPLES GPU - the counts of that step, with the shared memory of that GPU
+# counted WHAT GPU COMMAND... - into $work/step.txt, and what the command prints into $work/profile
+counted() {
+    heading "$1" "$2" >"$work/step.txt"
+    gpu=$2
+    shift 2
+    JOBCTL_CUDA="$plugin" JOBCTL_CUBLASLT="$plugin" JOBCTL_CUDA_WAYS="tensor bgrad" CUDA_CPU_GPU="$gpu" CUDA_CPU_BARE=1 \
+        CUDA_CPU_LAZY=1 PTX_SAMPLE=2 PTX_COUNTS="$work/step.txt" PTX_COUNTS_TIMED=1 \
+        "$@" --backend cuda --precision bf16 --profile >"$work/profile" 2>&1 ||
+        { echo "FAILED ptx, $*:"; cat "$work/profile"; exit 1; }
+}
+
+# compare NAME WHAT GPU COMMAND... - what it does, with the shared memory of that GPU, against step-NAME.txt
 compare() {
-    kept=tests/ptx/step-$1-$2.txt
+    kept=tests/ptx/step-$1.txt what=$2
     if [ -z "${UPDATE:-}" ] && ! grep -q "nvcc $version " "$kept"; then
         echo "ptx, step: not compared: $kept is of another nvcc than $version"
         return
     fi
-    count "$@"
+    shift
+    counted "$@"
     if [ -n "${UPDATE:-}" ]; then
         cp "$work/step.txt" "$kept"
         echo "ptx, step: $kept is rewritten: look at the diff"
@@ -51,10 +53,21 @@ compare() {
         cat "$work/diff"
         exit 1
     fi
-    echo "ok     ptx, step of $1, $2 samples: at best $(at_best A100) on an A100, $(at_best H100) on an H100," \
-        "$(at_best H200) on an H200, products included"
+    echo "ok     ptx, $what: at best $(at_best A100) on an A100, $(at_best H100) on an H100, $(at_best H200) on an H200"
 }
 
-compare sana-1600m-1024 32 h200
-compare sana-1600m-1024 16 a100
-compare lumina-next-2b-1024 4 h200
+train() { # MODEL SAMPLES GPU
+    sed "s/\"batch\": [0-9]*/\"batch\": $2/" tests/gpu/models.json >"$work/models.json"
+    compare "$1-$2" "a step of $1 with $2 samples" "$3" "$bin/jobctl-train" bench --config "$work/models.json" \
+        --case "$1" --steps 1 --warmup 0
+}
+
+picture() { # HALF
+    compare "dcae-$1-1024" "a picture of 1024 px in DC-AE, to $1" h200 "$bin/jobctl-train" vae bench --half "$1" --size 1024 --runs 1
+}
+
+train sana-1600m-1024 32 h200
+train sana-1600m-1024 16 a100
+train lumina-next-2b-1024 4 h200
+picture encode
+picture decode
