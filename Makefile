@@ -90,6 +90,8 @@ SSH_SRCS := $(filter controller/ssh/%.c,$(FILES))
 FETCH_SRCS := $(filter agent/fetch/%.c,$(FILES))
 
 HDRS     := $(filter-out $(if $(HAVE_SSH),,controller/ssh/%) controller/slurm/%,$(filter %.h,$(FILES)))
+CLANG_SRCS = $(SRCS) $(wildcard $(DIRS:=/main.c)) $(FETCH_SRCS) $(if $(HAVE_SLURM),$(SLURM_SRCS)) \
+            $(if $(HAVE_SSH),$(SSH_SRCS))
 SRCS     := $(filter-out %/main.c %/ncclprof.c controller/ssh/% controller/slurm/% agent/fetch/%,$(filter %.c,$(FILES)))
 OBJS     := $(SRCS:%.c=$(OBJ)/%.o) $(SIMD_OBJ)
 # What the guards look into: all that this machine can compile.
@@ -166,11 +168,14 @@ units: $(UNITS) $(PROGRAMS) $(NCCLPROF)
 
 processes: $(PROCESSES) $(PROGRAMS)
 
-layers: $(OBJ)/flags
+layers: $(HDRS:%=alone/%)
 	@tests/check_layers.sh . $(DIRS)
 	@tests/check_scripts.sh
 	@tests/check_tree.sh
-	@set -e; for h in $(HDRS); do $(CC) $(FLAGS) -Wno-unused-function -fsyntax-only -x c $$h; done
+
+# A header compiles without others before it.
+alone/%.h: FORCE $(OBJ)/flags
+	@$(CC) $(FLAGS) -Wno-unused-function -fsyntax-only -x c $*.h
 
 pure: $(OBJS)
 	@tests/check_pure.sh . $(OBJ)
@@ -191,9 +196,13 @@ resources: $(if $(NVCC),$(CUDA))
 
 # Half of the worlds are the same in every run, half are others each time; what fails prints how to repeat it.
 SEEDS := 10000
-sim: $(SIMS)  ## the pure cores on a virtual clock: twice SEEDS worlds full of faults
-	@set -e; for s in $(SIMS); do $$s $(SEEDS); done; \
-	$(OBJ)/tests/sim/sim_control $(SEEDS) $$(od -An -N4 -tu4 /dev/urandom)
+sim: $(SIMS:%=run/%) run/others  ## the pure cores on a virtual clock: twice SEEDS worlds full of faults
+
+$(SIMS:%=run/%): run/%: % FORCE
+	@$* $(SEEDS)
+
+run/others: $(OBJ)/tests/sim/sim_control FORCE
+	@$< $(SEEDS) $$(od -An -N4 -tu4 /dev/urandom)
 
 GOLDEN := $(wildcard tests/golden/sana/tiny-*[a-z].json tests/golden/lumina/v*.json tests/golden/tokenizer/vectors.json \
             tests/golden/gemma2/*.json tests/golden/pth/*.json tests/golden/pth/hostile/hostile.json \
@@ -244,26 +253,32 @@ house: $(BIN)/jobctl $(BIN)/jobctl-agent $(BIN)/jobctl-train  ## are docs/HOUSE.
 	@tests/check_house.sh
 	@tests/check_docs.sh . $(BIN)
 
+# Compilers of one large file each run beside others: alone, each would leave the other processors idle.
+CUDA_BEDS := $(if $(have_cxx),$(CUDA_CPU) $(CUDA_WATCHED) $(CUDA_PLANTED)) $(if $(NVCC),$(CUDA_PTX))
+IN_PARALLEL = $(MAKE) --no-print-directory -j$(JOBS)
 test: NEEDS = --tests
 test: bootstrap  ## everything: units, golden numbers, simulation, end to end, sanitizers
-	@$(MAKE) --no-print-directory -j$(JOBS) all units processes
-	@$(MAKE) --no-print-directory check house
+	@$(IN_PARALLEL) $(CUDA_BEDS) all units processes
+	@$(IN_PARALLEL) check
+	@$(IN_PARALLEL) house
 	@$(MAKE) --no-print-directory golden
 	@$(MAKE) --no-print-directory cpus
 	@$(MAKE) --no-print-directory older
-	@$(MAKE) --no-print-directory cuda-cpu
-	@$(MAKE) --no-print-directory -j$(JOBS) ptx
-	@$(MAKE) --no-print-directory sim
+	@$(IN_PARALLEL) cuda-cpu
+	@$(IN_PARALLEL) ptx
+	@$(IN_PARALLEL) sim
 	@$(MAKE) --no-print-directory e2e
-	@$(MAKE) --no-print-directory clang
+	@$(IN_PARALLEL) clang
 	@$(MAKE) --no-print-directory asan
 
-clang: $(OBJ)/flags  ## every source and header once more through clang's warnings
-	@command -v clang >/dev/null || { echo "no clang found: skipped"; exit 0; }; \
-	for f in $(SRCS) $(wildcard $(DIRS:=/main.c)) $(FETCH_SRCS) $(if $(HAVE_SLURM),$(SLURM_SRCS)) $(if $(HAVE_SSH),$(SSH_SRCS)); do \
-	  clang $(FLAGS) $(FLAGS_main) -DJOBCTL_VERSION='"$(VERSION)"' -Wno-unknown-warning-option $(FLAGS_clang) -fsyntax-only $$f || exit 1; \
-	done; \
-	for h in $(HDRS); do clang $(FLAGS) -Wno-unused-function -fsyntax-only -x c $$h || exit 1; done
+clang: $(if $(shell command -v clang),$(CLANG_SRCS:%=clang/%) $(HDRS:%=clang/%))  ## every source and header once more through clang's warnings
+	@command -v clang >/dev/null || echo "no clang found: skipped"
+
+clang/%.c: FORCE $(OBJ)/flags
+	@clang $(FLAGS) $(FLAGS_main) -DJOBCTL_VERSION='"$(VERSION)"' -Wno-unknown-warning-option $(FLAGS_clang) -fsyntax-only $*.c
+
+clang/%.h: FORCE $(OBJ)/flags
+	@clang $(FLAGS) -Wno-unused-function -fsyntax-only -x c $*.h
 
 soak: $(PROGRAMS) $(ATTACK) $(SIMS)  ## the tests that take long: three seeds of the demo, ten thousand steps, many simulations
 	@$(MAKE) --no-print-directory sim SEEDS=150000
@@ -288,7 +303,8 @@ tsan-run: $(UNITS) $(PROCESSES) $(PROGRAMS)
 
 asan:  ## the unit tests and the fuzzers' corpus again, under address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory -j$(JOBS) all units processes SANITIZE=address,undefined
-	@$(MAKE) --no-print-directory check sim corpus decoders SEEDS=400 PICTURES=20000 SANITIZE=address,undefined
+	@$(IN_PARALLEL) check SANITIZE=address,undefined
+	@$(IN_PARALLEL) sim corpus decoders SEEDS=400 PICTURES=20000 SANITIZE=address,undefined
 
 # Others in each run; what fails prints how to repeat it.
 PICTURES := 100000
