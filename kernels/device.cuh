@@ -256,6 +256,14 @@ template <typename T> __device__ static inline T block_sum(T x)
 /* Rows that a block of warps has. */
 enum { BLOCK_ROWS = BLOCK / WARP, LANE_PACKS = 18 };
 
+/* Whether packs may stay in registers while as many numbers of other arrays are read. nvcc 11.8 and 12.4 need more
+ * registers for that than there are, and write the rest to memory. */
+#if defined(__CUDACC_VER_MAJOR__) && __CUDACC_VER_MAJOR__ < 13
+enum { KEEPS_WHILE_READING = 0 };
+#else
+enum { KEEPS_WHILE_READING = 1 };
+#endif
+
 static inline dim3 grid_of_rows(size_t rows)
 {
     return dim3(tiles(rows, BLOCK_ROWS));

@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(BLOCK, 2) rmsmod_back_kernel(struct rmsmod r)
         return;
     const float s = r.rstd[row];
     const D *dy = (const D *)r.dy + at;
-    enum { KEEP = sizeof(D) == 2 ? N : 0 };
+    enum { KEEP = sizeof(D) == 2 && KEEPS_WHILE_READING ? N : 0 };
     pack<D, V> kept[KEEP > 0 ? KEEP : 1];
     float sum = 0;
     lane_packs<V, KEEP>(r.cols, [&](int k, int c) {
