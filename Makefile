@@ -126,9 +126,16 @@ FUZZ_SECONDS ?= 60
 # The same sources as plain C++ against a stand-in of CUDA, for tests without a GPU.
 CUDA     := $(BUILD)/lib/libjobctl_cuda.so
 CUDA_SRC := $(filter %.cu %.cuh,$(FILES)) $(foreach h,kernels.h cuda.h tile.h fixed.h rng.h rng_formula.h,$(call source,$(h)))
-NVFLAGS  := -std=c++17 -O3 -I. -Xcompiler -fPIC,-Wall,-Wextra$(if $(WERROR),$(comma)-Werror),-fvisibility=hidden \
-            $(if $(WERROR),-Werror all-warnings) -Xptxas -v -cudart static -gencode arch=compute_75,code=sm_75 \
-            -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
+# What this toolkit knows of the GPUs that the plugin has machine code for, or why it builds no plugin.
+CUDA_TARGETS ?= 75 80 90
+TOOLKIT  := $(if $(NVCC),$(shell deploy/nvcc.sh '$(CUDA_TARGETS)' $(NVCC)),no no nvcc was found)
+HAVE_NVCC := $(filter ok,$(firstword $(TOOLKIT)))
+NO_NVCC  := $(if $(HAVE_NVCC),,$(wordlist 2,99,$(TOOLKIT)))
+NO_CUDA   = $(or $(NO_NVCC),nvcc $(NVCC_VERSION) failed$(comma) see $(CUDA).failed)
+NVCC_VERSION := $(if $(HAVE_NVCC),$(word 2,$(TOOLKIT)))
+NVWERROR := $(and $(WERROR),$(filter 11.8 12.4 13.0,$(NVCC_VERSION)))
+NVFLAGS  := -std=c++17 -O3 -I. -Xcompiler -fPIC,-Wall,-Wextra$(if $(NVWERROR),$(comma)-Werror),-fvisibility=hidden \
+            $(if $(NVWERROR),-Werror all-warnings) -Xptxas -v -cudart static $(wordlist 3,99,$(TOOLKIT))
 # A stand-in for NCCL, and one that lacks functions.
 FAKE_NCCL := $(OBJ)/tests/fake/libnccl.so.2 $(OBJ)/tests/fake/libnccl-old.so.2
 CUDA_CPU := $(OBJ)/tests/cuda_cpu/libjobctl_cuda.so
@@ -152,15 +159,15 @@ have_cxx := $(shell command -v $(CXX))
 NCCLPROF := $(BUILD)/lib/libjobctl_ncclprof.so
 
 # Who has built the kernels for the CPU once gets them anew with `all`: a single end-to-end test takes what is there.
-all: $(PROGRAMS) $(NCCLPROF) $(if $(NVCC),$(CUDA)) $(wildcard $(CUDA_CPU))  ## build every program this machine can build, into build/bin
-	@$(if $(NVCC),:,echo "  without nvcc: kernels run on the CPU")
+all: $(PROGRAMS) $(NCCLPROF) $(if $(HAVE_NVCC),$(CUDA).ptxas) $(wildcard $(CUDA_CPU))  ## build every program this machine can build, into build/bin
+	@test -n '$(HAVE_NVCC)' -a -e $(CUDA) || echo "  CUDA kernels not built, jobs run on the CPU: $(NO_CUDA)"
 	@$(if $(filter libwebp,$(LIBS_LACKING)),echo "  no libwebp found: WebP pictures cannot be read",:)
 	@$(if $(HAVE_SLURM),:,echo "  no libslurm found: launch: slurm needs jobctl-slurm, which is not built")
 	@$(if $(HAVE_SSH),:,echo "  no libssh found: jobs run on this machine only")
 	@$(if $(AGENT_SHARED),echo "  static $(AGENT_SHARED) not found: jobctl-agent needs $(AGENT_SHARED:=.so) on each host",:)
 	@$(if $(TRAIN_SHARED),echo "  static $(TRAIN_SHARED) not found: jobctl-train needs $(TRAIN_SHARED:=.so) on each host",:)
 
-check: units processes layers pure circles guards baseline resources  ## unit tests, tests with processes, layer and purity checks; under a minute
+check: units processes layers pure circles guards baseline resources toolkits  ## unit tests, tests with processes, layer and purity checks; under a minute
 	@tests/run_units.sh $(UNITS)
 	@tests/run_units.sh $(PROCESSES)
 
@@ -191,8 +198,12 @@ guards:
 baseline: $(OBJS) $(PROGRAMS)
 	@tests/check_baseline.sh $(OBJ) '$(CC)'
 
-resources: $(if $(NVCC),$(CUDA))
-	@$(if $(NVCC),tests/gpu/resources.sh $(CUDA).ptxas,echo "  no nvcc found: registers of kernels not checked")
+resources: $(if $(HAVE_NVCC),$(CUDA))
+	@$(if $(HAVE_NVCC),tests/gpu/resources.sh $(CUDA).ptxas,echo "  registers of kernels not checked: $(NO_NVCC)")
+
+# Toolkits that this machine does not have, by a stand-in of nvcc.
+toolkits: $(BUILD)/libs.mk
+	@tests/check_toolkits.sh $<
 
 # Half of the worlds are the same in every run, half are others each time; what fails prints how to repeat it.
 SEEDS := 10000
@@ -237,13 +248,13 @@ PLANTS ?= ten
 planted: $(BIN)/jobctl-train $(KERNELS) $(FAKE_NCCL) $(CUDA_PLANTED)  ## faults in the CUDA kernels: is each found? (PLANTS=all)
 	@tests/cuda_cpu/plant/run.sh $(PLANTS) $(BIN) $(CUDA_PLANTED) $(KERNELS) $(call unit,memory) $(firstword $(FAKE_NCCL))
 
-ptx: $(PTX_TEST) $(if $(NVCC),$(BIN)/jobctl-train $(KERNELS) $(CUDA_PTX))  ## CUDA kernels as nvcc compiled them, interpreted; what they cost, counted
+ptx: $(PTX_TEST) $(if $(HAVE_NVCC),$(BIN)/jobctl-train $(KERNELS) $(CUDA_PTX))  ## CUDA kernels as nvcc compiled them, interpreted; what they cost, counted
 	@tests/run_units.sh $(PTX_TEST)
-	@$(if $(NVCC),$(PTX)/run.sh $(BIN) $(CUDA_PTX) $(KERNELS) $(SWEEP),echo "ptx: not run: no nvcc")
-	@$(if $(NVCC),$(PTX)/counts.sh $(CUDA_PTX) $(KERNELS) $(NVCC),:)
-	@$(if $(and $(NVCC),$(filter all,$(SWEEP))),$(PTX)/step.sh $(CUDA_PTX) $(BIN) $(NVCC),:)
+	@$(if $(HAVE_NVCC),$(PTX)/run.sh $(BIN) $(CUDA_PTX) $(KERNELS) $(SWEEP),echo "ptx: not run: $(NO_NVCC)")
+	@$(if $(HAVE_NVCC),$(PTX)/counts.sh $(CUDA_PTX) $(KERNELS) $(NVCC_VERSION),:)
+	@$(if $(and $(HAVE_NVCC),$(filter all,$(SWEEP))),$(PTX)/step.sh $(CUDA_PTX) $(BIN) $(NVCC_VERSION),:)
 
-check-gpu: $(BIN)/jobctl-train $(KERNELS) $(if $(NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
+check-gpu: $(BIN)/jobctl-train $(KERNELS) $(if $(HAVE_NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
 	@tests/gpu/run.sh $(BIN) $(CUDA) $(KERNELS)
 
 e2e: $(PROGRAMS) $(ATTACK) $(if $(have_cxx),$(CUDA_CPU))  ## end-to-end tests through the command line
@@ -254,7 +265,7 @@ house: $(BIN)/jobctl $(BIN)/jobctl-agent $(BIN)/jobctl-train  ## are docs/HOUSE.
 	@tests/check_docs.sh . $(BIN)
 
 # Compilers of one large file each run beside others: alone, each would leave the other processors idle.
-CUDA_BEDS := $(if $(have_cxx),$(CUDA_CPU) $(CUDA_WATCHED) $(CUDA_PLANTED)) $(if $(NVCC),$(CUDA_PTX))
+CUDA_BEDS := $(if $(have_cxx),$(CUDA_CPU) $(CUDA_WATCHED) $(CUDA_PLANTED)) $(if $(HAVE_NVCC),$(CUDA_PTX))
 IN_PARALLEL = $(MAKE) --no-print-directory -j$(JOBS)
 test: NEEDS = --tests
 test: bootstrap  ## everything: units, golden numbers, simulation, end to end, sanitizers
@@ -388,7 +399,7 @@ clean:  ## remove build/
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
-	@echo "  found: $(CC), $(or $(NVCC),no nvcc: kernels run on the CPU)"
+	@echo "  found: $(CC), $(if $(HAVE_NVCC),nvcc $(NVCC_VERSION),$(NO_NVCC): kernels run on the CPU)"
 
 # An object depends on its source, on the headers the compiler saw (-MMD) and
 # on the flags: changing CFLAGS rebuilds all of it, changing nothing nothing.
@@ -459,10 +470,19 @@ $(NCCLPROF): $(foreach f,ncclprof.c flight.c err.c utf8.c clock.c safe_open.c fl
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -fPIC -shared -fvisibility=hidden -o $@ $(filter %.c,$^) -lpthread -lm
 
-$(CUDA): $(CUDA_SRC)
-	@mkdir -p $(@D); $(if $(V),,echo "  NVCC $@")
-	$(Q)$(NVCC) $(NVFLAGS) -shared -o $@ $(call source,ops_cuda.cu) >$@.ptxas 2>&1 || { cat $@.ptxas; rm -f $@; exit 1; }
-	@tests/gpu/resources.sh $@.ptxas || :
+$(OBJ)/nvflags: FORCE
+	@mkdir -p $(@D); echo '$(NVCC) $(NVCC_VERSION) $(NVFLAGS)' | cmp -s - $@ || echo '$(NVCC) $(NVCC_VERSION) $(NVFLAGS)' >$@
+
+# What ptxas says is the target: where nvcc fails, `all` goes on without the plugin, and what needs the plugin does not.
+$(CUDA).ptxas: $(CUDA_SRC) $(OBJ)/nvflags $(if $(wildcard $(CUDA)),,FORCE)
+	@mkdir -p $(@D); $(if $(V),,echo "  NVCC $(CUDA)"); rm -f $@ $(CUDA) $(CUDA).failed; \
+	echo 'nvcc $(NVCC_VERSION)' >$(CUDA).failed
+	$(Q)if $(NVCC) $(NVFLAGS) -shared -o $(CUDA) $(call source,ops_cuda.cu) >>$(CUDA).failed 2>&1; then \
+	  mv $(CUDA).failed $@; touch $(CUDA); tests/gpu/resources.sh $@ || :; \
+	else rm -f $(CUDA); grep -iE 'error|warning' $(CUDA).failed | head -n 20 | grep . || tail -n 20 $(CUDA).failed; fi
+
+$(CUDA): $(if $(HAVE_NVCC),$(CUDA).ptxas)
+	@test -n '$(HAVE_NVCC)' -a -e $@ || { echo "$@ not built: $(NO_CUDA)" >&2; exit 1; }
 
 CUDA_CXX = $(CXX) $(PLANT_DIR) -std=c++17 -g -Wall -Wextra $(WERROR) -fPIC -Itests/cuda_cpu -I.
 
@@ -508,13 +528,13 @@ $(PTX_TEST): $(OBJ)/%: %.c $(PTX_OBJ) $(OBJ)/flags
 	$(Q)$(CC) $(FLAGS) -MMD -MP -MF $@.d -o $@ $< $(PTX_OBJ) $(TEST_LD) -lm
 
 # nvcc's own headers, but for that of cuBLASLt.
-$(OBJ)/$(PTX)/kernels.o: $(CUDA_SRC) tests/cuda_cpu/cublasLt.h
+$(OBJ)/$(PTX)/kernels.o: $(CUDA_SRC) $(OBJ)/nvflags tests/cuda_cpu/cublasLt.h
 	@mkdir -p $(@D)/include; cp tests/cuda_cpu/cublasLt.h $(@D)/include/; $(if $(V),,echo "  NVCC $@")
 	$(Q)$(NVCC) -std=c++17 -O3 -I$(@D)/include -I. -Xcompiler -fPIC,-fvisibility=hidden -cudart none \
 	  -gencode arch=compute_80,code=compute_80 -Xfatbin -compress=false -c -o $@ $(call source,ops_cuda.cu)
 	$(Q)objcopy --redefine-sym cudaGetDeviceProperties=ptx_properties $@
 
-$(OBJ)/$(PTX)/properties.cc.o: $(PTX)/properties.cc
+$(OBJ)/$(PTX)/properties.cc.o: $(PTX)/properties.cc $(OBJ)/nvflags
 	@mkdir -p $(@D)
 	$(Q)$(NVCC) -std=c++17 -g -O2 -Xcompiler -fPIC,-Wall,-Wextra -c -o $@ $<
 
@@ -571,4 +591,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(FETCH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
 FORCE:
-.PHONY: all cuda-cpu planted check-gpu house check units processes layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo demo-sana install uninstall man completions deb dist clean help FORCE
+.PHONY: all cuda-cpu planted check-gpu house check units processes layers pure circles guards baseline resources toolkits sim golden cpus cpus-all older e2e test soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo demo-sana install uninstall man completions deb dist clean help FORCE

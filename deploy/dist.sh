@@ -22,7 +22,7 @@ mounts=$(realpath -q "${mounts:-/nowhere}" || :)
 make_it="make -j$(nproc) PORTABLE=1 HAVE_SLURM= COMMIT=$2 DATE=$3 NVCC=$nvcc PREFIX=/$folder"
 steps="
 bootstrap | root | deploy/bootstrap.sh && apt-get install -qq -y --no-install-recommends zstd ${nvcc:+g++}
-build     | user | $make_it all man completions
+build     | user | $make_it all man completions ${nvcc:+build/lib/libjobctl_cuda.so}
 stage     | user | $make_it install DESTDIR=build/stage && deploy/bundle.sh build/stage/$folder && cp deploy/jobctl.service build/stage/$folder/lib/systemd/user/
 pack      | user | tar -C build/stage --owner=0 --group=0 --sort=name --mtime=@$(date -u -d "$3" +%s) -cf - $folder | zstd -q -12 -T0 -o build/$folder.tar.zst
 take      | here | take

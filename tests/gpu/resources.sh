@@ -8,11 +8,14 @@
 # GPU gives without asking (48 KB).  Attention (flash.cu) keeps its sums in
 # registers: eight warps of it fill a multiprocessor (255 registers), and what it
 # waits for is copied meanwhile.  Causal attention keeps sums of wide heads (168:
-# three blocks of 128 threads).  One line; with --table one per kernel.
+# three blocks of 128 threads).  The bounds are what nvcc 13 needs; an older one
+# (the first line of LOG says which) may spill 32 bytes, stores and loads together.
+# One line; with --table one per kernel.
 set -u
 log=$1
 show=${2:+1}
 if command -v c++filt >/dev/null; then c++filt -p <"$log"; else cat "$log"; fi | awk -v show="$show" '
+    NR == 1 && /^nvcc [0-9]/ && $2 < 13 { slack = 32 }
     /Compiling entry function/ {
         split($0, q, "\047")
         full = q[2]
@@ -29,9 +32,10 @@ if command -v c++filt >/dev/null; then c++filt -p <"$log"; else cat "$log"; fi |
         if (show)
             printf "%-6s %4d registers %6d shared %4d spilled  %s\n", arch, regs, smem, spill, full
         allowed = full ~ /^(void )?flash_/ ? 255 : full ~ /^(void )?causal_/ ? 168 : 128
-        if (spill > 0 || regs > allowed || smem > 49152) {
+        few += spill > 0 && spill <= slack
+        if (spill > slack || regs > allowed || smem > 49152) {
             printf "FAILED %s on %s: %d registers, %d bytes of shared memory, %d bytes spilled; " \
-                   "allowed are %d, 49152 and none\n", full, arch, regs, smem, spill, allowed
+                   "allowed are %d, 49152 and %s\n", full, arch, regs, smem, spill, allowed, slack ? slack : "none"
             bad = 1
         }
         most = regs > most ? regs : most
@@ -42,7 +46,8 @@ if command -v c++filt >/dev/null; then c++filt -p <"$log"; else cat "$log"; fi |
             print "FAILED no kernel is in the log: was it built with ptxas -v?"
             exit 1
         }
+        spilled = few ? few " of them spill up to 32 bytes" : "nothing spilled"
         printf "  kernels: %d for all targets, at most %d registers and %.1f KB shared, %s\n", \
-               kernels, most, wide / 1024, bad ? "some beyond the bounds" : "nothing spilled"
+               kernels, most, wide / 1024, bad ? "some beyond the bounds" : spilled
         exit bad
     }'

@@ -141,8 +141,9 @@ goldens=$(ls tests/golden/sana/tiny-*[a-z].json tests/golden/lora/*.json)
 lumina=$(ls tests/golden/lumina/v*.json)
 encoders="$(ls tests/golden/gemma2/*.json) tests/golden/vae/small-pair.json tests/golden/vae/real-stages.json"
 
-# PyTorch brings cuBLASLt where the toolkit is not installed.
-lt=libcublasLt.so.13
+# PyTorch brings cuBLASLt where the toolkit is not installed. The plugin has the name of its toolkit's.
+lt=$(grep -aom 1 'libcublasLt[.]so[.][0-9][0-9]*' "$plugin" | head -n 1)
+lt=${lt:-libcublasLt.so}
 if [ -z "${JOBCTL_CUBLASLT:-}" ] && [ ! -e /usr/local/cuda/lib64/$lt ] &&
     ! { ldconfig -p 2>/dev/null || /sbin/ldconfig -p; } | grep -q $lt; then
     found=$(find / -xdev -name $lt 2>/dev/null | head -n 1)

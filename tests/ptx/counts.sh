@@ -1,12 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# counts.sh PLUGIN CHECK_KERNELS NVCC - what each kernel does at the shapes of Sana-1600M, counted, against counts.txt
+# counts.sh PLUGIN CHECK_KERNELS VERSION - what each kernel does at the shapes of Sana-1600M, counted, against counts.txt
 #
-# UPDATE=1 rewrites counts.txt. Counts are those of one version of nvcc; with another one nothing is compared.
+# UPDATE=1 rewrites counts.txt. Counts are those of one VERSION of nvcc; with another one nothing is compared.
 set -u
-plugin=$(realpath "$1") kernels=$2 nvcc=$3
+plugin=$(realpath "$1") kernels=$2 version=$3
 kept=tests/ptx/counts.txt
-version=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# step.sh PLUGIN BIN NVCC - each kernel of training steps and of autoencoders in real sizes, counted, against step-*.txt
+# step.sh PLUGIN BIN VERSION - each kernel of training steps and of autoencoders in real sizes, counted, against step-*.txt
 #
 # The work is that of `jobctl-train bench --profile` and `vae bench --profile`: arrays are never touched but by the few
-# blocks of each kernel that run. UPDATE=1 rewrites the files. Counts are those of one version of nvcc; with another one
+# blocks of each kernel that run. UPDATE=1 rewrites the files. Counts are those of one VERSION of nvcc; with another one
 # nothing is compared.
 set -eu
-plugin=$(realpath "$1") bin=$2 nvcc=$3
-version=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+plugin=$(realpath "$1") bin=$2 version=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
