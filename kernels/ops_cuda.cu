@@ -96,6 +96,35 @@ static int find_device(struct kern_cuda *c)
     return KERN_CUDA_READY;
 }
 
+/* Whether the GPU can run the kernels: machine code of its major version, or PTX that the driver compiles. A driver of
+ * an older CUDA version of the same major starts the runtime, but compiles no newer PTX ("Minor Version Compatibility",
+ * limitations): that shows here, where the first kernel is loaded, instead of in the first step. */
+static int find_code(struct kern_cuda *c, const cudaDeviceProp &gpu)
+{
+    struct cudaFuncAttributes about;
+    const cudaError_t e = cudaFuncGetAttributes(&about, (const void *)plain_gemm_kernel<float, float>);
+    if (e == cudaSuccess)
+        return KERN_CUDA_READY;
+    cudaGetLastError(); /* not sticky */
+    int driver = 0, runtime = 0;
+    char has[32], needs[32];
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    write_version(has, driver);
+    write_version(needs, runtime);
+    if (e == cudaErrorUnsupportedPtxVersion) {
+        snprintf(c->why, sizeof(c->why), "it must compile these kernels for %.60s, and knows CUDA up to %.8s; install "
+                 "a driver for CUDA %.8s or newer, or build with the toolkit of CUDA %.8s", gpu.name, has, needs, has);
+        return KERN_CUDA_OLD_DRIVER;
+    }
+    if (e != cudaErrorNoKernelImageForDevice)
+        return refuse(c, KERN_CUDA_UNUSABLE, gpu.name, e);
+    snprintf(c->why, sizeof(c->why), "the kernels were built with CUDA %.8s for other GPUs than %.60s, whose compute "
+             "capability is %d.%d; build with CUDA_TARGETS=%d%d", needs, gpu.name, gpu.major, gpu.minor, gpu.major,
+             gpu.minor);
+    return KERN_CUDA_UNUSABLE;
+}
+
 static int start_device(struct kern_cuda *c)
 {
     cudaDeviceProp about;
@@ -113,6 +142,9 @@ static int start_device(struct kern_cuda *c)
     if ((e = cudaSetDevice(c->device)) != cudaSuccess ||
         (e = cudaStreamCreateWithFlags(&device.stream, cudaStreamNonBlocking)) != cudaSuccess)
         return refuse(c, KERN_CUDA_UNUSABLE, about.name, e);
+    const int found = find_code(c, about);
+    if (found != KERN_CUDA_READY)
+        return found;
     if (!gemm_open(about.name, c->why, sizeof(c->why)))
         return KERN_CUDA_NO_LIBRARY;
     device.number = c->device;

@@ -12,8 +12,8 @@
  *
  * CUDA_CPU_LOG: a file to which the name of each launch is appended.
  *
- * CUDA_CPU_FAIL: "driver" none is loaded, "old" it is too old, "device" there is
- * none, "memory:N" no more than N MiB of memory, "launch:N" the N-th launch fails,
+ * CUDA_CPU_FAIL: "driver" none is loaded, "old" it is too old, "ptx" it is too old to compile the kernels for this
+ * GPU, "image" they have no code for it, "device" there is none, "memory:N" no more than N MiB of memory, "launch:N" the N-th launch fails,
  * "kernel:NAME" the first launch of that name, "capture" nothing can be recorded.
  * "peer:no" GPUs may not copy to each other, "peer:wrong" the copy engine changes a bit on the way,
  * "peer:hang" it never ends.
@@ -671,6 +671,12 @@ extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAtt
     return cudaSuccess;
 }
 
+extern "C" cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *, const void *)
+{
+    return cuda_cpu_fails("ptx") ? cudaErrorUnsupportedPtxVersion
+           : cuda_cpu_fails("image") ? cudaErrorNoKernelImageForDevice : cudaSuccess;
+}
+
 /* Its fixed arrays are known once it has run: where they and what was asked for are too much, a GPU would
  * not have started it. */
 static void check_shared(const char *name, const void *kernel, size_t shared, size_t fixed)
@@ -785,13 +791,13 @@ extern "C" cudaError_t cudaGetLastError(void)
 
 extern "C" cudaError_t cudaDriverGetVersion(int *v)
 {
-    *v = cuda_cpu_fails("driver") ? 0 : cuda_cpu_fails("old") ? 11040 : 13000;
+    *v = cuda_cpu_fails("driver") ? 0 : cuda_cpu_fails("old") ? 12040 : 13000;
     return cudaSuccess;
 }
 
 extern "C" cudaError_t cudaRuntimeGetVersion(int *v)
 {
-    *v = 13000;
+    *v = cuda_cpu_fails("ptx") ? 13010 : 13000;
     return cudaSuccess;
 }
 
@@ -862,6 +868,8 @@ extern "C" const char *cudaGetErrorString(cudaError_t e)
     case cudaErrorMemoryAllocation: return "out of memory";
     case cudaErrorInvalidConfiguration: return "invalid configuration argument";
     case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient";
+    case cudaErrorNoKernelImageForDevice: return "no kernel image is available for execution on the device";
+    case cudaErrorUnsupportedPtxVersion: return "the provided PTX was compiled with an unsupported toolchain.";
     case cudaErrorNotReady: return "device not ready";
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
     case cudaErrorStreamCaptureUnsupported: return "operation not permitted when capturing";

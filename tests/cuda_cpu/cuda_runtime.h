@@ -45,6 +45,8 @@ typedef enum {
     cudaErrorInvalidConfiguration = 9,
     cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
+    cudaErrorNoKernelImageForDevice = 209,
+    cudaErrorUnsupportedPtxVersion = 222,
     cudaErrorNotReady = 600,
     cudaErrorIllegalAddress = 700,
     cudaErrorStreamCaptureUnsupported = 900
@@ -63,6 +65,10 @@ typedef struct cuda_cpu_event *cudaEvent_t;
 typedef struct cuda_cpu_graph *cudaGraph_t, *cudaGraphExec_t;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
 typedef enum { CUDA_R_32F = 0, CUDA_R_16BF = 14 } cudaDataType_t;
+
+struct cudaFuncAttributes {
+    int numRegs;
+};
 
 struct cudaDeviceProp {
     char name[256];
@@ -105,6 +111,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s);
 cudaError_t cudaEventQuery(cudaEvent_t e);
 cudaError_t cudaEventDestroy(cudaEvent_t e);
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute what, int value);
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *to, const void *kernel);
 cudaError_t cudaMalloc(void **p, size_t bytes);
 cudaError_t cudaFree(void *p);
 cudaError_t cudaMemGetInfo(size_t *left, size_t *all);

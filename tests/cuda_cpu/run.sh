@@ -558,7 +558,12 @@ no_bf16() {
 failures() {
     verify="$bin/jobctl-train verify --backend cuda tests/golden/sana/tiny-base.json"
     ends 67 'no NVIDIA driver' env CUDA_CPU_FAIL=driver $verify
-    ends 67 'driver is too old' env CUDA_CPU_FAIL=old $verify
+    ends 67 'driver is too old: it knows CUDA up to 12.4, and .* built with 13.0, .* needs driver 580 or newer' \
+        env CUDA_CPU_FAIL=old $verify
+    ends 67 'driver is too old: it must compile .* knows CUDA up to 13.0; install a driver for CUDA 13.1 or newer' \
+        env CUDA_CPU_FAIL=ptx $verify
+    ends 67 'the GPU cannot be used: the kernels .* capability is 8.9; build with CUDA_TARGETS=89' \
+        env CUDA_CPU_FAIL=image $verify
     ends 67 'no GPU' env CUDA_CPU_FAIL=device $verify
     ends 67 'cuBLASLt is missing' env JOBCTL_CUBLASLT=/nowhere.so $verify
     ends 67 'cannot be loaded' env JOBCTL_CUDA=/nowhere.so $verify
@@ -569,8 +574,11 @@ failures() {
     spec wide
     sed -i 's/"preset":"tiny"/"preset":"tiny","hidden":256,"linear_head_dim":256/' "$work/wide.json"
     ends 64 'linear_head_dim is 256' "$bin/jobctl-train" train --backend cuda --spec "$work/wide.json"
-    ends 0 'running on the CPU: no GPU' env CUDA_CPU_FAIL=device \
-        "$bin/jobctl-train" verify --backend auto tests/golden/sana/tiny-base.json
+    for fail in "device no GPU" "old the NVIDIA driver is too old" "ptx the NVIDIA driver is too old" \
+        "image the GPU cannot be used"; do
+        ends 0 "running on the CPU: ${fail#* }" env CUDA_CPU_FAIL="${fail%% *}" \
+            "$bin/jobctl-train" verify --backend auto tests/golden/sana/tiny-base.json
+    done
 }
 
 part() { # NAME

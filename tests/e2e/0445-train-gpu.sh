@@ -48,6 +48,14 @@ has 'succeeded' out
 has 'running on the CPU: the NVIDIA driver is too old' out
 grep -q 'device: cpu.*the NVIDIA driver is too old' old.log
 grep -q '^WARNING: GPU GPU-a was assigned: running on the CPU: the NVIDIA driver is too old: .* driver 580' old.log
+# While it runs, the table of jobs and the view of one have the line, too.
+id=$(jobctl submit templates/sana-icons.yaml --set name=slow --set env.CUDA_CPU_FAIL=ptx \
+    --set train.sample.before=false --set train.steps=1000000 -q)
+told() { jobctl status >out && grep -qF 'running on the CPU: the NVIDIA driver is too old: it must compile' out; }
+wait_for 120 'status tells of the CPU' told
+code 0 jobctl show "$id"
+has 'install a driver for CUDA 13.1 or newer' out
+jobctl cancel "$id" -q --now
 
 run small --set env.CUDA_CPU_FAIL=memory:70 --set train.batch.micro=4
 has 'succeeded' out
