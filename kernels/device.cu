@@ -6,12 +6,19 @@
 
 #include "kernels/device.cuh"
 
+static void device_not_recorded(const char *what, const char *error, int code)
+{
+    if (!device.record_lost)
+        snprintf(device.lost_why, sizeof(device.lost_why), "%.200s: %.80s %d", what, error, code);
+    device.record_lost = true;
+}
+
 static bool device_ok(cudaError_t e, const char *what)
 {
     if (e == cudaSuccess)
         return device.state == KERN_OK;
     if (device.recording) { /* nothing has run: graph.cu drops the recording, no failure */
-        device.record_lost = true;
+        device_not_recorded(what, cudaGetErrorString(e), (int)e);
         return false;
     }
     if (device.state == KERN_OK) {
@@ -52,7 +59,7 @@ static void *device_scratch(enum scratch which, size_t bytes)
     if (device.scratch_bytes[which] >= bytes)
         return scratch_in_use(device.scratch[which], bytes);
     if (device.recording) { /* no memory may be allocated now */
-        device.record_lost = true;
+        device_not_recorded("scratch memory", "it would have to grow to bytes", (int)bytes);
         return NULL;
     }
     device.moves++;

@@ -56,12 +56,15 @@ struct device {
     unsigned            moves;     /* count of scratch reallocations: each voids all recordings */
     bool                recording; /* calls are recorded, not run (graph.cu) */
     bool                record_lost; /* a call could not be recorded: discard the recording */
+    char                lost_why[320];
 };
 
 static struct device device;
 
 /* device.cu: records the first failure; true: no failure */
 static bool device_ok(cudaError_t e, const char *what);
+/* device.cu: the recording is lost by this call; the first is kept for graph.cu to tell */
+static void device_not_recorded(const char *what, const char *error, int code);
 /* At least `bytes`, or NULL with the failure recorded. */
 static void *device_scratch(enum scratch which, size_t bytes);
 /* Whether an optional optimization is enabled: all are, unless $JOBCTL_CUDA_WAYS lists

@@ -4,13 +4,31 @@
  * A failure while recording is not a device failure: the
  * recording is discarded, and the caller runs the calls one by one.
  */
+#include <stdio.h>
+
 #include "kernels/device.cuh"
+
+/* Once: steps are then as right as before, but slower, and nobody would learn why. */
+static void graph_tell(const char *what, const char *why)
+{
+    static bool told;
+    if (!told)
+        fprintf(stderr, "a step could not be recorded, so its kernels are started one by one: %s: %s\n", what, why);
+    told = true;
+}
+
+static bool graph_ok(cudaError_t e, const char *what)
+{
+    if (e != cudaSuccess)
+        graph_tell(what, cudaGetErrorString(e));
+    return e == cudaSuccess;
+}
 
 static int graph_begin(void)
 {
     if (device.state != KERN_OK)
         return -1;
-    if (cudaStreamBeginCapture(device.stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess) {
+    if (!graph_ok(cudaStreamBeginCapture(device.stream, cudaStreamCaptureModeThreadLocal), "the capture's begin")) {
         cudaGetLastError(); /* not sticky */
         return -1;
     }
@@ -24,8 +42,10 @@ static void *graph_end(void)
     cudaGraph_t graph = NULL;
     cudaGraphExec_t ready = NULL;
     device.recording = false;
-    bool ok = cudaStreamEndCapture(device.stream, &graph) == cudaSuccess && graph;
-    ok = ok && !device.record_lost && cudaGraphInstantiateWithFlags(&ready, graph, 0) == cudaSuccess;
+    if (device.record_lost)
+        graph_tell("a call", device.lost_why);
+    bool ok = graph_ok(cudaStreamEndCapture(device.stream, &graph), "the capture's end") && graph;
+    ok = ok && !device.record_lost && graph_ok(cudaGraphInstantiateWithFlags(&ready, graph, 0), "the graph");
     if (graph)
         cudaGraphDestroy(graph);
     if (ok)

@@ -287,6 +287,8 @@ quick() {
     done
     spec lost
     ok "where nothing can be recorded" env CUDA_CPU_FAIL=capture $quick --spec "$work/lost.json"
+    cp "$log" "$work/lost.log"
+    ok "which is told" grep "could not be recorded, .*: the capture's end: operation not permitted" "$work/lost.log"
     ok "the same bits" cmp "$work/whole/step-00000004/model.safetensors" \
         "$work/lost/step-00000004/model.safetensors"
 }
