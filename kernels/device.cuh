@@ -100,6 +100,26 @@ static void profile_to(int call);
 #define ALL_AT_ONCE _Pragma("unroll") /* arrays that such a loop indexes stay in registers */
 #endif
 
+/* Allows a kernel more dynamic shared memory than it had, never less: recorded launches of it may still need that. */
+static bool launch_room(const char *name, const void *kernel, size_t shared)
+{
+    enum { KERNELS = 128 };
+    static struct {
+        const void *kernel;
+        size_t      bytes;
+    } room[KERNELS];
+    int i = 0;
+    while (i < KERNELS && room[i].kernel && room[i].kernel != kernel)
+        i++;
+    if (i < KERNELS && room[i].bytes >= shared)
+        return true;
+    if (!device_ok(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared), name))
+        return false;
+    if (i < KERNELS)
+        room[i] = {kernel, shared};
+    return true;
+}
+
 template <typename T> struct as_is {
     typedef T type;
 };
@@ -111,10 +131,7 @@ static void launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block
 {
     if (device.state != KERN_OK)
         return;
-    if (shared > SHARED_FREE &&
-        !device_ok(cudaFuncSetAttribute((const void *)kernel,
-                                        cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared),
-                   name))
+    if (shared > SHARED_FREE && !launch_room(name, (const void *)kernel, shared))
         return;
     const int timed = profile_from({name, (const void *)kernel, grid, 0, 0, 0});
 #ifdef CUDA_ON_CPU
