@@ -50,7 +50,7 @@ struct device {
     cudaStream_t        stream;
     size_t              shared_most; /* bytes of shared memory available to a block */
     enum kern_state     state;    /* the first failure; nothing runs after it */
-    char                why[200];
+    char                why[256];
     void               *scratch[SCRATCHES];
     size_t              scratch_bytes[SCRATCHES];
     unsigned            moves;     /* count of scratch reallocations: each voids all recordings */

@@ -15,7 +15,7 @@
 
 #include "kernels/gemm.cuh"
 
-enum { PLANS_MAX = 4096, PLANS_FULL = 3072, OFFERS = 8, TILE = 16 };
+enum { PLANS_MAX = 4096, PLANS_FULL = 3072, OFFERS = 8, TILE = 16, TELL = 8 /* sentences of a process */ };
 #define GEMM_WORKSPACE ((size_t)32 << 20)
 #define TEXT2(x)       #x
 #define TEXT(x)        TEXT2(x)
@@ -45,6 +45,7 @@ struct gemm_plan {
     int                    offers;  /* 0: our own kernel */
     bool                   used;    /* this slot of the table is used */
     bool                   chosen;  /* the first algorithm is the fastest, or the only one */
+    bool                   told;    /* that our own kernel does it */
 };
 
 static struct {
@@ -63,14 +64,20 @@ static bool lt_ok(cublasStatus_t s, const char *what)
     if (s == CUBLAS_STATUS_SUCCESS)
         return device.state == KERN_OK;
     if (device.recording) {
-        device.record_lost = true;
+        device_not_recorded(what, "cuBLASLt status", (int)s);
         return false;
     }
     if (device.state == KERN_OK) {
         device.state = s == CUBLAS_STATUS_ALLOC_FAILED ? KERN_NO_MEMORY : KERN_FAULT;
-        snprintf(device.why, sizeof(device.why), "%s: cuBLASLt status %d", what, (int)s);
+        snprintf(device.why, sizeof(device.why), "%.210s: cuBLASLt status %d", what, (int)s);
     }
     return false;
+}
+
+/* The product has not started: another algorithm may do it, or our own kernel. */
+static bool lt_refused(cublasStatus_t s)
+{
+    return s == CUBLAS_STATUS_NOT_SUPPORTED || s == CUBLAS_STATUS_INVALID_VALUE || s == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
 static bool gemm_open(const char *gpu, char *why, size_t size)
@@ -96,8 +103,9 @@ static bool gemm_open(const char *gpu, char *why, size_t size)
     CUBLASLT(X)
 #undef X
     lt.plan = (struct gemm_plan *)calloc(PLANS_MAX, sizeof(*lt.plan));
-    if (!lt.plan || lt.cublasLtCreate(&lt.handle) != CUBLAS_STATUS_SUCCESS) {
-        snprintf(why, size, "cuBLASLt does not start");
+    const cublasStatus_t rc = lt.plan ? lt.cublasLtCreate(&lt.handle) : CUBLAS_STATUS_ALLOC_FAILED;
+    if (rc != CUBLAS_STATUS_SUCCESS) {
+        snprintf(why, size, "cuBLASLt does not start: status %d", (int)rc);
         return false;
     }
     snprintf(lt.gpu, sizeof(lt.gpu), "%.127s", gpu);
@@ -113,14 +121,15 @@ static bool gemm_sums(void)
 
 /* --- our own product ---------------------------------------------------------------------- */
 
-/* A tile of c per block, tiles of a and b in shared memory. */
+/* A tile of c per block, tiles of a and b in shared memory. Rows, of which there may be millions, lie along x: of
+ * blocks along y a grid has at most 65,535. */
 template <typename T, typename C> __global__ void plain_gemm_kernel(struct gemm g)
 {
     __shared__ float as[TILE][TILE + 1], bs[TILE][TILE + 1];
     const T *a = (const T *)g.a + blockIdx.z * g.stride_a;
     const T *b = (const T *)g.b + blockIdx.z * g.stride_b;
     const int x = (int)threadIdx.x, y = (int)threadIdx.y;
-    const int row = (int)blockIdx.y * TILE + y, col = (int)blockIdx.x * TILE + x;
+    const int row = (int)blockIdx.x * TILE + y, col = (int)blockIdx.y * TILE + x;
     float sum = 0;
     for (int k0 = 0; k0 < g.k; k0 += TILE) {
         const int ka = k0 + x, kb = k0 + y;
@@ -142,7 +151,7 @@ template <typename T, typename C> __global__ void plain_gemm_kernel(struct gemm 
 
 static void plain_gemm(const char *name, const struct gemm *g)
 {
-    const dim3 grid(tiles((size_t)g->n, TILE), tiles((size_t)g->m, TILE), (unsigned)g->batch);
+    const dim3 grid(tiles((size_t)g->m, TILE), tiles((size_t)g->n, TILE), (unsigned)g->batch);
     for_kind(false, [&](auto t, auto) {
         typedef decltype(t) T;
         if (g->wide)
@@ -327,12 +336,11 @@ static cublasStatus_t plan_run(const struct gemm_plan *p, const struct gemm *g,
 
 #include "kernels/gemm_tune.cuh"
 
-/* With the chosen algorithm; without timings, the first that accepts the product
- * (one that refuses has not started). */
+/* With the chosen algorithm, or the first that accepts the product. */
 static cublasStatus_t plan_do(struct gemm_plan *p, const struct gemm *g, void *room)
 {
     cublasStatus_t rc = plan_run(p, g, &p->offer[0], g->c, room);
-    for (int i = 1; rc == CUBLAS_STATUS_NOT_SUPPORTED && i < p->offers; i++) {
+    for (int i = 1; lt_refused(rc) && i < p->offers; i++) {
         rc = plan_run(p, g, &p->offer[i], g->c, room);
         if (rc == CUBLAS_STATUS_SUCCESS)
             p->offer[0] = p->offer[i];
@@ -348,14 +356,28 @@ static cublasStatus_t plan_timed(const char *name, struct gemm_plan *p, const st
     return rc;
 }
 
-/* The plain kernel is many times slower: said once per process, or nobody would learn why a step is slow. */
-static void tell_plain(const char *name, const struct gemm *g)
+/* What cuBLASLt was asked for: enough to ask it again elsewhere. */
+static void name_product(char *to, size_t size, const char *name, const struct gemm *g)
 {
-    static bool told;
-    if (!told)
-        fprintf(stderr, "%s: cuBLASLt has no algorithm for a product of %d x %d x %d; a plain kernel computes it, many "
-                "times slower. Sizes that are multiples of 8 have algorithms.\n", name, g->m, g->n, g->k);
-    told = true;
+    const struct gemm_key k = key_of(g);
+    snprintf(to, size, "%s, a product of %d x %d x %d (%s, rows of %d, %d and %d%s%s, %d times, on %u, %u and %u bytes)",
+             name, g->m, g->n, g->k, device.precision == KERN_FP32 ? "fp32" : g->wide ? "bf16 to fp32" : "bf16", g->lda,
+             g->ldb, g->ldc, g->ta ? ", a transposed" : "", g->tb ? ", b transposed" : "", g->batch, k.align_a,
+             k.align_b, k.align_c);
+}
+
+/* The plain kernel is many times slower: said once per product, or nobody would learn why a step is slow. */
+static void tell_plain(struct gemm_plan *p, const char *name, const struct gemm *g, cublasStatus_t rc)
+{
+    static int told;
+    char product[256];
+    if (p->told || told >= TELL)
+        return;
+    name_product(product, sizeof(product), name, g);
+    fprintf(stderr, "cuBLASLt has no algorithm for %s: status %d; a plain kernel computes it, many times slower. "
+            "Sizes that are multiples of 8 have algorithms.\n", product, (int)rc);
+    p->told = true;
+    told++;
 }
 
 static bool gemm_run_plain(const char *name, const struct gemm *g)
@@ -366,6 +388,24 @@ static bool gemm_run_plain(const char *name, const struct gemm *g)
     return false;
 }
 
+/* Whether cuBLASLt has taken the product; a failure is recorded. */
+static bool gemm_run_lt(struct gemm_plan *p, const char *name, const struct gemm *g, void *room)
+{
+    const cublasStatus_t rc = p->offers > 0 ? plan_timed(name, p, g, room) : CUBLAS_STATUS_NOT_SUPPORTED;
+    char product[256];
+    if (lt_refused(rc)) {
+        p->offers = 0; /* do not ask again */
+        if (!g->row_sums)
+            tell_plain(p, name, g, rc);
+        return false;
+    }
+    if (rc != CUBLAS_STATUS_SUCCESS) {
+        name_product(product, sizeof(product), name, g);
+        lt_ok(rc, product);
+    }
+    return true;
+}
+
 static bool gemm_run(const char *name, const struct gemm *g)
 {
     void *room = device_scratch(SCRATCH_GEMM, GEMM_WORKSPACE);
@@ -374,16 +414,10 @@ static bool gemm_run(const char *name, const struct gemm *g)
         return true;
     if (p->offers > 0 && !p->chosen && !device.recording)
         tune_choose(p, g, room);
-    const cublasStatus_t rc = p->offers > 0 ? plan_timed(name, p, g, room) : CUBLAS_STATUS_NOT_SUPPORTED;
-    if (rc == CUBLAS_STATUS_NOT_SUPPORTED && g->row_sums) {
-        p->offers = 0; /* do not request them again */
-        return gemm_run_plain(name, g);
-    }
-    if (p->offers > 0) {
-        lt_ok(rc, name);
+    if (gemm_run_lt(p, name, g, room))
         return true;
-    }
-    tell_plain(name, g);
+    if (g->row_sums)
+        return gemm_run_plain(name, g);
     plain_gemm(name, g);
     return true;
 }

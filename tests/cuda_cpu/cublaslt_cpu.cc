@@ -5,7 +5,8 @@
  * an algorithm used with less alignment, of the bias too, or less workspace than it was chosen for;
  * types, shapes and epilogues that do not fit; a matrix, bias or workspace that leaves its allocation;
  * a result that overlaps what it is made of.  The workspace is overwritten by those who use it.
- * CUDA_CPU_FAIL=algorithm: there is none for any product; bgrad: none that sums b's columns.
+ * CUDA_CPU_FAIL=algorithm: there is none for any product; bgrad: none that sums b's columns; refuse: algorithms are
+ * offered, and none takes the product.
  *
  * Of several algorithms that are asked for, the first does not work, the second is
  * slow, the third is the fastest one: split-k, with partial sums of fp32 in its workspace.  A fourth, still faster,
@@ -403,6 +404,8 @@ extern "C" cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t 
     p.check();
     if (algo->number == BROKEN)
         return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (cuda_cpu_fails("refuse"))
+        return CUBLAS_STATUS_INVALID_VALUE;
     if (algo->number == IN_PLACE)
         die("split-k sums in place, or in the type of the result, are rounded at each part");
     runs[algo->number]++;

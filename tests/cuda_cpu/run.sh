@@ -91,7 +91,11 @@ kernels_of() { # PRECISION
     ok "kernels $1, no algorithm in cuBLASLt" env JOBCTL_CUBLASLT="$watched" CUDA_CPU_FAIL=algorithm \
         CUDA_CPU_GPU=a100 "$kernels" "$watched" "$1"
     cp "$log" "$log.plain"
-    ok "which is told" grep -c 'cuBLASLt has no algorithm for a product of' "$log.plain"
+    ok "which is told" grep -c 'cuBLASLt has no algorithm for .*, a product of' "$log.plain"
+    ok "kernels $1, cuBLASLt refuses what it offers" env JOBCTL_CUBLASLT="$watched" JOBCTL_CUDA_WAYS=bgrad \
+        CUDA_CPU_FAIL=refuse "$kernels" "$watched" "$1" --only linear
+    cp "$log" "$log.plain"
+    ok "which is told with its status" grep -c 'has no algorithm for linear, a product of .*: status 7' "$log.plain"
     ok "kernels $1, no sums of columns in cuBLASLt" env JOBCTL_CUDA_WAYS=bgrad \
         CUDA_CPU_FAIL=bgrad CUDA_CPU_REPORT=1 "$kernels" "$plugin" "$1"
     cp "$log" "$log.sums"
