@@ -111,7 +111,11 @@ static void device_move(const char *op, void *to, const void *from, size_t bytes
 static void device_upload(void *to, const void *from, size_t bytes)
 {
     device_move("upload", to, from, bytes, cudaMemcpyHostToDevice);
-    /* From pageable memory the call returns after `from` was read, from page-locked memory before. */
+    if (device.state == KERN_OK && device.reads_host)
+        device_ok(cudaStreamSynchronize(device.stream), "upload");
+    /* From pageable memory the call returns after `from` was read, which the driver copies to memory of its own ("API
+     * synchronization behavior": "might be synchronous"); where it need not, we wait. From page-locked memory it
+     * returns before. */
 }
 
 static void device_download(void *to, const void *from, size_t bytes)

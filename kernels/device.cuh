@@ -49,6 +49,7 @@ struct device {
     int                 number;   /* among those that CUDA shows */
     cudaStream_t        stream;
     size_t              shared_most; /* bytes of shared memory available to a block */
+    bool                reads_host;  /* the GPU reads ordinary host memory as it is (Grace): nobody copies it before */
     enum kern_state     state;    /* the first failure; nothing runs after it */
     char                why[256];
     void               *scratch[SCRATCHES];

@@ -150,6 +150,7 @@ static int start_device(struct kern_cuda *c)
     device.number = c->device;
     device.precision = c->precision;
     device.shared_most = about.sharedMemPerBlockOptin;
+    device.reads_host = about.pageableMemoryAccessUsesHostPageTables != 0;
     return KERN_CUDA_READY;
 }
 

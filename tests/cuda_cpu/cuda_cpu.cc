@@ -19,6 +19,7 @@
  * "peer:hang" it never ends.
  * CUDA_CPU_GPU: t4 (compute capability 7.5, 64 KB of shared memory for a block), a100 (8.0, 163 KB),
  * h200 (9.0, 227 KB); else 8.9, with 99 KB.
+ * CUDA_CPU_GRACE: the GPU reads ordinary host memory itself, as late as page-locked memory.
  * CUDA_CPU_BARE: new memory is zeros, and products by cuBLASLt are not computed, nor more than 1 MiB copied to the device:
  * where kernels are only counted (tests/ptx), arrays of any size cost nothing.
  * CUDA_CPU_EDGES: bare, and of each launch only the first and the last block in each direction run: sizes of which an
@@ -329,6 +330,11 @@ static void count_uploaded(size_t bytes)
     uploaded += bytes;
 }
 
+static bool reads_host(void)
+{
+    return getenv("CUDA_CPU_GRACE") != NULL;
+}
+
 /* From ordinary memory the numbers of now are copied, although later. */
 static cudaError_t submit_staged(void *to, const void *from, size_t bytes, cudaStream_t s)
 {
@@ -359,7 +365,7 @@ extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
         count_uploaded(bytes);
     if (kind == cudaMemcpyHostToDevice && cuda_cpu_bare() && bytes > BARE_MOST)
         return cudaSuccess;
-    if (kind == cudaMemcpyHostToDevice && !is_pinned(from, bytes))
+    if (kind == cudaMemcpyHostToDevice && !is_pinned(from, bytes) && !reads_host())
         return submit_staged(to, from, bytes, stream);
     if (!edges || kind != cudaMemcpyDeviceToDevice)
         submit_copy(to, from, bytes, stream);
@@ -824,6 +830,7 @@ extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
 {
     *p = {};
     cuda_cpu_target(p->name, &p->major, &p->minor, &p->sharedMemPerBlockOptin);
+    p->pageableMemoryAccessUsesHostPageTables = reads_host();
     return cudaSuccess;
 }
 

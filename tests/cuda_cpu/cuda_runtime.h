@@ -74,6 +74,7 @@ struct cudaDeviceProp {
     char name[256];
     int  major, minor;
     size_t sharedMemPerBlockOptin;
+    int  pageableMemoryAccessUsesHostPageTables;
 };
 
 extern "C" {

@@ -289,6 +289,10 @@ quick() {
                 "$work/whole/step-00000004/$f.safetensors" "$work/$other/step-00000004/$f.safetensors"
         done
     done
+    spec grace
+    ok "where the GPU reads ordinary memory itself, late" env CUDA_CPU_GRACE=1 $quick --spec "$work/grace.json"
+    ok "the same bits" cmp "$work/whole/step-00000004/model.safetensors" \
+        "$work/grace/step-00000004/model.safetensors"
     spec lost
     ok "where nothing can be recorded" env CUDA_CPU_FAIL=capture $quick --spec "$work/lost.json"
     cp "$log" "$work/lost.log"
