@@ -62,6 +62,7 @@ const size_t      cuda_cpu_region_bytes = (size_t)(edges || getenv("CUDA_CPU_BAR
 const unsigned    cuda_cpu_grid = edges ? 8192 : 3;
 
 static cudaError_t sticky;
+static thread_local cudaError_t last; /* of this thread, until it asks */
 static long        launches;
 
 void cuda_cpu_die(const char *what)
@@ -93,6 +94,14 @@ bool cuda_cpu_fails(const char *how)
 {
     const char *f = getenv("CUDA_CPU_FAIL");
     return f && strcmp(f, how) == 0;
+}
+
+/* CUDA Runtime API, "Error Handling": each thread has the last error that a call gave it. It may be of a call whose
+ * failure the caller has expected. */
+cudaError_t cuda_cpu_last(cudaError_t e)
+{
+    last = e != cudaSuccess ? e : last;
+    return e;
 }
 
 cudaError_t cuda_cpu_error(void)
@@ -189,7 +198,7 @@ extern "C" cudaError_t cudaMalloc(void **p, size_t bytes)
     const size_t need = whole(bytes);
     if (bytes > REGION || region_used + need > REGION ||
         (most && region_live + need > most << 20))
-        return cudaErrorMemoryAllocation;
+        return cuda_cpu_last(cudaErrorMemoryAllocation);
     const size_t at = take(need);
     region_live += need;
     cuda_cpu_open_memory();
@@ -377,7 +386,7 @@ extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
 extern "C" cudaError_t cudaHostRegister(void *at, size_t bytes, unsigned)
 {
     if (cuda_cpu_fails("pin"))
-        return cudaErrorMemoryAllocation;
+        return cuda_cpu_last(cudaErrorMemoryAllocation);
     const std::lock_guard<std::mutex> hold(pinned_lock);
     pinned[(uintptr_t)at] = bytes;
     return cudaSuccess;
@@ -672,7 +681,7 @@ static std::map<const void *, size_t> asked; /* dynamic shared memory that a ker
 extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute, int bytes)
 {
     if (bytes < 0 || (size_t)bytes > target()->shared)
-        return cudaErrorInvalidValue;
+        return cuda_cpu_last(cudaErrorInvalidValue);
     asked[kernel] = (size_t)bytes;
     return cudaSuccess;
 }
@@ -763,7 +772,7 @@ static cudaError_t submit_work(const struct work &w, cudaStream_t stream)
     }
     if (count < 1 || count > THREADS_MAX || !grid.x || !grid.y || !grid.z || grid.y > 65535 ||
         grid.z > 65535 || grid.x > 0x7fffffff || w.shared > target()->shared)
-        return cudaErrorInvalidConfiguration;
+        return cuda_cpu_last(cudaErrorInvalidConfiguration);
     return cuda_cpu_submit_call(stream, [=] { w.whole ? run_whole(w) : run_threads(w); });
 }
 
@@ -792,7 +801,9 @@ extern "C" cudaError_t cudaStreamSynchronize(cudaStream_t s)
 
 extern "C" cudaError_t cudaGetLastError(void)
 {
-    return sticky;
+    const cudaError_t e = sticky ? sticky : last;
+    last = cudaSuccess;
+    return e;
 }
 
 extern "C" cudaError_t cudaDriverGetVersion(int *v)

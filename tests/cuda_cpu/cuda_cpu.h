@@ -33,6 +33,7 @@ extern "C" void cuda_cpu_target(char name[256], int *major, int *minor, size_t *
 cudaError_t cuda_cpu_launch_whole(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
                                   size_t fixed, cudaStream_t stream, const std::function<void()> &body);
 cudaError_t cuda_cpu_error(void);   /* the first failure, which stays */
+cudaError_t cuda_cpu_last(cudaError_t e); /* e, which cudaGetLastError() then tells this thread once */
 void cuda_cpu_fault(void);          /* the launch in progress has done what a GPU may not */
 bool cuda_cpu_fails(const char *how);
 bool cuda_cpu_bare(void); /* $CUDA_CPU_BARE or $CUDA_CPU_EDGES */

@@ -44,6 +44,7 @@ struct cuda_cpu_graph {
 static cuda_cpu_stream              legacy; /* of those who name none */
 static std::vector<cudaStream_t>    streams = {&legacy}; /* never freed: an event may name one that is closed */
 static cuda_cpu_graph              *recording;
+static cudaStream_t                 recorded; /* the stream whose calls it gets; those of others run */
 static long                         graphs_made, graphs_run, graphs_live;
 static double                       clock_ms;
 static unsigned long                events;
@@ -78,7 +79,7 @@ void cuda_cpu_not_recorded(const char *what)
 
 cudaError_t cuda_cpu_submit(cudaStream_t s, const std::function<bool()> &step)
 {
-    if (recording) {
+    if (recording && queue_of(s) == recorded) {
         recording->steps.push_back(step);
         return cudaSuccess;
     }
@@ -215,17 +216,20 @@ extern "C" cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
     return cudaSuccess;
 }
 
+/* In a thread that captures it is one of the "potentially unsafe API calls" (cudaThreadExchangeStreamCaptureMode()). */
 extern "C" cudaError_t cudaEventQuery(cudaEvent_t e)
 {
+    cuda_cpu_not_recorded("asking for an event within a capture");
     const bool first = !e->asked && e->stream->done < e->after && getenv("CUDA_CPU_LATE");
     e->asked = true;
     if (first || !run(e->stream, e->after))
-        return cudaErrorNotReady;
+        return cuda_cpu_last(cudaErrorNotReady);
     return cuda_cpu_error();
 }
 
 extern "C" cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
+    cuda_cpu_not_recorded("waiting for an event within a capture");
     finish_to(e->stream, e->after);
     return cuda_cpu_error();
 }
@@ -252,14 +256,17 @@ static void report(void)
             graphs_live, graphs_run);
 }
 
-extern "C" cudaError_t cudaStreamBeginCapture(cudaStream_t, enum cudaStreamCaptureMode)
+extern "C" cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode)
 {
     static bool asked;
     if (!asked && getenv("CUDA_CPU_REPORT"))
         atexit(report);
     asked = true;
     cuda_cpu_not_recorded("a capture within a capture");
+    if (!s)
+        cuda_cpu_die("a capture of the legacy stream");
     recording = new cuda_cpu_graph;
+    recorded = s;
     return cudaSuccess;
 }
 
@@ -267,7 +274,7 @@ extern "C" cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *g)
 {
     *g = recording;
     recording = NULL;
-    return cuda_cpu_fails("capture") ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+    return cuda_cpu_fails("capture") ? cuda_cpu_last(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
 }
 
 extern "C" cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long)
