@@ -216,7 +216,7 @@ static int by_slices(struct gpu *g, const struct dist_call *c, int type, int op)
 {
     const struct nccl *n = g->nccl;
     int rc = n->GroupStart();
-    for (int i = 0; rc == NCCL_SUCCESS && i < g->d->c.world; i++) {
+    for (int i = 0; (rc == NCCL_SUCCESS || rc == NCCL_IN_PROGRESS) && i < g->d->c.world; i++) {
         size_t from, to;
         dist_slice(&from, &to, c->n, c->type, i, g->d->c.world);
         char *at = c->data + from * dist_size(c->type);
