@@ -45,7 +45,7 @@ struct kern_streams {
      * host memory is not pinned. */
     int (*fetch)(void *stream, void *to, const void *from, size_t bytes);
     int (*pin)(void *at, size_t bytes);       /* -1: the system's limit is reached; from any thread */
-    void (*unpin)(void *at);
+    void (*unpin)(void *at, size_t bytes);    /* what pin() was called with */
 };
 
 /* A CUDA graph: kernel calls recorded once and replayed with one call. A recording holds addresses

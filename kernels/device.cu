@@ -108,9 +108,20 @@ static void device_move(const char *op, void *to, const void *from, size_t bytes
     profile_to(timed);
 }
 
+/* Bytes from `at` to the end of its piece, but `left` at most. */
+static size_t pin_piece(const void *at, size_t left)
+{
+    const size_t to = PIN_PIECE - (uintptr_t)at % PIN_PIECE;
+    return to < left ? to : left;
+}
+
 static void device_upload(void *to, const void *from, size_t bytes)
 {
-    device_move("upload", to, from, bytes, cudaMemcpyHostToDevice);
+    for (size_t done = 0, n; done < bytes && device.state == KERN_OK; done += n) {
+        const char *next = (const char *)from + done;
+        n = pin_piece(next, bytes - done);
+        device_move("upload", (char *)to + done, next, n, cudaMemcpyHostToDevice);
+    }
     if (device.state == KERN_OK && device.reads_host)
         device_ok(cudaStreamSynchronize(device.stream), "upload");
     /* From pageable memory the call returns after `from` was read, which the driver copies to memory of its own ("API

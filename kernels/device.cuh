@@ -31,7 +31,15 @@ enum {
     GRID_MAX = 8192,
 #endif
     /* Dynamic shared memory that needs no opt-in: of 48 KB, 1 KB is for the kernels' fixed arrays. */
-    SHARED_FREE = 47 * 1024
+    SHARED_FREE = 47 * 1024,
+    /* Host memory is page-locked in pieces that end where an address is a multiple of this: one call for all of it
+     * keeps other processes out of the driver for 0.1 s per GB, and fails from 512 GiB on (driver 580), on some
+     * kernels (Linux 6.11 to 6.13) from 2 GB on. No copy goes from one piece into the next. */
+#ifdef CUDA_ON_CPU
+    PIN_PIECE = 1 << 16
+#else
+    PIN_PIECE = 1 << 30
+#endif
 };
 
 /* Scratch buffers, grown on demand and reused in stream order. */

@@ -49,24 +49,37 @@ static void stream_drop(void *mark)
 
 static int stream_fetch(void *stream, void *to, const void *from, size_t bytes)
 {
-    const cudaError_t e =
-        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, (cudaStream_t)stream);
-    return device_ok(e, "a copy to host memory") ? 0 : -1;
+    for (size_t done = 0, n; done < bytes; done += n) {
+        n = pin_piece((char *)to + done, bytes - done);
+        const cudaError_t e = cudaMemcpyAsync((char *)to + done, (const char *)from + done, n, cudaMemcpyDeviceToHost,
+                                              (cudaStream_t)stream);
+        if (!device_ok(e, "a copy to host memory"))
+            return -1;
+    }
+    return 0;
 }
 
-/* Another thread begins with GPU 0 as its device. */
+static void stream_unpin(void *at, size_t bytes)
+{
+    for (size_t done = 0; done < bytes; done += pin_piece((char *)at + done, bytes - done))
+        cudaHostUnregister((char *)at + done);
+}
+
+/* Another thread begins with GPU 0 as its device. A failure is not one of the device. */
 static int stream_pin(void *at, size_t bytes)
 {
-    if (cudaSetDevice(device.number) == cudaSuccess &&
-        cudaHostRegister(at, bytes, cudaHostRegisterDefault) == cudaSuccess)
+    bool ok = cudaSetDevice(device.number) == cudaSuccess;
+    size_t done = 0;
+    while (ok && done < bytes) {
+        const size_t n = pin_piece((char *)at + done, bytes - done);
+        ok = cudaHostRegister((char *)at + done, n, cudaHostRegisterDefault) == cudaSuccess;
+        done += ok ? n : 0;
+    }
+    if (ok)
         return 0;
-    cudaGetLastError(); /* not a device failure */
+    stream_unpin(at, done);
+    cudaGetLastError();
     return -1;
-}
-
-static void stream_unpin(void *at)
-{
-    cudaHostUnregister(at);
 }
 
 static const struct kern_streams stream_table = {

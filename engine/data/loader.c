@@ -108,7 +108,7 @@ static int alloc_loaded(struct loader *l, struct loaded *b, struct err *err)
 static void free_loaded(struct loader *l, struct loaded *b)
 {
     if (b->pinned)
-        l->device.unpin(b->memory);
+        l->device.unpin(b->memory, b->bytes);
     free(b->memory);
     free(b->caption);
     free(b->t_index);

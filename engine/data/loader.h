@@ -24,7 +24,7 @@ struct loader;
 /* What a device wants. */
 struct loader_device {
     int (*pin)(void *at, size_t bytes); /* pins memory that it reads (kernels/cuda.h): 0, or -1; or NULL */
-    void (*unpin)(void *at);
+    void (*unpin)(void *at, size_t bytes);
     bool bf16;                          /* captions of bf16: step_input's y_bf16 instead of its y */
     bool draws;                         /* it draws the noise: step_input's streams instead of its noise */
 };

@@ -202,8 +202,10 @@ static void close_stream(struct train_snapshot *s)
     }
     background_wait(&s->beside);
     backend_streams()->close(s->stream);
-    if (s->pinned)
-        backend_streams()->unpin(snapshot_memory(s->writer, &bytes));
+    if (s->pinned) {
+        void *at = snapshot_memory(s->writer, &bytes);
+        backend_streams()->unpin(at, bytes);
+    }
 }
 
 void train_snapshot_close(struct train *t)

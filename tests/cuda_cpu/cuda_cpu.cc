@@ -305,14 +305,18 @@ extern "C" cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStr
 static std::map<uintptr_t, size_t> pinned; /* host memory, by address; any thread pins */
 static std::mutex                  pinned_lock;
 
+/* What a copy from one page-locked piece into the next does, the manual does not say. */
 static bool is_pinned(const void *p, size_t bytes)
 {
     const std::lock_guard<std::mutex> hold(pinned_lock);
-    auto next = pinned.upper_bound((uintptr_t)p);
+    const uintptr_t at = (uintptr_t)p;
+    auto next = pinned.upper_bound(at);
     if (next == pinned.begin())
         return false;
     --next;
-    return (uintptr_t)p + bytes <= next->first + next->second;
+    if (at < next->first + next->second && at + bytes > next->first + next->second)
+        cuda_cpu_die("a copy that begins in a piece of page-locked memory and goes on behind it");
+    return at + bytes <= next->first + next->second;
 }
 
 static cudaError_t submit_copy(void *to, const void *from, size_t bytes, cudaStream_t s)
