@@ -517,6 +517,10 @@ PEER
     ok "why is in the file, too" grep 'the GPU failed: adamw' "$work/report"
     ends 0 'no CUDA device: skipped' env CUDA_CPU_FAIL=device $table
     ends 0 'check-gpu: all passed' env PARTS=kernels CUDA_CPU_GPU=t4 $table
+    ends 1 'recorded steps, bf16 .* FAILED .*a step could not be recorded' env PARTS=recorded CUDA_CPU_FAIL=capture $table
+    ends 0 'two GPUs, bf16 .* ok .* the same bits' env PARTS=two GPUS=2 CUDA_CPU_DEVICES=2 $table
+    ends 1 'two GPUs, bf16 .* FAILED .*NCCL failed' env PARTS=two GPUS=2 CUDA_CPU_DEVICES=2 FAKE_NCCL=async:20 $table
+    ends 1 "two GPUs, NCCL's sums .* FAILED .*wrong data" env PARTS=two GPUS=2 CUDA_CPU_DEVICES=2 FAKE_NCCL=wrong:1:4 $table
 }
 
 # Each kernel has an event before and one behind it, and no other kernel between them: each takes a microsecond here.

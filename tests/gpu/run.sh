@@ -15,14 +15,19 @@
 #   CONFIG, CASES, BATCHES, STEPS              other models to time than those of models.json
 set -u
 
-# A run of four steps into $work.NAME, on the GPU.
-trained() {
+# A spec of four steps into $work.NAME; $more: keys of it.
+spec() {
     cat >"$work.$1.json" <<JSON
 {"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"templates/data/tango-icons",
- "caption_words":4,"caption_channels":32},"batch":{"global":3,"micro":2},"steps":4,"ema":0.9,
- "optimizer":{"lr":1e-3},"precision":"bf16","sample":{"after":false}},
+ "caption_words":4,"caption_channels":32},"batch":{"global":3,"micro":${micro:-2}},"steps":4,"ema":0.9,
+ "optimizer":{"lr":1e-3},"precision":"bf16",${more:-}"sample":{"after":false}},
  "checkpoint":{"every":{"steps":2},"dir":"$work.$1"}}
 JSON
+}
+
+# That run on the GPU.
+trained() {
+    spec "$1"
     "$bin/jobctl-train" train --backend cuda --spec "$work.$1.json"
 }
 
@@ -50,7 +55,45 @@ resumed() {
 # The same call by call, and as recorded steps.
 recorded() {
     work=$out/graph
-    JOBCTL_CUDA_WAYS='' trained plain && JOBCTL_CUDA_WAYS=graph trained graph && alike plain graph
+    JOBCTL_CUDA_WAYS='' trained plain || return
+    JOBCTL_CUDA_WAYS=graph trained graph >"$out/graph.told" 2>&1
+    code=$?
+    cat "$out/graph.told"
+    [ $code -eq 0 ] || return $code
+    ! grep 'could not be recorded' "$out/graph.told" || return 1
+    alike plain graph
+}
+
+# Ranks 0 and 1 of the run NAME, on two GPUs; the other one's words go to a file, and are shown if one fails.
+two() {
+    spec "$1"
+    mkdir -p "$work.$1.meet"
+    export WORLD_SIZE=2 JOBCTL_NONCE="$work.$1" JOBCTL_RENDEZVOUS="$work.$1.meet"
+    RANK=1 LOCAL_RANK=1 "$bin/jobctl-train" train --backend cuda --spec "$work.$1.json" >"$work.$1.other" 2>&1 &
+    RANK=0 LOCAL_RANK=0 "$bin/jobctl-train" train --backend cuda --spec "$work.$1.json"
+    code=$?
+    wait $! && [ $code -eq 0 ] && return
+    cat "$work.$1.other"
+    return 1
+}
+
+# NCCL adds right, between two GPUs.
+summed() {
+    "$bin/jobctl-train" sum --gpus "$1" >"$out/summed" 2>&1
+    code=$?
+    cat "$out/summed"
+    [ $code -ne 0 ] || grep -q '"outcome":"ok"' "$out/summed" || return 1
+    return $code
+}
+
+# Two GPUs, connected by NCCL, end with the bits of one, however they share the work.
+together() {
+    work=$out/two micro=1 more='"reproducible":true,'
+    trained one || return
+    for how in ddp zero1 fsdp; do
+        more="\"reproducible\":true,\"parallel\":\"$how\","
+        (two $how) && alike one $how || return
+    done
 }
 
 # sized NAME WHO COMMAND... - runs it on the case of that name with the most samples of $BATCHES that
@@ -109,7 +152,7 @@ timed() {
 
 # `timeout` runs programs only: these are this script, called by itself.
 case ${1:-} in
---resumed | --recorded | --sized | --profiled | --timed)
+--resumed | --recorded | --summed | --together | --sized | --profiled | --timed)
     do=${1#--}
     shift
     "$do" "$@"
@@ -151,7 +194,7 @@ if [ -z "${JOBCTL_CUBLASLT:-}" ] && [ ! -e /usr/local/cuda/lib64/$lt ] &&
 fi
 
 # The first look: is there a device at all?
-"$kernels" "$plugin" fp32 >"$out/first" 2>&1
+timeout -k 5 120 "$kernels" "$plugin" fp32 >"$out/first" 2>&1
 code=$?
 if [ $code -eq 67 ]; then
     echo "no CUDA device: skipped"
@@ -161,16 +204,24 @@ fi
 head -n 1 "$out/first"
 gpu=$(sed -n '1s/, cuda-[a-z0-9]*$//p' "$out/first")
 export gpu
+[ $code -ne 124 ] || echo "the first kernels did not end within 120 s: a GPU newer than the plugin compiles them first"
 command -v nvidia-smi >/dev/null &&
     nvidia-smi --query-gpu=name,driver_version,memory.total,power.limit,clocks.max.sm --format=csv,noheader
 
 # A GPU without bf16 (a T4) has kernels and golden cases in fp32 to show: no step is timed there.
 precisions="fp32 bf16"
-"$bin/jobctl-train" verify --backend cuda --precision bf16 tests/golden/sana/tiny-base.json \
+timeout -k 5 120 "$bin/jobctl-train" verify --backend cuda --precision bf16 tests/golden/sana/tiny-base.json \
     >"$out/first" 2>&1
 if [ $? -eq 64 ]; then
     tail -n 1 "$out/first"
     precisions=fp32 PARTS=${PARTS:-kernels golden}
+fi
+
+# As many as a program sees.
+gpus=${GPUS:-$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')} pair=0,1
+if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
+    gpus=$(echo "$CUDA_VISIBLE_DEVICES" | tr ',' '\n' | grep -c .)
+    pair=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d, -f1,2)
 fi
 
 wanted() {
@@ -319,6 +370,10 @@ for precision in $precisions; do
 done
 part "resume, bf16" 60 "$0" --resumed
 part "recorded steps, bf16" 60 "$0" --recorded
+if [ "$gpus" -gt 1 ]; then
+    part "two GPUs, NCCL's sums" 90 "$0" --summed "$pair"
+    part "two GPUs, bf16" 120 "$0" --together
+fi
 
 part "time of kernels, bf16" 60 "$0" --timed "$kernels" "$plugin" bf16
 for name in $cases; do
@@ -358,6 +413,7 @@ summary() {
         compared "$name" eager
         compared "$name" compiled
     done
+    grep -h 'cuBLASLt has no algorithm\|could not be recorded' "$out"/* 2>/dev/null | sort -u | head -n 20
     echo "MFU is three times the useful work of a forward pass over the peak of this GPU (engine/verify/gpu_peak.c)"
     echo "$(($(date +%s) - begin)) s in all"
     [ $bad -eq 0 ] && echo "check-gpu: all passed" || echo "check-gpu: FAILED"
