@@ -62,8 +62,10 @@ static void profile_name(char *to, size_t size, const void *kernel)
     int status = -1;
     to[0] = '\0';
 #if !defined(CUDA_ON_CPU) && CUDART_VERSION >= 12030
-    if (cudaFuncGetName(&symbol, kernel) != cudaSuccess)
+    if (cudaFuncGetName(&symbol, kernel) != cudaSuccess) { /* a driver of CUDA 12.2 or older has no such function */
         symbol = NULL;
+        cudaGetLastError(); /* not a device failure */
+    }
 #else
     (void)kernel;
 #endif
