@@ -232,15 +232,17 @@ static void set_devices(struct plan_view *v)
     }
 }
 
-/* The engine itself may still find the GPU unusable, and then reports that. */
+/* The engine itself may still find the GPU unusable: with "auto" it then computes on the CPU and reports that, with
+ * "cuda" it ends. */
 static void set_backend(struct plan_view *v)
 {
+    const char *wish = json_string_value(json_object_get(json_object_get(v->spec, "train"), "backend"));
+    const char *value = v->gpus == 0 ? "cpu" : wish ? wish : "auto"; /* none: a job of a version without this key */
+    const char *why = v->gpus == 0                   ? "no GPU is used"
+                      : strcmp(value, "auto") == 0 ? "the engine computes on the GPU, or on the CPU if the GPU is unusable"
+                                                   : "the engine computes on the GPU, and ends if the GPU is unusable";
     if (v->engine)
-        plan_set(v, "JOBCTL_BACKEND", v->gpus > 0 ? "auto" : "cpu",
-                 v->gpus > 0
-                     ? "the engine computes on the GPU, or on the CPU if the GPU is unusable"
-                     : "no GPU is used",
-                 v->gpus > 0 ? "the job has a GPU" : "the job has no GPU", "high");
+        plan_set(v, "JOBCTL_BACKEND", value, why, v->gpus > 0 ? "the job has a GPU" : "the job has no GPU", "high");
 }
 
 /* LOCAL_RANK indexes the GPUs; ranks in excess wrap around to the first one. */

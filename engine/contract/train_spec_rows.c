@@ -138,6 +138,8 @@ static const struct spec_field fields[] = {
 
     {.path = "tensorboard", .type = FIELD_BOOL, .def = "false",
      .help = "write event files for TensorBoard beside the checkpoints, in tensorboard/"},
+    {.path = "backend", .type = FIELD_ENUM, .choices = "cuda", .auto_ok = true, .def = "\"cuda\"",
+     .help = "of a job with GPUs: cuda = they must be usable; auto = on the CPU where they are not"},
     {.path = "precision", .type = FIELD_ENUM, .choices = "fp32|bf16", .auto_ok = true, .def = AUTO,
      .help = "auto = bf16 on a GPU, fp32 on the CPU, which supports nothing else"},
     {.path = "batch", .type = FIELD_MAP, .help = "samples per step"},

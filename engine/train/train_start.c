@@ -463,6 +463,16 @@ static void open_logs(struct train *t)
     train_events_open(t);
 }
 
+/* Nobody waits for a GPU's work on the CPU without having asked for it. */
+static int no_device(struct train *t)
+{
+    const struct err why = t->err;
+    if (why.code != ERR_NO_DEVICE)
+        return -1;
+    t->err = (struct err){0};
+    return err_set(&t->err, why.code, "%s; train.backend: auto computes on the CPU instead", why.text);
+}
+
 int train_start(struct train *t)
 {
     if (train_spec_parse(&t->spec, t->job, &t->err) < 0)
@@ -470,7 +480,7 @@ int train_start(struct train *t)
     digest_spec(t);
     reducer_fixed_environment(t);
     if (backend_open(t->env->backend, t->spec.precision, &t->err) < 0)
-        return -1;
+        return no_device(t);
     if (train_is_first(t))
         tell_device(t);
     if (train_ranks_open(t) < 0 || train_dir_open(t) < 0)

@@ -48,6 +48,16 @@ has 'succeeded' out
 has 'running on the CPU: the NVIDIA driver is too old' out
 grep -q 'device: cpu.*the NVIDIA driver is too old' old.log
 grep -q '^WARNING: GPU GPU-a was assigned: running on the CPU: the NVIDIA driver is too old: .* driver 580' old.log
+# A job that has not asked for the CPU ends instead, says which driver is needed, and is not tried again.
+run strict --set env.CUDA_CPU_FAIL=old --set train.backend=cuda
+has 'failed' out
+has 'needs driver 580 or newer' out
+has 'train.backend: auto computes on the CPU instead' out
+has '(config_error)' out
+code 0 jobctl plan templates/sana-icons.yaml --set train.backend=cuda
+has 'JOBCTL_BACKEND=cuda' out
+code 2 jobctl submit templates/sana-icons.yaml --set train.backend=gpu
+has 'cuda' err
 # While it runs, the table of jobs and the view of one have the line, too.
 id=$(jobctl submit templates/sana-icons.yaml --set name=slow --set env.CUDA_CPU_FAIL=ptx \
     --set train.sample.before=false --set train.steps=1000000 -q)
@@ -80,6 +90,9 @@ has 'GPUs excluded after failures: GPU-a' out
 events_of "$id" kind=plan env | grep -q '"CUDA_VISIBLE_DEVICES","value":"GPU-b"'
 
 rm lib/libjobctl_cuda.so
+run missing --set train.backend=cuda
+has 'failed' out
+has 'libjobctl_cuda.so is missing' out
 run bare
 has 'succeeded' out
 has 'running on the CPU: libjobctl_cuda.so is missing: it is neither beside this program' out
