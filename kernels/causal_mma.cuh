@@ -215,7 +215,7 @@ __device__ static inline void causal_give(struct flash_softmax<typename S::V> &s
         float *to = a.out + at.q + (size_t)mine * at.ld + from;
         if (at.first + mine >= a.s.queries)
             continue;
-        if (sums.top[0][half] == FLASH_NEVER && all > 0) { /* not a NaN */
+        if (sums.less[0][half] == -FLASH_NEVER && all > 0) { /* not a NaN */
             causal_average(to, a, at, from, n);
             continue;
         }
@@ -254,12 +254,13 @@ __global__ void __launch_bounds__(CAUSAL_WARPS *WARP, 2) flash_causal_kernel(str
     const int row = (int)threadIdx.x / WARP * 16, from = (int)blockIdx.z * S::V::DIM;
     const struct causal_view view(a, at, row);
     const struct causal_curve curve(a.s);
-    const size_t ld = (size_t)a.s.kv_heads * CHANNELS;
+    const int ld = a.s.kv_heads * CHANNELS;
     const bf16 *keys = a.keys + at.key(a.s, 0, CHANNELS), *values = a.values + at.key(a.s, 0, CHANNELS) + from;
     bf16 *stages = smem + S::FIRST_STAGE;
     const auto fetch = [&](int to, int l) {
-        flash_take<typename S::Q, CAUSAL_WARPS, 8, CAUSAL_TILE>(stages, to, keys + l * ld, ld, a.s.keys - l, CHANNELS);
-        flash_take<typename S::V, CAUSAL_WARPS, 8, CAUSAL_TILE>(stages, to + S::KEYS, values + l * ld, ld,
+        flash_take<typename S::Q, CAUSAL_WARPS, 8, CAUSAL_TILE>(stages, to, keys + (int64_t)l * ld, ld, a.s.keys - l,
+                                                                CHANNELS);
+        flash_take<typename S::V, CAUSAL_WARPS, 8, CAUSAL_TILE>(stages, to + S::KEYS, values + (int64_t)l * ld, ld,
                                                                 a.s.keys - l, S::V::DIM);
     };
     struct causal_sums<S> of(smem);

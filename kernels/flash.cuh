@@ -3,8 +3,9 @@
  *
  * After Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning" (2023).  A warp keeps
  * its rows, as fragments, and their sums in registers, while tiles of the other side come through shared memory, two
- * stages by turns: one is copied while the other is in use.  Scores and probabilities never leave registers.  Forward
- * and for dq a block owns queries, for dk and dv keys, with all heads that share them.  Each sum has one order.
+ * stages by turns: one is copied while the other is in use.  Scores never leave registers.  Forward and for dq a block
+ * owns queries; for dk and dv keys, with all heads that share them, and two warps have the same keys: one sums dv and
+ * hands its probabilities to the other, which sums dk.  Each sum has one order.
  *
  * Channels are a compile-time number: a head of fewer has zeros behind them.  Rows of shared memory are an odd number
  * of 16 bytes apart, so that ldmatrix has no bank conflicts.
@@ -30,7 +31,8 @@ struct flash_args {
 
 enum {
     FLASH_TILE = 64,        /* rows of the side that comes through shared memory */
-    FLASH_BACK_WARPS = 8,   /* of a block backward; for dk and dv each has 16 rows */
+    FLASH_BACK_WARPS = 8,   /* of a block backward */
+    FLASH_PAIRS = 4,        /* of warps: for dk and dv of the same keys */
     FLASH_STATS = 2 * FLASH_TILE /* floats of stats of a tile */
 };
 #define FLASH_LOG2E 1.4426950408889634f
@@ -48,11 +50,14 @@ template <int CHANNELS> struct flash_shape {
         STAGE = 2 * FLASH_TILE * LD,             /* numbers of a stage: two tiles */
         WARPS = DIM > 80 ? 4 : 8,                /* forward, of a block: two of 4 or one of 8 on a multiprocessor */
         DOWN = DIM > 112 ? 1 : 2,                /* 16 queries of a warp, once or twice */
-        BESIDE = DIM > 32 ? 2 : 4,               /* and 16 keys at a time */
+        BESIDE = DIM > 32 ? 2 / (DIM > 80 ? DOWN : 1) : 4, /* and 16 keys at a time */
         BACK_DOWN = DIM > 80 ? 1 : 2,            /* the same for dq */
-        SPARING = DIM > 112                      /* dk and dv one after the other, for want of registers */
+        KEY_DOWN = DIM > 72 ? 2 : 3,             /* and for dk and dv: 16 keys of a pair of warps */
+        PAIR_KEYS = FLASH_PAIRS * KEY_DOWN * 16, /* of a block */
+        HANDED = KEY_DOWN * 16 * 16              /* floats of p that a warp hands to the other of its pair */
     };
-    static constexpr size_t bytes = sizeof(bf16) * 2 * STAGE + sizeof(float) * 2 * FLASH_STATS;
+    static constexpr size_t bytes = sizeof(bf16) * 2 * STAGE;
+    static constexpr size_t key_bytes = bytes + sizeof(float) * 2 * (FLASH_STATS + FLASH_PAIRS * HANDED);
 };
 
 /* The largest power of two up to n. */
@@ -121,23 +126,27 @@ template <class S, int WARPS> __device__ static inline void flash_clear(bf16 *sm
 /* Starts to copy ROWS rows, of which `have` are there. PACK: 8 numbers at once, or 1 where alignment demands it.
  * Places in shared memory are numbers from its beginning, here and below. */
 template <class S, int WARPS, int PACK, int ROWS>
-__device__ static inline void flash_take(bf16 *smem, int to, const bf16 *from, size_t ld, int have, int dim)
+__device__ static inline void flash_take(bf16 *smem, int to, const bf16 *from, int ld, int have, int dim)
 {
     const int thread = (int)threadIdx.x;
     if constexpr (PACK == 8) {
         constexpr int at_once = flash_power(WARPS * WARP / S::CHUNKS);
-        const int r = thread / S::CHUNKS, c = thread % S::CHUNKS * 8;
+        constexpr int lanes = WARPS * WARP / (S::LD / 8) < at_once ? S::CHUNKS : S::LD / 8; /* of a row */
+        const int r = thread / lanes, c = thread % lanes * 8, left = have - r;
         if (r >= at_once || c >= dim)
             return;
         const shared_at at = mma_place(smem) + (to + r * S::LD + c) * 2;
-        from += (size_t)r * ld + c;
-        UNROLLED
-        for (int i = 0; i < ROWS; i += at_once)
-            copy_start<16>(at + i * S::ROW, from + (size_t)i * ld, r + i < have);
+        const int64_t next = (int64_t)at_once * ld;
+        from += (int64_t)r * ld + c;
+        mma_each<ROWS / at_once>([&](auto i) {
+            constexpr int row = decltype(i)::value * at_once;
+            copy_start<16, row * S::ROW>(at, from, row < left);
+            from += next;
+        });
     } else {
         for (int i = thread; i < ROWS * S::STEPS * 16; i += WARPS * WARP) {
             const int r = i / (S::STEPS * 16), c = i % (S::STEPS * 16);
-            smem[to + r * S::LD + c] = r < have && c < dim ? from[(size_t)r * ld + c] : narrow<bf16>(0.0f);
+            smem[to + r * S::LD + c] = r < have && c < dim ? from[(int64_t)r * ld + c] : narrow<bf16>(0.0f);
         }
     }
 }
@@ -163,16 +172,17 @@ template <class S> __device__ static inline shared_at flash_across(const bf16 *s
     return mma_place(smem) + (lane % 8 + lane / 16 * 8) * S::ROW + lane / 8 % 2 * 16;
 }
 
-/* The rows of this warp, 16 DOWN of the block's, as fragments, by way of shared memory. */
-template <class S, int WARPS, int PACK, int DOWN>
-__device__ static inline void flash_fetch(uint32_t (&to)[DOWN][S::STEPS][4], bf16 *smem, const void *from, size_t ld,
-                                          int have, int dim)
+/* 16 DOWN SHARES rows of the block, by way of shared memory, of which this warp gets share `mine` as fragments, or
+ * none, if that is not below SHARES. */
+template <class S, int WARPS, int PACK, int DOWN, int SHARES = WARPS>
+__device__ static inline void flash_fetch(uint32_t (&to)[DOWN][S::STEPS][4], bf16 *smem, const void *from, int ld,
+                                          int have, int dim, unsigned mine = threadIdx.x / WARP)
 {
-    flash_take<S, WARPS, PACK, WARPS * DOWN * 16>(smem, 0, (const bf16 *)from, ld, have, dim);
+    flash_take<S, WARPS, PACK, SHARES * DOWN * 16>(smem, 0, (const bf16 *)from, ld, have, dim);
     flash_arrive();
     UNROLLED
-    for (int m = 0; m < DOWN; m++) {
-        const shared_at at = flash_down<S>(smem) + ((int)threadIdx.x / WARP * DOWN + m) * 16 * S::ROW;
+    for (int m = 0; m < DOWN && mine < SHARES; m++) {
+        const shared_at at = flash_down<S>(smem) + ((int)mine * DOWN + m) * 16 * S::ROW;
         UNROLLED
         for (int k = 0; k < S::STEPS; k++)
             mma_load<false>(to[m][k], at + k * 32);
@@ -180,37 +190,49 @@ __device__ static inline void flash_fetch(uint32_t (&to)[DOWN][S::STEPS][4], bf1
     __syncthreads();
 }
 
-/* c += a b^T, b: 16 rows, of which `at` is flash_across() */
-template <class S, int DOWN>
-__device__ static inline void flash_dot(float (&c)[DOWN][2][4], const uint32_t (&a)[DOWN][S::STEPS][4], shared_at at)
+/* b of 16 rows [n][k], channels of step k: of which `at` is flash_across() and `down` flash_down(). */
+template <class S, int K> __device__ static inline void flash_load(uint32_t (&b)[4], shared_at at, shared_at down)
 {
-    UNROLLED
-    for (int k = 0; k < S::STEPS; k++) {
+    if constexpr (K * 2 + 1 < S::TILES)
+        return mma_load<false, K * 32>(b, at);
+    uint32_t half[2];
+    mma_load<false, K * 32>(half, down);
+    b[0] = half[0], b[2] = half[1];
+    b[1] = b[3] = 0;
+}
+
+/* c += a b^T, b as above */
+template <class S, int DOWN>
+__device__ static inline void flash_dot(float (&c)[DOWN][2][4], const uint32_t (&a)[DOWN][S::STEPS][4], shared_at at,
+                                        shared_at down)
+{
+    mma_each<S::STEPS>([&](auto step) {
+        constexpr int k = decltype(step)::value;
         uint32_t b[4];
-        mma_load<false>(b, at + k * 32);
+        flash_load<S, k>(b, at, down);
         UNROLLED
         for (int m = 0; m < DOWN; m++) {
             mma_add(c[m][0], a[m][k], b[0], b[1]);
             mma_add(c[m][1], a[m][k], b[2], b[3]);
         }
-    }
+    });
 }
 
 /* c += p b, b: 16 rows, of which `at` is flash_down() */
 template <class S, int DOWN>
 __device__ static inline void flash_spread(float (&c)[DOWN][S::TILES][4], const uint32_t (&p)[DOWN][4], shared_at at)
 {
-    UNROLLED
-    for (int n = 0; n < S::TILES; n += 2) {
-        uint32_t b[4];
-        mma_load<true>(b, at + n * 16);
+    mma_each<(S::TILES + 1) / 2>([&](auto i) {
+        constexpr int n = decltype(i)::value * 2, many = n + 1 < S::TILES ? 4 : 2;
+        uint32_t b[many];
+        mma_load<true, n * 16>(b, at);
         UNROLLED
         for (int m = 0; m < DOWN; m++) {
             mma_add(c[m][n], p[m], b[0], b[1]);
-            if (n + 1 < S::TILES)
+            if constexpr (many == 4)
                 mma_add(c[m][n + 1], p[m], b[2], b[3]);
         }
-    }
+    });
 }
 
 /* Sums side by side as the fragment of a factor. */
@@ -228,15 +250,22 @@ template <int N> __device__ static inline void flash_zero(float (&c)[N][4])
         c[i / 4][i % 4] = 0;
 }
 
-/* The scores of keys from l before any product is added. */
-__device__ static inline void flash_begin(float (&c)[2][4], const struct flash_seen &seen, int l)
+/* The scores of 16 N keys from l before any product is added. */
+template <int N, int DOWN>
+__device__ static inline void flash_begin(float (&c)[N][DOWN][2][4], const struct flash_seen &seen, int l)
 {
-    flash_zero(c);
-    if (l + 16 <= seen.whole)
+    UNROLLED
+    for (int i = 0; i < N * DOWN; i++)
+        flash_zero(c[i / DOWN][i % DOWN]);
+    if (l + 16 * N <= seen.whole)
         return;
     UNROLLED
-    for (int i = 0; i < 4; i++)
-        c[i / 2][i % 2] = c[i / 2][i % 2 + 2] = seen.bias(l + i / 2 * 8 + (int)threadIdx.x % 4 * 2 + i % 2);
+    for (int i = 0; i < 4 * N; i++) {
+        const float bias = seen.bias(l + i / 2 * 8 + (int)threadIdx.x % 4 * 2 + i % 2);
+        UNROLLED
+        for (int m = 0; m < DOWN; m++)
+            c[i / 4][m][i / 2 % 2][i % 2] = c[i / 4][m][i / 2 % 2][i % 2 + 2] = bias;
+    }
 }
 
 /* Over the four lanes that share a row. */
@@ -296,8 +325,8 @@ __device__ static inline void flash_keys(bf16 *smem, const struct flash_args &a,
 {
     const bf16 *k = (const bf16 *)a.k + at.key(a, a.ldk, 0), *v = (const bf16 *)a.v + at.key(a, a.ldv, 0);
     const auto take = [&](int to, int l) {
-        flash_take<S, WARPS, PACK, FLASH_TILE>(smem, to, k + (size_t)l * a.ldk, (size_t)a.ldk, keys - l, a.s.dim);
-        flash_take<S, WARPS, PACK, FLASH_TILE>(smem, to + S::STAGE / 2, v + (size_t)l * a.ldv, (size_t)a.ldv, keys - l,
+        flash_take<S, WARPS, PACK, FLASH_TILE>(smem, to, k + (int64_t)l * a.ldk, a.ldk, keys - l, a.s.dim);
+        flash_take<S, WARPS, PACK, FLASH_TILE>(smem, to + S::STAGE / 2, v + (int64_t)l * a.ldv, a.ldv, keys - l,
                                                a.s.dim);
     };
     take(0, 0);

@@ -11,7 +11,7 @@
  *   c, 16 x 8:   c[0], c[1] row group, columns pair and pair + 1;  c[2], c[3] row group + 8
  * So the sums of two products side by side, narrowed by mma_pair(), are an `a` as they lie.
  *
- * mma_load() reads four matrices of 8 x 8, whose rows of 16 bytes lanes 8 i to 8 i + 7 name:
+ * mma_load() reads four matrices of 8 x 8, or the first two, whose rows of 16 bytes lanes 8 i to 8 i + 7 name:
  *   an a of rows [m][k]:              lane names row lane % 16, column lane / 16 * 8
  *   two b of rows [n][k] (16 n):      lane names row lane % 8 + lane / 16 * 8, column lane / 8 % 2 * 8
  *   two b of rows [k][n], TRANSPOSED: lane names row lane % 16, column lane / 16 * 8
@@ -19,6 +19,8 @@
  */
 #ifndef KERNELS_MMA_CUH
 #define KERNELS_MMA_CUH
+
+#include <utility>
 
 #include "kernels/device.cuh"
 
@@ -46,18 +48,38 @@ __device__ static inline shared_at mma_place(const void *p)
 #endif
 }
 
-/* `row`: this lane's, a multiple of 16. */
-template <bool TRANSPOSED> __device__ static inline void mma_load(uint32_t (&to)[4], shared_at row)
+/* fn(0), fn(1) .. fn(N - 1), each a constant (decltype(i)::value). */
+template <typename F, int... I> __device__ static inline void mma_each(F fn, std::integer_sequence<int, I...>)
 {
+    (fn(std::integral_constant<int, I>()), ...);
+}
+
+template <int N, typename F> __device__ static inline void mma_each(F fn)
+{
+    mma_each(fn, std::make_integer_sequence<int, N>());
+}
+
+/* `row`: this lane's, a multiple of 16, and OFFSET bytes more, which are part of the instruction. N is 4, or 2: of the
+ * first two matrices, whose rows lanes 0 to 15 name. */
+template <bool TRANSPOSED, int OFFSET = 0, int N>
+__device__ static inline void mma_load(uint32_t (&to)[N], shared_at row)
+{
+    static_assert(N == 4 || N == 2, "matrices at a time");
 #ifdef CUDA_ON_CPU
-    cuda_cpu_load_matrix(to, (const void *)row, TRANSPOSED);
+    cuda_cpu_load_matrix(to, N, (const void *)(row + OFFSET), TRANSPOSED);
 #else
-    if (TRANSPOSED)
-        MMA_ASM("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(row));
+    if constexpr (N == 2 && TRANSPOSED)
+        MMA_ASM("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2+%3];"
+                : "=r"(to[0]), "=r"(to[1]) : "r"(row), "n"(OFFSET));
+    else if constexpr (N == 2)
+        MMA_ASM("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2+%3];"
+                : "=r"(to[0]), "=r"(to[1]) : "r"(row), "n"(OFFSET));
+    else if constexpr (TRANSPOSED)
+        MMA_ASM("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4+%5];"
+                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(row), "n"(OFFSET));
     else
-        MMA_ASM("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(row));
+        MMA_ASM("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4+%5];"
+                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(row), "n"(OFFSET));
 #endif
 }
 
@@ -138,19 +160,20 @@ __device__ static inline bool mma_any(bool x)
 #endif
 }
 
-/* Starts a copy of BYTES (8, 16) from global to shared memory, both multiples of BYTES; zeros if not `there`, and
- * then `from` is not read. It is part of the group that copy_commit() closes. */
-template <int BYTES> __device__ static inline void copy_start(shared_at to, const void *from, bool there)
+/* Starts a copy of BYTES (8, 16) from global to shared memory, OFFSET behind `to`, all multiples of BYTES; zeros if
+ * not `there`, and then `from` is not read. It is part of the group that copy_commit() closes. */
+template <int BYTES, int OFFSET = 0>
+__device__ static inline void copy_start(shared_at to, const void *from, bool there)
 {
 #ifdef CUDA_ON_CPU
-    cuda_cpu_copy((void *)to, from, BYTES, there);
+    cuda_cpu_copy((void *)(to + OFFSET), from, BYTES, there);
 #else
     if (BYTES == 16)
-        MMA_ASM("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(__cvta_generic_to_global(from)),
-                "r"(there ? 16 : 0) : "memory");
+        MMA_ASM("cp.async.cg.shared.global [%0+%3], [%1], 16, %2;" : : "r"(to), "l"(__cvta_generic_to_global(from)),
+                "r"(there ? 16 : 0), "n"(OFFSET) : "memory");
     else
-        MMA_ASM("cp.async.ca.shared.global [%0], [%1], 8, %2;" : : "r"(to), "l"(__cvta_generic_to_global(from)),
-                "r"(there ? 8 : 0) : "memory");
+        MMA_ASM("cp.async.ca.shared.global [%0+%3], [%1], 8, %2;" : : "r"(to), "l"(__cvta_generic_to_global(from)),
+                "r"(there ? 8 : 0), "n"(OFFSET) : "memory");
 #endif
 }
 

@@ -46,20 +46,26 @@ static float number(uint32_t pair, int upper)
     return __bfloat162float({(uint16_t)(pair >> 16 * upper)});
 }
 
-/* PTX ISA, "ldmatrix": the row of a lane is read by the warp. */
-void cuda_cpu_load_matrix(uint32_t to[4], const void *row, bool transposed)
+static void bring_row(uint16_t to[8], const void *row)
 {
-    struct desk *d = next_desk();
-    const int lane = cuda_cpu_lane();
     const char *p = (const char *)row - (uintptr_t)cuda_cpu_shared_memory();
     if ((uintptr_t)row % 16)
         cuda_cpu_die("a row of ldmatrix is not a multiple of 16");
     if ((uintptr_t)p >= CUDA_CPU_SHARED)
         cuda_cpu_die("a row of ldmatrix is not in dynamic shared memory");
     cuda_cpu_warp_touch(row, 16, false);
-    memcpy(d->row[lane], row, 16);
+    memcpy(to, row, 16);
+}
+
+/* PTX ISA, "ldmatrix": the row of a lane is read by the warp. */
+void cuda_cpu_load_matrix(uint32_t *to, int many, const void *row, bool transposed)
+{
+    struct desk *d = next_desk();
+    const int lane = cuda_cpu_lane();
+    if (lane < 8 * many)
+        bring_row(d->row[lane], row);
     cuda_cpu_join();
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < many; k++) {
         const int i = lane / 4, j = lane % 4 * 2;
         const uint16_t(*m)[8] = &d->row[8 * k];
         to[k] = transposed ? m[j][i] | (uint32_t)m[j + 1][i] << 16 : m[i][j] | (uint32_t)m[i][j + 1] << 16;

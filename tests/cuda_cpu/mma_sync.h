@@ -8,7 +8,8 @@
 
 #include <stdint.h>
 
-void cuda_cpu_load_matrix(uint32_t to[4], const void *row, bool transposed);
+/* `many` matrices, 4 or 2, to as many registers; `row` is read of lanes below 8 many. */
+void cuda_cpu_load_matrix(uint32_t *to, int many, const void *row, bool transposed);
 void cuda_cpu_mma(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1);
 
 /* A copy is made when its thread waits for it, as late as may be; until then NaNs are at its place. */
