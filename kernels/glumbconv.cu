@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* glumbconv.cu - SiLU, depthwise 3x3 and gated SiLU in one pass, forward and backward
  *
+ * In bf16 with whole packs this is the work of tensor cores (glumbconv_mma.cuh).  The kernels here are for fp32, for
+ * other sizes, and for images too wide for those:
+ *
  * A block has a slice of the channels of each half (of 16: a sector of memory in bf16) and goes down the image, four
  * rows at a time.  Rows of s = silu(u) are in a ring of shared memory (tile.h), each made once; the backward pass has a
  * second ring, for the gradient of d, and is one row behind.  A thread makes P channels of eight pixels, four rows of
@@ -429,6 +432,8 @@ __global__ void mix_finish(float *dw, float *db, const float *part, int cols, in
     }
 }
 
+#include "kernels/glumbconv_mma.cuh"
+
 static dim3 mix_grid(const struct glumbconv_args &m)
 {
     return dim3(tiles((size_t)m.s.channels / 2, (size_t)m.channels), (unsigned)m.s.batch);
@@ -445,7 +450,7 @@ static bool mix_fits(const struct glumbconv_args &m)
 }
 
 /* fn(W): of the kernel for the image, as a constant */
-template <typename T, int V, typename F> static void mix_width(const struct glumbconv_args &m, F fn)
+template <int V, typename F> static void mix_width(const struct glumbconv_args &m, F fn)
 {
     if constexpr (V > 1) {
         if (m.s.width == 32 && m.channels == GLUMBCONV_SLICE) {
@@ -456,20 +461,52 @@ template <typename T, int V, typename F> static void mix_width(const struct glum
     fn(std::integral_constant<int, 0>());
 }
 
+/* Whether packs of four numbers, V of them, are for tensor cores: then a slice has its channels. */
+template <typename T, int V> static bool mix_on_tensor_cores(struct glumbconv_args *m, int steps, int rings)
+{
+    const bool fits = std::is_same<T, bf16>::value && V == 4 && device_way("tensor") &&
+                      glumbconv_mma_bytes(m->s.width, rings) <= device.shared_most;
+    m->channels = fits ? GLUMBCONV_SLICE : glumbconv_slice(m->s.width, steps, sizeof(T), device.shared_most);
+    return fits;
+}
+
+template <typename T, int V> static void mix_forward(struct glumbconv_args m)
+{
+    const dim3 block(GLUMBCONV_BLOCK);
+    if (mix_on_tensor_cores<T, V>(&m, GLUMBCONV_STEPS, 1))
+        mix_width<V>(m, [&](auto width) {
+            launch("mix", glumbconv_mma_kernel<decltype(width)::value>, mix_grid(m), block,
+                   glumbconv_mma_bytes(m.s.width, 1), m);
+        });
+    else if (mix_fits(m))
+        mix_width<sizeof(T) == 4 ? V : 1>(m, [&](auto width) {
+            launch("mix", glumbconv_kernel<T, V, decltype(width)::value>, mix_grid(m), block,
+                   glumbconv_bytes(m.channels, m.s.width, GLUMBCONV_STEPS, sizeof(T)), m);
+        });
+}
+
+template <typename T, int V> static void mix_backward(const struct glumbconv_args &m, bool tensor)
+{
+    const dim3 block(GLUMBCONV_BLOCK);
+    if (tensor)
+        mix_width<V>(m, [&](auto width) {
+            launch("mix_back", mix_back_mma_kernel<decltype(width)::value>, mix_grid(m), block,
+                   glumbconv_mma_bytes(m.s.width, 2), m);
+        });
+    else
+        mix_width<sizeof(T) == 4 ? V : 1>(m, [&](auto width) {
+            launch("mix_back", mix_back_kernel<T, V, decltype(width)::value>, mix_grid(m), block,
+                   glumbconv_bytes(m.channels, m.s.width, MIX_BACK_STEPS, sizeof(T)), m);
+        });
+}
+
 static void cuda_mix(void *g, struct kern_glumbconv, const void *u, const float *w, const float *b,
                      struct kern_image s)
 {
     struct glumbconv_args m = {};
     m.g = g, m.u = u, m.w = w, m.b = b, m.s = s;
-    for_kind(by_four({(size_t)s.channels / 2}, g, u), [&](auto t, auto v) {
-        typedef decltype(t) T;
-        m.channels = glumbconv_slice(s.width, GLUMBCONV_STEPS, sizeof(T), device.shared_most);
-        if (mix_fits(m))
-            mix_width<T, decltype(v)::value>(m, [&](auto width) {
-                launch("mix", glumbconv_kernel<T, decltype(v)::value, decltype(width)::value>, mix_grid(m),
-                       dim3(GLUMBCONV_BLOCK), glumbconv_bytes(m.channels, s.width, GLUMBCONV_STEPS, sizeof(T)), m);
-            });
-    });
+    for_kind(by_four({(size_t)s.channels / 2}, g, u),
+             [&](auto t, auto v) { mix_forward<decltype(t), decltype(v)::value>(m); });
 }
 
 static void cuda_mix_back(void *du, float *dw, float *db, void *, const void *dg, const void *u,
@@ -478,23 +515,17 @@ static void cuda_mix_back(void *du, float *dw, float *db, void *, const void *dg
     struct glumbconv_args m = {};
     m.du = du, m.dg = dg, m.u = u, m.w = w, m.b = b, m.s = s;
     for_kind(by_four({(size_t)s.channels / 2}, du, dg, u), [&](auto t, auto v) {
-        typedef decltype(t) T;
-        m.channels = glumbconv_slice(s.width, MIX_BACK_STEPS, sizeof(T), device.shared_most);
-        if (!mix_fits(m))
+        const bool tensor = mix_on_tensor_cores<decltype(t), decltype(v)::value>(&m, MIX_BACK_STEPS, 2);
+        if (!tensor && !mix_fits(m))
             return;
         m.part = (float *)device_scratch(SCRATCH_PARTS, sizeof(float) * GLUMBCONV_SUMS * (size_t)s.batch *
                                                             (size_t)s.channels);
         if (!m.part)
             return;
-        mix_width<T, decltype(v)::value>(m, [&](auto width) {
-            launch("mix_back", mix_back_kernel<T, decltype(v)::value, decltype(width)::value>, mix_grid(m),
-                   dim3(GLUMBCONV_BLOCK), glumbconv_bytes(m.channels, s.width, MIX_BACK_STEPS, sizeof(T)), m);
-        });
-        if (!dw)
-            return;
-        launch("mix_back", mix_finish, grid_for((size_t)s.channels * GLUMBCONV_SUMS), dim3(BLOCK),
-               0, dw,
-               db, m.part, s.channels, s.batch);
+        mix_backward<decltype(t), decltype(v)::value>(m, tensor);
+        if (dw)
+            launch("mix_back", mix_finish, grid_for((size_t)s.channels * GLUMBCONV_SUMS), dim3(BLOCK), 0, dw, db,
+                   m.part, s.channels, s.batch);
     });
 }
 

@@ -96,6 +96,22 @@ __device__ static inline void mma_add(float (&c)[4], const uint32_t (&a)[4], uin
 #endif
 }
 
+/* d = c + a b */
+__device__ static inline void mma_begin(float (&d)[4], const float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                        uint32_t b1)
+{
+#ifdef CUDA_ON_CPU
+    for (int i = 0; i < 4; i++)
+        d[i] = c[i];
+    cuda_cpu_mma(d, a, b0, b1);
+#else
+    MMA_ASM("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+            "{%10, %11, %12, %13};"
+            : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+#endif
+}
+
 /* Two numbers rounded to bf16; PTX ISA, "cvt": the first operand is the upper half. */
 __device__ static inline uint32_t mma_pair(float low, float high)
 {

@@ -27,7 +27,14 @@ enum {
     GLUMBCONV_SLICE = 16, /* channels, if they fit; not fewer than GLUMBCONV_LEAST */
     GLUMBCONV_LEAST = 4,
     GLUMBCONV_SUMS = 10,  /* per channel: nine weights, the bias */
-    GLUMBCONV_KEPT = 2 * GLUMBCONV_SUMS
+    GLUMBCONV_KEPT = 2 * GLUMBCONV_SUMS,
+    /* on tensor cores */
+    GLUMBCONV_MMA_TILE = 16,                     /* columns of a tile */
+    GLUMBCONV_MMA_STEP = 8,                      /* rows */
+    GLUMBCONV_MMA_ROWS = GLUMBCONV_MMA_STEP + 2, /* of a ring */
+    GLUMBCONV_MMA_SLOTS = 10,                    /* of 16 bytes, for each of 5 x 4 times as many weights */
+    GLUMBCONV_MMA_WEIGHTS = 5 * 4 * GLUMBCONV_MMA_SLOTS * 4, /* words */
+    GLUMBCONV_MMA_KEPT = GLUMBCONV_MMA_WEIGHTS + 2 * GLUMBCONV_SLICE * (1 + GLUMBCONV_SUMS) /* biases; sums */
 };
 
 /* Pixels from a row to the next: a zero on each side, and an even number. */
@@ -41,6 +48,18 @@ TILE_FN size_t glumbconv_bytes(int channels, int width, int steps, size_t number
 {
     return (size_t)channels * ((size_t)steps * GLUMBCONV_STEP * 2 * (size_t)glumbconv_pitch(width) * number +
                                GLUMBCONV_KEPT * sizeof(float));
+}
+
+/* The same on tensor cores: whole tiles between the zeros; one ring forward, two back, of a slice of bf16. */
+TILE_FN int glumbconv_mma_pitch(int width)
+{
+    return (width + GLUMBCONV_MMA_TILE - 1) / GLUMBCONV_MMA_TILE * GLUMBCONV_MMA_TILE + 2;
+}
+
+TILE_FN size_t glumbconv_mma_bytes(int width, int rings)
+{
+    return (size_t)rings * GLUMBCONV_MMA_ROWS * 2 * (size_t)glumbconv_mma_pitch(width) * GLUMBCONV_SLICE * 2 +
+           GLUMBCONV_MMA_KEPT * sizeof(float);
 }
 
 /* The channels of a slice that fits into `room` bytes, a power of two; 0: none does. */

@@ -43,6 +43,22 @@ static void several_blocks_of_an_image_of_1024_px_fit(void **state)
     assert_int_equal(glumbconv_slice(32, MIX_BACK_STEPS, 2, rooms[2]), 16);
     assert_true(4 * glumbconv_bytes(16, 32, MIX_BACK_STEPS, 2) <= rooms[3]);
     assert_true(3 * glumbconv_bytes(16, 32, MIX_BACK_STEPS, 2) <= rooms[2]);
+    for (size_t blocks = 3; blocks <= 4; blocks++) /* a block takes 1 KB more */
+        assert_true(blocks * (glumbconv_mma_bytes(32, 2) + 1024) <= rooms[blocks - 1] + 1024);
+}
+
+/* On tensor cores: whole tiles between two zeros, and rows of a multiple of 16 bytes, which mma_load() reads. */
+static void tiles_have_zeros_on_both_sides(void **state)
+{
+    (void)state;
+    for (int width = 1; width <= 300; width++) {
+        const int pitch = glumbconv_mma_pitch(width);
+        assert_int_equal((pitch - 2) % GLUMBCONV_MMA_TILE, 0);
+        assert_true(pitch >= width + 2 && pitch < width + 2 + GLUMBCONV_MMA_TILE);
+        assert_int_equal(glumbconv_mma_bytes(width, 1) % 16, 0);
+        assert_true(glumbconv_mma_bytes(width, 2) - glumbconv_mma_bytes(width, 1) ==
+                    (size_t)GLUMBCONV_MMA_ROWS * 2 * (size_t)pitch * GLUMBCONV_SLICE * 2);
+    }
 }
 
 static void too_wide_is_reported(void **state)
@@ -56,6 +72,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_fit),
         cmocka_unit_test(rows_have_zeros_on_both_sides),
+        cmocka_unit_test(tiles_have_zeros_on_both_sides),
         cmocka_unit_test(several_blocks_of_an_image_of_1024_px_fit),
         cmocka_unit_test(too_wide_is_reported),
     };
