@@ -356,9 +356,9 @@ __device__ static inline void gmma_slope(float *a, float *g, uint32_t dg)
 {
     const float d[2] = {mma_low(dg), mma_high(dg)};
     for (int k = 0; k < 2; k++) {
-        const float s = sigmoid_for<bf16>(g[k]), by = d[k] * s, of_g = a[k] * by * (1.0f + g[k] * (1.0f - s));
-        a[k] = g[k] * by;
-        g[k] = of_g;
+        const float s = sigmoid_for<bf16>(g[k]), by = d[k] * s, of_a = g[k] * by;
+        g[k] = a[k] * (by + of_a * (1.0f - s));
+        a[k] = of_a;
     }
 }
 
@@ -412,25 +412,28 @@ __device__ static inline void gmma_slopes(uint32_t *dd, const uint32_t *s, int f
 /* Three neighbours of 16 pixels of a row of s, and the pixels of a row of the gradient of d, as products take them:
  * channels of an octet, pixels. */
 struct gmma_pixels {
-    uint32_t left[4], right[4]; /* left of a pixel, at it; right of it, and the gradient */
+    uint32_t left[4], right[4]; /* left of a pixel and at it, as they are multiplied; right of it, and the gradient */
 };
 
-/* Of a row: sums 2 j and 2 j + 1 by product j, the last one of ones. */
+/* Of a row of the gradient: products 0 to 2 are two taps of a row each, 3 the right ones of two rows, 4 that of the
+ * last one, and ones. */
 __device__ static inline void gmma_add(float (&sums)[GMMA_PRODUCTS][4], const struct gmma_pixels *s, uint32_t b0,
                                        uint32_t b1)
 {
-    uint32_t tap[GLUMBCONV_SUMS][2];
     ALL_AT_ONCE
-    for (int i = 0; i < 18; i++) {
-        const struct gmma_pixels *x = &s[i / 6];
-        tap[i / 2][i % 2] = i / 2 % 3 == 2 ? x->right[i % 2] : x->left[i / 2 % 3 * 2 + i % 2];
-    }
-    tap[9][0] = tap[9][1] = GMMA_ONES;
-    ALL_AT_ONCE
-    for (int j = 0; j < GMMA_PRODUCTS; j++) {
-        const uint32_t a[4] = {tap[2 * j][0], tap[2 * j + 1][0], tap[2 * j][1], tap[2 * j + 1][1]};
-        mma_add(sums[j], a, b0, b1);
-    }
+    for (int r = 0; r < 3; r++)
+        mma_add(sums[r], s[r].left, b0, b1);
+    const uint32_t two[4] = {s[0].right[0], s[1].right[0], s[0].right[1], s[1].right[1]};
+    const uint32_t one[4] = {s[2].right[0], GMMA_ONES, s[2].right[1], GMMA_ONES};
+    mma_add(sums[3], two, b0, b1);
+    mma_add(sums[4], one, b0, b1);
+}
+
+/* Where sum t is, on the diagonal of one of the halves of a product. */
+__device__ static inline float gmma_sum(const float (&sums)[GMMA_PRODUCTS][4], int t, bool odd)
+{
+    const int product = t == 9 ? 4 : t % 3 < 2 ? t / 3 : t == 8 ? 4 : 3, half = t == 9 || t == 5 || t % 3 == 1;
+    return odd ? sums[product][half * 2 + 1] : sums[product][half * 2];
 }
 
 /* The diagonals: in shared memory, as registers are for the next tiles. */
@@ -440,7 +443,7 @@ __device__ static inline void gmma_keep(float *kept, const float (&sums)[GMMA_PR
     if (p.group / 2 == p.quarter)
         ALL_AT_ONCE
         for (int t = 0; t < GLUMBCONV_SUMS; t++)
-            kept[t * 2 * GLUMBCONV_SLICE] += p.group % 2 ? sums[t / 2][t % 2 * 2 + 1] : sums[t / 2][t % 2 * 2];
+            kept[t * 2 * GLUMBCONV_SLICE] += gmma_sum(sums, t, p.group % 2);
 }
 
 /* What the gradient of d of the rows of a step adds to the sums of a warp's octet. */
@@ -455,7 +458,7 @@ __device__ static inline void gmma_weigh(float *kept, const uint32_t *s, const u
     ONE_BY_ONE
     for (int x = 0; x < m.s.width; x += GLUMBCONV_MMA_TILE) {
         const int column = x + (int)(lane % 16);
-        const shared_at left = mma_place(s + (column + second) * 4);
+        const shared_at left = mma_place(s + (x + (int)(lane % 8 + lane / 8 % 2) + second * 8) * 4);
         const shared_at right = mma_place(second ? dd + (column + 1) * 4 : s + (column + 2) * 4);
         struct gmma_pixels rows[GLUMBCONV_MMA_ROWS];
         ALL_AT_ONCE
@@ -486,16 +489,19 @@ __device__ static inline uint32_t gmma_turn(const float *ds, uint32_t u)
 __device__ static inline void gmma_give(const gmma_sums (&ds)[2], const struct glumbconv_args &m,
                                         const struct gmma_place &p, int which, int h, int x)
 {
-    ptrdiff_t at[2] = {p.at(m, h, x, m.s.channels) + which * p.half, 0};
-    at[1] = at[0] + 8 * m.s.channels;
+    const ptrdiff_t at = p.at(m, h, x, m.s.channels) + which * p.half, next = 8 * m.s.channels;
+    const bf16 *from[2] = {(const bf16 *)m.u + at, (const bf16 *)m.u + at + next};
+    bf16 *to[2] = {(bf16 *)m.du + at, (bf16 *)m.du + at + next};
     ALL_AT_ONCE
-    for (int k = 0; k < GMMA_ROWS * 2; at[k++ % 2] += m.s.width * m.s.channels)
+    for (int k = 0; k < GMMA_ROWS * 2; k++) {
         if (p.have && h + k / 2 >= 0 && h + k / 2 < m.s.height && gmma_inside(m, x + k % 2 * 8)) {
-            gmma_quad u = *(const gmma_quad *)((const bf16 *)m.u + at[k % 2]);
+            gmma_quad u = *(const gmma_quad *)from[k % 2];
             for (int o = 0; o < 2; o++)
                 u.at[o] = gmma_turn(ds[o][k / 2] + k % 2 * 2, u.at[o]);
-            *(gmma_quad *)((bf16 *)m.du + at[k % 2]) = u;
+            *(gmma_quad *)to[k % 2] = u;
         }
+        from[k % 2] += m.s.width * m.s.channels, to[k % 2] += m.s.width * m.s.channels;
+    }
 }
 
 /* du of the rows of a step from h on. */
