@@ -86,9 +86,9 @@ __device__ static inline int gmma_pair(int first, int i, int plane)
 /* --- weights: [half][octet][vector][slot], then biases [half][channel] -------------------------------------- */
 
 /* Vectors 0 to 2 are a row of taps, two left ones: bf16, bf16, their rests.  3 and 4 are the right taps of three rows,
- * and their rests.  A lane has numbers at a diagonal if its slot is below 8; the last two slots have zeros, of which
- * one meets no other in a bank. */
-__device__ static inline gmma_vector gmma_weights(const float *w, unsigned vector, unsigned slot)
+ * and their rests.  Slots 1 to 8 are for lanes that have numbers at a diagonal; the first and the last have zeros, of
+ * which one meets no other in a bank. `n`: of eight channels. */
+__device__ static inline gmma_vector gmma_weights(const float *w, unsigned vector, unsigned n)
 {
     gmma_vector to = {};
     for (unsigned e = 0; e < 4; e++) {
@@ -96,7 +96,7 @@ __device__ static inline gmma_vector gmma_weights(const float *w, unsigned vecto
         const float x = w && !(right && e == 3) ? w[right ? e * 3 + 2 : vector * 3 + e % 2] : 0.0f;
         const uint32_t high = mma_pair(x, 0), rest = mma_pair(x - mma_low(high), 0);
         to.at[e] = (right ? vector == 4 : e / 2) ? rest : high;
-        to.at[e] = slot % 2 ? to.at[e] << 16 : to.at[e];
+        to.at[e] = n % 2 ? to.at[e] << 16 : to.at[e];
     }
     return to;
 }
@@ -123,9 +123,9 @@ __device__ static inline void gmma_take(uint32_t *kept, float *raw, const struct
     __syncthreads(); /* `raw` is there */
     for (unsigned i = threadIdx.x; i < GLUMBCONV_MMA_WEIGHTS / 4; i += GLUMBCONV_BLOCK) {
         const unsigned slot = i % GLUMBCONV_MMA_SLOTS, vector = i / GLUMBCONV_MMA_SLOTS % GMMA_VECTORS;
-        const unsigned part = i / (GLUMBCONV_MMA_SLOTS * GMMA_VECTORS), c = gmma_channel(part % 2, slot);
-        const float *w = slot < 8 ? raw + (part / 2 * GLUMBCONV_SLICE + c) * 9 : NULL;
-        reinterpret_cast<gmma_vector *>(kept)[i] = gmma_weights(w, vector, slot);
+        const unsigned part = i / (GLUMBCONV_MMA_SLOTS * GMMA_VECTORS), n = slot - 1;
+        const float *w = n < 8 ? raw + (part / 2 * GLUMBCONV_SLICE + gmma_channel(part % 2, n)) * 9 : NULL;
+        reinterpret_cast<gmma_vector *>(kept)[i] = gmma_weights(w, vector, n);
     }
     __syncthreads(); /* nobody reads `raw` any more */
 }
@@ -274,7 +274,7 @@ __device__ static inline void gmma_conv(gmma_sums &y, const float (&c)[4], const
 __device__ static inline const uint32_t *gmma_kept(const uint32_t *kept, const struct gmma_place &p, int which,
                                                    int octet)
 {
-    const int slot = p.group / 2 == p.quarter ? p.group : p.group < 2 ? 9 : 8;
+    const int slot = p.group / 2 == p.quarter ? p.group + 1 : p.group < 6 ? 0 : 9;
     return kept + ((which * 2 + octet) * GMMA_VECTORS * GLUMBCONV_MMA_SLOTS + slot) * 4;
 }
 
