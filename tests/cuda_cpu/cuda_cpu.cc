@@ -58,7 +58,7 @@ static int number_of(const char *variable)
 int cuda_cpu_plant = number_of("CUDA_CPU_PLANT");
 
 static const bool edges = getenv("CUDA_CPU_EDGES") != NULL;
-const size_t      cuda_cpu_region_bytes = (size_t)(edges || getenv("CUDA_CPU_BARE") ? 512 : 64) << 30;
+const size_t      cuda_cpu_region_bytes = (size_t)(edges || getenv("CUDA_CPU_BARE") ? 1024 : 64) << 30;
 const unsigned    cuda_cpu_grid = edges ? 8192 : 3;
 
 static cudaError_t sticky;
@@ -79,7 +79,8 @@ struct piece {
 };
 
 static char                       *region;
-static size_t                      region_used, region_live;
+static const size_t                far_apart = (size_t)36 << 30; /* of large arrays: above 8 * 2^32 */
+static size_t                      region_used = edges ? far_apart : 0, region_live;
 static std::map<size_t, struct piece>  live;  /* by offset */
 static std::map<size_t, size_t>        holes; /* offset to size */
 
@@ -159,10 +160,11 @@ static void check_fences(void)
     cuda_cpu_close_memory();
 }
 
-/* Watched arrays lie far apart, so that an index that is off by a row or two does not hit the next one. */
+/* Watched arrays lie far apart, so that an index that is off by a row or two does not hit the next one; large ones so
+ * far that an index of 8 bytes each that has lost 2^32 hits none. */
 static size_t whole(size_t bytes)
 {
-    const size_t gap = cuda_cpu_watching() ? bytes + 65536 : 0;
+    const size_t far = bytes > (size_t)4 << 30 ? far_apart : 65536, gap = cuda_cpu_watching() ? bytes + far : 0;
     return (bytes + FENCE + gap + 4095) / 4096 * 4096;
 }
 
