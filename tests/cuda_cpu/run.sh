@@ -88,6 +88,8 @@ kernels_of() { # PRECISION
         CUDA_CPU_ORDER=reverse CUDA_CPU_GPU=h200 "$kernels" "$watched" "$1"
     ok "kernels $1, arrays aligned to a number only" env JOBCTL_CUBLASLT="$watched" CHECK_KERNELS_SHIFT=1 \
         "$kernels" "$watched" "$1"
+    ok "kernels $1, each array in turn aligned to less than the others" env JOBCTL_CUBLASLT="$watched" \
+        CHECK_KERNELS_SHIFT=each "$kernels" "$watched" "$1"
     ok "kernels $1, no algorithm in cuBLASLt" env JOBCTL_CUBLASLT="$watched" CUDA_CPU_FAIL=algorithm \
         CUDA_CPU_GPU=a100 "$kernels" "$watched" "$1"
     cp "$log" "$log.plain"

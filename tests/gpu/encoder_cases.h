@@ -17,8 +17,11 @@ static void bf16_run(const struct kern_ops *k, float *const *a, const int *z)
     k->linear_bf16(a[0], a[1], a[2], a[3], z[0], z[1], z[2]);
 }
 
-/* batch, queries, keys, heads of keys (twice as many of queries), dim, window, whether all keys count; 0 queries:
- * whole, as many as keys */
+/* batch, queries, keys, heads of keys (twice as many of queries), dim, window, whether all keys count (2: and again
+ * without some of the first keys, with a hole among them; 3: exponentials of scores overflow); 0 queries: whole, as
+ * many as keys */
+enum { CAUSAL_TURNS = 33 };
+
 static struct kern_causal causal_of(const int *z)
 {
     return (struct kern_causal){.batch = z[0], .queries = z[1] ? z[1] : z[2], .keys = z[2], .heads = 2 * z[3],
@@ -31,8 +34,8 @@ static void causal_arrays(struct want *w, const int *z)
     const struct kern_causal s = causal_of(z);
     const size_t rows = N(s.batch * s.queries), keys = N(s.batch * s.keys), half = (size_t)(s.dim + 1) / 2;
     w[0] = (struct want){"out", rows * N(s.heads * s.dim), LOOSE};
-    w[1] = (struct want){"q", rows * N(s.heads * s.dim), ROUNDED};
-    w[2] = (struct want){"k", keys * N(s.kv_heads * s.dim), ROUNDED};
+    w[1] = (struct want){"q", rows * N(s.heads * s.dim), ROUNDED | (z[6] == 3 ? LARGE : 0)};
+    w[2] = (struct want){"k", keys * N(s.kv_heads * s.dim), ROUNDED | (z[6] == 3 ? LARGE : 0)};
     w[3] = (struct want){"v", keys * N(s.kv_heads * s.dim), ROUNDED};
     w[4] = (struct want){"mask", keys, z[6] ? TIMES : RELU};
     w[5] = (struct want){"turned", rows * N(s.heads) * 2 * half, 0};
@@ -40,6 +43,18 @@ static void causal_arrays(struct want *w, const int *z)
     w[7] = (struct want){"sine", N(s.keys) * half, 0};
     w[8] = (struct want){"gate", rows, 0};
     w[9] = (struct want){"up", rows, 0};
+    w[10] = (struct want){"out without first keys", z[6] == 2 ? CAUSAL_TURNS * w[0].n : 0, LOOSE};
+}
+
+/* Without the first 0, 1 .. 32 keys: where masks, windows and the last key lie in tiles of 16 and 32 takes all turns.
+ * A hole is among the keys that are seen, or with a window behind those of whole tiles. */
+static void causal_turns(const struct kern_ops *k, float *const *a, struct kern_causal s)
+{
+    const float hole = 0;
+    const size_t row = N(s.kv_heads * s.dim), out = N(s.queries * s.heads * s.dim);
+    k->upload(a[4] + (s.window ? 120 : 64), &hole, sizeof(hole));
+    for (size_t i = 0; i < CAUSAL_TURNS; i++, s.keys--)
+        k->attend_causal(a[10] + i * out, a[1], a[2] + i * row, a[3] + i * row, a[4] + i, &s);
 }
 
 static void causal_run(const struct kern_ops *k, float *const *a, const int *z)
@@ -47,6 +62,8 @@ static void causal_run(const struct kern_ops *k, float *const *a, const int *z)
     const struct kern_causal s = causal_of(z);
     const int even = (s.dim + 1) / 2 * 2;
     k->attend_causal(a[0], a[1], a[2], a[3], s.whole ? NULL : a[4], &s);
+    if (a[10])
+        causal_turns(k, a, s);
     k->turn_halves(a[5], a[6], a[7], s.batch, s.queries, s.keys - s.queries, s.heads, even);
     k->geglu(a[8], a[8], a[9], N(s.batch * s.queries));
 }
@@ -177,11 +194,13 @@ static void shortcut_run(const struct kern_ops *k, float *const *a, const int *z
      {300, 2304, 9216}},                                                                                             \
     {"causal", causal_arrays, causal_run,                                                                            \
      {{1, 1, 1, 1, 1, 0}, {2, 5, 9, 1, 7, 1}, {1, 70, 70, 2, 32, 0}, {2, 33, 90, 1, 100, 20}, {1, 0, 70, 1, 130, 0}, \
-      {1, 18, 35, 1, 256, 33}, {1, 0, 9, 1, 300, 0}, {1, 150, 200, 1, 64, 70, 1}, {1, 70, 170, 1, 24, 0, 1}},        \
+      {1, 18, 35, 1, 256, 33}, {1, 0, 9, 1, 300, 0}, {1, 150, 200, 1, 64, 70, 1}, {1, 70, 170, 1, 24, 0, 1},         \
+      {1, 0, 31, 1, 8, 0}, {1, 9, 40, 1, 24, 0, 3}, {1, 16, 130, 1, 8, 0, 2}, {1, 16, 130, 1, 8, 60, 2}},              \
      {1, 300, 450, 4, 256, 4096, 1}},                                                                                \
     {"conv", conv_arrays, conv_run,                                                                                  \
      {{1, 1, 1, 1, 1, 16}, {5, 3, 7, 5, 3, 19}, {8, 12, 17, 70, 3, 18}, {6, 8, 16, 24, 3, 26}, {3, 5, 20, 9, 3, 22}, \
-      {4, 9, 32, 32, 1, 16 * 3}, {9, 20, 24, 40, 1, 19}, {5, 33, 33, 65, 3, 17}},                                    \
+      {4, 9, 32, 32, 1, 16 * 3}, {9, 20, 24, 40, 1, 19}, {5, 33, 33, 65, 3, 17},                                       \
+      {182, 91, 2, 3, 1, 16}}, /* more pixels than `work` has room for */                                            \
      {128, 256, 128, 128, 3, 19}},                                                                                   \
     {"groups", conv_arrays, conv_run,                                                                                \
      {{2, 5, 3, 4, 1, 35}, {6, 7, 5, 3, 1, 34}, {10, 17, 64, 64, 3, 19}, {4, 40, 64, 128, 3, 22},                    \

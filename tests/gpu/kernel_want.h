@@ -7,7 +7,7 @@
 
 #include "kernels/kernels.h"
 
-enum { ARRAYS = 14, DIMS = 7, SIZES = 9 };
+enum { ARRAYS = 16, DIMS = 10, SIZES = 14 };
 enum {
     NARROW = 1,  /* kernels.h: fp32 or bf16 */
     LOOSE = 2,   /* comes from a number that a kernel rounded in between */
@@ -23,7 +23,8 @@ enum {
     ROUNDED = 2048, /* fp32 that a kernel may round to what is narrow */
     LARGE = 4096,   /* -12 to 12 */
     SMALL = 8192,   /* -0.0001 to 0.0001 */
-    MOST = 16384 /* FIRST times the tokens that one has at most */
+    FAR = 16384,    /* 29 to 31: a mean far above the deviation */
+    MOST = 32768    /* times the tokens that a caption has at most. FIRST: see fill_first(); MASK: see fill_mask() */
 };
 
 struct want {
