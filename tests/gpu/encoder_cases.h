@@ -182,7 +182,8 @@ static void shortcut_arrays(struct want *w, const int *z)
 
 static void shortcut_run(const struct kern_ops *k, float *const *a, const int *z)
 {
-    k->down_add(a[1], a[0], z[0], z[1], z[2], z[2] * z[3]);
+    if (4 % z[3] == 0)
+        k->down_add(a[1], a[0], z[0], z[1], z[2], z[2] * z[3]);
     k->up_add(a[3], a[2], z[0], z[1], 4 * z[2], z[2] * z[3]);
     k->spread_add(a[4], a[0], N(z[0] * z[1]), z[2], z[2] * z[3]);
     k->spread_add(a[5], a[6], N(z[0] * z[1]), z[2] * z[3], z[2]);
@@ -207,10 +208,11 @@ static void shortcut_run(const struct kern_ops *k, float *const *a, const int *z
       {34, 18, 32, 64, 3, 26}, {19, 34, 72, 136, 3, 19}, {5, 9, 32, 3, 3, 22}},                                      \
      {128, 128, 32, 32, 1, 16 * 32}},                                                                                \
     {"rows of pixels", rows_arrays, rows_run,                                                                        \
-     {{2, 2, 2, 3, 1}, {4, 3, 6, 5, 0}, {1, 2, 17, 3, 1}, {7, 6, 48, 5, 1}, {40, 34, 130, 3, 0}},                    \
+     {{2, 2, 2, 3, 1}, {4, 3, 6, 5, 0}, {1, 2, 17, 3, 1}, {7, 6, 48, 5, 1}, {40, 34, 130, 3, 0}, {2, 2, 4, 3, 1}},   \
      {128, 128, 1024, 3, 1}},                                                                                        \
     {"lin_sums lin_apply", lin_rows_arrays, lin_rows_run,                                                            \
      {{1, 1, 1, 0}, {5, 2, 7, 3}, {150, 2, 32, 1}, {1100, 1, 32, 0}}, {16384, 16, 32, 0}},                           \
-    {"shortcuts", shortcut_arrays, shortcut_run, {{2, 2, 1, 1}, {4, 6, 6, 2}, {2, 8, 33, 4}}, {128, 128, 256, 2}},
+    {"shortcuts", shortcut_arrays, shortcut_run, {{2, 2, 1, 1}, {4, 6, 6, 2}, {2, 8, 33, 4}, {2, 2, 4, 3}},           \
+     {128, 128, 256, 2}},
 
 #endif

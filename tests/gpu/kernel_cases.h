@@ -59,11 +59,13 @@ static void adapter_arrays(struct want *w, const int *z)
     w[8].n = N(z[2] * z[1]);
     w[9] = (struct want){"widened", 2 * N(z[0]), BITS};
     w[10] = (struct want){"half", N(z[0]), FIRST | OWN | MOST};
+    w[11] = (struct want){"dense y", N(z[0] * z[2]), NARROW};
 }
 
 static void adapter_run(const struct kern_ops *k, float *const *a, const int *z)
 {
     k->linear_add(a[6], z[2] + z[3], a[0], a[8], z[0], z[1], z[2]);
+    k->linear_add(a[11], z[2], a[0], a[8], z[0], z[1], z[2]); /* the same product into other rows */
     k->linear_back_add(a[1], a[4], a[8], z[0], z[1], z[2]);
     k->columns(a[5], a[7], z[2] + z[3], z[0], z[2]);
     k->scale(a[2], a[0], 0.75f, N(z[0] * z[1]));
@@ -384,7 +386,7 @@ static void fixed_run(const struct kern_ops *k, float *const *a, const int *z)
     k->fixed_add(sum, a[1] + 2, a[2], 0x1p9, n); /* fractions; and the maximum stays */
     k->fixed_join(joined, sum, n);
     k->fixed_result(a[4], joined, 0x1p-40, n);
-    k->fixed_squares((int64_t *)(void *)a[5], a[2], 0x1p11, n);
+    k->fixed_squares((int64_t *)(void *)a[5], a[2], 0x1p20, n);
     k->upload(a[2] + n / 2, &odd, sizeof(odd));
     k->fixed_add((int64_t *)(void *)a[6], a[1] + 1, a[2], 0x1p40, n); /* told by the largest alone */
 }
@@ -554,7 +556,7 @@ static const struct test tests[] = {
       {2, 3, 2, 8, 5, 1, 0, 0, 0, 2}},
      {4, 4096, 32, 72, 0, 8, 0, 576, 576}},
     {"rms_mod rms_gate", rmsmod_arrays, rmsmod_run,
-     {{1, 1, 2, 1}, {2, 3, 5, 0}, {3, 33, 16, 4}, {2, 140, 130, 2}, {1, 2, 1100, 0}, {2, 3, 8, 2}},
+     {{1, 1, 2, 1}, {2, 3, 5, 0}, {3, 33, 16, 4}, {2, 140, 130, 2}, {1, 2, 1100, 0}, {2, 3, 8, 2}, {2, 3, 8, 4}},
      {4, 4096, 2304, 4608}},
     {"layer_norm", layer_arrays, layer_run,
      {{1, 2, 1, 2, 2}, {6, 5, 3, 6, 6}, {99, 16, 4, 8, 12}, {200, 130, 5, 10, 0}, {3, 1100, 8, 16, 16}, {3, 8, 2},
@@ -572,7 +574,7 @@ static const struct test tests[] = {
      {{1, 1, 1, 0}, {3, 5, 4, 1}, {4, 130, 9, 1}, {2, 33, 3, 0}}, {4, 2304, 256, 1}},
     {"mix", mix_arrays, mix_run,
      {{1, 1, 1, 1}, {2, 1, 5, 3}, {2, 3, 4, 36}, {1, 50, 20, 36}, {2, 8, 8, 64}, {1, 7, 5, 40}, {2, 9, 32, 36},
-      {1, 5, 71, 20}},
+      {1, 5, 71, 20}, {1, 1, 32, 4}},
      {8, 32, 32, 5600}},
     FLOW_TESTS
     {"adamw ema", adamw_arrays, adamw_run, {{1}, {33}, {4097}}, {1 << 13, 1 << 13}},

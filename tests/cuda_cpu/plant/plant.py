@@ -20,7 +20,7 @@ WAIT = re.compile(r"(?<!\w)(?:__sync(?:threads|warp)|copy_wait<[^>]*>|copy_commi
 class Fault:
     def __init__(self, number, name, kind, how, says, span, old, new):
         self.number, self.name, self.kind, self.how, self.says = number, name, kind, how, says
-        self.span, self.text = span, planted(kind, number, old, new)
+        self.span, self.old, self.new = span, old, new
 
 
 def read(kernels, name):
@@ -83,8 +83,13 @@ def main(path, kernels, out):
     faults = all_faults(path, kernels)
     for name in {f.name for f in faults}:
         text = read(kernels, name)
-        for f in sorted((f for f in faults if f.name == name), key=lambda f: -f.span[0]):
-            text = text[:f.span[0]] + f.text + text[f.span[1]:]
+        here, last, length = sorted((f for f in faults if f.name == name), key=lambda f: -f.span[0]), None, 0
+        for f in here:  # those of one place are one in the other
+            if last and f.span != last and f.span[1] > last[0]:
+                sys.exit(f"{name}: fault {f.number} overlaps another that is not of the same place: {f.old}")
+            start, end = f.span if f.span != last else (f.span[0], f.span[0] + length)
+            with_it = planted(f.kind, f.number, text[start:end], f.new)
+            text, last, length = text[:start] + with_it + text[end:], f.span, len(with_it)
         open(os.path.join(to, name), "w").write(text)
 
 
