@@ -38,6 +38,8 @@
 #define ONE_FP32 2e-4
 #define ALL_BF16 4e-3
 #define ONE_BF16 3e-2
+/* Bounds of STEEP arrays, times this: scores of 100, rounded to 2^-24 of that, move exponentials by 6e-6. */
+#define STEEP_ROOM 8
 
 enum { NO_DEVICE = 67 };
 
@@ -259,7 +261,8 @@ static double share_of(const float *ours, const float *want, const struct want *
         return *error != 0 ? INFINITY : 0;
     }
     const struct apart e = difference(ours, want, w, bf16 && w->flags & NARROW && !loose);
-    const double all = e.all / (loose ? ALL_BF16 : ALL_FP32), one = e.one / (loose ? ONE_BF16 : ONE_FP32);
+    const double room = w->flags & STEEP ? STEEP_ROOM : 1;
+    const double all = e.all / room / (loose ? ALL_BF16 : ALL_FP32), one = e.one / room / (loose ? ONE_BF16 : ONE_FP32);
     *error = all >= one ? e.all : e.one;
     return worse(all, one);
 }

@@ -24,7 +24,8 @@ enum {
     LARGE = 4096,   /* -12 to 12 */
     SMALL = 8192,   /* -0.0001 to 0.0001 */
     FAR = 16384,    /* 29 to 31: a mean far above the deviation */
-    MOST = 32768    /* times the tokens that a caption has at most. FIRST: see fill_first(); MASK: see fill_mask() */
+    STEEP = 32768,  /* exponentials of scores far from 0: the rounding of a score, times its size, is theirs */
+    MOST = 65536    /* times the tokens that a caption has at most. FIRST: see fill_first(); MASK: see fill_mask() */
 };
 
 struct want {
