@@ -27,16 +27,28 @@
 
 enum { STEPS = 50, WARMUP = 5, STEPS_MAX = 10 * 1000 * 1000, CLUSTER_MOST = 4096 };
 
+/* "a, b, c": the names of an object's members, or as many as fit. */
+static const char *member_names(char *names, size_t size, json_t *object)
+{
+    size_t used = 0;
+    names[0] = '\0';
+    for (void *i = json_object_iter(object); i && used < size; i = json_object_iter_next(object, i))
+        used += (size_t)snprintf(names + used, size - used, "%s%s", used ? ", " : "", json_object_iter_key(i));
+    return names;
+}
+
 /* A file is one configuration, or several by name. */
-static const json_t *choose_case(const json_t *file, const char *name, struct err *err)
+static const json_t *choose_case(json_t *file, const char *path, const char *name, struct err *err)
 {
     const json_t *one = name ? json_object_get(file, name) : file;
     if (json_object_get(one, "model"))
         return one;
+    char names[300];
+    member_names(names, sizeof(names), file);
     if (name)
-        err_set(err, ERR_USAGE, "there is no configuration named \"%.60s\" in the file", name);
+        err_set(err, ERR_USAGE, "%s has no configuration \"%.60s\"; --case chooses one of: %s", path, name, names);
     else
-        err_set(err, ERR_USAGE, "the file holds several configurations; choose one with --case");
+        err_set(err, ERR_USAGE, "%s is not one configuration; choose one with --case: %s", path, names);
     return NULL;
 }
 
@@ -65,8 +77,9 @@ static int read_spec(struct bench_spec *spec, const char *path, const char *name
     bool known;
     json_t *file = json_load_file(path, 0, &why);
     if (!file)
-        return err_set(err, ERR_USAGE, "%s: %s (line %d)", path, why.text, why.line);
-    const json_t *config = choose_case(file, name, err);
+        return why.line < 0 ? err_set(err, ERR_USAGE, "--config: %s", why.text)
+                            : err_set(err, ERR_USAGE, "%s: %s (line %d)", path, why.text, why.line);
+    const json_t *config = choose_case(file, path, name, err);
     int r = -1;
     if (config && model_config_parse(&spec->model, config, err) == 0 &&
         parse_batch(&spec->batch, config, &spec->model, err) == 0 &&
@@ -239,6 +252,10 @@ int train_cmd_bench(int argc, char **argv)
                                                                   : EXIT_DONE;
     if (!config == !job) {
         err_set(&err, ERR_USAGE, "expected either --config FILE or --spec FILE");
+        return train_cmd_fail("bench", &err);
+    }
+    if (profile && json) {
+        err_set(&err, ERR_USAGE, "--profile prints a table: leave out --json");
         return train_cmd_fail("bench", &err);
     }
     if (parse_count(&spec.steps, "--steps", steps, 1, &err) < 0 ||
