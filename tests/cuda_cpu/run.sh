@@ -517,12 +517,32 @@ PEER
     ends 1 'step, tiny-base-b8 .* FAILED .* the GPU failed: adamw' \
         env PARTS=step CUDA_CPU_FAIL=kernel:adamw $table
     ok "why is in the file, too" grep 'the GPU failed: adamw' "$work/report"
-    ends 0 'no CUDA device: skipped' env CUDA_CPU_FAIL=device $table
+    ends 0 'no CUDA device: skipped (no GPU: the driver shows' env CUDA_CPU_FAIL=device $table
+    ends 1 'FAILED: the NVIDIA driver is too old: it knows CUDA up to 12.4' env CUDA_CPU_FAIL=old $table
     ends 0 'check-gpu: all passed' env PARTS=kernels CUDA_CPU_GPU=t4 $table
     ends 1 'recorded steps, bf16 .* FAILED .*a step could not be recorded' env PARTS=recorded CUDA_CPU_FAIL=capture $table
     ends 0 'two GPUs, bf16 .* ok .* the same bits' env PARTS=two GPUS=2 CUDA_CPU_DEVICES=2 $table
     ends 1 'two GPUs, bf16 .* FAILED .*NCCL failed' env PARTS=two GPUS=2 CUDA_CPU_DEVICES=2 FAKE_NCCL=async:20 $table
     ends 1 "two GPUs, NCCL's sums .* FAILED .*wrong data" env PARTS=two GPUS=2 CUDA_CPU_DEVICES=2 FAKE_NCCL=wrong:1:4 $table
+    wrong_input
+    ends 130 'no part ran, 8 not run or not done' env PARTS=golden timeout --preserve-status -s INT 4 $table
+    ok "an interrupted run leaves a report" grep 'golden cases, bf16, plain .* not run .* interrupted' "$work/report"
+}
+
+# Each is refused in one sentence, before a GPU is used; nothing that passed is said to have passed if nothing ran.
+wrong_input() {
+    ends 64 'PARTS has "nonsense", which is no part; expected some of: kernels golden' env PARTS=nonsense $table
+    ends 64 'the report /nowhere/x cannot be written' ${table/"REPORT=$work/report"/REPORT=/nowhere/x}
+    ends 64 'no directory can be made in /nowhere' ${table/"TMPDIR=$work"/TMPDIR=/nowhere}
+    ends 64 'has no model nonsense' ${table/CASES=tiny-base-b8/CASES=nonsense}
+    ends 64 'LIMIT is "x"' env LIMIT=x $table
+    ends 64 'no program /nowhere/jobctl-train' ${table/"run.sh $bin"/run.sh /nowhere}
+    ends 64 'no program /nowhere' ${table/"$plugin $kernels"/$plugin /nowhere}
+    ends 2 'no test "nonsense"; the tests are: recordings, linear' "$kernels" "$plugin" fp32 --only nonsense
+    ends 2 usage: "$kernels" "$plugin" fp16
+    ends 1 'no part ran, 1 not run' env PARTS=two GPUS=1 NVIDIA_API_KEY=secret JOBCTL_X=/home/me/x HOME="$work" $table
+    ok "a report has no key, home or path of this folder" test "$(grep -c "secret\|/me/\|$PWD" "$work/report")" = 0
+    ok "but the variables" grep -x 'JOBCTL_X=/home/USER/x' "$work/report"
 }
 
 # Each kernel has an event before and one behind it, and no other kernel between them: each takes a microsecond here.
@@ -554,6 +574,11 @@ END
     ends 64 'add --backend cuda' "$bin/jobctl-train" bench --profile --config tests/golden/sana/bench_configs.json \
         --case tiny-base-b8
     ends 64 'add --backend cuda' "$bin/jobctl-train" vae bench --profile --backend cpu
+    bench="$bin/jobctl-train bench --config tests/golden/sana/bench_configs.json"
+    ends 64 'leave out --json' $bench --case tiny-base-b8 --profile --json
+    ends 64 'bench_configs.json has no configuration "x"; --case chooses one of: .*tiny-base-b8' $bench --case x
+    ends 64 'choose one with --case: .*tiny-base-b8' $bench
+    ends 64 'bench: --config: unable to open /nowhere.json: No such file' "$bin/jobctl-train" bench --config /nowhere.json
 }
 
 # Without a word on precision it trains, and says in what; bf16 is refused with what to do.
@@ -607,6 +632,7 @@ part() { # NAME
 running=0
 : "${PARTS:=golden_fp32 golden_bf16 lumina_fp32 lumina_bf16 lumina_run huge_bf16 encoders_fp32 encoders_bf16 encoded memory_fp32 memory_bf16 whole many_sizes adamw_fp32 came_fp32 adamw_bf16
     exact table profile quick input sums pair kernels_fp32 kernels_bf16 small_gpu no_bf16 too_large torn failures every_kernel}"
+export -n PARTS # tests/gpu/run.sh has a variable of that name
 [ "${7:-}" != all ] || PARTS="lumina_2b_fp32 lumina_2b_bf16 $PARTS"
 for name in $PARTS; do
     [ $((running += 1)) -le "${LANES:-2}" ] || wait -n

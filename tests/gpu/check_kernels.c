@@ -8,7 +8,8 @@
  *   check_kernels PLUGIN fp32|bf16 --only T  compare the kernels of one test, whose name begins with T
  *   check_kernels --judge                    is each fault found that is planted into the CPU's results?
  *
- * Exit 67, in silence, where there is no driver or no GPU.  After a fault of the
+ * Exit 67 where there is no driver or no GPU, 68 where the plugin or the GPU cannot be
+ * used, 2 for wrong arguments; the reason is on standard error.  After a fault of the
  * device no kernel of this process can run any more: the program starts itself
  * again for those that are left.
  *
@@ -41,7 +42,7 @@
 /* Bounds of STEEP arrays, times this: scores of 100, rounded to 2^-24 of that, move exponentials by 6e-6. */
 #define STEEP_ROOM 8
 
-enum { NO_DEVICE = 67 };
+enum { WRONG_USAGE = 2, NO_DEVICE = 67, UNUSABLE = 68 };
 
 /* --- running ------------------------------------------------------------------------------ */
 
@@ -484,6 +485,17 @@ static int huge_one(const struct test *t, const struct kern_ops *cuda, int bf16)
     return status != 0;
 }
 
+static const char *refusal(int result)
+{
+    return result == KERN_CUDA_NO_DRIVER    ? "no NVIDIA driver: "
+         : result == KERN_CUDA_NO_DEVICE    ? "no GPU: "
+         : result == KERN_CUDA_OLD_DRIVER   ? "the NVIDIA driver is too old: "
+         : result == KERN_CUDA_OTHER_BUILD  ? "the CUDA kernels and this program have different versions: "
+         : result == KERN_CUDA_NO_LIBRARY   ? "cuBLASLt is missing: "
+         : result == KERN_CUDA_NO_BF16      ? "the GPU has no bf16: "
+                                            : "the GPU cannot be used: ";
+}
+
 /* Ends the program when there is nothing to check on, or no way to. */
 static const struct kern_ops *open_plugin(const char *path, int bf16)
 {
@@ -495,14 +507,12 @@ static const struct kern_ops *open_plugin(const char *path, int bf16)
     memcpy(&door, &symbol, sizeof(door));
     if (!door) {
         fprintf(stderr, "check_kernels: %s\n", dlerror());
-        exit(1);
+        exit(UNUSABLE);
     }
     const int r = door(&c);
-    if (r == KERN_CUDA_NO_DRIVER || r == KERN_CUDA_NO_DEVICE)
-        exit(NO_DEVICE);
     if (r != KERN_CUDA_READY) {
-        fprintf(stderr, "check_kernels: %s\n", c.why);
-        exit(1);
+        fprintf(stderr, "check_kernels: %s%s\n", refusal(r), c.why);
+        exit(r == KERN_CUDA_NO_DRIVER || r == KERN_CUDA_NO_DEVICE ? NO_DEVICE : UNUSABLE);
     }
     printf("%s, %s\n", c.name, c.ops->name);
     graphs = c.graphs;
@@ -510,14 +520,20 @@ static const struct kern_ops *open_plugin(const char *path, int bf16)
     return c.ops;
 }
 
-/* 0: all its kernels are right. 2: there is no such test. */
+/* 0: all its kernels are right. */
 static int check_one(const char *name, const struct kern_ops *cuda, int bf16,
                      int (*one_test)(const struct test *, const struct kern_ops *, int))
 {
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         if (strncmp(tests[i].name, name, strlen(name)) == 0)
             return one_test(&tests[i], cuda, bf16);
-    return strcmp(name, "recordings") == 0 ? check_recordings(cuda) : 2;
+    if (strcmp(name, "recordings") == 0)
+        return check_recordings(cuda);
+    fprintf(stderr, "check_kernels: no test \"%s\"; the tests are: recordings", name);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        fprintf(stderr, ", %s", tests[i].name);
+    fprintf(stderr, "\n");
+    return WRONG_USAGE;
 }
 
 /* Goes on with test `next` in a new process, if the device is lost to this one. */
@@ -543,10 +559,10 @@ int main(int argc, char **argv)
     counted = huge || (argc > 3 && strcmp(argv[3], "--count") == 0);
     if (argc == 2 && strcmp(argv[1], "--judge") == 0)
         return judge_all();
-    if (argc < 3) {
+    if (argc < 3 || (!bf16 && strcmp(argv[2], "fp32") != 0)) {
         fprintf(stderr, "usage: check_kernels PLUGIN fp32|bf16 [--time | --count | --huge [TEST] | --only TEST]\n"
                         "       check_kernels --judge\n");
-        return 2;
+        return WRONG_USAGE;
     }
     const struct kern_ops *cuda = open_plugin(argv[1], bf16);
     const size_t count = sizeof(tests) / sizeof(tests[0]);

@@ -35,7 +35,7 @@ awk -v column=$column -v peak=$peak -v gpu="$gpu" '
     }
     {
         best = 0
-        why = column ? "not counted" : "no bounds for " gpu
+        why = column ? "not counted" : "-"
         if (split($3, size, "x") == 3 && $4 == "-" && $3 ~ /^[0-9x]+$/) {
             best = column ? 2 * size[1] * size[2] * size[3] / peak * 1e-9 * $5 : 0
             why = column ? "tensor cores" : why
@@ -55,4 +55,6 @@ awk -v column=$column -v peak=$peak -v gpu="$gpu" '
         if (all)
             printf "%.4f ms at best of %.4f ms: %.0f %%; %.4f ms more without a bound\n", all, ms,
                 ms ? 100 * all / ms : 0, rest
+        else
+            printf "%.4f ms in kernels; no bounds %s\n", rest, column ? "are counted for them" : "for " gpu
     }' "$counts" -

@@ -6,8 +6,11 @@
 # Each part runs whatever became of the others, with a limit of time, and a table
 # says which part did what.  The parts that say most come first, so that they are
 # there when the eight minutes are over.  Everything that was printed, and what the
-# machine is, is in one file, which is named at the end.  Exits non-zero if
-# anything failed.  Without a GPU it says so and ends well.
+# machine is, is in one file, which is named at the end.  Ctrl-C ends the part that
+# runs; the file is written.  Without a GPU it says so and exits with 0.
+#
+# Exit codes: 0 all parts that ran passed; 1 a part failed, or nothing can run on
+# this GPU; 64 wrong arguments or variables; 130 interrupted.
 #
 #   PARTS='golden step' tests/gpu/run.sh ...   only parts whose names begin so
 #   LIMIT=1200          tests/gpu/run.sh ...   seconds for all of it
@@ -127,7 +130,7 @@ sized() {
     [ -n "$ms" ] || return 1
     mkdir -p "$out/ms"
     echo "$batch $ms" >"$out/ms/$name.$who"
-    echo "batch $batch: $ms ms a step, MFU ${mfu:-?} %"
+    echo "batch $batch: $ms ms a step, MFU ${mfu:-not known: no peak of this GPU in engine/verify/gpu_peak.c}${mfu:+ %}"
 }
 
 # profiled NAME FILES - a step of that case by kernel, beside what each must take: FILES-BATCH.txt has the counts.
@@ -160,12 +163,41 @@ case ${1:-} in
     ;;
 esac
 
+# A wrong argument or variable: one sentence, before any time of a GPU is used.
+usage() {
+    echo "check-gpu: $*" >&2
+    exit 64
+}
+
+# numbers NAME "VALUES" - whole numbers above 0
+numbers() {
+    for n in $2; do
+        case $n in *[!0-9]* | 0*) usage "$1 is \"$2\"; expected whole numbers above 0" ;; esac
+    done
+}
+
+[ $# -eq 3 ] || usage "expected BIN PLUGIN CHECK_KERNELS, got $# arguments; \`make check-gpu\` passes them"
 export bin=$1
 plugin=$2 kernels=$3
 export CONFIG="${CONFIG:-tests/gpu/models.json}" BATCHES="${BATCHES:-32 16 8 4}"
 cases=${CASES:-sana-1600m-1024 sana-600m-512 sana-1600m-512 lumina-next-2b-1024}
 report=${REPORT:-$(dirname "$bin")/check-gpu.txt}
 limit_all=${LIMIT:-470}
+parts="kernels golden resume recorded two time step profile peer sanitizer"
+for p in ${PARTS:-}; do
+    case " $parts " in *" $p"*) ;; *) usage "PARTS has \"$p\", which is no part; expected some of: $parts" ;; esac
+done
+numbers LIMIT "$limit_all"
+numbers BATCHES "$BATCHES"
+numbers STEPS "${STEPS:-}"
+case ${GPUS:-} in *[!0-9]*) usage "GPUS is \"$GPUS\"; expected the number of GPUs" ;; esac
+[ -d tests/golden ] || usage "no tests/golden in $PWD; run it in the root of the repository"
+[ -x "$bin/jobctl-train" ] || usage "no program $bin/jobctl-train; build it with \`make\`"
+[ -x "$kernels" ] || usage "no program $kernels; build it with \`make check-gpu\`"
+[ -r "$CONFIG" ] || usage "the file $CONFIG cannot be read; CONFIG names the models to time"
+for name in $cases; do
+    grep -q "^ *\"$name\":" "$CONFIG" || usage "$CONFIG has no model $name; name its models in CASES"
+done
 if [ ! -f "$plugin" ]; then
     if [ -e /dev/nvidiactl ]; then
         echo "there is a GPU, but no $plugin: it is built by make where nvcc is found" >&2
@@ -177,7 +209,15 @@ fi
 plugin=$(realpath "$plugin")
 export JOBCTL_CUDA="$plugin"
 export out
-out=$(mktemp -d "${TMPDIR:-/tmp}/check-gpu.XXXXXX")
+out=$(mktemp -d "${TMPDIR:-/tmp}/check-gpu.XXXXXX" 2>/dev/null) ||
+    usage "no directory can be made in ${TMPDIR:-/tmp}; name another one in TMPDIR"
+running='' interrupted=''
+trap 'rm -rf "$out"' EXIT
+trap 'interrupted=1; [ -z "$running" ] || kill "$running" 2>/dev/null' INT TERM
+free=$(df -Pk "$out" | awk 'NR == 2 { print $4 }')
+[ "${free:-102400}" -ge 102400 ] || usage "${TMPDIR:-/tmp} has $((free / 1024)) MiB free; expected 100: name another directory in TMPDIR"
+# Checked now, since the report is written after eight minutes. An older report stays until then.
+(: >>"$report") 2>/dev/null || usage "the report $report cannot be written; name another file in REPORT"
 begin=$(date +%s)
 bad=0
 goldens=$(ls tests/golden/sana/tiny-*[a-z].json tests/golden/lora/*.json)
@@ -196,10 +236,16 @@ fi
 # The first look: is there a device at all?
 timeout -k 5 120 "$kernels" "$plugin" fp32 >"$out/first" 2>&1
 code=$?
+why=$(sed -n 's/^check_kernels: //p' "$out/first" | tail -n 1)
 if [ $code -eq 67 ]; then
-    echo "no CUDA device: skipped"
-    rm -r "$out"
+    [ -s "$report" ] || rm -f "$report"
+    echo "no CUDA device: skipped${why:+ ($why)}"
     exit 0
+fi
+if [ $code -eq 68 ]; then
+    [ -s "$report" ] || rm -f "$report"
+    echo "check-gpu: FAILED: $why" >&2
+    exit 1
 fi
 head -n 1 "$out/first"
 gpu=$(sed -n '1s/, cuda-[a-z0-9]*$//p' "$out/first")
@@ -247,15 +293,24 @@ part() {
     file=$out/part.$(echo "$name" | tr ' ,' '__')
     from=$(date +%s)
     left=$((limit_all - from + begin))
-    if [ $left -lt 5 ]; then
-        row "$name" "not run" - "the time is over; later: PARTS='$(echo "$name" | cut -d, -f1)'"
+    if [ -n "$interrupted" ] || [ $left -lt 5 ]; then
+        why="the $limit_all s of LIMIT are over"
+        [ -z "$interrupted" ] || why=interrupted
+        row "$name" "not run" - "$why; alone: PARTS='$(echo "$name" | cut -d, -f1 | cut -d' ' -f1)' make check-gpu"
         return 1
     fi
     [ "$limit" -lt $left ] || limit=$left
-    timeout -k 5 "$limit" "$@" >"$file" 2>&1
+    timeout -k 5 "$limit" "$@" >"$file" 2>&1 & # in the background, so that a signal ends the wait
+    running=$!
+    wait $running
     code=$?
+    running=
     took=$(($(date +%s) - from))
     word=FAILED
+    if [ -n "$interrupted" ]; then
+        row "$name" "not done" "$took s" "interrupted: $(tail -n 1 "$file")"
+        return 1
+    fi
     if [ $code -eq 0 ]; then
         row "$name" ok "$took s" "$(tail -n 1 "$file")"
         return 0
@@ -325,15 +380,36 @@ sanitized() {
 machine() {
     date -u '+%F %H:%M UTC'
     "$bin/jobctl-train" --version 2>/dev/null | head -n 1
+    git log -1 --format='commit %h of %cs' 2>/dev/null &&
+        echo "$(git status --porcelain -uno | wc -l) tracked files differ from the commit"
     uname -srm
     sed -n 's/^PRETTY_NAME=//p' /etc/os-release
     grep -m 1 'model name' /proc/cpuinfo
     echo "$(nproc) processors, $(sed -n 's/^MemTotal: *//p' /proc/meminfo)"
     nvcc --version 2>/dev/null | tail -n 1
-    nvidia-smi 2>/dev/null
+    nvidia-smi 2>/dev/null | sed '/Processes:/,$d' # their paths name users
+    nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>/dev/null |
+        awk 'END { print NR + 0 " other processes on the GPUs" }'
     nvidia-smi topo -m 2>/dev/null
     python3 -c 'import torch; print("torch", torch.__version__, "CUDA", torch.version.cuda)' 2>/dev/null
-    env | grep -E '^(CUDA|NCCL|NVIDIA|JOBCTL)_' | grep -v TOKEN
+    env | grep -E '^(CUDA|CUBLAS|CUBLASLT|NCCL|JOBCTL)_|^NVIDIA_(TF32_OVERRIDE|VISIBLE_DEVICES)=' |
+        grep -ivE '^[^=]*(TOKEN|KEY|SECRET|PASS|CREDENTIAL|AUTH|NONCE)' | sort
+}
+
+# as_pattern TEXT - for sed, between #
+as_pattern() { printf '%s' "$1" | sed 's/[][\\.*^$#]/\\&/g'; }
+
+# Standard input without this folder, home directories, and the names and addresses of hosts that NCCL prints.
+anonymous() {
+    sed -E 's#/home/[^/ :"]+#/home/USER#g; s#\b[0-9]+(\.[0-9]+){3}(<[0-9]+>|:[0-9])#ADDRESS\2#g' |
+        sed "s#$(as_pattern "$(uname -n)"):\\([0-9][0-9]*:[0-9]\\)#HOST:\\1#g"
+}
+
+# Standard input with this folder as ".", the folder of temporary files as "TMP", and $HOME as "~".
+relative() {
+    home=${HOME:-/}
+    [ "$home" != / ] || home=$PWD
+    sed "s#$(as_pattern "$PWD")#.#g; s#$(as_pattern "$out")#TMP#g; s#$(as_pattern "$home")\\(/\\|\$\\)#~\\1#g"
 }
 
 # Everything in one file: the machine, what was printed here, and what each part printed.
@@ -341,11 +417,14 @@ write_report() {
     {
         machine
         echo
+        cat "$out/table"
+        echo
         cat "$out/summary"
         for f in "$out"/part.*; do
             [ ! -f "$f" ] || { printf '\n=== %s\n' "${f##*/part.}"; cut -c1-400 "$f"; }
         done
-    } >"$report" && echo "please send $report"
+    } | relative | anonymous >"$report" && [ -s "$report" ] || return
+    echo "report: $report; please send it as docs/FIRST-GPU.md says"
 }
 
 has_torch() {
@@ -373,6 +452,8 @@ part "recorded steps, bf16" 60 "$0" --recorded
 if [ "$gpus" -gt 1 ]; then
     part "two GPUs, NCCL's sums" 90 "$0" --summed "$pair"
     part "two GPUs, bf16" 120 "$0" --together
+elif wanted two; then
+    row "two GPUs" "not run" - "this process sees $gpus GPU"
 fi
 
 part "time of kernels, bf16" 60 "$0" --timed "$kernels" "$plugin" bf16
@@ -405,21 +486,34 @@ sanitized racecheck 75
 sanitized synccheck 75
 
 summary() {
-    echo
-    cat "$out/table"
-    echo
     [ ! -f "$out/profile.$first" ] || head -n 16 "$out/profile.$first"
     for name in $peers; do
         compared "$name" eager
         compared "$name" compiled
     done
     grep -h 'cuBLASLt has no algorithm\|could not be recorded' "$out"/* 2>/dev/null | sort -u | head -n 20
-    echo "MFU is three times the useful work of a forward pass over the peak of this GPU (engine/verify/gpu_peak.c)"
+    ! grep -q MFU "$out/table" || echo "MFU: three times the useful work of a forward pass, divided by the peak of this GPU" \
+        "(engine/verify/gpu_peak.c)"
     echo "$(($(date +%s) - begin)) s in all"
-    [ $bad -eq 0 ] && echo "check-gpu: all passed" || echo "check-gpu: FAILED"
+    failed=$(grep -c '^.\{37\}FAILED' "$out/table")
+    left=$(grep -c '^.\{37\}not ' "$out/table")
+    left=$([ "$left" -eq 0 ] || echo ", $left not run or not done")
+    if [ "$failed" -ne 0 ]; then
+        echo "check-gpu: FAILED: $failed of $(grep -c . "$out/table") parts$left"
+    elif grep -q '^.\{37\}ok' "$out/table"; then
+        echo "check-gpu: all passed$left"
+    else
+        echo "check-gpu: FAILED: no part ran$left"
+    fi
 }
+touch "$out/table"
+grep -q '^.\{37\}ok' "$out/table" || bad=1
 summary >"$out/summary"
-write_report >"$out/sent"
-cat "$out/summary" "$out/sent"
-rm -rf "$out"
+echo
+cat "$out/summary"
+write_report || {
+    echo "check-gpu: the report $report could not be written; is the disk full?" >&2
+    bad=1
+}
+[ -z "$interrupted" ] || exit 130
 exit $bad
