@@ -538,6 +538,7 @@ wrong_input() {
     ends 64 'LIMIT is "x"' env LIMIT=x $table
     ends 64 'no program /nowhere/jobctl-train' ${table/"run.sh $bin"/run.sh /nowhere}
     ends 64 'no program /nowhere' ${table/"$plugin $kernels"/$plugin /nowhere}
+    ends 1 'FAILED: the CUDA kernels cannot be loaded: .*; build them again' ${table/"$plugin $kernels"/Makefile $kernels}
     ends 2 'no test "nonsense"; the tests are: recordings, linear' "$kernels" "$plugin" fp32 --only nonsense
     ends 2 usage: "$kernels" "$plugin" fp16
     ends 1 'no part ran, 1 not run' env PARTS=two GPUS=1 NVIDIA_API_KEY=secret JOBCTL_X=/home/me/x HOME="$work" $table

@@ -506,7 +506,7 @@ static const struct kern_ops *open_plugin(const char *path, int bf16)
     kern_cuda_open_fn door = NULL;
     memcpy(&door, &symbol, sizeof(door));
     if (!door) {
-        fprintf(stderr, "check_kernels: %s\n", dlerror());
+        fprintf(stderr, "check_kernels: the CUDA kernels cannot be loaded: %s; build them again\n", dlerror());
         exit(UNUSABLE);
     }
     const int r = door(&c);

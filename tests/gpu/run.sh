@@ -200,7 +200,7 @@ for name in $cases; do
 done
 if [ ! -f "$plugin" ]; then
     if [ -e /dev/nvidiactl ]; then
-        echo "there is a GPU, but no $plugin: it is built by make where nvcc is found" >&2
+        echo "check-gpu: FAILED: there is a GPU, but no $plugin; install nvcc (docs/INSTALL.md) and run make again" >&2
         exit 1
     fi
     echo "no CUDA device: skipped"
@@ -215,7 +215,8 @@ running='' interrupted=''
 trap 'rm -rf "$out"' EXIT
 trap 'interrupted=1; [ -z "$running" ] || kill "$running" 2>/dev/null' INT TERM
 free=$(df -Pk "$out" | awk 'NR == 2 { print $4 }')
-[ "${free:-102400}" -ge 102400 ] || usage "${TMPDIR:-/tmp} has $((free / 1024)) MiB free; expected 100: name another directory in TMPDIR"
+[ "${free:-102400}" -ge 102400 ] ||
+    usage "${TMPDIR:-/tmp} has $((free / 1024)) MiB free; expected 100: name another directory in TMPDIR"
 # Checked now, since the report is written after eight minutes. An older report stays until then.
 (: >>"$report") 2>/dev/null || usage "the report $report cannot be written; name another file in REPORT"
 begin=$(date +%s)
@@ -492,8 +493,8 @@ summary() {
         compared "$name" compiled
     done
     grep -h 'cuBLASLt has no algorithm\|could not be recorded' "$out"/* 2>/dev/null | sort -u | head -n 20
-    ! grep -q MFU "$out/table" || echo "MFU: three times the useful work of a forward pass, divided by the peak of this GPU" \
-        "(engine/verify/gpu_peak.c)"
+    ! grep -q MFU "$out/table" ||
+        echo "MFU: three times the useful work of a forward pass, divided by the peak of this GPU (gpu_peak.c)"
     echo "$(($(date +%s) - begin)) s in all"
     failed=$(grep -c '^.\{37\}FAILED' "$out/table")
     left=$(grep -c '^.\{37\}not ' "$out/table")
