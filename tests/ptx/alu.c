@@ -292,8 +292,18 @@ F1(rcp_g, double, double, 1.0 / a)
 F1(sqrt_g, double, double, __builtin_sqrt(a))
 F1(neg_g, u64, u64, a ^ 0x8000000000000000ull)
 F1(abs_g, u64, u64, a & 0x7fffffffffffffffull)
-LOOP2(ONE_BY_ONE, min_g, double, double, double, fmin(a, b))
-LOOP2(ONE_BY_ONE, max_g, double, double, double, fmax(a, b))
+/* As "min" and "max" of fp32; fmin() and fmax() may take either zero, and give a NaN for one that signals. */
+static inline double smaller_g(double a, double b)
+{
+    return a != a ? b : b != b ? a : a == b ? (signbit(a) ? a : b) : a < b ? a : b;
+}
+
+static inline double larger_g(double a, double b)
+{
+    return a != a ? b : b != b ? a : a == b ? (signbit(a) ? b : a) : a > b ? a : b;
+}
+LOOP2(ONE_BY_ONE, min_g, double, double, double, smaller_g(a, b))
+LOOP2(ONE_BY_ONE, max_g, double, double, double, larger_g(a, b))
 
 /* "ex2", "lg2", "sin", "cos", "tanh", "rsqrt", "rcp.approx", "div.approx", "div.full", "sqrt.approx" */
 LOOP1(ONE_BY_ONE, ex2_f, float, float, C((float)exp2((double)a)))
@@ -306,7 +316,10 @@ LOOP1(ONE_BY_ONE, tanh_f, float, float, C((float)tanh((double)a)))
 F1(rsqrt_f, float, float, C((float)(1.0 / __builtin_sqrt((double)a))))
 F1(rcp_ftz_f, float, float, Z(C(1.0f / Z(a))))
 F1(rsqrt_ftz_f, float, float, Z(C((float)(1.0 / __builtin_sqrt((double)Z(a))))))
-F2(div_ftz_f, float, float, Z(C(Z(a) / Z(b))))
+/* "div": .approx is a times the reciprocal of b, which above 2^126 is a zero: infinity over it is a NaN. */
+#define RATIO(a, b) (fabsf(b) > 0x1p126f ? (a) * copysignf(0.0f, (b)) : (a) / (b))
+F2(div_approx_f, float, float, C(RATIO(a, b)))
+F2(div_approx_ftz_f, float, float, Z(C(RATIO(Z(a), Z(b)))))
 
 /* Other rounding modes: .rz, .rm, .rp. The processor's mode holds for the loop between the two calls, which read
  * and write all memory for all that the compiler knows. */
@@ -387,18 +400,25 @@ LOOP3(ONE_BY_ONE, fma_bf16x2, u32, u32, u32, u32,
       PAIR(fma_bf16(low(a), low(b), low(c)), fma_bf16(high(a), high(b), high(c))))
 LOOP3(ONE_BY_ONE, fma_rn_bf16, h16, h16, h16, h16, fma_bf16(low(a), low(b), low(c)))
 
-static u32 larger(float a, float b, bool most)
+/* "min", "max": as of fp32 */
+static u32 larger(float a, float b)
 {
-    const float x = a != a ? b : b != b ? a : most ? (a > b ? a : b) : (a < b ? a : b);
-    return x != x ? 0x7fff : f_bits(x) >> 16;
+    return to_bf16(NUMBER_OF(a, b, a == b ? bits_f(f_bits(a) & f_bits(b)) : a > b ? a : b));
 }
-LOOP2(ONE_BY_ONE, max_bf16x2, u32, u32, u32, PAIR(larger(low(a), low(b), true), larger(high(a), high(b), true)))
-LOOP2(ONE_BY_ONE, min_bf16x2, u32, u32, u32, PAIR(larger(low(a), low(b), false), larger(high(a), high(b), false)))
+
+static u32 smaller(float a, float b)
+{
+    return to_bf16(NUMBER_OF(a, b, a == b ? bits_f(f_bits(a) | f_bits(b)) : a < b ? a : b));
+}
+LOOP2(ONE_BY_ONE, max_bf16x2, u32, u32, u32, PAIR(larger(low(a), low(b)), larger(high(a), high(b))))
+LOOP2(ONE_BY_ONE, min_bf16x2, u32, u32, u32, PAIR(smaller(low(a), low(b)), smaller(high(a), high(b))))
 F1(neg_bf16x2, u32, u32, a ^ 0x80008000u)
 F1(abs_bf16x2, u32, u32, a & 0x7fff7fffu)
-#define BOTH_OF(f, x) PAIR(to_bf16((float)f((double)low(x))), to_bf16((float)f((double)high(x))))
-LOOP1(ONE_BY_ONE, ex2_bf16x2, u32, u32, BOTH_OF(exp2, a))
-LOOP1(ONE_BY_ONE, tanh_bf16x2, u32, u32, BOTH_OF(tanh, a))
+/* "ex2" has .ftz always, which flushes denormals of bf16, too; "tanh" has them */
+#define EX2(x) to_bf16(Z((float)exp2((double)Z(x))))
+#define TANH(x) to_bf16((float)tanh((double)(x)))
+LOOP1(ONE_BY_ONE, ex2_bf16x2, u32, u32, PAIR(EX2(low(a)), EX2(high(a))))
+LOOP1(ONE_BY_ONE, tanh_bf16x2, u32, u32, PAIR(TANH(low(a)), TANH(high(a))))
 
 /* --- the table ---------------------------------------------------------------------------------- */
 
@@ -483,8 +503,8 @@ const struct ptx_alu_row TABLE[] = {
     SFU("div.rn.f32", div_f, "w:ww", 9), SFU("rcp.rn.f32", rcp_f, "w:w", 6), SFU("sqrt.rn.f32", sqrt_f, "w:w", 7),
     SFU("div.rz.f32", plain_div_rz, "w:ww", 9), SFU("div.rm.f32", plain_div_rm, "w:ww", 9),
     SFU("div.rp.f32", plain_div_rp, "w:ww", 9),
-    SFU("div.full.f32", div_f, "w:ww", 4), SFU("div.approx.f32", div_f, "w:ww", 2),
-    SFU("div.approx.ftz.f32", div_ftz_f, "w:ww", 2), SFU("ex2.approx.f32", ex2_f, "w:w", 3),
+    SFU("div.full.f32", div_f, "w:ww", 4), SFU("div.approx.f32", div_approx_f, "w:ww", 2),
+    SFU("div.approx.ftz.f32", div_approx_ftz_f, "w:ww", 2), SFU("ex2.approx.f32", ex2_f, "w:w", 3),
     SFU("ex2.approx.ftz.f32", ex2_ftz_f, "w:w", 1), SFU("lg2.approx.f32", lg2_f, "w:w", 3),
     SFU("lg2.approx.ftz.f32", lg2_ftz_f, "w:w", 1), SFU("sin.approx.f32", sin_f, "w:w", 2),
     SFU("cos.approx.f32", cos_f, "w:w", 2), SFU("tanh.approx.f32", tanh_f, "w:w", 1),

@@ -4,7 +4,8 @@
  * Integer to integer: truncated or extended; with .sat clamped to the range of the result.  Float to integer:
  * rounded (.rni, .rzi, .rmi, .rpi) and clamped to the range of the result always; a NaN becomes 0, but 1 followed
  * by zeros where one of both has 64 bits.  Integer to float, and to a narrower float: rounded by .rn, .rz, .rm,
- * .rp.  .sat of a float: clamped to 0 to 1, and a NaN is 0.  .ftz: denormals of fp32 are zeros.
+ * .rp.  .sat of a float: clamped to +0 to 1, and a NaN is +0 (-0, of which the ISA says nothing, is below +0 here, as
+ * of "min").  .ftz: denormals of fp32 are zeros.
  */
 #include "tests/ptx/run.h"
 
@@ -70,7 +71,7 @@ static uint64_t bits_of(double x, const struct ptx_ins *i)
 {
     uint64_t u;
     if (i->sat)
-        x = isnan(x) || x < 0 ? 0 : x > 1 ? 1 : x;
+        x = isnan(x) || x <= 0 ? 0 : x > 1 ? 1 : x; /* of -0, too */
     if (i->to.bytes == 8) {
         memcpy(&u, &x, sizeof(u));
         return isnan(x) ? 0x7fffffffffffffffull : u;
@@ -115,12 +116,24 @@ static uint64_t clamped(uint64_t x, const struct ptx_ins *i)
     return x > (uint64_t)most ? (uint64_t)most : x;
 }
 
+/* In a double, whose last digit says whether there were more: enough to be rounded to bf16 once. */
+static double sticky(uint64_t x, bool minus)
+{
+    const uint64_t size = minus ? -x : x, low = size & 0xfff;
+    const double y = size < 1ull << 53 ? (double)size : (double)(size - low + (low ? 0x800 : 0));
+    return minus ? -y : y;
+}
+
 /* Integers of 64 bits have more digits than a double: rounded once, from the integer. */
 static uint64_t float_of_integer(uint64_t x, const struct ptx_ins *i)
 {
     uint64_t u = 0;
     float f;
     double d;
+    if (i->sat)
+        x = i->from.kind == 's' && (int64_t)x < 0 ? 0 : x != 0;
+    if (i->to.bf16)
+        return bf16_bits(sticky(x, i->from.kind == 's' && (int64_t)x < 0), i->round);
     fesetround(mode_of(i->round));
     const volatile uint64_t in = x;
     if (i->to.bytes == 8) {

@@ -35,7 +35,8 @@ static const struct row {
     {"mad.wide.s32", "d:wwd", {M(1), 8, 4}, (uint64_t)-4}, {"mad.wide.u32", "d:wwd", {0xffffffff, 1, 1}, 1ull << 32},
     {"div.s32", "w:ww", {M(7), 2}, M(3)}, {"div.u32", "w:ww", {M(7), 2}, 0x7ffffffc},
     {"div.s64", "d:dd", {(uint64_t)-7, 2}, (uint64_t)-3}, {"div.u64", "d:dd", {~0ull, 1ull << 63}, 1},
-    {"div.s32", "w:ww", {0x80000000, M(1)}, 0x80000000},
+    {"div.s32", "w:ww", {0x80000000, M(1)}, 0x80000000}, {"rem.s32", "w:ww", {0x80000000, M(1)}, 0},
+    {"div.s64", "d:dd", {1ull << 63, ~0ull}, 1ull << 63}, {"rem.s64", "d:dd", {1ull << 63, ~0ull}, 0},
     {"rem.s32", "w:ww", {M(7), 2}, M(1)}, {"rem.u32", "w:ww", {7, 4}, 3}, {"rem.s64", "d:dd", {7, (uint64_t)-4}, 3},
     {"rem.u64", "d:dd", {~0ull, 10}, 5},
     {"min.s32", "w:ww", {M(1), 1}, M(1)}, {"min.u32", "w:ww", {M(1), 1}, 1}, {"min.s64", "d:dd", {~0ull, 1}, ~0ull},
@@ -89,6 +90,10 @@ static const struct row {
     {"div.rn.f32", "w:ww", {ONE, 0x40400000}, 0x3eaaaaab}, {"div.rz.f32", "w:ww", {ONE, 0x40400000}, 0x3eaaaaaa},
     {"div.rm.f32", "w:ww", {ONE, 0xc0400000}, 0xbeaaaaab}, {"div.rp.f32", "w:ww", {ONE, 0xc0400000}, 0xbeaaaaaa},
     {"div.full.f32", "w:ww", {0x40c00000, 0x40000000}, 0x40400000}, {"div.approx.f32", "w:ww", {ONE, 0}, INF32},
+    {"div.approx.f32", "w:ww", {0x7f000000, 0xff000000}, 0x80000000}, /* above 2^126 the reciprocal is a zero */
+    {"div.approx.f32", "w:ww", {INF32, 0x7f000000}, NAN32}, {"div.approx.f32", "w:ww", {INF32, 0x7e800000}, INF32},
+    {"div.approx.f32", "w:ww", {0x7e800000, 0x7e800000}, ONE}, {"div.approx.f32", "w:ww", {ONE, INF32}, 0},
+    {"div.approx.ftz.f32", "w:ww", {0x7f000000, 0x7e800001}, 0}, {"div.full.f32", "w:ww", {0x7f000000, 0x7f000000}, ONE},
     {"div.approx.ftz.f32", "w:ww", {TINY, ONE}, 0}, {"rcp.rn.f32", "w:w", {0x40400000}, 0x3eaaaaab},
     {"rcp.approx.f32", "w:w", {0x40800000}, 0x3e800000}, {"copysign.f32", "w:ww", {0x80000000, ONE}, 0xbf800000},
     {"rcp.approx.ftz.f32", "w:w", {TINY}, INF32}, {"sqrt.rn.f32", "w:w", {0x40000000}, 0x3fb504f3},
@@ -113,6 +118,9 @@ static const struct row {
     {"neg.f64", "d:d", {0x3ff0000000000000}, 0xbff0000000000000},
     {"abs.f64", "d:d", {0xbff0000000000000}, 0x3ff0000000000000},
     {"min.f64", "d:dd", {0x3ff0000000000000, 0xbff0000000000000}, 0xbff0000000000000},
+    {"min.f64", "d:dd", {0, 1ull << 63}, 1ull << 63}, {"min.f64", "d:dd", {1ull << 63, 0}, 1ull << 63},
+    {"max.f64", "d:dd", {0, 1ull << 63}, 0}, {"max.f64", "d:dd", {1ull << 63, 0}, 0},
+    {"min.f64", "d:dd", {0x7ff4000000000000, 1}, 1}, {"max.f64", "d:dd", {1, 0x7ff4000000000000}, 1},
     {"max.f64", "d:dd", {0x3ff0000000000000, 0xbff0000000000000}, 0x3ff0000000000000},
     {"cvt.rn.bf16x2.f32", "w:ww", {ONE, 0x40000000}, 0x3f804000}, /* the first operand is the upper half */
     {"cvt.rn.bf16.f32", "h:w", {0x3f808000}, 0x3f80}, {"cvt.rn.bf16.f32", "h:w", {0x3f818000}, 0x3f82},
@@ -126,8 +134,10 @@ static const struct row {
     {"fma.rn.bf16", "h:hhh", {0x3f81, 0x3f81, 0xbf82}, 0x3880},
     {"max.bf16x2", "w:ww", {0x3f80ffc0, 0x40003f80}, 0x40003f80},
     {"min.bf16x2", "w:ww", {0x3f803f80, 0x4000bf80}, 0x3f80bf80},
+    {"max.bf16x2", "w:ww", {0x00008000, 0x80000000}, 0}, {"min.bf16x2", "w:ww", {0x00008000, 0x80000000}, 0x80008000},
     {"neg.bf16x2", "w:w", {0x3f80bf80}, 0xbf803f80}, {"abs.bf16x2", "w:w", {0xbf80bf80}, 0x3f803f80},
     {"ex2.approx.ftz.bf16x2", "w:w", {0x40400000}, 0x41003f80},
+    {"ex2.approx.ftz.bf16x2", "w:w", {0xc3028001}, 0x00003f80}, /* 2^-130 is a denormal */
     {"tanh.approx.bf16x2", "w:w", {0x7f800000}, 0x3f800000},
     /* cvt: sizes of registers */
     {"cvt.s64.s32", "d:w", {M(1)}, ~0ull}, {"cvt.u64.u32", "d:w", {M(1)}, 0xffffffff},
@@ -159,6 +169,18 @@ static const struct row {
     {"cvt.rzi.f32.f32", "w:w", {0xc02ccccd}, 0xc0000000}, {"cvt.rni.f32.f32", "w:w", {0x3fc00000}, 0x40000000},
     {"cvt.ftz.f32.f32", "w:w", {0x80000001}, 0x80000000}, {"cvt.f32.bf16", "w:h", {0x3f81}, 0x3f810000},
     {"cvt.rz.bf16.f32", "h:w", {0x3f80ffff}, 0x3f80},
+    {"cvt.rn.sat.f32.s32", "w:w", {7}, ONE}, {"cvt.rn.sat.f32.s32", "w:w", {M(7)}, 0},
+    {"cvt.rn.sat.f64.u64", "d:d", {~0ull}, 0x3ff0000000000000}, {"cvt.rn.sat.f64.u64", "d:d", {0}, 0},
+    {"cvt.sat.f32.f32", "w:w", {0x80000000}, 0}, /* -0 is below +0 */
+    {"cvt.rn.bf16.s32", "h:w", {M(3)}, 0xc040}, {"cvt.rn.bf16.u32", "h:w", {257}, 0x4380},
+    {"cvt.rn.bf16.u32", "h:w", {259}, 0x4382}, {"cvt.rp.bf16.u32", "h:w", {257}, 0x4381},
+    {"cvt.rn.bf16.u64", "h:d", {(1ull << 60) + (1ull << 52) + 1}, 0x5d81}, /* not a tie */
+    {"cvt.rn.bf16.u64", "h:d", {(1ull << 60) + (1ull << 52)}, 0x5d80}, {"cvt.rz.bf16.s16", "h:h", {0x7fff}, 0x46ff},
+    {"cvt.rn.bf16.f64", "h:d", {0x3ff0100000000001}, 0x3f81}, {"cvt.rni.bf16.bf16", "h:h", {0x4020}, 0x4000},
+    {"cvt.rzi.s32.bf16", "w:h", {0xc020}, M(2)}, {"cvt.rni.s32.f64", "w:d", {0x7ff8000000000000}, 0x80000000},
+    {"cvt.rni.u32.f64", "w:d", {0x7ff8000000000000}, 0x80000000}, {"cvt.rzi.u64.f32", "d:w", {NAN32}, 1ull << 63},
+    {"cvt.ftz.f64.f32", "d:w", {0x80000001}, 1ull << 63}, {"cvt.rpi.ftz.s32.f32", "w:w", {TINY}, 0},
+    {"cvt.rpi.s32.f32", "w:w", {TINY}, 1}, {"cvt.rn.ftz.f32.f64", "w:d", {0xb7e0000000000000}, 0x80000000},
 };
 
 static uint64_t bits_of_double(double x)
