@@ -25,6 +25,15 @@ static void check_predicate(struct form *f, int i, char size)
         ptx_refuse(f->p, "%s: operand %d is %s predicate", f->name, i + 1, o->predicate ? "a" : "no");
 }
 
+/* ISA, "Operand Size Exceeding Instruction-Type Size": of ld, st and cvt a register may be wider, not narrower. */
+static void check_room(struct form *f, unsigned bytes)
+{
+    const struct ptx_entry *e = f->p->entry;
+    const struct ptx_operand *o = &e->operands[e->operand_count - 1];
+    if (!o->sink && (o->size < bytes || o->predicate))
+        ptx_refuse(f->p, "%s: a register of %d bytes, at least %u are needed", f->name, o->size, bytes);
+}
+
 static void arithmetic(struct form *f, const struct ptx_alu_row *row)
 {
     const int n = (int)strlen(row->sizes) - 1;
@@ -97,10 +106,35 @@ static void decode_cvta(struct form *f)
     f->ins->group = PTX_MOVE;
 }
 
+static bool same_float(const struct ptx_type *a, const struct ptx_type *b)
+{
+    return a->bytes == b->bytes && a->bf16 == b->bf16;
+}
+
+/* ISA, "cvt", "Integer Notes", "Floating Point Notes": to a whole number (.rni) from a float to an integer always, to
+ * the same float if said; else rounded (.rn) where digits are lost, which is from an integer always; not elsewhere. */
+static bool right_rounding(const struct ptx_ins *i, bool whole)
+{
+    const bool from = i->from.kind == 'f', to = i->to.kind == 'f', loses = !from || i->to.bytes < i->from.bytes;
+    if (!to)
+        return from ? whole : !i->round;
+    if (from && same_float(&i->from, &i->to))
+        return whole || !i->round;
+    return loses ? i->round && !whole : !i->round;
+}
+
+/* .ftz is of fp32, .sat not of bf16. */
+static bool right_modifiers(const struct ptx_ins *i)
+{
+    const bool narrow = (i->from.kind == 'f' && i->from.bytes == 4) || (i->to.kind == 'f' && i->to.bytes == 4);
+    return (narrow || !i->ftz) && !(i->sat && i->to.bf16);
+}
+
 /* ISA, "cvt": [.rounding] [.ftz] [.sat] .to .from */
 static void decode_cvt(struct form *f)
 {
     struct ptx_ins *i = f->ins;
+    bool whole = false;
     if (f->args != 2 || f->parts < 3)
         form_unknown(f);
     i->kind = PTX_CVT;
@@ -113,19 +147,22 @@ static void decode_cvt(struct form *f)
             i->sat = 1;
         else if (strcmp(m, "ftz") == 0)
             i->ftz = 1;
-        else if (m[0] == 'r' && m[1] && strchr("nzmp", m[1]) && (!m[2] || (m[2] == 'i' && !m[3])))
+        else if (m[0] == 'r' && m[1] && strchr("nzmp", m[1]) && (!m[2] || (m[2] == 'i' && !m[3]))) {
             i->round = m[1];
-        else
+            whole = m[2] == 'i';
+        } else
             form_unknown(f);
     }
     if (i->to.kind == 'b' || i->from.kind == 'b' || (i->to.kind == 'f' && !i->to.bf16 && i->to.bytes < 4) ||
-        (i->from.kind == 'f' && !i->from.bf16 && i->from.bytes < 4))
+        (i->from.kind == 'f' && !i->from.bf16 && i->from.bytes < 4) || !right_rounding(i, whole) || !right_modifiers(i))
         form_unknown(f);
     i->cost = 1;
     if (i->to.kind != 'f' && i->from.kind != 'f')
         i->group = PTX_INT;
     form_add_one(f, 0, 0, true);
+    check_room(f, i->to.bytes);
     form_add_one(f, 1, f->arg[1].at[0].kind == LITERAL ? i->from.bytes : 0, false);
+    check_room(f, i->from.bytes);
 }
 
 /* --- memory --------------------------------------------------------------------------------- */
@@ -174,7 +211,15 @@ static bool known_modifier(const char *m)
     return false;
 }
 
-/* ISA, "ld", "ld.global.nc", "st" */
+/* ISA, "ld.global.nc": of global memory only; "st": constants and parameters of a kernel are not written. */
+static bool right_space(const struct form *f, bool load)
+{
+    const enum ptx_space s = space_in(f);
+    return load ? !form_has(f, "nc") || s == PTX_GLOBAL : !form_has(f, "nc") && s != PTX_CONST && s != PTX_PARAM;
+}
+
+/* ISA, "ld", "ld.global.nc", "st"; "Vectors": 16 bytes at most. Cache operators and hints change no result; .volatile
+ * accesses are not reordered, as here none is. */
 static void decode_access(struct form *f)
 {
     struct ptx_ins *i = f->ins;
@@ -190,18 +235,33 @@ static void decode_access(struct form *f)
     i->space = space_in(f);
     i->group = class_of(i->space);
     i->cost = i->space == PTX_PARAM || i->space == PTX_CONST ? 0 : 1;
-    if (f->args != 2 || value->many != i->many)
+    if (f->args != 2 || value->many != i->many || i->bytes * i->many > 16 || !right_space(f, load))
         form_unknown(f);
-    if (load)
-        form_add_all(f, 0, 0, true);
-    add_address(f, load ? 1 : 0);
-    for (int k = 0; !load && k < value->many; k++) {
+    if (!load)
+        add_address(f, 0);
+    for (int k = 0; k < value->many; k++) {
         const unsigned least = i->bytes < 2 ? 2 : i->bytes;
-        form_add(f, form_operand(f, &value->at[k], value->at[k].kind == LITERAL ? least : 0), false);
+        form_add(f, form_operand(f, &value->at[k], value->at[k].kind == LITERAL ? least : 0), load);
+        check_room(f, i->bytes);
     }
+    if (load)
+        add_address(f, 1);
 }
 
-/* ISA, "cp.async": .ca or .cg, .shared.global, [to], [from], bytes [, bytes that are there] */
+/* ISA, "cp.async.wait_group / cp.async.wait_all" */
+static void decode_cp_wait(struct form *f)
+{
+    struct ptx_ins *i = f->ins;
+    i->kind = PTX_CP_WAIT;
+    i->group = PTX_SYNC;
+    i->which = form_has(f, "wait_all");
+    if (f->args != !i->which || (!i->which && (f->arg[0].kind != LITERAL || f->arg[0].at[0].bits > UINT8_MAX)))
+        form_unknown(f);
+    i->many = i->which ? 0 : (uint8_t)f->arg[0].at[0].bits;
+}
+
+/* ISA, "cp.async": .ca or .cg, .shared.global, [to], [from], bytes [, bytes that are there]; "cp.async.commit_group".
+ * The form with a predicate, ignore-src, is not known. */
 static void decode_cp_async(struct form *f)
 {
     struct ptx_ins *i = f->ins;
@@ -213,10 +273,7 @@ static void decode_cp_async(struct form *f)
         return;
     }
     if (form_has(f, "wait_group") || form_has(f, "wait_all")) {
-        i->kind = PTX_CP_WAIT;
-        i->group = PTX_SYNC;
-        i->many = form_has(f, "wait_all") ? 0 : (uint8_t)f->arg[0].at[0].bits;
-        i->which = form_has(f, "wait_all");
+        decode_cp_wait(f);
         return;
     }
     if (f->args < 3 || f->args > 4 || f->arg[1].kind != ADDRESS || !form_has(f, "global"))
@@ -229,12 +286,15 @@ static void decode_cp_async(struct form *f)
     i->bytes = (uint8_t)f->arg[2].at[0].bits;
     if (f->arg[2].kind != LITERAL || (i->bytes != 16 && (form_has(f, "cg") || (i->bytes != 4 && i->bytes != 8))))
         form_unknown(f);
-    if (f->args == 4)
+    if (f->args == 4) {
         form_add_one(f, 3, 4, false);
+        check_predicate(f, 3, 'w');
+    }
 }
 
 /* --- control and warps ---------------------------------------------------------------------- */
 
+/* ISA, "bra": .uni says that all lanes agree, which is not relied on. */
 static void decode_branch(struct form *f)
 {
     struct ptx_parser *p = f->p;
@@ -266,19 +326,23 @@ static void decode_barrier(struct form *f)
     i->many = (uint8_t)f->arg[0].at[0].bits;
 }
 
+/* ISA, "shfl.sync": d[|p], a, b, c, membermask */
 static void decode_shfl(struct form *f)
 {
     struct ptx_ins *i = f->ins;
     if (f->parts != 4 || strcmp(f->part[1], "sync") != 0 || strcmp(f->part[3], "b32") != 0 || f->args != 5 ||
-        !strchr("bidu", f->part[2][0]))
+        !(form_has(f, "up") || form_has(f, "down") || form_has(f, "bfly") || form_has(f, "idx")))
         form_unknown(f);
     i->kind = PTX_SHFL;
     i->group = PTX_SHUFFLE;
     i->cost = 1;
     i->mode = f->part[2][0];
     form_add(f, form_operand(f, &f->arg[0].at[0], 4), true);
-    if (f->arg[0].pair)
+    check_predicate(f, 0, 'w');
+    if (f->arg[0].pair) {
         form_add(f, form_operand(f, &f->arg[0].at[1], 4), true);
+        check_predicate(f, 0, 'p');
+    }
     for (int k = 1; k < 5; k++)
         form_add_one(f, k, 4, false);
 }
@@ -286,15 +350,19 @@ static void decode_shfl(struct form *f)
 /* ISA, "vote.sync": .all, .any, .uni into a predicate, .ballot into a mask */
 static void decode_vote(struct form *f)
 {
-    if (f->parts != 4 || strcmp(f->part[1], "sync") != 0 || f->args != 3 || !strchr("aub", f->part[2][0]) ||
-        f->arg[1].at[0].not)
+    const bool ballot = f->parts == 4 && strcmp(f->part[2], "ballot") == 0;
+    if (f->parts != 4 || strcmp(f->part[1], "sync") != 0 || f->args != 3 || f->arg[1].at[0].not ||
+        !(ballot || form_has(f, "all") || form_has(f, "any") || form_has(f, "uni")) ||
+        strcmp(f->part[3], ballot ? "b32" : "pred") != 0)
         form_unknown(f);
     f->ins->kind = PTX_VOTE;
     f->ins->group = PTX_SHUFFLE;
     f->ins->cost = 1;
     f->ins->mode = strcmp(f->part[2], "any") == 0 ? 'y' : f->part[2][0];
     form_add_one(f, 0, 4, true);
+    check_predicate(f, 0, ballot ? 'w' : 'p');
     form_add_one(f, 1, 4, false);
+    check_predicate(f, 1, 'p');
     form_add_one(f, 2, 4, false);
 }
 
@@ -366,7 +434,7 @@ static void decode_mma(struct form *f)
     decode_product(f, PTX_MMA, many);
 }
 
-/* ldmatrix.sync.aligned.m8n8.x4[.trans].shared.b16 {...}, [p] */
+/* ISA, "ldmatrix": ldmatrix.sync.aligned.m8n8.x4[.trans].shared.b16 {...}, [p] */
 static void decode_ldmatrix(struct form *f)
 {
     struct ptx_ins *i = f->ins;
@@ -384,6 +452,7 @@ static void decode_ldmatrix(struct form *f)
 
 /* --- all of them ---------------------------------------------------------------------------- */
 
+/* ISA, "ret": from a kernel it ends the thread, as "exit" does. */
 static void decode_return(struct form *f)
 {
     f->ins->kind = PTX_RETURN;

@@ -12,6 +12,7 @@ enum arg_kind { REGISTER, LITERAL, SYMBOL, VECTOR, ADDRESS };
 struct element {
     enum arg_kind kind;
     bool          not, real; /* !%p; a literal of 0f or 0d */
+    unsigned      size;      /* of the latter: 4 or 8 bytes */
     char          name[PTX_TOKEN];
     uint64_t      bits;
 };

@@ -155,11 +155,24 @@ static void add_copy(struct ptx_run *r, const struct ptx_copy *c)
     w->copies[w->copy_count++] = *c;
 }
 
+/* Global memory of those lanes that read any of it. */
+static void count_copy(struct ptx_run *r, const uint64_t *from, const uint64_t *to, uint32_t reads)
+{
+    const uint32_t active = r->active;
+    if (!r->launch->counts || !active)
+        return;
+    r->active = reads;
+    ptx_count_access(r, PTX_GLOBAL, from, r->ins->bytes, false);
+    r->active = active;
+    ptx_count_access(r, PTX_SHARED, to, r->ins->bytes, true);
+}
+
 /* As late as it may be: the bytes are read and written when somebody waits for them. */
 void ptx_copy_later(struct ptx_run *r)
 {
     const struct ptx_ins *i = r->ins;
     uint64_t to[PTX_LANES], from[PTX_LANES];
+    uint32_t reads = 0;
     ptx_addresses(r, 0, (int64_t)ptx_source(r, 2, 0), from);
     ptx_addresses(r, 1, i->offset, to);
     PTX_EACH_ACTIVE(r, l)
@@ -171,16 +184,16 @@ void ptx_copy_later(struct ptx_run *r)
         if (to[l] % i->bytes || from[l] % i->bytes)
             ptx_fail(r, l, "misaligned: %u bytes from %#llx to %llu", i->bytes, (unsigned long long)from[l],
                      (unsigned long long)to[l]);
-        if (there)
-            ptx_place(r, l, &space, from[l], i->bytes, false);
+        if (there) { /* no more than those are read */
+            ptx_place(r, l, &space, from[l], 1, false);
+            ptx_place(r, l, &space, from[l] + there - 1, 1, false);
+            reads |= 1u << l;
+        }
         ptx_promise_shared(r, l, to[l], i->bytes);
         add_copy(r, &(struct ptx_copy){from[l], (uint32_t)to[l], i->bytes, (uint8_t)there, (uint8_t)l,
                                        r->now->groups});
     }
-    if (!r->launch->counts || !r->active)
-        return;
-    ptx_count_access(r, PTX_GLOBAL, from, i->bytes, false);
-    ptx_count_access(r, PTX_SHARED, to, i->bytes, true);
+    count_copy(r, from, to, reads);
 }
 
 void ptx_copy_commit(struct ptx_run *r)

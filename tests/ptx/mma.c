@@ -5,9 +5,10 @@
  * specified; here lane l holds the numbers 8 l to 8 l + 7 of the matrix by rows, which is not what a GPU does, so
  * that a kernel that counts on a layout fails.  Fragments of mma and ldmatrix are those of the ISA.
  *
- * The order and rounding of the sums is not specified. A100 and H100 add eight products to the sum at once and
- * cut off what does not fit: Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores"
- * (PeerJ Computer Science 7:e330, 2021). So do we: exactly in double, then towards zero to fp32.
+ * ISA, "mma": the order and rounding of the sums is not specified, nor are denormal inputs; sums have at least single
+ * precision. A100 adds eight products to the sum at once and cuts off what does not fit: Fasi, Higham, Mikaitis and
+ * Pranesh, "Numerical behavior of NVIDIA tensor cores" (PeerJ Computer Science 7:e330, 2021), which was before H100.
+ * So do we: in double, then towards zero to fp32; a NaN is the canonical one, as of fp32.
  */
 #include "tests/ptx/run.h"
 
@@ -32,9 +33,19 @@ static uint32_t bits_of(float f)
 static float cut(double x)
 {
     const float f = (float)x;
+    if (isnan(x))
+        return float_of(0x7fffffff);
     if (!(fabs((double)f) > fabs(x)) || isinf(x))
         return f;
     return float_of(bits_of(f) - 1); /* nearer to zero; from infinity the largest number */
+}
+
+/* ISA, "wmma.load", "mma", "ldmatrix": all threads of a warp, none of which has ended. */
+static void need_warp(struct ptx_run *r)
+{
+    ptx_need_all(r);
+    if (r->now->born != ~0u)
+        ptx_fail(r, -1, "a warp of less than 32 threads");
 }
 
 /* d[i][j] = c[i][j] + sum of a[i][k] b[k][j] */
@@ -73,9 +84,7 @@ static uint64_t number_at(const struct ptx_ins *i, uint64_t base, uint32_t ld, i
 static uint64_t matrix(struct ptx_run *r, uint32_t *ld)
 {
     uint64_t at[PTX_LANES];
-    ptx_need_all(r);
-    if (r->now->born != ~0u)
-        ptx_fail(r, -1, "a warp of less than 32 threads");
+    need_warp(r);
     ptx_addresses(r, 0, r->ins->offset, at);
     *ld = (uint32_t)ptx_source(r, 1, 0);
     for (int l = 1; l < PTX_LANES; l++)
@@ -159,7 +168,7 @@ void ptx_wmma_store(struct ptx_run *r)
 void ptx_wmma_product(struct ptx_run *r)
 {
     float a[SIDE][SIDE], b[SIDE][SIDE], c[SIDE][SIDE];
-    ptx_need_all(r);
+    need_warp(r);
     for (int n = 0; n < SIDE * SIDE; n++) {
         const int i = n / SIDE, j = n % SIDE, lane = n / 8;
         a[i][j] = half_of(r, 0, n % 8, lane);
@@ -176,7 +185,7 @@ void ptx_wmma_product(struct ptx_run *r)
 void ptx_product(struct ptx_run *r)
 {
     float a[SIDE][SIDE], b[SIDE][SIDE], c[SIDE][SIDE];
-    ptx_need_all(r);
+    need_warp(r);
     for (int l = 0; l < PTX_LANES; l++) {
         const int group = l >> 2, in = l & 3;
         for (int i = 0; i < 8; i++)
@@ -208,7 +217,7 @@ void ptx_load_matrix(struct ptx_run *r)
     uint64_t at[PTX_LANES];
     const uint16_t *row[PTX_LANES];
     enum ptx_space space = PTX_GENERIC;
-    ptx_need_all(r);
+    need_warp(r);
     ptx_addresses(r, 0, r->ins->offset, at);
     for (int l = 0; l < 8 * r->ins->many; l++) {
         space = r->ins->space;

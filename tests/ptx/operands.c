@@ -12,7 +12,7 @@
 
 /* --- the text ------------------------------------------------------------------------------- */
 
-/* ISA, "Constants": integers, 0f and 0d with the bits of a number. */
+/* ISA, "Constants": integers, 0f and 0d with the bits of a number; the latter are not negated or converted here. */
 static void literal(struct ptx_parser *p, struct element *x, bool minus)
 {
     char *end;
@@ -22,8 +22,9 @@ static void literal(struct ptx_parser *p, struct element *x, bool minus)
     x->bits = x->real ? strtoull(t + 2, &end, 16) : strtoull(t, &end, 0);
     if (*end == 'U' && !x->real)
         end++;
-    if (*end)
+    if (*end || (x->real && (minus || strlen(t) != (strchr("fF", t[1]) ? 10 : 18))))
         ptx_refuse(p, "'%s' where a number was expected", t);
+    x->size = x->real ? (strchr("fF", t[1]) ? 4 : 8) : 0;
     if (minus)
         x->bits = (uint64_t)-(int64_t)x->bits;
     ptx_next(p);
@@ -245,6 +246,8 @@ struct ptx_operand form_operand(struct form *f, const struct element *x, unsigne
     }
     if (x->kind == SYMBOL)
         return form_symbol(f->p, x->name, size ? size : 8, &space);
+    if (x->real && size != x->size)
+        ptx_refuse(f->p, "%s: a constant of %u bytes, %u are needed", f->name, x->size, size);
     return form_constant(f->p, x->bits & (size >= 8 ? ~0ull : (1ull << 8 * size) - 1), size, false);
 }
 

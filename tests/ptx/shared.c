@@ -57,9 +57,12 @@ static bool read_before(const struct ptx_run *r, const struct ptx_shadow *s, int
                : false;
 }
 
+/* ISA, "cp.async": only waiting for it orders it before another write. */
 static void write_one(struct ptx_run *r, int lane, uint64_t at, struct ptx_shadow *s, bool promise)
 {
     const int me = thread_of(r, lane);
+    if (s->state == PTX_PENDING)
+        ptx_fail(r, lane, "writes shared memory at %llu whose cp.async nobody has waited for", (unsigned long long)at);
     if (s->state == PTX_WRITTEN && !before(r, &s->write, me) && s->write.thread / PTX_LANES != me / PTX_LANES)
         race(r, lane, at, &s->write, "writes what was written by");
     if (!read_before(r, s, me))

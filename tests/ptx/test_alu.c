@@ -93,7 +93,8 @@ static const struct row {
     {"div.approx.f32", "w:ww", {0x7f000000, 0xff000000}, 0x80000000}, /* above 2^126 the reciprocal is a zero */
     {"div.approx.f32", "w:ww", {INF32, 0x7f000000}, NAN32}, {"div.approx.f32", "w:ww", {INF32, 0x7e800000}, INF32},
     {"div.approx.f32", "w:ww", {0x7e800000, 0x7e800000}, ONE}, {"div.approx.f32", "w:ww", {ONE, INF32}, 0},
-    {"div.approx.ftz.f32", "w:ww", {0x7f000000, 0x7e800001}, 0}, {"div.full.f32", "w:ww", {0x7f000000, 0x7f000000}, ONE},
+    {"div.approx.ftz.f32", "w:ww", {0x7f000000, 0x7e800001}, 0},
+    {"div.full.f32", "w:ww", {0x7f000000, 0x7f000000}, ONE},
     {"div.approx.ftz.f32", "w:ww", {TINY, ONE}, 0}, {"rcp.rn.f32", "w:w", {0x40400000}, 0x3eaaaaab},
     {"rcp.approx.f32", "w:w", {0x40800000}, 0x3e800000}, {"copysign.f32", "w:ww", {0x80000000, ONE}, 0xbf800000},
     {"rcp.approx.ftz.f32", "w:w", {TINY}, INF32}, {"sqrt.rn.f32", "w:w", {0x40000000}, 0x3fb504f3},

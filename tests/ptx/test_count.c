@@ -30,6 +30,19 @@ static void test_sectors(void **state)
     }
 }
 
+/* ISA, "cp.async": where none of the bytes are there, global memory is not read. */
+static void test_sectors_of_copies(void **state)
+{
+    struct kernel_run t = {0};
+    (void)state;
+    must_run(&t, SHARED, "add.u64 %d4, %d1, 127; and.b64 %d4, %d4, -128; mad.wide.u32 %d3, %r0, 16, %d4;"
+                         "mov.u32 %r1, room; mad.lo.u32 %r1, %r0, 16, %r1; setp.lt.u32 %p1, %r0, 8; selp.u32 %r2, 16, "
+                         "0, %p1; cp.async.cg.shared.global [%r1], [%d3], 16, %r2; cp.async.wait_all;");
+    assert_int_equal(t.counts.bytes[0], 8 * 16);
+    assert_int_equal(t.counts.sectors[0], 4);
+    assert_int_equal(t.counts.wavefronts, 4);
+}
+
 static void test_bank_conflicts(void **state)
 {
     static const struct {
@@ -112,6 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sectors),
+        cmocka_unit_test(test_sectors_of_copies),
         cmocka_unit_test(test_bank_conflicts),
         cmocka_unit_test(test_bank_conflicts_of_matrices),
         cmocka_unit_test(test_instructions_and_flops),

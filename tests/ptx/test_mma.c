@@ -119,6 +119,25 @@ static void test_mma_needs_all_lanes(void **state)
     (void)state;
     snprintf(text, sizeof(text), "setp.lt.u32 %%p1, %%r0, 31; @!%%p1 bra END; %s END:", one);
     must_fail(&t, "", text, "and all must");
+    t.threads = 48;
+    must_fail(&t, "", one, "a warp of less than 32 threads");
+    t.threads = 8;
+    must_fail(&t, SHARED, "mov.u32 %r1, room; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r1];",
+              "a warp of less than 32 threads");
+}
+
+/* inf - inf: of a product, too, as of fp32 0x7fffffff. */
+static void test_mma_of_infinity(void **state)
+{
+    struct kernel_run t = {0};
+    uint32_t x;
+    (void)state;
+    must_run(&t, "",
+             "mov.b32 %r1, 0; mov.b32 %r2, 0x00007f80; mov.b32 %r3, 0x0000ff80; mov.f32 %f1, 0f7F800000;"
+             "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f5, %f6, %f7, %f8}, {%r2, %r1, %r1, %r1}, "
+             "{%r3, %r1}, {%f1, %f1, %f1, %f1}; st.global.f32 [%d2], %f5;");
+    memcpy(&x, t.out, sizeof(x));
+    assert_int_equal(x, 0x7fffffff);
 }
 
 /* --- ldmatrix --------------------------------------------------------------------------------------------- */
@@ -228,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_mma),
         cmocka_unit_test(test_sums_are_cut),
         cmocka_unit_test(test_mma_needs_all_lanes),
+        cmocka_unit_test(test_mma_of_infinity),
         cmocka_unit_test(test_ldmatrix),
         cmocka_unit_test(test_wmma),
         cmocka_unit_test(test_matrices_that_are_refused),

@@ -121,6 +121,20 @@ static void test_masks_of_shuffles(void **state)
     must_fail(&t, "", "shfl.sync.bfly.b32 %r1, %r0, 1, 31, 0xffff;", "does not have the lane that executes it");
 }
 
+/* ISA, "shfl.sync", "vote.sync": those that have ended are not waited for; "bar.warp.sync": they are. */
+static void test_masks_of_lanes_that_have_ended(void **state)
+{
+    struct kernel_run t = {0};
+    (void)state;
+    must_run(&t, "", "setp.gt.u32 %p1, %r0, 15; @%p1 exit; shfl.sync.bfly.b32 %r1, %r0, 1, 31, -1;"
+                     "setp.lt.u32 %p2, %r0, 3; vote.sync.ballot.b32 %r2, %p2, -1; st.global.v2.u32 [%d2], {%r1, %r2};");
+    for (uint64_t l = 0; l < 32; l++)
+        assert_int_equal(t.out[l], l > 15 ? 0 : (l ^ 1) | 7ull << 32);
+    must_fail(&t, "", "setp.gt.u32 %p1, %r0, 15; @%p1 exit; shfl.sync.bfly.b32 %r1, %r0, 16, 31, -1;",
+              "takes a number from lane 16, which is not here");
+    must_fail(&t, "", "setp.gt.u32 %p1, %r0, 15; @%p1 exit; bar.warp.sync -1;", "has lanes that are elsewhere");
+}
+
 static void test_votes(void **state)
 {
     struct kernel_run t = {0};
@@ -282,7 +296,48 @@ static void test_asynchronous_copies(void **state)
                          "st.global.u64 [%d2], %d4;");
     assert_int_equal(t.out[17], 1000001);
     must_fail(&t, SHARED, "mov.u32 %r1, room; cp.async.cg.shared.global [%r1], [%d1+8], 16;", "misaligned");
+    must_fail(&t, SHARED, "mov.u32 %r1, room; setp.eq.u32 %p1, %r0, 0; cp.async.ca.shared.global [%r1], [%d1], 8, %p1;",
+              "operand 4 is a predicate");
+    must_fail(&t, SHARED, "cp.async.wait_group %r1;", "does not know");
+    must_fail(&t, SHARED, "cp.async.wait_all 1;", "does not know");
     must_fail(&t, SHARED, "mov.u32 %r1, room; cp.async.cg.shared.global [%r1], [%d1], 8;", "does not know");
+}
+
+/* ISA, "cp.async": no other write to the same place until it is waited for. */
+static void test_writes_beside_a_copy(void **state)
+{
+    struct kernel_run t = {0};
+    static const char late[] = "writes shared memory at 0 whose cp.async nobody has waited for";
+    char text[1024];
+    (void)state;
+    snprintf(text, sizeof(text), "%s st.shared.u32 [%%r3], 1; cp.async.wait_all;", copy);
+    must_fail(&t, SHARED, text, late);
+    snprintf(text, sizeof(text), "%s cp.async.ca.shared.global [%%r3], [%%d3], 8; cp.async.wait_all;", copy);
+    must_fail(&t, SHARED, text, late);
+    snprintf(text, sizeof(text), "%s cp.async.wait_all; st.shared.u32 [%%r3], 1;", copy);
+    must_run(&t, SHARED, text);
+}
+
+/* Of 16 bytes the last 4 are behind the end of the array: zeros, and not read; of none, wherever that is. */
+static void test_copies_of_less(void **state)
+{
+    struct kernel_run t = {0};
+    static const char before[] =
+        SHARED ".global .align 16 .b8 twelve[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};\n";
+    static const char some[] =
+        "mov.u32 %%r1, room; setp.eq.u32 %%p1, %%r0, 0; mov.u32 %%r2, %u; mov.u64 %%d3, twelve;"
+        "@%%p1 cp.async.cg.shared.global [%%r1], [%%d3+%u], 16, %%r2; cp.async.wait_all;"
+        "@%%p1 ld.shared.u64 %%d4, [%%r1+8]; @%%p1 st.global.u64 [%%d2], %%d4;";
+    char text[1024];
+    (void)state;
+    snprintf(text, sizeof(text), some, 12, 0);
+    must_run(&t, before, text);
+    assert_int_equal(t.out[0], 0x0c0b0a09);
+    snprintf(text, sizeof(text), some, 0, 4096);
+    must_run(&t, before, text);
+    assert_int_equal(t.out[0], 0);
+    snprintf(text, sizeof(text), some, 13, 0);
+    must_fail(&t, before, text, "which is in no allocation");
 }
 
 /* As inline assembly of the toolkit's headers has it: registers without %, one word with .reg, names with ::. */
@@ -318,8 +373,46 @@ static void test_forms_that_are_not_known(void **state)
     must_fail(&t, "", "atom.global.add.u32 %r1, [%d1], 1;", "does not know");
     must_fail(&t, "", "cvt.rn.relu.bf16.f32 %h1, %f1;", "does not know");
     must_fail(&t, "", "ld.global.acquire.u32 %r1, [%d1];", "does not know");
+    must_fail(&t, "", "shfl.sync.best.b32 %r1, %r0, 1, 31, -1;", "does not know");
+    must_fail(&t, "", "shfl.sync.up.b32 %r1|%r2, %r0, 1, 31, -1;", "operand 1 is no predicate");
+    must_fail(&t, "", "vote.sync.all.b32 %r1, %p1, -1;", "does not know");
+    must_fail(&t, "", "vote.sync.ballot.b32 %r1, %r2, -1;", "operand 2 is no predicate");
+    must_fail(&t, "", "add.f32 %f1, %f1, 0d3FF0000000000000;", "a constant of 8 bytes, 4 are needed");
+    must_fail(&t, "", "add.f32 %f1, %f1, -0f3F800000;", "where a number was expected");
+    must_fail(&t, "", "add.f32 %f1, %f1, 0f3F80;", "where a number was expected");
     must_fail(&t, ".func f() { ret; }", "", "'.func' is not known here");
     must_fail(&t, "", "add.s32 %r1, %r1, 0x;", "where a number was expected");
+}
+
+/* ISA, "cvt": rounding where digits are lost, and only there; to a whole number only where one is made. */
+static void test_conversions_that_are_refused(void **state)
+{
+    static const char *const texts[] = {
+        "cvt.s32.f32 %r1, %f1;", "cvt.rn.s32.f32 %r1, %f1;", "cvt.f32.s32 %f1, %r1;", "cvt.rni.f32.s32 %f1, %r1;",
+        "cvt.f32.f64 %f1, %d3;", "cvt.rzi.f32.f64 %f1, %d3;", "cvt.rn.f64.f32 %d3, %f1;", "cvt.rn.f32.f32 %f1, %f1;",
+        "cvt.bf16.f32 %h1, %f1;", "cvt.rn.f32.bf16 %f1, %h1;", "cvt.rn.s32.s64 %r1, %d3;", "cvt.ftz.s32.s64 %r1, %d3;",
+        "cvt.rn.sat.bf16.f32 %h1, %f1;"};
+    struct kernel_run t = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        must_fail(&t, "", texts[i], "does not know");
+}
+
+/* ISA, "Operand Size Exceeding Instruction-Type Size", "Vectors", "ld.global.nc", "st" */
+static void test_accesses_that_are_refused(void **state)
+{
+    struct kernel_run t = {0};
+    (void)state;
+    must_fail(&t, "", "ld.global.u32 %h1, [%d1];", "a register of 2 bytes, at least 4 are needed");
+    must_fail(&t, "", "st.global.u64 [%d1], %r1;", "a register of 4 bytes, at least 8 are needed");
+    must_fail(&t, "", "cvt.u64.u32 %r1, %r2;", "a register of 4 bytes, at least 8 are needed");
+    must_fail(&t, "", "cvt.u32.u64 %r1, %r2;", "a register of 4 bytes, at least 8 are needed");
+    must_fail(&t, "", "ld.global.u32 %p1, [%d1];", "a register of");
+    must_fail(&t, "", "ld.global.v4.u64 {%d3, %d4, %d5, %d6}, [%d1];", "does not know");
+    must_fail(&t, SHARED, "ld.shared.nc.u32 %r1, [room];", "does not know");
+    must_fail(&t, "", "st.global.nc.u32 [%d1], %r1;", "does not know");
+    must_fail(&t, ".const .u32 one[1] = {1};\n", "st.const.u32 [one], %r1;", "does not know");
+    must_fail(&t, "", "st.param.u64 [in], %d3;", "does not know");
 }
 
 int main(void)
@@ -331,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_threads_and_blocks),
         cmocka_unit_test(test_shuffles),
         cmocka_unit_test(test_masks_of_shuffles),
+        cmocka_unit_test(test_masks_of_lanes_that_have_ended),
         cmocka_unit_test(test_votes),
         cmocka_unit_test(test_vectors_of_registers),
         cmocka_unit_test(test_sizes_of_loads),
@@ -341,8 +435,12 @@ int main(void)
         cmocka_unit_test(test_a_barrier_within_a_warp),
         cmocka_unit_test(test_barriers_that_not_all_come_to),
         cmocka_unit_test(test_asynchronous_copies),
+        cmocka_unit_test(test_writes_beside_a_copy),
+        cmocka_unit_test(test_copies_of_less),
         cmocka_unit_test(test_forms_of_inline_assembly),
         cmocka_unit_test(test_forms_that_are_not_known),
+        cmocka_unit_test(test_conversions_that_are_refused),
+        cmocka_unit_test(test_accesses_that_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

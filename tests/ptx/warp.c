@@ -2,23 +2,25 @@
 /* warp.c - what the lanes of a warp do together: shuffles, votes, barriers; and vectors of registers */
 #include "tests/ptx/run.h"
 
-/* The lanes that are here are all that the warp still has. */
+/* All lanes of the warp are here, and none has ended. More than the ISA asks of cp.async's groups, which each thread
+ * has for itself. */
 void ptx_need_all(struct ptx_run *r)
 {
     if (r->active != r->now->born)
         ptx_fail(r, -1, "only lanes %#x of the warp's %#x come here, and all must", r->active, r->now->born);
 }
 
-/* ISA, "shfl.sync", "vote.sync", "bar.warp.sync": every lane of the mask comes to the same instruction with the
- * same mask. Lock-step cannot wait for those that are elsewhere, so that is an error. */
-static void check_mask(struct ptx_run *r, int source)
+/* Every lane of the mask that is among `those` comes to the same instruction with the same mask: ISA, "shfl.sync",
+ * "vote.sync": all that have not ended; "bar.warp.sync": all. Lock-step cannot wait for those that are elsewhere, so
+ * that is an error. */
+static void check_mask(struct ptx_run *r, int source, uint32_t those)
 {
     const uint32_t *masks = ptx_lanes(r, r->ins->nd + source), first = masks[__builtin_ctz(r->active)];
     PTX_EACH_ACTIVE(r, l)
     {
         if (!(masks[l] >> l & 1))
             ptx_fail(r, l, "the mask %#x does not have the lane that executes it", masks[l]);
-        if (masks[l] != first || (first & r->now->born) != (r->active & first))
+        if (masks[l] != first || (first & those) != (r->active & first))
             ptx_fail(r, l, "the mask %#x has lanes that are elsewhere: here are %#x", masks[l], r->active);
     }
 }
@@ -36,11 +38,12 @@ static int from_lane(char mode, int lane, uint32_t b, uint32_t c, bool *in)
     return *in ? j : lane;
 }
 
+/* From a lane that is not here the result is not defined: an error. */
 void ptx_shuffle(struct ptx_run *r)
 {
     uint32_t y[PTX_LANES], in[PTX_LANES];
     const uint32_t *x = ptx_lanes(r, r->ins->nd), *b = ptx_lanes(r, r->ins->nd + 1), *c = ptx_lanes(r, r->ins->nd + 2);
-    check_mask(r, 3);
+    check_mask(r, 3, r->now->alive);
     PTX_EACH_ACTIVE(r, l)
     {
         bool here;
@@ -58,10 +61,11 @@ void ptx_shuffle(struct ptx_run *r)
     }
 }
 
+/* ISA, "vote.sync" */
 void ptx_vote(struct ptx_run *r)
 {
     uint32_t ballot = 0;
-    check_mask(r, 1);
+    check_mask(r, 1, r->now->alive);
     PTX_EACH_ACTIVE(r, l) ballot |= (ptx_source(r, 0, l) ? 1u : 0u) << l;
     const bool all = ballot == r->active, any = ballot != 0;
     const uint32_t y = r->ins->mode == 'b' ? ballot
@@ -69,9 +73,11 @@ void ptx_vote(struct ptx_run *r)
     PTX_EACH_ACTIVE(r, l) ptx_result(r, 0, l, y);
 }
 
+/* ISA, "bar.warp.sync" orders the memory of the lanes of its mask; here only that of a whole warp: what a smaller mask
+ * orders may be reported as not ordered. */
 void ptx_warp_barrier(struct ptx_run *r)
 {
-    check_mask(r, 0);
+    check_mask(r, 0, r->now->born);
     if (r->active == r->now->born)
         r->now->syncs++;
 }
