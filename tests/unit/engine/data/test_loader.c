@@ -168,6 +168,33 @@ static void a_batch_that_was_read_ahead_is_the_same(void **state)
     loader_destroy(b);
 }
 
+/* What was read ahead is of another step, begins at another sample, or has another number of them: it is not taken. */
+static void another_batch_than_was_read_is_read_now(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t step;
+        int     from, n;
+    } other[] = {{6, 1, 2}, {5, 2, 2}, {5, 1, 1}};
+    struct loader *a, *b;
+    struct err err = {0};
+    struct step_input now, ahead;
+    assert_int_equal(loader_create(&a, data, &spec, NULL, &err), 0);
+    assert_int_equal(loader_create(&b, data, &spec, NULL, &err), 0);
+    for (int i = 0; i < 3; i++) {
+        const size_t n = (size_t)other[i].n;
+        assert_int_equal(loader_ahead(b, 5, 1, 2, &err), 0);
+        assert_int_equal(loader_fill(b, &ahead, other[i].step, other[i].from, other[i].n, &err), 0);
+        assert_int_equal(loader_fill(a, &now, other[i].step, other[i].from, other[i].n, &err), 0);
+        assert_int_equal(ahead.batch, now.batch);
+        assert_memory_equal(ahead.x0, now.x0, sizeof(float) * C * HW * n);
+        assert_memory_equal(loader_slots(b), loader_slots(a), sizeof(struct batch_slot) * n);
+    }
+    assert_int_equal(loader_counts(b).ahead, 0);
+    loader_destroy(a);
+    loader_destroy(b);
+}
+
 /* Ties go to even numbers, and what a device makes of a NaN has one form. */
 static void bf16_is_rounded_as_on_a_device(void **state)
 {
@@ -246,6 +273,7 @@ int main(void)
         cmocka_unit_test(captions_are_cut_to_the_longest_of_the_batch),
         cmocka_unit_test(another_seed_is_another_run),
         cmocka_unit_test(a_batch_that_was_read_ahead_is_the_same),
+        cmocka_unit_test(another_batch_than_was_read_is_read_now),
         cmocka_unit_test(bf16_is_rounded_as_on_a_device),
         cmocka_unit_test(captions_for_a_device_are_rounded),
         cmocka_unit_test(streams_for_a_device_are_those_of_the_noise),

@@ -114,8 +114,8 @@ static void each_key_has_its_own(void **state)
     struct graph_key key = {.part = 1, .batch = 1, .height = 2, .width = 3, .text = 4,
                             .weight = 0.5, .rows = 9};
     const char *k = "k", *o = "o";
-    struct graph_key other[7];
-    for (int i = 0; i < 7; i++)
+    struct graph_key other[8];
+    for (int i = 0; i < 8; i++)
         other[i] = key;
     other[0].part = 0;
     other[1].batch = 2;
@@ -124,12 +124,13 @@ static void each_key_has_its_own(void **state)
     other[4].text = 1;
     other[5].weight = 0.25;
     other[6].rows = 8;
+    other[7].weight = 0.75;
     for (int i = 0; i < 2; i++)
         assert_int_equal(graphs_run(*state, &key, ask, &k, &err), 0);
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 8; i++)
         assert_int_equal(graphs_run(*state, &other[i], ask, &o, &err), 0);
     assert_int_equal(graphs_run(*state, &key, ask, &k, &err), 0);
-    ran("k(k)ooooooo(k)");
+    ran("k(k)oooooooo(k)");
 }
 
 static void reallocated_memory_voids_a_recording(void **state)
@@ -154,6 +155,10 @@ static void the_least_recently_used_makes_room(void **state)
     device.ran[0] = '\0';
     once(*state, 1, "x");
     once(*state, 0, "x");
+    ran("(x)x");
+    device.ran[0] = '\0';
+    once(*state, 1, "x"); /* seen before 2, but used after it: 2 has made room for 0 */
+    once(*state, 2, "x");
     ran("(x)x");
 }
 
