@@ -92,6 +92,7 @@ LOOP2(ONE_BY_ONE, rem_s32, u32, s32, s32, b == 0 ? (u32)a : b == -1 ? 0 : (u32)(
 LOOP2(ONE_BY_ONE, rem_u32, u32, u32, u32, b == 0 ? a : a % b)
 LOOP2(ONE_BY_ONE, rem_s64, u64, s64, s64, b == 0 ? (u64)a : b == -1 ? 0 : (u64)(a % b))
 LOOP2(ONE_BY_ONE, rem_u64, u64, u64, u64, b == 0 ? a : a % b)
+/* "min", "max", "neg", "abs", "popc", "clz", "brev": the most negative number is its own negative and magnitude */
 F2(min_s32, u32, s32, a < b ? a : b)
 F2(max_s32, u32, s32, a > b ? a : b)
 F2(min_u32, u32, u32, a < b ? a : b)
@@ -244,7 +245,7 @@ SETP_INT(u16, h16)
 SETP_FLOAT(f32, float)
 SETP_FLOAT(f64, double)
 
-/* --- floating point ----------------------------------------------------------------------------- */
+/* --- floating point: ISA, "Floating Point Instructions" ------------------------------------------ */
 
 static inline float bits_f(u32 u)
 {
@@ -278,7 +279,8 @@ F1(rcp_f, float, float, C(1.0f / a))
 F1(sqrt_f, float, float, C(__builtin_sqrtf(a)))
 F1(neg_f, u32, u32, a ^ 0x80000000u)
 F1(abs_f, u32, u32, a & 0x7fffffffu)
-F2(copysign_f, u32, u32, (a & 0x80000000u) | (b & 0x7fffffffu)) /* the sign of a, the rest of b */
+/* "copysign": the sign of a, the rest of b */
+F2(copysign_f, u32, u32, (a & 0x80000000u) | (b & 0x7fffffffu))
 /* "min", "max": of a NaN and a number the number; -0 is below +0 */
 #define NUMBER_OF(a, b, other) a != a ? (b != b ? NAN_F : b) : b != b ? a : (other)
 F2(min_f, float, float, NUMBER_OF(a, b, a == b ? bits_f(f_bits(a) | f_bits(b)) : a < b ? a : b))

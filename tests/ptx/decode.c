@@ -41,8 +41,11 @@ static void arithmetic(struct form *f, const struct ptx_alu_row *row)
         form_unknown(f);
     for (int i = 0; i < n; i++) {
         const char size = row->sizes[i ? i + 1 : 0];
-        if (f->arg[i].at[0].not)
+        struct element *x = &f->arg[i].at[0];
+        if (x->not)
             form_unknown(f);
+        if (size == 'p' && x->kind == LITERAL) /* ISA, "Predicate Constants" */
+            x->bits = x->bits ? ~0ull : 0;
         form_add_one(f, i, size_of(size), i == 0);
         check_predicate(f, i, size);
     }

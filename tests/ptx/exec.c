@@ -250,7 +250,9 @@ static void start_warp(struct ptx_run *r, int index)
     number_lanes(r, w);
 }
 
-/* All wait at the same barrier, or all have ended. */
+/* All wait at the same barrier, or all have ended. ISA, "bar, barrier": of .aligned forms all threads execute the same
+ * instruction. Stricter here than the ISA: barrier.sync without .aligned, too, and threads that have ended ("exit":
+ * they release those that wait) are missed. */
 static bool release(struct ptx_run *r)
 {
     const int first = r->warp[0].waits;

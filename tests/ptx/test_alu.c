@@ -392,6 +392,19 @@ static void test_predicates_and_selection(void **state)
     }
 }
 
+/* ISA, "Predicate Constants": what is not zero is true. */
+static void test_constants_as_predicates(void **state)
+{
+    struct kernel_run t = {0};
+    (void)state;
+    must_run(&t, "",
+             "mov.pred %p1, 2; not.pred %p2, %p1; mov.pred %p3, 0; not.pred %p4, %p3; and.pred %p5, %p1, 1;\n"
+             "selp.u32 %r1, 1, 0, %p1; selp.u32 %r2, 2, 0, %p2; selp.u32 %r3, 4, 0, %p3; selp.u32 %r4, 8, 0, %p4;"
+             "selp.u32 %r5, 16, 0, %p5; or.b32 %r1, %r1, %r2; or.b32 %r1, %r1, %r3; or.b32 %r1, %r1, %r4;"
+             "or.b32 %r1, %r1, %r5; @%p1 st.global.u32 [%d2], %r1;");
+    assert_int_equal(t.out[3], 1 + 8 + 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +412,7 @@ int main(void)
         cmocka_unit_test(test_comparisons_of_floats),
         cmocka_unit_test(test_comparisons_of_integers),
         cmocka_unit_test(test_predicates_and_selection),
+        cmocka_unit_test(test_constants_as_predicates),
         cmocka_unit_test(test_tables_agree),
         cmocka_unit_test(test_no_form_is_untested),
     };
