@@ -394,6 +394,8 @@ extern "C" cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t 
                                          cudaStream_t stream)
 {
     const int64_t m = lc->rows, n = lc->cols, k = d->ta == CUBLAS_OP_N ? la->cols : la->rows;
+    if (cuda_cpu_recording() && cuda_cpu_fails("recorded"))
+        return CUBLAS_STATUS_EXECUTION_FAILED;
     if ((d->ta == CUBLAS_OP_N ? la->rows : la->cols) != m ||
         (d->tb == CUBLAS_OP_N ? lb->rows : lb->cols) != k ||
         (d->tb == CUBLAS_OP_N ? lb->cols : lb->rows) != n || la->batch != lc->batch ||

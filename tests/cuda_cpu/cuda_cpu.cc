@@ -14,7 +14,8 @@
  *
  * CUDA_CPU_FAIL: "driver" none is loaded, "old" it is too old, "ptx" it is too old to compile the kernels for this
  * GPU, "image" they have no code for it, "device" there is none, "memory:N" no more than N MiB of memory, "launch:N" the N-th launch fails,
- * "kernel:NAME" the first launch of that name, "capture" nothing can be recorded.
+ * "kernel:NAME" the first launch of that name, "capture" nothing can be recorded, "begin" no recording can begin,
+ * "recorded" a product refuses to be recorded, "pin" of host memory only the first piece can be page-locked.
  * "peer:no" GPUs may not copy to each other, "peer:wrong" the copy engine changes a bit on the way,
  * "peer:hang" it never ends.
  * CUDA_CPU_GPU: t4 (compute capability 7.5, 64 KB of shared memory for a block), a100 (8.0, 163 KB),
@@ -37,6 +38,7 @@
 #include <unistd.h>
 
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -183,6 +185,12 @@ static size_t take(size_t need)
     return at;
 }
 
+/* CUDA_CPU_REPORT set: at the end a line says how many allocations are left. */
+static void report_left(void)
+{
+    fprintf(stderr, "cuda_cpu: %zu arrays of the device are left\n", live.size());
+}
+
 extern "C" cudaError_t cudaMalloc(void **p, size_t bytes)
 {
     const size_t most = limit_of("memory:");
@@ -194,6 +202,8 @@ extern "C" cudaError_t cudaMalloc(void **p, size_t bytes)
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (region == MAP_FAILED)
             cuda_cpu_die("no address space for device memory");
+        if (getenv("CUDA_CPU_REPORT"))
+            atexit(report_left);
         if (!cuda_cpu_bare())
             madvise(region, REGION, MADV_HUGEPAGE); /* opened and closed in fewer pieces */
     }
@@ -304,6 +314,7 @@ extern "C" cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStr
     });
 }
 
+enum { PIN_PIECE = 1 << 16 }; /* that of device.cuh */
 static std::map<uintptr_t, size_t> pinned; /* host memory, by address; any thread pins */
 static std::mutex                  pinned_lock;
 
@@ -389,19 +400,41 @@ extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
     return sticky;
 }
 
-extern "C" cudaError_t cudaHostRegister(void *at, size_t bytes, unsigned)
+/* CUDA_CPU_REPORT set: at the end a line says how much of that is left. */
+static void report_pinned(void)
 {
-    if (cuda_cpu_fails("pin"))
-        return cuda_cpu_last(cudaErrorMemoryAllocation);
+    fprintf(stderr, "cuda_cpu: %zu pieces of host memory are left page-locked\n", pinned.size());
+}
+
+/* Whether the piece before this one is page-locked. */
+static bool goes_on(uintptr_t at)
+{
+    const auto next = pinned.lower_bound(at);
+    return next != pinned.begin() && std::prev(next)->first + std::prev(next)->second == at;
+}
+
+/* Some systems refuse large pieces, and all keep other processes waiting meanwhile (kernels/device.cuh). */
+extern "C" cudaError_t cudaHostRegister(void *host, size_t bytes, unsigned)
+{
+    static bool asked;
+    const uintptr_t at = (uintptr_t)host;
     const std::lock_guard<std::mutex> hold(pinned_lock);
-    pinned[(uintptr_t)at] = bytes;
+    if (!asked && getenv("CUDA_CPU_REPORT"))
+        atexit(report_pinned);
+    asked = true;
+    if (at / PIN_PIECE != (at + bytes - 1) / PIN_PIECE)
+        cuda_cpu_die("host memory is page-locked in a piece that is too large");
+    if (cuda_cpu_fails("pin") && goes_on(at))
+        return cuda_cpu_last(cudaErrorMemoryAllocation);
+    pinned[at] = bytes;
     return cudaSuccess;
 }
 
 extern "C" cudaError_t cudaHostUnregister(void *at)
 {
     const std::lock_guard<std::mutex> hold(pinned_lock);
-    pinned.erase((uintptr_t)at);
+    if (pinned.erase((uintptr_t)at) == 0)
+        cuda_cpu_die("cudaHostUnregister of what is not page-locked");
     return cudaSuccess;
 }
 

@@ -295,12 +295,31 @@ quick() {
     ok "where the GPU reads ordinary memory itself, late" env CUDA_CPU_GRACE=1 $quick --spec "$work/grace.json"
     ok "the same bits" cmp "$work/whole/step-00000004/model.safetensors" \
         "$work/grace/step-00000004/model.safetensors"
-    spec lost
-    ok "where nothing can be recorded" env CUDA_CPU_FAIL=capture $quick --spec "$work/lost.json"
+    not_recorded capture "the capture's end: operation not permitted"
+    not_recorded begin "the capture's begin: operation not permitted"
+    not_recorded recorded 'a call: .*a product of .*: cuBLASLt status 13'
+    every_way
+}
+
+# FAIL WHY: steps run call by call
+not_recorded() {
+    spec "lost-$1"
+    ok "where nothing can be recorded: $1" env CUDA_CPU_FAIL="$1" JOBCTL_CUDA_WAYS=graph \
+        "$bin/jobctl-train" train --backend cuda --spec "$work/lost-$1.json"
     cp "$log" "$work/lost.log"
-    ok "which is told" grep "could not be recorded, .*: the capture's end: operation not permitted" "$work/lost.log"
+    ok "which is told" grep "could not be recorded, .*: $2" "$work/lost.log"
     ok "the same bits" cmp "$work/whole/step-00000004/model.safetensors" \
-        "$work/lost/step-00000004/model.safetensors"
+        "$work/lost-$1/step-00000004/model.safetensors"
+}
+
+# Without a word on ways, as users run it, all are taken.
+every_way() {
+    alter ways '"preset":"tiny"' '"preset":"tiny","depth":1'
+    ok "every way, as nobody forbids it" env -u JOBCTL_CUDA_WAYS CUDA_CPU_REPORT=1 \
+        "$bin/jobctl-train" train --backend cuda --spec "$work/ways.json"
+    cp "$log" "$work/ways.log"
+    ok "steps are recorded" grep -E 'cuda_cpu: [1-9][0-9]* graphs recorded, 0 left, run [1-9]' "$work/ways.log"
+    ok "algorithms are tried" grep 'the slow algorithm [1-9].*columns summed [1-9]' "$work/ways.log"
 }
 
 # Sums of columns come with products, or from a pass of their own, whichever is faster; and so they go on.
@@ -310,16 +329,33 @@ sums() {
         alter sums-$how '"preset":"tiny"' '"preset":"tiny","depth":1'
         alter sums-$how-on '"preset":"tiny"' '"preset":"tiny","depth":1'
         ok "sums that $how" $sums ${slow:-} "$bin/jobctl-train" train --backend cuda --spec "$work/sums-$how.json"
+        cp "$log" "$log.tried"
         mkdir "$work/sums-$how-on"
         cp -r "$work/sums-$how"/{step-00000002,products.0-of-1} "$work/sums-$how-on/" || bad=1
         ok "from their middle, where the others are faster" $sums ${other-CUDA_CPU_FAIL=bgrad:slow} \
             "$bin/jobctl-train" train --backend cuda --spec "$work/sums-$how-on.json"
         cp "$log" "$log.$how"
+        ok "memory is left as without trying: $(grep 'arrays of the device are left' "$log.tried")" \
+            grep -qxF "$(grep 'arrays of the device are left' "$log.tried")" "$log.$how"
         ok "the same bits" cmp "$work"/sums-$how{,-on}/step-00000004/model.safetensors
         slow=CUDA_CPU_FAIL=bgrad:slow other=
     done
     ok "as they were chosen" grep 'columns summed [1-9]' "$log.come"
     ok "as they were chosen" grep 'columns summed 0 times' "$log.apart"
+    other_machine
+}
+
+# Algorithms that another GPU has chosen are not taken, and its file makes way. A byte of the GPU's name is another one.
+other_machine() {
+    chosen=$work/sums-other/products.0-of-1
+    alter sums-other '"preset":"tiny"' '"preset":"tiny","depth":1'
+    mkdir "$work/sums-other"
+    cp -r "$work"/sums-come/{step-00000002,products.0-of-1} "$work/sums-other/" || bad=1
+    printf 'X' | dd of="$chosen" bs=1 seek=16 conv=notrunc status=none
+    ok "with the choices of another GPU" $sums "$bin/jobctl-train" train --backend cuda --spec "$work/sums-other.json"
+    cp "$log" "$log.other"
+    ok "algorithms are tried again" grep 'the slow algorithm [1-9]' "$log.other"
+    ok "and the file has a head of this GPU" cmp -n 144 "$chosen" "$work/sums-come/products.0-of-1"
 }
 
 # Batches as a device wants them, and as they are made on the CPU: the same bits. Captions of bf16 are half as large,
@@ -344,6 +380,8 @@ input() {
     noise=$((4 * 3 * (48 * 8 * 8 * 4 - 20))) # of 4 steps of 3 samples, a stream is 20 bytes
     input_of bf16 $((noise + 1))
     input_of fp32 $noise
+    ok "memory for batches is unlocked at the end" test \
+        "$(grep -c '^cuda_cpu: 0 pieces of host memory are left page-locked' "$work"/input-*.log | grep -c ':1$')" = 4
     ok "noise is drawn on the device" test "$saved" -eq $noise
 }
 

@@ -39,6 +39,8 @@ struct cuda_cpu_event {
 
 struct cuda_cpu_graph {
     std::vector<std::function<bool()>> steps;
+    cudaStream_t launched_in; /* the last launch, or NULL */
+    uint64_t     until;       /* steps of that stream, with which it ends */
 };
 
 static cuda_cpu_stream              legacy; /* of those who name none */
@@ -265,7 +267,9 @@ extern "C" cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCap
     cuda_cpu_not_recorded("a capture within a capture");
     if (!s)
         cuda_cpu_die("a capture of the legacy stream");
-    recording = new cuda_cpu_graph;
+    if (cuda_cpu_fails("begin"))
+        return cuda_cpu_last(cudaErrorStreamCaptureUnsupported);
+    recording = new cuda_cpu_graph{};
     recorded = s;
     return cudaSuccess;
 }
@@ -293,6 +297,8 @@ extern "C" cudaError_t cudaGraphDestroy(cudaGraph_t g)
 
 extern "C" cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e)
 {
+    if (e->launched_in && e->launched_in->done < e->until)
+        cuda_cpu_die("a graph is destroyed that may be running");
     delete e;
     graphs_live--;
     return cudaSuccess;
@@ -306,5 +312,7 @@ extern "C" cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t s)
     graphs_run++;
     for (const auto &step : e->steps)
         cuda_cpu_submit(s, step);
+    e->launched_in = queue_of(s);
+    e->until = queue_of(s)->put;
     return cudaSuccess;
 }

@@ -19,7 +19,7 @@ snapshot_spec() {
     cat <<YAML
 resources: {gpus: $1}
 env: {CUDA_CPU_DEVICES: $1, CUDA_CPU_LATE: 1, CUDA_CPU_PLANT: "${CUDA_CPU_PLANT:-0}", OMP_NUM_THREADS: 1,
-  TRAIN_TEST_SNAPSHOT_EVERY: $3}
+  CUDA_CPU_REPORT: 1, TRAIN_TEST_SNAPSHOT_EVERY: $3}
 train:
   model: {preset: tiny, depth: 1}
   data: {path: $TOP/templates/data/tango-icons, dct_block: 16, caption_words: 4, caption_channels: 32}
