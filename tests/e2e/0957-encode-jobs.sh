@@ -18,23 +18,27 @@ train:
   batch: {global: 2}
   steps: 2
 retry: {max: 5, backoff: 0.05s..0.1s}
+hang: {step: 1h}
 YAML
     jobctl submit -q "$1.yaml"
 }
 files() { find "$1.encoded" -path "*/$2-*/*.safetensors" 2>/dev/null | wc -l; }
 some() { [ "$(files "$@")" -ge 2 ]; }
 
-# Two jobs at once.
+# Two jobs at once: the first stands still, with some files made, until the second has said that it waits.
 job first 1 pics
 wait_event 1 kind=encoding >/dev/null
 wait_for "status tells that data is encoded" says 'encoding data: ' jobctl status 1
 says 'encoding data: 24 of 24 pictures and 25 of 25 captions' jobctl why 1
 wait_for "some files of latents" some pics latents
+first=$(rank_pid 1 0)
+kill -STOP "$first"
 matches 'phase data for .* of 24 done' jobctl-agent flight "$JOBCTL_HOME/jobs/1/1/rank0.flight"
 job second 1 pics
 wait_event 2 kind=encoding >/dev/null
 [ "$(last_event 2 kind=encoding text | grep -c 'waits for job 1 (first) on .*, which fills the cache')" = 1 ]
 says 'waits for job 1 (first)' jobctl why 2
+kill -CONT "$first"
 jobctl wait 1 2
 ! events_of 2 kind=encoding text | grep 'are to be encoded' || exit 1
 [ "$(last_event 2 kind=encoding over)" = true ]
