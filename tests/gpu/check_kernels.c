@@ -301,7 +301,7 @@ static bool passes(const struct score *s)
     return s->arrays > 0 && s->worst <= 1;
 }
 
-/* At size `at` of a test; false: the device failed, or there is no memory, which is told. */
+/* Compares at size `at` of a test. false, with a message: the device failed, or there is no memory. */
 static bool check_size(struct score *score, const struct test *t, int at, const struct kern_ops *cuda, int bf16)
 {
     const int *z = t->sizes[at];
