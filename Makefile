@@ -336,6 +336,9 @@ bench: $(BIN)/jobctl-train  ## the engine against PyTorch on the same model, tur
 	@tests/bench/compare.sh $(BIN)
 	@tests/bench/vae.sh $(BIN)
 
+bench-weights: $(OBJ)/tests/bench/weights  ## initial weights of Sana-1600M, beside one core that draws number by number
+	@$<
+
 bench-store: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/load  ## durable submits, latency of commands
 	@tests/bench/submits.sh $(BIN) $(OBJ)/tests/bench/load
 
@@ -591,4 +594,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(FETCH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
 FORCE:
-.PHONY: all cuda-cpu planted check-gpu house check units processes layers pure circles guards baseline resources toolkits sim golden cpus cpus-all older e2e test soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo demo-sana install uninstall man completions deb dist clean help FORCE
+.PHONY: all cuda-cpu planted check-gpu house check units processes layers pure circles guards baseline resources toolkits sim golden cpus cpus-all older e2e test soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-weights bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo demo-sana install uninstall man completions deb dist clean help FORCE

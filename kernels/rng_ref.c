@@ -7,6 +7,8 @@
 #include "kernels/rng_formula.h"
 #include "kernels/thread_pool.h"
 
+enum { WORDS = 64 }; /* drawn at a time: whole blocks, several in one vector */
+
 struct rng rng_make(uint64_t seed, uint32_t epoch, uint64_t id, enum rng_purpose purpose)
 {
     return (struct rng){
@@ -16,12 +18,19 @@ struct rng rng_make(uint64_t seed, uint32_t epoch, uint64_t id, enum rng_purpose
     };
 }
 
+/* Up to WORDS / 4 blocks. */
+static void draw_blocks(const struct rng *r, uint64_t block, size_t blocks, uint32_t word[WORDS])
+{
+    for (size_t i = 0; i < blocks; i++)
+        rng_philox(r, (uint32_t)(block + i), word + 4 * i);
+}
+
 void rng_bits(const struct rng *r, uint32_t *out, uint64_t first, size_t n)
 {
-    uint32_t word[4];
-    while (n > 0) {
-        size_t skip = (size_t)(first & 3), take = 4 - skip < n ? 4 - skip : n;
-        rng_philox(r, (uint32_t)(first >> 2), word);
+    uint32_t word[WORDS];
+    for (size_t skip = (size_t)(first & 3), take; n > 0; skip = 0) {
+        take = WORDS - skip < n ? WORDS - skip : n;
+        draw_blocks(r, first >> 2, (skip + take + 3) / 4, word);
         memcpy(out, word + skip, take * sizeof(*out));
         out += take;
         first += take;
@@ -29,13 +38,30 @@ void rng_bits(const struct rng *r, uint32_t *out, uint64_t first, size_t n)
     }
 }
 
+struct draw_args {
+    const struct rng *r;
+    float            *out;
+    uint64_t          first;
+};
+
+static void uniform_range(const void *arg, size_t from, size_t to)
+{
+    const struct draw_args *a = arg;
+    uint32_t word[WORDS];
+    for (size_t take; from < to; from += take) {
+        const uint64_t first = a->first + from;
+        const size_t skip = (size_t)(first & 3);
+        take = WORDS - skip < to - from ? WORDS - skip : to - from;
+        draw_blocks(a->r, first >> 2, (skip + take + 3) / 4, word);
+        for (size_t i = 0; i < take; i++)
+            a->out[from + i] = (float)(int32_t)(word[skip + i] >> 8) * 0x1p-24f;
+    }
+}
+
 void rng_uniform(const struct rng *r, float *out, uint64_t first, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        rng_bits(r, &bits, first + i, 1);
-        out[i] = (float)(bits >> 8) * 0x1p-24f;
-    }
+    const struct draw_args a = {r, out, first};
+    thread_pool_range(n, WORDS, 4, uniform_range, &a);
 }
 
 double rng_normal_at(const struct rng *r, uint64_t i)
@@ -45,23 +71,22 @@ double rng_normal_at(const struct rng *r, uint64_t i)
     return rng_box_muller(bits[0], bits[1]);
 }
 
-struct normal_args {
-    const struct rng *r;
-    float            *out;
-    uint64_t          first;
-};
-
 static void normal_range(const void *arg, size_t from, size_t to)
 {
-    const struct normal_args *a = arg;
-    for (size_t i = from; i < to; i++)
-        a->out[i] = (float)rng_normal_at(a->r, a->first + i);
+    const struct draw_args *a = arg;
+    uint32_t word[WORDS];
+    for (size_t take; from < to; from += take) {
+        take = WORDS / 2 < to - from ? WORDS / 2 : to - from;
+        rng_bits(a->r, word, 2 * (a->first + from), 2 * take);
+        for (size_t i = 0; i < take; i++)
+            a->out[from + i] = (float)rng_box_muller(word[2 * i], word[2 * i + 1]);
+    }
 }
 
 void rng_normal(const struct rng *r, float *out, uint64_t first, size_t n)
 {
-    const struct normal_args a = {r, out, first};
-    thread_pool_range(n, 16, 32, normal_range, &a);
+    const struct draw_args a = {r, out, first};
+    thread_pool_range(n, WORDS, 32, normal_range, &a);
 }
 
 void rng_normals(float *out, const struct rng *stream, uint64_t first, int batch, size_t n)

@@ -3,6 +3,9 @@
 #include "engine/model/layout.h"
 #include "engine/model/model_internal.h"
 #include "kernels/rng.h"
+#include "kernels/thread_pool.h"
+
+enum { PIECE = 2048, /* numbers that stay in the cache between drawing and scaling */ WORK = 4 };
 
 static uint64_t name_id(const char *name)
 {
@@ -12,24 +15,40 @@ static uint64_t name_id(const char *name)
     return h;
 }
 
-static void fill(float *p, size_t n, float value)
+/* Numbers first, first + 1, ... of a tensor, into p. */
+struct draw {
+    struct model_start start;
+    struct rng         stream;
+    uint64_t           first;
+    float             *p;
+};
+
+static void draw_piece(const struct draw *d, size_t from, size_t to)
 {
-    for (size_t i = 0; i < n; i++)
-        p[i] = value;
+    const double value = d->start.value;
+    float *p = d->p;
+    switch (d->start.draw) {
+    case DRAW_CONSTANT:
+        for (size_t i = from; i < to; i++)
+            p[i] = (float)value;
+        break;
+    case DRAW_UNIFORM:
+        rng_uniform(&d->stream, p + from, d->first + from, to - from);
+        for (size_t i = from; i < to; i++)
+            p[i] = (float)(value * (2 * (double)p[i] - 1));
+        break;
+    case DRAW_NORMAL:
+        rng_normal(&d->stream, p + from, d->first + from, to - from);
+        for (size_t i = from; i < to; i++)
+            p[i] = (float)(value * (double)p[i]);
+        break;
+    }
 }
 
-static void fill_uniform(float *p, uint64_t first, size_t n, const struct rng *r, double limit)
+static void draw_range(const void *arg, size_t from, size_t to)
 {
-    rng_uniform(r, p, first, n);
-    for (size_t i = 0; i < n; i++)
-        p[i] = (float)(limit * (2 * (double)p[i] - 1));
-}
-
-static void fill_normal(float *p, uint64_t first, size_t n, const struct rng *r, double std)
-{
-    rng_normal(r, p, first, n);
-    for (size_t i = 0; i < n; i++)
-        p[i] = (float)(std * (double)p[i]);
+    for (; from < to; from += PIECE)
+        draw_piece(arg, from, from + PIECE < to ? from + PIECE : to);
 }
 
 /* As peft draws them with init_lora_weights: gaussian: B = 0, so that training begins with the base. */
@@ -39,34 +58,22 @@ static struct model_start adapter_start(const struct lora *l, int tensor)
     return tensor == a->a ? (struct model_start){DRAW_NORMAL, 1.0 / a->rank} : (struct model_start){DRAW_CONSTANT, 0};
 }
 
-/* Numbers first, first + 1, ... of a tensor. */
-static void init_range(const struct model *m, int tensor, uint64_t first, size_t n, uint64_t seed, float *p)
-{
-    const struct tensor *t = layout_at(model_layout(m), tensor);
-    const struct rng r = rng_make(seed, 0, name_id(t->name), RNG_WEIGHTS);
-    const struct model_start start = m->lora ? adapter_start(m->lora, tensor) : m->net->start(&m->cfg, t);
-    switch (start.draw) {
-    case DRAW_CONSTANT:
-        fill(p, n, (float)start.value);
-        break;
-    case DRAW_UNIFORM:
-        fill_uniform(p, first, n, &r, start.value);
-        break;
-    case DRAW_NORMAL:
-        fill_normal(p, first, n, &r, start.value);
-        break;
-    }
-}
-
 void model_init_range(const struct model *m, int tensor, size_t from, size_t to, uint64_t seed, float *out)
 {
-    init_range(m, tensor, from, to - from, seed, out);
+    const struct tensor *t = layout_at(model_layout(m), tensor);
+    const struct draw d = {
+        .start = m->lora ? adapter_start(m->lora, tensor) : m->net->start(&m->cfg, t),
+        .stream = rng_make(seed, 0, name_id(t->name), RNG_WEIGHTS),
+        .first = from,
+        .p = out,
+    };
+    thread_pool_range(to - from, PIECE, WORK, draw_range, &d);
 }
 
 void model_init_weights(struct model *m, uint64_t seed)
 {
     for (int i = 0; i < layout_len(model_layout(m)); i++) {
         const struct tensor *t = layout_at(model_layout(m), i);
-        init_range(m, i, 0, t->count, seed, m->host_weights + t->offset);
+        model_init_range(m, i, 0, t->count, seed, m->host_weights + t->offset);
     }
 }

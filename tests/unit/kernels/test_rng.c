@@ -12,6 +12,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/rng.h"
+#include "kernels/rng_formula.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -56,6 +57,37 @@ static void any_window_of_a_stream_agrees(void **state)
             assert_memory_equal(some, bits + first, n * sizeof(uint32_t));
         }
     assert_true((float)rng_normal_at(&r, 17) == normal[17]);
+}
+
+/* Many are drawn at once, by several threads; each is that of the formula, alone. */
+static void each_number_is_that_of_the_formula(void **state)
+{
+    enum { MOST = 70001 };
+    static const uint64_t firsts[] = {0, 1, 2, 3, 5, 1021, (UINT64_C(1) << 33) - 35003};
+    static const size_t sizes[] = {1, 2, 3, 63, 64, 65, 131, 4099, MOST};
+    const struct rng r = rng_make(UINT64_C(0x123456789abcdef), 77, UINT64_C(0xfedcba987654321), RNG_WEIGHTS);
+    uint32_t *bits = malloc(MOST * sizeof(*bits));
+    float *uniform = malloc(MOST * sizeof(*uniform)), *normal = malloc(MOST * sizeof(*normal));
+    (void)state;
+    for (size_t f = 0; f < ARRAY_LEN(firsts); f++)
+        for (size_t s = 0; s < ARRAY_LEN(sizes); s++) {
+            const uint64_t first = firsts[f];
+            rng_bits(&r, bits, first, sizes[s]);
+            rng_uniform(&r, uniform, first, sizes[s]);
+            rng_normal(&r, normal, first, sizes[s]);
+            for (size_t i = 0; i < sizes[s]; i++) {
+                uint32_t word[4], pair[4];
+                rng_philox(&r, (uint32_t)((first + i) / 4), word);
+                rng_philox(&r, (uint32_t)((first + i) / 2), pair);
+                const uint32_t one = word[(first + i) % 4], *two = pair + 2 * ((first + i) % 2);
+                assert_int_equal(bits[i], one);
+                assert_true(uniform[i] == (float)(one >> 8) * 0x1p-24f);
+                assert_true(normal[i] == (float)rng_box_muller(two[0], two[1]));
+            }
+        }
+    free(bits);
+    free(uniform);
+    free(normal);
 }
 
 static void each_argument_changes_the_stream(void **state)
@@ -174,11 +206,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_gives_the_published_answers),
         cmocka_unit_test(any_window_of_a_stream_agrees),
+        cmocka_unit_test(each_number_is_that_of_the_formula),
         cmocka_unit_test(each_argument_changes_the_stream),
         cmocka_unit_test(moments_are_those_of_the_distribution),
         cmocka_unit_test(normals_agree_with_libm),
         cmocka_unit_test(below_covers_exactly_its_range),
         cmocka_unit_test(rows_are_drawn_from_their_streams),
     };
+    setenv("OMP_NUM_THREADS", "3", 1);
     return cmocka_run_group_tests_name("rng", tests, NULL, NULL);
 }

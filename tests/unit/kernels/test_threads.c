@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_threads.c - the kernels of Next-DiT give the same bits with any number of threads
+/* test_threads.c - random numbers and the kernels of Next-DiT are the same to the bit with any number of threads
  *
  * The number of threads is fixed when a process starts, so this program runs
  * itself, as `test_threads digest`, once per number.
@@ -91,8 +91,20 @@ static void attention(const struct kern_ops *k)
     arrays_end("attention");
 }
 
+static void numbers(const struct kern_ops *k)
+{
+    const struct rng r = rng_make(3, 1, 4, RNG_WEIGHTS);
+    float *x = array_new(ALL, 0);
+    rng_uniform(&r, x, 3, ALL);
+    add(k, x, ALL);
+    rng_normal(&r, x, 3, ALL);
+    add(k, x, ALL);
+    arrays_end("numbers");
+}
+
 static int print_digest(void)
 {
+    numbers(kern_cpu());
     norms(kern_cpu());
     heads(kern_cpu());
     attention(kern_cpu());
