@@ -62,6 +62,7 @@ FLAGS_kernels := -O3 -fopenmp-simd -ffp-contract=off -fno-math-errno -fno-trappi
                  $(if $(X86),-DKERN_X86)
 FLAGS_clang   := -fopenmp-simd
 FLAGS_engine  := -O2 -ffp-contract=off
+FLAGS_tests   := $(FLAGS_engine)
 $(OBJ)/controller/slurm/%.o: FLAGS += $(SLURM_CFLAGS)
 
 # The controller's helper for clusters, where libslurm is; SLURM_CFLAGS and SLURM_LIBS for one
@@ -90,7 +91,7 @@ SSH_SRCS := $(filter controller/ssh/%.c,$(FILES))
 FETCH_SRCS := $(filter agent/fetch/%.c,$(FILES))
 
 HDRS     := $(filter-out $(if $(HAVE_SSH),,controller/ssh/%) controller/slurm/%,$(filter %.h,$(FILES)))
-CLANG_SRCS = $(SRCS) $(wildcard $(DIRS:=/main.c)) $(FETCH_SRCS) $(if $(HAVE_SLURM),$(SLURM_SRCS)) \
+CLANG_SRCS = $(SRCS) $(wildcard $(DIRS:=/main.c) tests/verify/*.c) $(FETCH_SRCS) $(if $(HAVE_SLURM),$(SLURM_SRCS)) \
             $(if $(HAVE_SSH),$(SSH_SRCS))
 SRCS     := $(filter-out %/main.c %/ncclprof.c controller/ssh/% controller/slurm/% agent/fetch/%,$(filter %.c,$(FILES)))
 OBJS     := $(SRCS:%.c=$(OBJ)/%.o) $(SIMD_OBJ)
@@ -107,6 +108,9 @@ PROGRAMS := $(if $(wildcard controller/main.c),$(BIN)/jobctl) \
             $(if $(FETCH_SRCS),$(BIN)/jobctl-fetch)
 PROGRAMS += $(if $(HAVE_SLURM),$(BIN)/jobctl-slurm)
 PROGRAMS += $(if $(HAVE_SSH),$(BIN)/jobctl-ssh)
+# A test program beside them, which is not installed: the engine against numbers of the models' authors.
+VERIFY   := $(BIN)/jobctl-verify
+VERIFY_SRCS := $(filter-out %/main.c,$(wildcard tests/verify/*.c))
 UNITS    := $(patsubst tests/unit/%.c,$(OBJ)/tests/unit/%,$(sort $(shell find tests/unit -name 'test_*.c')))
 PROCESSES := $(patsubst tests/process/%.c,$(OBJ)/tests/process/%,$(sort $(shell find tests/process -name 'test_*.c')))
 unit      = $(filter %/test_$(1),$(UNITS))
@@ -159,7 +163,7 @@ have_cxx := $(shell command -v $(CXX))
 NCCLPROF := $(BUILD)/lib/libjobctl_ncclprof.so
 
 # Who has built the kernels for the CPU once gets them anew with `all`: a single end-to-end test takes what is there.
-all: $(PROGRAMS) $(NCCLPROF) $(if $(HAVE_NVCC),$(CUDA).ptxas) $(wildcard $(CUDA_CPU))  ## build every program this machine can build, into build/bin
+all: $(PROGRAMS) $(VERIFY) $(NCCLPROF) $(if $(HAVE_NVCC),$(CUDA).ptxas) $(wildcard $(CUDA_CPU))  ## build every program this machine can build, into build/bin
 	@test -n '$(HAVE_NVCC)' -a -e $(CUDA) || echo "  CUDA kernels not built, jobs run on the CPU: $(NO_CUDA)"
 	@$(if $(filter libwebp,$(LIBS_LACKING)),echo "  no libwebp found: WebP pictures cannot be read",:)
 	@$(if $(HAVE_SLURM),:,echo "  no libslurm found: launch: slurm needs jobctl-slurm, which is not built")
@@ -218,13 +222,13 @@ run/others: $(OBJ)/tests/sim/sim_control FORCE
 GOLDEN := $(wildcard tests/golden/sana/tiny-*[a-z].json tests/golden/lumina/v*.json tests/golden/tokenizer/vectors.json \
             tests/golden/gemma2/*.json tests/golden/pth/*.json tests/golden/pth/hostile/hostile.json \
             tests/golden/names/*.json tests/golden/vae/*.json tests/golden/lora/*.json tests/golden/data/*.json)
-golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' authors' code
-	@$(BIN)/jobctl-train verify $(GOLDEN)
+golden: $(VERIFY)  ## the engine against numbers from the models' authors' code
+	@$(VERIFY) $(GOLDEN)
 
 # Processors that this machine may not be: see tests/cpus/run.sh.  An emulator takes long over the rest.
 CPU_TESTS := $(foreach n,processor conv conv2d heads update,$(call unit,$(n)))
 CPU_MORE  := $(foreach n,norm pointwise matmul rmsmod attention decoder,$(call unit,$(n)))
-cpus cpus-all: $(BIN)/jobctl $(BIN)/jobctl-train $(OBJ)/tests/cpus/portable $(CPU_TESTS)
+cpus cpus-all: $(BIN)/jobctl $(BIN)/jobctl-train $(VERIFY) $(OBJ)/tests/cpus/portable $(CPU_TESTS)
 cpus:  ## the engine as on processors without AVX, with AVX2, with AVX-512
 	@$(if $(X86),tests/cpus/run.sh $(BIN) $(OBJ)/tests/cpus/portable $(CPU_TESTS),echo "not an x86-64 processor: skipped")
 
@@ -235,29 +239,29 @@ cpus-all: $(CPU_MORE)
 OLDER := $(patsubst $(OBJ)/%,build/gcc-11/obj/%,$(foreach t,attention conv conv2d rope matmul norm pointwise rmsmod update step,$(call unit,$(t))))
 older:  ## the engine and its numbers once more through gcc 11
 	@command -v gcc-11 >/dev/null || { echo "no gcc-11 found: skipped"; exit 0; }; \
-	$(MAKE) --no-print-directory -j$(JOBS) CC=gcc-11 NVCC= build/gcc-11/bin/jobctl-train $(OLDER) && \
-	tests/run_units.sh $(OLDER) && build/gcc-11/bin/jobctl-train verify $(GOLDEN)
+	$(MAKE) --no-print-directory -j$(JOBS) CC=gcc-11 NVCC= build/gcc-11/bin/jobctl-verify $(OLDER) && \
+	tests/run_units.sh $(OLDER) && build/gcc-11/bin/jobctl-verify $(GOLDEN)
 
-cuda-cpu: $(BIN)/jobctl-train $(KERNELS) $(FAKE_NCCL) $(call unit,memory) $(if $(have_cxx),$(CUDA_CPU) $(CUDA_WATCHED))  ## CUDA kernels run on the CPU, thread by thread, their races seen
+cuda-cpu: $(BIN)/jobctl-train $(VERIFY) $(KERNELS) $(FAKE_NCCL) $(call unit,memory) $(if $(have_cxx),$(CUDA_CPU) $(CUDA_WATCHED))  ## CUDA kernels run on the CPU, thread by thread, their races seen
 	@$(if $(have_cxx),tests/cuda_cpu/run.sh $(BIN) $(CUDA_CPU) $(KERNELS) $(call unit,memory) \
 	  $(firstword $(FAKE_NCCL)) $(CUDA_WATCHED) $(SWEEP),echo "no $(CXX) found: skipped")
 	@$(if $(have_cxx),$(MAKE) --no-print-directory planted,:)
 
 # Which of the faults: all, a number, or other ten with each commit.
 PLANTS ?= ten
-planted: $(BIN)/jobctl-train $(KERNELS) $(FAKE_NCCL) $(CUDA_PLANTED)  ## faults in the CUDA kernels: is each found? (PLANTS=all)
+planted: $(BIN)/jobctl-train $(VERIFY) $(KERNELS) $(FAKE_NCCL) $(CUDA_PLANTED)  ## faults in the CUDA kernels: is each found? (PLANTS=all)
 	@tests/cuda_cpu/plant/run.sh $(PLANTS) $(BIN) $(CUDA_PLANTED) $(KERNELS) $(call unit,memory) $(firstword $(FAKE_NCCL))
 
-ptx: $(PTX_TEST) $(if $(HAVE_NVCC),$(BIN)/jobctl-train $(KERNELS) $(CUDA_PTX))  ## CUDA kernels as nvcc compiled them, interpreted; what they cost, counted
+ptx: $(PTX_TEST) $(if $(HAVE_NVCC),$(BIN)/jobctl-train $(VERIFY) $(KERNELS) $(CUDA_PTX))  ## CUDA kernels as nvcc compiled them, interpreted; what they cost, counted
 	@tests/run_units.sh $(PTX_TEST)
 	@$(if $(HAVE_NVCC),$(PTX)/run.sh $(BIN) $(CUDA_PTX) $(KERNELS) $(SWEEP),echo "ptx: not run: $(NO_NVCC)")
 	@$(if $(HAVE_NVCC),$(PTX)/counts.sh $(CUDA_PTX) $(KERNELS) $(NVCC_VERSION),:)
 	@$(if $(and $(HAVE_NVCC),$(filter all,$(SWEEP))),$(PTX)/step.sh $(CUDA_PTX) $(BIN) $(NVCC_VERSION),:)
 
-check-gpu: $(BIN)/jobctl-train $(KERNELS) $(if $(HAVE_NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
+check-gpu: $(BIN)/jobctl-train $(VERIFY) $(KERNELS) $(if $(HAVE_NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
 	@tests/gpu/run.sh $(BIN) $(CUDA) $(KERNELS)
 
-e2e: $(PROGRAMS) $(ATTACK) $(if $(have_cxx),$(CUDA_CPU))  ## end-to-end tests through the command line
+e2e: $(PROGRAMS) $(VERIFY) $(ATTACK) $(if $(have_cxx),$(CUDA_CPU))  ## end-to-end tests through the command line
 	@tests/run_e2e.sh $(BIN)
 
 house: $(BIN)/jobctl $(BIN)/jobctl-agent $(BIN)/jobctl-train  ## are docs/HOUSE.md and all that documents name still true?
@@ -457,6 +461,13 @@ $(BIN)/jobctl-train: $(OBJ)/engine/main.o $(call libs,engine kernels)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(TRAIN_LD)
 
+$(OBJ)/libverify.a: $(VERIFY_SRCS:%.c=$(OBJ)/%.o)
+	@rm -f $@; ar qcs $@ $^
+
+$(VERIFY): $(OBJ)/tests/verify/main.o $(OBJ)/libverify.a $(call libs,engine kernels)
+	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
+	$(Q)$(CC) $(FLAGS) -o $@ $^ $(TRAIN_LD)
+
 $(BIN)/jobctl-slurm: $(SLURM_SRCS:%.c=$(OBJ)/%.o) $(call object,err.c) $(call object,utf8.c)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(SLURM_LIBS) -ljansson
@@ -552,7 +563,7 @@ $(KERNELS): tests/gpu/check_kernels.c $(wildcard tests/gpu/*_cases.h) $(call sou
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
 	$(Q)$(CC) $(FLAGS) -MMD -MP -MF $@.d -o $@ $< $(call libs,kernels) $(TRAIN_LD)
 
-TEST_LIBS := $(call libs,$(DIRS))
+TEST_LIBS := $(OBJ)/libverify.a $(call libs,$(DIRS))
 $(UNITS) $(PROCESSES): $(OBJ)/%: %.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
 	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -Wno-psabi -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) $(TEST_LD) $(ALL_LD)
@@ -592,6 +603,6 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
 	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -o $@ $< $(TEST_LIBS) $(ALL_LD)
 
--include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(FETCH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
+-include $(OBJS:.o=.d) $(VERIFY_SRCS:%.c=$(OBJ)/%.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(FETCH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d $(OBJ)/tests/verify/main.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
 FORCE:
 .PHONY: all cuda-cpu planted check-gpu house check units processes layers pure circles guards baseline resources toolkits sim golden cpus cpus-all older e2e test soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-weights bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo demo-sana install uninstall man completions deb dist clean help FORCE

@@ -27,8 +27,6 @@ static const struct {
     {"export", train_cmd_export,
      "--dir DIR|--checkpoint DIR --out DIR [--format diffusers|authors|safetensors] [--ema] [--lora|--merged [--with "
      "FILE[:STRENGTH],...]]", "write the weights of a checkpoint as other programs load them"},
-    {"verify", train_cmd_verify, "[--backend auto|cpu|cuda] [--precision fp32|bf16] [--each] CASE.json...",
-     "check the engine against golden cases"},
     {"verify-data", train_cmd_verify_data, "--spec FILE [--dir DIR] [--json]",
      "check all data, and the samples of a run"},
     {"verify-resume", train_cmd_verify_resume, "--dir DIR [--ranks 1,4] [--steps N] [--json]",

@@ -42,6 +42,7 @@ tests/slurm     [a-z0-9_]+\.sh
 tests/soak      [a-z0-9-]+\.sh|[a-z_]+\.py
 tests/specs     .+\.(yaml|err|json)|data/README
 tests/unit      [a-z0-9_/]+\.[ch]
+tests/verify    [a-z0-9_]+\.[ch]
 END
 )
 # What need not be text.

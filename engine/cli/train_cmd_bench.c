@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/bench/author_config.h"
+#include "engine/bench/bench.h"
 #include "engine/cli/profile_table.h"
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
@@ -21,8 +23,6 @@
 #include "engine/model/device_memory.h"
 #include "engine/optim/fit.h"
 #include "engine/optim/schedule.h"
-#include "engine/verify/bench.h"
-#include "engine/verify/verify_internal.h"
 #include "kernels/kernels.h"
 
 enum { STEPS = 50, WARMUP = 5, STEPS_MAX = 10 * 1000 * 1000, CLUSTER_MOST = 4096 };
@@ -83,10 +83,10 @@ static int read_spec(struct bench_spec *spec, const char *path, const char *name
     int r = -1;
     if (config && model_config_parse(&spec->model, config, err) == 0 &&
         parse_batch(&spec->batch, config, &spec->model, err) == 0 &&
-        verify_optimizer(&spec->optim, config, err) == 0 &&
-        verify_schedule(&lr, &known, config, err) == 0) {
+        author_config_optimizer(&spec->optim, config, err) == 0 &&
+        author_config_schedule(&lr, &known, config, err) == 0) {
         spec->lr = lr.lr;
-        spec->flow_shift = verify_flow_shift(config);
+        spec->flow_shift = author_config_flow_shift(config);
         r = 0;
     }
     json_decref(file);

@@ -144,7 +144,7 @@ void model_pass_idle(struct model *m);
 /* FLOPs of one forward pass (matrix products and convolutions, 1 MAC = 2). */
 double model_forward_flops(const struct model_config *cfg, int batch, int height, int width, int text);
 
-/* Named activations of the last forward, for `verify` ("blocks.0.attn" as in the
+/* Named activations of the last forward, for tests/verify ("blocks.0.attn" as in the
  * golden files' act.*); valid until the next call here. NULL if the name is unknown or the
  * activation is not kept (err untouched), or if it cannot be copied to host memory. */
 const float *model_activation(struct model *m, const char *name, int64_t *count, struct err *err);

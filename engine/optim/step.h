@@ -2,7 +2,7 @@
 /* step.h - one training step: noise, forward, loss, backward, clip, optimizer
  *
  * Holds the model, its parameters (params.h), the flow tables and the scratch of one step.  The training loop,
- * `verify` and `bench` use it, so that the code that is checked against the authors' numbers is the code that trains.
+ * tests/verify and `bench` use it, so that the code that is checked against the authors' numbers is the code that trains.
  */
 #ifndef ENGINE_OPTIM_STEP_H
 #define ENGINE_OPTIM_STEP_H
@@ -48,7 +48,7 @@ int step_micro(struct step *s, const struct step_input *in, double weight, doubl
 typedef void (*step_backward_fn)(void *arg);
 void step_on_backward(struct step *s, step_backward_fn fn, void *arg);
 
-/* The last micro-batch's model output [B, channels, H, W] in this process's memory, for `verify`.
+/* The last micro-batch's model output [B, channels, H, W] in this process's memory, for tests/verify.
  * Valid until the next call here. */
 const float *step_output(struct step *s);
 

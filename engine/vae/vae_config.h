@@ -3,7 +3,6 @@
 #ifndef ENGINE_VAE_VAE_CONFIG_H
 #define ENGINE_VAE_VAE_CONFIG_H
 
-#include <jansson.h>
 #include <stdbool.h>
 
 struct err;
@@ -22,9 +21,6 @@ struct vae_config {
     double scale;                       /* a model is trained on latents times this */
 };
 
-/* The keys of the authors' configurations: width_list, block_type, ... of DC-AE, block_out_channels, ... of
- * AutoencoderKL. ERR_DATA names the key that is missing or impossible. */
-int vae_config_parse(struct vae_config *out, enum vae_family family, const json_t *config, struct err *err);
 /* ERR_DATA: impossible widths: attention of a width that is not a multiple of 32, shortcuts that do not divide. */
 int vae_config_check(const struct vae_config *c, struct err *err);
 

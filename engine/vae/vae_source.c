@@ -2,6 +2,7 @@
 /* vae_source.c - see vae_source.h */
 #include "engine/vae/vae_source.h"
 
+#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>

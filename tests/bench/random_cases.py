@@ -4,7 +4,7 @@
 
 Draws configurations (patch, heads, widths, norms, rectangles, ragged masks),
 runs them through the plain PyTorch twin, and writes them in the format of
-tests/golden/sana, so that `jobctl-train verify` can be held against models it
+tests/golden/sana, so that `jobctl-verify` can be held against models it
 was never fitted to.
 
   random_cases.py DIR [--count N] [--seed N]

@@ -4,7 +4,7 @@
 
 Draws sizes of DC-AE (widths, depths, kinds of blocks, pictures), of SDXL's AutoencoderKL (stages, layers, groups) and of
 Gemma 1 and 2 (heads, grouped keys, windows, caps, lengths), computes them in plain PyTorch, and writes them in the format
-of tests/golden/vae and of the cases of kind gemma1 and gemma2, for `jobctl-train verify`.
+of tests/golden/vae and of the cases of kind gemma1 and gemma2, for `jobctl-verify`.
 
   random_encoders.py DIR [--count N] [--seed N]      N of each kind
 """

@@ -38,7 +38,7 @@ try() {
     [ "$name" != avx2 ] || [ -n "${ALL_CASES:-}" ] || long=:
     {
         "${on[@]}" "$bin/jobctl-train" version -v &&
-            "${on[@]}" "$bin/jobctl-train" verify "${cases[@]}" &&
+            "${on[@]}" "$bin/jobctl-verify" "${cases[@]}" &&
             "${on[@]}" "$portable" "$config" >"$dir/$name.numbers" && $long
     } >"$log" 2>&1 || code=$?
     if [ $code = 0 ]; then

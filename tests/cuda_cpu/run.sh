@@ -109,8 +109,8 @@ kernels_bf16() { kernels_of bf16; }
 golden_of() { # PRECISION
     # shellcheck disable=SC2086
     ok "golden cases $1, every way" env JOBCTL_CUDA="$watched" JOBCTL_CUBLASLT="$watched" \
-        JOBCTL_CUDA_WAYS="$every" CUDA_CPU_REPORT=1 "$bin/jobctl-train" \
-        verify --backend cuda --precision "$1" $cases
+        JOBCTL_CUDA_WAYS="$every" CUDA_CPU_REPORT=1 "$bin/jobctl-verify" \
+        --backend cuda --precision "$1" $cases
     cp "$log" "$log.sums"
     ok "gradients of biases come with those of weights" \
         grep 'columns summed [1-9]' "$log.sums"
@@ -121,18 +121,18 @@ golden_bf16() { golden_of bf16; }
 # Next-DiT: pictures of several sizes, grouped keys, heads of 72, and steps of training.
 lumina_of() { # PRECISION
     # shellcheck disable=SC2086
-    ok "golden cases of Lumina $1, every way" env JOBCTL_CUDA_WAYS="$every" "$bin/jobctl-train" \
-        verify --backend cuda --precision "$1" $lumina
+    ok "golden cases of Lumina $1, every way" env JOBCTL_CUDA_WAYS="$every" "$bin/jobctl-verify" \
+        --backend cuda --precision "$1" $lumina
     ok "one with each access watched" env JOBCTL_CUDA="$watched" JOBCTL_CUBLASLT="$watched" JOBCTL_CUDA_WAYS="$every" \
-        "$bin/jobctl-train" verify --backend cuda --precision "$1" tests/golden/lumina/v3_noqknorm_16ch.json
+        "$bin/jobctl-verify" --backend cuda --precision "$1" tests/golden/lumina/v3_noqknorm_16ch.json
 }
 lumina_fp32() { lumina_of fp32; }
 lumina_bf16() { lumina_of bf16; }
 
 # A layer of the 2B model: heads of 72, 8 of keys to 32 of queries, captions of 2048 channels.
 lumina_2b_of() { # PRECISION
-    ok "a layer of Lumina-Next 2B $1, every way" env JOBCTL_CUDA_WAYS="$every" "$bin/jobctl-train" \
-        verify --backend cuda --precision "$1" tests/golden/lumina/v7_2Bshape_L1_proc.json
+    ok "a layer of Lumina-Next 2B $1, every way" env JOBCTL_CUDA_WAYS="$every" "$bin/jobctl-verify" \
+        --backend cuda --precision "$1" tests/golden/lumina/v7_2Bshape_L1_proc.json
 }
 lumina_2b_fp32() { lumina_2b_of fp32; }
 lumina_2b_bf16() { lumina_2b_of bf16; }
@@ -150,7 +150,7 @@ lumina_run() {
 # Gemma 1 and 2, DC-AE and SDXL's autoencoder, both halves.
 encoders_of() { # PRECISION
     # shellcheck disable=SC2086
-    ok "golden cases of encoders $1" env CUDA_CPU_GUARD=1 "$bin/jobctl-train" verify --backend cuda --precision "$1" \
+    ok "golden cases of encoders $1" env CUDA_CPU_GUARD=1 "$bin/jobctl-verify" --backend cuda --precision "$1" \
         $encoders
 }
 encoders_fp32() { encoders_of fp32; }
@@ -224,10 +224,10 @@ memory_bf16() { ok "memory as planned bf16" env PRECISION=bf16 "$memory"; }
 t4="env CUDA_CPU_GPU=t4 JOBCTL_CUDA_WAYS=$(echo "$every" | tr ' ' ',')"
 small_gpu() {
     ok "kernels fp32 on a T4" env JOBCTL_CUBLASLT="$watched" $t4 "$kernels" "$watched" fp32
-    ok "a golden case on a T4" $t4 "$bin/jobctl-train" verify --backend cuda --precision fp32 \
+    ok "a golden case on a T4" $t4 "$bin/jobctl-verify" --backend cuda --precision fp32 \
         tests/golden/sana/tiny-qknorm.json
     ok "no touch of device memory from outside" env CUDA_CPU_GUARD=1 \
-        "$bin/jobctl-train" verify --backend cuda tests/golden/sana/tiny-qknorm.json
+        "$bin/jobctl-verify" --backend cuda tests/golden/sana/tiny-qknorm.json
 }
 
 # --- runs on one device ----------------------------------------------------------------------
@@ -631,12 +631,12 @@ no_bf16() {
     ends 0 'precision   bf16 on' "$bin/jobctl-train" plan --spec "$work/old.json"
     ends 0 'precision   fp32 on a GPU with 15 GiB and no bf16' \
         "$bin/jobctl-train" plan --spec "$work/old.json" --gpu-memory 15:fp32
-    ends 64 'the GPU has no bf16: .*; precision auto uses fp32 there' $t4 "$bin/jobctl-train" verify \
+    ends 64 'the GPU has no bf16: .*; precision auto uses fp32 there' $t4 "$bin/jobctl-verify" \
         --backend cuda --precision bf16 tests/golden/sana/tiny-base.json
 }
 
 failures() {
-    verify="$bin/jobctl-train verify --backend cuda tests/golden/sana/tiny-base.json"
+    verify="$bin/jobctl-verify --backend cuda tests/golden/sana/tiny-base.json"
     ends 67 'no NVIDIA driver' env CUDA_CPU_FAIL=driver $verify
     ends 67 'driver is too old: it knows CUDA up to 12.4, and .* built with 13.0, .* needs driver 580 or newer' \
         env CUDA_CPU_FAIL=old $verify
@@ -657,7 +657,7 @@ failures() {
     for fail in "device no GPU" "old the NVIDIA driver is too old" "ptx the NVIDIA driver is too old" \
         "image the GPU cannot be used"; do
         ends 0 "running on the CPU: ${fail#* }" env CUDA_CPU_FAIL="${fail%% *}" \
-            "$bin/jobctl-train" verify --backend auto tests/golden/sana/tiny-base.json
+            "$bin/jobctl-verify" --backend auto tests/golden/sana/tiny-base.json
     done
 }
 

@@ -84,7 +84,7 @@ grep -q 'encode      6 of 6 pictures and 7 of 7 captions; 6.0 KiB of latents and
     { cat without; exit 1; }
 jobctl doctor job.yaml >out || :
 grep -q 'encode .*; cache of [0-9.]* KiB in ' out || { cat out; exit 1; }
-for command in train verify vae inspect plan; do
+for command in train bench vae inspect plan; do
     code 0 jobctl-train $command --help
     grep -q "^jobctl-train $command " out || { cat out; exit 1; }
 done

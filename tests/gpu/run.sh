@@ -130,7 +130,7 @@ sized() {
     [ -n "$ms" ] || return 1
     mkdir -p "$out/ms"
     echo "$batch $ms" >"$out/ms/$name.$who"
-    echo "batch $batch: $ms ms a step, MFU ${mfu:-not known: no peak of this GPU in engine/verify/gpu_peak.c}${mfu:+ %}"
+    echo "batch $batch: $ms ms a step, MFU ${mfu:-not known: no peak of this GPU in engine/bench/gpu_peak.c}${mfu:+ %}"
 }
 
 # profiled NAME FILES - a step of that case by kernel, beside what each must take: FILES-BATCH.txt has the counts.
@@ -192,7 +192,9 @@ numbers BATCHES "$BATCHES"
 numbers STEPS "${STEPS:-}"
 case ${GPUS:-} in *[!0-9]*) usage "GPUS is \"$GPUS\"; expected the number of GPUs" ;; esac
 [ -d tests/golden ] || usage "no tests/golden in $PWD; run it in the root of the repository"
-[ -x "$bin/jobctl-train" ] || usage "no program $bin/jobctl-train; build it with \`make\`"
+for p in jobctl-train jobctl-verify; do
+    [ -x "$bin/$p" ] || usage "no program $bin/$p; build it with \`make\`"
+done
 [ -x "$kernels" ] || usage "no program $kernels; build it with \`make check-gpu\`"
 [ -r "$CONFIG" ] || usage "the file $CONFIG cannot be read; CONFIG names the models to time"
 for name in $cases; do
@@ -257,7 +259,7 @@ command -v nvidia-smi >/dev/null &&
 
 # A GPU without bf16 (a T4) has kernels and golden cases in fp32 to show: no step is timed there.
 precisions="fp32 bf16"
-timeout -k 5 120 "$bin/jobctl-train" verify --backend cuda --precision bf16 tests/golden/sana/tiny-base.json \
+timeout -k 5 120 "$bin/jobctl-verify" --backend cuda --precision bf16 tests/golden/sana/tiny-base.json \
     >"$out/first" 2>&1
 if [ $? -eq 64 ]; then
     tail -n 1 "$out/first"
@@ -436,16 +438,16 @@ for precision in $precisions; do
     part "kernels, $precision" 60 "$kernels" "$plugin" $precision
     part "kernels, $precision, plain" 60 env JOBCTL_CUDA_WAYS= "$kernels" "$plugin" $precision
     # shellcheck disable=SC2086
-    part "golden cases, $precision" 60 "$bin/jobctl-train" verify --backend cuda \
+    part "golden cases, $precision" 60 "$bin/jobctl-verify" --backend cuda \
         --precision $precision $goldens
     # shellcheck disable=SC2086
-    part "golden cases of Lumina, $precision" 60 "$bin/jobctl-train" verify --backend cuda \
+    part "golden cases of Lumina, $precision" 60 "$bin/jobctl-verify" --backend cuda \
         --precision $precision $lumina
     # shellcheck disable=SC2086
-    part "golden cases of encoders, $precision" 60 "$bin/jobctl-train" verify --backend cuda \
+    part "golden cases of encoders, $precision" 60 "$bin/jobctl-verify" --backend cuda \
         --precision $precision $encoders
     # shellcheck disable=SC2086
-    part "golden cases, $precision, plain" 60 env JOBCTL_CUDA_WAYS= "$bin/jobctl-train" verify \
+    part "golden cases, $precision, plain" 60 env JOBCTL_CUDA_WAYS= "$bin/jobctl-verify" \
         --backend cuda --precision $precision $goldens
 done
 part "resume, bf16" 60 "$0" --resumed

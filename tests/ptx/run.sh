@@ -60,7 +60,7 @@ for precision in fp32 bf16; do
     [ "$all" != all ] || ok "kernels $precision, plain, arrays aligned to a number only" \
         env JOBCTL_CUDA_WAYS= CHECK_KERNELS_SHIFT=1 "$kernels" "$plugin" $precision
     # shellcheck disable=SC2086
-    ok "golden cases $precision" "$bin/jobctl-train" verify --backend cuda --precision $precision $cases
+    ok "golden cases $precision" "$bin/jobctl-verify" --backend cuda --precision $precision $cases
 done
 PTX_TEXT="$work/kernels.ptx" "$kernels" "$plugin" bf16 --only patch >/dev/null 2>&1
 ok "draw_normal has no fma" rounds_each draw_normal_kernel

@@ -15,8 +15,8 @@
 #include "engine/contract/err.h"
 #include "engine/data/collection.h"
 #include "engine/data/image.h"
-#include "engine/verify/verify.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
+#include "tests/verify/verify.h"
 
 #define GOLDEN "tests/golden/data/"
 

@@ -13,7 +13,7 @@
 #include "engine/contract/err.h"
 #include "engine/data/image.h"
 #include "engine/data/resample.h"
-#include "engine/verify/verify.h"
+#include "tests/verify/verify.h"
 
 static void golden_pictures_are_exact(void **state)
 {

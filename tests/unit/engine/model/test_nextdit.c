@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_nextdit.c - Next-DiT against itself: invariances, initial weights, FLOPs, refused settings
  *
- * `jobctl-train verify tests/golden/lumina` compares its numbers with the authors'.
+ * `jobctl-verify tests/golden/lumina` compares its numbers with the authors'.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -218,36 +218,6 @@ static void sizes_test(void **state)
     vae_destroy(v);
 }
 
-static void expect_refused(const char *json, bool is_dcae, const char *words)
-{
-    struct vae_config c;
-    struct err err = {0};
-    json_t *config = json_loads(json, 0, NULL);
-    assert_non_null(config);
-    assert_int_equal(vae_config_parse(&c, is_dcae ? VAE_DCAE : VAE_KL, config, &err), -1);
-    if (!strstr(err.text, words))
-        fail_msg("\"%s\" does not say \"%s\"", err.text, words);
-    json_decref(config);
-}
-
-static void config_test(void **state)
-{
-    (void)state;
-    expect_refused("{}", true, "latent_channels");
-    expect_refused("{\"latent_channels\": 4, \"width_list\": []}", true, "0 stages");
-    expect_refused("{\"latent_channels\": 4, \"width_list\": [8, 8], \"depth_list\": [1]}", true, "2 stages");
-    expect_refused("{\"latent_channels\": 4, \"width_list\": [8, 40], \"depth_list\": [1, 1], "
-                   "\"block_type\": [\"ResBlock\", \"EViTS5_GLU\"]}", true, "not a multiple of 32");
-    expect_refused("{\"latent_channels\": 4, \"width_list\": [8, 12], \"depth_list\": [1, 1], "
-                   "\"block_type\": [\"ResBlock\", \"ResBlock\"]}", true, "shortcut");
-    expect_refused("{\"latent_channels\": 4, \"width_list\": [8, 8], \"depth_list\": [1, 1], "
-                   "\"block_type\": [\"ResBlock\", \"ViT\"]}", true, "is ViT");
-    expect_refused("{\"latent_channels\": 3, \"width_list\": [8], \"depth_list\": [1], \"block_type\": [\"ResBlock\"]}",
-                   true, "latent");
-    expect_refused("{\"latent_channels\": 4, \"block_out_channels\": [10], \"layers_per_block\": 1, "
-                   "\"norm_num_groups\": 4}", false, "groups");
-}
-
 static void names_test(void **state)
 {
     char names[VAE_NAME_PARTS][VAE_NAME];
@@ -326,7 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strips_test), cmocka_unit_test(memory_test),
         cmocka_unit_test(global_test), cmocka_unit_test(sizes_test),
-        cmocka_unit_test(config_test), cmocka_unit_test(names_test),  cmocka_unit_test(latents_test),
+        cmocka_unit_test(names_test), cmocka_unit_test(latents_test),
     };
     return cmocka_run_group_tests_name("vae", tests, NULL, NULL);
 }

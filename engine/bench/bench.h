@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench.h - benchmark: the time of a training step, and of BLAS alone
+ *
+ * A step is a real one: noise, forward, loss, backward, clip, optimizer, on
+ * random numbers. In alternation, the matrix products of the step's linear layers run alone, each in the faster of two
+ * ways to use all cores, without the small products of attention; on a GPU only the steps run. They alternate because a
+ * machine's speed varies over time. Steps with and without a snapshot in memory (double_buffer.h) are compared in the
+ * same way.
+ */
+#ifndef ENGINE_BENCH_BENCH_H
+#define ENGINE_BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/model/model.h"
+#include "engine/optim/optim.h"
+
+struct kern_profile_row; /* kernels/cuda.h */
+
+struct bench_spec {
+    struct model_config model;
+    struct model_limits batch;
+    struct optim_config optim;
+    int                 micros;           /* micro-batches of a step */
+    double              lr, flow_shift;
+    int                 steps, warmup;
+    bool                snapshots;        /* on the CPU: their cost */
+    bool                profile;          /* on a GPU: one more step, by kernel */
+};
+
+struct bench_result {
+    int    steps, threads;
+    double ms_median, ms_min, ms_max;
+    double samples_per_s, gflops;        /* at the median; FLOPs: 3 forwards */
+    double peak_gflops;                  /* of this GPU in bf16 (gpu_peak.h); 0: unknown, or not in use */
+    double mfu;                          /* gflops over peak_gflops; 0 without that */
+    double sgemm_ms, sgemm_gflops;       /* median of the bare products of one step; 0 on a GPU */
+    double sgemm_share;                  /* sgemm_ms / ms_median */
+    int64_t params, rss_growth;          /* growth in bytes after the warm-up */
+    /* Medians of a step, and of the processor time of its update, without and with a snapshot; 0:
+     * not measured. */
+    double step_ms[2], update_ms[2];
+    double loss;                         /* of the last step: shows NaNs */
+    const struct kern_profile_row *profile; /* valid until the next one; or NULL */
+    int    profile_rows;
+    double profile_ms;                   /* of the step with a profile, as the clock tells */
+};
+
+int bench_run(struct bench_result *out, const struct bench_spec *spec, struct err *err);
+
+#endif
