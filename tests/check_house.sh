@@ -1,14 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# check_house.sh [--write] [ROOT] - docs/HOUSE.md lists every file of every room, docs/rooms.svg draws the rooms
+# check_house.sh [--write|--files] [ROOT] - compares docs/HOUSE.md, README.md and docs/rooms.svg with the sources
 #
-# Between "<!-- rooms -->" and "<!-- end -->" stands, per room of tests/rooms.txt, what it is for and each noun
-# with the line that its first comment gives it; in README.md one row per top-level folder, with its rooms.  With
-# --write pages and picture are drawn anew, without it a difference fails.
+# Between "<!-- rooms -->" and "<!-- end -->" HOUSE.md has a row per room of tests/rooms.txt, README.md a row per
+# top-level folder.  With --write both and the picture are drawn anew; without it a difference fails.  --files prints
+# each file of each room with the line that its first comment gives it.  The number of lines of code must not exceed the
+# bound in tests/rooms.txt.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-write=
+write= list=
 [ "${1:-}" != --write ] || { write=1; shift; }
+[ "${1:-}" != --files ] || { list=1; shift; }
 cd "${1:-$here/..}"
 page=docs/HOUSE.md picture=docs/rooms.svg
 work=$(mktemp -d)
@@ -16,25 +18,20 @@ trap 'rm -rf "$work"' EXIT
 find $(awk '$1 == "room" { sub(/\/.*/, "", $2); print $2 }' tests/rooms.txt | sort -u) \
     -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | LC_ALL=C sort >"$work/files"
 
-awk -v page="$page" "$(cat "$here/rooms.awk")"'
+awk "$(cat "$here/rooms.awk")"'
 BEGIN { read_rooms("tests/rooms.txt"); printf "" }
-FILENAME != page { place[++files] = $0; exists[$0] = 1; next }
-$0 == "<!-- rooms -->" { print; house(); skip = 1; drawn = 1 }
-$0 == "<!-- end -->" { skip = 0 }
-!skip { print }
-END { if (!drawn) fail(page " has no line <!-- rooms -->"); some(files, "files"); exit bad }
+{ place[++files] = $0; exists[$0] = 1 }
+END { house(); some(files, "files"); exit bad }
 # Each top-level folder, and in it: first what stands at its root, then its rooms from below.
 function house(   i, top) {
     for (i = 1; i <= rooms; i++) {
         top = top_of(room[i])
-        if (!(top in done)) { print "\n## " top "/" (top in says ? ": " says[top] : ""); if (top in says) list(top) }
+        if (!(top in done)) { print "\n" top "/" (top in says ? ": " says[top] : ""); if (top in says) list(top) }
         done[top] = 1
-        if (room[i] != top) { print "\n### " room[i] "/: " says[room[i]]; list(room[i]) }
+        if (room[i] != top) { print "\n" room[i] "/: " says[room[i]]; list(room[i]) }
     }
-    print ""
 }
 function list(at,   i) {
-    print "\n| file | one line |\n|---|---|"
     for (i = 1; i <= files; i++) if (folder_of(place[i]) == at) row(place[i])
 }
 # One row per noun: the line of the header where there is one, else of the source.
@@ -42,7 +39,7 @@ function row(path,   whole, other) {
     whole = substr(path, 1, length(path) - 2)
     if (path ~ /\.c$/ && (whole ".h") in exists) return
     other = path ~ /\.h$/ && (whole ".c") in exists
-    print "| `" (other ? noun_of(path) : name_of(path)) "` | " line_of(path) " |"
+    printf "  %-28s %s\n", other ? noun_of(path) : name_of(path), line_of(path)
 }
 function line_of(path,   line, name) {
     getline line < path
@@ -53,7 +50,19 @@ function line_of(path,   line, name) {
     if (name != name_of(path)) fail(path ": its second line says that it is " name)
     sub(/^\/\* [^ ]* - /, "", line); sub(/ *\*\/$/, "", line)
     return line
-}' "$work/files" "$page" >"$work/page"
+}' "$work/files" >"$work/list"
+if [ -n "$list" ]; then cat "$work/list"; exit; fi
+awk -v page="$page" "$(cat "$here/rooms.awk")"'
+BEGIN { read_rooms("tests/rooms.txt"); printf "" }
+$0 == "<!-- rooms -->" { print; rows(); skip = 1; drawn = 1 }
+$0 == "<!-- end -->" { skip = 0 }
+!skip { print }
+END { if (!drawn) fail(page " has no line <!-- rooms -->"); exit bad }
+function rows(   i) {
+    print "\n| room | contents |\n|---|---|"
+    for (i = 1; i <= rooms; i++) print "| `" room[i] "/` | " says[room[i]] " |"
+    print ""
+}' "$page" >"$work/page"
 awk "$(cat "$here/rooms.awk")"'
 BEGIN { read_rooms("tests/rooms.txt"); printf "" }
 $0 == "<!-- rooms -->" { print; map(); skip = 1; drawn = 1 }
@@ -85,4 +94,6 @@ compare() {
 compare "$work/page" "$page"
 compare "$work/map" README.md
 compare "$work/picture" "$picture"
+# shellcheck disable=SC2046
+"$here/count_code.sh" $(awk '$1 == "code" { print $2 }' tests/rooms.txt) || bad=1
 exit $bad

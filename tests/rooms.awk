@@ -58,6 +58,7 @@ function read_room_line(line, word, n, at) {
     else if (word[1] == "apart" && n > 2) apart[word[2]] = rest_of(line, 2)
     else if (word[1] == "crowded" && n > 2) crowded[word[2]] = rest_of(line, 2)
     else if (word[1] == "prefix" && n > 2) prefix[word[2]] = rest_of(line, 2)
+    else if (word[1] == "code" && n == 2 && word[2] ~ /^[0-9]+$/) code = word[2]
     else if (word[1] == "twice" && n > 2) twice[word[2]] = rest_of(line, 2)
     else fail("tests/rooms.txt: what is this line? " line)
     return at
