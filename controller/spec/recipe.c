@@ -225,10 +225,11 @@ static int must(const struct recipe *r, const struct yaml_node *n, const char *p
                 const char *text)
 {
     char why[300];
+    const char *what = recipe_meaning(path);
     if (is_one_of(values, text))
         return 0;
-    snprintf(why, sizeof(why), "\"%.60s\" is not supported; the engine computes: %s", text,
-             values + (values[0] == '|'));
+    snprintf(why, sizeof(why), "\"%.60s\" is not supported%s%s; the engine computes: %s", text,
+             what ? ": it would be " : "", what ? what : "", values + (values[0] == '|'));
     return refuse(r, n, path, why);
 }
 

@@ -36,6 +36,16 @@ static const struct recipe_row rows[] = {
     {"model.mlp_acts", RECIPE_MUST, "[silu, silu, ]"},
     {"model.mlp_ratio", RECIPE_TAKE, "model.mlp_ratio"},
     {"model.use_pe", RECIPE_MUST, "false"},
+    {"model.pos_embed_type", RECIPE_NOTHING, NULL},             /* of use_pe, as the next */
+    {"model.pe_interpolation", RECIPE_NOTHING, NULL},
+    {"model.cfg_embed", RECIPE_MUST, "false"},
+    {"model.cfg_embed_scale", RECIPE_NOTHING, NULL},            /* of cfg_embed */
+    {"model.logvar", RECIPE_MUST, "false"},
+    {"model.logvar_scale_factor", RECIPE_NOTHING, NULL},        /* of logvar */
+    {"model.timestep_norm_scale_factor", RECIPE_MUST, "1.0|1"},
+    {"model.patch_embed_kernel", RECIPE_MUST, "|1"},
+    {"model.cross_attn_type", RECIPE_MUST, "flash|vanilla"},
+    {"model.micro_condition", RECIPE_MUST, "false"},
     {"model.qk_norm", RECIPE_TAKE, "model.qk_norm"},
     {"model.cross_norm", RECIPE_TAKE, "model.cross_norm"},
     {"model.class_dropout_prob", RECIPE_TAKE, "caption_dropout"},
@@ -120,6 +130,18 @@ static const char *look_up(const struct pair *pairs, const char *theirs)
     while (pairs->theirs && strcmp(pairs->theirs, theirs) != 0)
         pairs++;
     return pairs->ours;
+}
+
+const char *recipe_meaning(const char *path)
+{
+    static const struct pair pairs[] = {
+        {"model.use_pe", "position embeddings, which the models of 2K and 4K pixels have"},
+        {"model.cfg_embed", "the guidance embedding of Sana-Sprint"},
+        {"model.logvar", "the variance of Sana-Sprint"},
+        {"model.timestep_norm_scale_factor", "the time scale of Sana-Sprint"},
+        {NULL, NULL},
+    };
+    return look_up(pairs, path);
 }
 
 const char *recipe_preset(const char *model)

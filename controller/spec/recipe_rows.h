@@ -18,6 +18,8 @@ struct recipe_row {
 
 /* NULL: unknown. */
 const struct recipe_row *recipe_row_find(const char *path);
+/* What another value of a key would be that must have one of some; NULL: its name says it. */
+const char *recipe_meaning(const char *path);
 /* "SanaMS_600M_P1_D28" to "sana-600m", "CAMEWrapper" to "came"; NULL: not supported. */
 const char *recipe_preset(const char *model);
 const char *recipe_optimizer(const char *type);

@@ -2,6 +2,7 @@
 /* config_reader.c - see config_reader.h */
 #include "engine/model/config_reader.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #include "engine/contract/err.h"
@@ -63,6 +64,21 @@ void config_reader_must_be(struct config_reader *s, const char *key, const char 
     err_set(s->err, ERR_USAGE, "%s.%s is %s%.40s%s; this engine supports %s", s->name, key,
             text ? "\"" : "", text ? text : "not a string", text ? "\"" : "", built);
     s->failed = true;
+}
+
+void config_reader_only(struct config_reader *s, const char *keys)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)(uintptr_t)s->json, key, value) {
+        const char *p = keys;
+        while (*p && (strncmp(p, key, strlen(key)) != 0 || strchr(" ", p[strlen(key)]) == NULL))
+            p += strcspn(p, " "), p += *p == ' ';
+        if (*p || s->failed)
+            continue;
+        err_set(s->err, ERR_USAGE, "%s.%.60s: this engine does not know the key", s->name, key);
+        s->failed = true;
+    }
 }
 
 struct config_reader config_reader_open(const json_t *config, const char *name, struct err *err)

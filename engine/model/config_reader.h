@@ -26,5 +26,7 @@ void config_reader_number(struct config_reader *s, const char *key, double *valu
 void config_reader_bool(struct config_reader *s, const char *key, bool *value);
 /* A choice of which only some values are supported; `built` lists them, separated by '|'. */
 void config_reader_must_be(struct config_reader *s, const char *key, const char *built);
+/* Refuses every key but these, separated by spaces: one that nobody reads may change the model. */
+void config_reader_only(struct config_reader *s, const char *keys);
 
 #endif

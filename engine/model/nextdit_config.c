@@ -54,6 +54,8 @@ int nextdit_config_parse(struct model_config *cfg, const json_t *config, struct 
     config_reader_bool(&s, "qk_norm", &c.qk_norm);
     c.kv_heads = c.heads;
     config_reader_int(&s, "n_kv_heads", &c.kv_heads);
+    config_reader_only(&s, "patch_size in_channels dim n_layers n_heads multiple_of cap_feat_dim ffn_dim_multiplier "
+                           "norm_eps learn_sigma qk_norm n_kv_heads");
     if (s.failed)
         return -1;
     if (multiple < 1 || !(multiplier >= 0 && multiplier < 1024))

@@ -77,6 +77,9 @@ static int parse_model(struct model_config *c, const json_t *config, struct err 
     config_reader_must_be(&s, "cross_attn_type", "flash|vanilla");
     config_reader_must_be(&s, "ffn_type", "glumbconv");
     check_acts(&s);
+    config_reader_only(&s, "model depth hidden_size num_heads patch_size linear_head_dim mlp_ratio class_dropout_prob "
+                           "qk_norm cross_norm use_pe attn_type cross_attn_type ffn_type mlp_acts "
+                           "fp32_attention mixed_precision"); /* the last two: precision is the run's */
     if (s.failed)
         return -1;
     if (use_pe)

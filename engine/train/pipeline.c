@@ -2,11 +2,13 @@
 /* pipeline.c - see pipeline.h */
 #include "engine/train/pipeline.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
@@ -15,17 +17,23 @@
 #include "engine/model/layout.h"
 #include "engine/weights/adapter.h"
 #include "engine/weights/pretrained.h"
+#include "engine/weights/weights_config.h"
 #include "engine/weights/weights_source.h"
 #include "engine/weights/weights_summary.h"
 
 /* --- what it is ---------------------------------------------------------------------------- */
 
-static json_t *read_config(const char *folder, const char *name)
+/* NULL: there is none. In the cache of a hub it is a link. */
+static json_t *read_scheduler(const char *folder)
 {
     char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))
+    if (snprintf(path, sizeof(path), "%s/scheduler/scheduler_config.json", folder) >= (int)sizeof(path))
         return NULL;
-    return safe_open_json(path, 0, NULL);
+    const int fd = safe_open_linked(path, O_RDONLY, NULL);
+    json_t *config = fd < 0 ? NULL : json_loadfd(fd, 0, NULL);
+    if (fd >= 0)
+        close(fd);
+    return config;
 }
 
 /* The keys of train.model that diffusers' configuration of a SanaTransformer2DModel tells; norms are seen in the
@@ -45,26 +53,26 @@ static void apply_config(json_t *model, const json_t *c, const struct weights_su
     json_object_set_new(model, "cross_norm", json_boolean(s->cross_norm));
 }
 
-static int look_at_weights(struct weights_summary *s, const char *path, struct err *err)
+static int look_at_weights(struct weights_summary *s, json_t **config, const char *path, struct err *err)
 {
     struct weights_source *w = NULL;
+    char file[PATH_MAX];
     if (weights_source_open(&w, path, "transformer", err) < 0)
         return err_prefix(err, "--weights: ");
     weights_summary_make(s, w);
+    int rc = weights_config_check(w, NULL, err) < 0 ? -1 : weights_source_config(config, file, w, err);
+    if (rc == 0 && s->naming == WEIGHTS_NAMINGS)
+        rc = err_set(err, ERR_DATA, "%s has no tensors of Sana or Lumina-Next", path);
     weights_source_close(w);
-    if (s->naming != WEIGHTS_NAMINGS)
-        return 0;
-    return err_set(err, ERR_DATA, "--weights: %s has no tensors of Sana or Lumina-Next", path);
+    return rc < 0 ? err_prefix(err, "--weights: ") : 0;
 }
 
 static int make_model(json_t *model, int *sample, const struct pipeline_ask *ask, const char *path, struct err *err)
 {
     struct weights_summary s;
-    json_t *c = read_config(path, "transformer/config.json");
-    if (!c)
-        c = read_config(path, "config.json");
+    json_t *c = NULL;
+    int rc = look_at_weights(&s, &c, path, err);
     const bool told = field_int(c, "num_attention_heads", 0) > 0;
-    int rc = look_at_weights(&s, path, err);
     const char *preset = ask->preset ? ask->preset : rc == 0 && s.preset ? s.preset : "sana-1600m";
     if (rc == 0 && !ask->preset && !s.preset && !told)
         rc = err_set(err, ERR_USAGE, "--weights: %s is no released size, and has no config.json of diffusers; name the "
@@ -86,7 +94,7 @@ static void set_path(json_t *data, const char *key, const char *value)
 /* As a job that trains on it would say it. */
 static json_t *make_job(struct pipeline *p, const struct pipeline_ask *ask, const char *path, struct err *err)
 {
-    json_t *scheduler = read_config(path, "scheduler/scheduler_config.json");
+    json_t *scheduler = read_scheduler(path);
     const double shift = field_number(scheduler, "flow_shift");
     json_t *job = json_pack("{s:{s:{s:s}, s:{s:s, s:s}, s:i, s:{s:f}}}", "train", "model", "weights", path, "data",
                             "path", "/", "encoders", "sana", "steps", 1, "flow", "shift",

@@ -134,15 +134,10 @@ static void measure_kl(struct vae_config *c, const struct weights_source *w)
 
 static int read_beside(struct vae_config *c, const struct weights_source *w, struct err *err)
 {
-    char path[PATH_MAX + 16];
-    json_error_t why;
-    const char *file = weights_source_path(w), *slash = strrchr(file, '/');
-    snprintf(path, sizeof(path), "%.*sconfig.json", slash ? (int)(slash - file + 1) : 0, file);
-    json_t *config = json_load_file(path, 0, &why);
-    if (!config && json_error_code(&why) == json_error_cannot_open_file)
-        return 0;
-    if (!config)
-        return err_set(err, ERR_DATA, "%s:%d:%d: not JSON: %s", path, why.line, why.column, why.text);
+    char path[PATH_MAX];
+    json_t *config;
+    if (weights_source_config(&config, path, w, err) < 0)
+        return -1;
     const json_t *scale = json_object_get(config, "scaling_factor");
     const json_t *groups = json_object_get(config, "norm_num_groups");
     if (json_number_value(scale) > 0)

@@ -20,6 +20,7 @@
 #include "engine/model/lora.h"
 #include "engine/model/model.h"
 #include "engine/weights/tensor_view.h"
+#include "engine/weights/weights_config.h"
 #include "engine/weights/weights_source.h"
 #include "engine/weights/weights_summary.h"
 
@@ -62,7 +63,8 @@ int pretrained_open(struct pretrained **out, const char *name, struct err *err)
     struct pretrained *p = calloc(1, sizeof(*p));
     if (!p)
         return err_set(err, ERR_MEMORY, "no memory for the weights of %s", path);
-    if (enter_checkpoint(file, path, err) < 0 || weights_source_open(&p->source, file, "transformer", err) < 0) {
+    if (enter_checkpoint(file, path, err) < 0 || weights_source_open(&p->source, file, "transformer", err) < 0 ||
+        weights_config_check(p->source, NULL, err) < 0) {
         pretrained_close(p);
         return -1;
     }
@@ -185,7 +187,7 @@ int pretrained_match(struct pretrained *p, const struct model_config *cfg, bool 
     complete(&whole, &p->summary);
     if (model_layout_make(&p->layout, &whole, err) < 0 || weights_match_make(&p->match, p->layout, p->source, err) < 0)
         return -1;
-    return check_tensors(p, strict, err);
+    return check_tensors(p, strict, err) < 0 ? -1 : weights_config_check(p->source, cfg, err);
 }
 
 int pretrained_match_spec(struct pretrained *p, const struct train_spec *s, struct err *err)

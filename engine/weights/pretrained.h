@@ -5,7 +5,7 @@
  * checkpoint of jobctl, whose manifest is verified. By default the file must have every tensor of the model, and the
  * model every tensor of the file, except those that are computed again or never used (weights_names_optional()). Not
  * strict: missing ones keep their random initial values, and others are ignored; but family, channels and shapes must
- * be the model's always.
+ * be the model's always, and so must be what no tensor shows (weights_config.h).
  */
 #ifndef ENGINE_WEIGHTS_PRETRAINED_H
 #define ENGINE_WEIGHTS_PRETRAINED_H

@@ -2,12 +2,13 @@
 /* weights_source.c - see weights_source.h */
 #include "engine/weights/weights_source.h"
 
-#include <jansson.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/contract/err.h"
 #include "engine/data/mapped_file.h"
@@ -272,6 +273,28 @@ const struct tensor_view *weights_source_find(const struct weights_source *w, co
 const char *weights_source_path(const struct weights_source *w)
 {
     return w->path;
+}
+
+int weights_source_config(json_t **config, char path[PATH_MAX], const struct weights_source *w, struct err *err)
+{
+    struct mapped_file m;
+    json_error_t why;
+    const char *slash = strrchr(w->path, '/');
+    *config = NULL;
+    if (snprintf(path, PATH_MAX, "%.*sconfig.json", slash ? (int)(slash - w->path + 1) : 0, w->path) >= PATH_MAX ||
+        (access(path, F_OK) < 0 && errno == ENOENT))
+        return 0;
+    if (mapped_file_open(&m, path, err) < 0)
+        return -1;
+    *config = json_loadb((const char *)m.bytes, m.size, JSON_REJECT_DUPLICATES, &why);
+    mapped_file_close(&m);
+    if (json_is_object(*config))
+        return 0;
+    if (!*config)
+        return err_set(err, ERR_DATA, "%s:%d:%d: not JSON: %s", path, why.line, why.column, why.text);
+    json_decref(*config);
+    *config = NULL;
+    return err_set(err, ERR_DATA, "%s: not a JSON object", path);
 }
 
 const char *weights_source_form(const struct weights_source *w)

@@ -13,6 +13,8 @@
 #ifndef ENGINE_WEIGHTS_WEIGHTS_SOURCE_H
 #define ENGINE_WEIGHTS_WEIGHTS_SOURCE_H
 
+#include <jansson.h>
+#include <limits.h>
 #include <stddef.h>
 
 struct err;
@@ -31,6 +33,9 @@ const struct tensor_view *weights_source_find(const struct weights_source *w, co
 
 /* The file or index that was read. */
 const char *weights_source_path(const struct weights_source *w);
+/* The object in config.json beside it, and its path; a new reference, NULL if there is no such file. ERR_DATA: it is no
+ * JSON object. */
+int weights_source_config(json_t **config, char path[PATH_MAX], const struct weights_source *w, struct err *err);
 /* "torch.save()", "safetensors" or "safetensors, 2 shards" */
 const char *weights_source_form(const struct weights_source *w);
 /* Tensors of the file that are not weights: optimizer state, averages, random numbers. */

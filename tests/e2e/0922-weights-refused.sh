@@ -37,9 +37,31 @@ says less "less.safetensors: 53 of the model's 55 tensors match; 1 missing: bloc
 make cut.safetensors authors safetensors F32 cut=blocks.0.mlp.depth_conv.conv.weight
 spec cut "$norms,\"weights_strict\":false,\"weights\":\"$WORK/cut.safetensors\""
 says cut "1 of another shape: blocks.0.mlp.depth_conv.conv.weight, [160, 1, 3, 3] instead of [320, 1, 3, 3]"
-make free.safetensors authors safetensors F32 drop=y_embedder.y_embedding add=pos_embed add=lm_head.weight
+make free.safetensors authors safetensors F32 drop=y_embedder.y_embedding zero=pos_embed add=lm_head.weight
 spec free "$norms,\"weights\":\"$WORK/free.safetensors\""
 code 0 jobctl-train train --spec free.json
+
+# Models that have all tensors of this one, and are another, also if not strict: a .pth of 2K pixels, Sana-Sprint.
+mkdir diffusers
+make wide.pth authors pth F32 add=pos_embed
+make sprint.safetensors authors safetensors F32 add=logvar_linear.weight
+make diffusers/diffusion_pytorch_model.safetensors diffusers safetensors F32
+spec wide "$norms,\"weights\":\"$WORK/wide.pth\",\"weights_strict\":false"
+says wide 'wide.pth: the tensor pos_embed is not zero: position embeddings, which the models of 2K and 4K pixels have'
+spec sprint "$norms,\"weights\":\"$WORK/sprint.safetensors\",\"weights_strict\":false"
+says sprint 'sprint.safetensors: the tensor logvar_linear.weight is the variance of Sana-Sprint'
+config() { # MEMBERS of diffusers' config.json
+    cat >diffusers/config.json <<JSON
+{"_class_name":"SanaTransformer2DModel","attention_head_dim":32,$1}
+JSON
+}
+spec diffusers "$norms,\"weights\":\"$WORK/diffusers\""
+config '"num_cross_attention_heads":2,"interpolation_scale":null'
+code 0 jobctl-train plan --spec diffusers.json
+config '"interpolation_scale":1.0'
+says diffusers 'diffusers/config.json: interpolation_scale is 1.0: position embeddings'
+config '"num_cross_attention_heads":4'
+says diffusers 'num_cross_attention_heads is 4, the spec says model.heads: 2'
 
 # Not strict: what fits, and a warning with the rest.
 sed -i 's/"weights":/"weights_strict":false,"weights":/' less.json

@@ -66,7 +66,12 @@ code 0 jobctl wait last --timeout 60
 [ -d run/step-00000003 ]
 mv kept.yaml configs/theirs.yaml
 
-sed -i 's/CAMEWrapper/CAME8BitWrapper/' configs/theirs.yaml
+sed -i 's/  mlp_ratio: 2.5/&\n  use_pe: true\n  pe_interpolation: 2.0/' configs/theirs.yaml
+code 2 jobctl submit --dry-run job.yaml
+has 'theirs.yaml:14: model.use_pe: "true" is not supported: it would be position embeddings, which the models of 2K and 4K pixels have' err
+sed -i '/use_pe/d' configs/theirs.yaml # without use_pe, pe_interpolation has no effect
+code 0 jobctl submit --dry-run job.yaml
+sed -i 's/CAMEWrapper/CAME8BitWrapper/; /pe_interp/d' configs/theirs.yaml
 code 2 jobctl plan job.yaml
 has 'job.yaml:2:11: train.config: configs/theirs.yaml:28: train.optimizer.type: state of 8 bits is not supported' err
 lacks 'betas' err

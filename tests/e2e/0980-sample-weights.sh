@@ -59,6 +59,11 @@ fails 'expected flow_dpm_solver or euler' --weights "$PWD/model" --prompt x --ou
 fails "'many' is not a number from 1 to 1000" --weights "$PWD/model" --prompt x --out y.png --steps many
 fails 'is no released size' --weights base.json.ckpt/step-00000004/model.safetensors --vae pipe --text-encoder pipe \
     --prompt x --out y.png
+sed -i 's/"interpolation_scale": *null/"interpolation_scale": 1.0/' model/transformer/config.json
+for verb in "sample --prompt x --out y.png" selftest; do
+    ! jobctl-train $verb --weights "$PWD/model" >said 2>&1 || exit 1
+    grep -q 'model/transformer/config.json: interpolation_scale is 1.0: position embeddings' said || { cat said; exit 1; }
+done
 fails 'nowhere' --weights "$PWD/nowhere" --prompt x --out y.png
 [ ! -e y.png ]
 jobctl-train sample --weights base.json.ckpt/step-00000004/model.safetensors --vae pipe --text-encoder pipe --preset tiny \

@@ -4,7 +4,7 @@
 NAMING  authors | diffusers: the second splits joint matrices and has no null caption
 FORM    safetensors | shards (OUT is a directory with an index) | folder (a diffusers pipeline) | pth | legacy
 DTYPE   F32 | F16 | BF16, or F32<BF16: numbers of the second type, written as the first
-More arguments change it: drop=NAME leaves a tensor out, add=NAME adds one, cut=NAME halves the first dimension.
+More arguments change it: drop=NAME leaves a tensor out, add=NAME adds one, zero=NAME one of zeros, cut=NAME halves the first dimension.
 """
 import sys
 sys.path.pop(0)  # the json.py beside this file is another
@@ -168,8 +168,8 @@ def change(tensors, words):
         what, name = word.split('=')
         if what == 'drop':
             del tensors[name]
-        elif what == 'add':
-            tensors[name] = ([2], (1.0, 2.0))
+        elif what in ('add', 'zero'):
+            tensors[name] = ([2], (1.0, 2.0) if what == 'add' else (0.0, 0.0))
         else:
             shape, x = tensors[name]
             tensors[name] = ([shape[0] // 2] + shape[1:], x[:len(x) // 2])

@@ -181,6 +181,11 @@ static void others_are_refused_by_name(void **state)
     t.optimizer = "CAME8BitWrapper";
     refused(&t, "", "train.optimizer.type: state of 8 bits is not supported");
     t = table[0];
+    t.model = "SanaMS_600M_P1_D28, pe_interpolation: 1.0, cfg_embed: true";
+    refused(&t, "", "model.cfg_embed: \"true\" is not supported: it would be the guidance embedding of Sana-Sprint; the "
+                    "engine computes: false");
+    t.model = "SanaMS_600M_P1_D28, timestep_norm_scale_factor: 1000.0";
+    refused(&t, "", "model.timestep_norm_scale_factor: \"1000.0\" is not supported: it would be the time scale of");
     t.model = "SanaMSControlNet_600M_P1_D28";
     refused(&t, "", "model.model: supported are SanaMS_600M_P1_D28");
     refused(&table[0], "  skip_step: 7", "train.skip_step: jobctl does not know this key of NVlabs/Sana");

@@ -356,6 +356,8 @@ static void configurations_are_read_or_refused(void **state)
         {"{\"model\":{\"model\":\"SanaMS\",\"ffn_type\":\"mlp\"}}", "model.ffn_type"},
         {"{\"model\":{\"model\":\"SanaMS\",\"mlp_acts\":[\"silu\"]}}", "model.mlp_acts"},
         {"{\"model\":{\"model\":\"SanaMS\",\"use_pe\":true}}", "model.use_pe"},
+        {"{\"model\":{\"model\":\"SanaMS\",\"cfg_embed\":true}}", "model.cfg_embed: this engine does not know the key"},
+        {"{\"model\":{\"n_layers\":2,\"dim\":64,\"rope_scaling\":2}}", "model.rope_scaling: this engine does not know"},
         {"{\"model\":{\"model\":\"SanaMS\",\"qk_norm\":1}}", "model.qk_norm"},
         {"{\"model\":{\"model\":\"SanaMS\",\"mlp_ratio\":-1}}", "model.mlp_ratio"},
         {"{\"model\":{\"model\":\"SanaMS\",\"depth\":1,\"hidden_size\":64,\"num_heads\":2,"
