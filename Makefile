@@ -75,7 +75,11 @@ SLURM_SRCS := $(filter controller/slurm/%.c,$(FILES))
 # comes or goes.  The sanitizer builds link shared libraries only.
 $(BUILD)/libs.mk: deploy/libs.sh
 	@mkdir -p $(@D); deploy/libs.sh $@ '$(CC)' $(if $(SANITIZE),,static)
+# What prepares the machine itself calls make again afterwards.
+PREPARES := demo demo-sana test bootstrap release-check help clean
+ifneq ($(or $(filter-out $(PREPARES),$(MAKECMDGOALS)),$(if $(MAKECMDGOALS),,all)),)
 include $(BUILD)/libs.mk
+endif
 TESTING  := $(filter check units processes asan,$(MAKECMDGOALS))
 MISSING  := $(strip $(LIBS_MISSING) $(if $(TESTING),$(TEST_MISSING)))
 FLAGS    += $(LIBS_CFLAGS)
@@ -271,8 +275,10 @@ house: $(BIN)/jobctl $(BIN)/jobctl-agent $(BIN)/jobctl-train  ## are docs/HOUSE.
 # Compilers of one large file each run beside others: alone, each would leave the other processors idle.
 CUDA_BEDS := $(if $(have_cxx),$(CUDA_CPU) $(CUDA_WATCHED) $(CUDA_PLANTED)) $(if $(HAVE_NVCC),$(CUDA_PTX))
 IN_PARALLEL = $(MAKE) --no-print-directory -j$(JOBS)
-test: NEEDS = --tests
-test: bootstrap  ## everything: units, golden numbers, simulation, end to end, sanitizers
+test:  ## everything: units, golden numbers, simulation, end to end, sanitizers
+	@deploy/try.sh test $(BIN)
+
+everything:
 	@$(IN_PARALLEL) $(CUDA_BEDS) all units processes
 	@$(IN_PARALLEL) check
 	@$(IN_PARALLEL) house
@@ -365,19 +371,16 @@ bench-dist: $(OBJ)/tests/bench/dist  ## collectives of 2 and 4 ranks here, besid
 	@$<
 
 bootstrap:
-	@deploy/bootstrap.sh $(NEEDS)
+	@deploy/bootstrap.sh
 
-release-check:  ## build, demo and units on bare Debian 11, 12, 13 (and Ubuntu): RELEASES="debian-13 ..."; needs root
-	@deploy/release_check.sh $(RELEASES)
+release-check:  ## the README's first lines on bare Debian and Ubuntu: CELLS="debian-13/nothing ..."; needs root
+	@deploy/release_check.sh $(CELLS)
 
-# Where no GPU is, the demo does without the CUDA plugin, which takes as long to compile as all the rest.
-demo: bootstrap  ## train a small Sana on icons, here and now, and look at what it learned
-	@$(MAKE) --no-print-directory -j$(JOBS) all $(if $(wildcard /dev/nvidiactl /dev/dxg),,NVCC=)
-	@deploy/demo.sh $(BIN)
+demo:  ## train a small Sana on icons, here and now, and look at what it learned
+	@deploy/try.sh demo $(BIN)
 
-demo-sana: bootstrap  ## the path of a Sana fine-tune at toy size: encoders, adapters, pictures of prompts, export
-	@$(MAKE) --no-print-directory -j$(JOBS) all NVCC=
-	@deploy/demo_sana.sh $(BIN)
+demo-sana:  ## the path of a Sana fine-tune at toy size: encoders, adapters, pictures of prompts, export
+	@deploy/try.sh demo-sana $(BIN)
 
 # The same files for `make install`, the package and the tarball: deploy/install.sh has the list.
 INSTALL := deploy/install.sh
@@ -409,17 +412,18 @@ help:  ## this list
 	@echo "  found: $(CC), $(if $(HAVE_NVCC),nvcc $(NVCC_VERSION),$(NO_NVCC): kernels run on the CPU)"
 
 # An object depends on its source, on the headers the compiler saw (-MMD) and
-# on the flags: changing CFLAGS rebuilds all of it, changing nothing nothing.
+# on the flags: changing CFLAGS rebuilds all of it, changing nothing nothing.  (+: also with -n, which is to list no more
+# than is to do.)
 # Missing libraries are named here, before the first object is compiled.
 $(OBJ)/flags: FORCE
-	@$(if $(MISSING),echo "not found: $(MISSING)" >&2; rm -f $(BUILD)/libs.mk; \
-	  deploy/bootstrap.sh --check $(if $(TESTING),--tests) >&2 || :; exit 1)
-	@mkdir -p $(@D)
-	@echo '$(CC) $(FLAGS) $(VERSION) $(FLAGS_kernels) $(FLAGS_simd) $(FLAGS_engine)' | cmp -s - $@ || \
+	+@$(if $(MISSING),rm -f $(BUILD)/libs.mk; \
+	  echo "not found: $(MISSING). This installs what is missing:  deploy/bootstrap.sh$(if $(TESTING), --tests)" >&2; exit 1)
+	+@mkdir -p $(@D)
+	+@echo '$(CC) $(FLAGS) $(VERSION) $(FLAGS_kernels) $(FLAGS_simd) $(FLAGS_engine)' | cmp -s - $@ || \
 	  echo '$(CC) $(FLAGS) $(VERSION) $(FLAGS_kernels) $(FLAGS_simd) $(FLAGS_engine)' >$@
 
 $(OBJ)/built_from: FORCE
-	@mkdir -p $(@D); echo '$(COMMIT) $(DATE)' | cmp -s - $@ || echo '$(COMMIT) $(DATE)' >$@
+	+@mkdir -p $(@D); echo '$(COMMIT) $(DATE)' | cmp -s - $@ || echo '$(COMMIT) $(DATE)' >$@
 $(DIRS:%=$(OBJ)/%/main.o): $(OBJ)/built_from
 
 $(OBJ)/%.o: %.c $(OBJ)/flags
@@ -485,7 +489,7 @@ $(NCCLPROF): $(foreach f,ncclprof.c flight.c err.c utf8.c clock.c safe_open.c fl
 	$(Q)$(CC) $(FLAGS) -fPIC -shared -fvisibility=hidden -o $@ $(filter %.c,$^) -lpthread -lm
 
 $(OBJ)/nvflags: FORCE
-	@mkdir -p $(@D); echo '$(NVCC) $(NVCC_VERSION) $(NVFLAGS)' | cmp -s - $@ || echo '$(NVCC) $(NVCC_VERSION) $(NVFLAGS)' >$@
+	+@mkdir -p $(@D); echo '$(NVCC) $(NVCC_VERSION) $(NVFLAGS)' | cmp -s - $@ || echo '$(NVCC) $(NVCC_VERSION) $(NVFLAGS)' >$@
 
 # What ptxas says is the target: where nvcc fails, `all` goes on without the plugin, and what needs the plugin does not.
 $(CUDA).ptxas: $(CUDA_SRC) $(OBJ)/nvflags $(if $(wildcard $(CUDA)),,FORCE)
@@ -605,4 +609,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(VERIFY_SRCS:%.c=$(OBJ)/%.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(FETCH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d $(OBJ)/tests/verify/main.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
 FORCE:
-.PHONY: all cuda-cpu planted check-gpu house check units processes layers pure circles guards baseline resources toolkits sim golden cpus cpus-all older e2e test soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-weights bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo demo-sana install uninstall man completions deb dist clean help FORCE
+.PHONY: all cuda-cpu planted check-gpu house check units processes layers pure circles guards baseline resources toolkits sim golden cpus cpus-all older e2e test everything soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-weights bench-store bench-restart bench-scale bench-hosts bench-dist bootstrap release-check demo demo-sana install uninstall man completions deb dist clean help FORCE

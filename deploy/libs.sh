@@ -2,34 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # libs.sh FILE CC [static] - write into FILE, for make, the link flags of each program on this machine
 #
-# pkg-config names the flags; a trial link decides whether they work.  With `static`, the programs
-# that run on other hosts (jobctl-agent, jobctl-train) take archives, and a shared library where there
-# is no archive.  FILE depends on the folders of .pc files: make writes it again after a package
-# was installed or removed.
+# pkg-config names the flags of the libraries in libs.txt; a trial link decides whether they work.  With `static`, the
+# programs that run on other hosts (jobctl-agent, jobctl-train) take archives, and a shared library where there is no
+# archive.  FILE depends on the folders of .pc files: make writes it again after a package
+# was installed or removed.  Without compiler or pkg-config it depends on the folders where programs are.
 set -euo pipefail
 file=$1 cc=$2 static=${3:-}
 pkg=${PKG_CONFIG:-pkg-config}
 system='-lpthread -ldl -lm -lrt'
 
-# name        | module        | its archive  | header          | one function (none: headers only)
-table='
-libjansson    | jansson       | jansson      | jansson.h       | json_loads
-libuv         | libuv         | libuv-static | uv.h            | uv_loop_init
-libssl        | openssl       | openssl      | openssl/ssl.h   | SSL_CTX_new
-libz          | zlib          | zlib         | zlib.h          | deflate
-libpng        | libpng        | libpng       | png.h           | png_create_read_struct
-libjpeg       | libjpeg       | libjpeg      | jpeglib.h       | jpeg_read_header
-libwebp       | libwebp       | libwebp      | webp/encode.h   | WebPEncode
-libopenblas   | openblas      | openblas     | cblas.h         | cblas_sgemm
-libsqlite3    | sqlite3       |              | sqlite3.h       | sqlite3_open_v2
-libyaml       | yaml-0.1      |              | yaml.h          | yaml_parser_initialize
-libmicrohttpd | libmicrohttpd |              | microhttpd.h    | MHD_start_daemon
-libcurl       | libcurl       |              | curl/curl.h     | curl_easy_init
-libarchive    | libarchive    |              | archive.h       | archive_write_new
-libxxhash     | libxxhash     |              | xxhash.h        |
-libssh        | libssh        |              | libssh/libssh.h | ssh_new
-libcmocka     | cmocka        |              | cmocka.h        | _cmocka_run_group_tests
-'
 agent='libjansson libuv libssl'
 train='libjansson libpng libz libjpeg libwebp libopenblas'
 ctl='libsqlite3 libjansson libyaml libuv libmicrohttpd libcurl libssl libz libarchive'
@@ -42,12 +23,11 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
 declare -A module archive header function cflags shared_flags archive_flags
-while IFS='|' read -r name m a h f; do
+while IFS='|' read -r name m a h f _; do
     name=${name// /}
-    [ -n "$name" ] || continue
     module[$name]=${m// /} archive[$name]=${a// /} header[$name]=${h// /} function[$name]=${f// /}
     cflags[$name]='' shared_flags[$name]='' archive_flags[$name]=''
-done <<<"$table"
+done < <(grep -v '^#' "${0%/*}/libs.txt")
 
 words() { tr -s ' ' '\n' | grep . | paste -sd' ' || true; }
 
@@ -97,10 +77,15 @@ lacking() {
     for n in "$@"; do links "$($as "$n")" "$n" || echo "$n"; done | words
 }
 
+missing_programs() {
+    local p
+    for p in "${cc%% *}" "${pkg%% *}"; do command -v "$p" >/dev/null || echo "$p"; done | words
+}
+
 missing_of_all() {
-    command -v "${cc%% *}" >/dev/null || { echo "${cc%% *}"; return; }
-    command -v "${pkg%% *}" >/dev/null || { echo "${pkg%% *}"; return; }
-    lacking as_shared "$@"
+    local programs
+    programs=$(missing_programs)
+    if [ -n "$programs" ]; then echo "$programs"; else lacking as_shared "$@"; fi
 }
 
 # program NAME SHARED LIBRARY... - the flags of a program whose libraries SHARED have no archive
@@ -154,6 +139,7 @@ if ! links "$(as_shared $all)" $all; then
     for n in "${!module[@]}"; do cflags[$n]=$($pkg --cflags "${module[$n]}" 2>/dev/null || true); done
 fi
 folders=$({ $pkg --variable pc_path pkg-config 2>/dev/null; echo "${PKG_CONFIG_PATH:-}"; } | tr ':' '\n' | words)
+[ -z "$(missing_programs)" ] || folders+=" $(tr ':' '\n' <<<"$PATH" | words)"
 write_flags >"$file.new"
 mv "$file.new" "$file"
 # make would never end if a folder were newer than FILE just written.

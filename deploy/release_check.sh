@@ -1,31 +1,77 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# release_check.sh [RELEASE...] - build, demo and unit tests of HEAD on each living Debian and Ubuntu, and the package
+# release_check.sh [CELL...] - the README's first commands on bare Debian and Ubuntu, and the package
 #
-# Each release is a chroot: a bare root by debootstrap, kept in build/roots/RELEASE, and a copy of it
-# that is thrown away afterwards.  There a plain user builds what `git archive HEAD` holds, after root
-# ran deploy/bootstrap.sh.  One line per release:
+# A cell is RELEASE/STATE, such as debian-13/nothing; RELEASE names all of its states.  Each is a chroot: a bare root by
+# debootstrap, kept in build/roots/RELEASE, and a copy of it that is thrown away.  There the lines under "Try it" are run
+# as README.md has them, with a bundle of HEAD as the address of the clone.  What the root has before them:
 #
-#     RELEASE: ok (SECONDS s: STEP SECONDS s, ...)
-#     RELEASE: failed: STEP: first error           the log is build/roots/RELEASE.log
-#     RELEASE: not run: why
+#     nothing          git; root runs the first two lines, to the picture; then the line that the demo names ends its daemon
+#     make             git and make; root runs them, with `make demo` for the second
+#     build-essential  git and build-essential; the same
+#     sudo             git and sudo; a plain user runs them
+#     no-root          git; a plain user runs them, and root the line that they are told
+#     test             git; root runs the first and the third line, then tests/python_check.sh
+#
+# Where the states between `nothing` and `test` end with the first file that is compiled, but on debian-13 `make`,
+# `build-essential` and `sudo` go on to the picture.  One line per cell:
+#
+#     CELL: ok (SECONDS s: STEP SECONDS s, ...)
+#     CELL: failed: STEP: first error           the log is build/roots/CELL.log, with - for /
+#     CELL: not run: why
 #
 # `package` is one more: the Debian package, built on debian-12 and installed, upgraded under live jobs, removed and
-# purged on a bare one (deploy/deb_check.sh).  Exit 1 if a release failed or none ran.  roots.sh says
-# what it needs.
+# purged on a bare one (deploy/deb_check.sh).  Exit 1 if a cell failed or none ran.  roots.sh says what it needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . deploy/roots.sh
+states='nothing make build-essential sudo no-root test'
 
-# name | user | command; the first that fails ends the release
-steps='
-bootstrap     | root | deploy/bootstrap.sh
-build         | user | make -j$(nproc)
-demo          | user | make demo
-test packages | root | apt-get install -qq -s --no-install-recommends $(deploy/bootstrap.sh --tests --check | sed -n "s/^missing: //p") && apt-get install -qq -y libcmocka-dev python3-minimal python3
-units         | user | make -j$(nproc) check
-python        | user | tests/python_check.sh build/bin
-'
+# readme_line N - the Nth command under "Try it"; the clone is of the bundle
+readme_line() {
+    awk -v n="$1" '/^## / { on = $0 == "## Try it" } on && /^    / && ++seen == n' README.md |
+        sed 's/^ *//; s/  *# .*//; s|ADDRESS|/srv/jobctl.bundle|'
+}
+clone=$(readme_line 1) demo=$(readme_line 2) test=$(readme_line 3)
+[[ $clone == 'git clone /srv/'*'&& cd jobctl' && $demo == *demo && $test == *test ]] ||
+    { echo "release_check.sh: README.md has other lines under \"Try it\" than git clone ADDRESS, demo and test" >&2; exit 1; }
+
+apt='apt-get install -qq -y --no-install-recommends'
+pictures='ls -l $(sed -n "s/^ *pictures  *//p" ~/log) && sh -c "$(tail -n 1 ~/log)" && ! pgrep_jobctl'
+# The programs that are left, without pgrep.
+pictures="pgrep_jobctl() { ls -l /proc/[0-9]*/exe 2>/dev/null | grep jobctl; }; $pictures"
+# to_picture WHO, to_compiling WHO: steps
+to_picture() {
+    echo "demo | $1 | cd && $clone && $demo 2>&1 | tee ~/log"
+    echo "end  | $1 | $pictures"
+}
+to_compiling() {
+    echo "to the first file compiled | $1 | cd && ${2-$clone} && while IFS= read -r l; do echo \"\$l\"; [[ \$l != '  compiling '* ]] || exit 0; done < <($demo 2>&1); exit 1"
+}
+
+# steps_of RELEASE STATE
+steps_of() {
+    local go=to_compiling demo=$demo
+    [ "$1" != debian-13 ] || go=to_picture
+    case $2 in make | build-essential) demo="make ${demo##* }" ;; esac
+    echo "bare | root | apt-get update -qq && $apt git ca-certificates && rm -rf /var/lib/apt/lists/*"
+    case $2 in
+    nothing) to_picture root ;;
+    make | build-essential)
+        echo "$2 | root | apt-get update -qq && $apt $2 && rm -rf /var/lib/apt/lists/*"
+        $go root ;;
+    sudo)
+        echo "sudo | root | apt-get update -qq && $apt sudo && rm -rf /var/lib/apt/lists/* && echo 'user ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/user"
+        $go user ;;
+    no-root)
+        echo "told       | user | cd && $clone && { $demo 2>&1 | tee ~/log; [ \${PIPESTATUS[0]} = 4 ] && [ ! -e build ]; }"
+        echo "told line  | root | sh -c \"\$(tail -n 1 /home/user/log)\""
+        to_compiling user 'cd jobctl' ;;
+    test)
+        echo "test   | root | cd && $clone && $test"
+        echo "python | root | cd ~/jobctl && tests/python_check.sh build/bin" ;;
+    esac
+}
 steps_of_package='
 bootstrap     | root | deploy/bootstrap.sh && apt-get install -qq -y --no-install-recommends build-essential debhelper lintian
 build         | user | make NVCC= deb
@@ -40,6 +86,11 @@ keep_package() {
         mv "$roots/${deb##*/}" "$roots/$1.run/home/user/jobctl/build"
 }
 
+# bundled_root NAME - a copy of the bare root, and HEAD to be cloned
+bundled_root() {
+    copy_root "$1" && git bundle create -q "$roots/$1.run/srv/jobctl.bundle" HEAD
+}
+
 # first_error LOG - the first line of the last step that tells of an error, else its last line
 first_error() {
     awk '/^== / { first = last = ""; next }
@@ -48,46 +99,41 @@ first_error() {
          END { print first != "" ? first : last }' "$1" | cut -c1-200
 }
 
-# check_release NAME SUITE [TITLE STEPS] - one line; 0 ok, 1 failed, 2 not run
-check_release() {
-    local why begin=$SECONDS title=${3:-$1} log=$roots/${3:-$1}.log
+# check NAME SUITE CELL COPY STEPS - one line; COPY makes the root; sets ran and bad
+check() {
+    local why begin=$SECONDS log=$roots/${3/\//-}.log
     why=$(why_not "$1")
     if [ -z "$why" ] && ! bare_root "$1" "$2" >"$log" 2>&1; then
         why="no root: $(grep -E '^E: ' "$log" | head -n 1 || tail -n 1 "$log")"
     fi
     if [ -n "$why" ]; then
-        echo "$title: not run: $why"
-        return 2
+        echo "$3: not run: $why"
+        return
     fi
-    failed=copy
-    ! fresh_root "$1" >"$log" 2>&1 || run_steps "$1" "${4:-$steps}" >>"$log" 2>&1
+    ran=1 failed=copy
+    ! $4 "$1" >"$log" 2>&1 || run_steps "$1" "$5" >>"$log" 2>&1
     rm -rf --one-file-system "$roots/$1.run"
     if [ -n "$failed" ]; then
-        echo "$title: failed: $failed: $(first_error "$log")"
-        return 1
+        echo "$3: failed: $failed: $(first_error "$log")"
+        bad=1
+    else
+        echo "$3: ok ($((SECONDS - begin)) s: $times)"
     fi
-    echo "$title: ok ($((SECONDS - begin)) s: $times)"
-}
-
-# count RC - of one line
-count() {
-    [ "$1" = 2 ] || ran=1
-    [ "$1" != 1 ] || bad=1
 }
 
 begin_roots
-ran=0 bad=0
+ran=0 bad=0 wanted=" $* "
 while read -r name suite; do
     [ -n "$name" ] || continue
-    [ $# = 0 ] || [[ " $* " == *" $name "* ]] || continue
-    rc=0
-    check_release "$name" "$suite" || rc=$?
-    count $rc
+    for state in $states; do
+        [ $# = 0 ] || [[ $wanted == *" $name "* || $wanted == *" $name/$state "* ]] || continue
+        step_folder=/
+        check "$name" "$suite" "$name/$state" bundled_root "$(steps_of "$name" "$state")"
+    done
 done <<<"$releases"
-if [ $# = 0 ] || [[ " $* " == *" package "* ]]; then
-    rc=0
-    check_release debian-12 bookworm package "$steps_of_package" || rc=$?
-    count $rc
+if [ $# = 0 ] || [[ $wanted == *" package "* ]]; then
+    step_folder=/home/user/jobctl
+    check debian-12 bookworm package fresh_root "$steps_of_package"
 fi
-[ $ran = 1 ] || { echo "release_check.sh: no release was checked" >&2; exit 1; }
+[ $ran = 1 ] || { echo "release_check.sh: no cell was checked" >&2; exit 1; }
 exit $bad

@@ -58,6 +58,8 @@ inside='
 
 # Folders of this machine that a script wants at the same place in its root.
 mounts=
+# Where its steps run.
+step_folder=/home/user/jobctl
 
 # enter ROOT COMMAND - run it with a time limit.  Mounts and processes belong to namespaces that end
 # with this script, however it ends.
@@ -72,8 +74,8 @@ enter() {
     return $rc
 }
 
-# fresh_root NAME - a copy of the bare root with a user and the tree of HEAD
-fresh_root() {
+# copy_root NAME - a copy of the bare root, with a user
+copy_root() {
     local run=$roots/$1.run
     rm -rf --one-file-system "$run" &&
         cp -a "$roots/$1" "$run" &&
@@ -81,10 +83,13 @@ fresh_root() {
         echo force-unsafe-io >"$run/etc/dpkg/dpkg.cfg.d/thrown_away" &&
         cp -L /etc/resolv.conf "$run/etc/resolv.conf" &&
         printf '127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n' "$(hostname)" >"$run/etc/hosts" &&
-        chroot "$run" useradd -m -s /bin/bash user &&
-        mkdir "$run/home/user/jobctl" &&
-        git archive HEAD | tar -x -C "$run/home/user/jobctl" &&
-        chroot "$run" chown -R user: /home/user/jobctl
+        chroot "$run" useradd -m -s /bin/bash user
+}
+
+# fresh_root NAME - the same with the tree of HEAD
+fresh_root() {
+    local to=$roots/$1.run/home/user/jobctl
+    copy_root "$1" && mkdir "$to" && git archive HEAD | tar -x -C "$to" && chroot "$roots/$1.run" chown -R user: "${to#*.run}"
 }
 
 # run_steps NAME STEPS - lines "name | user, root, or here | command"; sets `failed` to the first that failed, and
@@ -101,7 +106,7 @@ run_steps() {
         if [ $who = here ]; then
             $command "$1" || { failed=$name; return; }
         else
-            command="cd /home/user/jobctl && $command"
+            command="cd $step_folder && $command"
             [ $who = root ] || command="runuser -u user -- env HOME=/home/user bash -c $(printf %q "$command")"
             enter "$roots/$1.run" "$command" || { failed=$name; return; }
         fi

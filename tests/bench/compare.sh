@@ -21,7 +21,7 @@ rounds=${ROUNDS:-7}
 threads=$(nproc)
 
 if ! "$python" -c 'import torch, numpy' 2>/dev/null; then
-    echo "bench: skipped, because $python cannot import torch (deploy/bootstrap.sh --peers installs it)"
+    echo "bench: skipped, because $python cannot import torch (deploy/bootstrap.sh --all installs it)"
     exit 0
 fi
 

@@ -17,7 +17,7 @@ rounds=${ROUNDS:-3}
 threads=${OMP_NUM_THREADS:-$(nproc)}
 
 if ! "$python" -c 'import torch' 2>/dev/null; then
-    echo "bench: skipped, because $python cannot import torch (deploy/bootstrap.sh --peers installs it)"
+    echo "bench: skipped, because $python cannot import torch (deploy/bootstrap.sh --all installs it)"
     exit 0
 fi
 

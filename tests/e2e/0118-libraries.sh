@@ -24,3 +24,12 @@ cc_without yaml.h
 code 0 deploy/libs.sh "$WORK/yaml.mk" "$WORK/cc"
 grep -qx 'LIBS_MISSING := libyaml' "$WORK/yaml.mk"
 grep -qx 'LIBS_LACKING := *' "$WORK/yaml.mk"
+
+# A program that is installed after the first look, as by `make demo` on a bare machine: make looks again.
+cd "$WORK"
+mkdir tools
+export PATH="$WORK/tools:$PATH" PKG_CONFIG=later-pkg-config
+printf 'libs.mk:\n\t@%s/deploy/libs.sh $@ %s\ninclude libs.mk\nmissing:\n\t@echo "missing: $(LIBS_MISSING)."\n' "$TOP" "$cc" >Makefile
+says 'missing: later-pkg-config.' make -s missing
+ln -s "$(command -v pkg-config)" tools/later-pkg-config
+says 'missing: .' make -s missing

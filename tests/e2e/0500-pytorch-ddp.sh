@@ -6,7 +6,7 @@
 set -eu
 . "$TOP/tests/e2e/wait.sh"
 if ! /usr/bin/python3 -c 'import torch' 2>/dev/null; then
-    echo "python3-torch is not installed (deploy/bootstrap.sh --peers installs it)"
+    echo "python3-torch is not installed (deploy/bootstrap.sh --all installs it)"
     exit 77
 fi
 

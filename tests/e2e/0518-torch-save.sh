@@ -5,7 +5,7 @@
 cd "$WORK"
 python=/usr/bin/python3
 if ! $python -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null; then
-    echo "python3-torch is not installed (deploy/bootstrap.sh --peers installs it)"
+    echo "python3-torch is not installed (deploy/bootstrap.sh --all installs it)"
     exit 77
 fi
 cat >train.py <<'PY'

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # browser.sh - what the tests of the dashboard in Chromium need, else they are skipped: . "$TOP/tests/e2e/browser.sh"
 #
-# Bootstrap installs it with --browser. DASHBOARD_SHOTS=DIR keeps the pictures.
-chromium=$(command -v chromium) || { echo "chromium is not installed (deploy/bootstrap.sh --browser)"; exit 77; }
-driver=$(command -v chromedriver) || { echo "chromium-driver is not installed (deploy/bootstrap.sh --browser)"; exit 77; }
+# Bootstrap installs it with --all. DASHBOARD_SHOTS=DIR keeps the pictures.
+chromium=$(command -v chromium) || { echo "chromium is not installed (deploy/bootstrap.sh --all)"; exit 77; }
+driver=$(command -v chromedriver) || { echo "chromium-driver is not installed (deploy/bootstrap.sh --all)"; exit 77; }
 python=/usr/bin/python3     # that of the packages
-$python -c 'import selenium' || { echo "python3-selenium is not installed (deploy/bootstrap.sh --browser)"; exit 77; }
+$python -c 'import selenium' || { echo "python3-selenium is not installed (deploy/bootstrap.sh --all)"; exit 77; }
 
 # look SCRIPT LINK-FILE [ARGUMENT...]: with a new profile
 look() {

@@ -144,7 +144,7 @@ start)
     n=${3:-2}
     for program in munged slurmctld slurmd sinfo; do
         command -v $program >/dev/null ||
-            { echo "no $program on this machine: deploy/bootstrap.sh --tests installs it"; exit 77; }
+            { echo "no $program on this machine: deploy/bootstrap.sh --all installs it"; exit 77; }
     done
     configure "$n"
     echo "$n" >"$dir/count"
