@@ -13,6 +13,19 @@ static void device_not_recorded(const char *what, const char *error, int code)
     device.record_lost = true;
 }
 
+static enum kern_state device_state_after(cudaError_t e)
+{
+    switch (e) {
+    case cudaErrorMemoryAllocation:
+        return KERN_NO_MEMORY;
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+        return KERN_BROKEN;
+    default:
+        return KERN_FAULT;
+    }
+}
+
 static bool device_ok(cudaError_t e, const char *what)
 {
     if (e == cudaSuccess)
@@ -22,7 +35,7 @@ static bool device_ok(cudaError_t e, const char *what)
         return false;
     }
     if (device.state == KERN_OK) {
-        device.state = e == cudaErrorMemoryAllocation ? KERN_NO_MEMORY : KERN_FAULT;
+        device.state = device_state_after(e);
         snprintf(device.why, sizeof(device.why), "%s: %s (CUDA error %d)", what,
                  cudaGetErrorString(e), (int)e);
     }

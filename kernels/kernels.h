@@ -129,8 +129,9 @@ struct kern_adamw_move {
 enum { KERN_BF16_THREADS = 16, KERN_BF16_ROWS = 256 };
 #define KERN_BF16_WORK(k) ((size_t)KERN_BF16_THREADS * KERN_BF16_ROWS * (size_t)(k))
 
-/* Failure state of a table since it was opened. */
-enum kern_state { KERN_OK, KERN_NO_MEMORY, KERN_FAULT };
+/* Failure state of a table since it was opened. KERN_BROKEN: the device reports that its hardware failed; KERN_FAULT: a
+ * call failed, as by an illegal memory access, which the program may have caused. */
+enum kern_state { KERN_OK, KERN_NO_MEMORY, KERN_FAULT, KERN_BROKEN };
 
 struct kern_ops {
     const char *name; /* "cpu-avx512", "cuda-bf16", ... */

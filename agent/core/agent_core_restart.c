@@ -18,12 +18,20 @@ bool agent_core_has_fallback(const struct agent_core *c)
            nccl_fallback_left(&c->fallback);
 }
 
+/* Said where a GPU may be suspected and is not excluded. */
+static const char *kept_gpu(const struct agent_core *c)
+{
+    return c->blame.verdict.cause == CAUSE_CUDA_ERROR && c->gpu_blame.gpus
+               ? "; no hardware error was reported: the GPU is kept" : "";
+}
+
 static void again(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     int64_t delay = restart_policy_wait_ms(&c->restart_policy, in->jitter);
     char text[CAUSE_TEXT + 600] = "", words[320];
     text_append(text, sizeof(text), "%s", c->blame.verdict.text);
     const char *changes = text + strlen(text);
+    text_append(text, sizeof(text), "%s", kept_gpu(c));
     if (c->tracker.checkpoint >= 0)
         text_append(text, sizeof(text), "; resuming at step %lld or later", (long long)c->tracker.checkpoint);
     if (c->nan_policy.back)
@@ -91,8 +99,7 @@ void agent_core_decide(struct agent_core *c, const struct agent_input *in, struc
     } else if (c->blame.verdict.cause == CAUSE_DIR_IN_USE) {
         agent_core_close(c, out, "failed", true, false, c->blame.verdict.text); /* the directory is another's */
     } else if (restart_policy_decide(&c->restart_policy, text, sizeof(text)) < 0) {
-        size_t n = strlen(text);
-        snprintf(text + n, sizeof(text) - n, "%s", c->blame.verdict.text);
+        text_append(text, sizeof(text), "%s%s", c->blame.verdict.text, kept_gpu(c));
         agent_core_close(c, out, "failed", false, true, text);
     } else if (diverges(c)) {
         snprintf(text, sizeof(text), "%s; skipping the batch of an earlier NaN did not help", c->blame.verdict.text);

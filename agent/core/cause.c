@@ -30,6 +30,7 @@ static const struct {
     [CAUSE_GPU_OOM] = {"gpu_oom", true, "out of GPU memory"},
     [CAUSE_HOST_OOM] = {"host_oom", true, "out of host memory"},
     [CAUSE_GPU_FAULT] = {"gpu_fault", true, "a GPU or its link failed"},
+    [CAUSE_CUDA_ERROR] = {"cuda_error", true, "CUDA failed, and no hardware reported an error"},
     [CAUSE_NODE_LOST] = {"node_lost", true, "the node was lost"},
     [CAUSE_PREEMPTED] = {"preempted", true, "stopped from outside jobctl"},
     [CAUSE_TIME_LIMIT] = {"time_limit", true, "the time limit was reached"},
@@ -75,6 +76,7 @@ static const struct {
     {EXIT_LIMIT, CAUSE_RESOURCE_LIMIT, "out of file descriptors, processes or threads"},
     {EXIT_DIR_IN_USE, CAUSE_DIR_IN_USE, "another job has taken over the checkpoint directory"},
     {EXIT_NETWORK, CAUSE_NETWORK_ERROR, "a download failed"},
+    {EXIT_CUDA, CAUSE_CUDA_ERROR, "a CUDA call failed"},
 };
 
 const char *cause_name(enum cause cause)
@@ -324,6 +326,8 @@ void cause_classify(struct verdict *out, const struct evidence *e, int rank)
     } else {
         classify_exit(out, e);
     }
+    if (out->cause == CAUSE_CUDA_ERROR && !out->advice)
+        out->advice = "this is a fault of the program, unless it happens on one GPU only";
     out->retry_helps = out->retry_helps || causes[out->cause].retry_helps;
     out->echo = out->echo || out->cause == CAUSE_NCCL_ERROR;
     snprintf(out->text, sizeof(out->text), "rank %d %s", rank, out->detail);

@@ -24,7 +24,8 @@ enum cause {
     CAUSE_DUPLICATE_GPU,
     CAUSE_GPU_OOM,
     CAUSE_HOST_OOM,
-    CAUSE_GPU_FAULT,
+    CAUSE_GPU_FAULT,      /* by the hardware's own word: an uncorrectable memory error, NVLink, Xid */
+    CAUSE_CUDA_ERROR,     /* no such word: an illegal memory access, a launch failure, a busy GPU */
     CAUSE_NODE_LOST,
     CAUSE_PREEMPTED,
     CAUSE_TIME_LIMIT,
@@ -66,6 +67,7 @@ struct verdict {
     char       text[CAUSE_TEXT];         /* "rank 0 was killed by SIGKILL (9)" */
     char       detail[CAUSE_TEXT - 16];  /* the same without the rank */
     bool echo;                /* only reports that another rank failed before */
+    bool shared;              /* another rank failed of itself in the same way (root_cause.h) */
     char line[200];           /* the output line that proves it, "" = none */
     char place[96];           /* "train.py:41" of an exception that may be a mistake of the script, "" = none: the
                                * same again at the same line is not worth many tries (restart_policy.h) */

@@ -71,19 +71,22 @@ static int named(const struct gpu_blame *s, const char *line, int rank)
     return -1;
 }
 
-/* Failures that a broken GPU causes, among much else. SIGKILL comes from outside. */
-static bool may_be_a_gpu(enum cause cause, const struct agent_exit *e)
+/* Failures that a broken GPU causes, among much else. SIGKILL comes from outside; a failed collective is told by ranks
+ * whose peer failed; and what several GPUs do at once is the program. */
+static bool may_be_a_gpu(const struct verdict *v, const struct agent_exit *e)
 {
-    if (cause == CAUSE_RANK_CRASH)
+    if (v->shared || v->echo)
+        return false;
+    if (v->cause == CAUSE_RANK_CRASH)
         return e->signalled && e->signo != SIGKILL;
-    return cause == CAUSE_HANG_STEP || cause == CAUSE_HANG_INIT || cause == CAUSE_NCCL_ERROR;
+    return v->cause == CAUSE_CUDA_ERROR || v->cause == CAUSE_HANG_STEP || v->cause == CAUSE_HANG_INIT;
 }
 
 void gpu_blame_failure(struct gpu_blame *s, const struct verdict *v, const struct agent_exit *e, int64_t gained)
 {
     const int rank = e->rank;
     const bool proof = v->cause == CAUSE_GPU_FAULT;
-    const bool perhaps = may_be_a_gpu(v->cause, e) && !s->spent && s->np > 1 && gained <= 0;
+    const bool perhaps = may_be_a_gpu(v, e) && !s->spent && s->np > 1 && gained <= 0;
     s->guilty = -1;
     s->proof = proof;
     if (!s->gpus || rank >= s->np)

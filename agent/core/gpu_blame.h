@@ -2,10 +2,11 @@
 /* gpu_blame.h - which GPU a failure implicates, and when that is enough to exclude it
  *
  * Pure: no clock, no I/O.
- * An error reported by the kernel, the driver or the GPU itself excludes the GPU at once. A crash,
- * a hang or a failed collective may have other causes: it excludes the GPU of a rank only when that
- * rank is the root cause twice in a row without a new step, and only while no GPU is excluded yet.
- * Otherwise a program that always fails on rank 1 would lose one GPU after another.
+ * An error of the hardware, reported by the kernel, the driver or CUDA (ECC, NVLink), excludes the GPU at once. A crash, a
+ * hang or another error of CUDA, such as an illegal memory access, may have other causes: it excludes the GPU of a rank
+ * only when that rank, and no other, fails so twice in a row without a new step, and only while no GPU is excluded yet.
+ * Otherwise a program that always fails on rank 1 would lose one GPU after another. A rank whose collective failed is the
+ * victim of another one.
  */
 #ifndef AGENT_CORE_GPU_BLAME_H
 #define AGENT_CORE_GPU_BLAME_H

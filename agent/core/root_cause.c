@@ -90,10 +90,17 @@ void root_cause_stack(struct root_cause *b, const struct agent_exit *e)
     b->evidence = python_frames(e->last_lines);
 }
 
+static bool explains(const struct verdict *later, const struct verdict *first)
+{
+    return (first->echo && !later->echo) || (first->cause == CAUSE_CUDA_ERROR && later->cause == CAUSE_GPU_FAULT);
+}
+
 void root_cause_consider(struct root_cause *b, const struct agent_exit *e, const struct verdict *v, int64_t now_ms)
 {
     if (v->cause == CAUSE_NONE)
         return;
-    if (!b->failed || (b->verdict.echo && !v->echo && now_ms - b->at_ms < CLOSE_CALL_MS))
+    if (!b->failed || (explains(v, &b->verdict) && now_ms - b->at_ms < CLOSE_CALL_MS))
         root_cause_set(b, e, v, now_ms);
+    else if (v->cause == b->verdict.cause && !v->echo && e->rank != b->exit.rank)
+        b->verdict.shared = true;
 }

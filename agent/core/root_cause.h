@@ -3,7 +3,8 @@
  *
  * Pure: no clock, no I/O.
  * The first failure counts, later ones are cascade. A rank that only reports a lost peer may be
- * seen before that peer: a more specific cause within a moment replaces it.
+ * seen before that peer: a more specific cause within a moment replaces it. So does a fault that a GPU reports replace an
+ * error of CUDA: the memory of a peer that is gone cannot be read.
  */
 #ifndef AGENT_CORE_ROOT_CAUSE_H
 #define AGENT_CORE_ROOT_CAUSE_H

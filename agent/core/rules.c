@@ -28,9 +28,11 @@ static const struct rule rules[] = {
      "TERM_PREEMPT",
      NULL},
 
-    /* --- kernel and GPU --- */
+    /* --- kernel and GPU. A gpu_fault is a word of the hardware or its driver: it excludes the GPU at once. Of the Xids
+     *     those after which NVIDIA's catalog wants a reset, a reboot or a repair; 13, 31, 43, 45, 94 and 109 (a
+     *     context that does not yield) end a program, and the next one may use the GPU --- */
     {"kernel.xid", RULE_PROOF, CAUSE_GPU_FAULT,
-     "NVRM: Xid \\(.*\\): (46|48|62|64|74|79|95|119|120|140),?",
+     "NVRM: Xid \\(.*\\): (46|48|62|64|74|79|95|119|120|136|140|143|158),?",
      "reset or replace this GPU before using it again"},
     {"kernel.sxid", RULE_PROOF, CAUSE_GPU_FAULT,
      "SXid \\(PCI:[^)]*\\): [0-9]+, Fatal",
@@ -47,13 +49,13 @@ static const struct rule rules[] = {
     {"gpu.lost", RULE_PROOF, CAUSE_GPU_FAULT,
      "GPU is lost|fallen off the bus|device is lost",
      "reboot the node"},
-    {"gpu.fabric", RULE_PROOF, CAUSE_GPU_FAULT,
+    {"gpu.fabric", RULE_PROOF, CAUSE_CUDA_ERROR,
      "system not yet initialized|SYSTEM_NOT_READY|P2P is disabled between NVLINK connected GPUs",
      "check that nvidia-fabricmanager is running on the node"},
-    {"gpu.busy", RULE_PROOF, CAUSE_GPU_FAULT,
+    {"gpu.busy", RULE_PROOF, CAUSE_CUDA_ERROR,
      "CUDA-capable device\\(s\\) is/are busy or unavailable",
      "find the process that holds the GPU with nvidia-smi and end it"},
-    {"gpu.nvml", RULE_PROOF, CAUSE_GPU_FAULT,
+    {"gpu.nvml", RULE_PROOF, CAUSE_CUDA_ERROR,
      "Failed to initialize NVML: Unknown Error",
      "restart the container; it has lost access to its GPUs"},
 
@@ -212,9 +214,10 @@ static const struct rule rules[] = {
      "double free or corruption|malloc\\(\\): |free\\(\\): invalid|corrupted size vs\\. prev_size|"
      "stack smashing detected",
      NULL},
-    {"cuda.launch", RULE_PROOF, CAUSE_GPU_FAULT,
-     "unspecified launch failure",
-     NULL},
+    {"cuda.kernel", RULE_PROOF, CAUSE_CUDA_ERROR,
+     "illegal memory access was encountered|unspecified launch failure|illegal instruction was encountered|"
+     "misaligned address|CUDA_ERROR_(ILLEGAL_ADDRESS|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS|LAUNCH_FAILED)",
+     "this is a fault of the program: compute-sanitizer shows the kernel and the access"},
 
     /* --- echoes: another rank failed or hangs --- */
     {"torch.first", RULE_ECHO, CAUSE_HANG_INIT,

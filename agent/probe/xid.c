@@ -23,10 +23,14 @@ static const struct {
     {92, "high rate of correctable memory errors"},
     {94, "contained uncorrectable memory error: one program is affected"},
     {95, "uncontained uncorrectable memory error: any program may be affected"},
+    {109, "a context switch timed out"},
     {119, "the GPU system processor (GSP) does not respond"},
     {120, "error of the GPU system processor (GSP)"},
+    {136, "link training failed"},
     {140, "unrecovered ECC memory error"},
+    {143, "the GPU failed to initialize"},
     {154, "the driver requests a reset, drain or reboot"},
+    {158, "fatal timeout of the GPU"},
 };
 
 const char *xid_meaning(int number)

@@ -106,6 +106,7 @@ int err_exit_code(enum err_code code)
     case ERR_NO_DEVICE:
     case ERR_DEVICE_MEMORY:
     case ERR_DEVICE:
+    case ERR_CUDA:
         return 4;
     case ERR_BUG:
         break;

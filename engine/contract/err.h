@@ -19,7 +19,8 @@ enum err_code {
     ERR_MEMORY,     /* out of host memory */
     ERR_NO_DEVICE,  /* the requested device cannot be used */
     ERR_DEVICE_MEMORY, /* out of device memory */
-    ERR_DEVICE,     /* the device failed */
+    ERR_DEVICE,     /* the device's hardware failed, by its own word */
+    ERR_CUDA,       /* a CUDA call failed, and no hardware reported an error: an illegal memory access */
     ERR_BUG         /* internal error: a bug in jobctl */
 };
 

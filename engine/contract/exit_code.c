@@ -55,6 +55,8 @@ int exit_code_of(const struct err *err)
         return EXIT_GPU_MEMORY;
     case ERR_DEVICE:
         return EXIT_GPU_FAULT;
+    case ERR_CUDA:
+        return EXIT_CUDA;
     case ERR_BUG:
         break;
     }

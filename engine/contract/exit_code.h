@@ -17,7 +17,7 @@ enum exit_code {
     EXIT_BUG         = 70, /* a bug in jobctl */
     EXIT_HOST_MEMORY = 71, /* out of host memory */
     EXIT_GPU_MEMORY  = 72, /* out of GPU memory */
-    EXIT_GPU_FAULT   = 73, /* the GPU failed */
+    EXIT_GPU_FAULT   = 73, /* the GPU's hardware failed: an uncorrectable memory error, an NVLink error */
     EXIT_COLLECTIVE  = 74, /* a collective failed or timed out */
     EXIT_ABORTED     = 75, /* stopped on request, state saved where possible */
     EXIT_NAN         = 76, /* NaN or Inf in loss or gradients */
@@ -26,7 +26,8 @@ enum exit_code {
     EXIT_IO          = 79, /* a disk or network file system failed: EIO, ESTALE */
     EXIT_LIMIT       = 80, /* out of file descriptors, processes or threads: EMFILE */
     EXIT_DIR_IN_USE  = 81, /* another job has taken over the checkpoint directory (fence.h) */
-    EXIT_NETWORK     = 82  /* a download failed: no network, or a server that does not answer */
+    EXIT_NETWORK     = 82, /* a download failed: no network, or a server that does not answer */
+    EXIT_CUDA        = 83  /* a CUDA call failed, as by an illegal memory access; the GPU may be healthy */
 };
 
 struct err;

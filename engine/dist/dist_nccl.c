@@ -498,7 +498,7 @@ static int begin(struct dist *d, struct err *err)
             g->watch = w;
         else
             free(w);
-        rc = g->watch ? 0 : err_set(err, ERR_DEVICE, "the GPU has no memory for collectives");
+        rc = g->watch ? 0 : err_set(err, ERR_DEVICE_MEMORY, "the GPU has no memory for collectives");
     }
     if (rc == 0 && d->c.rank == 0)
         rc = tell_id(g, err);

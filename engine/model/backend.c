@@ -131,10 +131,12 @@ int backend_check(const struct kern_ops *ops, struct err *err)
     case KERN_NO_MEMORY:
         return err_set(err, ERR_DEVICE_MEMORY, "out of GPU memory: %s; a smaller batch.micro needs "
                        "less", why);
+    case KERN_BROKEN:
+        return err_set(err, ERR_DEVICE, "the GPU failed: %s", why);
     case KERN_FAULT:
         break;
     }
-    return err_set(err, ERR_DEVICE, "the GPU failed: %s", why);
+    return err_set(err, ERR_CUDA, "a CUDA call failed: %s", why);
 }
 
 const char *backend_use_name(enum backend_use use)

@@ -46,7 +46,7 @@ int backend_sharers(void);        /* ranks that share this rank's GPU; 1 if it i
 const char *backend_device(void); /* "cpu", or the GPU's name */
 const char *backend_note(void);   /* a sentence for people, or "" */
 
-/* Whether all calls so far have worked: 0, or ERR_DEVICE_MEMORY or ERR_DEVICE. Waits for them. */
+/* Whether all calls so far have worked: 0, or ERR_DEVICE_MEMORY, ERR_DEVICE or ERR_CUDA. Waits for them. */
 int backend_check(const struct kern_ops *ops, struct err *err);
 
 /* Purposes of memory. */

@@ -304,6 +304,7 @@ static const char *cause_of(enum exit_code code)
         [EXIT_IO] = "io_error",
         [EXIT_LIMIT] = "resource_limit",
         [EXIT_DIR_IN_USE] = "dir_in_use",
+        [EXIT_CUDA] = "cuda_error",
     };
     const bool known = (size_t)code < sizeof(causes) / sizeof(causes[0]) && causes[code];
     return known ? causes[code] : "unknown";

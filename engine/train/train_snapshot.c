@@ -390,7 +390,7 @@ int train_snapshot_settle(struct train *t)
         return 0;
     const int r = s->fetched ? wait_for(s->fetched, COPY_S) : 1;
     if (r == 0)
-        return err_set(&t->err, ERR_DEVICE, "the GPU did not finish a copy to host memory in %d s", COPY_S);
+        return err_set(&t->err, ERR_CUDA, "the GPU did not finish a copy to host memory in %d s", COPY_S);
     if (r < 0)
         return backend_check(backend_ops(), &t->err);
     if (s->fetched)

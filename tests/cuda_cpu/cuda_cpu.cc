@@ -26,6 +26,7 @@
  * CUDA_CPU_EDGES: bare, and of each launch only the first and the last block in each direction run: sizes of which an
  * array has more than 2^32 numbers take seconds.
  * CUDA_CPU_BROKEN: launches fail only where this is the first GPU that is visible.
+ * CUDA_CPU_ERROR: the error of a launch that fails: 214 (ECC), 719 (launch failure); else 700 (illegal address).
  */
 #include "cuda_cpu.h"
 #include "mma_sync.h"
@@ -807,7 +808,7 @@ static cudaError_t submit_work(const struct work &w, cudaStream_t stream)
     if (!cuda_cpu_recording()) {
         note(w.name);
         if (fails_now(w.name))
-            return sticky = cudaErrorIllegalAddress;
+            return sticky = number_of("CUDA_CPU_ERROR") ? (cudaError_t)number_of("CUDA_CPU_ERROR") : cudaErrorIllegalAddress;
     }
     if (count < 1 || count > THREADS_MAX || !grid.x || !grid.y || !grid.z || grid.y > 65535 ||
         grid.z > 65535 || grid.x > 0x7fffffff || w.shared > target()->shared)
@@ -931,6 +932,9 @@ extern "C" const char *cudaGetErrorString(cudaError_t e)
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
     case cudaErrorStreamCaptureUnsupported: return "operation not permitted when capturing";
     case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
+    case cudaErrorLaunchFailure: return "unspecified launch failure";
+    case cudaErrorECCUncorrectable: return "uncorrectable ECC error encountered";
+    case cudaErrorNvlinkUncorrectable: return "uncorrectable NVLink error detected during the execution";
     }
     return "unknown error";
 }

@@ -552,9 +552,9 @@ PEER
     ok "and leaves the file to send only" test "$(ls -d "$work"/check-gpu.* "$work/report" 2>/dev/null)" = "$work/report"
     ok "what each part printed is in it" grep -A 99 '=== peer__tiny-base-b8__compiled' "$work/report"
     ok "and the kernels of a step" grep -A 9 '=== profile_of_a_step__tiny-base-b8' "$work/report"
-    ends 1 'step, tiny-base-b8 .* FAILED .* the GPU failed: adamw' \
+    ends 1 'step, tiny-base-b8 .* FAILED .* a CUDA call failed: adamw' \
         env PARTS=step CUDA_CPU_FAIL=kernel:adamw $table
-    ok "why is in the file, too" grep 'the GPU failed: adamw' "$work/report"
+    ok "why is in the file, too" grep 'a CUDA call failed: adamw' "$work/report"
     ends 0 'no CUDA device: skipped (no GPU: the driver shows' env CUDA_CPU_FAIL=device $table
     ends 1 'FAILED: the NVIDIA driver is too old: it knows CUDA up to 12.4' env CUDA_CPU_FAIL=old $table
     ends 0 'check-gpu: all passed' env PARTS=kernels CUDA_CPU_GPU=t4 $table
@@ -648,8 +648,9 @@ failures() {
     ends 67 'cuBLASLt is missing' env JOBCTL_CUBLASLT=/nowhere.so $verify
     ends 67 'cannot be loaded' env JOBCTL_CUDA=/nowhere.so $verify
     ends 72 'out of GPU memory' env CUDA_CPU_FAIL=memory:1 $verify
-    ends 73 'the GPU failed' env CUDA_CPU_FAIL=launch:40 $verify
-    ends 73 'the GPU failed: adamw' env CUDA_CPU_FAIL=kernel:adamw "$bin/jobctl-train" bench \
+    ends 73 'the GPU failed: .*uncorrectable ECC error' env CUDA_CPU_FAIL=launch:40 CUDA_CPU_ERROR=214 $verify
+    ends 83 'a CUDA call failed: .*launch failure' env CUDA_CPU_FAIL=launch:40 CUDA_CPU_ERROR=719 $verify
+    ends 83 'a CUDA call failed: adamw: .*illegal memory access' env CUDA_CPU_FAIL=kernel:adamw "$bin/jobctl-train" bench \
         --backend cuda --config tests/golden/sana/bench_configs.json --case tiny-base-b8 --steps 1
     spec wide
     sed -i 's/"preset":"tiny"/"preset":"tiny","hidden":256,"linear_head_dim":256/' "$work/wide.json"

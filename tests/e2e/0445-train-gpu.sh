@@ -79,11 +79,14 @@ has 'one sample at a time does not fit, so a restart cannot help' out
 has 'config_error' out
 
 run fault --set env.CUDA_CPU_FAIL=launch:40 --set retry.max=0
-has 'the GPU failed: ' out
-has '(gpu_fault)' out
+has 'a CUDA call failed: ' out
+has 'an illegal memory access was encountered' out
+has 'no hardware error was reported: the GPU is kept' out
+has '(cuda_error)' out
+lacks 'excluded' out
 
-# Of two GPUs the first is broken: it is left out by its UUID, and the second one makes the same batches.
-run moved --set env.CUDA_CPU_FAIL=launch:40 --set env.CUDA_CPU_BROKEN=GPU-a
+# Of two GPUs the first reports that it is broken: it is left out by its UUID, and the second one makes the same batches.
+run moved --set env.CUDA_CPU_FAIL=launch:40 --set env.CUDA_CPU_ERROR=214 --set env.CUDA_CPU_BROKEN=GPU-a
 has 'succeeded' out
 has '(gpu_fault)' out
 has 'GPUs excluded after failures: GPU-a' out

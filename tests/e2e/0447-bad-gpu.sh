@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # A GPU that fails is left out and the job goes on with the others: at once after its own word, after
-# two crashes of its rank without one. The GPUs are those of a stand-in for NVML.
+# two crashes or errors of CUDA of its rank without one. The GPUs are those of a stand-in for NVML.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 mkdir lib
@@ -42,16 +42,25 @@ has 'generation 2 starts with 3 ranks' out
 has 'rank 1 was killed by SIGSEGV (11) twice in a row' out
 has 'generation 1 starts with 2 ranks' out
 
+# an error of CUDA there: once it is the program's
+jobctl submit job.yaml --set name=launch \
+    --set 'env.FAIL=mkdir once && echo unspecified launch failure && exit 1 || true' -q
+jobctl wait 3 --timeout 60 >/dev/null
+jobctl events 3 >out
+has 'no hardware error was reported: the GPU is kept' out
+has 'generation 2 starts with 3 ranks' out
+lacks 'is excluded' out
+
 # a program that fails on rank 1 wherever that is: one GPU is tried, then it is the program
 jobctl submit job.yaml --set name=bug --set 'run=test $RANK != 1 || kill -SEGV $$' -q
-code 93 jobctl wait 3 --timeout 60
-jobctl events 3 >out
+code 93 jobctl wait 4 --timeout 60
+jobctl events 4 >out
 [ "$(grep -c 'is excluded from now on: ' out)" = 1 ]
 
 # a number of GPUs is a promise to a command: it ends, and is told what would do
 jobctl submit job.yaml --set name=three --set resources.gpus=3 \
     --set 'env.FAIL=echo uncorrectable ECC error encountered; exit 1' -q
-code 1 jobctl wait 4 --timeout 60
-jobctl why 4 >out
+code 1 jobctl wait 5 --timeout 60
+jobctl why 5 >out
 has 'resources.gpus is 3, but this machine has 2 healthy GPUs' out
 has 'set `gpus: auto` to use all of them' out

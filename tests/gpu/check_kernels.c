@@ -540,7 +540,8 @@ static int check_one(const char *name, const struct kern_ops *cuda, int bf16,
 static void leave_if_lost(char **argv, const struct kern_ops *cuda, int timed, int next, int failed)
 {
     char why[256], from[16], bad[16];
-    if (cuda->state(why, sizeof(why)) != KERN_FAULT)
+    const enum kern_state state = cuda->state(why, sizeof(why));
+    if (state != KERN_FAULT && state != KERN_BROKEN)
         return;
     snprintf(from, sizeof(from), "%d", next);
     snprintf(bad, sizeof(bad), "%d", failed);

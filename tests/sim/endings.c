@@ -39,8 +39,9 @@ static const struct ending {
     { .code = EXIT_LIMIT },
     { .code = EXIT_DIR_IN_USE },
     { .code = EXIT_NETWORK },
+    { .code = EXIT_CUDA },
 };
-enum { ENDINGS = sizeof(endings) / sizeof(endings[0]), LATE = 4, DRAWN = ENDINGS - LATE };
+enum { ENDINGS = sizeof(endings) / sizeof(endings[0]), LATE = 5, DRAWN = ENDINGS - LATE };
 
 _Static_assert(ENDINGS > ENDS_ALONE - ROWS_FROM, "a row that has a name is missing");
 

@@ -287,6 +287,8 @@ void rules_effect(struct world *w, int job, int attempt, const struct agent_effe
     } else if (strcmp(e->event, "excluded") == 0) {
         suspicion_excluded(w, job, attempt, e->body);
     }
+    if (strcmp(e->event, "restart_scheduled") == 0 || strcmp(e->event, "attempt_ended") == 0)
+        suspicion_over(w, job, attempt);
     if (strcmp(e->event, "setup_done") == 0 && body_int(e->body, "exit_code") != 0)
         setup_failed(a);
     else if (strcmp(e->event, "restart_scheduled") == 0)

@@ -102,6 +102,8 @@ struct patience_rule {
     bool    at_line;            /* ... by a mistake of its script, before its first step */
     int     rank, times;        /* to blame, so often in a row, without a step gained */
     char    cause[24];
+    bool    proof;              /* by the word of its GPU */
+    unsigned due;               /* a bit for the GPU that must be left out now */
 };
 
 struct agent {
@@ -272,6 +274,7 @@ void nodes_effect(struct world *w, int job, int attempt, const struct agent_effe
 /* gpu_blame.c: may an agent leave this GPU out? */
 void suspicion_failed(struct agent *a, const json_t *generation_ended);
 void suspicion_excluded(struct world *w, int job, int attempt, const json_t *excluded);
+void suspicion_over(struct world *w, int job, int attempt);    /* goes on, or ends */
 void suspicion_spawn(struct world *w, int job, int attempt);
 
 /* cover.c */

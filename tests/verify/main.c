@@ -33,7 +33,8 @@ static int verify_one(const char *path, FILE *each)
                                                                                  : length);
     if (verify_case(&r, path, each, &err) < 0) {
         printf("FAILED %.*s: %s\n", stem, name, err.text);
-        return err.code == ERR_DEVICE || err.code == ERR_DEVICE_MEMORY ? exit_code_of(&err) : 1;
+        const bool device = err.code == ERR_DEVICE || err.code == ERR_CUDA || err.code == ERR_DEVICE_MEMORY;
+        return device ? exit_code_of(&err) : 1;
     }
     if (r.failed)
         printf("FAILED %.*s: %d of %d tensors; worst %s: %s %.2e, tolerance %.1e\n", stem, name,

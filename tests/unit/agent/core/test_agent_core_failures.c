@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "engine/contract/exit_code.h"
 #include "tests/unit/agent/core/agent_core_fixture.h"
 
 static void the_first_failure_decides_and_restarts_at_once(void **state)
@@ -128,12 +129,28 @@ static void one_of_two_fails(int generation, int rank, struct agent_exit e)
     killed(generation, !rank, 15);
 }
 
+/* Rank 1 and, of itself, rank 0. */
+static void both_fail(int generation, struct agent_exit one, struct agent_exit zero)
+{
+    spawned(generation);
+    one.generation = zero.generation = generation;
+    one.rank = 1;
+    feed((struct agent_input){.kind = INPUT_RANK_EXITED, .exited = one});
+    now += 5;
+    feed((struct agent_input){.kind = INPUT_RANK_EXITED, .exited = zero});
+}
+
 static void a_gpu_that_failed_is_left_out(void **state)
 {
     static const char none[] = "", before[] = ",\"excluded\":{\"GPU-c\":\"it failed\"}";
     static const char again[] = ",\"excluded\":{\"GPU-a\":\"it failed\",\"GPU-b\":\"it failed\"}";
     static const struct agent_exit ecc = {
         .exit_code = 1, .last_lines = "RuntimeError: CUDA error: uncorrectable ECC error encountered"};
+    static const struct agent_exit of_engine = {.exit_code = EXIT_GPU_FAULT};
+    static const struct agent_exit illegal = {.exit_code = EXIT_CUDA};
+    static const struct agent_exit launch = {
+        .exit_code = 1, .last_lines = "RuntimeError: CUDA error: unspecified launch failure"};
+    static const struct agent_exit victim = {.exit_code = EXIT_COLLECTIVE};
     static const struct agent_exit segv = {.signalled = true, .signo = 11};
     static const struct agent_exit killed_by_hand = {.signalled = true, .signo = 9};
     static const struct agent_exit xid_of_a = {
@@ -148,6 +165,13 @@ static void a_gpu_that_failed_is_left_out(void **state)
         const char *gpu;      /* that is left out, NULL: none */
     } rows[] = {
         {"its own word", none, &ecc, {1, 1}, 1, "\"GPU-b\""},
+        {"the engine's report of it", none, &of_engine, {1, 1}, 1, "\"GPU-b\""},
+        {"an illegal access of the engine, twice the same rank", none, &illegal, {1, 1}, 2, "\"GPU-b\""},
+        {"an illegal access of the engine, here and there", none, &illegal, {1, 0}, 0, NULL},
+        {"a printed launch failure, twice the same rank", none, &launch, {1, 1}, 2, "\"GPU-b\""},
+        {"a printed launch failure, here and there", none, &launch, {0, 1}, 0, NULL},
+        {"a launch failure, and one is left out already", before, &launch, {1, 1}, 0, NULL},
+        {"twice the victim of another rank", none, &victim, {1, 1}, 0, NULL},
         {"the kernel names another", none, &xid_of_a, {1, 1}, 1, "\"GPU-a\""},
         {"the kernel names a GPU that is not ours", none, &xid_of_others, {1, 1}, 1, NULL},
         {"twice the same rank", none, &segv, {1, 1}, 2, "\"GPU-b\""},
@@ -181,6 +205,26 @@ static void a_gpu_that_failed_is_left_out(void **state)
         said = (struct buf){0};
         up(state);
     }
+}
+
+/* An error of CUDA on both GPUs is one of the program; what the hardware reports a moment later explains it. */
+static void errors_of_cuda_are_the_programs(void **state)
+{
+    const struct agent_exit illegal = {.exit_code = EXIT_CUDA}, broken = {.exit_code = EXIT_GPU_FAULT};
+    (void)state;
+    launch_on_gpus("");
+    for (int g = 1; g <= 2; g++) {
+        both_fail(g, illegal, illegal);
+        expect(field("cause"), "\"cuda_error\"");
+        expect(field("rank"), "1");
+        cleaned(true);
+        assert_non_null(strstr(field("text"), "no hardware error was reported: the GPU is kept"));
+    }
+    timer(now + 10000);
+    both_fail(3, illegal, broken);
+    expect(field("cause"), "\"gpu_fault\"");
+    cleaned(true);
+    expect(field("gpu"), "\"GPU-a\"");
 }
 
 /* The driver tells of a GPU while its rank waits for it: the generation ends, and it is left out. */
@@ -525,6 +569,7 @@ int main(void)
         TEST(smaller_and_smaller_is_not_the_same_failure),
         TEST(a_gpu_fault_is_for_the_controller),
         TEST(a_gpu_that_failed_is_left_out),
+        TEST(errors_of_cuda_are_the_programs),
         TEST(a_gpu_is_left_out_while_its_rank_waits),
         TEST(a_start_that_fails_is_a_failure),
         TEST(a_failing_setup_is_retried_within_the_budget),

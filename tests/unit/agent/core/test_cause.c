@@ -83,6 +83,7 @@ static const struct {
     {"host memory", {.engine = true, .exit_code = 71}, "host_oom", true, "host memory"},
     {"gpu memory", {.engine = true, .exit_code = 72}, "gpu_oom", true, "GPU memory"},
     {"gpu", {.engine = true, .exit_code = 73}, "gpu_fault", true, "GPU failed"},
+    {"cuda", {.engine = true, .exit_code = 83}, "cuda_error", true, "CUDA call failed"},
     {"collective", {.engine = true, .exit_code = 74}, "nccl_error", true, "collective"},
     {"desync", {.engine = true, .exit_code = 77}, "desync", true, "different steps"},
     {"disk", {.engine = true, .exit_code = 78}, "disk_full", true, "disk is full"},
