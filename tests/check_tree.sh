@@ -20,7 +20,7 @@ docs            [A-Za-z0-9_-]+\.(md|svg|png)
 engine          [a-z0-9_/]+\.[ch]
 kernels         [a-z0-9_]+\.(c|h|cu|cuh)|dev/SPEED\.md
 templates       [A-Za-z0-9_/-]+\.(md|yaml|py|sbatch|png|txt)
-tests           [a-z0-9_]+\.(sh|txt|awk)
+tests           [a-z0-9_]+\.(sh|txt|awk|mk)
 tests/axe       axe\.min\.js|LICENSE|README\.md
 tests/attack    README\.md|[a-z0-9_]+\.(c|h|sh|py)
 tests/bench     [a-z0-9_]+\.(c|sh|py)
