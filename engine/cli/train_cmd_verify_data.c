@@ -22,6 +22,7 @@
 #include "engine/data/sample_audit.h"
 #include "engine/data/sample_log.h"
 #include "engine/encode/encode.h"
+#include "engine/encode/encoder_pair.h"
 
 enum { PROBLEMS = 1000 }; /* limit of the list; all are counted */
 
@@ -74,6 +75,17 @@ static int compare_digest(struct verdict *v, const struct dataset *d, const char
     return notes ? 0 : -1;
 }
 
+/* Sizes are multiples of what the autoencoder makes one latent of. */
+static int check_data(struct verdict *v, struct err *err)
+{
+    struct encoder_pair pair = {0};
+    if (train_spec_encodes(&v->spec) && encoder_pair_find_or_assume(&pair, &v->spec, err) < 0)
+        return -1;
+    const int rc = data_check_run(&v->data, &v->spec, pair.factor, on_problem, v, err);
+    encoder_pair_free(&pair);
+    return rc;
+}
+
 static int check_run(struct verdict *v, const char *dir, struct err *err)
 {
     char path[CHECKPOINT_PATH + 16];
@@ -118,6 +130,8 @@ static void print_words(const struct verdict *v, bool run)
     printf("data        %lld sample%s, %s read: %lld error%s, %lld notice%s\n", (long long)v->data.samples,
            v->data.samples == 1 ? "" : "s", size_text(v->data.bytes, size), (long long)v->data.errors,
            v->data.errors == 1 ? "" : "s", (long long)v->data.notices, v->data.notices == 1 ? "" : "s");
+    if (v->data.prior)
+        printf("prior       %lld sample%s\n", (long long)v->data.prior, v->data.prior == 1 ? "" : "s");
     if (run && !v->logged)
         printf("sample log  none; data.sample_log: true keeps one\n");
     char sizes[48] = "";
@@ -165,7 +179,7 @@ int train_cmd_verify_data(int argc, char **argv)
         return rc;
     json_t *job = train_cmd_load_spec(file, &err);
     if (job && train_spec_parse(&v.spec, job, &err) == 0 &&
-        data_check_run(&v.data, &v.spec, on_problem, &v, &err) == 0 &&
+        check_data(&v, &err) == 0 &&
         (!dir || v.errors > 0 || check_run(&v, dir, &err) == 0)) {
         if (as_json)
             print_json(&v);

@@ -26,6 +26,8 @@ struct check {
     struct data_check        sum;
     data_check_fn            tell;
     void                    *arg;
+    const char              *of;    /* what begins the places of its problems */
+    int                      factor, step;
     struct aspect            first; /* size of the first picture */
     char                     first_name[300];
 };
@@ -33,14 +35,15 @@ struct check {
 static void __attribute__((format(printf, 4, 5))) say(struct check *c, bool error,
                                                       const char *where, const char *fmt, ...)
 {
-    char what[512];
+    char what[512], place[512];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(what, sizeof(what), fmt, ap);
     va_end(ap);
+    snprintf(place, sizeof(place), "%s%s", c->of, where);
     c->sum.errors += error;
     c->sum.notices += !error;
-    c->tell(c->arg, error, where, what);
+    c->tell(c->arg, error, place, what);
 }
 
 /* A sentence that begins with the path of the file does not need the file's name before it. */
@@ -93,10 +96,9 @@ static void check_caption(struct check *c, const struct collection_sample *s, co
 
 static void check_edges(struct check *c, const char *where, struct aspect to)
 {
-    const int edge = c->spec->dct_block * c->spec->model.patch;
-    if (c->spec->encoders == ENCODERS_DCT_HASH && (to.height % edge || to.width % edge))
+    if (to.height % c->step || to.width % c->step)
         say(c, true, where, "is %d x %d pixels, not a multiple of %d; set train.data.resolution", to.width, to.height,
-            edge);
+            c->step);
 }
 
 static void check_size(struct check *c, const char *where, struct aspect is, struct aspect to)
@@ -122,17 +124,17 @@ static void check_label(struct check *c, const struct collection_sample *s, cons
         say(c, false, where, "is %d x %d pixels, but described as %g x %g", is.width, is.height, s->width, s->height);
 }
 
-/* Decodes the bytes as they would be for training. */
+/* As a run reads it: decoded, scaled and cropped. */
 static int check_pixels(struct check *c, const struct collection *all, int64_t i, const struct collection_sample *s,
                         const struct collection_bytes *b, struct err *err)
 {
     struct image im;
-    struct aspect to;
-    if (image_decode(&im, b->at, b->size, b->name, err) < 0)
+    struct aspect is;
+    if (collection_picture(&im, all, i, err) < 0)
         return -1;
-    const struct aspect is = {im.height, im.width};
+    const struct aspect to = {im.height, im.width};
     image_free(&im);
-    if (collection_size(all, i, &to, err) < 0)
+    if (image_measure(&is.width, &is.height, b->at, b->size, b->name, err) < 0)
         return -1;
     check_size(c, picture_of(all, s), is, to);
     check_label(c, s, picture_of(all, s), is);
@@ -198,6 +200,9 @@ static int check_pictures(struct check *c, struct err *err)
     struct collection_options o;
     struct collection *all;
     collection_options(&o, c->spec);
+    if (c->factor)
+        o.step = c->factor * c->spec->model.patch;
+    c->step = o.step;
     if (collection_open(&all, &o, on_bad_entry, c, err) < 0)
         return -1;
     const int64_t n = collection_len(all);
@@ -396,15 +401,39 @@ static int check_features(struct check *c, struct err *err)
     return rc;
 }
 
-int data_check_run(struct data_check *out, const struct train_spec *s, data_check_fn tell, void *arg, struct err *err)
+static int check_source(struct check *c, struct err *err)
 {
-    struct check c = {.spec = s, .tell = tell, .arg = arg};
+    return c->spec->encoders != ENCODERS_FEATURES ? check_pictures(c, err)
+           : dataset_has_tars(c->spec->data_path) ? check_arrays(c, err)
+                                                  : check_features(c, err);
+}
+
+/* With the spec of data but for the folder and the prompt, as a run opens it. */
+static int check_prior(struct check *c, const struct train_spec *s, struct err *err)
+{
+    struct train_spec own = *s;
+    const int64_t samples = c->sum.samples;
+    memcpy(own.data_path, s->prior.path, sizeof(s->prior.path));
+    memcpy(own.data_prompt, s->prior.prompt, sizeof(s->prior.prompt));
+    c->spec = &own;
+    c->of = "prior: ";
+    c->first_name[0] = '\0';
+    const int rc = check_source(c, err);
+    c->sum.prior = c->sum.samples - samples;
+    c->sum.samples = samples;
+    return rc < 0 ? err_prefix(err, "train.prior.path: ") : 0;
+}
+
+int data_check_run(struct data_check *out, const struct train_spec *s, int factor, data_check_fn tell, void *arg,
+                   struct err *err)
+{
+    struct check c = {.spec = s, .tell = tell, .arg = arg, .of = "", .factor = factor};
     if (s->encoders == ENCODERS_SYNTHETIC)
         return err_set(err, ERR_USAGE, "train.data.encoders: synthetic samples are generated, not "
                                        "read; there is nothing to check");
-    int rc = s->encoders != ENCODERS_FEATURES ? check_pictures(&c, err)
-             : dataset_has_tars(s->data_path)   ? check_arrays(&c, err)
-                                                : check_features(&c, err);
+    int rc = check_source(&c, err);
+    if (rc == 0 && s->prior.path[0])
+        rc = check_prior(&c, s, err);
     *out = c.sum;
     return rc;
 }

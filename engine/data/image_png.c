@@ -70,7 +70,7 @@ static bool transform(png_structp png, png_infop info)
     return wide_grey;
 }
 
-/* Everything that libpng may jump out of. Palettes with transparency give RGBA: `stride` has room for it. */
+/* Everything that libpng may jump out of. What comes after the last row is not read, so IEND may be missing, as by Pillow. Palettes with transparency give RGBA: `stride` has room for it. */
 static void read_rows(png_structp png, png_infop info, struct image *out, struct png_trap *t)
 {
     const size_t w = (size_t)out->width, h = (size_t)out->height;
@@ -83,7 +83,6 @@ static void read_rows(png_structp png, png_infop info, struct image *out, struct
     for (size_t y = 0; y < h; y++)
         t->row[y] = t->rows + y * stride;
     png_read_image(png, t->row);
-    png_read_end(png, NULL);
     for (size_t y = 0; y < h; y++) {
         uint8_t *to = out->rgb + y * w * 3;
         if (wide_grey)
