@@ -50,6 +50,8 @@ static const struct {
          "the configuration or environment is wrong; a retry fails the same way"},
     [CAUSE_USER_EXIT] = {"user_exit", true, "the command exited with an error code"},
     [CAUSE_AGENT_LOST] = {"agent_lost", true, "the agent was lost"},
+    [CAUSE_START_FAILED] = {"start_failed", true, "no agent could be started"},
+    [CAUSE_SLURM_REFUSED] = {"slurm_refused", false, "Slurm refuses an option of the job"},
     [CAUSE_UNKNOWN] = {"unknown", true, "none of the above"},
 };
 

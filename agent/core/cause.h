@@ -40,6 +40,8 @@ enum cause {
     CAUSE_CONFIG_ERROR,
     CAUSE_USER_EXIT, /* error code of a `run:` command */
     CAUSE_AGENT_LOST,
+    CAUSE_START_FAILED,     /* no agent ever answered, for no cause of those below */
+    CAUSE_SLURM_REFUSED,    /* an option of the job, for good */
     CAUSE_UNKNOWN,
     CAUSES
 };

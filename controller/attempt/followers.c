@@ -168,9 +168,10 @@ static void lost(void *arg, const char *text)
     give_up(m, "is gone", text);
 }
 
-static void refused(void *arg, const char *text)
+static void not_started(void *arg, enum cause cause, const char *text)
 {
     struct follower *m = arg;
+    (void)cause;
     m->gone = true;     /* the leader reports the host's failure as node_lost */
     give_up(m, "cannot be used", text);
 }
@@ -217,7 +218,7 @@ static void open_link(struct follower *m, bool may_start)
                                            .host = m->name, .key = key, .node = m->node, .nodes = m->all->count + 1,
                                            .gpus = gpus };
     const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
-                                      .refused = refused, .vanished = vanished,
+                                      .not_started = not_started, .vanished = vanished,
                                       .waiting = waiting, .arg = m };
     if (job->remote->open(&m->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
         tell(m, err.text);

@@ -242,7 +242,7 @@ static void hear(void *arg, enum wire_message number_, const json_t *body)
     }
 }
 
-/* `cause`: NULL, or why a retry would not help. False: the store failed. */
+/* `cause`: NULL: none known. False: the store failed. */
 static bool lose(struct job *job, const char *cause, const char *text)
 {
     struct err err = { 0 };
@@ -263,17 +263,12 @@ static void lost(void *arg, const char *text)
     lose(arg, NULL, text);
 }
 
-static void full(void *arg, const char *text)
-{
-    lose(arg, "disk_full", text);
-}
-
-static void refused(void *arg, const char *text)
+static void not_started(void *arg, enum cause cause, const char *text)
 {
     struct job *job = arg;
-    if (job->remote == &remote_ssh)
+    if (job->remote == &remote_ssh && cause != CAUSE_DISK_FULL)
         hosts_failed(job->daemon, job->attempt->node, text);
-    lose(job, "config_error", text);
+    lose(job, cause_name(cause), text);
 }
 
 static void vanished(void *arg, const char *text)
@@ -360,8 +355,8 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
                                                    ? checkpoint_duration_ms(job->daemon->store, job->core.id)
                                                    : 0,
                                     .gpus = gpus, .no_nvml = fleet_lacks_nvml(job->daemon), .array = array_of(job, sweep_dir) };
-    const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .full = full, .acked = acked,
-                                      .refused = refused, .vanished = vanished,
+    const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
+                                      .not_started = not_started, .vanished = vanished,
                                       .waiting = waiting, .channel_text = channel_text, .arg = job };
     if (job->remote->open(&job->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
         log_error(TAG(job), "%s", err.text);

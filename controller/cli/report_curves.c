@@ -52,8 +52,8 @@ static void write_label(struct buf *out, int y, const char *words)
 
 static bool is_incident(const char *kind)
 {
-    static const char *const kinds[] = { "hang", "gpu_fault", "gpu_event", "node_lost", "agent_lost", "excluded",
-                                         "warning", "quarantined", "no_room", "straggler", "deadline" };
+    static const char *const kinds[] = { "hang", "gpu_fault", "gpu_event", "node_lost", "agent_lost", "start_failed",
+                                         "excluded", "warning", "quarantined", "no_room", "straggler", "deadline" };
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(kind, kinds[i]) == 0)
             return true;

@@ -286,12 +286,12 @@ static int fold(void *ctx, const struct event_row *row)
         json_object_set(generation, "resume_step", json_object_get(body, "resume_step"));
     } else if (kind == EVENT_GENERATION_ENDED && generation) {
         fold_fields(generation, row, body);
-    } else if (attempt && (kind == EVENT_ATTEMPT_ENDED || kind == EVENT_AGENT_LOST)) {
+    } else if (attempt && event_kind_is(kind, EVENT_IS_END)) {
         const char *result = json_string_value(json_object_get(body, "result"));
-        if (kind == EVENT_AGENT_LOST && json_is_null(json_object_get(generation, "ended_at")))
+        if (kind != EVENT_ATTEMPT_ENDED && json_is_null(json_object_get(generation, "ended_at")))
             fold_fields(generation, row, body);
         fold_fields(attempt, row, body);
-        json_object_set_new(attempt, "state", json_string(result ? result : "lost"));
+        json_object_set_new(attempt, "state", json_string(result ? result : kind == EVENT_AGENT_LOST ? "lost" : "failed"));
     }
     json_decref(body);
     return 0;

@@ -36,7 +36,6 @@ struct story {
     int        unstarted;       /* attempts whose agent never answered */
     int        lost, checkpoints;
     int64_t    last_checkpoint;
-    bool       answered;        /* the agent of the newest attempt connected */
     bool       taken;           /* the ranks of the newest attempt were preempted */
     bool       incident;        /* the newest incident report is of the ranks that run or have just failed */
     int64_t    first_start_ms, end_ms;
@@ -125,7 +124,7 @@ static int tell(void *ctx, const struct event_row *row)
     const enum event_kind kind = event_kind_of(row->kind);
     json_t *body = json_loads(row->body, 0, NULL);
     if (kind == EVENT_PLACED) {
-        s->answered = s->taken = s->incident = false;
+        s->taken = s->incident = false;
         if (!s->first_start_ms)
             s->first_start_ms = row->at_ms;
     } else if (kind == EVENT_GENERATION_ENDED) {
@@ -140,16 +139,15 @@ static int tell(void *ctx, const struct event_row *row)
     } else if (kind == EVENT_NCCL) {
         bool fine = json_is_true(json_object_get(body, "expected"));
         snprintf(s->nccl, sizeof(s->nccl), "%s", fine ? "" : field_text(body, "text"));
-    } else if (kind == EVENT_AGENT_UP) {
-        s->answered = true;
     } else if (kind == EVENT_ATTEMPT_ENDED && s->taken) {
         s->preempted++;
         snprintf(s->last_taken, sizeof(s->last_taken), "%.250s", field_text(body, "text"));
-    } else if (kind == EVENT_AGENT_LOST) {
-        *(s->answered ? &s->lost : &s->unstarted) += 1;
+    } else if (kind == EVENT_AGENT_LOST || kind == EVENT_START_FAILED) {
+        *(kind == EVENT_AGENT_LOST ? &s->lost : &s->unstarted) += 1;
         s->seen[0] = '\0';
         snprintf(s->last_text, sizeof(s->last_text), "%.250s", field_text(body, "text"));
-        snprintf(s->last_death, sizeof(s->last_death), "%.250s%s", s->last_text, s->answered ? " (agent_lost)" : "");
+        snprintf(s->last_death, sizeof(s->last_death), "%.250s%s", s->last_text,
+                 kind == EVENT_AGENT_LOST ? " (agent_lost)" : "");
     } else if (kind == EVENT_NO_ROOM && !json_is_true(json_object_get(body, "over"))) {
         snprintf(s->room, sizeof(s->room), "%.*s", CORE_REASON - 1, field_text(body, "text"));
     } else if (kind == EVENT_CHECKPOINT) {
@@ -160,7 +158,7 @@ static int tell(void *ctx, const struct event_row *row)
     } else if (kind == EVENT_WARNING && json_is_true(json_object_get(body, "ending"))) {
         snprintf(s->ending, sizeof(s->ending), "%.599s", field_text(body, "text"));
     }
-    if (kind == EVENT_ATTEMPT_ENDED || kind == EVENT_AGENT_LOST)
+    if (event_kind_is(kind, EVENT_IS_END))
         s->ending[0] = '\0';
     if (kind == EVENT_GENERATION_ENDED || kind == EVENT_AGENT_LOST || json_is_true(json_object_get(body, "over")))
         s->room[0] = '\0';
@@ -200,16 +198,17 @@ static void put_troubles(struct buf *text, const struct story *s)
 {
     char n[24];
     const bool told = s->last_text[0] && text->size > 0 && strstr(text->data, s->last_text);
+    const bool once = told && s->deaths + s->lost == 0 && s->unstarted == 1;    /* the first sentence tells all */
     if (s->deaths > 0)
         buf_print(text, " Its ranks failed %s", times(s->deaths, n));
     if (s->lost > 0)
         buf_print(text, "%s agent was lost %s", s->deaths > 0 ? " and its" : " Its", times(s->lost, n));
-    if (s->unstarted > 0)
+    if (s->unstarted > 0 && !once)
         buf_print(text, "%s could not be started %s", s->deaths + s->lost > 0 ? ", and it" : " It",
                   times(s->unstarted, n));
-    if (s->deaths + s->lost + s->unstarted > 0 && told)
+    if (s->deaths + s->lost + s->unstarted > 0 && told && !once)
         buf_print(text, ".");
-    else if (s->deaths + s->lost + s->unstarted > 0)
+    else if (s->deaths + s->lost + s->unstarted > 0 && !once)
         buf_print(text, "; most recent: %s.", s->last_death);
     if (s->preempted > 0)
         buf_print(text, " It was preempted %s%s%s.", times(s->preempted, n),

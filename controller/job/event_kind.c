@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { LIVE = EVENT_IS_LIVE, NEWS = EVENT_IS_NEWS, BAD = EVENT_IS_BAD, WHY = EVENT_IS_EVIDENCE,
-       FAULT = EVENT_IS_FAULT };
+       FAULT = EVENT_IS_FAULT, END = EVENT_IS_END };
 
 #define OURS(id, name, arrow, apply, text, flags)   [EVENT_##id] = { #name, flags },
 #define THEIRS(id, name, arrow, apply, text, flags) [EVENT_##id] = { #name, (flags) | EVENT_IS_AGENTS },

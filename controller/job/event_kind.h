@@ -16,7 +16,8 @@ enum event_flag {
     EVENT_IS_BAD = 4,       /* BAD: ... in yellow */
     EVENT_IS_EVIDENCE = 8,  /* WHY: evidence for `jobctl why` */
     EVENT_IS_FAULT = 16,    /* FAULT: shows drills that the fault was noticed */
-    EVENT_IS_AGENTS = 32    /* an agent sends it; otherwise the controller makes it */
+    EVENT_IS_AGENTS = 32,   /* an agent sends it; otherwise the controller makes it */
+    EVENT_IS_END = 64       /* END: of the attempt */
 };
 
 /* clang-format off */
@@ -28,7 +29,8 @@ enum event_flag {
   X(EDITED,             edited,             EV_HOLD,   apply_edited,           edited,             NEWS|WHY)           \
   X(PLACED,             placed,             EV_PLACE,  apply_placed,           placed,             WHY)                \
   X(AGENT_UP,           agent_up,           EV_UP,     apply_agent_up,         agent_up,           0)                  \
-  X(AGENT_LOST,         agent_lost,         NO_ARROW,  apply_attempt_over,     text_only,          NEWS|BAD|WHY|FAULT) \
+  X(AGENT_LOST,         agent_lost,         NO_ARROW,  apply_attempt_over,     text_only,          NEWS|BAD|WHY|FAULT|END) \
+  X(START_FAILED,       start_failed,       NO_ARROW,  apply_attempt_over,     text_only,          NEWS|BAD|WHY|FAULT|END) \
   X(STOP_REQUESTED,     stop_requested,     EV_STOP,   apply_stop_requested,   stop_requested,     NEWS|WHY)           \
   X(RETRY,              retry,              EV_RETRY,  apply_retry,            retry,              NEWS|WHY)           \
   X(CLOCK,              clock,              NO_ARROW,  apply_clock,            text_only,          NEWS)               \
@@ -74,7 +76,7 @@ enum event_flag {
   X(SAMPLE,             sample,             NO_ARROW,  NULL,                   sample,             NEWS)               \
   X(WARNING,            warning,            NO_ARROW,  apply_warning,          warning,            NEWS|BAD|WHY)       \
   X(STOP_ASKED,         stop_asked,         NO_ARROW,  NULL,                   NULL,               FAULT)              \
-  X(ATTEMPT_ENDED,      attempt_ended,      NO_ARROW,  apply_attempt_over,     attempt_ended,      WHY)
+  X(ATTEMPT_ENDED,      attempt_ended,      NO_ARROW,  apply_attempt_over,     attempt_ended,      WHY|END)
 #define EVENTS(X) EVENTS_OF_CONTROLLER(X) EVENTS_OF_AGENT(X)
 /* clang-format on */
 

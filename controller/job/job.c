@@ -353,7 +353,7 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
         job->lease_ms += ms > 0 ? ms : 0;
         if (job->limit_ms)
             job->limit_ms += ms > 0 ? ms : 0; /* max_duration is for its ranks */
-    } else if (kind == EVENT_ATTEMPT_ENDED || kind == EVENT_AGENT_LOST) {
+    } else if (event_kind_is(kind, EVENT_IS_END)) {
         job->texts->lease[0] = 0;
     } else if (kind == EVENT_NODE_LOST) {
         note_lost(job, body, at_ms);

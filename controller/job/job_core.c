@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/core/cause.h"
 #include "agent/wire/wire.h"
 #include "controller/job/job_core_internal.h"
 #include "engine/contract/err.h"
@@ -152,19 +153,21 @@ static int decide_attempt_ended(struct core_output *out, struct job_core *next,
 static int decide_agent_lost(struct core_output *out, struct job_core *next,
                              const struct core_input *in, struct err *err)
 {
-    const bool full = in->event && strcmp(in->event, JOB_CORE_DISK_FULL) == 0;
     if (!next->live || in->attempt != next->attempt)
         return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over",
                        (long long)in->attempt, (long long)next->id);
-    if (add(out, next, in, EVENT_AGENT_LOST,
+    const enum event_kind kind = next->agent_known ? EVENT_AGENT_LOST : EVENT_START_FAILED;
+    const char *told = in->event || next->agent_known ? in->event : event_kind_name(kind);
+    enum cause cause = CAUSE_UNKNOWN;
+    cause_parse(&cause, told ? told : event_kind_name(kind));
+    if (add(out, next, in, kind,
             json_pack("{s:s, s:o, s:s*}", "text", in->text, "step",
-                      next->step >= 0 ? json_integer(next->step) : json_null(), "cause",
-                      full ? JOB_CORE_DISK_FULL : NULL), err) < 0)
+                      next->step >= 0 ? json_integer(next->step) : json_null(), "cause", told), err) < 0)
         return -1;
     if (next->state == JOB_STOPPING)
         return end_as_asked(out, next, in, err);
-    const struct retry_case c = { .cause = in->event ? in->event : "agent_lost", .text = in->text,
-                                  .helps = !in->event || full,
+    const struct retry_case c = { .cause = cause_name(cause), .text = in->text,
+                                  .helps = cause_retry_helps(cause),
                                   .failures = next->failures, .same = next->same,
                                   .step = next->step, .random = in->random };
     return again_or_not(out, next, in, &c, err);

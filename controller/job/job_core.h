@@ -21,7 +21,10 @@
  *                   nodes: names, if several; left_out: [{name, why}], if any were excluded;
  *                   least: minimum nodes that Slurm may allocate (controller/nodes/placement.h)
  *   agent_up        {node, boot_id, pid, start_time, incarnation, version}
- *   agent_lost      {text, step}                    proven dead, with all processes that it started
+ *   agent_lost      {text, step, cause}             proven dead, with all processes that it started; cause: disk_full,
+ *                   or a word that no retry helps; absent: none of those
+ *   start_failed    {text, step, cause}             the same of an attempt whose agent never connected; cause: a word of
+ *                   agent/core/cause.h
  *   stop_requested  {reason, limit, now}            limit: by max_duration, not by a user
  *   retry           {text, delay_ms, not_before_ms}
  *   clock           {text, jump_ms, suspended_ms, clock}   this machine's wall clock was set, or it was suspended
@@ -91,7 +94,7 @@ enum core_input_kind {
     CORE_PLACE,         /* body as of `placed` */
     CORE_AGENT_UP,      /* body as of `agent_up` */
     CORE_AGENT_EVENT,   /* event, body, at_ms */
-    CORE_AGENT_LOST,    /* text; event: NULL, or the cause: disk_full, or one that a retry would not help */
+    CORE_AGENT_LOST,    /* text; event: NULL, or its cause (agent/core/cause.h) */
     CORE_STOP,          /* body as of `stop_requested` */
     CORE_HOLD,
     CORE_RELEASE,

@@ -339,10 +339,11 @@ static void apply_attempt_over(struct job_core *c, const struct core_event *e)
         c->same = 0;
         c->fingerprint[0] = 0;
     } else {
-        const bool full = strcmp(field_text(e->body, "cause"), JOB_CORE_DISK_FULL) == 0;
-        const char *name = full ? JOB_CORE_DISK_FULL ":agent" : "agent_lost";
+        const char *cause = field_text(e->body, "cause");
+        char name[CORE_FINGERPRINT];
+        snprintf(name, sizeof(name), "%.100s%s", cause[0] ? cause : e->name, cause[0] ? ":agent" : "");
         c->same = strcmp(c->fingerprint, name) == 0 ? c->same + 1 : 1;
-        c->failures += !full;
+        c->failures += retry_counts(cause);
         copy(c->fingerprint, sizeof(c->fingerprint), name);
     }
 }
@@ -436,7 +437,7 @@ int job_core_apply(struct job_core *c, const struct core_event *e, enum job_effe
     c->rebuilt = c->rebuilt && !e->from_agent;
     /* While an attempt lives, time is the agent's clock: its events may arrive late. */
     if (e->keep && e->kind != EVENT_CLOCK &&
-        (!c->live || e->from_agent || in_another_queue(c) || e->kind == EVENT_AGENT_LOST))
+        (!c->live || e->from_agent || in_another_queue(c) || event_kind_is(e->kind, EVENT_IS_END)))
         job_core_charge(c, missed_start(c, e, &spent));
     if (!kinds[e->kind].apply)
         return 0;

@@ -135,7 +135,7 @@ static int write_consequences(struct job *job, struct draft *draft, const struct
         a->pid = field_int(e->body, "pid", -1);
         a->start_time = field_int(e->body, "start_time", -1);
         a->incarnation = field_int(e->body, "incarnation", 0);
-    } else if (e->kind == EVENT_ATTEMPT_ENDED || e->kind == EVENT_AGENT_LOST) {
+    } else if (event_kind_is(e->kind, EVENT_IS_END)) {
         a->ended_ms = e->at_ms;
     } else if (e->kind == EVENT_CHECKPOINT) {
         return write_checkpoint(job, e, err);

@@ -35,10 +35,13 @@ static bool is_cause(const struct retry_case *c, const char *cause)
     return c->cause && strcmp(c->cause, cause) == 0;
 }
 
-/* Whoever makes room on a disk, or has the directory, is not part of the job: it is tried again without limit. */
-static bool counts(const struct retry_case *c)
+bool retry_counts(const char *cause)
 {
-    return !is_cause(c, "disk_full") && !is_cause(c, "dir_in_use");
+    static const char *const others[] = { "disk_full", "dir_in_use" };
+    for (size_t i = 0; cause && i < sizeof(others) / sizeof(others[0]); i++)
+        if (strcmp(cause, others[i]) == 0)
+            return false;
+    return true;
 }
 
 int64_t retry_delay(const struct retry_rules *rules, const struct retry_case *c)
@@ -86,7 +89,7 @@ static void decide(struct retry_verdict *out, const struct retry_rules *rules, c
         snprintf(out->text, sizeof(out->text), "%.340s; not retried, the same failure would recur", c->text);
         return;
     }
-    if (counts(c) && is_over(out, rules, c))
+    if (retry_counts(c->cause) && is_over(out, rules, c))
         return;
     out->again = true;
     out->exit_code = 0;

@@ -45,6 +45,10 @@ struct retry_verdict {
 
 void retry_decide(struct retry_verdict *out, const struct retry_rules *rules, const struct retry_case *c);
 
+/* Does it count as a failure of the job? Whoever makes room on a disk, or has the directory, is not part of it: it is
+ * tried again without limit. */
+bool retry_counts(const char *cause);
+
 /* Milliseconds to wait after this failure. */
 int64_t retry_delay(const struct retry_rules *rules, const struct retry_case *c);
 

@@ -134,7 +134,7 @@ static void note(struct tally *t, const struct job *job, const struct core_event
         note_failure(t, id, e->body, CAUSE_NONE, true);
     else if (e->kind == EVENT_ATTEMPT_ENDED)
         note_failure(t, id, e->body, CAUSE_NONE, false);
-    else if (e->kind == EVENT_AGENT_LOST)
+    else if (e->kind == EVENT_AGENT_LOST || e->kind == EVENT_START_FAILED)
         note_failure(t, id, e->body, CAUSE_AGENT_LOST, true);
     else if (e->kind == EVENT_RESTART_SCHEDULED || e->kind == EVENT_RETRY)
         note_restart(t, id);

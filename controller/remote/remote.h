@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "agent/core/cause.h"
 #include "agent/wire/wire.h"
 
 struct err;
@@ -58,11 +59,9 @@ struct remote_link_hooks {
     /* The attempt is over without attempt_ended: none of its processes lives, and events spooled
      * beyond acked() have been delivered through message() as WIRE_EVENT. */
     void (*lost)(void *arg, const char *text);
-    /* The same, where no agent could be started because its disk is full. NULL: as lost. */
-    void (*full)(void *arg, const char *text);
+    /* The same, where the agent could not be started, or made no files: a retry helps as `cause` says. NULL: as lost. */
+    void (*not_started)(void *arg, enum cause cause, const char *text);
     int64_t (*acked)(void *arg);
-    /* Nothing was started, and a retry is useless until the user fixes what `text` says. */
-    void (*refused)(void *arg, const char *text);
     /* The machine stopped answering: lost, but its agent may live (orphan.h). */
     void (*vanished)(void *arg, const char *text);
     /* Nothing has started yet: `text` says what it waits for. May be NULL. */

@@ -191,7 +191,10 @@ static int give_spooled(struct remote_link *link, const json_t *event)
 static void tell_lost(const struct remote_link *link)
 {
     const struct remote_link_hooks *h = &link->hooks;
-    (link->full && h->full ? h->full : h->lost)(h->arg, link->text);
+    if (link->cause != CAUSE_NONE && h->not_started)
+        h->not_started(h->arg, link->cause, link->text);
+    else
+        h->lost(h->arg, link->text);
 }
 
 static void give_all(struct remote_link *link, struct remote_link_task *task)

@@ -34,7 +34,7 @@ struct remote_link {
     char                     nonce[NONCE_CHARS + 1], origin[40];
     char                     tag[48];   /* "job.attempt", for logs */
     char                     text[400]; /* why the attempt is lost */
-    bool                     full;      /* because the disk had no room for its agent */
+    enum cause               cause;     /* why its agent could not be started; CAUSE_NONE: none known */
     char                     unreadable[200]; /* why the agent's messages cannot be read; "" = they can */
     char                    *run_dir;
 };

@@ -108,7 +108,7 @@ static void start_ended(void *arg, const struct subprocess_end *e)
         return;
     }
     link->unstarted = true;
-    link->base.full = e->code == EXIT_DISK_FULL;
+    link->base.cause = e->code == EXIT_DISK_FULL ? CAUSE_DISK_FULL : CAUSE_NONE;
     subprocess_last_line(words, sizeof(words), e->said, "jobctl-agent");
     snprintf(link->base.text, sizeof(link->base.text), "cannot start its agent (%s %d)%s%s",
              killed ? "signal" : "exit code", killed ? e->code - SUBPROCESS_SIGNALLED : e->code,
@@ -307,7 +307,8 @@ static void bury_then(struct remote_link *base, struct remote_link_task *task)
     }
     if (t->err.code)
         log_warn(base->tag, "%s", t->err.text);
-    base->full = base->full || (link->unstarted && t->full);
+    if (link->unstarted && t->full)
+        base->cause = CAUSE_DISK_FULL;
     link->bury_until = uv_now(base->loop) + CLEANUP_GRACE_MS;
     cleanup(base);
 }

@@ -15,7 +15,7 @@
  * agents, which end with the allocation; a released lock proves that one died.
  *
  * A stop before there is an agent waits for Slurm for STOP_MS at most: the fence ends what Slurm may still start.
- * Where Slurm has no configuration, an attempt that cannot have been submitted is refused.
+ * What Slurm refuses for good (slurm_refusal.h), and where it has no configuration, no retry helps.
  *
  * Slurm's answers count for its queue, not for the agent: a connected agent lives even if slurmctld
  * has forgotten the job, and while slurmctld is down nothing is concluded.  A lost node may keep
@@ -40,6 +40,7 @@
 #include "controller/remote/slurm_array.h"
 #include "controller/remote/slurm_client.h"
 #include "controller/remote/slurm_job.h"
+#include "controller/remote/slurm_refusal.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/install.h"
@@ -48,6 +49,7 @@
 enum {
     LOOK_MS = 300,              /* until its agent connects */
     LOOK_SELDOM_MS = 3000,      /* from then on, and while Slurm is down */
+    PAUSE_MAX_MS = 30 * 1000,
     LAST_WORDS_MS = 5000,       /* for the last messages of an agent whose allocation is over */
     LOCK_MS = 90 * 1000,        /* for an agent on a lost node to find the fence */
     STOP_MS = 10 * 1000,        /* for Slurm to end what it may have of a stopped attempt without an agent */
@@ -68,7 +70,7 @@ struct slurm {
     bool                 submitted;   /* or found: an allocation exists or existed */
     bool                 stop;
     bool                 settled;     /* base.text is the final reason, whatever Slurm reports */
-    bool                 refused;     /* and a retry is useless */
+    uint64_t             pause_ms;    /* before it is submitted again to a Slurm that takes no job now */
     uint64_t             kill_at, give_up_at; /* with stop */
     uint64_t             over_since, bury_until;
     int64_t              cancelled;   /* the Slurm job for which scancel was sent */
@@ -150,10 +152,7 @@ static void bury_then(struct remote_link *base, struct remote_link_task *task)
     }
     if (t->err.code)
         log_warn(base->tag, "cannot prove that its agent is dead: %s", t->err.text);
-    if (link->refused)
-        base->hooks.refused(base->hooks.arg, base->text);
-    else
-        remote_link_read_spool(base);
+    remote_link_read_spool(base);
 }
 
 static void bury(struct remote_link *base)
@@ -180,6 +179,32 @@ static void bury(struct remote_link *base)
 
 /* ---- submitting ---- */
 
+static json_t *read_spec(const struct slurm *link, struct err *err)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/../spec.json", link->base.run_dir);
+    return safe_open_json(path, 0, err);
+}
+
+/* There is no allocation of it. */
+static void on_refused(struct slurm *link, const json_t *answer)
+{
+    char text[sizeof(link->base.text)];
+    json_t *spec = read_spec(link, NULL);
+    slurm_refusal_text(text, sizeof(text), answer, spec);
+    json_decref(spec);
+    if (slurm_refusal_passes((int)field_safe_int(answer, "number", 0))) {
+        link->asked = false;
+        link->pause_ms = !link->pause_ms ? LOOK_SELDOM_MS : link->pause_ms < PAUSE_MAX_MS / 2 ? 2 * link->pause_ms : PAUSE_MAX_MS;
+        wait_for(link, "%.180s; next try in %llu s", text, (unsigned long long)link->pause_ms / 1000);
+        remote_link_later(&link->base, link->pause_ms, look);
+        return;
+    }
+    snprintf(link->base.text, sizeof(link->base.text), "%s", text);
+    link->base.cause = CAUSE_SLURM_REFUSED;
+    remote_link_later(&link->base, 0, bury);
+}
+
 static void on_submitted(void *arg, const json_t *answer)
 {
     struct slurm *link = arg;
@@ -196,19 +221,8 @@ static void on_submitted(void *arg, const json_t *answer)
         /* the submit may have succeeded: look first */
         remote_link_later(&link->base, LOOK_SELDOM_MS, look);
     } else {
-        snprintf(link->base.text, sizeof(link->base.text), "Slurm rejected it: %s", field_text(answer, "error"));
-        remote_link_later(&link->base, 0, bury);
+        on_refused(link, answer);
     }
-}
-
-/* The spec, and the names of secret variables. */
-static json_t *read_spec(const struct slurm *link, json_t **secrets, struct err *err)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/../spec.json", link->base.run_dir);
-    json_t *spec = safe_open_json(path, 0, err);
-    *secrets = spec ? sbatch_hidden(spec) : NULL;
-    return spec;
 }
 
 static int submit_alone(struct slurm *link, const struct sbatch *s, json_t *secrets, struct err *err)
@@ -227,7 +241,7 @@ static int submit_alone(struct slurm *link, const struct sbatch *s, json_t *secr
 static void submit(struct slurm *link)
 {
     struct err err = { 0 };
-    json_t *secrets = NULL, *spec = read_spec(link, &secrets, &err);
+    json_t *spec = read_spec(link, &err), *secrets = spec ? sbatch_hidden(spec) : NULL;
     char agent[PATH_MAX];
     install_path(agent, sizeof(agent), "jobctl-agent");
     const struct sbatch s = { .spec = spec, .job = link->base.job, .attempt = link->base.attempt,
@@ -315,8 +329,8 @@ static void cancel(struct slurm *link, const json_t *job)
 static void tell_end(struct slurm *link, const json_t *job)
 {
     if (!link->settled)
-        link->base.full = slurm_job_end(link->base.text, sizeof(link->base.text), job, link->array.task,
-                                        link->base.run_dir);
+        link->base.cause = slurm_job_end(link->base.text, sizeof(link->base.text), job, link->array.task,
+                                         link->base.run_dir) ? CAUSE_DISK_FULL : CAUSE_NONE;
 }
 
 /* Slurm ended the job or no longer knows it; receive the agent's last messages first. */
@@ -468,7 +482,8 @@ static void unanswered(struct slurm *link, const json_t *answer)
         give_up_stopped(&link->base);
     } else if (json_is_true(json_object_get(answer, "unconfigured")) && never_began(link)) {
         snprintf(link->base.text, sizeof(link->base.text), "launch: slurm is not possible here: %.300s", why);
-        link->refused = link->settled = true;
+        link->base.cause = CAUSE_CONFIG_ERROR;
+        link->settled = true;
         bury(&link->base);
     } else {
         wait_for(link, "Slurm does not answer (%s); trying again", why);

@@ -110,7 +110,7 @@ static void judge(struct ssh *link, int status)
         return;
     }
     if (is_refused(link, status)) {
-        link->base.hooks.refused(link->base.hooks.arg, link->why);
+        link->base.hooks.not_started(link->base.hooks.arg, CAUSE_CONFIG_ERROR, link->why);
         return;
     }
     if (now - link->away_since >= link->lost_ms) {
@@ -160,12 +160,12 @@ static void hear_gone(struct ssh *link, const json_t *body)
     const struct remote_link_hooks *h = &link->base.hooks;
     const char *said = json_string_value(json_object_get(body, "text"));
     char text[560];
-    if (!json_is_true(json_object_get(body, "full")) || !h->full) {
+    if (!json_is_true(json_object_get(body, "full")) || !h->not_started) {
         h->lost(h->arg, said);
         return;
     }
     snprintf(text, sizeof(text), "no room on %.100s: %.400s", link->host, said);
-    h->full(h->arg, text);
+    h->not_started(h->arg, CAUSE_DISK_FULL, text);
 }
 
 /* ---- a session ---- */

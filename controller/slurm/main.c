@@ -21,7 +21,8 @@
  *   {"id", "op":"config"}                   {}: there is a configuration; asks no other machine
  *
  * An answer is {"id", "ok":true, ...} or {"id", "ok":false, "away", "error"}; away: Slurm did not
- * answer, so the outcome is unknown.  Without a configuration the only answer is {"id":null, "ok":false,
+ * answer, so the outcome is unknown; else with number: of Slurm's error, and partitions: their names, of a submit whose
+ * partition Slurm does not take.  Without a configuration the only answer is {"id":null, "ok":false,
  * "unconfigured":true, "error"}, and the process ends.
  *
  * A submit is identified by its comment, which must begin with "jobctl:", or "jobctl-array:" for an array: a lost
@@ -72,15 +73,41 @@ static json_t *refusal(const char *error, bool away)
 /* True if slurmctld was not reached or did not answer. */
 static bool is_away(int error)
 {
-    return error < 2000 || error >= SLURM_PROTOCOL_SOCKET_IMPL_ZERO_RECV_LENGTH ||
-           error == ESLURM_IN_STANDBY_MODE;
+    return error < ESLURM_INVALID_PARTITION_NAME ||
+           (error >= SLURM_PROTOCOL_SOCKET_IMPL_ZERO_RECV_LENGTH && error < ESLURM_FED_CLUSTER_MAX_CNT) ||
+           error == ESLURM_IN_STANDBY_MODE || error == ESLURM_IN_STANDBY_USE_BACKUP;
 }
 
 static json_t *slurm_failed(void)
 {
     int error = slurm_get_errno();
     const char *text = slurm_strerror(error);
-    return refusal(text && text[0] ? text : "unknown error of libslurm", is_away(error));
+    json_t *answer = refusal(text && text[0] ? text : "unknown error of libslurm", is_away(error));
+    json_object_set_new(answer, "number", json_integer(error));
+    return answer;
+}
+
+/* The partition names; empty if slurmctld does not answer. */
+static json_t *list_partitions(void)
+{
+    partition_info_msg_t *m = NULL;
+    json_t *names = json_array();
+    if (slurm_load_partitions(0, &m, SHOW_ALL) != SLURM_SUCCESS)
+        return names;
+    for (uint32_t i = 0; i < m->record_count; i++)
+        json_array_append_new(names, json_string(m->partition_array[i].name));
+    slurm_free_partition_info_msg(m);
+    return names;
+}
+
+static json_t *not_submitted(void)
+{
+    const int error = slurm_get_errno();
+    json_t *answer = slurm_failed();
+    if (error == ESLURM_INVALID_PARTITION_NAME || error == ESLURM_DEFAULT_PARTITION_NOT_SET ||
+        error == ESLURM_JOB_MISSING_REQUIRED_PARTITION_GROUP)
+        json_object_set_new(answer, "partitions", list_partitions());
+    return answer;
 }
 
 /* ---- jobs ---- */
@@ -208,7 +235,7 @@ static json_t *submit_new(job_desc_msg_t *job, const char *script, const json_t 
     free(text);
     free(env);
     if (rc != SLURM_SUCCESS)
-        return slurm_failed();
+        return not_submitted();
     uint32_t id = made->job_id;
     slurm_free_submit_response_response_msg(made);
     return submitted(id, false);
@@ -277,19 +304,6 @@ static json_t *cancel(const json_t *request)
 }
 
 /* ---- nodes ---- */
-
-/* The partition names; empty if slurmctld does not answer. */
-static json_t *list_partitions(void)
-{
-    partition_info_msg_t *m = NULL;
-    json_t *names = json_array();
-    if (slurm_load_partitions(0, &m, SHOW_ALL) != SLURM_SUCCESS)
-        return names;
-    for (uint32_t i = 0; i < m->record_count; i++)
-        json_array_append_new(names, json_string(m->partition_array[i].name));
-    slurm_free_partition_info_msg(m);
-    return names;
-}
 
 static json_t *list_nodes(const json_t *request)
 {

@@ -43,6 +43,7 @@ static const struct {
                                                   "allows" },
     { WAIT_PART_TIME_LIMIT, "PartitionTimeLimit", "it requests more time than the partition "
                                                   "allows" },
+    { WAIT_PART_CONFIG, "PartitionConfig", "the partition has no nodes with what it requests" },
     { WAIT_PART_DOWN, "PartitionDown", "the partition is down" },
     { WAIT_PART_INACTIVE, "PartitionInactive", "the partition is inactive" },
     { WAIT_HELD, "JobHeldAdmin", "held by an administrator" },

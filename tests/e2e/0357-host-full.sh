@@ -23,7 +23,7 @@ tells() { jobctl why 1 | tr -s '\n ' '  ' | grep "$1"; }
 head -c 9000000 /dev/zero >one/.local/state/rest
 jobctl submit -q job.yaml
 wait_for "the job tells of the host" tells 'no room on one: cannot make the spool'
-wait_for "it has been tried again" eval '[ "$(events_of 1 kind=agent_lost cause=disk_full | wc -l)" -ge 2 ]'
+wait_for "it has been tried again" eval '[ "$(events_of 1 kind=start_failed cause=disk_full | wc -l)" -ge 2 ]'
 : >one/.local/state/rest
 code 0 jobctl wait 1
 [ "$(jobctl show 1 --json | field job.result)" = succeeded ]

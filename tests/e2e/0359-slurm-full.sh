@@ -16,7 +16,7 @@ touch full
 jobctl submit -q job.yaml
 tells() { jobctl why 1 | tr -s '\n ' '  ' | grep -F "$1"; }
 wait_for "the job tells of the node" tells "no room on node1: the agent cannot make its files in $JOBCTL_HOME/jobs/1/"
-tried() { [ "$(events_of 1 kind=agent_lost cause=disk_full | wc -l)" -ge 3 ]; }
+tried() { [ "$(events_of 1 kind=start_failed cause=disk_full | wc -l)" -ge 3 ]; }
 wait_for "it is tried more often than retry.max" tried
 rm full
 code 0 jobctl wait 1

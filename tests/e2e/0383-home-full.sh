@@ -68,7 +68,7 @@ fill
 truncate -s -2M disk/rest
 jobctl submit -q short.yaml --set 'retry.backoff=0.05s..0.1s'
 wait_for 'job 6 is in attempt 6' last_event 6 kind=placed attempt=6
-events_of 6 kind=agent_lost text | head -n 1 | grep 'cannot make the spool .*: No space left on device'
+events_of 6 kind=start_failed text | head -n 1 | grep 'cannot make the spool .*: No space left on device'
 rm disk/rest
 jobctl wait 6
 touch enough

@@ -82,7 +82,7 @@ wait_for "Slurm has no job" queue_is_empty
 id=$(jobctl submit sleep.yaml -q --set slurm.partition=nowhere --set "retry={max: 0}")
 jobctl wait "$id" --timeout 60 && exit 1
 code 0 jobctl why "$id"
-has 'Slurm rejected it: Invalid partition name specified' out
+has 'slurm.partition: nowhere does not exist' out
 
 # Before its time is over the ranks save and stop, and a new allocation goes on from there.
 id=$(jobctl submit train.yaml -q --set train.steps=100000000 --set name=long)

@@ -59,7 +59,7 @@ class Job:
                 self.began = body["resume_step"] or 0
             elif kind == "checkpoint":
                 self.checkpoint, self.path = body["step"], body["path"]
-            elif kind in ("generation_ended", "agent_lost") and body.get("cause") != "none":
+            elif kind in ("generation_ended", "agent_lost", "start_failed") and body.get("cause") != "none":
                 self.ends.append(body.get("cause", kind))
             elif kind == "no_room":
                 self.waits_for_room = not body.get("over")

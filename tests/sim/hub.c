@@ -416,8 +416,10 @@ static void bury(struct world *w, int job)
     if (!w->up || !b->known || !b->core.live || b->core.attempt != attempt ||
         b->link != LINK_BURYING)
         return;
+    static const char *const unmade[] = { NULL, NULL, NULL, "disk_full", "slurm_refused" };
+    const char *cause = a->made ? NULL : unmade[chance(w) % (sizeof(unmade) / sizeof(unmade[0]))];
     const struct core_input in = { .kind = CORE_AGENT_LOST, .at_ms = wall(w), .random = chance(w),
-                                   .attempt = attempt, .text = "its agent died" };
+                                   .attempt = attempt, .event = cause, .text = "its agent died" };
     if (apply(w, job, &in, 0, &err) == 0 || !w->up)
         return;
     if (absurd(w, &err))
@@ -431,7 +433,9 @@ static void look(struct world *w, int job, int attempt)
     struct agent *a = &w->agents[job][attempt];
     if (!b->known || b->core.attempt != attempt || b->link != LINK_LOOKING)
         return;
-    if (!a->made && b->may_start && !a->fenced) {
+    if (!a->made && b->may_start && !a->fenced && fault(w, 60, HARM_AGENT_MISSING)) {
+        bury(w, job);
+    } else if (!a->made && b->may_start && !a->fenced) {
         if (!fault(w, 20, HARM_AGENT_MISSING))
             plan(w, between(w, 5, fault(w, 10, HARM_AGENT_SLOW) ? 9000 : 300), AGENT_COMES, job, attempt, 0);
         plan(w, 400, HUB_LOOK, job, attempt, w->life);

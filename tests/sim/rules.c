@@ -69,7 +69,8 @@ static void retry_commit(struct world *w, int job, const struct core_event *e, c
     const struct retry_rules *r = &w->truth[job].rules;
     const struct job_core *c = &w->hub[job].core;
     const bool dir = strcmp(body_text(in->body, "cause"), "dir_in_use") == 0;
-    const bool full = strcmp(body_text(in->body, "cause"), "disk_full") == 0;
+    const bool full = strcmp(in->kind == CORE_AGENT_LOST ? in->event ? in->event : "" : body_text(in->body, "cause"),
+                             "disk_full") == 0;
     int64_t pause = backoff(r, dir ? c->same + 1 : full && c->same > c->failures ? c->same : c->failures);
     int64_t jitter = (int64_t)(in->random % (uint64_t)(pause / 4 + 1));
     if (dir && pause - jitter > RETRY_DIR_MS)
@@ -89,10 +90,10 @@ static void retry_commit(struct world *w, int job, const struct core_event *e, c
 }
 
 /* An attempt that died with its agent: did it gain anything? */
-static void lost_commit(struct world *w, int job)
+static void lost_commit(struct world *w, int job, const char *cause)
 {
     const struct job_core *before = &w->store[job].latest, *c = &w->hub[job].core;
-    int64_t due = c->best > before->attempt_best ? 0 : before->failures + 1;
+    int64_t due = c->best > before->attempt_best ? 0 : before->failures + (strcmp(cause, "disk_full") != 0);
     if (c->failures != due)
         broke(w, "job %d counts %lld failures after losing its agent, not %lld", job,
               (long long)c->failures, (long long)due);
@@ -156,8 +157,8 @@ void rules_commit(struct world *w, int job, const struct core_event *e, const st
             broke(w, "job %d is placed while attempt %lld lives", job, (long long)s->live);
     } else if (e->kind == EVENT_RETRY) {
         retry_commit(w, job, e, in);
-    } else if (e->kind == EVENT_AGENT_LOST) {
-        lost_commit(w, job);
+    } else if (e->kind == EVENT_AGENT_LOST || e->kind == EVENT_START_FAILED) {
+        lost_commit(w, job, body_text(e->body, "cause"));
     } else if (e->kind == EVENT_DONE) {
         done_commit(w, job, e);
     }

@@ -33,6 +33,8 @@ static void note(struct world *w, int job, const struct core_event *e)
     } else if (e->kind == EVENT_AGENT_LOST) {
         s->live = 0;
         w->cover.causes[CAUSE_AGENT_LOST]++;
+    } else if (e->kind == EVENT_START_FAILED) {
+        s->live = 0;
     } else if (e->kind == EVENT_ATTEMPT_ENDED) {
         s->live = 0;
     } else if (e->kind == EVENT_EXCLUDED) {

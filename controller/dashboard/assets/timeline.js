@@ -3,7 +3,8 @@
 
 const at = (iso) => Date.parse(iso) / 1000;
 const SHAPES = {
-  hang: "hang", straggler: "slow", gpu_fault: "warn", gpu_event: "warn", node_lost: "warn", agent_lost: "warn", excluded: "warn", warning: "warn",
+  hang: "hang", straggler: "slow", gpu_fault: "warn", gpu_event: "warn", node_lost: "warn", agent_lost: "warn",
+  start_failed: "warn", excluded: "warn", warning: "warn",
   quarantined: "quarantined", no_room: "warn", deadline: "warn", generation_ended: "warn", preflight: "warn",
 };
 
