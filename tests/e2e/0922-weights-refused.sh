@@ -91,7 +91,7 @@ has "$other" out
 printf 'PK\003\004\000\000\010\010\000\000archive/data.pkl' >fake.pth
 echo '{"metadata":{},"weight_map":{"a.weight":"gone.safetensors"}}' >model.index.json
 for row in "fake.pth|the zip archive is damaged or truncated" "model.index.json|gone.safetensors" \
-    "gone.pth|does not exist" "data|no weights in this directory"; do
+    "gone.pth|does not exist" "data|no weights in this directory" "wide.pth|the tensor pos_embed is not zero"; do
     sed "s/full.pth/${row%%|*}/" job.yaml >other.yaml
     code 2 jobctl submit --dry-run other.yaml
     has 'other.yaml:4:14: train.model.weights: ' err
