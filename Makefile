@@ -203,7 +203,7 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' $(FLAGS_$(firstword $(subst /, ,$<))) $(if $(filter %/main.c,$<),$(FLAGS_main)) -MMD -MP -c -o $@ $<
 
 # The SQL is assembled into the object.
-$(call object,migrate.c): $(wildcard db/migrate/*.sql)
+$(call object,schema.c): db/schema.sql
 $(call object,packing.c): db/packing.dict
 $(call object,sbatch.c): templates/slurm.sbatch
 $(call object,glossary.c): docs/GLOSSARY.md

@@ -101,7 +101,6 @@ int jobs_next_id(int64_t *id, struct store *s, struct err *err)
     return 0;
 }
 
-/* As migration 0007 does for older rows. */
 static int insert_mentions(struct store *s, int64_t id, const char *canonical, struct err *err)
 {
     for (const char *at = canonical; (at = strstr(at, "/jobs/"));) {

@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "agent/os/file_system.h"
-#include "db/migrate.h"
 #include "db/packing.h"
+#include "db/schema.h"
 #include "db/stmt.h"
 #include "engine/contract/err.h"
 
-enum { STMTS = 96, FREE_MIN = 256, FREE_SHARE = 4, REWRITE_MAX = 16 << 20 };
+enum { STMTS = 96, FREE_MIN = 256, FREE_SHARE = 4 };
 
 struct store {
     sqlite3 *db;
@@ -36,11 +36,8 @@ static const char SETTINGS[] = "PRAGMA synchronous=FULL;"
                                "PRAGMA foreign_keys=ON;"
                                "PRAGMA wal_autocheckpoint=4000;"
                                "PRAGMA temp_store=MEMORY;";
-/* Before the first table of a new store; of an older one it takes effect with a rewrite. */
+/* Takes effect before the first table of a new store. */
 static const char SHRINKS[] = "PRAGMA auto_vacuum=INCREMENTAL";
-static const char REWRITE[] = "VACUUM";
-static const char CAN_SHRINK[] = "PRAGMA auto_vacuum";
-static const char BYTES[] = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
 static const char PAGES[] = "PRAGMA page_count";
 static const char FREE[] = "PRAGMA freelist_count";
 static const char BEGIN[] = "BEGIN IMMEDIATE";
@@ -154,13 +151,6 @@ static int64_t number(struct store *s, const char *sql)
     return n;
 }
 
-/* A store of a version that could not: rewritten while that takes no time, else it stays as it is. */
-static void make_shrinkable(struct store *s)
-{
-    if (number(s, CAN_SHRINK) == 0 && number(s, BYTES) <= REWRITE_MAX)
-        sqlite3_exec(s->db, REWRITE, NULL, NULL, NULL);
-}
-
 int store_open(struct store **out, const char *path, struct err *err)
 {
     return store_open_checked(out, path, INTEGRITY_UNCHECKED, err);
@@ -177,11 +167,9 @@ int store_open_checked(struct store **out, const char *path, enum integrity dept
         err_set(err, ERR_SYSTEM, "cannot open the store %s: %s", path, s->db ? sqlite3_errmsg(s->db) : "out of memory");
         goto out;
     }
-    if (packing_register(s->db, err) < 0 || apply_settings(s, path, err) < 0 || integrity_check(s->db, depth, err) < 0)
+    if (packing_register(s->db, err) < 0 || apply_settings(s, path, err) < 0 ||
+        integrity_check(s->db, depth, err) < 0 || schema_open(s->db, path, err) < 0)
         goto out;
-    if (migrate_run(s->db, path, MIGRATIONS, migrations_count(), err) < 0)
-        goto out;
-    make_shrinkable(s);
     *out = s;
     return 0;
 out:

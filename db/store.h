@@ -3,8 +3,7 @@
  *
  * sqlite with synchronous=FULL: a transaction survives a power cut once store_commit() has
  * returned.  In WAL mode; on a file system that machines share, with a rollback journal.  One
- * writer, one thread.  A store of a newer version is rejected; an older one is backed up beside
- * itself and upgraded in one transaction.
+ * writer, one thread.  A store of another version is rejected (schema.h).
  */
 #ifndef DB_STORE_H
 #define DB_STORE_H
@@ -19,7 +18,7 @@ struct store;
 
 /* Opens or creates `path` (mode 0600). The caller closes it. */
 int store_open(struct store **out, const char *path, struct err *err);
-/* The same, and checks it before it is upgraded. */
+/* The same, and checks it. */
 int store_open_checked(struct store **out, const char *path, enum integrity depth, struct err *err);
 void store_close(struct store *s);
 
@@ -40,8 +39,7 @@ void store_undo(struct store *s);
 int store_commit_group(struct store *s, struct err *err);
 
 /* Gives at most `pages` unused pages back to the file system, outside of a transaction, if a quarter of the file or
- * more is unused; the other pages are used for the next rows. *left: call it again. A store of an earlier version, of
- * more than 16 MB, cannot shrink until `jobctl doctor --repair` writes it again. */
+ * more is unused; the other pages are used for the next rows. *left: call it again. */
 int store_shrink(bool *left, struct store *s, int pages, struct err *err);
 
 /* Rows inserted, changed and deleted since it was opened, without those that store_shrink() has moved;

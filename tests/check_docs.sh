@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # check_docs.sh ROOT BIN - every path, link, command and make target that README.md and docs/*.md name exists
 #
-# docs/NAMES.md is left out: it lists names that are gone.  Commands are asked for their help, so BIN must be built.
+# Commands are asked for their help, so BIN must be built.
 set -eu
 bin=$(cd "$2" && pwd)
 cd "$1"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 : >"$work/code"; : >"$work/links"; : >"$work/heads"
-pages=$(ls README.md docs/*.md | grep -v '^docs/NAMES.md$')
+pages=$(ls README.md docs/*.md)
 bad=0
 fail() { echo "$1" >&2; bad=1; }
 some() { [ -s "$work/$1" ] || fail "check_docs.sh: found no $1: nothing was checked"; }

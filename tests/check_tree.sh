@@ -14,7 +14,7 @@ where=$(cat <<'END'
 agent           [a-z0-9_/]+\.[ch]
 controller      [a-z0-9_/]+\.[ch]|dashboard/assets/[a-z]+\.(html|css|js|svg)|dashboard/uplot/(uPlot\.(esm\.js|min\.css)|LICENSE|README\.md)
 .ci             run
-db              [a-z0-9_]+\.[ch]|packing\.dict|migrate/[0-9]+\.sql
+db              [a-z0-9_]+\.[ch]|packing\.dict|schema\.sql
 deploy          [a-z0-9_]+\.(sh|py|txt|ipynb|service)|tmpfiles\.d/jobctl\.conf|grafana/[a-z]+\.(json|yaml)|debian/[a-z0-9_.-]+(/[a-z0-9_.-]+)?
 docs            [A-Za-z0-9_-]+\.(md|svg|png)
 engine          [a-z0-9_/]+\.[ch]
@@ -30,7 +30,6 @@ tests/cuda_cpu  [A-Za-z0-9_]+\.(cc|h|sh)|plant/[a-z]+\.(py|sh|txt)
 tests/e2e       [0-9][0-9][0-9][0-9]-[a-z0-9-]+\.sh|[a-z_]+\.(sh|py|yaml|json)
 tests/facts     [a-z0-9-]+\.(json|machine|plan)
 tests/fake      [a-z0-9_]+\.c
-tests/fixtures  README\.md|[a-z0-9_]+\.(py|sh)|[0-9a-f]+/.+
 tests/fuzz      [a-z0-9_]+\.(c|h|sh|dict)|corpus/[a-z0-9_]+/.+
 tests/golden    [a-z0-9]+/((hostile/)?[A-Za-z0-9_.-]+\.(jsonl?|safetensors|model|pth)|SHA256SUMS)|data/(img|wds|feat)/[A-Za-z0-9_-]+\.(png|jpg|txt|json|tar|npz)
 tests/gpu       [a-z0-9_]+\.(c|h|sh|json)
@@ -46,7 +45,7 @@ tests/verify    [a-z0-9_]+\.[ch]
 END
 )
 # What need not be text.
-binary='^(docs/[a-z-]+\.png|templates/data/.+\.png|tests/(fixtures|golden|fuzz/corpus)/.+)$'
+binary='^(docs/[a-z-]+\.png|templates/data/.+\.png|tests/(golden|fuzz/corpus)/.+)$'
 left='(~|\.(orig|rej|swp|swo|bak|pyc|o|a|so|tmp|log\.[0-9]+)|/(core(\.[0-9]+)?|nohup\.out|\.DS_Store|#.*#|\.#.*))$'
 
 files() {
@@ -75,7 +74,7 @@ strange=$(awk -v where="$where" '
         if (!(folder in pattern) || name !~ ("^(" pattern[folder] ")$")) print
     }' <<<"$list")
 for f in $strange; do refuse "$f" "nothing like it belongs there; if it does, tests/check_tree.sh shall say so"; done
-for f in $(grep -E "$left" <<<"$list" | grep -v '^tests/fixtures/'); do refuse "$f" "a tool left it behind"; done
+for f in $(grep -E "$left" <<<"$list"); do refuse "$f" "a tool left it behind"; done
 for f in $(grep -vE "$binary" <<<"$list" | tr '\n' '\0' | xargs -0 grep -IL ''); do
     [ ! -s "$f" ] || refuse "$f" "not text, and in no folder for what is not"
 done

@@ -6,14 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/wire/wire_version.h"
 #include "engine/contract/err.h"
 
 struct frame_reader {
     enum wire_direction direction;
     bool broken;
     unsigned char header[FRAME_HEADER];
-    unsigned version;           /* of the last message; 0: none yet */
     size_t have;                /* bytes of header and body so far */
     const struct wire_row *row; /* known once the header is complete */
     char *body;
@@ -48,6 +46,9 @@ static unsigned get_u16(const unsigned char *p)
     return (unsigned)p[0] | (unsigned)p[1] << 8;
 }
 
+static const char other_agent[] = "its job runs on; only the jobctl that started it can control it: stop this daemon "
+                                  "(jobctl daemon stop) and use that one";
+
 /* The header is complete: checks whether the message is allowed, and its length. */
 static int accept_header(struct frame_reader *r, struct err *err)
 {
@@ -55,11 +56,9 @@ static int accept_header(struct frame_reader *r, struct err *err)
     unsigned version = get_u16(r->header + 4);
     unsigned number = get_u16(r->header + 6);
 
-    if (!wire_version_accepted(version, r->direction))
-        return err_set(err, ERR_DATA,
-                       "the peer uses protocol version %u, this side %d: install the same "
-                       "version of jobctl on both",
-                       version, WIRE_VERSION);
+    if (version != WIRE_VERSION)
+        return err_set(err, ERR_DATA, "the peer uses protocol version %u, this side %d: %s", version, WIRE_VERSION,
+                       r->direction == TO_CONTROLLER ? other_agent : "install the same version of jobctl on both");
     const struct wire_row *row = wire_find(number, r->direction);
     if (!row)
         return err_set(err, ERR_DATA, "message number %u is not valid in this direction", number);
@@ -70,7 +69,6 @@ static int accept_header(struct frame_reader *r, struct err *err)
         return err_set(err, ERR_MEMORY, "no memory for a %s message of %u bytes", row->name, size);
     r->row = row;
     r->size = size;
-    r->version = version;
     return 0;
 }
 
@@ -84,7 +82,7 @@ static int finish(struct frame_reader *r, json_t **body, struct err *err)
     r->have = 0;
     if (!v)
         return err_set(err, ERR_DATA, "a %s message is not JSON: %s at byte %d", r->row->name, why.text, why.position);
-    if (wire_version_read(r->version, r->row, v, err) < 0 || wire_check(r->row, v, err) < 0) {
+    if (wire_check(r->row, v, err) < 0) {
         json_decref(v);
         return -1;
     }
@@ -151,23 +149,17 @@ int frame_read_all(struct frame_reader *r, const void *bytes, size_t size,
     return 0;
 }
 
-unsigned frame_reader_version(const struct frame_reader *r)
-{
-    return r->version;
-}
-
-static void put_header(unsigned char *frame, size_t size, unsigned version, unsigned number)
+static void put_header(unsigned char *frame, size_t size, unsigned number)
 {
     for (int i = 0; i < 4; i++)
         frame[i] = (unsigned char)(size >> (8 * i));
-    frame[4] = (unsigned char)(version & 0xFF);
-    frame[5] = (unsigned char)(version >> 8);
+    frame[4] = (unsigned char)(WIRE_VERSION & 0xFF);
+    frame[5] = (unsigned char)(WIRE_VERSION >> 8);
     frame[6] = (unsigned char)(number & 0xFF);
     frame[7] = (unsigned char)(number >> 8);
 }
 
-static void *put_together(const struct wire_row *row, const json_t *body, unsigned version, size_t *size,
-                          struct err *err)
+static void *put_together(const struct wire_row *row, const json_t *body, size_t *size, struct err *err)
 {
     size_t n = json_dumpb(body, NULL, 0, JSON_COMPACT);
     if (!n || n > row->cap) {
@@ -179,32 +171,13 @@ static void *put_together(const struct wire_row *row, const json_t *body, unsign
         err_set(err, ERR_MEMORY, "no memory for a %s message of %zu bytes", row->name, n);
         return NULL;
     }
-    put_header(frame, n, version, (unsigned)row->number);
+    put_header(frame, n, (unsigned)row->number);
     json_dumpb(body, (char *)frame + FRAME_HEADER, n, JSON_COMPACT);
     *size = FRAME_HEADER + n;
     return frame;
 }
 
 void *frame_make(enum wire_message number, const json_t *body, size_t *size, struct err *err)
-{
-    return frame_make_of_version(WIRE_VERSION, number, body, size, err);
-}
-
-void *frame_pack(enum wire_message number, const struct wire_id *id, json_t *body, size_t *size, struct err *err)
-{
-    void *frame = NULL;
-    if (!body || (id && (json_object_set_new(body, "job", json_integer(id->job)) < 0 ||
-                         json_object_set_new(body, "attempt", json_integer(id->attempt)) < 0 ||
-                         json_object_set_new(body, "nonce", json_string(id->nonce)) < 0)))
-        err_set(err, ERR_MEMORY, "no memory for a message");
-    else
-        frame = frame_make(number, body, size, err);
-    json_decref(body);
-    return frame;
-}
-
-void *frame_make_of_version(unsigned version, enum wire_message number, const json_t *body, size_t *size,
-                            struct err *err)
 {
     const struct wire_row *row = NULL;
     for (int d = 0; d < WIRE_DIRECTIONS && !row; d++)
@@ -217,12 +190,18 @@ void *frame_make_of_version(unsigned version, enum wire_message number, const js
         err_prefix(err, "refused to send: ");
         return NULL;
     }
-    json_t *older = version < WIRE_VERSION ? wire_version_write(version, number, body) : NULL;
-    if (version < WIRE_VERSION && !older) {
-        err_set(err, ERR_MEMORY, "no memory for a %s message", row->name);
-        return NULL;
-    }
-    void *frame = put_together(row, older ? older : body, version, size, err);
-    json_decref(older);
+    return put_together(row, body, size, err);
+}
+
+void *frame_pack(enum wire_message number, const struct wire_id *id, json_t *body, size_t *size, struct err *err)
+{
+    void *frame = NULL;
+    if (!body || (id && (json_object_set_new(body, "job", json_integer(id->job)) < 0 ||
+                         json_object_set_new(body, "attempt", json_integer(id->attempt)) < 0 ||
+                         json_object_set_new(body, "nonce", json_string(id->nonce)) < 0)))
+        err_set(err, ERR_MEMORY, "no memory for a message");
+    else
+        frame = frame_make(number, body, size, err);
+    json_decref(body);
     return frame;
 }

@@ -32,19 +32,11 @@ int frame_read(struct frame_reader *r, const void *bytes, size_t size, const str
 int frame_read_all(struct frame_reader *r, const void *bytes, size_t size,
                    bool (*each)(void *arg, const struct wire_row *row, const json_t *body), void *arg, struct err *err);
 
-/* The wire version of the last message; 0: none yet. */
-unsigned frame_reader_version(const struct frame_reader *r);
-
 /* Header and body in one allocation of *size bytes; free() it. NULL on failure. */
 void *frame_make(enum wire_message number, const json_t *body, size_t *size, struct err *err);
 
 /* The same of a body that it takes, NULL if there was no memory for it, with the attempt added; `id`
  * NULL: without. */
 void *frame_pack(enum wire_message number, const struct wire_id *id, json_t *body, size_t *size, struct err *err);
-
-/* The same as frame_make() for a receiver of an earlier wire version (agent/wire/wire_version.h). `body` has the
- * current keys. */
-void *frame_make_of_version(unsigned version, enum wire_message number, const json_t *body, size_t *size,
-                            struct err *err);
 
 #endif

@@ -4,14 +4,14 @@
  * A message is a frame (agent/wire/frame.h): 8 bytes, then a JSON object.
  *
  *   offset 0  u32 LE  length of the body in bytes
- *   offset 4  u16 LE  protocol version, WIRE_VERSION; from an older agent also an earlier one
- *                     (agent/wire/wire_version.h)
+ *   offset 4  u16 LE  protocol version, WIRE_VERSION
  *   offset 6  u16 LE  message number
  *
  * A reader checks in this order: the version; the number, against the table of this direction; the
  * length, against that row's cap; only then it allocates and parses; then the fields: a missing
  * field, one of the wrong type or an unknown one is an error that ends the connection. Numbers are
- * never reused.
+ * never reused. An agent of another version is neither stopped nor replaced: it runs its attempt to the
+ * end, controlled by a daemon of its own version, or by none.
  *
  * The stream: the agent listens and the controller connects (local, SSH), or the agent connects
  * (Slurm). Whichever side connected, the agent sends first:
@@ -73,7 +73,7 @@
  *   KEEPALIVE  {job, attempt, nonce}
  *   NODE_GONE  {job, attempt, nonce, node, text}   to the leader: a node's agent and its ranks are gone,
  *               or will never start; text: follows the node's name. Repeated after each LISTENING
- *   WATCH_GPUS {job, attempt, nonce, for_ms}       not to agents before version 4
+ *   WATCH_GPUS {job, attempt, nonce, for_ms}
  *   GPU_LOAD   {job, attempt, nonce, node: as in HELLO, gpus: []}     lines of agent/probe/gpu_load.h
  *   LISTENING  {job, attempt, nonce, endpoint: {addresses: [], port, key}}   by the leader, after each
  *               LAUNCH, for the followers' LAUNCH (leader_endpoint()); key: a secret, kept in memory only

@@ -33,7 +33,7 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define STORE "jobs.db"
 #define NEW "jobs.db.repair"            /* built here */
-#define TAKEN "jobs.db.repair-snapshot" /* a copy of the snapshot, upgraded */
+#define TAKEN "jobs.db.repair-snapshot" /* a copy of the snapshot */
 
 static const char *const companions[] = { "-wal", "-shm", "-journal" };
 
@@ -81,7 +81,7 @@ static void take_store(struct repair *r)
     report_set(r, "store", json_string(sound ? "sound" : "damaged"));
 }
 
-/* Opens a copy, which upgrades it, so that its tables are those of this version. */
+/* Opens a copy, if its tables are those of this version. */
 static int open_copy(struct store **out, const char *home, const char *name, enum integrity depth, struct err *err)
 {
     char path[PATH_MAX];

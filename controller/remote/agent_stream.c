@@ -11,7 +11,6 @@
 #include "agent/os/log.h"
 #include "agent/wire/byte_stream.h"
 #include "agent/wire/frame.h"
-#include "agent/wire/wire_version.h"
 #include "engine/contract/err.h"
 
 struct agent_stream {
@@ -20,7 +19,6 @@ struct agent_stream {
     struct frame_reader      *reader;
     bool                      over;     /* call no hook any more */
     bool                      greeted;
-    unsigned                  version;  /* of its HELLO: it is answered in that */
     int64_t                   job, attempt;
     char                      nonce[NONCE_CHARS + 1];
     char                      tag[48];
@@ -53,9 +51,7 @@ void agent_stream_send(struct agent_stream *s, enum wire_message number, const j
 {
     struct err err = { 0 };
     size_t size = 0;
-    if (!wire_version_knows(s->version, number))
-        return;
-    void *frame = frame_make_of_version(s->version, number, body, &size, &err);
+    void *frame = frame_make(number, body, &size, &err);
     if (!frame)
         log_error(s->tag, "message %d not sent: %s", (int)number, err.text);
     else
@@ -93,8 +89,6 @@ static bool message_taken(void *arg, const struct wire_row *row, const json_t *b
         return false;
     }
     s->greeted = true;
-    if (row->number == WIRE_HELLO)
-        s->version = frame_reader_version(s->reader);
     s->hooks.message(s->hooks.arg, row->number, body);
     return !s->over;
 }
@@ -122,7 +116,6 @@ int agent_stream_take(struct agent_stream **out, struct byte_stream *bytes, cons
     }
     s->bytes = bytes;
     s->hooks = *hooks;
-    s->version = WIRE_VERSION;
     s->job = id->job;
     s->attempt = id->attempt;
     snprintf(s->nonce, sizeof(s->nonce), "%s", id->nonce);

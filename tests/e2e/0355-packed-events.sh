@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The events of finished jobs are packed a minute after their end, in a store of an earlier version as well: what
-# commands say stays the same, a damaged one is named, and the repair takes it from the job's directory.
+# The events of finished jobs are packed a minute after their end: what commands say stays the same,
+# a damaged one is named, and the repair takes it from the job's directory.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 db=$JOBCTL_HOME/jobs.db
@@ -24,17 +24,11 @@ told before
 [ "$(sqlite3 "$db" 'select count(*) from packed_events')" = 0 ]
 stop_daemon
 
-# A store of the version before, whose jobs ended long ago.
+# Their jobs ended long ago.
 hours_ago
-sqlite3 "$db" 'drop table host_copies; drop table submit_keys;
-    drop table notices; drop trigger events_packed_once; drop table packed_events; drop index jobs_to_pack;
-    drop index jobs_of_sweep; alter table jobs drop column members; alter table jobs drop column sweep;
-    alter table jobs drop column sweep_index; alter table jobs drop column point;
-    alter table jobs drop column packed; pragma user_version = 8'
 code 0 jobctl status
 wait_for "both are packed" packed 2
 [ "$(sqlite3 "$db" 'select count(*) from events')" = 0 ]
-[ -e "$db.v8" ]
 told after
 diff -r before after
 

