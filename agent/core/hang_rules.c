@@ -10,7 +10,7 @@
 
 #include "engine/contract/field.h"
 
-enum { DOUBLINGS = 10, WORDS = 32 };
+enum { DOUBLINGS = 10, WORDS = 32, WINDOW_LEAST_MS = 1000, WINDOW_MOST_MS = 10 * 1000 };
 
 /* Floors in s; 0: no deadline. Pages of commands show less, and work between two steps
  * (validation, saving) may look like part of a step. */
@@ -90,6 +90,18 @@ int64_t hang_rules_silent_ms(const struct hang_rules *r, int64_t watched_ms, int
     return hang_rules_doubled_ms(usual > least ? usual : least, false_alarms);
 }
 
+/* A step of the engine may be judged after 5 s. */
+int64_t hang_rules_window_ms(const struct hang_rules *r)
+{
+    int64_t limit = r->engine ? hang_rules_floor_ms(r, PHASE_FORWARD) : HANG_SILENT_MS;
+    if (r->silent_ms > 0 && r->silent_ms < limit)
+        limit = r->silent_ms;
+    if (r->step_ms > 0 && r->step_ms < limit)
+        limit = r->step_ms;
+    const int64_t window = limit / 4;
+    return window < WINDOW_LEAST_MS ? WINDOW_LEAST_MS : window > WINDOW_MOST_MS ? WINDOW_MOST_MS : window;
+}
+
 /* --- in words ------------------------------------------------------------------------------- */
 
 /* "5 s", "10 min", "1.5 h" */
@@ -127,8 +139,8 @@ static void say_engine(json_t *out, const struct hang_rules *r)
 
 static void say_silence(json_t *out, const struct hang_rules *r)
 {
-    static const char what[] = "no sign of life from any rank (output, CPU time, bytes read or "
-                               "written, work on a GPU)";
+    static const char what[] = "no sign of life from any rank (output, CPU work, bytes read or "
+                               "written, network traffic, work on a GPU)";
     char a[WORDS], b[WORDS];
     if (r->silent_ms > 0 || r->step_ms > 0)
         json_array_append_new(out, json_sprintf("%s: %s (hang.%s)", what,

@@ -59,6 +59,9 @@ int64_t hang_rules_silent_ms(const struct hang_rules *r, int64_t watched_ms, int
 /* An automatic deadline after so many false alarms. */
 int64_t hang_rules_doubled_ms(int64_t deadline_ms, int false_alarms);
 
+/* How long counters are watched before they are judged: a quarter of the shortest limit, 1 s to 10 s. */
+int64_t hang_rules_window_ms(const struct hang_rules *r);
+
 /* One sentence for each thing that is watched and how soon, a new array: for `jobctl plan`. */
 json_t *hang_rules_say(const struct hang_rules *r);
 

@@ -8,7 +8,8 @@
 
 #include "engine/contract/text_append.h"
 
-#define SHARE 0.01 /* of the norm; less is background */
+#define SHARE 0.01  /* of the norm; less is background */
+#define WORK_S 0.01 /* of CPU time in one window; less is rounding */
 
 enum {
     NORM_S = 3600,      /* the norm forgets what is older than about this */
@@ -17,15 +18,18 @@ enum {
     SPIN_LINK_KB = 1024 /* and its links below this rate, spins */
 };
 
-/* The least rate that is a sign of life while no norm is known, and its words. */
+/* The least rate that is a sign of life while no norm is known, whether it must be a share of the norm, and its words.
+ * Those of windows stand for the time since the last window. */
 static const struct {
     double      least;
+    bool        norm, window;
     const char *key, *none, *some;
 } signs[ACTIVITY_SIGNS] = {
-    [ACTIVITY_OUTPUT] = {1e-9, "output", "no output", "output"},
-    [ACTIVITY_CPU] = {1e-3, "cpu", "no CPU time", "CPU time"},
-    [ACTIVITY_IO] = {4096, "io", "nothing read or written", "bytes read and written"},
-    [ACTIVITY_GPU] = {1, "gpu", "no GPU work", "GPU work"},
+    [ACTIVITY_OUTPUT] = {1e-9, true, false, "output", "no output", "output"},
+    [ACTIVITY_CPU] = {1e-3, true, true, "cpu", "no CPU work", "CPU work"},
+    [ACTIVITY_IO] = {4096, true, true, "io", "nothing read or written", "bytes read and written"},
+    [ACTIVITY_MOVED] = {1e-9, false, true, "moved", "no network traffic", "network traffic"},
+    [ACTIVITY_GPU] = {1, true, false, "gpu", "no GPU work", "GPU work"},
 };
 
 double activity_usual(const struct activity_norm *norm, enum activity_sign sign)
@@ -33,9 +37,10 @@ double activity_usual(const struct activity_norm *norm, enum activity_sign sign)
     return norm->seconds[sign] > 0 ? norm->sum[sign] / norm->seconds[sign] : 0;
 }
 
-static bool counts(const struct activity_norm *norm, enum activity_sign sign, double rate)
+static bool counts(const struct activity_norm *norm, enum activity_sign sign, double rate, double seconds)
 {
-    return rate >= signs[sign].least && rate >= SHARE * activity_usual(norm, sign);
+    return rate >= signs[sign].least && (sign != ACTIVITY_CPU || rate * seconds >= WORK_S) &&
+           (!signs[sign].norm || rate >= SHARE * activity_usual(norm, sign));
 }
 
 static void learn(struct activity_norm *norm, enum activity_sign sign, double rate, double seconds)
@@ -68,14 +73,23 @@ static bool spins(const struct activity_sample *s)
            s->link_kb_s < SPIN_LINK_KB;
 }
 
-static void measure(struct activity *a, const struct activity_sample *s, double seconds)
+static void measure(struct activity *a, const struct activity_sample *s, double seconds, double window)
 {
     const struct activity_sample *before = &a->last;
     a->rate[ACTIVITY_OUTPUT] = rate_of(s->output_bytes, before->output_bytes, 1, seconds);
-    a->rate[ACTIVITY_CPU] = rate_of(s->cpu_ms, before->cpu_ms, 1000, seconds);
-    a->rate[ACTIVITY_IO] = rate_of(s->io_bytes, before->io_bytes, 1, seconds);
     a->rate[ACTIVITY_GPU] = gpu_work(s);
     a->spins = spins(s);
+    if (window <= 0)
+        return;
+    a->rate[ACTIVITY_CPU] = rate_of(s->work_us, before->work_us, 1e6, window);
+    a->rate[ACTIVITY_IO] = rate_of(s->io_bytes, before->io_bytes, 1, window);
+    a->rate[ACTIVITY_MOVED] = rate_of(s->moved_bytes, before->moved_bytes, 1, window);
+}
+
+/* The time that ends with this sample, of the samples or of the windows; 0: none ends. */
+static double seconds_since(int64_t now_ms, int64_t before_ms)
+{
+    return before_ms > 0 && now_ms > before_ms ? (double)(now_ms - before_ms) / 1000 : 0;
 }
 
 unsigned activity_take(struct activity *a, struct activity_norm *norm,
@@ -84,19 +98,22 @@ unsigned activity_take(struct activity *a, struct activity_norm *norm,
     unsigned seen = 0;
     if (s->at_ms == a->last.at_ms)
         return 0;
-    const double seconds = (double)(s->at_ms - a->last.at_ms) / 1000;
-    const bool first = a->last.at_ms == 0 || seconds <= 0;
-    if (!first)
-        measure(a, s, seconds);
+    const double seconds = seconds_since(s->at_ms, a->last.at_ms);
+    const double window = seconds_since(s->counted_ms, a->last.counted_ms);
+    if (seconds > 0)
+        measure(a, s, seconds, window);
     a->last = *s;
-    for (int i = 0; !first && !in_collective && i < ACTIVITY_SIGNS; i++) {
+    a->free = seconds > 0 && (a->free || !in_collective);
+    for (int i = 0; i < ACTIVITY_SIGNS; i++) {
         const enum activity_sign sign = (enum activity_sign)i;
-        if ((a->spins && (sign == ACTIVITY_CPU || sign == ACTIVITY_GPU)) ||
-            !counts(norm, sign, a->rate[i]))
+        const double span = signs[i].window ? window : seconds;
+        if (span <= 0 || (signs[i].window ? !a->free : in_collective) ||
+            (a->spins && (sign == ACTIVITY_CPU || sign == ACTIVITY_GPU)) || !counts(norm, sign, a->rate[i], span))
             continue;
-        learn(norm, sign, a->rate[i], seconds);
+        learn(norm, sign, a->rate[i], span);
         seen |= 1u << i;
     }
+    a->free = a->free && window <= 0;
     return seen;
 }
 

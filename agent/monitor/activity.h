@@ -2,9 +2,10 @@
 /* activity.h - signs of life of a rank, from the counters of its whole process tree
  *
  * Pure: no clock, no I/O.
- * A counter that grows is a sign of life if it grows by at least 1 % of the job's norm: its mean
- * rate over all intervals in which it was one, of all ranks. So a thread that ticks, or a logger, does not count once
- * the job has worked. A first norm is whatever comes first.
+ * Output is a sign of life, and so are, in a window (hang_rules_window_ms() of agent/core/hang_rules.h): 10 ms of work
+ * (agent/monitor/waiting.h), 4 KB/s read or written, and any byte that others moved for it. Each must also be at least
+ * 1 % of the job's norm, except the last: its mean rate over all intervals in which it was a sign, of all ranks. So a
+ * logger does not count once the job has worked. A first norm is whatever comes first.
  *
  * Spinning is not a sign of life: neither is anything while the rank is inside a collective, nor CPU
  * and GPU time while the GPU is busy with its memory controller and its links idle.
@@ -17,13 +18,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum activity_sign { ACTIVITY_OUTPUT, ACTIVITY_CPU, ACTIVITY_IO, ACTIVITY_GPU, ACTIVITY_SIGNS };
+enum activity_sign { ACTIVITY_OUTPUT, ACTIVITY_CPU, ACTIVITY_IO, ACTIVITY_MOVED, ACTIVITY_GPU, ACTIVITY_SIGNS };
 
 /* One reading of a rank's counters. */
 struct activity_sample {
     int64_t  at_ms; /* on the monotonic clock of its node; 0: none yet */
-    uint64_t cpu_ms, io_bytes, output_bytes; /* they grow */
-    bool     gpu;                            /* the rest is known */
+    uint64_t output_bytes;                         /* it grows, */
+    uint64_t work_us, io_bytes, moved_bytes;       /* and so do these, which were read */
+    int64_t  counted_ms;                           /* at this time: the window since the reading before ends */
+    bool     gpu;                                  /* the rest is known */
     unsigned gpu_busy, gpu_memory;           /* percent of the time */
     uint64_t link_kb_s;                      /* over PCIe and NVLink */
 };
@@ -36,7 +39,8 @@ struct activity_norm {
 /* State of one rank; zeroed: no sample yet. */
 struct activity {
     struct activity_sample last;
-    double rate[ACTIVITY_SIGNS]; /* between the last two samples: cores, bytes/s, percent */
+    double rate[ACTIVITY_SIGNS]; /* between the last two samples or windows: cores, bytes/s, percent */
+    bool free;                   /* in this window it was not always inside a collective */
     bool spins;                  /* its GPU was busy without moving data */
 };
 
@@ -48,8 +52,8 @@ unsigned activity_take(struct activity *a, struct activity_norm *norm,
 /* The usual rate; 0: not known. */
 double activity_usual(const struct activity_norm *norm, enum activity_sign sign);
 
-/* Appends "no output, no CPU time, nothing read or written" to the text, with the activity that is too small to count:
- * "CPU time 0.2 % of the usual". */
+/* Appends "no output, no CPU work, nothing read or written, no network traffic" to the text, with the activity that is too small to count:
+ * "CPU work 0.2 % of the usual". */
 void activity_say(char *text, size_t size, const struct activity *a, const struct activity_norm *norm);
 
 /* The norm for the next attempt: {"cpu": cores, "io": bytes/s, ...}, coarse, a new object; and its

@@ -29,11 +29,12 @@ struct seen {
     int64_t  quiet_ms;   /* nothing in its page has changed */
     int64_t  idle_ms;    /* no sign of life at all */
     int64_t  mute_ms;    /* no output */
-    int64_t  unsampled_ms; /* since the last sample of the counters */
+    int64_t  unsampled_ms; /* since the last sample */
+    int64_t  uncounted_ms; /* since the last window of its counters, or the last sign of life */
     int64_t  stopped_ms; /* by a signal */
     struct activity activity;
     bool printed;        /* there was output */
-    bool moved;          /* its page has changed since the last sample of the counters */
+    bool moved;          /* its page has changed since the last sample */
     bool warned;         /* of its page's present quiet time */
     bool at_work, stepped; /* has left init; has completed a step since */
     uint64_t base_step, base_coll;
@@ -415,15 +416,17 @@ static bool judge_output(const struct hang_detector *h, const struct hang_detect
 
 /* --- looking ----------------------------------------------------------------------------- */
 
-/* What is not sampled yet is not known: idle time grows with each sample that shows no life. */
+/* What is not counted yet is not known: idle time grows with each window that shows no life. */
 static void look_at_use(struct hang_detector *h, struct seen *s, const struct hang_detector_rank *r)
 {
     if (r->use.at_ms == s->activity.last.at_ms && r->use.at_ms > 0)
         return;
     const bool printed = r->use.output_bytes > s->activity.last.output_bytes;
+    const bool counted = r->use.counted_ms == 0 || r->use.counted_ms != s->activity.last.counted_ms;
     const bool stuck = r->page->pid && waits(r->page) && !s->moved;
     const bool life = activity_take(&s->activity, &h->silence.norm, &r->use, stuck) != 0;
-    s->idle_ms = life ? 0 : s->idle_ms + s->unsampled_ms;
+    s->idle_ms = life ? 0 : s->idle_ms + (counted ? s->uncounted_ms : 0);
+    s->uncounted_ms = life || counted ? 0 : s->uncounted_ms;
     s->mute_ms = printed ? 0 : s->mute_ms + s->unsampled_ms;
     s->printed = s->printed || printed;
     s->moved = false;
@@ -441,10 +444,11 @@ static void look_at(struct hang_detector *h, struct seen *s, const struct hang_d
     s->quiet_ms = same && r->alive ? s->quiet_ms + passed_ms : 0;
     s->stopped_ms = r->state == 'T' ? s->stopped_ms + passed_ms : 0;
     s->unsampled_ms += passed_ms;
+    s->uncounted_ms += passed_ms;
     s->moved = s->moved || !same;
     look_at_use(h, s, r);
     if (!same || !r->alive)
-        s->idle_ms = s->unsampled_ms = 0;
+        s->idle_ms = s->unsampled_ms = s->uncounted_ms = 0;
     s->warned = s->warned && same;
     memcpy(s->mark, mark, sizeof(mark));
     s->begun = true;
@@ -465,7 +469,7 @@ static void forgive(struct hang_detector *h)
 {
     for (int i = 0; i < h->n; i++) {
         struct seen *s = &h->seen[i];
-        s->quiet_ms = s->idle_ms = s->mute_ms = s->unsampled_ms = s->stopped_ms = 0;
+        s->quiet_ms = s->idle_ms = s->mute_ms = s->unsampled_ms = s->uncounted_ms = s->stopped_ms = 0;
     }
 }
 

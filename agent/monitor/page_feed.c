@@ -22,9 +22,10 @@ static json_t *block_row(const struct page_view *v, int n)
 
 static json_t *use_row(const struct activity_sample *u)
 {
-    return json_pack("[I, I, I, I, b, i, i, I]", (json_int_t)u->at_ms, (json_int_t)u->cpu_ms,
-                     (json_int_t)u->io_bytes, (json_int_t)u->output_bytes, u->gpu,
-                     (int)u->gpu_busy, (int)u->gpu_memory, (json_int_t)u->link_kb_s);
+    return json_pack("[I, I, I, I, I, I, b, i, i, I]", (json_int_t)u->at_ms, (json_int_t)u->output_bytes,
+                     (json_int_t)u->work_us, (json_int_t)u->io_bytes, (json_int_t)u->moved_bytes,
+                     (json_int_t)u->counted_ms, u->gpu, (int)u->gpu_busy, (int)u->gpu_memory,
+                     (json_int_t)u->link_kb_s);
 }
 
 static uint64_t counter(const json_t *row, size_t i)
@@ -36,13 +37,15 @@ static uint64_t counter(const json_t *row, size_t i)
 static void take_use(struct activity_sample *u, const json_t *row)
 {
     *u = (struct activity_sample){.at_ms = (int64_t)counter(row, 0),
-                                  .cpu_ms = counter(row, 1),
-                                  .io_bytes = counter(row, 2),
-                                  .output_bytes = counter(row, 3),
-                                  .gpu = json_is_true(json_array_get(row, 4)),
-                                  .gpu_busy = (unsigned)counter(row, 5),
-                                  .gpu_memory = (unsigned)counter(row, 6),
-                                  .link_kb_s = counter(row, 7)};
+                                  .output_bytes = counter(row, 1),
+                                  .work_us = counter(row, 2),
+                                  .io_bytes = counter(row, 3),
+                                  .moved_bytes = counter(row, 4),
+                                  .counted_ms = (int64_t)counter(row, 5),
+                                  .gpu = json_is_true(json_array_get(row, 6)),
+                                  .gpu_busy = (unsigned)counter(row, 7),
+                                  .gpu_memory = (unsigned)counter(row, 8),
+                                  .link_kb_s = counter(row, 9)};
 }
 
 json_t *page_feed_row(int rank, const struct page_view *now, const struct page_view *told)

@@ -13,6 +13,7 @@
 
 #include "agent/container/container_job.h"
 #include "agent/container/container_words.h"
+#include "agent/core/hang_rules.h"
 #include "agent/doctor/consistency.h"
 #include "agent/doctor/doctor.h"
 #include "agent/doctor/reachability.h"
@@ -256,6 +257,7 @@ static int make_container(struct follower *f, struct err *err)
 static int start(struct follower *f, const json_t *body, int *n, struct err *err)
 {
     const json_t *launch = f->launch;
+    struct hang_rules rules;
     struct launch_env e = {
         .job = f->o.job,
         .attempt = f->o.attempt,
@@ -305,6 +307,8 @@ static int start(struct follower *f, const json_t *body, int *n, struct err *err
     cleanup_forget(f->cleanup);
     nccl_watch_begin(f->nccl_watch);
     reachability_close(); /* all nodes have tested */
+    hang_rules_read(&rules, f->spec, json_is_true(json_object_get(f->plan, "engine")));
+    usage_begin(f->usage, hang_rules_window_ms(&rules), e.master_addr);
     return ranks_start(f->ranks, &e, f->pids, err);
 }
 

@@ -8,26 +8,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "agent/os/process.h"
 
 enum { KTHREADD = 2, NONE = -1 };
 
-/* A process of this machine. */
-struct entry {
-    int64_t  pid, parent, session;
-    uint64_t ticks;
-    int      tree; /* index of its tree, or NONE */
-};
-
 struct table {
-    struct entry *entries;
+    struct process_tree_entry *entries;
     size_t n, room;
 };
 
 /* Fields 3 and on of /proc/PID/stat; threads of the kernel belong to no tree. */
-static bool read_entry(struct entry *e, int64_t pid)
+static bool read_entry(struct process_tree_entry *e, int64_t pid)
 {
     char text[1024];
     long long parent, session;
@@ -36,15 +28,15 @@ static bool read_entry(struct entry *e, int64_t pid)
     if (!after || sscanf(after + 1, " %*c %lld %*d %lld %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu",
                          &parent, &session, &t[0], &t[1], &t[2], &t[3]) != 6)
         return false;
-    *e = (struct entry){pid, parent, session, t[0] + t[1] + t[2] + t[3], NONE};
+    *e = (struct process_tree_entry){pid, parent, session, t[0] + t[1], t[2] + t[3], NONE};
     return parent != KTHREADD && pid != KTHREADD;
 }
 
-static bool add(struct table *t, const struct entry *e)
+static bool add(struct table *t, const struct process_tree_entry *e)
 {
     if (t->n == t->room) {
         const size_t room = t->room ? 2 * t->room : 256;
-        struct entry *more = realloc(t->entries, room * sizeof(*more));
+        struct process_tree_entry *more = realloc(t->entries, room * sizeof(*more));
         if (!more)
             return false;
         t->entries = more;
@@ -56,14 +48,14 @@ static bool add(struct table *t, const struct entry *e)
 
 static int by_pid(const void *a, const void *b)
 {
-    const struct entry *x = a, *y = b;
+    const struct process_tree_entry *x = a, *y = b;
     return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
 static void read_all(struct table *t)
 {
     DIR *d = opendir("/proc");
-    struct entry one;
+    struct process_tree_entry one;
     for (struct dirent *e; d && (e = readdir(d));)
         if (isdigit((unsigned char)e->d_name[0]) && read_entry(&one, atoll(e->d_name)) &&
             !add(t, &one))
@@ -74,47 +66,34 @@ static void read_all(struct table *t)
         qsort(t->entries, t->n, sizeof(*t->entries), by_pid);
 }
 
-static int tree_of(const struct entry *e, const struct process_tree *trees, int n)
+static int tree_of(const struct process_tree_entry *e, const int64_t *roots, int n)
 {
     for (int i = 0; i < n; i++)
-        if (trees[i].root > 0 && (e->pid == trees[i].root || e->session == trees[i].root))
+        if (roots[i] > 0 && (e->pid == roots[i] || e->session == roots[i]))
             return i;
     return NONE;
 }
 
 /* Its tree is that of its parent, unless it is known: returns whether that is news. */
-static bool inherit(const struct table *t, struct entry *e)
+static bool inherit(const struct table *t, struct process_tree_entry *e)
 {
-    const struct entry key = {.pid = e->parent};
-    const struct entry *parent = e->tree == NONE ? bsearch(&key, t->entries, t->n, sizeof(key), by_pid) : NULL;
+    const struct process_tree_entry key = {.pid = e->parent};
+    const struct process_tree_entry *parent = e->tree == NONE ? bsearch(&key, t->entries, t->n, sizeof(key), by_pid) : NULL;
     if (parent)
         e->tree = parent->tree;
     return parent && parent->tree != NONE;
 }
 
-static void assign(struct table *t, const struct process_tree *trees, int n)
+static void assign(struct table *t, const int64_t *roots, int n)
 {
     bool more = true;
     for (size_t i = 0; i < t->n; i++)
-        t->entries[i].tree = tree_of(&t->entries[i], trees, n);
+        t->entries[i].tree = tree_of(&t->entries[i], roots, n);
     while (more) {
         more = false;
         for (size_t i = 0; i < t->n; i++)
             more = inherit(t, &t->entries[i]) || more;
     }
-}
-
-static uint64_t io_bytes(int64_t pid)
-{
-    static const char *const names[] = {"rchar: ", "wchar: ", "read_bytes: "};
-    char text[512];
-    uint64_t all = 0;
-    process_text(text, sizeof(text), pid, "io");
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const char *at = strstr(text, names[i]);
-        all += at ? strtoull(at + strlen(names[i]), NULL, 10) : 0;
-    }
-    return all;
 }
 
 static int children_of(const struct table *t, int64_t pid)
@@ -139,8 +118,8 @@ static int list_children(const struct table *t, int64_t parent, struct process_t
 static int list_orphans(const struct table *t, int64_t root, struct process_tree_member *out, int n, int most)
 {
     for (size_t i = 0; i < t->n && n < most; i++) {
-        const struct entry *e = &t->entries[i], key = {.pid = e->parent};
-        const struct entry *parent = bsearch(&key, t->entries, t->n, sizeof(key), by_pid);
+        const struct process_tree_entry *e = &t->entries[i], key = {.pid = e->parent};
+        const struct process_tree_entry *parent = bsearch(&key, t->entries, t->n, sizeof(key), by_pid);
         if (e->tree != NONE && e->pid != root && (!parent || parent->tree == NONE))
             out[n++] = (struct process_tree_member){e->pid, e->parent, children_of(t, e->pid)};
     }
@@ -149,12 +128,11 @@ static int list_orphans(const struct table *t, int64_t root, struct process_tree
 
 int process_tree_members(int64_t root, struct process_tree_member *out, int most)
 {
-    const struct process_tree tree = {.root = root};
     struct table t = {NULL, 0, 0};
     int n = 0;
     read_all(&t);
-    assign(&t, &tree, 1);
-    const struct entry key = {.pid = root};
+    assign(&t, &root, 1);
+    const struct process_tree_entry key = {.pid = root};
     if (most > 0 && t.n && bsearch(&key, t.entries, t.n, sizeof(key), by_pid))
         out[n++] = (struct process_tree_member){root, 0, children_of(&t, root)};
     n = list_orphans(&t, root, out, n, most);
@@ -164,19 +142,18 @@ int process_tree_members(int64_t root, struct process_tree_member *out, int most
     return n;
 }
 
-void process_tree_read(struct process_tree *trees, int n)
+struct process_tree_entry *process_tree_find(const int64_t *roots, int n, size_t *count)
 {
-    const uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
     struct table t = {NULL, 0, 0};
+    size_t kept = 0;
     read_all(&t);
-    assign(&t, trees, n);
-    for (int i = 0; i < n; i++)
-        trees[i].cpu_ms = trees[i].io_bytes = 0;
+    assign(&t, roots, n);
     for (size_t i = 0; i < t.n; i++)
-        if (t.entries[i].tree != NONE) {
-            struct process_tree *to = &trees[t.entries[i].tree];
-            to->cpu_ms += t.entries[i].ticks * 1000 / hz;
-            to->io_bytes += io_bytes(t.entries[i].pid);
-        }
+        if (t.entries[i].tree != NONE)
+            t.entries[kept++] = t.entries[i];
+    *count = kept;
+    if (kept)
+        return t.entries;
     free(t.entries);
+    return NULL;
 }

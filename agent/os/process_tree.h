@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* process_tree.h - CPU time and I/O of whole process trees, from one pass over /proc
+/* process_tree.h - which processes belong to a tree, from one pass over /proc
  *
- * A tree is a process, the session that it leads, and all their descendants. Time and bytes of
- * children that have ended are in the counters of the parent that waited for them, so sums grow.
+ * A tree is a process, the session that it leads, and all their descendants.
  */
 #ifndef AGENT_OS_PROCESS_TREE_H
 #define AGENT_OS_PROCESS_TREE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-struct process_tree {
-    int64_t  root;     /* pid; 0: no process, and its sums are 0 */
-    uint64_t cpu_ms;   /* user and system time */
-    uint64_t io_bytes; /* read and written, by system calls or from disk */
+struct process_tree_entry {
+    int64_t  pid, parent, session;
+    uint64_t ticks, child_ticks; /* CPU time: of its threads, and of the children that it waited for */
+    int      tree;               /* index of its root */
 };
 
-/* Fills the sums of n trees. Processes that cannot be read count as idle. */
-void process_tree_read(struct process_tree *trees, int n);
+/* The processes in the trees of n roots (0: no process), sorted by pid: a new array, NULL if there are none. */
+struct process_tree_entry *process_tree_find(const int64_t *roots, int n, size_t *count);
 
 struct process_tree_member {
     int64_t pid, parent;

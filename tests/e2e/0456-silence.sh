@@ -29,7 +29,7 @@ wait_event 1 kind=hang | field text
 jobctl wait 1
 wait_event 1 kind=generation_ended generation=1 | field cause | grep -qx hang_step
 wait_event 1 kind=hang | field text |
-    grep -q 'rank 0 hangs: none of its processes shows a sign of life for [0-9.]* s (limit 3.0 s): no output, no CPU time, nothing read'
+    grep -q 'rank 0 hangs: none of its processes shows a sign of life for [0-9.]* s (limit 3.0 s): no output, no CPU work, nothing read'
 
 # Stacks of the script, without changing it.
 report="$JOBCTL_HOME/jobs/1/1/incident-1.txt"

@@ -22,7 +22,7 @@ run: |
 YAML
 jobctl submit -q spins.yaml
 jobctl wait 1 --timeout 120
-wait_event 1 kind=hang | field text | grep 'nothing read or written, GPU busy but its memory idle'
+wait_event 1 kind=hang | field text | grep 'no network traffic, GPU busy but its memory idle'
 
 # The same traffic over its links, and it is at work.
 for traffic in "100 0 900000" "95 37 0"; do

@@ -382,7 +382,7 @@ static void all_get_signals_and_words(void **state)
 static void say_page(void)
 {
     static struct page_view view, nothing;
-    view = (struct page_view){.pid = 1003, .state = 'S', .use = {.at_ms = 9, .cpu_ms = 7, .gpu = true},
+    view = (struct page_view){.pid = 1003, .state = 'S', .use = {.at_ms = 9, .work_us = 7, .gpu = true},
                               .lines = "far away\n"};
     view.u.page = (struct flight_page){.pid = 44, .step_phase = 40 << 8 | PHASE_FORWARD};
     for (int rank = 2; rank < 4; rank++)
@@ -406,7 +406,7 @@ static void ranks_elsewhere_are_looked_at_as_those_here(void **state)
     assert_int_equal(leader_look(leader, 3, &page, &letter, &use), 1003);
     assert_int_equal(page.pid, 44);
     assert_int_equal(letter, 'S');
-    assert_true(use.at_ms == 9 && use.cpu_ms == 7 && use.gpu);
+    assert_true(use.at_ms == 9 && use.work_us == 7 && use.gpu);
     silent_ms = 4000; /* nobody can tell what it does, so nobody says that it hangs */
     leader_look(leader, 3, &page, &letter, &use);
     assert_int_equal(letter, 't');

@@ -41,6 +41,24 @@ static void draw(struct buf *out)
     }
 }
 
+static void a_window_is_a_quarter_of_the_shortest_limit(void **state)
+{
+    (void)state;
+    static const struct {
+        struct hang_rules rules;
+        int64_t           window_ms;
+    } rows[] = {
+        {{0}, 10000},
+        {{.silent_ms = 40000}, 10000},
+        {{.silent_ms = 20000, .step_ms = 60000}, 5000},
+        {{.step_ms = 10000, .silent_ms = 3600000}, 2500},
+        {{.silent_ms = 3000}, 1000},
+        {{.engine = true}, 1250}, /* a step may be judged after 5 s */
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(hang_rules_window_ms(&rows[i].rules), rows[i].window_ms);
+}
+
 static void the_document_has_this_table(void **state)
 {
     (void)state;
@@ -74,19 +92,19 @@ static const struct {
 } plans[] = {
     {"{}", false,
      "a stopped process (SIGSTOP): 5 s\n"
-     "no sign of life from any rank (output, CPU time, bytes read or written, work on a GPU): 10 min in "
+     "no sign of life from any rank (output, CPU work, bytes read or written, network traffic, work on a GPU): 10 min in "
      "the first hour, then 4 times the longest quiet time, at least 60 s (hang.silent)\n"
      "a rank with a flight page (NCCL 2.26, jobctl_progress.py) stays in a phase of a step without a "
      "sign of life, or in a collective: 5 min (hang.step)\n"},
     {"{\"silent\": 90.0}", false,
      "a stopped process (SIGSTOP): 5 s\n"
-     "no sign of life from any rank (output, CPU time, bytes read or written, work on a GPU): 90 s "
+     "no sign of life from any rank (output, CPU work, bytes read or written, network traffic, work on a GPU): 90 s "
      "(hang.silent)\n"
      "a rank with a flight page (NCCL 2.26, jobctl_progress.py) stays in a phase of a step without a "
      "sign of life, or in a collective: 5 min (hang.step)\n"},
     {"{\"step\": 7.5, \"first_step\": 300.0}", false,
      "a stopped process (SIGSTOP): 5 s\n"
-     "no sign of life from any rank (output, CPU time, bytes read or written, work on a GPU): 7.5 s "
+     "no sign of life from any rank (output, CPU work, bytes read or written, network traffic, work on a GPU): 7.5 s "
      "(hang.step)\n"
      "no step, whatever else the ranks do: 7.5 s (hang.step); without a flight page, no output\n"},
     {"{\"step\": \"auto\", \"first_step\": 600.0, \"silent\": \"auto\"}", true,
@@ -137,6 +155,7 @@ static void a_deadline_doubles_with_each_false_alarm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_window_is_a_quarter_of_the_shortest_limit),
         cmocka_unit_test(the_document_has_this_table),
         cmocka_unit_test(what_is_watched_is_said),
         cmocka_unit_test(a_deadline_doubles_with_each_false_alarm),

@@ -20,6 +20,8 @@ static struct flight_page page[RANKS];
 static struct hang_detector_rank ranks[RANKS];
 static struct hang_detector_verdict verdict;
 static int64_t now;
+static int64_t window_ms;       /* of the counters */
+static uint64_t work_us[RANKS]; /* in the present window */
 static int n;
 
 /* --- a world of commands ------------------------------------------------------------------- */
@@ -34,7 +36,7 @@ struct load {
 
 static const struct load sleeps, compiles = {.cpu_ms = 1000}, ticks = {.cpu_ms = 4, .output = 1},
     trains = {.cpu_ms = 2500, .io = 8 << 20, .output = 120},
-    downloads = {.cpu_ms = 60, .io = 3 << 20},
+    prints = {.output = 1}, downloads = {.cpu_ms = 60, .io = 3 << 20},
     spins = {.cpu_ms = 1000, .output = 1, .gpu = true, .busy = 100, .memory = 0, .link_kb_s = 9},
     evaluates = {.cpu_ms = 20, .gpu = true, .busy = 92, .memory = 37},
     gpu_trains = {.cpu_ms = 1500, .io = 1 << 20, .output = 200, .gpu = true, .busy = 98, .memory = 45};
@@ -45,6 +47,7 @@ static void begin(const struct hang_rules *rules, const json_t *learned, int cou
     assert_int_equal(hang_detector_create(&h, n, rules, learned, NULL), 0);
     memset(page, 0, sizeof(page));
     now = 5000000;
+    window_ms = 1000;
     for (int i = 0; i < RANKS; i++)
         ranks[i] = (struct hang_detector_rank){.alive = true, .state = 'S', .page = &page[i]};
     hang_detector_begin(h, now);
@@ -60,8 +63,14 @@ static int down(void **state)
 
 static void use(struct activity_sample *s, const struct load *l)
 {
+    uint64_t *work = &work_us[s == &ranks[1].use];
     s->at_ms = now;
-    s->cpu_ms += l->cpu_ms;
+    *work += 1000 * l->cpu_ms;
+    if (now - s->counted_ms >= window_ms) {
+        s->counted_ms = now;
+        s->work_us += *work;
+        *work = 0;
+    }
     s->io_bytes += l->io;
     s->output_bytes += l->output;
     s->gpu = l->gpu;
@@ -123,7 +132,7 @@ static void silence_of_ten_minutes_is_one_in_the_first_hour(void **state)
     assert_in_range(now - since, 10 * MINUTE - 1000, 10 * MINUTE + 1000);
     assert_false(verdict.init);
     assert_string_equal(verdict.text, "none of 2 ranks shows a sign of life for 600.0 s (limit 600.0 s): "
-                                      "no output, no CPU time, nothing read or written");
+                                      "no output, no CPU work, nothing read or written, no network traffic");
 }
 
 static void later_it_is_four_times_the_longest_quiet_time(void **state)
@@ -148,6 +157,26 @@ static void it_is_never_less_than_a_minute(void **state)
     assert_in_range(now - since, 60 * 1000 - 1000, 62 * 1000);
 }
 
+static void windows_delay_the_verdict_by_two_at_most(void **state)
+{
+    (void)state;
+    for (int64_t offset = 0; offset < 10000; offset += 1000) {
+        begin(&(struct hang_rules){.silent_ms = 40000}, NULL, RANKS);
+        window_ms = 10000;
+        assert_false(all_do(&compiles, MINUTE + offset));
+        int64_t since = now;
+        assert_true(all_do(&sleeps, 2 * MINUTE));
+        assert_in_range(now - since, 40 * 1000, 60 * 1000);
+        down(state);
+    }
+    begin(&(struct hang_rules){.silent_ms = 12000}, NULL, 1); /* output counts at once */
+    window_ms = 3000;
+    for (int i = 0; i < 20; i++) {
+        assert_false(all_do(&prints, 1000));
+        assert_false(all_do(&sleeps, 10000));
+    }
+}
+
 static void one_rank_at_work_is_life(void **state)
 {
     (void)state;
@@ -167,7 +196,7 @@ static void a_thread_that_ticks_is_no_life(void **state)
     int64_t since = now;
     assert_true(all_do(&ticks, 11 * MINUTE));
     assert_in_range(now - since, 10 * MINUTE - 1000, 10 * MINUTE + 1000);
-    assert_non_null(strstr(verdict.text, "CPU time 0.16 % of the usual"));
+    assert_non_null(strstr(verdict.text, "CPU work 0.16 % of the usual"));
 }
 
 static void a_rank_that_spins_in_a_collective_is_found(void **state)
@@ -377,6 +406,7 @@ int main(void)
         TEST(silence_of_ten_minutes_is_one_in_the_first_hour),
         TEST(later_it_is_four_times_the_longest_quiet_time),
         TEST(it_is_never_less_than_a_minute),
+        TEST(windows_delay_the_verdict_by_two_at_most),
         TEST(one_rank_at_work_is_life),
         TEST(a_thread_that_ticks_is_no_life),
         TEST(a_rank_that_spins_in_a_collective_is_found),

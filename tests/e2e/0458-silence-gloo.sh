@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# PyTorch over gloo, whose threads wake up each 10 ms while they wait: a rank that falls asleep, a rank that never
+# comes, and both ranks inside torchrun are found by their silence and started again; light steps without output,
+# for twice as long as the silence that is allowed, are no hang.
+/usr/bin/python3 -c 'import torch' 2>/dev/null ||
+    { echo "python3-torch is not installed (deploy/bootstrap.sh --peers)"; exit 77; }
+. "$TOP/tests/e2e/events.sh"
+cp "$TOP/tests/payload/gloo_style.py" "$WORK"
+
+# at_home NAME RANKS SCRIPT CHECK...: one job in a home of its own, as each takes all CPU slots of a small machine
+at_home() {
+    export JOBCTL_HOME="$WORK/$1" WAIT_S=90
+    trap 'jobctl cancel 1 >/dev/null 2>&1 || true; stop_daemon' EXIT
+    cat >"$WORK/$1.yaml" <<YAML
+name: $1
+resources: {ranks: $2, gpus: 0}
+workdir: $WORK
+env: {OMP_NUM_THREADS: "1"}
+run: exec /usr/bin/python3 $3
+hang: {silent: 10s}
+YAML
+    jobctl submit -q "$WORK/$1.yaml"
+    "${@:4}"
+}
+# found RANK LINE: a hang within 40 s after that rank's line, and by silence; the next generation ends well
+found() {
+    wait_for "'$2' of rank $1" says "$2" jobctl logs 1 --rank "$1"
+    WAIT_S=40 wait_event 1 kind=hang | field text |
+        grep 'shows a sign of life for 1[0-9.]* s (limit 10.0 s): no output, no CPU work, nothing read or written'
+    jobctl wait 1
+}
+works() {
+    jobctl wait 1
+    says "all steps done" jobctl logs 1
+    [ "$(events_of 1 kind=hang | wc -l)" = 0 ]
+}
+
+# The redirects are for PyTorch 1.13 on Python 3.11, which cannot read its own default.
+torchrun="-m torch.distributed.run --nproc_per_node 2 --monitor_interval 0.1 --redirects 9:3 --tee 9:3"
+(at_home works 2 "gloo_style.py works" works) & scenes=$!
+(at_home asleep 2 "gloo_style.py asleep" found 1 "rank 1 falls asleep") & scenes+=" $!"
+(at_home missing 2 "gloo_style.py missing" found 0 "rank 0 joins") & scenes+=" $!"
+(at_home torchrun 1 "$torchrun --master_port \$MASTER_PORT gloo_style.py asleep" found 0 "rank 1 falls asleep") & scenes+=" $!"
+for scene in $scenes; do
+    wait "$scene"
+done
