@@ -76,11 +76,11 @@ SLURM_SRCS := $(filter controller/slurm/%.c,$(FILES))
 $(BUILD)/libs.mk: deploy/libs.sh
 	@mkdir -p $(@D); deploy/libs.sh $@ '$(CC)' $(if $(SANITIZE),,static)
 # What prepares the machine itself calls make again afterwards.
-PREPARES := demo demo-sana test bootstrap release-check help clean
+PREPARES := demo demo-sana test test-all bootstrap release-check help clean
 ifneq ($(or $(filter-out $(PREPARES),$(MAKECMDGOALS)),$(if $(MAKECMDGOALS),,all)),)
 include $(BUILD)/libs.mk
 endif
-TESTING  := $(filter check units processes asan,$(MAKECMDGOALS))
+TESTING  := $(filter check units processes tests-built asan ptx cpus cuda-cpu,$(MAKECMDGOALS))
 MISSING  := $(strip $(LIBS_MISSING) $(if $(TESTING),$(TEST_MISSING)))
 FLAGS    += $(LIBS_CFLAGS)
 

@@ -3,8 +3,8 @@
 # bootstrap.sh - install what the build, the demo and the tests need
 #
 #   deploy/bootstrap.sh            what `make` and `make demo` need
-#   deploy/bootstrap.sh --tests    also what `make check` needs
-#   deploy/bootstrap.sh --all      also what `make test` needs: compilers, Slurm, podman, Prometheus, PyTorch, Chromium
+#   deploy/bootstrap.sh --tests    also what `make check` and `make test` need
+#   deploy/bootstrap.sh --all      also what `make test-all` needs: compilers, Slurm, podman, Prometheus, PyTorch, Chromium
 #   deploy/bootstrap.sh --list     install nothing; print the packages, one per line
 #
 # It calls apt-get as root, or with sudo.  Who has neither gets the line that an administrator has to run, and 4 as exit
@@ -19,8 +19,8 @@ libraries() { awk -F ' *[|] *' -v all="${1%libcmocka}" '!/^#/ && ($1 == "libcmoc
 mapfile -t packages < <(libraries '!libcmocka')
 packages=(gcc make pkg-config libc6-dev "${packages[@]}" libzstd-dev) # a newer libcrypto.a calls libzstd
 mapfile -t tests < <(libraries libcmocka)
-tests+=(python3 sqlite3 curl zstd procps)
-all=(g++ clang libomp-dev qemu-user mandoc zsh fish openssh-server iproute2 python3-nbclient python3-ipykernel
+tests+=(python3 sqlite3 curl zstd procps mandoc)
+all=(g++ clang libomp-dev qemu-user zsh fish openssh-server iproute2 python3-nbclient python3-ipykernel
     python3-torch python3-numpy)
 # Each line is installed where it can be; elsewhere the tests that need it are skipped.
 more=(

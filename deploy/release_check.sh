@@ -26,6 +26,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . deploy/roots.sh
 states='nothing make build-essential sudo no-root test'
+step_limit=7200
 
 # readme_line N - the Nth command under "Try it"; the clone is of the bundle
 readme_line() {
@@ -37,14 +38,10 @@ clone=$(readme_line 1) demo=$(readme_line 2) test=$(readme_line 3)
     { echo "release_check.sh: README.md has other lines under \"Try it\" than git clone ADDRESS, demo and test" >&2; exit 1; }
 
 apt='apt-get install -qq -y --no-install-recommends'
-pictures='ls -l $(sed -n "s/^ *pictures  *//p" ~/log) && sh -c "$(tail -n 1 ~/log)" && ! pgrep_jobctl'
-# The programs that are left, without pgrep.
-pictures="pgrep_jobctl() { ls -l /proc/[0-9]*/exe 2>/dev/null | grep jobctl; }; $pictures"
-# to_picture WHO, to_compiling WHO: steps
-to_picture() {
-    echo "demo | $1 | cd && $clone && $demo 2>&1 | tee ~/log"
-    echo "end  | $1 | $pictures"
-}
+# What ends the demo: the picture is there, and the line that it names ends its daemon.  (A step's processes end with it.)
+ended='ls -l $(sed -n "s/^ *pictures  *//p" ~/log) && sh -c "$(tail -n 1 ~/log)" | grep "has stopped" && { ! ls -l /proc/[0-9]*/exe 2>/dev/null | grep jobctl; }'
+# to_picture WHO, to_compiling WHO [HOW]: the step, HOW instead of the clone
+to_picture() { echo "demo | $1 | set -o pipefail; cd && $clone && $demo 2>&1 | tee ~/log && $ended"; }
 to_compiling() {
     echo "to the first file compiled | $1 | cd && ${2-$clone} && while IFS= read -r l; do echo \"\$l\"; [[ \$l != '  compiling '* ]] || exit 0; done < <($demo 2>&1); exit 1"
 }

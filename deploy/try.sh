@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# try.sh demo|demo-sana|test [BIN] - from a clone on a bare Debian or Ubuntu to pictures, or through the tests
+# try.sh demo|demo-sana|test|test-all [BIN] - from a clone on a bare Debian or Ubuntu to pictures, or through the tests
 #
 #   demo       train a small Sana on icons, and show what it learned: a few minutes
 #   demo-sana  the path of a Sana fine-tune at toy size: encoders, adapters, pictures of prompts, export
-#   test       all tests: half an hour; they need other compilers, Slurm, podman, Prometheus, PyTorch and Chromium
+#   test       the tests that need few more packages than the demo
+#   test-all   these, and those that need other compilers, Slurm, podman, Prometheus, PyTorch and Chromium
 #
 # It installs what is missing (deploy/bootstrap.sh), builds, and goes on; `make demo` is the same for those who have make.
 # BIN is the folder of the programs (build/bin), from make.
@@ -34,8 +35,15 @@ demo | demo-sana)
     echo "  $(printf %q "$(cd "$bin" && pwd)/jobctl") daemon stop"
     ;;
 test)
-    deploy/bootstrap.sh --all
-    make --no-print-directory everything
+    echo "Units, processes, guards, numbers of the models' authors, simulation, end to end: about 15 minutes on two cores."
+    deploy/bootstrap.sh --tests
+    tests/stages.sh test
     ;;
-*) sed -n '3,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
+test-all)
+    echo "${AFTER:+After make $AFTER: }other compilers, sanitizers, CUDA kernels on the CPU, Slurm, containers, PyTorch, a browser:"
+    echo "about 25 minutes on two cores$([ -n "${AFTER:-}" ] || echo ", after the 15 of make test")."
+    deploy/bootstrap.sh --all
+    tests/stages.sh test-all
+    ;;
+*) sed -n '3,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

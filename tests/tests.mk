@@ -128,32 +128,23 @@ ptx: $(PTX_TEST) $(if $(HAVE_NVCC),$(BIN)/jobctl-train $(VERIFY) $(KERNELS) $(CU
 check-gpu: $(BIN)/jobctl-train $(VERIFY) $(KERNELS) $(if $(HAVE_NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
 	@tests/gpu/run.sh $(BIN) $(CUDA) $(KERNELS)
 
-e2e: $(PROGRAMS) $(VERIFY) $(ATTACK) $(if $(have_cxx),$(CUDA_CPU))  ## end-to-end tests through the command line
-	@tests/run_e2e.sh $(BIN)
+e2e: $(PROGRAMS) $(VERIFY) $(ATTACK) $(wildcard $(CUDA_CPU))  ## end-to-end tests through the command line (E2E="tests/e2e/0100-hello.sh ...")
+	@tests/run_e2e.sh $(BIN) $(E2E)
 
 house: $(BIN)/jobctl $(BIN)/jobctl-agent $(BIN)/jobctl-train  ## are docs/HOUSE.md and all that documents name still true?
 	@tests/check_house.sh
 	@tests/check_docs.sh . $(BIN)
 
-# Compilers of one large file each run beside others: alone, each would leave the other processors idle.
-CUDA_BEDS := $(if $(have_cxx),$(CUDA_CPU) $(CUDA_WATCHED) $(CUDA_PLANTED)) $(if $(HAVE_NVCC),$(CUDA_PTX))
-IN_PARALLEL = $(MAKE) --no-print-directory -j$(JOBS)
-test:  ## everything: units, golden numbers, simulation, end to end, sanitizers
+test:  ## the tests that need few more packages than the demo
 	@deploy/try.sh test $(BIN)
 
-everything:
-	@$(IN_PARALLEL) $(CUDA_BEDS) all units processes
-	@$(IN_PARALLEL) check
-	@$(IN_PARALLEL) house
-	@$(MAKE) --no-print-directory golden
-	@$(MAKE) --no-print-directory cpus
-	@$(MAKE) --no-print-directory older
-	@$(IN_PARALLEL) cuda-cpu
-	@$(IN_PARALLEL) ptx
-	@$(IN_PARALLEL) sim
-	@$(MAKE) --no-print-directory e2e
-	@$(IN_PARALLEL) clang
-	@$(MAKE) --no-print-directory asan
+test-all:  ## all tests: other compilers, sanitizers, CUDA on the CPU, Slurm, containers, a browser (AFTER=test: without those of make test)
+	@deploy/try.sh test-all $(BIN)
+
+tests-built: $(UNITS) $(PROCESSES) $(SIMS) $(ATTACK)
+
+# Compilers of one large file each run beside others: alone, each would leave the other processors idle.
+more-built: $(if $(have_cxx),$(CUDA_CPU) $(CUDA_WATCHED) $(CUDA_PLANTED)) $(if $(HAVE_NVCC),$(CUDA_PTX))
 
 clang: $(if $(shell command -v clang),$(CLANG_SRCS:%=clang/%) $(HDRS:%=clang/%))  ## every source and header once more through clang's warnings
 	@command -v clang >/dev/null || echo "no clang found: skipped"
@@ -187,8 +178,8 @@ tsan-run: $(UNITS) $(PROCESSES) $(PROGRAMS)
 
 asan:  ## the unit tests and the fuzzers' corpus again, under address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory -j$(JOBS) all units processes SANITIZE=address,undefined
-	@$(IN_PARALLEL) check SANITIZE=address,undefined
-	@$(IN_PARALLEL) sim corpus decoders SEEDS=400 PICTURES=20000 SANITIZE=address,undefined
+	@$(MAKE) --no-print-directory -j$(JOBS) check SANITIZE=address,undefined
+	@$(MAKE) --no-print-directory -j$(JOBS) sim corpus decoders SEEDS=400 PICTURES=20000 SANITIZE=address,undefined
 
 # Others in each run; what fails prints how to repeat it.
 PICTURES := 100000
@@ -345,4 +336,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -o $@ $< $(TEST_LIBS) $(ALL_LD)
 
 -include $(VERIFY_SRCS:%.c=$(OBJ)/%.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d $(OBJ)/tests/verify/main.d
-.PHONY: cuda-cpu planted check-gpu house check units processes layers pure circles guards baseline resources toolkits sim golden cpus cpus-all older e2e test everything soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-weights bench-store bench-restart bench-scale bench-hosts bench-dist bench-slurm
+.PHONY: cuda-cpu planted check-gpu house check units processes layers pure circles guards baseline resources toolkits sim golden cpus cpus-all older e2e test test-all tests-built more-built soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-weights bench-store bench-restart bench-scale bench-hosts bench-dist bench-slurm

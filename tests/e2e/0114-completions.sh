@@ -2,6 +2,9 @@
 # Completion in bash, zsh and fish: commands, options, subcommands of `nodes`, jobs, nodes, keys of a spec.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
+for shell in zsh fish; do
+    command -v $shell >/dev/null || { echo "$shell is not installed (deploy/bootstrap.sh --all)"; exit 77; }
+done
 
 # offers SHELL WORD...: what the shell offers for the last word, one per line.
 offers() { "offers_$@" | sort -u; }
