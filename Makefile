@@ -101,6 +101,7 @@ SRCS     := $(filter-out %/main.c %/ncclprof.c controller/ssh/% controller/slurm
 OBJS     := $(SRCS:%.c=$(OBJ)/%.o) $(SIMD_OBJ)
 # What the guards look into: all that this machine can compile.
 SEEN     := $(OBJS) $(patsubst %.c,$(OBJ)/%.o,$(filter-out %/main.c,$(FETCH_SRCS) $(if $(HAVE_SLURM),$(SLURM_SRCS)) $(if $(HAVE_SSH),$(SSH_SRCS))))
+MAINS    := $(patsubst %.c,$(OBJ)/%.o,$(filter %/main.c,$(CLANG_SRCS)))
 lib       = $(OBJ)/lib$(1).a
 have      = $(sort $(foreach s,$(SRCS),$(firstword $(subst /, ,$(s)))))
 # In the order of DIRS, whatever `have` sorted them to.
@@ -237,7 +238,7 @@ $(BIN)/jobctl-train: $(OBJ)/engine/main.o $(call libs,engine kernels)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(TRAIN_LD)
 
-$(BIN)/jobctl-slurm: $(SLURM_SRCS:%.c=$(OBJ)/%.o) $(call object,err.c) $(call object,utf8.c)
+$(BIN)/jobctl-slurm: $(SLURM_SRCS:%.c=$(OBJ)/%.o) $(foreach f,err.c utf8.c json_text.c json_make.c,$(call object,$(f)))
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(SLURM_LIBS) -ljansson
 

@@ -78,6 +78,7 @@ layers_of_three() { "$here/check_layers.sh" . agent engine kernels; }
 circles() { "$here/check_circles.sh" . obj $(find obj -name '*.o'); }
 prefixes() { "$here/check_prefixes.sh" . obj $(find obj -name '*.o'); }
 opens() { "$here/check_opens.sh" . obj $(find obj -name '*.o'); }
+json() { "$here/check_json.sh" . obj $(find obj -name '*.o'); }
 pure() { "$here/check_pure.sh" . obj; }
 house() { "$here/check_house.sh" .; }
 scripts() { "$here/check_scripts.sh" tests; }
@@ -115,7 +116,7 @@ add() {
 mkdir "$work/good" && cd "$work/good"
 small_house
 "$here/check_house.sh" --write .
-for guard in layers circles prefixes opens pure house scripts tree; do
+for guard in layers circles prefixes opens json pure house scripts tree; do
     $guard || { echo "check_$guard.sh refuses a house that is right" >&2; exit 1; }
 done
 
@@ -300,6 +301,16 @@ broken; add tests/rooms.txt 'files agent/core/round.c thread'
 refuses opens 'files agent/core/round.c names no files by a path any more'
 broken; sed -i '/^loop/d; /^files/d' tests/rooms.txt
 refuses opens 'found no loop rooms: nothing was checked'
+
+# JSON.
+broken; add agent/core/round.c 'void *json_pack(const char *, ...);' 'void *round_say(void) { return json_pack("s", "x"); }'
+refuses json 'agent/core/round.c calls json_pack(): use json_make()'
+broken; add agent/core/round.c 'void *json_string(const char *);' 'void *round_say(void) { return json_string("x"); }'
+refuses json 'agent/core/round.c calls json_string(): use json_text()'
+broken; add tests/rooms.txt 'exact agent/core/round.c names'
+refuses json 'exact agent/core/round.c is no exception any more'
+broken; rm -r obj; mkdir obj
+refuses json 'nothing was checked'
 
 # Files.
 broken; echo 'Host one' >config

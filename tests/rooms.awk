@@ -28,7 +28,7 @@ function words_into(keys, line,   n, word, i) {
 }
 
 # rooms, room[1..rooms], rank[PATH], says[PATH], uses[PATH] (entries), program[PATH]; columns, column[1..];
-# only[HEADER] (files), pure[NOUN], borrows[FUNCTION], safe[ROOM], loop[ROOM]; opens, pathed (of files), impure, cache,
+# only[HEADER] (files), pure[NOUN], borrows[FUNCTION], safe[ROOM], loop[ROOM]; opens, pathed (of files), exact, impure, cache,
 # apart, crowded, prefix, twice: [KEY] = reason.
 function read_rooms(file,   line, word, n, at) {
     while ((getline line < file) > 0) {
@@ -51,6 +51,7 @@ function read_room_line(line, word, n, at) {
     else if (word[1] == "opens" && n > 2) opens[word[2]] = rest_of(line, 2)
     else if (word[1] == "loop" && n > 1) words_into(loop, rest_of(line, 1))
     else if (word[1] == "files" && n > 2) pathed[word[2]] = rest_of(line, 2)
+    else if (word[1] == "exact" && n > 2) exact[word[2]] = rest_of(line, 2)
     else if (word[1] == "pure" && n > 1) words_into(pure, rest_of(line, 1))
     else if (word[1] == "borrows" && n > 1) words_into(borrows, rest_of(line, 1))
     else if (word[1] == "impure" && n > 2) impure[word[2]] = rest_of(line, 2)

@@ -58,10 +58,11 @@ alone/%.h: FORCE $(OBJ)/flags
 pure: $(OBJS)
 	@tests/check_pure.sh . $(OBJ)
 
-circles: $(SEEN)
+circles: $(SEEN) $(MAINS)
 	@tests/check_circles.sh . $(OBJ) $(SEEN)
 	@tests/check_prefixes.sh . $(OBJ) $(OBJS)
 	@tests/check_opens.sh . $(OBJ) $(OBJS)
+	@tests/check_json.sh . $(OBJ) $(SEEN) $(MAINS)
 
 guards:
 	@CC='$(CC)' tests/check_guards.sh

@@ -33,6 +33,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/scratch.h"
 #include "engine/contract/write_all.h"
 
@@ -223,7 +224,7 @@ static int give_spooled(void *arg, const json_t *event)
 
 static int say_gone(struct attach *a, const char *text, struct err *err)
 {
-    return say(a, WIRE_AGENT_GONE, json_pack("{s:s, s:b}", "text", text, "full", (int)a->full), err);
+    return say(a, WIRE_AGENT_GONE, json_make("{s:s, s:b}", "text", text, "full", (int)a->full), err);
 }
 
 /* Sends all remaining events and logs of the attempt, then AGENT_GONE. */
@@ -444,7 +445,7 @@ int attach_run(int in, int out, const char *program, struct err *err)
     }
     dismiss_older(&a);
     if (is_strange(&a)) {
-        rc = say(&a, WIRE_AGENT_GONE, json_pack("{s:s}", "text", "its directory on the host belongs to an attempt of "
+        rc = say(&a, WIRE_AGENT_GONE, json_make("{s:s}", "text", "its directory on the host belongs to an attempt of "
                                                 "another job and was not changed"), err);
     } else if (json_is_true(json_object_get(a.order, "dismiss"))) {
         dismiss(&a, a.run_dir);

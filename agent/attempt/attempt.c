@@ -31,6 +31,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum {
     LAUNCH_WAIT_MS = 60 * 1000, /* without a LAUNCH: exit */
@@ -273,7 +274,7 @@ static void check_clock(struct attempt *a)
     log_warn(a->tag, "%s", text);
     if (!a->o.away || !a->launch || a->link || a->finished_ms)
         return;
-    attempt_store(a, "warning", json_pack("{s:n, s:s}", "rank", "text", text), false);
+    attempt_store(a, "warning", json_make("{s:n, s:s}", "rank", "text", text), false);
     attempt_tell(a);
 }
 
@@ -283,7 +284,7 @@ static void tell_slow_end(struct attempt *a)
     char text[600];
     if (!mirror_child_slow(a->mirror, text, sizeof(text)))
         return;
-    attempt_store(a, "warning", json_pack("{s:n, s:s, s:b}", "rank", "text", text, "ending", 1), false);
+    attempt_store(a, "warning", json_make("{s:n, s:s, s:b}", "rank", "text", text, "ending", 1), false);
     attempt_tell(a);
 }
 

@@ -27,6 +27,7 @@
 #include "agent/wire/call_home.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 enum {
     LAST_COPY_MS = 10 * 60 * 1000, /* to the mirror, at the end */
@@ -48,7 +49,7 @@ void attempt_store(struct attempt *a, const char *kind, json_t *body, bool dropp
 {
     struct err err = {0};
     json_t *clean = redact_event(a->redact, body);
-    json_t *event = json_pack(
+    json_t *event = json_make(
         "{s:I, s:I, s:I, s:s, s:O}", "incarnation", (json_int_t)a->identity.incarnation, "mono_ns",
         (json_int_t)uv_hrtime(), "wall_ms", (json_int_t)clock_unix_ms(),
         "kind", kind, "body", clean);
@@ -109,7 +110,7 @@ bool attempt_check_disk(struct attempt *a)
     log_warn(a->tag, "%s", text);
     if (a->link || !a->launch)
         return false;
-    attempt_store(a, "warning", json_pack("{s:n, s:s}", "rank", "text", text), false);
+    attempt_store(a, "warning", json_make("{s:n, s:s}", "rank", "text", text), false);
     return true;
 }
 
@@ -275,7 +276,7 @@ void attempt_on_nccl(void *arg, int node, const json_t *body)
         return;
     json_t *named = json_deep_copy(body);
     if (node > 0)
-        json_object_set_new(named, "text", json_sprintf("%s: %s", leader_name(a->leader, node), text ? text : ""));
+        json_object_set_new(named, "text", json_text_f("%s: %s", leader_name(a->leader, node), text ? text : ""));
     a->nccl_unlike = a->nccl_unlike || node > 0;
     attempt_store(a, "nccl", named, false);
     attempt_tell(a);

@@ -28,6 +28,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 static void on_trouble(void *arg, const struct monitor_trouble *t)
 {
@@ -42,7 +43,7 @@ static void on_trouble(void *arg, const struct monitor_trouble *t)
 
 static void on_warning(void *arg, const char *text)
 {
-    attempt_store(arg, "warning", json_pack("{s:n, s:s}", "rank", "text", text), false);
+    attempt_store(arg, "warning", json_make("{s:n, s:s}", "rank", "text", text), false);
 }
 
 static void on_progress(void *arg, int generation, const json_t *line)
@@ -65,7 +66,7 @@ static void tell_gpu(struct attempt *a, const struct gpu_event *e, const char *t
 {
     struct agent_input in = {.kind = INPUT_HANG,
                              .hang = {.rank = e->rank, .fault = e->line, .text = text}};
-    attempt_store(a, "gpu_event", json_pack("{s:s, s:s, s:i, s:b}", "text", text, "gpu", e->uuid,
+    attempt_store(a, "gpu_event", json_make("{s:s, s:s, s:i, s:b}", "text", text, "gpu", e->uuid,
                                             "xid", e->xid, "fault", (int)e->fault), false);
     if (e->fault)
         attempt_feed(a, &in);
@@ -102,7 +103,7 @@ static int settle_checkpoints(struct attempt *a, struct err *err)
     const char *end = a->o.run_dir + strlen(a->o.run_dir);
     for (int up = 0; up < 3 && end > a->o.run_dir; up += *end == '/')
         end--;
-    json_t *path = json_sprintf("%.*s/%s", (int)(end - a->o.run_dir), a->o.run_dir, dir);
+    json_t *path = json_text_f("%.*s/%s", (int)(end - a->o.run_dir), a->o.run_dir, dir);
     if (!path || json_object_set(checkpoint, "dir", path) < 0 ||
         json_object_set_new(a->launch, "ckpt_dir", path) < 0)
         return err_set(err, ERR_MEMORY, "no memory for the launch");
@@ -191,7 +192,7 @@ static void on_machine_tells(void *arg, bool over, int64_t waited_ms, const char
 {
     struct attempt *a = arg;
     attempt_store(a, "lease",
-                  json_pack("{s:b, s:I, s:s}", "over", (int)over, "waited_ms", (json_int_t)waited_ms, "text", text),
+                  json_make("{s:b, s:I, s:s}", "over", (int)over, "waited_ms", (json_int_t)waited_ms, "text", text),
                   false);
     if (!a->leaving)
         session_pump(a->session);
@@ -429,7 +430,7 @@ static void on_deadline(uv_timer_t *timer)
     char text[DEADLINE_TIMER_TEXT];
     struct agent_input in = {.kind = INPUT_CHECKPOINT};
     attempt_store(a, "deadline",
-                  json_pack("{s:s, s:I}", "text",
+                  json_make("{s:s, s:I}", "text",
                             deadline_timer_text(text, a->deadline_node[0] ? a->deadline_node : NULL,
                                                 a->deadline_s, attempt_now_s(a)),
                             "ends_at_s", (json_int_t)a->deadline_s), false);

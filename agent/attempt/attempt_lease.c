@@ -22,6 +22,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum { TELL_MS = 10 * 1000 };
 
@@ -90,7 +91,7 @@ static void tell(struct attempt_leases *l, bool over, const char *text)
     snprintf(l->told, sizeof(l->told), "%s", text);
     l->told_ms = now;
     log_info(a->tag, "%s", text);
-    attempt_store(a, "lease", json_pack("{s:b, s:I, s:s}", "over", (int)over, "waited_ms",
+    attempt_store(a, "lease", json_make("{s:b, s:I, s:s}", "over", (int)over, "waited_ms",
                                         (json_int_t)(now - l->began_ms), "text", text), false);
     attempt_tell(a);
 }

@@ -21,6 +21,7 @@
 #include "agent/os/log.h"
 #include "agent/plan/plan_nodes.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
@@ -85,7 +86,7 @@ static json_t *gpus_of_all(const struct attempt *a, const struct plan_node *node
     json_t *gpus = json_array();
     for (int k = 0; k < n; k++)
         json_array_extend(gpus, json_object_get(nodes[k].facts, "gpus"));
-    return json_pack("{s:o, s:O?}", "gpus", gpus, "excluded", json_object_get(a->facts, "excluded"));
+    return json_make("{s:o, s:O?}", "gpus", gpus, "excluded", json_object_get(a->facts, "excluded"));
 }
 
 /* GPUs that failed in this job before are excluded on every node. */
@@ -170,7 +171,7 @@ static void take_proof_away(struct attempt *a)
 static json_t *consistency_body(const struct attempt *a, int k, json_t *list)
 {
     const struct leader *leader = a->leader;
-    return json_pack("{s:[s?, s?], s:O}", "names", leader_name(leader, 0), leader_name(leader, k),
+    return json_make("{s:[s?, s?], s:O}", "names", leader_name(leader, 0), leader_name(leader, k),
                      "list", list);
 }
 
@@ -186,7 +187,7 @@ static json_t *endpoints_for(const struct attempt *a, int k, int n)
         json_t *endpoint = json_copy((json_t *)(uintptr_t)leader_follower_endpoint(leader, other));
         if (!endpoint)
             continue;
-        json_object_set_new(endpoint, "host", json_string(leader_name(leader, other)));
+        json_object_set_new(endpoint, "host", json_text(leader_name(leader, other)));
         json_array_append_new(endpoints, endpoint);
     }
     return endpoints;
@@ -195,9 +196,9 @@ static json_t *endpoints_for(const struct attempt *a, int k, int n)
 static json_t *prepare_body(const struct attempt *a, int k, json_t *part, json_t *list)
 {
     const json_t *l = a->launch;
-    json_t *proof = a->proof[0] ? json_pack("{s:s, s:s}", "path", a->proof, "text", a->o.nonce)
+    json_t *proof = a->proof[0] ? json_make("{s:s, s:s}", "path", a->proof, "text", a->o.nonce)
                                 : NULL;
-    return json_pack("{s:O, s:O, s:{s:O?, s:O?, s:O?, s:O*, s:O?, s:I, s:o*, s:o, s:o}}", "spec",
+    return json_make("{s:O, s:O, s:{s:O?, s:O?, s:O?, s:O*, s:O?, s:I, s:o*, s:o, s:o}}", "spec",
                      json_object_get(l, "spec"), "plan", part, "launch", "name",
                      json_object_get(l, "name"), "ckpt_dir", json_object_get(l, "ckpt_dir"),
                      "secrets", json_object_get(l, "secrets"), "code", json_object_get(l, "code"), "restarts",
@@ -277,7 +278,7 @@ static json_t *node_row(const struct attempt *a, int k)
         if (json_integer_value(json_object_get(rank, "node")) == k && n++ == 0)
             first = (int)r;
     }
-    return json_pack("{s:i, s:s, s:s, s:i, s:i, s:s}", "node", k, "name", name ? name : "",
+    return json_make("{s:i, s:s, s:s, s:i, s:i, s:s}", "node", k, "name", name ? name : "",
                      "hostname", hostname ? hostname : "", "ranks", n, "first_rank", first,
                      "address", address ? address : "");
 }
@@ -291,7 +292,7 @@ static void tell_preflight(struct attempt *a, int k)
     if (!text)
         return;
     json_t *body = json_deep_copy(found);
-    json_object_set_new(body, "text", json_sprintf("%s: %s", leader_name(leader, k), text));
+    json_object_set_new(body, "text", json_text_f("%s: %s", leader_name(leader, k), text));
     attempt_store(a, "preflight", body, false);
 }
 
@@ -311,7 +312,7 @@ void attempt_on_prepared(void *arg, const char *refusal)
     json_t *rows = json_array();
     for (int k = 0; k < n; k++)
         json_array_append_new(rows, node_row(a, k));
-    attempt_store(a, "nodes", json_pack("{s:o}", "nodes", rows), false);
+    attempt_store(a, "nodes", json_make("{s:o}", "nodes", rows), false);
     attempt_ready(a);
 }
 

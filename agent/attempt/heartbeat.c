@@ -6,6 +6,7 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/nodes/leader.h"
+#include "engine/contract/json_make.h"
 
 static json_t *number(double v)
 {
@@ -22,7 +23,7 @@ json_t *heartbeat_body(const struct agent_core *core, const struct leader *leade
     struct agent_view v;
     agent_core_view(core, &v);
     const char *phase = v.ranks_alive ? leader_phase(leader, 0) : NULL;
-    return json_pack("{s:i, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:o}", "generation",
+    return json_make("{s:i, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:o}", "generation",
                      v.generation, "state", agent_phase_name(v.phase), "step", count(v.step), "steps",
                      count(v.steps), "phase", phase ? phase : "", "loss", number(v.loss), "lr",
                      number(v.lr), "samples_per_s", number(v.samples_per_s), "ranks_alive",

@@ -19,6 +19,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 enum { LAST_ENTRIES = 24, LAST_LINES = 12, THREADS = 24, TOLD_RANKS = 4 };
@@ -271,7 +272,7 @@ json_t *incident_write(const struct incident *i, struct err *err)
     if (name_file(path, sizeof(path), i->run_dir, i->generation) < 0)
         err_set(err, ERR_USAGE, "the run directory's path is too long");
     else if (write_all(path, &text, err) == 0)
-        body = json_pack("{s:s, s:s#}", "path", path, "text", summary.data, (int)summary.size);
+        body = json_make("{s:s, s:o}", "path", path, "text", json_text_n(summary.data, summary.size));
 out:
     buf_fini(&text);
     buf_fini(&summary);

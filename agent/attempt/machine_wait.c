@@ -17,6 +17,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 
 enum {
     LOOK_MS = 5000,    /* also what programs outside of jobctl do */
@@ -138,7 +139,7 @@ static json_t *facts_with(const json_t *now, const struct machine_ask *ask, cons
             continue;
         if (lease)
             machine_lease_other(text, sizeof(text), lease, whole);
-        json_object_set_new(gpu, "held", json_string(text));
+        json_object_set_new(gpu, "held", json_text(text));
     }
     return facts;
 }

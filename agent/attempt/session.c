@@ -16,6 +16,7 @@
 #include "agent/wire/frame.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 enum {
     QUEUE_BYTES = 256 * 1024, /* limit of unsent bytes per connection */
@@ -95,7 +96,7 @@ static int send_hello(struct remote_link *l, struct err *err)
     int64_t last = spool_last(s->spool), acked = spool_acked(s->spool);
     const char *trouble = s->hooks.trouble(s->hooks.arg);
     return link_send(l, WIRE_HELLO, 0,
-                     json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:O, s:s*, s:I, s:s*}", "node",
+                     json_make("{s:s, s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:O, s:s*, s:I, s:s*}", "node",
                                id->node, "boot_id", id->boot_id, "pid", (json_int_t)id->pid,
                                "start_time", (json_int_t)id->start_time, "incarnation",
                                (json_int_t)id->incarnation, "version", id->version, "launched",
@@ -179,7 +180,7 @@ void session_heartbeat(struct session *s, json_t *body)
     }
     const char *trouble = s->hooks.trouble(s->hooks.arg);
     if (trouble)
-        json_object_set_new(body, "call_error", json_string(trouble));
+        json_object_set_new(body, "call_error", json_text(trouble));
     if (link_send(s->link, WIRE_HEARTBEAT, 0, body, &err) < 0)
         log_error(NULL, "%s", err.text);
 }
@@ -189,7 +190,7 @@ void session_gpu_load(struct session *s, json_t *gpus)
     struct err err = {0};
     if (!s->channel.open || byte_stream_queued(s->link->stream) > QUEUE_BYTES)
         json_decref(gpus);
-    else if (link_send(s->link, WIRE_GPU_LOAD, 0, json_pack("{s:s, s:o}", "node", s->id.node, "gpus", gpus), &err) < 0)
+    else if (link_send(s->link, WIRE_GPU_LOAD, 0, json_make("{s:s, s:o}", "node", s->id.node, "gpus", gpus), &err) < 0)
         log_error(NULL, "%s", err.text);
 }
 
@@ -207,7 +208,7 @@ void session_show_listener(struct session *s, json_t *endpoint)
     struct err err = {0};
     if (!s->channel.open)
         json_decref(endpoint);
-    else if (link_send(s->link, WIRE_LISTENING, 0, json_pack("{s:o}", "endpoint", endpoint), &err) < 0)
+    else if (link_send(s->link, WIRE_LISTENING, 0, json_make("{s:o}", "endpoint", endpoint), &err) < 0)
         log_error(NULL, "%s", err.text);
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum { VERSION = 1, NAME = 255 };
 
@@ -16,12 +17,12 @@ enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 json_t *code_manifest_create(void)
 {
-    return json_pack("{s:i, s:[]}", "version", VERSION, "files");
+    return json_make("{s:i, s:[]}", "version", VERSION, "files");
 }
 
 int code_manifest_add(json_t *manifest, const struct code_entry *e)
 {
-    json_t *row = json_pack("[s, s, I, s]", e->path, kinds[e->kind], (json_int_t)e->bytes, e->text);
+    json_t *row = json_make("[s, s, I, s]", e->path, kinds[e->kind], (json_int_t)e->bytes, e->text);
     return json_array_append_new(json_object_get(manifest, "files"), row);
 }
 

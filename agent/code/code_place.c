@@ -7,15 +7,16 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 
 static json_t *path_here(const char *dir, const char *run_dir)
 {
     const char *end = run_dir + strlen(run_dir);
     if (strncmp(dir, "hosted/", 7) != 0)
-        return json_string(dir);
+        return json_text(dir);
     for (int up = 0; up < 3 && end > run_dir; up += *end == '/')
         end--;
-    return json_sprintf("%.*s/%s", (int)(end - run_dir), run_dir, dir);
+    return json_text_f("%.*s/%s", (int)(end - run_dir), run_dir, dir);
 }
 
 int code_place_settle(json_t *spec, const json_t *code, const char *run_dir, struct err *err)

@@ -18,6 +18,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
@@ -131,7 +132,7 @@ json_t *code_receive_look(const char *workdir, const json_t *manifest)
     snprintf(path, sizeof(path), "%.4000s/%s", workdir, code_manifest_at(manifest, i).path);
     if (lstat(path, &file) < 0)
         return NULL;
-    return json_pack("{s:I, s:I, s:I}", "inode", (json_int_t)dir.st_ino, "file_inode", (json_int_t)file.st_ino,
+    return json_make("{s:I, s:I, s:I}", "inode", (json_int_t)dir.st_ino, "file_inode", (json_int_t)file.st_ino,
                      "file_ctime_ns", (json_int_t)file.st_ctim.tv_sec * 1000000000 + file.st_ctim.tv_nsec);
 }
 
@@ -154,7 +155,7 @@ static void know_original(struct receiver *r, const char *dir)
         for (size_t i = 0; i < code_manifest_count(manifest); i++) {
             const struct code_entry e = code_manifest_at(manifest, i);
             if (e.kind != CODE_LINK)
-                json_object_set_new(r->known, e.text, json_sprintf("%s/" CODE_TREE "/%s", dir, e.path));
+                json_object_set_new(r->known, e.text, json_text_f("%s/" CODE_TREE "/%s", dir, e.path));
         }
     json_decref(manifest);
 }
@@ -265,12 +266,12 @@ static int receive(struct receiver *r, struct err *err)
     const bool whole = code_tree_whole(r->original, r->manifest);
     if (!whole && (make_private(tree, err) < 0 || gather(r, tree, err) < 0))
         return -1;
-    if (say(r, json_pack("{s:O}", "missing", r->missing), err) < 0)
+    if (say(r, json_make("{s:O}", "missing", r->missing), err) < 0)
         return -1;
     if (!whole && (take_missing(r, tree, err) < 0 || publish(r, err) < 0))
         return -1;
     utimensat(AT_FDCWD, r->original, NULL, 0);      /* used now */
-    return code_tree_copy(r->original, r->job, err) < 0 ? -1 : say(r, json_pack("{s:b}", "made", 1), err);
+    return code_tree_copy(r->original, r->job, err) < 0 ? -1 : say(r, json_make("{s:b}", "made", 1), err);
 }
 
 static int serve(struct receiver *r, struct err *err)
@@ -281,9 +282,9 @@ static int serve(struct receiver *r, struct err *err)
     if (strcmp(digest, field_text(r->offer, "digest")) != 0)
         return err_set(err, ERR_DATA, "the received list of files does not have the announced digest");
     if (access(r->job, F_OK) == 0)
-        return say(r, json_pack("{s:b}", "kept", 1), err);
+        return say(r, json_make("{s:b}", "kept", 1), err);
     if (is_shared(r))
-        return say(r, json_pack("{s:b}", "shared", 1), err);
+        return say(r, json_make("{s:b}", "shared", 1), err);
     if (make_places(r, err) < 0)
         return -1;
     const int lock = lock_part(r, err);

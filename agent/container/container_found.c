@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/container/container_command.h"
+#include "engine/contract/json_make.h"
 
 #define SOCKET "/var/run/docker.sock"
 
@@ -77,7 +78,7 @@ static json_t *look_for(enum container_runtime runtime)
         why = why_not_docker(docker_socket());
         rootless = docker_is_rootless(docker_socket());
     }
-    return json_pack("{s:s, s:s, s:b, s:b, s:s}", "runtime", container_runtime_name(runtime), "path", path, "rootless",
+    return json_make("{s:s, s:s, s:b, s:b, s:s}", "runtime", container_runtime_name(runtime), "path", path, "rootless",
                      rootless, "cdi", has_cdi(), "why", why);
 }
 

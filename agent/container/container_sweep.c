@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 enum { OPTIONS = 64, WAIT_MS = 60 * 1000 /* without a word of the runtime */ };
@@ -33,8 +33,8 @@ int container_sweep_note(const struct container *c, struct err *err)
         return 0;
     json_t *options = json_array(), *note = NULL;
     for (size_t i = 0; options && c->options && c->options[i]; i++)
-        json_array_append_new(options, json_string(c->options[i]));
-    note = json_pack("{s:s, s:s, s:o}", "runtime", container_runtime_name(c->runtime), "program", c->program, "options",
+        json_array_append_new(options, json_text(c->options[i]));
+    note = json_make("{s:s, s:s, s:o}", "runtime", container_runtime_name(c->runtime), "program", c->program, "options",
                      options);
     const int fd = note && path_of(path, c->run_dir) == 0 ? safe_open(path, O_WRONLY | O_CREAT | O_TRUNC, NULL) : -1;
     int rc = fd >= 0 && json_file_put(note, fd, JSON_COMPACT) == 0

@@ -9,6 +9,7 @@
 #include "agent/os/subprocess.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 
 enum { WAIT_MS = 15 * 1000 };
 
@@ -33,7 +34,7 @@ static void keep(json_t *row, const char *key, const char *text)
     snprintf(line, sizeof(line), "%.*s", (int)(version ? n : strcspn(text, "\n")), text);
     err_make_printable(line);
     const char *word = version ? strrchr(line, ' ') : NULL;
-    json_object_set_new(row, key, json_string(word ? word + 1 : line));
+    json_object_set_new(row, key, json_text(word ? word + 1 : line));
 }
 
 static void ask(json_t *row)

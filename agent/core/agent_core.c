@@ -11,6 +11,7 @@
 #include "agent/core/agent_event.h"
 #include "agent/core/cause.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 enum {
     LONGEST_GRACE_MS = 600000, /* for the checkpoint before a stop */
@@ -24,7 +25,7 @@ static void finish_attempt(struct agent_core *c, const struct agent_input *in, s
 {
     json_t *body = agent_event_totals(&c->blame, &c->tracker, &c->restart_policy);
     json_t *how =
-        json_pack("{s:s, s:s, s:i, s:b, s:I, s:b, s:b}", "result", c->result, "text", c->text,
+        json_make("{s:s, s:s, s:i, s:b, s:I, s:b, s:b}", "result", c->result, "text", c->text,
                   "generations", c->generation, "clean", in->cleaned.clean && !c->not_clean,
                   "wall_ms", (json_int_t)(c->launched_ms ? in->now_ms - c->launched_ms : 0),
                   "retry_helps", c->retry_helps, "gave_up", c->gave_up);
@@ -98,7 +99,7 @@ static void on_spawned(struct agent_core *c, const struct agent_input *in, struc
     int64_t memory = in->spawn.snapshot_step;
     int64_t from = memory > 0 ? memory : c->tracker.checkpoint;
     bool known = from >= 0;
-    json_t *body = json_pack("{s:i, s:i, s:o, s:o, s:b}", "generation", c->generation, "np",
+    json_t *body = json_make("{s:i, s:i, s:o, s:o, s:b}", "generation", c->generation, "np",
                              c->job.np, "pids", pids, "resume_step",
                              known ? json_integer(from) : json_null(), "fresh", !known);
     if (body && c->keep)
@@ -163,7 +164,7 @@ static void on_stop(struct agent_core *c, const struct agent_input *in, struct a
         c->preempted = in->stop.preempted;
         snprintf(c->stop_reason, sizeof(c->stop_reason), "%s", in->stop.reason ? in->stop.reason : "");
         agent_effects_event(out, "stop_asked",
-                            json_pack("{s:s, s:b}", "reason", c->stop_reason, "checkpoint", in->stop.checkpoint));
+                            json_make("{s:s, s:b}", "reason", c->stop_reason, "checkpoint", in->stop.checkpoint));
     }
     switch (c->phase) {
     case AGENT_IDLE:
@@ -197,7 +198,7 @@ static void on_swept(struct agent_core *c, const struct agent_input *in, struct 
         char text[300];
         snprintf(text, sizeof(text), "a process survived SIGKILL: %.200s",
                  in->cleaned.left ? in->cleaned.left : "unknown");
-        agent_effects_event(out, "warning", json_pack("{s:n, s:s}", "rank", "text", text));
+        agent_effects_event(out, "warning", json_make("{s:n, s:s}", "rank", "text", text));
     }
     if (c->phase == AGENT_CLOSING)
         finish_attempt(c, in, out);
@@ -286,7 +287,7 @@ static void on_setup_exited(struct agent_core *c, const struct agent_input *in, 
     if (c->phase != AGENT_SETUP)
         return;
     const struct agent_exit *e = &in->exited;
-    json_t *body = json_pack("{s:I}", "ms", (json_int_t)e->after_ms);
+    json_t *body = json_make("{s:I}", "ms", (json_int_t)e->after_ms);
     agent_event_add_exit(body, e);
     const struct before is = take_before(c);
     agent_effects_event(out, is.done, body);

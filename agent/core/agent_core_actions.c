@@ -10,6 +10,7 @@
 #include "agent/core/agent_core_internal.h"
 #include "agent/core/agent_effects.h"
 #include "agent/core/cause.h"
+#include "engine/contract/json_make.h"
 
 void agent_core_timer(struct agent_core *c, struct agent_effects *out, int64_t at_ms)
 {
@@ -51,7 +52,7 @@ static void pull(struct agent_core *c, struct agent_effects *out)
     c->phase = AGENT_SETUP;
     c->stage = STAGE_FLAG;
     c->pulling = true;
-    agent_effects_event(out, "pull_started", json_pack("{s:s}", "text", c->image));
+    agent_effects_event(out, "pull_started", json_make("{s:s}", "text", c->image));
     agent_effects_add(out, DO_SETUP)->pull = true;
 }
 

@@ -8,6 +8,7 @@
 #include "agent/core/agent_core_internal.h"
 #include "agent/core/agent_effects.h"
 #include "agent/core/cause.h"
+#include "engine/contract/json_make.h"
 
 static void tell(struct agent_core *c, const struct agent_lost *l, struct agent_effects *out)
 {
@@ -15,9 +16,9 @@ static void tell(struct agent_core *c, const struct agent_lost *l, struct agent_
     c->lost_cause = l->lease ? CAUSE_DIR_IN_USE : CAUSE_NODE_LOST;
     snprintf(c->lost_text, sizeof(c->lost_text), "%s", l->text);
     if (l->lease)
-        agent_effects_event(out, "warning", json_pack("{s:n, s:s}", "rank", "text", l->text));
+        agent_effects_event(out, "warning", json_make("{s:n, s:s}", "rank", "text", l->text));
     else
-        agent_effects_event(out, "node_lost", json_pack("{s:i, s:s, s:s}", "node", l->node, "name",
+        agent_effects_event(out, "node_lost", json_make("{s:i, s:s, s:s}", "node", l->node, "name",
                                                     l->name, "text", l->text));
 }
 

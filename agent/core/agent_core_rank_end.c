@@ -11,6 +11,7 @@
 #include "agent/core/agent_effects.h"
 #include "agent/core/agent_event.h"
 #include "agent/core/cause.h"
+#include "engine/contract/json_make.h"
 
 enum {
     REPORT_MS = 2500,    /* for a report of a hang, which may use a debugger */
@@ -38,7 +39,7 @@ void agent_core_exited(struct agent_core *c, const struct agent_input *in, struc
     r->time = (struct spell_rank){in->now_ms - c->ranks_ms, e->init_ms, e->data_ms,
                                   e->checkpoint_ms};
     c->alive--;
-    json_t *body = json_pack("{s:i, s:i, s:I, s:I}", "generation", e->generation, "rank", e->rank,
+    json_t *body = json_make("{s:i, s:i, s:I, s:I}", "generation", e->generation, "rank", e->rank,
                              "pid", (json_int_t)r->pid, "after_ms", (json_int_t)e->after_ms);
     agent_event_add_exit(body, e);
     if (body && c->blame.failed) /* cascade of another rank's failure */
@@ -99,7 +100,7 @@ void agent_core_hang(struct agent_core *c, const struct agent_input *in, struct 
                   .generation = c->generation, .rank = in->hang.rank, .none = true},
                    &v, in->now_ms);
     agent_effects_event(out, in->hang.fault ? "gpu_fault" : "hang",
-                        json_pack("{s:i, s:o, s:s, s:s}", "generation", c->generation, "rank",
+                        json_make("{s:i, s:o, s:s, s:s}", "generation", c->generation, "rank",
                                   in->hang.rank >= 0 ? json_integer(in->hang.rank) : json_null(),
                                   "cause", cause_name(v.cause), "text", v.text));
     c->phase = AGENT_ENDING;

@@ -10,6 +10,7 @@
 #include "agent/core/agent_effects.h"
 #include "agent/core/rank_line.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 static void on_first_rank(struct agent_core *c, const char *ev, const json_t *line, int64_t now_ms,
                           struct agent_effects *out)
@@ -51,7 +52,7 @@ void agent_core_hear(struct agent_core *c, const struct agent_input *in, struct 
     const char *ev = rank_line_text(line, "ev");
     if (ev && c->phase == AGENT_SETUP && c->fetching && strcmp(ev, "fetch") == 0)
         agent_effects_event(out, "fetch_progress", rank_line_text(line, "text")
-                                                       ? json_pack("{s:s}", "text", rank_line_text(line, "text")) : NULL);
+                                                       ? json_make("{s:s}", "text", rank_line_text(line, "text")) : NULL);
     if (!ours || !ev)
         return;
     struct rank *r = &c->ranks[in->progress.rank];

@@ -9,6 +9,7 @@
 #include "agent/core/agent_core_internal.h"
 #include "agent/core/agent_effects.h"
 #include "agent/core/cause.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/text_append.h"
 
 /* Ranks that never reached a step on these nodes hang: a network path may be broken. */
@@ -44,7 +45,7 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
     if (delay)
         text_append(text, sizeof(text), "; %lld failures without progress", (long long)c->restart_policy.failures);
     agent_effects_event(out, "restart_scheduled",
-                        json_pack("{s:i, s:I, s:s, s:s}", "generation", c->generation + 1, "delay_ms",
+                        json_make("{s:i, s:I, s:s, s:s}", "generation", c->generation + 1, "delay_ms",
                                   (json_int_t)delay, "text", text, "changes",
                                   *changes ? changes + strlen("; ") : ""));
     if (delay == 0) {
@@ -65,10 +66,10 @@ static void elsewhere(struct agent_core *c, struct agent_effects *out)
     if (gpu) {
         snprintf(text + n, sizeof(text) - (size_t)n, "%s; %s is excluded from now on", often, gpu);
         agent_effects_event(out, "excluded",
-                            json_pack("{s:i, s:s, s:i, s:s, s:s+}", "generation", c->generation,
+                            json_make("{s:i, s:s, s:i, s:s, s:o}", "generation", c->generation,
                                       "gpu", gpu, "rank", c->gpu_blame.guilty, "cause",
                                       cause_name(c->blame.verdict.cause), "text",
-                                      c->blame.verdict.text, often));
+                                      json_text_f("%s%s", c->blame.verdict.text, often)));
     }
     agent_core_close(c, out, "failed", true, false, text);
 }

@@ -7,6 +7,7 @@
 #include "agent/core/progress_tracker.h"
 #include "agent/core/restart_policy.h"
 #include "agent/core/root_cause.h"
+#include "engine/contract/json_make.h"
 
 const char *const agent_event_kinds[] = {
     "facts", "lease", "preflight", "plan", "nodes", "node_lost", "deadline", "pull_started", "pull_done",
@@ -32,7 +33,7 @@ json_t *agent_event_generation_ended(int generation, const struct root_cause *bl
                                      const struct restart_policy *restart_policy, const char *otherwise)
 {
     bool failed = blame->failed;
-    json_t *body = json_pack("{s:i, s:s, s:s, s:o, s:o, s:I, s:s, s:O?}", "generation", generation,
+    json_t *body = json_make("{s:i, s:s, s:s, s:o, s:o, s:I, s:s, s:O?}", "generation", generation,
                              "cause", cause_name(blame->verdict.cause), "text",
                              failed ? blame->verdict.text : otherwise, "rank",
                              failed && blame->exit.rank >= 0 ? json_integer(blame->exit.rank)
@@ -42,7 +43,7 @@ json_t *agent_event_generation_ended(int generation, const struct root_cause *bl
                              failed ? restart_policy->fingerprint : "", "evidence", blame->evidence);
     agent_event_add_exit(body, &blame->exit);
     if (body && blame->verdict.advice)
-        json_object_set_new(body, "advice", json_string(blame->verdict.advice));
+        json_object_set_new(body, "advice", json_text(blame->verdict.advice));
     return body;
 }
 
@@ -50,7 +51,7 @@ json_t *agent_event_totals(const struct root_cause *blame, const struct progress
                            const struct restart_policy *restart_policy)
 {
     bool code = blame->failed && !blame->exit.signalled && !blame->exit.none;
-    return json_pack(
+    return json_make(
         "{s:s, s:o, s:o, s:I, s:s, s:I, s:I}", "cause", cause_name(blame->verdict.cause), "step",
         tracker->best > 0 ? json_integer(tracker->best) : json_null(), "exit_code",
         code ? json_integer(blame->exit.exit_code) : json_null(), "productive_ms",

@@ -2,6 +2,8 @@
 /* goodput.c - see goodput.h */
 #include "agent/core/goodput.h"
 
+#include "engine/contract/json_make.h"
+
 #define NAME(id, name) #name,
 static const char *const names[BUCKETS] = { GOODPUT_BUCKETS(NAME) };
 
@@ -102,7 +104,7 @@ void goodput_rank(struct goodput *s, const struct spell *spell, const struct spe
 
 json_t *goodput_print(const struct goodput *s)
 {
-    json_t *body = json_pack("{s:I}", "rank_ms", (json_int_t)s->rank_ms);
+    json_t *body = json_make("{s:I}", "rank_ms", (json_int_t)s->rank_ms);
     for (int i = 0; i < BUCKETS && body; i++)
         json_object_set_new(body, names[i], json_integer(s->ms[i]));
     return body;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 
 enum { DOUBLINGS = 10, WORDS = 32, WINDOW_LEAST_MS = 1000, WINDOW_MOST_MS = 10 * 1000 };
 
@@ -121,20 +122,20 @@ static void say_engine(json_t *out, const struct hang_rules *r)
 {
     char a[WORDS], b[WORDS];
     if (r->step_ms > 0)
-        json_array_append_new(out, json_sprintf("no progress in a phase of a step: %s (hang.step)",
-                                                duration(a, r->step_ms)));
+        json_array_append_new(out, json_text_f("no progress in a phase of a step: %s (hang.step)",
+                                               duration(a, r->step_ms)));
     else
         json_array_append_new(
-            out, json_sprintf("no progress in a phase of a step: %d times its usual maximum, at "
-                              "least %s, for data %s (hang.step)", HANG_TIMES,
-                              duration(a, hang_rules_floor_ms(r, PHASE_FORWARD)),
-                              duration(b, hang_rules_floor_ms(r, PHASE_DATA))));
-    json_array_append_new(out, json_sprintf("no first step, and no work that counts: %s "
-                                            "(hang.first_step)",
-                                            duration(a, hang_rules_first_step_ms(r))));
+            out, json_text_f("no progress in a phase of a step: %d times its usual maximum, at "
+                             "least %s, for data %s (hang.step)", HANG_TIMES,
+                             duration(a, hang_rules_floor_ms(r, PHASE_FORWARD)),
+                             duration(b, hang_rules_floor_ms(r, PHASE_DATA))));
+    json_array_append_new(out, json_text_f("no first step, and no work that counts: %s "
+                                           "(hang.first_step)",
+                                           duration(a, hang_rules_first_step_ms(r))));
     if (r->silent_ms > 0)
-        json_array_append_new(out, json_sprintf("no sign of life from any rank: %s (hang.silent)",
-                                                duration(a, r->silent_ms)));
+        json_array_append_new(out, json_text_f("no sign of life from any rank: %s (hang.silent)",
+                                               duration(a, r->silent_ms)));
 }
 
 static void say_silence(json_t *out, const struct hang_rules *r)
@@ -143,14 +144,14 @@ static void say_silence(json_t *out, const struct hang_rules *r)
                                "written, network traffic, work on a GPU)";
     char a[WORDS], b[WORDS];
     if (r->silent_ms > 0 || r->step_ms > 0)
-        json_array_append_new(out, json_sprintf("%s: %s (hang.%s)", what,
-                                                duration(a, hang_rules_silent_ms(r, 0, 0, 0)),
-                                                r->silent_ms > 0 ? "silent" : "step"));
+        json_array_append_new(out, json_text_f("%s: %s (hang.%s)", what,
+                                               duration(a, hang_rules_silent_ms(r, 0, 0, 0)),
+                                               r->silent_ms > 0 ? "silent" : "step"));
     else
-        json_array_append_new(out, json_sprintf("%s: %s in the first hour, then %d times the longest "
-                                                "quiet time, at least %s (hang.silent)",
-                                                what, duration(a, HANG_SILENT_NEW_MS), HANG_TIMES,
-                                                duration(b, HANG_SILENT_MS)));
+        json_array_append_new(out, json_text_f("%s: %s in the first hour, then %d times the longest "
+                                               "quiet time, at least %s (hang.silent)",
+                                               what, duration(a, HANG_SILENT_NEW_MS), HANG_TIMES,
+                                               duration(b, HANG_SILENT_MS)));
 }
 
 static void say_command(json_t *out, const struct hang_rules *r)
@@ -158,22 +159,22 @@ static void say_command(json_t *out, const struct hang_rules *r)
     char a[WORDS];
     say_silence(out, r);
     if (r->step_ms > 0)
-        json_array_append_new(out, json_sprintf("no step, whatever else the ranks do: %s (hang.step); "
-                                                "without a flight page, no output",
-                                                duration(a, r->step_ms)));
+        json_array_append_new(out, json_text_f("no step, whatever else the ranks do: %s (hang.step); "
+                                               "without a flight page, no output",
+                                               duration(a, r->step_ms)));
     else
-        json_array_append_new(out, json_sprintf("a rank with a flight page (NCCL 2.26, "
-                                                "jobctl_progress.py) stays in a phase of a step "
-                                                "without a sign of life, or in a collective: %s "
-                                                "(hang.step)",
-                                                duration(a, hang_rules_floor_ms(r, PHASE_FORWARD))));
+        json_array_append_new(out, json_text_f("a rank with a flight page (NCCL 2.26, "
+                                               "jobctl_progress.py) stays in a phase of a step "
+                                               "without a sign of life, or in a collective: %s "
+                                               "(hang.step)",
+                                               duration(a, hang_rules_floor_ms(r, PHASE_FORWARD))));
 }
 
 json_t *hang_rules_say(const struct hang_rules *r)
 {
     char a[WORDS];
     json_t *out = json_array();
-    json_array_append_new(out, json_sprintf("a stopped process (SIGSTOP): %s", duration(a, HANG_STOPPED_MS)));
+    json_array_append_new(out, json_text_f("a stopped process (SIGSTOP): %s", duration(a, HANG_STOPPED_MS)));
     if (r->engine)
         say_engine(out, r);
     else

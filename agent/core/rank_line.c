@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "engine/contract/json_make.h"
+
 const char *rank_line_text(const json_t *line, const char *key)
 {
     return json_string_value(json_object_get(line, key));
@@ -13,7 +15,7 @@ const char *rank_line_text(const json_t *line, const char *key)
 
 json_t *rank_line_broadcast(int generation, const json_t *line, const char *keys)
 {
-    json_t *body = json_pack("{s:i}", "generation", generation);
+    json_t *body = json_make("{s:i}", "generation", generation);
     for (const char *p = keys; body && *p;) {
         char key[32];
         size_t n = strcspn(p, " ");

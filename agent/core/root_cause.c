@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "agent/printed/failure_reason.h"
+#include "engine/contract/json_text.h"
+#include "engine/contract/utf8.h"
 
 enum {
     EVIDENCE_LINES = 20,
+    LINE_SHOWN = 500,
     FRAMES = 5,
     CLOSE_CALL_MS = 200 /* failures closer than this may be reported in the wrong order */
 };
@@ -15,20 +18,7 @@ enum {
 #define STACK_HEAD " (most recent call first):\n"
 #define STACK_FRAME "  File "
 
-/* A JSON string of arbitrary bytes; invalid UTF-8 becomes '?'. */
-static json_t *text_value(const char *text, size_t len)
-{
-    json_t *v = json_stringn(text, len);
-    if (v)
-        return v;
-    char safe[512];
-    size_t n = len < sizeof(safe) ? len : sizeof(safe);
-    for (size_t i = 0; i < n; i++)
-        safe[i] = (unsigned char)text[i] < 0x80 && text[i] ? text[i] : '?';
-    return json_stringn(safe, n);
-}
-
-/* The last lines of a text as an array of valid UTF-8. */
+/* The last lines of a text as an array. */
 static json_t *last_lines(const char *text, int most)
 {
     json_t *lines = json_array();
@@ -41,9 +31,9 @@ static json_t *last_lines(const char *text, int most)
         size_t at = end;
         while (at && text[at - 1] != '\n')
             at--;
-        size_t len = end - at < 500 ? end - at : 500;
+        const size_t len = utf8_fit(text + at, end - at, LINE_SHOWN);
         if (strncmp(text + at, FAILURE_INTERPRETER, strlen(FAILURE_INTERPRETER)) != 0) /* no output of the program */
-            json_array_insert_new(lines, 0, text_value(text + at, len));
+            json_array_insert_new(lines, 0, json_text_n(text + at, len));
         end = at ? at - 1 : 0;
     }
     return lines;
@@ -75,7 +65,7 @@ static json_t *python_frames(const char *text)
         at = p + strlen(STACK_HEAD);
     while (at && strncmp(at, STACK_FRAME, strlen(STACK_FRAME)) == 0 && json_array_size(lines) < FRAMES) {
         size_t len = strcspn(at, "\n");
-        json_array_append_new(lines, text_value(at, len < 500 ? len : 500));
+        json_array_append_new(lines, json_text_n(at, utf8_fit(at, len, LINE_SHOWN)));
         at += len + (at[len] == '\n');
     }
     return lines;

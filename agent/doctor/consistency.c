@@ -17,6 +17,7 @@
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -73,7 +74,7 @@ static void add_file(struct list *l, const char *path, const struct stat *st)
     snprintf(text, sizeof(text), "%s/%lld/%s", name, (long long)st->st_size, l->code ? digest : "");
     add_text(l, text);
     if (l->code && json_object_size(l->programs) <= CODE_NAMED)
-        json_object_set_new(l->programs, name, json_pack("[I, s]", (json_int_t)st->st_size, digest));
+        json_object_set_new(l->programs, name, json_make("[I, s]", (json_int_t)st->st_size, digest));
 }
 
 /* Hidden names hold tools' metadata, and links may form loops. */
@@ -119,7 +120,7 @@ static json_t *list_of(const char *where, bool code)
         json_decref(l.programs);
         l.programs = NULL;
     }
-    return json_pack("{s:s, s:I, s:I, s:s, s:b, s:o*}", "path", where, "files", (json_int_t)l.files,
+    return json_make("{s:s, s:I, s:I, s:s, s:b, s:o*}", "path", where, "files", (json_int_t)l.files,
                      "bytes", (json_int_t)l.bytes, "digest", digest, "cut", (int)l.cut, "programs",
                      l.programs);
 }
@@ -128,7 +129,7 @@ json_t *consistency_list(const json_t *spec)
 {
     const json_t *data = json_object_get(json_object_get(spec, "train"), "data");
     const bool runs = json_is_string(json_object_get(spec, "run"));
-    return json_pack("{s:o, s:o}", "data", list_of(field_text(data, "path"), false), "workdir",
+    return json_make("{s:o, s:o}", "data", list_of(field_text(data, "path"), false), "workdir",
                      list_of(runs ? field_text(spec, "workdir") : "", true));
 }
 

@@ -10,6 +10,7 @@
 #include "agent/doctor/doctor_internal.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -248,9 +249,9 @@ json_t *doctor_preflight(int *rc, const char *train, const json_t *facts, const 
     json_decref(looked);
     json_decref(answer);
     const json_t *first = json_array_get(rows, 0);
-    json_t *body = first ? json_pack("{s:o, s:O}", "text",
-                                     json_sprintf("%s: %s", field_text(first, "check"),
-                                                  field_text(first, "seen")), "rows", rows)
+    json_t *body = first ? json_make("{s:o, s:O}", "text",
+                                     json_text_f("%s: %s", field_text(first, "check"),
+                                                 field_text(first, "seen")), "rows", rows)
                          : NULL;
     json_decref(rows);
     return body;

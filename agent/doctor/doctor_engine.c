@@ -24,6 +24,7 @@
 #include "agent/plan/probe_cache.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/manifest.h"
 
 /* Counting a large data set takes long; a version does not. */
@@ -35,9 +36,9 @@ static void read_version(json_t *looked, const char *said)
     char version[64] = "", kernels[64] = "";
     const char *told = strstr(said, "kernels: ");
     if (sscanf(said, "%*s %63s", version) == 1)
-        json_object_set_new(json_object_get(looked, "versions"), "jobctl-train", json_string(version));
+        json_object_set_new(json_object_get(looked, "versions"), "jobctl-train", json_text(version));
     if (told && sscanf(told, "kernels: %63s", kernels) == 1)
-        json_object_set_new(looked, "kernels", json_string(kernels));
+        json_object_set_new(looked, "kernels", json_text(kernels));
 }
 
 /* The engine's version and kernels, or the error with which it fails to start. */
@@ -50,7 +51,7 @@ static void ask_version(json_t *looked, const char *train)
     if (subprocess_run(&s, out, VERSION_MS, NULL) == 0)
         read_version(looked, subprocess_text(&out[0]));
     else if (out[1].data)
-        json_object_set_new(looked, "start_error", json_stringn(out[1].data, strcspn(out[1].data, "\n")));
+        json_object_set_new(looked, "start_error", json_text_n(out[1].data, strcspn(out[1].data, "\n")));
     buf_fini(&out[0]);
     buf_fini(&out[1]);
 }
@@ -71,7 +72,7 @@ static void ask_train(json_t *looked, const char *train, const char *spec_path)
         said[strcspn(said, "\n")] = '\0';
         static const char who[] = "jobctl-train plan: ";
         const size_t skip = strncmp(said, who, sizeof(who) - 1) == 0 ? sizeof(who) - 1 : 0;
-        json_object_set_new(looked, "train_error", json_string(said + skip));
+        json_object_set_new(looked, "train_error", json_text(said + skip));
     }
     buf_fini(&out[0]);
     buf_fini(&out[1]);
@@ -83,7 +84,7 @@ static void ask_models(json_t *looked, const json_t *spec)
     struct err err = {0};
     json_t *answer = hub_query(spec, NULL, &err);
     if (answer || err.code)
-        json_object_set_new(looked, "models", answer ? answer : json_pack("{s:s}", "error", err.text));
+        json_object_set_new(looked, "models", answer ? answer : json_make("{s:s}", "error", err.text));
 }
 
 /* Free space for checkpoints: in the nearest existing parent directory. */
@@ -98,7 +99,7 @@ static void look_at_disk(json_t *looked, const char *dir)
             return;
         *slash = '\0';
     }
-    json_object_set_new(looked, "checkpoint_dir", json_string(path));
+    json_object_set_new(looked, "checkpoint_dir", json_text(path));
     json_object_set_new(looked, "checkpoint_free_bytes", json_integer((json_int_t)v.f_bavail * (json_int_t)v.f_frsize));
 }
 
@@ -147,8 +148,8 @@ static json_t *find_peers(const json_t *hosts)
             inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
             freeaddrinfo(found);
         }
-        json_array_append_new(out, json_pack("{s:s, s:o}", "host", name, "address",
-                                             text[0] ? json_string(text) : json_null()));
+        json_array_append_new(out, json_make("{s:s, s:o}", "host", name, "address",
+                                             text[0] ? json_text(text) : json_null()));
     }
     return out;
 }
@@ -157,7 +158,7 @@ json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path
 {
     const char *own = field_text(json_object_get(spec, "checkpoint"), "dir");
     bool engine = json_is_object(json_object_get(spec, "train"));
-    json_t *looked = json_pack("{s:{s:s}, s:o, s:I}", "versions", "jobctl-agent", JOBCTL_VERSION, "clock_synchronised",
+    json_t *looked = json_make("{s:{s:s}, s:o, s:I}", "versions", "jobctl-agent", JOBCTL_VERSION, "clock_synchronised",
                                clock_synchronised(), "now_s", (json_int_t)time(NULL));
     if (looked && train) {
         json_object_set_new(json_object_get(looked, "versions"), "jobctl-train", json_null());
@@ -179,7 +180,7 @@ json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path
 
 void doctor_try(json_t *facts, const char *train, const char *state)
 {
-    json_t *plan = NULL, *any = json_pack("{s:s}", "run", "true");
+    json_t *plan = NULL, *any = json_make("{s:s}", "run", "true");
     container_try(json_object_get(facts, "containers"));
     gpu_selftest_try(facts, NULL, train, GPU_SELFTEST_ALL_MS);
     if (plan_make(&plan, facts, any, NULL) == 0)

@@ -6,6 +6,7 @@
 #include "agent/doctor/doctor_internal.h"
 #include "agent/plan/plan.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -42,7 +43,7 @@ static void check_gpus(struct checkup *c)
 {
     size_t i;
     const json_t *gpu;
-    json_t *plan = NULL, *any = json_pack("{s:s}", "run", "true");
+    json_t *plan = NULL, *any = json_make("{s:s}", "run", "true");
     plan_make(&plan, c->facts, any, NULL);
     json_array_foreach(json_object_get(c->facts, "gpus"), i, gpu)
     {

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,6 +22,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 enum { PATIENCE_MS = 60000 };
@@ -82,7 +82,7 @@ static json_t *tell_facts(struct query *v, const json_t *question, struct err *e
     json_t *facts = probe_facts(home && home[0] ? home : "/", err);
     (void)v;
     (void)question;
-    return facts ? json_pack("{s:o}", "facts", facts) : NULL;
+    return facts ? json_make("{s:o}", "facts", facts) : NULL;
 }
 
 /* Data, batches and memory, as the engine computes them here. */
@@ -98,7 +98,7 @@ static json_t *plan_memory(struct query *v, const json_t *question, struct err *
     if (write_spec(path, json_object_get(question, "spec"), err) < 0)
         return NULL;
     const int code = subprocess_run(&s, out, PATIENCE_MS, NULL);
-    json_t *answer = code == 0 ? json_pack("{s:s}", "said", subprocess_text(&out[0])) : NULL;
+    json_t *answer = code == 0 ? json_make("{s:s}", "said", subprocess_text(&out[0])) : NULL;
     if (!answer)
         err_set(err, ERR_USAGE, "%.*s", (int)strcspn(subprocess_text(&out[1]), "\n"),
                 subprocess_text(&out[1])[0] ? subprocess_text(&out[1])
@@ -114,7 +114,7 @@ static json_t *tell_time(struct query *v, const json_t *question, struct err *er
     (void)v;
     (void)question;
     (void)err;
-    return json_pack("{s:f}", "now_ms", 1e-6 * (double)clock_unix_ns());
+    return json_make("{s:f}", "now_ms", 1e-6 * (double)clock_unix_ns());
 }
 
 static json_t *listen_here(struct query *v, const json_t *question, struct err *err)
@@ -128,7 +128,7 @@ static json_t *try_reach(struct query *v, const json_t *question, struct err *er
 {
     (void)v;
     (void)err;
-    return json_pack("{s:o}", "reached", reachability_at(json_object_get(question, "endpoints")));
+    return json_make("{s:o}", "reached", reachability_at(json_object_get(question, "endpoints")));
 }
 
 /* Creates the file in the nearest existing parent: a node that shares it also shares what is
@@ -154,7 +154,7 @@ static json_t *leave(struct query *v, const json_t *question, struct err *err)
             v->left[0] = '\0';
         return NULL;
     }
-    return json_pack("{s:s, s:s}", "path", v->left, "text", text);
+    return json_make("{s:s, s:s}", "path", v->left, "text", text);
 }
 
 static json_t *find(struct query *v, const json_t *question, struct err *err)
@@ -204,9 +204,9 @@ static json_t *answer_to(struct query *v, const json_t *question)
         if (strcmp(questions[i].ask, field_text(question, "ask")) != 0)
             continue;
         json_t *answer = questions[i].answer(v, question, &err);
-        return answer ? answer : json_pack("{s:s}", "error", err.text);
+        return answer ? answer : json_make("{s:s}", "error", err.text);
     }
-    return json_pack("{s:s}", "error", "unknown query");
+    return json_make("{s:s}", "error", "unknown query");
 }
 
 int doctor_query(const char *train, struct err *err)

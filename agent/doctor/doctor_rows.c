@@ -10,6 +10,7 @@
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 static const char *const names[ROW_STATUSES] = {"ok", "warn", "fail", "unknown"};
 
@@ -22,7 +23,7 @@ static void add(struct doctor_rows *r, json_t *row, enum row_status status)
 {
     r->count[status]++;
     if (r->node)
-        json_object_set_new(row, "node", json_string(r->node));
+        json_object_set_new(row, "node", json_text(r->node));
     json_array_append_new(r->list, row);
 }
 
@@ -35,7 +36,7 @@ void doctor_row(struct doctor_rows *r, const char *check, enum row_status status
     vsnprintf(text, sizeof(text), seen, ap);
     va_end(ap);
     err_make_printable(text);
-    add(r, json_pack("{s:s, s:s, s:s, s:s}", "check", check, "status", names[status], "seen", text,
+    add(r, json_make("{s:s, s:s, s:s, s:s}", "check", check, "status", names[status], "seen", text,
                      "todo", status == ROW_OK ? "" : todo), status);
 }
 
@@ -49,6 +50,6 @@ void doctor_rows_take(struct doctor_rows *r, const json_t *row)
 
 json_t *doctor_rows_end(struct doctor_rows *r)
 {
-    return json_pack("{s:o, s:i, s:i, s:i}", "rows", r->list, "fail", r->count[ROW_FAIL], "warn",
+    return json_make("{s:o, s:i, s:i, s:i}", "rows", r->list, "fail", r->count[ROW_FAIL], "warn",
                      r->count[ROW_WARN], "unknown", r->count[ROW_UNKNOWN]);
 }

@@ -21,6 +21,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum { WORD = 32, BACKLOG = 256, TRIES = 1024, PATIENCE_MS = 3000, MORE_MS = 200 };
 
@@ -95,7 +96,7 @@ json_t *reachability_listen(struct err *err)
         return NULL;
     }
     getsockname(listener.fd, (struct sockaddr *)&in, &size);
-    return json_pack("{s:o, s:i, s:s}", "addresses", tls_listener_addresses(), "port",
+    return json_make("{s:o, s:i, s:s}", "addresses", tls_listener_addresses(), "port",
                      (int)ntohs(in.sin_port), "word", listener.word);
 }
 
@@ -201,12 +202,12 @@ static json_t *tell_failure(const struct round *r, size_t host, const char *name
 {
     for (int i = 0; i < r->n; i++)
         if (r->tries[i].host == host)
-            return json_pack("{s:s, s:o}", "host", name, "error",
-                             json_sprintf("%s, port %d: %s", r->tries[i].address, port,
-                                          r->tries[i].error == EPROTO
-                                              ? "another program answers"
-                                              : strerror(r->tries[i].error)));
-    return json_pack("{s:s, s:s}", "host", name, "error", "the host has no IPv4 address");
+            return json_make("{s:s, s:o}", "host", name, "error",
+                             json_text_f("%s, port %d: %s", r->tries[i].address, port,
+                                         r->tries[i].error == EPROTO
+                                             ? "another program answers"
+                                             : strerror(r->tries[i].error)));
+    return json_make("{s:s, s:s}", "host", name, "error", "the host has no IPv4 address");
 }
 
 json_t *reachability_at(const json_t *endpoints)
@@ -232,7 +233,7 @@ json_t *reachability_at(const json_t *endpoints)
         const char *name = field_text(d, "host");
         const int port = (int)json_integer_value(json_object_get(d, "port"));
         json_array_append_new(
-            out, t ? json_pack("{s:s, s:s, s:f}", "host", name, "address", t->address, "ms", t->ms)
+            out, t ? json_make("{s:s, s:s, s:f}", "host", name, "address", t->address, "ms", t->ms)
                    : tell_failure(&r, h, name, port));
     }
     free(r.tries);

@@ -12,6 +12,7 @@
 #include "agent/fetch/fetch_list.h"
 #include "agent/fetch/fetch_progress.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/hub/hub_cache.h"
 
 static const char *const states[] = {
@@ -260,7 +261,7 @@ int fetch_get(struct fetch_view *v, const struct fetch_list *list, struct fetch_
 
 json_t *fetch_json(const struct fetch_view *v)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:s}", "state", states[v->state], "commit", v->commit,
+    return json_make("{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:s}", "state", states[v->state], "commit", v->commit,
                      "pinned", v->pinned, "path", v->path, "files", v->files, "missing_files", v->missing, "bytes",
                      (json_int_t)v->bytes, "missing_bytes", (json_int_t)v->missing_bytes, "text", v->text);
 }

@@ -12,7 +12,6 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <getopt.h>
-#include <jansson.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,6 +23,7 @@
 #include "agent/fetch/fetch_list.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/json_memory.h"
 #include "engine/contract/progress.h"
 #include "engine/hub/hub_cache.h"
@@ -94,7 +94,7 @@ static int take_arguments(struct task *t, int argc, char **argv, struct err *err
 
 static void tell(struct task *t, int i, const struct fetch_view *v)
 {
-    json_t *row = json_pack("{s:s, s:s}", "key", t->name[i].key, "name", t->name[i].text), *rest = fetch_json(v);
+    json_t *row = json_make("{s:s, s:s}", "key", t->name[i].key, "name", t->name[i].text), *rest = fetch_json(v);
     json_object_update(row, rest);
     json_decref(rest);
     if (t->json)
@@ -140,7 +140,7 @@ static int run(struct task *t, struct err *err)
     for (int i = 0; i < t->n && rc == 0; i++)
         rc = treat(t, i, h, err);
     if (rc == 0 && t->json && hub_cache_dir(dir, err) == 0) {
-        json_t *all = json_pack("{s:i, s:s, s:s, s:O}", "schema", 1, "cache", dir, "host", fetch_http_host(h), "names",
+        json_t *all = json_make("{s:i, s:s, s:s, s:O}", "schema", 1, "cache", dir, "host", fetch_http_host(h), "names",
                                 t->rows);
         json_dumpf(all, stdout, JSON_COMPACT);
         putchar('\n');

@@ -18,6 +18,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 #include "engine/contract/safe_open.h"
 
 enum { CLAIMS_MOST = 4096 };
@@ -60,9 +61,9 @@ static json_t *read_one(const char *dir, const char *file)
         return NULL;
     }
     json_object_del(claim, "name");
-    json_object_set_new(claim, "file", json_string(file));
+    json_object_set_new(claim, "file", json_text(file));
     json_object_set_new(claim, "uid", json_integer((json_int_t)st.st_uid));
-    json_object_set_new(claim, "user", json_string(machine_dir_user(user, sizeof(user), st.st_uid)));
+    json_object_set_new(claim, "user", json_text(machine_dir_user(user, sizeof(user), st.st_uid)));
     json_object_set_new(claim, "mine", json_boolean(st.st_uid == geteuid()));
     json_object_set_new(claim, "stale", json_boolean(llabs((long long)(time(NULL) - st.st_mtime)) >
                                                      MACHINE_CLAIMS_STALE_S));

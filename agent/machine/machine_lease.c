@@ -22,6 +22,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/text_append.h"
 
 enum { RELEASE_TRIES = 200 };
@@ -37,7 +38,7 @@ static void list_set(const struct machine_lease *l, const struct machine_set *s,
 {
     for (int i = 0; i < MACHINE_GPUS + MACHINE_CPUS; i++)
         if (machine_set_has(s, i))
-            json_array_append_new(i < MACHINE_GPUS ? gpus : cpus, i < MACHINE_GPUS ? json_string(l->ask.gpus[i].uuid)
+            json_array_append_new(i < MACHINE_GPUS ? gpus : cpus, i < MACHINE_GPUS ? json_text(l->ask.gpus[i].uuid)
                                                                                    : json_integer(i - MACHINE_GPUS));
 }
 
@@ -53,7 +54,7 @@ static char *claim_text(const struct machine_lease *l)
     const struct machine_set any = machine_lease_any(l);
     list_set(l, &l->has, gpus, cpus);
     list_set(l, &any, any_gpus, any_cpus);
-    json_t *o = json_pack("{s:i, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:i, s:i, s:f}", "schema", 1,
+    json_t *o = json_make("{s:i, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:i, s:i, s:f}", "schema", 1,
                           "pid", (json_int_t)getpid(), "job", (json_int_t)l->ask.job, "state",
                           l->holds ? "holds" : "waits", "arrived_ms", (json_int_t)l->arrived_ms, "arrived_s",
                           (json_int_t)l->arrived_s, "since_ms", (json_int_t)l->since_ms, "since_s",
@@ -79,7 +80,7 @@ static void make_name(const struct machine_lease *l)
 {
     struct err err = {0};
     const struct group *group = l->ask.names_to[0] ? getgrnam(l->ask.names_to) : NULL;
-    json_t *name = json_string(l->ask.name);
+    json_t *name = json_text(l->ask.name);
     char *text = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
     if (l->ask.names_to[0] && !group)
         log_warn(NULL, "there is no group %s, so other users do not see the name of the job", l->ask.names_to);
@@ -172,7 +173,7 @@ static int lock_one(struct machine_lease *l, int resource, int *fds, int *n)
         close(fd);
         machine_dir_locker(who, sizeof(who), l->dir, name);
     }
-    json_object_set_new(l->busy, name, json_string(fd >= 0 ? who : err.text));
+    json_object_set_new(l->busy, name, json_text(fd >= 0 ? who : err.text));
     return fd >= 0 ? 1 : -1;
 }
 

@@ -17,6 +17,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 enum { PATH_SIZE = 4096, SLOW_MS = 3000, UNREADY_MS = 2000 };
@@ -41,7 +42,7 @@ static json_t *portable_spec(const json_t *launch)
     json_t *checkpoint = json_object_get(spec, "checkpoint");
     const char *job_dir = field_text(launch, "job_dir"), *dir = field_text(checkpoint, "dir");
     if (job_dir[0] && strncmp(dir, job_dir, strlen(job_dir)) == 0)
-        json_object_set_new(checkpoint, "dir", json_string("auto"));
+        json_object_set_new(checkpoint, "dir", json_text("auto"));
     return spec;
 }
 
@@ -51,9 +52,9 @@ json_t *mirror_child_task(const json_t *launch, const char *host)
     const char *mirror = field_text(checkpoint, "mirror"), *origin = field_text(checkpoint, "origin");
     if (!mirror[0])
         return NULL;
-    return json_pack("{s:s, s:o, s:s, s:O, s:s, s:{s:i, s:s, s:s, s:O, s:s, s:o}}", "here",
+    return json_make("{s:s, s:o, s:s, s:O, s:s, s:{s:i, s:s, s:s, s:O, s:s, s:o}}", "here",
                      field_text(launch, "ckpt_dir"), "there",
-                     json_sprintf("%s/%s", mirror, field_text(launch, "name")), "job_dir",
+                     json_text_f("%s/%s", mirror, field_text(launch, "name")), "job_dir",
                      field_text(launch, "job_dir"), "keep", json_object_get(checkpoint, "keep"),
                      "origin", origin, "job", "schema", 1, "origin", origin, "name",
                      field_text(launch, "name"), "job", json_object_get(launch, "job"), "host", host,
@@ -98,7 +99,7 @@ static void take_object(struct mirror_child *c, const json_t *line)
     else if (strcmp(ev, "lost") == 0)
         c->hooks.lost(c->hooks.arg, text);
     else if (strcmp(ev, "warning") == 0)
-        c->hooks.event(c->hooks.arg, ev, json_pack("{s:n, s:s}", "rank", "text", text));
+        c->hooks.event(c->hooks.arg, ev, json_make("{s:n, s:s}", "rank", "text", text));
     else if (strcmp(ev, "mirrored") == 0 || strcmp(ev, "restored") == 0)
         c->hooks.event(c->hooks.arg, ev, copy_body(line));
 }
@@ -149,7 +150,7 @@ static void open_history(struct mirror_child *c, const char *run_dir, const json
     const json_t *job = json_object_get(task, "job");
     snprintf(path, sizeof(path), "%s/history.jsonl", run_dir);
     c->history = safe_open(path, O_WRONLY | O_CREAT | O_APPEND, NULL);
-    c->who = json_pack("{s:O, s:O}", "host", json_object_get(job, "host"), "job", json_object_get(job, "job"));
+    c->who = json_make("{s:O, s:O}", "host", json_object_get(job, "host"), "job", json_object_get(job, "job"));
 }
 
 int mirror_child_start(struct mirror_child **out, uv_loop_t *loop, const char *run_dir, const char *nonce,
@@ -179,7 +180,7 @@ void mirror_child_note(struct mirror_child *c, const char *kind, const json_t *b
         return;
     json_t *line = json_copy(c->who);
     json_object_set_new(line, "at_ms", json_integer(clock_unix_ms()));
-    json_object_set_new(line, "kind", json_string(kind));
+    json_object_set_new(line, "kind", json_text(kind));
     json_object_set(line, "body", (json_t *)(uintptr_t)body);
     char *text = json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER);
     if (text && dprintf(c->history, "%s\n", text) < 0)

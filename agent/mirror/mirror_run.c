@@ -6,7 +6,6 @@
  */
 #include "agent/mirror/mirror_run.h"
 
-#include <jansson.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -19,6 +18,7 @@
 #include "agent/os/lease.h"
 #include "agent/mirror/mirror.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 enum { LOOK_MS = 200 };
@@ -49,12 +49,12 @@ static void say(json_t *line)
 
 static void say_text(const char *ev, const char *text)
 {
-    say(json_pack("{s:s, s:s}", "ev", ev, "text", text));
+    say(json_make("{s:s, s:s}", "ev", ev, "text", text));
 }
 
 static void say_copy(const char *ev, const struct mirror_copy *c)
 {
-    say(json_pack("{s:s, s:I, s:I, s:I, s:s}", "ev", ev, "step", (json_int_t)c->step, "bytes",
+    say(json_make("{s:s, s:I, s:I, s:I, s:s}", "ev", ev, "step", (json_int_t)c->step, "bytes",
                   (json_int_t)c->bytes, "ms", (json_int_t)c->ms, "path", c->path));
 }
 
@@ -215,7 +215,7 @@ int mirror_run(const char *file, struct err *err)
         json_decref(k.file);
         return -1;
     }
-    say(json_pack("{s:s}", "ev", "ready"));
+    say(json_make("{s:s}", "ev", "ready"));
     serve(&k, &ends);
     end_beat(&k);
     if (mirror_rest(&k.mirror, &late) < 0 || lease_release(&k.lease, &late) < 0)

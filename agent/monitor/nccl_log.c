@@ -10,6 +10,7 @@
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 static const char *const way_names[NCCL_WAYS] = {"P2P", "SHM", "NET"};
 static const char *const way_keys[NCCL_WAYS] = {"p2p", "shm", "net"};
@@ -144,7 +145,7 @@ __attribute__((format(printf, 4, 5))) static void unlike(struct judge *j, const 
     va_start(ap, fmt);
     vsnprintf(seen, sizeof(seen), fmt, ap);
     va_end(ap);
-    json_array_append_new(j->unlike, json_pack("{s:s, s:s, s:s}", "seen", seen, "because", because,
+    json_array_append_new(j->unlike, json_make("{s:s, s:s, s:s}", "seen", seen, "because", because,
                                                "todo", todo));
 }
 
@@ -309,7 +310,7 @@ static void describe(const struct nccl_log *log, const int ways[NCCL_WAYS], char
 
 static json_t *text_or_null(const char *text)
 {
-    return text[0] ? json_string(text) : json_null();
+    return text[0] ? json_text(text) : json_null();
 }
 
 /* What NCCL took between two GPUs of this node: [{"a", "b", "way", "words"}], a and b as in the facts. */
@@ -320,7 +321,7 @@ static json_t *taken(const struct judge *j)
         const struct nccl_pair *p = &j->log->pair[i];
         const json_int_t a = gpu_of(j, p->a), b = gpu_of(j, p->b);
         if (a >= 0 && b >= 0)
-            json_array_append_new(out, json_pack("{s:I, s:I, s:s, s:s}", "a", a, "b", b, "way", way_keys[p->way],
+            json_array_append_new(out, json_make("{s:I, s:I, s:s, s:s}", "a", a, "b", b, "way", way_keys[p->way],
                                                  "words", p->words));
     }
     return out;
@@ -343,7 +344,7 @@ json_t *nccl_log_judge(const struct nccl_log *log, const json_t *plan, const jso
     if (first)
         snprintf(text, sizeof(text), "%.230s: %.150s; %.150s", field_text(first, "seen"),
                  field_text(first, "because"), field_text(first, "todo"));
-    return json_pack("{s:s, s:b, s:o, s:o, s:o, s:i, s:o, s:{s:i, s:i, s:i}, s:o}", "text", text,
+    return json_make("{s:s, s:b, s:o, s:o, s:o, s:i, s:o, s:{s:i, s:i, s:i}, s:o}", "text", text,
                      "expected", first == NULL, "version", text_or_null(log->version), "network",
                      text_or_null(log->network), "interface", text_or_null(log->interface),
                      "channels", log->channels, "pairs", taken(&j), "ways", "p2p", ways[NCCL_WAY_P2P], "shm",

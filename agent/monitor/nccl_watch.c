@@ -17,6 +17,7 @@
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 #include "engine/contract/safe_open.h"
 
 enum { READ_MOST = 1 << 20, LINE = 1024, QUIET_MS = 3000, WARNINGS = 4096, TAIL = 8192 };
@@ -42,7 +43,7 @@ struct nccl_watch {
 
 json_t *nccl_watch_place(const char *run_dir)
 {
-    return strchr(run_dir, '%') ? NULL : json_sprintf("%s/" FILES "%%h.%%p", run_dir);
+    return strchr(run_dir, '%') ? NULL : json_text_f("%s/" FILES "%%h.%%p", run_dir);
 }
 
 struct nccl_watch *nccl_watch_create(const json_t *plan, const json_t *facts)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/contract/flight.h"
+#include "engine/contract/json_make.h"
 
 void output_progress_init(struct output_progress *o, const char *rule)
 {
@@ -51,7 +52,7 @@ static void put_count(json_t *line, const char *key, int64_t value)
 
 static json_t *line_of(const struct progress_seen *s)
 {
-    json_t *line = json_pack("{s:s}", "ev", "step");
+    json_t *line = json_make("{s:s}", "ev", "step");
     put_count(line, "step", s->step);
     put_count(line, "steps", s->steps);
     put_number(line, "epoch", s->epoch);

@@ -8,6 +8,7 @@
 
 #include "agent/wire/log_feed.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 enum { BASE64 = 4 * ((PAGE_BLOCK + 2) / 3) };
 
@@ -17,12 +18,12 @@ static json_t *block_row(const struct page_view *v, int n)
 {
     unsigned char text[BASE64 + 1];
     EVP_EncodeBlock(text, v->u.bytes + (size_t)n * PAGE_BLOCK, PAGE_BLOCK);
-    return json_pack("[i, s]", n, (const char *)text);
+    return json_make("[i, s]", n, (const char *)text);
 }
 
 static json_t *use_row(const struct activity_sample *u)
 {
-    return json_pack("[I, I, I, I, I, I, b, i, i, I]", (json_int_t)u->at_ms, (json_int_t)u->output_bytes,
+    return json_make("[I, I, I, I, I, I, b, i, i, I]", (json_int_t)u->at_ms, (json_int_t)u->output_bytes,
                      (json_int_t)u->work_us, (json_int_t)u->io_bytes, (json_int_t)u->moved_bytes,
                      (json_int_t)u->counted_ms, u->gpu, (int)u->gpu_busy, (int)u->gpu_memory,
                      (json_int_t)u->link_kb_s);
@@ -62,7 +63,7 @@ json_t *page_feed_row(int rank, const struct page_view *now, const struct page_v
         json_decref(blocks);
         return NULL;
     }
-    json_t *row = json_pack("{s:i, s:I, s:i, s:o, s:o}", "rank", rank, "pid",
+    json_t *row = json_make("{s:i, s:I, s:i, s:o, s:o}", "rank", rank, "pid",
                             (json_int_t)now->pid, "state", now->state, "use",
                             use_row(&now->use), "blocks", blocks);
     if (row && lines)

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "engine/contract/json_make.h"
+
 enum { WORTH_MS = 60 * 1000, HIGHEST_MS = 366 * 24 * 3600 };
 
 void silence_begin(struct silence *s)
@@ -41,7 +43,7 @@ json_t *silence_learned(const struct silence *s)
     const int64_t watched = coarse(s->watched_ms);
     if (!watched && !s->false_alarms)
         return NULL;
-    return json_pack("{s:I, s:I, s:i, s:o}", "longest_ms",
+    return json_make("{s:I, s:I, s:i, s:o}", "longest_ms",
                      (json_int_t)((s->longest_ms + 999) / 1000 * 1000), "watched_ms",
                      (json_int_t)watched, "false_alarms", s->false_alarms, "usual",
                      activity_norm_json(&s->norm));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 static const enum flight_phase own_work[] = {PHASE_DATA, PHASE_FORWARD, PHASE_BACKWARD,
                                              PHASE_OPTIMIZER};
@@ -169,9 +170,9 @@ json_t *straggler_body(const struct straggler *s)
         json_array_append_new(wait, json_real(s->rank[i].wait_ms));
     }
     bool slow = s->slow >= 0;
-    return json_pack("{s:o, s:o, s:i, s:s, s:f, s:o, s:o}", "rank",
+    return json_make("{s:o, s:o, s:i, s:s, s:f, s:o, s:o}", "rank",
                      slow ? json_integer(s->slow) : json_null(), "phase",
-                     slow ? json_string(flight_phase_name(s->phase)) : json_null(), "percent",
+                     slow ? json_text(flight_phase_name(s->phase)) : json_null(), "percent",
                      slow ? s->percent : 0, "text", s->text, "step_ms", s->step_ms, "own_ms", own,
                      "wait_ms", wait);
 }

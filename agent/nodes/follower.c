@@ -31,6 +31,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/flight.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
@@ -107,12 +108,12 @@ static int try_ways(const json_t *endpoints, const json_t *spec, json_t **prefli
         return 0;
     if (json_object_get(spec, "train"))
         return err_set(err, ERR_SYSTEM, "%s", text);
-    json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "check", "routes", "status", "warn", "seen",
+    json_t *row = json_make("{s:s, s:s, s:s, s:s}", "check", "routes", "status", "warn", "seen",
                             text, "todo", "check firewalls and routes");
     if (*preflight)
         json_array_append_new(json_object_get(*preflight, "rows"), row);
     else
-        *preflight = json_pack("{s:s, s:[o]}", "text", text, "rows", row);
+        *preflight = json_make("{s:s, s:[o]}", "text", text, "rows", row);
     return 0;
 }
 
@@ -209,7 +210,7 @@ static void on_prepare(struct follower *f, const json_t *body)
     else
         log_error(f->o.tag, "%s", err.text);
     follower_say(f, NODE_PREPARED,
-                 json_pack("{s:o, s:o*}", "text", follower_text(rc < 0 ? err.text : NULL),
+                 json_make("{s:o, s:o*}", "text", follower_text(rc < 0 ? err.text : NULL),
                            "preflight", preflight));
 }
 
@@ -223,7 +224,7 @@ void follower_set_lease(struct follower *f, follower_lease_fn lease, void *arg)
 
 void follower_tell_lease(struct follower *f, int round, bool holds, const char *text, json_t *gpus)
 {
-    follower_say(f, NODE_LEASED, json_pack("{s:i, s:b, s:o, s:o*}", "round", round, "holds", (int)holds, "text",
+    follower_say(f, NODE_LEASED, json_make("{s:i, s:b, s:o, s:o*}", "round", round, "holds", (int)holds, "text",
                                            follower_text(text), "gpus", gpus));
 }
 
@@ -323,7 +324,7 @@ static void on_spawn(struct follower *f, const json_t *body)
     if (rc < 0)
         log_error(f->o.tag, "%s", err.text);
     follower_say(f, NODE_SPAWNED,
-                 json_pack("{s:I, s:o, s:o}", "generation", (json_int_t)field_int(body, "generation", 0),
+                 json_make("{s:I, s:o, s:o}", "generation", (json_int_t)field_int(body, "generation", 0),
                            "pids", pids, "text", follower_text(rc < 0 ? err.text : NULL)));
 }
 
@@ -333,9 +334,9 @@ static void on_ask_snapshots(struct follower *f, const json_t *body)
     const int n = ranks_claims(f->ranks, claims);
     json_t *sets = json_array();
     for (int i = 0; i < n; i++)
-        json_array_append_new(sets, json_pack("[i, I]", claims[i].generation, (json_int_t)claims[i].step));
+        json_array_append_new(sets, json_make("[i, I]", claims[i].generation, (json_int_t)claims[i].step));
     follower_say(f, NODE_SNAPSHOTS,
-                 json_pack("{s:I, s:o}", "generation", (json_int_t)field_int(body, "generation", 0),
+                 json_make("{s:I, s:o}", "generation", (json_int_t)field_int(body, "generation", 0),
                            "sets", sets));
 }
 
@@ -358,7 +359,7 @@ static void on_cleaned(void *arg, bool clean, const char *left)
     }
     if (!clean)
         log_warn(f->o.tag, "these processes survived SIGKILL: %s", left);
-    follower_say(f, NODE_CLEANED, json_pack("{s:i, s:b, s:o}", "generation", f->cleaning, "clean",
+    follower_say(f, NODE_CLEANED, json_make("{s:i, s:b, s:o}", "generation", f->cleaning, "clean",
                                             clean, "left", follower_text(left)));
 }
 
@@ -379,7 +380,7 @@ static void on_inspect(struct follower *f, const json_t *body)
         close(fd);
     int64_t *pids = ranks_workers(f->ranks, (int)field_int(body, "rank", -1));
     inspector_begin(f->inspector, (int)field_int(body, "generation", 0),
-                    json_pack("{s:s}", "path", path ? path : f->inspect_path), pids,
+                    json_make("{s:s}", "path", path ? path : f->inspect_path), pids,
                     pids ? ranks_count(f->ranks) : 0);
     free(pids);
 }

@@ -19,6 +19,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum {
     ROWS = 16, /* of one PAGES */
@@ -90,7 +91,7 @@ static json_t *rows_from(struct follower_link *l, int from, int *next, struct pa
 static bool say_rows(struct follower_link *l, json_t *rows, const struct page_view *seen)
 {
     size_t n = json_array_size(rows);
-    json_t *body = json_pack("{s:i, s:O}", "generation", l->generation, "ranks", rows);
+    json_t *body = json_make("{s:i, s:O}", "generation", l->generation, "ranks", rows);
     if (n == 0 || !node_channel_say(l->channel, NODE_PAGES, body)) {
         if (n == 0)
             json_decref(body);
@@ -125,7 +126,7 @@ static void on_look(uv_timer_t *timer)
 /* To the follower, as if the leader had said so. */
 static void tell(struct follower_link *l, enum wire_message number, const char *key, int value)
 {
-    json_t *body = json_pack("{s:i}", key, value);
+    json_t *body = json_make("{s:i}", key, value);
     follower_receive(l->follower, number, body);
     json_decref(body);
 }
@@ -163,7 +164,7 @@ void follower_link_stop(struct follower_link *l, const char *reason, int64_t gra
         return;
     log_info(l->o->tag, "asked to stop: %s", reason);
     if (preempted)
-        say(l, NODE_NOTICE, json_pack("{s:s, s:I}", "reason", reason, "grace_ms", (json_int_t)grace_ms));
+        say(l, NODE_NOTICE, json_make("{s:s, s:I}", "reason", reason, "grace_ms", (json_int_t)grace_ms));
     if (!l->prepared || !node_channel_is_up(l->channel))
         end(l, "no connection to the leader");
     else if (!uv_is_active((const uv_handle_t *)&l->end))
@@ -193,7 +194,7 @@ static void on_output(void *arg, int rank, const char *bytes, size_t size)
 {
     struct follower_link *l = arg;
     node_channel_say(l->channel, NODE_OUTPUT,
-                     json_pack("{s:i, s:o}", "rank", rank, "data", log_feed_text(bytes, size)));
+                     json_make("{s:i, s:o}", "rank", rank, "data", log_feed_text(bytes, size)));
 }
 
 static void on_message(void *arg, const struct wire_row *row, const json_t *body)
@@ -233,7 +234,7 @@ static void join(struct follower_link *l, const json_t *names, int node)
     char address[BYTE_STREAM_ADDRESS] = "";
     node_channel_address(l->channel, false, address);
     say(l, NODE_JOIN,
-        json_pack("{s:s, s:s, s:O, s:I, s:s, s:o*}", "name", name ? name : "", "version",
+        json_make("{s:s, s:s, s:O, s:I, s:s, s:o*}", "name", name ? name : "", "version",
                   l->o->version, "facts", l->o->facts, "wall_ms", (json_int_t)clock_unix_ms(),
                   "address", address, "endpoint", reachability_listen(NULL)));
 }

@@ -11,6 +11,7 @@
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/log_feed.h"
 #include "engine/contract/clock.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 enum { STACKS = 200 * 1024 }; /* bytes of one INSPECTED */
@@ -31,7 +32,7 @@ static void on_exited(void *arg, const struct agent_exit *e)
 {
     struct follower *f = arg;
     follower_say(f, NODE_EXITED,
-                 json_pack("{s:i, s:i, s:I, s:b, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:o, s:o}",
+                 json_make("{s:i, s:i, s:I, s:b, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:o, s:o}",
                            "generation", e->generation, "rank", e->rank, "pid", (json_int_t)e->pid,
                            "signalled", e->signalled, "signo", e->signo, "exit_code", e->exit_code,
                            "oom_killed", e->oom_killed, "after_ms", (json_int_t)e->after_ms,
@@ -49,17 +50,17 @@ static void on_line(void *arg, int generation, int rank, const json_t *line)
     json_t *spent = NULL;
     if (ev && strcmp(ev, "detached") == 0) {
         ranks_phases(f->ranks, rank, &e);
-        spent = json_pack("{s:I, s:I, s:I}", "init_ms", (json_int_t)e.init_ms, "data_ms",
+        spent = json_make("{s:I, s:I, s:I}", "init_ms", (json_int_t)e.init_ms, "data_ms",
                           (json_int_t)e.data_ms, "checkpoint_ms", (json_int_t)e.checkpoint_ms);
     }
     follower_say(f, NODE_LINE,
-                 json_pack("{s:i, s:i, s:O, s:o*}", "generation", generation, "rank", rank,
+                 json_make("{s:i, s:i, s:O, s:o*}", "generation", generation, "rank", rank,
                                          "line", line, "spent", spent));
 }
 
 static void on_relay(void *arg, int generation, const json_t *line)
 {
-    follower_say(arg, NODE_BROADCAST, json_pack("{s:i, s:O}", "generation", generation, "line", line));
+    follower_say(arg, NODE_BROADCAST, json_make("{s:i, s:O}", "generation", generation, "line", line));
 }
 
 /* For the rules of `watch:`, and progress from the output of the first rank of a `run:` job. */
@@ -89,7 +90,7 @@ void follower_report_gpu(void *arg, const struct gpu_event *e)
     struct follower *f = arg;
     const json_int_t first = json_integer_value(json_object_get(f->plan, "first_rank"));
     follower_say(f, NODE_GPU,
-                 json_pack("{s:I, s:s, s:i, s:b, s:s, s:s}", "rank", first + e->rank, "gpu",
+                 json_make("{s:I, s:s, s:i, s:b, s:s, s:s}", "rank", first + e->rank, "gpu",
                            e->uuid,
                            "xid", e->xid, "fault", (int)e->fault, "text", e->text, "line", e->line));
 }
@@ -99,7 +100,7 @@ void follower_report_nccl(uv_timer_t *timer)
     struct follower *f = timer->data;
     json_t *ways = nccl_watch_look(f->nccl_watch, clock_ms());
     if (ways)
-        follower_say(f, NODE_NCCL, json_pack("{s:i, s:o}", "generation", f->generation, "body", ways));
+        follower_say(f, NODE_NCCL, json_make("{s:i, s:o}", "generation", f->generation, "body", ways));
 }
 
 /* The stacks, unless they were appended to the leader's own report. */
@@ -115,5 +116,5 @@ void follower_report_stacks(void *arg, int generation, json_t *body)
         close(fd);
     json_t *data = log_feed_text(text ? text : "", n > 0 ? (size_t)n : 0);
     free(text);
-    follower_say(f, NODE_INSPECTED, json_pack("{s:i, s:o}", "generation", generation, "text", data));
+    follower_say(f, NODE_INSPECTED, json_make("{s:i, s:o}", "generation", generation, "text", data));
 }

@@ -12,6 +12,7 @@
 #include "agent/wire/tls_listener.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
+#include "engine/contract/json_make.h"
 
 enum { SILENT_MS = 2500 };
 
@@ -313,12 +314,12 @@ int leader_prepare(struct leader *c, int node, const json_t *body, struct err *e
 
 void leader_control(struct leader *c, const char *command)
 {
-    leader_send_all(c, NODE_CONTROL, json_pack("{s:s}", "command", command));
+    leader_send_all(c, NODE_CONTROL, json_make("{s:s}", "command", command));
 }
 
 void leader_signal(struct leader *c, int signo)
 {
-    leader_send_all(c, NODE_SIGNAL, json_pack("{s:i}", "signo", signo));
+    leader_send_all(c, NODE_SIGNAL, json_make("{s:i}", "signo", signo));
 }
 
 /* Before leader_place() the other nodes have nothing to clean up. */
@@ -333,17 +334,17 @@ void leader_cleanup(struct leader *c, int generation)
     c->clean = true;
     c->left[0] = '\0';
     for (int k = 0; k < nodes; k++)
-        leader_ask(&c->followers[k], REQUEST_CLEANUP, NODE_CLEANUP, json_pack("{s:i}", "generation", generation), NULL);
+        leader_ask(&c->followers[k], REQUEST_CLEANUP, NODE_CLEANUP, json_make("{s:i}", "generation", generation), NULL);
     leader_begin_request(c, REQUEST_CLEANUP);
 }
 
 void leader_inspect(struct leader *c, int generation, int first, const char *path)
 {
     leader_ask(&c->followers[0], REQUEST_INSPECT, NODE_INSPECT,
-               json_pack("{s:i, s:i, s:s}", "generation", generation, "rank", first, "path", path),
+               json_make("{s:i, s:i, s:s}", "generation", generation, "rank", first, "path", path),
                NULL);
     for (int k = 1; k < c->nodes; k++)
-        leader_ask(&c->followers[k], REQUEST_INSPECT, NODE_INSPECT, json_pack("{s:i}", "generation", generation), NULL);
+        leader_ask(&c->followers[k], REQUEST_INSPECT, NODE_INSPECT, json_make("{s:i}", "generation", generation), NULL);
     leader_begin_request(c, REQUEST_INSPECT);
 }
 
@@ -358,7 +359,7 @@ void leader_node_gone(struct leader *c, int node, const char *text)
 void leader_lease(struct leader *c, int node, int round, int nodes)
 {
     if (node >= 0 && node < c->nodes)
-        leader_send(&c->followers[node], NODE_LEASE, json_pack("{s:i, s:i}", "round", round, "nodes", nodes), NULL);
+        leader_send(&c->followers[node], NODE_LEASE, json_make("{s:i, s:i}", "round", round, "nodes", nodes), NULL);
 }
 
 void leader_shutdown(struct leader *c)

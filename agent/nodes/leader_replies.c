@@ -12,6 +12,7 @@
 #include "agent/wire/log_feed.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 /* A decoded text of any bytes (agent/wire/log_feed.h); free() it. NULL: none. */
 static char *text_of(const json_t *body, const char *key)
@@ -211,7 +212,7 @@ static void hear_relay(struct follower_state *from, const json_t *body)
     for (int i = 0; i < c->nodes && is_present(from, body); i++)
         if (&c->followers[i] != from)
             leader_send(&c->followers[i], NODE_DELIVER,
-                        json_pack("{s:i, s:O}", "generation", c->generation, "line",
+                        json_make("{s:i, s:O}", "generation", c->generation, "line",
                                   json_object_get(body, "line")), NULL);
 }
 
@@ -313,7 +314,7 @@ static void defer_or_receive(struct follower_state *s, size_t row, const json_t 
 {
     struct leader *c = s->leader;
     if (c->asked[REQUEST_SPAWN])
-        json_array_append_new(c->deferred, json_pack("[i, i, O]", s->node, (int)row, body));
+        json_array_append_new(c->deferred, json_make("[i, i, O]", s->node, (int)row, body));
     else if (!c->asked[REQUEST_UNDO])
         rows[row].receive(s, body);
 }

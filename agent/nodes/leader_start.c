@@ -12,6 +12,7 @@
 #include "agent/wire/log_feed.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 /* --- placing --------------------------------------------------------------------------------- */
 
@@ -63,19 +64,19 @@ void leader_start(struct leader *c, const struct launch_env *e)
     c->env = *e;
     c->kept.n = c->kept.heard = 0;
     if (c->keeps && e->generation > 1)
-        leader_request_all(c, REQUEST_SNAPSHOTS, NODE_ASK_SNAPSHOTS, json_pack("{s:i}", "generation", e->generation));
+        leader_request_all(c, REQUEST_SNAPSHOTS, NODE_ASK_SNAPSHOTS, json_make("{s:i}", "generation", e->generation));
     else
         leader_spawn(c);
 }
 
 static json_t *maybe(const char *text)
 {
-    return text ? json_string(text) : json_null();
+    return text ? json_text(text) : json_null();
 }
 
 static json_t *spawn_body(const struct follower_state *s, const struct launch_env *e)
 {
-    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:i, s:I, s:b, s:b, "
+    return json_make("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:i, s:I, s:b, s:b, "
                      "s:i, s:o*, s:o*}",
                      "generation", e->generation, "first_rank", s->first_rank, "ranks", s->ranks,
                      "world_size", s->leader->np, "node_ranks", maybe(s->leader->node_ranks),
@@ -149,9 +150,9 @@ void leader_undo(struct leader *c)
     json_array_clear(c->deferred);
     c->setups = 0;
     c->cleaning = c->generation;
-    leader_send_all(c, NODE_SIGNAL, json_pack("{s:i}", "signo", SIGKILL));
+    leader_send_all(c, NODE_SIGNAL, json_make("{s:i}", "signo", SIGKILL));
     for (int k = c->generation > 0 ? 0 : 1; k < c->nodes; k++)
-        leader_ask(&c->followers[k], REQUEST_UNDO, NODE_CLEANUP, json_pack("{s:i}", "generation", c->generation), NULL);
+        leader_ask(&c->followers[k], REQUEST_UNDO, NODE_CLEANUP, json_make("{s:i}", "generation", c->generation), NULL);
     leader_begin_request(c, REQUEST_UNDO);
 }
 
@@ -213,7 +214,7 @@ void leader_setup_ended(struct follower_state *s, const json_t *body)
         c->setup_node = s->node;
     }
     if (first)
-        leader_send_all(c, NODE_SIGNAL, json_pack("{s:i}", "signo", SIGKILL));
+        leader_send_all(c, NODE_SIGNAL, json_make("{s:i}", "signo", SIGKILL));
     if (c->setups == 0)
         leader_tell_exit(&c->followers[c->setup_node], c->setup_node, c->setup);
 }

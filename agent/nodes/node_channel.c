@@ -13,6 +13,7 @@
 #include "agent/wire/tls_listener.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 enum {
     LOOK_MS = CHANNEL_ALIVE_MS / 4,
@@ -139,7 +140,7 @@ static void keepalive(struct node_channel *l)
 {
     const int64_t now = (int64_t)clock_ns();
     tell(l, l->head ? NODE_LEADER_KEEPALIVE : NODE_KEEPALIVE,
-         json_pack("{s:I, s:I, s:I, s:I}", "ack", (json_int_t)channel_tell(&l->channel), "at_ns",
+         json_make("{s:I, s:I, s:I, s:I}", "ack", (json_int_t)channel_tell(&l->channel), "at_ns",
                    (json_int_t)now, "echo_ns", (json_int_t)l->heard_at_ns, "echo_age_ns",
                    (json_int_t)(l->heard_at_ns ? now - l->heard_ns : 0)));
 }
@@ -296,7 +297,7 @@ static void on_ready(void *arg)
     struct node_channel *l = arg;
     const struct wire_id *id = &l->call.id;
     if (!tell(l, NODE_CONNECT,
-              json_pack("{s:I, s:I, s:s, s:i, s:s, s:I}", "job", (json_int_t)id->job, "attempt",
+              json_make("{s:I, s:I, s:s, s:i, s:s, s:I}", "job", (json_int_t)id->job, "attempt",
                         (json_int_t)id->attempt, "nonce", id->nonce, "node", l->call.node, "process_id",
                         l->process_id, "received", (json_int_t)l->channel.received)))
         break_off(l, "sending failed");
@@ -395,7 +396,7 @@ const char *node_channel_take(struct node_channel *l, struct byte_stream *s, str
     l->reader = reader;
     byte_stream_set_hooks(s, &hooks);
     if (tell(l, NODE_ACCEPTED,
-             json_pack("{s:I, s:i}", "received", (json_int_t)l->channel.received, "lost_ms", l->lost_ms)))
+             json_make("{s:I, s:i}", "received", (json_int_t)l->channel.received, "lost_ms", l->lost_ms)))
         begin(l, received);
     else
         break_off(l, "sending failed");

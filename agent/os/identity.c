@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/json_seal.h"
 #include "engine/contract/safe_open.h"
 
@@ -68,14 +68,14 @@ int identity_write(const struct identity *id, const char *run_dir, struct err *e
     int m = snprintf(tmp, sizeof(tmp), "%s/agent.json.new", run_dir);
     if (n >= (int)sizeof(path) || m >= (int)sizeof(tmp))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
-    json_t *v = json_pack("{s:I, s:s, s:I, s:s, s:I, s:I, s:I, s:s}", "pid", (json_int_t)id->pid,
+    json_t *v = json_make("{s:I, s:s, s:I, s:s, s:I, s:I, s:I, s:s}", "pid", (json_int_t)id->pid,
                           "boot_id", id->boot_id, "start_time", (json_int_t)id->start_time, "nonce",
                           id->nonce, "job", (json_int_t)id->job, "attempt", (json_int_t)id->attempt,
                           "incarnation", (json_int_t)id->incarnation, "version", id->version);
     if (v && id->since > 0)
         json_object_set_new(v, "since", json_integer(id->since));
     if (v && id->origin[0])
-        json_object_set_new(v, "origin", json_string(id->origin));
+        json_object_set_new(v, "origin", json_text(id->origin));
     int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     int rc = v && fd >= 0 && json_seal(v) == 0 && json_file_put(v, fd, JSON_COMPACT) == 0 && fsync(fd) == 0 &&
                      rename(tmp, path) == 0

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/json_seal.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
@@ -38,7 +38,7 @@ static void claim_of(char out[LEASE_PATH], const struct lease *l, int64_t token)
 
 static json_t *to_json(const struct lease_record *r)
 {
-    return json_pack("{s:i, s:s, s:s, s:I, s:s, s:I, s:I, s:b, s:s, s:s, s:I, s:I, s:I}", "schema", SCHEMA,
+    return json_make("{s:i, s:s, s:s, s:I, s:s, s:I, s:I, s:b, s:s, s:s, s:I, s:I, s:I}", "schema", SCHEMA,
                      "origin", r->origin, "name", r->name, "job", (json_int_t)r->job, "home", r->home, "token",
                      (json_int_t)r->token, "beat", (json_int_t)r->beat, "released", r->released, "host", r->host,
                      "boot_id", r->boot_id, "pid_ns", (json_int_t)r->pid_ns, "pid", (json_int_t)r->pid, "start_time",

@@ -12,6 +12,7 @@
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 
 /* Both tests are silent until they finish: CUDA starts in some seconds, then copies run for a
  * second; or NCCL connects, limited to PAIR_MS after CUDA, which is limited to START_MS. */
@@ -80,7 +81,7 @@ static int try_pair(json_t *pair, const json_t *a, const json_t *b, const char *
                        : json_integer_value(json_object_get(said, "wrong")) > 0 ? "wrong data"
                                                                                 : "ok";
     if (copy)
-        json_object_set_new(pair, "copy", json_string(copy));
+        json_object_set_new(pair, "copy", json_text(copy));
     if (direct)
         json_object_set(pair, "copy_gb_per_s", json_object_get(said, "gb_per_s"));
     json_decref(said);
@@ -187,7 +188,7 @@ static void find_what_helps(json_t *pair, const json_t *a, const json_t *b, cons
         json_decref(outcome);
         if (good) {
             json_object_set_new(pair, "sum_needs",
-                                json_sprintf("%s=%s", field_text(fallback, "name"), field_text(fallback, "value")));
+                                json_text_f("%s=%s", field_text(fallback, "name"), field_text(fallback, "value")));
             return;
         }
     }

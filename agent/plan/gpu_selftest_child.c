@@ -17,6 +17,7 @@
 #include "agent/plan/plan.h"
 #include "engine/contract/err.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 
 struct gpu_selftest_child {
     struct subprocess         *process; /* NULL: ended */
@@ -47,7 +48,7 @@ static void on_end(void *arg, const struct subprocess_end *e)
 static int write_task(const json_t *facts, const json_t *spec, struct err *err)
 {
     int fd = memfd_create("jobctl-gpu-selftest", MFD_CLOEXEC);
-    json_t *task = json_pack("{s:O, s:O}", "facts", facts, "spec", spec);
+    json_t *task = json_make("{s:O, s:O}", "facts", facts, "spec", spec);
     const bool good = fd >= 0 && task && json_file_put(task, fd, JSON_COMPACT) == 0 &&
                       lseek(fd, 0, SEEK_SET) == 0;
     json_decref(task);

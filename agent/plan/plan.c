@@ -10,6 +10,7 @@
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 /* A count; -1 if it is absent or the word `auto`. */
 static int count_of(const struct plan_view *v, const char *key)
@@ -201,12 +202,12 @@ static json_t *rank_of(const struct plan_view *v, int i)
 {
     char cpus[256];
     const struct plan_gpu *gpu = v->gpus ? &v->gpu[i % v->gpus] : NULL;
-    json_t *rank = json_pack("{s:i, s:o, s:s}", "rank", i, "gpu",
-                             gpu ? json_string(gpu->uuid) : json_null(), "device",
+    json_t *rank = json_make("{s:i, s:o, s:s}", "rank", i, "gpu",
+                             gpu ? json_text(gpu->uuid) : json_null(), "device",
                              gpu ? field_text(gpu->facts, "name") : "cpu");
     if (gpu && near_cpus(v, gpu->facts, cpus, sizeof(cpus)) > 0) {
         json_object_set(rank, "numa", json_object_get(gpu->facts, "numa"));
-        json_object_set_new(rank, "cpus", json_string(cpus));
+        json_object_set_new(rank, "cpus", json_text(cpus));
     }
     return rank;
 }
@@ -286,7 +287,7 @@ static int fill(struct plan_view *v, struct err *err)
     json_object_set_new(v->plan, "np", json_integer(v->np));
     json_object_set_new(v->plan, "nodes", json_integer(v->nodes));
     json_object_set_new(v->plan, "engine", json_boolean(v->engine));
-    json_object_set_new(v->plan, "why", json_string(v->why));
+    json_object_set_new(v->plan, "why", json_text(v->why));
     json_object_set(v->plan, "env", v->env);
     json_object_set(v->plan, "notes", v->notes);
     set_threads(v);
@@ -341,7 +342,7 @@ int plan_make(json_t **plan, const json_t *facts, const json_t *spec, struct err
 
 int plan_count_gpus(const json_t *facts)
 {
-    json_t *any = json_pack("{s:{s:i}}", "resources", "gpus", 0); /* valid for any model */
+    json_t *any = json_make("{s:{s:i}}", "resources", "gpus", 0); /* valid for any model */
     struct plan_view v = look_at(facts, any);
     if (v.plan && v.env && v.notes && any)
         plan_find_gpus(&v, NULL);

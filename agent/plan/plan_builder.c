@@ -14,6 +14,7 @@
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 void plan_note(struct plan_view *v, const char *fmt, ...)
 {
@@ -23,13 +24,13 @@ void plan_note(struct plan_view *v, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     err_make_printable(text);
-    json_array_append_new(v->notes, json_string(text));
+    json_array_append_new(v->notes, json_text(text));
 }
 
 void plan_set(struct plan_view *v, const char *name, const char *value, const char *why,
               const char *fact, const char *confidence)
 {
-    json_array_append_new(v->env, json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", name, "value",
+    json_array_append_new(v->env, json_make("{s:s, s:s, s:s, s:s, s:s}", "name", name, "value",
                                             value, "why", why, "fact", fact, "confidence",
                                             confidence));
 }
@@ -94,5 +95,5 @@ void plan_set_hash(json_t *plan)
     free(text);
     json_decref(told);
     snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)h);
-    json_object_set_new(plan, "hash", json_string(hex));
+    json_object_set_new(plan, "hash", json_text(hex));
 }

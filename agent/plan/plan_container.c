@@ -10,6 +10,7 @@
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 /* podman has GPUs by their description for CDI alone. */
 static int check_gpus(const struct plan_view *v, const json_t *chosen, struct err *err)
@@ -31,7 +32,7 @@ int plan_set_container(struct plan_view *v, struct err *err)
     if (!chosen || check_gpus(v, chosen, err) < 0)
         return -1;
     json_object_set_new(v->plan, "container",
-                        json_pack("{s:s, s:s, s:b, s:s, s:s}", "runtime", field_text(chosen, "runtime"), "path",
+                        json_make("{s:s, s:s, s:b, s:s, s:s}", "runtime", field_text(chosen, "runtime"), "path",
                                   field_text(chosen, "path"), "rootless", field_true(chosen, "rootless"), "image",
                                   field_text(image, "image"), "why", why));
     return 0;

@@ -14,6 +14,7 @@
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -147,7 +148,7 @@ void plan_add_fallbacks(struct plan_view *v)
     json_t *list = json_array();
     for (size_t i = 0; i < ARRAY_LEN(rows) && v->gpus > 0 && v->np * v->nodes > 1; i++)
         if (!is_decided(v, rows[i].name) && !is_decided(v, rows[i].rival) && rows[i].when(v, fact))
-            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", rows[i].name,
+            json_array_append_new(list, json_make("{s:s, s:s, s:s, s:s, s:s}", "name", rows[i].name,
                                                   "value", rows[i].value, "why", rows[i].why,
                                                   "fact", fact, "confidence", "low"));
     if (json_array_size(list) > 0)

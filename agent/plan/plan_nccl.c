@@ -15,6 +15,7 @@
 #include "engine/contract/field.h"
 
 #include "agent/plan/plan_internal.h"
+#include "engine/contract/json_text.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -293,7 +294,7 @@ static void expect(struct plan_view *v)
             n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s (%d of %d pairs)",
                                   n ? ", " : "", ways[i].how, ways[i].pairs, p.pairs);
     if (n > 0)
-        json_object_set_new(v->plan, "expects", json_string(text));
+        json_object_set_new(v->plan, "expects", json_text(text));
 }
 
 /* --- warnings ------------------------------------------------------------------------------ */

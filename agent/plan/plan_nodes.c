@@ -10,6 +10,7 @@
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 /* Input and state of the planning. */
 struct crowd {
@@ -155,7 +156,7 @@ static void heed_containers(struct crowd *c, int a, int b)
     if (!fact_of(c, a, "boot_id")[0] || !same[0] || (same[1] && same[2]))
         return;
     note(c,
-         json_sprintf(
+         json_text_f(
              "%s and %s are containers of one machine, each with its own %s: NCCL uses the network "
              "between their GPUs. Use one container with all GPUs, or --ipc=host and the "
              "same --hostname for both, for direct copies",
@@ -190,14 +191,14 @@ static void heed_differences(struct crowd *c)
         const char *(*of)(const struct crowd *, int, const char *) = rows[i].key ? fact_of : device_of;
         const int k = first_other(c, rows[i].key, of);
         if (k && (!rows[i].gpus || uses_gpus(c->parts[0])))
-            note(c, json_sprintf("%s has %s%s and %s %s%s: %s", c->nodes[0].name, rows[i].what,
-                                 of(c, 0, rows[i].key), c->nodes[k].name, rows[i].what,
-                                 of(c, k, rows[i].key), rows[i].so));
+            note(c, json_text_f("%s has %s%s and %s %s%s: %s", c->nodes[0].name, rows[i].what,
+                                of(c, 0, rows[i].key), c->nodes[k].name, rows[i].what,
+                                of(c, k, rows[i].key), rows[i].so));
     }
     const int few = first_other(c, "boot_id", fact_of);
     if (c->n > 1 && !few && fact_of(c, 0, "boot_id")[0] && !uses_gpus(c->parts[0]))
-        note(c, json_string("all nodes are simulated on one machine: useful for tests, "
-                            "but not faster"));
+        note(c, json_text("all nodes are simulated on one machine: useful for tests, "
+                          "but not faster"));
     heed_all_containers(c);
 }
 
@@ -282,7 +283,7 @@ static json_t *env_of_nodes(const struct crowd *c)
     for (int k = 0; k < c->n; k++) {
         json_t *own = rows_of(c, k, "env", false);
         if (json_array_size(own) > 0)
-            json_array_append_new(out, json_pack("{s:i, s:s, s:O}", "node", k, "name", c->nodes[k].name, "env", own));
+            json_array_append_new(out, json_make("{s:i, s:s, s:O}", "node", k, "name", c->nodes[k].name, "env", own));
         json_decref(own);
     }
     return out;
@@ -330,7 +331,7 @@ static void gather_notes(struct crowd *c)
             if (common && k == 0)
                 json_array_append(c->notes, row);
             else if (!common)
-                note(c, json_sprintf("%s: %s", c->nodes[k].name, json_string_value(row)));
+                note(c, json_text_f("%s: %s", c->nodes[k].name, json_string_value(row)));
         }
     }
 }
@@ -346,7 +347,7 @@ static json_t *number_ranks(const struct crowd *c)
         {
             json_object_set_new(rank, "rank", json_integer(next++));
             json_object_set_new(rank, "node", json_integer(k));
-            json_object_set_new(rank, "name", json_string(c->nodes[k].name));
+            json_object_set_new(rank, "name", json_text(c->nodes[k].name));
             json_array_append(all, rank);
         }
     }
@@ -358,9 +359,9 @@ static json_t *why_of(const struct crowd *c)
     bool same = true;
     for (int k = 1; k < c->n; k++)
         same = same && strcmp(field_text(c->parts[k], "why"), field_text(c->parts[0], "why")) == 0;
-    return same ? json_sprintf("on each of %d nodes: %s", c->n, field_text(c->parts[0], "why"))
-                : json_sprintf("on %d nodes with different devices; on %s: %s", c->n,
-                               c->nodes[0].name, field_text(c->parts[0], "why"));
+    return same ? json_text_f("on each of %d nodes: %s", c->n, field_text(c->parts[0], "why"))
+                : json_text_f("on %d nodes with different devices; on %s: %s", c->n,
+                              c->nodes[0].name, field_text(c->parts[0], "why"));
 }
 
 static json_t *put_together(struct crowd *c)
@@ -368,7 +369,7 @@ static json_t *put_together(struct crowd *c)
     int np = 0;
     for (int k = 0; k < c->n; k++)
         np += np_of(c->parts[k]);
-    json_t *plan = json_pack("{s:i, s:i, s:i, s:b, s:o}", "schema", 1, "np", np, "nodes", c->n,
+    json_t *plan = json_make("{s:i, s:i, s:i, s:b, s:o}", "schema", 1, "np", np, "nodes", c->n,
                              "engine", c->engine, "why", why_of(c));
     if (!plan)
         return NULL;

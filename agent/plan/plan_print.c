@@ -6,6 +6,7 @@
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 
 static bool is_of_nodes(const json_t *plan)
 {
@@ -117,16 +118,16 @@ static void compare_env(json_t *out, const json_t *before, const json_t *after)
         if (plan_is_words(row))
             continue;
         if (!was)
-            json_array_append_new(out, json_sprintf("%.60s=%.200s was added: %.200s", name, value,
-                                                    field_text(row, "why")));
+            json_array_append_new(out, json_text_f("%.60s=%.200s was added: %.200s", name, value,
+                                                   field_text(row, "why")));
         else if (strcmp(field_text(was, "value"), value) != 0)
-            json_array_append_new(out, json_sprintf("%.60s changed from %.200s to %.200s", name,
-                                                    field_text(was, "value"), value));
+            json_array_append_new(out, json_text_f("%.60s changed from %.200s to %.200s", name,
+                                                   field_text(was, "value"), value));
     }
     json_array_foreach(before, i, row)
     {
         if (!plan_is_words(row) && !find(after, "name", field_text(row, "name")))
-            json_array_append_new(out, json_sprintf("%.60s is no longer set", field_text(row, "name")));
+            json_array_append_new(out, json_text_f("%.60s is no longer set", field_text(row, "name")));
     }
 }
 
@@ -142,7 +143,7 @@ static void compare_notes(json_t *out, const json_t *before, const json_t *after
             same = same || json_equal(row, was);
         }
         if (!same)
-            json_array_append_new(out, json_sprintf("new note: %.300s", json_string_value(row)));
+            json_array_append_new(out, json_text_f("new note: %.300s", json_string_value(row)));
     }
 }
 
@@ -156,12 +157,12 @@ json_t *plan_changes(const json_t *before, const json_t *after)
     json_int_t np = json_integer_value(json_object_get(before, "np"));
     json_int_t now = json_integer_value(json_object_get(after, "np"));
     if (np != now)
-        json_array_append_new(out, json_sprintf("ranks changed from %d to %d: %.150s", (int)np,
-                                                (int)now, field_text(after, "why")));
+        json_array_append_new(out, json_text_f("ranks changed from %d to %d: %.150s", (int)np,
+                                               (int)now, field_text(after, "why")));
     for (int i = 0; i < 2; i++)
         compare_env(out, json_object_get(before, lists[i]), json_object_get(after, lists[i]));
     compare_notes(out, json_object_get(before, "notes"), json_object_get(after, "notes"));
     if (json_array_size(out) == 0)
-        json_array_append_new(out, json_string("devices, CPUs or reasons changed"));
+        json_array_append_new(out, json_text("devices, CPUs or reasons changed"));
     return out;
 }

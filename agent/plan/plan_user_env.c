@@ -13,6 +13,7 @@
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -235,7 +236,7 @@ static void take_one(struct plan_view *v, json_t *user, const char *name, const 
         snprintf(text, sizeof(text), "%s; %s here: %s", base, verdict == HARMFUL ? "likely harmful" : "no effect", why);
     if (verdict == HARMFUL)
         plan_note(v, "env.%s=%.60s is likely harmful here: %s", name, value, why);
-    json_array_append_new(user, json_pack("{s:s, s:s, s:s}", "name", name, "value", value, "why", text));
+    json_array_append_new(user, json_make("{s:s, s:s, s:s}", "name", name, "value", value, "why", text));
 }
 
 /* Variables that the job did not set but its ranks inherit. */

@@ -10,6 +10,7 @@
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 enum { SCHEMA = 1 };
@@ -34,14 +35,14 @@ static int path_of(char path[PATH_MAX], const json_t *facts, const char *dir)
 static json_t *state_of(const json_t *facts)
 {
     static const char *const keys[] = {"boot_id", "driver", "nccl"};
-    json_t *state = json_pack("{s:i}", "schema", SCHEMA), *uuids = json_array();
+    json_t *state = json_make("{s:i}", "schema", SCHEMA), *uuids = json_array();
     size_t i;
     const json_t *gpu;
     for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         json_object_set_new(state, keys[i], json_deep_copy(json_object_get(facts, keys[i])));
     json_array_foreach(json_object_get(facts, "gpus"), i, gpu)
     {
-        json_array_append_new(uuids, json_string(field_text(gpu, "uuid")));
+        json_array_append_new(uuids, json_text(field_text(gpu, "uuid")));
     }
     json_object_set_new(state, "gpus", uuids);
     return state;
@@ -83,7 +84,7 @@ void probe_cache_keep(const json_t *facts, const char *dir)
                 any = json_object_set(kept, tried[k], json_object_get(row, tried[k])) == 0;
         json_array_append_new(rows, kept);
     }
-    json_t *all = json_pack("{s:o, s:o}", "state", state_of(facts), "pairs", rows);
+    json_t *all = json_make("{s:o, s:o}", "state", state_of(facts), "pairs", rows);
     if (any && path_of(path, facts, dir) == 0 &&
         (size_t)snprintf(temp, sizeof(temp), "%s.%d", path, (int)getpid()) < sizeof(temp) &&
         (json_file_save(all, temp, JSON_INDENT(1)) < 0 || rename(temp, path) < 0))

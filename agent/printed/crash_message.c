@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/contract/text_append.h"
+#include "engine/contract/utf8.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -49,8 +50,8 @@ static void set(struct crash_message *out, const char *at, struct text_line firs
     first = text_line_trim(first);
     second = text_line_trim(second);
     out->at = at;
-    snprintf(out->text, sizeof(out->text), "%.*s%s%.*s", (int)(first.n < 200 ? first.n : 200), first.at,
-             second.n ? " " : "", (int)(second.n < 110 ? second.n : 110), second.n ? second.at : "");
+    snprintf(out->text, sizeof(out->text), "%.*s%s%.*s", (int)utf8_fit(first.at, first.n, 200), first.at,
+             second.n ? " " : "", (int)utf8_fit(second.at, second.n, 110), second.n ? second.at : "");
 }
 
 /* "terminate called after throwing an instance of 'T'", and on the next line "what():  text". */
@@ -206,8 +207,8 @@ void crash_message_shell(struct crash_message *out, const char *text, const char
         const struct text_line of = nth_line(command, n);
         out->at = line.at;
         snprintf(out->text, sizeof(out->text), "line %d of the command%s%.*s%s: %.*s", n, of.n ? " (" : "",
-                 (int)(of.n < 80 ? of.n : 80), of.n ? of.at : "", of.n > 80 ? "...)" : of.n ? ")" : "",
-                 (int)(said.n < 160 ? said.n : 160), said.at);
+                 (int)utf8_fit(of.at, of.n, 80), of.n ? of.at : "", of.n > 80 ? "...)" : of.n ? ")" : "",
+                 (int)utf8_fit(said.at, said.n, 160), said.at);
         squeeze(out->text);
     }
 }

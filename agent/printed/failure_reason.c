@@ -13,6 +13,7 @@
 #include "agent/printed/traceback_choice.h"
 #include "agent/printed/trouble_line.h"
 #include "engine/contract/text_append.h"
+#include "engine/contract/utf8.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -34,6 +35,11 @@ static const char *const passing[] = {
 /* Parts of what sounds so, and is there to stay: a PyTorch without what the script wants. */
 static const char *const lasting[] = {"NCCL built in", "no GPUs found", "not compiled with CUDA"};
 
+static int fit(const char *text, size_t most)
+{
+    return (int)utf8_fit(text, strlen(text), most);
+}
+
 static const char *after_place(const struct traceback *t, char *out, size_t size)
 {
     snprintf(out, size, "%s%s", t->place.text, t->place.text[0] ? ": " : "");
@@ -46,7 +52,7 @@ static void shorten(char *out, size_t size, const struct traceback *root, const 
     const size_t name = traceback_name(root);
     const char *message = root->text + name + strspn(root->text + name, ": ");
     const bool told = *message && strstr(last->text, message);
-    snprintf(out, size, "%.*s", told ? (int)name : ROOT_SHOWN, root->text);
+    snprintf(out, size, "%.*s", told ? (int)name : fit(root->text, ROOT_SHOWN), root->text);
 }
 
 static void say_chain(struct failure_reason *out, const struct traceback_choice *c)
@@ -55,8 +61,8 @@ static void say_chain(struct failure_reason *out, const struct traceback_choice 
                                         [TRACEBACK_ORIGINAL] = "", [TRACEBACK_MEMBER] = "first: "};
     char at[SOURCE_PLACE + 2], from[SOURCE_PLACE + 2], root[ROOT_SHOWN + 1];
     shorten(root, sizeof(root), c->root, c->last);
-    snprintf(out->text, sizeof(out->text), "%s%.*s (%s%s%s)", after_place(c->last, at, sizeof(at)), LAST_SHOWN - 60,
-             c->last->text, words[c->link], after_place(c->root, from, sizeof(from)), root);
+    snprintf(out->text, sizeof(out->text), "%s%.*s (%s%s%s)", after_place(c->last, at, sizeof(at)),
+             fit(c->last->text, LAST_SHOWN - 60), c->last->text, words[c->link], after_place(c->root, from, sizeof(from)), root);
 }
 
 /* The text of a device-side assertion is on a line of its own, which the CUDA kernel printed. */
@@ -107,7 +113,7 @@ static void take_chain(struct failure_reason *out, const struct traceback_choice
     out->mistake = is_mistake(t);
     out->passing = is_passing(out->last) || is_passing(out->root);
     if (same || c->link == TRACEBACK_ORIGINAL)
-        snprintf(out->text, sizeof(out->text), "%s%.*s", after_place(t, at, sizeof(at)), LAST_SHOWN, t->text);
+        snprintf(out->text, sizeof(out->text), "%s%.*s", after_place(t, at, sizeof(at)), fit(t->text, LAST_SHOWN), t->text);
     else
         say_chain(out, c);
     add_assertion(out, text);
@@ -117,7 +123,7 @@ static void take_chain(struct failure_reason *out, const struct traceback_choice
 static void take_text(struct failure_reason *out, enum failure_kind kind, const char *text)
 {
     out->kind = kind;
-    snprintf(out->text, sizeof(out->text), "%.*s", FAILURE_REASON - 1, text);
+    snprintf(out->text, sizeof(out->text), "%.*s", fit(text, FAILURE_REASON - 1), text);
 }
 
 /* What torchrun's table says of the rank that failed first, where that rank has printed nothing. */
@@ -142,8 +148,7 @@ static void take_line(struct failure_reason *out, const char *text)
 {
     const struct text_line line = trouble_line_find(text);
     out->kind = line.n ? FAILURE_LINE : FAILURE_SILENT;
-    snprintf(out->text, sizeof(out->text), "%.*s", (int)(line.n < LINE_SHOWN ? line.n : LINE_SHOWN),
-             line.n ? line.at : "");
+    snprintf(out->text, sizeof(out->text), "%.*s", (int)utf8_fit(line.at, line.n, LINE_SHOWN), line.n ? line.at : "");
 }
 
 void failure_reason_read(struct failure_reason *out, const char *text, const char *command, bool signalled)

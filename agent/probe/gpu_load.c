@@ -2,13 +2,13 @@
 /* gpu_load.c - see gpu_load.h */
 #include "agent/probe/gpu_load.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 
 #include "agent/probe/nvml.h"
 #include "agent/probe/probe.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 struct gpu {
     nvml_device device;
@@ -69,7 +69,7 @@ static void add_memory(json_t *row, const struct nvml *n, nvml_device d)
 static void print_gpu(FILE *out, const struct nvml *n, const struct gpu *g)
 {
     const bool lost = is_lost(n, g);
-    json_t *row = json_pack("{s:s, s:i, s:s, s:b}", "uuid", g->uuid, "index", (int)g->index, "name", g->name, "lost",
+    json_t *row = json_make("{s:s, s:i, s:s, s:b}", "uuid", g->uuid, "index", (int)g->index, "name", g->name, "lost",
                             (int)lost);
     if (row && !lost) {
         json_object_set_new(row, "load", load_of(n, g->device));

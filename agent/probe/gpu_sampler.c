@@ -13,6 +13,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/install.h"
+#include "engine/contract/json_make.h"
 
 enum { AGAIN_MS = 60000 };      /* after a process that ended by itself: no driver, or it failed */
 
@@ -43,7 +44,7 @@ static void take_line(void *arg, const char *text, size_t size)
     json_t *row = json_loadb(text, size, 0, NULL);
     const char *uuid = field_text(row, "uuid");
     if (uuid[0])
-        s->news |= json_object_set_new(s->rows, uuid, json_pack("{s:I, s:O}", "at", (json_int_t)clock_ms(), "row",
+        s->news |= json_object_set_new(s->rows, uuid, json_make("{s:I, s:O}", "at", (json_int_t)clock_ms(), "row",
                                                                 row)) == 0;
     json_decref(row);
 }

@@ -25,6 +25,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/install.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 
 /* Shorter than the daemon's limit for all facts (controller/nodes/fleet_probe.c). */
 enum { GPU_TIMEOUT_MS = 10000 };
@@ -64,7 +65,7 @@ static void no_gpus(json_t *facts, const char *note)
     json_object_set_new(facts, "nccl", json_null());
     json_object_set_new(facts, "driver", json_null());
     json_object_set_new(facts, "cuda_driver", json_null());
-    json_object_set_new(facts, "gpu_note", note ? json_string(note) : json_null());
+    json_object_set_new(facts, "gpu_note", note ? json_text(note) : json_null());
 }
 
 static void probe_gpu_apart(json_t *facts)
@@ -107,7 +108,7 @@ static void find_profiler(json_t *facts)
 {
     char path[PATH_MAX], real[PATH_MAX];
     const bool there = install_path(path, sizeof(path), "../lib/libjobctl_ncclprof.so") && realpath(path, real);
-    json_object_set_new(facts, "nccl_profiler", there && access(real, R_OK) == 0 ? json_string(real) : json_null());
+    json_object_set_new(facts, "nccl_profiler", there && access(real, R_OK) == 0 ? json_text(real) : json_null());
 }
 
 /* Where the users of this machine share it, or why not (docs/SHARED-BOX.md). */
@@ -116,13 +117,13 @@ static void find_machine(json_t *facts)
     char dir[MACHINE_DIR_PATH];
     struct err err = {0};
     const bool shared = machine_dir_find(dir, &err) == 0;
-    json_object_set_new(facts, "machine", json_pack("{s:s, s:s, s:b}", "dir", dir, "text", shared ? "" : err.text,
+    json_object_set_new(facts, "machine", json_make("{s:s, s:s, s:b}", "dir", dir, "text", shared ? "" : err.text,
                                                     "wrong", !shared && err.code != ERR_NOT_FOUND));
 }
 
 json_t *probe_facts(const char *disk, struct err *err)
 {
-    json_t *facts = json_pack("{s:i}", "schema", FACTS_SCHEMA);
+    json_t *facts = json_make("{s:i}", "schema", FACTS_SCHEMA);
     if (!facts || probe_host(facts, disk) < 0 || probe_kind(facts) < 0 || probe_net(facts) < 0) {
         json_decref(facts);
         err_set(err, ERR_MEMORY, "no memory for the facts of this node");

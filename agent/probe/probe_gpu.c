@@ -15,6 +15,7 @@
 #include "agent/os/sysroot.h"
 #include "agent/probe/nvml.h"
 #include "agent/probe/probe.h"
+#include "engine/contract/json_make.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -23,13 +24,13 @@ enum { PROCESSES_MOST = 16, MIG_MOST = 16 };
 /* Maps an NVML enum value to its word; null if unknown. */
 static json_t *word(const char *const *words, size_t count, unsigned value)
 {
-    return value < count ? json_string(words[value]) : json_null();
+    return value < count ? json_text(words[value]) : json_null();
 }
 
 static json_t *trouble(const struct nvml *n, const char *what, int rc)
 {
     char text[200];
-    return json_sprintf("%s: %s", what, nvml_error(n, rc, text, sizeof(text)));
+    return json_text_f("%s: %s", what, nvml_error(n, rc, text, sizeof(text)));
 }
 
 /* --- health -------------------------------------------------------------------------------- */
@@ -49,7 +50,7 @@ static json_t *remap_of(const struct nvml *n, nvml_device d)
     if (!n->remapped_rows ||
         n->remapped_rows(d, &corrected, &uncorrected, &pending, &failed) != NVML_OK)
         return json_null();
-    return json_pack("{s:i, s:i, s:b, s:b}", "corrected", (int)corrected, "uncorrected",
+    return json_make("{s:i, s:i, s:b, s:b}", "corrected", (int)corrected, "uncorrected",
                      (int)uncorrected, "pending", (int)pending, "failed", (int)failed);
 }
 
@@ -77,7 +78,7 @@ static json_t *fabric_of(const struct nvml *n, nvml_device d)
     if (!n->fabric || n->fabric(d, &f) != NVML_OK || f.state == NVML_FABRIC_NOT_SUPPORTED)
         return json_null();
     if (f.state == NVML_FABRIC_COMPLETED && f.status != NVML_OK)
-        return json_string("failed");
+        return json_text("failed");
     return word(states, ARRAY_LEN(states), f.state);
 }
 
@@ -119,8 +120,8 @@ json_t *probe_processes(const struct nvml *n, nvml_device d)
         snprintf(path, sizeof(path), "/proc/%u/comm", list[i].pid);
         sysroot_line(name, sizeof(name), path);
         json_array_append_new(
-            out, json_pack("{s:I, s:o, s:o, s:b}", "pid", (json_int_t)list[i].pid, "name",
-                           name[0] ? json_string(name) : json_null(), "memory_bytes",
+            out, json_make("{s:I, s:o, s:o, s:b}", "pid", (json_int_t)list[i].pid, "name",
+                           name[0] ? json_text(name) : json_null(), "memory_bytes",
                            list[i].used < 0 ? json_null() : json_integer(list[i].used), "jobctl",
                            (int)is_ours(list[i].pid)));
     }
@@ -161,7 +162,7 @@ static json_t *slices_of(const struct nvml *n, nvml_device d)
             continue; /* this position holds no MIG slice */
         int rc = n->memory(slice, &memory);
         json_array_append_new(
-            out, json_pack("{s:s, s:o}", "uuid", uuid, "memory_bytes",
+            out, json_make("{s:s, s:o}", "uuid", uuid, "memory_bytes",
                            rc == NVML_OK ? json_integer((json_int_t)memory.total) : json_null()));
     }
     return out;
@@ -175,7 +176,7 @@ static void add_kind(json_t *gpu, const struct nvml *n, nvml_device d)
     unsigned mode, kind, mig = 0, pending;
     int major, minor;
     json_object_set_new(gpu, "compute", n->compute && n->compute(d, &major, &minor) == NVML_OK
-                                            ? json_sprintf("%d.%d", major, minor)
+                                            ? json_text_f("%d.%d", major, minor)
                                             : json_null());
     json_object_set_new(gpu, "compute_mode",
                         n->compute_mode && n->compute_mode(d, &mode) == NVML_OK
@@ -210,7 +211,7 @@ static json_t *probe_one(const struct nvml *n, unsigned index, nvml_device *hand
         snprintf(name, sizeof(name), "unknown GPU");
     if (!note && n->pci(d, &where) == NVML_OK)
         pci_name(pci, sizeof(pci), where.bus_id);
-    json_t *gpu = json_pack("{s:i, s:s, s:s, s:I, s:I, s:s, s:o, s:b, s:o}", "index", (int)index,
+    json_t *gpu = json_make("{s:i, s:s, s:s, s:I, s:I, s:s, s:o, s:b, s:o}", "index", (int)index,
                             "uuid", uuid, "name", name, "memory_bytes", (json_int_t)memory.total,
                             "memory_used_bytes", (json_int_t)memory.used, "pci", pci, "numa",
                             numa_of(pci), "healthy", !note, "note", note ? note : json_null());
@@ -238,8 +239,8 @@ static json_t *nccl_version(void)
     bool known = get && get(&v) == 0;
     if (!known) /* not closed: a library with threads must stay loaded */
         return json_null();
-    return v < 10000 ? json_sprintf("%d.%d.%d", v / 1000, v % 1000 / 100, v % 100)
-                     : json_sprintf("%d.%d.%d", v / 10000, v % 10000 / 100, v % 100);
+    return v < 10000 ? json_text_f("%d.%d.%d", v / 1000, v % 1000 / 100, v % 100)
+                     : json_text_f("%d.%d.%d", v / 10000, v % 10000 / 100, v % 100);
 }
 
 static void add_driver(json_t *facts, const struct nvml *n)
@@ -247,9 +248,9 @@ static void add_driver(json_t *facts, const struct nvml *n)
     char driver[NVML_TEXT];
     int cuda;
     if (n->driver_version && n->driver_version(driver, sizeof(driver)) == NVML_OK)
-        json_object_set_new(facts, "driver", json_string(driver));
+        json_object_set_new(facts, "driver", json_text(driver));
     if (n->cuda_version && n->cuda_version(&cuda) == NVML_OK)
-        json_object_set_new(facts, "cuda_driver", json_sprintf("%d.%d", cuda / 1000, cuda % 1000 / 10));
+        json_object_set_new(facts, "cuda_driver", json_text_f("%d.%d", cuda / 1000, cuda % 1000 / 10));
 }
 
 static void add_gpus(json_t *facts, const struct nvml *n)

@@ -14,6 +14,7 @@
 #include "agent/os/sysroot.h"
 #include "agent/probe/probe.h"
 #include "engine/contract/cgroup.h"
+#include "engine/contract/json_make.h"
 
 static json_t *number_or_null(double v)
 {
@@ -27,7 +28,7 @@ static json_t *integer_or_null(int64_t v)
 
 static json_t *text_or_null(const char *text)
 {
-    return text[0] ? json_string(text) : json_null();
+    return text[0] ? json_text(text) : json_null();
 }
 
 /* --- CPUs --------------------------------------------------------------------------------- */
@@ -43,7 +44,7 @@ static bool add_numa_node(void *arg, const char *name)
         return true;
     snprintf(path, sizeof(path), "/sys/devices/system/node/%.32s/cpulist", name);
     sysroot_line(cpus, sizeof(cpus), path);
-    json_array_append_new(arg, json_pack("{s:i, s:s}", "node", (int)node, "cpus", cpus));
+    json_array_append_new(arg, json_make("{s:i, s:s}", "node", (int)node, "cpus", cpus));
     return true;
 }
 
@@ -61,7 +62,7 @@ static void add_cpus(json_t *facts)
     sysroot_each("/sys/devices/system/node", add_numa_node, numa);
     json_object_set_new(facts, "cpus", json_integer(cpus));
     json_object_set_new(facts, "cpu_list", text_or_null(list));
-    json_object_set_new(facts, "cpu_model", json_string(model[0] ? model : "unknown"));
+    json_object_set_new(facts, "cpu_model", json_text(model[0] ? model : "unknown"));
     json_object_set_new(facts, "numa", numa);
 }
 
@@ -118,7 +119,7 @@ static json_t *memlock(void)
     sysroot_value(line, sizeof(line), "/proc/self/limits", "Max locked memory");
     line[strcspn(line, " ")] = '\0';
     if (strcmp(line, "unlimited") == 0)
-        return json_string(line);
+        return json_text(line);
     return line[0] ? json_integer(strtoll(line, NULL, 10)) : json_null();
 }
 
@@ -167,7 +168,7 @@ static json_t *shm_device(void)
             snprintf(found, sizeof(found), "%s", device);
     if (f)
         fclose(f);
-    return found[0] ? json_string(found) : json_null();
+    return found[0] ? json_text(found) : json_null();
 }
 
 /* --- everything --------------------------------------------------------------------------- */
@@ -181,7 +182,7 @@ int probe_host(json_t *facts, const char *disk)
     sysroot_line(host, sizeof(host), "/proc/sys/kernel/hostname");
     sysroot_line(boot, sizeof(boot), "/proc/sys/kernel/random/boot_id");
     sysroot_line(kernel, sizeof(kernel), "/proc/sys/kernel/osrelease");
-    json_t *host_facts = json_pack(
+    json_t *host_facts = json_make(
         "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "hostname",
         host[0] ? host : u.nodename, "boot_id", boot, "arch", u.machine, "kernel",
         kernel[0] ? kernel : u.release, "memory_bytes", integer_or_null(memory_bytes()),

@@ -14,6 +14,7 @@
 
 #include "agent/os/sysroot.h"
 #include "agent/probe/probe.h"
+#include "engine/contract/json_make.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -54,10 +55,10 @@ static json_t *session(const struct kind *k)
     const char *end = getenv("SLURM_JOB_END_TIME");
     int64_t age = sysroot_number("/proc/uptime");
     if (strcmp(k->name, "slurm") == 0 && end && atoll(end) > 0)
-        return json_pack("{s:n, s:n, s:I}", "limit_s", "age_s", "ends_at_s", (json_int_t)atoll(end));
+        return json_make("{s:n, s:n, s:I}", "limit_s", "age_s", "ends_at_s", (json_int_t)atoll(end));
     if (k->limit_s == 0)
         return json_null();
-    return json_pack("{s:I, s:o, s:n}", "limit_s", (json_int_t)k->limit_s, "age_s",
+    return json_make("{s:I, s:o, s:n}", "limit_s", (json_int_t)k->limit_s, "age_s",
                      age < 0 ? json_null() : json_integer((json_int_t)age), "ends_at_s");
 }
 
@@ -119,7 +120,7 @@ static json_t *vendor(void)
     sysroot_line(product, sizeof(product), "/sys/class/dmi/id/product_name");
     if (!maker[0] && !product[0])
         return json_null();
-    return json_sprintf("%s%s%s", maker, maker[0] && product[0] ? " " : "", product);
+    return json_text_f("%s%s%s", maker, maker[0] && product[0] ? " " : "", product);
 }
 
 /* --- the environment that ranks inherit ---------------------------------------------------- */
@@ -190,7 +191,7 @@ int probe_kind(json_t *facts)
     const struct kind *k = kinds;
     while (!is_kind(k))
         k++;
-    json_t *found = json_pack(
+    json_t *found = json_make(
         "{s:s, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o}", "host_kind", k->name, "session",
         session(k), "container", container(), "virtual", is_virtual(), "wsl", (int)is_wsl(),
         "iommu", iommu(), "vendor", vendor(), "environment", probe_environment(environ), "nccl_conf",

@@ -11,6 +11,7 @@
 
 #include "agent/os/sysroot.h"
 #include "agent/probe/probe.h"
+#include "engine/contract/json_make.h"
 
 /* --- interfaces ---------------------------------------------------------------------------- */
 
@@ -84,7 +85,7 @@ static json_t *addresses(const struct interfaces *all, const char *name)
             inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)i->ifa_addr)->sin6_addr, text,
                       sizeof(text));
         if (text[0])
-            json_array_append_new(out, json_string(text));
+            json_array_append_new(out, json_text(text));
     }
     return out;
 }
@@ -94,7 +95,7 @@ static bool add_interface(void *arg, const char *name)
     const struct interfaces *all = arg;
     if (strcmp(name, "lo") != 0)
         json_array_append_new(
-            all->out, json_pack("{s:s, s:b, s:b, s:b, s:o, s:o}", "name", name, "up", (int)is_up(name),
+            all->out, json_make("{s:s, s:b, s:b, s:b, s:o, s:o}", "name", name, "up", (int)is_up(name),
                            "default_route", (int)is_default_route(all, name), "device",
                            (int)has_device(name), "speed_mbps", speed(name), "addresses",
                            addresses(all, name)));
@@ -131,8 +132,8 @@ static json_t *routes(void)
         if (n < 5 || !(flags & UP) || (flags & REJECT) ||
             !inet_ntop(AF_INET, &(struct in_addr){.s_addr = destination}, to, sizeof(to)))
             continue;
-        json_array_append_new(out, json_pack("{s:o, s:s, s:i}", "to",
-                                             json_sprintf("%s/%d", to, __builtin_popcount(mask)),
+        json_array_append_new(out, json_make("{s:o, s:s, s:i}", "to",
+                                             json_text_f("%s/%d", to, __builtin_popcount(mask)),
                                              "interface", iface, "metric", metric));
     }
     if (f)
@@ -164,7 +165,7 @@ static bool add_port(void *arg, const char *port)
     int64_t numa = sysroot_number(path);
     json_array_append_new(
         d->out,
-        json_pack("{s:s, s:i, s:b, s:s, s:o, s:s, s:o}", "name", d->name, "port", atoi(port),
+        json_make("{s:s, s:i, s:b, s:s, s:o, s:s, s:o}", "name", d->name, "port", atoi(port),
                   "active", strstr(state, "ACTIVE") != NULL, "link",
                   strcmp(link, "Ethernet") == 0     ? "ethernet"
                   : strcmp(link, "InfiniBand") == 0 ? "infiniband"
@@ -198,7 +199,7 @@ static json_t *fabric_software(void)
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (sysroot_has(known[i].path))
-            return json_string(known[i].name);
+            return json_text(known[i].name);
     return json_null();
 }
 

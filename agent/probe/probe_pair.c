@@ -5,6 +5,7 @@
 
 #include "agent/probe/nvml.h"
 #include "agent/probe/probe.h"
+#include "engine/contract/json_make.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -52,7 +53,7 @@ static json_t *p2p_of(const struct nvml *n, nvml_device a, nvml_device b)
     if (!n->p2p || n->p2p(a, b, NVML_P2P_READ, &status) != NVML_OK || status < 0 ||
         (size_t)status >= ARRAY_LEN(words) || !words[status])
         return json_null();
-    return json_string(words[status]);
+    return json_text(words[status]);
 }
 
 /* PCIe distance in NCCL's terms. */
@@ -66,7 +67,7 @@ static json_t *path_of(const struct nvml *n, nvml_device a, nvml_device b)
     if (n->ancestor && n->ancestor(a, b, &level) == NVML_OK)
         for (size_t i = 0; i < ARRAY_LEN(levels); i++)
             if (levels[i].level == level)
-                return json_string(levels[i].name);
+                return json_text(levels[i].name);
     return json_null();
 }
 
@@ -90,10 +91,10 @@ json_t *probe_pairs(const struct nvml *n, struct nvml_device *const *gpus, int c
             int through = links[a].to_switch < links[b].to_switch ? links[a].to_switch
                                                                   : links[b].to_switch;
             json_array_append_new(
-                out, json_pack("{s:i, s:i, s:i, s:o, s:o, s:o}", "a", a, "b", b, "nvlinks",
+                out, json_make("{s:i, s:i, s:i, s:o, s:o, s:o}", "a", a, "b", b, "nvlinks",
                                direct ? direct : through, "through",
-                               direct    ? json_string("gpu")
-                               : through ? json_string("switch")
+                               direct    ? json_text("gpu")
+                               : through ? json_text("switch")
                                          : json_null(),
                                "p2p", p2p_of(n, gpus[a], gpus[b]), "path",
                                path_of(n, gpus[a], gpus[b])));

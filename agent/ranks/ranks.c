@@ -27,6 +27,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/progress.h"
 
 struct ranks {
@@ -64,7 +65,7 @@ static bool lives(const struct runner *one)
 void ranks_broadcast(struct ranks *r, const json_t *said)
 {
     char text[PROGRESS_LINE];
-    json_t *line = json_pack("{s:s, s:O?, s:O?}", "cmd", "rendezvous", "key",
+    json_t *line = json_make("{s:s, s:O?, s:O?}", "cmd", "rendezvous", "key",
                              json_object_get(said, "key"), "value", json_object_get(said, "value"));
     size_t n = line ? json_dumpb(line, text, sizeof(text) - 1, JSON_COMPACT) : 0;
     json_decref(line);

@@ -24,6 +24,7 @@
 #include "agent/ranks/ranks.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/progress.h"
 
 extern char **environ;
@@ -299,7 +300,7 @@ static json_t *changes(char *const *env)
         json_t *value = json_null();
         for (size_t k = 0; env[k]; k++)
             if (strncmp(env[k], names[i], len) == 0 && env[k][len] == '=')
-                value = json_string(env[k] + len + 1);
+                value = json_text(env[k] + len + 1);
         json_object_set_new(out, names[i], value);
     }
     return out;
@@ -308,7 +309,7 @@ static json_t *changes(char *const *env)
 /* The path by which another process of the attempt opens a descriptor of the agent. */
 static json_t *path_of(int fd)
 {
-    return json_sprintf("/proc/%ld/fd/%d", (long)getpid(), fd);
+    return json_text_f("/proc/%ld/fd/%d", (long)getpid(), fd);
 }
 
 static int say_rejoin(struct runner *r, const struct runner_role *role, struct err *err)
@@ -320,7 +321,7 @@ static int say_rejoin(struct runner *r, const struct runner_role *role, struct e
     json_t *old = json_array();
     for (int i = 0; i < role->n_old; i++)
         json_array_append_new(old, path_of(role->old[i]));
-    json_t *word = json_pack("{s:s, s:o, s:o, s:o}", "cmd", "rejoin", "env", changes(env), "snapshot",
+    json_t *word = json_make("{s:s, s:o, s:o, s:o}", "cmd", "rejoin", "env", changes(env), "snapshot",
                              role->snapshot >= 0 ? path_of(role->snapshot) : json_null(), "old", old);
     size_t n = word ? json_dumpb(word, text, sizeof(text) - 1, JSON_COMPACT) : 0;
     json_decref(word);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/json_text.h"
 
 struct frame_reader {
     enum wire_direction direction;
@@ -198,7 +199,7 @@ void *frame_pack(enum wire_message number, const struct wire_id *id, json_t *bod
     void *frame = NULL;
     if (!body || (id && (json_object_set_new(body, "job", json_integer(id->job)) < 0 ||
                          json_object_set_new(body, "attempt", json_integer(id->attempt)) < 0 ||
-                         json_object_set_new(body, "nonce", json_string(id->nonce)) < 0)))
+                         json_object_set_new(body, "nonce", json_text(id->nonce)) < 0)))
         err_set(err, ERR_MEMORY, "no memory for a message");
     else
         frame = frame_make(number, body, size, err);

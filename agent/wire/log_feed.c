@@ -10,6 +10,7 @@
 
 #include "agent/os/log_reader.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 enum { PIECE = 32 * 1024 };
 
@@ -66,7 +67,7 @@ json_t *log_feed_text(const char *bytes, size_t size)
             text[n++] = (char)(0xC0 | c >> 6);
         text[n++] = (char)(c >= 0x80 ? 0x80 | (c & 0x3F) : c);
     }
-    json_t *v = json_stringn(text, n);
+    json_t *v = json_text_n(text, n);
     free(text);
     return v;
 }
@@ -101,7 +102,7 @@ static json_t *next_of(struct log_feed *f, const char *file)
     struct log_reader c = {.offset = json_integer_value(json_object_get(f->sent, file))};
     snprintf(path, sizeof(path), "%s/%s", f->run_dir, file);
     if (log_reader_read(&c, path, PIECE, NULL) == 0 && c.got > 0) {
-        body = json_pack("{s:s, s:I, s:o}", "file", file, "offset", (json_int_t)c.offset, "data",
+        body = json_make("{s:s, s:I, s:o}", "file", file, "offset", (json_int_t)c.offset, "data",
                          log_feed_text(c.data, c.got));
         if (body)
             json_object_set_new(f->sent, file, json_integer(c.offset + (int64_t)c.got));

@@ -13,6 +13,7 @@
 #include "agent/wire/frame.h"
 #include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 enum { STRANGERS = 128, BACKLOG = 256 };
 
@@ -57,7 +58,7 @@ static void on_ended(void *arg, const char *text)
 static void refuse(struct stranger *v, const char *text)
 {
     size_t size;
-    void *frame = frame_pack(NODE_REFUSED, NULL, json_pack("{s:s}", "text", text), &size, NULL);
+    void *frame = frame_pack(NODE_REFUSED, NULL, json_make("{s:s}", "text", text), &size, NULL);
     if (frame)
         byte_stream_write(v->stream, frame, size);
     free(frame);
@@ -164,11 +165,11 @@ json_t *tls_listener_addresses(void)
             if (is_public(&all[i]) &&
                 (all[i].address.address4.sin_family == AF_INET6) == (six == 1) &&
                 byte_stream_ip((const struct sockaddr *)&all[i].address, text) == 0)
-                json_array_append_new(list, json_string(text));
+                json_array_append_new(list, json_text(text));
         }
     if (all)
         uv_free_interface_addresses(all, n);
-    json_array_append_new(list, json_string("127.0.0.1"));
+    json_array_append_new(list, json_text("127.0.0.1"));
     return list;
 }
 
@@ -180,11 +181,11 @@ static bool add_named(json_t *list, const char *name, const uv_interface_address
     bool found = uv_ip4_addr(name, 0, (struct sockaddr_in *)&a) == 0 ||
                  uv_ip6_addr(name, 0, (struct sockaddr_in6 *)&a) == 0;
     if (found)
-        json_array_append_new(list, json_string(name));
+        json_array_append_new(list, json_text(name));
     for (int i = 0; i < n; i++)
         if (strcmp(all[i].name, name) == 0 &&
             byte_stream_ip((const struct sockaddr *)&all[i].address, text) == 0) {
-            json_array_append_new(list, json_string(text));
+            json_array_append_new(list, json_text(text));
             found = true;
         }
     return found;
@@ -220,7 +221,7 @@ int tls_listener_port(const struct tls_listener *d)
 
 json_t *tls_listener_endpoint(const struct tls_listener *d)
 {
-    return json_pack("{s:o, s:i, s:s}", "addresses", tls_listener_addresses(), "port", d->port, "key", d->key_text);
+    return json_make("{s:o, s:i, s:s}", "addresses", tls_listener_addresses(), "port", d->port, "key", d->key_text);
 }
 
 int tls_listener_endpoint_read(struct tls_listener_endpoint *out, const json_t *said, struct err *err)

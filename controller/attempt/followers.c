@@ -21,6 +21,7 @@
 #include "controller/nodes/orphan.h"
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 struct follower {
     struct followers   *all;
@@ -48,7 +49,7 @@ static void launch(struct follower *m)
 {
     struct followers *all = m->all;
     struct job *job = all->job;
-    json_t *group = json_pack("{s:i, s:I, s:O, s:O}", "node", m->node, "nodes",
+    json_t *group = json_make("{s:i, s:I, s:O, s:O}", "node", m->node, "nodes",
                               (json_int_t)json_array_size(all->names), "names", all->names, "endpoint",
                               all->endpoint);
     struct err err = { 0 };
@@ -66,7 +67,7 @@ static void tell_leader(const struct follower *m)
     const struct job *job = m->all->job;
     if (!job->link || !m->fate[0])
         return;
-    json_t *body = json_pack("{s:I, s:I, s:s, s:i, s:s}", "job", (json_int_t)job->core.id, "attempt",
+    json_t *body = json_make("{s:I, s:I, s:s, s:i, s:s}", "job", (json_int_t)job->core.id, "attempt",
                              (json_int_t)job->core.attempt, "nonce", job->core.nonce, "node", m->node,
                              "text", m->fate);
     if (body)

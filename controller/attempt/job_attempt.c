@@ -2,7 +2,6 @@
 /* job_attempt.c - see job_attempt.h */
 #include "controller/attempt/job_attempt.h"
 
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -33,6 +32,7 @@
 #include "engine/contract/clock_jump.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum { REPEAT_MS = 1000 };
 
@@ -70,7 +70,7 @@ static void hear_hello(struct job *job, const json_t *hello)
         start_over(job, "the agent belongs to another job"); /* then its identity file decides */
         return;
     }
-    json_t *body = json_pack("{s:O, s:O, s:O, s:O, s:O, s:O}", "node",
+    json_t *body = json_make("{s:O, s:O, s:O, s:O, s:O, s:O}", "node",
                              json_object_get(hello, "node"), "boot_id",
                              json_object_get(hello, "boot_id"), "pid",
                              json_object_get(hello, "pid"), "start_time",
@@ -398,7 +398,7 @@ bool job_attempt_checkpoint(struct job *job)
 void job_attempt_stop(struct job *job)
 {
     json_t *body = job_envelope(job);
-    json_t *more = json_pack("{s:s, s:I, s:b}", "reason", job->core.reason, "grace_ms",
+    json_t *more = json_make("{s:s, s:I, s:b}", "reason", job->core.reason, "grace_ms",
                              (json_int_t)(job->core.stop_now ? 0 : job->grace_ms), "checkpoint",
                              job->core.stop_now ? 0 : 1);
     if (body && more && json_object_update(body, more) == 0)

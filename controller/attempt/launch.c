@@ -21,6 +21,7 @@
 #include "controller/spec/config.h"
 #include "db/events.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 static void digest(char out[32], const json_t *spec)
 {
@@ -88,8 +89,8 @@ static json_t *code_place(const struct job *job)
     const bool must = field_true(info, "must");
     remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
     if (info && (host || must))
-        out = json_pack("{s:o, s:b, s:O}", "dir", host ? json_sprintf("hosted/%s/code/%s", key, field_text(info, "snapshot"))
-                                                       : json_sprintf("%s/tree", code),
+        out = json_make("{s:o, s:b, s:O}", "dir", host ? json_text_f("hosted/%s/code/%s", key, field_text(info, "snapshot"))
+                                                       : json_text_f("%s/tree", code),
                         "must", (int)must, "workdir", json_object_get(info, "workdir"));
     json_decref(info);
     return out;
@@ -102,7 +103,7 @@ static json_t *make(const struct job *job, json_t *spec, const char *run_dir, js
     const char *ckpt = field_text(json_object_get(spec, "checkpoint"), "dir");
     job_dir(dir, sizeof(dir), job->daemon, c->id);
     digest(hash, spec);
-    json_t *more = json_pack(
+    json_t *more = json_make(
         "{s:s, s:O, s:s, s:s, s:s, s:s, s:I, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I}, "
         "s:{s:I, s:I, s:I, s:s, s:f}}",
         "name", job->name, "spec", spec, "spec_digest", hash, "run_dir", run_dir,
@@ -126,7 +127,7 @@ static json_t *make(const struct job *job, json_t *spec, const char *run_dir, js
         json_object_set_new(body, "code", code);
     config_show_names_to(group);
     if (body && group[0])
-        json_object_set_new(body, "names_to", json_string(group));
+        json_object_set_new(body, "names_to", json_text(group));
     return body;
 }
 
@@ -135,7 +136,7 @@ static int add_group(json_t *body, const struct job *job)
 {
     if (json_array_size(job->names) < 2)
         return 0;
-    json_t *group = json_pack("{s:i, s:I, s:O}", "node", 0, "nodes",
+    json_t *group = json_make("{s:i, s:I, s:O}", "node", 0, "nodes",
                               (json_int_t)json_array_size(job->names), "names", job->names);
     const int64_t lost_ms = config_node_lost_ms(0);
     if (group && lost_ms > 0)

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/contract/json_make.h"
+
 /* Mistakes without a line sort last. */
 static bool stands_before(const struct finding *a, const struct finding *b)
 {
@@ -48,7 +50,7 @@ static json_t *place_of(const struct finding *f, const char *file)
 {
     if (!f->line)
         return json_object();
-    return json_pack("{s:s, s:i, s:i}", "file", file, "line", f->line, "column", f->column);
+    return json_make("{s:s, s:i, s:i}", "file", file, "line", f->line, "column", f->column);
 }
 
 json_t *diagnostics_to_json(const struct diagnostics *found, const char *file)
@@ -57,7 +59,7 @@ json_t *diagnostics_to_json(const struct diagnostics *found, const char *file)
     if (found->count)
         json_object_set_new(out, "error", place_of(&found->list[0], file));
     for (int i = 0; i < found->count; i++) {
-        json_t *one = json_pack("{s:s}", "text", found->list[i].err.text);
+        json_t *one = json_make("{s:s}", "text", found->list[i].err.text);
         json_t *place = place_of(&found->list[i], file);
         json_object_update(one, place);
         json_decref(place);

@@ -20,6 +20,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/install.h"
+#include "engine/contract/json_make.h"
 
 enum {
     LINE_MAX_BYTES = 16 << 20,
@@ -320,12 +321,12 @@ static int connect_by(json_t *question, bool same, const volatile int *stop, str
 
 int far_host_connect(bool start, const volatile int *stop, struct err *err)
 {
-    return connect_by(json_pack("{s:s, s:b}", "do", "connect", "start", (int)start), start, stop, err);
+    return connect_by(json_make("{s:s, s:b}", "do", "connect", "start", (int)start), start, stop, err);
 }
 
 int far_host_connect_port(int port, struct err *err)
 {
-    return connect_by(json_pack("{s:s, s:i}", "do", "port", "port", port), true, NULL, err);
+    return connect_by(json_make("{s:s, s:i}", "do", "port", "port", port), true, NULL, err);
 }
 
 void far_host_why(struct err *why)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "engine/contract/json_text.h"
+
 json_t *utc_json(int64_t ms)
 {
     char text[40];
@@ -14,5 +16,5 @@ json_t *utc_json(int64_t ms)
         return json_null();
     size_t n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
     snprintf(text + n, sizeof(text) - n, ".%03dZ", (int)(ms % 1000));
-    return json_string(text);
+    return json_text(text);
 }

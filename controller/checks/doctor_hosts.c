@@ -14,6 +14,7 @@
 #include "controller/spec/host_groups.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum {
     LOOK_MS = 300 * 1000, /* data may be large; pairs of GPUs take a minute */
@@ -43,14 +44,14 @@ static void ask(struct round *r, size_t only, json_t *question, const char *key,
 
 static void look(struct round *r)
 {
-    ask(r, r->n, json_pack("{s:s, s:O}", "ask", "look", "spec", r->spec), "look", LOOK_MS);
+    ask(r, r->n, json_make("{s:s, s:O}", "ask", "look", "spec", r->spec), "look", LOOK_MS);
 }
 
 /* The fastest answer is the most exact: the clock was read within its round trip. */
 static void read_clocks(struct round *r)
 {
     for (int k = 0; k < CLOCKS; k++) {
-        ask(r, r->n, json_pack("{s:s}", "ask", "clock"), "clock", MOMENT_MS);
+        ask(r, r->n, json_make("{s:s}", "ask", "clock"), "clock", MOMENT_MS);
         for (size_t i = 0; i < r->n; i++) {
             double apart, middle = host_query_middle(r->query, i, &apart);
             json_t *node = json_array_get(r->nodes, i);
@@ -80,9 +81,9 @@ static json_t *endpoints_for(const struct round *r, size_t node)
 
 static void try_reach_all(struct round *r)
 {
-    ask(r, r->n, json_pack("{s:s}", "ask", "listen"), "endpoint", MOMENT_MS);
+    ask(r, r->n, json_make("{s:s}", "ask", "listen"), "endpoint", MOMENT_MS);
     for (size_t i = 0; i < r->n; i++)
-        r->questions[i] = json_pack("{s:s, s:o}", "ask", "reach", "endpoints", endpoints_for(r, i));
+        r->questions[i] = json_make("{s:s, s:o}", "ask", "reach", "endpoints", endpoints_for(r, i));
     host_query_ask(r->query, r->questions, r->nodes, "reach", MOMENT_MS);
     for (size_t i = 0; i < r->n; i++) {
         json_t *node = json_array_get(r->nodes, i);
@@ -100,13 +101,13 @@ static void share_a_file(struct round *r)
         first++;
     if (dir[0] != '/' || first == r->n)
         return;
-    ask(r, first, json_pack("{s:s, s:s}", "ask", "leave", "dir", dir), "left", MOMENT_MS);
+    ask(r, first, json_make("{s:s, s:s}", "ask", "leave", "dir", dir), "left", MOMENT_MS);
     const json_t *left = json_object_get(json_array_get(r->nodes, first), "left");
     if (!answered(r, first, "left"))
         return;
-    ask(r, r->n, json_pack("{s:s, s:O, s:O}", "ask", "find", "path", json_object_get(left, "path"),
+    ask(r, r->n, json_make("{s:s, s:O, s:O}", "ask", "find", "path", json_object_get(left, "path"),
                            "text", json_object_get(left, "text")), "found", MOMENT_MS);
-    ask(r, first, json_pack("{s:s}", "ask", "take"), "taken", MOMENT_MS);
+    ask(r, first, json_make("{s:s}", "ask", "take"), "taken", MOMENT_MS);
 }
 
 json_t *doctor_hosts(const json_t *spec, struct err *err)
@@ -120,7 +121,7 @@ json_t *doctor_hosts(const json_t *spec, struct err *err)
     r.n = json_array_size(hosts);
     r.questions = calloc(r.n + 1, sizeof(json_t *));
     json_array_foreach (hosts, i, host)
-        json_array_append_new(r.nodes, json_pack("{s:O}", "node", host));
+        json_array_append_new(r.nodes, json_make("{s:O}", "node", host));
     if (!r.questions) {
         err_set(err, ERR_MEMORY, "out of memory for %zu hosts", r.n);
         goto out;

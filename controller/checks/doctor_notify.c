@@ -7,6 +7,7 @@
 #include "controller/base/client.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/text_append.h"
 
 enum { SEEN = 800, TODO = 200 };
@@ -52,7 +53,7 @@ int doctor_notify_add(json_t *answer, struct err *err)
     struct finding f = {.seen = ""};
     if (!look(&f))
         return 0;
-    json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "check", "notify", "status", f.todo[0] ? "warn" : "ok", "seen",
+    json_t *row = json_make("{s:s, s:s, s:s, s:s}", "check", "notify", "status", f.todo[0] ? "warn" : "ok", "seen",
                             f.seen, "todo", f.todo);
     if (f.todo[0])
         json_object_set_new(answer, "warn", json_integer(field_int(answer, "warn", 0) + 1));

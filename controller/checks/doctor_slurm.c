@@ -12,6 +12,7 @@
 #include "controller/base/program.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 static json_int_t wanted(const json_t *spec, const char *key)
 {
@@ -36,13 +37,13 @@ static json_t *ask_slurm(const char *op)
 {
     struct buf out = {0};
     struct err err = {0};
-    json_t *request = json_pack("{s:i, s:s}", "id", 1, "op", op);
+    json_t *request = json_make("{s:i, s:s}", "id", 1, "op", op);
     int rc = program_tell("jobctl-slurm", request, &out, &err);
     json_t *answer = rc >= 0 && out.size ? json_loadb(out.data, out.size, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
     buf_fini(&out);
     json_decref(request);
     return answer ? answer
-                  : json_pack("{s:b, s:s}", "ok", 0, "error",
+                  : json_make("{s:b, s:s}", "ok", 0, "error",
                               rc < 0 ? err.text
                                      : "jobctl-slurm ended without an answer: is there a "
                                        "slurm.conf?");

@@ -14,6 +14,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/install.h"
+#include "engine/contract/json_make.h"
 
 struct conversation {
     struct subprocess *process;  /* NULL: ended */
@@ -49,7 +50,7 @@ static void on_line(void *arg, const char *text, size_t size)
     json_t *answer = json_loadb(text, size, 0, NULL);
     v->waits = false;
     v->answered_ms = unix_ms();
-    json_object_set_new(v->node, v->key, answer ? answer : json_pack("{s:s}", "error", "its answer is not JSON"));
+    json_object_set_new(v->node, v->key, answer ? answer : json_make("{s:s}", "error", "its answer is not JSON"));
 }
 
 static void on_end(void *arg, const struct subprocess_end *e)
@@ -167,7 +168,7 @@ void host_query_ask(struct host_query *v, json_t *const *questions, json_t *node
             snprintf(one->error, sizeof(one->error), "no answer within %d s", limit_ms / 1000);
         one->waits = false;
         if (one->error[0])
-            json_object_set_new(one->node, "error", json_string(one->error));
+            json_object_set_new(one->node, "error", json_text(one->error));
     }
 }
 

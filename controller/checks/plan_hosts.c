@@ -10,6 +10,7 @@
 #include "controller/spec/host_groups.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum { FACTS_MS = 60 * 1000, MEMORY_MS = 120 * 1000 };
 
@@ -36,7 +37,7 @@ static int choose(struct inquiry *q, struct plan_node *out, int most)
         const json_t *node = json_array_get(q->nodes, i), *answer = json_object_get(node, "facts");
         const char *error = field_text(json_object_get(node, "error") ? node : answer, "error");
         if (error[0]) {
-            json_array_append_new(q->notes, json_sprintf("%s is skipped: %s", field_text(node, "node"), error));
+            json_array_append_new(q->notes, json_text_f("%s is skipped: %s", field_text(node, "node"), error));
             continue;
         }
         q->first = n == 0 ? i : q->first;
@@ -75,7 +76,7 @@ static json_t *count_memory(struct inquiry *q, bool json, struct err *err)
     if (!json_is_object(json_object_get(q->spec, "train")))
         return NULL;
     ask(q, q->first,
-        json_pack("{s:s, s:O, s:b}", "ask", "memory", "spec", q->spec, "json", (int)json), "memory",
+        json_make("{s:s, s:O, s:b}", "ask", "memory", "spec", q->spec, "json", (int)json), "memory",
         MEMORY_MS);
     const json_t *node = json_array_get(q->nodes, q->first),
                  *answer = json_object_get(node, "memory");
@@ -102,15 +103,15 @@ json_t *plan_hosts(const json_t *spec, bool json, struct err *err)
         goto out;
     q.n = json_array_size(hosts);
     json_array_foreach (hosts, i, host)
-        json_array_append_new(q.nodes, json_pack("{s:O}", "node", host));
+        json_array_append_new(q.nodes, json_make("{s:O}", "node", host));
     if (host_query_open(&q.query, hosts, err) < 0)
         goto out;
-    ask(&q, q.n, json_pack("{s:s}", "ask", "facts"), "facts", FACTS_MS);
+    ask(&q, q.n, json_make("{s:s}", "ask", "facts"), "facts", FACTS_MS);
     if (make_plan(&plan, &q, err) < 0)
         goto out;
     train = count_memory(&q, json, err);
     if (err->code == ERR_NONE)
-        answer = json_pack("{s:O, s:O*, s:O}", "plan", plan, "train", train, "notes", q.notes);
+        answer = json_make("{s:O, s:O*, s:O}", "plan", plan, "train", train, "notes", q.notes);
 out:
     host_query_close(q.query);
     json_decref(plan);

@@ -17,6 +17,7 @@
 #include "controller/cli/spec_file.h"
 #include "controller/cli/submitter.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 static const struct option_row options[] = {
     {"hold", 0, OPTION_FLAG, NULL, "submit held: jobctl release starts it"},
@@ -129,7 +130,7 @@ static json_t *ask_plan(struct call *call, struct client *c)
     json_t *plan = NULL;
     if (submitter_real_path(dir, call->options.args[0], &call->err) < 0)
         return NULL;
-    json_t *request = json_pack("{s:s, s:b}", "dir", dir, "dry_run", 1);
+    json_t *request = json_make("{s:s, s:b}", "dir", dir, "dry_run", 1);
     if (client_post(c, &plan, "/v1/adopt", request, &call->err) < 0) {
         json_decref(plan);
         plan = NULL;
@@ -148,7 +149,7 @@ static json_t *request_of(struct call *call, json_t *plan)
         json_decref(secrets);
         return NULL;
     }
-    return json_pack("{s:s, s:b, s:O, s:o, s:o}", "dir", field_text(plan, "dir"), "hold",
+    return json_make("{s:s, s:b, s:O, s:o, s:o}", "dir", field_text(plan, "dir"), "hold",
                      (int)options_has(&call->options, "hold"), "expect", spec, "secrets", secrets, "environment",
                      environment);
 }
@@ -190,7 +191,7 @@ static int adopt(struct call *call, struct client *c, json_t *plan)
         announce(call, row, field_text(plan, "dir"));
         code = options_has(&call->options, "wait") ? wait_for(call, c, &row) : 0;
         if (code >= 0 && call->json)
-            output_json(call, json_pack("{s:O}", "job", row));
+            output_json(call, json_make("{s:O}", "job", row));
         json_decref(row);
     }
     json_decref(answer);

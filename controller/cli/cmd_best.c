@@ -10,6 +10,7 @@
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum { SHOWN = 5 };
 
@@ -81,7 +82,7 @@ static int print(struct call *call, json_t *best, const char *by)
 {
     char fields[128];
     if (call->json) {
-        output_json(call, json_pack("{s:O, s:s}", "jobs", best, "by", by));
+        output_json(call, json_make("{s:O, s:s}", "jobs", best, "by", by));
         return 0;
     }
     if (options_has(&call->options, "quiet")) {

@@ -31,6 +31,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
@@ -236,7 +237,7 @@ static int do_status(struct call *call, struct client *c)
     int rc = version ? 0 : NOT_RUNNING;
     json_object_del(version, "schema");
     if (call->json)
-        output_json(call, json_pack("{s:O?}", "daemon", version));
+        output_json(call, json_make("{s:O?}", "daemon", version));
     else if (version)
         rc = print_status(call, c, version);
     else

@@ -18,6 +18,7 @@
 #include "controller/cli/output.h"
 #include "controller/cli/port_forward.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 #include "engine/contract/write_all.h"
@@ -75,7 +76,7 @@ static int by_file(struct call *call, const char *link, long long port)
     if (options_has(&call->options, "open"))
         return open_browser(path, &call->err);
     if (call->json)
-        output_json(call, json_pack("{s:I, s:s}", "port", (json_int_t)port, "file", path));
+        output_json(call, json_make("{s:I, s:s}", "port", (json_int_t)port, "file", path));
     else
         fprintf(call->out.file, "%s\nOpen this file in a browser of this machine within 10 minutes; it works once.\n",
                 path);
@@ -92,7 +93,7 @@ static int give_link(struct call *call, const json_t *answer)
     if (!frame && !options_has(&call->options, "print"))
         return by_file(call, link, port);
     if (call->json)
-        output_json(call, json_pack("{s:I, s:s, s:s}", "port", (json_int_t)port, "link", link, "path", path));
+        output_json(call, json_make("{s:I, s:s, s:s}", "port", (json_int_t)port, "link", link, "path", path));
     else
         fprintf(call->out.file, "%s\n", link);
     return 0;
@@ -125,7 +126,7 @@ static int run(struct call *call)
                        "--frame SITE prints a link for a frame of that site: name one, without --open");
     if (client_open(&c, true, &call->err) < 0)
         return -1;
-    json_t *body = json_pack("{s:I, s:s*}", "port", (json_int_t)options_count(&call->options, "port", 0),
+    json_t *body = json_make("{s:I, s:s*}", "port", (json_int_t)options_count(&call->options, "port", 0),
                              "frame", site);
     int rc = client_post(c, &answer, "/v1/dashboard", body, &call->err);
     json_decref(body);

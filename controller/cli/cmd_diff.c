@@ -21,6 +21,7 @@
 #include "controller/job/job_code.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
@@ -50,7 +51,7 @@ static json_t *comparable(const json_t *answer)
     const char *dir = field_text(checkpoint, "dir");
     json_object_del(checkpoint, "origin");
     if ((own[0] && strncmp(dir, own, strlen(own)) == 0) || strncmp(dir, "hosted/", 7) == 0)
-        json_object_set_new(checkpoint, "dir", json_string("auto"));
+        json_object_set_new(checkpoint, "dir", json_text("auto"));
     return spec;
 }
 
@@ -220,8 +221,8 @@ static int compare(struct call *call, const struct side sides[2])
     int rc = write_sides(call, sides, &call->err) < 0 ? -1 : run_diff(call, sides[0].dir, out);
     const char *text = subprocess_text(&out[0]);
     if (rc >= 0 && call->json) {
-        json_t *shown = json_string(text);
-        output_json(call, json_pack("{s:O, s:O, s:b, s:o}", "a", id_of(&sides[0]), "b", id_of(&sides[1]), "equal",
+        json_t *shown = json_text(text);
+        output_json(call, json_make("{s:O, s:O, s:b, s:o}", "a", id_of(&sides[0]), "b", id_of(&sides[1]), "equal",
                                     (int)(rc == 0), "diff", shown ? shown : json_null()));
     } else if (rc >= 0)
         print_text(&call->out, text);

@@ -23,6 +23,7 @@
 #include "controller/cli/submit_code.h"
 #include "controller/remote/remote.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 
 enum { EXIT_UNFIT = 1 };
 
@@ -203,7 +204,7 @@ static int run(struct call *call)
         spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec) < 0)
         return -1;
     if (spec && submit_code_is_sent(spec))
-        json_object_set_new(spec, "workdir", json_string(""));
+        json_object_set_new(spec, "workdir", json_text(""));
     json_t *answer = look(call, spec);
     if (answer && o->nargs == 0 &&
         (doctor_store_add(answer, &call->err) < 0 || doctor_notify_add(answer, &call->err) < 0)) {

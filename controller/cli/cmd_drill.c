@@ -15,6 +15,7 @@
 #include "controller/cli/local_check.h"
 #include "controller/cli/output.h"
 #include "controller/cli/spec_file.h"
+#include "engine/contract/json_make.h"
 
 static const struct option_row options[] = {
     {"only", 0, OPTION_TEXT, "NAMES", "only these faults, separated by commas"},
@@ -84,8 +85,8 @@ static int submit_copy(struct call *call, struct client *c, struct source *s, in
     if (rc < 0)
         goto out;
     snprintf(name, sizeof(name), "%.50s-drill", field_text(spec, "name"));
-    json_object_set_new(spec, "name", json_string(name));
-    json_object_set_new(json_object_get(spec, "checkpoint"), "dir", json_string("auto"));
+    json_object_set_new(spec, "name", json_text(name));
+    json_object_set_new(json_object_get(spec, "checkpoint"), "dir", json_text("auto"));
     if (json_is_object(json_object_get(spec, "train")))
         json_object_set_new(json_object_get(spec, "train"), "steps", json_integer(1000000000));
     rc = strcmp(field_text(spec, "launch"), "ssh") != 0
@@ -162,7 +163,7 @@ static json_t *number(double v)
 
 static json_t *row_of(const struct drill_fault *f, const struct drill_outcome *o)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:s, s:s}", "fault", drill_fault_name(f), "text",
+    return json_make("{s:s, s:s, s:o, s:o, s:o, s:s, s:s}", "fault", drill_fault_name(f), "text",
                      drill_fault_text(f), "noticed_s", number(o->noticed), "back_s",
                      number(o->back), "steps_lost",
                      o->back < 0 || o->lost < 0 ? json_null() : json_integer(o->lost), "result",
@@ -220,7 +221,7 @@ static int rehearse(struct call *call, struct drill *d, json_t *rows)
 static void end_copy(struct drill *d)
 {
     char path[64];
-    json_t *answer = NULL, *row = NULL, *body = json_pack("{s:s, s:b}", "reason",
+    json_t *answer = NULL, *row = NULL, *body = json_make("{s:s, s:b}", "reason",
                                                           "the drill is over", "now", 1);
     struct err err = { .code = ERR_NONE };
     snprintf(path, sizeof(path), "/v1/jobs/%lld/cancel", (long long)d->job);
@@ -256,7 +257,7 @@ static int run(struct call *call)
                                                     "unchanged" : "");
     }
     if (failed >= 0 && call->json)
-        output_json(call, json_pack("{s:I, s:O}", "job", (json_int_t)d.job, "faults", rows));
+        output_json(call, json_make("{s:I, s:O}", "job", (json_int_t)d.job, "faults", rows));
     json_decref(answer);
     json_decref(rows);
     client_close(d.client);

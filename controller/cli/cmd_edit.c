@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_edit.c - jobctl edit: another spec for a job that has not started */
-#include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "controller/remote/hub_pin.h"
 #include "controller/spec/spec_merge.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 static const struct option_row options[] = {
     OPTION_JSON,
@@ -78,7 +78,7 @@ static json_t *request_of(struct edit *e, const char *text)
     json_t *now = parse(e, text, set, &e->call->found, &e->call->err);
     if (now) {
         json_t *was = parse_before(e);
-        request = json_pack("{s:s, s:o, s:O, s:O}", "spec", yaml, "canonical",
+        request = json_make("{s:o, s:o, s:O, s:O}", "spec", json_string(yaml), "canonical",
                             spec_merge(json_object_get(e->job, "spec"), was, now), "was",
                             json_object_get(e->job, "yaml"), "set", set);
         if (!request)
@@ -121,7 +121,7 @@ static void say(struct edit *e, json_t *answer)
     size_t i;
     json_t *key;
     if (e->call->json) {
-        output_json(e->call, json_pack("{s:O, s:O}", "job", json_object_get(answer, "job"), "keys", keys));
+        output_json(e->call, json_make("{s:O, s:O}", "job", json_object_get(answer, "job"), "keys", keys));
         return;
     }
     job_view_title(title, sizeof(title), json_object_get(answer, "job"));
@@ -134,7 +134,7 @@ static void say(struct edit *e, json_t *answer)
 static void say_unchanged(struct edit *e)
 {
     if (e->call->json)
-        output_json(e->call, json_pack("{s:O, s:[]}", "job", json_object_get(e->job, "job"), "keys"));
+        output_json(e->call, json_make("{s:O, s:[]}", "job", json_object_get(e->job, "job"), "keys"));
     else
         fprintf(e->call->out.file, "Nothing was changed.\n");
 }

@@ -11,6 +11,7 @@
 #include "controller/cli/interrupt.h"
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
+#include "engine/contract/json_make.h"
 
 /* A narrow terminal omits the kinds, which are for programs. */
 enum { PAGE = 1000, INTERRUPTED = 130, WAIT_S = 20, WIDE = 120, NARROW_TEXT = 25, WIDE_TEXT = 44 };
@@ -110,7 +111,7 @@ static int run(struct call *call)
         client_close(c);
     }
     if (rc == 0 && call->json)
-        output_json(call, json_pack("{s:O}", "events", all));
+        output_json(call, json_make("{s:O}", "events", all));
     free(job);
     json_decref(all);
     return rc;

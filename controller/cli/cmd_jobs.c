@@ -15,6 +15,7 @@
 #include "controller/job/job_list.h"
 #include "controller/job/job_view.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 /* The text printed after success, following "job 7 (name)". */
 static const struct {
@@ -138,7 +139,7 @@ static int ask(struct call *call, struct client *c, const json_t *jobs, json_t *
 static void print(struct call *call, const json_t *answers)
 {
     if (call->json)
-        output_json(call, json_pack("{s:O}", "jobs", answers));
+        output_json(call, json_make("{s:O}", "jobs", answers));
 }
 
 static int run(struct call *call)

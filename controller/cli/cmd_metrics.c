@@ -8,6 +8,7 @@
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
+#include "engine/contract/json_make.h"
 
 enum { CURVES = 10, POINTS_MAX = 2000 };
 
@@ -104,7 +105,7 @@ static void print_csv(FILE *out, const struct table *t)
 static json_t *row_json(const struct table *t, size_t *i)
 {
     double values[CURVES];
-    json_t *row = json_pack("{s:I}", "step", (json_int_t)t->points[*i].step);
+    json_t *row = json_make("{s:I}", "step", (json_int_t)t->points[*i].step);
     *i = row_at(values, t, *i);
     for (int c = 0; c < CURVES; c++)
         if (isfinite(values[c]))
@@ -127,7 +128,7 @@ static void print_json(struct call *call, const struct table *t)
     json_t *rows = json_array();
     for (size_t i = 0; i < t->count;)
         json_array_append_new(rows, row_json(t, &i));
-    output_json(call, json_pack("{s:o}", "rows", rows));
+    output_json(call, json_make("{s:o}", "rows", rows));
 }
 
 static int print(struct call *call, const char *job, const struct table *t, bool csv)

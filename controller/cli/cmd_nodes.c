@@ -14,6 +14,7 @@
 #include "controller/spec/config.h"
 #include "controller/spec/host_groups.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 static const struct option_row options[] = {
     {"reason", 0, OPTION_TEXT, "TEXT", "reason of a drain, shown for jobs that wait for the node"},
@@ -92,7 +93,7 @@ static json_t *node_of(json_t *nodes, const char *name)
     json_array_foreach (nodes, i, node)
         if (strcmp(field_text(node, "name"), name) == 0)
             return node;
-    node = json_pack("{s:s, s:s, s:n, s:[]}", "name", name, "state", "new", "cpus", "gpus");
+    node = json_make("{s:s, s:s, s:n, s:[]}", "name", name, "state", "new", "cpus", "gpus");
     json_array_append_new(nodes, node);
     return node;
 }
@@ -111,7 +112,7 @@ static int add_groups(json_t *nodes, struct err *err)
             json_t *node = node_of(nodes, json_string_value(host));
             if (!json_object_get(node, "groups"))
                 json_object_set_new(node, "groups", json_array());
-            json_array_append_new(json_object_get(node, "groups"), json_string(group));
+            json_array_append_new(json_object_get(node, "groups"), json_text(group));
         }
     config_fini(&config);
     return 0;
@@ -207,7 +208,7 @@ static int tell_daemon(struct call *call, const char *action, const json_t *name
     if (rc == 0)
         rc = add_groups(json_object_get(before, "nodes"), &call->err);
     json_array_foreach (names, i, name) {
-        json_t *body = json_pack("{s:s, s:O, s:s}", "action", action, "name", name,
+        json_t *body = json_make("{s:s, s:O, s:s}", "action", action, "name", name,
                                                  "reason", reason ? reason : "");
         if (rc == 0) {
             json_decref(answer);
@@ -232,7 +233,7 @@ static json_t *names_of(const struct options *o, struct err *err)
 {
     json_t *names = json_array();
     for (int i = 1; i < o->nargs; i++)
-        json_array_append_new(names, json_string(o->args[i]));
+        json_array_append_new(names, json_text(o->args[i]));
     if (host_groups_expand(names, err) == 0)
         return names;
     json_decref(names);
@@ -250,7 +251,7 @@ static json_t *ask(const char *host, struct err *err)
     if (program_run("jobctl-ssh", words, &out, err) >= 0) {
         answer = json_loadb(out.data ? out.data : "", out.size, 0, NULL);
         if (!answer)    /* its error, if any, is on stderr */
-            answer = json_pack("{s:s, s:b, s:b, s:s}", "host", host, "ok", 0, "again", 1, "text",
+            answer = json_make("{s:s, s:b, s:b, s:s}", "host", host, "ok", 0, "again", 1, "text",
                                "did not answer in time");
     }
     buf_fini(&out);
@@ -289,7 +290,7 @@ static int test(struct call *call, const json_t *hosts)
         json_array_append_new(all, answer);
     }
     if (rc == 0 && call->json)
-        output_json(call, json_pack("{s:O}", "hosts", all));
+        output_json(call, json_make("{s:O}", "hosts", all));
     else if (rc == 0)
         table_print(&call->out, columns, TEST_COLUMNS, c.list, NULL, n);
     json_decref(all);

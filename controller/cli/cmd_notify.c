@@ -7,6 +7,7 @@
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum { EXIT_NOT_SENT = 1 };
 
@@ -38,7 +39,7 @@ static int list(struct call *call, json_t *targets)
     size_t i;
     const json_t *target;
     if (call->json) {
-        output_json(call, json_pack("{s:O}", "targets", targets));
+        output_json(call, json_make("{s:O}", "targets", targets));
         return 0;
     }
     json_array_foreach (targets, i, target)
@@ -53,7 +54,7 @@ static int list(struct call *call, json_t *targets)
 
 static int test_one(struct call *call, struct client *c, const char *name, json_t *results)
 {
-    json_t *answer = NULL, *body = json_pack("{s:s}", "target", name);
+    json_t *answer = NULL, *body = json_make("{s:s}", "target", name);
     const int rc = client_post(c, &answer, "/v1/notify", body, &call->err);
     json_decref(body);
     if (rc < 0)
@@ -81,7 +82,7 @@ static int test(struct call *call, struct client *c, const json_t *targets)
         bad |= rc;
     }
     if (rc >= 0 && call->json)
-        output_json(call, json_pack("{s:O}", "results", results));
+        output_json(call, json_make("{s:O}", "results", results));
     json_decref(results);
     return rc < 0 ? -1 : bad;
 }

@@ -23,6 +23,7 @@
 #include "controller/job/job_view.h"
 #include "controller/remote/remote.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},
@@ -51,7 +52,7 @@ static int ask(struct call *call, json_t **answer, const char *program, const ch
     int rc = code < 0 ? -1 : 0;
     memset(&why, 0, sizeof(why));
     if (rc == 0 && !call->json)
-        *answer = json_stringn(out.data ? out.data : "", out.size);
+        *answer = json_text_n(out.data ? out.data : "", out.size);
     else
         *answer = rc == 0 ? json_loadb(out.data ? out.data : "", out.size, 0, &why) : NULL;
     buf_fini(&out);
@@ -153,7 +154,7 @@ static int show(struct call *call, const char *job)
     int rc = plan ? 0 : err_set(&call->err, ERR_CONFLICT, "job %.80s has no plan yet: none of its attempts has "
                                 "begun", job);
     if (rc == 0 && call->json) {
-        output_json(call, json_pack("{s:O, s:O?, s:o}", "plan", plan, "nccl", json_object_get(newest, "nccl"),
+        output_json(call, json_make("{s:O, s:O?, s:o}", "plan", plan, "nccl", json_object_get(newest, "nccl"),
                                     "hangs", hangs_of(json_object_get(answer, "spec"))));
     } else if (rc == 0) {
         plan_print(call->out.file, plan);

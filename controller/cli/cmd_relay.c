@@ -40,6 +40,7 @@
 #include "controller/cli/submitter.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 #include "engine/contract/write_all.h"
 
@@ -84,7 +85,7 @@ static json_t *submitter(struct relay *r, const json_t *question, struct call *c
     (void)question;
     if (submitter_directory(directory, sizeof(directory), &call->err) < 0)
         return NULL;
-    return json_pack("{s:s, s:o}", "directory", directory, "data", submitter_environment(&call->err));
+    return json_make("{s:o, s:o}", "directory", json_string(directory), "data", submitter_environment(&call->err));
 }
 
 static json_t *parse(struct relay *r, const json_t *question, struct call *call)
@@ -95,18 +96,18 @@ static json_t *parse(struct relay *r, const json_t *question, struct call *call)
     const int nset = overrides(set, question);
     submitter_parse(&spec, field_text(question, "text"), field_text(question, "file"), field_text(question, "base"),
                     set, nset, &call->found, &call->err);
-    return spec ? json_pack("{s:o}", "spec", spec) : NULL;
+    return spec ? json_make("{s:o}", "spec", spec) : NULL;
 }
 
 static json_t *check(struct relay *r, const json_t *question, struct call *call)
 {
-    json_t *notes = json_array(), *request = json_pack("{s:O?, s:O?}", "spec", json_object_get(question, "text"), "set",
+    json_t *notes = json_array(), *request = json_make("{s:O?, s:O?}", "spec", json_object_get(question, "text"), "set",
                                                        json_object_get(question, "set"));
     (void)r;
     const int rc = local_check(call, request, json_object_get(question, "spec"), notes);
     json_decref(request);
     if (rc == 0)
-        return json_pack("{s:o, s:O}", "notes", notes, "spec", json_object_get(question, "spec"));
+        return json_make("{s:o, s:O}", "notes", notes, "spec", json_object_get(question, "spec"));
     json_decref(notes);
     return NULL;
 }
@@ -123,12 +124,12 @@ static json_t *end_code(struct relay *r, const json_t *question, struct call *ca
 
 static json_t *take_code(struct relay *r, const json_t *question, struct call *call)
 {
-    json_t *request = json_pack("{s:O?, s:O?}", "spec", json_object_get(question, "text"), "set",
+    json_t *request = json_make("{s:O?, s:O?}", "spec", json_object_get(question, "text"), "set",
                                 json_object_get(question, "set"));
     json_decref(end_code(r, question, call));
     r->took = submit_code_take(&r->code, call, request, json_object_get(question, "spec")) == 0;
     json_decref(request);
-    return r->took ? json_pack("{s:s, s:O*}", "name", r->code.name, "notes", r->code.notes) : NULL;
+    return r->took ? json_make("{s:s, s:O*}", "name", r->code.name, "notes", r->code.notes) : NULL;
 }
 
 static json_t *real_path(struct relay *r, const json_t *question, struct call *call)
@@ -136,7 +137,7 @@ static json_t *real_path(struct relay *r, const json_t *question, struct call *c
     char path[PATH_MAX];
     (void)r;
     return submitter_real_path(path, field_text(question, "path"), &call->err) < 0 ? NULL
-           : json_pack("{s:s}", "path", path);
+           : json_make("{s:o}", "path", json_string(path));
 }
 
 static json_t *connect_daemon(struct relay *r, const json_t *question, struct call *call)
@@ -175,7 +176,7 @@ static json_t *connect_port(struct relay *r, const json_t *question, struct call
 static json_t *mistakes_of(const struct call *call)
 {
     json_t *answer = diagnostics_to_json(&call->found, "");
-    json_t *error = json_pack("{s:{s:i, s:s}}", "error", "code", (int)call->err.code, "text", call->err.text);
+    json_t *error = json_make("{s:{s:i, s:s}}", "error", "code", (int)call->err.code, "text", call->err.text);
     json_object_update_recursive(answer, error);
     json_decref(error);
     return answer;
@@ -280,7 +281,7 @@ static int run(struct call *call)
         return 0;
     if (o->nargs > 0)
         return far_command_become(o->args, o->nargs, &call->err);
-    if (answer_with(json_pack("{s:s, s:i}", "version", JOBCTL_VERSION, "schema", API_SCHEMA)) == 0 &&
+    if (answer_with(json_make("{s:s, s:i}", "version", JOBCTL_VERSION, "schema", API_SCHEMA)) == 0 &&
         answer_questions(&r) == 0)
         pass(r.socket);
     if (r.socket >= 0)

@@ -16,6 +16,7 @@
 #include "controller/cli/output.h"
 #include "controller/cli/question.h"
 #include "controller/job/job_view.h"
+#include "engine/contract/json_make.h"
 
 enum { USUAL_AGE_S = 30 * 86400 };
 
@@ -49,7 +50,7 @@ static json_t *ask(struct call *call, struct client *c, const json_t *row, bool 
 {
     char path[64];
     json_t *answer;
-    json_t *body = json_pack("{s:b, s:b}", "checkpoints",
+    json_t *body = json_make("{s:b, s:b}", "checkpoints",
                              (int)options_has(&call->options, "checkpoints"), "dry_run",
                              (int)dry_run);
     snprintf(path, sizeof(path), "/v1/jobs/%lld/remove", (long long)json_integer_value(json_object_get(row, "id")));
@@ -117,7 +118,7 @@ static void say_sum(struct call *call, const json_t *answers, bool dry_run)
 static void print_json(struct call *call, json_t *jobs, json_t *stay, bool dry_run)
 {
     if (call->json)
-        output_json(call, json_pack("{s:O, s:O, s:b}", "jobs", jobs, "stay", stay, "dry_run", (int)dry_run));
+        output_json(call, json_make("{s:O, s:O, s:b}", "jobs", jobs, "stay", stay, "dry_run", (int)dry_run));
 }
 
 /* Removes each of `rows`. Jobs that cannot be removed are added to `stay` with the reason; the
@@ -137,7 +138,7 @@ static json_t *ask_all(struct call *call, struct client *c, const json_t *rows, 
             continue;
         }
         err_set(err, why.code, "%s", why.text);
-        json_array_append_new(stay, json_pack("{s:O, s:O, s:s}", "id", json_object_get(row, "id"),
+        json_array_append_new(stay, json_make("{s:O, s:O, s:s}", "id", json_object_get(row, "id"),
                                               "name", json_object_get(row, "name"), "text",
                                               why.text));
     }

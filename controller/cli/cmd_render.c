@@ -12,6 +12,7 @@
 #include "controller/remote/remote.h"
 #include "controller/remote/sbatch.h"
 #include "engine/contract/install.h"
+#include "engine/contract/json_make.h"
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set slurm.partition=gpu"},
@@ -34,7 +35,7 @@ static int show(struct call *call, const json_t *spec)
     if (!script)
         return -1;
     if (call->json)
-        output_json(call, json_pack("{s:s}", "script", script));
+        output_json(call, json_make("{s:s}", "script", script));
     else
         fputs(script, call->out.file);
     free(script);

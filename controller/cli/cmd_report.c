@@ -19,6 +19,7 @@
 #include "controller/cli/tarball.h"
 #include "controller/job/event_kind.h"
 #include "controller/job/job_dir.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/write_all.h"
 
@@ -225,7 +226,7 @@ static void tell(const struct report *r, const char *path)
 {
     struct call *call = r->call;
     if (call->json)
-        output_json(call, json_pack("{s:s, s:i}", "path", path, "files", r->files));
+        output_json(call, json_make("{s:s, s:i}", "path", path, "files", r->files));
     else
         fprintf(call->out.file,
                 "%s: %d %s. Values of the job's secrets and strings that look like keys were "

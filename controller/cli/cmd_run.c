@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_run.c - jobctl run: a command as a job, without a file */
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "controller/cli/output.h"
 #include "controller/cli/send_job.h"
 #include "controller/cli/spec_file.h"
+#include "engine/contract/json_make.h"
 
 static const struct option_row options[] = {
     {"ranks", 'n', OPTION_COUNT, "N", "processes per node (resources.ranks); default: one per GPU, or 1"},
@@ -80,7 +80,7 @@ static int run(struct call *call)
     if (request && client_open(&c, true, &call->err) == 0)
         code = send_job(call, c, request, notes, &wish, &row);
     if (code >= 0 && call->json)
-        output_json(call, json_pack("{s:O}", "job", row));
+        output_json(call, json_make("{s:O}", "job", row));
     client_close(c);
     json_decref(row);
     json_decref(notes);

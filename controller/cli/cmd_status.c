@@ -14,6 +14,7 @@
 #include "controller/job/job_list.h"
 #include "controller/job/job_view.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum { STORE = 1600, LIMIT = 100, LIMIT_MOST = 10000, PAGE = 10000, REDRAW_MS = 1000 };
 
@@ -303,7 +304,7 @@ static int show(struct call *call, struct client *c)
     struct list l;
     int rc = fetch(call, c, &l);
     if (rc == 0 && call->json) {
-        output_json(call, json_pack("{s:O, s:s, s:s, s:s}", "jobs", l.jobs, "store", l.store, "notify", l.notify, "machine",
+        output_json(call, json_make("{s:O, s:s, s:s, s:s}", "jobs", l.jobs, "store", l.store, "notify", l.notify, "machine",
                                     l.machine));
     } else if (rc == 0 && (rc = print(call, &l)) == 0) {
         print_totals(call, &l);

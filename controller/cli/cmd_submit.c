@@ -14,6 +14,7 @@
 #include "controller/cli/spec_file.h"
 #include "controller/spec/spec_after.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},
@@ -159,7 +160,7 @@ static int dry_run(struct call *call, struct client *c, const struct batch *b)
     }
     const int rc = i == json_array_size(b->requests) ? 0 : -1;
     if (rc == 0 && call->json)
-        output_json(call, i == 1 ? json_incref(json_array_get(answers, 0)) : json_pack("{s:O}", "jobs", answers));
+        output_json(call, i == 1 ? json_incref(json_array_get(answers, 0)) : json_make("{s:O}", "jobs", answers));
     json_decref(answers);
     return rc;
 }
@@ -223,8 +224,8 @@ static int submit(struct call *call, struct client *c, struct batch *b)
     if (code >= 0 && several && wish.wait)
         code = wait_all(call, c, b, &wish);
     if (code >= 0 && call->json)
-        output_json(call, several ? json_pack("{s:O}", "jobs", b->rows)
-                                  : json_pack("{s:O}", "job", json_array_get(b->rows, 0)));
+        output_json(call, several ? json_make("{s:O}", "jobs", b->rows)
+                                  : json_make("{s:O}", "job", json_array_get(b->rows, 0)));
     return code;
 }
 

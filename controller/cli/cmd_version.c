@@ -7,6 +7,7 @@
 #include "controller/base/program.h"
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
+#include "engine/contract/json_make.h"
 
 #ifdef __clang__
 #define COMPILER __VERSION__
@@ -37,7 +38,7 @@ static int run(struct call *call)
         json_object_del(daemon, "schema");
     client_close(c);
     if (call->json) {
-        output_json(call, json_pack("{s:s, s:s, s:s, s:s, s:o}", "version", JOBCTL_VERSION, "commit",
+        output_json(call, json_make("{s:s, s:s, s:s, s:s, s:o}", "version", JOBCTL_VERSION, "commit",
                                     call->build->commit, "date", call->build->date, "compiler", COMPILER,
                                     "daemon", daemon ? daemon : json_null()));
         return 0;

@@ -9,6 +9,7 @@
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
 #include "engine/contract/clock.h"
+#include "engine/contract/json_make.h"
 
 static const struct option_row options[] = {
     {"timeout", 't', OPTION_DURATION, "TIME", "give up after 90s, 5m, ... with exit code 124"},
@@ -46,7 +47,7 @@ static int run(struct call *call)
         job_select(c, &jobs, call->options.nargs, call->options.args, &call->err) == 0 &&
         (code = wait_all(call, c, jobs)) >= 0) {
         if (call->json)
-            output_json(call, json_pack("{s:O}", "jobs", jobs));
+            output_json(call, json_make("{s:O}", "jobs", jobs));
         else if (!options_has(&call->options, "quiet"))
             json_array_foreach (jobs, i, row)
                 job_wait_print(&call->out, row);

@@ -15,6 +15,7 @@
 
 #include "controller/spec/jobspec.h"
 #include "engine/contract/err.h"
+#include "engine/contract/utf8.h"
 
 /* ---- the shell ---- */
 
@@ -74,9 +75,7 @@ static int assignments(const char *const *words, int count)
 static int check(const char *const *words, int count, struct err *err)
 {
     for (int i = 0; i < count; i++) {
-        json_t *text = json_string(words[i]);
-        json_decref(text);
-        if (!text)
+        if (!utf8_valid(words[i], strlen(words[i])))
             return err_set(err, ERR_USAGE, "word %d of the command is not valid UTF-8, as the text of a job must be",
                            i + 1);
     }

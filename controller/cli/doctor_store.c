@@ -16,6 +16,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum { STOP_TRIES = 1500, STOP_PAUSE_MS = 20 };
 
@@ -44,7 +45,7 @@ static json_t *row_of(const json_t *seen)
                                                     "directories of the jobs and its snapshots; running jobs continue"
                        : text[0] ? "nothing can be rebuilt: remove the rows with `jobctl remove`, and move the "
                                    "directories away" : "";
-    return json_pack("{s:s, s:s, s:s, s:s}", "check", "store", "status", status, "seen",
+    return json_make("{s:s, s:s, s:s, s:s}", "check", "store", "status", status, "seen",
                      text[0] ? text : "every job has its directory and its row", "todo", todo);
 }
 

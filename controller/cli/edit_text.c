@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/core/redact.h"
+#include "engine/contract/json_text.h"
 
 enum { KEY_BYTES = 256 };
 
@@ -21,7 +22,7 @@ static const char LINE[] = "# --set ", END[] = "#\n";
 /* As it stands behind LINE; for free(). */
 static char *line_of(const char *one)
 {
-    json_t *text = strchr(one, '\n') || one[0] == '"' ? json_string(one) : NULL;
+    json_t *text = strchr(one, '\n') || one[0] == '"' ? json_text(one) : NULL;
     char *line = text ? json_dumps(text, JSON_ENCODE_ANY) : strdup(one);
     json_decref(text);
     return line;
@@ -31,7 +32,7 @@ static char *line_of(const char *one)
 static json_t *add_line(json_t *text, const char *one)
 {
     char *line = line_of(one);
-    json_t *out = line ? json_sprintf("%s%s%s\n", json_string_value(text), LINE, line) : NULL;
+    json_t *out = line ? json_text_f("%s%s%s\n", json_string_value(text), LINE, line) : NULL;
     json_decref(text);
     free(line);
     return out;
@@ -40,10 +41,10 @@ static json_t *add_line(json_t *text, const char *one)
 char *edit_text_make(const char *yaml, const json_t *set)
 {
     const size_t n = json_array_size(set);
-    json_t *head = json_string(n > 0 ? TITLE : "");
+    json_t *head = json_text(n > 0 ? TITLE : "");
     for (size_t i = 0; i < n && head; i++)
         head = add_line(head, json_string_value(json_array_get(set, i)));
-    json_t *text = head ? json_sprintf("%s%s%s", json_string_value(head), n > 0 ? END : "", yaml) : NULL;
+    json_t *text = head ? json_text_f("%s%s%s", json_string_value(head), n > 0 ? END : "", yaml) : NULL;
     char *out = text ? strdup(json_string_value(text)) : NULL;
     json_decref(head);
     json_decref(text);
@@ -53,7 +54,7 @@ char *edit_text_make(const char *yaml, const json_t *set)
 static json_t *override_of(const char *line, size_t size)
 {
     json_t *quoted = line[0] == '"' ? json_loadb(line, size, JSON_DECODE_ANY, NULL) : NULL;
-    return json_is_string(quoted) ? quoted : json_stringn(line, size);
+    return json_is_string(quoted) ? quoted : json_text_n(line, size);
 }
 
 const char *edit_text_split(json_t **set, const char *text)
@@ -83,7 +84,7 @@ static json_t *told_again(const char *one, const json_t *stored)
         p += n + 1;
     }
     char *value = at ? json_dumps(at, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-    json_t *out = value ? json_sprintf("%.*s=%s", (int)(equals - one), one, value) : NULL;
+    json_t *out = value ? json_text_f("%.*s=%s", (int)(equals - one), one, value) : NULL;
     free(value);
     return out;
 }

@@ -5,6 +5,7 @@
 #include "controller/cli/command.h"
 #include "controller/remote/hub_pin.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 #include "engine/contract/text_append.h"
 
 struct place {
@@ -27,8 +28,8 @@ static void note_fetch(const struct call *call, const json_t *request, json_t *n
     const json_t *set;
     json_array_foreach (json_object_get(request, "set"), i, set)
         text_append(sets, sizeof(sets), " --set '%s'", json_string_value(set));
-    json_array_append_new(notes, json_sprintf("nothing is downloaded now; to have it here: jobctl fetch %s%s",
-                                              call->file, sets));
+    json_array_append_new(notes, json_text_f("nothing is downloaded now; to have it here: jobctl fetch %s%s",
+                                             call->file, sets));
 }
 
 void hub_check(struct call *call, const json_t *request, json_t *spec, json_t *notes, hub_check_refuse *refuse)

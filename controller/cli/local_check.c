@@ -26,6 +26,7 @@
 #include "controller/spec/run_command.h"
 #include "engine/contract/field.h"
 #include "engine/contract/install.h"
+#include "engine/contract/json_text.h"
 
 enum { RESOLVE_MS = 5000, PLAN_MS = 20000, SETS = 256, HOSTS = 1024 };
 
@@ -136,7 +137,7 @@ static void check_launcher(const json_t *spec, json_t *notes)
         return;
     if (n > 0)
         snprintf(each, sizeof(each), "%lld", (long long)n);
-    json_array_append_new(notes, json_sprintf(
+    json_array_append_new(notes, json_text_f(
         "run: %s starts %s processes in each of the %lld ranks, which have RANK and WORLD_SIZE already; write the "
         "script without %s, or set resources.ranks: 1", name, each, (long long)ranks, name));
 }
@@ -271,9 +272,9 @@ static void take_answer(struct call *call, const json_t *request, const json_t *
         local_check_refuse(call, request, "hosts",
                            "%s; correct the name, or add it to the DNS, /etc/hosts or ~/.ssh/config", text);
     else if (field_true(answer, "jump"))
-        json_array_append_new(notes, json_sprintf("hosts: %s; its jump host must know it", text));
+        json_array_append_new(notes, json_text_f("hosts: %s; its jump host must know it", text));
     else
-        json_array_append_new(notes, json_sprintf("hosts: %s is not checked: %s", host, text));
+        json_array_append_new(notes, json_text_f("hosts: %s is not checked: %s", host, text));
 }
 
 static void check_hosts(struct call *call, const json_t *request, const json_t *spec, json_t *notes)
@@ -293,7 +294,7 @@ static void check_hosts(struct call *call, const json_t *request, const json_t *
     const struct subprocess_spec s = {
         .argv = argv, .in = SUBPROCESS_NULL, .out = SUBPROCESS_PIPE, .err = SUBPROCESS_PIPE, .session = true};
     if (subprocess_run(&s, out, RESOLVE_MS, &err) < 0)
-        json_array_append_new(notes, json_sprintf("hosts: the names are not checked: %s", err.text));
+        json_array_append_new(notes, json_text_f("hosts: the names are not checked: %s", err.text));
     while (at < out[0].size) {
         const char *line = out[0].data + at;
         const size_t n = strcspn(line, "\n");

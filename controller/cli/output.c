@@ -8,10 +8,11 @@
 
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
+#include "engine/contract/json_make.h"
 
 void output_json(struct call *call, json_t *value)
 {
-    json_t *out = json_pack("{s:i}", "schema", API_SCHEMA);
+    json_t *out = json_make("{s:i}", "schema", API_SCHEMA);
     json_object_del(value, "schema");
     json_object_update(out, value);
     json_dumpf(out, call->out.file, JSON_COMPACT | JSON_REAL_PRECISION(9));
@@ -79,7 +80,7 @@ int output_failure(struct call *call)
     fflush(call->out.file);
     if (call->json) {
         json_t *places = diagnostics_to_json(found, call->file);
-        json_t *answer = json_pack("{s:{s:s, s:s}}", "error", "code", code_name(err->code), "text", err->text);
+        json_t *answer = json_make("{s:{s:s, s:s}}", "error", "code", code_name(err->code), "text", err->text);
         json_object_update_recursive(answer, places);
         json_decref(places);
         output_json(call, answer);

@@ -15,6 +15,7 @@
 #include "controller/cli/spec_file.h"
 #include "controller/cli/submit_code.h"
 #include "controller/job/job_view.h"
+#include "engine/contract/json_text.h"
 
 static void announce(struct call *call, const json_t *row, const struct send_wish *wish)
 {
@@ -70,7 +71,7 @@ static int post_with_key(struct call *call, struct client *c, json_t **answer, j
     char key[SUBMIT_KEY_SIZE];
     if (given ? submit_key_check(given, &call->err) < 0 : submit_key_make(key, &call->err) < 0)
         return -1;
-    json_object_set_new(whole, "key", json_string(given ? given : key));
+    json_object_set_new(whole, "key", json_text(given ? given : key));
     client_stop_when(c, interrupt_catch_second());
     const int rc = spec_file_post(call, c, answer, whole);
     client_stop_when(c, NULL);

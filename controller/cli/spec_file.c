@@ -15,6 +15,7 @@
 #include "controller/cli/command.h"
 #include "controller/cli/submitter.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 static char *read_text(const char *file, struct err *err)
 {
@@ -34,13 +35,12 @@ json_t *spec_file_secrets(const json_t *names, struct err *err)
         const char *key = json_string_value(name), *value = getenv(key);
         if (!value)
             value = submitter_variable(key);
-        if (!value) {
-            err_set(err, ERR_USAGE, "secret %s is not set in your environment; export it, or "
-                    "remove it from secrets", key);
+        if (!value || json_object_set_new(values, key, json_string(value)) < 0) {
+            err_set(err, ERR_USAGE, "secret %s is %s in your environment; export it, or remove it from secrets", key,
+                    value ? "not UTF-8" : "not set");
             json_decref(values);
             return NULL;
         }
-        json_object_set_new(values, key, json_string(value));
     }
     return values;
 }
@@ -90,8 +90,8 @@ static int pack(struct call *call, json_t **request, const char *text, const cha
         json_decref(secrets);
         return -1;
     }
-    *request = json_pack("{s:s, s:s, s:O, s:o, s:o, s:o}", "spec", text, "cwd", cwd, "canonical", canonical,
-                         "secrets", secrets, "environment", environment, "set", list_of(set, nset));
+    *request = json_make("{s:o, s:o, s:O, s:o, s:o, s:o}", "spec", json_string(text), "cwd", json_string(cwd), "canonical",
+                         canonical, "secrets", secrets, "environment", environment, "set", list_of(set, nset));
     return *request ? 0 : err_set(&call->err, ERR_USAGE, "%s or its path is not valid UTF-8", file);
 }
 

@@ -17,6 +17,7 @@
 #include "controller/spec/jobspec.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 
 /* The mistake at its place in the file, if it is one of the file's. */
 static int refuse(struct call *call, const json_t *request, const struct err *why)
@@ -99,7 +100,7 @@ int submit_code_take(struct code_taken *t, struct call *call, const json_t *requ
     if (wish.must)
         return refuse(call, request, &why);
     t->notes = json_array();
-    json_array_append_new(t->notes, json_sprintf("the code of the job is not recorded: %s", why.text));
+    json_array_append_new(t->notes, json_text_f("the code of the job is not recorded: %s", why.text));
     return 0;
 }
 
@@ -116,6 +117,6 @@ json_t *submit_code_request(const struct code_taken *t, const json_t *request)
 {
     json_t *copy = json_copy((json_t *)(uintptr_t)request);
     if (t->name[0])
-        json_object_set_new(copy, "code", json_string(t->name));
+        json_object_set_new(copy, "code", json_text(t->name));
     return copy;
 }

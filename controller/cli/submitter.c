@@ -13,12 +13,13 @@
 #include "controller/cli/command.h"
 #include "controller/spec/jobspec.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 /* What the far host says of itself, asked for once. */
 static json_t *far_self(struct err *err)
 {
     static json_t *self;
-    json_t *question = self ? NULL : json_pack("{s:s}", "do", "submitter");
+    json_t *question = self ? NULL : json_make("{s:s}", "do", "submitter");
     if (question && far_host_ask(&self, question, err) < 0) {
         json_decref(self);
         self = NULL;
@@ -104,8 +105,8 @@ int submitter_parse(json_t **spec, const char *text, const char *file, const cha
     if (!far_host_name())
         return jobspec_parse(spec, text, file, base, set, nset, found, err);
     *spec = NULL;
-    if (ask(&answer, json_pack("{s:s, s:s, s:s, s:s, s:o}", "do", "parse", "text", text, "file", name, "base", base,
-                               "set", list_of(set, nset)), found, err) < 0)
+    if (ask(&answer, json_make("{s:s, s:o, s:s, s:o, s:o}", "do", "parse", "text", json_string(text), "file", name, "base",
+                               json_string(base), "set", list_of(set, nset)), found, err) < 0)
         return -1;
     *spec = json_incref(json_object_get(answer, "spec"));
     json_decref(answer);
@@ -114,7 +115,7 @@ int submitter_parse(json_t **spec, const char *text, const char *file, const cha
 
 static int ask_of_spec(json_t **answer, const char *what, struct call *call, const json_t *request, const json_t *spec)
 {
-    json_t *question = json_pack("{s:s, s:O, s:O, s:O}", "do", what, "text", json_object_get(request, "spec"), "set",
+    json_t *question = json_make("{s:s, s:O, s:O, s:O}", "do", what, "text", json_object_get(request, "spec"), "set",
                                  json_object_get(request, "set"), "spec", spec);
     return ask(answer, question, &call->found, &call->err);
 }
@@ -129,7 +130,7 @@ void submitter_code_end(void)
     struct diagnostics none = {.count = 0};
     struct err ignored = {.code = ERR_NONE};    /* the end of this process does the same */
     json_t *answer;
-    ask(&answer, json_pack("{s:s}", "do", "code_end"), &none, &ignored);
+    ask(&answer, json_make("{s:s}", "do", "code_end"), &none, &ignored);
     json_decref(answer);
 }
 
@@ -147,7 +148,7 @@ int submitter_check(struct call *call, const json_t *request, json_t *spec, json
 
 static int far_real_path(char *out, const char *path, struct err *err)
 {
-    json_t *answer = NULL, *question = json_pack("{s:s, s:s}", "do", "real_path", "path", path);
+    json_t *answer = NULL, *question = json_make("{s:s, s:o}", "do", "real_path", "path", json_string(path));
     struct diagnostics none = {.count = 0};
     if (ask(&answer, question, &none, err) < 0)
         return -1;

@@ -19,8 +19,10 @@
 #include "controller/code/ignore.h"
 #include "controller/job/job_view.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_text.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/text_append.h"
+#include "engine/contract/utf8.h"
 
 enum { FULL = PATH_MAX + 2 * CODE_PATH, IGNORE_BYTES = 1024 * 1024, SPARSE_BYTES = 1024 * 1024,
        SEEN_MAX = 8 * CODE_FILES_MAX, LARGEST = 3, DEPTH = 60 };
@@ -62,7 +64,7 @@ static void leave(struct walk *w, const char *rel, const char *why)
     snprintf(text, sizeof(text), "%s: %s", rel, why);
     err_make_printable(text);
     if (l->left++ < CODE_LEFT_TOLD)
-        json_array_append_new(l->left_out, json_string(text));
+        json_array_append_new(l->left_out, json_text(text));
 }
 
 static const char *last_part(const char *path)
@@ -201,9 +203,7 @@ static bool is_sparse(const char *path, const struct stat *st)
 
 static bool is_utf8(const char *text)
 {
-    json_t *v = json_string(text);
-    json_decref(v);
-    return v != NULL;
+    return utf8_valid(text, strlen(text));
 }
 
 static const char *link_trouble(const char *path, const char *rel)

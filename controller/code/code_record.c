@@ -13,6 +13,7 @@
 #include "controller/code/code_git.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 #include "engine/contract/safe_open.h"
 
 /* "# branch.oid 1234...", "# branch.head main", then a line for each changed file. */
@@ -22,9 +23,9 @@ static void read_status(json_t *info, const char *text)
     for (const char *line = text; *line; line += *line == '\n') {
         const int n = (int)strcspn(line, "\n");
         if (n > 13 && strncmp(line, "# branch.oid ", 13) == 0)
-            json_object_set_new(info, "commit", json_sprintf("%.*s", n - 13, line + 13));
+            json_object_set_new(info, "commit", json_text_f("%.*s", n - 13, line + 13));
         else if (n > 14 && strncmp(line, "# branch.head ", 14) == 0)
-            json_object_set_new(info, "branch", json_sprintf("%.*s", n - 14, line + 14));
+            json_object_set_new(info, "branch", json_text_f("%.*s", n - 14, line + 14));
         else if (n > 0 && line[0] != '#')
             changed++;
         line += n;
@@ -34,7 +35,7 @@ static void read_status(json_t *info, const char *text)
 
 static void set_trouble(json_t *info, const char *text)
 {
-    json_object_set_new(info, "git", json_string(text));
+    json_object_set_new(info, "git", json_text(text));
 }
 
 bool code_record_look(json_t *info, const char *workdir)

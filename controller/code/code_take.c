@@ -16,6 +16,7 @@
 #include "controller/job/job_code.h"
 #include "engine/contract/err.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/scratch.h"
 
 enum { TRIES = 3, NAMED = 5, FULL = PATH_MAX + CODE_PATH };
@@ -113,7 +114,7 @@ static int try_snapshot(const struct code_taken *t, const struct code_wish *wish
         rc = job_code_link(from, to, err);
     }
     if (rc == 0) {
-        json_object_set_new(info, "snapshot", json_string(digest));
+        json_object_set_new(info, "snapshot", json_text(digest));
         json_object_set_new(info, "files", json_integer((json_int_t)code_manifest_count(manifest)));
         json_object_set_new(info, "bytes", json_integer(code_manifest_bytes(manifest)));
     }
@@ -135,7 +136,7 @@ static void note_left_out(struct code_taken *t, const struct code_list *l)
     }
     if (l->left > NAMED)
         snprintf(text + at, sizeof(text) - at, " and %zu more", l->left - NAMED);
-    json_array_append_new(t->notes, json_sprintf("the snapshot of the code leaves out %s", text));
+    json_array_append_new(t->notes, json_text_f("the snapshot of the code leaves out %s", text));
 }
 
 /* A file that is written meanwhile does not match its digest: once more. */
@@ -187,7 +188,7 @@ static int snapshot_or_note(struct code_taken *t, const struct code_wish *wish, 
     if (wish->must)
         return err_set(err, why.code, "%s", why.text);
     if (why.code != ERR_NOT_FOUND)
-        json_array_append_new(t->notes, json_sprintf("no snapshot of the code is sent to the hosts: %s", why.text));
+        json_array_append_new(t->notes, json_text_f("no snapshot of the code is sent to the hosts: %s", why.text));
     return 0;
 }
 
@@ -204,7 +205,7 @@ static int write_all(struct code_taken *t, const struct code_wish *wish, json_t 
 
 int code_take(struct code_taken *t, const struct code_wish *wish, struct err *err)
 {
-    json_t *info = json_pack("{s:i, s:s}", "version", 1, "workdir", wish->workdir);
+    json_t *info = json_make("{s:i, s:o}", "version", 1, "workdir", json_string(wish->workdir));
     int rc = -1;
     *t = (struct code_taken){.notes = json_array(), .lock = -1};
     const bool known = info && code_record_look(info, wish->workdir);

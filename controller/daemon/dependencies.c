@@ -13,6 +13,7 @@
 #include "db/jobs.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 
 /* A job that waits for another may continue its checkpoints, and what that one continued. */
 static int inherit(json_t *lineage, struct daemon *d, int64_t id, struct err *err)
@@ -24,7 +25,7 @@ static int inherit(json_t *lineage, struct daemon *d, int64_t id, struct err *er
     const json_t *checkpoint = json_object_get(spec, "checkpoint");
     const char *origin = field_text(checkpoint, "origin");
     if (origin[0])
-        json_array_append_new(lineage, json_string(origin));
+        json_array_append_new(lineage, json_text(origin));
     json_t *older = json_object_get(checkpoint, "lineage");
     if (json_is_array(older))
         json_array_extend(lineage, older);
@@ -65,7 +66,7 @@ int dependencies_resolve(json_t *spec, struct daemon *d, int64_t of, struct err 
         if (inherit(lineage, d, id, err) < 0)
             goto fail;
         json_array_append_new(ids, kind == AFTER_OK ? json_integer(id)
-                                                    : json_sprintf("%s:%lld", spec_after_name(kind), (long long)id));
+                                                    : json_text_f("%s:%lld", spec_after_name(kind), (long long)id));
     }
     if (json_array_size(lineage) > 0)
         json_object_set(json_object_get(spec, "checkpoint"), "lineage", lineage);

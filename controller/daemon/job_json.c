@@ -17,6 +17,7 @@
 #include "db/checkpoints.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 static json_t *known(int64_t value)
 {
@@ -30,7 +31,7 @@ static json_t *number(double value)
 
 static json_t *text_or_null(const char *text)
 {
-    return text && text[0] ? json_string(text) : json_null();
+    return text && text[0] ? json_text(text) : json_null();
 }
 
 /* Numbers that are not stored: those of a job that is not in memory are null. */
@@ -66,7 +67,7 @@ static json_t *job_json_make(const struct job_row *r, json_t *checkpoint, json_t
                              const char *phase, const char *channel_text)
 {
     json_t *after = json_loads(r->after, 0, NULL), *point = json_loads(r->point, 0, NULL);
-    return json_pack(
+    return json_make(
         "{s:I, s:s, s:s, s:o, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:I,"
         " s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "id", (json_int_t)r->id, "name", r->name, "state", r->state, "result",
@@ -155,7 +156,7 @@ json_t *job_json_of_job(const struct job *job)
         snprintf(row.state, sizeof(row.state), "%s", job_state_name(JOB_RUNNING));
     json_t *checkpoint = json_null();
     if (job->checkpoint_path && c->checkpoint >= 0)
-        checkpoint = json_pack("{s:I, s:s}", "step", (json_int_t)c->checkpoint, "path", job->checkpoint_path);
+        checkpoint = json_make("{s:I, s:s}", "step", (json_int_t)c->checkpoint, "path", job->checkpoint_path);
     struct goodput spent;
     job_core_spent(&spent, c, daemon_now_ms());
     row.productive_ms = spent.ms[BUCKET_PRODUCTIVE];
@@ -172,7 +173,7 @@ static int newest_good(void *ctx, const struct checkpoint_row *row)
     json_t **out = ctx;
     if (strcmp(row->trust, "quarantined") == 0)
         return 0;
-    *out = json_pack("{s:I, s:s}", "step", (json_int_t)row->step, "path", row->path);
+    *out = json_make("{s:I, s:s}", "step", (json_int_t)row->step, "path", row->path);
     return 1;
 }
 

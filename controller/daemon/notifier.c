@@ -21,6 +21,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 /* A target, while the daemon runs; one that left config.yaml stays until then. */
 struct target {
@@ -251,7 +252,7 @@ json_t *notifier_targets(const struct daemon *d, struct err *err)
         const struct target *t = d->notifier->targets;
         while (t && strcmp(t->name, field_text(one, "name")) != 0)
             t = t->next;
-        json_array_append_new(list, json_pack("{s:s, s:s, s:O, s:I, s:s}", "name", field_text(one, "name"), "kind",
+        json_array_append_new(list, json_make("{s:s, s:s, s:O, s:I, s:s}", "name", field_text(one, "name"), "kind",
                                               kind_of(one), "on", json_object_get(one, "on"), "waiting",
                                               (json_int_t)(t ? t->waiting : 0), "problem", t ? t->problem : ""));
     }
@@ -276,7 +277,7 @@ struct file_task *notifier_test(const struct daemon *d, const char *target, stru
 json_t *notifier_tested(const struct file_task *task)
 {
     const struct sending *s = (const struct sending *)task;
-    return json_pack("{s:s, s:b, s:s}", "target", s->target, "ok", s->err.code == ERR_NONE, "text", s->err.text);
+    return json_make("{s:s, s:b, s:s}", "target", s->target, "ok", s->err.code == ERR_NONE, "text", s->err.text);
 }
 
 /* ---- open, close ---- */

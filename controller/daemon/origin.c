@@ -20,6 +20,7 @@
 #include "db/jobs.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 #include "engine/contract/lineage_file.h"
 #include "engine/contract/safe_open.h"
 
@@ -33,7 +34,7 @@ int origin_give(json_t *checkpoint, struct err *err)
         return err_set(err, ERR_SYSTEM, "cannot get random numbers for the job's origin");
     for (size_t i = 0; i < sizeof(bits); i++)
         snprintf(text + 2 * i, 3, "%02x", bits[i]);
-    return json_object_set_new(checkpoint, "origin", json_string(text));
+    return json_object_set_new(checkpoint, "origin", json_text(text));
 }
 
 /* Is spec.json that of the row? A job that has not started may have none. */
@@ -244,7 +245,7 @@ static void compare_done(struct file_task *task)
     int64_t have = 0;
     u->spec = NULL;
     if (u->same && u->origin[0])        /* of a job that continued it, or that it continued */
-        json_object_set_new(checkpoint, "origin", json_string(u->origin));
+        json_object_set_new(checkpoint, "origin", json_text(u->origin));
     if (!u->same)
         refuse(u->id, u->path);
     else if (give(u, spec, &u->err) == 0 && access(u->path, F_OK) == 0)

@@ -35,6 +35,7 @@
 #include "engine/contract/dir_walk.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 #define CHECKPOINTS "checkpoints"
 
@@ -88,7 +89,7 @@ static int look_for_mention(void *ctx, int64_t id, const char *canonical)
 static int check_mentions(struct daemon *d, int64_t id, const char *dir, bool checkpoints, struct err *err)
 {
     char quoted[PATH_MAX + 2];
-    json_t *text = json_string(dir);
+    json_t *text = json_text(dir);
     const size_t n = text ? json_dumpb(text, quoted, sizeof(quoted), JSON_ENCODE_ANY) : 0;
     json_decref(text);
     if (n == 0 || n > sizeof(quoted) - 1)
@@ -259,11 +260,11 @@ json_t *removal_json(const struct removed_row *row, const struct daemon *d, bool
     job_dir(dir, sizeof(dir), d, row->job);
     json_t *checkpoints = json_null();
     if (row->checkpoints[0])
-        checkpoints = json_pack("{s:s, s:o, s:b}", "dir", row->checkpoints, "bytes",
+        checkpoints = json_make("{s:s, s:o, s:b}", "dir", row->checkpoints, "bytes",
                                 row->checkpoint_bytes < 0 ? json_null()
                                                           : json_integer(row->checkpoint_bytes),
                                 "kept", (int)row->kept);
-    return json_pack(
+    return json_make(
         "{s:I, s:s, s:s, s:I, s:o, s:o, s:b}", "id", (json_int_t)row->job, "name", row->name, "dir",
         dir, "bytes", (json_int_t)row->bytes, "checkpoints", checkpoints, "removed_at",
         removed ? utc_json(row->removed_ms) : json_null(), "pending", (int)(removed && row->pending));

@@ -29,6 +29,7 @@
 #include "engine/contract/dir_walk.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define STORE "jobs.db"
@@ -74,11 +75,11 @@ static void take_store(struct repair *r)
     path_in(from, r->daemon.home, STORE, "");
     path_in(to, r->daemon.home, NEW, "");
     if (access(from, F_OK) < 0) {
-        report_set(r, "store", json_string("missing"));
+        report_set(r, "store", json_text("missing"));
         return;
     }
     const bool sound = rebuild_copy(from, to, &err) == 0;
-    report_set(r, "store", json_string(sound ? "sound" : "damaged"));
+    report_set(r, "store", json_text(sound ? "sound" : "damaged"));
 }
 
 /* Opens a copy, if its tables are those of this version. */
@@ -105,7 +106,7 @@ static int take_snapshot(struct repair *r, struct err *err)
             continue;
         store_close(old);
         rc = rebuild_take(&taken, r->daemon.store, copy, err);
-        report_set(r, "snapshot", json_string(name));
+        report_set(r, "snapshot", json_text(name));
         break;
     }
     remove_all(home, TAKEN);
@@ -143,7 +144,7 @@ static int note_rebuilt(struct job *job, struct err *err)
 {
     struct core_output out = { 0 };
     const struct job_core was = job->core;
-    json_t *body = json_pack("{s:s}", "text", "the store was rebuilt; this job is continued from the events in its "
+    json_t *body = json_make("{s:s}", "text", "the store was rebuilt; this job is continued from the events in its "
                              "directory");
     const struct core_input in = { .kind = CORE_REBUILT, .at_ms = daemon_now_ms(), .body = body };
     int rc = job_core_step(&job->core, &in, &out, err);
@@ -207,9 +208,9 @@ static void make_placed(json_t *event, const struct repair *r, int64_t id, int64
     gethostname(node, sizeof(node) - 1);
     if (identity_read(&who, dir, NULL) < 0 || who.job != id || who.attempt != attempt)
         return;
-    json_object_set_new(event, "kind", json_string("placed"));
+    json_object_set_new(event, "kind", json_text("placed"));
     json_object_set_new(event, "attempt", json_integer((json_int_t)attempt));
-    json_object_set_new(event, "body", json_pack("{s:s, s:s, s:I, s:I}", "nonce", who.nonce, "node", node, "cpus",
+    json_object_set_new(event, "body", json_make("{s:s, s:s, s:I, s:I}", "nonce", who.nonce, "node", node, "cpus",
                                                  (json_int_t)field_int(want, "cpus", 1), "gpus",
                                                  (json_int_t)field_int(want, "gpus", 0)));
 }
@@ -411,7 +412,7 @@ static int swap(struct repair *r, struct err *err)
         return err_set(err, ERR_SYSTEM, "cannot move %s to %s: %m; the old store is in %s", from, to, dir);
     if (rmdir(dir) == 0)
         dir[0] = '\0';          /* there was no old store */
-    report_set(r, "old", dir[0] ? json_string(dir) : json_null());
+    report_set(r, "old", dir[0] ? json_text(dir) : json_null());
     return 0;
 }
 
@@ -446,7 +447,7 @@ int repair_run(json_t **report, const char *home, struct err *err)
     const int lock = home_lock(&before, home, socket, err);
     int rc = lock < 0 ? -1 : 0;
     snprintf(r->daemon.home, sizeof(r->daemon.home), "%s", home);
-    r->report = json_pack("{s:n, s:n}", "snapshot", "old");
+    r->report = json_make("{s:n, s:n}", "snapshot", "old");
     if (rc == 0)
         rc = repair(r, err);
     if (lock >= 0)
@@ -468,7 +469,7 @@ static json_t *look(const char *home, struct err *err)
     if (access(path, F_OK) < 0)
         return json_null();
     if (store_open_checked(&s, path, INTEGRITY_QUICK, &why) < 0)
-        return json_pack("{s:s, s:b, s:b}", "text", why.text, "damaged", why.errnum == EUCLEAN, "repair", 1);
+        return json_make("{s:s, s:b, s:b}", "text", why.text, "damaged", why.errnum == EUCLEAN, "repair", 1);
     if (survey_make(&survey, home, s, err) == 0)
         out = survey_json(survey);
     survey_free(survey);

@@ -26,6 +26,7 @@
 #include "controller/spec/spec_paths.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 /* PATIENCE_MS: a network drive may take a while. */
@@ -100,11 +101,11 @@ static int settle(json_t *spec, const char *dir, struct err *err)
     if (!slash || strcmp(slash + 1, field_text(spec, "name")) != 0)
         return err_set(err, ERR_USAGE, "the mirror of job %s must be a directory of that name, not "
                        "'%s'", field_text(spec, "name"), dir);
-    json_object_set_new(json_object_get(spec, "checkpoint"), "mirror", json_stringn(dir, (size_t)(slash - dir)));
+    json_object_set_new(json_object_get(spec, "checkpoint"), "mirror", json_text_n(dir, (size_t)(slash - dir)));
     json_object_set_new(spec, "after", json_array());
     json_object_del(spec, "snapshot");          /* it stayed on the other machine */
     if (stat(field_text(spec, "workdir"), &st) < 0) /* the spec's paths are absolute */
-        json_object_set_new(spec, "workdir", json_string(dir));
+        json_object_set_new(spec, "workdir", json_text(dir));
     if (spec_diagnostics_init(&diagnostics, err) < 0)
         return -1;
     spec_paths_resolve(spec, "/", &diagnostics);
@@ -122,7 +123,7 @@ static json_t *past(const char *line, size_t size)
     const char *kind = field_text(e, "kind");
     if (json_is_object(body) && event_is_news(kind, body)) {
         event_text(text, sizeof(text), kind, body);
-        row = json_pack("{s:O?, s:O?, s:O?, s:s, s:s}", "at_ms", json_object_get(e, "at_ms"), "host",
+        row = json_make("{s:O?, s:O?, s:O?, s:s, s:s}", "at_ms", json_object_get(e, "at_ms"), "host",
                         json_object_get(e, "host"), "job", json_object_get(e, "job"), "kind", kind,
                         "text", text);
     }
@@ -163,10 +164,10 @@ static json_t *notes_of(const json_t *job, const json_t *spec)
 {
     json_t *notes = json_array();
     if (json_is_true(json_object_get(json_object_get(job, "spec"), "snapshot")))
-        json_array_append_new(notes, json_sprintf(
+        json_array_append_new(notes, json_text_f(
             "the snapshot of the job's code is on %s only: the job runs in %s with the present content of that "
-                                                  "directory; copy the code of its submit there first",
-                                                  field_text(job, "host"), field_text(spec, "workdir")));
+                                                 "directory; copy the code of its submit there first",
+                                                 field_text(job, "host"), field_text(spec, "workdir")));
     return notes;
 }
 
@@ -227,7 +228,7 @@ static int adopt(int64_t *id, struct daemon *d, const struct adoption *a, const 
                        .environment = json_object_get(body, "environment"),
                        .hold = json_is_true(json_object_get(body, "hold")) };
     char *yaml = json_dumps(o.spec, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-    o.adopted = json_pack("{s:s, s:O, s:O, s:O}", "dir", a->dir, "host", json_object_get(a->job, "host"),
+    o.adopted = json_make("{s:s, s:O, s:O, s:O}", "dir", a->dir, "host", json_object_get(a->job, "host"),
                           "job", json_object_get(a->job, "job"), "history", a->history);
     o.yaml = yaml;
     int rc = !o.adopted || !yaml ? err_set(err, ERR_MEMORY, "out of memory for a job")
@@ -249,7 +250,7 @@ void request_adopt(struct request *r)
     else if (a->err.code)
         request_fail(r, &a->err, NULL);
     else if (json_is_true(json_object_get(body, "dry_run")))
-        request_answer(r, 200, json_pack("{s:s, s:O, s:O, s:O, s:o}", "dir", a->dir, "host",
+        request_answer(r, 200, json_make("{s:s, s:O, s:O, s:O, s:o}", "dir", a->dir, "host",
                                          json_object_get(a->job, "host"), "job", json_object_get(a->job, "job"), "spec",
                                          a->spec, "notes", notes_of(a->job, a->spec)));
     else if (adopt(&id, d, a, body, &err) < 0)

@@ -27,6 +27,7 @@
 #include "controller/spec/sweep_points.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum { RETRIES = 100 };
 
@@ -105,7 +106,7 @@ static void answer_spec(struct request *r, int64_t id, bool any)
                 "edited", (long long)id);
         request_fail(r, &err, NULL);
     } else
-        request_answer(r, 200, json_pack("{s:O, s:s, s:O, s:O*, s:O}", "job", row, "yaml", yaml, "spec", spec, "set",
+        request_answer(r, 200, json_make("{s:O, s:s, s:O, s:O*, s:O}", "job", row, "yaml", yaml, "spec", spec, "set",
                                          from.set, "base",
                                          from.base ? from.base : json_object_get(spec, "workdir")));
     source_fini(&from);
@@ -190,7 +191,7 @@ static int complete(json_t *spec, const json_t *stored, struct job *job, struct 
 /* Takes `keys`. */
 static json_t *edited_body(const json_t *spec, const json_t *set, json_t *keys)
 {
-    return json_pack("{s:I, s:o, s:o, s:o*}", "priority", json_integer_value(json_object_get(spec, "priority")),
+    return json_make("{s:I, s:o, s:o, s:o*}", "priority", json_integer_value(json_object_get(spec, "priority")),
                      "retry", submission_retry(spec), "keys", keys, "set", submission_overrides(set));
 }
 
@@ -232,7 +233,7 @@ void request_edit(struct request *r)
     json_t *keys = spec_merge_keys(stored, spec);
     event = edited_body(spec, json_object_get(body, "set"), json_incref(keys));
     if (store(job, spec, body, event, &err) == 0)
-        request_answer(r, 200, json_pack("{s:o, s:O}", "job", job_json_of_id(request_daemon(r), id, &err), "keys",
+        request_answer(r, 200, json_make("{s:o, s:O}", "job", job_json_of_id(request_daemon(r), id, &err), "keys",
                                          keys));
     json_decref(keys);
 fail:

@@ -19,6 +19,7 @@
 #include "controller/job/job_dir.h"
 #include "db/events.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/utf8.h"
 
 enum { EVENTS_MAX = 10000, LOG_MAX = 1024 * 1024 };
@@ -38,7 +39,7 @@ json_t *request_event_json(const struct event_row *row)
         event_text(text, sizeof(text), row->kind, body);
     else
         snprintf(text, sizeof(text), "this event is damaged in the store: run `jobctl doctor --repair`");
-    return json_pack("{s:I, s:o, s:s, s:s, s:o, s:s, s:o}", "seq", (json_int_t)row->seq, "at",
+    return json_make("{s:I, s:o, s:s, s:s, s:o, s:s, s:o}", "seq", (json_int_t)row->seq, "at",
                      utc_json(row->at_ms), "source", row->source, "kind", row->kind,
                      "attempt", row->attempt > 0 ? json_integer(row->attempt) : json_null(),
                      "text", text, "body", body ? body : json_object());
@@ -68,7 +69,7 @@ void request_events(struct request *r)
         request_fail(r, &err, NULL);
         return;
     }
-    request_answer(r, 200, json_pack("{s:o, s:s, s:I}", "events", events, "state", row.state,
+    request_answer(r, 200, json_make("{s:o, s:s, s:I}", "events", events, "state", row.state,
                                      "last_seq", (json_int_t)row.last_seq));
 }
 
@@ -88,25 +89,12 @@ struct log_task {
     struct err       err;
 };
 
-/* Each invalid UTF-8 byte becomes U+FFFD; an incomplete character at the end is left for the next
- * call, unless there is nothing else. *used: bytes converted. */
+/* An incomplete character at the end is left for the next call, unless there is nothing else. *used: bytes converted. */
 static json_t *text_of(const char *data, size_t size, size_t *used)
 {
-    char *out = malloc(3 * size + 1);
-    size_t at = 0, n = 0;
-    if (!out)
-        return NULL;
-    while (at < size && (at == 0 || !utf8_is_cut(data + at, size - at))) {
-        uint32_t c;
-        const size_t len = data[at] ? utf8_read(data + at, size - at, &c) : 0;
-        memcpy(out + n, len ? data + at : "\xEF\xBF\xBD", len ? len : 3);
-        n += len ? len : 3;
-        at += len ? len : 1;
-    }
-    *used = at;
-    json_t *text = json_stringn(out, n);
-    free(out);
-    return text;
+    const size_t whole = utf8_whole(data, size);
+    *used = whole ? whole : size;
+    return json_text_n(data, *used);
 }
 
 /* The directory of a rank's log: that of node 0 or of the rank's node. */
@@ -150,7 +138,7 @@ static void log_answer(struct request *r, const struct log_part *p, bool done)
     json_t *data = text_of(p->bytes.data ? p->bytes.data : "", p->bytes.got, &used);
     json_t *rank = p->setup ? json_null() : json_integer(p->rank);
     int64_t next = offset + (int64_t)used, size = p->bytes.size > 0 ? p->bytes.size : 0;
-    request_answer(r, 200, json_pack("{s:I, s:o, s:I, s:I, s:I, s:o, s:b}", "attempt",
+    request_answer(r, 200, json_make("{s:I, s:o, s:I, s:I, s:I, s:o, s:b}", "attempt",
                                      (json_int_t)p->attempt, "rank", rank, "offset",
                                      (json_int_t)offset, "next_offset", (json_int_t)next, "size",
                                      (json_int_t)size, "data", data, "done",
@@ -280,7 +268,7 @@ void request_wait(struct request *r)
     }
     json_t *job = job_json_of_id(d, row.id, &err);
     if (job)
-        request_answer(r, 200, json_pack("{s:o, s:b}", "job", job, "done", (int)done));
+        request_answer(r, 200, json_make("{s:o, s:b}", "job", job, "done", (int)done));
     else
         request_fail(r, &err, NULL);
 }

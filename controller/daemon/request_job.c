@@ -14,6 +14,7 @@
 #include "controller/job/active_jobs.h"
 #include "db/jobs.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 /* "12_3": a member of a sweep by its index. */
 static int member_id(int64_t *id, struct daemon *d, long long sweep, const char *word, struct err *err)
@@ -82,7 +83,7 @@ void request_job_answer(struct request *r, int status, int64_t id)
     struct err err = { 0 };
     json_t *row = job_json_of_id(request_daemon(r), id, &err);
     if (row)
-        request_answer(r, status, json_pack("{s:o}", "job", row));
+        request_answer(r, status, json_make("{s:o}", "job", row));
     else
         request_fail(r, &err, NULL);
 }

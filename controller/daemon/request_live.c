@@ -23,6 +23,7 @@
 #include "db/events.h"
 #include "db/jobs.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 enum { TICK_MS = 1000, WAITING_EVERY = 10, EVENTS_MAX = 10000 };
 
@@ -71,7 +72,7 @@ static void put_row(struct live *l, struct daemon *d, const char *id, bool quiet
     const json_int_t digest = text ? digest_of(text) : 0;
     if (!row && !l->gone) {
         l->gone = l->job > 0;
-        json_t *gone = json_pack("{s:I}", "id", (json_int_t)strtoll(id, NULL, 10));
+        json_t *gone = json_make("{s:I}", "id", (json_int_t)strtoll(id, NULL, 10));
         put_message(l, NULL, "gone", gone);
         json_decref(gone);
     } else if (text && digest != json_integer_value(json_object_get(l->seen, id))) {

@@ -14,6 +14,7 @@
 #include "controller/nodes/machine_users.h"
 #include "controller/spec/spec_rules.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 /* The GPUs of the facts; with ?now=1 each has "now", what it does at present, or null. */
 static json_t *gpus_of(struct daemon *d, bool now)
@@ -39,7 +40,7 @@ static json_t *as_rows(const json_t *lines)
     json_t *out = json_array(), *line;
     size_t i;
     json_array_foreach((json_t *)(uintptr_t)lines, i, line)
-        json_array_append_new(out, json_pack("{s:I, s:s, s:s, s:O*, s:O}", "index",
+        json_array_append_new(out, json_make("{s:I, s:s, s:s, s:O*, s:O}", "index",
                                              (json_int_t)field_int(line, "index", (int64_t)i), "uuid",
                                              field_text(line, "uuid"), "name", field_text(line, "name"), "memory_bytes",
                                              json_object_get(line, "memory_bytes"), "now", line));
@@ -64,12 +65,12 @@ static void tell_here(struct daemon *d, json_t *nodes, bool now)
     const char *drained = hosts_drained(d, f->node);
     int64_t cpus, gpus;
     fleet_free(d, &cpus, &gpus);
-    json_array_append_new(nodes, json_pack(
+    json_array_append_new(nodes, json_make(
         "{s:s, s:s, s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:O*}", "name", f->node, "state",
         drained ? "drained" : "up", "cpus", (json_int_t)f->cpus, "cpus_free", (json_int_t)cpus,
         "gpus", gpus_of(d, now), "gpus_free",
         (json_int_t)gpus, "last_seen", utc_json(daemon_now_ms()), "boot_id", f->boot_id, "drained",
-        drained ? json_string(drained) : json_null(), "users", machine_users_list(d), "pairs",
+        drained ? json_text(drained) : json_null(), "users", machine_users_list(d), "pairs",
         json_object_get(f->facts, "pairs")));
 }
 
@@ -81,7 +82,7 @@ void request_nodes(struct request *r)
     hosts_list(d, nodes);
     if (request_query(r, "now"))
         tell_elsewhere(d, nodes);
-    request_answer(r, 200, json_pack("{s:o}", "nodes", nodes));
+    request_answer(r, 200, json_make("{s:o}", "nodes", nodes));
 }
 
 /* The user's actions on a node. */

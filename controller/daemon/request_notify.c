@@ -10,13 +10,14 @@
 #include "controller/spec/notify_target.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 void request_notify(struct request *r)
 {
     struct err err = { 0 };
     json_t *targets = notifier_targets(request_daemon(r), &err);
     if (targets)
-        request_answer(r, 200, json_pack("{s:o}", "targets", targets));
+        request_answer(r, 200, json_make("{s:o}", "targets", targets));
     else
         request_fail(r, &err, NULL);
 }

@@ -18,6 +18,7 @@
 #include "db/jobs.h"
 #include "db/removed.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 /* PATIENCE_MS: to count the files of a page. */
 enum { SCAN = 1000, PATIENCE_MS = 30000 };
@@ -60,7 +61,7 @@ static int add(void *ctx, int64_t id, const char *name, const char *canonical)
     if (removal_plan_rows(&p->rows[p->count], p->daemon, id, name, canonical, p->checkpoints, &why) == 0)
         p->count++;
     else
-        json_array_append_new(p->stay, json_pack("{s:I, s:s, s:s}", "id", (json_int_t)id, "name", name, "text",
+        json_array_append_new(p->stay, json_make("{s:I, s:s, s:s}", "id", (json_int_t)id, "name", name, "text",
                                                  why.text));
     return 0;
 }
@@ -86,7 +87,7 @@ static json_t *answer_of(const struct page *p)
     json_t *jobs = json_array();
     for (size_t i = 0; i < p->count; i++)
         json_array_append_new(jobs, removal_json(&p->rows[i], p->daemon, false));
-    return json_pack("{s:o, s:O, s:I}", "jobs", jobs, "stay", p->stay, "next", (json_int_t)p->next);
+    return json_make("{s:o, s:O, s:I}", "jobs", jobs, "stay", p->stay, "next", (json_int_t)p->next);
 }
 
 /* The thread may still count. */

@@ -37,6 +37,7 @@
 #include "db/goodput_rows.h"
 #include "db/metrics.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 enum { LIST_MAX = 10000, IDS_MAX = 10000, POINTS_MAX = 10000, CURVES_MAX = 20, CHECKPOINTS_MAX = 100 };
 
@@ -157,7 +158,7 @@ void request_list(struct request *r)
     json_t *users = machine_users_list(request_daemon(r));
     machine_users_text(machine, sizeof(machine), users);
     json_decref(users);
-    request_answer(r, 200, json_pack("{s:o, s:s, s:s, s:s, s:o*}", "jobs", l.jobs, "store", store, "notify", notify,
+    request_answer(r, 200, json_make("{s:o, s:s, s:s, s:s, s:o*}", "jobs", l.jobs, "store", store, "notify", notify,
                                      "machine", machine, "counts", l.counts));
 }
 
@@ -169,7 +170,7 @@ static json_t *fold_names(const json_t *placed)
     json_t *nodes = json_array(), *name;
     size_t i;
     json_array_foreach (json_object_get(placed, "nodes"), i, name)
-        json_array_append_new(nodes, json_pack("{s:I, s:O, s:s}", "node", (json_int_t)i, "name", name,
+        json_array_append_new(nodes, json_make("{s:I, s:O, s:s}", "node", (json_int_t)i, "name", name,
                                                "state", "placed"));
     return nodes;
 }
@@ -180,7 +181,7 @@ static void fold_joined(json_t *attempt, const json_t *body)
     size_t i;
     json_array_foreach (json_object_get(body, "nodes"), i, one) {
         json_t *copy = json_deep_copy(one);
-        json_object_set_new(copy, "state", json_string("joined"));
+        json_object_set_new(copy, "state", json_text("joined"));
         json_array_append_new(nodes, copy);
     }
     json_object_set_new(attempt, "nodes", nodes);
@@ -192,7 +193,7 @@ static void fold_node_lost(json_t *attempt, const json_t *body)
     json_t *one;
     json_array_foreach (json_object_get(attempt, "nodes"), i, one)
         if (json_equal(json_object_get(one, "name"), json_object_get(body, "name"))) {
-            json_object_set_new(one, "state", json_string("lost"));
+            json_object_set_new(one, "state", json_text("lost"));
             json_object_set(one, "text", json_object_get(body, "text"));
         }
 }
@@ -200,7 +201,7 @@ static void fold_node_lost(json_t *attempt, const json_t *body)
 /* Attempts and generations are derived from the events. */
 static void fold_attempt(json_t *attempts, const struct event_row *row, const json_t *body)
 {
-    json_array_append_new(attempts, json_pack(
+    json_array_append_new(attempts, json_make(
         "{s:I, s:s, s:n, s:s, s:o, s:n, s:[], s:O?, s:O?, s:o, s:O*}", "attempt", (json_int_t)row->attempt,
         "state", "live", "cause", "text", "", "started_at", utc_json(row->at_ms), "ended_at",
         "generations", "node", json_object_get(body, "node"), "nonce",
@@ -210,7 +211,7 @@ static void fold_attempt(json_t *attempts, const struct event_row *row, const js
 
 static void fold_generation(json_t *attempt, const struct event_row *row, const json_t *body)
 {
-    json_array_append_new(json_object_get(attempt, "generations"), json_pack(
+    json_array_append_new(json_object_get(attempt, "generations"), json_make(
         "{s:O?, s:O?, s:O?, s:O?, s:n, s:s, s:n, s:o, s:n}", "generation",
         json_object_get(body, "generation"), "np", json_object_get(body, "np"), "pids",
         json_object_get(body, "pids"), "resume_step",
@@ -242,7 +243,7 @@ static void fold_plan(struct history *h, json_t *attempt, const json_t *body)
     json_t *changes = h->plan ? plan_changes(h->plan, body) : json_array();
     if (told && changes)
         json_array_extend(changes, json_object_get(told, "changes"));
-    json_object_set_new(attempt, "plan", json_pack("{s:O?, s:O?, s:O?, s:o}", "hash",
+    json_object_set_new(attempt, "plan", json_make("{s:O?, s:O?, s:O?, s:o}", "hash",
                                                    json_object_get(body, "hash"), "why",
                                                    json_object_get(body, "why"), "expects",
                                                    json_object_get(body, "expects"), "changes",
@@ -255,7 +256,7 @@ static void fold_plan(struct history *h, json_t *attempt, const json_t *body)
 static void fold_nccl(const json_t *attempt, const json_t *body)
 {
     json_object_set_new(json_object_get(attempt, "plan"), "nccl",
-                        json_pack("{s:O?, s:O?, s:O?}", "expected", json_object_get(body, "expected"), "text",
+                        json_make("{s:O?, s:O?, s:O?}", "expected", json_object_get(body, "expected"), "text",
                                   json_object_get(body, "text"), "pairs", json_object_get(body, "pairs")));
 }
 
@@ -291,7 +292,7 @@ static int fold(void *ctx, const struct event_row *row)
         if (kind != EVENT_ATTEMPT_ENDED && json_is_null(json_object_get(generation, "ended_at")))
             fold_fields(generation, row, body);
         fold_fields(attempt, row, body);
-        json_object_set_new(attempt, "state", json_string(result ? result : kind == EVENT_AGENT_LOST ? "lost" : "failed"));
+        json_object_set_new(attempt, "state", json_text(result ? result : kind == EVENT_AGENT_LOST ? "lost" : "failed"));
     }
     json_decref(body);
     return 0;
@@ -299,7 +300,7 @@ static int fold(void *ctx, const struct event_row *row)
 
 static int add_checkpoint(void *ctx, const struct checkpoint_row *c)
 {
-    json_array_append_new(ctx, json_pack("{s:I, s:s, s:s, s:I, s:s, s:o}", "step", (json_int_t)c->step, "path",
+    json_array_append_new(ctx, json_make("{s:I, s:s, s:s, s:I, s:s, s:o}", "step", (json_int_t)c->step, "path",
                                          c->path, "digest", c->digest, "bytes", (json_int_t)c->bytes,
                                          "trust", c->trust, "at", utc_json(c->at_ms)));
     return 0;
@@ -310,7 +311,7 @@ static json_t *paths(const struct daemon *d, int64_t id, const json_t *spec)
     char dir[PATH_MAX], yaml[PATH_MAX + 16];
     job_dir(dir, sizeof(dir), d, id);
     snprintf(yaml, sizeof(yaml), "%s/spec.yaml", dir);
-    return json_pack("{s:s, s:s, s:s}", "dir", dir, "spec", yaml, "checkpoints",
+    return json_make("{s:s, s:s, s:s}", "dir", dir, "spec", yaml, "checkpoints",
                      field_text(json_object_get(spec, "checkpoint"), "dir"));
 }
 
@@ -323,7 +324,7 @@ static json_t *spent_of(struct daemon *d, int64_t id, struct err *err)
         job_core_spent(&s, &job->core, daemon_now_ms());
     else if (goodput_rows_sum(&s, d->store, id, err) < 0)
         return NULL;
-    json_t *out = json_pack("{s:f}", "rank_s", (double)s.rank_ms / 1000);
+    json_t *out = json_make("{s:f}", "rank_s", (double)s.rank_ms / 1000);
     for (int i = 0; i < BUCKETS && out; i++)
         json_object_set_new(out, bucket_name((enum bucket)i), json_real((double)s.ms[i] / 1000));
     return out ? out : (err_set(err, ERR_MEMORY, "out of memory for the goodput"), NULL);
@@ -351,7 +352,7 @@ static void show_work(struct file_task *task)
     /* The newest `keep` are on disk; older ones were pruned. */
     json_array_foreach (t->checkpoints, i, c)
         if (access(field_text(c, "path"), F_OK) < 0)
-            json_object_set_new(c, "trust", json_string("removed"));
+            json_object_set_new(c, "trust", json_text("removed"));
 }
 
 static void show_destroy(struct file_task *task)
@@ -424,7 +425,7 @@ void request_show(struct request *r)
         !(spent = spent_of(d, id, &err)))
         request_fail(r, &err, NULL);
     else
-        show_begin(r, id, json_pack("{s:O, s:O?, s:O, s:O, s:O, s:o, s:O*, s:O*}", "job", row, "spec", spec,
+        show_begin(r, id, json_make("{s:O, s:O?, s:O, s:O, s:O, s:o, s:O*, s:O*}", "job", row, "spec", spec,
                                     "attempts", attempts, "checkpoints", checkpoints, "goodput", spent,
                                     "paths", paths(d, id, spec), "set", history.set, "plan",
                                     whole ? history.plan : NULL),
@@ -462,7 +463,7 @@ static int add_point(void *ctx, int64_t step, double value)
 {
     const struct points *p = ctx;
     if (step > p->after)
-        json_array_append_new(p->list, json_pack("[I, o]", (json_int_t)step,
+        json_array_append_new(p->list, json_make("[I, o]", (json_int_t)step,
                                                  isfinite(value) ? json_real(value) : json_null()));
     return 0;
 }
@@ -514,7 +515,7 @@ void request_metrics(struct request *r)
     w.job = row.id;
     json_t *found = names ? curves_of(d, &w, names, &err) : points_of(d, &w, name ? name : "loss", &err);
     if (found)
-        request_answer(r, 200, json_pack("{s:o}", names ? "curves" : "points", found));
+        request_answer(r, 200, json_make("{s:o}", names ? "curves" : "points", found));
     else
         request_fail(r, &err, NULL);
 }
@@ -522,7 +523,7 @@ void request_metrics(struct request *r)
 void request_version(struct request *r)
 {
     const struct daemon *d = request_daemon(r);
-    request_answer(r, 200, json_pack("{s:s, s:I, s:s, s:o, s:s}", "version", JOBCTL_VERSION, "pid",
+    request_answer(r, 200, json_make("{s:s, s:I, s:s, s:o, s:s}", "version", JOBCTL_VERSION, "pid",
                                      (json_int_t)getpid(), "home", d->home, "started_at",
                                      utc_json(d->started_ms), "boot_id", d->fleet->boot_id));
 }

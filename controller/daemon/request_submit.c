@@ -29,6 +29,7 @@
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum { SETS_MAX = 256, HUB_PATIENCE_MS = 70000 /* above HUB_QUERY_MS */ };
 
@@ -41,18 +42,18 @@ static json_t *dry_run(struct daemon *d, const struct submission *o, struct err 
         goto out;
     notes = json_array();
     if (json_object_get(plan, "why"))
-        json_array_append_new(notes, json_sprintf(
+        json_array_append_new(notes, json_text_f(
             "ranks: %lld (%s)", (long long)json_integer_value(json_object_get(plan, "np")),
             field_text(plan, "why")));
     json_array_extend(notes, json_object_get(plan, "notes"));
     if (job->nodes > 1)
-        json_array_append_new(notes, json_sprintf(
+        json_array_append_new(notes, json_text_f(
             "nodes: %d; planned for one of them, assuming that the others are equal",
             job->nodes));
     if (job->remote != &remote_local)
-        json_array_append_new(notes, json_string("ranks, devices and environment are planned after "
-                                                 "placement, on the node"));
-    answer = json_pack("{s:O, s:O}", "spec", o->spec, "notes", notes);
+        json_array_append_new(notes, json_text("ranks, devices and environment are planned after "
+                                               "placement, on the node"));
+    answer = json_make("{s:O, s:O}", "spec", o->spec, "notes", notes);
     if (!answer)
         err_set(err, ERR_MEMORY, "out of memory for an answer");
 out:
@@ -296,7 +297,7 @@ static int choose_unsuccessful(json_t *spec, struct daemon *d, const struct job_
     if (sweeps_unsuccessful(&list, d, row, spec, err) < 0)
         return -1;
     char *text = index_list_text(&list);
-    const int rc = text ? json_object_set_new(spec, "array", json_string(text))
+    const int rc = text ? json_object_set_new(spec, "array", json_text(text))
                         : err_set(err, ERR_MEMORY, "out of memory for a sweep");
     json_object_del(json_object_get(spec, "checkpoint"), "origin");
     free(text);

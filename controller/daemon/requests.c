@@ -16,6 +16,7 @@
 #include "controller/job/job_apply.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 static void apply_and_answer(struct request *r, struct job *job, const struct core_input *in)
 {
@@ -33,7 +34,7 @@ static void cancel(struct request *r)
     if (!job)
         return;
     const char *reason = json_string_value(json_object_get(request_body(r), "reason"));
-    json_t *body = json_pack("{s:s, s:b, s:b}", "reason",
+    json_t *body = json_make("{s:s, s:b, s:b}", "reason",
                              reason && reason[0] ? reason : "on request", "limit", 0, "now",
                              json_is_true(json_object_get(request_body(r), "now")));
     const struct core_input in = { .kind = CORE_STOP, .at_ms = daemon_now_ms(), .body = body };
@@ -107,7 +108,7 @@ static void open_dashboard(struct request *r)
     if (port < 0)
         request_fail(r, &err, NULL);
     else
-        request_answer(r, 200, json_pack("{s:i, s:s}", "port", port, "token", token));
+        request_answer(r, 200, json_make("{s:i, s:s}", "port", port, "token", token));
 }
 
 static const struct route routes[] = {

@@ -23,6 +23,7 @@
 #include "controller/remote/slurm_client.h"
 #include "controller/spec/sweep_points.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 /* Several nodes simulated on this machine: each has GPUs of its own. */
 static int share_fits(const struct job *job, struct err *err)
@@ -86,11 +87,11 @@ int submission_place_checkpoints(json_t *spec, const struct daemon *d, int64_t i
         char key[48];
         remote_key(key, sizeof(key), d->instance, id);
         snprintf(path, sizeof(path), "hosted/%s/checkpoints", key);
-        return json_object_set_new(checkpoint, "dir", json_string(path));
+        return json_object_set_new(checkpoint, "dir", json_text(path));
     }
     job_dir(dir, sizeof(dir), d, id);
     snprintf(path, sizeof(path), "%s/checkpoints", dir);
-    if (json_object_set_new(checkpoint, "dir", json_string(path)) < 0)
+    if (json_object_set_new(checkpoint, "dir", json_text(path)) < 0)
         return err_set(err, ERR_MEMORY, "out of memory for a spec");
     return 0;
 }
@@ -102,7 +103,7 @@ json_t *submission_overrides(const json_t *set)
     const json_t *one;
     json_array_foreach (set, i, one) {
         char *text = redact_text(NULL, json_string_value(one), NULL);
-        json_array_append_new(out, json_string(text ? text : REDACTED));
+        json_array_append_new(out, json_text(text ? text : REDACTED));
         free(text);
     }
     return out;
@@ -113,7 +114,7 @@ json_t *submission_retry(const json_t *spec)
     const json_t *retry = json_object_get(spec, "retry"), *backoff = json_object_get(retry, "backoff");
     const json_int_t low = (json_int_t)(json_number_value(json_array_get(backoff, 0)) * 1000);
     const json_int_t high = (json_int_t)(json_number_value(json_array_get(backoff, 1)) * 1000);
-    return json_pack("{s:I, s:I, s:I, s:I, s:[I, I]}", "max", json_integer_value(json_object_get(retry, "max")),
+    return json_make("{s:I, s:I, s:I, s:I, s:[I, I]}", "max", json_integer_value(json_object_get(retry, "max")),
                      "no_progress", json_integer_value(json_object_get(retry, "no_progress")), "same_line",
                      json_integer_value(json_object_get(retry, "same_line")), "same_line_ms",
                      (json_int_t)(json_number_value(json_object_get(retry, "same_line_within")) * 1000),
@@ -128,7 +129,7 @@ static const char *base_of(const struct submission *o)
 
 static json_t *submitted_body(const struct job *job, const struct submission *o)
 {
-    return json_pack("{s:s, s:I, s:b, s:o, s:o, s:O*, s:o*, s:s*, s:o, s:o*, s:o*, s:O*}", "name", field_text(o->spec, "name"),
+    return json_make("{s:s, s:I, s:b, s:o, s:o, s:O*, s:o*, s:s*, s:o, s:o*, s:o*, s:O*}", "name", field_text(o->spec, "name"),
                      "priority", json_integer_value(json_object_get(o->spec, "priority")), "held", (int)o->hold,
                      "retry_of", o->retry_of > 0 ? json_integer(o->retry_of) : json_null(), "retry",
                      submission_retry(o->spec), "adopted", o->adopted, "set", submission_overrides(o->set), "base",

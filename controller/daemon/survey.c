@@ -15,6 +15,7 @@
 #include "engine/contract/dir_walk.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 /* clang-format off */
 static const struct { const char *key; bool held, repair; const char *many, *one; } faults[SURVEY_FAULTS] = {
@@ -280,5 +281,5 @@ json_t *survey_json(const struct survey *survey)
             json_array_append_new(ids, json_integer(survey->jobs[i].list[k]));
         json_object_set_new(jobs, faults[i].key, ids);
     }
-    return json_pack("{s:s, s:b, s:o}", "text", text, "repair", (int)survey_needs_repair(survey), "jobs", jobs);
+    return json_make("{s:s, s:b, s:o}", "text", text, "repair", (int)survey_needs_repair(survey), "jobs", jobs);
 }

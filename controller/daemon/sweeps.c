@@ -22,6 +22,7 @@
 #include "controller/spec/canonical.h"
 #include "controller/spec/sweep_points.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 /* ---- the next member ---- */
 
@@ -136,7 +137,7 @@ static int settle(struct job *job, struct err *err)
     char text[200];
     const enum job_result result = sweep_result(job->sweep);
     sweep_text(text, sizeof(text), job->sweep);
-    json_t *body = json_pack("{s:s, s:s, s:i}", "result", job_result_name(result), "reason", text, "exit_code",
+    json_t *body = json_make("{s:s, s:s, s:i}", "result", job_result_name(result), "reason", text, "exit_code",
                              result == RESULT_SUCCEEDED ? 0 : result == RESULT_CANCELLED ? 3 : 1);
     const struct core_input in = { .kind = CORE_SETTLE, .at_ms = daemon_now_ms(), .body = body };
     const int rc = body ? job_apply(job, &in, NULL, err) : err_set(err, ERR_MEMORY, "out of memory");
@@ -168,7 +169,7 @@ void sweeps_member_done(struct daemon *d, int64_t sweep, enum job_result result)
 static void stop(struct job *job, const char *reason, bool now)
 {
     struct err err = { .code = ERR_NONE };
-    json_t *body = json_pack("{s:s, s:b, s:b}", "reason", reason, "limit", 0, "now", (int)now);
+    json_t *body = json_make("{s:s, s:b, s:b}", "reason", reason, "limit", 0, "now", (int)now);
     const struct core_input in = { .kind = CORE_STOP, .at_ms = daemon_now_ms(), .body = body };
     const int64_t id = job->core.id;
     if (body && (now || job->core.state != JOB_STOPPING) && job_apply(job, &in, NULL, &err) < 0)
@@ -237,7 +238,7 @@ json_t *sweeps_json(struct daemon *d, const struct job_row *row)
     struct jobs_members m;
     if (row->members <= 0 || jobs_members_count(&m, d->store, row->id, NULL) < 0)
         return json_null();
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "count", (json_int_t)row->members, "running",
+    return json_make("{s:I, s:I, s:I, s:I, s:I, s:I}", "count", (json_int_t)row->members, "running",
                      (json_int_t)(m.started - m.succeeded - m.failed - m.cancelled), "succeeded",
                      (json_int_t)m.succeeded, "failed", (json_int_t)m.failed, "cancelled", (json_int_t)m.cancelled,
                      "not_started", (json_int_t)(row->members - m.started));

@@ -24,6 +24,7 @@
 #include "db/events.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum { EVIDENCE_MAX = 40, OUTPUT_LINES = 5 };
 
@@ -72,7 +73,7 @@ static void add_output(struct story *s, const json_t *body)
         char line[520];
         const char *said = json_string_value(json_array_get(lines, i));
         snprintf(line, sizeof(line), "    %.500s", said ? said : "");
-        json_array_append_new(s->evidence, json_string(line));
+        json_array_append_new(s->evidence, json_text(line));
     }
 }
 
@@ -87,7 +88,7 @@ static void add_evidence(struct story *s, enum event_kind kind, const struct eve
         json_decref(at);
         if (json_array_size(s->evidence) >= EVIDENCE_MAX)
             json_array_remove(s->evidence, 0);
-        json_array_append_new(s->evidence, json_string(line));
+        json_array_append_new(s->evidence, json_text(line));
     }
     add_output(s, body);
     if (field_text(body, "text")[0])
@@ -312,7 +313,7 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
     if (!s.room[0])
         put_speed(&text, row);
     put_troubles(&text, &s);
-    out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence", s.evidence);
+    out = json_make("{s:O, s:o, s:O}", "job", row, "text", json_text_n(text.data, text.size), "evidence", s.evidence);
     if (!out)
         err_set(err, ERR_MEMORY, "out of memory for an answer");
 out:

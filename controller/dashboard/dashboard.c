@@ -15,6 +15,7 @@
 #include "controller/http/server.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 #define KEY_HEADER "X-Jobctl-Key"
 #define FRAME_HEADER "X-Jobctl-Frame"   /* the frame page sends it: no form and no other site can */
@@ -85,7 +86,7 @@ void dashboard_close(struct daemon *d)
 
 static void refuse(struct request *r, int status, const char *text)
 {
-    request_answer(r, status, json_pack("{s:{s:s, s:s}}", "error", "code", "usage", "text", text));
+    request_answer(r, status, json_make("{s:{s:s, s:s}}", "error", "code", "usage", "text", text));
 }
 
 /* No script, style or picture from elsewhere or inline, in no frame, sent nowhere, kept by no cache. */
@@ -163,7 +164,7 @@ static void begin_frame_session(struct request *r, struct dashboard *b)
         return;
     }
     access_add_session(&b->access, "", key);
-    request_answer(r, 200, json_pack("{s:s}", "key", key));
+    request_answer(r, 200, json_make("{s:s}", "key", key));
 }
 
 static void begin_session(struct request *r, struct dashboard *b)
@@ -177,7 +178,7 @@ static void begin_session(struct request *r, struct dashboard *b)
     access_add_session(&b->access, cookie, key);
     snprintf(header, sizeof(header), "jobctl_%d=%s; HttpOnly; SameSite=Strict; Path=/v1/", b->port, cookie);
     request_set_header(r, "Set-Cookie", header);
-    request_answer(r, 200, json_pack("{s:s}", "key", key));
+    request_answer(r, 200, json_make("{s:s}", "key", key));
 }
 
 void dashboard_session(struct request *r)

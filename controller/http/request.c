@@ -11,6 +11,7 @@
 #include "controller/base/client.h"
 #include "controller/base/daemon.h"
 #include "controller/http/server_internal.h"
+#include "engine/contract/json_make.h"
 
 static const struct {
     enum err_code code;
@@ -161,7 +162,7 @@ void request_answer(struct request *r, int status, json_t *document)
 
 void request_refuse(struct request *r, int status, const char *word, const char *text, json_t *more)
 {
-    json_t *answer = json_pack("{s:{s:s, s:s}}", "error", "code", word, "text", text);
+    json_t *answer = json_make("{s:{s:s, s:s}}", "error", "code", word, "text", text);
     if (answer && more)
         json_object_update_recursive(answer, more);
     json_decref(more);

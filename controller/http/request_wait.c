@@ -8,6 +8,7 @@
 #include "controller/base/daemon.h"
 #include "controller/base/file_work.h"
 #include "controller/http/server_internal.h"
+#include "engine/contract/json_text.h"
 
 static void free_handle(uv_handle_t *handle)
 {
@@ -143,7 +144,7 @@ static void answer_otherwise(struct request *r, const struct err *err)
         return;
     }
     log_error(NULL, "%s %s: %s", r->route->method, r->route->path, err->text);
-    json_object_set_new(answer, "files", json_string(err->text));
+    json_object_set_new(answer, "files", json_text(err->text));
     request_answer(r, 200, answer);
 }
 

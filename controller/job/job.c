@@ -15,6 +15,7 @@
 #include "controller/remote/remote.h"
 #include "controller/spec/sweep_points.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 enum { GRACE_MS = 30000 };
 
@@ -279,7 +280,7 @@ bool job_clock_look(const struct job *job, struct clock_jump *clock, struct cloc
 
 json_t *job_envelope(const struct job *job)
 {
-    return json_pack("{s:I, s:I, s:s}", "job", (json_int_t)job->core.id, "attempt",
+    return json_make("{s:I, s:I, s:s}", "job", (json_int_t)job->core.id, "attempt",
                      (json_int_t)job->core.attempt, "nonce", job->core.nonce);
 }
 
@@ -302,7 +303,7 @@ static void note_lost(struct job *job, const json_t *body, int64_t at_ms)
     for (size_t i = json_array_size(job->lost); i-- > 0;)
         if (json_equal(json_object_get(json_array_get(job->lost, i), "name"), name))
             json_array_remove(job->lost, i);
-    json_array_append_new(job->lost, json_pack("{s:s, s:s, s:I}", "name",
+    json_array_append_new(job->lost, json_make("{s:s, s:s, s:I}", "name",
                                                json_is_string(name) ? json_string_value(name) : "?",
                                                "text",
                                                json_is_string(text) ? json_string_value(text) : "",

@@ -13,6 +13,7 @@
 #include "controller/job/job_store.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 /* Durations count from here on clocks that nobody sets. */
 static void start_clocks(struct job *job, const struct core_output *out)
@@ -97,7 +98,7 @@ int job_apply_clock(struct job *job, struct err *err)
     if (!job_clock_look(job, &clock, &change))
         return 0;
     clock_jump_text(text, sizeof(text), &change);
-    json_t *body = json_pack("{s:s, s:I, s:I, s:o}", "text", text, "jump_ms", (json_int_t)change.jump_ms,
+    json_t *body = json_make("{s:s, s:I, s:I, s:o}", "text", text, "jump_ms", (json_int_t)change.jump_ms,
                              "suspended_ms", (json_int_t)change.suspended_ms, "clock",
                              job_core_clock(job->daemon->boot, &clock));
     const struct core_input in = {.kind = CORE_CLOCK, .at_ms = daemon_now_ms(), .body = body};

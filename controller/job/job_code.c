@@ -18,6 +18,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_text.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 
@@ -164,7 +165,7 @@ json_t *job_code_info(const char *dir)
     json_t *info = safe_open_json(path, 0, NULL);
     path[strlen(path) - strlen("/" JOB_CODE_INFO)] = '\0';
     if (json_is_object(info))
-        json_object_set_new(info, "dir", json_string(path));
+        json_object_set_new(info, "dir", json_text(path));
     return info;
 }
 

@@ -14,6 +14,7 @@
 #include "controller/job/job_core_internal.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 int job_core_replay(struct job_core *core, const struct core_event *event, struct err *err)
 {
@@ -57,7 +58,7 @@ int64_t job_core_boot(const char *boot_id)
 
 json_t *job_core_clock(int64_t boot, const struct clock_jump *clock)
 {
-    return json_pack("[I, I, I]", (json_int_t)boot, (json_int_t)clock->ahead_ms, (json_int_t)clock->asleep_ms);
+    return json_make("[I, I, I]", (json_int_t)boot, (json_int_t)clock->ahead_ms, (json_int_t)clock->asleep_ms);
 }
 
 void job_core_spent(struct goodput *out, const struct job_core *core, int64_t now_ms)
@@ -104,7 +105,7 @@ static int add_done(struct core_output *out, struct job_core *next, const struct
                     enum job_result result, int exit_code, const char *reason, struct err *err)
 {
     return add(out, next, in, EVENT_DONE,
-               json_pack("{s:s, s:s, s:i}", "result", job_result_name(result), "reason", reason,
+               json_make("{s:s, s:s, s:i}", "result", job_result_name(result), "reason", reason,
                          "exit_code", exit_code), err);
 }
 
@@ -126,7 +127,7 @@ static int again_or_not(struct core_output *out, struct job_core *next, const st
     if (!v.again)
         return add_done(out, next, in, RESULT_FAILED, v.exit_code, v.text, err);
     return add(out, next, in, EVENT_RETRY,
-               json_pack("{s:s, s:I, s:I}", "text", v.text, "delay_ms", (json_int_t)v.delay_ms,
+               json_make("{s:s, s:I, s:I}", "text", v.text, "delay_ms", (json_int_t)v.delay_ms,
                          "not_before_ms", (json_int_t)(in->at_ms + v.delay_ms)), err);
 }
 
@@ -161,7 +162,7 @@ static int decide_agent_lost(struct core_output *out, struct job_core *next,
     enum cause cause = CAUSE_UNKNOWN;
     cause_parse(&cause, told ? told : event_kind_name(kind));
     if (add(out, next, in, kind,
-            json_pack("{s:s, s:o, s:s*}", "text", in->text, "step",
+            json_make("{s:s, s:o, s:s*}", "text", in->text, "step",
                       next->step >= 0 ? json_integer(next->step) : json_null(), "cause", told), err) < 0)
         return -1;
     if (next->state == JOB_STOPPING)

@@ -20,6 +20,7 @@
 #include "db/jobs.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 #define CLEAN_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -182,8 +183,8 @@ json_t *job_env_describe(const char *dir, const json_t *spec)
             if (strchr(at, '='))
                 variables++;
             else
-                json_array_append_new(names, json_string(at));
-        out = json_pack("{s:s, s:I, s:O}", "from", from[0] ? from : "submit", "variables", variables, "secrets", names);
+                json_array_append_new(names, json_text(at));
+        out = json_make("{s:s, s:I, s:O}", "from", from[0] ? from : "submit", "variables", variables, "secrets", names);
     }
     json_decref(names);
     buf_fini(&open);

@@ -17,6 +17,7 @@
 #include "db/jobs.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/write_all.h"
 
@@ -54,7 +55,7 @@ static int add_head(struct buf *out, struct store *s, int64_t id, struct err *er
     if (jobs_spec(&yaml, &canonical, s, id, err) < 0)
         return -1;
     json_t *spec = json_loads(canonical, 0, NULL);
-    json_t *head = json_pack("{s:I, s:i, s:s, s:s, s:o}", "events_of", (json_int_t)id, "format", FORMAT, "origin",
+    json_t *head = json_make("{s:I, s:i, s:s, s:s, s:o}", "events_of", (json_int_t)id, "format", FORMAT, "origin",
                              field_text(json_object_get(spec, "checkpoint"), "origin"), "yaml", yaml, "spec",
                              spec ? spec : json_null());
     char *text = head ? json_dumps(head, JSON_COMPACT) : NULL;
@@ -78,7 +79,7 @@ struct adding {
 static int add_event(void *ctx, const struct event_row *row)
 {
     struct adding *a = ctx;
-    json_t *line = json_pack("{s:I, s:I, s:s, s:s, s:I, s:s*, s:I, s:I}", "seq", (json_int_t)row->seq, "at_ms",
+    json_t *line = json_make("{s:I, s:I, s:s, s:s, s:I, s:s*, s:I, s:I}", "seq", (json_int_t)row->seq, "at_ms",
                              (json_int_t)row->at_ms, "source", row->source, "kind", row->kind, "attempt",
                              (json_int_t)row->attempt, "node", row->node, "incarnation",
                              (json_int_t)row->incarnation, "agent_seq", (json_int_t)row->agent_seq);

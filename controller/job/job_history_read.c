@@ -12,6 +12,7 @@
 #include "controller/job/job_history.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 enum { YAML = 1 << 20 };
@@ -46,10 +47,10 @@ static json_t *head_of_spec(const char *home, int64_t id)
 {
     json_t *spec = job_dir_spec(home, id);
     char *text = spec ? read_yaml(home, id) : NULL;
-    json_t *yaml = text ? json_string(text) : NULL;     /* NULL: no UTF-8 */
-    json_t *head = spec ? json_pack("{s:I, s:s, s:o, s:O}", "events_of", (json_int_t)id, "origin",
+    json_t *yaml = text ? json_text(text) : NULL;     /* NULL: no UTF-8 */
+    json_t *head = spec ? json_make("{s:I, s:s, s:o, s:O}", "events_of", (json_int_t)id, "origin",
                                     field_text(json_object_get(spec, "checkpoint"), "origin"), "yaml",
-                                    yaml ? yaml : json_string(""), "spec", spec) : NULL;
+                                    yaml ? yaml : json_text(""), "spec", spec) : NULL;
     free(text);
     json_decref(spec);
     return head;
@@ -73,7 +74,7 @@ static void read_head(struct job_history *h, FILE *f, const char *home, int64_t 
 /* In the place of one that cannot be read. The first one is always that of the submit. */
 static json_t *stand_in(int64_t seq, const json_t *near)
 {
-    return json_pack("{s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:{s:s}}", "seq", (json_int_t)seq, "at_ms",
+    return json_make("{s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:{s:s}}", "seq", (json_int_t)seq, "at_ms",
                      (json_int_t)field_int(near, "at_ms", 0), "source", "controller", "kind",
                      seq == 1 ? "submitted" : "damaged", "attempt", (json_int_t)0, "incarnation", (json_int_t)0,
                      "agent_seq", (json_int_t)-1, "body", "text", "this event was damaged in " JOB_HISTORY);

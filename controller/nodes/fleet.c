@@ -30,6 +30,7 @@
 #include "engine/contract/dir_identity.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 enum { AGAIN_MS = 1000 };   /* retry a failed store: the disk may have space again */
@@ -442,7 +443,7 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
         json_decref(where);
         return -1;
     }
-    json_t *body = json_pack("{s:s, s:I, s:I, s:o}", "nonce", nonce, "cpus", (json_int_t)s->take_cpus,
+    json_t *body = json_make("{s:s, s:I, s:I, s:o}", "nonce", nonce, "cpus", (json_int_t)s->take_cpus,
                              "gpus", (json_int_t)s->take_gpus, "clock", job_core_clock(d->boot, &job->clock));
     if (body)
         json_object_update(body, where);
@@ -500,7 +501,7 @@ static int64_t limits(struct daemon *d)
         struct err err = { 0 };
         char reason[96];
         snprintf(reason, sizeof(reason), "max_duration (%.0f s) reached", (double)job->max_duration_ms / 1000);
-        json_t *body = json_pack("{s:s, s:b, s:b}", "reason", reason, "limit", 1, "now", 0);
+        json_t *body = json_make("{s:s, s:b, s:b}", "reason", reason, "limit", 1, "now", 0);
         const struct core_input in = { .kind = CORE_STOP, .at_ms = daemon_now_ms(), .body = body };
         if (body && job_apply(job, &in, NULL, &err) < 0) {
             log_error(NULL, "job %lld: %s; trying again", (long long)c->id, err.text);

@@ -15,6 +15,7 @@
 #include "controller/remote/remote.h"
 #include "db/nodes.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 struct host {
     char         name[64];
@@ -230,13 +231,13 @@ void hosts_list(const struct daemon *d, json_t *nodes)
                             : holder ? "busy" : h->seen_ms ? "free" : "new";
         if (strcmp(h->name, d->fleet->node) == 0)
             continue;
-        json_array_append_new(nodes, json_pack(
+        json_array_append_new(nodes, json_make(
             "{s:s, s:s, s:n, s:n, s:[], s:n, s:o, s:s, s:I, s:s, s:o, s:o}", "name", h->name,
             "state", state, "cpus", "cpus_free", "gpus", "gpus_free", "last_seen",
             h->seen_ms ? utc_json(h->seen_ms) : json_null(), "boot_id", "", "failures",
             (json_int_t)h->failures, "error", h->error, "job",
             holder ? json_integer(holder) : json_null(), "drained",
-            h->drained ? json_string(h->reason) : json_null()));
+            h->drained ? json_text(h->reason) : json_null()));
     }
 }
 

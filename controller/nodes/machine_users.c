@@ -12,6 +12,7 @@
 #include "controller/nodes/fleet.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/text_append.h"
 
 enum { TEXT = 400 };
@@ -38,7 +39,7 @@ static json_t *gpus_of(const struct daemon *d, const json_t *claim)
     size_t i;
     json_array_foreach (json_object_get(claim, "gpus"), i, uuid)
         if (json_is_string(uuid))
-            json_array_append_new(out, json_pack("{s:s, s:o}", "uuid", json_string_value(uuid), "index",
+            json_array_append_new(out, json_make("{s:s, s:o}", "uuid", json_string_value(uuid), "index",
                                                  index_of(d, json_string_value(uuid))));
     return out;
 }
@@ -81,10 +82,10 @@ static json_t *row_of(const struct daemon *d, const json_t *claim)
     what(things, gpus, (long long)cpus);
     machine_claims_text(who, sizeof(who), claim);
     snprintf(text, sizeof(text), holds ? "%s: %s" : "%s: waits for %s", who, things);
-    return json_pack("{s:s, s:b, s:s, s:o, s:o, s:I, s:o, s:s}", "user", field_text(claim, "user"), "mine",
+    return json_make("{s:s, s:b, s:s, s:o, s:o, s:I, s:o, s:s}", "user", field_text(claim, "user"), "mine",
                      (int)field_true(claim, "mine"), "state", holds ? "holds" : "waits", "since",
                      utc_json(1000 * field_int(claim, holds ? "since_s" : "arrived_s", 0)), "gpus", gpus, "cpus",
-                     (json_int_t)cpus, "job", name[0] ? json_string(name) : json_null(), "text", text);
+                     (json_int_t)cpus, "job", name[0] ? json_text(name) : json_null(), "text", text);
 }
 
 json_t *machine_users_list(const struct daemon *d)

@@ -16,6 +16,7 @@
 #include "db/attempts.h"
 #include "db/orphans.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 enum {
@@ -53,7 +54,7 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
         return;
     log_info(NULL, "job %lld: repeated the final ack for the agent of attempt %lld",
              (long long)a->job, (long long)a->attempt);
-    json_t *ack = json_pack("{s:I, s:I, s:s, s:O}", "job", (json_int_t)a->job, "attempt",
+    json_t *ack = json_make("{s:I, s:I, s:s, s:O}", "job", (json_int_t)a->job, "attempt",
                             (json_int_t)a->attempt, "nonce", a->nonce, "seq",
                             json_object_get(body, "last_seq"));
     if (ack)

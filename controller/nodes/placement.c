@@ -14,6 +14,7 @@
 #include "controller/nodes/hosts.h"
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 struct candidate {
@@ -62,7 +63,7 @@ static bool any_lost(const struct job *job)
 
 static void leave_out(struct choice *c, const char *name, const char *why)
 {
-    json_t *one = json_pack("{s:s, s:s}", "name", name, "why", why);
+    json_t *one = json_make("{s:s, s:s}", "name", name, "why", why);
     if (one)
         json_array_append_new(c->left_out, one);
 }
@@ -168,11 +169,11 @@ static json_t *taken(struct choice *c, int n)
     const bool played = job->remote == &remote_local;
     json_t *names = json_array(), *body = NULL;
     for (int i = 0; i < n; i++)
-        json_array_append_new(names, json_string(c->list[i].name));
+        json_array_append_new(names, json_text(c->list[i].name));
     for (int i = n; i < c->count; i++)
         if (c->list[i].why[0])
             leave_out(c, c->list[i].name, c->list[i].why);
-    body = json_pack("{s:s}", "node", played ? job->daemon->fleet->node : c->list[0].name);
+    body = json_make("{s:s}", "node", played ? job->daemon->fleet->node : c->list[0].name);
     if (body && n > 1)
         json_object_set(body, "nodes", names);
     if (body && json_array_size(c->left_out) > 0)
@@ -208,13 +209,13 @@ static json_t *choose(struct job *job)
 /* Slurm chooses the nodes; we only pass the nodes that this job lost. */
 static json_t *ask_slurm(const struct job *job)
 {
-    json_t *left_out = json_array(), *body = json_pack("{s:s}", "node", job->remote->name), *one;
+    json_t *left_out = json_array(), *body = json_make("{s:s}", "node", job->remote->name), *one;
     size_t i;
     char why[200];
     json_array_foreach (job->lost, i, one) {
         const char *name = json_string_value(json_object_get(one, "name"));
         if (lost(job, name, why, sizeof(why)))
-            json_array_append_new(left_out, json_pack("{s:s, s:s}", "name", name, "why", why));
+            json_array_append_new(left_out, json_make("{s:s, s:s}", "name", name, "why", why));
     }
     if (body && json_array_size(left_out) > 0) {
         json_object_set(body, "left_out", left_out);
@@ -238,7 +239,7 @@ json_t *placement_make(struct job *job)
                  here.drained[0] ? ": " : "", here.drained, job->daemon->fleet->node);
         return NULL;
     }
-    return job->nodes > 1 ? choose(job) : json_pack("{s:s}", "node", job->daemon->fleet->node);
+    return job->nodes > 1 ? choose(job) : json_make("{s:s}", "node", job->daemon->fleet->node);
 }
 
 /* ---- the nodes that Slurm allocated ---- */
@@ -254,7 +255,7 @@ int placement_learn(struct job *job, struct err *err)
     while (f && fgets(line, sizeof(line), f)) {
         line[strcspn(line, "\n")] = 0;
         if (line[0])
-            json_array_append_new(names, json_string(line));
+            json_array_append_new(names, json_text(line));
     }
     if (f)
         fclose(f);

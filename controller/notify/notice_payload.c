@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/text_append.h"
 
 enum { DISCORD_MOST = 1900, MAIL_MOST = 2 * NOTICE_TEXT + 4096 };
@@ -43,7 +44,7 @@ enum notice_format notice_payload_format_of_url(const char *url)
 
 static json_t *job_of(const struct notice_row *n)
 {
-    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "job", (json_int_t)n->job, "name", n->name, "event",
+    return json_make("{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "job", (json_int_t)n->job, "name", n->name, "event",
                      n->event, "reason", n->reason, "restarts", (json_int_t)n->restarts, "hangs",
                      (json_int_t)n->hangs, "first_ms", (json_int_t)n->first_ms, "last_ms", (json_int_t)n->last_ms);
 }
@@ -53,7 +54,7 @@ static json_t *generic(const struct notice_message *m)
     json_t *jobs = json_array();
     for (size_t i = 0; i < m->n; i++)
         json_array_append_new(jobs, job_of(&m->rows[i]));
-    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "version", 1, "id", m->id, "event", m->event, "host",
+    return json_make("{s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "version", 1, "id", m->id, "event", m->event, "host",
                      m->host, "title", m->title, "text", m->text, "at_ms", (json_int_t)m->at_ms, "jobs", jobs);
 }
 
@@ -96,15 +97,15 @@ json_t *notice_payload(enum notice_format format, const struct notice_message *m
     switch (format) {
     case NOTICE_SLACK:
         slack_text(marked, sizeof(marked), text);
-        return json_pack("{s:s}", "text", marked);
+        return json_make("{s:s}", "text", marked);
     case NOTICE_DISCORD:
         cut(text, DISCORD_MOST);
-        return json_pack("{s:s, s:{s:[]}}", "content", text, "allowed_mentions", "parse");
+        return json_make("{s:s, s:{s:[]}}", "content", text, "allowed_mentions", "parse");
     case NOTICE_FEISHU:
         no_tags(text);
-        return json_pack("{s:s, s:{s:s}}", "msg_type", "text", "content", "text", text);
+        return json_make("{s:s, s:{s:s}}", "msg_type", "text", "content", "text", text);
     case NOTICE_DINGTALK:
-        return json_pack("{s:s, s:{s:s}}", "msgtype", "text", "text", "content", text);
+        return json_make("{s:s, s:{s:s}}", "msgtype", "text", "text", "content", text);
     case NOTICE_JSON:
     case NOTICE_FORMATS:
         break;

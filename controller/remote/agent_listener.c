@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 #include "agent/wire/tls_listener.h"
 #include "controller/spec/config.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/write_all.h"
 
@@ -103,7 +103,7 @@ static int publish(struct expected_agent *g, json_t *addresses, struct err *err)
         json_decref(addresses);
         return err_set(err, ERR_SYSTEM, "no random numbers for a key");
     }
-    json_t *said = json_pack("{s:o, s:i, s:s, s:s}", "addresses", addresses, "port",
+    json_t *said = json_make("{s:o, s:i, s:s, s:s}", "addresses", addresses, "port",
                              tls_listener_port(listening.tls), "key", hex, "name", g->name);
     char *text = said ? json_dumps(said, JSON_COMPACT) : NULL;
     int rc = text ? write_file(g->path, text, err)

@@ -12,6 +12,7 @@
 #include "agent/wire/byte_stream.h"
 #include "agent/wire/frame.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 struct agent_stream {
     struct byte_stream       *bytes;
@@ -62,7 +63,7 @@ void agent_stream_send(struct agent_stream *s, enum wire_message number, const j
 /* The fence: an agent of another attempt must stop. */
 static void send_away(struct agent_stream *s, const json_t *body)
 {
-    json_t *stop = json_pack("{s:O, s:O, s:O, s:s, s:i, s:b}", "job",
+    json_t *stop = json_make("{s:O, s:O, s:O, s:s, s:i, s:b}", "job",
                              json_object_get(body, "job"), "attempt",
                              json_object_get(body, "attempt"), "nonce",
                              json_object_get(body, "nonce"), "reason",

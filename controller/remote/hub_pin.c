@@ -12,6 +12,7 @@
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 #include "engine/hub/hub_name.h"
 #include "engine/hub/hub_spec.h"
 
@@ -33,12 +34,12 @@ static void note(const struct hub_spec_name *name, const json_t *row, bool here,
     if (strcmp(state, "there") == 0 && here && strcmp(name->text, field_text(row, "pinned")) == 0)
         return;
     if (strcmp(state, "absent") == 0)
-        json_array_append_new(notes, json_sprintf("%s: not checked on this machine: %s", name->key, text));
+        json_array_append_new(notes, json_text_f("%s: not checked on this machine: %s", name->key, text));
     else if (here)
-        json_array_append_new(notes, json_sprintf("%s: %s", name->key, text));
+        json_array_append_new(notes, json_text_f("%s: %s", name->key, text));
     else
-        json_array_append_new(notes, json_sprintf("%s: %s is downloaded on each host that does not have it", name->key,
-                                                  field_text(row, "pinned")));
+        json_array_append_new(notes, json_text_f("%s: %s is downloaded on each host that does not have it", name->key,
+                                                 field_text(row, "pinned")));
 }
 
 /* Is it a mistake? */
@@ -53,7 +54,7 @@ static void pin(const struct hub_spec_name *name, const json_t *row, bool here, 
     const char *pinned = field_text(row, "pinned");
     note(name, row, here, notes);
     if (pinned[0])
-        json_object_set_new(name->map, name->last, json_string(pinned));
+        json_object_set_new(name->map, name->last, json_text(pinned));
 }
 
 static bool is_secret(const json_t *spec, const char *name)
@@ -73,9 +74,9 @@ static void note_environment(const json_t *spec, json_t *notes)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const char *value = getenv(names[i]);
         if (value && value[0] && !json_object_get(json_object_get(spec, "env"), names[i]) && !is_secret(spec, names[i]))
-            json_array_append_new(notes, json_sprintf("%s is set here and not on the hosts, which have an environment of "
-                                                      "their own: name it in %s", names[i],
-                                                      strcmp(names[i], "HF_TOKEN") == 0 ? "secrets" : "env"));
+            json_array_append_new(notes, json_text_f("%s is set here and not on the hosts, which have an environment of "
+                                                     "their own: name it in %s", names[i],
+                                                     strcmp(names[i], "HF_TOKEN") == 0 ? "secrets" : "env"));
     }
 }
 
@@ -95,7 +96,7 @@ bool hub_pin(json_t *spec, const json_t *environment, bool plan, json_t *notes, 
         else if (row)
             pin(&name[i], row, here, notes);
         else
-            json_array_append_new(notes, json_sprintf("%s: not checked: %s", name[i].key, err.text));
+            json_array_append_new(notes, json_text_f("%s: not checked: %s", name[i].key, err.text));
     }
     if (n > 0 && remote_of_spec(spec) == &remote_ssh)
         note_environment(spec, notes);
@@ -134,7 +135,7 @@ static json_t *without_ours(void)
         char name[64];
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(*at, "="), *at);
         if (decides(name) && strcmp(name, "HOME") != 0)
-            json_object_set_new(out, name, json_string(""));
+            json_object_set_new(out, name, json_text(""));
     }
     return out;
 }

@@ -13,6 +13,7 @@
 #include "agent/os/run_dir.h"
 #include "controller/remote/agent_stream.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 enum { UNREADABLE_PAUSE_MS = 3000 };   /* it stays of its version, but it may end */
 
@@ -176,7 +177,7 @@ static void spool_destroy(struct file_task *task)
 static int give_spooled(struct remote_link *link, const json_t *event)
 {
     struct err err = { 0 };
-    json_t *body = json_pack("{s:I, s:I, s:s}", "job", (json_int_t)link->job, "attempt",
+    json_t *body = json_make("{s:I, s:I, s:s}", "job", (json_int_t)link->job, "attempt",
                              (json_int_t)link->attempt, "nonce", link->nonce);
     json_object_update_missing(body, (json_t *)(uintptr_t)event);
     const bool good = wire_check(wire_find(WIRE_EVENT, TO_CONTROLLER), body, &err) == 0;

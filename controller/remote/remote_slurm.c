@@ -44,6 +44,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/install.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 enum {
@@ -231,7 +232,7 @@ static int submit_alone(struct slurm *link, const struct sbatch *s, json_t *secr
     if (!script)
         return -1;
     link->asked = true;
-    slurm_client_ask(json_pack("{s:s, s:s, s:O*}", "op", "submit", "script", script, "without",
+    slurm_client_ask(json_make("{s:s, s:s, s:O*}", "op", "submit", "script", script, "without",
                                secrets), on_submitted, link);
     free(script);
     return 0;
@@ -321,7 +322,7 @@ static void cancel(struct slurm *link, const json_t *job)
     }
     link->cancelled = number;
     log_info(link->base.tag, "cancelling Slurm job %s", NUMBER(link, job));
-    slurm_client_ask(json_pack("{s:s, s:I, s:O, s:o*}", "op", "cancel", "job", (json_int_t)number,
+    slurm_client_ask(json_make("{s:s, s:I, s:O, s:o*}", "op", "cancel", "job", (json_int_t)number,
                                "comment", json_object_get(job, "comment"), "task",
                                slurm_job_is_task(job) ? json_integer(link->array.task) : NULL), on_cancelled, link);
 }
@@ -415,7 +416,7 @@ static void end_requeued(const json_t *jobs)
     const json_t *job;
     json_array_foreach (jobs, i, job)
         if (slurm_job_requeued(job))
-            slurm_client_ask(json_pack("{s:s, s:O, s:O, s:O*}", "op", "cancel", "job",
+            slurm_client_ask(json_make("{s:s, s:O, s:O, s:O*}", "op", "cancel", "job",
                                        json_object_get(job, "job"), "comment",
                                        json_object_get(job, "comment"), "task", json_object_get(job, "task")),
                              hear_nothing, NULL);
@@ -545,7 +546,7 @@ static void look(struct remote_link *base)
     }
     if (link->stop && !agent_known(link))       /* an answer replaces this step */
         remote_link_later(base, link->give_up_at - uv_now(base->loop), give_up_stopped);
-    slurm_client_ask(json_pack("{s:s}", "op", "jobs"), on_jobs, link);
+    slurm_client_ask(json_make("{s:s}", "op", "jobs"), on_jobs, link);
 }
 
 /* ---- the table ---- */

@@ -24,6 +24,7 @@
 #include "controller/spec/config.h"
 #include "engine/contract/err.h"
 #include "engine/contract/install.h"
+#include "engine/contract/json_make.h"
 
 enum {
     HOST_LOST_MS = 120 * 1000,
@@ -223,7 +224,7 @@ static void channel_text(void *arg, enum wire_message number, const json_t *body
 static void send_attach(struct ssh *link)
 {
     const struct remote_link *l = &link->base;
-    json_t *body = json_pack("{s:I, s:I, s:s, s:s, s:b, s:b, s:I, s:o, s:s*, s:o*}", "job", (json_int_t)l->job,
+    json_t *body = json_make("{s:I, s:I, s:s, s:s, s:b, s:b, s:I, s:o, s:s*, s:o*}", "job", (json_int_t)l->job,
                              "attempt", (json_int_t)l->attempt, "nonce", l->nonce, "key", link->key,
                              "may_start", (int)l->may_start, "dismiss", (int)l->dismiss, "acked",
                              (json_int_t)l->hooks.acked(l->hooks.arg), "logs",

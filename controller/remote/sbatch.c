@@ -13,6 +13,7 @@
 #include "agent/os/buf.h"
 #include "controller/spec/sbatch_text.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_text.h"
 
 __asm__(".section .rodata\njobctl_slurm_sbatch:\n.incbin \"templates/slurm.sbatch\"\n.byte 0\n"
         ".previous\n");
@@ -253,7 +254,7 @@ json_t *sbatch_hidden(const json_t *spec)
     for (char **e = environ; *e; e++) {
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
         if (submit_env_fate(name, false, NULL) == SUBMIT_ENV_SECRET)
-            json_array_append_new(names, json_string(name));
+            json_array_append_new(names, json_text(name));
     }
     return names;
 }

@@ -17,6 +17,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 #include "engine/contract/write_all.h"
@@ -159,7 +160,7 @@ static char *tasks_of(const struct slurm_array *a)
 static void ask(struct slurm_array *a)
 {
     char *tasks = tasks_of(a), *script = tasks ? slurm_array_script(a->script, tasks, (int)a->count, a->most) : NULL;
-    json_t *request = script ? json_pack("{s:s, s:s, s:O*}", "op", "submit", "script", script, "without", a->hide) : NULL;
+    json_t *request = script ? json_make("{s:s, s:s, s:O*}", "op", "submit", "script", script, "without", a->hide) : NULL;
     free(tasks);
     free(script);
     if (!request) {
@@ -203,7 +204,7 @@ static int put(const char *dir, const char *name, const char *text, struct err *
 
 static int put_pointer(const struct write_task *t, const json_t *m, struct err *err)
 {
-    json_t *body = json_pack("{s:s, s:O, s:O}", "dir", t->dir, "task", json_object_get(m, "task"), "comment",
+    json_t *body = json_make("{s:s, s:O, s:O}", "dir", t->dir, "task", json_object_get(m, "task"), "comment",
                              json_object_get(m, "comment"));
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     const char *run_dir = field_text(m, "run_dir");
@@ -291,7 +292,7 @@ static json_t *describe(const struct slurm_array_member *m)
 {
     const struct remote_link *l = m->link;
     char *text = slurm_array_task_text(l->run_dir, l->job, l->attempt, l->nonce);
-    json_t *out = text ? json_pack("{s:s, s:i, s:s, s:s}", "run_dir", l->run_dir, "task", m->task, "comment",
+    json_t *out = text ? json_make("{s:s, s:i, s:s, s:s}", "run_dir", l->run_dir, "task", m->task, "comment",
                                    m->comment, "text", text) : NULL;
     free(text);
     return out;

@@ -15,6 +15,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/install.h"
+#include "engine/contract/json_make.h"
 
 struct ask {
     struct ask     *next;
@@ -47,7 +48,7 @@ bool slurm_client_there(void)
 bool slurm_client_configured(struct err *err)
 {
     struct buf out = {0};
-    json_t *request = json_pack("{s:s}", "op", "config"), *answer = NULL;
+    json_t *request = json_make("{s:s}", "op", "config"), *answer = NULL;
     if (program_tell("jobctl-slurm", request, &out, err) >= 0 && out.size > 0)
         answer = json_loadb(out.data, out.size, JSON_DISABLE_EOF_CHECK, NULL);
     const bool without = json_is_true(json_object_get(answer, "unconfigured"));
@@ -82,7 +83,7 @@ static void give(int64_t id, const json_t *answer)
 
 static void give_away(const char *why)
 {
-    json_t *answer = json_pack("{s:b, s:b, s:s}", "ok", 0, "away", 1, "error", why);
+    json_t *answer = json_make("{s:b, s:b, s:s}", "ok", 0, "away", 1, "error", why);
     give(-1, answer);
     json_decref(answer);
 }
@@ -156,7 +157,7 @@ void slurm_client_ask(json_t *request, slurm_answer_fn answer, void *arg)
     if (rc != 0) {
         char why[400];
         snprintf(why, sizeof(why), "cannot start jobctl-slurm: %.300s", err.text);
-        json_t *refusal = json_pack("{s:b, s:b, s:s}", "ok", 0, "away", 1, "error", why);
+        json_t *refusal = json_make("{s:b, s:b, s:s}", "ok", 0, "away", 1, "error", why);
         free(a);
         answer(arg, refusal);
         json_decref(refusal);

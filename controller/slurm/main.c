@@ -29,7 +29,6 @@
  * answer or a repeated request never creates two jobs.
  */
 #include <errno.h>
-#include <jansson.h>
 #include <signal.h>
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
@@ -44,6 +43,7 @@
 #include "controller/slurm/script.h"
 #include "controller/slurm/state_names.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 static const char *const ours[] = { "jobctl:", "jobctl-array:" };
 
@@ -67,7 +67,7 @@ static void say(const json_t *id, json_t *answer)
 
 static json_t *refusal(const char *error, bool away)
 {
-    return json_pack("{s:b, s:b, s:s}", "ok", 0, "away", (int)away, "error", error);
+    return json_make("{s:b, s:b, s:s}", "ok", 0, "away", (int)away, "error", error);
 }
 
 /* True if slurmctld was not reached or did not answer. */
@@ -95,7 +95,7 @@ static json_t *list_partitions(void)
     if (slurm_load_partitions(0, &m, SHOW_ALL) != SLURM_SUCCESS)
         return names;
     for (uint32_t i = 0; i < m->record_count; i++)
-        json_array_append_new(names, json_string(m->partition_array[i].name));
+        json_array_append_new(names, json_text(m->partition_array[i].name));
     slurm_free_partition_info_msg(m);
     return names;
 }
@@ -149,7 +149,7 @@ static void add_tasks(json_t *object, const slurm_job_info_t *j)
     if (j->array_job_id && j->array_task_id != NO_VAL)
         json_object_set_new(object, "task", json_integer((json_int_t)j->array_task_id));
     else if (j->array_job_id && j->array_task_str)
-        json_object_set_new(object, "tasks", json_stringn(j->array_task_str, strcspn(j->array_task_str, "%")));
+        json_object_set_new(object, "tasks", json_text_n(j->array_task_str, strcspn(j->array_task_str, "%")));
 }
 
 static json_t *job_object(const slurm_job_info_t *j)
@@ -157,7 +157,7 @@ static json_t *job_object(const slurm_job_info_t *j)
     char reason[200];
     int status = (int)j->exit_code;
     state_names_reason(reason, sizeof(reason), j->state_reason, j->state_desc);
-    json_t *out = json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:i}", "job",
+    json_t *out = json_make("{s:I, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:i}", "job",
                      (json_int_t)number_of(j), "comment", j->comment, "state",
                      state_names_state(j->job_state), "phase", state_names_phase(j->job_state), "reason",
                      reason, "nodes", j->nodes ? j->nodes : "", "exit_code",
@@ -182,12 +182,12 @@ static json_t *list_jobs(const json_t *request)
         if (is_ours(&m->job_array[i]))
             json_array_append_new(jobs, job_object(&m->job_array[i]));
     slurm_free_job_info_msg(m);
-    return json_pack("{s:b, s:o}", "ok", 1, "jobs", jobs);
+    return json_make("{s:b, s:o}", "ok", 1, "jobs", jobs);
 }
 
 static json_t *submitted(uint32_t job, bool found)
 {
-    return json_pack("{s:b, s:I, s:b}", "ok", 1, "job", (json_int_t)job, "found", (int)found);
+    return json_make("{s:b, s:I, s:b}", "ok", 1, "job", (json_int_t)job, "found", (int)found);
 }
 
 /* Is the variable in the list of names? */
@@ -300,7 +300,7 @@ static json_t *cancel(const json_t *request)
         return refusal("Slurm has no such job with this comment", false);
     if (kill_job(id, json_object_get(request, "task")) < 0)
         return slurm_failed();
-    return json_pack("{s:b}", "ok", 1);
+    return json_make("{s:b}", "ok", 1);
 }
 
 /* ---- nodes ---- */
@@ -319,12 +319,12 @@ static json_t *list_nodes(const json_t *request)
         char state[40];
         state_names_node(state, sizeof(state), n->node_state);
         json_array_append_new(
-            nodes, json_pack("{s:s, s:s, s:i, s:s, s:s}", "node", n->name ? n->name : "", "state",
+            nodes, json_make("{s:s, s:s, s:i, s:s, s:s}", "node", n->name ? n->name : "", "state",
                              state, "cpus", (int)n->cpus, "gres", n->gres ? n->gres : "", "reason",
                              n->reason ? n->reason : ""));
     }
     slurm_free_node_info_msg(m);
-    return json_pack("{s:b, s:o, s:o}", "ok", 1, "nodes", nodes, "partitions", list_partitions());
+    return json_make("{s:b, s:o, s:o}", "ok", 1, "nodes", nodes, "partitions", list_partitions());
 }
 
 /* ---- configuration ---- */
@@ -362,7 +362,7 @@ static void configure(void)
 static json_t *tell_configured(const json_t *request)
 {
     (void)request;
-    return json_pack("{s:b}", "ok", 1);
+    return json_make("{s:b}", "ok", 1);
 }
 
 /* ---- the loop ---- */

@@ -13,6 +13,7 @@
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_rows.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 
 enum { SCHEMA = 1, PATH_TEXT = 2 * SPEC_PATH, ORIGIN_DIGITS = 32, VALUE_TEXT = 60 };
 
@@ -245,7 +246,7 @@ static int check(json_t **out, const json_t *given, bool stored, struct spec_dia
     found->root = t.doc ? node_of(&t, given, "") : NULL;
     if (!found->root || spec_check(&checked, found->root, found, err) < 0)
         goto out;
-    *out = json_pack("{s:i}", "schema", SCHEMA);
+    *out = json_make("{s:i}", "schema", SCHEMA);
     if (!*out || json_object_update(*out, checked) < 0) {
         err_set(err, ERR_MEMORY, "out of memory while checking the spec");
         goto out;

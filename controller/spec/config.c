@@ -18,6 +18,7 @@
 #include "controller/spec/spec_suggest.h"
 #include "controller/spec/spec_units.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_text.h"
 
 static int config_path(char *out, size_t size, struct err *err)
 {
@@ -71,7 +72,7 @@ static int take_group(json_t *groups, const struct yaml_node *g, const char *pat
             wrong(path, &h->at, err);
             goto fail;
         }
-        json_array_append_new(hosts, json_string(h->text));
+        json_array_append_new(hosts, json_text(h->text));
     }
     return json_object_set_new(groups, g->key, hosts);
 fail:

@@ -23,6 +23,7 @@
 #include "controller/spec/spec_set.h"
 #include "controller/spec/sweep_tree.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 /* A job name derived from a file name must be valid. */
@@ -123,7 +124,7 @@ static int finish(json_t *spec, const char *file, const char *cwd, struct spec_d
     char name[JOB_NAME_MAX + 8], base[PATH_MAX];
     if (!json_string_length(json_object_get(spec, "name"))) {
         default_name(name, sizeof(name), file);
-        json_object_set_new(spec, "name", json_string(name));
+        json_object_set_new(spec, "name", json_text(name));
     }
     if (jobspec_base(base, sizeof(base), file, cwd, err) < 0)
         return -1;
@@ -179,7 +180,7 @@ static void part_array(json_t *spec)
     const char *text = json_string_value(json_object_get(spec, "array"));
     if (!text || index_list_parse(&list, text, &ignored) < 0 || !list.at_once || json_object_get(spec, "max_parallel"))
         return;
-    json_object_set_new(spec, "array", json_stringn(text, strcspn(text, "%")));
+    json_object_set_new(spec, "array", json_text_n(text, strcspn(text, "%")));
     json_object_set_new(spec, "max_parallel", json_integer(list.at_once));
 }
 
@@ -187,7 +188,7 @@ static void part_array(json_t *spec)
 static json_t *check_root(struct yaml_node *root, const char *file, const char *cwd,
                           struct spec_diagnostics *diagnostics, struct err *err)
 {
-    json_t *checked = NULL, *spec = json_pack("{s:i}", "schema", 1); /* its first key */
+    json_t *checked = NULL, *spec = json_make("{s:i}", "schema", 1); /* its first key */
     if (spec && spec_check(&checked, root, diagnostics, err) == 0 &&
         json_object_update(spec, checked) == 0 && finish(spec, file, cwd, diagnostics, err) == 0) {
         json_decref(checked);

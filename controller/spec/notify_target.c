@@ -11,6 +11,7 @@
 #include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 
 enum { TEXT_MAX = 2000, RECIPIENTS = 20 };
 
@@ -31,7 +32,7 @@ static int take_text(json_t *target, const struct yaml_node *n, struct err *err)
     for (const char *p = n->text; *p; p++)
         if ((unsigned char)*p < ' ' && strcmp(n->key, "command") != 0)
             return err_set(err, ERR_USAGE, "expected one line");
-    return json_object_set_new(target, n->key, json_string(n->text));
+    return json_object_set_new(target, n->key, json_text(n->text));
 }
 
 static int take_url(json_t *target, const struct yaml_node *n, const char *const schemes[], struct err *err)
@@ -80,7 +81,7 @@ static int add_address(json_t *list, const struct yaml_node *n, struct err *err)
     const bool local = n->kind == YAML_SCALAR && n->text[0] && !at;     /* of this machine */
     if ((!at && !local) || strpbrk(n->text, " \t\r\n<>,;\"") || n->text[0] == '-' || strlen(n->text) > 254)
         return err_set(err, ERR_USAGE, "expected an address such as me@example.org");
-    return json_array_append_new(list, json_string(n->text));
+    return json_array_append_new(list, json_text(n->text));
 }
 
 static int take_email(json_t *target, const struct yaml_node *n, struct err *err)
@@ -111,7 +112,7 @@ static int take_on(json_t *target, const struct yaml_node *n, struct err *err)
     int bad = n->kind != YAML_LIST || n->count == 0;
     for (const struct yaml_node *one = bad ? NULL : n->first; one; one = one->next) {
         bad |= one->kind != YAML_SCALAR || !notify_events_has(one->text);
-        json_array_append_new(list, json_string(one->kind == YAML_SCALAR ? one->text : ""));
+        json_array_append_new(list, json_text(one->kind == YAML_SCALAR ? one->text : ""));
     }
     if (!bad)
         return json_object_set_new(target, n->key, list);
@@ -177,7 +178,7 @@ static int fill(json_t *target, const struct yaml_node *node, struct yaml_mark *
 
 int notify_target_parse(json_t *targets, const struct yaml_node *node, struct yaml_mark *at, struct err *err)
 {
-    json_t *target = json_pack("{s:s, s:[s, s]}", "name", node->key, "on", "done", "failed");
+    json_t *target = json_make("{s:s, s:[s, s]}", "name", node->key, "on", "done", "failed");
     int rc = -1;
     *at = node->key_at;
     if (spec_name_check(node->key, err) == 0) {

@@ -14,6 +14,7 @@
 #include "controller/spec/spec_paths.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 
 enum { OPTIONS_MOST = 60, MOUNTS_MOST = 100 };
 
@@ -53,7 +54,7 @@ static void check_name(struct image_check *c)
         err_set(&err, ERR_USAGE, "the name of the image is missing; for example image: docker.io/library/busybox");
     else if (container_image_check(name, &err) == 0 && container_image_is_file(name) &&
              settle(c, path, sizeof(path), name, &err))
-        json_object_set_new(c->image, "image", json_string(path));
+        json_object_set_new(c->image, "image", json_text(path));
     if (err.code != ERR_NONE)
         spec_diagnostic_of(c->diagnostics, name_key(c), "%s: %s", name_key(c), err.text);
 }
@@ -71,7 +72,7 @@ static void check_mount(struct image_check *c, json_t *mounts, size_t i, struct 
     else if (settle(c, from, sizeof(from), given, &err)) {
         snprintf(whole, sizeof(whole), "%s%s", from, rest);
         if (container_mounts_parse(parsed, whole, &err) == 0)
-            json_array_set_new(mounts, i, json_string(whole));
+            json_array_set_new(mounts, i, json_text(whole));
     }
     if (err.code != ERR_NONE)
         spec_diagnostic_of(c->diagnostics, "image.mounts", "image.mounts[%zu]: %s", i, err.text);

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/contract/json_text.h"
+
 enum { PATH_TEXT = 256 };
 
 static json_t *merged(json_t *stored, json_t *was, json_t *now)
@@ -71,7 +73,7 @@ static void differ(json_t *out, const char *path, json_t *a, json_t *b)
         differ_below(out, path, a, b, false);
         differ_below(out, path, b, a, true);
     } else {
-        json_array_append_new(out, json_string(path));
+        json_array_append_new(out, json_text(path));
     }
 }
 

@@ -14,6 +14,7 @@
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_text.h"
 #include "engine/hub/hub_name.h"
 
 /* All paths of a spec. Those that need not exist are created by the job. */
@@ -131,7 +132,7 @@ static void resolve_workdir(json_t *spec, const char *base, char *workdir, size_
     if (err.code != ERR_NONE)
         fault(diagnostics, "workdir", &err);
     else if (here || given[0])
-        json_object_set_new(spec, "workdir", json_string(workdir));
+        json_object_set_new(spec, "workdir", json_text(workdir));
 }
 
 /* Replaces the part of `path` that exists by the same without symbolic links: two jobs that name one directory
@@ -199,7 +200,7 @@ void spec_paths_resolve(json_t *spec, const char *base, struct spec_diagnostics 
         else if (runs_here(spec) && strcmp(paths[i].whole, "checkpoint.dir") == 0)
             follow_links(absolute);
         if (err.code == ERR_NONE)
-            json_object_set_new(map, paths[i].key, json_string(absolute));
+            json_object_set_new(map, paths[i].key, json_text(absolute));
     }
 }
 

@@ -14,6 +14,7 @@
 #include "controller/spec/spec_suggest.h"
 #include "controller/spec/spec_units.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/train_spec.h"
 
 /* "a whole number from 0 to 64, or auto" */
@@ -169,8 +170,8 @@ static json_t *check_duration(const struct spec_field *row, const char *path,
         return NULL;
     }
     if (row->type == FIELD_EVERY)
-        return every.steps ? json_pack("{s:I}", "steps", (json_int_t)every.steps)
-                           : json_pack("{s:f}", "seconds", every.seconds);
+        return every.steps ? json_make("{s:I}", "steps", (json_int_t)every.steps)
+                           : json_make("{s:f}", "seconds", every.seconds);
     if (row->type == FIELD_DURATION)
         high = low;
     if (low < row->min || high > row->max) {
@@ -179,7 +180,7 @@ static json_t *check_duration(const struct spec_field *row, const char *path,
                            "and %.9g s", path, n->text, row->min, row->max);
         return NULL;
     }
-    return row->type == FIELD_DURATION ? json_real(low) : json_pack("[f,f]", low, high);
+    return row->type == FIELD_DURATION ? json_real(low) : json_make("[f,f]", low, high);
 }
 
 static json_t *check_text(const struct spec_field *row, const char *path,

@@ -10,6 +10,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 
 enum { PART = 96, NAME_MAX_OF_JOB = 64 };
 
@@ -220,8 +221,8 @@ static int make_member(json_t *out, const json_t *spec, const json_t *point, int
             return -1;
     if (!json_is_object(json_object_get(out, "env")))
         json_object_set_new(out, "env", json_object());
-    json_object_set_new(out, "name", json_sprintf("%s[%d]", field_text(spec, "name"), index));
-    return json_object_set_new(json_object_get(out, "env"), SWEEP_INDEX_NAME, json_sprintf("%d", index));
+    json_object_set_new(out, "name", json_text_f("%s[%d]", field_text(spec, "name"), index));
+    return json_object_set_new(json_object_get(out, "env"), SWEEP_INDEX_NAME, json_text_f("%d", index));
 }
 
 json_t *sweep_points_member(const json_t *spec, int index)

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include "controller/ssh/login.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 enum { PIECE = 64 * 1024, PATH = PATH_MAX + CODE_PATH, MAKE_S = 300 };
@@ -52,7 +52,7 @@ static int offer(struct sender *w, struct err *err)
 {
     const char *workdir = field_text(w->info, "workdir");
     char *list = json_dumps(w->manifest, JSON_COMPACT), *line = NULL;
-    json_t *v = json_pack("{s:s, s:s, s:b, s:o*, s:I}", "digest", field_text(w->info, "snapshot"), "workdir", workdir,
+    json_t *v = json_make("{s:s, s:s, s:b, s:o*, s:I}", "digest", field_text(w->info, "snapshot"), "workdir", workdir,
                           "must", (int)field_true(w->info, "must"), "here", code_receive_look(workdir, w->manifest),
                           "manifest_bytes", (json_int_t)(list ? strlen(list) : 0));
     int rc = -1;

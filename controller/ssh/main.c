@@ -18,7 +18,6 @@
  * input. Exit code: 0 the session ended, 2 the user must fix something first, 3 the resolver has no such name, 4 a
  * retry may work; the reason is the last line on stderr.
  */
-#include <jansson.h>
 #include <libssh/libssh.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -35,6 +34,7 @@
 #include "controller/ssh/programs.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/json_memory.h"
 
 #define CACHE_WORD "jobctl-cache:"
@@ -280,10 +280,10 @@ static int test(const char *host)
     const int64_t from = clock_ms();
     int rc = run("test", host, &err);
     json_t *facts = rc == 0 ? json_loads(answer, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
-    json_t *v = rc == 0 ? json_pack("{s:s, s:b, s:I, s:o?}", "host", host, "ok", 1, "ms",
+    json_t *v = rc == 0 ? json_make("{s:s, s:b, s:I, s:o?}", "host", host, "ok", 1, "ms",
                                     (json_int_t)(clock_ms() - from),
                                     "facts", facts)
-                        : json_pack("{s:s, s:b, s:b, s:s}", "host", host, "ok", 0, "again",
+                        : json_make("{s:s, s:b, s:b, s:s}", "host", host, "ok", 0, "again",
                                     (int)(err.code != ERR_USAGE), "text", err.text);
     rc = v ? json_dumpf(v, stdout, JSON_COMPACT) : -1;
     json_decref(v);
@@ -296,7 +296,7 @@ static int resolve(char *const *hosts)
     for (; *hosts; hosts++) {
         char text[400];
         const enum login_name known = login_look_up(*hosts, text, sizeof(text));
-        json_t *v = json_pack("{s:s, s:b, s:b, s:s}", "host", *hosts, "unknown", (int)(known == LOGIN_NAME_UNKNOWN),
+        json_t *v = json_make("{s:s, s:b, s:b, s:s}", "host", *hosts, "unknown", (int)(known == LOGIN_NAME_UNKNOWN),
                               "jump", (int)(known == LOGIN_NAME_JUMP), "text", text);
         if (!v || json_dumpf(v, stdout, JSON_COMPACT) < 0)
             return 70;

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/contract/err.h"
 #include "engine/contract/fence.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/write_all.h"
 #include "engine/contract/scratch.h"
@@ -51,13 +51,13 @@ static int write_state(const char *path, const struct checkpoint_state *s, const
 {
     char layout[17];
     snprintf(layout, sizeof(layout), "%016llx", (unsigned long long)layout_digest(l));
-    json_t *o = json_pack("{s:i, s:I, s:I, s:I, s:f, s:s, s:s, s:s, s:s}", "schema", 1, "step",
+    json_t *o = json_make("{s:i, s:I, s:I, s:I, s:f, s:s, s:s, s:s, s:s}", "schema", 1, "step",
                           (json_int_t)s->step, "optim_count", (json_int_t)s->optim_count, "seed",
                           (json_int_t)s->seed, "loss", s->loss, "spec_digest", s->spec_digest,
                           "data_digest", s->data_digest, "layout_digest", layout, "version",
                           JOBCTL_VERSION);
     if (o && s->base_digest[0])
-        json_object_set_new(o, "base_digest", json_string(s->base_digest));
+        json_object_set_new(o, "base_digest", json_text(s->base_digest));
     if (o && s->job)
         json_object_set(o, "job", (json_t *)(uintptr_t)s->job);
     if (o && s->codec)

@@ -8,7 +8,6 @@
  */
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
+#include "engine/contract/json_make.h"
 #include "engine/data/mapped_file.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/backend.h"
@@ -119,7 +119,7 @@ static void tell(const struct encode *c)
     getrusage(RUSAGE_SELF, &use);
     const double each = c->captions ? c->run_s / c->captions : 0;
     if (c->json) {
-        json_t *o = json_pack("{s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:I}", "schema", 1, "captions", c->captions,
+        json_t *o = json_make("{s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:I}", "schema", 1, "captions", c->captions,
                               "prefix_reused", c->reused, "rows", text_encoder_rows(c->e), "channels",
                               text_encoder_channels(c->e), "open_s", c->open_s, "caption_s", each, "peak_bytes",
                               (json_int_t)use.ru_maxrss * 1024);

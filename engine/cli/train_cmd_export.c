@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_cmd_export.c - jobctl-train export: the weights of a checkpoint as other programs load them */
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 #include "engine/contract/lora_config.h"
 #include "engine/contract/scratch.h"
 #include "engine/contract/text_append.h"
@@ -183,7 +183,7 @@ static json_t *describe_adapters(const struct lora_config *c)
     for (int m = 0; m < LORA_MODULES; m++)
         if (c->targets & 1u << m)
             text_append(text, sizeof(text), " %s", lora_config_name((enum lora_module)m));
-    return json_string(text);
+    return json_text(text);
 }
 
 static void describe(struct exporting *x)
@@ -191,21 +191,21 @@ static void describe(struct exporting *x)
     char text[PRETRAINED_TEXT];
     json_t *o = x->card = json_object();
     pretrained_text(text, x->source);
-    json_object_set_new(o, has_adapters(x) ? "trained from" : "model", json_string(text));
+    json_object_set_new(o, has_adapters(x) ? "trained from" : "model", json_text(text));
     if (has_adapters(x)) {
         json_object_set_new(o, "adapters", describe_adapters(&x->spec.model.lora));
-        json_object_set_new(o, "digest of those weights", json_string(field_text(x->notes, "base_digest")));
+        json_object_set_new(o, "digest of those weights", json_text(field_text(x->notes, "base_digest")));
         json_object_set_new(o, "merged", json_boolean(x->r->merged));
     }
     if (x->r->with)
-        json_object_set_new(o, "merged with", json_string(x->r->with));
+        json_object_set_new(o, "merged with", json_text(x->r->with));
     json_object_set_new(o, "steps", json_integer(x->state.step));
     json_object_set_new(o, "samples per step", json_integer(x->spec.batch_global));
     json_object_set_new(o, "loss of the last step", json_real(x->state.loss));
-    json_object_set_new(o, "moving average", x->r->ema ? json_real(x->spec.optim.ema) : json_string("no"));
-    json_object_set_new(o, "digest of the data", json_string(x->state.data_digest));
-    json_object_set_new(o, "digest of the job's train block", json_string(x->state.spec_digest));
-    json_object_set_new(o, "made by", json_string("jobctl " JOBCTL_VERSION));
+    json_object_set_new(o, "moving average", x->r->ema ? json_real(x->spec.optim.ema) : json_text("no"));
+    json_object_set_new(o, "digest of the data", json_text(x->state.data_digest));
+    json_object_set_new(o, "digest of the job's train block", json_text(x->state.spec_digest));
+    json_object_set_new(o, "made by", json_text("jobctl " JOBCTL_VERSION));
 }
 
 static int sample_of(const struct train_spec *s)

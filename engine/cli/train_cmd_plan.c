@@ -6,7 +6,6 @@
  * picture; without --cache the pack is deleted: a plan leaves nothing behind.
  * With --must-fit the exit code is 1 if it fits on none of the devices.
  */
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/lora_config.h"
 #include "engine/contract/size_text.h"
 #include "engine/contract/train_spec.h"
@@ -232,7 +232,7 @@ static json_t *json_of_advice(const struct card *c)
 {
     json_t *list = json_array();
     for (int i = 0; i < c->advices; i++)
-        json_array_append_new(list, json_pack("{s:s, s:I}", "change", c->advice[i].change, "planned_bytes",
+        json_array_append_new(list, json_make("{s:s, s:I}", "change", c->advice[i].change, "planned_bytes",
                                               (json_int_t)c->advice[i].total));
     return list;
 }
@@ -243,7 +243,7 @@ static json_t *json_of_card(const struct plan *p, const struct card *c)
     json_t *bytes = json_object();
     for (int i = 0; i < USES; i++)
         json_object_set_new(bytes, backend_use_name((enum backend_use)i), json_integer(f->plan.bytes[i]));
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:s, s:s, s:i, s:s, s:i, s:b, s:s, s:f, s:o}",
+    return json_make("{s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:s, s:s, s:i, s:s, s:i, s:b, s:s, s:f, s:o}",
                      "device", c->name, "precision", c->bf16 ? "bf16" : "fp32", "free_bytes",
                      (json_int_t)c->room, "budget_bytes", (json_int_t)f->budget, "planned_bytes", (json_int_t)f->plan.total, "fits",
                      (int)f->fits, "bytes", bytes, "parallel",
@@ -260,9 +260,9 @@ static void print_json(const struct plan *p)
     json_t *cards = json_array();
     for (int i = 0; i < p->cards; i++)
         json_array_append_new(cards, json_of_card(p, &p->card[i]));
-    json_t *o = json_pack("{s:i}", "schema", 1);
+    json_t *o = json_make("{s:i}", "schema", 1);
     json_t *batches = batch_report_json(&p->batches);
-    json_t *rest = json_pack(
+    json_t *rest = json_make(
         "{s:i, s:i, s:i, s:I, s:I, s:f, s:I, s:I, s:i, s:f, s:o}", "batch", s->batch_global, "micro_batch",
         f->micro, "micro_batches_per_step", micro_batches(p, f), "steps", (json_int_t)s->steps,
         "params", (json_int_t)f->plan.params, "flops_per_step", p->flops, "checkpoint_bytes",
@@ -272,17 +272,17 @@ static void print_json(const struct plan *p)
     json_object_update(o, batches);
     json_object_update(o, rest);
     if (p->weights[0])
-        json_object_set_new(o, "weights", json_pack("{s:s, s:s}", "is", p->weights, "left_out", p->left_out));
+        json_object_set_new(o, "weights", json_make("{s:s, s:s}", "is", p->weights, "left_out", p->left_out));
     if (p->encode.cache[0])
         json_object_set_new(o, "encode", encode_plan_json(&p->encode));
     if (p->missing.code)
-        json_object_set_new(o, "weights_missing", json_string(p->missing.text));
-    json_object_set_new(o, "data_digest", json_string(p->digest));
-    json_object_set_new(o, "data_read", json_string(p->reading));
+        json_object_set_new(o, "weights_missing", json_text(p->missing.text));
+    json_object_set_new(o, "data_digest", json_text(p->digest));
+    json_object_set_new(o, "data_read", json_text(p->reading));
     json_object_set_new(o, "checkpoint_every",
                         s->checkpoint_every_steps > 0
-                            ? json_pack("{s:I}", "steps", (json_int_t)s->checkpoint_every_steps)
-                            : json_pack("{s:f}", "seconds", s->checkpoint_every_s));
+                            ? json_make("{s:I}", "steps", (json_int_t)s->checkpoint_every_steps)
+                            : json_make("{s:f}", "seconds", s->checkpoint_every_s));
     json_decref(batches);
     json_decref(rest);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;

@@ -19,6 +19,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
+#include "engine/contract/json_make.h"
 #include "engine/dist/dist.h"
 #include "engine/model/backend.h"
 #include "kernels/kernels.h"
@@ -185,7 +186,7 @@ static int tell(struct page *page, int ended, int64_t deadline_ms)
     }
     if (!ended)
         snprintf(late, sizeof(late), "no sum within %.3g s", (double)deadline_ms / 1000);
-    json_t *said = json_pack("{s:i, s:s, s:I, s:I, s:I, s:s}", "schema", 1, "outcome",
+    json_t *said = json_make("{s:i, s:s, s:I, s:I, s:I, s:s}", "schema", 1, "outcome",
                              !ended ? "hangs" : bad ? "fails" : wrong > 0 ? "wrong data" : "ok",
                              "words", (json_int_t)page->side[0].words, "wrong", (json_int_t)wrong,
                              "ms", (json_int_t)page->side[0].ms, "why", bad ? bad->why : late);

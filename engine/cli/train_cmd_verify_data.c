@@ -5,7 +5,6 @@
  * checkpoint, and the sample log is checked.  Exit code 65 if
  * there is any error.
  */
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/size_text.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/data_check.h"
@@ -46,7 +46,7 @@ static void on_problem(void *arg, bool error, const char *where, const char *wha
     snprintf(text, sizeof(text), "%s", what);
     err_make_printable(place); /* file names may hold any bytes */
     err_make_printable(text);
-    json_array_append_new(v->problems, json_pack("{s:s, s:s, s:s}", "kind",
+    json_array_append_new(v->problems, json_make("{s:s, s:s, s:s}", "kind",
                                                  error ? "error" : "notice", "where", place, "what",
                                                  text));
 }
@@ -146,13 +146,13 @@ static void print_words(const struct verdict *v, bool run)
 static void print_json(const struct verdict *v)
 {
     const struct sample_audit *a = &v->log;
-    json_t *log = v->logged ? json_pack("{s:I, s:I, s:I, s:I, s:i, s:I}", "first_step",
+    json_t *log = v->logged ? json_make("{s:I, s:I, s:I, s:I, s:i, s:I}", "first_step",
                                         (json_int_t)a->first, "last_step", (json_int_t)a->last,
                                         "samples", (json_int_t)a->samples, "epochs",
                                         (json_int_t)a->epochs, "sizes", a->sizes, "wrong",
                                         (json_int_t)a->wrong)
                             : json_null();
-    json_t *o = json_pack("{s:i, s:b, s:I, s:I, s:I, s:I, s:O, s:o}", "schema", 2, "good",
+    json_t *o = json_make("{s:i, s:b, s:I, s:I, s:I, s:I, s:O, s:o}", "schema", 2, "good",
                           v->errors == 0, "samples", (json_int_t)v->data.samples, "bytes",
                           (json_int_t)v->data.bytes, "errors", (json_int_t)v->errors, "notices",
                           (json_int_t)v->data.notices, "problems", v->problems, "sample_log", log);

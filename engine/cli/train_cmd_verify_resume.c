@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/manifest.h"
 #include "engine/data/safetensors.h"
 
@@ -109,9 +109,9 @@ static int find_steps(struct replay *r, int64_t steps, struct err *err)
 /* The job, starting at the earlier checkpoint, with a single checkpoint at the end. */
 static int write_spec(const struct replay *r, const char *path, struct err *err)
 {
-    json_object_set_new(r->job, "resume", json_string(r->from[0] ? r->from : "none"));
+    json_object_set_new(r->job, "resume", json_text(r->from[0] ? r->from : "none"));
     json_object_set_new(r->job, "checkpoint",
-                        json_pack("{s:{s:I}, s:i}", "every", "steps", (json_int_t)1 << 40, "keep", 2));
+                        json_make("{s:{s:I}, s:i}", "every", "steps", (json_int_t)1 << 40, "keep", 2));
     if (json_file_save(r->job, path, JSON_COMPACT) < 0)
         return err_set_errno(err, errno, "cannot write %s", path);
     return 0;
@@ -246,7 +246,7 @@ static int compare(struct replay *r, int size, const char *dir, struct err *err)
     r->differs = r->differs || !right;
     if (!r->json)
         printf("%-7d %-20s %-10.2g %s\n", size, verdict, apart, digest_of(&is, CHECKPOINT_WEIGHTS));
-    json_array_append_new(r->rows, json_pack("{s:i, s:s, s:b, s:b, s:f, s:s, s:s}", "ranks", size,
+    json_array_append_new(r->rows, json_make("{s:i, s:s, s:b, s:b, s:f, s:s, s:s}", "ranks", size,
                                              "verdict", verdict, "same_bits", (int)same, "right",
                                              (int)right, "distance", apart, "weights",
                                              digest_of(&is, CHECKPOINT_WEIGHTS), "moments",
@@ -285,7 +285,7 @@ static int replay_all(struct replay *r, struct err *err)
     }
     if (!r->json)
         return 0;
-    json_t *o = json_pack("{s:i, s:I, s:I, s:b, s:s, s:O}", "schema", 2, "from_step",
+    json_t *o = json_make("{s:i, s:I, s:I, s:b, s:s, s:O}", "schema", 2, "from_step",
                           (json_int_t)r->first, "to_step", (json_int_t)r->last, "reproducible",
                           (int)r->reproducible, "weights", digest_of(&m, CHECKPOINT_WEIGHTS), "replays",
                           r->rows);

@@ -9,6 +9,7 @@
 
 #include "engine/contract/digest.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_text.h"
 
 enum { SUM = 24 };
 
@@ -27,7 +28,7 @@ static int sum_of(char out[SUM], const json_t *object)
 int json_seal(json_t *object)
 {
     char sum[SUM];
-    return sum_of(sum, object) == 0 ? json_object_set_new(object, "sum", json_string(sum)) : -1;
+    return sum_of(sum, object) == 0 ? json_object_set_new(object, "sum", json_text(sum)) : -1;
 }
 
 bool json_seal_broken(const json_t *object)

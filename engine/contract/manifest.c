@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/write_all.h"
 
@@ -31,10 +31,10 @@ static json_t *to_json(const struct manifest *m)
 {
     json_t *files = json_array();
     for (int i = 0; i < m->len; i++)
-        json_array_append_new(files, json_pack("{s:s, s:I, s:s}", "name", m->files[i].name, "bytes",
+        json_array_append_new(files, json_make("{s:s, s:I, s:s}", "name", m->files[i].name, "bytes",
                                                (json_int_t)m->files[i].bytes, "digest",
                                                m->files[i].digest));
-    return json_pack("{s:i, s:I, s:o}", "schema", 1, "step", (json_int_t)m->step, "files", files);
+    return json_make("{s:i, s:I, s:o}", "schema", 1, "step", (json_int_t)m->step, "files", files);
 }
 
 static int digest_of(char text[DIGEST_TEXT], const json_t *inner, struct err *err)
@@ -88,7 +88,7 @@ int manifest_write(struct manifest *out, const char *dir, int64_t step, const ch
     inner = to_json(&m);
     if (digest_of(m.digest, inner, err) < 0)
         goto out;
-    outer = json_pack("{s:O, s:s}", "manifest", inner, "digest", m.digest);
+    outer = json_make("{s:O, s:s}", "manifest", inner, "digest", m.digest);
     text = outer ? json_dumps(outer, JSON_INDENT(1)) : NULL;
     if (!text) {
         err_set(err, ERR_MEMORY, "out of memory for a manifest");

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <poll.h>
@@ -25,6 +24,8 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/env.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
+#include "engine/contract/utf8.h"
 
 _Static_assert((int)PROGRESS_LINE <= PIPE_BUF, "a line must be one atomic write");
 
@@ -140,29 +141,17 @@ static json_t *real(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-/* Outside text may hold any bytes; JSON needs UTF-8, and the line is bounded. */
+/* The line is bounded. */
 static json_t *words(const char *text)
 {
-    char cut[1024];
-    size_t n = strnlen(text, sizeof(cut) - 1);
-    memcpy(cut, text, n);
-    while (n < strlen(text) && n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80)
-        n--;
-    cut[n] = '\0';
-    json_t *v = json_string(cut);
-    if (v)
-        return v;
-    for (char *c = cut; *c; c++)
-        if ((unsigned char)*c >= 0x80)
-            *c = '?';
-    return json_string(cut);
+    return json_text_n(text, utf8_fit(text, strlen(text), 1023));
 }
 
 void progress_started(struct progress *p, int rank, int world_size, int64_t resume_step,
                       int64_t steps, int64_t params, const char *backend)
 {
     send_line(p,
-              json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:o}", "ev", "started", "rank", rank,
+              json_make("{s:s, s:i, s:i, s:I, s:I, s:I, s:o}", "ev", "started", "rank", rank,
                         "world_size", world_size, "resume_step", (json_int_t)resume_step, "steps",
                         (json_int_t)steps, "params", (json_int_t)params, "backend",
                         words(backend)),
@@ -183,7 +172,7 @@ static void add_phases(json_t *line, const double *phase_ms)
 void progress_step(struct progress *p, int64_t step, int64_t steps, double loss, double grad_norm,
                    double lr, double samples_per_s, double step_ms, const double *phase_ms)
 {
-    json_t *line = json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "ev", "step", "step",
+    json_t *line = json_make("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "ev", "step", "step",
                              (json_int_t)step, "steps", (json_int_t)steps, "loss", real(loss),
                              "grad_norm", real(grad_norm), "lr", real(lr), "samples_per_s",
                              real(samples_per_s), "step_ms", real(step_ms));
@@ -195,7 +184,7 @@ void progress_checkpoint(struct progress *p, int64_t step, const char *path, int
                          double ms, double stall_ms, const char *digest)
 {
     send_line(p,
-              json_pack("{s:s, s:I, s:o, s:I, s:o, s:o, s:o}", "ev", "checkpoint", "step",
+              json_make("{s:s, s:I, s:o, s:I, s:o, s:o, s:o}", "ev", "checkpoint", "step",
                         (json_int_t)step, "path", words(path), "bytes", (json_int_t)bytes, "ms",
                         real(ms), "stall_ms", real(stall_ms), "digest", words(digest)),
               false);
@@ -204,19 +193,19 @@ void progress_checkpoint(struct progress *p, int64_t step, const char *path, int
 void progress_quarantined(struct progress *p, const char *path, const char *reason)
 {
     send_line(p,
-              json_pack("{s:s, s:o, s:o}", "ev", "quarantined", "path", words(path), "reason", words(reason)),
+              json_make("{s:s, s:o, s:o}", "ev", "quarantined", "path", words(path), "reason", words(reason)),
               false);
 }
 
 void progress_sample(struct progress *p, int64_t step, const char *path)
 {
-    send_line(p, json_pack("{s:s, s:I, s:o}", "ev", "sample", "step", (json_int_t)step, "path", words(path)), false);
+    send_line(p, json_make("{s:s, s:I, s:o}", "ev", "sample", "step", (json_int_t)step, "path", words(path)), false);
 }
 
 void progress_no_room(struct progress *p, const struct progress_room *r)
 {
     send_line(p,
-              json_pack("{s:s, s:b, s:I, s:I, s:I, s:f, s:o, s:o}", "ev", "no_room", "over", (int)r->over, "step",
+              json_make("{s:s, s:b, s:I, s:I, s:I, s:f, s:o, s:o}", "ev", "no_room", "over", (int)r->over, "step",
                         (json_int_t)r->step, "bytes", (json_int_t)r->need, "free", (json_int_t)r->left, "wait_s",
                         r->wait_s, "path", words(r->path), "text", words(r->text)),
               false);
@@ -225,7 +214,7 @@ void progress_no_room(struct progress *p, const struct progress_room *r)
 void progress_encoding(struct progress *p, const struct progress_encoding *e)
 {
     send_line(p,
-              json_pack("{s:s, s:b, s:I, s:I, s:I, s:o, s:o, s:o}", "ev", "encoding", "over", (int)e->over, "done",
+              json_make("{s:s, s:b, s:I, s:I, s:I, s:o, s:o, s:o}", "ev", "encoding", "over", (int)e->over, "done",
                         (json_int_t)e->done, "total", (json_int_t)e->total, "saved", (json_int_t)e->saved, "per_s", real(e->per_s), "left_s",
                         real(e->left_s), "text", words(e->text)),
               false);
@@ -234,7 +223,7 @@ void progress_encoding(struct progress *p, const struct progress_encoding *e)
 void progress_snapshots(struct progress *p, const struct progress_snapshots *s)
 {
     send_line(p,
-              json_pack("{s:s, s:i, s:I, s:o, s:o, s:o}", "ev", "snapshots", "every", s->every, "bytes",
+              json_make("{s:s, s:i, s:I, s:o, s:o, s:o}", "ev", "snapshots", "every", s->every, "bytes",
                         (json_int_t)s->bytes, "copy_s", real(s->copy_s), "step_s", real(s->step_s), "text",
                         words(s->text)),
               false);
@@ -247,17 +236,17 @@ void progress_warning(struct progress *p, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    send_line(p, json_pack("{s:s, s:o}", "ev", "warning", "text", words(text)), false);
+    send_line(p, json_make("{s:s, s:o}", "ev", "warning", "text", words(text)), false);
 }
 
 void progress_fetch(struct progress *p, const char *text)
 {
-    send_line(p, json_pack("{s:s, s:o}", "ev", "fetch", "text", words(text)), false);
+    send_line(p, json_make("{s:s, s:o}", "ev", "fetch", "text", words(text)), false);
 }
 
 void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text, int64_t step)
 {
-    json_t *line = json_pack("{s:s, s:o, s:i, s:o}", "ev", "failed", "cause", words(cause),
+    json_t *line = json_make("{s:s, s:o, s:i, s:o}", "ev", "failed", "cause", words(cause),
                              "exit_code", exit_code, "text", words(text));
     if (line && step >= 0)
         json_object_set_new(line, "step", json_integer(step));
@@ -266,13 +255,13 @@ void progress_failed(struct progress *p, const char *cause, int exit_code, const
 
 void progress_done(struct progress *p, int64_t step, double loss)
 {
-    send_line(p, json_pack("{s:s, s:I, s:o}", "ev", "done", "step", (json_int_t)step, "loss", real(loss)), false);
+    send_line(p, json_make("{s:s, s:I, s:o}", "ev", "done", "step", (json_int_t)step, "loss", real(loss)), false);
 }
 
 void progress_detached(struct progress *p, const char *cause, const char *text, int64_t step)
 {
     send_line(p,
-              json_pack("{s:s, s:o, s:o, s:I}", "ev", "detached", "cause", words(cause), "text",
+              json_make("{s:s, s:o, s:o, s:I}", "ev", "detached", "cause", words(cause), "text",
                         words(text), "step", (json_int_t)step),
               false);
 }
@@ -374,7 +363,7 @@ bool progress_has_agent(const struct progress *p)
 
 void progress_rendezvous(struct progress *p, const char *key, const char *value)
 {
-    send_line(p, json_pack("{s:s, s:o, s:o}", "ev", "rendezvous", "key", words(key), "value", words(value)), false);
+    send_line(p, json_make("{s:s, s:o, s:o}", "ev", "rendezvous", "key", words(key), "value", words(value)), false);
 }
 
 const char *progress_rendezvous_find(struct progress *p, const char *key)

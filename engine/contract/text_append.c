@@ -9,11 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/contract/utf8.h"
+
 void text_append(char *text, size_t size, const char *fmt, ...)
 {
     const size_t n = strlen(text);
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text + n, size - n, fmt, ap);
+    const int more = vsnprintf(text + n, size - n, fmt, ap);
     va_end(ap);
+    if (more >= (int)(size - n))
+        text[utf8_whole(text, size - 1)] = '\0';
 }

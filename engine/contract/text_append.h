@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-/* `size`: of the buffer, which ends with a NUL; text that does not fit is cut. */
+/* `size`: of the buffer, which ends with a NUL; text that does not fit is cut behind a whole character. */
 void text_append(char *text, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

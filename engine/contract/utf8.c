@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* utf8.c - see utf8.h */
+/* utf8.c - see utf8.h
+ *
+ * Pure: no clock, no I/O.
+ */
 #include "engine/contract/utf8.h"
 
 #include <string.h>
@@ -46,6 +49,28 @@ bool utf8_is_cut(const char *p, size_t n)
             return true;
     }
     return false;
+}
+
+bool utf8_valid(const char *p, size_t n)
+{
+    uint32_t c;
+    for (size_t used; n > 0; p += used, n -= used)
+        if ((used = utf8_read(p, n, &c)) == 0)
+            return false;
+    return true;
+}
+
+size_t utf8_whole(const char *p, size_t n)
+{
+    for (size_t back = 1; back < 4 && back <= n; back++)
+        if (utf8_is_cut(p + n - back, back))
+            return n - back;
+    return n;
+}
+
+size_t utf8_fit(const char *p, size_t n, size_t most)
+{
+    return n <= most ? n : utf8_whole(p, most);
 }
 
 size_t utf8_write(char out[4], uint32_t character)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/batch_plan.h"
 
@@ -93,16 +94,16 @@ json_t *batch_report_json(const struct batch_report *r)
     for (int i = 0; i < r->buckets; i++) {
         const struct batch_share *s = &r->share[i];
         json_array_append_new(buckets,
-                              json_pack("{s:i, s:i, s:I, s:I, s:I, s:I}", "height",
+                              json_make("{s:i, s:i, s:I, s:I, s:I, s:I}", "height",
                                         s->bucket.height, "width", s->bucket.width, "samples",
                                         (json_int_t)s->bucket.samples, "batches",
                                         (json_int_t)s->batches, "leftover_per_epoch",
                                         (json_int_t)s->leftover, "repeats",
                                         (json_int_t)s->repeats));
         if (warn(text, r, s))
-            json_array_append_new(warnings, json_string(text));
+            json_array_append_new(warnings, json_text(text));
     }
-    return json_pack("{s:I, s:I, s:I, s:o, s:o}", "samples", (json_int_t)r->samples,
+    return json_make("{s:I, s:I, s:I, s:o, s:o}", "samples", (json_int_t)r->samples,
                      "batches_per_epoch", (json_int_t)r->per_epoch, "leftover_per_epoch",
                      (json_int_t)r->leftover, "buckets", buckets, "warnings", warnings);
 }

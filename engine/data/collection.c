@@ -55,20 +55,10 @@ void collection_sample_free(struct collection_sample *s)
     *s = (struct collection_sample){0};
 }
 
-static bool is_utf8(const char *text)
-{
-    uint32_t character;
-    size_t left = strlen(text);
-    for (size_t n; left > 0; text += n, left -= n)
-        if (!(n = utf8_read(text, left, &character)))
-            return false;
-    return true;
-}
-
 static int check_texts(const struct collection_sample *s, struct err *err)
 {
     for (int i = 0; i < s->captions; i++)
-        if (!is_utf8(s->caption[i].text))
+        if (!utf8_valid(s->caption[i].text, strlen(s->caption[i].text)))
             return err_set(err, ERR_DATA, "the caption is not UTF-8");
     return 0;
 }

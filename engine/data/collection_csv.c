@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/data/collection_internal.h"
 #include "engine/data/csv_record.h"
 
@@ -69,7 +70,7 @@ json_t *collection_csv_line(const struct collection *c, char *record, struct err
         return err_set(err, ERR_DATA,
                        "the line has %d columns, the first line %d; a caption with a comma stands in quotes", n,
                        of->n), NULL;
-    json_t *o = json_pack("{s:s, s:s}", "file_name", field[of->file], "text", field[of->text]);
+    json_t *o = json_make("{s:o, s:o}", "file_name", json_string(field[of->file]), "text", json_string(field[of->text]));
     if (!o)
         return err_set(err, ERR_DATA, "the line is not UTF-8"), NULL;
     if (of->height >= 0 && of->width >= 0) {

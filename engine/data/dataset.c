@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/data/caption.h"
 #include "engine/data/dataset_internal.h"
 #include "engine/data/dct.h"
@@ -48,7 +49,7 @@ json_t *dataset_codec(const struct dataset *d)
     const struct dataset_shape *s = &d->shape;
     if (d->block == 0)
         return NULL;
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:o}", "dct_block", d->block, "height",
+    return json_make("{s:i, s:i, s:i, s:i, s:i, s:o, s:o}", "dct_block", d->block, "height",
                      s->height, "width", s->width, "caption_words", s->words, "caption_channels",
                      s->caption_channels, "mean", list_of(d->mean, s->channels), "deviation",
                      list_of(d->deviation, s->channels));

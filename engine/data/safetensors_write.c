@@ -8,12 +8,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/write_all.h"
 
 enum { DATA_ALIGN = 64 };
@@ -93,7 +93,7 @@ static json_t *header_row(enum st_dtype dtype, int ndim, const int64_t *dim, siz
     json_t *shape = json_array();
     for (int i = 0; shape && i < ndim; i++)
         json_array_append_new(shape, json_integer(dim[i]));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", st_dtype_name(dtype), "shape", shape,
+    return json_make("{s:s, s:o, s:[I, I]}", "dtype", st_dtype_name(dtype), "shape", shape,
                      "data_offsets", (json_int_t)begin, (json_int_t)end);
 }
 

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 
 #include "engine/contract/env.h"
 #include "engine/contract/err.h"
+#include "engine/contract/json_text.h"
 #include "engine/contract/progress.h"
 #include "engine/contract/write_all.h"
 #include "engine/dist/dist.h"
@@ -66,7 +66,7 @@ static const char *get_file(struct rendezvous *r, const char *key)
     ssize_t n = read(fd, value, sizeof(value));
     close(fd);
     if (n > 0 && n < (ssize_t)sizeof(value))
-        json_object_set_new(r->read, key, json_stringn(value, (size_t)n));
+        json_object_set_new(r->read, key, json_text_n(value, (size_t)n));
     return json_string_value(json_object_get(r->read, key));
 }
 

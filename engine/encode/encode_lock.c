@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/fence.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 
 static void sign(int fd)
@@ -22,7 +22,7 @@ static void sign(int fd)
     char host[256] = "";
     const char *job = getenv("JOBCTL_JOB_ID"), *name = getenv("JOBCTL_JOB_NAME");
     gethostname(host, sizeof(host) - 1);
-    json_t *who = json_pack("{s:I, s:s, s:s, s:i}", "job", (json_int_t)(job ? strtoll(job, NULL, 10) : 0), "name",
+    json_t *who = json_make("{s:I, s:s, s:s, s:i}", "job", (json_int_t)(job ? strtoll(job, NULL, 10) : 0), "name",
                             name ? name : "", "host", host, "pid", (int)getpid());
     if (ftruncate(fd, 0) == 0)
         json_file_put(who, fd, JSON_COMPACT); /* without it, waiters know less */

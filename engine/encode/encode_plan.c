@@ -12,6 +12,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 #include "engine/contract/size_text.h"
@@ -246,7 +247,7 @@ void encode_plan_print(const struct encode_plan *p, FILE *to)
 
 json_t *encode_plan_json(const struct encode_plan *p)
 {
-    return json_pack("{s:s, s:s*, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s, s:f, s:I, s:I, s:b}", "cache", p->cache,
+    return json_make("{s:s, s:s*, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s, s:f, s:I, s:I, s:b}", "cache", p->cache,
                      "absent", p->absent[0] ? p->absent : NULL,
                      "pictures", (json_int_t)p->need.pictures, "captions", (json_int_t)p->need.captions,
                      "missing_pictures", (json_int_t)p->need.no_pictures, "missing_captions",

@@ -14,6 +14,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/contract/scratch.h"
 #include "engine/contract/train_spec.h"
@@ -225,7 +226,7 @@ static bool recall(char text[DIGEST_TEXT], const char *path)
 static void keep(const char *text, const char *path)
 {
     char tmp[SCRATCH_PATH];
-    json_t *o = json_pack("{s:s}", "digest", text);
+    json_t *o = json_make("{s:s}", "digest", text);
     if (scratch_name(tmp, path, NULL) == 0 && (json_file_save(o, tmp, JSON_COMPACT) < 0 || rename(tmp, path) < 0))
         unlink(tmp);
     json_decref(o);

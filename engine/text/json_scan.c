@@ -152,7 +152,7 @@ static size_t plain(const struct json_scan *s)
 }
 
 /* Copies plain pieces and escapes until the quote. */
-static int unescape(struct json_scan *s, struct json_text *out)
+static int unescape(struct json_scan *s, struct json_slice *out)
 {
     size_t n = 0, k;
     for (;;) {
@@ -171,24 +171,24 @@ static int unescape(struct json_scan *s, struct json_text *out)
         n += k;
     }
     s->at++;
-    *out = (struct json_text){s->unescaped, n};
+    *out = (struct json_slice){s->unescaped, n};
     return 0;
 }
 
-int json_scan_string(struct json_scan *s, struct json_text *out)
+int json_scan_string(struct json_scan *s, struct json_slice *out)
 {
-    *out = (struct json_text){"", 0};
+    *out = (struct json_slice){"", 0};
     if (take(s, '"', "expected a string") < 0)
         return -1;
     const size_t n = plain(s);
     if (s->at + n >= s->size || s->text[s->at + n] != '"')
         return unescape(s, out);
-    *out = (struct json_text){s->text + s->at, n};
+    *out = (struct json_slice){s->text + s->at, n};
     s->at += n + 1;
     return 0;
 }
 
-int json_scan_key(struct json_scan *s, struct json_text *out)
+int json_scan_key(struct json_scan *s, struct json_slice *out)
 {
     return json_scan_string(s, out) < 0 ? -1 : take(s, ':', "expected a colon");
 }
@@ -233,7 +233,7 @@ static int skip_string(struct json_scan *s)
 }
 
 /* Brackets are counted, not matched: whoever reads the value afterwards finds what is wrong. */
-int json_scan_skip(struct json_scan *s, struct json_text *out)
+int json_scan_skip(struct json_scan *s, struct json_slice *out)
 {
     int depth = 0;
     json_scan_peek(s);
@@ -256,11 +256,11 @@ int json_scan_skip(struct json_scan *s, struct json_text *out)
             return -1;
     } while (depth > 0);
     if (out)
-        *out = (struct json_text){s->text + from, s->at - from};
+        *out = (struct json_slice){s->text + from, s->at - from};
     return depth < 0 ? json_scan_fail(s, "a bracket closes nothing") : 0;
 }
 
-bool json_text_is(const struct json_text *t, const char *word)
+bool json_scan_is(const struct json_slice *t, const char *word)
 {
     return t->n == strlen(word) && memcmp(t->at, word, t->n) == 0;
 }

@@ -20,7 +20,7 @@
 struct err;
 
 /* Bytes in the text, or in the scanner where it had escapes: then they are valid until the next string is read. */
-struct json_text {
+struct json_slice {
     const char *at;
     size_t      n;
 };
@@ -48,13 +48,13 @@ int json_scan_enter(struct json_scan *s, char open);
 /* Whether there is another member; false leaves the object or list, or is an error. */
 bool json_scan_more(struct json_scan *s, char close);
 /* A member's name and the colon. */
-int json_scan_key(struct json_scan *s, struct json_text *out);
+int json_scan_key(struct json_scan *s, struct json_slice *out);
 /* A string without its quotes: UTF-8, except that bytes above 127 are not checked. */
-int json_scan_string(struct json_scan *s, struct json_text *out);
+int json_scan_string(struct json_scan *s, struct json_slice *out);
 int json_scan_int(struct json_scan *s, int64_t *out);
 /* Any value; `out` (or NULL) gets its bytes in the text. */
-int json_scan_skip(struct json_scan *s, struct json_text *out);
+int json_scan_skip(struct json_scan *s, struct json_slice *out);
 
-bool json_text_is(const struct json_text *t, const char *word);
+bool json_scan_is(const struct json_slice *t, const char *word);
 
 #endif

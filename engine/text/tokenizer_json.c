@@ -18,7 +18,7 @@ enum part { ADDED, NORMALIZER, PRE_TOKENIZER, MODEL, VOCAB, MERGES, PARTS };
 
 struct places {
     size_t           at[PARTS];
-    struct json_text text[PARTS];
+    struct json_slice text[PARTS];
 };
 
 static const struct {
@@ -42,15 +42,15 @@ static const struct {
     {"ignore_merges", "false", NULL},
 };
 
-static int check_setting(struct json_scan *s, const struct json_text *key)
+static int check_setting(struct json_scan *s, const struct json_slice *key)
 {
-    struct json_text value;
+    struct json_slice value;
     char text[160];
     if (json_scan_skip(s, &value) < 0)
         return -1;
     for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
-        if (json_text_is(key, settings[i].name) && !json_text_is(&value, settings[i].value) &&
-            !(settings[i].other && json_text_is(&value, settings[i].other))) {
+        if (json_scan_is(key, settings[i].name) && !json_scan_is(&value, settings[i].value) &&
+            !(settings[i].other && json_scan_is(&value, settings[i].other))) {
             snprintf(text, sizeof(text), "model.%s is %.*s; only %s is supported", settings[i].name,
                      (int)(value.n < 40 ? value.n : 40), value.at, settings[i].value);
             return json_scan_fail(s, text);
@@ -70,13 +70,13 @@ static int note(struct json_scan *s, struct places *p, enum part part)
 
 static int find_in_model(struct json_scan *s, struct places *p)
 {
-    struct json_text key;
+    struct json_slice key;
     for (json_scan_enter(s, '{'); json_scan_more(s, '}');) {
         if (json_scan_key(s, &key) < 0)
             return -1;
         bool part = false;
         for (size_t i = 0; i < sizeof(members_of_model) / sizeof(*members_of_model) && !part; i++)
-            if ((part = json_text_is(&key, members_of_model[i].name)) && note(s, p, members_of_model[i].part) < 0)
+            if ((part = json_scan_is(&key, members_of_model[i].name)) && note(s, p, members_of_model[i].part) < 0)
                 return -1;
         if (!part && check_setting(s, &key) < 0)
             return -1;
@@ -86,13 +86,13 @@ static int find_in_model(struct json_scan *s, struct places *p)
 
 static int find_parts(struct json_scan *s, struct places *p)
 {
-    struct json_text key;
+    struct json_slice key;
     for (json_scan_enter(s, '{'); json_scan_more(s, '}');) {
         if (json_scan_key(s, &key) < 0)
             return -1;
         bool part = false;
         for (size_t i = 0; i < sizeof(members) / sizeof(*members) && !part; i++)
-            if ((part = json_text_is(&key, members[i].name)) && note(s, p, members[i].part) < 0)
+            if ((part = json_scan_is(&key, members[i].name)) && note(s, p, members[i].part) < 0)
                 return -1;
         if (!part && json_scan_skip(s, NULL) < 0)
             return -1;
@@ -110,7 +110,7 @@ static int find_parts(struct json_scan *s, struct places *p)
 /* One of two values, or it is absent. */
 static int check_step(const struct places *p, enum part part, const char *expected, struct err *err)
 {
-    if (!p->at[part] || json_text_is(&p->text[part], "null"))
+    if (!p->at[part] || json_scan_is(&p->text[part], "null"))
         return part == NORMALIZER ? err_set(err, ERR_DATA, "there is no normalizer; expected %s", expected) : 0;
     json_t *is = json_loadb(p->text[part].at, p->text[part].n, JSON_DECODE_ANY, NULL);
     json_t *should = json_loads(expected, 0, NULL);
@@ -139,14 +139,14 @@ static int check_steps(const struct places *p, struct err *err)
 
 static int read_vocab(struct tokenizer *t, struct json_scan *s, size_t at)
 {
-    struct json_text piece;
+    struct json_slice piece;
     int64_t id;
     s->at = at;
     for (json_scan_enter(s, '{'); json_scan_more(s, '}');) {
         struct err why = {0};
         if (json_scan_key(s, &piece) < 0)
             return -1;
-        const struct json_text kept = piece; /* a number is not a string: it stays valid */
+        const struct json_slice kept = piece; /* a number is not a string: it stays valid */
         if (json_scan_int(s, &id) < 0)
             return -1;
         if (id < 0 || id > VOCABULARY_ID_MAX)
@@ -160,7 +160,7 @@ static int read_vocab(struct tokenizer *t, struct json_scan *s, size_t at)
 /* "left right" with one space, or ["left", "right"]: both texts, one behind the other in `both`. */
 static int read_pair(struct json_scan *s, char both[2 * VOCABULARY_PIECE_MAX], size_t *left, size_t *n)
 {
-    struct json_text part;
+    struct json_slice part;
     const bool list = json_scan_peek(s) == '[';
     *n = *left = 0;
     if (!list) {

@@ -12,6 +12,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
 #include "engine/hub/hub_cache.h"
 #include "engine/model/layout.h"
@@ -77,7 +78,7 @@ static int make_model(json_t *model, int *sample, const struct pipeline_ask *ask
     if (rc == 0 && !ask->preset && !s.preset && !told)
         rc = err_set(err, ERR_USAGE, "--weights: %s is no released size, and has no config.json of diffusers; name the "
                      "preset that it was trained with: --preset NAME", path);
-    json_object_set_new(model, "preset", json_string(preset));
+    json_object_set_new(model, "preset", json_text(preset));
     if (rc == 0 && told && weights_summary_is_sana(&s))
         apply_config(model, c, &s);
     *sample = (int)field_int(c, "sample_size", 0);
@@ -88,7 +89,7 @@ static int make_model(json_t *model, int *sample, const struct pipeline_ask *ask
 static void set_path(json_t *data, const char *key, const char *value)
 {
     if (value)
-        json_object_set_new(data, key, json_string(value));
+        json_object_set_new(data, key, json_text(value));
 }
 
 /* As a job that trains on it would say it. */
@@ -96,7 +97,7 @@ static json_t *make_job(struct pipeline *p, const struct pipeline_ask *ask, cons
 {
     json_t *scheduler = read_scheduler(path);
     const double shift = field_number(scheduler, "flow_shift");
-    json_t *job = json_pack("{s:{s:{s:s}, s:{s:s, s:s}, s:i, s:{s:f}}}", "train", "model", "weights", path, "data",
+    json_t *job = json_make("{s:{s:{s:s}, s:{s:s, s:s}, s:i, s:{s:f}}}", "train", "model", "weights", path, "data",
                             "path", "/", "encoders", "sana", "steps", 1, "flow", "shift",
                             isfinite(shift) && shift > 0 ? shift : 3);
     json_t *train = json_object_get(job, "train"), *data = json_object_get(train, "data");
@@ -111,7 +112,7 @@ static json_t *make_job(struct pipeline *p, const struct pipeline_ask *ask, cons
     else if (make_model(json_object_get(train, "model"), &p->sample, ask, path, err) < 0)
         return json_decref(job), NULL;
     if (strncmp(field_text(json_object_get(train, "model"), "preset"), "lumina", 6) == 0)
-        json_object_set_new(data, "encoders", json_string("lumina"));
+        json_object_set_new(data, "encoders", json_text("lumina"));
     return job;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/contract/flight.h"
+#include "engine/contract/json_make.h"
 #include "engine/model/backend.h"
 #include "engine/optim/fixed_point_sum.h"
 #include "engine/optim/step.h"
@@ -69,7 +70,7 @@ json_t *reducer_fixed_notes(const struct train *t)
     for (size_t i = 0; list && i < n; i++)
         json_array_append_new(list, json_integer(exponent[i]));
     name_kernels(kernels, sizeof(kernels));
-    return json_pack("{s:s, s:i, s:o}", "kernels", kernels, "micro", t->spec.batch_micro,
+    return json_make("{s:s, s:i, s:o}", "kernels", kernels, "micro", t->spec.batch_micro,
                      "exponents", list);
 }
 

@@ -9,6 +9,7 @@
 
 #include "engine/contract/env.h"
 #include "engine/contract/json_file.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/size_text.h"
 #include "engine/data/dataset.h"
 #include "engine/model/backend.h"
@@ -59,10 +60,10 @@ static bool write_note(const struct train *t, const struct train_lowered *l)
     char path[CHECKPOINT_PATH + 16], part[CHECKPOINT_PATH + 40];
     note_path(t, path, sizeof(path));
     snprintf(part, sizeof(part), "%s.%ld", path, (long)getpid());
-    json_t *note = json_pack("{s:i, s:s, s:i, s:b}", "schema", 1, "device", backend_device(),
+    json_t *note = json_make("{s:i, s:s, s:i, s:b}", "schema", 1, "device", backend_device(),
                              "micro", l->micro, "recompute", (int)l->recompute);
     if (l->samples > 0)
-        json_object_set_new(note, "most", json_pack("{s:i, s:i, s:i}", "height", l->height, "width",
+        json_object_set_new(note, "most", json_make("{s:i, s:i, s:i}", "height", l->height, "width",
                                                     l->width, "samples", l->samples));
     const bool written = note && json_file_save(note, part, JSON_COMPACT) == 0 &&
                          rename(part, path) == 0;

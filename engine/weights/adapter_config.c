@@ -7,6 +7,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/json_make.h"
 #include "engine/contract/lora_config.h"
 #include "engine/data/safetensors.h"
 #include "engine/weights/adapter_internal.h"
@@ -151,7 +152,7 @@ static json_t *targets(const struct lora_config *c)
     json_t *list = json_array();
     for (int m = 0; m < LORA_MODULES; m++)
         if (c->targets & 1u << m)
-            json_array_append_new(list, json_string(lora_config_name((enum lora_module)m)));
+            json_array_append_new(list, json_text(lora_config_name((enum lora_module)m)));
     return list;
 }
 
@@ -159,7 +160,7 @@ char *adapter_notes(const struct lora_config *c, int depth, struct err *err)
 {
     json_t *ranks = json_object(), *alphas = json_object();
     patterns(c, depth, ranks, alphas);
-    json_t *o = json_pack("{s:o, s:s, s:n, s:b, s:b, s:s, s:n, s:n, s:o, s:b, s:f, s:n, s:s, s:i, s:o, s:o, s:n, s:b, "
+    json_t *o = json_make("{s:o, s:s, s:n, s:b, s:b, s:s, s:n, s:n, s:o, s:b, s:f, s:n, s:s, s:i, s:o, s:o, s:n, s:b, "
                           "s:b}",
                           "transformer.alpha_pattern", alphas, "transformer.bias", "none",
                           "transformer.exclude_modules", "transformer.fan_in_fan_out", 0,

@@ -249,23 +249,13 @@ static int read_float(struct reader *r)
     return push(r, (struct pickle_value){.kind = PICKLE_FLOAT, .real = real});
 }
 
-static bool is_utf8(const unsigned char *p, size_t n)
-{
-    for (size_t used; n > 0; p += used, n -= used) {
-        uint32_t character;
-        if ((used = utf8_read((const char *)p, n, &character)) == 0)
-            return false;
-    }
-    return true;
-}
-
 static int read_text(struct reader *r)
 {
     uint32_t n;
     const unsigned char *p;
     if (take_number(r, 4, &n) < 0 || take(r, n, &p) < 0)
         return -1;
-    if (!is_utf8(p, n))
+    if (!utf8_valid((const char *)p, n))
         return bad(r, "a text that is not UTF-8");
     return push(r, (struct pickle_value){.kind = PICKLE_TEXT, .len = n, .bytes = p});
 }

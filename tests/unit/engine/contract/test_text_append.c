@@ -36,9 +36,18 @@ static void what_does_not_fit_is_cut(void **state)
     assert_string_equal(b.behind, "xyz");
 }
 
+static void no_character_is_cut(void **state)
+{
+    (void)state;
+    char text[6] = "ab";
+    text_append(text, sizeof(text), "%s", "\xC3\xA9\xC3\xA9");
+    assert_string_equal(text, "ab\xC3\xA9");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(behind_what_is_there),
-                                        cmocka_unit_test(what_does_not_fit_is_cut) };
+                                        cmocka_unit_test(what_does_not_fit_is_cut),
+                                        cmocka_unit_test(no_character_is_cut) };
     return cmocka_run_group_tests_name("text append", tests, NULL, NULL);
 }

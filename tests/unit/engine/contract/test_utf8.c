@@ -46,11 +46,27 @@ static void test_no_character(void **state)
     assert_false(utf8_is_cut("", 0));
 }
 
+static void test_whole(void **state)
+{
+    static const char text[] = "a\xC3\xA9\xE5\x9B\xBE\xF0\x9F\x98\x80z";
+    static const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11};
+    (void)state;
+    for (size_t n = 0; n <= 11; n++) {
+        assert_int_equal(utf8_whole(text, n), whole[n]);
+        assert_int_equal(utf8_fit(text, 11, n), whole[n]);
+        assert_int_equal(utf8_fit(text, n, 11), n);
+        assert_int_equal(utf8_valid(text, n), whole[n] == n);
+    }
+    assert_int_equal(utf8_whole("\xE9\xE9\x80", 3), 1);
+    assert_int_equal(utf8_whole("\x80\x80\x80\x80", 4), 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_there_and_back),
         cmocka_unit_test(test_no_character),
+        cmocka_unit_test(test_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
