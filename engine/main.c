@@ -23,7 +23,6 @@ static const struct {
      "check released weights on this machine: text encoder, autoencoder, one step of the transformer"},
     {"plan", train_cmd_plan, "--spec FILE [--json] [--gpu-memory 80,15:fp32] [--must-fit]",
      "predict memory and steps of a run, on GPUs of these GiB"},
-    {"pack", train_cmd_pack, "--spec FILE [--cache DIR]", "encode pictures and captions once"},
     {"export", train_cmd_export,
      "--dir DIR|--checkpoint DIR --out DIR [--format diffusers|authors|safetensors] [--ema] [--lora|--merged [--with "
      "FILE[:STRENGTH],...]]", "write the weights of a checkpoint as other programs load them"},

@@ -9,7 +9,7 @@
  *     max(floor of the phase, 4 x the 99.9th percentile of that phase in that bucket)
  *
  * learned from the ring of the pages, and from earlier attempts. Until the first step
- * is complete the deadline is at least first_step. A phase that counts work of its own (packing,
+ * is complete the deadline is at least first_step. A phase that counts work of its own (encoding,
  * images) is not quiet while the count grows; outside the compute phases, neither is a process that
  * reads or writes a MiB now and then (a large checkpoint).
  *

@@ -19,7 +19,6 @@ int train_cmd_sample(int argc, char **argv);
 int train_cmd_draw(int argc, char **argv); /* sample --weights */
 int train_cmd_selftest(int argc, char **argv);
 int train_cmd_plan(int argc, char **argv);
-int train_cmd_pack(int argc, char **argv);
 int train_cmd_verify_data(int argc, char **argv);
 int train_cmd_verify_resume(int argc, char **argv);
 int train_cmd_bench(int argc, char **argv);

@@ -99,13 +99,12 @@ struct job_bench {
 };
 
 /* The micro-batches of one rank's step, as in a real run. */
-static int fit_job(void *arg, const char *cache, struct err *err)
+static int fit_job(struct job_bench *j, struct err *err)
 {
-    struct job_bench *j = arg;
     struct train_spec *s = &j->spec;
     struct dataset *d = NULL;
     struct fit fit;
-    if (dataset_open(&d, s, cache, NULL, NULL, err) < 0)
+    if (dataset_open(&d, s, NULL, NULL, err) < 0)
         return -1;
     const struct dataset_shape shape = dataset_shape(d);
     dataset_close(d);
@@ -136,8 +135,7 @@ static int read_job(struct bench_spec *bench, const char *path, struct err *err)
 {
     struct job_bench j = {.bench = bench};
     json_t *job = train_cmd_load_spec(path, err);
-    int r = job && train_spec_parse(&j.spec, job, err) == 0 ? train_cmd_in_scratch(fit_job, &j, err)
-                                                            : -1;
+    int r = job && train_spec_parse(&j.spec, job, err) == 0 ? fit_job(&j, err) : -1;
     json_decref(job);
     return r;
 }

@@ -137,7 +137,7 @@ static bool shape_of(struct fit_shape *out, const struct train_spec *spec)
     struct err err = {0};
     if (spec->encoders != ENCODERS_FEATURES)
         return fit_shape(out, spec);
-    if (dataset_has_tars(spec->data_path) || dataset_open(&d, spec, "", NULL, NULL, &err) < 0)
+    if (dataset_has_tars(spec->data_path) || dataset_open(&d, spec, NULL, NULL, &err) < 0)
         return false;
     const struct dataset_shape s = dataset_shape(d);
     dataset_close(d);

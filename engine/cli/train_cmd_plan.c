@@ -2,8 +2,8 @@
 /* train_cmd_plan.c - jobctl-train plan: memory, data and steps of a run, before it starts
  *
  * Memory is planned for the device found here, or for GPUs of the sizes that
- * --gpu-memory names.  Pictures are packed, which detects every unusable
- * picture; without --cache the pack is deleted: a plan leaves nothing behind.
+ * --gpu-memory names.  Pictures of
+ * dct+hash are read, which detects every unusable picture.
  * With --must-fit the exit code is 1 if it fits on none of the devices.
  */
 #include <math.h>
@@ -127,11 +127,11 @@ static int check_weights(struct plan *p, struct err *err)
 }
 
 /* Data that is to be encoded is looked at only. */
-static int open_data(struct plan *p, struct dataset **out, const char *cache, struct err *err)
+static int open_data(struct plan *p, struct dataset **out, struct err *err)
 {
     struct encode *e = NULL;
     if (!train_spec_encodes(&p->spec))
-        return dataset_open(out, &p->spec, cache, NULL, NULL, err);
+        return dataset_open(out, &p->spec, NULL, NULL, err);
     if (encode_open_plan(&e, &p->spec, err) < 0 || encode_plan_make(&p->encode, e, count_ranks(p->job), err) < 0) {
         encode_close(e);
         return -1;
@@ -160,14 +160,13 @@ static int note_reading(struct plan *p, struct err *err)
     return to ? 0 : err_set(err, ERR_MEMORY, "out of memory for a plan");
 }
 
-static int plan_make(void *arg, const char *cache, struct err *err)
+static int plan_make(struct plan *p, struct err *err)
 {
-    struct plan *p = arg;
     struct dataset *d = NULL;
     struct train_spec *s = &p->spec;
     int rc = -1;
     if (check_weights(p, err) < 0 || (p->gpu_memory ? parse_cards(p, p->gpu_memory, err) : find_card(p, err)) < 0 ||
-        open_data(p, &d, cache, err) < 0)
+        open_data(p, &d, err) < 0)
         goto out;
     p->shape = dataset_shape(d);
     snprintf(p->digest, sizeof(p->digest), "%s", dataset_digest(d));
@@ -421,11 +420,10 @@ static bool fits_somewhere(const struct plan *p)
 int train_cmd_plan(int argc, char **argv)
 {
     static struct plan plan;
-    const char *file = NULL, *cache = NULL;
+    const char *file = NULL;
     bool as_json = false, must_fit = false;
     const struct train_cmd_option options[] = {
         {.name = "--spec", .value = &file, .required = true},
-        {.name = "--cache", .value = &cache},
         {.name = "--gpu-memory", .value = &plan.gpu_memory},
         {.name = "--json", .flag = &as_json},
         {.name = "--must-fit", .flag = &must_fit},
@@ -437,9 +435,7 @@ int train_cmd_plan(int argc, char **argv)
         return rc;
     json_t *job = train_cmd_load_spec(file, &err);
     plan.job = job;
-    if (job && train_spec_parse(&plan.spec, job, &err) == 0 &&
-        (cache ? plan_make(&plan, cache, &err)
-               : train_cmd_in_scratch(plan_make, &plan, &err)) == 0) {
+    if (job && train_spec_parse(&plan.spec, job, &err) == 0 && plan_make(&plan, &err) == 0) {
         if (as_json)
             print_json(&plan);
         else

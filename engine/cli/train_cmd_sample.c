@@ -74,13 +74,10 @@ static int load_spec(struct drawing *d, const struct request *r, struct err *err
 static int open_data(struct drawing *d, bool own, struct err *err)
 {
     const json_t *codec = json_object_get(d->notes, "codec");
-    char cache[CHECKPOINT_PATH + 16];
-    const char *slash = strrchr(d->path, '/');
-    snprintf(cache, sizeof(cache), "%.*s/cache", slash ? (int)(slash - d->path) : 1, slash ? d->path : ".");
     if (own && codec) {
         if (dataset_from_codec(&d->data, codec, err) < 0)
             return -1;
-    } else if (dataset_open(&d->data, &d->spec, cache, NULL, NULL, err) < 0)
+    } else if (dataset_open(&d->data, &d->spec, NULL, NULL, err) < 0)
         return err_prefix(err, "the data that %s was trained on: ", d->path);
     d->shape = dataset_shape(d->data);
     d->spec.model.latent_channels = d->shape.channels;

@@ -90,9 +90,8 @@ static int check_run(struct verdict *v, const char *dir, struct err *err)
 {
     char path[CHECKPOINT_PATH + 16];
     struct dataset *d = NULL;
-    snprintf(path, sizeof(path), "%s/cache", dir);
     if ((train_spec_encodes(&v->spec) ? encode_open_filled(&d, &v->spec, err)
-                                      : dataset_open(&d, &v->spec, path, NULL, NULL, err)) < 0)
+                                      : dataset_open(&d, &v->spec, NULL, NULL, err)) < 0)
         return -1;
     int rc = compare_digest(v, d, dir, err);
     snprintf(path, sizeof(path), "%s/" SAMPLE_LOG_DIR, dir);

@@ -170,17 +170,13 @@ static int tell_log(const char *dir, int size, struct err *err)
 /* `size` ranks, in `dir`, up to the last step. */
 static int run_ranks(const struct replay *r, int size, const char *dir, struct err *err)
 {
-    char spec[CHECKPOINT_PATH], cache[CHECKPOINT_PATH], link[CHECKPOINT_PATH], until[32];
+    char spec[CHECKPOINT_PATH], until[32];
     pid_t pid[RANKS];
     int bad = 0, status;
-    if (snprintf(spec, sizeof(spec), "%s/spec.json", dir) >= (int)sizeof(spec) ||
-        snprintf(link, sizeof(link), "%s/cache", dir) >= (int)sizeof(link) ||
-        snprintf(cache, sizeof(cache), "%s/cache", r->dir) >= (int)sizeof(cache))
+    if (snprintf(spec, sizeof(spec), "%s/spec.json", dir) >= (int)sizeof(spec))
         return err_set(err, ERR_USAGE, "the path is too long: %.200s", dir);
     if (write_spec(r, spec, err) < 0)
         return -1;
-    if (access(cache, F_OK) == 0 && symlink(cache, link) < 0)
-        return err_set_errno(err, errno, "cannot make %s", link);
     snprintf(until, sizeof(until), "%lld", (long long)r->last);
     fflush(NULL);
     for (int i = 0; i < size; i++)

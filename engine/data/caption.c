@@ -58,17 +58,16 @@ void caption_encode(float *tokens, float *mask, const char *text, int words, int
 {
     char word[WORD_MAX];
     size_t n;
-    memset(tokens, 0, sizeof(*tokens) * (size_t)words * (size_t)channels);
-    memset(mask, 0, sizeof(*mask) * (size_t)words);
     int at = 0;
-    while (at < words && (n = next_word(&text, word)) > 0) {
-        encode_word(tokens + (size_t)at * (size_t)channels, channels, word, n);
-        mask[at++] = 1;
-    }
-    if (at == 0) {
+    if (tokens)
+        memset(tokens, 0, sizeof(*tokens) * (size_t)words * (size_t)channels);
+    for (; at < words && (n = next_word(&text, word)) > 0; at++)
+        if (tokens)
+            encode_word(tokens + (size_t)at * (size_t)channels, channels, word, n);
+    if (at == 0 && tokens)
         add_signs(tokens, channels, "", 0, 3);
-        mask[0] = 1;
-    }
+    for (int k = 0; mask && k < words; k++)
+        mask[k] = k < at || k == 0;
 }
 
 int caption_words(const char *text)

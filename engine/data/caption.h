@@ -11,7 +11,7 @@
 #ifndef ENGINE_DATA_CAPTION_H
 #define ENGINE_DATA_CAPTION_H
 
-/* tokens: [words][channels], mask: [words]. Unused rows are 0. */
+/* tokens: [words][channels], mask: [words]; each may be NULL. Unused rows are 0. */
 void caption_encode(float *tokens, float *mask, const char *text, int words, int channels);
 
 /* Number of words in a caption, without the limit. */

@@ -286,7 +286,7 @@ static int check_shard(struct check *c, const char *path, const char *name, stru
     if (stat(path, &st) == 0)
         c->sum.bytes += st.st_size;
     int rc = 0;
-    if (dataset_open(&d, &alone, "", NULL, NULL, &why) < 0)
+    if (dataset_open(&d, &alone, NULL, NULL, &why) < 0)
         say(c, true, name, "%s", without(why.text, path));
     else
         rc = check_samples(c, d, err);
@@ -353,7 +353,7 @@ static int check_arrays(struct check *c, struct err *err)
     struct err why = {0};
     collection_options(&o, c->spec);
     if (!c->spec->text_features[0])
-        return dataset_open(&d, c->spec, "", NULL, NULL, err); /* refuses the spec */
+        return dataset_open(&d, c->spec, NULL, NULL, err); /* refuses the spec */
     o.latents = true;
     o.text_dir = c->spec->text_features;
     if (collection_open(&all, &o, on_bad_entry, c, err) < 0)
@@ -361,7 +361,7 @@ static int check_arrays(struct check *c, struct err *err)
     for (int64_t i = 0; i < collection_len(all); i++)
         check_array(c, all, i);
     collection_close(all);
-    if (c->sum.errors == 0 && dataset_open(&d, c->spec, "", NULL, NULL, &why) < 0)
+    if (c->sum.errors == 0 && dataset_open(&d, c->spec, NULL, NULL, &why) < 0)
         say(c, true, c->spec->data_path, "%s", without(why.text, c->spec->data_path));
     const int rc = d ? check_together(c, d, err) : 0;
     dataset_close(d);
@@ -395,7 +395,7 @@ static int check_features(struct check *c, struct err *err)
     }
     free(names);
     struct err why = {0};
-    if (rc == 0 && c->sum.errors == 0 && dataset_open(&d, c->spec, "", NULL, NULL, &why) < 0)
+    if (rc == 0 && c->sum.errors == 0 && dataset_open(&d, c->spec, NULL, NULL, &why) < 0)
         say(c, true, dir, "%s", why.text); /* each file alone is valid, together they are not */
     dataset_close(d);
     return rc;

@@ -24,13 +24,12 @@ void dataset_close(struct dataset *d)
         free(d->sources[i].name);
     }
     dataset_arrays_close(d->arrays);
+    dataset_pictures_close(d);
     synthetic_destroy(d->synthetic);
     encoded_set_free(d->encoded);
     free(d->sources);
     free(d->shards);
     free(d->buckets);
-    json_decref(d->names);
-    json_decref(d->captions);
     free(d->mean);
     free(d->deviation);
     free(d);
@@ -101,29 +100,6 @@ struct dataset_shape dataset_shape(const struct dataset *d)
     return d->shape;
 }
 
-struct dataset_bucket dataset_bucket(const struct dataset *d, int bucket)
-{
-    return d->buckets[bucket];
-}
-
-struct dataset_bucket dataset_bucket_of(const struct dataset *d, int64_t sample)
-{
-    int b = 0;
-    while (b + 1 < d->shape.buckets && d->buckets[b + 1].first <= sample)
-        b++;
-    return d->buckets[b];
-}
-
-const char *dataset_path(const struct dataset *d)
-{
-    return d->path;
-}
-
-enum pack_made dataset_packed(const struct dataset *d)
-{
-    return d->made;
-}
-
 const char *dataset_digest(const struct dataset *d)
 {
     return d->digest;
@@ -144,8 +120,8 @@ static const struct shard *shard_of(const struct dataset *d, int64_t i)
 
 const char *dataset_name(struct dataset *d, int64_t i)
 {
-    if (d->names)
-        return json_string_value(json_array_get(d->names, (size_t)i));
+    if (d->pictures)
+        return dataset_pictures_name(d, i);
     if (d->encoded)
         return dataset_encoded_name(d, i);
     if (d->arrays)
@@ -165,8 +141,7 @@ const char *dataset_name(struct dataset *d, int64_t i)
 
 const char *dataset_caption(const struct dataset *d, int64_t i)
 {
-    const char *text = json_string_value(json_array_get(d->captions, (size_t)i));
-    return text ? text : "";
+    return d->pictures ? dataset_pictures_caption(d, i) : "";
 }
 
 /* Sample i of a tensor whose first dimension is the sample. */
@@ -199,6 +174,10 @@ int dataset_take(const struct dataset *d, int64_t i, const struct dataset_turn *
                        (long long)d->shape.samples);
     if (d->encoded)
         return dataset_encoded_get(d, i, turn, latent, caption, mask, err);
+    if (d->pictures) {
+        dataset_pictures_get(d, i, latent, caption, mask);
+        return 0;
+    }
     if (d->arrays)
         return dataset_arrays_get(d, i, latent, caption, mask, err);
     if (d->synthetic) {
@@ -227,7 +206,7 @@ int dataset_null(const struct dataset *d, float *tokens, struct err *err)
         return st_to_float(tokens, t, n, err);
     if (d->encoded)
         return dataset_encoded_null(d, tokens, err);
-    if (d->nsources == 0 && d->block > 0) { /* from dataset_from_codec(): as it was packed */
+    if (d->block > 0) {
         caption_null(tokens, d->shape.words, d->shape.caption_channels);
         return 0;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset.h - training samples by number, from packed pictures or shards of features
+/* dataset.h - training samples by number, from pictures or shards of features
  *
  * A shard is a safetensors file with latent [N,C,H,W], caption [N,L,D] and mask [N,L]
  * (F32, F16 or BF16), and optionally null [L,D]; further shapes in the same file are
@@ -17,8 +17,6 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "engine/data/pack.h"
 
 struct encoded_set;
 struct err;
@@ -47,20 +45,20 @@ bool dataset_has_tars(const char *path);
  * which is missing. */
 int dataset_check_features(const struct train_spec *s, struct err *err);
 
-/* Pictures are packed into `cache` first, unless the pack exists; `tick` reports progress and may
- * be NULL. */
-int dataset_open(struct dataset **out, const struct train_spec *s, const char *cache,
-                 pack_tick_fn tick, void *arg, struct err *err);
+/* Called after each picture; false stops the encoding (ERR_CONFLICT). */
+typedef bool (*dataset_tick_fn)(void *arg, int64_t done, int64_t total);
+
+/* Pictures (dct+hash) are encoded into memory; a picture that cannot be read is an ERR_DATA that names it.  `tick` may be
+ * NULL. */
+int dataset_open(struct dataset **out, const struct train_spec *s, dataset_tick_fn tick, void *arg, struct err *err);
 /* Takes the set, also after a failure. Without its cache only shapes and names are known: for a plan. */
-int dataset_open_encoded(struct dataset **out, struct encoded_set *set, const char *path, struct err *err);
+int dataset_open_encoded(struct dataset **out, struct encoded_set *set, struct err *err);
 void dataset_close(struct dataset *d);
 
 struct dataset_shape dataset_shape(const struct dataset *d);
 struct dataset_bucket dataset_bucket(const struct dataset *d, int bucket);
 struct dataset_bucket dataset_bucket_of(const struct dataset *d, int64_t sample);
-const char *dataset_path(const struct dataset *d);   /* of the pack, or of the shards */
-enum pack_made dataset_packed(const struct dataset *d); /* in this call */
-/* Of names, shapes and, for a pack, contents: equal data has an equal digest. */
+/* Of names and shapes, or of what was encoded: equal data has an equal digest. */
 const char *dataset_digest(const struct dataset *d);
 const char *dataset_name(struct dataset *d, int64_t i); /* file name, or "shard#i" until the
                                                          next call */

@@ -87,22 +87,12 @@ static int measure(struct dataset *d, const struct train_spec *s, int64_t i, str
 /* Samples of one shape after the other; without multi_scale there is one. */
 static int make_buckets(struct dataset *d, struct err *err)
 {
-    const int64_t n = d->shape.samples = collection_len(d->arrays->all);
-    const struct array_item *item = d->arrays->item;
-    int buckets = 0;
-    qsort(d->arrays->item, (size_t)n, sizeof(*item), by_shape);
-    for (int64_t i = 0; i < n; i++)
-        buckets += i == 0 || item[i].height != item[i - 1].height || item[i].width != item[i - 1].width;
-    d->buckets = calloc((size_t)buckets, sizeof(*d->buckets));
-    if (!d->buckets)
-        return err_set(err, ERR_MEMORY, "out of memory for %d buckets", buckets);
-    struct dataset_bucket *b = d->buckets - 1;
-    for (int64_t i = 0; i < n; i++) {
-        if (i == 0 || item[i].height != b->height || item[i].width != b->width)
-            *++b = (struct dataset_bucket){.first = i, .height = item[i].height, .width = item[i].width};
-        b->samples++;
-    }
-    d->shape.buckets = buckets;
+    const size_t n = (size_t)collection_len(d->arrays->all);
+    struct array_item *item = d->arrays->item;
+    qsort(item, n, sizeof(*item), by_shape);
+    for (size_t i = 0; i < n; i++)
+        if (dataset_bucket_add(d, 1, item[i].height, item[i].width, err) < 0)
+            return -1;
     return 0;
 }
 
@@ -142,7 +132,7 @@ static int is_tar(const struct dirent *e)
 
 bool dataset_has_tars(const char *path)
 {
-    char index[PACK_PATH];
+    char index[DATASET_PATH];
     struct stat st;
     struct dirent **names = NULL;
     const size_t n = strlen(path);

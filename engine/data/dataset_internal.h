@@ -9,7 +9,10 @@
 
 struct encoded_set;
 struct dataset_arrays;
+struct picture;
 struct synthetic;
+
+enum { DATASET_PATH = 4096 };
 
 struct source {
     struct st_file *file;
@@ -30,17 +33,27 @@ struct dataset {
     int                    nsources, nshards;
     bool                   multi_scale;
     struct dataset_shape   shape;
-    char                 path[PACK_PATH];
     char                 digest[DIGEST_TEXT];
-    enum pack_made       made;
     int                  block;            /* 0: features */
     struct synthetic    *synthetic;        /* or NULL */
     struct encoded_set  *encoded;          /* or NULL */
     struct dataset_arrays *arrays;         /* or NULL */
-    json_t              *names, *captions; /* of a pack */
+    struct picture      *pictures;         /* or NULL */
+    int64_t              npictures;
     float               *mean, *deviation;
     char                 label[320];       /* last dataset_name() of a shard */
 };
+
+/* dataset_bucket.c: `samples` more; first those of the flattest bucket. Of the largest shapes that of the data set is the one
+ * nearest to a square. */
+int dataset_bucket_add(struct dataset *d, int64_t samples, int64_t height, int64_t width, struct err *err);
+
+/* dataset_pictures.c: pictures encoded by DCT */
+int dataset_pictures_open(struct dataset *d, const struct train_spec *s, dataset_tick_fn tick, void *arg, struct err *err);
+void dataset_pictures_close(struct dataset *d);
+void dataset_pictures_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask);
+const char *dataset_pictures_name(const struct dataset *d, int64_t i);
+const char *dataset_pictures_caption(const struct dataset *d, int64_t i);
 
 /* dataset_arrays.c: features of NumPy, in tar shards */
 int dataset_arrays_open(struct dataset *d, const struct train_spec *s, struct err *err);

@@ -124,52 +124,20 @@ static int by_shape(const void *a, const void *b)
     return (order > 0) - (order < 0);
 }
 
-/* The shape of the data set is that of the largest bucket; of several, the one nearest to a
- * square. */
-static void choose_largest(struct dataset *d)
-{
-    int64_t most = 0;
-    int least = 0;
-    for (int i = 0; i < d->shape.buckets; i++) {
-        const struct dataset_bucket *b = &d->buckets[i];
-        int64_t area = (int64_t)b->height * b->width;
-        int odd = abs(b->height - b->width);
-        if (area < most || (area == most && odd >= least))
-            continue;
-        most = area;
-        least = odd;
-        d->shape.height = b->height;
-        d->shape.width = b->width;
-    }
-}
-
 /* Numbers the samples of all shards, bucket by bucket. */
 static int make_buckets(struct dataset *d, struct err *err)
 {
-    d->buckets = calloc((size_t)d->nshards, sizeof(*d->buckets));
-    if (!d->buckets)
-        return err_set(err, ERR_MEMORY, "out of memory for %d buckets", d->nshards);
     qsort(d->shards, (size_t)d->nshards, sizeof(*d->shards), by_shape);
     for (int i = 0; i < d->nshards; i++) {
         struct shard *s = &d->shards[i];
-        const int64_t *l = s->latent->dim;
-        struct dataset_bucket *b = &d->buckets[d->shape.buckets];
-        if (i > 0 && b[-1].height == (int)l[2] && b[-1].width == (int)l[3]) {
-            b--;
-        } else {
-            *b = (struct dataset_bucket){.first = d->shape.samples, .height = (int)l[2],
-                                         .width = (int)l[3]};
-            d->shape.buckets++;
-        }
         s->first = d->shape.samples;
-        b->samples += s->len;
-        d->shape.samples += s->len;
+        if (dataset_bucket_add(d, s->len, s->latent->dim[2], s->latent->dim[3], err) < 0)
+            return -1;
     }
     const struct shard *first = &d->shards[0];
     d->shape.channels = (int)first->latent->dim[1];
     d->shape.words = (int)first->caption->dim[1];
     d->shape.caption_channels = (int)first->caption->dim[2];
-    choose_largest(d);
     return 0;
 }
 
@@ -195,7 +163,7 @@ static int open_features(struct dataset *d, const char *path, struct err *err)
         return source_add(d, path, err);
     int n = scandir(path, &names, is_shard, by_name);
     for (int i = 0; i < n; i++) {
-        char file[PACK_PATH];
+        char file[DATASET_PATH];
         if (rc == 0 && snprintf(file, sizeof(file), "%s/%s", path, names[i]->d_name) >= (int)sizeof(file))
             rc = err_set(err, ERR_DATA, "the path is too long: %.200s", path);
         if (rc == 0)
@@ -208,44 +176,6 @@ static int open_features(struct dataset *d, const char *path, struct err *err)
     return rc;
 }
 
-static float *copy_floats(const struct st_file *f, const char *name, size_t count, struct err *err)
-{
-    const struct st_tensor *t = st_find(f, name);
-    float *x = malloc(sizeof(*x) * count);
-    if (!x)
-        err_set(err, ERR_MEMORY, "out of memory for '%s'", name);
-    else if (!t || t->count != count || st_to_float(x, t, count, err) < 0) {
-        err_set(err, ERR_DATA, "the pack has no '%s' of %zu numbers", name, count);
-        free(x);
-        x = NULL;
-    }
-    return x;
-}
-
-static int open_pack(struct dataset *d, const struct train_spec *s, const char *cache,
-                     pack_tick_fn tick, void *arg, struct err *err)
-{
-    if (pack_ensure(d->path, &d->made, s, cache, tick, arg, err) < 0 ||
-        source_add(d, d->path, err) < 0)
-        return -1;
-    const struct st_file *f = d->sources[0].file;
-    size_t channels = (size_t)d->shards[0].latent->dim[1];
-    d->block = s->dct_block;
-    d->mean = copy_floats(f, "mean", channels, err);
-    d->deviation = d->mean ? copy_floats(f, "deviation", channels, err) : NULL;
-    if (!d->deviation)
-        return -1;
-    const char *names = st_meta(f, "names"), *captions = st_meta(f, "captions");
-    d->names = names ? json_loads(names, 0, NULL) : NULL;
-    d->captions = captions ? json_loads(captions, 0, NULL) : NULL;
-    size_t samples = 0;
-    for (int i = 0; i < d->nshards; i++)
-        samples += (size_t)d->shards[i].len;
-    if (json_array_size(d->names) != samples || json_array_size(d->captions) != samples)
-        return err_set(err, ERR_DATA, "%s: names or captions are missing; remove the file", d->path);
-    return 0;
-}
-
 static int digest_shards(struct dataset *d, struct err *err)
 {
     struct digest *sum;
@@ -253,12 +183,6 @@ static int digest_shards(struct dataset *d, struct err *err)
         return -1;
     for (int i = 0; i < d->nshards; i++) {
         const struct shard *s = &d->shards[i];
-        const char *contents = st_meta(d->sources[s->source].file, "contents");
-        if (contents) { /* a pack: its name depends on times, contents do not */
-            if (s->group == 0)
-                digest_add_text(sum, contents);
-            continue;
-        }
         digest_add_text(sum, shard_name(d, s));
         digest_add(sum, s->latent->dim, sizeof(int64_t) * 4);
         digest_add(sum, s->caption->dim, sizeof(int64_t) * 3);
@@ -331,24 +255,17 @@ static int open_arrays(struct dataset *d, const struct train_spec *s, struct err
                        s->data_path);
     if (dataset_arrays_open(d, s, err) < 0)
         return -1;
-    choose_largest(d);
     return check_resolution(d, s, err);
 }
 
-/* Opens shards, in files or in a pack. */
-static int open_shards(struct dataset *d, const struct train_spec *s, const char *cache,
-                       pack_tick_fn tick, void *arg, struct err *err)
+static int open_shards(struct dataset *d, const struct train_spec *s, struct err *err)
 {
-    const bool features = s->encoders == ENCODERS_FEATURES;
-    if ((features ? open_features(d, s->data_path, err)
-                  : open_pack(d, s, cache, tick, arg, err)) < 0 ||
-        make_buckets(d, err) < 0 || (features && check_resolution(d, s, err) < 0))
+    if (open_features(d, s->data_path, err) < 0 || make_buckets(d, err) < 0 || check_resolution(d, s, err) < 0)
         return -1;
     return digest_shards(d, err);
 }
 
-int dataset_open(struct dataset **out, const struct train_spec *s, const char *cache,
-                 pack_tick_fn tick, void *arg, struct err *err)
+int dataset_open(struct dataset **out, const struct train_spec *s, dataset_tick_fn tick, void *arg, struct err *err)
 {
     if (train_spec_encodes(s))
         return err_set(err, ERR_USAGE, "train.data.encoders: %s: the job encodes pictures and captions itself, into its "
@@ -357,10 +274,10 @@ int dataset_open(struct dataset **out, const struct train_spec *s, const char *c
     if (!d)
         return err_set(err, ERR_MEMORY, "out of memory for a data set");
     d->multi_scale = s->multi_scale;
-    snprintf(d->path, sizeof(d->path), "%s", s->data_path);
     int rc = s->encoders == ENCODERS_SYNTHETIC                              ? open_synthetic(d, s, err)
              : s->encoders == ENCODERS_FEATURES && dataset_has_tars(s->data_path) ? open_arrays(d, s, err)
-                                                                          : open_shards(d, s, cache, tick, arg, err);
+             : s->encoders == ENCODERS_FEATURES                             ? open_shards(d, s, err)
+                                                                   : dataset_pictures_open(d, s, tick, arg, err);
     if (rc < 0) {
         dataset_close(d);
         return -1;

@@ -24,38 +24,7 @@ static int digest_keys(struct dataset *d, struct err *err)
     return 0;
 }
 
-static bool is_larger(const struct dataset_bucket *b, const struct dataset_shape *than)
-{
-    const int64_t area = (int64_t)b->height * b->width, most = (int64_t)than->height * than->width;
-    return area > most || (area == most && abs(b->height - b->width) < abs(than->height - than->width));
-}
-
-/* The samples are sorted by shape. */
-static int make_buckets(struct dataset *d, struct err *err)
-{
-    const struct encoded_set *e = d->encoded;
-    for (int64_t i = 0; i < e->samples; i++) {
-        const struct encoded_sample *s = &e->sample[i];
-        struct dataset_bucket *b = d->buckets ? &d->buckets[d->shape.buckets - 1] : NULL;
-        if (!b || b->height != s->height || b->width != s->width) {
-            b = realloc(d->buckets, sizeof(*b) * (size_t)(d->shape.buckets + 1));
-            if (!b)
-                return err_set(err, ERR_MEMORY, "out of memory for buckets");
-            d->buckets = b;
-            b += d->shape.buckets++;
-            *b = (struct dataset_bucket){.first = i, .height = s->height, .width = s->width};
-        }
-        b->samples++;
-    }
-    for (int i = 0; i < d->shape.buckets; i++)
-        if (is_larger(&d->buckets[i], &d->shape)) {
-            d->shape.height = d->buckets[i].height;
-            d->shape.width = d->buckets[i].width;
-        }
-    return 0;
-}
-
-int dataset_open_encoded(struct dataset **out, struct encoded_set *set, const char *path, struct err *err)
+int dataset_open_encoded(struct dataset **out, struct encoded_set *set, struct err *err)
 {
     struct dataset *d = calloc(1, sizeof(*d));
     if (!d) {
@@ -63,13 +32,14 @@ int dataset_open_encoded(struct dataset **out, struct encoded_set *set, const ch
         return err_set(err, ERR_MEMORY, "out of memory for a data set");
     }
     d->encoded = set;
-    d->shape = (struct dataset_shape){.samples = set->samples, .channels = set->channels, .words = set->rows,
+    d->shape = (struct dataset_shape){.channels = set->channels, .words = set->rows,
                                       .caption_channels = set->width};
-    snprintf(d->path, sizeof(d->path), "%s", path);
-    if (make_buckets(d, err) < 0 || digest_keys(d, err) < 0) {
+    int rc = digest_keys(d, err);
+    for (int64_t i = 0; rc == 0 && i < set->samples; i++) /* sorted by shape */
+        rc = dataset_bucket_add(d, 1, set->sample[i].height, set->sample[i].width, err);
+    if (rc < 0)
         dataset_close(d);
-        return -1;
-    }
-    *out = d;
-    return 0;
+    else
+        *out = d;
+    return rc;
 }

@@ -251,7 +251,7 @@ int encode_take(struct encode *e, struct dataset **out, struct err *err)
 {
     struct encoded_set *set = e->set;
     e->set = NULL;
-    const int rc = dataset_open_encoded(out, set, e->cache, err);
+    const int rc = dataset_open_encoded(out, set, err);
     encode_close(e);
     return rc;
 }

@@ -5,7 +5,6 @@
  *   step-NNNNNNNN/   checkpoints                     (engine/checkpoint/checkpoint.h)
  *   metrics.jsonl    the loss of every step          (engine/train/loss_log.h)
  *   samples/         pictures drawn before and after (engine/train/sample_grid.h)
- *   cache/           encoded data                    (engine/data/pack.h)
  *
  * A run that is killed at any instant and started again resumes from the newest
  * checkpoint that verifies, and ends with the same bits as an uninterrupted run.

@@ -26,7 +26,7 @@ enum {
     MEET_MS = 120000,    /* for all processes to start */
     GPUS_MS = 60000,     /* then for GPUs to connect: kernels may be compiled */
     WAIT_MS = 60000,     /* without progress of other ranks */
-    ALONE_MS = 3600000   /* while others wait for one rank: packing, checkpoints */
+    ALONE_MS = 3600000   /* while others wait for one rank: data, checkpoints */
 };
 
 int train_ranks_failed(struct train *t)

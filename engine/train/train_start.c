@@ -43,15 +43,15 @@ static void remember_products(const struct train *t)
     backend_remember(path);
 }
 
-/* Returns false to stop packing when the run is asked to stop. */
-static bool on_packed(void *arg, int64_t done, int64_t total)
+/* Returns false to stop encoding when the run is asked to stop. */
+static bool on_encoded(void *arg, int64_t done, int64_t total)
 {
     struct train *t = arg;
     double now = train_clock();
     flight_work(t->flight, (uint64_t)done, (uint64_t)total);
     if (now - t->said_s >= 5 && done < total) {
         if (t->said_s > 0)
-            printf("data: %lld of %lld pictures packed\n", (long long)done, (long long)total);
+            printf("data: %lld of %lld pictures encoded\n", (long long)done, (long long)total);
         t->said_s = now;
     }
     if (done == total || !progress_stop_asked(t->progress))
@@ -60,25 +60,8 @@ static bool on_packed(void *arg, int64_t done, int64_t total)
     return false;
 }
 
-/* Rank 0 packs the data if needed; the others open the pack afterwards. */
-static int open_in_turn(struct train *t)
-{
-    char cache[CHECKPOINT_PATH + 16];
-    snprintf(cache, sizeof(cache), "%s/cache", t->dir);
-    if (!train_is_first(t) && train_ranks_barrier(t) < 0)
-        return -1;
-    if (dataset_open(&t->data, &t->spec, cache, on_packed, t, &t->err) < 0)
-        return -1;
-    return train_is_first(t) ? train_ranks_barrier(t) : 0;
-}
-
 static void tell_data(const struct train *t)
 {
-    static const char *const made[] = {
-        [PACK_FOUND] = "packed before",
-        [PACK_BUILT] = "packed now",
-        [PACK_RENEWED] = "packed again: an older version of jobctl wrote the old pack",
-    };
     struct dataset_shape s = dataset_shape(t->data);
     printf("data: %lld samples, ", (long long)s.samples);
     if (s.buckets > 1)
@@ -93,12 +76,13 @@ static void tell_data(const struct train *t)
     else if (train_spec_encodes(&t->spec))
         printf("encoded for %s\n", t->spec.encoders == ENCODERS_SANA ? "Sana" : "Lumina-Next");
     else
-        printf("block DCT + hashed captions, %s\n", made[dataset_packed(t->data)]);
+        printf("block DCT + hashed captions\n");
 }
 
 static int open_samples(struct train *t)
 {
-    return train_spec_encodes(&t->spec) ? train_encode(t) : open_in_turn(t);
+    return train_spec_encodes(&t->spec) ? train_encode(t)
+                                        : dataset_open(&t->data, &t->spec, on_encoded, t, &t->err);
 }
 
 /* The model is made for the samples of data. */

@@ -11,7 +11,7 @@ JSON
 }
 
 spec pictures "\"path\":\"$WORK/data\",\"caption_words\":4"
-jobctl-train plan --json --spec pictures.json --cache pack >plan
+jobctl-train plan --json --spec pictures.json >plan
 grep -q '"samples":24,"batches_per_epoch":4,"leftover_per_epoch":4,' plan
 grep -q '"batch":5,"micro_batch":5' plan
 jobctl-train train --spec pictures.json >log
@@ -20,17 +20,16 @@ wrote=$(cat pictures/step-00000006/*.safetensors | wc -c)
 [ "$wrote" -ge "$bytes" ]
 [ "$wrote" -lt $((bytes + 40000)) ] # headers
 
-# A pack is a shard of features: the same samples, so the same run, bit for bit.
 mkdir shards
-cp pictures/cache/pack-*.safetensors shards/
+python3 "$TOP/tests/e2e/features.py" shards/one.safetensors 48 4 64 24:12x12
 spec features "\"path\":\"$WORK/shards\",\"encoders\":\"features\""
 jobctl-train train --spec features.json >log
-cmp pictures/step-00000006/model.safetensors features/step-00000006/model.safetensors
+[ -e features/step-00000006/manifest.json ]
 truncate -s 20000 shards/*.safetensors
 rc=0
 jobctl-train train --spec features.json 2>err || rc=$?
 [ $rc = 65 ]
-grep -q 'shards/pack-' err
+grep -q 'shards/one.safetensors' err
 
 # Weights of another run, by directory and by file; counters begin at 0.
 spec warm "\"path\":\"$WORK/data\",\"caption_words\":4" "\"load_from\":\"$WORK/pictures/step-00000006\""
@@ -54,7 +53,7 @@ mkfifo events commands
 JOBCTL_EVENT_FD=9 JOBCTL_CONTROL_FD=7 jobctl-train train --spec told.json 9>events 7<commands >log 2>&1 &
 pid=$!
 exec 8<events 6>commands
-echo '{"cmd":"checkpoint"}' >&6 # while pictures are packed, and kept until there is a step
+echo '{"cmd":"checkpoint"}' >&6 # while pictures are encoded, and kept until there is a step
 while read -r -u 8 line; do
     case $line in
     *'"ev":"started"'*) [[ $line == *'"resume_step":6,'* ]] ;;
@@ -70,16 +69,15 @@ exec 8<&-
 [[ $last == *'"cause":"preempted","exit_code":75'* ]]
 [ "$(ls -d told/step-* | wc -l)" = 2 ]
 
-# A stop ends the first packing after the picture it is at; the next start packs them all. Here the
+# A stop ends the encoding after the picture it is at; the next start encodes them all. Here the
 # agent is gone before it begins.
 spec stopped "\"path\":\"$WORK/data\",\"caption_words\":5"
 rc=0
 JOBCTL_CONTROL_FD=7 jobctl-train train --spec stopped.json 7</dev/null >log 2>&1 || rc=$?
 [ $rc = 75 ]
-grep -q 'stopped on request with 1 of 24 pictures packed' log
-[ -z "$(ls -A stopped/cache)" ]
+grep -q 'stopped on request with 1 of 24 pictures encoded' log
 jobctl-train train --spec stopped.json >log
-grep -q 'packed now' log
+grep -q 'block DCT + hashed captions$' log
 
 # The checkpoint draws without its data.
 rm -r data

@@ -100,15 +100,6 @@ begin 4 "$WORK/exact4"
 finish
 cmp "$WORK/exact1/step-00000020/model.safetensors" "$WORK/exact4/step-00000020/model.safetensors"
 
-# A pack is a shard of features, buckets and all.
-mkdir "$WORK/shards"
-cp "$WORK/one/cache"/pack-*.safetensors "$WORK/shards/"
-spec "$WORK/features"
-sed -i "s|$WORK/data|$WORK/shards|; s|\"resolution\":32|\"encoders\":\"features\"|" "$WORK/features.json"
-begin 1 "$WORK/features"
-finish
-cmp "$WORK/one/step-00000020/model.safetensors" "$WORK/features/step-00000020/model.safetensors"
-
 # Rank 1 takes the batch after the one that all are at: found before anything of it is used.
 for n in 2 4; do
     spec "$WORK/apart$n"

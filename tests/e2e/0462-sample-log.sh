@@ -81,7 +81,8 @@ has '4 errors, ' out
 
 # Features: a number that is not finite, and a mask that is none.
 mkdir "$WORK/shards"
-cp "$(ls "$WORK/run/cache"/pack-*.safetensors | head -n 1)" "$WORK/shards/good.safetensors"
+features() { python3 "$TOP/tests/e2e/features.py" "$WORK/shards/good.safetensors" 48 4 32 17:4x16 18:8x8 18:16x4; }
+features
 python3 - "$WORK/shards" <<'PY'
 import json, struct, sys
 data = bytearray(open(sys.argv[1] + '/good.safetensors', 'rb').read())
@@ -112,7 +113,7 @@ checkpoint: {every: 4 steps}
 YAML
 code 65 jobctl verify-data "$WORK/job.yaml"
 has 'error   good.safetensors ' out
-cp "$(ls "$WORK/run/cache"/pack-*.safetensors | head -n 1)" "$WORK/shards/good.safetensors"
+features
 code 0 jobctl verify-data "$WORK/job.yaml"
 code 0 jobctl submit --wait "$WORK/job.yaml"
 code 0 jobctl verify-data last

@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
     PROMISE(fd >= 0 && write(fd, data, size) == (ssize_t)size);
     snprintf(s.data_path, sizeof(s.data_path), "/proc/self/fd/%d", fd);
-    if (dataset_open(&d, &s, "", NULL, NULL, &err) < 0) {
+    if (dataset_open(&d, &s, NULL, NULL, &err) < 0) {
         PROMISE(err.code != ERR_NONE && err.text[0]);
     } else {
         struct dataset_shape shape = dataset_shape(d);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_dataset.c - a folder becomes a pack, a pack becomes samples; shards of features too */
+/* test_dataset.c - a folder becomes samples; shards of features too */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,13 +16,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/contract/digest.h"
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/caption.h"
 #include "engine/data/dataset.h"
-#include "engine/data/collection.h"
 #include "engine/data/image.h"
 #include "engine/data/safetensors.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
@@ -106,8 +104,7 @@ static void a_folder_becomes_samples(void **state)
     struct err err = {0};
     three_pictures("abc");
     struct train_spec s = spec_for("abc");
-    assert_int_equal(dataset_open(&d, &s, at("cache"), NULL, NULL, &err), 0);
-    assert_int_equal(dataset_packed(d), PACK_BUILT);
+    assert_int_equal(dataset_open(&d, &s, NULL, NULL, &err), 0);
     struct dataset_shape sh = dataset_shape(d);
     assert_int_equal(sh.samples, 3);
     assert_int_equal(sh.channels, 48);
@@ -156,42 +153,26 @@ static void a_folder_becomes_samples(void **state)
     dataset_close(d);
 }
 
-static void a_pack_is_built_once_and_again_when_inputs_change_or_it_is_damaged(void **state)
+static void equal_inputs_have_an_equal_digest(void **state)
 {
     (void)state;
-    struct dataset *d;
+    static char sum[4][64];
     struct err err = {0};
-    char first[600], sum[64];
     three_pictures("once");
     struct train_spec s = spec_for("once");
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(dataset_open(&d, &s, at("cache2"), NULL, NULL, &err), 0);
-        assert_int_equal(dataset_packed(d), i == 0 ? PACK_BUILT : PACK_FOUND);
-        snprintf(first, sizeof(first), "%s", dataset_path(d));
-        snprintf(sum, sizeof(sum), "%s", dataset_digest(d));
+    for (int i = 0; i < 4; i++) {
+        struct dataset *d;
+        if (i == 2)
+            put_text("once/a.txt", "a yellow square");
+        if (i == 3)
+            s.caption_words = 2;
+        assert_int_equal(dataset_open(&d, &s, NULL, NULL, &err), 0);
+        snprintf(sum[i], sizeof(sum[i]), "%s", dataset_digest(d));
         dataset_close(d);
     }
-    int fd = open(first, O_RDWR); /* flip one bit in the middle */
-    char c;
-    off_t mid = lseek(fd, 0, SEEK_END) / 2;
-    assert_int_equal(pread(fd, &c, 1, mid), 1);
-    c ^= 4;
-    assert_int_equal(pwrite(fd, &c, 1, mid), 1);
-    close(fd);
-    assert_int_equal(dataset_open(&d, &s, at("cache2"), NULL, NULL, &err), 0);
-    assert_int_equal(dataset_packed(d), PACK_BUILT);
-    assert_string_equal(dataset_digest(d), sum);
-    dataset_close(d);
-    put_text("once/a.txt", "a yellow square");
-    assert_int_equal(dataset_open(&d, &s, at("cache2"), NULL, NULL, &err), 0);
-    assert_int_equal(dataset_packed(d), PACK_BUILT);
-    assert_string_not_equal(dataset_path(d), first);
-    assert_string_not_equal(dataset_digest(d), sum);
-    dataset_close(d);
-    s.caption_words = 2;
-    assert_int_equal(dataset_open(&d, &s, at("cache2"), NULL, NULL, &err), 0);
-    assert_int_equal(dataset_packed(d), PACK_BUILT);
-    dataset_close(d);
+    assert_string_equal(sum[0], sum[1]);
+    assert_string_not_equal(sum[1], sum[2]);
+    assert_string_not_equal(sum[2], sum[3]);
 }
 
 static void errors_name_the_file(void **state)
@@ -216,7 +197,7 @@ static void errors_name_the_file(void **state)
         struct err err = {0};
         if (steps[i].file)
             put_text(steps[i].file, steps[i].text);
-        assert_int_equal(dataset_open(&d, &s, at("cache3"), NULL, NULL, &err), -1);
+        assert_int_equal(dataset_open(&d, &s, NULL, NULL, &err), -1);
         assert_int_equal(err.code, ERR_DATA);
         if (!strstr(err.text, steps[i].says))
             fail_msg("gave: %s\n expected: %s", err.text, steps[i].says);
@@ -226,15 +207,36 @@ static void errors_name_the_file(void **state)
     put_text("bad/captions.jsonl",
              "{\"file\":\"p.png\",\"text\":\"x\"}\n{\"file\":\"r.png\",\"text\":\"y\"}\n");
     struct err err = {0};
-    assert_int_equal(dataset_open(&d, &s, at("cache3"), NULL, NULL, &err), -1);
+    assert_int_equal(dataset_open(&d, &s, NULL, NULL, &err), -1);
     assert_non_null(strstr(err.text, "bad/r.png is 24 x 24 pixels, but p.png is 16 x 16"));
     s.resolution = 8; /* scaled, both fit */
-    assert_int_equal(dataset_open(&d, &s, at("cache3"), NULL, NULL, &err), 0);
+    assert_int_equal(dataset_open(&d, &s, NULL, NULL, &err), 0);
     assert_int_equal(dataset_shape(d).height, 2);
     dataset_close(d);
 }
 
-/* Pictures a to f in three shapes: the pack holds them by shape, decodable, with their captions. */
+/* A shard of features with a group of tensors per bucket. */
+static void put_groups(const char *name, const struct dataset_bucket *b, int n)
+{
+    static const float zeros[2 * 48 * 64];
+    static const char *const kind[] = {"latent", "caption", "mask"};
+    struct st_writer *w;
+    int64_t bytes;
+    assert_int_equal(st_writer_create(&w, NULL), 0);
+    for (int g = 0; g < n; g++)
+        for (int k = 0; k < 3; k++) {
+            const int64_t latent[] = {b[g].samples, 48, b[g].height, b[g].width}, caption[] = {b[g].samples, 3, 16};
+            char tensor[32];
+            snprintf(tensor, sizeof(tensor), g > 0 ? "%s.%d" : "%s", kind[k], g);
+            assert_int_equal(st_writer_add(w, tensor, ST_F32, 4 - k, k > 0 ? caption : latent, zeros, NULL), 0);
+        }
+    int fd = open(at(name), O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(st_writer_write(w, fd, &bytes, NULL), 0);
+    close(fd);
+    st_writer_destroy(w);
+}
+
+/* Pictures a to f in three shapes: samples are in the order of shapes, decodable, with their captions. */
 static void shapes_are_sorted_into_buckets(void **state)
 {
     (void)state;
@@ -260,7 +262,7 @@ static void shapes_are_sorted_into_buckets(void **state)
     struct train_spec s = spec_for("shapes");
     s.multi_scale = true;
     s.resolution = 32;
-    assert_int_equal(dataset_open(&d, &s, at("cache5"), NULL, NULL, &err), 0);
+    assert_int_equal(dataset_open(&d, &s, NULL, NULL, &err), 0);
     struct dataset_shape shape = dataset_shape(d);
     assert_int_equal(shape.samples, 6);
     assert_int_equal(shape.buckets, 3);
@@ -290,26 +292,22 @@ static void shapes_are_sorted_into_buckets(void **state)
                                     (in[k].rgb >> (16 - 8 * c) & 0xFF) + 2);
         image_free(&im);
     }
-    snprintf(name, sizeof(name), "%s", dataset_path(d));
     dataset_close(d);
-    assert_int_equal(dataset_open(&d, &s, at("cache5"), NULL, NULL, &err), 0);
-    assert_int_equal(dataset_packed(d), PACK_FOUND);
-    dataset_close(d);
-    /* the pack is a shard of features with the same buckets */
+    put_groups("groups.safetensors", want, 3); /* features with the same buckets */
     s.encoders = ENCODERS_FEATURES;
-    snprintf(s.data_path, sizeof(s.data_path), "%s", name);
-    assert_int_equal(dataset_open(&d, &s, at("cache5"), NULL, NULL, &err), 0);
+    snprintf(s.data_path, sizeof(s.data_path), "%s", at("groups.safetensors"));
+    assert_int_equal(dataset_open(&d, &s, NULL, NULL, &err), 0);
     assert_int_equal(dataset_shape(d).buckets, 3);
     assert_non_null(strstr(dataset_name(d, 3), ".safetensors#1.1"));
     dataset_close(d);
     s.resolution = 36; /* no whole resolution has latents of this size */
-    assert_int_equal(dataset_open(&d, &s, at("cache5"), NULL, NULL, &err), -1);
+    assert_int_equal(dataset_open(&d, &s, NULL, NULL, &err), -1);
     assert_non_null(strstr(err.text, "data.resolution: pictures of resolution 36 have no"));
     assert_int_equal(err.code, ERR_USAGE);
     err = (struct err){0};
     s.resolution = 0;
     s.multi_scale = false;
-    assert_int_equal(dataset_open(&d, &s, at("cache5"), NULL, NULL, &err), -1);
+    assert_int_equal(dataset_open(&d, &s, NULL, NULL, &err), -1);
     assert_non_null(strstr(err.text, "to train on several shapes set train.data.multi_scale"));
 }
 
@@ -325,7 +323,7 @@ static void synthetic_samples_follow_from_their_number(void **state)
     float x[2][LATENT], y[2][CAPTION], mask[5], other[LATENT];
     double sum = 0, squares = 0;
     for (int k = 0; k < 2; k++) {
-        assert_int_equal(dataset_open(&d[k], &s, NULL, NULL, NULL, &err), 0);
+        assert_int_equal(dataset_open(&d[k], &s, NULL, NULL, &err), 0);
         assert_int_equal(dataset_get(d[k], 65535, x[k], y[k], mask, &err), 0);
     }
     const struct dataset_shape z = dataset_shape(d[0]);
@@ -356,68 +354,18 @@ static bool stop_at_two(void *arg, int64_t done, int64_t total)
     return done < 2;
 }
 
-static void packing_stops_on_request(void **state)
+static void encoding_stops_on_request(void **state)
 {
     (void)state;
     struct dataset *d;
     struct err err = {0};
     three_pictures("stop");
     struct train_spec s = spec_for("stop");
-    assert_int_equal(dataset_open(&d, &s, at("cache6"), stop_at_two, NULL, &err), -1);
+    assert_int_equal(dataset_open(&d, &s, stop_at_two, NULL, &err), -1);
     assert_int_equal(err.code, ERR_CONFLICT);
-    assert_non_null(strstr(err.text, "stopped on request with 2 of 3 pictures packed"));
+    assert_non_null(strstr(err.text, "stopped on request with 2 of 3 pictures encoded"));
     err = (struct err){0};
-    assert_int_equal(dataset_open(&d, &s, at("cache6"), NULL, NULL, &err), 0);
-    assert_int_equal(dataset_packed(d), PACK_BUILT);
-    dataset_close(d);
-}
-
-/* A file with the name that the first version gave to the pack of these inputs. */
-static void put_old_pack(const struct train_spec *s, char *path, size_t size)
-{
-    struct collection_options o;
-    struct collection *c;
-    struct digest *sum;
-    char text[DIGEST_TEXT], name[100];
-    collection_options(&o, s);
-    assert_int_equal(collection_open(&c, &o, NULL, NULL, NULL), 0);
-    int64_t settings[] = {0, s->dct_block, s->caption_words, s->caption_channels, collection_len(c)};
-    assert_int_equal(digest_create(&sum, NULL), 0);
-    digest_add_text(sum, "jobctl-pack-1");
-    digest_add(sum, settings, sizeof(settings));
-    for (int64_t i = 0; i < collection_len(c); i++) {
-        struct collection_sample is;
-        assert_int_equal(collection_sample(&is, c, i, NULL), 0);
-        digest_add_text(sum, is.name);
-        digest_add_text(sum, is.caption[is.prompt].text);
-        digest_add(sum, &is.bytes, sizeof(int64_t));
-        digest_add(sum, &is.mtime_ns, sizeof(int64_t));
-        collection_sample_free(&is);
-    }
-    digest_text(sum, text);
-    digest_destroy(sum);
-    collection_close(c);
-    mkdir(at("cache7"), 0700);
-    snprintf(name, sizeof(name), "cache7/pack-%.16s.safetensors", text + 5);
-    put_text(name, "old");
-    snprintf(path, size, "%s", at(name));
-}
-
-static void a_pack_of_an_older_format_is_replaced(void **state)
-{
-    (void)state;
-    struct dataset *d;
-    struct err err = {0};
-    char old[600];
-    three_pictures("older");
-    struct train_spec s = spec_for("older");
-    put_old_pack(&s, old, sizeof(old));
-    assert_int_equal(dataset_open(&d, &s, at("cache7"), NULL, NULL, &err), 0);
-    assert_int_equal(dataset_packed(d), PACK_RENEWED);
-    assert_int_equal(access(old, F_OK), -1);
-    dataset_close(d);
-    assert_int_equal(dataset_open(&d, &s, at("cache7"), NULL, NULL, &err), 0);
-    assert_int_equal(dataset_packed(d), PACK_FOUND);
+    assert_int_equal(dataset_open(&d, &s, NULL, NULL, &err), 0);
     dataset_close(d);
 }
 
@@ -459,7 +407,7 @@ static void shards_of_features_are_numbered_in_order(void **state)
     put_shard("feat/s-2.safetensors", 4, 5, 2000, 0);
     struct train_spec s = spec_for("feat");
     s.encoders = ENCODERS_FEATURES;
-    assert_int_equal(dataset_open(&d, &s, at("cache4"), NULL, NULL, &err), 0);
+    assert_int_equal(dataset_open(&d, &s, NULL, NULL, &err), 0);
     assert_int_equal(dataset_shape(d).samples, 7);
     assert_int_equal(dataset_shape(d).channels, 2);
     assert_int_equal(dataset_shape(d).words, 5);
@@ -475,7 +423,7 @@ static void shards_of_features_are_numbered_in_order(void **state)
     assert_true(null[19] == 7);
     dataset_close(d);
     put_shard("feat/s-3.safetensors", 4, 4, 2000, 0);
-    assert_int_equal(dataset_open(&d, &s, at("cache4"), NULL, NULL, &err), -1);
+    assert_int_equal(dataset_open(&d, &s, NULL, NULL, &err), -1);
     assert_non_null(strstr(err.text, "s-3.safetensors and "));
 }
 
@@ -537,11 +485,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_folder_becomes_samples),
-        cmocka_unit_test(a_pack_is_built_once_and_again_when_inputs_change_or_it_is_damaged),
+        cmocka_unit_test(equal_inputs_have_an_equal_digest),
         cmocka_unit_test(errors_name_the_file),
         cmocka_unit_test(shapes_are_sorted_into_buckets),
-        cmocka_unit_test(packing_stops_on_request),
-        cmocka_unit_test(a_pack_of_an_older_format_is_replaced),
+        cmocka_unit_test(encoding_stops_on_request),
         cmocka_unit_test(shards_of_features_are_numbered_in_order),
         cmocka_unit_test(synthetic_samples_follow_from_their_number),
         cmocka_unit_test(captions_are_the_same_everywhere),

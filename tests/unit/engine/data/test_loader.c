@@ -59,7 +59,7 @@ static int make_data(void **state)
                                .logit_std = 1, .seed = 7};
     spec.model.caption_dropout = 0.3f;
     snprintf(spec.data_path, sizeof(spec.data_path), "%s", dir);
-    return dataset_open(&data, &spec, dir, NULL, NULL, NULL);
+    return dataset_open(&data, &spec, NULL, NULL, NULL);
 }
 
 static int remove_data(void **state)

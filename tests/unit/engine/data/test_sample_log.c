@@ -56,7 +56,7 @@ static int make_data(void **state)
     struct train_spec s = {.encoders = ENCODERS_FEATURES, .multi_scale = true};
     snprintf(s.data_path, sizeof(s.data_path), "%s", dir);
     snprintf(logs, sizeof(logs), "%s/logs", dir);
-    return dataset_open(&data, &s, dir, NULL, NULL, NULL);
+    return dataset_open(&data, &s, NULL, NULL, NULL);
 }
 
 static int remove_data(void **state)

@@ -309,7 +309,7 @@ static void the_score_prefers_the_own_caption(void **state)
     s.model.patch = 1;
     snprintf(s.data_path, sizeof(s.data_path), "%s", dir);
     snprintf(path, sizeof(path), "%s/cache", dir);
-    assert_int_equal(dataset_open(&d, &s, path, NULL, NULL, &err), 0);
+    assert_int_equal(dataset_open(&d, &s, NULL, NULL, &err), 0);
     struct sample_prompts who;
     assert_int_equal(sample_prompts_of_data(&who, d, 3, &err), 0);
     assert_int_equal(who.floats, 3 * 192);
