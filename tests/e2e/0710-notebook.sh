@@ -3,6 +3,13 @@
 # of the training, and on the next one the notebook goes on.
 . "$TOP/tests/e2e/expect.sh"
 python=/usr/bin/python3
+# Without an address the first cell says what to set.
+for notebook in colab colab_sana; do
+    code 1 $python -c 'import json, sys
+cells = json.load(open(sys.argv[1]))["cells"]
+exec("".join(next(c for c in cells if c["cell_type"] == "code")["source"]))' "$TOP/deploy/$notebook.ipynb"
+    has 'Set REPO or TARBALL in this cell' err
+done
 $python -c 'import nbclient, ipykernel' 2>/dev/null || { echo "python3-nbclient is not installed"; exit 77; }
 
 # Each VM has a state, a home and a working directory of its own; all of it goes with the VM.
