@@ -9,6 +9,7 @@
 #define AGENT_ATTEMPT_ATTEMPT_INTERNAL_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
@@ -67,6 +68,7 @@ struct attempt {
     int64_t deadline_s;     /* deadline_timer.h; with several nodes the earliest */
     char deadline_node[80]; /* its node; "": this one */
     char tag[48]; /* "7.1", for the log */
+    char state_dir[PATH_MAX];
     int64_t restarts;
     struct mirror_child *mirror; /* NULL: job without mirror */
     struct lease_keeper *lease;  /* of the checkpoint.dir that the spec names; NULL: the job's own directory */

@@ -119,10 +119,11 @@ static int plan_anew(struct attempt *a, const json_t *spec, struct err *err)
 
 /* The state directory that contains jobs/JOB/ATTEMPT or hosted/KEY/ATTEMPT; else the run
  * directory. */
-static const char *state_dir(const struct attempt *a, char out[PATH_MAX])
+static const char *state_dir(struct attempt *a)
 {
     const char *part = "";
-    snprintf(out, PATH_MAX, "%s", a->o.run_dir);
+    char *out = a->state_dir;
+    snprintf(out, sizeof(a->state_dir), "%s", a->o.run_dir);
     for (int up = 0; up < 3 && strrchr(out, '/') > out; up++) {
         part = strrchr(out, '/') + 1;
         out[part - out - 1] = '\0';
@@ -154,14 +155,13 @@ static void on_tried(void *arg, const json_t *pairs, const char *why)
 {
     struct attempt *a = arg;
     struct err err = {0};
-    char path[PATH_MAX];
     if (!attempt_is_waiting(a))
         return;
     if (why)
         on_warning(a, why);
     if (pairs) {
         json_object_set(a->facts, "pairs", (json_t *)(uintptr_t)pairs);
-        probe_cache_keep(a->facts, state_dir(a, path));
+        probe_cache_keep(a->facts, state_dir(a));
     }
     conclude(a, plan_anew(a, json_object_get(a->launch, "spec"), &err), &err);
     attempt_tell(a);
@@ -209,8 +209,8 @@ static void on_machine_ready(void *arg)
 
 struct machine_wait_job attempt_machine_job(struct attempt *a)
 {
-    return (struct machine_wait_job){.job = a->o.job, .tag = a->tag, .run_dir = a->o.run_dir, .bundle = &a->o.bundle,
-                                     .launch = a->launch, .facts = a->facts};
+    return (struct machine_wait_job){.job = a->o.job, .tag = a->tag, .run_dir = a->o.run_dir, .state = state_dir(a),
+                                     .bundle = &a->o.bundle, .launch = a->launch, .facts = a->facts};
 }
 
 static void take_machine(struct attempt *a)
@@ -232,9 +232,8 @@ static void take_machine(struct attempt *a)
 
 void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a))
 {
-    char path[PATH_MAX];
     a->planned = planned;
-    probe_cache_recall(a->facts, state_dir(a, path));
+    probe_cache_recall(a->facts, state_dir(a));
     take_machine(a);
 }
 

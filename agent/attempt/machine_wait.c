@@ -38,6 +38,7 @@ struct machine_wait {
     uv_timer_t again;
     uv_poll_t watch;
     int watch_fd;                 /* -1: none */
+    bool own;                     /* a directory of this user's jobs alone: GPUs only, and nobody else is waited for */
     bool gone;
     char told[MACHINE_TEXT];
     int64_t began_ms, told_ms, busy_ms; /* told, busy: 0: not */
@@ -118,12 +119,14 @@ static int slots(const struct machine_ask *ask, const json_t *spec, const json_t
     return n > all ? all : n < 1 && trains ? 1 : (int)n;
 }
 
-/* The facts as they would be if these GPUs were free, and the others held, as text(i) says. */
+/* The facts as they would be if these GPUs were free, and the others held. With a lease: held by whom; what nobody has
+ * is marked if `spare`. */
 static json_t *facts_with(const json_t *now, const struct machine_ask *ask, const struct machine_set *mine,
-                          const struct machine_lease *lease)
+                          const struct machine_lease *lease, bool spare)
 {
     json_t *facts = json_deep_copy(now), *gpu, *slice;
     char text[200] = "held by another job";
+    bool held = true;
     size_t i, k;
     json_array_foreach (json_object_get(facts, "gpus"), i, gpu) {
         json_t *slices = json_object_get(gpu, "mig_slices");
@@ -135,11 +138,15 @@ static json_t *facts_with(const json_t *now, const struct machine_ask *ask, cons
                 json_array_remove(slices, k);
         }
         json_object_del(gpu, "held");
+        json_object_del(gpu, "spare");
         if (whole < 0 || machine_set_has(mine, whole))
             continue;
         if (lease)
-            machine_lease_other(text, sizeof(text), lease, whole);
-        json_object_set_new(gpu, "held", json_text(text));
+            held = machine_lease_other(text, sizeof(text), lease, whole);
+        if (held)
+            json_object_set_new(gpu, "held", json_text(text));
+        else if (spare)
+            json_object_set_new(gpu, "spare", json_true());
     }
     return facts;
 }
@@ -152,10 +159,11 @@ static const json_t *spec_of(const struct machine_wait *m)
 /* A plan for these GPUs alone; NULL: there is none. */
 static json_t *plan_for(const struct machine_wait *m, const struct machine_set *mine)
 {
-    json_t *facts = facts_with(m->job.facts, &m->ask, mine, NULL), *gpu, *plan = NULL;
+    json_t *facts = facts_with(m->job.facts, &m->ask, mine, NULL, false), *gpu, *plan = NULL;
     size_t i;
     json_array_foreach (json_object_get(facts, "gpus"), i, gpu)
-        json_object_del(gpu, "processes"); /* those are waited for */
+        if (!m->own)
+            json_object_del(gpu, "processes"); /* those are waited for */
     if (plan_make(&plan, facts, spec_of(m), NULL) < 0)
         plan = NULL;
     json_decref(facts);
@@ -168,7 +176,7 @@ static bool names_gpus(const json_t *spec)
     return json_is_string(json_object_get(json_object_get(spec, "env"), "CUDA_VISIBLE_DEVICES"));
 }
 
-/* False: the job cannot run even with the whole machine, as the plan will say. */
+/* False: the job cannot run even with the whole machine, as the plan will say; or it needs no lease. */
 static bool ask_for(struct machine_wait *m)
 {
     const json_t *spec = spec_of(m), *resources = json_object_get(spec, "resources");
@@ -186,6 +194,10 @@ static bool ask_for(struct machine_wait *m)
     ask->need_gpus = machine_set_gpus(&planned);
     for (int i = 0; i < ask->ngpus; i++)
         ask->gpus[i].would_do = names_gpus(spec) ? machine_set_has(&planned, i) : ask->need_gpus > 0;
+    if (m->own) { /* the controller counts slots, and starts `auto` when it has the machine */
+        json_decref(plan);
+        return ask->need_gpus > 0;
+    }
     if (ask->need_gpus > 1 && !names_gpus(spec) && !json_is_integer(json_object_get(resources, "gpus")))
         ask->need_gpus = 1; /* `auto`: all that are free, and at least one */
     see_cpus(ask);
@@ -244,20 +256,37 @@ static void stop_looking(struct machine_wait *m)
     subprocess_close(&m->probe, SIGKILL);
 }
 
+/* Does a plan for these facts use exactly these GPUs? */
+static bool would_take(const struct machine_wait *m, const json_t *facts, const struct machine_set *mine)
+{
+    json_t *plan = NULL;
+    const bool made = plan_make(&plan, facts, spec_of(m), NULL) == 0;
+    const struct machine_set planned = gpus_of(&m->ask, plan);
+    json_decref(plan);
+    return made && memcmp(&planned, mine, sizeof(planned)) == 0;
+}
+
 static void have(struct machine_wait *m)
 {
-    char text[160], gpus[40] = "";
+    char text[160], gpus[40] = "", slots[40] = "";
+    const int cpus = machine_lease_cpus(m->lease);
     struct machine_set mine = {{0}};
     for (int i = 0; i < m->ask.ngpus; i++)
         if (machine_lease_has(m->lease, i))
             machine_set_add(&mine, i);
-    json_t *facts = facts_with(m->job.facts, &m->ask, &mine, m->lease);
+    json_t *facts = facts_with(m->job.facts, &m->ask, &mine, m->lease, false);
+    if (!would_take(m, facts, &mine)) {
+        json_decref(facts);
+        facts = facts_with(m->job.facts, &m->ask, &mine, m->lease, true);
+    }
     json_object_set(m->job.facts, "gpus", json_object_get(facts, "gpus"));
     json_decref(facts);
     if (m->ask.need_gpus > 0)
-        snprintf(gpus, sizeof(gpus), "%d GPU%s and ", machine_set_gpus(&mine), machine_set_gpus(&mine) == 1 ? "" : "s");
-    snprintf(text, sizeof(text), "got %s%d CPU slot%s of this machine after %.0f s", gpus, machine_lease_cpus(m->lease),
-             machine_lease_cpus(m->lease) == 1 ? "" : "s", (double)(clock_ms() - m->began_ms) / 1000);
+        snprintf(gpus, sizeof(gpus), "%d GPU%s", machine_set_gpus(&mine), machine_set_gpus(&mine) == 1 ? "" : "s");
+    if (!m->own)
+        snprintf(slots, sizeof(slots), "%s%d CPU slot%s", gpus[0] ? " and " : "", cpus, cpus == 1 ? "" : "s");
+    snprintf(text, sizeof(text), "got %s%s of this machine after %.0f s", gpus, slots,
+             (double)(clock_ms() - m->began_ms) / 1000);
     if (m->told_ms)
         tell(m, true, text);
     stop_looking(m);
@@ -349,11 +378,16 @@ static void start_looking(struct machine_wait *m, const char *dir)
 }
 
 /* Slurm gives each job what is its own. */
+static bool may_lease(const struct machine_wait_job *job)
+{
+    return job->bundle->hold >= 0 && !getenv("SLURM_JOB_ID");
+}
+
 bool machine_wait_dir(const struct machine_wait_job *job, char *dir, size_t size)
 {
     struct err err = {0};
     char found[MACHINE_DIR_PATH];
-    if (job->bundle->hold < 0 || getenv("SLURM_JOB_ID"))
+    if (!may_lease(job))
         return false;
     if (machine_dir_find(found, &err) == 0) {
         snprintf(dir, size, "%s", found);
@@ -369,16 +403,18 @@ struct machine_wait *machine_wait_open(uv_loop_t *loop, const struct machine_wai
 {
     char dir[MACHINE_DIR_PATH];
     struct err err = {0};
-    struct machine_wait *m = machine_wait_dir(job, dir, sizeof(dir)) ? calloc(1, sizeof(*m)) : NULL;
+    const bool shared = machine_wait_dir(job, dir, sizeof(dir));
+    struct machine_wait *m = may_lease(job) ? calloc(1, sizeof(*m)) : NULL;
     if (!m)
         return NULL;
-    *m = (struct machine_wait){.job = *job, .hooks = *hooks, .loop = loop, .watch_fd = -1, .began_ms = clock_ms()};
-    if (ask_for(m) && machine_lease_open(&m->lease, dir, &m->ask, job->bundle, &err) == 0) {
+    *m = (struct machine_wait){.job = *job, .hooks = *hooks, .loop = loop, .watch_fd = -1, .own = !shared,
+                               .began_ms = clock_ms()};
+    if (ask_for(m) && (shared || machine_dir_own(dir, job->state, &err) == 0) && machine_lease_open(&m->lease, dir, &m->ask, job->bundle, &err) == 0) {
         start_looking(m, dir);
         return m;
     }
     if (err.text[0])
-        log_warn(job->tag, "jobs of other users are not waited for: %s", err.text);
+        log_warn(job->tag, "other jobs are not waited for: %s", err.text);
     free(m);
     return NULL;
 }

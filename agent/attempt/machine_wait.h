@@ -19,7 +19,7 @@ struct machine_wait;
 /* Borrowed values must outlive the wait. */
 struct machine_wait_job {
     int64_t job;
-    const char *tag, *run_dir;
+    const char *tag, *run_dir, *state; /* state: the directory with all attempts of this user or controller */
     const struct lock_bundle *bundle;
     int nodes;            /* of the attempt that are on this machine, and have slots of their own; 0: one */
     const json_t *launch; /* LAUNCH (agent/wire/wire.h) */
@@ -33,11 +33,11 @@ struct machine_wait_hooks {
     void *arg;
 };
 
-/* The directory with the leases of this machine; false: an attempt of this process takes none here. */
+/* The directory with the leases of all users of this machine; false: an attempt of this process takes none there. */
 bool machine_wait_dir(const struct machine_wait_job *job, char *dir, size_t size);
 
-/* The claim is made; machine_wait_look() begins. NULL: no lease is needed, or the machine has none, or the job cannot
- * run, which its plan reports. */
+/* The claim is made; machine_wait_look() begins. Where there are no leases of all users, GPUs are leased among the jobs
+ * of job->state. NULL: no lease is needed, or the job cannot run, which its plan reports. */
 struct machine_wait *machine_wait_open(uv_loop_t *loop, const struct machine_wait_job *job,
                                        const struct machine_wait_hooks *hooks);
 

@@ -16,6 +16,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "agent/os/file_system.h"
 #include "agent/os/process.h"
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
@@ -70,6 +71,17 @@ int machine_dir_find(char out[MACHINE_DIR_PATH], struct err *err)
         return -1;
     snprintf(out, MACHINE_DIR_PATH, "%s", path);
     return 0;
+}
+
+int machine_dir_own(char out[MACHINE_DIR_PATH], const char *state, struct err *err)
+{
+    out[0] = '\0';
+    if (strlen(state) > MACHINE_DIR_PATH - 2 * MACHINE_DIR_NAME)
+        return err_set(err, ERR_CONFLICT, "the path %s is too long for the locks of GPUs in it", state);
+    snprintf(out, MACHINE_DIR_PATH, "%s/gpus", state);
+    if (mkdir(out, 0700) < 0 && errno != EEXIST)
+        return err_set_errno(err, errno, "cannot make %s", out);
+    return check(out, err);
 }
 
 /* ---- files ---- */
@@ -136,8 +148,9 @@ int machine_dir_open(const char *dir, const char *name, struct err *err)
     char path[MACHINE_DIR_PATH];
     struct err ignored = {0};
     path_of(path, dir, name);
+    const int how = file_system_shared(dir) ? O_RDWR : O_RDONLY; /* NFS locks only what may be written */
     for (int tries = 0; tries < 3; tries++) {
-        int fd = safe_open(path, O_RDONLY, NULL);
+        int fd = safe_open(path, how, NULL);
         if (fd >= 0)
             return fd;
         if (errno != ENOENT)
@@ -171,6 +184,8 @@ json_t *machine_dir_read(const char *dir, const char *name, uid_t owner, struct 
 
 int machine_dir_watch(const char *dir)
 {
+    if (file_system_shared(dir))
+        return -1; /* machine_dir_open() would look like a change */
     const int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (fd < 0 || inotify_add_watch(fd, dir, IN_CLOSE_WRITE | IN_MODIFY | IN_DELETE) >= 0)
         return fd;

@@ -14,6 +14,9 @@
  * (fs.protected_regular forbids that in a sticky directory for files of others) and never written by another than its
  * owner; a link, FIFO or directory in its place is refused (safe_open.h). A new file appears under its name complete
  * and readable.
+ *
+ * Where there are no leases of all users, the jobs of one user's state directory take GPUs in a directory of the same
+ * form in there.
  */
 #ifndef AGENT_MACHINE_MACHINE_DIR_H
 #define AGENT_MACHINE_MACHINE_DIR_H
@@ -32,6 +35,9 @@ enum { MACHINE_DIR_PATH = 512, MACHINE_DIR_NAME = 128, MACHINE_DIR_ALL = -1, MAC
 /* The directory; root makes the default one if it is missing. -1: there are no leases, because (ERR_NOT_FOUND) there
  * is none, or it is turned off, or (ERR_CONFLICT) the one that is there cannot be trusted. */
 int machine_dir_find(char out[MACHINE_DIR_PATH], struct err *err);
+
+/* STATE/gpus, which is made if it is missing. */
+int machine_dir_own(char out[MACHINE_DIR_PATH], const char *state, struct err *err);
 
 /* Opens a lock file, and makes it if it is missing; the lock is not taken. -1: err names the owner of the file in its
  * place. */

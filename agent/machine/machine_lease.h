@@ -64,10 +64,10 @@ enum machine_lease_state machine_lease_try(struct machine_lease *l, machine_choo
 void machine_lease_set_gpus(struct machine_lease *l, const struct machine_gpu *gpus, int count);
 
 /* After MACHINE_HOLDS: is gpus[i] part of the lease? How many slots has it? The reason why a GPU is not leased, as a
- * text. */
+ * text; false: nobody has it. */
 bool machine_lease_has(const struct machine_lease *l, int gpu);
 int machine_lease_cpus(const struct machine_lease *l);
-void machine_lease_other(char *out, size_t size, const struct machine_lease *l, int gpu);
+bool machine_lease_other(char *out, size_t size, const struct machine_lease *l, int gpu);
 
 /* Both accept NULL. Release gives back what it holds, or withdraws the claim. Close frees memory only: the locks end
  * with the ranks. */

@@ -23,7 +23,7 @@ static const json_t *holder_of(const struct machine_lease *l, int resource)
     return NULL;
 }
 
-void machine_lease_other(char *out, size_t size, const struct machine_lease *l, int gpu)
+bool machine_lease_other(char *out, size_t size, const struct machine_lease *l, int gpu)
 {
     char name[MACHINE_DIR_NAME], who[200];
     machine_lease_lock_name(name, l, gpu);
@@ -37,7 +37,8 @@ void machine_lease_other(char *out, size_t size, const struct machine_lease *l, 
     else if (l->ask.gpus[gpu].foreign[0])
         snprintf(out, size, "%s", l->ask.gpus[gpu].foreign);
     else
-        snprintf(out, size, "not taken by this job");
+        return false;
+    return true;
 }
 
 static void explain_gpus(char *text, const struct machine_lease *l, int have)
@@ -47,8 +48,7 @@ static void explain_gpus(char *text, const struct machine_lease *l, int have)
     text_append(text, MACHINE_TEXT, "waiting for %d GPU%s, %d of %d %s free", l->ask.need_gpus,
                 l->ask.need_gpus == 1 ? "" : "s", have, l->ask.ngpus, have == 1 ? "is" : "are");
     for (int i = 0; i < l->ask.ngpus; i++) {
-        machine_lease_other(who, sizeof(who), l, i);
-        if (!l->ask.gpus[i].would_do || strcmp(who, "not taken by this job") == 0)
+        if (!machine_lease_other(who, sizeof(who), l, i) || !l->ask.gpus[i].would_do)
             continue;
         if (named < NAMED_MOST)
             text_append(text, MACHINE_TEXT, "%sGPU %d is %s", named ? ", " : ": ", l->ask.gpus[i].index, who);

@@ -35,6 +35,11 @@ static const char *name_gpus(const struct plan_view *v, int count, char *out, si
 static int too_few_gpus(const struct plan_view *v, int asked, struct err *err)
 {
     char list[200];
+    if (v->hidden)
+        return err_set(err, ERR_CONFLICT,
+                       "resources.gpus is %d, but CUDA_VISIBLE_DEVICES=%s in the environment hides %d of the %d usable "
+                       "GPUs of this machine: unset it, or set resources.gpus to at most %d",
+                       asked, v->hidden_by, v->hidden, v->hidden + v->present, v->present);
     return err_set(err, ERR_CONFLICT,
                    "resources.gpus is %d, but this machine has %d healthy GPU%s%s%s%s%s: "
                    "set `gpus: auto` to use all of them%s",
@@ -343,10 +348,19 @@ int plan_make(json_t **plan, const json_t *facts, const json_t *spec, struct err
 int plan_count_gpus(const json_t *facts)
 {
     json_t *any = json_make("{s:{s:i}}", "resources", "gpus", 0); /* valid for any model */
-    struct plan_view v = look_at(facts, any);
+    json_t *idle = json_deep_copy(facts), *gpu;
+    size_t i;
+    json_array_foreach(json_object_get(idle, "gpus"), i, gpu)
+    {
+        json_object_del(gpu, "processes");
+        json_object_del(gpu, "held");
+        json_object_del(gpu, "spare");
+    }
+    struct plan_view v = look_at(idle, any);
     if (v.plan && v.env && v.notes && any)
         plan_find_gpus(&v, NULL);
     look_away(&v);
+    json_decref(idle);
     json_decref(any);
     return v.present;
 }

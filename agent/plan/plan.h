@@ -41,7 +41,7 @@ bool plan_gpu_in_use(const json_t *gpu, char *why, size_t size);
 /* Bytes of GPU memory of a rank of the plan, the least of all; 0: without GPUs, or unknown. */
 int64_t plan_gpu_memory(const json_t *plan, const json_t *facts);
 
-/* The number of distinct healthy GPUs of a node that jobs can use. */
+/* The number of distinct healthy GPUs of a node that jobs can use; what others use now is free some day. */
 int plan_count_gpus(const json_t *facts);
 
 /* The planned value of a variable ("" included), the job's own first; NULL: not set. */

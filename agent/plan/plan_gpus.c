@@ -152,7 +152,7 @@ static void find_usable(struct plan_view *v)
     {
         if (has_failed(gpu, why, sizeof(why)))
             leave_out(v, gpu, why);
-        else if (field_true(gpu, "mig"))
+        else if (field_true(gpu, "mig") || field_true(gpu, "spare")) /* spare: free, but not leased */
             continue;
         else if (field_text(gpu, "held")[0])
             leave_out(v, gpu, field_text(gpu, "held"));
@@ -294,6 +294,8 @@ static void take_inherited(struct plan_view *v, const char *list)
             v->gpu[left++] = v->gpu[i];
     }
     v->present = left;
+    v->hidden = before - left;
+    snprintf(v->hidden_by, sizeof(v->hidden_by), "%.60s", list);
     if (left < before)
         plan_note(v, "CUDA_VISIBLE_DEVICES=%.60s in the environment permits %d of %d GPUs", list, left, before);
 }

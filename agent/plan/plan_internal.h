@@ -28,6 +28,8 @@ struct plan_view {
     bool            chosen;              /* the job itself named its GPUs */
     int left_out;                        /* GPUs that are present but not used */
     char            first_left_out[160]; /* the first of them, with its reason */
+    int  hidden;                         /* usable GPUs that CUDA_VISIBLE_DEVICES of the environment hides ... */
+    char hidden_by[64];                  /* ... and its value */
     int             np;                  /* ranks of this node */
     int cpus;                            /* CPUs that the job may use */
     char            why[160];

@@ -157,7 +157,7 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
     if (strncmp(job->texts->absent, text, strlen(text)) == 0)
         job->texts->absent[0] = 0;
     if (job->remote == &remote_ssh)
-        hosts_answered(job->daemon, m->name);
+        hosts_answered(job->daemon, m->name, NULL);
     if (m->all->endpoint)
         launch(m);
 }

@@ -91,8 +91,10 @@ static void hear_hello(struct job *job, const json_t *hello)
         return;
     }
     followers_open(job, !job->gathered);
-    if (job->remote == &remote_ssh)
-        hosts_answered(job->daemon, job->attempt->node);
+    if (job->remote == &remote_ssh) {
+        hosts_answered(job->daemon, job->attempt->node, json_object_get(hello, "facts"));
+        fleet_dirty(job->daemon);
+    }
     log_info(TAG(job), "agent connected, pid %lld, last event %lld",
              (long long)json_integer_value(json_object_get(hello, "pid")),
              (long long)json_integer_value(json_object_get(hello, "last_seq")));

@@ -85,7 +85,7 @@ struct daemon {
     struct server       *server;
     struct submit_batch *submit_batch;  /* submits to be committed together */
     struct commit_group *commit_group;  /* events to be committed together */
-    int64_t              gpus;          /* of this node; valid after its probe */
+    int64_t              cpus, gpus;    /* of this node: CPU slots; and GPUs, valid after its probe */
     char                 instance[INSTANCE];
     struct host         *hosts;         /* the record of each host (hosts.h) */
     struct copy_removal *copy_removals; /* copies of the code of removed jobs on hosts */

@@ -18,6 +18,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/json_make.h"
+#include "engine/contract/text_append.h"
 
 static json_t *known(int64_t value)
 {
@@ -122,7 +123,7 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
         snprintf(out, size, "%s", c->reason);
         return;
     }
-    char wait[240], members[200] = "";
+    char wait[240], users[200] = "", members[200] = "";
     if (job->sweep)
         sweep_text(members, sizeof(members), job->sweep);
     if (members[0] && !sweep_may_start(job->sweep)) {
@@ -137,6 +138,10 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
         snprintf(wait, sizeof(wait), "%s", job->texts->unplaced);
     else
         sched_text(wait, sizeof(wait), &job->verdict, clock_ms());
+    if (job->verdict.word == SCHED_GPUS)
+        fleet_gpu_users(users, sizeof(users), job->daemon);
+    if (users[0])
+        text_append(wait, sizeof(wait), " (%s)", users);
     if (c->state == JOB_RECOVERING) {
         const bool full = job_core_disk_wait(c) && frees[0];
         snprintf(out, size, "%s%s%s%s%s", c->reason, wait[0] ? "; " : "", wait, full ? "; " : "", full ? frees : "");

@@ -60,17 +60,17 @@ int submission_fits(json_t **plan, const struct job *job, const json_t *spec, st
         return -1;
     if (job->nodes > 1 && share_fits(job, err) < 0)
         return -1;
-    if (job->want_cpus > f->cpus && job->nodes > 1)
+    if (job->want_cpus > job->daemon->cpus && job->nodes > 1)
         return err_set(err, ERR_USAGE, "resources: %d nodes with %lld CPU slot%s each exceed the "
                                        "%lld of "
                        "this machine; lower resources.nodes or resources.cpus", job->nodes,
                        (long long)(job->want_cpus / job->nodes),
-                       job->want_cpus == job->nodes ? "" : "s", (long long)f->cpus);
-    if (job->want_cpus > f->cpus)
+                       job->want_cpus == job->nodes ? "" : "s", (long long)job->daemon->cpus);
+    if (job->want_cpus > job->daemon->cpus)
         return err_set(err, ERR_USAGE, "resources: %lld CPU slots needed, but this machine has "
                                        "%lld; "
                        "lower resources.cpus", (long long)job->want_cpus,
-                       (long long)f->cpus);
+                       (long long)job->daemon->cpus);
     return 0;
 }
 

@@ -43,34 +43,29 @@ static int64_t number_or(const json_t *v, int64_t otherwise)
     return json_is_integer(v) ? json_integer_value(v) : otherwise;
 }
 
-/* Nodes of an attempt, and the minimum after a node is lost. */
-static void wants_nodes(struct job *job, const json_t *spec, bool train)
+/* What each node has to have: a `run:` command takes one CPU slot per rank, training all, or the share of its GPUs
+ * (sched_need()). Nobody who gave no number of slots waits for more than this machine has. */
+static int64_t slots(const struct job *job, const json_t *r)
 {
-    const json_t *r = json_object_get(spec, "resources");
-    job->nodes = (int)number_or(json_object_get(r, "nodes"), 1);
-    job->min_nodes = (int)number_or(json_object_get(r, "min_nodes"), train ? 1 : job->nodes);
-    job->node_gpus = number_or(json_object_get(r, "gpus"), -1);
+    const int64_t here = job->remote == &remote_local ? job->daemon->cpus : 0;
+    const int64_t gpus = job->node_gpus < 0 ? job->daemon->gpus : job->node_gpus;
+    const int64_t one_per_gpu = gpus < 1 ? 1 : here > 0 && gpus > here && job->nodes == 1 ? here : gpus;
+    return number_or(json_object_get(r, "cpus"),
+                     job->trains ? -1 : number_or(json_object_get(r, "ranks"), one_per_gpu));
 }
 
-/* What the job needs of this machine, all its nodes together: a `run:` command takes one CPU slot
- * per rank, training takes all.  Agents choose among all GPUs of a node, so a job that uses one
- * holds all. */
+/* Simulated nodes share all GPUs of this machine among themselves alone. */
 static void wants(struct job *job, const json_t *spec)
 {
     const json_t *r = json_object_get(spec, "resources");
-    const json_t *gpus = json_object_get(r, "gpus"), *ranks = json_object_get(r, "ranks");
-    int64_t asked = number_or(gpus, -1);
-    int64_t here = asked < 0 ? job->daemon->gpus : asked;
-    bool train = json_is_object(json_object_get(spec, "train"));
-    wants_nodes(job, spec, train);
-    if (job->remote != &remote_local) {
-        job->want_cpus = job->want_gpus = 0;    /* it needs none of this machine */
-        return;
-    }
-    job->want_gpus = asked == 0 ? 0 : -1;
-    job->want_cpus = number_or(json_object_get(r, "cpus"), train ? -1 : number_or(ranks, here > 0 ? here : 1));
-    if (job->want_cpus > 0)
-        job->want_cpus *= job->nodes;
+    job->nodes = (int)number_or(json_object_get(r, "nodes"), 1);
+    job->min_nodes = (int)number_or(json_object_get(r, "min_nodes"), job->trains ? 1 : job->nodes);
+    job->node_gpus = number_or(json_object_get(r, "gpus"), -1);
+    job->node_cpus = slots(job, r);
+    if (job->remote != &remote_local)
+        return;     /* it needs none of this machine */
+    job->want_gpus = job->nodes > 1 && job->node_gpus > 0 ? -1 : job->node_gpus;
+    job->want_cpus = job->node_cpus > 0 ? job->node_cpus * job->nodes : job->node_cpus;
 }
 
 /* checkpoint.dir, unless it is below the job's own directory, here or on the host (submission.c). */
@@ -192,6 +187,7 @@ void job_exchange_spec(struct job *a, struct job *b)
     EXCHANGE(hosts);
     EXCHANGE(nodes);
     EXCHANGE(min_nodes);
+    EXCHANGE(node_cpus);
     EXCHANGE(node_gpus);
     EXCHANGE(want_cpus);
     EXCHANGE(want_gpus);
@@ -213,6 +209,7 @@ int job_aim(struct job *a, struct err *err)
     EXCHANGE(hosts);
     EXCHANGE(nodes);
     EXCHANGE(min_nodes);
+    EXCHANGE(node_cpus);
     EXCHANGE(node_gpus);
     EXCHANGE(want_cpus);
     EXCHANGE(want_gpus);

@@ -70,7 +70,7 @@ struct job {
     int64_t               history_seq;    /* its newest event in events.jsonl (job_history.h) */
     struct job_after     *after;
     size_t                nafter;
-    int64_t               want_cpus, want_gpus;   /* -1: all of a node */
+    int64_t               want_cpus, want_gpus;   /* of this machine, all nodes together; -1: all of it */
     int64_t               max_duration_ms;        /* 0: none */
     int64_t               grace_ms;       /* from a stop to SIGKILL */
     int64_t               ready_ms;       /* end of its back-off, on clock_ms() */
@@ -92,7 +92,7 @@ struct job {
     char               *dir;            /* the checkpoint.dir that its spec names; NULL: its own */
     char               *origin;         /* engine/checkpoint/lineage.h; "": of an older version */
     int                 nodes, min_nodes;   /* of an attempt; the least after a node was lost */
-    int64_t             node_gpus;      /* GPUs per node of several; -1: unspecified */
+    int64_t             node_cpus, node_gpus;   /* needed per node; -1: all of it */
     json_t             *placed;         /* how the newest attempt was placed: job_core.h */
     json_t             *names;          /* of its nodes; NULL: one, or not known yet */
     json_t             *lost;           /* [{name, text, at_ms}] nodes that attempts lost */

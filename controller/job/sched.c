@@ -28,9 +28,15 @@ static int compare(const void *pa, const void *pb)
     return before(a, b) ? -1 : before(b, a) ? 1 : 0;
 }
 
-static int64_t need(int64_t asked, int64_t whole)
+struct sched_need sched_need(int64_t cpus, int64_t gpus, const struct sched_node *node)
 {
-    return asked < 0 ? whole : asked;
+    const bool all = gpus < 0 || gpus >= node->gpus;
+    struct sched_need need = {.cpus = cpus, .gpus = all ? node->gpus : gpus};
+    if (cpus < 0)
+        need.cpus = all || gpus == 0 ? node->cpus : node->cpus * gpus / node->gpus;
+    if (cpus < 0 && need.cpus == 0)
+        need.cpus = 1;
+    return need;
 }
 
 /* Why the job is not in the queue yet, or SCHED_NONE. */
@@ -42,8 +48,8 @@ static enum sched_word not_queued(struct sched_job *j, const struct sched_node *
     }
     if (j->held)
         return SCHED_HELD;
-    if (j->cpus > node->cpus || j->gpus > node->gpus) {
-        j->other = j->cpus > node->cpus ? node->cpus : node->gpus;
+    if (j->cpus > node->cpus) {
+        j->other = node->cpus;
         return SCHED_TOO_BIG;
     }
     if (j->writer) {
@@ -80,32 +86,25 @@ int64_t sched_run(struct sched_job *jobs, size_t count, struct sched_node *node,
             wake = j->not_before_ms;
         if (j->word != SCHED_NONE)
             continue;
-        int64_t cpus = need(j->cpus, node->cpus), gpus = need(j->gpus, node->gpus);
-        if (cpus <= kept.cpus_free && gpus <= kept.gpus_free) {
+        const struct sched_need need = sched_need(j->cpus, j->gpus, node);
+        if (need.cpus <= kept.cpus_free && need.gpus <= kept.gpus_free) {
             j->word = SCHED_PLACE;
-            j->take_cpus = take(&kept.cpus_free, cpus);
-            j->take_gpus = take(&kept.gpus_free, gpus);
-            node->cpus_free -= cpus;
-            node->gpus_free -= gpus;
+            j->take_cpus = take(&kept.cpus_free, need.cpus);
+            j->take_gpus = take(&kept.gpus_free, need.gpus);
+            node->cpus_free -= need.cpus;
+            node->gpus_free -= need.gpus;
             continue;
         }
-        bool gpu = gpus > node->gpus_free;
+        const bool gpu = need.gpus > node->gpus_free;
         j->word = head ? SCHED_TURN : gpu ? SCHED_GPUS : SCHED_CPUS;
         j->other = head ? head : gpu ? node->gpus_free : node->cpus_free;
         if (!head)
             head = j->id;
         waiting++;
-        take(&kept.cpus_free, cpus);
-        take(&kept.gpus_free, gpus);
+        take(&kept.cpus_free, need.cpus);
+        take(&kept.gpus_free, need.gpus);
     }
     return wake;
-}
-
-static void too_big(char *out, size_t size, const struct sched_job *j)
-{
-    bool gpu = j->gpus > j->other;
-    snprintf(out, size, "can never start: needs %lld %s on one node, the largest node has %lld",
-             (long long)(gpu ? j->gpus : j->cpus), gpu ? "GPUs" : "CPU slots", (long long)j->other);
 }
 
 static void slots(char *out, size_t size, const struct sched_job *j, int64_t asked, const char *what)
@@ -159,7 +158,8 @@ void sched_text(char *out, size_t size, const struct sched_job *j, int64_t now_m
         snprintf(out, size, "waiting for job %lld, which writes the same checkpoint.dir", (long long)j->other);
         return;
     case SCHED_TOO_BIG:
-        too_big(out, size, j);
+        snprintf(out, size, "can never start: needs %lld CPU slots on one node, the largest node has %lld",
+                 (long long)j->cpus, (long long)j->other);
         return;
     case SCHED_WORDS:
         break;

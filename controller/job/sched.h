@@ -29,7 +29,7 @@ enum sched_word {
     SCHED_TURN,         /* queued behind job `other`; `place` jobs are ahead */
     SCHED_HOST,         /* none of its hosts is free; job `other` uses one */
     SCHED_DIR,          /* job `other` writes the checkpoint.dir that it names */
-    SCHED_TOO_BIG,      /* exceeds every node; `other`: capacity of the largest */
+    SCHED_TOO_BIG,      /* more CPU slots than a node has: `other` */
     SCHED_WORDS
 };
 
@@ -69,6 +69,13 @@ struct sched_node {
 /* The place of a job among those of its priority: by id, but a member of sweep `sweep` (0: none) stands before the
  * sweep and behind all jobs that were submitted before that; members by index. */
 int64_t sched_order(int64_t id, int64_t sweep, int64_t index);
+
+/* What a job takes of a node: -1 is all of it, and so are more GPUs than the node is known to have, which its agent
+ * counts anew. A job that needs all CPU slots, but so many GPUs, takes the share of those GPUs. */
+struct sched_need {
+    int64_t cpus, gpus;
+};
+struct sched_need sched_need(int64_t cpus, int64_t gpus, const struct sched_node *node);
 
 /* Sorts `jobs` and sets the verdict of each; *node returns what remains free. Returns
  * the earliest time at which a back-off ends, or -1. O(n log n). */

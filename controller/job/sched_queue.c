@@ -9,7 +9,7 @@ struct sched_line {
     int64_t          cpus, gpus;    /* as asked; -1: all of a node */
     struct job_order jobs;          /* by (-priority, id) */
     /* during a pass */
-    int64_t          need_cpus, need_gpus;
+    struct sched_need need;
     size_t           at;
     bool             open;          /* a job at `at` or later may start or reserve slots */
 };
@@ -131,9 +131,8 @@ static void begin(struct sched_queue *q, const struct sched_node *node)
     for (size_t i = 0; i < q->nlines; i++) {
         struct sched_line *l = &q->lines[i];
         l->at = 0;
-        l->need_cpus = l->cpus < 0 ? node->cpus : l->cpus;
-        l->need_gpus = l->gpus < 0 ? node->gpus : l->gpus;
-        l->open = l->cpus <= node->cpus && l->gpus <= node->gpus;
+        l->need = sched_need(l->cpus, l->gpus, node);
+        l->open = l->cpus <= node->cpus;
     }
 }
 
@@ -144,8 +143,8 @@ static struct sched_line *next_line(struct sched_queue *q, const struct sched_no
     struct sched_line *found = NULL;
     for (size_t i = 0; i < q->nlines; i++) {
         struct sched_line *l = &q->lines[i];
-        const bool more = (l->need_cpus > 0 && kept->cpus_free > 0) || (l->need_gpus > 0 && kept->gpus_free > 0) ||
-                          (l->need_cpus == 0 && l->need_gpus == 0);
+        const bool more = (l->need.cpus > 0 && kept->cpus_free > 0) || (l->need.gpus > 0 && kept->gpus_free > 0) ||
+                          (l->need.cpus == 0 && l->need.gpus == 0);
         if (!l->open || !more || l->at == l->jobs.count)
             continue;
         const struct job_order_entry *e = job_order_at(&l->jobs, l->at);
@@ -175,14 +174,14 @@ int sched_queue_pass(struct sched_queue *q, struct sched_node *node, int64_t now
     begin(q, node);
     while ((line = next_line(q, &kept))) {
         struct sched_job *j = job_order_at(&line->jobs, line->at++)->of;
-        const bool fits = line->need_cpus <= kept.cpus_free && line->need_gpus <= kept.gpus_free;
-        j->take_cpus = take(&kept.cpus_free, line->need_cpus);
-        j->take_gpus = take(&kept.gpus_free, line->need_gpus);
+        const bool fits = line->need.cpus <= kept.cpus_free && line->need.gpus <= kept.gpus_free;
+        j->take_cpus = take(&kept.cpus_free, line->need.cpus);
+        j->take_gpus = take(&kept.gpus_free, line->need.gpus);
         if (fits && emit(q, j, SCHED_PLACE) < 0)
             return -1;
         q->visited += !fits;
-        node->cpus_free -= fits ? line->need_cpus : 0;
-        node->gpus_free -= fits ? line->need_gpus : 0;
+        node->cpus_free -= fits ? line->need.cpus : 0;
+        node->gpus_free -= fits ? line->need.gpus : 0;
     }
     return 0;
 }

@@ -301,7 +301,7 @@ static void put_node(struct page *p)
 {
     int64_t cpus, gpus;
     fleet_free(p->daemon, &cpus, &gpus);
-    single(p, "jobctl_cpu_slots", OPENMETRICS_GAUGE, "CPU slots of this machine.", (double)p->daemon->fleet->cpus);
+    single(p, "jobctl_cpu_slots", OPENMETRICS_GAUGE, "CPU slots of this machine.", (double)p->daemon->cpus);
     single(p, "jobctl_cpu_slots_free", OPENMETRICS_GAUGE, "CPU slots that no job holds.", (double)cpus);
     single(p, "jobctl_gpus", OPENMETRICS_GAUGE, "GPUs of this machine.", (double)p->daemon->gpus);
     single(p, "jobctl_gpus_free", OPENMETRICS_GAUGE, "GPUs that no job holds.", (double)gpus);

@@ -32,6 +32,7 @@
 #include "engine/contract/field.h"
 #include "engine/contract/json_make.h"
 #include "engine/contract/safe_open.h"
+#include "engine/contract/text_append.h"
 
 enum { AGAIN_MS = 1000 };   /* retry a failed store: the disk may have space again */
 
@@ -65,7 +66,7 @@ static void take_facts(struct daemon *d, json_t *facts)
     d->gpus = plan_count_gpus(facts);
     char *text = json_dumps(facts, JSON_COMPACT);
     struct err err = { 0 };
-    const struct node_row row = { .name = f->node, .boot_id = f->boot_id, .cpus = f->cpus,
+    const struct node_row row = { .name = f->node, .boot_id = f->boot_id, .cpus = d->cpus,
                                   .facts = text ? text : "{}", .last_seen_ms = daemon_now_ms() };
     if (nodes_put(d->store, &row, &err) < 0)
         log_warn(NULL, "%s", err.text);
@@ -82,7 +83,7 @@ int fleet_open(struct daemon *d, struct err *err)
     f->node[sizeof(f->node) - 1] = 0;
     read_boot_id(f->boot_id, sizeof(f->boot_id));
     d->boot = job_core_boot(f->boot_id);
-    f->cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+    d->cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
     uv_timer_init(&d->loop, &f->soon);
     uv_timer_init(&d->loop, &f->wake);
     f->soon.data = d;
@@ -115,7 +116,7 @@ bool fleet_lacks_nvml(const struct daemon *d)
 
 void fleet_free(const struct daemon *d, int64_t *cpus, int64_t *gpus)
 {
-    *cpus = d->fleet->cpus;
+    *cpus = d->cpus;
     *gpus = d->gpus;
     for (size_t i = 0; i < d->active_jobs->begun.count; i++) {
         *cpus -= active_jobs_begun(d->active_jobs, i)->core.cpus;
@@ -125,6 +126,29 @@ void fleet_free(const struct daemon *d, int64_t *cpus, int64_t *gpus)
         *cpus = 0;
     if (*gpus < 0)
         *gpus = 0;
+}
+
+void fleet_gpu_users(char *out, size_t size, const struct daemon *d)
+{
+    int64_t gpus = 0, first = 0, last = 0;
+    size_t jobs = 0;
+    char ids[160] = "";
+    for (size_t i = 0; i <= d->active_jobs->begun.count; i++) {     /* by id; the last turn ends the last range */
+        const struct job *job = i < d->active_jobs->begun.count ? active_jobs_begun(d->active_jobs, i) : NULL;
+        if (job && job->core.gpus == 0)
+            continue;
+        if (first && (!job || job->core.id != last + 1)) {
+            text_append(ids, sizeof(ids), "%s%lld", ids[0] ? ", " : "", (long long)first);
+            if (last > first)
+                text_append(ids, sizeof(ids), "-%lld", (long long)last);
+            first = 0;
+        }
+        first = job && !first ? job->core.id : first;
+        last = job ? job->core.id : last;
+        gpus += job ? job->core.gpus : 0;
+        jobs += job != NULL;
+    }
+    snprintf(out, size, jobs ? "%lld in use by job%s %s" : "", (long long)gpus, jobs == 1 ? "" : "s", ids);
 }
 
 /* ---- the queue ---- */
@@ -326,7 +350,7 @@ const struct job *fleet_dependent(const struct daemon *d, int64_t id)
 /* The results of the whole queue: O(n log n). */
 static void explain_all(struct daemon *d, struct sched_job *queue)
 {
-    struct sched_node node = { .cpus = d->fleet->cpus, .gpus = d->gpus };
+    struct sched_node node = { .cpus = d->cpus, .gpus = d->gpus };
     size_t n = 0;
     for (size_t i = 0; i < d->active_jobs->count; i++)
         if (d->active_jobs->jobs[i]->verdict.shelf != SHELF_NONE)
@@ -518,7 +542,7 @@ static void pass(uv_timer_t *timer)
     struct fleet *f = d->fleet;
     const uint64_t began = uv_hrtime();
     const int64_t now_ms = clock_ms();
-    struct sched_node node = { .cpus = f->cpus, .gpus = d->gpus };
+    struct sched_node node = { .cpus = d->cpus, .gpus = d->gpus };
     int64_t wake;
     if (!f->facts)
         return;             /* the probe's answer requests another pass */

@@ -26,7 +26,6 @@ struct job;
 struct fleet {
     char              node[64];
     char              boot_id[64];
-    int64_t           cpus;             /* CPU slots; its GPUs are in struct daemon */
     json_t           *facts;            /* from `jobctl-agent probe`; NULL until it answers */
     struct fleet_probe *probe;          /* the running probe, or NULL */
     struct sched_queue queue;           /* the `verdict` of each waiting job */
@@ -64,6 +63,9 @@ void fleet_explain(struct daemon *d);
 
 /* Requests a scheduler pass. */
 void fleet_dirty(struct daemon *d);
+
+/* The jobs that hold GPUs of this machine: "4 in use by jobs 1-3, 7"; "": none. */
+void fleet_gpu_users(char *out, size_t size, const struct daemon *d);
 
 /* The resources that no live attempt holds. */
 void fleet_free(const struct daemon *d, int64_t *cpus, int64_t *gpus);

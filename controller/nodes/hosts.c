@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/os/log.h"
+#include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/job/active_jobs.h"
@@ -15,6 +16,7 @@
 #include "controller/remote/remote.h"
 #include "db/nodes.h"
 #include "engine/contract/err.h"
+#include "engine/contract/field.h"
 #include "engine/contract/json_make.h"
 
 struct host {
@@ -23,6 +25,7 @@ struct host {
     char         reason[160];   /* reason of the drain */
     bool         drained, vanished;
     int64_t      failures, failed_ms, seen_ms;
+    int64_t      cpus, gpus;    /* of its newest agent; 0 CPUs: not known */
     struct host *next;
 };
 
@@ -42,13 +45,42 @@ static bool has_node(const struct job *job, const char *name)
     return strcmp(job->core.node, name) == 0;
 }
 
-/* `except`: NULL, or a job to ignore. */
-static int64_t holder_of(const struct daemon *d, const struct job *except, const char *name)
+static bool holds(const struct job *job, const char *name)
 {
+    return job->core.live && job->remote == &remote_ssh && has_node(job, name);
+}
+
+static int64_t holder_of(const struct daemon *d, const char *name)
+{
+    for (size_t i = 0; i < d->active_jobs->begun.count; i++)
+        if (holds(active_jobs_begun(d->active_jobs, i), name))
+            return active_jobs_begun(d->active_jobs, i)->core.id;
+    return 0;
+}
+
+static bool may_share(const struct job *job)
+{
+    return job->nodes == 1 && job->node_gpus >= 0;
+}
+
+/* A job that leaves no room for this one; 0: none does. */
+static int64_t in_the_way(const struct job *job, const char *name, const struct host *h)
+{
+    const struct daemon *d = job->daemon;
+    struct sched_node left = {.cpus = h ? h->cpus : 0, .gpus = h ? h->gpus : 0};
+    const struct sched_need mine = sched_need(job->node_cpus, job->node_gpus, &left);
+    left.cpus_free = left.cpus;
+    left.gpus_free = left.gpus;
     for (size_t i = 0; i < d->active_jobs->begun.count; i++) {
-        const struct job *job = active_jobs_begun(d->active_jobs, i);
-        if (job != except && job->core.live && job->remote == &remote_ssh && has_node(job, name))
-            return job->core.id;
+        const struct job *other = active_jobs_begun(d->active_jobs, i);
+        if (other == job || !holds(other, name))
+            continue;
+        const struct sched_need need = sched_need(other->node_cpus, other->node_gpus, &left);
+        left.cpus_free -= need.cpus;
+        left.gpus_free -= need.gpus;
+        if (!left.cpus || !may_share(job) || !may_share(other) || mine.cpus > left.cpus_free ||
+            mine.gpus > left.gpus_free)
+            return other->core.id;
     }
     return 0;
 }
@@ -56,7 +88,7 @@ static int64_t holder_of(const struct daemon *d, const struct job *except, const
 void hosts_look(struct hosts_health *out, const struct job *job, const char *name)
 {
     const struct host *h = find(job->daemon, name);
-    *out = (struct hosts_health){ .holder = holder_of(job->daemon, job, name) };
+    *out = (struct hosts_health){ .holder = in_the_way(job, name, h) };
     if (!h)
         return;
     out->error = h->error;
@@ -145,11 +177,17 @@ static void forgive(struct host *h)
     h->error[0] = 0;
 }
 
-void hosts_answered(struct daemon *d, const char *name)
+void hosts_answered(struct daemon *d, const char *name, const json_t *facts)
 {
     struct host *h = remember(d, name);
     if (!h)
         return;
+    if (field_int(facts, "cpus", 0) > 0) {
+        const double quota = field_number(facts, "cgroup_cpus");
+        h->cpus = field_int(facts, "cpus", 0);
+        h->cpus = quota >= 1 && quota < (double)h->cpus ? (int64_t)quota : h->cpus;
+        h->gpus = plan_count_gpus(facts);
+    }
     forgive(h);
     h->seen_ms = daemon_now_ms();
     keep_or_say(d, h);
@@ -201,7 +239,7 @@ int hosts_resume(struct daemon *d, const char *name, struct err *err)
 int hosts_remove(struct daemon *d, const char *name, struct err *err)
 {
     struct host *h = find(d, name);
-    const int64_t holder = holder_of(d, NULL, name);
+    const int64_t holder = holder_of(d, name);
     if (!h)
         return err_set(err, ERR_NOT_FOUND, "no node %.63s is known; `jobctl nodes` lists them", name);
     if (holder)
@@ -226,7 +264,7 @@ int hosts_remove(struct daemon *d, const char *name, struct err *err)
 void hosts_list(const struct daemon *d, json_t *nodes)
 {
     for (const struct host *h = d->hosts; h; h = h->next) {
-        const int64_t holder = holder_of(d, NULL, h->name);
+        const int64_t holder = holder_of(d, h->name);
         const char *state = h->drained ? "drained" : h->error[0] ? "failing"
                             : holder ? "busy" : h->seen_ms ? "free" : "new";
         if (strcmp(h->name, d->fleet->node) == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hosts.h - the record of each node: failures, last error, drained or not
  *
- * A host runs one job of ours at a time.  The records are stored (db/nodes.h).
+ * Jobs on one node that name a number of GPUs share a host within its GPUs and CPU slots, once an agent has told what it
+ * has; any other job has its hosts for itself.  The records are stored (db/nodes.h), what a host has is not.
  */
 #ifndef CONTROLLER_NODES_HOSTS_H
 #define CONTROLLER_NODES_HOSTS_H
@@ -18,7 +19,7 @@ enum { HOSTS_LATELY_MS = 60 * 60 * 1000, HOSTS_OFTEN = 3 };
 
 /* A node as seen by the placement of a job. The texts are borrowed. */
 struct hosts_health {
-    int64_t     holder;     /* another job on it, 0: none */
+    int64_t     holder;     /* another job on it, beside which there is no room; 0: none */
     int64_t     failures;   /* recent, since its last answer */
     bool        bad;        /* fails often, or, for jobs with several nodes, does not answer */
     const char *error;      /* of the latest failure */
@@ -35,7 +36,8 @@ void hosts_failed(struct daemon *d, const char *host, const char *text);
 void hosts_vanished(struct daemon *d, const char *host, const char *text);
 /* The leader of an attempt lost the node; a connection error of our own takes precedence. */
 void hosts_lost(struct daemon *d, const char *host, const char *text);
-void hosts_answered(struct daemon *d, const char *host);
+/* facts: of its agent; NULL: not known. With them there may be room for more jobs: call fleet_dirty(). */
+void hosts_answered(struct daemon *d, const char *host, const json_t *facts);
 
 /* The wall clock was set: moves the times of failures, so that their age does not change. */
 void hosts_clock_set(struct daemon *d, int64_t jump_ms);

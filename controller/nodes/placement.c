@@ -146,6 +146,9 @@ static void tell_waiting(const struct choice *c)
     char who[140] = "", many[80] = "waiting for a host";
     if (job->nodes > 1)
         snprintf(many, sizeof(many), "waiting for %d hosts", job->nodes);
+    else if (job->node_gpus > 0)
+        snprintf(many, sizeof(many), "waiting for a host with %lld free GPU%s", (long long)job->node_gpus,
+                 job->node_gpus == 1 ? "" : "s");
     if (out)
         snprintf(who, sizeof(who), "%.60s is %.75s", json_string_value(json_object_get(out, "name")),
                  json_string_value(json_object_get(out, "why")));

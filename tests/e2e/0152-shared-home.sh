@@ -28,6 +28,14 @@ wait_for "the daemon's end" ended "$daemon"
 touch go
 jobctl wait 1
 [ "$(daemon_pid)" != "$daemon" ]
+
+# The lock of a GPU, which NFS gives on a descriptor for writing only.
+stop_daemon
+mkdir lib
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
+export LD_LIBRARY_PATH=$WORK/lib FAKE_GPUS=a
+code 0 jobctl run -g 1 -- env -u LD_PRELOAD sh -c "flock -n $JOBCTL_HOME/gpus/gpu-GPU-a true || echo held"
+has held out
 unset LD_PRELOAD
 stop_daemon
 

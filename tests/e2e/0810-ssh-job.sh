@@ -96,8 +96,8 @@ wait_for "the log of an old attempt goes" gone "$hosted/feed-9/1/rank0.log"
 [ -e "$hosted/feed-9/1/result" ]
 [ -e "$hosted/feed-9/checkpoints" ]
 
-# Another job for that host waits, and says for whom.
-jobctl submit -q talk.yaml --set name=next --set 'secrets=[]' --set "env.GO=$WORK/go"
+# Another job for all of that host waits, and says for whom.
+jobctl submit -q talk.yaml --set name=next --set resources.gpus=auto --set 'secrets=[]' --set "env.GO=$WORK/go"
 wait_for "job next waits for job 3" matches 'next.*waiting for a host: job 3 is using one' jobctl status
 jobctl nodes | grep '^one  *busy .*job 3'
 

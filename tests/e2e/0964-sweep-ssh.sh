@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A sweep with launch: ssh on two hosts: each host runs one member at a time, all run the code of the submit, also after
-# a kill -9 of the daemon; what failed is retried, a cancel ends those that run.
+# A sweep with launch: ssh on two hosts: each host runs one member at a time, which takes all its CPU slots; all run the
+# code of the submit, also after a kill -9 of the daemon; what failed is retried, a cancel ends those that run.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
@@ -11,7 +11,7 @@ cat >w/sweep.yaml <<YAML
 launch: ssh
 hosts: [one, two]
 snapshot: true
-resources: {gpus: 0, ranks: 1}
+resources: {gpus: 0, ranks: 1, cpus: $(nproc)}
 retry: {max: 0}
 run: |
   . ./say.sh

@@ -359,6 +359,36 @@ static void inherited_devices_are_a_grant_or_a_leftover(void **state)
     }
 }
 
+/* The refusal names what hides the GPUs. What others hold counts, for they are free some day. */
+static void hidden_and_held_devices(void **state)
+{
+    (void)state;
+    json_t *facts = facts_of("rtx3090"), *spec = json_loads("{\"resources\":{\"gpus\":2},\"run\":\"x\"}", 0, NULL);
+    json_t *plan = NULL, *gpus = json_object_get(facts, "gpus");
+    struct err err = {0};
+    json_object_set_new(json_object_get(facts, "environment"), "CUDA_VISIBLE_DEVICES", json_string("1"));
+    assert_int_equal(plan_make(&plan, facts, spec, &err), -1);
+    assert_string_equal(err.text, "resources.gpus is 2, but CUDA_VISIBLE_DEVICES=1 in the environment hides 1 of the 2 "
+                                  "usable GPUs of this machine: unset it, or set resources.gpus to at most 1");
+    json_object_del(json_object_get(facts, "environment"), "CUDA_VISIBLE_DEVICES");
+    json_object_set_new(json_array_get(gpus, 0), "held", json_string("held by another job"));
+    json_object_set_new(json_array_get(gpus, 1), "processes", json_pack("[{s:i, s:I}]", "pid", 1, "memory_bytes",
+                                                                       (json_int_t)1 << 30));
+    assert_int_equal(plan_make(&plan, facts, spec, NULL), -1);
+    assert_int_equal(plan_count_gpus(facts), 2);
+    assert_non_null(json_object_get(json_array_get(gpus, 0), "held"));
+    json_object_del(json_array_get(gpus, 0), "held");
+    json_object_set_new(json_array_get(gpus, 0), "spare", json_true());
+    assert_int_equal(plan_count_gpus(facts), 2);
+    json_object_del(json_array_get(gpus, 1), "processes");
+    json_object_set_new(json_object_get(spec, "resources"), "gpus", json_integer(1));
+    assert_int_equal(plan_make(&plan, facts, spec, NULL), 0);
+    assert_int_equal(json_array_size(json_object_get(plan, "notes")), 0);   /* nobody holds the other one */
+    json_decref(plan);
+    json_decref(spec);
+    json_decref(facts);
+}
+
 /* By what its provider leaves in the environment, on a machine that has nothing else to tell. */
 static void a_machine_is_known_by_its_environment(void **state)
 {
@@ -439,6 +469,7 @@ int main(void)
         cmocka_unit_test(what_was_tried_is_heeded),
         cmocka_unit_test(what_is_known_holds_for_this_state_alone),
         cmocka_unit_test(inherited_devices_are_a_grant_or_a_leftover),
+        cmocka_unit_test(hidden_and_held_devices),
         cmocka_unit_test(a_machine_is_known_by_its_environment),
     };
     return cmocka_run_group_tests_name("facts", tests, NULL, NULL);
