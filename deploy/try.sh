@@ -13,7 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . deploy/progress.sh
 # The make that calls this has its own processors to share out.
-MAKEFLAGS=$(sed -E 's/-j[0-9]*|--jobserver-[a-z]*=[^ ]*//g' <<<"${MAKEFLAGS:-}")
+MAKEFLAGS=$(sed -E 's/(^| )-j[0-9]*//; s/(^| )--jobserver-[a-z]+=[^ ]*//' <<<"${MAKEFLAGS:-}")
 export MAKEFLAGS
 what=${1:-} bin=${2:-build/bin}
 

@@ -33,3 +33,13 @@ printf 'libs.mk:\n\t@%s/deploy/libs.sh $@ %s\ninclude libs.mk\nmissing:\n\t@echo
 says 'missing: later-pkg-config.' make -s missing
 ln -s "$(command -v pkg-config)" tools/later-pkg-config
 says 'missing: .' make -s missing
+
+# Who has neither root nor sudo is told the line for an administrator, and nothing is changed.
+stand_in() { printf '#!/bin/sh\n%s\n' "$2" >"tools/$1" && chmod +x "tools/$1"; } # NAME COMMAND
+stand_in id 'echo 1000'
+stand_in sudo 'exit 1'
+stand_in dpkg-query 'exit 1'
+stand_in apt-get "touch $WORK/called"
+code 4 "$TOP/deploy/try.sh" demo
+has 'apt-get update && apt-get install -y --no-install-recommends gcc make pkg-config libc6-dev libjansson-dev' err
+[ ! -e called ]
