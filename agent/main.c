@@ -527,7 +527,6 @@ static const struct command {
      cmd_file_channel},
     {"cleanup", "RUN_DIR", "kill every process that the attempt of a dead agent left behind",
      cmd_cleanup},
-    {"sweep", "RUN_DIR", NULL, cmd_cleanup}, /* name in earlier versions */
     {"attach", "", "connect a controller on another machine to its agent (agent/attempt/attach.h)",
      cmd_attach},
     {"code", "KEY", "take the code of a job from a controller on another machine (agent/code/code_receive.h)", cmd_code},

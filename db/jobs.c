@@ -41,7 +41,6 @@ static const char DONE_SKIP[] = "SELECT id + 1 FROM jobs WHERE state = 'done' AN
                                 "ORDER BY id DESC LIMIT 1 OFFSET ?2";
 static const char FIND[] = "SELECT id FROM jobs WHERE name=? ORDER BY id DESC LIMIT 1";
 static const char NEWEST[] = "SELECT id FROM jobs WHERE sweep IS NULL ORDER BY id DESC LIMIT 1";
-static const char SET_SPEC[] = "UPDATE specs SET canonical=?2 WHERE job=?1";
 static const char EDIT_ROW[] = "UPDATE jobs SET name=?2, after_json=?3 WHERE id=?1";
 static const char EDIT_SPEC[] = "UPDATE specs SET yaml=?2, canonical=?3 WHERE job=?1";
 static const char DROP_MENTIONS[] = "DELETE FROM mentions WHERE job=?";
@@ -226,11 +225,6 @@ int jobs_done_skip(int64_t *before, struct store *s, int64_t keep, const char *r
     *before = rc > 0 ? stmt_int(st, 0, 1) : 1;
     sqlite3_reset(st);
     return rc < 0 ? -1 : 0;
-}
-
-int jobs_set_spec(struct store *s, int64_t id, const char *canonical, struct err *err)
-{
-    return stmt_do(s, err, SET_SPEC, "it", id, canonical);
 }
 
 int jobs_count(int64_t *count, struct store *s, struct err *err)

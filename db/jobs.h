@@ -64,8 +64,6 @@ int jobs_update(struct store *s, const struct job_row *row, struct err *err);
 int jobs_get(struct job_row *row, struct store *s, int64_t id, struct err *err);
 /* Replaces both texts of its spec, and what the row repeats of it: name and after. */
 int jobs_edit(struct store *s, const struct job_row *row, const char *yaml, const char *canonical, struct err *err);
-/* Replaces the canonical spec, for a key that earlier versions did not have. */
-int jobs_set_spec(struct store *s, int64_t id, const char *canonical, struct err *err);
 /* The caller frees both texts. */
 int jobs_spec(char **yaml, char **canonical, struct store *s, int64_t id, struct err *err);
 /* The other jobs whose canonical spec has a path ".../jobs/`id`/..."; returns the nonzero value of `each` that

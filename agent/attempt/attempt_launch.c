@@ -267,7 +267,6 @@ static void feed_launch(struct attempt *a, const char *refusal, enum cause cause
     snprintf(image, sizeof(image), "%.120s with %s: %.150s", field_text(container, "image"),
              field_text(container, "runtime"), field_text(container, "why"));
     a->restarts = launch_int(body, "budget", "restarts");
-    const json_t *learned = json_object_get(body, "learned");
     struct agent_input in = {
         .kind = INPUT_LAUNCH,
         .launch = {.np = (int)json_integer_value(json_object_get(a->plan, "np")),
@@ -286,8 +285,7 @@ static void feed_launch(struct attempt *a, const char *refusal, enum cause cause
                    .history = {launch_int(body, "history", "failures_without_progress"),
                                launch_int(body, "history", "same_fingerprint"),
                                launch_int(body, "history", "last_step"), fingerprint,
-                               (int)launch_int(body, "learned", json_object_get(learned, "fallbacks")
-                                                                    ? "fallbacks" : "remedies")},
+                               (int)launch_int(body, "learned", "fallbacks")},
                    .plan = a->plan,
                    .facts = a->all_facts ? a->all_facts : a->facts}};
     attempt_feed(a, &in);

@@ -53,7 +53,6 @@ static void check_processors(struct checkup *c)
             field_text(c->facts, "cpu_model"), word, kernels);
 }
 
-/* Facts of an earlier version do not say it. */
 static void check_machine(struct checkup *c)
 {
     const json_t *machine = json_object_get(c->facts, "machine");

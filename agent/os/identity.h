@@ -22,7 +22,7 @@ struct identity {
     int64_t job, attempt, incarnation;
     char    version[32];
     char    origin[40]; /* of the job (engine/checkpoint/lineage.h), since LAUNCH; "": not known */
-    int64_t since; /* start_time of the first agent of this boot in RUN_DIR; 0: not known, of an older version */
+    int64_t since; /* start_time of the first agent of this boot in RUN_DIR; 0: not known */
 };
 
 /* Fills boot_id, pid and start_time for this process. */

@@ -82,10 +82,9 @@ void plan_print(FILE *out, const json_t *plan)
     print_env(out, plan, "env");
     print_nodes(out, plan);
     print_env(out, plan, "user_env");
-    const char *fallbacks = json_object_get(plan, "remedies") ? "remedies" : "fallbacks"; /* of an older agent */
-    if (json_object_get(plan, fallbacks))
+    if (json_object_get(plan, "fallbacks"))
         fprintf(out, "fallbacks, added one per restart after a hang before the first step:\n");
-    print_env(out, plan, fallbacks);
+    print_env(out, plan, "fallbacks");
     json_array_foreach(json_object_get(plan, "notes"), i, row)
     {
         fprintf(out, "note: %s\n", json_string_value(row));

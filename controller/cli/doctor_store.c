@@ -29,8 +29,10 @@ static json_t *look(struct err *err)
     struct client *c = NULL;
     struct err none = {0};
     json_t *seen = NULL;
-    if (client_open(&c, false, &none) == 0 && client_get(c, &seen, &none, "/v1/store") < 0)
-        seen = json_null();             /* of an older version */
+    if (client_open(&c, false, &none) == 0 && client_get(c, &seen, err, "/v1/store") < 0) {
+        client_close(c);
+        return NULL;
+    }
     client_close(c);
     if (seen || home_dir(home, sizeof(home), err) < 0)
         return seen;

@@ -9,7 +9,6 @@
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/effects.h"
-#include "controller/daemon/origin.h"
 #include "controller/daemon/survey.h"
 #include "controller/daemon/sweeps.h"
 #include "controller/job/active_jobs.h"
@@ -97,7 +96,7 @@ static void restart_clocks(struct job *job)
         job->limit_ms = clock_boot_ms() + (left_ms < 0 ? 0 : left_ms < all_ms ? left_ms : all_ms);
 }
 
-/* Brings the events beside a job up to date: of an earlier version, or of a daemon that died. */
+/* Brings the events beside a job up to date: of a daemon that died, or whose disk was full. */
 static void begin_history(struct job *job)
 {
     struct daemon *d = job->daemon;
@@ -105,7 +104,7 @@ static void begin_history(struct job *job)
     struct err err = { 0 };
     job_history_end(&end, d->home, job->core.id);
     if (job->origin[0] && strcmp(end.origin, job->origin) != 0)
-        end.seq = 0;            /* the first line is damaged, or was written before jobs had an origin */
+        end.seq = 0;            /* the first line is damaged */
     job->history_seq = survey_of(d->survey, job->core.id) == SURVEY_STRANGER ? JOB_HISTORY_OFF : end.seq;
     if (end.seq < job->last_seq && job_history_write(&job->history_seq, d->home, d->store, job->core.id, &err) < 0)
         log_warn(NULL, "%s", err.text);
@@ -167,7 +166,6 @@ out:
 static int replay_one(struct daemon *d, int64_t id, struct err *err)
 {
     struct job *job;
-    origin_upgrade(d, id);
     if (replay_job(&job, d, id, err) < 0)
         return -1;
     if (active_jobs_add(d->active_jobs, job, err) < 0) {

@@ -14,7 +14,6 @@
 #include "agent/os/file_system.h"
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
-#include "controller/daemon/origin.h"
 #include "controller/daemon/survey.h"
 #include "controller/job/job_history.h"
 #include "db/integrity.h"
@@ -36,9 +35,9 @@ struct snapshots {
     char           store[PATH_MAX], path[PATH_MAX], beside[PATH_MAX];
     struct err     err;         /* of the work: the worker thread uses these rows only */
     struct ids {
-        int64_t *list;          /* done jobs without an origin */
+        int64_t *list;
         size_t   count;
-    } old, filled;              /* filled: jobs whose events were written beside them */
+    } filled;                   /* jobs whose events were written beside them */
 };
 
 /* ---- names ---- */
@@ -98,7 +97,7 @@ static void drop_old(const char *home)
 struct filling {
     const char   *home;
     struct store *copy;
-    struct ids   *old, *filled;
+    struct ids   *filled;
 };
 
 static bool is_own(const struct filling *f, int64_t id, const struct job_history_end *end)
@@ -120,16 +119,7 @@ static int remember(struct ids *ids, int64_t id)
     return 0;
 }
 
-static void see_origin(const struct filling *f, int64_t id)
-{
-    char *yaml = NULL, *canonical = NULL;
-    if (jobs_spec(&yaml, &canonical, f->copy, id, NULL) == 0 && origin_absent(canonical))
-        remember(f->old, id);
-    free(yaml);
-    free(canonical);
-}
-
-/* Events of a done job that its directory lacks: of an earlier version, or the disk was full. */
+/* Events of a done job that its directory lacks, because the disk was full. */
 static int fill_one(void *ctx, int64_t id, bool started, bool done)
 {
     const struct filling *f = ctx;
@@ -138,8 +128,6 @@ static int fill_one(void *ctx, int64_t id, bool started, bool done)
     char dir[PATH_MAX];
     int64_t have = 0;
     snprintf(dir, sizeof(dir), "%.4000s/jobs/%lld", f->home, (long long)id);
-    if (done)
-        see_origin(f, id);
     if (started && done && access(dir, F_OK) == 0 && jobs_get(&row, f->copy, id, NULL) == 0 &&
         (!job_history_end(&end, f->home, id) || end.seq < row.last_seq) && is_own(f, id, &end) &&
         remember(f->filled, id) == 0)
@@ -150,7 +138,7 @@ static int fill_one(void *ctx, int64_t id, bool started, bool done)
 /* From the copy, so that the daemon's connection is not used here. */
 static void fill_histories(struct snapshots *s)
 {
-    struct filling f = { .home = s->daemon->home, .old = &s->old, .filled = &s->filled };
+    struct filling f = { .home = s->daemon->home, .filled = &s->filled };
     if (store_open(&f.copy, s->beside, NULL) == 0)
         jobs_ids(f.copy, fill_one, &f, NULL);
     store_close(f.copy);
@@ -197,12 +185,6 @@ static void worked(uv_work_t *request, int status)
     else if (status == 0)
         log_info(NULL, "copied the store to %s", s->path);
     drop_filled(s);
-    const struct ids old = s->old;
-    s->old = (struct ids){ 0 };
-    if (s->daemon->stopping || status != 0)
-        free(old.list);
-    else
-        origin_upgrade_done(s->daemon, old.list, old.count);
     if (s->daemon->stopping)
         snapshots_close(s->daemon);
 }

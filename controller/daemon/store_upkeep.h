@@ -3,8 +3,8 @@
  *
  * Packs the events of jobs that ended more than a minute ago (packed_events.h), then gives unused pages back
  * (store_shrink()).  A portion is about twenty short jobs or half a megabyte, some milliseconds of the loop and one
- * commit; while there is more, one follows each tenth of a second.  So a store of an earlier version, however large,
- * is packed while the daemon serves. While the store is written much, pages are moved rarely (db/shrink_pace.h).
+ * commit; while there is more, one follows each tenth of a second.  So a store, however
+ * large, is packed while the daemon serves. While the store is written much, pages are moved rarely (db/shrink_pace.h).
  */
 #ifndef CONTROLLER_DAEMON_STORE_UPKEEP_H
 #define CONTROLLER_DAEMON_STORE_UPKEEP_H

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "engine/contract/field.h"
 #include "agent/core/redact.h"
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
-#include "controller/daemon/origin.h"
 #include "controller/daemon/reserve.h"
 #include "controller/daemon/submit_batch.h"
 #include "controller/job/job.h"
@@ -74,11 +74,25 @@ int submission_fits(json_t **plan, const struct job *job, const json_t *spec, st
     return 0;
 }
 
+/* 128 random bits, which its checkpoints and mirrors carry (engine/checkpoint/lineage.h): `retry` and `adopt` keep them. */
+static int give_origin(json_t *checkpoint, struct err *err)
+{
+    unsigned char bits[16];
+    char text[2 * sizeof(bits) + 1];
+    if (field_text(checkpoint, "origin")[0])
+        return 0;
+    if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
+        return err_set(err, ERR_SYSTEM, "cannot get random numbers for the job's origin");
+    for (size_t i = 0; i < sizeof(bits); i++)
+        snprintf(text + 2 * i, 3, "%02x", bits[i]);
+    return json_object_set_new(checkpoint, "origin", json_text(text));
+}
+
 int submission_place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, struct err *err)
 {
     char dir[PATH_MAX], path[PATH_MAX + 16];
     json_t *checkpoint = json_object_get(spec, "checkpoint");
-    if (origin_give(checkpoint, err) < 0)
+    if (give_origin(checkpoint, err) < 0)
         return -1;
     if (strcmp(field_text(checkpoint, "dir"), "auto") != 0 || sweep_points_is(spec))    /* each member: its own */
         return 0;

@@ -34,8 +34,8 @@ static const struct { const char *key; bool held, repair; const char *many, *one
     [SURVEY_DAMAGED]    = { "damaged", false, false, "no row in the store, and the events in the directory are damaged",
         "is not in the store, and neither events.jsonl nor spec.json in its directory can be read: restore the "
         "directory from a backup, or move it away" },
-    [SURVEY_BARE]       = { "bare", false, false, "a directory of an earlier version, but no row in the store",
-        "is not in the store; its directory, of an earlier version, is there" },
+    [SURVEY_BARE]       = { "bare", false, false, "no row in the store, and a directory without events",
+        "is not in the store, and its directory has no events.jsonl: restore the directory from a backup, or move it away" },
     [SURVEY_EMPTIED]    = { "emptied", false, false, "done, and the directory is gone", "" },
 };
 /* clang-format on */

@@ -114,7 +114,7 @@ static void generation_started(char *out, size_t size, const json_t *b)
 {
     long long generation = int_of(b, "generation"), np = int_of(b, "np");
     long long step = int_of(b, "resume_step");
-    const long long kept = int_of(b, json_object_get(b, "ranks_kept") ? "ranks_kept" : "kept");
+    const long long kept = int_of(b, "ranks_kept");
     char ranks[80];
     int n = snprintf(ranks, sizeof(ranks), "%lld rank%s", np, np == 1 ? "" : "s");
     if (kept > 0)

@@ -90,7 +90,7 @@ struct job {
     const struct remote *remote;        /* where its attempts run */
     json_t             *hosts;          /* of launch: ssh */
     char               *dir;            /* the checkpoint.dir that its spec names; NULL: its own */
-    char               *origin;         /* engine/checkpoint/lineage.h; "": of an older version */
+    char               *origin;         /* engine/checkpoint/lineage.h */
     int                 nodes, min_nodes;   /* of an attempt; the least after a node was lost */
     int64_t             node_cpus, node_gpus;   /* needed per node; -1: all of it */
     json_t             *placed;         /* how the newest attempt was placed: job_core.h */

@@ -247,12 +247,9 @@ static void apply_generation_ended(struct job_core *c, const struct core_event *
     if (began < e->at_ms)
         generation_run(c, e->body, began, c->np);
     see_step(c, field_safe_int(e->body, "step", -1));
-    const json_t *told = json_object_get(e->body, "goodput");
-    if (!told)
-        told = json_object_get(e->body, "spent");   /* of an older agent */
-    if (goodput_parse(&spent, told) == 0)
+    if (goodput_parse(&spent, json_object_get(e->body, "goodput")) == 0)
         job_goodput_told(&c->goodput, e->at_ms, &spent);
-    else if (failed(e->body))   /* an older agent does not send `spent` */
+    else if (failed(e->body))
         goodput_lost(c, e->at_ms);
     else
         job_goodput_guess(&c->goodput, e->at_ms, 1);

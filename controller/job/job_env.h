@@ -39,7 +39,7 @@ void job_env_fini(struct job_env *e);
 /* Writes the files, with the directory of the job; nothing is left if that fails. */
 int job_env_write(const struct job_env *e, const struct daemon *d, int64_t id, struct err *err);
 
-/* The entries of env; ERR_NOT_FOUND: a job of an earlier version. */
+/* The entries of env. */
 int job_env_read(struct buf *open, const struct daemon *d, int64_t id, struct err *err);
 
 /* {from, variables, secrets: [names]} for the directory of a job; NULL: nothing is known. Values are not shown. */

@@ -2,11 +2,9 @@
 /* orphan.c - see orphan.h */
 #include "controller/nodes/orphan.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "agent/os/identity.h"
 #include "agent/os/log.h"
@@ -17,7 +15,6 @@
 #include "db/orphans.h"
 #include "engine/contract/err.h"
 #include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
 
 enum {
     FIRST_CALL_MS = 1000,
@@ -130,44 +127,6 @@ const char *orphan_of(const struct daemon *d, int64_t job)
 
 /* ---- at the start ---- */
 
-/* The file JOB.ATTEMPT or JOB.ATTEMPT.NODE has launcher and host; the oldest lack them: launch: ssh. */
-static int take_file(struct daemon *d, const char *name, const char *path, struct err *err)
-{
-    char launcher[16] = "", host[128] = "";
-    long long job, attempt;
-    int node = 0;
-    struct attempt_row row;
-    FILE *f = safe_open_stream(path, NULL);
-    if (f && fscanf(f, "%15s %127s", launcher, host) < 1)
-        launcher[0] = 0;
-    if (f)
-        fclose(f);
-    if (sscanf(name, "%lld.%lld.%d", &job, &attempt, &node) < 2)
-        return err_set(err, ERR_DATA, "its name is not JOB.ATTEMPT");
-    if (attempts_get(&row, d->store, job, attempt, err) < 0)
-        return -1;
-    const struct orphan_row record = { job, attempt, node, launcher[0] ? launcher : remote_ssh.name,
-                                       host[0] ? host : row.node };
-    return orphans_put(d->store, &record, err);
-}
-
-/* Older controllers kept a file per orphan. */
-static void take_over(struct daemon *d, const char *folder)
-{
-    char path[PATH_MAX], file[PATH_MAX];
-    snprintf(path, sizeof(path), "%.3900s/%s", d->home, folder);
-    DIR *dir = opendir(path);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        struct err err = { 0 };
-        snprintf(file, sizeof(file), "%.3900s/%.100s", path, e->d_name);
-        if (e->d_name[0] != '.' && (take_file(d, e->d_name, file, &err) < 0 || unlink(file) < 0))
-            log_error(NULL, "cannot move %s into the store: %s", file, err.text);
-    }
-    if (dir)
-        closedir(dir);
-    rmdir(path);
-}
-
 static int load(void *ctx, const struct orphan_row *o)
 {
     struct daemon *d = ctx;
@@ -188,8 +147,6 @@ static int look_after(void *ctx, const struct attempt_row *row)
 
 int orphan_open(struct daemon *d, struct err *err)
 {
-    take_over(d, "strays");
-    take_over(d, "orphans");
     if (orphans_each(d->store, load, d, err) < 0)
         return -1;
     return attempts_ended_since(d->store, daemon_now_ms() - LINGER_MS, look_after, d, err);

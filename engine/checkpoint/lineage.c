@@ -10,10 +10,6 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
-#include "engine/contract/lineage_file.h"
-#include "engine/contract/safe_open.h"
-
-enum { ORIGIN = 33 };
 
 static const char *origin_of(const json_t *job)
 {
@@ -31,31 +27,16 @@ static bool is_ancestor(const json_t *job, const char *origin)
     return false;
 }
 
-/* Of the checkpoint `path`, whose notes these are; "" if nothing tells. */
-static void written_by(char origin[ORIGIN], const json_t *notes, const char *path)
-{
-    char beside[CHECKPOINT_PATH];
-    const char *own = origin_of(json_object_get(notes, "job")), *name = strrchr(path, '/');
-    snprintf(origin, ORIGIN, "%s", own);
-    if (own[0] || !notes || !name ||
-        snprintf(beside, sizeof(beside), "%.*s/" LINEAGE_FILE, (int)(name - path), path) >= (int)sizeof(beside))
-        return;
-    json_t *all = safe_open_json(beside, 0, NULL);
-    snprintf(origin, ORIGIN, "%s", field_text(all, "origin"));
-    json_decref(all);
-}
-
 /* Does `resume:` name a checkpoint of this origin? */
 static bool is_named(const json_t *job, const char *origin)
 {
-    char named[ORIGIN];
     const char *path = field_text(job, "resume");
     if (path[0] != '/')
         return false;
     json_t *notes = checkpoint_notes(path, NULL);
-    written_by(named, notes, path);
+    const bool same = strcmp(origin_of(json_object_get(notes, "job")), origin) == 0;
     json_decref(notes);
-    return strcmp(named, origin) == 0;
+    return same;
 }
 
 int lineage_check(const json_t *job, const char *path, struct err *err)
@@ -63,9 +44,7 @@ int lineage_check(const json_t *job, const char *path, struct err *err)
     int rc = 0;
     json_t *notes = checkpoint_notes(path, NULL);
     const json_t *writer = json_object_get(notes, "job");
-    const char *own = origin_of(job);
-    char theirs[ORIGIN];
-    written_by(theirs, notes, path);
+    const char *own = origin_of(job), *theirs = origin_of(writer);
     if (own[0] && theirs[0] && strcmp(own, theirs) != 0 && !is_ancestor(job, theirs) &&
         !is_named(job, theirs))
         rc = err_set(err, ERR_CONFLICT,

@@ -4,8 +4,7 @@
  * Each job has an origin, 128 random bits, which the controller gives it and which `retry` and `adopt` keep
  * (checkpoint.origin of its spec).  A checkpoint keeps the spec of the job that wrote it.  A run continues
  * checkpoints of its own origin, of those in checkpoint.lineage (the jobs that it waited for), and that of the
- * checkpoint which `resume: PATH` names.  The origin of a checkpoint that has none, of an earlier version, is in a file
- * beside it (engine/contract/lineage_file.h).
+ * checkpoint which `resume: PATH` names.
  */
 #ifndef ENGINE_CHECKPOINT_LINEAGE_H
 #define ENGINE_CHECKPOINT_LINEAGE_H
@@ -14,8 +13,8 @@
 
 struct err;
 
-/* 0: the run of the spec `job` may continue the checkpoint `path`, or its writer is unknown (an older
- * version, a run without a controller, a damaged file).  -1: ERR_CONFLICT, naming the job that wrote it. */
+/* 0: the run of the spec `job` may continue the checkpoint `path`, or its writer is unknown (a run
+ * without a controller, a damaged file).  -1: ERR_CONFLICT, naming the job that wrote it. */
 int lineage_check(const json_t *job, const char *path, struct err *err);
 
 /* The same for the newest checkpoint below `root`, by name alone; 0 also where there is none. */

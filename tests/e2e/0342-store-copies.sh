@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A copy of the store each day, of which three are kept; events beside jobs of an earlier version are written with it.
+# A copy of the store each day, of which three are kept; events that a directory lacks are written with it.
 # A lost store gets from the newest good copy what no directory has.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

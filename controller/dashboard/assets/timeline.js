@@ -24,7 +24,7 @@ function anchorsOf(job) {
   return found.filter(([, t]) => Number.isFinite(t)).sort((a, b) => a[1] - b[1]);
 }
 
-/* The second at which a step was last made, between the anchors around it. Jobs of earlier versions have no curve of times. */
+/* The second at which a step was last made, between the anchors around it. */
 export function clockOf(job, times) {
   const known = new Map(times), anchors = anchorsOf(job);
   return (step) => {

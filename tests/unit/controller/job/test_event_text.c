@@ -32,8 +32,6 @@ static const struct {
      "generation 3 starts with 1 rank", true},
     {"generation_started", "{\"generation\":3,\"np\":4,\"resume_step\":7,\"ranks_kept\":3}",
      "generation 3 resumes at step 7 with 4 ranks, 3 in their old processes", true},
-    {"generation_started", "{\"generation\":3,\"np\":4,\"resume_step\":7,\"kept\":3}",     /* old key */
-     "generation 3 resumes at step 7 with 4 ranks, 3 in their old processes", true},
     {"generation_ended",
      "{\"generation\":1,\"cause\":\"rank_crash\",\"text\":\"rank 0 was killed by SIGKILL (9)\"}",
      "rank 0 was killed by SIGKILL (9) (rank_crash)", true},
