@@ -35,7 +35,6 @@ static const struct {
     {"peers", train_cmd_peers, "--gpus UUID,UUID", "test copies between two GPUs"},
     {"sum", train_cmd_sum, "--gpus UUID,UUID [--deadline-ms N]",
      "test a sum of two ranks on two GPUs with NCCL"},
-    {"curve", train_cmd_curve, "--metrics FILE [--png FILE]", "plot the loss of a run"},
     {"inspect", train_cmd_inspect, "[--names] [--part FOLDER] PATH",
      "describe a .pth or .safetensors file, or a model folder"},
     {"encode", train_cmd_encode,

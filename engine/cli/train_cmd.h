@@ -22,7 +22,6 @@ int train_cmd_plan(int argc, char **argv);
 int train_cmd_verify_data(int argc, char **argv);
 int train_cmd_verify_resume(int argc, char **argv);
 int train_cmd_bench(int argc, char **argv);
-int train_cmd_curve(int argc, char **argv);
 int train_cmd_peers(int argc, char **argv);
 int train_cmd_sum(int argc, char **argv);
 int train_cmd_export(int argc, char **argv);

@@ -60,11 +60,6 @@ static const unsigned char glyphs[128][FONT_HEIGHT] = {
 };
 /* clang-format on */
 
-int font_width(const char *text, int zoom)
-{
-    return (int)strlen(text) * FONT_ADVANCE * zoom;
-}
-
 void font_draw(struct image *to, int x, int y, const char *text, int zoom, uint32_t rgb)
 {
     for (; *text; text++, x += FONT_ADVANCE * zoom) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* font.h - a bitmap font for pictures: 5 x 7 pixels, one case, ASCII
  *
- * Enough for captions and the axes of a curve without a font library.
+ * Enough for captions below pictures without a font library.
  */
 #ifndef ENGINE_TRAIN_FONT_H
 #define ENGINE_TRAIN_FONT_H
@@ -12,7 +12,6 @@ struct image;
 
 enum { FONT_HEIGHT = 7, FONT_ADVANCE = 6 };
 
-int font_width(const char *text, int zoom);
 void font_draw(struct image *to, int x, int y, const char *text, int zoom, uint32_t rgb);
 
 #endif

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,43 +112,4 @@ int loss_log_add(struct loss_log *m, int64_t step, double loss, double grad_norm
                            "\"samples_per_s\":%.6g}\n",
                            (long long)step, loss, grad_norm, lr, samples_per_s);
     return open_file(m, err) < 0 ? -1 : append(m, line, (size_t)n, err);
-}
-
-int loss_log_read(struct loss_log_point **points, int *len, const char *path, struct err *err)
-{
-    struct loss_log_point *all = NULL;
-    char *line = NULL;
-    size_t room = 0;
-    int n = 0, rc = 0;
-    FILE *in = fopen(path, "re");
-    if (!in)
-        return err_set(err, ERR_USAGE, "cannot read %s: %s", path, strerror(errno));
-    while (rc == 0 && getline(&line, &room, in) >= 0) {
-        json_t *o = json_loads(line, 0, NULL);
-        const json_t *step = json_object_get(o, "step"), *loss = json_object_get(o, "loss");
-        if (json_is_integer(step) && json_is_number(loss) && isfinite(json_number_value(loss))) {
-            struct loss_log_point *more = all;
-            if ((n & (n - 1)) == 0)
-                more = realloc(all, sizeof(*all) * (size_t)(n ? 2 * n : 1));
-            if (!more)
-                rc = err_set(err, ERR_MEMORY, "out of memory to read %s", path);
-            else {
-                all = more;
-                all[n++] = (struct loss_log_point){json_integer_value(step),
-                                                   json_number_value(loss)};
-            }
-        }
-        json_decref(o);
-    }
-    free(line);
-    fclose(in);
-    if (rc == 0 && n == 0)
-        rc = err_set(err, ERR_USAGE, "%s holds no losses", path);
-    if (rc < 0) {
-        free(all);
-        return -1;
-    }
-    *points = all;
-    *len = n;
-    return 0;
 }

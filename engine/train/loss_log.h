@@ -24,12 +24,4 @@ void loss_log_close(struct loss_log *m); /* NULL is allowed, here and below */
 int loss_log_add(struct loss_log *m, int64_t step, double loss, double grad_norm, double lr,
                  double samples_per_s, struct err *err);
 
-struct loss_log_point {
-    int64_t step;
-    double  loss;
-};
-
-/* The finite losses of a file in order of step; the caller frees *points. */
-int loss_log_read(struct loss_log_point **points, int *len, const char *path, struct err *err);
-
 #endif
