@@ -77,8 +77,9 @@ static const struct spec_field fields[] = {
     {.path = "data.prompt", .type = FIELD_STRING,
      .help = "caption of the pictures in a folder that have none beside them, such as \"a photo of sks dog\""},
     {.path = "data.encoders", .type = FIELD_ENUM, .choices = "dct+hash|features|synthetic|sana|lumina",
-     .def = "\"dct+hash\"",
-     .help = "dct+hash: built-in block DCT and hashed captions; features: shards of "
+     .auto_ok = true, .def = AUTO,
+     .help = "auto = dct+hash for tiny, icons and lumina-tiny, required for other presets. dct+hash: built-in block DCT "
+             "and hashed captions, for toys; features: shards of "
              "precomputed features; synthetic: random numbers, to measure speed and memory; sana, lumina: the "
              "published models' autoencoder and text encoder, once, into a cache"},
     {.path = "data.vae", .type = FIELD_PATH,

@@ -209,6 +209,23 @@ static int encoders(const struct train_spec *s, const json_t *job, struct err *e
     return 0;
 }
 
+/* Block transforms and hashed words are for toys: a model of a released size does not get them by omission. */
+static int encoders_named(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    static const char *const toys[] = {"tiny", "icons", "lumina-tiny"};
+    const json_t *train = json_object_get(job, "train");
+    const char *said = json_string_value(json_object_get(json_object_get(train, "data"), "encoders"));
+    const char *preset = json_string_value(json_object_get(json_object_get(train, "model"), "preset"));
+    bool toy = !preset;
+    for (size_t i = 0; preset && i < sizeof(toys) / sizeof(*toys); i++)
+        toy |= strcmp(preset, toys[i]) == 0;
+    if (toy || (said && strcmp(said, "auto") != 0))
+        return 0;
+    return err_set(err, ERR_USAGE, "train.data.encoders: missing; preset %s needs encoders: %s for pictures and captions, "
+                   "or features for latents and text rows; dct+hash only trains toys", preset,
+                   s->model.family == MODEL_NEXTDIT ? "lumina" : "sana");
+}
+
 /* Keys of published encoders beside data that they do not read would have no effect. */
 static int encoders_keys(const struct train_spec *s, const json_t *job, struct err *err)
 {
@@ -371,6 +388,7 @@ const struct train_rule *train_spec_rules(void)
         {"train.data.encoders|train.data.vae|train.data.text_encoder|train.model.weights", encoders},
         {"train.data.vae|train.data.text_encoder|train.data.tokenizer|train.data.instruction|train.data.cache|"
          "train.data.encoders", encoders_keys},
+        {"train.data.encoders|train.model.preset", encoders_named},
         {"train.data.encoders|train.model.preset", encoders_family},
         {"train.optimizer.betas|train.optimizer.type", betas},
         {"train.batch.micro|train.batch.global", micro},

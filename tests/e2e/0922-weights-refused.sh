@@ -76,7 +76,7 @@ train:
   model:
     preset: sana-600m
     weights: full.pth
-  data: {path: data, resolution: 128, dct_block: 4}
+  data: {path: data, encoders: dct+hash, resolution: 128, dct_block: 4}
   steps: 1
 YAML
 other='full.pth: this is Sana (depth 2, 64 channels, qk_norm, cross_norm), the spec says Sana 0.6B (sana-600m: depth 28, 1152 channels)'
