@@ -91,7 +91,7 @@ static int add_up(struct page *page, int rank, struct err *err)
     const int first[] = {0, SIDES};
     const struct dist_bootstrap bootstrap = {.nodes = 1, .first = first, .put = put, .get = get,
                                              .arg = page};
-    const struct dist_device device = {backend_ops(), backend_streams(), false};
+    const struct dist_device device = {.ops = backend_ops(), .streams = backend_streams()};
     const struct dist_config config = {.rank = rank, .world = SIDES, .name = "sum",
                                        .init_ms = START_MS, .wait_ms = START_MS, .bootstrap = &bootstrap,
                                        .device = &device};

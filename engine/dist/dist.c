@@ -60,6 +60,7 @@ static int say(const struct dist *d, struct err *err)
                        "desync: rank %d called a different collective from the others; this rank was "
                        "in %s",
                        f->rank, call);
+    case DIST_DEVICE:
     case DIST_SYSTEM:
     case DIST_FINE:
         break;
@@ -336,6 +337,11 @@ void dist_abort(struct dist *d)
     atomic_store(&d->aborted, true);
     if (d->connected)
         d->ops->raise(d, (struct dist_fault){DIST_ABORTED, d->c.rank, 0});
+}
+
+struct dist_fault dist_lost(struct dist *d)
+{
+    return d->ops->lost ? d->ops->lost(d) : (struct dist_fault){DIST_FINE, -1, 0};
 }
 
 const struct dist_fault *dist_fault(const struct dist *d)

@@ -52,6 +52,7 @@ struct dist_device {
     const struct kern_ops     *ops;
     const struct kern_streams *streams;
     bool                       shared; /* several ranks share a GPU, which NCCL refuses */
+    struct dist               *ranks;  /* the same ranks over host memory, which learn that one of them died; or NULL */
 };
 
 struct dist_config {
@@ -74,6 +75,7 @@ enum dist_fault_kind {
     DIST_LEFT,      /* left while others still wait */
     DIST_ABORTED,
     DIST_MISMATCH,  /* called another collective than the others */
+    DIST_DEVICE,    /* this rank's device failed: its kern_ops.state() has the reason */
     DIST_SYSTEM
 };
 
@@ -135,6 +137,8 @@ int dist_wait_call(struct dist *d, uint64_t calls, int64_t wait_ms, struct err *
 
 /* From any thread: make all ranks fail now, this one too. */
 void dist_abort(struct dist *d);
+/* From any thread, also between calls: whether a rank of this machine has died or made all ranks fail. */
+struct dist_fault dist_lost(struct dist *d);
 
 /* True: a communicator of GPUs could not be ended, and only _exit() is sure to end this process. */
 bool dist_is_stuck(void);

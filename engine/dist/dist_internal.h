@@ -54,6 +54,8 @@ struct dist_ops {
     const char *(*about)(const struct dist *d, const char **doubt);
     /* For a part of a whole (dist_nodes.c). Faults that others have raised, also between calls. */
     struct dist_fault (*told)(struct dist *d);
+    /* NULL, or dist_lost(). */
+    struct dist_fault (*lost)(struct dist *d);
     /* Tell the ranks here that this rank waits for a rank on another node; -1 = no longer. */
     void (*suspect)(struct dist *d, int name);
 };

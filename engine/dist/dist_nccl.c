@@ -8,10 +8,12 @@
  * submitting one call, the next waits here, because no other function may be called then.
  *
  * A watchdog thread ends the communicator, because that can block in spite of the
- * non-blocking mode: it alone calls Finalize, Destroy and Abort.  After a failure it aborts at
- * once, which also frees a thread that is stuck in NCCL; from then on no other thread calls
- * NCCL.  If even the abort does not end within ABORT_MS, the communicator is abandoned, and
- * dist_is_stuck() tells the process to leave by _exit().
+ * non-blocking mode: it alone calls Finalize, Destroy and Abort.  After a failure, and if calls are
+ * not complete, it aborts at once, which also frees a thread that is stuck in NCCL or waits for a kernel
+ * behind it; from then on no other thread calls NCCL.  NCCL does not say that a peer has died: the
+ * communicator of the same ranks over host memory knows, and the watchdog asks it.  If even the abort
+ * does not end within ABORT_MS, the communicator is abandoned, and dist_is_stuck() tells the process to
+ * leave by _exit().
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -40,6 +42,7 @@ struct marks {
 /* State of the watchdog: it may outlive the struct dist if NCCL does not return. */
 struct watch {
     const struct nccl *nccl;
+    struct dist       *ranks;   /* of dist_device */
     void              *comm;    /* set once */
     pthread_mutex_t    lock;
     pthread_cond_t     news;
@@ -140,6 +143,9 @@ static void *watch_over(void *arg)
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&w->news, &w->lock, &until);
+        const struct dist_fault lost = w->comm && w->ranks ? dist_lost(w->ranks) : (struct dist_fault){DIST_FINE, -1, 0};
+        if (lost.kind != DIST_FINE && !w->stop)
+            atomic_store(&w->fault, dist_pack(lost));
         int64_t since = atomic_load(&w->inside_ms);
         if (since && clock_ms() - since > w->timeout_ms)
             atomic_store(&w->fault, dist_pack((struct dist_fault){DIST_LATE, -1, 0}));
@@ -203,7 +209,7 @@ static int fail_device(struct gpu *g, const char *what)
     g->d->c.device->ops->state(why, sizeof(why));
     if (!g->d->why[0])
         snprintf(g->d->why, sizeof(g->d->why), "the GPU failed in %s: %s", what, why);
-    g->d->fault = (struct dist_fault){DIST_SYSTEM, -1, g->d->head + 1};
+    g->d->fault = (struct dist_fault){DIST_DEVICE, -1, g->d->head + 1};
     return -1;
 }
 
@@ -317,6 +323,8 @@ static bool is_over(struct gpu *g)
     if (w == 0)
         return false;
     g->d->fault = dist_unpack(w);
+    if (g->d->fault.seq == 0 && g->d->head < g->d->tail)
+        g->d->fault.seq = g->d->head + 1;
     return true;
 }
 
@@ -372,7 +380,9 @@ static struct dist_fault raise_local(struct dist *d, struct dist_fault f)
 {
     struct gpu *g = d->way;
     note_fault(g->watch, f);
-    return dist_unpack(atomic_load(&g->watch->fault));
+    struct dist_fault first = dist_unpack(atomic_load(&g->watch->fault));
+    first.seq = first.seq ? first.seq : f.seq; /* the watchdog does not know the call */
+    return first;
 }
 
 /* --- connecting -------------------------------------------------------------------------- */
@@ -458,9 +468,18 @@ static int connect_all(struct dist *d, struct err *err)
     return rc;
 }
 
+/* Neither a failure nor a call that another rank may never complete. */
+static bool may_leave_in_order(const struct gpu *g)
+{
+    const struct dist *d = g->d;
+    return g->stage == READY && d->head == d->tail && d->fault.kind == DIST_FINE && !atomic_load(&d->aborted);
+}
+
 static void destroy(struct dist *d)
 {
     struct gpu *g = d->way;
+    if (g->watch && !may_leave_in_order(g))
+        note_fault(g->watch, (struct dist_fault){DIST_ABORTED, d->c.rank, 0});
     bool ended = !g->watch || wait_for_end(g->watch);
     if (g->watch && ended) {
         pthread_join(g->thread, NULL);
@@ -492,6 +511,8 @@ static int begin(struct dist *d, struct err *err)
         g->stream = streams(g)->open(true);
         g->scratch = d->c.device->ops->alloc(DIST_UNIT);
         struct watch *w = make_watch(g->nccl);
+        if (w)
+            w->ranks = d->c.device->ranks;
         if (w)
             w->timeout_ms = d->c.wait_ms > d->c.init_ms ? d->c.wait_ms : d->c.init_ms;
         if (g->stream && g->scratch && w && pthread_create(&g->thread, NULL, watch_over, w) == 0)

@@ -265,6 +265,11 @@ static void sleep_some(struct dist *d)
         where(s)->ops->sleep(where(s));
 }
 
+static struct dist_fault lost(struct dist *d)
+{
+    return dist_lost(((struct nodes *)d->way)->local);
+}
+
 static struct dist_fault raise_all(struct dist *d, struct dist_fault f)
 {
     struct nodes *s = d->way;
@@ -378,5 +383,6 @@ const struct dist_ops dist_nodes = {
     .sleep = sleep_some,
     .blame = blame,
     .raise = raise_all,
+    .lost = lost,
     .destroy = destroy,
 };

@@ -325,6 +325,16 @@ static struct dist_fault told(struct dist *d)
     return s->hold.page ? shm_segment_fault(s->hold.page) : (struct dist_fault){DIST_FINE, -1, 0};
 }
 
+static struct dist_fault lost(struct dist *d)
+{
+    const struct shm *s = d->way;
+    struct dist_fault fault = told(d);
+    for (int i = 0; s->hold.page && fault.kind == DIST_FINE && i < s->hold.world; i++)
+        if (i != s->hold.rank && shm_segment_state(s->hold.page, i) == SHM_SLOT_DEAD)
+            fault = (struct dist_fault){DIST_DIED, dist_name(d, i), 0};
+    return fault;
+}
+
 static int advance(struct dist *d, const struct dist_call *call)
 {
     struct shm *s = d->way;
@@ -496,6 +506,7 @@ const struct dist_ops dist_shm = {
     .blame = blame,
     .raise = raise_all,
     .told = told,
+    .lost = lost,
     .suspect = suspect,
     .destroy = destroy,
 };

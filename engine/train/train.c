@@ -358,6 +358,17 @@ static void close_rest(struct train *t)
     free(t->before);
 }
 
+/* An error of CUDA stays with the process; a peer that dies may cause one, where its memory was read. */
+static bool device_failed(struct train *t)
+{
+    struct err why = {0};
+    if (backend_check(backend_ops(), &why) == 0)
+        return false;
+    t->err = why;
+    t->code = EXIT_DONE;
+    return true;
+}
+
 /* All resources are freed: waits for the agent to name the ranks of the next generation. False: the rank ends
  * as failed. */
 static bool joins_again(struct train *t)
@@ -392,7 +403,7 @@ static int run_once(struct train *t, bool *again)
     if (!idle || dist_is_stuck())
         leave_now(detached ? tell_end(t, rc) : code);
     close_rest(t);
-    *again = detached && joins_again(t);
+    *again = detached && !device_failed(t) && joins_again(t);
     return detached && !*again ? tell_end(t, rc) : code;
 }
 

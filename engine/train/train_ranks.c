@@ -31,10 +31,16 @@ enum {
 
 int train_ranks_failed(struct train *t)
 {
-    enum dist_fault_kind kind = dist_fault(t->dist)->kind;
-    if (t->gpus && dist_fault(t->gpus)->kind != DIST_FINE) {
+    enum dist_fault_kind kind = dist_fault(t->dist)->kind, gpus = t->gpus ? dist_fault(t->gpus)->kind : DIST_FINE;
+    if (gpus != DIST_FINE) {
         dist_abort(t->dist); /* other ranks may wait in it */
         kind = kind == DIST_FINE ? DIST_SYSTEM : kind;
+    } else if (t->gpus && kind != DIST_FINE) {
+        dist_abort(t->gpus); /* a kernel may wait in it for the rank that is gone */
+    }
+    if (gpus == DIST_DEVICE && t->code == EXIT_DONE) { /* no rank is lost */
+        t->err = (struct err){0};
+        return backend_check(backend_ops(), &t->err);
     }
     if (kind != DIST_FINE && t->code == EXIT_DONE)
         t->code = kind == DIST_MISMATCH ? EXIT_DESYNC : EXIT_COLLECTIVE;
@@ -248,7 +254,7 @@ static int meeting_name(char name[DIST_NAME], struct err *err)
 /* All ranks are connected, so GPUS_MS need not allow for late processes. */
 static int connect_gpus(struct train *t, const struct dist_config *ranks)
 {
-    struct dist_device device = {backend_ops(), backend_streams(), backend_sharers() > 1};
+    struct dist_device device = {backend_ops(), backend_streams(), backend_sharers() > 1, t->dist};
     struct dist_config c = *ranks;
     t->device = device;
     c.device = &t->device;

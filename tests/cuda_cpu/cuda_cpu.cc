@@ -25,7 +25,7 @@
  * where kernels are only counted (tests/ptx), arrays of any size cost nothing.
  * CUDA_CPU_EDGES: bare, and of each launch only the first and the last block in each direction run: sizes of which an
  * array has more than 2^32 numbers take seconds.
- * CUDA_CPU_BROKEN: launches fail only where this is the first GPU that is visible.
+ * CUDA_CPU_BROKEN: launches fail only on this GPU of CUDA_VISIBLE_DEVICES.
  * CUDA_CPU_ERROR: the error of a launch that fails: 214 (ECC), 719 (launch failure); else 700 (illegal address).
  */
 #include "cuda_cpu.h"
@@ -694,13 +694,23 @@ static void make_fibers(void)
     idle = idle ? idle : &fibers[0];
 }
 
+static int device_in_use;
+
+static bool uses(const char *gpu)
+{
+    const char *at = getenv("CUDA_VISIBLE_DEVICES");
+    for (int i = 0; at && i < device_in_use; i++)
+        at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
+    return at && strncmp(at, gpu, strlen(gpu)) == 0;
+}
+
 static bool fails_now(const char *name)
 {
     const char *f = getenv("CUDA_CPU_FAIL");
     const size_t fail = limit_of("launch:");
-    const char *broken = getenv("CUDA_CPU_BROKEN"), *seen = getenv("CUDA_VISIBLE_DEVICES");
+    const char *broken = getenv("CUDA_CPU_BROKEN");
     launches++;
-    if (broken && (!seen || strncmp(seen, broken, strlen(broken)) != 0))
+    if (broken && !uses(broken))
         return false;
     return (fail && (size_t)launches >= fail) ||
            (f && strncmp(f, "kernel:", 7) == 0 && strcmp(f + 7, name) == 0);
@@ -885,8 +895,9 @@ extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaSetDevice(int)
+extern "C" cudaError_t cudaSetDevice(int device)
 {
+    device_in_use = device;
     return cudaSuccess;
 }
 

@@ -6,6 +6,17 @@
  * CUDA (tests/cuda_cpu/streams.cc) one begins when its stream comes to it, and is "in progress" only until
  * it is in the stream; elsewhere it begins at once, and is in progress until it is done.
  *
+ * Of what NCCL's guide says of communicators ("Creating a Communicator", "Fault Tolerance", "Communicator Creation and
+ * Management Functions") this is imitated:
+ *   - a collective whose peer has died is never done, and nobody says so;
+ *   - an error on the way is known to ncclCommGetAsyncError() alone; what is asked for after it is never done;
+ *   - a call while the last one is in progress is wrong usage;
+ *   - ncclCommFinalize() and ncclCommDestroy() block until all collectives are done; the guide says that the first one
+ *     does not, for a communicator that is not blocking;
+ *   - ncclCommAbort(), from any thread, ends what is not done, and frees who is inside a call.
+ * This is not: errors that a transport reports of a dead peer (over shared memory and NVLink there are none), waiting for
+ * other ranks in ncclCommDestroy(), splitting, registered buffers, several communicators in a process.
+ *
  * FAKE_NCCL holds words, separated by blanks:
  *   version:21703      what ncclGetVersion() says
  *   late:R:MS          rank R comes to the beginning MS milliseconds late
@@ -89,6 +100,11 @@ int ncclReduce(const void *from, void *to, size_t n, int type, int op, int root,
 int ncclBroadcast(const void *from, void *to, size_t n, int type, int root, void *comm, void *s);
 int ncclReduceScatter(const void *from, void *to, size_t each, int type, int op, void *comm, void *s);
 int ncclAllGather(const void *from, void *to, size_t each, int type, void *comm, void *s);
+
+static bool is_broken(const struct comm *c)
+{
+    return c->async != NCCL_SUCCESS && c->async != NCCL_IN_PROGRESS;
+}
 
 static void nap(void)
 {
@@ -196,7 +212,7 @@ static int step(void *arg)
     struct comm *c = t->c;
     pthread_mutex_lock(&c->lock);
     c->open = t->seq > c->open ? t->seq : c->open;
-    const bool done = c->done >= t->seq || c->leaving || atomic_load(&c->aborted);
+    const bool done = c->done >= t->seq || atomic_load(&c->aborted);
     pthread_cond_signal(&c->news);
     pthread_mutex_unlock(&c->lock);
     if (done)
@@ -214,12 +230,11 @@ static void enter_stream(struct comm *c, void *stream)
     if (!enqueue || !t) {
         free(t);
         c->open = c->begun;
-        c->async = NCCL_IN_PROGRESS;
+        c->async = is_broken(c) ? c->async : NCCL_IN_PROGRESS;
         return;
     }
     *t = (struct ticket){c, c->begun};
     c->queued = true;
-    c->async = NCCL_SUCCESS;
     pthread_mutex_unlock(&c->lock);     /* step() takes it, perhaps at once */
     enqueue(stream, step, t);
     pthread_mutex_lock(&c->lock);
@@ -238,6 +253,12 @@ static void come(struct comm *c)
         nap();
 }
 
+/* Nothing, for now or for ever; with the lock held. */
+static bool has_nothing_to_do(const struct comm *c)
+{
+    return c->done == c->open || is_broken(c);
+}
+
 static void *work(void *arg)
 {
     struct comm *c = arg;
@@ -246,9 +267,9 @@ static void *work(void *arg)
     pthread_mutex_lock(&c->lock);
     c->async = NCCL_SUCCESS;
     for (;;) {
-        while (c->done == c->open && !c->leaving && !atomic_load(&c->aborted))
+        while (has_nothing_to_do(c) && !(c->leaving && c->done == c->begun) && !atomic_load(&c->aborted))
             pthread_cond_wait(&c->news, &c->lock);
-        if (c->done == c->open || atomic_load(&c->aborted))
+        if (has_nothing_to_do(c) || atomic_load(&c->aborted))
             break;
         struct call k = c->queue[c->done % QUEUE];
         uint64_t seq = c->done + 1;
@@ -283,7 +304,7 @@ static int begin(struct call k, void *comm)
     long who, n;
     note(&k);
     pthread_mutex_lock(&c->lock);
-    int rc = c->async == NCCL_SUCCESS ? NCCL_IN_PROGRESS : c->async;
+    const int rc = c->async == NCCL_IN_PROGRESS ? NCCL_INVALID_USAGE : NCCL_IN_PROGRESS;
     if (rc == NCCL_IN_PROGRESS) {
         c->queue[c->begun++ % QUEUE] = k;
         enter_stream(c, k.stream);
@@ -328,12 +349,14 @@ int ncclGroupEnd(void)
         return NCCL_SUCCESS;
     note(&group[0]);
     pthread_mutex_lock(&c->lock);
-    for (int i = 0; i < n; i++)
+    const int rc = c->async == NCCL_IN_PROGRESS ? NCCL_INVALID_USAGE : NCCL_IN_PROGRESS;
+    for (int i = 0; rc == NCCL_IN_PROGRESS && i < n; i++)
         c->queue[c->begun++ % QUEUE] = group[i];
-    enter_stream(c, group[0].stream);
+    if (rc == NCCL_IN_PROGRESS)
+        enter_stream(c, group[0].stream);
     pthread_cond_signal(&c->news);
     pthread_mutex_unlock(&c->lock);
-    return NCCL_IN_PROGRESS;
+    return rc;
 }
 
 /* --- NCCL's functions -------------------------------------------------------------------- */
@@ -372,8 +395,17 @@ int ncclCommGetAsyncError(void *comm, int *result)
 
 int ncclCommFinalize(void *comm)
 {
-    (void)comm;
-    return NCCL_SUCCESS;
+    struct comm *c = comm;
+    bool done = false;
+    while (!done) {
+        pthread_mutex_lock(&c->lock);
+        done = c->done == c->begun;
+        pthread_mutex_unlock(&c->lock);
+        nap();
+    }
+    int rc;
+    ncclCommGetAsyncError(comm, &rc);
+    return rc;
 }
 
 static int end(struct comm *c, bool abort_it)

@@ -39,7 +39,7 @@ struct board {
 
 static struct board *board;
 static char fake[4096];  /* libnccl.so.2 beside the tests; the old version has "-old" in its name */
-static bool never_reached, shared;
+static bool never_reached, shared, beside, failed;
 
 static int put(void *arg, const char *key, const char *value, struct err *err)
 {
@@ -86,7 +86,7 @@ static int follow(void *stream, void *what)
 {
     (void)stream;
     (void)what;
-    return 0;
+    return failed ? -1 : 0;
 }
 
 static const struct kern_streams streams = {.open = open_stream, .close = forget, .mark = mark,
@@ -97,19 +97,25 @@ typedef int (*body_fn)(struct dist *d, struct err *err);
 static _Noreturn void be(int rank, int world, int init_ms, int wait_ms, body_fn body)
 {
     struct dist_bootstrap bootstrap = {.put = put, .get = get};
-    struct dist_device device = {kern_cpu(), &streams, shared};
+    struct dist_device device = {.ops = kern_cpu(), .streams = &streams, .shared = shared};
     char name[40];
     snprintf(name, sizeof(name), "nccl.%d", (int)getppid());
     struct dist_config c = {.rank = rank, .world = world, .name = name, .init_ms = init_ms,
                             .wait_ms = wait_ms, .bootstrap = &bootstrap, .device = &device};
+    struct dist_config host = c;
     struct err err = {0};
     struct dist *d = NULL;
+    host.device = NULL;
+    host.bootstrap = NULL;
+    if (beside && dist_connect(&device.ranks, &host, NULL, &err) < 0)
+        _exit(1);
     int rc = dist_connect(&d, &c, &board->rank[rank].fault, &err);
     if (rc == 0) {
         rc = body(d, &err);
         board->rank[rank].fault = *dist_fault(d);
     }
     dist_destroy(d);
+    dist_destroy(device.ranks);
     board->rank[rank].rc = rc;
     board->rank[rank].stuck = dist_is_stuck();
     snprintf(board->rank[rank].text, TEXT, "%s", err.text);
@@ -279,6 +285,12 @@ static int sees_no_end(struct dist *d, struct err *err)
     return many(d, err);
 }
 
+static int fails(struct dist *d, struct err *err)
+{
+    failed = true;
+    return many(d, err);
+}
+
 static void faults(void **state)
 {
     static const struct {
@@ -301,6 +313,7 @@ static void faults(void **state)
         {"hang:1:4", 60000, 400, two_of_three, DIST_LATE, "did not finish", false},
         {"block:1:7 hang:0:7", 400, 400, many, DIST_LATE, "did not finish a collective", false},
         {"", 60000, 400, sees_no_end, DIST_LATE, "did not finish a collective", false},
+        {"", 60000, 60000, fails, DIST_DEVICE, "the GPU failed in waiting for the kernels", false},
         {"", 60000, 60000, aborts, DIST_ABORTED, "aborted the job", false},
         {"hang:1:7 stuck", 60000, 300, many, DIST_LATE, "did not finish", true},
     };
@@ -314,6 +327,41 @@ static void faults(void **state)
                 fail_msg("case \"%s\", rank %d: rc %d kind %d stuck %d: %s", cases[k].how, i, board->rank[i].rc,
                          (int)board->rank[i].fault.kind, board->rank[i].stuck, board->rank[i].text);
     }
+}
+
+/* Rank 1 dies after its second call; rank 0 has begun the third and does not wait for it. */
+static int goes_and_leaves(struct dist *d, struct err *err)
+{
+    static float x[3][1000];
+    for (int i = 0; i < 2; i++)
+        NEED(dist_all_reduce(d, x[i], 1000, DIST_F32, DIST_SUM, err) == 0);
+    NEED(dist_wait(d, err) == 0);
+    if (dist_rank(d) == 1)
+        _exit(0);
+    return dist_all_reduce(d, x[2], 1000, DIST_F32, DIST_SUM, err);
+}
+
+/* The same, and rank 0 waits. */
+static int goes(struct dist *d, struct err *err)
+{
+    NEED(goes_and_leaves(d, err) == 0);
+    return dist_wait(d, err);
+}
+
+/* A call with a peer that is gone is never done: the communicator is aborted, and this process may go on. */
+static void a_peer_that_is_gone(void **state)
+{
+    (void)state;
+    run("", 2, 60000, 60000, goes_and_leaves);
+    assert_int_equal(board->rank[0].rc, 0);
+    assert_false(board->rank[0].stuck);
+    beside = true;
+    run("", 2, 60000, 60000, goes);
+    assert_false(board->rank[0].stuck);
+    assert_int_equal(board->rank[0].fault.kind, DIST_DIED);
+    assert_int_equal(board->rank[0].fault.rank, 1);
+    assert_non_null(strstr(board->rank[0].text, "rank 1 died; this rank waited for it in "));
+    beside = false;
 }
 
 /* Each in its own process: a library stays loaded. */
@@ -376,6 +424,7 @@ int main(void)
         cmocka_unit_test(sums),
         cmocka_unit_test(ranks_on_one_gpu),
         cmocka_unit_test(faults),
+        cmocka_unit_test(a_peer_that_is_gone),
         cmocka_unit_test(libraries),
     };
     return cmocka_run_group_tests_name("nccl", tests, setup, teardown);
