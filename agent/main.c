@@ -435,6 +435,14 @@ static int cmd_mirror(int argc, char **argv, struct err *err)
 
 /* --- on other machines ------------------------------------------------------------------- */
 
+/* Files that cannot be made in the home of this user: a retry does not help. */
+static int of_home(int rc, struct err *err)
+{
+    if (rc < 0 && (err->errnum == EACCES || err->errnum == EPERM || err->errnum == EROFS || err->errnum == ENOTDIR))
+        err->code = ERR_USAGE;
+    return rc;
+}
+
 static int cmd_attach(int argc, char **argv, struct err *err)
 {
     (void)argv;
@@ -446,7 +454,7 @@ static int cmd_attach(int argc, char **argv, struct err *err)
         return err_set(err, ERR_SYSTEM, "cannot find the path of this program: %s", strerror(errno));
     self[n] = '\0';
     umask(077);
-    return attach_run(0, 1, self, err);
+    return of_home(attach_run(0, 1, self, err), err);
 }
 
 static int cmd_code(int argc, char **argv, struct err *err)
@@ -454,7 +462,7 @@ static int cmd_code(int argc, char **argv, struct err *err)
     if (argc != 2)
         return err_set(err, ERR_USAGE, "code needs the key of a job; it is used by the controller");
     umask(077);
-    return code_receive(0, 1, argv[1], err);
+    return of_home(code_receive(0, 1, argv[1], err), err);
 }
 
 static int cmd_digest(int argc, char **argv, struct err *err)

@@ -112,6 +112,8 @@ host_off() {
     done
 }
 host_config() { # NAME PORT
+    local sftp=/usr/lib/openssh/sftp-server     # Debian's default, which a login that prints breaks
+    [ -x $sftp ] && [ ! -s "$WORK/$1.mounts" ] || sftp=internal-sftp
     cat >"$WORK/$1.sshd" <<CONF
 ListenAddress $(host_address "$1")
 Port $2
@@ -128,7 +130,7 @@ AllowTcpForwarding yes
 PrintMotd no
 PrintLastLog no
 MaxStartups 200
-Subsystem sftp ${HOST_SFTP:-internal-sftp}
+Subsystem sftp ${HOST_SFTP:-$sftp}
 SetEnv HOME=$WORK/$1 JOBCTL_HOME=$JOBCTL_HOME JOBCTL_MACHINE_DIR=none ${HOST_ENV:-}
 ${HOST_EXTRA:-}
 CONF

@@ -52,6 +52,8 @@ static const struct {
     [CAUSE_AGENT_LOST] = {"agent_lost", true, "the agent was lost"},
     [CAUSE_START_FAILED] = {"start_failed", true, "no agent could be started"},
     [CAUSE_SLURM_REFUSED] = {"slurm_refused", false, "Slurm refuses an option of the job"},
+    [CAUSE_HOST_UNUSABLE] = {"host_unusable", false, "a host cannot run an agent; other hosts of the job are tried"},
+    [CAUSE_HOST_UNREACHABLE] = {"host_unreachable", true, "a host refuses the connection or login, or does not answer"},
     [CAUSE_UNKNOWN] = {"unknown", true, "none of the above"},
 };
 

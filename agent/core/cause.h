@@ -42,6 +42,8 @@ enum cause {
     CAUSE_AGENT_LOST,
     CAUSE_START_FAILED,     /* no agent ever answered, for no cause of those below */
     CAUSE_SLURM_REFUSED,    /* an option of the job, for good */
+    CAUSE_HOST_UNUSABLE,    /* somebody must change something there first */
+    CAUSE_HOST_UNREACHABLE, /* no connection, or no login */
     CAUSE_UNKNOWN,
     CAUSES
 };

@@ -245,12 +245,12 @@ static void hear(void *arg, enum wire_message number_, const json_t *body)
 }
 
 /* `cause`: NULL: none known. False: the store failed. */
-static bool lose(struct job *job, const char *cause, const char *text)
+static bool lose(struct job *job, const char *cause, int64_t places, const char *text)
 {
     struct err err = { 0 };
     const struct core_input in = { .kind = CORE_AGENT_LOST, .at_ms = daemon_now_ms(),
                                    .random = daemon_random(), .attempt = job->core.attempt,
-                                   .event = cause, .text = text };
+                                   .event = cause, .places = places, .text = text };
     job->texts->waits[0] = 0;
     log_warn(TAG(job), "lost: %s", text);
     if (job_apply(job, &in, NULL, &err) == 0)
@@ -262,15 +262,15 @@ static bool lose(struct job *job, const char *cause, const char *text)
 
 static void lost(void *arg, const char *text)
 {
-    lose(arg, NULL, text);
+    lose(arg, NULL, 0, text);
 }
 
 static void not_started(void *arg, enum cause cause, const char *text)
 {
     struct job *job = arg;
-    if (job->remote == &remote_ssh && cause != CAUSE_DISK_FULL)
+    if (job->remote == &remote_ssh)
         hosts_failed(job->daemon, job->attempt->node, text);
-    lose(job, cause_name(cause), text);
+    lose(job, cause_name(cause), placement_places(job, cause == CAUSE_HOST_UNUSABLE ? job->attempt->node : NULL), text);
 }
 
 static void vanished(void *arg, const char *text)
@@ -280,7 +280,7 @@ static void vanished(void *arg, const char *text)
     struct daemon *d = job->daemon;
     const struct remote *remote = job->remote;
     hosts_vanished(d, row.node, text);
-    if (lose(job, NULL, text))      /* the job may be destroyed now */
+    if (lose(job, NULL, 0, text))      /* the job may be destroyed now */
         orphan_add(d, &row, remote, 0, row.node);
 }
 
@@ -348,7 +348,7 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
                                     .host = job->attempt->node, .key = key,
                                     .nonce = job->core.nonce, .origin = job->origin,
                                     .run_dir = job->attempt->run_dir, .code = sent ? code : NULL,
-                                    .may_start = may_start, .known = job->core.agent_known,
+                                    .may_start = may_start, .known = job->core.agent_known, .yields = true,
                                     .delay_ms = delay_ms,
                                     .nodes = job->names ? (int)json_array_size(job->names)
                                                         : job->nodes,

@@ -35,7 +35,7 @@ struct follow {
     struct log_fetch         *logs;        /* of the rank, or of all */
     int                       n;
     bool                      drawn;       /* the last line of the terminal is the live line */
-    char                      last[PROGRESS_LINE_SIZE];
+    char                      last[PROGRESS_LINE_SIZE];     /* line of the terminal; else the reason of one that waits */
     double                    last_plain;
     long long                 last_step;
     json_t                   *row;
@@ -220,10 +220,14 @@ static void draw(struct follow *f)
         }
         return;
     }
-    if (step == f->last_step || clock_s() - f->last_plain < PLAIN_EVERY_S)
+    const bool waits = strcmp(field_text(f->row, "state"), "running") != 0;
+    const char *reason = waits ? field_text(f->row, "reason") : "";
+    if ((step == f->last_step && strncmp(reason, f->last, sizeof(f->last) - 1) == 0) ||
+        clock_s() - f->last_plain < PLAIN_EVERY_S)
         return;
     progress_line_make(line, sizeof(line), t, f->row);
     fprintf(t->file, "%s\n", line);
+    snprintf(f->last, sizeof(f->last), "%s", reason);
     f->last_plain = clock_s();
     f->last_step = step;
 }

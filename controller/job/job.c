@@ -291,20 +291,19 @@ static void note_placed(struct job *job, const json_t *body)
     job->texts->unplaced[0] = job->texts->absent[0] = job->texts->lease[0] = 0;
 }
 
-/* One entry per node: the newest loss. */
-static void note_lost(struct job *job, const json_t *body, int64_t at_ms)
+/* One entry per node: the newest loss. unusable: no agent can run there. */
+static void note_lost(struct job *job, const json_t *name, const json_t *text, bool unusable, int64_t at_ms)
 {
-    const json_t *name = json_object_get(body, "name"), *text = json_object_get(body, "text");
     if (!job->lost)
         job->lost = json_array();
     for (size_t i = json_array_size(job->lost); i-- > 0;)
         if (json_equal(json_object_get(json_array_get(job->lost, i), "name"), name))
             json_array_remove(job->lost, i);
-    json_array_append_new(job->lost, json_make("{s:s, s:s, s:I}", "name",
+    json_array_append_new(job->lost, json_make("{s:s, s:s, s:b, s:I}", "name",
                                                json_is_string(name) ? json_string_value(name) : "?",
                                                "text",
                                                json_is_string(text) ? json_string_value(text) : "",
-                                               "at_ms", (json_int_t)at_ms));
+                                               "unusable", (int)unusable, "at_ms", (json_int_t)at_ms));
 }
 
 /* The nodes were lost as long ago as before. */
@@ -353,8 +352,10 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
             job->limit_ms += ms > 0 ? ms : 0; /* max_duration is for its ranks */
     } else if (event_kind_is(kind, EVENT_IS_END)) {
         job->texts->lease[0] = 0;
+        if (strcmp(field_text(body, "cause"), cause_name(CAUSE_HOST_UNUSABLE)) == 0)
+            note_lost(job, json_object_get(body, "node"), json_object_get(body, "text"), true, at_ms);
     } else if (kind == EVENT_NODE_LOST) {
-        note_lost(job, body, at_ms);
+        note_lost(job, json_object_get(body, "name"), json_object_get(body, "text"), false, at_ms);
     } else if (kind == EVENT_CLOCK) {
         note_clock(job, body);
     } else if (kind == EVENT_CHECKPOINT) {

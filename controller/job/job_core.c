@@ -162,13 +162,14 @@ static int decide_agent_lost(struct core_output *out, struct job_core *next,
     enum cause cause = CAUSE_UNKNOWN;
     cause_parse(&cause, told ? told : event_kind_name(kind));
     if (add(out, next, in, kind,
-            json_make("{s:s, s:o, s:s*}", "text", in->text, "step",
-                      next->step >= 0 ? json_integer(next->step) : json_null(), "cause", told), err) < 0)
+            json_make("{s:s, s:o, s:s*, s:s*}", "text", in->text, "step",
+                      next->step >= 0 ? json_integer(next->step) : json_null(), "cause", told, "node",
+                      kind == EVENT_START_FAILED ? next->node : NULL), err) < 0)
         return -1;
     if (next->state == JOB_STOPPING)
         return end_as_asked(out, next, in, err);
     const struct retry_case c = { .cause = cause_name(cause), .text = in->text,
-                                  .helps = cause_retry_helps(cause),
+                                  .helps = cause_retry_helps(cause), .places = in->places,
                                   .failures = next->failures, .same = next->same,
                                   .step = next->step, .random = in->random };
     return again_or_not(out, next, in, &c, err);

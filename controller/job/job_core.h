@@ -23,7 +23,7 @@
  *   agent_up        {node, boot_id, pid, start_time, incarnation, version}
  *   agent_lost      {text, step, cause}             proven dead, with all processes that it started; cause: disk_full,
  *                   or a word that no retry helps; absent: none of those
- *   start_failed    {text, step, cause}             the same of an attempt whose agent never connected; cause: a word of
+ *   start_failed    {text, step, cause, node}       the same of an attempt whose agent never connected; cause: a word of
  *                   agent/core/cause.h
  *   stop_requested  {reason, limit, now}            limit: by max_duration, not by a user
  *   retry           {text, delay_ms, not_before_ms}
@@ -114,6 +114,7 @@ struct core_input {
     const char          *nonce;     /* presented by the agent: the fence */
     const char          *event;
     const char          *text;
+    int64_t              places;    /* of an agent that was lost (retry.h) */
     const json_t        *body;      /* borrowed */
 };
 

@@ -37,21 +37,32 @@ static bool is_cause(const struct retry_case *c, const char *cause)
 
 bool retry_counts(const char *cause)
 {
-    static const char *const others[] = { "disk_full", "dir_in_use" };
+    static const char *const others[] = { "disk_full", "dir_in_use", "host_unreachable", "host_unusable" };
     for (size_t i = 0; cause && i < sizeof(others) / sizeof(others[0]); i++)
         if (strcmp(cause, others[i]) == 0)
             return false;
     return true;
 }
 
+/* Is there another host that has not failed since the last one of them answered? */
+static bool has_place(const struct retry_case *c)
+{
+    if (is_cause(c, "host_unusable"))
+        return c->places > 0;
+    return (is_cause(c, "host_unreachable") || is_cause(c, "disk_full")) && c->places > 1 && c->same % c->places != 0;
+}
+
 int64_t retry_delay(const struct retry_rules *rules, const struct retry_case *c)
 {
+    const int64_t places = c->places > 1 ? c->places : 1;
+    if (has_place(c))
+        return 0;
     if (is_cause(c, "disk_full")) /* without an agent it is not a failure */
         return retry_backoff(rules, c->failures > c->same ? c->failures : c->same, c->random);
-    if (!is_cause(c, "dir_in_use"))
+    if (retry_counts(c->cause))
         return retry_backoff(rules, c->failures, c->random);
-    const int64_t wait = retry_backoff(rules, c->same + 1, c->random);
-    return wait < RETRY_DIR_MS ? wait : RETRY_DIR_MS;
+    const int64_t wait = retry_backoff(rules, c->same / places + 1, c->random);
+    return wait < RETRY_WAIT_MS ? wait : RETRY_WAIT_MS;
 }
 
 /* A limit of failures without progress is reached. */
@@ -76,7 +87,7 @@ static bool is_over(struct retry_verdict *out, const struct retry_rules *rules, 
 static void decide(struct retry_verdict *out, const struct retry_rules *rules, const struct retry_case *c)
 {
     *out = (struct retry_verdict){ .exit_code = 1 };
-    if (rules->max == 0) {       /* retries are off: a plain failure */
+    if (rules->max == 0 && !has_place(c)) {       /* retries are off: a plain failure */
         snprintf(out->text, sizeof(out->text), "%.340s; not retried: retry.max is 0", c->text);
         return;
     }
@@ -85,7 +96,7 @@ static void decide(struct retry_verdict *out, const struct retry_rules *rules, c
         snprintf(out->text, sizeof(out->text), "%.390s", c->text);
         return;
     }
-    if (!c->helps) {
+    if (!c->helps && !has_place(c)) {
         snprintf(out->text, sizeof(out->text), "%.340s; not retried, the same failure would recur", c->text);
         return;
     }

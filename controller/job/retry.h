@@ -6,7 +6,8 @@
  * resets the count.  Back-off starts at the second such failure, doubles, and
  * has jitter, so that jobs that failed together do not restart together.
  * A full disk is not a fault of the job: the job is tried again until there is room. So is a checkpoint.dir into which
- * another job writes. That wait grows with its own attempts only, and these do not count as failures.
+ * another job writes, or a host that cannot be reached. That wait grows with its own attempts only, and these do not
+ * count as failures. Of several hosts the next one is tried at once; the wait begins when each of them has failed.
  */
 #ifndef CONTROLLER_JOB_RETRY_H
 #define CONTROLLER_JOB_RETRY_H
@@ -14,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { RETRY_TEXT = 400, EXIT_NO_MORE = 93, RETRY_DIR_MS = 60000 /* the longest wait for a directory */ };
+enum { RETRY_TEXT = 400, EXIT_NO_MORE = 93, RETRY_WAIT_MS = 60000 /* the longest wait for a directory or a host */ };
 
 struct retry_rules {
     int64_t max;            /* restarts without progress allowed */
@@ -32,6 +33,7 @@ struct retry_case {
     bool        gave_up;        /* the agent used up its restarts; `text` says so */
     int64_t     failures;       /* without progress, this one included */
     int64_t     same;           /* consecutive ones with this fingerprint */
+    int64_t     places;         /* hosts of the job that may be tried now or later; 0: none, or it has no list of them */
     int64_t     step;
     uint64_t    random;         /* for the jitter */
 };

@@ -36,19 +36,35 @@ static bool lately(int64_t at_ms)
     return daemon_now_ms() - at_ms < HOSTS_LATELY_MS;
 }
 
-/* Did the job lose this node before? */
-static bool lost(const struct job *job, const char *name, char *why, size_t size)
+/* How the job lost this node lately; NULL: it did not. */
+static const json_t *loss_of(const struct job *job, const char *name)
 {
     size_t i;
     json_t *one;
-    json_array_foreach (job->lost, i, one) {
-        if (strcmp(field_text(one, "name"), name) != 0 ||
-            !lately(json_integer_value(json_object_get(one, "at_ms"))))
-            continue;
-        snprintf(why, size, "lost before: %s", field_text(one, "text"));
-        return true;
+    json_array_foreach (job->lost, i, one)
+        if (strcmp(field_text(one, "name"), name) == 0 && lately(json_integer_value(json_object_get(one, "at_ms"))))
+            return one;
+    return NULL;
+}
+
+static bool lost(const struct job *job, const char *name, char *why, size_t size)
+{
+    const json_t *loss = loss_of(job, name);
+    if (loss)
+        snprintf(why, size, "lost before: %s", field_text(loss, "text"));
+    return loss != NULL;
+}
+
+int64_t placement_places(const struct job *job, const char *without)
+{
+    int64_t n = 0;
+    size_t i;
+    json_t *host;
+    json_array_foreach (job->hosts, i, host) {
+        const char *name = json_string_value(host);
+        n += !(without && strcmp(name, without) == 0) && !field_true(loss_of(job, name), "unusable");
     }
-    return false;
+    return n < job->min_nodes ? 0 : n > job->nodes ? n - job->nodes + 1 : n > 0;
 }
 
 static bool any_lost(const struct job *job)
@@ -100,6 +116,10 @@ static void add_hosts(struct choice *c)
         if (health.drained) {
             snprintf(why, sizeof(why), "drained%s%s", health.drained[0] ? ": " : "", health.drained);
             leave_out(c, one.name, why);
+            continue;
+        }
+        if (field_true(loss_of(job, one.name), "unusable")) {
+            leave_out(c, one.name, field_text(loss_of(job, one.name), "text"));
             continue;
         }
         if (health.holder) {

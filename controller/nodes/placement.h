@@ -11,6 +11,7 @@
 #define CONTROLLER_NODES_PLACEMENT_H
 
 #include <jansson.h>
+#include <stdint.h>
 
 struct err;
 struct job;
@@ -22,5 +23,9 @@ json_t *placement_make(struct job *job);
 /* Called when an agent of the newest attempt connects: reads the names of its nodes if there are
  * several and they are unknown. -1: not available yet. */
 int placement_learn(struct job *job, struct err *err);
+
+/* How many hosts of a job of launch: ssh its first agent may run on, now or when they can be reached; not on `without`
+ * (NULL: none). 0: none, or the job has no list of hosts. */
+int64_t placement_places(const struct job *job, const char *without);
 
 #endif

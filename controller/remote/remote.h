@@ -41,6 +41,7 @@ struct remote_link_spec {
     const char *code;           /* jobs/<id>/code of a job whose code goes to the host; NULL: none */
     const char *host, *key;     /* for another machine: its name, and the job's name there */
     bool        known;          /* its agent has connected before */
+    bool        yields;         /* a host that cannot be reached is reported at once, if no agent of the attempt was */
     bool        dismiss;        /* end all its processes, however long it takes; then report lost */
     bool        forget;         /* with dismiss: and remove the job's copy of its code there */
     uint64_t    delay_ms;       /* before the first look */

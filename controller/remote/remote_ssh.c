@@ -4,7 +4,8 @@
  * jobctl-ssh (controller/ssh/) connects to `jobctl-agent attach` on the host, which finds, starts
  * or buries the agent and relays its messages. When the helper exits, the link starts another with
  * growing pauses; training continues meanwhile. A host that is unreachable for HOST_LOST_MS is lost
- * without proof: vanished(). A stop ends a link whose agent was never heard of at once: it had no LAUNCH, without which
+ * without proof: vanished(). One that was never reached is told at once, if the link may yield: nothing was launched
+ * there. A stop ends a link whose agent was never heard of at once: it had no LAUNCH, without which
  * it ends by itself. A first attempt whose host has no address is refused; later ones wait, as names come and go with
  * a network.
  */
@@ -32,7 +33,8 @@ enum {
     PAUSE_MS = 100,
     PAUSE_MAX_MS = 5000,
     EXIT_REFUSED = 2,           /* of jobctl-ssh: the user must fix something first */
-    EXIT_NO_NAME = 3            /* the resolver has no such host */
+    EXIT_NO_NAME = 3,           /* the resolver has no such host */
+    EXIT_UNREACHED = 5          /* no connection, or no login */
 };
 
 struct ssh {
@@ -40,7 +42,7 @@ struct ssh {
     struct subprocess *helper;   /* NULL: not running */
     bool               reached;  /* an agent of this attempt was reached at least once */
     bool               known;    /* it, or another link before */
-    bool               stop;
+    bool               stop, yields;
     int                status;   /* of the helper of this session */
     uint64_t           lost_ms, silent_ms;
     uint64_t           tried_at; /* start of this session */
@@ -82,10 +84,15 @@ static void tell_vanished(struct ssh *link)
     link->base.hooks.vanished(link->base.hooks.arg, text);
 }
 
-static bool is_refused(const struct ssh *link, int status)
+/* Why no agent of the attempt can be started; CAUSE_NONE: one may have been, or may be with the next try. */
+static enum cause unstarted(const struct ssh *link, int status)
 {
-    return (status == EXIT_REFUSED || (status == EXIT_NO_NAME && link->base.attempt == 1)) && link->base.may_start &&
-           !link->reached;
+    if (!link->base.may_start || link->reached)
+        return CAUSE_NONE;
+    if (status == EXIT_REFUSED || (status == EXIT_NO_NAME && link->base.attempt == 1))
+        return CAUSE_HOST_UNUSABLE;
+    return link->yields && !link->known && (status == EXIT_UNREACHED || status == EXIT_NO_NAME) ? CAUSE_HOST_UNREACHABLE
+                                                                                                 : CAUSE_NONE;
 }
 
 /* Nothing of the attempt was launched. */
@@ -110,8 +117,9 @@ static void judge(struct ssh *link, int status)
         give_up_stopped(link);
         return;
     }
-    if (is_refused(link, status)) {
-        link->base.hooks.not_started(link->base.hooks.arg, CAUSE_CONFIG_ERROR, link->why);
+    const enum cause cause = unstarted(link, status);
+    if (cause != CAUSE_NONE) {
+        link->base.hooks.not_started(link->base.hooks.arg, cause, link->why);
         return;
     }
     if (now - link->away_since >= link->lost_ms) {
@@ -301,6 +309,7 @@ static int ssh_open(struct remote_link **out, uv_loop_t *loop, const struct remo
     link->silent_ms = lost_ms / 2 < SILENT_MS ? lost_ms / 2 : SILENT_MS;
     link->pause_ms = PAUSE_MS;
     link->known = spec->known;
+    link->yields = spec->yields;
     snprintf(link->host, sizeof(link->host), "%s", spec->host);
     snprintf(link->key, sizeof(link->key), "%s", spec->key);
     snprintf(link->code, sizeof(link->code), "%s", spec->code && spec->may_start ? spec->code : "");

@@ -134,7 +134,7 @@ int code_send(ssh_session s, const char *host, const char *command, const char *
         rc = *began ? converse(&w, &why) : 0;
         host_talk_close(&w.talk, wrong, wrong_size, status);
         if (rc < 0)
-            err_set(err, why.code, "%s", wrong[0] && !w.damaged ? wrong : why.text);
+            err_set(err, host_command_lacks_home(*status) ? ERR_USAGE : why.code, "%s", wrong[0] && !w.damaged ? wrong : why.text);
     }
     json_decref(w.info);
     json_decref(w.manifest);

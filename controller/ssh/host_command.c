@@ -11,6 +11,7 @@
 #include "controller/ssh/host_terminal.h"
 #include "controller/ssh/login.h"
 #include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
 #include "engine/contract/write_all.h"
 
 enum { PIECE = 64 * 1024, WAIT_MS = 1000 };
@@ -180,6 +181,11 @@ int host_command_pass(ssh_session s, const char *host, const char *command, cons
     return finish(c, status);
 }
 
+bool host_command_lacks_home(int status)
+{
+    return status == err_exit_code(ERR_USAGE) || status == EXIT_DISK_FULL;
+}
+
 /* ---- in turn ---- */
 
 /* 1: a byte; 0: it ended. */
@@ -197,10 +203,16 @@ int host_talk_open(struct host_talk *t, ssh_session s, const char *host, const c
     login_deadline(host, LOGIN_STEP_S);
     if (!(t->channel = start(s, command, err)))
         return -1;
+    char before[sizeof(t->noise)] = "";
     while (!o.began && next_byte(t, &byte)) {
         int n = 1;
         await_ready(&o, &byte, &n);
+        keep(before, sizeof(before), &byte, 1);
     }
+    const size_t n = strcspn(before, "\r\n");
+    if (strncmp(before, ready, n) != 0)
+        snprintf(t->noise, sizeof(t->noise), "%.*s", (int)n, before);
+    err_make_printable(t->noise);
     *began = o.began;
     return 0;
 }

@@ -21,13 +21,14 @@ enum { SILENT_MS = 10000 }; /* without acknowledgements for so long a connection
 /* ---- the deadline ---- */
 
 static char deadline_timer_text[400];
+static int deadline_exit = LOGIN_EXIT_UNREACHED;
 
 static void deadline_came(int signo)
 {
     (void)signo;
     if (write(STDERR_FILENO, deadline_timer_text, strlen(deadline_timer_text)) < 0)
-        _exit(4);
-    _exit(4);
+        _exit(deadline_exit);
+    _exit(deadline_exit);
 }
 
 void login_deadline(const char *host, unsigned seconds)
@@ -214,11 +215,22 @@ static int let_in(ssh_session s, const char *host, struct err *err)
     if (!ssh_is_connected(s))
         return err_set(err, ERR_SYSTEM, "%s closed the connection: %s", host, ssh_get_error(s));
     ssh_options_get(s, SSH_OPTIONS_USER, &user);
-    err_set(err, ERR_USAGE, "%s rejected the keys of %s%s; `ssh -o BatchMode=yes %s` must work "
+    err_set(err, ERR_CONFLICT, "%s rejected the keys of %s%s; `ssh -o BatchMode=yes %s` must work "
             "without a prompt; add a key with a passphrase to ssh-agent", host,
             user ? user : "this user", getenv("SSH_AUTH_SOCK") ? "" : " (no ssh-agent)", host);
     ssh_string_free_char(user);
     return -1;
+}
+
+static int connect_to(ssh_session s, const char *host, struct err *err)
+{
+    unsigned port = 22;
+    if (ssh_connect(s) == SSH_OK)
+        return 0;
+    ssh_options_get_port(s, &port);
+    if (!has_jump(s) && strstr(ssh_get_error(s), "refused"))
+        return err_set(err, ERR_SYSTEM, "host %s refused the connection on port %u", host, port);
+    return err_set(err, ERR_SYSTEM, "%s cannot be reached: %s", host, ssh_get_error(s));
 }
 
 ssh_session login_open(const char *host, struct err *err)
@@ -229,15 +241,12 @@ ssh_session login_open(const char *host, struct err *err)
         return NULL;
     }
     login_deadline(host, LOGIN_STEP_S);
-    if (set_options(s, host, err) < 0 || check_name(s, host, err) < 0)
+    if (set_options(s, host, err) < 0 || check_name(s, host, err) < 0 || connect_to(s, host, err) < 0)
         goto fail;
-    if (ssh_connect(s) != SSH_OK) {
-        err_set(err, ERR_SYSTEM, "%s cannot be reached: %s", host, ssh_get_error(s));
-        goto fail;
-    }
     watch_connection(s);
     if (check_host(s, host, err) < 0 || let_in(s, host, err) < 0)
         goto fail;
+    deadline_exit = LOGIN_EXIT_LATE;
     return s;
 fail:
     if (ssh_is_connected(s))

@@ -5,8 +5,8 @@
  * ProxyCommand, known-hosts files). Nothing prompts on a terminal: an unknown or changed host key
  * ends the login before any secret is sent.
  *
- * ERR_USAGE: the user must fix something first. ERR_NOT_FOUND: the resolver has no such name.
- * ERR_SYSTEM: a retry may work.
+ * ERR_USAGE: the user must fix something first. ERR_NOT_FOUND: the resolver has no such name. ERR_CONFLICT: the host
+ * accepts none of our keys. ERR_SYSTEM: a retry may work.
  */
 #ifndef CONTROLLER_SSH_LOGIN_H
 #define CONTROLLER_SSH_LOGIN_H
@@ -17,7 +17,7 @@
 
 struct err;
 
-enum { LOGIN_CONNECT_S = 10, LOGIN_STEP_S = 30 };
+enum { LOGIN_CONNECT_S = 10, LOGIN_STEP_S = 30, LOGIN_EXIT_UNREACHED = 5, LOGIN_EXIT_LATE = 4 };
 
 /* The caller calls ssh_disconnect() and ssh_free(); NULL on failure. */
 ssh_session login_open(const char *host, struct err *err);
@@ -27,7 +27,7 @@ ssh_session login_open(const char *host, struct err *err);
 enum login_name { LOGIN_NAME_KNOWN, LOGIN_NAME_UNKNOWN, LOGIN_NAME_JUMP, LOGIN_NAME_UNSURE };
 enum login_name login_look_up(const char *host, char *text, size_t size);
 
-/* Sets a time limit of LOGIN_STEP_S for the next step: then the process exits with a message and 4;
+/* Sets a time limit of LOGIN_STEP_S for the next step: then the process exits with a message and 5, after the login 4;
  * 0: no limit. libssh has no timeout for most operations. */
 void login_deadline(const char *host, unsigned seconds);
 

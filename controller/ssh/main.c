@@ -16,7 +16,8 @@
  * Missing programs are copied first, except for relay: PROGRAM, or jobctl in PATH or a usual place, must be there. One
  * process per connection: libssh blocks, and a process that hangs or dies affects no other. It exits at the end of its
  * input. Exit code: 0 the session ended, 2 the user must fix something first, 3 the resolver has no such name, 4 a
- * retry may work; the reason is the last line on stderr.
+ * retry may work, 5 the same, and there was no connection or, of attach, no login: nothing was started; the reason is the
+ * last line on stderr.
  */
 #include <libssh/libssh.h>
 #include <signal.h>
@@ -49,6 +50,8 @@ static void compose(char out[COMMAND], const struct programs *p, const char *ver
              "echo \"" CACHE_WORD "$d\" >&2; exit %d'", p->digest, verb, NOT_THERE);
 }
 
+static bool inside;     /* the login succeeded */
+
 static void leave(ssh_session s)
 {
     if (!s)
@@ -76,7 +79,7 @@ static int send_programs(const struct programs *p, ssh_session s, const char *ho
 
 static int no_answer(const char *host, int status, const char *wrong, struct err *err)
 {
-    return err_set(err, ERR_SYSTEM, "jobctl-agent on %s ended with status %d%s%s", host, status,
+    return err_set(err, host_command_lacks_home(status) ? ERR_USAGE : ERR_SYSTEM, "jobctl-agent on %s ended with status %d%s%s", host, status,
                    wrong[0] ? ": " : "", wrong);
 }
 
@@ -176,6 +179,7 @@ static int relay(char *const *argv, struct err *err)
     int status = -1, rc = -1;
     char *command = compose_relay(program, none, err);
     ssh_session s = command ? login_open(host, err) : NULL;
+    inside = s != NULL;
     if (s && (rc = host_command_pass(s, host, command, argv[1], &began, wrong, sizeof(wrong), &status, err)) == 0 &&
         (!began || status != 0))
         rc = no_jobctl(host, program, status, wrong, err);
@@ -199,7 +203,7 @@ static int command_there(char *const *argv, struct err *err)
     if (err->code == ERR_NONE)
         return status < 0 ? err_exit_code(ERR_SYSTEM) : status;
     fprintf(stderr, "jobctl: %s\n", err->text);
-    return err_exit_code(err->code == ERR_NOT_FOUND ? ERR_USAGE : err->code);
+    return err_exit_code(err->code == ERR_NOT_FOUND || err->code == ERR_CONFLICT ? ERR_USAGE : err->code);
 }
 
 static char answer[256 * 1024]; /* output of the agent, from its facts on */
@@ -267,6 +271,7 @@ static int run(const char *verb, const char *host, struct err *err)
             return -1;
         ssh_session s = login_open(host, err);
         int rc = s ? verbs[i].run(s, &p, host, err) : -1;
+        inside = s != NULL;
         leave(s);
         return rc;
     }
@@ -284,7 +289,7 @@ static int test(const char *host)
                                     (json_int_t)(clock_ms() - from),
                                     "facts", facts)
                         : json_make("{s:s, s:b, s:b, s:s}", "host", host, "ok", 0, "again",
-                                    (int)(err.code != ERR_USAGE), "text", err.text);
+                                    (int)(err.code != ERR_USAGE && err.code != ERR_CONFLICT), "text", err.text);
     rc = v ? json_dumpf(v, stdout, JSON_COMPACT) : -1;
     json_decref(v);
     return rc < 0 ? 70 : 0;
@@ -305,6 +310,14 @@ static int resolve(char *const *hosts)
         fflush(stdout);
     }
     return 0;
+}
+
+static int exit_code(const char *verb, const struct err *err)
+{
+    const bool attaches = strcmp(verb, "attach") == 0;
+    if (!inside && (err->code == ERR_SYSTEM || (attaches && err->code == ERR_CONFLICT)))
+        return LOGIN_EXIT_UNREACHED;
+    return err_exit_code(err->code == ERR_CONFLICT ? ERR_USAGE : err->code);
 }
 
 int main(int argc, char **argv)
@@ -338,5 +351,5 @@ int main(int argc, char **argv)
     if (!err.code)
         return 0;
     fprintf(stderr, "jobctl-ssh: %s\n", err.text);
-    return err_exit_code(err.code);
+    return exit_code(argv[1], &err);
 }

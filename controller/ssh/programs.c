@@ -27,6 +27,8 @@ enum {
     PAUSE_MS = 200
 };
 
+static const double MIB = 1 << 20;
+
 static int add(struct programs *p, const char *root, const char *name, bool needed, struct err *err)
 {
     struct program *q = &p->list[p->count];
@@ -111,7 +113,56 @@ static int check_machine(sftp_session sftp, const struct program *agent, const c
 
 /* ---- sending ---- */
 
-static void make_dirs(sftp_session sftp, const char *path)
+static bool is_there(sftp_session sftp, const char *path)
+{
+    sftp_attributes a = sftp_stat(sftp, path);
+    sftp_attributes_free(a);
+    return a != NULL;
+}
+
+/* What its file system says of a path that cannot be made or written; "": nothing. */
+static void look_why(char *out, size_t size, sftp_session sftp, const char *path, size_t bytes)
+{
+    char dir[PATH_MAX];
+    sftp_attributes link = is_there(sftp, path) ? NULL : sftp_lstat(sftp, path);
+    snprintf(dir, sizeof(dir), "%s", path);
+    while (!is_there(sftp, dir) && strrchr(dir, '/') > dir)
+        *strrchr(dir, '/') = '\0';
+    sftp_statvfs_t v = sftp_statvfs(sftp, dir);
+    const double room = v ? (double)v->f_bavail * (double)v->f_frsize : 0;
+    out[0] = '\0';
+    if (link)
+        snprintf(out, size, "it is a link to nothing");
+    else if (v && (v->f_flag & SSH_FXE_STATVFS_ST_RDONLY))
+        snprintf(out, size, "its file system is read-only");
+    else if (v && (room < (double)bytes || (v->f_files > 0 && v->f_favail == 0)))
+        snprintf(out, size, "its file system is full: %.1f MiB are needed, %.1f MiB are free", (double)bytes / MIB,
+                 room / MIB);
+    sftp_attributes_free(link);
+    if (v)
+        sftp_statvfs_free(v);
+}
+
+static int set_unusable(struct err *err, const char *host, const char *path, const char *why)
+{
+    return err_set(err, ERR_USAGE, "%s cannot take jobctl's programs: %.200s: %s; mend that, or set XDG_CACHE_HOME for "
+                   "logins there to a directory that programs may be in", host, path, why);
+}
+
+/* ERR_USAGE: a retry does not help; else another process may have been at the same files, or there is a quota. */
+static int not_made(sftp_session sftp, const char *host, const char *path, size_t bytes, struct err *err)
+{
+    const int code = sftp_get_error(sftp);
+    char why[120];
+    look_why(why, sizeof(why), sftp, path, bytes);
+    if (!why[0] && code == SSH_FX_PERMISSION_DENIED)
+        snprintf(why, sizeof(why), "permission denied");
+    if (why[0])
+        return set_unusable(err, host, path, why);
+    return err_set(err, ERR_SYSTEM, "cannot write %s on %s (sftp error %d): over a quota?", path, host, code);
+}
+
+static int make_dirs(sftp_session sftp, const char *host, const char *path, struct err *err)
 {
     char part[PATH_MAX];
     snprintf(part, sizeof(part), "%s", path);
@@ -120,10 +171,13 @@ static void make_dirs(sftp_session sftp, const char *path)
             continue;
         char was = *p;
         *p = '\0';
-        sftp_mkdir(sftp, part, 0700); /* may exist; errors show when the file is written */
+        if (sftp_mkdir(sftp, part, 0700) < 0 && !is_there(sftp, part)) {
+            sftp_mkdir(sftp, part, 0700);   /* for its error */
+            return not_made(sftp, host, part, 0, err);
+        }
         *p = was;
         if (!was)
-            return;
+            return 0;
     }
 }
 
@@ -136,14 +190,15 @@ static size_t have(sftp_session sftp, const char *path, size_t size)
     return n <= size ? n : 0;
 }
 
-static int send_bytes(sftp_file to, FILE *from, const char *host, struct err *err)
+static int send_bytes(sftp_file to, FILE *from, const char *host, bool *refused, struct err *err)
 {
     static char bytes[PIECE];
     size_t n;
     while ((n = fread(bytes, 1, sizeof(bytes), from)) > 0) {
         login_deadline(host, LOGIN_STEP_S);
-        if (sftp_write(to, bytes, n) != (ssize_t)n)
-            return err_set(err, ERR_SYSTEM, "%s stopped accepting data; is its disk full?", host);
+        *refused = sftp_write(to, bytes, n) != (ssize_t)n;
+        if (*refused)
+            return -1;
     }
     return ferror(from) ? err_set(err, ERR_SYSTEM, "cannot read a program: %s", strerror(errno)) : 0;
 }
@@ -159,14 +214,17 @@ static int send_file(sftp_session sftp, const struct program *p, const char *hos
     FILE *from = fopen(p->path, "re");
     sftp_file to = sftp_open(sftp, path, O_WRONLY | O_CREAT | (at ? 0 : O_TRUNC), 0700);
     int rc = -1;
+    bool refused = from && !to;
     if (!from)
         err_set(err, ERR_SYSTEM, "cannot read '%s': %s", p->path, strerror(errno));
-    else if (!to)
-        err_set(err, ERR_SYSTEM, "cannot write %s on %s (sftp error %d)", path, host, sftp_get_error(sftp));
-    else if (fseek(from, (long)at, SEEK_SET) == 0 && sftp_seek64(to, at) == 0)
-        rc = send_bytes(to, from, host, err);
+    else if (to && fseek(from, (long)at, SEEK_SET) == 0 && sftp_seek64(to, at) == 0)
+        rc = send_bytes(to, from, host, &refused, err);
+    if (refused)
+        not_made(sftp, host, path, p->size - have(sftp, path, p->size), err);
     if (to && sftp_close(to) != SSH_OK)
         rc = err_set(err, ERR_SYSTEM, "%s did not save %s", host, path);
+    if (refused && to && err->code == ERR_USAGE)
+        sftp_unlink(sftp, path);    /* not to fill the disk of a host that cannot be used */
     if (from)
         fclose(from);
     return rc;
@@ -189,6 +247,8 @@ static int read_back(const struct programs *p, ssh_session s, const char *host, 
     if (host_command_run(s, command, said, sizeof(said), wrong, sizeof(wrong), &status, err) < 0)
         return err_prefix(err, "%s: ", host);
     *same = status == 0 && strstr(said, expected);
+    if (status == 126 && strstr(wrong, "ermission denied"))
+        return set_unusable(err, host, part, "its file system permits no programs (noexec)");
     if (strstr(wrong, "GLIBC_"))
         return err_set(err, ERR_USAGE, "the C library of %s is too old for this build of jobctl; "
                        "build jobctl on your oldest system (%.200s)", host, wrong);
@@ -198,13 +258,6 @@ static int read_back(const struct programs *p, ssh_session s, const char *host, 
     return 0;
 }
 
-static bool is_there(sftp_session sftp, const char *path)
-{
-    sftp_attributes a = sftp_stat(sftp, path);
-    sftp_attributes_free(a);
-    return a != NULL;
-}
-
 static int send_once(const struct programs *p, ssh_session s, sftp_session sftp, const char *host,
                      const char *whole, bool anew, bool *done, struct err *err)
 {
@@ -212,9 +265,11 @@ static int send_once(const struct programs *p, ssh_session s, sftp_session sftp,
     bool same = false;
     snprintf(part, sizeof(part), "%s.part", whole);
     snprintf(dir, sizeof(dir), "%s/bin", part);
-    make_dirs(sftp, dir);
+    if (make_dirs(sftp, host, dir, err) < 0)
+        return -1;
     snprintf(dir, sizeof(dir), "%s/lib", part);
-    make_dirs(sftp, dir);
+    if (make_dirs(sftp, host, dir, err) < 0)
+        return -1;
     for (int i = 0; i < p->count; i++)
         if (send_file(sftp, &p->list[i], host, part, anew, err) < 0)
             return -1;
@@ -224,6 +279,36 @@ static int send_once(const struct programs *p, ssh_session s, sftp_session sftp,
     return 0;
 }
 
+/* A login that prints something breaks the protocol, unless the server is started by a command of ours. */
+static sftp_session open_sftp(ssh_session s, const char *host, struct err *err)
+{
+    static const char command[] =
+        "exec sh -c 'for p in /usr/lib/openssh /usr/libexec/openssh /usr/lib/ssh /usr/libexec /usr/lib/misc; do "
+        "test -x $p/sftp-server && echo jobctl-sftp && exec $p/sftp-server; done; exit 1'";
+    char why[200];
+    struct host_talk talk;
+    bool began = false;
+    sftp_session sftp = sftp_new(s);
+    if (sftp && sftp_init(sftp) == SSH_OK)
+        return sftp;
+    snprintf(why, sizeof(why), "%s", ssh_get_error(s));
+    if (sftp)
+        sftp_free(sftp);
+    if (host_talk_open(&talk, s, host, command, "jobctl-sftp\n", &began, err) < 0)
+        return NULL;
+    sftp = began ? sftp_new_channel(s, talk.channel) : NULL;
+    if (sftp && sftp_init(sftp) == SSH_OK)
+        return sftp;
+    if (sftp)
+        sftp_free(sftp);
+    else
+        ssh_channel_free(talk.channel);
+    err_set(err, ERR_USAGE, "%s has no sftp, which jobctl needs to copy its programs: %s%s%s%s", host, why,
+            talk.noise[0] ? "; its login prints \"" : "", talk.noise,
+            talk.noise[0] ? "\": make ~/.bashrc (or what prints it) silent without a terminal" : "");
+    return NULL;
+}
+
 int programs_send(const struct programs *p, ssh_session s, const char *host, const char *cache, struct err *err)
 {
     char whole[PATH_MAX];
@@ -231,11 +316,9 @@ int programs_send(const struct programs *p, ssh_session s, const char *host, con
     int rc = -1;
     login_deadline(host, LOGIN_STEP_S);
     snprintf(whole, sizeof(whole), "%.3900s/%s", cache, p->digest);
-    sftp_session sftp = sftp_new(s);
-    if (!sftp || sftp_init(sftp) != SSH_OK) {
-        err_set(err, ERR_USAGE, "%s has no sftp, which jobctl needs to copy its programs: %s", host, ssh_get_error(s));
+    sftp_session sftp = open_sftp(s, host, err);
+    if (!sftp)
         goto out;
-    }
     if (strpbrk(cache, "\"'`$\\\n")) {
         err_set(err, ERR_USAGE, "the path of the cache directory of %s contains a special shell "
                 "character: %.200s", host, cache);
@@ -250,7 +333,7 @@ int programs_send(const struct programs *p, ssh_session s, const char *host, con
         rc = send_once(p, s, sftp, host, whole, i == 2, &done, &why);
         done = done || is_there(sftp, whole);
         if (!done && (i == TRIES - 1 || why.code == ERR_USAGE || !ssh_is_connected(s))) {
-            rc = err_set(err, rc < 0 ? why.code : ERR_SYSTEM, "%s",
+            rc = err_set(err, ssh_is_connected(s) ? ERR_USAGE : ERR_SYSTEM, "%s",
                          rc < 0 ? why.text : "the files differ after the transfer");
             goto out;
         }

@@ -88,7 +88,7 @@ if [ -x "$BIN/jobctl-ssh" ]; then
     matches "note: hosts: far (inner.invalid): .*; its jump host must know it" cat err
     # Nobody listens there: cancelled in the middle of its tries, it is done.
     id=$(jobctl submit -q hosts.yaml --set 'hosts=[near]')
-    wait_for "job $id tries" says "cannot be reached" jobctl why "$id"
+    wait_for "job $id tries" says "host near refused the connection on port 1" jobctl why "$id"
     jobctl cancel "$id"
     code 3 jobctl wait "$id" --timeout 30
 fi

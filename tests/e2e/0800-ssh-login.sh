@@ -33,7 +33,8 @@ head -c 1000000 /dev/zero >"$cache.part/bin/jobctl-train"
 code 0 jobctl-ssh probe two
 cmp "$BIN/jobctl-train" "$cache/bin/jobctl-train"
 
-# A login that talks does no harm.
+# A login that talks does no harm, not even to the sending of programs.
+rm -rf "$WORK/two/.cache"
 echo 'echo welcome to this machine; echo and mind the step >&2' >"$WORK/two/.bashrc"
 code 0 jobctl-ssh probe two
 
@@ -55,15 +56,15 @@ json "o['hosts'][0]['ok'] and o['hosts'][0]['facts']['hostname']"
 printf 'Host nowhere\n  HostName 127.0.0.1\n  Port 1\n' | cat - config >"$HOME/.ssh/config"
 code 1 jobctl nodes test one nowhere
 has 'one      ok ' out
-has 'nowhere  nowhere cannot be reached' out
+has 'nowhere  host nowhere refused the connection on port 1' out
 code 2 jobctl nodes tset one
 has 'jobctl nodes test|add|drain|resume|remove HOST...' err
 [ ! -e "$JOBCTL_HOME" ]
 
 # Nobody is there; a host that nobody knows; one whose key has changed; keys that it does not take.
 printf 'Host gone\n  HostName 127.0.0.1\n  Port 1\n' | cat - config >"$HOME/.ssh/config"
-code 4 jobctl-ssh probe gone
-has 'gone cannot be reached' err
+code 5 jobctl-ssh probe gone
+has 'host gone refused the connection on port 1' err
 cp config "$HOME/.ssh/config"
 cp "$HOME/.ssh/known_hosts" known
 grep -v "$(cut -d' ' -f2 one.key.pub)" known >"$HOME/.ssh/known_hosts" || true
@@ -94,7 +95,7 @@ ssh-keygen -q -p -P secret -N '' -f "$HOME/.ssh/id_ed25519"
 # A host that listens and says nothing is given up.
 printf 'Host one\n  ConnectTimeout 2\n' | cat - config >"$HOME/.ssh/config"
 host_freeze one
-code 4 jobctl-ssh probe one
+code 5 jobctl-ssh probe one
 has 'one' err
 host_thaw one
 

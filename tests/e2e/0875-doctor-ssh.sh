@@ -70,7 +70,7 @@ printf 'Host gone\n  HostName 127.0.0.1\n  Port 1\n' | cat - "$HOME/.ssh/config"
 mv config "$HOME/.ssh/config"
 look 1 --set 'hosts=[gpu1,gpu2,gone]' --set "train.data.path=$WORK/own/data" \
     --set "checkpoint.dir=$WORK/own/ckpt"
-row 'gone|reachable|fail|gone cannot be reached'
+row 'gone|reachable|fail|host gone refused the connection'
 row 'gpu1|route to gpu2|fail|no connection to gpu2: 10.77.0.12, port'
 row 'gpu2|route to gpu1|fail|no connection to gpu1: 10.77.0.11, port'
 row "all|checkpoint.dir|fail|gpu2: a file that the first node wrote to '$WORK/own' is missing here"
@@ -79,7 +79,7 @@ code 1 jobctl doctor train.yaml --set 'hosts=[gpu1,gone]' --set resources.nodes=
 grep -q '^fail     gone reachable  ' out
 grep -q 'of [0-9]* checks failed' out
 code 0 jobctl plan train.yaml --set 'hosts=[gone,gpu1]' --set resources.nodes=1
-has 'note: gone is skipped: gone cannot be reached' out
+has 'note: gone is skipped: host gone refused the connection' out
 code 4 jobctl plan train.yaml --set 'hosts=[gone,gpu1]'
 has 'only 1 of 2 nodes answered: gone is skipped' err
 

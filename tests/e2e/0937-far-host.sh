@@ -125,5 +125,5 @@ code 2 env JOBCTL_HOST_PROGRAM="$WORK/older" jobctl -H far status
 has 'the jobctl of far is too old for -H' err
 host_down far
 code 4 far status
-has 'far cannot be reached' err
+has 'host far refused the connection' err
 code 4 far doctor

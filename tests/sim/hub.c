@@ -416,7 +416,8 @@ static void bury(struct world *w, int job)
     if (!w->up || !b->known || !b->core.live || b->core.attempt != attempt ||
         b->link != LINK_BURYING)
         return;
-    static const char *const unmade[] = { NULL, NULL, NULL, "disk_full", "slurm_refused" };
+    static const char *const unmade[] = { NULL, NULL, NULL, "disk_full", "slurm_refused", "host_unusable",
+                                          "host_unreachable" };
     const char *cause = a->made ? NULL : unmade[chance(w) % (sizeof(unmade) / sizeof(unmade[0]))];
     const struct core_input in = { .kind = CORE_AGENT_LOST, .at_ms = wall(w), .random = chance(w),
                                    .attempt = attempt, .event = cause, .text = "its agent died" };

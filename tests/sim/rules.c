@@ -68,13 +68,13 @@ static void retry_commit(struct world *w, int job, const struct core_event *e, c
     const struct job_core *before = &w->store[job].latest;
     const struct retry_rules *r = &w->truth[job].rules;
     const struct job_core *c = &w->hub[job].core;
-    const bool dir = strcmp(body_text(in->body, "cause"), "dir_in_use") == 0;
-    const bool full = strcmp(in->kind == CORE_AGENT_LOST ? in->event ? in->event : "" : body_text(in->body, "cause"),
-                             "disk_full") == 0;
+    const char *cause = in->kind != CORE_AGENT_LOST ? body_text(in->body, "cause") : in->event ? in->event : "";
+    const bool dir = strcmp(cause, "dir_in_use") == 0 || strcmp(cause, "host_unreachable") == 0;
+    const bool full = strcmp(cause, "disk_full") == 0;
     int64_t pause = backoff(r, dir ? c->same + 1 : full && c->same > c->failures ? c->same : c->failures);
     int64_t jitter = (int64_t)(in->random % (uint64_t)(pause / 4 + 1));
-    if (dir && pause - jitter > RETRY_DIR_MS)
-        pause = RETRY_DIR_MS + jitter;
+    if (dir && pause - jitter > RETRY_WAIT_MS)
+        pause = RETRY_WAIT_MS + jitter;
     if (body_int(e->body, "delay_ms") != pause - jitter ||
         body_int(e->body, "not_before_ms") != e->at_ms + pause - jitter)
         broke(w, "job %d waits %lld ms after %lld failures, not %lld", job, (long long)body_int(e->body, "delay_ms"),
@@ -93,7 +93,7 @@ static void retry_commit(struct world *w, int job, const struct core_event *e, c
 static void lost_commit(struct world *w, int job, const char *cause)
 {
     const struct job_core *before = &w->store[job].latest, *c = &w->hub[job].core;
-    int64_t due = c->best > before->attempt_best ? 0 : before->failures + (strcmp(cause, "disk_full") != 0);
+    int64_t due = c->best > before->attempt_best ? 0 : before->failures + retry_counts(cause);
     if (c->failures != due)
         broke(w, "job %d counts %lld failures after losing its agent, not %lld", job,
               (long long)c->failures, (long long)due);

@@ -39,6 +39,21 @@ static const struct {
       "job 3 writes" },
     { { .cause = "dir_in_use", .text = "job 3 writes", .helps = true, .failures = 0, .same = 99 }, true, 0, 45000,
       60000, "job 3 writes" },
+    { { .cause = "host_unreachable", .text = "h1 refused", .helps = true, .same = 1 }, true, 0, 3750, 5000, "h1 refused" },
+    { { .cause = "host_unreachable", .text = "h1 refused", .helps = true, .same = 99, .places = 1 }, true, 0, 45000, 60000,
+      "h1 refused" },
+    { { .cause = "host_unreachable", .text = "h1 refused", .helps = true, .same = 1, .places = 3 }, true, 0, 0, 0, "h1" },
+    { { .cause = "host_unreachable", .text = "h2 refused", .helps = true, .same = 2, .places = 3 }, true, 0, 0, 0, "h2" },
+    { { .cause = "host_unreachable", .text = "h3 refused", .helps = true, .same = 3, .places = 3 }, true, 0, 3750, 5000, "h3" },
+    { { .cause = "host_unreachable", .text = "h1 refused", .helps = true, .same = 4, .places = 3 }, true, 0, 0, 0, "h1" },
+    { { .cause = "host_unreachable", .text = "h3 refused", .helps = true, .same = 6, .places = 3 }, true, 0, 7500, 10000, "h3" },
+    { { .cause = "disk_full", .text = "no room on h1", .helps = true, .same = 1, .places = 2 }, true, 0, 0, 0, "no room" },
+    { { .cause = "disk_full", .text = "no room on h2", .helps = true, .same = 2, .places = 2 }, true, 0, 3750, 5000, "no room" },
+    { { .cause = "host_unusable", .text = "h1 has no home", .places = 1 }, true, 0, 0, 0, "h1 has no home" },
+    { { .cause = "host_unusable", .text = "h1 has no home" }, false, 1, 0, 0,
+      "h1 has no home; not retried, the same failure would recur" },
+    { { .cause = "slurm_refused", .text = "no such partition", .places = 3 }, false, 1, 0, 0,
+      "no such partition; not retried, the same failure would recur" },
     { { .text = "restart limit (4) reached", .helps = true, .gave_up = true, .failures = 1 }, false, 93,
       0, 0, "restart limit (4) reached" },
 };
@@ -55,6 +70,21 @@ static void verdicts(void **state)
         assert_int_equal(v.exit_code, cases[i].exit_code);
         assert_in_range(v.delay_ms, cases[i].least_ms, cases[i].most_ms);
     }
+}
+
+/* Without retries another host is tried, as nothing of the job has begun; none is tried twice. */
+static void no_retries_is_no_other_try_of_a_host(void **state)
+{
+    (void)state;
+    const struct retry_rules none = { .max = 0 };
+    struct retry_verdict v;
+    struct retry_case c = { .cause = "host_unreachable", .text = "h1 refused", .helps = true, .same = 1, .places = 2 };
+    retry_decide(&v, &none, &c);
+    assert_true(v.again);
+    c.same = 2;
+    retry_decide(&v, &none, &c);
+    assert_false(v.again);
+    assert_string_equal(v.text, "h1 refused; not retried: retry.max is 0");
 }
 
 static void backoff_is_bounded(void **state)
@@ -76,6 +106,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts),
+        cmocka_unit_test(no_retries_is_no_other_try_of_a_host),
         cmocka_unit_test(backoff_is_bounded),
     };
     return cmocka_run_group_tests_name("retry", tests, NULL, NULL);
