@@ -172,7 +172,6 @@ static int mount_ours(struct container_job *j, const char *ckpt_dir, struct err 
         container_mounts_add(&j->mounts, j->workdir, false, err) < 0 ||
         container_mounts_add(&j->mounts, ckpt_dir, false, err) < 0 ||
         container_mounts_add(&j->mounts, field_text(checkpoint, "mirror"), false, err) < 0 ||
-        container_mounts_add(&j->mounts, field_text(j->spec, "load_from"), true, err) < 0 ||
         container_mounts_add(&j->mounts, resume[0] == '/' ? resume : NULL, true, err) < 0)
         return -1;
     return container_mounts_add(&j->mounts, profiler_of(j->plan), true, err);

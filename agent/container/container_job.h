@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* container_job.h - the containers of one job on one node: from spec and plan to command lines
  *
- * The job's directory, its workdir, the directories of checkpoints and of the mirror, load_from and the NCCL plugin are
+ * The job's directory, its workdir, the directories of checkpoints and of the mirror, and the NCCL plugin are
  * in the container at their own paths, the mounts of the spec beside them; user and groups are those of the agent.
  */
 #ifndef AGENT_CONTAINER_CONTAINER_JOB_H

@@ -32,8 +32,7 @@ static void check_plan(struct checkup *c)
 /* Whether the engine refused the weights that a run begins with. */
 static bool is_of_weights(const char *wrong)
 {
-    return strncmp(wrong, "train.model.weights", strlen("train.model.weights")) == 0 ||
-           strncmp(wrong, "load_from", strlen("load_from")) == 0;
+    return strncmp(wrong, "train.model.weights", strlen("train.model.weights")) == 0;
 }
 
 static void check_weights(struct checkup *c, const json_t *train, const char *wrong)

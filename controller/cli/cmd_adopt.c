@@ -105,7 +105,6 @@ static void print_plan(FILE *f, const json_t *plan)
     print_text(f, "checkpoint", checkpoint);
     print_key(f, "saved to", json_object_get(json_object_get(spec, "checkpoint"), "dir"));
     print_key(f, "resume", json_object_get(spec, "resume"));
-    print_key(f, "load_from", json_object_get(spec, "load_from"));
     print_key(f, "resources", json_object_get(spec, "resources"));
     print_key(f, "launch", json_object_get(spec, "launch"));
     print_key(f, "slurm", json_object_get(spec, "slurm"));

@@ -148,7 +148,7 @@ static void check_launcher(const json_t *spec, json_t *notes)
 static bool key_of(char key[64], const char *said, int *skip)
 {
     return sscanf(said, "jobctl-train inspect: %63[a-z_.]: %n", key, skip) == 1 && *skip > 0 &&
-           (strncmp(key, "train.", 6) == 0 || strcmp(key, "load_from") == 0);
+           strncmp(key, "train.", 6) == 0;
 }
 
 /* `setup` and other jobs may bring the data and its encoders; weights are refused as everywhere. */
@@ -167,8 +167,7 @@ static bool names_files(const json_t *spec)
     const json_t *train = json_object_get(spec, "train"), *data = json_object_get(train, "data");
     const char *encoders = field_text(data, "encoders");
     return json_is_string(json_object_get(json_object_get(train, "model"), "weights")) ||
-           json_is_string(json_object_get(spec, "load_from")) || strcmp(encoders, "sana") == 0 ||
-           strcmp(encoders, "lumina") == 0 || strcmp(encoders, "features") == 0;
+           strcmp(encoders, "sana") == 0 || strcmp(encoders, "lumina") == 0 || strcmp(encoders, "features") == 0;
 }
 
 /* Ranks and GPU memory of a run on this machine, as the agent would plan it; ranks 0: not planned, or elsewhere. */

@@ -33,7 +33,6 @@ static const struct {
     {"model", "weights", "train.model.weights", true, true},
     {"checkpoint", "dir", "checkpoint.dir", false, false},
     {"checkpoint", "mirror", "checkpoint.mirror", true, false},
-    {NULL, "load_from", "load_from", true, true},
     {NULL, "resume", "resume", true, false},
 };
 

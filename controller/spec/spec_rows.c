@@ -67,8 +67,6 @@ static const struct spec_field fields[] = {
              "jobctl adopt"},
     {.path = "resume", .type = FIELD_STRING, .def = "\"latest\"",
      .help = "latest, none, or a checkpoint's path"},
-    {.path = "load_from", .type = FIELD_PATH, .def = "null",
-     .help = "older name of train.model.weights"},
     {.path = "retry", .type = FIELD_MAP, .help = "what happens after a failure"},
     {.path = "retry.max", .type = FIELD_INT, .min = 0, .max = 100000, .def = "10",
      .help = "restarts without progress before the job ends"},

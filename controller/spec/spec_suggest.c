@@ -79,6 +79,7 @@ static const struct foreign {
     {"save_folder", "Composer", "checkpoint.dir", NULL},
     {"output_dir", "transformers", "checkpoint.dir", NULL},
     {"work_dir", "Sana", "checkpoint.dir", NULL},
+    {"load_from", "Sana", "train.model.weights", NULL},
     {"resume_from", "Sana", "resume", NULL},
     {"resume_from_checkpoint", "transformers", "resume", NULL},
     {"reproducibility", "Determined", "train.seed", NULL},

@@ -86,7 +86,7 @@ static int load_spec(struct exporting *x, struct err *err)
 static int open_source(struct exporting *x, struct err *err)
 {
     if (pretrained_open(&x->source, has_adapters(x) ? x->spec.weights : x->path, err) < 0)
-        return has_adapters(x) ? err_prefix(err, "%s: ", x->spec.weights_key) : -1;
+        return has_adapters(x) ? err_prefix(err, "train.model.weights: ") : -1;
     pretrained_complete(x->source, &x->spec.model);
     x->cfg.latent_channels = x->spec.model.latent_channels;
     x->cfg.caption_channels = x->spec.model.caption_channels;

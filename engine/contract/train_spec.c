@@ -455,13 +455,11 @@ static void fill_validate(struct validate_config *v, const json_t *train, uint64
     json_decref(every);
 }
 
-/* load_from is the older name of the key. */
 static void fill_weights(struct train_spec *s, const json_t *job)
 {
     const json_t *train = json_object_get(job, "train");
     json_t *path = value_of(train, "model.weights");
-    s->weights_key = json_is_string(path) ? "train.model.weights" : "load_from";
-    copy_text(s->weights, sizeof(s->weights), json_is_string(path) ? path : json_object_get(job, "load_from"));
+    copy_text(s->weights, sizeof(s->weights), path);
     s->weights_strict = bool_of(train, "model.weights_strict", true);
     json_decref(path);
 }

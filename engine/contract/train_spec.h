@@ -134,7 +134,6 @@ struct train_spec {
     char     checkpoint_dir[1024]; /* "" = auto */
     char     resume[1024];       /* "latest", "none" or a path */
     char     weights[1024];      /* load weights only from this path, or "" */
-    const char *weights_key;     /* that has it: "train.model.weights", or "load_from" */
     bool     weights_strict;
     double   hang_step_s, hang_first_s; /* time limit for other ranks; 0 = auto */
     double   disk_wait_s;        /* how long a full disk may stop the run; 0: it ends at once */

@@ -56,8 +56,6 @@ static int family(const struct train_spec *s, const json_t *job, struct err *err
 static int weights(const struct train_spec *s, const json_t *job, struct err *err)
 {
     const json_t *train = json_object_get(json_object_get(job, "train"), "model");
-    if (json_is_string(json_object_get(train, "weights")) && json_is_string(json_object_get(job, "load_from")))
-        return err_set(err, ERR_USAGE, "train.model.weights: load_from, its older name, is given too; remove one");
     if (json_is_boolean(json_object_get(train, "weights_strict")) && !s->weights[0])
         return err_set(err, ERR_USAGE, "train.model.weights_strict: needs train.model.weights");
     return 0;
@@ -372,10 +370,10 @@ const struct train_rule *train_spec_rules(void)
         {"train.model.family|train.model.preset", family},
         {"train.model.kv_heads|train.model.heads|train.model.hidden|train.model.preset", kv_heads},
         {"train.model.linear_head_dim|train.model.hidden|train.model.preset", linear_heads},
-        {"train.model.weights|train.model.weights_strict|load_from", weights},
+        {"train.model.weights|train.model.weights_strict", weights},
         {"train.config|train.model.preset", config},
         {"train.lora.targets", lora_targets},
-        {"train.lora|train.lora.rank|train.model.preset|train.model.weights|load_from", lora},
+        {"train.lora|train.lora.rank|train.model.preset|train.model.weights", lora},
         {"train.data.path|train.data.encoders", data_path},
         {"train.data.path|train.data.multi_scale|train.data.encoders", synthetic_source},
         {"train.data.caption_suffixes|train.data.score_suffixes", suffixes},
@@ -400,7 +398,7 @@ const struct train_rule *train_spec_rules(void)
         {"train.prior|train.prior.path|train.data.encoders", prior},
         {"train.validate|train.validate.prompts", prompts},
         {"train.validate.prompts|train.data.encoders", prompts_source},
-        {"train.validate.prompts|train.validate.guidance|train.caption_dropout|train.model.weights|load_from",
+        {"train.validate.prompts|train.validate.guidance|train.caption_dropout|train.model.weights",
          prompts_guidance},
         {"checkpoint.every", checkpoint_every},
         {"checkpoint.keep", checkpoint_keep},

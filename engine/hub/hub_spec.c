@@ -16,7 +16,6 @@ static const struct {
     const char *key, *map[2], *last, *parts;
 } rows[] = {
     {"train.model.weights", {"train", "model"}, "weights", "transformer"},
-    {"load_from", {NULL, NULL}, "load_from", "transformer"},
     {"train.data.vae", {"train", "data"}, "vae", "vae"},
     {"train.data.text_encoder", {"train", "data"}, "text_encoder", "text_encoder,tokenizer"},
     {"train.data.tokenizer", {"train", "data"}, "tokenizer", "tokenizer"},
@@ -32,7 +31,7 @@ static const char *parts_of(size_t row, const json_t *spec)
     const bool encodes = encoders && (strcmp(encoders, "sana") == 0 || strcmp(encoders, "lumina") == 0);
     const bool vae = encodes && !json_is_string(json_object_get(data, "vae"));
     const bool text = encodes && !json_is_string(json_object_get(data, "text_encoder"));
-    if (row > 1 || (!vae && !text))
+    if (row > 0 || (!vae && !text))
         return rows[row].parts;
     return vae && text ? "transformer,vae,text_encoder,tokenizer"
            : vae       ? "transformer,vae"

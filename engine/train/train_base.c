@@ -33,8 +33,8 @@ static int same_everywhere(struct train *t)
         return -1;
     if (strcmp(first, t->base_digest) == 0)
         return 0;
-    return err_set(&t->err, ERR_USAGE, "%s: rank %d has read other numbers (%s) than rank 0 (%s); copy the same file "
-                   "to all nodes", t->spec.weights_key, t->env->rank, t->base_digest, first);
+    return err_set(&t->err, ERR_USAGE, "train.model.weights: rank %d has read other numbers (%s) than rank 0 (%s); copy the same file "
+                   "to all nodes", t->env->rank, t->base_digest, first);
 }
 
 int train_base_read(struct train *t)
@@ -57,8 +57,8 @@ int train_base_check(struct train *t, const char *dir, const char *digest)
 {
     if (strcmp(digest, t->base_digest) == 0)
         return 0;
-    return err_set(&t->err, ERR_USAGE, "%s: these are not the weights that %s was trained on (%s instead of %s); name "
-                   "the same file, or start a new run with resume: none in another checkpoint.dir", t->spec.weights_key,
+    return err_set(&t->err, ERR_USAGE, "train.model.weights: these are not the weights that %s was trained on (%s instead of %s); name "
+                   "the same file, or start a new run with resume: none in another checkpoint.dir",
                    dir, t->base_digest, digest[0] ? digest : "none");
 }
 

@@ -214,7 +214,7 @@ static void tell_pretrained(const struct train *t)
     pretrained_text(text, t->pretrained);
     printf("weights: %s\n", text);
     if (pretrained_left_out(text, t->pretrained))
-        progress_warning(t->progress, "%s: %s", t->spec.weights_key, text);
+        progress_warning(t->progress, "train.model.weights: %s", text);
 }
 
 /* Opens the weights, if the spec names any and they are not open yet, and compares them with the model; twice, because

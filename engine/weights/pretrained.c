@@ -192,7 +192,7 @@ int pretrained_match(struct pretrained *p, const struct model_config *cfg, bool 
 
 int pretrained_match_spec(struct pretrained *p, const struct train_spec *s, struct err *err)
 {
-    return pretrained_match(p, &s->model, s->weights_strict, err) < 0 ? err_prefix(err, "%s: ", s->weights_key) : 0;
+    return pretrained_match(p, &s->model, s->weights_strict, err) < 0 ? err_prefix(err, "train.model.weights: ") : 0;
 }
 
 int pretrained_of_spec(struct pretrained **out, const struct train_spec *s, struct err *err)
@@ -201,7 +201,7 @@ int pretrained_of_spec(struct pretrained **out, const struct train_spec *s, stru
     if (!s->weights[0])
         return 0;
     if (pretrained_open(out, s->weights, err) < 0)
-        return err_prefix(err, "%s: ", s->weights_key);
+        return err_prefix(err, "train.model.weights: ");
     if (pretrained_match_spec(*out, s, err) == 0)
         return 0;
     pretrained_close(*out);

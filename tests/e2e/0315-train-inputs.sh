@@ -32,10 +32,13 @@ jobctl-train train --spec features.json 2>err || rc=$?
 grep -q 'shards/one.safetensors' err
 
 # Weights of another run, by directory and by file; counters begin at 0.
-spec warm "\"path\":\"$WORK/data\",\"caption_words\":4" "\"load_from\":\"$WORK/pictures/step-00000006\""
+warm() { # NAME WEIGHTS
+    spec "$1" "\"path\":\"$WORK/data\",\"caption_words\":4"
+    sed -i "s|\"preset\":\"tiny\"|&,\"weights\":\"$2\"|" "$1.json"
+}
+warm warm "$WORK/pictures/step-00000006"
 jobctl-train train --spec warm.json >log
-spec warm2 "\"path\":\"$WORK/data\",\"caption_words\":4" \
-    "\"load_from\":\"$WORK/pictures/step-00000006/model.safetensors\""
+warm warm2 "$WORK/pictures/step-00000006/model.safetensors"
 jobctl-train train --spec warm2.json >log
 grep -q "weights: Sana (depth 2, 64 channels), 47 tensors (F32), Sana, the authors' names, from " log
 cmp warm/step-00000006/model.safetensors warm2/step-00000006/model.safetensors
@@ -44,7 +47,7 @@ sed 's/"preset":"tiny"/"preset":"tiny","hidden":32,"heads":1/' warm.json | sed "
 rc=0
 jobctl-train train --spec warm3.json 2>err || rc=$?
 [ $rc = 64 ]
-grep -q "load_from: .* this is Sana (depth 2, 64 channels), the spec says Sana (depth 2, 32 channels)" err
+grep -q "train.model.weights: .* this is Sana (depth 2, 64 channels), the spec says Sana (depth 2, 32 channels)" err
 
 # resume: PATH begins there; "checkpoint" writes one now; closing the command pipe stops the run.
 spec told "\"path\":\"$WORK/data\",\"caption_words\":4" "\"resume\":\"$WORK/pictures/step-00000006\""

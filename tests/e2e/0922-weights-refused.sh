@@ -97,9 +97,10 @@ for row in "fake.pth|the zip archive is damaged or truncated" "model.index.json|
     has 'other.yaml:4:14: train.model.weights: ' err
     has "${row#*|}" err
 done
-{ cat job.yaml; echo 'load_from: full.pth'; } >both.yaml
-code 2 jobctl submit --dry-run both.yaml
-has 'train.model.weights: load_from, its older name, is given too; remove one' err
+{ cat job.yaml; echo 'load_from: full.pth'; } >theirs.yaml
+code 2 jobctl submit --dry-run theirs.yaml
+has 'unknown key "load_from"' err
+has 'train.model.weights' err
 sed '/ weights:/d; s/preset:.*/weights_strict: false/' job.yaml >none.yaml
 code 2 jobctl submit --dry-run none.yaml
 has 'train.model.weights_strict: needs train.model.weights' err

@@ -75,10 +75,10 @@ static void keys_override_a_preset(void **state)
     assert_int_equal(parse(&s,
                            "{\"train\":{\"data\":{\"path\":\"/d\",\"encoders\":\"features\"},"
                            "\"steps\":7,\"model\":{\"preset\":\"sana-600m\",\"depth\":3,"
-                           "\"hidden\":\"auto\"},\"optimizer\":{\"type\":\"came\"},"
+                           "\"hidden\":\"auto\",\"weights\":\"/w\"},\"optimizer\":{\"type\":\"came\"},"
                            "\"schedule\":{\"type\":\"cosine\",\"warmup\":2}},"
                            "\"checkpoint\":{\"every\":{\"seconds\":30},\"keep\":2,\"dir\":\"/c\"},"
-                           "\"resume\":\"none\",\"load_from\":\"/w\"}",
+                           "\"resume\":\"none\"}",
                            &err),
                      0);
     assert_int_equal(s.model.depth, 3);
@@ -93,7 +93,6 @@ static void keys_override_a_preset(void **state)
     assert_string_equal(s.checkpoint_dir, "/c");
     assert_string_equal(s.resume, "none");
     assert_string_equal(s.weights, "/w");
-    assert_string_equal(s.weights_key, "load_from");
     assert_true(s.weights_strict);
     assert_false(s.sample_after);
 }
