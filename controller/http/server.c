@@ -14,7 +14,7 @@
 #include "controller/http/body_check.h"
 #include "controller/http/server_internal.h"
 
-enum { IDLE_S = 300, LISTEN_AGAIN_MS = 1000 };
+enum { LISTEN_AGAIN_MS = 1000 };
 
 /* ---- the loop ---- */
 
@@ -23,17 +23,27 @@ static bool settle(struct listener *l)
     return l->service->settle(l->server->daemon);
 }
 
+static unsigned most_connections(const struct service *s)
+{
+    return s->connections ? s->connections : CONNECTIONS_MAX;
+}
+
 static void run(struct listener *l)
 {
     MHD_UNSIGNED_LONG_LONG ms;
+    const unsigned most = most_connections(l->service);
     if (l->server->closing)
         return;
+    const bool full = l->connections.count >= most;
     MHD_run(l->mhd);
     if (settle(l))          /* requests that waited for it are answered at once */
         MHD_run(l->mhd);
     settle(l);
-    /* After an accept() that found no free descriptor it listens again only when it is run once more. */
-    if (MHD_get_timeout(l->mhd, &ms) != MHD_YES || ms > LISTEN_AGAIN_MS)
+    /* After an accept() that found no free descriptor, or when it was full, it listens again only when it is run once
+     * more. */
+    if (connection_sweep(&l->connections, most) || (full && l->connections.count < most))
+        ms = 0;
+    else if (MHD_get_timeout(l->mhd, &ms) != MHD_YES || ms > LISTEN_AGAIN_MS)
         ms = LISTEN_AGAIN_MS;
     uv_timer_start(&l->timer, l->run, ms, 0);
 }
@@ -126,11 +136,28 @@ static bool body_parse(struct request *r)
     return false;
 }
 
+static struct connection *connection_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+static void opened_or_closed(void *arg, struct MHD_Connection *connection, void **state,
+                             enum MHD_ConnectionNotificationCode what)
+{
+    struct listener *l = arg;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        *state = connection_open(&l->connections,
+                                 MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    else
+        connection_close(&l->connections, *state);
+}
+
 static enum MHD_Result request_begin(struct listener *l, struct MHD_Connection *connection, void **state)
 {
-    struct request *r = calloc(1, sizeof(*r));
+    struct request *r = connection_of(connection) ? calloc(1, sizeof(*r)) : NULL;
     if (!r)
         return MHD_NO;
+    connection_enter(connection_of(connection), CONNECTION_ASKING);
     r->listener = l;
     r->connection = connection;
     *state = r;
@@ -202,10 +229,12 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
     if (!r)
         return request_begin(l, connection, state);
     if (*upload_size > 0) {
+        connection_enter(connection_of(connection), CONNECTION_ASKING);
         take_upload(r, upload, *upload_size);
         *upload_size = 0;
         return MHD_YES;
     }
+    connection_enter(connection_of(connection), CONNECTION_BUSY);
     r->answered = false;
     if (!r->route && !prepare(r, method, url))
         return r->answered ? r->result : MHD_NO;
@@ -221,8 +250,9 @@ static void completed(void *arg, struct MHD_Connection *connection, void **state
 {
     struct request *r = *state;
     (void)arg;
-    (void)connection;
     (void)why;
+    if (connection_of(connection))
+        connection_enter(connection_of(connection), CONNECTION_KEPT);
     if (r)
         request_fini(r);
     free(r);
@@ -243,12 +273,11 @@ __attribute__((format(printf, 2, 0))) static void mhd_says(void *arg, const char
 /* MHD's epoll descriptor, or -1. */
 static int start_mhd(struct listener *l, int listen_fd)
 {
-    const unsigned connections = l->service->connections;
     l->mhd = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, l,
         MHD_OPTION_EXTERNAL_LOGGER, mhd_says, NULL, MHD_OPTION_LISTEN_SOCKET, listen_fd,
-        MHD_OPTION_CONNECTION_LIMIT, connections ? connections : CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)IDLE_S, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_LIMIT, most_connections(l->service), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+        MHD_OPTION_NOTIFY_CONNECTION, opened_or_closed, l, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL, MHD_OPTION_END);
     const union MHD_DaemonInfo *info = l->mhd ? MHD_get_daemon_info(l->mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
     if (info)
         return info->epoll_fd;

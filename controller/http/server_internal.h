@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "agent/os/buf.h"
+#include "controller/http/connection.h"
 #include "controller/http/request.h"
 #include "controller/http/server.h"
 #include "engine/contract/err.h"
@@ -30,6 +31,7 @@ struct listener {
     struct MHD_Daemon    *mhd;
     uv_poll_t             poll;
     uv_timer_t            timer;    /* MHD's own time-outs */
+    struct connections    connections;
     uv_timer_cb           run;      /* of the timer: lets MHD work */
     struct listener      *next;
 };
