@@ -143,8 +143,6 @@ struct collection_placement {
 int collection_place(struct collection_placement *out, const struct collection *c, int64_t i, struct err *err);
 /* The picture of sample i at that size: decoded, resized and cropped. The caller frees it. */
 int collection_picture(struct image *out, const struct collection *c, int64_t i, struct err *err);
-/* The picture as it was decoded. */
-int collection_original(struct image *out, const struct collection *c, int64_t i, struct err *err);
 
 /* Keys of a cache. Of a picture: its bytes, its bucket's size, and how it is brought to that size; equal for equal
  * pictures of different names. Of a caption: digest_word() or a digest of its text. Of a sample: its picture, and all

@@ -75,13 +75,6 @@ int collection_open_meta(struct collection *c, struct err *err);
 int collection_open_list(struct collection *c, const char *file, struct err *err);
 int collection_open_shards(struct collection *c, struct err *err);
 
-/* collection_csv.c: a record of metadata.csv as what a line of metadata.jsonl has, in place; NULL: ERR_DATA */
-int collection_csv_header(struct collection *c, char *record, struct err *err);
-json_t *collection_csv_line(const struct collection *c, char *record, struct err *err);
-
-/* collection_suffixes.c: ERR_USAGE: no file has a suffix of the options; names those that there are */
-int collection_suffixes_check(const struct collection *c, struct err *err);
-
 /* A wrong sample: ends the opening, or is reported. It stays a sample, and each access to it fails. */
 int collection_bad(const struct collection *c, const char *where, struct err *err);
 /* `list` with room for `n` entries of `size` bytes; it doubles. NULL: no memory. */
@@ -97,7 +90,7 @@ char *collection_file_side(const struct collection *c, int64_t i, const struct c
 /* Length of "cat.png" without its extension, by the rule of Python's os.path.splitext(). */
 size_t collection_stem(const char *name);
 
-/* collection_captions.c. A caption replaces an earlier one of its kind. */
+/* A caption replaces an earlier one of its kind. */
 int collection_add_caption(struct collection_sample *s, const char *kind, const char *text, struct err *err);
 /* Captions and scores of the side files. `own`: the description of the sample itself, or NULL. */
 int collection_add_side_files(struct collection_sample *s, const struct collection *c, int64_t i, const json_t *own,

@@ -6,6 +6,7 @@
  * which gives the first "nsamples" of each.  Of pictures .png is preferred.
  * KEY.txt, which their reader ignores, is the caption where KEY.json has no "prompt".
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,9 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/contract/digest.h"
+#include "engine/contract/dir_walk.h"
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
 #include "engine/data/collection_internal.h"
+#include "engine/data/image.h"
 #include "engine/data/tar_index.h"
 
 enum { MEMBER_MAX = 256 << 20 };
@@ -251,3 +255,301 @@ static char *side_of(const struct collection *c, int64_t i, const struct collect
 }
 
 const struct collection_kind collection_shards_kind = {describe_shards, load_shards, side_of};
+
+/* Keys of one shard while it is read. */
+struct keys {
+    char     *names;  /* one after the other, each with a NUL */
+    size_t    len, room;
+    uint32_t *at;     /* of key k in `names` */
+    uint32_t *slot;   /* hash table of k + 1; 0: free */
+    size_t    slots;  /* a power of two */
+    int64_t   n;
+};
+
+static void keys_free(struct keys *k)
+{
+    free(k->names);
+    free(k->at);
+    free(k->slot);
+}
+
+static size_t slot_of(const struct keys *k, const char *key, size_t n)
+{
+    size_t i = (size_t)digest_word(key, n, 0) & (k->slots - 1);
+    while (k->slot[i]) {
+        const char *name = k->names + k->at[k->slot[i] - 1];
+        if (strlen(name) == n && memcmp(name, key, n) == 0)
+            break;
+        i = (i + 1) & (k->slots - 1);
+    }
+    return i;
+}
+
+static int keys_grow(struct keys *k, struct err *err)
+{
+    struct keys more = *k;
+    if ((size_t)(k->n + 1) * 2 <= k->slots)
+        return 0;
+    more.slots = k->slots ? k->slots * 2 : 64;
+    more.slot = calloc(more.slots, sizeof(*more.slot));
+    if (!more.slot)
+        return err_set(err, ERR_MEMORY, "out of memory for %zu keys", more.slots);
+    for (int64_t i = 0; i < k->n; i++)
+        more.slot[slot_of(&more, k->names + k->at[i], strlen(k->names + k->at[i]))] = (uint32_t)i + 1;
+    free(k->slot);
+    *k = more;
+    return 0;
+}
+
+static int keys_keep(struct keys *k, const char *key, size_t n, struct err *err)
+{
+    uint32_t *at = collection_grow(k->at, k->n, sizeof(*at), err);
+    k->at = at ? at : k->at;
+    if (!at)
+        return -1;
+    if (k->len + n + 1 > k->room) {
+        const size_t room = (k->len + n + 1) * 2;
+        char *names = room < UINT32_MAX ? realloc(k->names, room) : NULL;
+        if (!names)
+            return err_set(err, ERR_MEMORY, "out of memory for keys of %zu bytes", room);
+        k->names = names;
+        k->room = room;
+    }
+    memcpy(k->names + k->len, key, n);
+    k->names[k->len + n] = '\0';
+    k->at[k->n++] = (uint32_t)k->len;
+    k->len += n + 1;
+    return 0;
+}
+
+/* The number of a key, which is new if it is n. -1: no memory. */
+static int64_t keys_find(struct keys *k, const char *key, size_t n, struct err *err)
+{
+    if (keys_grow(k, err) < 0)
+        return -1;
+    const size_t i = slot_of(k, key, n);
+    if (!k->slot[i] && keys_keep(k, key, n, err) < 0)
+        return -1;
+    if (!k->slot[i])
+        k->slot[i] = (uint32_t)k->n;
+    return k->slot[i] - 1;
+}
+
+/* --- one shard ---------------------------------------------------------------------------- */
+
+/* Of pictures the first of this list. */
+static const char *const picture_ends[] = {".png", ".jpg", ".jpeg", ".webp"};
+enum { PICTURE_ENDS = sizeof(picture_ends) / sizeof(picture_ends[0]) };
+
+/* A shard while it is read. */
+struct scan {
+    struct collection       *c;
+    struct collection_shard *shard;
+    struct keys              keys;
+    unsigned char           *rank; /* of the picture of each key: 1 + its place in picture_ends */
+};
+
+static int add_key(struct scan *s, struct err *err)
+{
+    struct collection *c = s->c;
+    struct collection_member *m = collection_grow(c->members, c->len, sizeof(*m), err);
+    c->members = m ? m : c->members;
+    unsigned char *rank = m ? collection_grow(s->rank, s->shard->len, 1, err) : NULL;
+    s->rank = rank ? rank : s->rank;
+    if (!rank)
+        return -1;
+    s->rank[s->shard->len++] = 0;
+    c->members[c->len++] = (struct collection_member){.shard = (uint32_t)(s->shard - c->shards)};
+    return 0;
+}
+
+static int twice(const char *name, struct err *err)
+{
+    return err_set(err, ERR_DATA, "%s occurs twice", name);
+}
+
+static int put(uint32_t *to, uint32_t block, const char *name, struct err *err)
+{
+    if (*to != COLLECTION_NO_MEMBER)
+        return twice(name, err);
+    *to = block;
+    return 0;
+}
+
+static int put_picture(struct scan *s, int64_t k, int rank, uint32_t block, const char *name, struct err *err)
+{
+    uint32_t *to = &s->c->members[s->shard->first + k].picture;
+    if (s->rank[k] == rank)
+        return twice(name, err);
+    if (s->rank[k] && s->rank[k] < rank)
+        return 0;
+    s->rank[k] = (unsigned char)rank;
+    *to = block;
+    return 0;
+}
+
+static int put_member(struct scan *s, int64_t k, const char *end, uint32_t block, const char *name, struct err *err)
+{
+    struct collection_member *m = &s->c->members[s->shard->first + k];
+    if (strcmp(end, ".json") == 0)
+        return put(&m->json, block, name, err);
+    if (strcmp(end, ".npy") == 0)
+        return put(&m->latent, block, name, err);
+    if (strcmp(end, ".txt") == 0)
+        return put(&m->text, block, name, err);
+    for (int i = 0; i < PICTURE_ENDS; i++)
+        if (strcmp(end, picture_ends[i]) == 0)
+            return put_picture(s, k, i + 1, block, name, err);
+    return 0;
+}
+
+static int add_member(struct scan *s, const struct tar_member *m, struct err *err)
+{
+    const int64_t block = m->header / TAR_BLOCK + 1;
+    const size_t n = collection_stem(m->name);
+    if (block > UINT32_MAX)
+        return err_set(err, ERR_DATA, "a shard may have at most 2 TiB");
+    const int64_t k = keys_find(&s->keys, m->name, n, err);
+    if (k < 0 || (k == s->shard->len && add_key(s, err) < 0))
+        return -1;
+    return put_member(s, k, m->name + n, (uint32_t)block, m->name, err);
+}
+
+/* An error that is one of this shard keeps what was read before it. */
+static int scan_members(struct scan *s, int fd, int64_t size, struct err *err)
+{
+    struct tar_index tar = {.read = read_file, .arg = &fd, .size = size};
+    struct tar_member *m = malloc(sizeof(*m));
+    int rc = m ? 1 : err_set(err, ERR_MEMORY, "out of memory for a shard");
+    while (rc > 0 && (rc = tar_index_next(&tar, m, err)) > 0)
+        if (add_member(s, m, err) < 0)
+            rc = -1;
+    free(m);
+    return rc;
+}
+
+static int scan_file(struct scan *s, struct err *err)
+{
+    struct stat st;
+    const int fd = safe_open_linked(s->shard->path, O_RDONLY, err);
+    if (fd < 0 && err && err->code == ERR_NOT_FOUND)
+        err->code = ERR_DATA;
+    if (fd < 0)
+        return -1;
+    int rc = fstat(fd, &st) < 0 ? err_set_errno(err, errno, "cannot be read") : 0;
+    if (rc == 0) {
+        s->shard->bytes = st.st_size;
+        s->shard->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        rc = scan_members(s, fd, st.st_size, err);
+    }
+    close(fd);
+    return rc < 0 ? err_prefix(err, "%s: ", s->shard->path) : 0;
+}
+
+/* wids-meta.json: so many samples; the keys beyond them are never asked for by their reader. */
+static int check_count(struct scan *s, int64_t listed, struct err *err)
+{
+    const int64_t found = s->shard->len;
+    if (listed < 0 || listed == found)
+        return 0;
+    if (found > listed) {
+        s->c->len -= found - listed;
+        s->shard->len = listed;
+    }
+    err_set(err, ERR_DATA, "%s holds %lld keys, but wids-meta.json says %lld samples", s->shard->path, (long long)found,
+            (long long)listed);
+    return collection_bad(s->c, strrchr(s->shard->path, '/') + 1, err);
+}
+
+/* `listed`: nsamples, or -1. */
+static int add_shard(struct collection *c, char *path, int64_t listed, struct err *err)
+{
+    struct collection_shard *more = path ? collection_grow(c->shards, c->nshards, sizeof(*more), err) : NULL;
+    if (!more) {
+        free(path);
+        return -1;
+    }
+    c->shards = more;
+    c->shards[c->nshards++] = (struct collection_shard){.path = path, .first = c->len};
+    struct scan s = {.c = c, .shard = &c->shards[c->nshards - 1]};
+    int rc = scan_file(&s, err);
+    if (rc < 0)
+        rc = collection_bad(c, strrchr(path, '/') ? strrchr(path, '/') + 1 : path, err);
+    if (rc == 0)
+        rc = check_count(&s, listed, err);
+    keys_free(&s.keys);
+    free(s.rank);
+    return rc;
+}
+
+/* --- all of them -------------------------------------------------------------------------- */
+
+static int add_listed(struct collection *c, const json_t *row, size_t i, struct err *err)
+{
+    const char *url = json_string_value(json_object_get(row, "url"));
+    const json_t *n = json_object_get(row, "nsamples");
+    if (!url || !json_is_integer(n) || json_integer_value(n) < 0)
+        return err_set(err, ERR_DATA, "%s/wids-meta.json: shardlist[%zu] has no \"url\" or no \"nsamples\"", c->path, i);
+    if (strstr(url, "://"))
+        return err_set(err, ERR_DATA, "%s/wids-meta.json: %s is not a file: fetch it, and list its name", c->path, url);
+    return add_shard(c, url[0] == '/' ? collection_text(err, "%s", url) : collection_text(err, "%s/%s", c->path, url),
+                     json_integer_value(n), err);
+}
+
+static int open_listed(struct collection *c, json_t *all, const json_error_t *why, struct err *err)
+{
+    const json_t *list = json_object_get(all, "shardlist");
+    size_t i;
+    json_t *row;
+    if (!all)
+        return err_set(err, ERR_DATA, "%s/wids-meta.json:%d: not JSON: %s", c->path, why->line, why->text);
+    if (!json_is_array(list))
+        return err_set(err, ERR_DATA, "%s/wids-meta.json: expected {\"shardlist\": [{\"url\", \"nsamples\"}, ...]}",
+                       c->path);
+    json_array_foreach((json_t *)(uintptr_t)list, i, row)
+        if (add_listed(c, row, i, err) < 0)
+            return -1;
+    return 0;
+}
+
+static int is_tar(const struct dirent *e)
+{
+    const size_t n = strlen(e->d_name);
+    return e->d_name[0] != '.' && n > 4 && strcmp(e->d_name + n - 4, ".tar") == 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int open_found(struct collection *c, struct err *err)
+{
+    struct dirent **names = NULL;
+    const int n = scandir(c->path, &names, is_tar, by_name);
+    int rc = n < 0 ? err_set_errno(err, errno, "cannot read the data folder %s", c->path) : 0;
+    for (int i = 0; i < n; i++) {
+        if (rc == 0)
+            rc = add_shard(c, collection_text(err, "%s/%s", c->path, names[i]->d_name), -1, err);
+        free(names[i]);
+    }
+    free(names);
+    return rc;
+}
+
+int collection_open_shards(struct collection *c, struct err *err)
+{
+    struct stat st;
+    json_error_t why = {0};
+    if (stat(c->path, &st) == 0 && S_ISREG(st.st_mode))
+        return add_shard(c, collection_text(err, "%s", c->path), -1, err);
+    char *path = collection_text(err, "%s/wids-meta.json", c->path);
+    const bool listed = path && access(path, F_OK) == 0;
+    json_t *all = listed ? json_load_file(path, 0, &why) : NULL;
+    free(path);
+    if (!path)
+        return -1;
+    const int rc = listed ? open_listed(c, all, &why, err) : open_found(c, err);
+    json_decref(all);
+    return rc;
+}

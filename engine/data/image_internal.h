@@ -11,7 +11,7 @@ struct image;
 /* "NAME is not a readable PNG picture: WHY" */
 int image_broken(const char *name, const char *kind, const char *why, struct err *err);
 
-/* image_png.c: see image_decode_rgb() and image_measure() */
+/* See image_decode_rgb() and image_measure() */
 int image_png_rgb(struct image *out, const void *bytes, size_t size, const char *name, struct err *err);
 int image_png_measure(int *width, int *height, const void *bytes, size_t size, const char *name, struct err *err);
 
