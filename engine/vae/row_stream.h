@@ -46,7 +46,6 @@ int row_stream_begin(struct row_stream *s, const float *picture, int height, int
 int row_stream_push(struct row_stream *s, row_layer_fn *compute, const void *weights, int height, int width,
                     int channels, struct err *err);
 /* A layer of its own with the same input as `l`. */
-int row_layer_inner(struct row_layer *l, row_layer_fn *compute, const void *weights, int channels, struct err *err);
 void row_stream_end(struct row_stream *s);
 /* Destroys the layers above `at`, which is then on top. */
 void row_stream_cut(struct row_stream *s, struct row_layer *at);

@@ -101,7 +101,7 @@ int vae_load_conv(struct vae_loader *l, struct vae_conv *to, struct kern_conv c,
 int vae_load_norm(struct vae_loader *l, struct vae_norm *to, int channels, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* row_layers.c: layers of a stream; `weights` is the named struct */
+/* Layers of a stream; `weights` is the named struct */
 int row_conv(struct row_layer *l, float *out, int from, int to, struct err *err);      /* vae_conv */
 int row_res(struct row_layer *l, float *out, int from, int to, struct err *err);       /* vae_res */
 int row_change(struct row_layer *l, float *out, int from, int to, struct err *err);    /* vae_conv, with a shortcut */
@@ -136,9 +136,6 @@ int vae_planes_begin(struct vae *v, const float **out, const float *planes, int 
                      struct err *err);
 /* z or picture [channels, height, width], in host memory, from the rows of a stream, which ends. */
 int vae_planes_run(struct vae *v, float *to, struct row_stream *s, struct err *err);
-
-/* vae_vit.c: an EfficientViT block, in place */
-int vae_vit_run(struct vae *v, struct vae_map *map, const struct vae_vit *b, struct err *err);
 
 /* vae_norm.c: the sums of a picture, and the norm as scale and shift from them */
 /* y = (x - mean) / sqrt(var + eps) * w + b as x * scale + shift, of the stream's result. The caller drops s->scale. */
