@@ -5,7 +5,7 @@
  *           backward pass.
  *   zero1   each rank has all weights and gradients, and its part of the optimizer's state.  A bucket is a unit of
  *           the model, whose sum goes to the ranks that own it; they update their weights, and all ranks gather them.
- *   fsdp    each rank has its part of everything, and a unit travels when the model needs it (exchange_fsdp.c).
+ *   fsdp    each rank has its part of everything, and a unit travels when the model needs it.
  *
  * An optimizer that needs whole tensors has parts of unequal length, for which there are no collectives:
  * each rank broadcasts its part, and sums go to all ranks.
@@ -46,14 +46,7 @@ extern const struct exchange exchange_ddp, exchange_zero1, exchange_fsdp;
  * the running ones. Does nothing for fsdp. */
 int exchange_send(struct train *t, size_t from, void *block);
 
-/* The ranks whose device has the numbers. */
-struct dist *exchange_ranks(const struct train *t);
-/* Starts to gather a unit in `block`, which has this rank's part in its place. */
-int exchange_gather(struct train *t, int unit, float *block);
-/* exchange.sum() to the ranks that own the numbers. */
-int exchange_sum_to_owners(struct train *t, void *numbers, size_t n);
-
-/* exchange_fsdp.c; nothing to do for the others. */
+/* Nothing to do for the others. */
 void exchange_fsdp_close(struct train *t);
 
 #endif

@@ -19,7 +19,7 @@ struct train_draw {
     enum sampler_method method;
     uint64_t            seed;
     bool                first; /* with the weights of a fresh run */
-    /* Gets the weights (train_gather.h) of this rank, which has only a part of them, from all; NULL: from the
+    /* Gets the weights of this rank, which has only a part of them, from all; NULL: from the
      * checkpoint of this step, which must have been written. */
     int               (*gather)(struct train *t, float *weights, struct err *err);
 };

@@ -131,7 +131,7 @@ static void a_base_of_bf16_is_rounded(void **state)
     model_destroy(m);
 }
 
-/* --- units, as exchange_fsdp.c supplies them ------------------------------------------------- */
+/* --- units, as exchange.c supplies them ------------------------------------------------- */
 
 struct units {
     const struct layout *layout;
