@@ -2,13 +2,27 @@
 /* gemma_place.c - see gemma_place.h */
 #include "engine/text/gemma_place.h"
 
+#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/contract/err.h"
 #include "engine/model/backend.h"
-#include "engine/text/gemma_rotary.h"
+
+/* Cosines and sines of positions 0 .. length - 1, dim / 2 of each. */
+static void gemma_rotary_tables(float *cosine, float *sine, int length, int dim, double theta)
+{
+    const int half = dim / 2;
+    for (int i = 0; i < half; i++) {
+        const float step = (float)(1 / pow(theta, 2.0 * i / dim));
+        for (int at = 0; at < length; at++) {
+            cosine[at * half + i] = cosf((float)at * step);
+            sine[at * half + i] = sinf((float)at * step);
+        }
+    }
+}
 
 struct tensor {
     char  name[96];
