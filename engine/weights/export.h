@@ -40,7 +40,4 @@ int export_check(const struct export_ask *ask, struct err *err);
 /* Into `dir`, an empty directory; files and directories are synced. */
 int export_write(const struct export_ask *ask, const char *dir, struct err *err);
 
-/* The objects of diffusers' config.json; a new reference. */
-json_t *export_config(const struct model_config *c, int sample);
-
 #endif

@@ -45,7 +45,7 @@ enum pth_role {
     PTH_STORAGE    /* torch.FloatStorage and so on */
 };
 
-/* pth_names.c: the names that a file may have */
+/* The names that a file may have */
 extern const struct pickle_name pth_names[];
 enum pth_role pth_role_of(const struct pickle_value *global);
 enum st_dtype pth_dtype_of(const struct pickle_value *global);
@@ -62,12 +62,7 @@ int pth_storage_compare(const void *a, const void *b);
 /* Of a call that pth_check_values() accepted; the name stays empty. */
 void pth_make_view(const struct pth *f, const struct pickle_value *call, struct tensor_view *out);
 
-/* pth_walk.c: the object from its root, depth first. A leaf is a tensor or any value that is not a container. */
+/* The object from its root, depth first. A leaf is a tensor or any value that is not a container. */
 typedef void pth_leaf_fn(void *ctx, const char *path, const struct pickle_value *value, bool tensor);
-int pth_walk(const struct pickle *p, pth_leaf_fn *leaf, void *ctx, struct err *err);
-
-/* pth_zip.c, pth_legacy.c: the two forms; both set f->object and where storages are */
-int pth_read_zip(struct pth *f, const unsigned char *bytes, size_t size, struct err *err);
-int pth_read_legacy(struct pth *f, const unsigned char *bytes, size_t size, struct err *err);
 
 #endif
