@@ -37,9 +37,4 @@ struct lora {
     size_t               now_from;
 };
 
-/* Weights of A and B, and their gradients, of an adapter of the current unit. */
-const float *lora_now(const struct lora *l, int tensor);
-const void *lora_now_narrow(const struct lora *l, int tensor);
-float *lora_now_grads(const struct lora *l, int tensor);
-
 #endif

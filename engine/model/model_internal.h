@@ -179,7 +179,6 @@ static inline int model_last_unit(const struct model *m)
     return m->cfg.depth + 1;
 }
 
-/* model_acts.c */
 int model_carve(struct model *m, struct err *err);
 
 /* model_view.c: host views of kernel arrays */

@@ -11,11 +11,258 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/model/arena.h"
 #include "engine/model/backend.h"
+#include "engine/model/layout.h"
+#include "engine/model/layout_builder.h"
 #include "engine/model/model_internal.h"
 #include "engine/model/timestep_freqs.h"
+
+static void declare_norm(struct layout_builder *d, const char *weight, const char *bias, weight_at *w, weight_at *b,
+                         int n)
+{
+    *w = layout_builder_param(d, weight, n, 0);
+    *b = layout_builder_param(d, bias, n, 0);
+}
+
+static void declare_attention(struct layout_builder *d, struct nextdit_block_weights *w, const struct model_config *c)
+{
+    const int C = c->hidden, G = nextdit_groups(c), E = c->caption_channels;
+    w->gate = layout_builder_param(d, "attention.gate", c->heads, 0);
+    w->wq = layout_builder_param(d, "attention.wq.weight", C, C);
+    w->wk = layout_builder_param(d, "attention.wk.weight", G, C);
+    w->wv = layout_builder_param(d, "attention.wv.weight", G, C);
+    w->wk_y = layout_builder_param(d, "attention.wk_y.weight", G, E);
+    w->wv_y = layout_builder_param(d, "attention.wv_y.weight", G, E);
+    w->wo = layout_builder_param(d, "attention.wo.weight", C, C);
+    w->q_norm = w->q_norm_b = w->k_norm = w->k_norm_b = w->ky_norm = w->ky_norm_b = NO_WEIGHT;
+    if (!c->qk_norm)
+        return;
+    declare_norm(d, "attention.q_norm.weight", "attention.q_norm.bias", &w->q_norm, &w->q_norm_b, C);
+    declare_norm(d, "attention.k_norm.weight", "attention.k_norm.bias", &w->k_norm, &w->k_norm_b, G);
+    declare_norm(d, "attention.ky_norm.weight", "attention.ky_norm.bias", &w->ky_norm, &w->ky_norm_b, G);
+}
+
+static void declare_block(struct layout_builder *d, struct nextdit_block_weights *w, const struct model_config *c)
+{
+    const int C = c->hidden, F = c->mlp_hidden;
+    declare_attention(d, w, c);
+    w->w1 = layout_builder_first(d, "feed_forward.w1.weight", F, C);
+    w->w2 = layout_builder_param(d, "feed_forward.w2.weight", C, F);
+    layout_builder_second(d, "feed_forward.w3.weight", w->w1);
+    w->norm1 = layout_builder_param(d, "attention_norm1.weight", C, 0);
+    w->ffn1 = layout_builder_param(d, "ffn_norm1.weight", C, 0);
+    w->norm2 = layout_builder_param(d, "attention_norm2.weight", C, 0);
+    w->ffn2 = layout_builder_param(d, "ffn_norm2.weight", C, 0);
+    w->ada = layout_builder_param(d, "adaLN_modulation.1.weight", 4 * C, nextdit_cond(c));
+    w->ada_b = layout_builder_param(d, "adaLN_modulation.1.bias", 4 * C, 0);
+    w->y_norm = layout_builder_param(d, "attention_y_norm.weight", c->caption_channels, 0);
+}
+
+static int nextdit_declare(struct model *m, struct err *err)
+{
+    const struct model_config *c = &m->cfg;
+    const int C = c->hidden, A = nextdit_cond(c), E = c->caption_channels;
+    struct layout_builder d = {.layout = m->layout, .err = err};
+    struct nextdit_top_weights *w = &m->next.w;
+    w->pad = layout_builder_param(&d, "pad_token", C, 0);
+    w->x = layout_builder_param(&d, "x_embedder.weight", C, model_patch_width(m));
+    w->x_b = layout_builder_param(&d, "x_embedder.bias", C, 0);
+    w->t0 = layout_builder_param(&d, "t_embedder.mlp.0.weight", A, 2 * TIMESTEP_FREQS);
+    w->t0_b = layout_builder_param(&d, "t_embedder.mlp.0.bias", A, 0);
+    w->t2 = layout_builder_param(&d, "t_embedder.mlp.2.weight", A, A);
+    w->t2_b = layout_builder_param(&d, "t_embedder.mlp.2.bias", A, 0);
+    w->cap_norm = layout_builder_param(&d, "cap_embedder.0.weight", E, 0);
+    w->cap_norm_b = layout_builder_param(&d, "cap_embedder.0.bias", E, 0);
+    w->cap = layout_builder_param(&d, "cap_embedder.1.weight", A, E);
+    w->cap_b = layout_builder_param(&d, "cap_embedder.1.bias", A, 0);
+    for (int i = 0; i < c->depth; i++) {
+        layout_builder_unit(&d, "layers", i);
+        declare_block(&d, &m->next.bw[i], c);
+    }
+    layout_builder_unit(&d, NULL, 0);
+    w->out = layout_builder_param(&d, "final_layer.linear.weight", nextdit_out_width(c), C);
+    w->out_b = layout_builder_param(&d, "final_layer.linear.bias", nextdit_out_width(c), 0);
+    w->ada = layout_builder_param(&d, "final_layer.adaLN_modulation.1.weight", C, A);
+    w->ada_b = layout_builder_param(&d, "final_layer.adaLN_modulation.1.bias", C, 0);
+    return d.failed ? -1 : 0;
+}
+
+/* Initialization of tensors: the first row whose text is in the name. */
+enum start { ZERO, ONE, NORMAL_002, XAVIER };
+
+static const struct {
+    const char *part;
+    enum start  start;
+} starts[] = {
+    {".bias", ZERO},          {"adaLN_modulation", ZERO}, {"final_layer.linear", ZERO},
+    {"attention.gate", ZERO}, {"cap_embedder.1", ZERO},   {"cap_embedder.0.weight", ONE},
+    {"norm", ONE},            {"t_embedder.mlp.", NORMAL_002}, {"pad_token", NORMAL_002},
+    {".weight", XAVIER},
+};
+
+/* The table of tensors, with the authors' names and their initialization. */
+static struct model_start nextdit_start(const struct model_config *c, const struct tensor *t)
+{
+    (void)c;
+    size_t i = 0;
+    while (i + 1 < sizeof(starts) / sizeof(starts[0]) && !strstr(t->name, starts[i].part))
+        i++;
+    switch (starts[i].start) {
+    case ONE:
+        return (struct model_start){DRAW_CONSTANT, 1};
+    case NORMAL_002:
+        return (struct model_start){DRAW_NORMAL, 0.02};
+    case XAVIER:
+        return (struct model_start){DRAW_UNIFORM, sqrt(6.0 / (double)(t->dim[0] + t->dim[1]))};
+    default:
+        return (struct model_start){DRAW_CONSTANT, 0};
+    }
+}
+
+/* Row counts of the largest batch, and widths. */
+struct sizes {
+    size_t B, M, T, C, G, E, F, S, A, P, O, heads, half, image;
+};
+
+static struct sizes sizes_of(const struct model *m)
+{
+    const struct model_config *c = &m->cfg;
+    const size_t p = (size_t)c->patch, M = model_most_tokens(m), O = (size_t)nextdit_out_width(c);
+    return (struct sizes){
+        .B = (size_t)m->max.batch, .M = M, .T = model_most_rows(m), .C = (size_t)c->hidden,
+        .G = (size_t)nextdit_groups(c), .E = (size_t)c->caption_channels, .F = (size_t)c->mlp_hidden,
+        .S = (size_t)nextdit_second(c),
+        .A = (size_t)nextdit_cond(c), .P = (size_t)model_patch_width(m), .O = O,
+        .heads = (size_t)c->heads, .half = (size_t)(c->hidden / c->heads / 2),
+        .image = O / (p * p) * (size_t)model_limits_pixels(&m->max),
+    };
+}
+
+static void cut_top(struct nextdit_top_acts *t, struct arena *k, struct sizes z)
+{
+    t->real = arena_cut(k, z.M, z.half);
+    t->imag = arena_cut(k, z.M, z.half);
+    t->tok = arena_narrow(k, z.M, z.P);
+    t->x0 = arena_cut(k, z.M, z.C);
+    t->emb = arena_narrow(k, z.B, 2 * TIMESTEP_FREQS);
+    t->e1 = arena_cut(k, z.B, z.A);
+    t->e1s = arena_narrow(k, z.B, z.A);
+    t->t = arena_cut(k, z.B, z.A);
+    t->cap = arena_cut(k, z.B, z.A);
+    t->c = arena_cut(k, z.B, z.A);
+    t->cs = arena_narrow(k, z.B, z.A);
+    t->pooled = arena_cut(k, z.B, z.E);
+    t->pooled_stats = arena_cut(k, z.B, 2);
+    t->pooled_y = arena_twin(k, t->pooled, z.B, z.E);
+    t->pooled_n = arena_narrow(k, z.B, z.E);
+    t->y = arena_twin(k, NULL, z.T, z.E);
+    t->none = arena_cut(k, z.B, z.C);
+    t->scale = arena_cut(k, z.B, z.C);
+    t->stats = arena_cut(k, z.M, 2);
+    t->h = arena_narrow(k, z.M, z.C);
+    t->out = arena_cut(k, z.M, z.O);
+    t->image = arena_cut(k, 1, z.image);
+}
+
+static void cut_normed(struct nextdit_normed *n, struct arena *k, size_t rows, size_t cols, bool norm)
+{
+    n->raw = n->normed = arena_narrow(k, rows, cols);
+    if (!norm)
+        return;
+    n->normed = arena_narrow(k, rows, cols);
+    n->stats = arena_cut(k, rows, 2);
+}
+
+static void cut_attention(struct nextdit_block_acts *a, struct arena *k, struct sizes z, bool norm)
+{
+    a->h1 = arena_narrow(k, z.M, z.C);
+    a->h1_rstd = arena_cut(k, z.M, 1);
+    a->yn = arena_narrow(k, z.T, z.E);
+    a->y_rstd = arena_cut(k, z.T, 1);
+    cut_normed(&a->q, k, z.M, z.C, norm);
+    cut_normed(&a->k, k, z.M, z.G, norm);
+    cut_normed(&a->ky, k, z.T, z.G, norm);
+    a->v = arena_narrow(k, z.M, z.G);
+    a->vy = arena_narrow(k, z.T, z.G);
+    a->self = arena_narrow(k, z.M, z.C);
+    a->cross = arena_narrow(k, z.M, z.C);
+    a->both = arena_narrow(k, z.M, z.C);
+    a->self_kept = arena_cut(k, z.M, z.heads);
+    a->cross_kept = arena_cut(k, z.M, z.heads);
+    a->attn_out = arena_narrow(k, z.M, z.C);
+    a->attn_rstd = arena_cut(k, z.M, 1);
+}
+
+/* All but the residual stream. */
+static void cut_block(struct nextdit_block_acts *a, struct arena *k, struct sizes z, const struct model_config *c)
+{
+    a->mod = arena_cut(k, z.B, 4 * z.C);
+    cut_attention(a, k, z, c->qk_norm);
+    a->h2 = arena_narrow(k, z.M, z.C);
+    a->h2_rstd = arena_cut(k, z.M, 1);
+    a->u = arena_narrow(k, z.M, z.S + z.F);
+    a->g = arena_narrow(k, z.M, z.F);
+    a->mlp_out = arena_narrow(k, z.M, z.C);
+    a->mlp_rstd = arena_cut(k, z.M, 1);
+}
+
+static void nextdit_carve(struct model *m, struct arena *k)
+{
+    const struct sizes z = sizes_of(m);
+    struct nextdit *x = &m->next;
+    cut_top(&x->top, k, z);
+    for (int i = 0; i < m->cfg.depth; i++) {
+        struct nextdit_block_acts *a = &x->ba[i];
+        const bool shares = i > 0 && (!m->train || m->max.recompute);
+        if (shares) {
+            *a = x->ba[0];
+        } else {
+            cut_block(a, k, z, &m->cfg);
+            a->x1 = m->train ? arena_cut(k, z.M, z.C) : x->top.x0;
+        }
+        /* Inference has one residual stream: earlier values are not needed. */
+        a->x2 = m->train ? arena_cut(k, z.M, z.C) : x->top.x0;
+        a->in = i == 0 ? x->top.x0 : x->ba[i - 1].x2;
+    }
+}
+
+/* Memory of every activation. */
+static void nextdit_carve_back(struct model *m, struct arena *k)
+{
+    const struct sizes z = sizes_of(m);
+    struct nextdit_back_acts *b = &m->next.back;
+    b->dx = arena_cut(k, z.M, z.C);
+    b->dxn = arena_twin(k, b->dx, z.M, z.C);
+    b->dh = arena_cut(k, z.M, z.C);
+    b->dhn = arena_twin(k, b->dh, z.M, z.C);
+    b->dy = arena_cut(k, z.T, z.E);
+    b->dyn = arena_twin(k, b->dy, z.T, z.E);
+    b->dcs = arena_cut(k, z.B, z.A);
+    b->dcn = arena_twin(k, b->dcs, z.B, z.A);
+    b->de = arena_narrow(k, z.B, z.A);
+    b->a = arena_narrow(k, z.M, z.C);
+    b->b = arena_narrow(k, z.M, z.C);
+    b->c = arena_narrow(k, z.M, z.C);
+    b->dk = arena_narrow(k, z.M, z.G);
+    b->dv = arena_narrow(k, z.M, z.G);
+    b->dky = arena_narrow(k, z.T, z.G);
+    b->dvy = arena_narrow(k, z.T, z.G);
+    b->dg = arena_narrow(k, z.M, z.F);
+    b->du = arena_narrow(k, z.M, z.S + z.F);
+    b->dmod = arena_cut(k, z.B, 4 * z.C);
+    b->dmodn = arena_twin(k, b->dmod, z.B, 4 * z.C);
+    b->dscale = arena_cut(k, z.B, z.C);
+    b->dscalen = arena_twin(k, b->dscale, z.B, z.C);
+    b->dnone = arena_cut(k, z.B, z.C);
+    b->dpool = arena_cut(k, z.B, z.E);
+    b->dpooln = arena_twin(k, b->dpool, z.B, z.E);
+    b->dout = arena_narrow(k, z.M, z.O);
+    b->dimage = arena_cut(k, 1, z.image);
+}
 
 #define CAPTION_EPS 1e-5f
 #define FINAL_EPS   1e-6f

@@ -11,7 +11,13 @@
  *
  * Backward runs these lines in reverse; `dx` is the gradient of the residual stream throughout.
  */
+#include "engine/model/layout.h"
 #include "engine/model/model_internal.h"
+
+int nextdit_second(const struct model_config *c)
+{
+    return (int)layout_pair_rows(c->mlp_hidden, c->hidden);
+}
 
 #define QK_EPS 1e-5f
 

@@ -105,12 +105,6 @@ int nextdit_out_width(const struct model_config *c);
 int nextdit_config_parse(struct model_config *cfg, const json_t *config, struct err *err);
 int nextdit_config_check(const struct model_config *c, struct err *err);
 double nextdit_flops(const struct model_config *c, int batch, int height, int width, int text);
-/* nextdit_layout.c: the table of tensors, with the authors' names and their initialization. */
-int nextdit_declare(struct model *m, struct err *err);
-struct model_start nextdit_start(const struct model_config *c, const struct tensor *t);
-/* nextdit_acts.c: memory of every activation. */
-void nextdit_carve(struct model *m, struct arena *k);
-void nextdit_carve_back(struct model *m, struct arena *k);
 
 /* nextdit_block.c. Backward starts and ends with the gradient of the residual stream in back.dx,
  * and adds to that of the condition, back.dcs. */

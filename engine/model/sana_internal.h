@@ -95,12 +95,6 @@ struct tensor;
 /* sana_config.c */
 int sana_config_parse(struct model_config *cfg, const json_t *config, struct err *err);
 int sana_config_check(const struct model_config *c, struct err *err);
-/* sana_layout.c: the table of tensors, with the authors' names and their initialization. */
-int sana_declare(struct model *m, struct err *err);
-struct model_start sana_start(const struct model_config *c, const struct tensor *t);
-/* sana_acts.c: memory of every activation. */
-void sana_carve(struct model *m, struct arena *k);
-void sana_carve_back(struct model *m, struct arena *k);
 
 /* sana_block.c. After the last block block_leave() completes the residual stream and
  * norms it with `mod`, shift and scale of C each, for the final layer. */
