@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
@@ -169,4 +170,20 @@ int checkpoint_load(struct checkpoint_state *state, const char *dir, const struc
     if (rc == 0 && o)
         optim_set_count(o, state->optim_count);
     return rc;
+}
+
+enum { SMALL_FILES = 1 << 16, HEADER_ROW = 256 }; /* state.json, manifest.json, trust; a tensor in a header */
+
+int64_t checkpoint_need(const struct state *s)
+{
+    int64_t bytes = SMALL_FILES;
+    for (int i = 0; i < s->len; i++)
+        bytes += (int64_t)(s->part[i].count * sizeof(float)) + HEADER_ROW;
+    return bytes;
+}
+
+int64_t checkpoint_free(const char *root)
+{
+    struct statvfs v;
+    return statvfs(root, &v) == 0 ? (int64_t)(v.f_bavail * v.f_frsize) : -1;
 }

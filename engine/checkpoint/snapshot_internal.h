@@ -76,15 +76,6 @@ static inline size_t snapshot_pages(size_t bytes)
     return (bytes + SNAPSHOT_PAGE - 1) / SNAPSHOT_PAGE * SNAPSHOT_PAGE;
 }
 
-/* Sizes the file for the saved ranges of a state or, if `floats` is not 0, for images. */
-int snapshot_make_file(struct snapshot **out, int fd, const struct snapshot_run *run,
-                       const struct state *s, size_t floats, struct err *err);
-/* Fills in the table of rows and the list of pieces. Numbers of a copy are at their offset from
- * `home`, or contiguous if that is NULL. */
-void snapshot_list(struct snapshot *p, const struct state *s, const float *home);
-/* Marks the file as readable. */
-void snapshot_publish(struct snapshot *p);
-
 /* The checksum of a copy, from the digests of its chunks of SNAPSHOT_CHUNK floats; the last one is
  * of the notes. */
 uint64_t snapshot_checksum(int64_t step, const uint64_t *chunks, size_t n);
