@@ -155,9 +155,9 @@ static void a_killed_agent_leaves_its_spool_and_no_ranks(void **state)
     in_dir(path, "spool");
     assert_true(spool_read(path, 0, find_end, seen, NULL) >= 4);
     assert_int_equal(seen[1], 1);
-    /* the ranks got SIGTERM when their agent died; `sweep` makes sure */
+    /* the ranks got SIGTERM when their agent died; `cleanup` makes sure */
     char command[4400];
-    snprintf(command, sizeof(command), "'%s' sweep '%s'", binary, dir);
+    snprintf(command, sizeof(command), "'%s' cleanup '%s'", binary, dir);
     FILE *f = popen(command, "r");
     char line[100] = "";
     assert_non_null(fgets(line, sizeof(line), f));
