@@ -54,29 +54,14 @@ void encode_close(struct encode *e)
     free(e);
 }
 
-const struct encoder_pair *encode_encoders(const struct encode *e)
-{
-    return &e->encoders;
-}
-
 const char *encode_cache(const struct encode *e)
 {
     return e->cache;
 }
 
-const char *encode_latents(const struct encode *e)
-{
-    return e->latents;
-}
-
 const char *encode_text(const struct encode *e)
 {
     return e->text;
-}
-
-const struct encoded_set *encode_set(const struct encode *e)
-{
-    return e->set;
 }
 
 /* --- keys ---------------------------------------------------------------------------------- */

@@ -46,10 +46,8 @@ void encode_close(struct encode *e); /* also of NULL */
 /* The same for a plan only, also where encoders on a hub are not there yet (encoder_pair.h). */
 int encode_open_plan(struct encode **out, const struct train_spec *s, struct err *err);
 
-const struct encoder_pair *encode_encoders(const struct encode *e);
-const char *encode_cache(const struct encode *e);    /* CACHE */
-const char *encode_latents(const struct encode *e);  /* the directories in it; after identify or share */
-const char *encode_text(const struct encode *e);
+const char *encode_cache(const struct encode *e); /* CACHE */
+const char *encode_text(const struct encode *e);  /* the directory of captions in it; after identify or share */
 
 /* Computes all keys, and keeps in CACHE the keys that took long to compute. `look`, for a plan: nothing is written and
  * nothing computed for long; keys that are not in CACHE count as missing. */
@@ -81,9 +79,5 @@ int encode_take(struct encode *e, struct dataset **out, struct err *err);
 /* The data set of a cache that a job has filled; nothing is computed or written. ERR_DATA if the cache lacks an entry,
  * as after a change of the data. */
 int encode_open_filled(struct dataset **out, const struct train_spec *s, struct err *err);
-
-/* The samples for inspection: the pictures' sizes, and a caption. */
-struct encoded_set;
-const struct encoded_set *encode_set(const struct encode *e);
 
 #endif

@@ -127,8 +127,6 @@ struct vae_map {
 int vae_map_run(struct vae *v, struct vae_map *map, struct row_stream *s, struct err *err);
 /* Rows per strip of a stream. */
 int vae_stream_strip(const struct vae *v, const struct row_stream *s);
-/* Rows per strip of a stream whose highest resolution has `width` columns and is `scale` times that of its result. */
-int vae_strip(const struct vae *v, int width, int scale);
 int vae_observe_map(const struct vae *v, const char *part, const struct vae_map *map, const char *format, int i,
                     struct err *err);
 /* A picture [channels, height, width] of host memory where the kernels run, for vae_arrays_drop_input(). */

@@ -10,7 +10,8 @@
  * work for all its processors down to the resolution of a quarter. */
 enum { STRIP_PIXELS = 32768, DEVICE_PIXELS = 131072 };
 
-int vae_strip(const struct vae *v, int width, int scale)
+/* Rows per strip of a stream whose highest resolution has `width` columns and is `scale` times that of its result. */
+static int vae_strip(const struct vae *v, int width, int scale)
 {
     int rows = v->strip ? v->strip : (v->ops->host ? STRIP_PIXELS : DEVICE_PIXELS) / width;
     rows = rows / scale;
