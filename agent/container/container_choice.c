@@ -13,6 +13,7 @@
 #include "agent/container/container_image.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
+#include "engine/contract/text_append.h"
 
 static const json_t *row_of(const json_t *found, const char *name)
 {
@@ -26,10 +27,9 @@ static const json_t *row_of(const json_t *found, const char *name)
 
 static bool reads(enum container_runtime runtime, const char *image)
 {
-    const size_t n = strlen(image);
     if (!container_image_is_file(image))
         return true;
-    if (n > 5 && strcmp(image + n - 5, ".sqsh") == 0)
+    if (text_ends_with(image, ".sqsh"))
         return runtime == CONTAINER_ENROOT;
     return runtime == CONTAINER_APPTAINER || runtime == CONTAINER_SINGULARITY;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "controller/metrics/histogram.h"
+#include "engine/contract/text_append.h"
 
 static const struct {
     const char *word, *suffix;      /* of its samples */
@@ -28,17 +29,11 @@ __attribute__((format(printf, 2, 3))) static void put(struct openmetrics *m, con
     m->failed |= buf_append(&m->out, text, strlen(text)) < 0;
 }
 
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t n = strlen(name), e = strlen(end);
-    return n >= e && strcmp(name + n - e, end) == 0;
-}
-
 static bool has_unit(const char *name)
 {
     static const char *const units[] = { "_seconds", "_bytes", "_ratio", "_celsius", "_watts" };
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-        if (ends_with(name, units[i]))
+        if (text_ends_with(name, units[i]))
             return true;
     return false;
 }

@@ -19,6 +19,7 @@
 #include "engine/contract/dir_walk.h"
 #include "engine/contract/err.h"
 #include "engine/contract/safe_open.h"
+#include "engine/contract/text_append.h"
 #include "engine/data/collection_internal.h"
 #include "engine/data/image.h"
 #include "engine/data/tar_index.h"
@@ -514,8 +515,7 @@ static int open_listed(struct collection *c, json_t *all, const json_error_t *wh
 
 static int is_tar(const struct dirent *e)
 {
-    const size_t n = strlen(e->d_name);
-    return e->d_name[0] != '.' && n > 4 && strcmp(e->d_name + n - 4, ".tar") == 0;
+    return e->d_name[0] != '.' && text_ends_with(e->d_name, ".tar");
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)

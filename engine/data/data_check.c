@@ -13,6 +13,7 @@
 
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
+#include "engine/contract/text_append.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/caption.h"
 #include "engine/data/collection.h"
@@ -68,10 +69,9 @@ static void tell_wrong(struct check *c, const char *where, const struct err *err
 static void on_bad_entry(void *arg, const char *where, const char *what)
 {
     struct check *c = arg;
-    const size_t n = strlen(where);
     char path[PATH_SIZE];
     snprintf(path, sizeof(path), "%s/%s", c->spec->data_path, where);
-    if (n > 4 && strcmp(where + n - 4, ".tar") == 0)
+    if (text_ends_with(where, ".tar"))
         say(c, true, where, "%s", without(without(what, path), c->spec->data_path));
 }
 
@@ -370,8 +370,7 @@ static int check_arrays(struct check *c, struct err *err)
 
 static int is_shard(const struct dirent *e)
 {
-    const char *dot = strrchr(e->d_name, '.');
-    return e->d_name[0] != '.' && dot && strcmp(dot, ".safetensors") == 0;
+    return e->d_name[0] != '.' && text_ends_with(e->d_name, ".safetensors");
 }
 
 static int check_features(struct check *c, struct err *err)

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/text_append.h"
 #include "engine/contract/train_config.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/collection.h"
@@ -126,8 +127,7 @@ static int create(struct dataset *d, const struct collection_options *o, const s
 
 static int is_tar(const struct dirent *e)
 {
-    const char *dot = strrchr(e->d_name, '.');
-    return e->d_name[0] != '.' && dot && strcmp(dot, ".tar") == 0;
+    return e->d_name[0] != '.' && text_ends_with(e->d_name, ".tar");
 }
 
 bool dataset_has_tars(const char *path)
@@ -135,9 +135,8 @@ bool dataset_has_tars(const char *path)
     char index[DATASET_PATH];
     struct stat st;
     struct dirent **names = NULL;
-    const size_t n = strlen(path);
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
-        return n > 4 && strcmp(path + n - 4, ".tar") == 0;
+        return text_ends_with(path, ".tar");
     snprintf(index, sizeof(index), "%s/wids-meta.json", path);
     if (stat(index, &st) == 0)
         return true;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/text_append.h"
 #include "engine/contract/train_config.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/aspect.h"
@@ -144,8 +145,7 @@ static int make_buckets(struct dataset *d, struct err *err)
 
 static int is_shard(const struct dirent *e)
 {
-    const char *dot = strrchr(e->d_name, '.');
-    return e->d_name[0] != '.' && dot && strcmp(dot, ".safetensors") == 0;
+    return e->d_name[0] != '.' && text_ends_with(e->d_name, ".safetensors");
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)

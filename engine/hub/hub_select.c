@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/contract/text_append.h"
 #include "engine/hub/weights_choice.h"
 
 /* --- names ------------------------------------------------------------------------------------- */
@@ -37,12 +38,6 @@ static bool is_below(const char *path, const char *folder)
     return n == 0 || (strncmp(path, folder, n) == 0 && path[n] == '/');
 }
 
-static bool ends_with(const char *name, const char *ending)
-{
-    const size_t n = strlen(name), m = strlen(ending);
-    return n > m && strcmp(name + n - m, ending) == 0;
-}
-
 /* Of a folder such as .cache. */
 static bool is_hidden(const char *path)
 {
@@ -55,7 +50,7 @@ static bool is_small(const char *name)
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (strcmp(name, names[i]) == 0)
             return true;
-    return ends_with(name, ".json") && name[0] != '.' && !ends_with(name, ".index.json");
+    return text_ends_with(name, ".json") && name[0] != '.' && !text_ends_with(name, ".index.json");
 }
 
 /* --- one folder -------------------------------------------------------------------------------- */
@@ -78,7 +73,7 @@ static bool is_chosen(const struct weights_choice *c, const char *name)
         return false;
     if (strcmp(name, c->name) == 0 || weights_choice_is_shard(c->name, name, &number, &total))
         return true;
-    if (ends_with(c->name, ".index.json"))
+    if (text_ends_with(c->name, ".index.json"))
         return false;
     weights_choice_add(&other, name);
     return other.form == c->form && other.files > c->files;
@@ -193,7 +188,7 @@ static int count_shards(const struct hub_file *list, int n, const char *index, i
 static bool shards_whole(const struct hub_file *list, int n, const char *index, char *why, size_t room)
 {
     int total, there;
-    if (!ends_with(index, ".index.json"))
+    if (!text_ends_with(index, ".index.json"))
         return true;
     there = count_shards(list, n, index, &total);
     if (there == total && there > 0)

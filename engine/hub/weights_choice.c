@@ -9,22 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/contract/text_append.h"
+
 /* What a name ends with, the best last. */
 static const char *const endings[] = {"", ".bin", ".pt", ".pth", ".index.json", ".safetensors",
                                       ".safetensors.index.json"};
 
 enum { ENDINGS = sizeof(endings) / sizeof(endings[0]), SHARD = sizeof("-00001-of-00002") - 1 };
 
-static bool ends_with(const char *name, const char *ending)
-{
-    const size_t n = strlen(name), m = strlen(ending);
-    return n > m && strcmp(name + n - m, ending) == 0;
-}
-
 static int form_of(const char *name)
 {
     int form = ENDINGS - 1;
-    while (form > 0 && !ends_with(name, endings[form]))
+    while (form > 0 && !text_ends_with(name, endings[form]))
         form--;
     return name[0] == '.' ? 0 : form;
 }
@@ -69,7 +65,7 @@ static bool read_shard(const char *text, int *number, int *total)
 bool weights_choice_is_shard(const char *index, const char *name, int *number, int *total)
 {
     static const char end[] = ".index.json";
-    if (!ends_with(index, end))
+    if (!text_ends_with(index, end))
         return false;
     const char *stem_end = index + strlen(index) - (sizeof(end) - 1), *dot = stem_end - 1;
     while (dot > index && *dot != '.')

@@ -12,16 +12,11 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
+#include "engine/contract/text_append.h"
 #include "engine/data/mapped_file.h"
 #include "engine/data/safetensors.h"
 
 enum { NPY_HEADER = 128, EDGE_MAX = 1 << 14 };
-
-static bool ends_with(const char *path, const char *end)
-{
-    const size_t n = strlen(path), m = strlen(end);
-    return n > m && strcmp(path + n - m, end) == 0;
-}
 
 static size_t count_of(const struct latent *z)
 {
@@ -70,8 +65,8 @@ static int write_safetensors(const struct latent *z, int fd, struct err *err)
 int latent_file_write(const struct latent *z, const char *path, struct err *err)
 {
     char tmp[SCRATCH_PATH];
-    const bool npy = ends_with(path, ".npy");
-    if (!npy && !ends_with(path, ".safetensors"))
+    const bool npy = text_ends_with(path, ".npy");
+    if (!npy && !text_ends_with(path, ".safetensors"))
         return err_set(err, ERR_USAGE, "%s: a latent is written to a .npy or .safetensors file", path);
     if (scratch_name(tmp, path, err) < 0)
         return -1;
