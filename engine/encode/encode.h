@@ -5,7 +5,7 @@
  *     latents-<16 digits>/    shards (engine/data/cache_shard.h) of one autoencoder, its precision, and one way to crop
  *     text-<16 digits>/       shards of one text encoder, its precision and options
  *     encoder-*.json, pictures-*.safetensors   digests of weights and pictures, by size and time of the files
- *     lock                    held by the job that fills it (encode_lock.h)
+ *     lock                    held by the job that fills it
  *
  * An entry's key is the digest of what it is computed from: a picture's bytes and size, or a caption's. So only added
  * pictures are encoded, equal pictures share an entry, and another option or encoder has another directory. Entries

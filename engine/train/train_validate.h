@@ -2,7 +2,7 @@
 /* train_validate.h - pictures of the spec's prompts (train.validate), every so many steps of a run
  *
  *   DIR/samples/prompt-01.step-00000250.png   one picture
- *   DIR/samples/prompts.png                   all of them, a row per step (contact_sheet.h)
+ *   DIR/samples/prompts.png                   all of them, a row per step
  *
  * Before the first step, at each multiple of validate.every and after the last step, rank 0 draws; the others wait, and
  * hear of its progress.  A picture depends on the weights, the prompt and the seed: a run that is killed and resumed
