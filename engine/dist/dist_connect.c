@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist_connect.c - see dist_connect.h */
-#include "engine/dist/dist_connect.h"
+/* dist_connect.c - see dist_mesh_internal.h */
+#include "engine/dist/dist_mesh_internal.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* added_tokens.c - see added_tokens.h */
-#include "engine/text/added_tokens.h"
+/* added_tokens.c - see tokenizer_internal.h */
+#include "engine/text/tokenizer_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

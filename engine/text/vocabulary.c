@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vocabulary.c - see vocabulary.h; a hash table with open addressing, its texts in one block */
-#include "engine/text/vocabulary.h"
+/* vocabulary.c - see tokenizer_internal.h; a hash table with open addressing, its texts in one block */
+#include "engine/text/tokenizer_internal.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row_stream.c - see row_stream.h */
-#include "engine/vae/row_stream.h"
+/* row_stream.c - see vae_internal.h */
 
 #include <limits.h>
 #include <stdint.h>

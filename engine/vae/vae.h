@@ -7,7 +7,7 @@
  * A picture is [3, height, width] in -1 .. 1, a latent [channels, height / factor, width / factor], before scaling: a
  * model is trained on latents times cfg.scale.  Sizes are multiples of the factor.
  *
- * Everything is exact: layers run over strips of rows with the halos that their windows need (row_stream.h), sums of
+ * Everything is exact: layers run over strips of rows with the halos that their windows need (vae_internal.h), sums of
  * linear attention and statistics of norms are over the whole picture.  So memory is that of the weights, of the
  * picture where attention needs all of it (at 1/8 of the edges: two such arrays for DC-AE, three for KL), of strips,
  * which grow with the width alone, and for KL of vae_set_memory().
