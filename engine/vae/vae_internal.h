@@ -143,18 +143,6 @@ struct vae_loader {
 };
 int vae_load_dcae(struct vae_loader *l);
 int vae_load_kl(struct vae_loader *l);
-/* Memory that lives as long as the model; NULL with an error. */
-void *vae_keep(struct vae_loader *l, size_t bytes);
-/* The same where the kernels run: a copy of host memory. */
-const float *vae_keep_floats(struct vae_loader *l, const float *from, size_t n);
-/* Valid until the next call. */
-const float *vae_load_tensor(struct vae_loader *l, const char *name, size_t rows, size_t each);
-/* w: in host memory */
-int vae_load_packed(struct vae_loader *l, struct vae_conv *to, struct kern_conv c, const float *w);
-int vae_load_conv(struct vae_loader *l, struct vae_conv *to, struct kern_conv c, bool bias, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
-int vae_load_norm(struct vae_loader *l, struct vae_norm *to, int channels, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
 
 /* Layers of a stream; `weights` is the named struct */
 int row_conv(struct row_layer *l, float *out, int from, int to, struct err *err);      /* vae_conv */
@@ -190,12 +178,12 @@ int vae_planes_begin(struct vae *v, const float **out, const float *planes, int 
 /* z or picture [channels, height, width], in host memory, from the rows of a stream, which ends. */
 int vae_planes_run(struct vae *v, float *to, struct row_stream *s, struct err *err);
 
-/* vae_norm.c: the sums of a picture, and the norm as scale and shift from them */
+/* The sums of a picture, and the norm as scale and shift from them */
 /* y = (x - mean) / sqrt(var + eps) * w + b as x * scale + shift, of the stream's result. The caller drops s->scale. */
 int vae_norm_scale(struct vae *v, struct row_scale *s, struct row_stream *of, const struct vae_norm *n,
                    struct err *err);
 
-/* vae_middle.c: x += attention(norm x) over the whole picture, in place */
+/* x += attention(norm x) over the whole picture, in place */
 int vae_middle_attend(struct vae *v, struct vae_map *map, const struct row_scale *norm, struct err *err);
 
 /* vae_dcae.c, vae_kl.c */
