@@ -204,7 +204,6 @@ static void hear_heartbeat(struct job *job, const json_t *body)
     if (job->core.state != JOB_RUNNING)
         return;
     snprintf(p->phase, sizeof(p->phase), "%s", field_text(body, "phase"));
-    p->at_ms = daemon_now_ms();
     p->lr = field_number(body, "lr");
     p->step_ms = field_number(body, "step_ms");
     if (isfinite(loss))
@@ -214,6 +213,8 @@ static void hear_heartbeat(struct job *job, const json_t *body)
     /* Live numbers, not events: stored with the next event or row. */
     if (isfinite(step))
         job->core.step = (int64_t)step;
+    if (isfinite(step) && job->core.step > job->core.gen_from)
+        job_rhythm_step(&p->rhythm, job->core.step, daemon_now_ms());
     if (isfinite(steps))
         job->core.steps = (int64_t)steps;
 }

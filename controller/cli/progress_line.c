@@ -46,6 +46,8 @@ static void facts(char *out, size_t size, const json_t *row)
     add(out, size, "ETA", row, "eta_s", 6);
     if (steps)
         add(out, size, "goodput", row, "goodput", 4);
+    if (runs && json_is_number(json_object_get(row, "still_s")))
+        add(out, size, "", row, "reason", 0);
     if (!out[0])
         add(out, size, "running for", row, "elapsed", 0);
     if (!runs)

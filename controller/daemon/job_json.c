@@ -12,6 +12,7 @@
 #include "controller/daemon/sweeps.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/job/job_view.h"
 #include "controller/job/sweep.h"
 #include "controller/nodes/fleet.h"
 #include "db/checkpoints.h"
@@ -35,13 +36,16 @@ static json_t *text_or_null(const char *text)
     return text && text[0] ? json_text(text) : json_null();
 }
 
-/* Numbers that are not stored: those of a job that is not in memory are null. */
-static json_t *add_live(json_t *o, const struct job_live_stats *p)
+/* Numbers that are not stored: those of a job that is not in memory are null. still_ms: a speed of so long ago is none. */
+static json_t *add_live(json_t *o, const struct job_live_stats *p, int64_t still_ms)
 {
+    json_object_set_new(o, "still_s", still_ms > 0 ? json_real((double)still_ms / 1000) : json_null());
     json_object_set_new(o, "epoch", p ? number(p->epoch) : json_null());
     json_object_set_new(o, "epochs", p ? number(p->epochs) : json_null());
-    json_object_set_new(o, "step_ms", p ? number(p->step_ms) : json_null());
-    json_object_set_new(o, "tokens_per_s", p ? number(p->tokens_per_s) : json_null());
+    json_object_set_new(o, "step_ms", p && !still_ms ? number(p->step_ms) : json_null());
+    json_object_set_new(o, "tokens_per_s", p && !still_ms ? number(p->tokens_per_s) : json_null());
+    if (still_ms)
+        json_object_set_new(o, "samples_per_s", json_null());
     return o;
 }
 
@@ -54,7 +58,7 @@ static json_t *goodput(int64_t productive_ms, int64_t busy_ms)
 static json_t *eta(const struct job *job)
 {
     const struct job_core *c = &job->core;
-    if (c->goodput.disk_since_ms) /* training is paused */
+    if (c->goodput.disk_since_ms || job_still_since(job, daemon_now_ms())) /* training is paused, or its speed is an old one */
         return json_null();
     if (c->state == JOB_RUNNING && c->steps <= 0)
         return number(job->live_stats.eta_s);
@@ -119,6 +123,13 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
         err_make_printable(out);
         return;
     }
+    const int64_t now_ms = daemon_now_ms(), since_ms = job_still_since(job, now_ms);
+    if (since_ms) {
+        char age[32];
+        job_view_duration(age, sizeof(age), (double)(now_ms - since_ms) / 1000);
+        snprintf(out, size, "no step for %s", age);
+        return;
+    }
     if (!job_core_waits(c)) {
         snprintf(out, size, "%s", c->reason);
         return;
@@ -163,14 +174,15 @@ json_t *job_json_of_job(const struct job *job)
     if (job->checkpoint_path && c->checkpoint >= 0)
         checkpoint = json_make("{s:I, s:s}", "step", (json_int_t)c->checkpoint, "path", job->checkpoint_path);
     struct goodput spent;
-    job_core_spent(&spent, c, daemon_now_ms());
+    const int64_t now_ms = daemon_now_ms(), since_ms = job_still_since(job, now_ms);
+    job_spent(&spent, job, now_ms);
     row.productive_ms = spent.ms[BUCKET_PRODUCTIVE];
     row.busy_ms = c->started_ms ? job_goodput_busy_ms(&spent) : 0;
     json_t *o = job_json_make(&row, checkpoint, eta(job), c->state == JOB_RUNNING
                               ? job->live_stats.phase : "",
                               job->texts->channel_text);
     json_object_set_new(o, "members", sweeps_json(job->daemon, &row));
-    return add_live(o, &job->live_stats);
+    return add_live(o, &job->live_stats, since_ms ? now_ms - since_ms : 0);
 }
 
 static int newest_good(void *ctx, const struct checkpoint_row *row)

@@ -321,7 +321,7 @@ static json_t *spent_of(struct daemon *d, int64_t id, struct err *err)
     const struct job *job = active_jobs_find(d->active_jobs, id);
     struct goodput s;
     if (job)
-        job_core_spent(&s, &job->core, daemon_now_ms());
+        job_spent(&s, job, daemon_now_ms());
     else if (goodput_rows_sum(&s, d->store, id, err) < 0)
         return NULL;
     json_t *out = json_make("{s:f}", "rank_s", (double)s.rank_ms / 1000);

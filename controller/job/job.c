@@ -316,6 +316,20 @@ static void note_clock(struct job *job, const json_t *body)
         json_object_set_new(one, "at_ms", json_integer(json_integer_value(json_object_get(one, "at_ms")) + by_ms));
 }
 
+/* Training that waits for a disk is paused. */
+int64_t job_still_since(const struct job *job, int64_t now_ms)
+{
+    const struct job_core *c = &job->core;
+    return c->state == JOB_RUNNING && !c->goodput.disk_since_ms
+           ? job_rhythm_still_since(&job->live_stats.rhythm, now_ms) : 0;
+}
+
+void job_spent(struct goodput *out, const struct job *job, int64_t now_ms)
+{
+    const int64_t since_ms = job_still_since(job, now_ms);
+    job_core_spent_still(out, &job->core, now_ms, since_ms ? since_ms : now_ms);
+}
+
 /* A member of a sweep may wait in Slurm's queue for its siblings: max_duration is for its ranks. */
 static void note_queue(struct job *job, enum event_kind kind, int64_t at_ms)
 {
@@ -366,6 +380,7 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
             job->checkpoint_path = copy;
         }
     } else if (kind == EVENT_STEP) {
+        job_rhythm_step(&job->live_stats.rhythm, field_safe_int(body, "step", -1), at_ms);
         if (json_is_number(v = json_object_get(body, "loss")))
             job->live_stats.loss = json_number_value(v);
         if (json_is_number(v = json_object_get(body, "samples_per_s")))
@@ -374,7 +389,7 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
             job->live_stats.step_ms = json_number_value(v);
         job->live_stats.tokens_per_s = field_number(body, "tokens_per_s");
         job->live_stats.epoch = field_number(body, "epoch");
-        job->live_stats.epochs = field_number(body, "epochs");
+        job->live_stats.epochs = (float)field_number(body, "epochs");
         job->live_stats.eta_s = field_number(body, "eta_s");
     } else if (kind == EVENT_STRAGGLER) {
         snprintf(job_texts(job)->slow, sizeof(job->texts->slow), "%s", field_text(body, "text"));
@@ -383,5 +398,6 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
         snprintf(job_texts(job)->nccl, sizeof(job->texts->nccl), "%s", fine ? "" : field_text(body, "text"));
     } else if (kind == EVENT_GENERATION_STARTED || kind == EVENT_GENERATION_ENDED) {
         job->live_stats.phase[0] = job->texts->slow[0] = 0;
+        job_rhythm_begin(&job->live_stats.rhythm, at_ms);
     }
 }

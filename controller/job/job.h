@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "controller/job/job_core.h"
+#include "controller/job/job_rhythm.h"
 #include "controller/job/sched.h"
 #include "controller/spec/spec_after.h"
 #include "db/attempts.h"
@@ -27,9 +28,10 @@ struct remote;
 /* From the latest heartbeat or step; NaN or -1: unknown. Not stored as a row. */
 struct job_live_stats {
     double  loss, lr, samples_per_s, step_ms;
-    double  tokens_per_s, epoch, epochs, eta_s; /* as a `run:` job printed them */
-    char    phase[16];
-    int64_t at_ms;
+    double  tokens_per_s, epoch, eta_s;         /* as a `run:` job printed them */
+    float   epochs;
+    char    phase[12];
+    struct job_rhythm rhythm;                   /* of its steps */
 };
 
 /* Present messages of an attempt or its placement; "" = nothing. */
@@ -134,6 +136,11 @@ struct job_texts *job_texts(struct job *job);
 /* Applies the parts of an event outside the core: live stats, checkpoint path, nodes. Also for
  * replay. */
 void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t at_ms);
+
+/* The time of its newest step, if that is too old for its speed to say anything (job_rhythm.h); 0: it is not. */
+int64_t job_still_since(const struct job *job, int64_t now_ms);
+/* How its time was spent so far; what has passed since an old step does not count as productive. */
+void job_spent(struct goodput *out, const struct job *job, int64_t now_ms);
 
 /* The job's row as the store keeps it. */
 void job_row_make(struct job_row *row, const struct job *job);

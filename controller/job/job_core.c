@@ -63,10 +63,17 @@ json_t *job_core_clock(int64_t boot, const struct clock_jump *clock)
 
 void job_core_spent(struct goodput *out, const struct job_core *core, int64_t now_ms)
 {
+    job_core_spent_still(out, core, now_ms, now_ms);
+}
+
+void job_core_spent_still(struct goodput *out, const struct job_core *core, int64_t now_ms, int64_t since_ms)
+{
     struct job_core c = *core;
     if (c.state != JOB_DONE) {
         job_core_charge(&c, now_ms);
-        job_goodput_guess(&c.goodput, now_ms, c.step > c.gen_best || c.gen_from >= c.gen_best);
+        job_goodput_guess(&c.goodput, since_ms, c.step > c.gen_best || c.gen_from >= c.gen_best);
+        if (since_ms < now_ms)
+            job_goodput_until(&c.goodput, now_ms, BUCKET_HANG);
         job_goodput_close(&c.goodput);
     }
     *out = c.goodput.spent;

@@ -166,6 +166,8 @@ json_t *job_core_clock(int64_t boot, const struct clock_jump *clock);
 
 /* How the job's time was spent so far. Live ranks count as productive beyond `best`. */
 void job_core_spent(struct goodput *out, const struct job_core *core, int64_t now_ms);
+/* The same, of live ranks that have made no step since that time, which may be their last: from then on they hang. */
+void job_core_spent_still(struct goodput *out, const struct job_core *core, int64_t now_ms, int64_t since_ms);
 
 const char *job_result_name(enum job_result result);    /* "" for none */
 int job_result_parse(enum job_result *result, const char *name);

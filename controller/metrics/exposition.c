@@ -204,7 +204,7 @@ static void put_job_goodput(struct page *p)
         struct job_labels l;
         struct goodput spent;
         labels_of(&l, job);
-        job_core_spent(&spent, &job->core, p->now_ms);
+        job_spent(&spent, job, p->now_ms);
         for (int b = 0; b < BUCKETS; b++) {
             l.labels.at[2] = (struct openmetrics_label){ "bucket", bucket_name((enum bucket)b) };
             openmetrics_sample(&p->m, l.labels, (double)spent.ms[b] / 1000);

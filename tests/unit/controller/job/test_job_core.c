@@ -285,6 +285,26 @@ static void goodput(void **state)
     assert_true(goodput_adds_up(&spent));
 }
 
+/* Of ranks that have made no step for long, the time since is no work; a step makes it work again. */
+static void goodput_of_ranks_that_stand_still(void **state)
+{
+    (void)state;
+    static const struct line lines[] = { BEGIN };
+    struct job_core core, again;
+    struct goodput spent;
+    job_core_init(&core, 5);
+    job_core_init(&again, 5);
+    for (int i = 0; i < 4; i++)
+        play(&core, &again, &lines[i], 1000 * (i + 1), "stand still");
+    job_core_spent_still(&spent, &core, 100000, 14000);
+    assert_int_equal(spent.ms[BUCKET_PRODUCTIVE], 2 * 10000);
+    assert_int_equal(spent.ms[BUCKET_HANG], 2 * 86000);
+    assert_true(goodput_adds_up(&spent));
+    job_core_spent(&spent, &core, 101000);
+    assert_int_equal(spent.ms[BUCKET_PRODUCTIVE], 2 * 97000);
+    assert_int_equal(spent.ms[BUCKET_HANG], 0);
+}
+
 /* Events that were lost in a row: the end of generation 1 and the start of generation 2, or only that start. The time
  * that no end tells of is not lost with them. */
 static void goodput_of_lost_events(void **state)
@@ -514,7 +534,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lives_of_jobs),
-        cmocka_unit_test(goodput), cmocka_unit_test(goodput_of_lost_events),
+        cmocka_unit_test(goodput), cmocka_unit_test(goodput_of_ranks_that_stand_still),
+        cmocka_unit_test(goodput_of_lost_events),
         cmocka_unit_test(a_run_without_its_gpu), cmocka_unit_test(a_full_disk),
         cmocka_unit_test(another_queue),
         cmocka_unit_test(a_clock_that_is_set),
