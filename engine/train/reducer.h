@@ -42,7 +42,7 @@ struct reducer {
 /* reducer.c */
 extern const struct reducer reducer_plain;
 
-/* reducer_fixed.c; without reproducible: true these do nothing. */
+/* Without reproducible: true these do nothing. */
 extern const struct reducer reducer_fixed_point;
 /* Before the backend is opened: rules out the fast paths that are chosen by timing. */
 void reducer_fixed_environment(const struct train *t);
