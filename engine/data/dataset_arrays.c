@@ -39,13 +39,11 @@ void dataset_arrays_close(struct dataset_arrays *a)
     free(a);
 }
 
-/* By H / W, then by H, then as in the collection. */
+/* Of one shape as in the collection. */
 static int by_shape(const void *x, const void *y)
 {
     const struct array_item *a = x, *b = y;
-    int64_t order = (int64_t)a->height * b->width - (int64_t)b->height * a->width;
-    if (order == 0)
-        order = a->height - b->height;
+    int64_t order = dataset_shape_order(a->height, a->width, b->height, b->width);
     if (order == 0)
         order = a->number - b->number;
     return (order > 0) - (order < 0);

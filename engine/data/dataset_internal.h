@@ -61,6 +61,13 @@ void dataset_arrays_close(struct dataset_arrays *a); /* NULL is allowed */
 int dataset_arrays_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask, struct err *err);
 const char *dataset_arrays_name(struct dataset *d, int64_t i);
 
+/* The order of buckets: by H / W, then by H. */
+static inline int64_t dataset_shape_order(int64_t h, int64_t w, int64_t other_h, int64_t other_w)
+{
+    const int64_t order = h * other_w - other_h * w;
+    return order ? order : h - other_h;
+}
+
 static inline const char *shard_name(const struct dataset *d, const struct shard *s)
 {
     return d->sources[s->source].name;

@@ -111,14 +111,12 @@ static int source_add(struct dataset *d, const char *path, struct err *err)
     return 0;
 }
 
-/* Order: by H / W, then by H, then as found. */
+/* Of one shape as found. */
 static int by_shape(const void *a, const void *b)
 {
     const struct shard *x = a, *y = b;
     const int64_t *l = x->latent->dim, *r = y->latent->dim;
-    int64_t order = l[2] * r[3] - r[2] * l[3];
-    if (order == 0)
-        order = l[2] - r[2];
+    int64_t order = dataset_shape_order(l[2], l[3], r[2], r[3]);
     if (order == 0)
         order = x->source - y->source;
     if (order == 0)

@@ -99,13 +99,11 @@ static int encode_all(struct dataset *d, const struct collection *c, const struc
     return 0;
 }
 
-/* The order of buckets: by H / W, then by H; then as in the folder. */
+/* Of one shape as in the folder. */
 static int by_shape(const void *a, const void *b)
 {
     const struct picture *x = a, *y = b;
-    int64_t order = (int64_t)x->height * y->width - (int64_t)y->height * x->width;
-    if (order == 0)
-        order = x->height - y->height;
+    int64_t order = dataset_shape_order(x->height, x->width, y->height, y->width);
     if (order == 0)
         order = x->index - y->index;
     return (order > 0) - (order < 0);

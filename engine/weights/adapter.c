@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
-#include "engine/contract/field.h"
 #include "engine/contract/json_make.h"
 #include "engine/contract/lora_config.h"
 #include "engine/data/safetensors.h"
