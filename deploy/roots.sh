@@ -43,9 +43,11 @@ bare_root() {
         mv "$root.new" "$root"
 }
 
-# What runs in the namespaces of one step: mount what programs expect, then the command.
+# What runs in the namespaces of one step: mount what programs expect, then the command.  The root is a mount of its own,
+# else a process does not see on which disk its files are.
 inside='
     set -e
+    mount --bind "$0" "$0"
     mount -t proc proc "$0/proc"
     mount -t sysfs -o ro sysfs "$0/sys"
     mount --rbind /dev "$0/dev"
