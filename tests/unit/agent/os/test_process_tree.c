@@ -17,7 +17,8 @@
 
 enum { LEFT_S = 60 };
 
-/* A session whose leader has an orphan in it, which says its pid. All end when they are killed. */
+/* A session whose leader has an orphan in it: its pid is said, then a byte once its parent is gone. All end when they are
+ * killed. */
 static pid_t start(int said)
 {
     pid_t pid = fork();
@@ -25,16 +26,17 @@ static pid_t start(int said)
         setsid();
         alarm(LEFT_S); /* should the test fail */
         if (fork() == 0) {
-            if (fork() == 0) {
-                const pid_t me = getpid();
+            const pid_t orphan = fork();
+            if (orphan == 0) {
                 alarm(LEFT_S);
-                (void)!write(said, &me, sizeof(me));
                 for (;;)
                     pause();
             }
+            (void)!write(said, &orphan, sizeof(orphan));
             _exit(0);
         }
         wait(NULL);
+        (void)!write(said, "", 1);
         for (;;)
             pause();
     }
@@ -58,7 +60,9 @@ static void a_tree_is_what_a_process_has_started(void **state)
     pid_t orphan;
     assert_int_equal(pipe(fds), 0);
     const pid_t pid = start(fds[1]);
+    char alone;
     assert_int_equal(read(fds[0], &orphan, sizeof(orphan)), sizeof(orphan));
+    assert_int_equal(read(fds[0], &alone, 1), 1);
     const int64_t roots[] = {0, pid, 0x7fffffff};
     struct process_tree_entry *all = process_tree_find(roots, 3, &n);
     assert_int_equal(n, 2);
