@@ -3,7 +3,7 @@
 # comes, and both ranks inside torchrun are found by their silence and started again; light steps without output,
 # for twice as long as the silence that is allowed, are no hang.
 /usr/bin/python3 -c 'import torch' 2>/dev/null ||
-    { echo "python3-torch is not installed (deploy/bootstrap.sh --peers)"; exit 77; }
+    { echo "python3-torch is not installed (deploy/bootstrap.sh --all)"; exit 77; }
 . "$TOP/tests/e2e/events.sh"
 cp "$TOP/tests/payload/gloo_style.py" "$WORK"
 
