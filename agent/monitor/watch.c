@@ -3,17 +3,17 @@
 #include "agent/monitor/watch.h"
 
 #include <math.h>
-#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/printed/line_pattern.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 
 struct rule {
     char    name[64];
-    regex_t pattern;
+    struct line_pattern *pattern;
     int64_t every_ms, start_ms; /* 0 = no limit */
     double below;               /* NAN = no limit */
     bool    restart;
@@ -42,8 +42,8 @@ static int read_rule(struct rule *r, const json_t *from, struct err *err)
                        .below = json_is_number(below) ? json_number_value(below) : NAN,
                        .restart = !action || strcmp(action, "warn") != 0};
     snprintf(r->name, sizeof(r->name), "%s", name ? name : "");
-    if (!pattern || regcomp(&r->pattern, pattern, REG_EXTENDED) != 0)
-        return err_set(err, ERR_USAGE, "watch %.60s: the pattern is not a valid regular expression", r->name);
+    if (line_pattern_create(&r->pattern, pattern ? pattern : "", err) < 0)
+        return err_prefix(err, "watch %.60s: the pattern cannot be used: ", r->name);
     return 0;
 }
 
@@ -69,7 +69,7 @@ int watch_create(struct watch **out, const json_t *rules, struct err *err)
 void watch_destroy(struct watch *w)
 {
     for (int i = 0; w && i < w->n; i++)
-        regfree(&w->rule[i].pattern);
+        line_pattern_destroy(w->rule[i].pattern);
     if (w)
         free(w->rule);
     free(w);
@@ -87,12 +87,12 @@ void watch_begin(struct watch *w, int64_t now_ms)
         w->rule[i].begun = w->rule[i].told = w->rule[i].high = false;
 }
 
-static void see_value(struct rule *r, int rank, const char *line, const regmatch_t *at)
+static void see_value(struct rule *r, int rank, const char *line, const struct line_group *at)
 {
     char text[64];
-    if (isnan(r->below) || at->rm_so < 0)
+    if (isnan(r->below) || at->begin < 0)
         return;
-    snprintf(text, sizeof(text), "%.*s", (int)(at->rm_eo - at->rm_so), line + at->rm_so);
+    snprintf(text, sizeof(text), "%.*s", at->end - at->begin, line + at->begin);
     char *end;
     double v = strtod(text, &end);
     if (end == text || v < r->below)
@@ -104,14 +104,14 @@ static void see_value(struct rule *r, int rank, const char *line, const regmatch
 
 void watch_line(struct watch *w, int rank, const char *line, int64_t now_ms)
 {
-    regmatch_t at[2];
+    struct line_group at;
     for (int i = 0; i < w->n; i++) {
         struct rule *r = &w->rule[i];
-        if (regexec(&r->pattern, line, 2, at, 0) != 0)
+        if (!line_pattern_find(r->pattern, line, &at))
             continue;
         r->begun = true;
         r->last_ms = now_ms;
-        see_value(r, rank, line, &at[1]);
+        see_value(r, rank, line, &at);
     }
 }
 

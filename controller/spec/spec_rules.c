@@ -3,11 +3,11 @@
 #include "controller/spec/spec_rules.h"
 
 #include <ctype.h>
-#include <regex.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "agent/printed/line_pattern.h"
 #include "agent/printed/progress_pattern.h"
 #include "controller/spec/jobspec.h"
 #include "controller/spec/notify_events.h"
@@ -296,22 +296,18 @@ static void rule_watch(struct rule_context *c)
     size_t i;
     json_t *entry;
     json_array_foreach (json_object_get(c->spec, "watch"), i, entry) {
-        regex_t re;
+        struct line_pattern *made = NULL;
+        struct err why = {.code = ERR_NONE};
         const char *name = json_string_value(json_object_get(entry, "name"));
         const char *pattern = json_string_value(json_object_get(entry, "pattern"));
-        int rc = regcomp(&re, pattern ? pattern : "(", REG_EXTENDED);
-        if (rc != 0) {
-            spec_diagnostic_of(c->diagnostics, "watch",
-                               "watch[%zu].pattern: \"%.60s\" is not an extended regular "
-                               "expression", i, pattern ? pattern : "");
-            continue;
-        }
-        size_t groups = re.re_nsub;
-        regfree(&re);
-        if (json_is_number(json_object_get(entry, "below")) && groups == 0)
+        if (line_pattern_create(&made, pattern ? pattern : "", &why) < 0)
+            spec_diagnostic_of(c->diagnostics, "watch", "watch[%zu].pattern: \"%.60s\" cannot be used: %s", i,
+                               pattern ? pattern : "", why.text);
+        else if (json_is_number(json_object_get(entry, "below")) && line_pattern_groups(made) == 0)
             spec_diagnostic_of(c->diagnostics, "watch",
                                "watch[%zu]: below needs a number, but the pattern of %.60s "
                                "has no group, such as loss:([0-9.]+)", i, name ? name : "");
+        line_pattern_destroy(made);
     }
 }
 
