@@ -32,6 +32,7 @@
 #include "controller/remote/remote_link.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
+#include "engine/contract/field.h"
 #include "engine/contract/install.h"
 
 enum {
@@ -39,6 +40,7 @@ enum {
     LOOK_SELDOM_MS = 500,
     CLEANUP_MS = 50,
     CLEANUP_GRACE_MS = 5000, /* ranks of a dead agent write a checkpoint and exit */
+    ANSWER_MS = 5000,        /* ... to a stop at once; else it is killed: it is stopped itself, or hangs */
     STARTS = 3,
     EXIT_LOCKED = 3,
     AGENT_BYTES = 64 * 1024 /* of free disk, without which no agent starts */
@@ -50,6 +52,8 @@ struct local {
     bool               alone;     /* the only agent of its attempt on this machine */
     bool               strange;   /* the run directory is another job's */
     bool               damage_told;
+    bool               unanswered;    /* it has been told to stop at once, and has said nothing since */
+    bool               killed;        /* by us, for that */
     bool               unstarted; /* its agent could not be started */
     bool               no_nvml;   /* as in struct remote_link_spec */
     int                starts, looks;
@@ -71,6 +75,7 @@ static void channel_text(void *arg, enum wire_message number, const json_t *body
 {
     struct local *link = arg;
     link->looks = 0;
+    link->unanswered = false;
     link->base.unreadable[0] = 0;
     link->base.hooks.message(link->base.hooks.arg, number, body);
 }
@@ -309,7 +314,7 @@ static void bury_then(struct remote_link *base, struct remote_link_task *task)
         log_warn(base->tag, "%s", t->err.text);
     if (link->unstarted && t->full)
         base->cause = CAUSE_DISK_FULL;
-    link->bury_until = uv_now(base->loop) + CLEANUP_GRACE_MS;
+    link->bury_until = uv_now(base->loop) + (link->killed ? 0 : CLEANUP_GRACE_MS);
     cleanup(base);
 }
 
@@ -320,6 +325,44 @@ static void bury(struct remote_link *base)
         snprintf(link->base.text, sizeof(link->base.text), "the agent of attempt %lld died",
                  (long long)link->base.attempt);
     look_begin(link, bury_work, bury_then, bury);
+}
+
+/* ---- an agent that does not answer ---- */
+
+/* The agent of this attempt, if it lives. */
+static void kill_work(struct file_task *task)
+{
+    struct look_task *t = (struct look_task *)task;
+    t->known = identity_read(&t->who, t->run_dir, &t->err) == 0 && identity_is_of(&t->who, t->nonce, t->origin) &&
+               identity_alive(&t->who) && kill((pid_t)t->who.pid, SIGKILL) == 0;
+}
+
+/* Its end closes the stream. */
+static void kill_then(struct remote_link *base, struct remote_link_task *task)
+{
+    const struct look_task *t = (const struct look_task *)task;
+    if (!t->known)
+        return;
+    local_of(base)->killed = true;
+    snprintf(base->text, sizeof(base->text), "its agent did not answer within %d s of `cancel --now` and was killed",
+             ANSWER_MS / 1000);
+    log_warn(base->tag, "%s (pid %lld)", base->text, (long long)t->who.pid);
+}
+
+static void kill_silent(struct remote_link *base)
+{
+    if (local_of(base)->unanswered && base->stream)
+        look_begin(local_of(base), kill_work, kill_then, kill_silent);
+}
+
+static void local_send(struct remote_link *base, enum wire_message number, json_t *body)
+{
+    struct local *link = local_of(base);
+    if (number == WIRE_STOP && field_int(body, "grace_ms", 1) == 0 && !field_true(body, "checkpoint"))
+        link->unanswered = true;
+    remote_link_send(base, number, body);
+    if (link->unanswered && base->stream)
+        remote_link_later(base, ANSWER_MS, kill_silent);
 }
 
 /* ---- looking ---- */
@@ -380,8 +423,10 @@ static void join(struct local *link, struct look_task *t)
 {
     const int fd = t->fd;
     t->fd = -1;                         /* the stream's */
-    if (fd >= 0 && stream_open(link, fd, &t->err) == 0)
+    if (fd >= 0 && stream_open(link, fd, &t->err) == 0) {
+        remote_link_later(&link->base, ANSWER_MS, kill_silent);
         return;
+    }
     if (++link->looks == 50)
         log_warn(link->base.tag, "its agent runs (pid %lld) but cannot be reached: %s",
                  (long long)t->who.pid, t->err.text);
@@ -455,6 +500,6 @@ static void local_close(struct remote_link *base)
 const struct remote remote_local = {
     .name = "local",
     .open = local_open,
-    .send = remote_link_send,
+    .send = local_send,
     .close = local_close,
 };
