@@ -54,7 +54,8 @@ static bool is_over(struct connection *c, int64_t now_ms)
     const bool gone_before = c->gone;
     struct pollfd p = {.fd = c->fd, .events = POLLRDHUP};
     c->gone = poll(&p, 1, 0) > 0;
-    return (c->gone && gone_before) || now_ms - c->since_ms >= (c->phase == CONNECTION_KEPT ? IDLE_S : REQUEST_S) * 1000;
+    const int most_s = c->phase == CONNECTION_KEPT ? IDLE_S : REQUEST_S;
+    return (c->gone && gone_before) || now_ms - c->since_ms >= most_s * 1000;
 }
 
 static struct connection *oldest(const struct connections *all)

@@ -30,12 +30,13 @@ static void every_format(void **state)
 {
     (void)state;
     json_t *kept = json_integer(7);
-    expect(json_make("{s:s, s:i, s:I, s:f, s:b, s:b, s:n}", "s", "x", "i", -1, "I", (json_int_t)1 << 40, "f", 0.5, "t", 2,
-                     "b", 0, "n"),
+    expect(json_make("{s:s, s:i, s:I, s:f, s:b, s:b, s:n}", "s", "x", "i", -1, "I", (json_int_t)1 << 40, "f", 0.5, "t",
+                     2, "b", 0, "n"),
            "{\"s\":\"x\",\"i\":-1,\"I\":1099511627776,\"f\":0.5,\"t\":true,\"b\":false,\"n\":null}");
     expect(json_make("[{s:[ii]}, [], {},\n[s]]", "a", 1, 2, "b"), "[{\"a\":[1,2]},[],{},[\"b\"]]");
-    expect(json_make("{s:o, s:O, s:O?, s:o?, s:O*, s:o*, s:O*}", "o", json_true(), "O", kept, "O?", NULL, "o?", NULL, "no",
-                     NULL, "no", NULL, "O*", kept), "{\"o\":true,\"O\":7,\"O?\":null,\"o?\":null,\"O*\":7}");
+    expect(json_make("{s:o, s:O, s:O?, s:o?, s:O*, s:o*, s:O*}", "o", json_true(), "O", kept, "O?", NULL, "o?", NULL,
+                     "no", NULL, "no", NULL, "O*", kept),
+           "{\"o\":true,\"O\":7,\"O?\":null,\"o?\":null,\"O*\":7}");
     expect(json_make("{s:s?, s:s*, s:s*, s:s?}", "null", NULL, "out", NULL, "in", "x", "here", "y"),
            "{\"null\":null,\"in\":\"x\",\"here\":\"y\"}");
     expect(json_make("[s*, s?, i]", NULL, NULL, 3), "[null,3]");
@@ -47,7 +48,8 @@ static void every_format(void **state)
 static void an_event_is_not_lost_by_one_of_its_values(void **state)
 {
     (void)state;
-    expect(json_make("{s:i, s:s, s:s, s:f, s:f}", "code", 7, "text", "caf\xE9!", "none", NULL, "loss", NAN, "grad", INFINITY),
+    expect(json_make("{s:i, s:s, s:s, s:f, s:f}", "code", 7, "text", "caf\xE9!", "none", NULL, "loss", NAN, "grad",
+                     INFINITY),
            "{\"code\":7,\"text\":\"caf" BAD "!\",\"none\":null,\"loss\":null,\"grad\":null}");
     expect(json_make("{s:i}", "k\xE9y", 1), "{\"k" BAD "y\":1}");
 }
@@ -71,12 +73,13 @@ static void every_encoding_cut_at_each_byte(void **state)
 {
     static const char *const texts[] = {
         "ValueError: \xE5\x9B\xBE\xE5\x83\x8F\xE6\x8D\x9F\xE5\x9D\x8F \xF0\x9F\x98\x80 \xC3\xA9", /* UTF-8 */
-        "ValueError: \xCD\xBC\xCF\xF1\xCB\xF0\xBB\xB5",             /* GBK */
-        "ValueError: \xB9\xCF\xB9\xB3\xB7\x6C\xC3\x61",             /* Big5 */
-        "ValueError: \x89\xE6\x91\x9C\x91\xB9\x8F\x9D",             /* Shift JIS */
-        "ValueError: donn\xE9" "es corrompues",                     /* Latin-1 */
-        "V\0a\0l\0u\0\xFE\x56\xCF\x50",                             /* UTF-16 */
-        "\xFF\xFE\x00\x00\xED\xA0\x80\xC0\x80\xF5\x80\x80\x80",     /* what no text has */
+        "ValueError: \xCD\xBC\xCF\xF1\xCB\xF0\xBB\xB5",                                           /* GBK */
+        "ValueError: \xB9\xCF\xB9\xB3\xB7\x6C\xC3\x61",                                           /* Big5 */
+        "ValueError: \x89\xE6\x91\x9C\x91\xB9\x8F\x9D",                                           /* Shift JIS */
+        "ValueError: donn\xE9"
+        "es corrompues",                                        /* Latin-1 */
+        "V\0a\0l\0u\0\xFE\x56\xCF\x50",                         /* UTF-16 */
+        "\xFF\xFE\x00\x00\xED\xA0\x80\xC0\x80\xF5\x80\x80\x80", /* what no text has */
     };
     static const size_t sizes[] = {32, 20, 20, 20, 31, 12, 13};
     (void)state;
