@@ -61,15 +61,15 @@ static void elsewhere(struct agent_core *c, struct agent_effects *out)
 {
     char text[CAUSE_TEXT + 180];
     const char *gpu = gpu_blame_guilty(&c->gpu_blame);
-    const char *often = c->gpu_blame.proof ? "" : " twice in a row";
-    int n = snprintf(text, sizeof(text), "%s", c->blame.verdict.text);
+    const char *often = c->gpu_blame.proof || !gpu ? "" : "twice in a row, ";
+    int n = snprintf(text, sizeof(text), "%s%s", often, c->blame.verdict.text);
     if (gpu) {
-        snprintf(text + n, sizeof(text) - (size_t)n, "%s; %s is excluded from now on", often, gpu);
+        snprintf(text + n, sizeof(text) - (size_t)n, "; this job does not use %s any more", gpu);
         agent_effects_event(out, "excluded",
                             json_make("{s:i, s:s, s:i, s:s, s:o}", "generation", c->generation,
                                       "gpu", gpu, "rank", c->gpu_blame.guilty, "cause",
                                       cause_name(c->blame.verdict.cause), "text",
-                                      json_text_f("%s%s", c->blame.verdict.text, often)));
+                                      json_text_f("%s%s", often, c->blame.verdict.text)));
     }
     agent_core_close(c, out, "failed", true, false, text);
 }

@@ -217,7 +217,8 @@ static const struct rule rules[] = {
     {"cuda.kernel", RULE_PROOF, CAUSE_CUDA_ERROR,
      "illegal memory access was encountered|unspecified launch failure|illegal instruction was encountered|"
      "misaligned address|CUDA_ERROR_(ILLEGAL_ADDRESS|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS|LAUNCH_FAILED)",
-     "this is a fault of the program: compute-sanitizer shows the kernel and the access"},
+     "this is a fault of the program, unless it happens on one GPU only: compute-sanitizer shows the kernel and the "
+     "access"},
 
     /* --- echoes: another rank failed or hangs --- */
     {"torch.first", RULE_ECHO, CAUSE_HANG_INIT,

@@ -306,7 +306,7 @@ static void straggler(char *out, size_t size, const json_t *b)
 
 static void excluded(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "%s, the GPU of rank %lld, is excluded from now on: %s", field_text(b, "gpu"),
+    snprintf(out, size, "%s, the GPU of rank %lld, is not used by this job any more: %s", field_text(b, "gpu"),
              int_of(b, "rank"), field_text(b, "text"));
 }
 

@@ -27,7 +27,7 @@ jobctl why 1 >out
 has 'succeeded' out
 has 'GPUs excluded after failures: GPU-b' out
 jobctl events 1 >out
-has 'GPU-b, the GPU of rank 1, is excluded from now on: rank 1 exited with code 1' out
+has 'GPU-b, the GPU of rank 1, is not used by this job any more: rank 1 exited with code 1' out
 has 'generation 1 starts with 3 ranks' out
 has 'generation 1 starts with 2 ranks' out
 jobctl logs 1 --rank 1 >out
@@ -39,7 +39,7 @@ jobctl submit job.yaml --set name=crash --set 'env.FAIL=kill -SEGV $$' -q
 jobctl wait 2 --timeout 60 >/dev/null
 jobctl events 2 >out
 has 'generation 2 starts with 3 ranks' out
-has 'rank 1 was killed by SIGSEGV (11) twice in a row' out
+has 'twice in a row, rank 1 was killed by SIGSEGV (11)' out
 has 'generation 1 starts with 2 ranks' out
 
 # an error of CUDA there: once it is the program's
@@ -55,7 +55,7 @@ lacks 'is excluded' out
 jobctl submit job.yaml --set name=bug --set 'run=test $RANK != 1 || kill -SEGV $$' -q
 code 93 jobctl wait 4 --timeout 60
 jobctl events 4 >out
-[ "$(grep -c 'is excluded from now on: ' out)" = 1 ]
+[ "$(grep -c 'is not used by this job any more: ' out)" = 1 ]
 
 # a number of GPUs is a promise to a command: it ends, and is told what would do
 jobctl submit job.yaml --set name=three --set resources.gpus=3 \

@@ -40,9 +40,9 @@ jobctl events 1 >out
 has 'GPU 1 (GPU-b) reports Xid 31: GPU memory page fault' out
 has 'GPU 1 (GPU-b) reports Xid 79: the GPU has fallen off the bus' out
 has 'stopping generation 1: the GPU of rank 1 failed' out
-has 'GPU-b, the GPU of rank 1, is excluded from now on' out
+has 'GPU-b, the GPU of rank 1, is not used by this job any more' out
 has 'generation 1 starts with 2 ranks' out
-[ "$(grep -c 'is excluded from now on: ' out)" = 1 ]
+[ "$(grep -c 'is not used by this job any more: ' out)" = 1 ]
 last_event 1 cause=gpu_fault
 jobctl why 1 >out
 has 'GPUs excluded after failures: GPU-b' out
