@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import signal
 import socket
 import struct
@@ -26,7 +27,9 @@ from invariants import Broken, ask, note, run
 WORK, SEED, CASES = os.path.abspath(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 HOME = os.environ["JOBCTL_HOME"]
 FRAME = struct.Struct("<IHH")       # length of the body, wire version, message number
-VERSION = 2
+WIRE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../agent/wire/wire.h")
+with open(WIRE, encoding="utf-8") as header:
+    VERSION = int(re.search(r"WIRE_VERSION = ([0-9]+)", header.read())[1])
 HELLO, EVENT, HEARTBEAT, LOG, AGENT_GONE, KEEPALIVE, LISTENING = 1, 2, 3, 4, 5, 6, 8
 LAUNCH, ACK, STOP, CHECKPOINT, ATTACH, NODE_GONE = 33, 34, 35, 36, 37, 38
 END_S = 60 * int(os.environ.get("TEST_PATIENCE", "1"))
