@@ -281,7 +281,7 @@ static void feed_launch(struct attempt *a, const char *refusal, enum cause cause
                    .budget = {a->restarts, launch_int(body, "budget", "backoff_min_ms"),
                               launch_int(body, "budget", "backoff_max_ms"),
                               launch_int(body, "budget", "no_progress"), launch_int(body, "budget", "same_line"),
-                              launch_int(body, "budget", "same_line_ms")},
+                              launch_int(body, "budget", "same_line_ms"), launch_int(body, "budget", "early_ms")},
                    .history = {launch_int(body, "history", "failures_without_progress"),
                                launch_int(body, "history", "same_fingerprint"),
                                launch_int(body, "history", "last_step"), fingerprint,

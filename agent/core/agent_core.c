@@ -25,10 +25,10 @@ static void finish_attempt(struct agent_core *c, const struct agent_input *in, s
 {
     json_t *body = agent_event_totals(&c->blame, &c->tracker, &c->restart_policy);
     json_t *how =
-        json_make("{s:s, s:s, s:i, s:b, s:I, s:b, s:b}", "result", c->result, "text", c->text,
+        json_make("{s:s, s:s, s:i, s:b, s:I, s:b, s:b, s:b}", "result", c->result, "text", c->text,
                   "generations", c->generation, "clean", in->cleaned.clean && !c->not_clean,
                   "wall_ms", (json_int_t)(c->launched_ms ? in->now_ms - c->launched_ms : 0),
-                  "retry_helps", c->retry_helps, "gave_up", c->gave_up);
+                  "retry_helps", c->retry_helps, "gave_up", c->gave_up, "early", c->restart_policy.early);
     if (body && how)
         json_object_update(body, how);
     json_decref(how);

@@ -89,6 +89,7 @@ struct agent_budget {
     int64_t backoff_min_ms, backoff_max_ms;
     int64_t no_progress; /* this many identical failures end the attempt */
     int64_t same_line, same_line_ms; /* ... at one line of a script, so soon after its start (restart_policy.h) */
+    int64_t early_ms;                /* a command that fails so soon is not restarted; 0 = it is */
 };
 
 /* Counters carried over from earlier attempts of the job. */
@@ -127,6 +128,7 @@ struct agent_exit {
     bool        oom_killed;
     int64_t after_ms;                        /* since the process started */
     int64_t init_ms, data_ms, checkpoint_ms; /* time in these phases; 0: not known */
+    bool gpu_held;          /* its GPU has had a program that computes */
     bool none;              /* no process ended: stands for another kind of failure */
     const char *last_lines; /* tail of its output, or NULL */
     const char *kernel;     /* recent kernel messages, or NULL */

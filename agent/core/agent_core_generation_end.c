@@ -8,6 +8,18 @@
 #include "agent/core/agent_event.h"
 #include "agent/core/cause.h"
 
+static struct restart_signs signs(const struct agent_core *c)
+{
+    const struct root_cause *b = &c->blame;
+    return (struct restart_signs){.command = !c->job.engine && b->verdict.cause == CAUSE_USER_EXIT && !b->exit.none,
+                                  .ranks = c->job.np,
+                                  .after_ms = b->exit.after_ms,
+                                  .gpu_held = b->exit.gpu_held,
+                                  .step = c->tracker.step >= 0 || c->tracker.best > 0,
+                                  .checkpoint = c->tracker.checkpoint >= 0,
+                                  .passing = b->verdict.passing};
+}
+
 /* Where its time went; NULL when no rank ever started. */
 static json_t *time_spent(const struct agent_core *c, int64_t now_ms)
 {
@@ -48,6 +60,8 @@ void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_eff
         restart_policy_failure(&c->restart_policy, now, gained);
         restart_policy_at_line(&c->restart_policy, c->blame.verdict.place[0], c->tracker.step > 0,
                                c->blame.exit.after_ms);
+        const struct restart_signs s = signs(c);
+        restart_policy_at_start(&c->restart_policy, &s);
         if (!agent_core_has_fallback(c))
             gpu_blame_failure(&c->gpu_blame, &c->blame.verdict, &c->blame.exit, gained);
     } else if (gained > 0) {

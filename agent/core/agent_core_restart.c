@@ -99,6 +99,10 @@ void agent_core_decide(struct agent_core *c, const struct agent_input *in, struc
         agent_core_close(c, out, "failed", true, false, c->blame.verdict.text); /* it has waited with its GPUs */
     } else if (c->blame.verdict.cause == CAUSE_DIR_IN_USE) {
         agent_core_close(c, out, "failed", true, false, c->blame.verdict.text); /* the directory is another's */
+    } else if (c->restart_policy.early) {
+        snprintf(text, sizeof(text), "%.270s; not retried: it failed after %.1f s without a sign of training; set "
+                 "retry.max to retry it anyway", c->blame.verdict.text, (double)c->blame.exit.after_ms / 1000);
+        agent_core_close(c, out, "failed", false, false, text);
     } else if (restart_policy_decide(&c->restart_policy, text, sizeof(text)) < 0) {
         text_append(text, sizeof(text), "%s%s", c->blame.verdict.text, kept_gpu(c));
         agent_core_close(c, out, "failed", false, true, text);

@@ -255,6 +255,7 @@ static void classify_output(struct verdict *out, const struct evidence *e)
         if (e->exit_code == 126 || e->exit_code == 127)
             out->cause = CAUSE_CONFIG_ERROR; /* the shell's codes: not executable, not found */
     }
+    out->passing = why.passing;
     note_place(out, &why);
     /* What a rank says that is being stopped is no reason, unless it is one. */
     out->echo = out->echo || (e->stop_asked && (why.interrupted || why.kind == FAILURE_SILENT));

@@ -70,6 +70,7 @@ struct verdict {
     bool retry_helps;         /* false: a retry would fail the same way (config_error) */
     char       text[CAUSE_TEXT];         /* "rank 0 was killed by SIGKILL (9)" */
     char       detail[CAUSE_TEXT - 16];  /* the same without the rank */
+    bool passing;             /* the output of a command tells of what may pass: a network, a file system, a device */
     bool echo;                /* only reports that another rank failed before */
     bool shared;              /* another rank failed of itself in the same way (root_cause.h) */
     char line[200];           /* the output line that proves it, "" = none */

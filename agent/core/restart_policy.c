@@ -16,6 +16,7 @@ void restart_policy_init(struct restart_policy *p, const struct agent_budget *bu
                                  .no_progress = budget->no_progress,
                                  .same_line = budget->same_line,
                                  .same_line_ms = budget->same_line_ms,
+                                 .early_ms = budget->early_ms,
                                  .failures = history->failures_without_progress,
                                  .same = history->same_fingerprint};
     snprintf(p->fingerprint, sizeof(p->fingerprint), "%s", history->fingerprint ? history->fingerprint : "");
@@ -45,6 +46,12 @@ void restart_policy_failure(struct restart_policy *p, const char *fingerprint, i
 void restart_policy_at_line(struct restart_policy *p, bool placed, bool stepped, int64_t after_ms)
 {
     p->at_line = placed && !stepped && after_ms < p->same_line_ms;
+}
+
+void restart_policy_at_start(struct restart_policy *p, const struct restart_signs *s)
+{
+    p->early = s->command && s->ranks == 1 && s->after_ms < p->early_ms && p->failures == 1 && !s->gpu_held &&
+               !s->step && !s->checkpoint && !s->passing;
 }
 
 int64_t restart_policy_wait_ms(const struct restart_policy *p, double jitter)

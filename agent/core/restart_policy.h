@@ -17,6 +17,15 @@ struct agent_exit;
 
 enum { FINGERPRINT = 128 };
 
+/* What a failure showed. */
+struct restart_signs {
+    bool    command;         /* a `run:` command failed, by its own exit code */
+    int     ranks;
+    int64_t after_ms;        /* since its start */
+    bool    gpu_held, step, checkpoint; /* it has trained, or begun to */
+    bool    passing;         /* its output tells of a network, a hub, a port, a file system or a device */
+};
+
 struct restart_policy {
     int64_t restarts; /* limit without progress; 0 = never restart */
     int64_t backoff_min_ms, backoff_max_ms;
@@ -24,6 +33,8 @@ struct restart_policy {
     int64_t same_line;               /* ... at one line of a script before its first step; 0 = as no_progress */
     int64_t same_line_ms;            /* how soon after its start that is */
     bool    at_line;                 /* the last failure was one of those */
+    int64_t early_ms;                /* a command that fails so soon is not restarted; 0 = it is */
+    bool    early;                   /* the last failure was one of those */
     int64_t failures;                /* without progress, in a row */
     int64_t same;                    /* of these, consecutive ones with the same fingerprint */
     char    fingerprint[FINGERPRINT]; /* of the last failure, "" = none */
@@ -43,6 +54,10 @@ void restart_policy_failure(struct restart_policy *p, const char *fingerprint, i
  * step and soon after the start, another try usually ends in the same way, so there is one more try, not all of
  * them. */
 void restart_policy_at_line(struct restart_policy *p, bool placed, bool stepped, int64_t after_ms);
+
+/* After that, too: a first failure soon after the start, of a single process without any sign of training, is one of a
+ * command that another try does not change. */
+void restart_policy_at_start(struct restart_policy *p, const struct restart_signs *signs);
 
 /* Only counts the failures in a row: the job waits for others, and has not failed. */
 void restart_policy_repeat(struct restart_policy *p, const char *fingerprint);

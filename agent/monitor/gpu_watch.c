@@ -35,6 +35,7 @@ struct gpu_watch {
     } recent[EVENTS];
     int events; /* total so far */
     struct gpu_use use[PLAN_GPUS_MOST]; /* by the ranks of the plan */
+    bool held[PLAN_GPUS_MOST];          /* the same: a program has computed there */
 };
 
 /* --- reported events ------------------------------------------------------------------------- */
@@ -74,15 +75,28 @@ static bool is_fault(const char *line)
     return r && r->kind == RULE_PROOF && r->cause == CAUSE_GPU_FAULT;
 }
 
-/* The counters of a GPU are those of each rank on it. */
+/* What is said of a GPU is said of each rank on it. */
 static void take_use(struct gpu_watch *w, const json_t *said)
 {
     const json_t *ranks = json_object_get(w->plan, "ranks");
-    for (size_t i = 0; i < json_array_size(ranks) && i < PLAN_GPUS_MOST; i++)
-        if (strcmp(field_text(json_array_get(ranks, i), "gpu"), field_text(said, "uuid")) == 0)
-            w->use[i] = (struct gpu_use){clock_ms(), field_int(said, "busy", 0),
-                                         field_int(said, "memory", 0),
+    for (size_t i = 0; i < json_array_size(ranks) && i < PLAN_GPUS_MOST; i++) {
+        if (strcmp(field_text(json_array_get(ranks, i), "gpu"), field_text(said, "uuid")) != 0)
+            continue;
+        w->held[i] = w->held[i] || field_true(said, "held");
+        if (json_object_get(said, "busy"))
+            w->use[i] = (struct gpu_use){clock_ms(), field_int(said, "busy", 0), field_int(said, "memory", 0),
                                          field_int(said, "link_kb_s", 0)};
+    }
+}
+
+bool gpu_watch_held(const struct gpu_watch *w, int rank)
+{
+    size_t i;
+    const json_t *row;
+    json_array_foreach(w ? json_object_get(w->plan, "ranks") : NULL, i, row)
+        if (i < PLAN_GPUS_MOST && json_integer_value(json_object_get(row, "rank")) == rank)
+            return w->held[i];
+    return false;
 }
 
 /* Of a driver that has stopped to answer nothing is known. */
@@ -112,8 +126,7 @@ static void take_line(void *arg, const char *bytes, size_t size)
     const int rank = find(json_object_get(w->plan, "ranks"), "gpu", uuid);
     const int index = find_gpu(w->facts, uuid);
     char text[240], *line = w->recent[w->events % EVENTS].line;
-    if (json_object_get(said, "busy"))
-        take_use(w, said);
+    take_use(w, said);
     if (rank < 0 || xid <= 0) {
         json_decref(said);
         return;

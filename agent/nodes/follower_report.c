@@ -32,12 +32,13 @@ static void on_exited(void *arg, const struct agent_exit *e)
 {
     struct follower *f = arg;
     follower_say(f, NODE_EXITED,
-                 json_make("{s:i, s:i, s:I, s:b, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:o, s:o}",
+                 json_make("{s:i, s:i, s:I, s:b, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:b, s:o, s:o}",
                            "generation", e->generation, "rank", e->rank, "pid", (json_int_t)e->pid,
                            "signalled", e->signalled, "signo", e->signo, "exit_code", e->exit_code,
                            "oom_killed", e->oom_killed, "after_ms", (json_int_t)e->after_ms,
                            "init_ms", (json_int_t)e->init_ms, "data_ms", (json_int_t)e->data_ms,
-                           "checkpoint_ms", (json_int_t)e->checkpoint_ms, "last_lines",
+                           "checkpoint_ms", (json_int_t)e->checkpoint_ms, "gpu_held",
+                           gpu_watch_held(f->gpu_watch, e->rank), "last_lines",
                            follower_text(nccl_watch_evidence(f->nccl_watch, e->last_lines)), "kernel",
                            follower_text(gpu_watch_evidence(f->gpu_watch, e->kernel))));
 }

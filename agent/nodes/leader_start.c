@@ -187,6 +187,7 @@ void leader_tell_exit(struct follower_state *s, int rank, const json_t *body)
         .init_ms = field_int(body, "init_ms", 0),
         .data_ms = field_int(body, "data_ms", 0),
         .checkpoint_ms = field_int(body, "checkpoint_ms", 0),
+        .gpu_held = field_true(body, "gpu_held"),
         .last_lines = last_lines,
         .kernel = kernel,
         .node = c->nodes > 1 ? s->name : NULL,

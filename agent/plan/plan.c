@@ -197,7 +197,7 @@ static void set_threads(struct plan_view *v)
     snprintf(value, sizeof(value), "%d", threads);
     snprintf(fact, sizeof(fact), "%d CPU%s for %d rank%s", v->cpus,
              v->cpus == 1 ? "" : "s", v->np, v->np == 1 ? "" : "s");
-    plan_set(v, "OMP_NUM_THREADS", value, why, fact, "high");
+    plan_set_unset(v, "OMP_NUM_THREADS", value, why, fact);
     json_object_set_new(v->plan, "threads", json_integer(threads));
 }
 
@@ -268,9 +268,9 @@ static void set_sharing(struct plan_view *v)
 static void set_output(struct plan_view *v)
 {
     if (!v->engine)
-        plan_set(v, "PYTHONUNBUFFERED", "1",
-                 "output reaches the log unbuffered, including the last lines before a crash",
-                 "a user command, possibly Python", "high");
+        plan_set_unset(v, "PYTHONUNBUFFERED", "1",
+                       "output reaches the log unbuffered, including the last lines before a crash",
+                       "a user command, possibly Python");
 }
 
 static void set_profiler(struct plan_view *v)

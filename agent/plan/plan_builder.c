@@ -35,6 +35,12 @@ void plan_set(struct plan_view *v, const char *name, const char *value, const ch
                                             confidence));
 }
 
+void plan_set_unset(struct plan_view *v, const char *name, const char *value, const char *why, const char *fact)
+{
+    if (!json_object_get(json_object_get(v->facts, "environment"), name))
+        plan_set(v, name, value, why, fact, "high");
+}
+
 const char *plan_env(const json_t *plan, const char *name)
 {
     static const char *const lists[] = {"user_env", "env"};

@@ -46,6 +46,9 @@ void plan_note(struct plan_view *v, const char *fmt, ...) __attribute__((format(
 void plan_set(struct plan_view *v, const char *name, const char *value, const char *why,
               const char *fact, const char *confidence);
 
+/* Only if the environment does not have it already, as torchrun does. */
+void plan_set_unset(struct plan_view *v, const char *name, const char *value, const char *why, const char *fact);
+
 /* Hashes the content of the plan, except NCCL's log settings. */
 void plan_set_hash(json_t *plan);
 

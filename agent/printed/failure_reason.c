@@ -32,6 +32,12 @@ static const char *const passing[] = {
     "CUBLAS", "NCCL", "Dist", "connect", "network", "Network", "HIP error", "Too Many Requests", "rate limit",
 };
 
+/* The same in words of programs other than Python's. */
+static const char *const passing_words[] = {
+    "ould not resolve", "Temporar", "unreachable", "returned error: 5", "Gateway", "Read-only file system",
+    "Input/output error", "tale file handle", "in use", "busy",
+};
+
 /* Parts of what sounds so, and is there to stay: a PyTorch without what the script wants. */
 static const char *const lasting[] = {"NCCL built in", "no GPUs found", "not compiled with CUDA"};
 
@@ -120,6 +126,14 @@ static void take_chain(struct failure_reason *out, const struct traceback_choice
     add_interpreter(out, text);
 }
 
+static bool has_passing(const char *text)
+{
+    bool found = is_passing(text);
+    for (size_t i = 0; i < ARRAY_LEN(passing_words); i++)
+        found = found || strstr(text, passing_words[i]);
+    return found;
+}
+
 static void take_text(struct failure_reason *out, enum failure_kind kind, const char *text)
 {
     out->kind = kind;
@@ -170,6 +184,8 @@ void failure_reason_read(struct failure_reason *out, const char *text, const cha
     } else if (!take_table(out, text)) {
         take_line(out, text);
     }
+    if (out->kind != FAILURE_EXCEPTION)
+        out->passing = has_passing(text);
     if (!out->place[0])
         snprintf(out->place, sizeof(out->place), "%s", crash.place);
     out->interrupted = choice.last && choice.weak;

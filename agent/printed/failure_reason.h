@@ -36,7 +36,7 @@ struct failure_reason {
     char root[TRACEBACK_TEXT];        /* ... and the one that began it, the same where there is no chain */
     bool interrupted;                 /* only the end that a signal requested: KeyboardInterrupt and so on */
     bool mistake;                     /* of a kind that a program makes itself: TypeError, KeyError, ... */
-    bool passing;                     /* of a kind that may be temporary: the network, a device */
+    bool passing;                     /* of a kind that may be temporary: the network, a device, a file system */
 };
 
 /* `text`: a cleaned output (output_text.h); `command`: what the shell ran, or NULL; `signalled`: it was killed. */

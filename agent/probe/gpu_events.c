@@ -145,13 +145,23 @@ static unsigned long long link_kb_s(const struct nvml *n, nvml_device d)
     return pcie + (after > before && passed > 0 ? (after - before) * 1000 / (unsigned)passed : 0);
 }
 
+static bool is_held(const struct nvml *n, nvml_device d)
+{
+    struct nvml_process one[1];
+    return nvml_processes(n, d, one, 1) > 0;
+}
+
 /* -1: the reader is gone. */
 static int print_use(const struct watched *w, FILE *out)
 {
-    for (int i = 0; w->nvml.utilization && i < w->n; i++) {
+    for (int i = 0; i < w->n; i++) {
         const struct gpu *g = &w->gpu[i];
         struct nvml_utilization u = {0, 0};
-        if (g->gone || w->nvml.utilization(g->part, &u) != NVML_OK)
+        if (g->gone)
+            continue;
+        if (is_held(&w->nvml, g->part))
+            fprintf(out, "{\"uuid\":\"%s\",\"held\":true}\n", g->uuid);
+        if (!w->nvml.utilization || w->nvml.utilization(g->part, &u) != NVML_OK)
             continue;
         const bool odd = u.gpu >= BUSY && u.memory <= IDLE_MEMORY;
         fprintf(out, "{\"uuid\":\"%s\",\"busy\":%u,\"memory\":%u,\"link_kb_s\":%llu}\n", g->uuid, u.gpu,

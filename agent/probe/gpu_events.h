@@ -8,9 +8,10 @@
  *
  * and about once a second, for each GPU that has them, percent of the time in which it and its memory
  * controller are busy, and the traffic over PCIe and NVLink (measured only for a busy GPU whose memory
- * is idle, because it takes time; else 0):
+ * is idle, because it takes time; else 0), and for each on which a program computes, that it does:
  *
  *   {"uuid":"GPU-...", "busy":100, "memory":0, "link_kb_s":12}
+ *   {"uuid":"GPU-...", "held":true}
  *
  * A MIG slice is requested and reported by its own UUID: events of its instance and of the whole
  * GPU. An uncorrectable memory error is reported as Xid 48, a GPU that no longer responds as Xid

@@ -127,11 +127,12 @@ static json_t *vendor(void)
 
 extern char **environ;
 
-/* Variables of NCCL and CUDA, and others that determine the visible GPUs. */
+/* Variables of NCCL and CUDA, others that determine the visible GPUs, and those that a plan sets only where they are
+ * unset. */
 static bool matters(const char *entry)
 {
     static const char *const prefixes[] = {"NCCL_", "CUDA_", "NVIDIA_VISIBLE_DEVICES=",
-                                           "TORCH_NCCL_"};
+                                           "TORCH_NCCL_", "OMP_NUM_THREADS=", "PYTHONUNBUFFERED="};
     for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
         if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0)
             return true;

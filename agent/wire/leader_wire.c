@@ -15,7 +15,7 @@ static const struct wire_row rows[] = {
     {NODE_SPAWNED, "spawned", TO_LEADER, 64 * KIB, "seq:i generation:i pids:a text:t"},
     {NODE_EXITED, "exited", TO_LEADER, 256 * KIB,
      "seq:i generation:i rank:i pid:i signalled:b signo:i exit_code:i oom_killed:b after_ms:i "
-     "init_ms:i data_ms:i checkpoint_ms:i last_lines:t kernel:t"},
+     "init_ms:i data_ms:i checkpoint_ms:i gpu_held:b? last_lines:t kernel:t"},
     {NODE_LINE, "line", TO_LEADER, 32 * KIB, "seq:i generation:i rank:i line:o spent:o?"},
     {NODE_BROADCAST, "broadcast", TO_LEADER, 32 * KIB, "seq:i generation:i line:o"},
     {NODE_CLEANED, "cleaned", TO_LEADER, 4 * KIB, "seq:i generation:i clean:b left:s"},

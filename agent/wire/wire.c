@@ -30,7 +30,7 @@ static const struct wire_row rows[] = {
     {WIRE_LAUNCH, "launch", TO_AGENT, 2 * 1024 * 1024,
      ATTEMPT "name:s spec:o spec_digest:s run_dir:s job_dir:s ckpt_dir:s acked:i secrets:o env_place:s? "
              "budget:o budget.restarts:i budget.backoff_min_ms:i budget.backoff_max_ms:i "
-             "budget.no_progress:i budget.same_line:i? budget.same_line_ms:i? "
+             "budget.no_progress:i budget.same_line:i? budget.same_line_ms:i? budget.early_ms:i? "
              "history:o history.failures_without_progress:i history.same_fingerprint:i "
              "history.last_step:i history.fingerprint:s history.step_ms:n? "
              "learned:o? excluded:o? names_to:s? code:o? code.dir:s code.must:b code.workdir:s "

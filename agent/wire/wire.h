@@ -48,7 +48,7 @@
  *                                                             numbers may be null: not known
  *   LAUNCH     {job, attempt, nonce, name, spec: {}, spec_digest, run_dir, job_dir, ckpt_dir,
  *               acked, env_place, secrets: {NAME: value}, budget: {restarts, backoff_min_ms,
- *               backoff_max_ms, no_progress, same_line, same_line_ms},
+ *               backoff_max_ms, no_progress, same_line, same_line_ms, early_ms},
  *               history: {failures_without_progress, same_fingerprint, last_step, fingerprint,
  *                         step_ms: of the newest step, 0 = not known},
  *               learned: the body of the job's newest `learned` event, if there is one,
@@ -136,7 +136,7 @@
  * * attempt_ended      {result: "succeeded"|"failed"|"stopped", cause, text, step, exit_code,
  *                       generations, clean: bool, productive_ms, wall_ms, fingerprint,
  *                       same_fingerprint, failures_without_progress, retry_helps: bool,
- *                       gave_up: bool}
+ *                       gave_up: bool, early: bool}
  *                      always the last; no process of the attempt is left on the node when it is sent
  *                      (clean false: a process survived; an earlier warning names it).
  *                      gave_up: the restart limit or no_progress ended it, not the cause itself; the

@@ -104,7 +104,7 @@ static json_t *make(const struct job *job, json_t *spec, const char *run_dir, js
     job_dir(dir, sizeof(dir), job->daemon, c->id);
     digest(hash, spec);
     json_t *more = json_make(
-        "{s:s, s:O, s:s, s:s, s:s, s:s, s:I, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I}, "
+        "{s:s, s:O, s:s, s:s, s:s, s:s, s:I, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I}, "
         "s:{s:I, s:I, s:I, s:s, s:f}}",
         "name", job->name, "spec", spec, "spec_digest", hash, "run_dir", run_dir,
         "job_dir", dir, "ckpt_dir", ckpt, "acked", (json_int_t)job->attempt->acked,
@@ -112,7 +112,7 @@ static json_t *make(const struct job *job, json_t *spec, const char *run_dir, js
         "restarts", (json_int_t)c->rules.max, "backoff_min_ms", (json_int_t)c->rules.backoff_min_ms,
         "backoff_max_ms", (json_int_t)c->rules.backoff_max_ms, "no_progress",
         (json_int_t)c->rules.no_progress, "same_line", (json_int_t)c->rules.same_line, "same_line_ms",
-        (json_int_t)c->rules.same_line_ms, "history", "failures_without_progress",
+        (json_int_t)c->rules.same_line_ms, "early_ms", (json_int_t)c->rules.early_ms, "history", "failures_without_progress",
         (json_int_t)c->failures, "same_fingerprint", (json_int_t)c->same, "last_step",
         (json_int_t)c->best, "fingerprint", c->fingerprint, "step_ms",
         job->live_stats.step_ms > 0 ? job->live_stats.step_ms : 0.0);

@@ -25,6 +25,9 @@
 #include "engine/contract/err.h"
 #include "engine/contract/json_make.h"
 
+/* What retry.max: auto means. */
+enum { RESTARTS = 10, EARLY_MS = 2 * 60 * 1000 };
+
 /* Several nodes simulated on this machine: each has GPUs of its own. */
 static int share_fits(const struct job *job, struct err *err)
 {
@@ -126,9 +129,13 @@ json_t *submission_overrides(const json_t *set)
 json_t *submission_retry(const json_t *spec)
 {
     const json_t *retry = json_object_get(spec, "retry"), *backoff = json_object_get(retry, "backoff");
+    const json_t *max = json_object_get(retry, "max");
+    const bool chosen = json_is_integer(max);   /* else auto */
     const json_int_t low = (json_int_t)(json_number_value(json_array_get(backoff, 0)) * 1000);
     const json_int_t high = (json_int_t)(json_number_value(json_array_get(backoff, 1)) * 1000);
-    return json_make("{s:I, s:I, s:I, s:I, s:[I, I]}", "max", json_integer_value(json_object_get(retry, "max")),
+    return json_make("{s:I, s:I, s:I, s:I, s:I, s:[I, I]}", "max",
+                     chosen ? json_integer_value(max) : (json_int_t)RESTARTS, "early_ms",
+                     (json_int_t)(chosen ? 0 : EARLY_MS),
                      "no_progress", json_integer_value(json_object_get(retry, "no_progress")), "same_line",
                      json_integer_value(json_object_get(retry, "same_line")), "same_line_ms",
                      (json_int_t)(json_number_value(json_object_get(retry, "same_line_within")) * 1000),

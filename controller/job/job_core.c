@@ -152,6 +152,7 @@ static int decide_attempt_ended(struct core_output *out, struct job_core *next,
         .text = text[0] ? text : "the attempt ended",
         .helps = !json_is_false(helps) || strcmp(result, "stopped") == 0,
         .gave_up = field_true(in->body, "gave_up"),
+        .early = field_true(in->body, "early"),
         .failures = next->failures, .same = next->same, .step = next->step,
         .random = in->random,
     };

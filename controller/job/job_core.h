@@ -12,7 +12,7 @@
  * The controller's events and their bodies follow; those of the agent are in
  * agent/wire/wire.h and are stored as received.
  *   submitted       {name, priority, held, retry_of, set, base, retry: {max, no_progress, same_line,
- *                   same_line_ms, backoff_ms: []}, sweep, index, point}   set: overrides; base: directory of its
+ *                   same_line_ms, early_ms, backoff_ms: []}, sweep, index, point}   set: overrides; base: directory of its
  *                   paths, if not workdir; the last three: of a member (controller/job/sweep.h)
  *   held, released  {}
  *   edited          {priority, retry: {}, keys: [], set: []}    while pending: its spec changes from here on;

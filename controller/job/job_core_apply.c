@@ -139,8 +139,9 @@ static void apply_edited(struct job_core *c, const struct core_event *e)
     c->rules = (struct retry_rules){
         .max = field_safe_int(retry, "max", 10),
         .no_progress = field_safe_int(retry, "no_progress", 3),
-        .same_line = field_safe_int(retry, "same_line", 0),
+        .same_line = (int32_t)field_safe_int(retry, "same_line", 0),
         .same_line_ms = field_safe_int(retry, "same_line_ms", 0),
+        .early_ms = (int32_t)field_safe_int(retry, "early_ms", 0),
         .backoff_min_ms = json_integer_value(json_array_get(backoff, 0)),
         .backoff_max_ms = json_integer_value(json_array_get(backoff, 1)),
     };

@@ -96,6 +96,10 @@ static void decide(struct retry_verdict *out, const struct retry_rules *rules, c
         snprintf(out->text, sizeof(out->text), "%.390s", c->text);
         return;
     }
+    if (c->early) {
+        snprintf(out->text, sizeof(out->text), "%.390s", c->text);
+        return;
+    }
     if (!c->helps && !has_place(c)) {
         snprintf(out->text, sizeof(out->text), "%.340s; not retried, the same failure would recur", c->text);
         return;

@@ -20,8 +20,10 @@ enum { RETRY_TEXT = 400, EXIT_NO_MORE = 93, RETRY_WAIT_MS = 60000 /* the longest
 struct retry_rules {
     int64_t max;            /* restarts without progress allowed */
     int64_t no_progress;    /* limit of equal failures in a row; 0: no limit */
-    int64_t same_line;      /* ... at one line of a script, before its first step; 0: as no_progress */
-    int64_t same_line_ms;   /* how soon after its start: both are the agent's (agent/core/restart_policy.h) */
+    /* the agent's (agent/core/restart_policy.h) */
+    int32_t same_line;      /* limit of those at one line of a script, before its first step; 0: as no_progress ... */
+    int32_t early_ms;       /* a command that fails so soon is not restarted; 0: it is */
+    int64_t same_line_ms;   /* ... and how soon after its start that is */
     int64_t backoff_min_ms;
     int64_t backoff_max_ms;
 };
@@ -31,6 +33,7 @@ struct retry_case {
     const char *text;           /* how it ended, one sentence */
     bool        helps;          /* false: a retry would fail the same way */
     bool        gave_up;        /* the agent used up its restarts; `text` says so */
+    bool        early;          /* the agent has not restarted it; `text` says why */
     int64_t     failures;       /* without progress, this one included */
     int64_t     same;           /* consecutive ones with this fingerprint */
     int64_t     places;         /* hosts of the job that may be tried now or later; 0: none, or it has no list of them */

@@ -68,8 +68,9 @@ static const struct spec_field fields[] = {
     {.path = "resume", .type = FIELD_STRING, .def = "\"latest\"",
      .help = "latest, none, or a checkpoint's path"},
     {.path = "retry", .type = FIELD_MAP, .help = "what happens after a failure"},
-    {.path = "retry.max", .type = FIELD_INT, .min = 0, .max = 100000, .def = "10",
-     .help = "restarts without progress before the job ends"},
+    {.path = "retry.max", .type = FIELD_INT, .auto_ok = true, .min = 0, .max = 100000, .def = AUTO,
+     .help = "restarts without progress before the job ends; auto = 10, and none of a command that fails within 2 min "
+             "without a sign of training"},
     {.path = "retry.backoff", .type = FIELD_RANGE, .min = 0, .max = 86400, .def = "[5.0,300.0]",
      .help = "pause before the second and later restarts without progress"},
     {.path = "retry.no_progress", .type = FIELD_INT, .min = 1, .max = 100000, .def = "3",

@@ -94,7 +94,7 @@ sed -n '/^## Variables of a rank/,/^## Canonical/p' "$TOP/docs/SPEC.md" | sed -n
     grep -o '`[A-Z_]*`' | tr -d '`' | sort >documented
 {
     grep -ohE 'put(_int)?\(&?e, "[A-Z_]+"' "$TOP/agent/ranks/launch_env.c"
-    grep -ohE 'plan_set\(v, "[A-Z_]+"' "$TOP"/agent/plan/*.c
+    grep -ohE 'plan_set(_unset)?\(v, "[A-Z_]+"' "$TOP"/agent/plan/*.c
     sed -n 's/^#define CONTAINER_MARK \("[A-Z_]*"\).*/\1/p' "$TOP/agent/container/container_process.h"
     echo '"JOBCTL_HOME" "JOBCTL_MACHINE_DIR"' # of the daemon
 } | grep -oE '[A-Z_]{4,}' | grep -v '^NCCL_[^R]' | sort -u >exported

@@ -11,7 +11,7 @@ run: |
   echo "generation $JOBCTL_GENERATION" >>"$MARKS"
   [ "$JOBCTL_GENERATION" -gt 1 ] || { echo first; exit 5; }
   echo second
-retry: {backoff: 0.05s..0.1s}
+retry: {max: 10, backoff: 0.05s..0.1s}
 YAML
 expected=$'setup\ngeneration 1\ngeneration 2'
 

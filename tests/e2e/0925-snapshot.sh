@@ -33,7 +33,7 @@ name: snap
 resources: {gpus: 0}
 snapshot: true
 run: bash run.sh
-retry: {backoff: 0.05s..0.1s}
+retry: {max: 10, backoff: 0.05s..0.1s}
 YAML
 
 # Without git: both kinds of ignore files, and a word for each thing that cannot come along.

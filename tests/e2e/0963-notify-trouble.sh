@@ -38,7 +38,7 @@ told() {
 }
 trouble hangs 'exec sleep 600' '' 'hang: {silent: 1s}' # until it is killed as hanging
 told hangs hung 1 'none of its processes shows a sign of life'
-trouble fails 'exit 3'
+trouble fails 'exit 3' ', max: 10'
 told fails recovering 0 'rank 0 exited with code 3'
 touch end
 code 0 jobctl wait -q hangs fails

@@ -35,7 +35,7 @@ static struct retry_rules some_rules(struct world *w)
 {
     return (struct retry_rules){ .max = chance(w) % 16 == 0 ? 0 : between(w, 3, 9),
                                  .no_progress = chance(w) % 8 == 0 ? 0 : between(w, 2, 4),
-                                 .same_line = w->seed % 3 == 0 ? 0 : 1 + (int64_t)(w->seed % 3),
+                                 .same_line = w->seed % 3 == 0 ? 0 : 1 + (int32_t)(w->seed % 3),
                                  .same_line_ms = 60000,
                                  .backoff_min_ms = between(w, 200, 900),
                                  .backoff_max_ms = between(w, 1000, 6000) };

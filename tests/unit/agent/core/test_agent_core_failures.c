@@ -43,6 +43,53 @@ static void the_first_failure_decides_and_restarts_at_once(void **state)
     expect(field("step"), "40");
 }
 
+static void launch_command(void)
+{
+    feed((struct agent_input){.kind = INPUT_LAUNCH,
+                              .launch = {.np = 1, .budget = {10, 5000, 300000, 3, .early_ms = 120000},
+                                         .history = {0, 0, 0, ""}}});
+    spawned(1);
+}
+
+static void a_command_that_fails_at_once_is_not_retried(void **state)
+{
+    (void)state;
+    launch_command();
+    expect(exited(1, 0, 3), "rank_exited generation_ended CLEANUP(1)");
+    cleaned(true);
+    expect(cleaned(true), "attempt_ended FINISH");
+    expect(field("text"), "\"rank 0 exited with code 3; no reason was printed; not retried: it failed after 0.0 s without "
+                          "a sign of training; set retry.max to retry it anyway\"");
+    expect(field("early"), "true");
+    expect(field("gave_up"), "false");
+}
+
+static void a_command_that_has_trained_is_retried(void **state)
+{
+    (void)state;
+    launch_command();
+    expect(line(1, 0, "{\"ev\":\"step\",\"step\":1,\"steps\":40,\"loss\":0.5}"), "step~");
+    exited(1, 0, 3);
+    expect(cleaned(true), "restart_scheduled SPAWN(2,-1)");
+}
+
+static void a_command_that_has_held_a_gpu_is_retried(void **state)
+{
+    (void)state;
+    launch_command();
+    feed((struct agent_input){.kind = INPUT_RANK_EXITED,
+                              .exited = {.generation = 1, .exit_code = 3, .gpu_held = true}});
+    expect(cleaned(true), "restart_scheduled SPAWN(2,-1)");
+}
+
+static void a_command_that_was_killed_is_retried(void **state)
+{
+    (void)state;
+    launch_command();
+    killed(1, 0, 11);
+    expect(cleaned(true), "restart_scheduled SPAWN(2,-1)");
+}
+
 static void stubborn_ranks_are_killed(void **state)
 {
     (void)state;
@@ -551,6 +598,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_first_failure_decides_and_restarts_at_once),
+        TEST(a_command_that_fails_at_once_is_not_retried),
+        TEST(a_command_that_has_trained_is_retried),
+        TEST(a_command_that_has_held_a_gpu_is_retried),
+        TEST(a_command_that_was_killed_is_retried),
         TEST(stubborn_ranks_are_killed),
         TEST(an_echo_does_not_hide_the_cause),
         TEST(the_same_failure_three_times_is_enough),

@@ -148,6 +148,31 @@ static void every_death_has_its_cause(void **state)
     }
 }
 
+/* Is it worth another try by what its output says? */
+static void the_output_tells_what_may_pass(void **state)
+{
+    static const struct {
+        const char *output;
+        bool passing;
+    } outputs[] = {
+        {"", false},
+        {"wrong number\n", false},
+        {"Traceback (most recent call last):\n  File \"t.py\", line 3\nRuntimeError: boom\n", false},
+        {"Traceback (most recent call last):\n  File \"t.py\", line 3\nrequests.exceptions.ConnectTimeout: hub\n", true},
+        {"curl: (6) Could not resolve host: hub\n", true},
+        {"curl: (22) The requested URL returned error: 503\n", true},
+        {"sh: 1: cannot create x: Read-only file system\n", true},
+        {"bind: port 80 is in use\nexiting\n", true},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(outputs); i++) {
+        struct verdict v;
+        cause_classify(&v, &(struct evidence){.exit_code = 1, .last_lines = outputs[i].output}, 0);
+        if (v.cause != CAUSE_USER_EXIT || v.passing != outputs[i].passing)
+            fail_msg("%s: %s, passing %d", outputs[i].output, cause_name(v.cause), v.passing);
+    }
+}
+
 static void names_go_both_ways(void **state)
 {
     (void)state;
@@ -179,6 +204,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_death_has_its_cause),
+        cmocka_unit_test(the_output_tells_what_may_pass),
         cmocka_unit_test(names_go_both_ways),
         cmocka_unit_test(long_words_are_cut),
     };

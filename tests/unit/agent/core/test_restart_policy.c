@@ -75,12 +75,48 @@ static void the_line_is_part_of_the_failure(void **state)
     assert_string_equal(a, c); /* numbers of the message do not matter */
 }
 
+/* A command that fails at once is run once; each sign of training, or of what may pass, gets it all its tries. */
+static void a_command_without_signs_of_training_runs_once(void **state)
+{
+    (void)state;
+    enum { EARLY = 120000 };
+    static const struct {
+        const char *what;
+        struct restart_signs signs;
+        int64_t early_ms, failures;     /* failures: before this one */
+        bool early;
+    } rows[] = {
+        {"false", {.command = true, .ranks = 1, .after_ms = 7}, EARLY, 0, true},
+        {"just within two minutes", {.command = true, .ranks = 1, .after_ms = EARLY - 1}, EARLY, 0, true},
+        {"after two minutes", {.command = true, .ranks = 1, .after_ms = EARLY}, EARLY, 0, false},
+        {"retry.max is set", {.command = true, .ranks = 1, .after_ms = 7}, 0, 0, false},
+        {"training, a signal, or another cause", {.ranks = 1, .after_ms = 7}, EARLY, 0, false},
+        {"several ranks", {.command = true, .ranks = 2, .after_ms = 7}, EARLY, 0, false},
+        {"GPU memory", {.command = true, .ranks = 1, .after_ms = 7, .gpu_held = true}, EARLY, 0, false},
+        {"a step", {.command = true, .ranks = 1, .after_ms = 7, .step = true}, EARLY, 0, false},
+        {"a checkpoint", {.command = true, .ranks = 1, .after_ms = 7, .checkpoint = true}, EARLY, 0, false},
+        {"a network, hub, port or file system", {.command = true, .ranks = 1, .after_ms = 7, .passing = true}, EARLY,
+         0, false},
+        {"it was retried for another reason before", {.command = true, .ranks = 1, .after_ms = 7}, EARLY, 1, false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct restart_policy p;
+        restart_policy_init(&p, &(struct agent_budget){.restarts = 10, .early_ms = rows[i].early_ms},
+                            &(struct agent_history){.fingerprint = "", .failures_without_progress = rows[i].failures});
+        restart_policy_failure(&p, "user_exit:exit1:1@-1", 0);
+        restart_policy_at_start(&p, &rows[i].signs);
+        if (p.early != rows[i].early)
+            fail_msg("%s: %s", rows[i].what, p.early ? "not retried" : "retried");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mistake_at_one_line_is_tried_once_more),
         cmocka_unit_test(what_may_pass_by_itself_gets_all_tries),
         cmocka_unit_test(the_line_is_part_of_the_failure),
+        cmocka_unit_test(a_command_without_signs_of_training_runs_once),
     };
     return cmocka_run_group_tests_name("restart_policy", tests, NULL, NULL);
 }

@@ -330,6 +330,24 @@ static void what_was_tried_is_heeded(void **state)
     }
 }
 
+/* As torchrun does. */
+static void a_variable_that_is_set_is_not_planned(void **state)
+{
+    static const char *const names[] = {"OMP_NUM_THREADS", "PYTHONUNBUFFERED"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        for (int set = 0; set < 2; set++) {
+            json_t *facts = facts_of("rtx3090"), *spec = json_loads(ONE, 0, NULL), *plan = NULL;
+            if (set)
+                json_object_set_new(json_object_get(facts, "environment"), names[i], json_string("9"));
+            assert_int_equal(plan_make(&plan, facts, spec, NULL), 0);
+            assert_int_equal(plan_env(plan, names[i]) == NULL, set);
+            json_decref(plan);
+            json_decref(spec);
+            json_decref(facts);
+        }
+}
+
 /* CUDA_VISIBLE_DEVICES that came with the environment: a grant, or left from another container. */
 static void inherited_devices_are_a_grant_or_a_leftover(void **state)
 {
@@ -468,6 +486,7 @@ int main(void)
         cmocka_unit_test(more_than_fits_is_refused_by_name),
         cmocka_unit_test(what_was_tried_is_heeded),
         cmocka_unit_test(what_is_known_holds_for_this_state_alone),
+        cmocka_unit_test(a_variable_that_is_set_is_not_planned),
         cmocka_unit_test(inherited_devices_are_a_grant_or_a_leftover),
         cmocka_unit_test(hidden_and_held_devices),
         cmocka_unit_test(a_machine_is_known_by_its_environment),

@@ -33,6 +33,8 @@ static const struct {
       "retry limit (4) reached without progress. Last error: x" },
     { { .text = "no such config", .helps = false, .failures = 1 }, false, 1, 0, 0,
       "no such config; not retried, the same failure would recur" },
+    { { .cause = "user_exit", .text = "exit 1; not retried: why", .early = true, .failures = 1, .same = 1 }, false, 1,
+      0, 0, "exit 1; not retried: why" },
     { { .cause = "disk_full", .text = "no room", .helps = true, .failures = 9, .same = 9 }, true, 0, 45000, 60000,
       "no room" },
     { { .cause = "dir_in_use", .text = "job 3 writes", .helps = true, .failures = 1, .same = 1 }, true, 0, 3750, 5000,

@@ -320,7 +320,7 @@ static void refusals_name_the_key(void **state)
 {
     (void)state;
     static const struct { const char *key, *sub, *value, *text; } rows[] = {
-        {"retry", "max", "\"10\"", "retry.max: expected a whole number from 0 to 100000, not \"10\" in quotes; leave "
+        {"retry", "max", "\"10\"", "retry.max: expected a whole number from 0 to 100000, or auto, not \"10\" in quotes; leave "
          "the quotes out"},
         {"run", NULL, "5", "run: expected \"5\", not 5"},
         {"workdir", NULL, "\"here\"", "workdir: expected an absolute path, not \"here\""},
