@@ -33,10 +33,8 @@ wait_for "daemon $daemon ends" ended "$daemon"
 kill -KILL "$(agent_pid "$id" 1)"
 check unseen
 
-# What a dead agent had left can be ended by hand, too; the command had another name once.
-for word in cleanup sweep; do
-    [ "$(jobctl-agent $word "$JOBCTL_HOME/jobs/$id/1")" = clean ]
-done
+# What a dead agent had left can be ended by hand, too.
+[ "$(jobctl-agent cleanup "$JOBCTL_HOME/jobs/$id/1")" = clean ]
 
 # An agent whose agent.json was damaged while there was no daemon is found by its lock and its socket.
 cat >held.yaml <<YAML
