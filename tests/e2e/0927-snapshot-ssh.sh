@@ -37,7 +37,7 @@ launch: ssh
 hosts: [bare]
 resources: {gpus: 0}
 run: . ./run.sh
-retry: {backoff: 0.05s..0.1s}
+retry: {max: 3, backoff: 0.05s..0.1s}
 YAML
 
 code 0 jobctl submit -q --hold w/job.yaml

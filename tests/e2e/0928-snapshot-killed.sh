@@ -47,10 +47,15 @@ pid=$!
 wait_for "git is asked for the diff" test -e stopped
 kill -KILL $pid
 wait $pid || true
-for p in $(grep -lzF "WORK=$WORK" /proc/[0-9]*/environ 2>/dev/null); do
-    p=${p%/environ}
-    ! tr '\0' ' ' <"$p/cmdline" 2>/dev/null | grep -q '^sleep 1000' || kill -KILL "${p#/proc/}"
-done
+sleeper_ends() { # the one of the stand-in for git, which may not be there yet
+    local p
+    for p in $(grep -lzF "WORK=$WORK" /proc/[0-9]*/environ 2>/dev/null); do
+        p=${p%/environ}
+        ! { tr '\0' ' ' <"$p/cmdline"; } 2>/dev/null | grep -q '^sleep 1000' || { kill -KILL "${p#/proc/}"; return; }
+    done
+    return 1
+}
+wait_for "the stand-in for git ends" sleeper_ends
 staged
 code 0 jobctl remove "$last"
 unneeded() { ! staged && ! find "$JOBCTL_HOME/code" -name manifest.json -links 1 | grep .; }

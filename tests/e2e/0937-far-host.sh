@@ -37,7 +37,7 @@ YAML
 cp bad.yaml far/
 cp bad.yaml far/job.yaml
 code 0 far run -d -q -- sh -c 'echo said; exit 5'
-code 93 far wait -q 2
+code 1 far wait -q 2
 for command in 'status -a' 'show 1 --json' 'logs 2' 'why 2' 'wait 1 2 --json' 'cancel 1' 'show 77' 'logs' 'nodes' \
     'daemon status --json' 'submit bad.yaml' 'submit bad.yaml --json' 'plan bad.yaml' 'shell 2'; do
     same $command
