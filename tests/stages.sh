@@ -52,11 +52,11 @@ table() {
     printf '  %-14s %8s\n\n' all "$(span $((SECONDS - begin)))"
     names=("${names[@]/%/.log}")
     local bad
-    bad=$(($(counted 's/^([0-9]+) passed, ([0-9]+) failed.*/\2/p') + $(counted 's/^\[  FAILED  \] ([0-9]+) test.*/\1/p')))
+    bad=$(($(counted 's/^(verify: )?[0-9]+ passed, ([0-9]+) failed.*/\2/p') + $(counted 's/^\[  FAILED  \] ([0-9]+) test.*/\1/p')))
     for name in $failed; do echo "FAILED: $name; its output is in $logs/$name.log"; done
     [ -z "$failed" ] || [ $bad -gt 0 ] || bad=1
     [ -n "$failed" ] || bad=0 # those that passed at their second try
-    echo "$(($(counted 's/^([0-9]+) passed, [0-9]+ failed.*/\1/p') + $(counted 's/^\[  PASSED  \] ([0-9]+) test.*/\1/p'))) passed," \
+    echo "$(($(counted 's/^(verify: )?([0-9]+) passed, [0-9]+ failed.*/\2/p') + $(counted 's/^\[  PASSED  \] ([0-9]+) test.*/\1/p'))) passed," \
         "$bad failed, $(counted 's/^[0-9]+ passed, [0-9]+ failed, ([0-9]+) skipped.*/\1/p') skipped"
     [ -z "$failed" ]
     exit
