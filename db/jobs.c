@@ -39,8 +39,8 @@ static const char DONE_EACH[] =
     "AND j.state = 'done' AND j.ended_ms < ?3 AND (?4 IS NULL OR j.result = ?4) ORDER BY j.id DESC";
 static const char DONE_SKIP[] = "SELECT id + 1 FROM jobs WHERE state = 'done' AND (?1 IS NULL OR result = ?1) "
                                 "ORDER BY id DESC LIMIT 1 OFFSET ?2";
-static const char FIND[] = "SELECT id FROM jobs WHERE name=? ORDER BY id DESC LIMIT 1";
-static const char NEWEST[] = "SELECT id FROM jobs WHERE sweep IS NULL ORDER BY id DESC LIMIT 1";
+static const char FIND[] = "SELECT id FROM jobs WHERE id < ? AND name=? ORDER BY id DESC LIMIT 1";
+static const char NEWEST[] = "SELECT id FROM jobs WHERE id < ? AND sweep IS NULL ORDER BY id DESC LIMIT 1";
 static const char EDIT_ROW[] = "UPDATE jobs SET name=?2, after_json=?3 WHERE id=?1";
 static const char EDIT_SPEC[] = "UPDATE specs SET yaml=?2, canonical=?3 WHERE job=?1";
 static const char DROP_MENTIONS[] = "DELETE FROM mentions WHERE job=?";
@@ -257,9 +257,9 @@ int jobs_done_latest(struct store *s, int64_t limit, jobs_ids_fn each, void *ctx
     return rc;
 }
 
-int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err)
+int jobs_find(int64_t *id, struct store *s, const char *name, int64_t before, struct err *err)
 {
-    sqlite3_stmt *st = stmt_query(s, err, name ? FIND : NEWEST, name ? "t" : "", name);
+    sqlite3_stmt *st = stmt_query(s, err, name ? FIND : NEWEST, name ? "it" : "i", before, name);
     int rc = stmt_step(st, err);
     if (rc == 0)
         return name ? err_set(err, ERR_NOT_FOUND, "no job is named '%s'", name)

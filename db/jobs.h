@@ -84,8 +84,8 @@ int jobs_done_each(struct store *s, const struct jobs_done *which, int64_t *next
                    struct err *err);
 /* *before: for which->before, so that the newest `keep` jobs of this result are left out; 1: no job remains. */
 int jobs_done_skip(int64_t *before, struct store *s, int64_t keep, const char *result, struct err *err);
-/* The newest job of that name; with NULL the newest of any name that is not a member of a sweep. */
-int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err);
+/* The newest job of that name with an id below `before`; with NULL of any name that is not a member of a sweep. */
+int jobs_find(int64_t *id, struct store *s, const char *name, int64_t before, struct err *err);
 /* Newest first, without members of sweeps unless `open`; `before` = 0 starts at the newest; `open`: only jobs not
  * done. */
 int jobs_each(struct store *s, bool open, int64_t before, int64_t limit, jobs_each_fn each, void *ctx, struct err *err);

@@ -14,8 +14,6 @@
 #include "controller/cli/question.h"
 #include "controller/cli/submitter.h"
 #include "controller/job/job_view.h"
-#include "controller/remote/hub_pin.h"
-#include "controller/spec/spec_merge.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_make.h"
 
@@ -42,8 +40,7 @@ static long long id_of(const struct edit *e)
 /* ---- the text as a spec ---- */
 
 /* Lines are those of the whole text, which begins with its overrides. */
-static json_t *parse(const struct edit *e, const char *text, const json_t *set, struct diagnostics *found,
-                     struct err *err)
+static json_t *parse(const struct edit *e, const char *text, const json_t *set)
 {
     const char *list[OPTIONS_LIST + 1];
     json_t *spec = NULL, *told = edit_text_overrides(set, json_object_get(e->job, "spec"));
@@ -51,54 +48,34 @@ static json_t *parse(const struct edit *e, const char *text, const json_t *set, 
     for (size_t i = 0; i < n && i <= OPTIONS_LIST; i++)
         list[i] = json_string_value(json_array_get(told, i));
     if (n > OPTIONS_LIST + 1)
-        err_set(err, ERR_USAGE, "%zu overrides are more than the %d that a submit takes", n, OPTIONS_LIST);
+        err_set(&e->call->err, ERR_USAGE, "%zu overrides are more than the %d that a submit takes", n, OPTIONS_LIST);
     else
-        submitter_parse(&spec, text, "-", field_text(e->job, "base"), list, (int)n, found, err);
+        submitter_parse(&spec, text, "-", field_text(e->job, "base"), list, (int)n, &e->call->found,
+                        &e->call->err);
     json_decref(told);
     return spec;
 }
 
-/* What the text says that the job has; its stored spec, if the text is not accepted any more. */
-static json_t *parse_before(const struct edit *e)
-{
-    struct diagnostics found = {.count = 0};
-    struct err err = {.code = ERR_NONE};
-    json_t *set;
-    edit_text_split(&set, e->before);
-    json_t *spec = parse(e, e->before, set, &found, &err);
-    json_decref(set);
-    return spec ? spec : json_incref(json_object_get(e->job, "spec"));
-}
-
-/* The body of the request; NULL: the text has mistakes. */
+/* The body of the request, checked as that of a submit; NULL: the text has mistakes. */
 static json_t *request_of(struct edit *e, const char *text)
 {
-    json_t *set, *request = NULL;
+    json_t *set, *request = NULL, *notes = json_array();
     const char *yaml = edit_text_split(&set, text);
-    json_t *now = parse(e, text, set, &e->call->found, &e->call->err);
-    if (now) {
-        json_t *was = parse_before(e);
-        request = json_make("{s:o, s:o, s:O, s:O}", "spec", json_string(yaml), "canonical",
-                            spec_merge(json_object_get(e->job, "spec"), was, now), "was",
-                            json_object_get(e->job, "yaml"), "set", set);
-        if (!request)
-            err_set(&e->call->err, ERR_USAGE, "the text is not valid UTF-8");
-        json_decref(was);
+    json_t *spec = parse(e, text, set);
+    if (spec && !(request = json_make("{s:o, s:O, s:O, s:O}", "spec", json_string(text), "canonical", spec, "was",
+                                      json_object_get(e->job, "yaml"), "set", set)))
+        err_set(&e->call->err, ERR_USAGE, "the text is not valid UTF-8");
+    if (request && (local_check(e->call, request, spec, notes) < 0 || local_check_memory(e->call, request, spec) < 0)) {
+        json_decref(request);
+        request = NULL;
     }
-    json_decref(now);
-    json_decref(set);
-    return request;
-}
-
-/* A spec with names of models on a hub that are new is checked as a submit is, and they get their commit; those of the
- * job have it. */
-static int pin(struct edit *e, const json_t *request)
-{
-    json_t *spec = json_object_get(request, "canonical"), *notes = json_array();
-    const int rc = hub_pin_is_open(spec) ? local_check(e->call, request, spec, notes) : 0;
+    if (request)
+        json_object_set_new(request, "spec", json_string(yaml));
     local_check_print_notes(notes);
     json_decref(notes);
-    return rc;
+    json_decref(spec);
+    json_decref(set);
+    return request;
 }
 
 static json_t *store(struct edit *e, const char *text)
@@ -106,7 +83,7 @@ static json_t *store(struct edit *e, const char *text)
     char path[64];
     json_t *answer = NULL, *request = request_of(e, text);
     snprintf(path, sizeof(path), "/v1/jobs/%lld/edit", id_of(e));
-    if (request && pin(e, request) == 0 && client_post(e->client, &answer, path, request, &e->call->err) < 0)
+    if (request && client_post(e->client, &answer, path, request, &e->call->err) < 0)
         e->call->found = *client_diagnostics(e->client);
     json_decref(request);
     return e->call->err.code ? NULL : answer;

@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include "controller/base/client.h"
+#include "controller/base/far_host.h"
 #include "controller/base/yaml.h"
 #include "controller/cli/command.h"
 #include "controller/cli/submitter.h"
+#include "controller/spec/jobspec.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_make.h"
 
@@ -84,13 +86,16 @@ int spec_file_set(struct call *call, const char **set, char after[AFTER_TEXT])
 static int pack(struct call *call, json_t **request, const char *text, const char *file, const char *cwd,
                 json_t *canonical, const char *const *set, int nset)
 {
+    char base[PATH_MAX];
+    if (jobspec_base(base, sizeof(base), far_host_name() ? "-" : file, cwd, &call->err) < 0)
+        return -1;
     json_t *secrets = spec_file_secrets(json_object_get(canonical, "secrets"), &call->err);
     json_t *environment = secrets ? environment_for(canonical, &call->err) : NULL;
     if (!environment) {
         json_decref(secrets);
         return -1;
     }
-    *request = json_make("{s:o, s:o, s:O, s:o, s:o, s:o}", "spec", json_string(text), "cwd", json_string(cwd), "canonical",
+    *request = json_make("{s:o, s:o, s:O, s:o, s:o, s:o}", "spec", json_string(text), "cwd", json_string(base), "canonical",
                          canonical, "secrets", secrets, "environment", environment, "set", list_of(set, nset));
     return *request ? 0 : err_set(&call->err, ERR_USAGE, "%s or its path is not valid UTF-8", file);
 }

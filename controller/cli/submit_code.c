@@ -14,7 +14,6 @@
 #include "controller/cli/local_check.h"
 #include "controller/cli/submitter.h"
 #include "controller/remote/remote.h"
-#include "controller/spec/jobspec.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_text.h"
@@ -58,12 +57,11 @@ static int take_there(struct code_taken *t, struct call *call, const json_t *req
 }
 
 /* The directory of the code: on hosts the default of workdir is the file's folder here. */
-static int find_workdir(char dir[PATH_MAX], const struct call *call, const json_t *request, const json_t *spec)
+static int find_workdir(char dir[PATH_MAX], const json_t *request, const json_t *spec)
 {
     const char *given = field_text(spec, "workdir"), *cwd = field_text(request, "cwd");
-    if (!given[0] && cwd[0])
-        return jobspec_base(dir, PATH_MAX, call->file[0] ? call->file : "-", cwd, NULL);
-    return snprintf(dir, PATH_MAX, "%s", given) < PATH_MAX && given[0] ? 0 : -1;
+    const char *from = given[0] ? given : cwd;
+    return snprintf(dir, PATH_MAX, "%s", from) < PATH_MAX && from[0] ? 0 : -1;
 }
 
 /* Unasked, where the job can have code of its own and may run without its workdir. */
@@ -95,7 +93,7 @@ int submit_code_take(struct code_taken *t, struct call *call, const json_t *requ
         return request ? take_there(t, call, request, spec, wish.must) : 0;
     if (home_dir(home, sizeof(home), &call->err) < 0)
         return -1;
-    if (find_workdir(workdir, call, request, spec) < 0 || code_take(t, &wish, &why) == 0)
+    if (find_workdir(workdir, request, spec) < 0 || code_take(t, &wish, &why) == 0)
         return 0;
     if (wish.must)
         return refuse(call, request, &why);

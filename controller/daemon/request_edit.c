@@ -14,6 +14,7 @@
 #include "controller/daemon/job_json.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/submission.h"
+#include "controller/daemon/survey.h"
 #include "controller/http/request.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
@@ -21,7 +22,7 @@
 #include "controller/job/job_store.h"
 #include "controller/nodes/fleet.h"
 #include "controller/spec/canonical.h"
-#include "controller/spec/spec_merge.h"
+#include "controller/spec/spec_keys.h"
 #include "db/events.h"
 #include "db/jobs.h"
 #include "controller/spec/sweep_points.h"
@@ -151,9 +152,22 @@ static int check_kept(const json_t *spec, const json_t *stored, struct err *err)
         if (!json_equal(json_object_get(spec, kept[i]), json_object_get(stored, kept[i])))
             return err_set(err, ERR_USAGE, "%s: cannot be edited, because the job keeps the environment of its submit; "
                            "submit the changed spec as a new job", kept[i]);
-    const char *origin = field_text(json_object_get(stored, "checkpoint"), "origin");
-    if (strcmp(field_text(json_object_get(spec, "checkpoint"), "origin"), origin) != 0)
-        return err_set(err, ERR_USAGE, "checkpoint.origin: expected %s, that of the job", origin);
+    return 0;
+}
+
+/* What no text has: the job's origin, and the checkpoints that a retry continues. */
+static int keep_identity(json_t *spec, const json_t *stored, const struct job *job, struct err *err)
+{
+    static const char *const keys[] = { "origin", "lineage", "dir" };
+    json_t *to = json_object_get(spec, "checkpoint");
+    const json_t *from = json_object_get(stored, "checkpoint");
+    struct job_row row;
+    if (survey_job_get(&row, job->daemon->survey, job->daemon->store, job->core.id, err) < 0)
+        return -1;
+    const size_t n = row.retry_of > 0 && strcmp(field_text(to, "dir"), "auto") == 0 ? 3 : 2;
+    for (size_t i = 0; i < n; i++)
+        if (json_object_get(from, keys[i]))
+            json_object_set(to, keys[i], json_object_get(from, keys[i]));
     return 0;
 }
 
@@ -182,8 +196,7 @@ static int complete(json_t *spec, const json_t *stored, struct job *job, struct 
                        json_object_get(spec, "sweep") ? "sweep" : "array");
     if (check_kept(spec, stored, err) < 0 || check_code(spec, stored, job, err) < 0)
         return -1;
-    if (!json_equal(json_object_get(spec, "after"), json_object_get(stored, "after")) &&
-        dependencies_resolve(spec, d, job->core.id, err) < 0)
+    if (keep_identity(spec, stored, job, err) < 0 || dependencies_resolve(spec, d, job->core.id, err) < 0)
         return -1;
     return submission_place_checkpoints(spec, d, job->core.id, err);
 }
@@ -227,10 +240,10 @@ void request_edit(struct request *r)
         return;
     const int64_t id = job->core.id;
     if (check_same_text(job, body, &err) < 0 || !(stored = job_store_spec(job->daemon->store, id, &err)) ||
-        canonical_check(&spec, json_object_get(body, "canonical"), true, &found, &err) < 0 ||
+        canonical_check(&spec, json_object_get(body, "canonical"), false, &found, &err) < 0 ||
         complete(spec, stored, job, &err) < 0)
         goto fail;
-    json_t *keys = spec_merge_keys(stored, spec);
+    json_t *keys = spec_keys_differ(stored, spec);
     event = edited_body(spec, json_object_get(body, "set"), json_incref(keys));
     if (store(job, spec, body, event, &err) == 0)
         request_answer(r, 200, json_make("{s:o, s:O}", "job", job_json_of_id(request_daemon(r), id, &err), "keys",

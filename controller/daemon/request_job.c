@@ -31,7 +31,7 @@ static int member_id(int64_t *id, struct daemon *d, long long sweep, const char 
                    : err_set(err, ERR_NOT_FOUND, "member %.20s of job %lld has not started, or there is none", word, sweep);
 }
 
-int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *err)
+int request_job_id_before(int64_t *id, struct daemon *d, const char *word, int64_t before, struct err *err)
 {
     char *end;
     errno = 0;
@@ -43,9 +43,14 @@ int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *
         return 0;
     }
     const bool member = end != word && *end == '_' && end[1] && !end[1 + strspn(end + 1, "0123456789")];
-    if (member && jobs_find(id, d->store, word, NULL) < 0)      /* a job may have such a name */
+    if (member && jobs_find(id, d->store, word, before, NULL) < 0)      /* a job may have such a name */
         return member_id(id, d, number, end + 1, err);
-    return jobs_find(id, d->store, strcmp(word, "last") == 0 ? NULL : word, err);
+    return jobs_find(id, d->store, strcmp(word, "last") == 0 ? NULL : word, before, err);
+}
+
+int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *err)
+{
+    return request_job_id_before(id, d, word, INT64_MAX, err);
 }
 
 int request_job_row(struct job_row *row, struct request *r)

@@ -104,17 +104,6 @@ bool hub_pin(json_t *spec, const json_t *environment, bool plan, json_t *notes, 
     return lacking;
 }
 
-bool hub_pin_is_open(json_t *spec)
-{
-    struct hub_spec_name name[HUB_SPEC_NAMES];
-    struct hub_name parts;
-    const int n = hub_spec_names(name, spec);
-    for (int i = 0; i < n; i++)
-        if (hub_name_parse(&parts, name[i].text, NULL) == 0 && !hub_name_is_commit(parts.revision))
-            return true;
-    return false;
-}
-
 static bool decides(const char *name)
 {
     static const char *const names[] = {"TRANSFORMERS_OFFLINE", "XDG_CACHE_HOME", "SSL_CERT_FILE", "CURL_CA_BUNDLE",

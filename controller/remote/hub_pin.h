@@ -19,9 +19,6 @@ typedef void hub_pin_refuse(void *arg, const char *key, const char *text);
  * Returns whether something is still to be downloaded here. */
 bool hub_pin(json_t *spec, const json_t *environment, bool plan, json_t *notes, hub_pin_refuse *refuse, void *arg);
 
-/* Does the spec name a model on a hub whose commit is not part of its name? */
-bool hub_pin_is_open(json_t *spec);
-
 /* Of the environment and the secrets of a submit: what decides about a hub, and its token; a new object. With an
  * environment our own variables of this kind are empty in it. */
 json_t *hub_pin_environment(const json_t *environment, const json_t *secrets);

@@ -82,11 +82,11 @@ rm -f ./*-job1.yaml
 
 # Two at once: the later one is told. A job that starts meanwhile is refused.
 edit 's/WORD: third/WORD: mine/'
-printf '%s\n' '#!/bin/sh' 'VISUAL="$WORK/editor.sh --wait" jobctl edit 1' 'echo "run: other" >"$1"' >slow.sh
+printf '%s\n' '#!/bin/sh' 'VISUAL="$WORK/editor.sh --wait" jobctl edit 1' 'echo "run: echo other" >"$1"' >slow.sh
 chmod +x slow.sh
 VISUAL=$WORK/slow.sh code 3 jobctl edit 1
 has "the spec of job 1 was edited meanwhile" err
-printf '%s\n' '#!/bin/sh' 'jobctl release -q 1 && jobctl wait 1' 'echo "run: other" >"$1"' >late.sh
+printf '%s\n' '#!/bin/sh' 'jobctl release -q 1 && jobctl wait 1' 'echo "run: echo other" >"$1"' >late.sh
 chmod +x late.sh
 VISUAL=$WORK/late.sh code 3 jobctl edit 1
 has "job 1 is done (succeeded)" err
@@ -108,7 +108,25 @@ has "jobctl show 2 --spec prints the present spec; your text is in $WORK/" err
 cp older "$JOBCTL_HOME/jobs/2/events.jsonl"
 [ "$(spec_of second spec.run)" = "echo again" ]
 head -n 1 "$JOBCTL_HOME/jobs/2/events.jsonl" | grep -q 'echo again'
-code 0 jobctl release -q second
+# What a name and "last" meant at the submit, they mean at the edit; a retry keeps the checkpoints that it continues.
+code 0 jobctl submit -q --hold sub/job.yaml --set name=third --after last
+code 0 jobctl submit -q --hold sub/job.yaml --set name=fourth --after second
+code 0 jobctl submit -q --hold sub/job.yaml --set name=second
+mkdir sub/deep
+edit 's/old/new/; $a workdir: deep' 's/old/new/'
+code 0 jobctl edit third
+has "is edited: env.WORD, workdir" out
+[ "$(spec_of third spec.workdir)" = "$WORK/sub/deep" ] # a relative path begins where the submitted file was
+code 0 jobctl edit fourth
+[ "$(spec_of third spec.after) $(spec_of fourth spec.after)" = "2 2" ]
+code 0 jobctl nodes drain "$(hostname)"
+code 0 jobctl retry -q 1
+edit 's/priority=4/priority=2/'
+code 0 jobctl edit last
+[ "$(spec_of last spec.checkpoint.dir)" = "$JOBCTL_HOME/jobs/1/checkpoints" ]
+jobctl cancel -q 3 4 5 6
+code 0 jobctl nodes resume "$(hostname)"
+code 0 jobctl release -q 2
 code 0 jobctl wait 2
 code 0 jobctl logs 2
 has again out

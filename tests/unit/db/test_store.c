@@ -105,11 +105,13 @@ static void job_lists(void **state)
         assert_string_equal(got, cases[i].ids);
     }
     int64_t id = 0;
-    assert_int_equal(jobs_find(&id, s, "a", &err), 0);
+    assert_int_equal(jobs_find(&id, s, "a", INT64_MAX, &err), 0);
     assert_int_equal(id, 3);
-    assert_int_equal(jobs_find(&id, s, NULL, &err), 0);
+    assert_int_equal(jobs_find(&id, s, "a", 3, &err), 0);
+    assert_int_equal(id, 1);
+    assert_int_equal(jobs_find(&id, s, NULL, INT64_MAX, &err), 0);
     assert_int_equal(id, 4);
-    assert_int_equal(jobs_find(&id, s, "z", &err), -1);
+    assert_int_equal(jobs_find(&id, s, "z", INT64_MAX, &err), -1);
     assert_string_equal(err.text, "no job is named 'z'");
     store_close(s);
 }
@@ -370,7 +372,7 @@ static void many_finished_jobs(void **state)
     char got[64] = "";
     assert_int_equal(jobs_each(s, true, 0, 100, collect, got, &err), 0);
     int64_t id = 0;
-    assert_int_equal(jobs_find(&id, s, "b", &err), 0);
+    assert_int_equal(jobs_find(&id, s, "b", INT64_MAX, &err), 0);
     assert_string_equal(got, "500 ");
     assert_int_equal(id, 100000);
     store_close(s);
