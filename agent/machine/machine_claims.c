@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +13,6 @@
 #include <unistd.h>
 
 #include "agent/machine/machine_dir.h"
-#include "agent/machine/machine_turn.h"
-#include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_text.h"
@@ -97,57 +94,11 @@ json_t *machine_claims_read(const char *dir)
     return out;
 }
 
-/* ---- what was used ---- */
-
-static double used_of(const char *dir, uid_t uid)
-{
-    char name[64];
-    snprintf(name, sizeof(name), "used-%lld", (long long)uid);
-    json_t *o = machine_dir_read(dir, name, uid, NULL);
-    const double ms = field_number(o, "used_ms");
-    const int64_t at = field_int(o, "at_ms", 0);
-    json_decref(o);
-    return ms > 0 && isfinite(ms) ? machine_turn_decay(ms, clock_boot_ms() - at) : 0;
-}
-
-json_t *machine_claims_used(const char *dir)
-{
-    json_t *out = json_object();
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        char *end;
-        const long long uid = starts(e->d_name, "used-") ? strtoll(e->d_name + 5, &end, 10) : -1;
-        if (uid >= 0 && !*end)
-            json_object_set_new(out, e->d_name + 5, json_real(used_of(dir, (uid_t)uid)));
-    }
-    if (d)
-        closedir(d);
-    return out;
-}
-
-void machine_claims_charge(const char *dir, double share, int64_t ms)
-{
-    char name[64], text[128];
-    const double before = used_of(dir, geteuid());
-    if (!(share > 0 && share <= 1) || ms <= 0)
-        return;
-    snprintf(name, sizeof(name), "used-%lld", (long long)geteuid());
-    snprintf(text, sizeof(text), "{\"used_ms\":%.0f,\"at_ms\":%lld}", before + share * (double)ms,
-             (long long)clock_boot_ms());
-    const int fd = machine_dir_make(dir, name, text, true, false, MACHINE_DIR_ALL, NULL);
-    if (fd >= 0)
-        close(fd);
-}
-
 /* ---- dead claims ---- */
 
 static void bury(const char *dir, const char *file)
 {
     char path[MACHINE_DIR_PATH];
-    json_t *claim = machine_dir_read(dir, file, geteuid(), NULL);
-    if (strcmp(field_text(claim, "state"), "holds") == 0)
-        machine_claims_charge(dir, field_number(claim, "share"), clock_boot_ms() - field_int(claim, "since_ms", 0));
-    json_decref(claim);
     snprintf(path, sizeof(path), "%s/%s", dir, file);
     unlink(path);
     snprintf(path, sizeof(path), "%s/name-%s", dir, file + strlen("claim-"));

@@ -5,11 +5,10 @@
  * while it waits, and by every rank once it holds something. The text is its owner's:
  *
  *   {"schema":1, "pid":812, "job":7, "state":"waits"|"holds",
- *    "arrived_ms":..., "since_ms":...,        clock_boot_ms(); since: it holds
- *    "arrived_s":..., "since_s":...,          the same as Unix seconds, for people
+ *    "arrived_ms":...,                        clock_boot_ms()
+ *    "arrived_s":..., "since_s":...,          Unix seconds, for people; since: it holds
  *    "gpus":["GPU-..."], "cpus":[0, 1],       what it holds
- *    "any_gpus":["GPU-..."], "any_cpus":[0, 1], "need_gpus":1, "need_cpus":2,     what it waits for
- *    "share":0.25}                            of the machine (agent/machine/machine_turn.h)
+ *    "any_gpus":["GPU-..."], "any_cpus":[0, 1], "need_gpus":1, "need_cpus":2}     what it waits for
  */
 #ifndef AGENT_MACHINE_MACHINE_CLAIMS_H
 #define AGENT_MACHINE_MACHINE_CLAIMS_H
@@ -27,14 +26,8 @@ enum { MACHINE_CLAIMS_STALE_S = 30 }; /* a claim that waits and was not renewed 
  * user), "stale" (not renewed), and "name" of the job where this user may know it. */
 json_t *machine_claims_read(const char *dir);
 
-/* Removes this user's claims that are dead, and counts what they used. The caller has the lock `turn`. */
+/* Removes this user's claims that are dead. The caller has the lock `turn`. */
 void machine_claims_sweep(const char *dir);
-
-/* {UID: ms} what each user has used, decayed to now; a new object. */
-json_t *machine_claims_used(const char *dir);
-
-/* Adds to what this user has used. The caller has the lock `turn`. */
-void machine_claims_charge(const char *dir, double share, int64_t ms);
 
 /* "alice since 14:02 (job sana)", for people. */
 void machine_claims_text(char *out, size_t size, const json_t *claim);

@@ -8,7 +8,6 @@
  *   turn                         empty; flock(2), exclusive, for the moment in which an agent looks and takes
  *   claim-UID-PID-RANDOM         one per attempt that waits or holds (machine_claims.h)
  *   name-UID-PID-RANDOM          the job's name, readable by its user, and by the group that it is shown to
- *   used-UID                     what the user has used lately
  *
  * The owner of a file is that of the inode, not what its text says. An existing file is opened without O_CREAT
  * (fs.protected_regular forbids that in a sticky directory for files of others) and never written by another than its

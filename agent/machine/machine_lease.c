@@ -42,24 +42,18 @@ static void list_set(const struct machine_lease *l, const struct machine_set *s,
                                                                                    : json_integer(i - MACHINE_GPUS));
 }
 
-static double share_of(const struct machine_lease *l)
-{
-    return machine_turn_share(machine_set_gpus(&l->has), l->ask.ngpus, machine_set_cpus(&l->has),
-                              machine_set_cpus(&l->ask.cpus));
-}
-
 static char *claim_text(const struct machine_lease *l)
 {
     json_t *gpus = json_array(), *cpus = json_array(), *any_gpus = json_array(), *any_cpus = json_array();
     const struct machine_set any = machine_lease_any(l);
     list_set(l, &l->has, gpus, cpus);
     list_set(l, &any, any_gpus, any_cpus);
-    json_t *o = json_make("{s:i, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:i, s:i, s:f}", "schema", 1,
+    json_t *o = json_make("{s:i, s:I, s:I, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:i, s:i}", "schema", 1,
                           "pid", (json_int_t)getpid(), "job", (json_int_t)l->ask.job, "state",
                           l->holds ? "holds" : "waits", "arrived_ms", (json_int_t)l->arrived_ms, "arrived_s",
-                          (json_int_t)l->arrived_s, "since_ms", (json_int_t)l->since_ms, "since_s",
+                          (json_int_t)l->arrived_s, "since_s",
                           (json_int_t)l->since_s, "gpus", gpus, "cpus", cpus, "any_gpus", any_gpus, "any_cpus",
-                          any_cpus, "need_gpus", l->ask.need_gpus, "need_cpus", l->ask.need_cpus, "share", share_of(l));
+                          any_cpus, "need_gpus", l->ask.need_gpus, "need_cpus", l->ask.need_cpus);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     return text;
@@ -190,7 +184,6 @@ static int lock_all(struct machine_lease *l, const struct machine_set *take, str
     if (rc == 0) {
         l->has = *take;
         l->holds = true;
-        l->since_ms = clock_boot_ms();
         l->since_s = (int64_t)time(NULL);
         fds[n++] = l->claim;
         if ((rc = rewrite(l)) == 0)

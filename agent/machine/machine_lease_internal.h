@@ -12,7 +12,7 @@ struct machine_lease {
     struct machine_ask ask;
     const struct lock_bundle *bundle;
     int claim;              /* its descriptor while it waits; -1: in the bundle, or never made */
-    int64_t arrived_ms, arrived_s, since_ms, since_s;
+    int64_t arrived_ms, arrived_s, since_s;
     struct machine_set has; /* what it holds */
     bool holds;
     /* as last seen */
@@ -23,8 +23,7 @@ struct machine_lease {
 /* What one look sees. */
 struct machine_view {
     struct machine_claim *claims;
-    struct machine_held *held;
-    struct machine_used *used;
+    int64_t *holders;
     struct machine_state state;
     struct machine_set free;
     int64_t id; /* of the own claim */

@@ -6,7 +6,6 @@
 
 #include "agent/machine/machine_claims.h"
 #include "agent/machine/machine_lease_internal.h"
-#include "engine/contract/clock.h"
 #include "engine/contract/field.h"
 
 void machine_lease_lock_name(char out[MACHINE_DIR_NAME], const struct machine_lease *l, int resource)
@@ -71,14 +70,12 @@ static void see_claim(struct machine_view *v, const struct machine_lease *l, con
 {
     const int64_t user = field_int(claim, "uid", -1);
     const bool own = strcmp(field_text(claim, "file"), l->file) == 0;
-    const double share = field_number(claim, "share");
     if (own)
         v->id = id;
     if (machine_lease_is_holding(claim)) {
         const struct machine_set has = machine_lease_set_of(l, claim, "gpus", "cpus");
         machine_view_remove(&v->free, &has);
-        v->held[v->state.nheld++] = (struct machine_held){user, field_int(claim, "since_ms", 0),
-                                                          share > 0 && share <= 1 ? share : 0};
+        v->holders[v->state.nholders++] = user;
     } else if (own || !field_true(claim, "stale")) {
         v->claims[v->state.nclaims++] = (struct machine_claim){
             .user = user, .id = id, .arrived_ms = field_int(claim, "arrived_ms", 0),
@@ -91,22 +88,17 @@ static void see_claim(struct machine_view *v, const struct machine_lease *l, con
 void machine_view_fini(struct machine_view *v)
 {
     free(v->claims);
-    free(v->held);
-    free(v->used);
+    free(v->holders);
 }
 
 int machine_view_init(struct machine_view *v, const struct machine_lease *l)
 {
-    json_t *used = machine_claims_used(l->dir), *ms, *claim;
-    const size_t n = json_array_size(l->claims), m = json_object_size(used);
-    const char *uid;
+    const size_t n = json_array_size(l->claims);
+    const json_t *claim;
     size_t i;
-    *v = (struct machine_view){.claims = calloc(n + 1, sizeof(*v->claims)), .held = calloc(n + 1, sizeof(*v->held)),
-                       .used = calloc(m + 1, sizeof(*v->used)), .free = machine_lease_any(l)};
-    const bool fine = v->claims && v->held && v->used;
-    json_object_foreach (used, uid, ms)
-        if (fine)
-            v->used[v->state.nused++] = (struct machine_used){strtoll(uid, NULL, 10), json_number_value(ms)};
+    *v = (struct machine_view){.claims = calloc(n + 1, sizeof(*v->claims)),
+                               .holders = calloc(n + 1, sizeof(*v->holders)), .free = machine_lease_any(l)};
+    const bool fine = v->claims && v->holders;
     for (int k = 0; k < l->ask.ngpus; k++)
         if (l->ask.gpus[k].foreign[0])
             machine_set_drop(&v->free, k);
@@ -114,10 +106,7 @@ int machine_view_init(struct machine_view *v, const struct machine_lease *l)
         if (fine)
             see_claim(v, l, claim, (int64_t)i + 1);
     v->state.claims = v->claims;
-    v->state.held = v->held;
-    v->state.used = v->used;
-    v->state.now_ms = clock_boot_ms();
+    v->state.holders = v->holders;
     machine_turn_sort(&v->state);
-    json_decref(used);
     return fine && v->id ? 0 : -1;
 }

@@ -2,7 +2,6 @@
 /* machine_turn.c - see machine_turn.h */
 #include "agent/machine/machine_turn.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 void machine_set_add(struct machine_set *s, int resource)
@@ -33,62 +32,25 @@ int machine_set_cpus(const struct machine_set *s)
     return n;
 }
 
-double machine_turn_share(int gpus, int all_gpus, int cpus, int all_cpus)
-{
-    const double g = all_gpus > 0 ? (double)gpus / all_gpus : 0, c = all_cpus > 0 ? (double)cpus / all_cpus : 0;
-    return fmin(1, fmax(g, c));
-}
-
-double machine_turn_decay(double used_ms, int64_t after_ms)
-{
-    return used_ms > 0 && after_ms > 0 ? used_ms * exp2(-(double)after_ms / MACHINE_TURN_HALF_MS) : used_ms;
-}
-
 /* ---- the order ---- */
 
-/* What a user has used, leases that are held now included. */
-static double charge(const struct machine_state *m, int64_t user)
+static bool holds_nothing(const struct machine_state *m, int64_t user)
 {
-    double sum = 0;
-    for (int i = 0; i < m->nused; i++)
-        sum += m->used[i].user == user ? m->used[i].ms : 0;
-    for (int i = 0; i < m->nheld; i++) {
-        const int64_t ms = m->now_ms - m->held[i].since_ms;
-        if (m->held[i].user == user)
-            sum += m->held[i].share * (double)(ms > MACHINE_TURN_LEAST_MS ? ms : MACHINE_TURN_LEAST_MS);
-    }
-    return sum;
-}
-
-static int by_arrival(const struct machine_claim *a, const struct machine_claim *b)
-{
-    if (a->arrived_ms != b->arrived_ms)
-        return a->arrived_ms < b->arrived_ms ? -1 : 1;
-    return a->id < b->id ? -1 : a->id > b->id;
-}
-
-/* It has waited long, and its user holds nothing. */
-static bool starves(const struct machine_state *m, const struct machine_claim *c)
-{
-    for (int i = 0; i < m->nheld; i++)
-        if (m->held[i].user == c->user)
+    for (int i = 0; i < m->nholders; i++)
+        if (m->holders[i] == user)
             return false;
-    return m->now_ms - c->arrived_ms >= MACHINE_TURN_PATIENCE_MS;
+    return true;
 }
 
 static int compare(const void *pa, const void *pb, void *arg)
 {
     const struct machine_claim *a = pa, *b = pb;
-    const struct machine_state *m = arg;
-    const bool a_late = starves(m, a), b_late = starves(m, b);
-    if (a_late != b_late)
-        return a_late ? -1 : 1;
-    if (!a_late && a->user != b->user) {
-        const double mine = charge(m, a->user), other = charge(m, b->user);
-        if (mine < other || mine > other)
-            return mine < other ? -1 : 1;
-    }
-    return by_arrival(a, b);
+    const bool a_first = holds_nothing(arg, a->user), b_first = holds_nothing(arg, b->user);
+    if (a_first != b_first)
+        return a_first ? -1 : 1;
+    if (a->arrived_ms != b->arrived_ms)
+        return a->arrived_ms < b->arrived_ms ? -1 : 1;
+    return a->id < b->id ? -1 : a->id > b->id;
 }
 
 void machine_turn_sort(struct machine_state *m)
