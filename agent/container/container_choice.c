@@ -9,11 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/container/container_command.h"
-#include "agent/container/container_image.h"
+#include "agent/container/container_kind.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
-#include "engine/contract/text_append.h"
 
 static const json_t *row_of(const json_t *found, const char *name)
 {
@@ -23,15 +21,6 @@ static const json_t *row_of(const json_t *found, const char *name)
         if (strcmp(field_text(row, "runtime"), name) == 0)
             return row;
     return NULL;
-}
-
-static bool reads(enum container_runtime runtime, const char *image)
-{
-    if (!container_image_is_file(image))
-        return true;
-    if (text_ends_with(image, ".sqsh"))
-        return runtime == CONTAINER_ENROOT;
-    return runtime == CONTAINER_APPTAINER || runtime == CONTAINER_SINGULARITY;
 }
 
 /* "podman is not installed" */
@@ -47,7 +36,7 @@ static const json_t *choose_asked(const json_t *found, const char *name, const c
 {
     char text[200];
     const json_t *row = row_of(found, name);
-    if (!reads(container_runtime_of(name), image)) {
+    if (!container_kind_reads(container_kind_of(name), image)) {
         err_set(err, ERR_USAGE, "image.runtime: %s cannot run the file %.200s; a .sqsh file needs enroot, any other "
                                 "apptainer or singularity", name, image);
         return NULL;
@@ -62,21 +51,20 @@ static const json_t *choose_asked(const json_t *found, const char *name, const c
 }
 
 /* Those that come before the chosen one, and why they were not taken. */
-static void explain(const json_t *found, enum container_runtime chosen, const char *image, char *why, size_t size)
+static void explain(const json_t *found, const struct container_kind *chosen, const char *image, char *why, size_t size)
 {
-    size_t n = (size_t)snprintf(why, size, chosen ? "the first of" : "the first in the order");
-    for (int i = 0; i < CONTAINER_RUNTIMES && n < size; i++)
-        n += (size_t)snprintf(why + n, size - n, "%s %s", i ? "," : "",
-                              container_runtime_name((enum container_runtime)i));
+    const bool first = chosen == container_kinds;
+    size_t n = (size_t)snprintf(why, size, first ? "the first in the order" : "the first of");
+    for (const struct container_kind *k = container_kinds; k->name && n < size; k++)
+        n += (size_t)snprintf(why + n, size - n, "%s %s", k == container_kinds ? "" : ",", k->name);
     if (n < size)
-        n += (size_t)snprintf(why + n, size - n, chosen ? " that this node has" : "");
-    for (int i = 0; i < (int)chosen && n < size; i++) {
-        const char *name = container_runtime_name((enum container_runtime)i);
-        const char *trouble = field_text(row_of(found, name), "why");
-        if (trouble[0])
-            n += (size_t)snprintf(why + n, size - n, "; %s %s", name, trouble);
-        else if (!reads((enum container_runtime)i, image) && row_of(found, name))
-            n += (size_t)snprintf(why + n, size - n, "; %s does not read such a file", name);
+        n += (size_t)snprintf(why + n, size - n, first ? "" : " that this node has");
+    for (const struct container_kind *k = container_kinds; k < chosen && n < size; k++) {
+        const json_t *row = row_of(found, k->name);
+        if (field_text(row, "why")[0])
+            n += (size_t)snprintf(why + n, size - n, "; %s %s", k->name, field_text(row, "why"));
+        else if (row && !container_kind_reads(k, image))
+            n += (size_t)snprintf(why + n, size - n, "; %s does not read such a file", k->name);
     }
 }
 
@@ -100,11 +88,11 @@ const json_t *container_choice(const json_t *found, const json_t *image, char *w
     const char *name = field_text(image, "image"), *asked = field_text(image, "runtime");
     if (asked[0] && strcmp(asked, "auto") != 0)
         return choose_asked(found, asked, name, why, size, err);
-    for (int i = 0; i < CONTAINER_RUNTIMES; i++) {
-        const json_t *row = row_of(found, container_runtime_name((enum container_runtime)i));
-        if (!row || field_text(row, "why")[0] || !reads((enum container_runtime)i, name))
+    for (const struct container_kind *k = container_kinds; k->name; k++) {
+        const json_t *row = row_of(found, k->name);
+        if (!row || field_text(row, "why")[0] || !container_kind_reads(k, name))
             continue;
-        explain(found, (enum container_runtime)i, name, why, size);
+        explain(found, k, name, why, size);
         return row;
     }
     refuse_all(found, name, err);

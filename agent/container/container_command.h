@@ -15,23 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct container_kind;
 struct container_words;
-
-/* In the order of `runtime: auto`. */
-enum container_runtime {
-    CONTAINER_PODMAN,
-    CONTAINER_DOCKER,
-    CONTAINER_APPTAINER,
-    CONTAINER_SINGULARITY,
-    CONTAINER_ENROOT,
-    CONTAINER_RUNTIMES
-};
-
-const char *container_runtime_name(enum container_runtime runtime);
-enum container_runtime container_runtime_of(const char *name); /* CONTAINER_RUNTIMES: no such runtime */
-
-/* Its processes are not descendants of the one that starts them. */
-bool container_runtime_is_apart(enum container_runtime runtime);
 
 struct container_mount {
     const char *from, *to;
@@ -40,7 +25,7 @@ struct container_mount {
 
 /* A container on a node; absent texts are NULL, lists end with NULL. */
 struct container {
-    enum container_runtime runtime;
+    const struct container_kind *kind;
     const char *program;           /* its path; that of srun for enroot */
     const char *image;             /* as in the spec */
     const char *file;              /* apptainer, enroot: of the pulled image; NULL: the image is a file */
@@ -62,9 +47,6 @@ struct container {
     const char *const *env;        /* "NAME": taken from the environment; "NAME=value" */
     int descriptors;               /* from 3 on, that the program inherits where the runtime can */
 };
-
-/* Does the runtime hand descriptors on? */
-bool container_keeps_descriptors(enum container_runtime runtime);
 
 /* The command line that runs `argv` in a new container; argv[0] is a path in the image. */
 void container_run(struct container_words *out, const struct container *c, const char *const *argv);

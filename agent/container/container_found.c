@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/container/container_command.h"
+#include "agent/container/container_kind.h"
 #include "engine/contract/json_make.h"
 
 #define SOCKET "/var/run/docker.sock"
@@ -64,29 +64,28 @@ static const char *why_not_docker(const char *socket)
                                      : "is installed, but its daemon does not run";
 }
 
-static json_t *look_for(enum container_runtime runtime)
+static json_t *look_for(const struct container_kind *kind)
 {
     char path[PATH_MAX], other[PATH_MAX];
-    const bool enroot = runtime == CONTAINER_ENROOT;
     bool rootless = geteuid() != 0;
     const char *why = "";
-    if (!in_path(path, enroot ? "srun" : container_runtime_name(runtime)) || (enroot && !in_path(other, "enroot")))
+    if (!in_path(path, kind->program ? kind->program : kind->name) || (kind->beside && !in_path(other, kind->beside)))
         return NULL;
-    if (enroot && !getenv("SLURM_JOB_ID"))
+    if (kind->beside && !getenv("SLURM_JOB_ID"))
         why = "runs only in an allocation of Slurm (launch: slurm)";
-    if (runtime == CONTAINER_DOCKER) {
+    if (kind->daemon) {
         why = why_not_docker(docker_socket());
         rootless = docker_is_rootless(docker_socket());
     }
-    return json_make("{s:s, s:s, s:b, s:b, s:s}", "runtime", container_runtime_name(runtime), "path", path, "rootless",
-                     rootless, "cdi", has_cdi(), "why", why);
+    return json_make("{s:s, s:s, s:b, s:b, s:s}", "runtime", kind->name, "path", path, "rootless", rootless, "cdi",
+                     has_cdi(), "why", why);
 }
 
 json_t *container_found(void)
 {
     json_t *out = json_array();
-    for (int i = 0; out && i < CONTAINER_RUNTIMES; i++) {
-        json_t *row = look_for((enum container_runtime)i);
+    for (const struct container_kind *k = container_kinds; out && k->name; k++) {
+        json_t *row = look_for(k);
         if (row)
             json_array_append_new(out, row);
     }

@@ -3,7 +3,7 @@
  *
  *   [{"runtime":"podman", "path":"/usr/bin/podman", "rootless":false, "cdi":true, "why":""}]
  *
- * In the order of container_command.h; one that is not installed has no row.  why: why it cannot be used, "" = it can.
+ * In the order of container_kind.h; one that is not installed has no row.  why: why it cannot be used, "" = it can.
  * cdi: a description of NVIDIA GPUs for podman is there.
  */
 #ifndef AGENT_CONTAINER_CONTAINER_FOUND_H

@@ -10,22 +10,17 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/contract/text_append.h"
 
 #define DOCKER "docker://"
 #define SHOWN 120
 
 enum { NAME_MAX_CHARS = 400, TAG_MAX = 128 };
 
-static bool ends(const char *text, const char *end)
-{
-    const size_t n = strlen(text), k = strlen(end);
-    return n > k && strcmp(text + n - k, end) == 0;
-}
-
 bool container_image_is_file(const char *image)
 {
     return image[0] == '/' || image[0] == '~' || strncmp(image, "./", 2) == 0 || strncmp(image, "../", 3) == 0 ||
-           ends(image, ".sif") || ends(image, ".sqsh");
+           text_ends_with(image, ".sif") || text_ends_with(image, ".sqsh");
 }
 
 const char *container_image_short(const char *image)

@@ -13,6 +13,7 @@
 #include "agent/container/container_command.h"
 #include "agent/container/container_env.h"
 #include "agent/container/container_image.h"
+#include "agent/container/container_kind.h"
 #include "agent/container/container_mounts.h"
 #include "agent/container/container_process.h"
 #include "agent/container/container_sweep.h"
@@ -27,10 +28,8 @@ enum { GPUS = 64, GROUPS = 32, OPTIONS = 64, LIMITS = 3, LIMIT = 64 };
 struct container_job {
     struct container c;
     struct container_mounts mounts;
-    json_t *spec, *plan;
-    int64_t attempt;
-    int node;
-    char run_dir[PATH_MAX], workdir[PATH_MAX], file[PATH_MAX], home[PATH_MAX + 8], nonce[160];
+    struct container_place p;
+    char workdir[PATH_MAX], file[PATH_MAX], home[PATH_MAX + 8];
     const char *gpus[GPUS + 1], *options[OPTIONS + 1], *limits[LIMITS + 1];
     char limit[LIMITS][LIMIT], gpu_list[GPUS * 48];
     gid_t groups[GROUPS];
@@ -44,7 +43,7 @@ static void take_gpus(struct container_job *j)
     size_t i, at = 0;
     int n = 0;
     const json_t *rank;
-    json_array_foreach (json_object_get(j->plan, "ranks"), i, rank) {
+    json_array_foreach (json_object_get(j->p.plan, "ranks"), i, rank) {
         const char *gpu = field_text(rank, "gpu");
         bool known = !gpu[0];
         for (int k = 0; k < n; k++)
@@ -61,7 +60,7 @@ static void take_options(struct container_job *j)
 {
     size_t i;
     const json_t *one;
-    json_array_foreach (json_object_get(json_object_get(j->spec, "image"), "options"), i, one)
+    json_array_foreach (json_object_get(json_object_get(j->p.spec, "image"), "options"), i, one)
         if (i < OPTIONS)
             j->options[i] = json_string_value(one);
     j->c.options = j->options;
@@ -92,7 +91,7 @@ static void take_limits(struct container_job *j)
         const char *name;
         __rlimit_resource_t resource;
     } rows[LIMITS] = {{"memlock", RLIMIT_MEMLOCK}, {"nofile", RLIMIT_NOFILE}, {"nproc", RLIMIT_NPROC}};
-    const bool docker = j->c.runtime == CONTAINER_DOCKER;
+    const bool docker = j->c.kind->daemon;
     const rlim_t most = pid_max();
     for (int i = 0; i < (docker ? 1 : LIMITS); i++) {
         struct rlimit l = {RLIM_INFINITY, RLIM_INFINITY};
@@ -122,14 +121,14 @@ static int take_file(struct container_job *j, struct err *err)
 {
     char name[CONTAINER_IMAGE_NAME];
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    const bool xdg = cache && cache[0] == '/', enroot = j->c.runtime == CONTAINER_ENROOT;
-    if (j->c.runtime == CONTAINER_PODMAN || j->c.runtime == CONTAINER_DOCKER || container_image_is_file(j->c.image))
+    const bool xdg = cache && cache[0] == '/';
+    if (!j->c.kind->file || container_image_is_file(j->c.image))
         return 0;
     if (!xdg && (!home || home[0] != '/'))
         return err_set(err, ERR_SYSTEM, "image: HOME is not set on this node, so the pulled image cannot be stored");
     container_image_file_name(name, j->c.image);
     if (snprintf(j->file, sizeof(j->file), "%s%s/jobctl/images/%s%s", xdg ? cache : home, xdg ? "" : "/.cache", name,
-                 enroot ? ".sqsh" : ".sif") >= (int)sizeof(j->file))
+                 j->c.kind->file) >= (int)sizeof(j->file))
         return err_set(err, ERR_SYSTEM, "image: the path of the cache directory is too long");
     j->c.file = j->file;
     return 0;
@@ -139,7 +138,7 @@ static int take_file(struct container_job *j, struct err *err)
 
 static int take_workdir(struct container_job *j, struct err *err)
 {
-    const char *given = field_text(j->spec, "workdir");
+    const char *given = field_text(j->p.spec, "workdir");
     if (given[0])
         snprintf(j->workdir, sizeof(j->workdir), "%s", given);
     else if (!getcwd(j->workdir, sizeof(j->workdir)))
@@ -159,29 +158,29 @@ static const char *profiler_of(const json_t *plan)
 }
 
 /* The directory above the run directory is the job's own. */
-static int mount_ours(struct container_job *j, const char *ckpt_dir, struct err *err)
+static int mount_ours(struct container_job *j, struct err *err)
 {
     char job_dir[PATH_MAX];
-    const json_t *checkpoint = json_object_get(j->spec, "checkpoint");
-    const char *resume = field_text(j->spec, "resume");
-    snprintf(job_dir, sizeof(job_dir), "%s", j->run_dir);
+    const json_t *checkpoint = json_object_get(j->p.spec, "checkpoint");
+    const char *resume = field_text(j->p.spec, "resume");
+    snprintf(job_dir, sizeof(job_dir), "%s", j->p.run_dir);
     char *slash = strrchr(job_dir, '/');
     if (slash && slash > job_dir)
         *slash = '\0';
     if (container_mounts_add(&j->mounts, job_dir, false, err) < 0 ||
         container_mounts_add(&j->mounts, j->workdir, false, err) < 0 ||
-        container_mounts_add(&j->mounts, ckpt_dir, false, err) < 0 ||
+        container_mounts_add(&j->mounts, j->p.ckpt_dir, false, err) < 0 ||
         container_mounts_add(&j->mounts, field_text(checkpoint, "mirror"), false, err) < 0 ||
         container_mounts_add(&j->mounts, resume[0] == '/' ? resume : NULL, true, err) < 0)
         return -1;
-    return container_mounts_add(&j->mounts, profiler_of(j->plan), true, err);
+    return container_mounts_add(&j->mounts, profiler_of(j->p.plan), true, err);
 }
 
 static int mount_theirs(struct container_job *j, struct err *err)
 {
     size_t i;
     const json_t *one;
-    json_array_foreach (json_object_get(json_object_get(j->spec, "image"), "mounts"), i, one) {
+    json_array_foreach (json_object_get(json_object_get(j->p.spec, "image"), "mounts"), i, one) {
         struct err why = {.code = ERR_NONE};
         if (container_mounts_parse(&j->mounts, json_string_value(one), &why) < 0)
             return err_set(err, why.code, "image.mounts: %s", why.text);
@@ -192,12 +191,12 @@ static int mount_theirs(struct container_job *j, struct err *err)
     return 0;
 }
 
-static int take_mounts(struct container_job *j, const char *ckpt_dir, struct err *err)
+static int take_mounts(struct container_job *j, struct err *err)
 {
     struct err why = {.code = ERR_NONE};
     if (mount_theirs(j, err) < 0)
         return -1;
-    if (mount_ours(j, ckpt_dir, &why) < 0)
+    if (mount_ours(j, &why) < 0)
         return err_set(err, why.code, "image: %s", why.text);
     container_mounts_settle(&j->mounts);
     j->c.mounts = j->mounts.all;
@@ -209,8 +208,7 @@ static int take_mounts(struct container_job *j, const char *ckpt_dir, struct err
 static void take_home(struct container_job *j)
 {
     const char *home = getenv("HOME");
-    const bool engine = j->c.runtime == CONTAINER_PODMAN || j->c.runtime == CONTAINER_DOCKER;
-    if (!engine || j->c.uid == 0 || (j->c.runtime == CONTAINER_DOCKER && j->c.rootless))
+    if (j->c.kind->file || j->c.uid == 0 || (j->c.kind->daemon && j->c.rootless))
         return;
     const bool mounted = home && home[0] == '/' && container_mounts_cover(&j->mounts, home);
     snprintf(j->home, sizeof(j->home), "HOME=%s", mounted ? home : "/tmp");
@@ -218,21 +216,21 @@ static void take_home(struct container_job *j)
 
 /* --- creation ---------------------------------------------------------------------------------------- */
 
-static int fill(struct container_job *j, const char *ckpt_dir, struct err *err)
+static int fill(struct container_job *j, struct err *err)
 {
-    const json_t *chosen = json_object_get(j->plan, "container");
-    j->c.runtime = container_runtime_of(field_text(chosen, "runtime"));
+    const json_t *chosen = json_object_get(j->p.plan, "container");
+    j->c.kind = container_kind_of(field_text(chosen, "runtime"));
     j->c.program = field_text(chosen, "path");
     j->c.rootless = field_true(chosen, "rootless");
-    j->c.image = field_text(json_object_get(j->spec, "image"), "image");
+    j->c.image = field_text(json_object_get(j->p.spec, "image"), "image");
     j->c.node = getenv("SLURMD_NODENAME");
-    if (j->c.runtime == CONTAINER_RUNTIMES || !j->c.program[0])
+    if (!j->c.kind || !j->c.program[0])
         return err_set(err, ERR_BUG, "the plan has no container runtime that this agent knows");
     take_gpus(j);
     take_options(j);
     take_limits(j);
     take_user(j);
-    if (take_file(j, err) < 0 || take_workdir(j, err) < 0 || take_mounts(j, ckpt_dir, err) < 0)
+    if (take_file(j, err) < 0 || take_workdir(j, err) < 0 || take_mounts(j, err) < 0)
         return -1;
     take_home(j);
     return container_sweep_note(&j->c, err);
@@ -243,16 +241,13 @@ int container_job_create(struct container_job **out, const struct container_plac
     struct container_job *j = calloc(1, sizeof(*j));
     if (!j)
         return err_set(err, ERR_MEMORY, "no memory for a container");
-    j->spec = json_incref((json_t *)(uintptr_t)place->spec);
-    j->plan = json_incref((json_t *)(uintptr_t)place->plan);
-    j->attempt = place->attempt;
-    j->node = place->node;
-    snprintf(j->run_dir, sizeof(j->run_dir), "%s", place->run_dir);
-    snprintf(j->nonce, sizeof(j->nonce), "%s", place->nonce);
+    j->p = *place;
+    json_incref((json_t *)(uintptr_t)place->spec);
+    json_incref((json_t *)(uintptr_t)place->plan);
     j->c.job = place->job;
-    j->c.run_dir = j->run_dir;
-    j->c.nonce = j->nonce;
-    if (fill(j, place->ckpt_dir, err) < 0) {
+    j->c.run_dir = place->run_dir;
+    j->c.nonce = place->nonce;
+    if (fill(j, err) < 0) {
         container_job_destroy(j);
         return -1;
     }
@@ -265,20 +260,20 @@ void container_job_destroy(struct container_job *j)
     if (!j)
         return;
     container_mounts_fini(&j->mounts);
-    json_decref(j->spec);
-    json_decref(j->plan);
+    json_decref((json_t *)(uintptr_t)j->p.spec);
+    json_decref((json_t *)(uintptr_t)j->p.plan);
     free(j);
 }
 
 void container_job_name(const struct container_job *j, char out[CONTAINER_NAME], int generation, int rank)
 {
-    snprintf(out, CONTAINER_NAME, "jobctl-%lld.%lld-g%d-n%d-r%d-%.8s", (long long)j->c.job, (long long)j->attempt,
-             generation, j->node, rank, j->nonce);
+    snprintf(out, CONTAINER_NAME, "jobctl-%lld.%lld-g%d-n%d-r%d-%.8s", (long long)j->c.job, (long long)j->p.attempt,
+             generation, j->p.node, rank, j->p.nonce);
 }
 
 bool container_job_is_apart(const struct container_job *j)
 {
-    return container_runtime_is_apart(j->c.runtime);
+    return j->c.kind->apart;
 }
 
 /* --- command lines ------------------------------------------------------------------------------------ */
@@ -286,7 +281,7 @@ bool container_job_is_apart(const struct container_job *j)
 /* Numbers of descriptors say nothing where none are handed on. */
 static bool is_descriptor(const struct container_job *j, const char *entry)
 {
-    return !container_keeps_descriptors(j->c.runtime) &&
+    return !j->c.kind->descriptors &&
            (strncmp(entry, "JOBCTL_EVENT_FD=", 16) == 0 || strncmp(entry, "JOBCTL_CONTROL_FD=", 18) == 0);
 }
 
@@ -308,8 +303,7 @@ static void split(const struct container_job *j, char *const *env, char *const *
  * agent, so that the same store or daemon answers. */
 static void add_tools(const struct container_job *j, char *const *node, struct container_words *outside)
 {
-    const bool engine = j->c.runtime == CONTAINER_PODMAN || j->c.runtime == CONTAINER_DOCKER;
-    char *const *from = engine ? environ : node;
+    char *const *from = j->c.kind->file ? node : environ;
     for (size_t i = 0; from[i]; i++)
         if (container_env_way(from[i], from) == CONTAINER_ENV_TOOL)
             container_words_add(outside, from[i]);
@@ -325,19 +319,19 @@ static void add_ours(const struct container_job *j, const char *name, struct con
         home = home || strncmp(inside->word[i], "HOME=", 5) == 0;
     if (!home)
         container_words_add(inside, j->home);
-    if (j->c.runtime != CONTAINER_ENROOT)
+    if (!j->c.kind->gpus_variable)
         return;
-    container_words_add(inside, "NVIDIA_VISIBLE_DEVICES"); /* read by the hook of enroot */
-    container_words_print(outside, "NVIDIA_VISIBLE_DEVICES=%s", j->gpu_list[0] ? j->gpu_list : "void");
+    container_words_add(inside, j->c.kind->gpus_variable);
+    container_words_print(outside, "%s=%s", j->c.kind->gpus_variable, j->gpu_list[0] ? j->gpu_list : "void");
 }
 
 /* srun separates the variables that it is to set by commas. */
 static int check_values(const struct container_job *j, const struct container_words *inside, struct err *err)
 {
-    for (int i = 0; j->c.runtime == CONTAINER_ENROOT && i < inside->n; i++)
+    for (int i = 0; j->c.kind->env.join && i < inside->n; i++)
         if (strchr(inside->word[i], ',') && strchr(inside->word[i], '='))
-            return err_set(err, ERR_CONFLICT, "env.%.*s: with enroot, its value may not contain ','",
-                           (int)strcspn(inside->word[i], "="), inside->word[i]);
+            return err_set(err, ERR_CONFLICT, "env.%.*s: with %s, its value may not contain ','",
+                           (int)strcspn(inside->word[i], "="), inside->word[i], j->c.kind->name);
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/container/container_command.h"
+#include "agent/container/container_kind.h"
 #include "agent/container/container_words.h"
 #include "agent/os/subprocess.h"
 #include "engine/contract/err.h"
@@ -29,12 +30,12 @@ static int path_of(char out[PATH_MAX], const char *run_dir)
 int container_sweep_note(const struct container *c, struct err *err)
 {
     char path[PATH_MAX];
-    if (!container_runtime_is_apart(c->runtime))
+    if (!c->kind->apart)
         return 0;
     json_t *options = json_array(), *note = NULL;
     for (size_t i = 0; options && c->options && c->options[i]; i++)
         json_array_append_new(options, json_text(c->options[i]));
-    note = json_make("{s:s, s:s, s:o}", "runtime", container_runtime_name(c->runtime), "program", c->program, "options",
+    note = json_make("{s:s, s:s, s:o}", "runtime", c->kind->name, "program", c->program, "options",
                      options);
     const int fd = note && path_of(path, c->run_dir) == 0 ? safe_open(path, O_WRONLY | O_CREAT | O_TRUNC, NULL) : -1;
     int rc = fd >= 0 && json_file_put(note, fd, JSON_COMPACT) == 0
@@ -50,7 +51,7 @@ static json_t *read_note(const char *run_dir)
 {
     char path[PATH_MAX];
     json_t *note = path_of(path, run_dir) == 0 ? safe_open_json(path, 0, NULL) : NULL;
-    if (note && container_runtime_of(field_text(note, "runtime")) < CONTAINER_RUNTIMES &&
+    if (note && container_kind_of(field_text(note, "runtime")) &&
         field_text(note, "program")[0] == '/')
         return note;
     json_decref(note);
@@ -87,7 +88,7 @@ int container_sweep(const char *run_dir, const char *nonce, bool all, struct err
     json_array_foreach (json_object_get(note, "options"), i, option)
         if (i < OPTIONS)
             options[i] = json_string_value(option);
-    container_remove(&w, &(struct container){.runtime = container_runtime_of(field_text(note, "runtime")),
+    container_remove(&w, &(struct container){.kind = container_kind_of(field_text(note, "runtime")),
                                              .program = field_text(note, "program"), .options = options,
                                              .nonce = nonce, .run_dir = all ? NULL : run_dir});
     int rc = w.n == 0 ? 0 : run(container_words_end(&w), err);

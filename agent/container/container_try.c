@@ -5,22 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/container/container_command.h"
+#include "agent/container/container_kind.h"
+#include "agent/container/container_words.h"
 #include "agent/os/subprocess.h"
 #include "engine/contract/err.h"
 #include "engine/contract/field.h"
 #include "engine/contract/json_text.h"
 
 enum { WAIT_MS = 15 * 1000 };
-
-/* podman opens its store, docker asks its daemon; the others only start. */
-static const char *const questions[CONTAINER_RUNTIMES][5] = {
-    [CONTAINER_PODMAN] = {NULL, "info", "--format", "{{.Version.Version}}", NULL},
-    [CONTAINER_DOCKER] = {NULL, "version", "--format", "{{.Server.Version}}", NULL},
-    [CONTAINER_APPTAINER] = {NULL, "--version", NULL},
-    [CONTAINER_SINGULARITY] = {NULL, "--version", NULL},
-    [CONTAINER_ENROOT] = {"enroot", "version", NULL},
-};
 
 /* The last word of the first line ("apptainer version 1.3.1"), or the last line. */
 static void keep(json_t *row, const char *key, const char *text)
@@ -39,22 +31,22 @@ static void keep(json_t *row, const char *key, const char *text)
 
 static void ask(json_t *row)
 {
-    const char *argv[5];
     struct buf out[2] = {{0}, {0}};
     struct err err = {.code = ERR_NONE};
-    const enum container_runtime runtime = container_runtime_of(field_text(row, "runtime"));
-    if (runtime == CONTAINER_RUNTIMES)
+    const struct container_kind *kind = container_kind_of(field_text(row, "runtime"));
+    struct container_words argv = {.word = NULL};
+    if (!kind)
         return;
-    memcpy(argv, questions[runtime], sizeof(argv));
-    if (!argv[0])
-        argv[0] = field_text(row, "path");
-    const struct subprocess_spec s = {.argv = argv, .in = SUBPROCESS_NULL, .out = SUBPROCESS_PIPE,
+    container_words_add(&argv, kind->beside ? kind->beside : field_text(row, "path"));
+    container_words_add_all(&argv, kind->version);
+    const struct subprocess_spec s = {.argv = container_words_end(&argv), .in = SUBPROCESS_NULL, .out = SUBPROCESS_PIPE,
                                       .err = SUBPROCESS_PIPE, .session = true};
     const int code = subprocess_run(&s, out, WAIT_MS, &err);
     if (code == 0 && out[0].size)
         keep(row, "version", subprocess_text(&out[0]));
     else
         keep(row, "error", code < 0 ? err.text : out[1].size ? subprocess_text(&out[1]) : "it does not start");
+    container_words_fini(&argv);
     buf_fini(&out[0]);
     buf_fini(&out[1]);
 }

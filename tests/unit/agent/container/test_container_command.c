@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "agent/container/container_command.h"
+#include "agent/container/container_kind.h"
 #include "agent/container/container_words.h"
 
 static const char *const command[] = {"/bin/sh", "-c", "train", NULL};
@@ -19,10 +20,10 @@ static const char *const env[] = {"RANK", "JOBCTL_CONTAINER=jobctl-7.1-g2-n0-r0-
 static const struct container_mount mounts[] = {{"/home/u/job", "/home/u/job", false}, {"/scratch/d", "/data", true}};
 static const unsigned groups[] = {100, 2000};
 
-static struct container a_container(enum container_runtime runtime, const char *program)
+static struct container a_container(const char *runtime, const char *program)
 {
     return (struct container){
-        .runtime = runtime, .program = program, .image = "docker://nvcr.io/nvidia/pytorch:24.05-py3",
+        .kind = container_kind_of(runtime), .program = program, .image = "docker://nvcr.io/nvidia/pytorch:24.05-py3",
         .uid = 1000, .gid = 1000, .groups = groups, .n_groups = 2, .job = 7, .nonce = "abcd", .run_dir = "/home/u/job/1",
         .name = "jobctl-7.1-g2-n0-r0-ab", .workdir = "/home/u/job", .mounts = mounts, .n_mounts = 2, .gpus = two_gpus,
         .limits = limits, .env = env, .descriptors = 2};
@@ -39,9 +40,8 @@ static void expect(struct container_words *got, const char *want)
     container_words_fini(got);
 }
 
-#define HOST "--network=host\n--ipc=host\n--pid=host\n--uts=host\n--security-opt=label=disable\n"
-#define SHARED HOST "--pids-limit=-1\n"
-#define SHARED_PODMAN HOST "--stop-timeout=0\n--pids-limit=-1\n"
+#define SHARED "--network=host\n--ipc=host\n--pid=host\n--uts=host\n--security-opt=label=disable\n--pids-limit=-1\n"
+#define SHARED_PODMAN "--stop-timeout=0\n" SHARED
 #define LABELS                                                                                                         \
     "--name=jobctl-7.1-g2-n0-r0-ab\n--label=jobctl.job=7\n--label=jobctl.nonce=abcd\n"                                 \
     "--label=jobctl.run_dir=/home/u/job/1\n"
@@ -55,11 +55,11 @@ static void docker_runs_as_the_user_with_gpus_in_one_word(void **state)
 {
     (void)state;
     struct container_words w = {.word = NULL};
-    struct container c = a_container(CONTAINER_DOCKER, "/usr/bin/docker");
+    struct container c = a_container("docker", "/usr/bin/docker");
     c.cpus = "0-3,8";
     c.options = (const char *const[]){"--host=tcp://box:2375", "--shm-size=8g", "--ulimit=nofile=9:9", NULL};
     container_run(&w, &c, command);
-    expect(&w, "/usr/bin/docker\n--host=tcp://box:2375\nrun\n--rm\n--pull=never\n" LABELS SHARED
+    expect(&w, "/usr/bin/docker\n--host=tcp://box:2375\nrun\n--rm\n--pull=never\n" SHARED LABELS
                "--ulimit=memlock=-1:-1\n--user=1000:1000\n--group-add=100\n--group-add=2000\n"
                "--gpus=\"device=GPU-a,GPU-b\"\n--cpuset-cpus=0-3,8\n" MOUNTS ENV "--shm-size=8g\n--ulimit=nofile=9:9\n" ENTRY);
 }
@@ -68,24 +68,24 @@ static void docker_without_root_maps_its_root_to_the_user(void **state)
 {
     (void)state;
     struct container_words w = {.word = NULL};
-    struct container c = a_container(CONTAINER_DOCKER, "docker");
+    struct container c = a_container("docker", "docker");
     c.rootless = true;
     c.gpus = NULL;
     c.limits = NULL;
     container_run(&w, &c, command);
-    expect(&w, "docker\nrun\n--rm\n--pull=never\n" LABELS SHARED "--user=0:0\n" MOUNTS ENV ENTRY);
+    expect(&w, "docker\nrun\n--rm\n--pull=never\n" SHARED LABELS "--user=0:0\n" MOUNTS ENV ENTRY);
 }
 
 static void podman_as_root_gets_gpus_by_cdi(void **state)
 {
     (void)state;
     struct container_words w = {.word = NULL};
-    struct container c = a_container(CONTAINER_PODMAN, "/usr/bin/podman");
+    struct container c = a_container("podman", "/usr/bin/podman");
     c.uid = c.gid = 0;
     c.n_groups = 0;
     c.options = (const char *const[]){"--runtime=runc", "--storage-driver=vfs", "--ulimit=nproc=5:5", NULL};
     container_run(&w, &c, command);
-    expect(&w, "/usr/bin/podman\n--runtime=runc\n--storage-driver=vfs\nrun\n--rm\n--pull=never\n" LABELS SHARED_PODMAN
+    expect(&w, "/usr/bin/podman\n--runtime=runc\n--storage-driver=vfs\nrun\n--rm\n--pull=never\n" SHARED_PODMAN LABELS
                "--ulimit=memlock=-1:-1\n--ulimit=nofile=1024:4096\n--user=0:0\n"
                "--device=nvidia.com/gpu=GPU-a\n--device=nvidia.com/gpu=GPU-b\n" MOUNTS ENV
                "--preserve-fds=2\n--ulimit=nproc=5:5\n" ENTRY);
@@ -95,11 +95,11 @@ static void podman_without_root_keeps_the_user(void **state)
 {
     (void)state;
     struct container_words w = {.word = NULL};
-    struct container c = a_container(CONTAINER_PODMAN, "podman");
+    struct container c = a_container("podman", "podman");
     c.rootless = true;
     c.gpus = NULL;
     container_run(&w, &c, command);
-    expect(&w, "podman\nrun\n--rm\n--pull=never\n" LABELS SHARED_PODMAN
+    expect(&w, "podman\nrun\n--rm\n--pull=never\n" SHARED_PODMAN LABELS
                "--ulimit=memlock=-1:-1\n--ulimit=nofile=1024:4096\n--userns=keep-id\n" MOUNTS ENV
                "--preserve-fds=2\n" ENTRY);
 }
@@ -108,9 +108,9 @@ static void apptainer_runs_the_pulled_file(void **state)
 {
     (void)state;
     static const struct {
-        enum container_runtime runtime;
+        const char *runtime;
         const char *program;
-    } rows[] = {{CONTAINER_APPTAINER, "/usr/bin/apptainer"}, {CONTAINER_SINGULARITY, "/usr/bin/singularity"}};
+    } rows[] = {{"apptainer", "/usr/bin/apptainer"}, {"singularity", "/usr/bin/singularity"}};
     for (int i = 0; i < 2; i++) {
         char want[2048];
         struct container_words w = {.word = NULL};
@@ -129,18 +129,18 @@ static void enroot_is_a_step_of_slurm(void **state)
 {
     (void)state;
     struct container_words w = {.word = NULL};
-    struct container c = a_container(CONTAINER_ENROOT, "/usr/bin/srun");
+    struct container c = a_container("enroot", "/usr/bin/srun");
     c.file = "/home/u/.cache/jobctl/images/x.sqsh";
     c.node = "gpu3";
     c.options = (const char *const[]){"--container-writable", NULL};
     container_run(&w, &c, command);
-    expect(&w, "/usr/bin/srun\n--overlap\n--nodes=1\n--ntasks=1\n--mem=0\n--cpu-bind=none\n--unbuffered\n--nodelist=gpu3\n"
+    expect(&w, "/usr/bin/srun\n--overlap\n--nodes=1\n--ntasks=1\n--mem=0\n--cpu-bind=none\n--unbuffered\n"
+               "--no-container-mount-home\n--no-container-entrypoint\n--nodelist=gpu3\n"
                "--job-name=jobctl-7.1-g2-n0-r0-ab\n"
-               "--export=ALL,JOBCTL_CONTAINER=jobctl-7.1-g2-n0-r0-ab,PATH=/opt/bin\n"
-               "--container-image=/home/u/.cache/jobctl/images/x.sqsh\n"
                "--container-mounts=/home/u/job:/home/u/job,/scratch/d:/data:ro\n--container-workdir=/home/u/job\n"
-               "--container-env=RANK,JOBCTL_CONTAINER,PATH\n--no-container-mount-home\n--no-container-entrypoint\n"
-               "--container-writable\n/bin/sh\n-c\ntrain");
+               "--export=ALL,JOBCTL_CONTAINER=jobctl-7.1-g2-n0-r0-ab,PATH=/opt/bin\n"
+               "--container-env=RANK,JOBCTL_CONTAINER,PATH\n--container-writable\n"
+               "--container-image=/home/u/.cache/jobctl/images/x.sqsh\n/bin/sh\n-c\ntrain");
 }
 
 /* The words after the script, which is compared by its first line. */
@@ -161,19 +161,19 @@ static void images_are_pulled_with_their_registry(void **state)
 {
     (void)state;
     struct container_words w = {.word = NULL};
-    struct container c = a_container(CONTAINER_PODMAN, "podman");
+    struct container c = a_container("podman", "podman");
     c.image = "busybox";
     c.options = (const char *const[]){"--root=/r", "--shm-size=1g", NULL};
     container_pull(&w, &c);
     expect_script(&w, "image=$1 full=$2; shift 2\n\"$@\" image inspect",
                   "jobctl\nbusybox\ndocker.io/library/busybox:latest\npodman\n--root=/r");
-    c.runtime = CONTAINER_APPTAINER;
+    c.kind = container_kind_of("apptainer");
     c.program = "apptainer";
     c.file = "/c/x.sif";
     c.options = NULL;
     container_pull(&w, &c);
     expect_script(&w, "file=$1 from=$2", "jobctl\n/c/x.sif\ndocker://docker.io/library/busybox:latest\napptainer\npull");
-    c.runtime = CONTAINER_ENROOT;
+    c.kind = container_kind_of("enroot");
     c.image = "nvcr.io/nvidia/pytorch:24.05-py3";
     container_pull(&w, &c);
     expect_script(&w, "file=$1 from=$2",
@@ -187,15 +187,15 @@ static void containers_are_removed_by_their_labels(void **state)
 {
     (void)state;
     struct container_words w = {.word = NULL};
-    struct container c = a_container(CONTAINER_PODMAN, "podman");
+    struct container c = a_container("podman", "podman");
     c.options = (const char *const[]){"--root=/r", "--shm-size=1g", NULL};
     container_remove(&w, &c);
     expect_script(&w, "nonce=$1 dir=$2; shift 2", "jobctl\nabcd\n/home/u/job/1\npodman\n--root=/r");
-    c = a_container(CONTAINER_DOCKER, "docker");
+    c = a_container("docker", "docker");
     c.run_dir = NULL;
     container_remove(&w, &c);
     expect_script(&w, "nonce=$1 dir=$2; shift 2", "jobctl\nabcd\n\ndocker");
-    c.runtime = CONTAINER_APPTAINER;
+    c.kind = container_kind_of("apptainer");
     container_remove(&w, &c);
     assert_int_equal(w.n, 0);
 }
