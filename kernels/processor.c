@@ -115,11 +115,6 @@ const char *processor_model(void)
     return here.model;
 }
 
-const char *processor_isa_name(enum kern_isa isa)
-{
-    return isa_names[isa];
-}
-
 const char *processor_lacks(enum kern_isa isa)
 {
     pthread_once(&once, look);

@@ -21,9 +21,6 @@ enum { PROCESSOR_WHY = 256 };
 /* The model name that the processor reports, or the name of its architecture. */
 const char *processor_model(void);
 
-/* "base", "avx2", "avx512" */
-const char *processor_isa_name(enum kern_isa isa);
-
 /* The first extension that `isa` needs and this processor lacks; NULL: `isa` runs here. */
 const char *processor_lacks(enum kern_isa isa);
 

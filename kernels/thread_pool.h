@@ -17,8 +17,6 @@
 
 #include <stddef.h>
 
-enum { THREAD_POOL_PARTS_MAX = 65535 };
-
 typedef void (*thread_pool_part_fn)(const void *arg, int part);
 typedef void (*thread_pool_range_fn)(const void *arg, size_t from, size_t to);
 

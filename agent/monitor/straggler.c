@@ -157,11 +157,6 @@ bool straggler_look(struct straggler *s, const struct flight_page *pages, const 
     return s->slow != was;
 }
 
-const char *straggler_text(const struct straggler *s)
-{
-    return s->text;
-}
-
 json_t *straggler_body(const struct straggler *s)
 {
     json_t *own = json_array(), *wait = json_array();

@@ -30,11 +30,8 @@ void straggler_begin(struct straggler *s); /* new processes */
  * node, "" if there is only one node; NULL: one node. */
 bool straggler_look(struct straggler *s, const struct flight_page *pages, const char *const *nodes, int64_t now_ms);
 
-/* "rank 2 on gpu2 is a straggler: ..."; "" = none */
-const char *straggler_text(const struct straggler *s);
-
 /* {rank, phase, percent, text, step_ms, own_ms: [], wait_ms: []} of the last window, a new
- * object; without a straggler rank and phase are null, text is "". */
+ * object; text: "rank 2 on gpu2 is a straggler: ..."; without one rank and phase are null, text is "". */
 json_t *straggler_body(const struct straggler *s);
 
 #endif

@@ -65,15 +65,3 @@ void glossary_print(const struct terminal *t)
         else if (row_of(cells, line))
             print_row(t, cells);
 }
-
-bool glossary_has(const char *term)
-{
-    char cells[CELLS][CELL], quoted[CELL];
-    snprintf(quoted, sizeof(quoted), "`%s`", term);
-    for (const char *line = jobctl_glossary; *line; line = next_line(line)) {
-        const char *at = strstr(line, quoted);
-        if (row_of(cells, line) && (strcmp(cells[0], term) == 0 || (at && at < next_line(line))))
-            return true;
-    }
-    return false;
-}

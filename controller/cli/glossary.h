@@ -6,13 +6,8 @@
 #ifndef CONTROLLER_CLI_GLOSSARY_H
 #define CONTROLLER_CLI_GLOSSARY_H
 
-#include <stdbool.h>
-
 struct terminal;
 
 void glossary_print(const struct terminal *t);
-
-/* Is it the term of a row, or between backticks in one? Case and quotes count. */
-bool glossary_has(const char *term);
 
 #endif

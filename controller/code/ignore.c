@@ -217,14 +217,3 @@ bool ignore_has(const struct ignore *g, const char *path, bool directory)
             return !g->rules[i].back;
     return false;
 }
-
-bool ignore_has_below(const struct ignore *g, const char *path)
-{
-    char part[PATH_BYTES];
-    for (const char *p = path; (p = strchr(p, '/')); p++) {
-        if ((size_t)snprintf(part, sizeof(part), "%.*s", (int)(p - path), path) < sizeof(part) &&
-            ignore_has(g, part, true))
-            return true;
-    }
-    return ignore_has(g, path, false);
-}

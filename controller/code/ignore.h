@@ -26,7 +26,4 @@ int ignore_add(struct ignore *g, const char *dir, const char *text);
 /* One path, none of whose directories is left out. */
 bool ignore_has(const struct ignore *g, const char *path, bool directory);
 
-/* The same for a file whose directories were not checked. */
-bool ignore_has_below(const struct ignore *g, const char *path);
-
 #endif

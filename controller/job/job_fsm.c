@@ -2,9 +2,7 @@
 /* job_fsm.c - see job_fsm.h; the table below is the specification */
 #include "controller/job/job_fsm.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include <stddef.h>
 
 #include "engine/contract/err.h"
 
@@ -111,71 +109,4 @@ const char *job_fsm_event_name(enum job_fsm_event event)
 const char *job_effect_name(enum job_effect effect)
 {
     return effect_names[effect];
-}
-
-int job_state_parse(enum job_state *state, const char *name)
-{
-    for (size_t i = 0; i < JOB_STATES; i++) {
-        if (strcmp(states[i].name, name) == 0) {
-            *state = (enum job_state)i;
-            return 0;
-        }
-    }
-    return -1;
-}
-
-struct page {
-    char  *out;
-    size_t size;
-    size_t at;
-};
-
-__attribute__((format(printf, 2, 3))) static void put(struct page *p, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    size_t left = p->at < p->size ? p->size - p->at : 0;
-    int n = vsnprintf(left ? p->out + p->at : NULL, left, fmt, ap);
-    va_end(ap);
-    if (n > 0)
-        p->at += (size_t)n;
-}
-
-static void draw_row(struct page *p, enum job_fsm_event on)
-{
-    put(p, "| %s |", event_names[on]);
-    for (size_t s = 0; s < JOB_STATES; s++) {
-        struct job_step step;
-        if (job_fsm_step(&step, (enum job_state)s, on, NULL) < 0)
-            put(p, " |");
-        else
-            put(p, " %s%s%s |", (size_t)step.to == s ? "stays" : states[step.to].name,
-                step.effect == DO_NOTHING ? "" : "; ", effect_names[step.effect]);
-    }
-    put(p, "\n");
-}
-
-size_t job_fsm_draw(char *out, size_t size)
-{
-    struct page p = { .out = out, .size = size };
-    put(&p, "```mermaid\nstateDiagram-v2\n    [*] --> pending\n");
-    for (size_t i = 0; i < ARRAY_LEN(arrows); i++) {
-        if (arrows[i].from != arrows[i].to)
-            put(&p, "    %s --> %s: %s\n", states[arrows[i].from].name, states[arrows[i].to].name,
-                event_names[arrows[i].on]);
-    }
-    put(&p, "    done --> [*]\n```\n\n| |");
-    for (size_t s = 0; s < JOB_STATES; s++)
-        put(&p, " %s |", states[s].name);
-    put(&p, "\n|---|");
-    for (size_t s = 0; s < JOB_STATES; s++)
-        put(&p, "---|");
-    put(&p, "\n");
-    for (size_t e = 0; e < JOB_FSM_EVENTS; e++)
-        draw_row(&p, (enum job_fsm_event)e);
-    put(&p, "| after a restart |");
-    for (size_t s = 0; s < JOB_STATES; s++)
-        put(&p, " %s |", effect_names[states[s].resume]);
-    put(&p, "\n");
-    return p.at;
 }

@@ -65,10 +65,5 @@ enum job_effect job_fsm_resume(enum job_state state);
 const char *job_state_name(enum job_state state);
 const char *job_fsm_event_name(enum job_fsm_event event);
 const char *job_effect_name(enum job_effect effect);
-int job_state_parse(enum job_state *state, const char *name);   /* -1: unknown name */
-
-/* Writes the arrows as Markdown: a Mermaid diagram and a table. Returns the length
- * of the whole text, like snprintf. */
-size_t job_fsm_draw(char *out, size_t size);
 
 #endif

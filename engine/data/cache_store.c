@@ -163,16 +163,6 @@ void cache_store_close(struct cache_store *s)
     free(s);
 }
 
-int64_t cache_store_len(const struct cache_store *s)
-{
-    return s->len;
-}
-
-int64_t cache_store_shards(const struct cache_store *s)
-{
-    return s->shards;
-}
-
 int64_t cache_store_bytes(const struct cache_store *s)
 {
     return s->bytes;

@@ -21,8 +21,6 @@ typedef void (*cache_bad_fn)(void *arg, const char *path, const char *why);
 int cache_store_open(struct cache_store **out, const char *dir, bool all, cache_bad_fn bad, void *arg, struct err *err);
 void cache_store_close(struct cache_store *s); /* also of NULL */
 
-int64_t cache_store_len(const struct cache_store *s);    /* of different keys */
-int64_t cache_store_shards(const struct cache_store *s);
 int64_t cache_store_bytes(const struct cache_store *s);  /* of the numbers of all shards */
 
 /* An entry's number, or -1. */

@@ -145,10 +145,8 @@ int collection_place(struct collection_placement *out, const struct collection *
 int collection_picture(struct image *out, const struct collection *c, int64_t i, struct err *err);
 
 /* Keys of a cache. Of a picture: its bytes, its bucket's size, and how it is brought to that size; equal for equal
- * pictures of different names. Of a caption: digest_word() or a digest of its text. Of a sample: its picture, and all
- * its captions with kinds and scores. */
+ * pictures of different names. Of a caption: digest_word() or a digest of its text. */
 int collection_picture_digest(char text[DIGEST_TEXT], const struct collection *c, int64_t i, struct err *err);
-int collection_sample_digest(char text[DIGEST_TEXT], const struct collection *c, int64_t i, struct err *err);
 
 /* Numbers of load_vae_feat: the latent [channels, height / 32, width / 32] of the sample's bucket, already scaled.
  * *floats is the caller's. A shape that is not that of the bucket is an ERR_DATA. */

@@ -67,19 +67,6 @@ int collection_picture_digest(char text[DIGEST_TEXT], const struct collection *c
     return rc;
 }
 
-int collection_sample_digest(char text[DIGEST_TEXT], const struct collection *c, int64_t i, struct err *err)
-{
-    struct digest *d;
-    if (digest_create(&d, err) < 0)
-        return -1;
-    int rc = add_picture(d, c, i, err);
-    if (rc == 0)
-        rc = add_captions(d, c, i, err);
-    digest_text(d, text);
-    digest_destroy(d);
-    return rc;
-}
-
 static void add_options(struct digest *d, const struct collection *c)
 {
     const struct collection_options *o = &c->o;

@@ -107,11 +107,6 @@ int bpe_add(struct bpe *b, int32_t left, int32_t right, int32_t merged, struct e
     return 0;
 }
 
-size_t bpe_merges(const struct bpe *b)
-{
-    return b->taken;
-}
-
 /* --- the heap ---------------------------------------------------------------------------- */
 
 static void push(struct run *r, struct candidate c)

@@ -19,7 +19,6 @@ void bpe_destroy(struct bpe *b);
 /* `left` and `right` become `merged`; the rank is the number of merges added before. An existing pair keeps its
  * rank. */
 int bpe_add(struct bpe *b, int32_t left, int32_t right, int32_t merged, struct err *err);
-size_t bpe_merges(const struct bpe *b);
 
 /* Merges n symbols in place: the number that is left, or -1. n log n steps. */
 int64_t bpe_run(const struct bpe *b, int32_t *symbol, size_t n, struct err *err);

@@ -63,7 +63,7 @@ int row_stream_run(struct row_stream *s, int strip, row_sink_fn *sink, void *arg
 /* Into one picture. */
 int row_stream_store(struct row_stream *s, int strip, float *picture, struct err *err);
 
-enum { VAE_BLOCKS = 65, VAE_HEAD = 32 };
+enum { VAE_HEAD = 32 };
 
 /* Packed weights. `work` is the scratch memory of all convolutions of the model. */
 struct vae_conv {

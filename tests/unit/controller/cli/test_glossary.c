@@ -22,9 +22,37 @@
 
 static int missing;
 
+static char page[65536]; /* docs/GLOSSARY.md */
+
+static int load(void **state)
+{
+    FILE *f = fopen("docs/GLOSSARY.md", "r");
+    (void)state;
+    assert_non_null(f);
+    const size_t n = fread(page, 1, sizeof(page), f);
+    fclose(f);
+    assert_in_range(n, 1, sizeof(page) - 1);
+    return 0;
+}
+
+/* Is it the term of a row, or between backticks in one? */
+static bool has(const char *term)
+{
+    char first[80], quoted[80];
+    snprintf(first, sizeof(first), "| %s |", term);
+    snprintf(quoted, sizeof(quoted), "`%s`", term);
+    for (const char *line = page, *end; (end = strchr(line, '\n')); line = end + 1) {
+        const char *at = strstr(line, quoted);
+        if (line[0] == '|' && strncmp(line, "| term |", 8) != 0 &&
+            (strncmp(line, first, strlen(first)) == 0 || (at && at < end)))
+            return true;
+    }
+    return false;
+}
+
 static void wants(const char *term, const char *what)
 {
-    if (glossary_has(term))
+    if (has(term))
         return;
     print_error("docs/GLOSSARY.md has no row for %s '%s'\n", what, term);
     missing++;
@@ -70,11 +98,11 @@ static void words_of_sentences(void **state)
 static void nothing_else_is_found(void **state)
 {
     (void)state;
-    assert_false(glossary_has("term"));
-    assert_false(glossary_has("---"));
-    assert_false(glossary_has("flight"));
-    assert_false(glossary_has("Slurm"));
-    assert_false(glossary_has("State that outlives ranks"));
+    assert_false(has("term"));
+    assert_false(has("---"));
+    assert_false(has("flight"));
+    assert_false(has("Slurm"));
+    assert_false(has("State that outlives ranks"));
 }
 
 /* As `jobctl help glossary` prints it: sections, terms, the peers' words, no marks of the page. */
@@ -104,5 +132,5 @@ int main(void)
         cmocka_unit_test(nothing_else_is_found),
         cmocka_unit_test(it_is_printed),
     };
-    return cmocka_run_group_tests_name("glossary", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("glossary", tests, load, NULL);
 }

@@ -27,10 +27,59 @@ static void load(void)
     fclose(f);
 }
 
+/* --- the arrows as Markdown: a diagram and a table ------------------------------------------- */
+
+__attribute__((format(printf, 1, 2))) static void put(const char *fmt, ...)
+{
+    const size_t at = strlen(drawn);
+    va_list ap;
+    va_start(ap, fmt);
+    assert_true((size_t)vsnprintf(drawn + at, sizeof(drawn) - at, fmt, ap) < sizeof(drawn) - at);
+    va_end(ap);
+}
+
+static void draw_row(enum job_fsm_event on)
+{
+    put("| %s |", job_fsm_event_name(on));
+    for (int s = 0; s < JOB_STATES; s++) {
+        struct job_step step;
+        if (job_fsm_step(&step, (enum job_state)s, on, NULL) < 0)
+            put(" |");
+        else
+            put(" %s%s%s |", (int)step.to == s ? "stays" : job_state_name(step.to),
+                step.effect == DO_NOTHING ? "" : "; ", job_effect_name(step.effect));
+    }
+    put("\n");
+}
+
+static void draw(void)
+{
+    struct job_step step;
+    put("```mermaid\nstateDiagram-v2\n    [*] --> pending\n");
+    for (int s = 0; s < JOB_STATES; s++)
+        for (int e = 0; e < JOB_FSM_EVENTS; e++)
+            if (job_fsm_step(&step, (enum job_state)s, (enum job_fsm_event)e, NULL) == 0 && (int)step.to != s)
+                put("    %s --> %s: %s\n", job_state_name((enum job_state)s), job_state_name(step.to),
+                    job_fsm_event_name((enum job_fsm_event)e));
+    put("    done --> [*]\n```\n\n| |");
+    for (int s = 0; s < JOB_STATES; s++)
+        put(" %s |", job_state_name((enum job_state)s));
+    put("\n|---|");
+    for (int s = 0; s < JOB_STATES; s++)
+        put("---|");
+    put("\n");
+    for (int e = 0; e < JOB_FSM_EVENTS; e++)
+        draw_row((enum job_fsm_event)e);
+    put("| after a restart |");
+    for (int s = 0; s < JOB_STATES; s++)
+        put(" %s |", job_effect_name(job_fsm_resume((enum job_state)s)));
+    put("\n");
+}
+
 static void page_is_true(void **state)
 {
     (void)state;
-    assert_true(job_fsm_draw(drawn, sizeof(drawn)) < sizeof(drawn));
+    draw();
     load();
     char *mark = strstr(page, MARK);
     assert_non_null(mark);
@@ -108,17 +157,12 @@ static void names(void **state)
 {
     (void)state;
     for (int s = 0; s < JOB_STATES; s++) {
-        enum job_state back = JOB_STATES;
         assert_true(job_state_name((enum job_state)s)[0]);
-        assert_int_equal(job_state_parse(&back, job_state_name((enum job_state)s)), 0);
-        assert_int_equal(back, s);
     }
     for (int e = 0; e < JOB_FSM_EVENTS; e++)
         assert_true(job_fsm_event_name((enum job_fsm_event)e)[0]);
     for (int e = 1; e < JOB_EFFECTS; e++)
         assert_true(job_effect_name((enum job_effect)e)[0]);
-    enum job_state none;
-    assert_int_equal(job_state_parse(&none, "queued"), -1);
 }
 
 int main(void)

@@ -93,8 +93,6 @@ static void finds_by_key(void **state)
     write_shard("a", ST_F32, 3, 7); /* again */
     struct cache_store *s = open_store("a", true);
     struct err err = {0};
-    assert_int_equal(cache_store_shards(s), 3);
-    assert_int_equal(cache_store_len(s), 9);
     for (int i = 0; i < 9; i++) {
         const struct cache_entry e = entry_of(i);
         const int64_t at = cache_store_find(s, &e.key);
@@ -167,11 +165,12 @@ static void notices_damage(void **state)
     put_byte(path, 1); /* of the last digest */
     struct cache_store *s = open_store("e", true);
     assert_int_equal(bads, 1);
-    assert_int_equal(cache_store_len(s), 4);
+    const struct cache_entry good = entry_of(0), bad = entry_of(4), other = entry_of(8);
+    assert_int_equal(cache_store_find(s, &bad.key), -1);
+    assert_true(cache_store_find(s, &other.key) >= 0);
     cache_store_close(s);
     s = open_store("e", false);
     assert_int_equal(bads, 0);
-    const struct cache_entry good = entry_of(0), bad = entry_of(4);
     assert_int_equal(cache_store_get(s, cache_store_find(s, &good.key), x, &err), 0);
     assert_int_equal(cache_store_get(s, cache_store_find(s, &bad.key), x, &err), -1);
     assert_int_equal(err.code, ERR_SYSTEM);
@@ -194,11 +193,12 @@ static void passes_over_other_files(void **state)
     fputs("{}", f);
     fclose(f);
     struct cache_store *s = open_store("f", false);
+    const struct cache_entry any = entry_of(0);
     assert_int_equal(bads, 1);
-    assert_int_equal(cache_store_len(s), 0);
+    assert_int_equal(cache_store_find(s, &any.key), -1);
     cache_store_close(s);
     s = open_store("none", false);
-    assert_int_equal(cache_store_len(s), 0);
+    assert_int_equal(cache_store_find(s, &any.key), -1);
     cache_store_close(s);
 }
 
