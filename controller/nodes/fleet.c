@@ -148,7 +148,9 @@ void fleet_gpu_users(char *out, size_t size, const struct daemon *d)
         gpus += job ? job->core.gpus : 0;
         jobs += job != NULL;
     }
-    snprintf(out, size, jobs ? "%lld in use by job%s %s" : "", (long long)gpus, jobs == 1 ? "" : "s", ids);
+    out[0] = '\0';
+    if (jobs > 0)
+        snprintf(out, size, "%lld in use by job%s %s", (long long)gpus, jobs == 1 ? "" : "s", ids);
 }
 
 /* ---- the queue ---- */
