@@ -76,7 +76,7 @@ BEGIN {
     read_rooms("tests/rooms.txt")
     words_into(library, "abort bcmp bsearch calloc free malloc qsort qsort_r realloc errno_location ctype_b_loc stack_chk_fail")
     words_into(library, "ctype_tolower_loc ctype_toupper_loc tolower toupper assert_fail snprintf vsnprintf sscanf")
-    words_into(library, "memchr memcmp memcpy memmem memmove memset mempcpy stpcpy strcasecmp strcasestr strchr strchrnul")
+    words_into(library, "memchr memcmp memcpy memmem memmove memset mempcpy memrchr stpcpy strcasecmp strcasestr strchr strchrnul")
     words_into(library, "strcmp strcpy strcspn strdup strlen strncasecmp strncmp strndup strnlen strpbrk strrchr strsep")
     words_into(library, "fnmatch strspn strstr strtod strtok_r strtol strtoll strtoul strtoull rawmemchr")
     words_into(library, "popcountdi2 cbrt ceil cos exp exp2 expm1 fabs floor fmax fmin fmod ldexp log log10 log1p log2 lround llround")

@@ -8,7 +8,7 @@
 
 #include "agent/core/rules.h"
 #include "agent/printed/failure_reason.h"
-#include "agent/printed/output_text.h"
+#include "agent/printed/text_line.h"
 #include "engine/contract/exit_code.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -222,7 +222,7 @@ static void classify_signal(struct verdict *out, const struct evidence *e, int s
         say(out, "was stopped by %s (%d)", signal_name(signo), signo);
         return;
     }
-    output_text_clean(text, sizeof(text), e->last_lines);
+    text_line_clean(text, sizeof(text), e->last_lines);
     if (may_be_explained(signo) && apply_rule(out, text)) {
         say(out, "was killed by %s (%d): %s", signal_name(signo), signo, out->line);
         return;
@@ -248,7 +248,7 @@ static void classify_output(struct verdict *out, const struct evidence *e)
 {
     char text[OUTPUT_TEXT_BYTES];
     struct failure_reason why;
-    output_text_clean(text, sizeof(text), e->last_lines);
+    text_line_clean(text, sizeof(text), e->last_lines);
     failure_reason_read(&why, text, e->command, false);
     if (!apply_reason(out, &why, text)) {
         out->cause = CAUSE_USER_EXIT;

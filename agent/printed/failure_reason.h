@@ -11,7 +11,6 @@
 
 #include <stdbool.h>
 
-#include "agent/printed/source_place.h"
 #include "agent/printed/traceback.h"
 
 /* A line with the interpreter of the main program, which the agent adds behind the output. */
@@ -22,7 +21,7 @@ enum { FAILURE_REASON = 440 };
 enum failure_kind {
     FAILURE_SILENT,     /* it printed no reason */
     FAILURE_EXCEPTION,  /* a traceback */
-    FAILURE_CRASH,      /* crash_message.h */
+    FAILURE_CRASH,      /* of C++, glibc, Rust and so on */
     FAILURE_SHELL,
     FAILURE_LAUNCHER,   /* torchrun's table: the rank itself has printed nothing */
     FAILURE_LINE        /* a line with a word of trouble */
@@ -39,7 +38,7 @@ struct failure_reason {
     bool passing;                     /* of a kind that may be temporary: the network, a device, a file system */
 };
 
-/* `text`: a cleaned output (output_text.h); `command`: what the shell ran, or NULL; `signalled`: it was killed. */
+/* `text`: a cleaned output (text_line.h); `command`: what the shell ran, or NULL; `signalled`: it was killed. */
 void failure_reason_read(struct failure_reason *out, const char *text, const char *command, bool signalled);
 
 #endif

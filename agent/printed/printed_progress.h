@@ -11,7 +11,8 @@
 
 #include <stdbool.h>
 
-#include "agent/printed/printed_unit.h"
+#include "agent/printed/printed_number.h"
+#include "agent/printed/text_line.h"
 
 enum printed_field {
     PRINTED_STEP,       /* done */
@@ -35,18 +36,35 @@ struct printed_progress {
     int  rank;     /* named by a prefix "[rank1]:"; -1 = none */
 };
 
-struct printed_table;
+enum { PRINTED_COLUMNS = 24 };
+
+/* The heads of a table: fastai, spaCy and others print "epoch  train_loss  valid_loss  time" once, and rows of numbers
+ * below. */
+struct printed_table {
+    int count;                     /* 0: no heads seen */
+    int field[PRINTED_COLUMNS];    /* enum printed_field, -1: another column */
+};
+
 /* Reads one line, without its end, which is overwritten.  Frames of a bar follow each other by '\r'; a later one
- * replaces an earlier one.  `table` keeps the heads of a table for the lines behind it.  told == 0: no progress. */
+ * replaces an earlier one.  told == 0: no progress. */
 void printed_progress_line(struct printed_progress *out, char *line, struct printed_table *table);
 /* Adds what a later piece of output said. */
 void printed_progress_merge(struct printed_progress *out, const struct printed_progress *later);
+
+/* The fields that a single line tells, as `told`; whether it is a step of training: it has a step and a loss. */
+unsigned printed_progress_told(struct text_line line);
+bool printed_progress_is_step(struct text_line line);
 
 static inline bool printed_progress_has(const struct printed_progress *p, enum printed_field f)
 {
     return p->told & 1u << f;
 }
 
-const char *printed_field_name(enum printed_field f);
+static inline const char *printed_field_name(enum printed_field f)
+{
+    static const char *const names[PRINTED_FIELDS] = {"step", "steps", "epoch", "epochs",     "percent",
+                                                      "loss", "lr",    "per_s", "s_per_step", "eta_s"};
+    return names[f];
+}
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* printed_scan.h - the numbers of a line, each with the words that name it
+/* printed_scan.h - the numbers of a line, each with the words before it and what they mean
  *
  * Pure: no clock, no I/O.
  * "Epoch: [0][ 10/782]  loss/train 6.02 (6.37)  lr=[1e-4]" has the items epoch 0, (nothing) 10 of 782, loss train 6.02,
@@ -11,18 +11,34 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/printed/printed_unit.h"
+#include "agent/printed/printed_progress.h"
 
 enum { PRINTED_WORDS = 96, PRINTED_ITEMS = 96 };
 
+enum printed_note {
+    NOTE_NONE,
+    NOTE_MS,       /* the number is in milliseconds */
+    NOTE_OF_EPOCH, /* the counter starts again with each epoch */
+    NOTE_TRAIN,    /* "Train: 0 [ 50/10009 ( 0%)]": an epoch only before a counter */
+    NOTE_ONE_WORD  /* "total_timesteps" is what is done, "total timesteps" a sum over environments */
+};
+
+/* Names of a number: each the last words before it. */
+struct printed_name {
+    enum printed_field field;
+    int rank;             /* of several numbers of a line for one field, the highest counts */
+    const char *before;   /* words that may stand before them; NULL: any */
+    const char *words;    /* "global step,global steps" */
+    enum printed_count counts;
+    enum printed_note  note;
+};
+
 struct printed_item {
     char   words[PRINTED_WORDS]; /* lower case, one blank between them; "" = none.  The last ones of a long name */
-    size_t own;                  /* where the words begin that stand in one name with the last: "train/loss_step" */
-    size_t clause;               /* ... where those begin that stand behind the last ':' before the number's own */
-    char   unit[PRINTED_UNIT_SIZE]; /* "ms", "it/s"; "" = none */
+    const struct printed_name *name; /* what they mean; NULL: nothing that we know */
+    struct printed_unit unit;
     double value, of;            /* of: the total of "a/b"; NAN = none */
     double seconds;              /* of a duration; NAN = none */
-    bool   whole;
     bool   after_bracket;        /* directly behind a '[' */
     bool   negative;             /* the words, or the text before them in the line, name an evaluation */
     bool   busy;                 /* ... of loading, downloading, caching and so on */
@@ -38,10 +54,12 @@ struct printed_scan {
 /* Scans text[0, n).  Numbers beyond the capacity are left out. */
 void printed_scan(struct printed_scan *out, const char *text, size_t n);
 
-/* Whether `words` ends with the words `end`, and if so, where they begin. */
-bool printed_scan_ends(const char *words, const char *end, size_t *at);
-/* Whether each of the words words[0, n) is in `allowed` ("a b c"). */
-bool printed_scan_within(const char *words, size_t n, const char *allowed);
-bool printed_scan_has(const char *words, const char *list); /* one of the list */
+/* "/ 282", "// 1877", "/?" at `p`, the total of a counter: its end or NULL; leaves `*of` where the total is unknown. */
+const char *printed_scan_total(const char *p, double *of);
+
+/* Whether `words` ends with the words `end`; whether all of its words, or one, are in the list "a b c". */
+bool printed_scan_ends(const char *words, const char *end);
+bool printed_scan_within(const char *words, size_t n, const char *list);
+bool printed_scan_has(const char *words, const char *list);
 
 #endif

@@ -42,20 +42,18 @@ int progress_pattern_check(const char *pattern, struct err *err)
 static const char *read_field(const char *line, int field, struct printed_progress *out)
 {
     double value;
-    bool whole;
     line += strspn(line, " ");
     const char *end = field == PRINTED_ETA_S ? printed_duration_read(line, &value) : NULL;
     if (!end)
-        end = printed_number_read(line, &value, &whole);
-    if (end) {
+        end = printed_number_read(line, &value);
+    if (end && field >= 0) {
         out->told |= 1u << field;
         out->value[field] = value;
     }
     return end;
 }
 
-/* Matches pattern[0, n), which has no "...", at `line`: the end of what it took, or NULL. */
-static const char *match_part(const char *pattern, size_t n, const char *line, struct printed_progress *out)
+const char *progress_pattern_match(const char *pattern, size_t n, const char *line, struct printed_progress *out)
 {
     for (const char *end = pattern + n; pattern < end;) {
         if (*pattern == '{') {
@@ -79,7 +77,7 @@ static const char *find_part(const char *pattern, size_t n, const char *line, st
 {
     for (; *line || n == 0; line++) {
         struct printed_progress found = *out;
-        const char *end = match_part(pattern, n, line, &found);
+        const char *end = progress_pattern_match(pattern, n, line, &found);
         if (end) {
             *out = found;
             return end;

@@ -18,6 +18,9 @@ struct err;
 
 /* -1 and one sentence: an unknown name in braces, a brace that is not closed, or no {step} and no {epoch}. */
 int progress_pattern_check(const char *pattern, struct err *err);
+/* The end of what pattern[0, n), without "...", takes at `line`, or NULL; adds its
+ * numbers.  "{}" is a number that is not told. */
+const char *progress_pattern_match(const char *pattern, size_t n, const char *line, struct printed_progress *out);
 /* Whether the line has the pattern; returns its numbers. */
 bool progress_pattern_read(const char *pattern, const char *line, struct printed_progress *out);
 

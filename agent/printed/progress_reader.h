@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/printed/printed_table.h"
+#include "agent/printed/printed_progress.h"
 
 enum { PROGRESS_READER_LINE = 4096 };
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* traceback.h - the tracebacks of Python in a cleaned output (output_text.h)
+/* traceback.h - the tracebacks of Python in a cleaned output, and the lines of the user's files in them
  *
  * Pure: no clock, no I/O.
  * What stands before "Traceback" is the prefix of all its lines ("[rank1]: ", "  | " of an exception group, the host
  * of a launcher), so tracebacks of several ranks may be interleaved.  Boxes of rich, frames whose head was cut off, and
  * a SyntaxError, which has no head, are read too.
+ * Files of installed packages, of Python itself and of PyTorch are not the user's. Code without a file ("<string>" of
+ * `python -c`, "<stdin>" of a here-document) is the user's if no frame is in a file of the user.
  */
 #ifndef AGENT_PRINTED_TRACEBACK_H
 #define AGENT_PRINTED_TRACEBACK_H
@@ -12,9 +14,16 @@
 #include <stdbool.h>
 
 #include "agent/printed/text_line.h"
-#include "agent/printed/source_place.h"
 
-enum { TRACEBACKS = 48, TRACEBACK_PREFIX = 64, TRACEBACK_TEXT = 400 };
+enum { SOURCE_PLACE = 64, TRACEBACKS = 48, TRACEBACK_PREFIX = 64, TRACEBACK_TEXT = 400 };
+
+struct source_place {
+    char text[SOURCE_PLACE]; /* "train.py:41"; "" = none seen */
+    bool file;               /* of a file, not of "<string>" */
+};
+
+/* Whether the line is a frame, `File "/home/u/train.py", line 41`; keeps its place if it is the user's. */
+bool traceback_frame(struct source_place *p, struct text_line line);
 
 /* How a traceback belongs to the one before it of the same prefix. */
 enum traceback_link {
@@ -37,8 +46,8 @@ struct traceback {
 /* Lists the last tracebacks of the text, oldest first; returns how many, at most TRACEBACKS. */
 int traceback_find(struct traceback out[TRACEBACKS], const char *text);
 
-/* Whether its exception has this name, whatever module it is of. */
-bool traceback_is(const struct traceback *t, const char *name);
+/* Whether its exception has one of these names (NULL ends them), whatever module it is of. */
+bool traceback_is(const struct traceback *t, const char *const *names);
 /* The length of the name in `text`, module included. */
 size_t traceback_name(const struct traceback *t);
 

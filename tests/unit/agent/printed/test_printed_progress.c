@@ -16,7 +16,7 @@
 #include <jansson.h>
 #include <math.h>
 
-#include "agent/printed/printed_table.h"
+#include "agent/printed/printed_progress.h"
 #include "agent/printed/progress_pattern.h"
 #include "engine/contract/err.h"
 
@@ -145,6 +145,8 @@ static void reads_other_shapes(void **state)
         {"Saved checkpoint to out/ckpt_1000.pt at step 1000", NAN, NAN, NAN, NAN},
         {"=== 12 passed, 3 failed in 4.5s ===", NAN, NAN, NAN, NAN},
         {"Val: step 10/20 loss 0.5", NAN, NAN, NAN, NAN},
+        {"hang: {step: 2s}", NAN, NAN, NAN, NAN}, /* a time, not a number of steps */
+        {"08/21 02:52 loss: 0.5", NAN, NAN, NAN, 0.5}, /* a date, not the counter of a bar */
     };
     static const enum printed_field fields[] = {PRINTED_STEP, PRINTED_STEPS, PRINTED_EPOCH, PRINTED_LOSS};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
