@@ -43,18 +43,22 @@ bare_root() {
         mv "$root.new" "$root"
 }
 
-# What runs in the namespaces of one step: mount what programs expect, then the command.  The root is a mount of its own,
-# else a process does not see on which disk its files are.
+# What runs in the namespaces of one step: mount what programs expect, then the command.  The root is that of the mounts,
+# as on a machine: in a chroot a process does not see on which disk its files are, and nothing can have mounts of its own.
 inside='
     set -e
     mount --bind "$0" "$0"
     mount -t proc proc "$0/proc"
     mount -t sysfs -o ro sysfs "$0/sys"
+    [ ! -d "$0/sys/fs/cgroup" ] || mount --rbind /sys/fs/cgroup "$0/sys/fs/cgroup"
     mount --rbind /dev "$0/dev"
     mount -t tmpfs tmpfs "$0/dev/shm"
     mount --bind "${0%.run}.debs" "$0/var/cache/apt/archives"
     for d in $2; do mkdir -p "$0$d"; mount --bind -o ro "$d" "$0$d"; done
-    exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+    cd "$0"
+    pivot_root . .
+    umount -l .
+    exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
         DEBIAN_FRONTEND=noninteractive bash -c "$1"
 '
 
