@@ -54,7 +54,7 @@ static int read_secrets(struct attempt *a, struct buf *entries, const char *dir,
     return rc;
 }
 
-/* A job of an earlier version has no such file: its ranks get the agent's environment, as they did. */
+/* A launch that names no such file: its ranks get the agent's environment. */
 static int read_entries(struct attempt *a, struct buf *entries, const char *dir, struct err *err)
 {
     struct err why = {0};

@@ -409,7 +409,8 @@ struct machine_wait *machine_wait_open(uv_loop_t *loop, const struct machine_wai
         return NULL;
     *m = (struct machine_wait){.job = *job, .hooks = *hooks, .loop = loop, .watch_fd = -1, .own = !shared,
                                .began_ms = clock_ms()};
-    if (ask_for(m) && (shared || machine_dir_own(dir, job->state, &err) == 0) && machine_lease_open(&m->lease, dir, &m->ask, job->bundle, &err) == 0) {
+    if (ask_for(m) && (shared || machine_dir_own(dir, job->state, &err) == 0) &&
+        machine_lease_open(&m->lease, dir, &m->ask, job->bundle, &err) == 0) {
         start_looking(m, dir);
         return m;
     }

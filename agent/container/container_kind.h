@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* container_kind.h - the container runtimes: how each is told of mounts, GPUs, variables, directory and user
+/* container_kind.h - the container runtimes: the options of each for mounts, GPUs, variables, directory and user
  *
  * Pure: no clock, no I/O.
  * One row for each, in the order of `runtime: auto`. All that differs between runtimes is here; the command line is

@@ -71,8 +71,8 @@ static int named(const struct gpu_blame *s, const char *line, int rank)
     return -1;
 }
 
-/* Failures that a broken GPU causes, among much else. SIGKILL comes from outside; a failed collective is told by ranks
- * whose peer failed; and what several GPUs do at once is the program. */
+/* Failures that a broken GPU may cause, as may other faults. SIGKILL comes from outside; ranks whose peer failed report a
+ * failed collective; and if several GPUs fail at once, the program is at fault. */
 static bool may_be_a_gpu(const struct verdict *v, const struct agent_exit *e)
 {
     if (v->shared || v->echo)

@@ -52,8 +52,8 @@ unsigned activity_take(struct activity *a, struct activity_norm *norm,
 /* The usual rate; 0: not known. */
 double activity_usual(const struct activity_norm *norm, enum activity_sign sign);
 
-/* Appends "no output, no CPU work, nothing read or written, no network traffic" to the text, with the activity that is too small to count:
- * "CPU work 0.2 % of the usual". */
+/* Appends "no output, no CPU work, nothing read or written, no network traffic" to the text, with the activity that is
+ * too small to count: "CPU work 0.2 % of the usual". */
 void activity_say(char *text, size_t size, const struct activity *a, const struct activity_norm *norm);
 
 /* The norm for the next attempt: {"cpu": cores, "io": bytes/s, ...}, coarse, a new object; and its

@@ -2,9 +2,9 @@
 /* waiting.h - which part of what a process does is only waiting
  *
  * Pure: no clock, no I/O.
- * A thread that waits wakes up now and then to look: gloo's and a TCPStore's client each 10 ms, for 20 to 30 us;
- * torchrun's agent each 100 ms, for 125 to 450 us. Threads that work use more per voluntary switch, or much more than 2 % of the time. And ranks
- * that wait for each other exchange bytes meanwhile; those of others are work.
+ * A thread that waits wakes up now and then to poll: gloo and a TCPStore's client each 10 ms, for 20 to 30 us;
+ * torchrun's agent each 100 ms, for 125 to 450 us. Threads that work use more per voluntary switch, or much more than
+ * 2 % of the time. Ranks that wait for each other exchange bytes, too: only bytes to or from others are work.
  */
 #ifndef AGENT_MONITOR_WAITING_H
 #define AGENT_MONITOR_WAITING_H

@@ -19,8 +19,8 @@ enum { NESTED_MAX = 50, COUNT_MAX = 1000 };
 /* Jumps are relative to their step, so that steps can be copied. */
 enum op {
     STEP_SET,                           /* takes a byte of the set */
-    STEP_SPLIT,                         /* goes on at x, or else at y */
-    STEP_JUMP,                          /* ... at x */
+    STEP_SPLIT,                         /* continues at x; if that fails, at y */
+    STEP_JUMP,                          /* continues at x */
     STEP_OPEN, STEP_CLOSE,              /* of the first group */
     STEP_BEGIN, STEP_END,               /* of the line */
     STEP_WORD, STEP_NO_WORD, STEP_WORD_BEGIN, STEP_WORD_END,

@@ -47,10 +47,9 @@ static json_t *head_of_spec(const char *home, int64_t id)
 {
     json_t *spec = job_dir_spec(home, id);
     char *text = spec ? read_yaml(home, id) : NULL;
-    json_t *yaml = text ? json_text(text) : NULL;     /* NULL: no UTF-8 */
     json_t *head = spec ? json_make("{s:I, s:s, s:o, s:O}", "events_of", (json_int_t)id, "origin",
                                     field_text(json_object_get(spec, "checkpoint"), "origin"), "yaml",
-                                    yaml ? yaml : json_text(""), "spec", spec) : NULL;
+                                    json_text(text ? text : ""), "spec", spec) : NULL;
     free(text);
     json_decref(spec);
     return head;

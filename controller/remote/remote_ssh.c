@@ -4,8 +4,8 @@
  * jobctl-ssh (controller/ssh/) connects to `jobctl-agent attach` on the host, which finds, starts
  * or buries the agent and relays its messages. When the helper exits, the link starts another with
  * growing pauses; training continues meanwhile. A host that is unreachable for HOST_LOST_MS is lost
- * without proof: vanished(). One that was never reached is told at once, if the link may yield: nothing was launched
- * there. A stop ends a link whose agent was never heard of at once: it had no LAUNCH, without which
+ * without proof: vanished(). A host that was never reached is reported at once, if the link may yield: nothing was
+ * launched there. A stop ends a link whose agent was never heard of at once: it had no LAUNCH, without which
  * it ends by itself. A first attempt whose host has no address is refused; later ones wait, as names come and go with
  * a network.
  */

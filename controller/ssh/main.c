@@ -79,8 +79,8 @@ static int send_programs(const struct programs *p, ssh_session s, const char *ho
 
 static int no_answer(const char *host, int status, const char *wrong, struct err *err)
 {
-    return err_set(err, host_command_lacks_home(status) ? ERR_USAGE : ERR_SYSTEM, "jobctl-agent on %s ended with status %d%s%s", host, status,
-                   wrong[0] ? ": " : "", wrong);
+    return err_set(err, host_command_lacks_home(status) ? ERR_USAGE : ERR_SYSTEM, "jobctl-agent on %s ended with "
+                   "status %d%s%s", host, status, wrong[0] ? ": " : "", wrong);
 }
 
 /* `ready`: the line that the agent's command prints once it listens. */

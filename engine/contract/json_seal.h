@@ -13,7 +13,7 @@
 /* Sets "sum", the digest of all other fields. -1: no memory. */
 int json_seal(json_t *object);
 
-/* Is "sum" not that of the other fields? Without it, as in files of earlier versions: false. */
+/* Is "sum" not that of the other fields? Without one: false. */
 bool json_seal_broken(const json_t *object);
 
 #endif

@@ -65,7 +65,7 @@ void suspicion_over(struct world *w, int job, int attempt)
 {
     const struct agent *a = &w->agents[job][attempt];
     if (a->rule.due && !a->fallen && !a->lost && !a->asked && !a->preempted)
-        broke(w, "agent %d.%d goes on, and leaves no GPU out (%#x) after the word of the hardware", job, attempt,
+        broke(w, "agent %d.%d continues with the same GPUs (%#x) after the hardware reported an error", job, attempt,
               a->rule.due);
 }
 

@@ -274,7 +274,7 @@ void nodes_effect(struct world *w, int job, int attempt, const struct agent_effe
 /* gpu_blame.c: may an agent leave this GPU out? */
 void suspicion_failed(struct agent *a, const json_t *generation_ended);
 void suspicion_excluded(struct world *w, int job, int attempt, const json_t *excluded);
-void suspicion_over(struct world *w, int job, int attempt);    /* goes on, or ends */
+void suspicion_over(struct world *w, int job, int attempt);    /* continues, or ends */
 void suspicion_spawn(struct world *w, int job, int attempt);
 
 /* cover.c */
