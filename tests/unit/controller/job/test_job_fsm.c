@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_job_fsm.c - the arrows match docs/STATES.md and are complete */
+/* test_job_fsm.c - the arrows match docs/RECOVERY.md and are complete */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -14,9 +14,9 @@
 #include "controller/job/job_fsm.h"
 #include "engine/contract/err.h"
 
-static const char PAGE[] = "docs/STATES.md";
+static const char PAGE[] = "docs/RECOVERY.md";
 static const char MARK[] = "<!-- drawn -->\n";
-static char page[32768], drawn[16384];
+static char page[65536], drawn[16384];
 
 static void load(void)
 {
