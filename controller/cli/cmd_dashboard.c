@@ -145,6 +145,6 @@ const struct command cmd_dashboard = {
             "--print the link is in a file that only you can read, so other users of this machine cannot see the link "
             "in the arguments of a process. With --frame the page works in a frame of that site, such as a cell of a "
             "notebook: deploy/colab.ipynb has one. With -H the page of that host is brought to the same port of this machine, until "
-            "Ctrl-C. See docs/DASHBOARD.md.",
+            "Ctrl-C. See docs/MONITORING.md.",
     .options = options, .run = run,
 };

@@ -169,7 +169,7 @@ const struct command cmd_metrics = {
     .summary = "print the curves of a job as CSV or JSON lines",
     .help = "One row per step that was kept: loss, grad_norm, lr, samples_per_s, step_ms, and of `train:` jobs the "
             "phases of a step of rank 0 in ms: data, forward, backward, reduce, optimizer. Unknown values are left "
-            "empty. At most 2,000 points of a curve are kept, evenly spaced. docs/METRICS.md has the metrics for "
+            "empty. At most 2,000 points of a curve are kept, evenly spaced. docs/MONITORING.md has the metrics for "
             "Prometheus.",
     .options = options, .run = run,
 };

@@ -46,7 +46,7 @@ static int list(struct call *call, json_t *targets)
         print_target(call->out.file, target);
     if (json_array_size(targets) == 0)
         fprintf(call->out.file, "No targets: no messages about jobs are sent. Add a target to config.yaml, for example "
-                "notify: {team: {webhook: \"${SLACK_URL}\"}}; see docs/NOTIFY.md\n");
+                "notify: {team: {webhook: \"${SLACK_URL}\"}}; see docs/MONITORING.md\n");
     return 0;
 }
 
@@ -75,7 +75,7 @@ static int test(struct call *call, struct client *c, const json_t *targets)
     const int n = o->nargs > 1 ? o->nargs - 1 : (int)json_array_size(targets);
     int bad = 0, rc = 0;
     if (n == 0)
-        rc = err_set(&call->err, ERR_NOT_FOUND, "config.yaml has no notify target; see docs/NOTIFY.md");
+        rc = err_set(&call->err, ERR_NOT_FOUND, "config.yaml has no notify target; see docs/MONITORING.md");
     for (int i = 0; rc >= 0 && i < n; i++) {
         const char *name = o->nargs > 1 ? o->args[i + 1] : field_text(json_array_get(targets, (size_t)i), "name");
         rc = test_one(call, c, name, results);

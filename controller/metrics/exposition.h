@@ -2,7 +2,7 @@
 /* exposition.h - the page that Prometheus reads: jobs, their progress, the node and the daemon
  *
  * Made from what is in memory, without the store.  Jobs that have started and are not done have series of their own;
- * queued and finished ones are only counted, so the page does not grow with the history.  docs/METRICS.md lists the
+ * queued and finished ones are only counted, so the page does not grow with the history.  docs/MONITORING.md lists the
  * metrics.
  */
 #ifndef CONTROLLER_METRICS_EXPOSITION_H

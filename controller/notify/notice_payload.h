@@ -18,7 +18,7 @@ enum notice_format notice_payload_format_of(const char *word);
 /* By the host of the URL; json otherwise. */
 enum notice_format notice_payload_format_of_url(const char *url);
 
-/* The body to POST; NULL: no memory. docs/NOTIFY.md has the keys of json. */
+/* The body to POST; NULL: no memory. docs/MONITORING.md has the keys of json. */
 json_t *notice_payload(enum notice_format format, const struct notice_message *m);
 
 /* Some services answer 200 and refuse in the body: their sentence, for free(), or NULL if they took it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notify_events.h - the events for which a target gets messages (docs/NOTIFY.md) */
+/* notify_events.h - the events for which a target gets messages (docs/MONITORING.md) */
 #ifndef CONTROLLER_SPEC_NOTIFY_EVENTS_H
 #define CONTROLLER_SPEC_NOTIFY_EVENTS_H
 

@@ -156,7 +156,8 @@ static const struct spec_field fields[] = {
      .help = "true: the job runs in a copy of the workdir as it was at the submit; false: in the workdir itself; if left "
              "out, true on SSH hosts that do not share the workdir"},
     {.path = "notify", .type = FIELD_MAP, .def = "null",
-     .help = "who gets messages about this job (docs/NOTIFY.md); null = every target of config.yaml, as it says there"},
+     .help = "who gets messages about this job (docs/MONITORING.md); null = every target of config.yaml, as it "
+             "says there"},
     {.path = "notify.on", .type = FIELD_STRINGS,
      .help = "of done, failed, recovering, hung and budget; what each target of config.yaml says if left out"},
     {.path = "notify.to", .type = FIELD_STRINGS,
