@@ -205,7 +205,6 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 
 # The SQL is assembled into the object.
 $(call object,schema.c): db/schema.sql
-$(call object,packing.c): db/packing.dict
 $(call object,sbatch.c): templates/slurm.sbatch
 $(call object,glossary.c): docs/GLOSSARY.md
 $(call object,assets.c): $(wildcard controller/dashboard/assets/* controller/dashboard/uplot/*)

@@ -12,23 +12,16 @@ static const char APPEND[] =
 static const char EACH[] =
     "SELECT seq, at_ms, source, kind, attempt, node, incarnation, agent_seq, body FROM events "
     "WHERE job = ? AND seq > ? ORDER BY seq LIMIT ?";
-/* Packed ones are before those (packed_events.c). */
-static const char EACH_PACKED[] =
-    "SELECT json_extract(u.value, '$[0]') AS seq, json_extract(u.value, '$[1]'), json_extract(u.value, '$[2]'), "
-    "json_extract(u.value, '$[3]'), json_extract(u.value, '$[4]'), json_extract(u.value, '$[5]'), "
-    "json_extract(u.value, '$[6]'), json_extract(u.value, '$[7]'), json_extract(u.value, '$[8]') "
-    "FROM packed_events p CROSS JOIN json_each(text_unpack(p.rows, 'packed events', p.job)) u "
-    "WHERE p.job = ?1 AND p.last > ?2 AND json_extract(u.value, '$[0]') > ?2 ORDER BY p.first, u.key LIMIT ?3";
-
 int events_append(struct store *s, const struct event_row *row, struct err *err)
 {
     return stmt_do(s, err, APPEND, "iiittitoot", row->job, row->seq, row->at_ms, row->source,
                    row->kind, row->attempt, row->node, row->incarnation, row->agent_seq, row->body);
 }
 
-/* Calls `each` with the rows of a query, and counts them. */
-static int rows_each(int64_t *count, sqlite3_stmt *st, int64_t job, events_each_fn each, void *ctx, struct err *err)
+int events_each(struct store *s, int64_t job, int64_t after, int64_t limit, events_each_fn each,
+                void *ctx, struct err *err)
 {
+    sqlite3_stmt *st = stmt_query(s, err, EACH, "iii", job, after, limit);
     char source[32], kind[64], node[256];
     int rc = 0;
     while (rc == 0 && (rc = stmt_step(st, err)) > 0) {
@@ -47,19 +40,8 @@ static int rows_each(int64_t *count, sqlite3_stmt *st, int64_t job, events_each_
             .agent_seq = stmt_int(st, 7, -1),
             .body = (const char *)sqlite3_column_text(st, 8),
         };
-        ++*count;
         rc = each(ctx, &row);
     }
     sqlite3_reset(st);
-    return rc;
-}
-
-int events_each(struct store *s, int64_t job, int64_t after, int64_t limit, events_each_fn each,
-                void *ctx, struct err *err)
-{
-    int64_t count = 0;
-    int rc = rows_each(&count, stmt_query(s, err, EACH_PACKED, "iii", job, after, limit), job, each, ctx, err);
-    if (rc == 0 && count < limit)
-        rc = rows_each(&count, stmt_query(s, err, EACH, "iii", job, after, limit - count), job, each, ctx, err);
     return rc;
 }

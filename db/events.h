@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* events.h - the append-only event log, from which all other rows of a job are derived
- *
- * Those of finished jobs are packed after a while (packed_events.h).
  */
 #ifndef DB_EVENTS_H
 #define DB_EVENTS_H

@@ -46,7 +46,7 @@ static const char EDIT_SPEC[] = "UPDATE specs SET yaml=?2, canonical=?3 WHERE jo
 static const char DROP_MENTIONS[] = "DELETE FROM mentions WHERE job=?";
 static const char IDS[] = "SELECT id, attempt > 0, state = 'done' FROM jobs UNION ALL "
                           "SELECT job, 0, 1 FROM removed ORDER BY 1";
-static const char LATEST[] = "SELECT id FROM jobs WHERE state = 'done' AND packed = 0 ORDER BY ended_ms DESC LIMIT ?";
+static const char LATEST[] = "SELECT id FROM jobs WHERE state = 'done' ORDER BY ended_ms DESC LIMIT ?";
 static const char COUNT[] = "SELECT count(*) FROM jobs";
 static const char EACH[] = "SELECT " COLUMNS " FROM jobs WHERE id < ? AND sweep IS NULL ORDER BY id DESC LIMIT ?";
 static const char MEMBERS[] = "SELECT " COLUMNS " FROM jobs WHERE sweep = ? AND sweep_index > ? ORDER BY sweep_index "

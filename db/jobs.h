@@ -50,7 +50,7 @@ typedef int (*jobs_each_fn)(void *ctx, const struct job_row *row);
  * Returns the nonzero value of `each` that stopped it, else 0. */
 typedef int (*jobs_ids_fn)(void *ctx, int64_t id, bool started, bool done);
 int jobs_ids(struct store *s, jobs_ids_fn each, void *ctx, struct err *err);
-/* Those that were done last, newest first, as far as their events are not packed (packed_events.h); the same way. */
+/* Those that were done last, newest first; the same way. */
 int jobs_done_latest(struct store *s, int64_t limit, jobs_ids_fn each, void *ctx, struct err *err);
 /* How many jobs there are, without removed ones. */
 int jobs_count(int64_t *count, struct store *s, struct err *err);

@@ -47,7 +47,6 @@ static const char TAKE[] =
     "INSERT INTO main.jobs SELECT * FROM old.jobs WHERE id IN temp.taken;"
     "INSERT INTO main.specs SELECT * FROM old.specs WHERE job IN temp.taken;"
     "INSERT INTO main.events SELECT * FROM old.events WHERE job IN temp.taken;"
-    "INSERT INTO main.packed_events SELECT * FROM old.packed_events WHERE job IN temp.taken;"
     "INSERT INTO main.attempts SELECT * FROM old.attempts WHERE job IN temp.taken;"
     "INSERT INTO main.checkpoints SELECT * FROM old.checkpoints WHERE job IN temp.taken;"
     "INSERT INTO main.metrics SELECT * FROM old.metrics WHERE job IN temp.taken;"
@@ -92,17 +91,13 @@ int rebuild_take(int64_t *taken, struct store *s, const char *from, struct err *
 static const char *const FORGET[] = {
     "DELETE FROM specs WHERE job=?",       "DELETE FROM events WHERE job=?", "DELETE FROM attempts WHERE job=?",
     "DELETE FROM checkpoints WHERE job=?", "DELETE FROM goodput WHERE job=?", "DELETE FROM mentions WHERE job=?",
-    "DELETE FROM packed_events WHERE job=?", "DELETE FROM notices WHERE job=?",
-    "DELETE FROM submit_keys WHERE job=?", "DELETE FROM jobs WHERE id=?",
+    "DELETE FROM notices WHERE job=?",     "DELETE FROM submit_keys WHERE job=?", "DELETE FROM jobs WHERE id=?",
 };
 static const char CURVES[] = "DELETE FROM metrics WHERE job=?";
 static const char ORPHANS[] = "DELETE FROM orphans WHERE job=?";
 static const char LATER[] = "PRAGMA defer_foreign_keys=ON";
 static const char INTACT[] = "SELECT count(*), coalesce(min(seq), 0), coalesce(max(seq), 0), "
-                             "coalesce(sum(json_valid(body)), 0) FROM (SELECT seq, body FROM events WHERE job = ?1 "
-                             "UNION ALL SELECT json_extract(u.value, '$[0]'), json_extract(u.value, '$[8]') "
-                             "FROM packed_events p CROSS JOIN json_each(text_unpack(p.rows, 'packed events', p.job)) u "
-                             "WHERE p.job = ?1)";
+                             "coalesce(sum(json_valid(body)), 0) FROM events WHERE job = ?1";
 static const char SPEC[] = "SELECT json_valid(canonical) FROM specs WHERE job=?";
 
 int rebuild_forget(struct store *s, int64_t job, struct err *err)

@@ -14,8 +14,7 @@ static const char *const FORGET[] = {
     "DELETE FROM attempts WHERE job=?",    "DELETE FROM checkpoints WHERE job=?",
     "DELETE FROM metrics WHERE job=?",     "DELETE FROM goodput WHERE job=?",
     "DELETE FROM orphans WHERE job=?",     "DELETE FROM mentions WHERE job=?",
-    "DELETE FROM packed_events WHERE job=?", "DELETE FROM notices WHERE job=?",
-    "DELETE FROM submit_keys WHERE job=?",
+    "DELETE FROM notices WHERE job=?",     "DELETE FROM submit_keys WHERE job=?",
     "DELETE FROM jobs WHERE id=?",
 };
 static const char PUT[] = "INSERT INTO removed (job, name, removed_ms, bytes, checkpoints, "

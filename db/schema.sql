@@ -6,7 +6,6 @@
 -- follows from its events, kept so that a list need not read them.
 
 -- productive_ms and busy_ms are of all ranks; busy: neither queued nor paused.
--- packed: its events are packed: 0 not yet, 1 done, 2 cannot be, because one is damaged.
 -- Of a sweep or array: members, their number; of a member: the sweep, its index there, and its values as JSON. A member
 -- has a row once it starts, and an index is never started twice.
 CREATE TABLE jobs (
@@ -33,7 +32,6 @@ CREATE TABLE jobs (
     productive_ms INTEGER NOT NULL DEFAULT 0,
     busy_ms       INTEGER NOT NULL DEFAULT 0,
     last_seq      INTEGER NOT NULL DEFAULT 0,
-    packed        INTEGER NOT NULL DEFAULT 0,
     members       INTEGER,
     sweep         INTEGER,
     sweep_index   INTEGER,
@@ -41,7 +39,7 @@ CREATE TABLE jobs (
 );
 CREATE INDEX jobs_open ON jobs(id) WHERE state <> 'done';
 CREATE INDEX jobs_by_name ON jobs(name, id);
-CREATE INDEX jobs_to_pack ON jobs(ended_ms) WHERE state = 'done' AND packed = 0;
+CREATE INDEX jobs_ended ON jobs(ended_ms) WHERE state = 'done';
 CREATE UNIQUE INDEX jobs_of_sweep ON jobs(sweep, sweep_index) WHERE sweep IS NOT NULL;
 
 -- What was submitted: the user's words, and the canonical form of them.
@@ -85,22 +83,6 @@ CREATE TABLE events (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX events_of_agents ON events(job, attempt, node, incarnation, agent_seq)
     WHERE agent_seq IS NOT NULL;
-
--- The events of finished jobs: one row per run of events, first to last, that packed_events.c has taken out of the
--- table events; rows: packing.h.
-CREATE TABLE packed_events (
-    job   INTEGER NOT NULL REFERENCES jobs(id),
-    first INTEGER NOT NULL,
-    last  INTEGER NOT NULL,
-    rows  BLOB    NOT NULL,
-    PRIMARY KEY (job, first)
-);
--- As the key of events refuses a sequence number twice.
-CREATE TRIGGER events_packed_once BEFORE INSERT ON events
-    WHEN EXISTS (SELECT 1 FROM packed_events WHERE job = NEW.job AND last >= NEW.seq)
-BEGIN
-    SELECT RAISE(ABORT, 'the job has this event, packed');
-END;
 
 -- One allocation each, with the identity of its agent.
 CREATE TABLE attempts (

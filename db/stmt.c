@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "db/integrity.h"
-#include "db/packing.h"
 #include "engine/contract/err.h"
 
 static int fail(sqlite3_stmt *st, struct err *err)
@@ -21,8 +20,6 @@ static int fail(sqlite3_stmt *st, struct err *err)
                 "space and try again", sqlite3_db_filename(db, "main"));
     else if (integrity_is_damage(sqlite3_errcode(db)))
         integrity_failed(db, sqlite3_errmsg(db), err);
-    else if (sqlite3_errcode(db) == PACKING_DAMAGED)
-        err_set(err, ERR_SYSTEM, "%s", sqlite3_errmsg(db));
     else
         err_set(err, code, "store error: %s, in: %.160s", sqlite3_errmsg(db), sqlite3_sql(st));
     if (err && sqlite3_errcode(db) == SQLITE_FULL)

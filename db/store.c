@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "agent/os/file_system.h"
-#include "db/packing.h"
 #include "db/schema.h"
 #include "db/stmt.h"
 #include "engine/contract/err.h"
@@ -167,7 +166,7 @@ int store_open_checked(struct store **out, const char *path, enum integrity dept
         err_set(err, ERR_SYSTEM, "cannot open the store %s: %s", path, s->db ? sqlite3_errmsg(s->db) : "out of memory");
         goto out;
     }
-    if (packing_register(s->db, err) < 0 || apply_settings(s, path, err) < 0 ||
+    if (apply_settings(s, path, err) < 0 ||
         integrity_check(s->db, depth, err) < 0 || schema_open(s->db, path, err) < 0)
         goto out;
     *out = s;

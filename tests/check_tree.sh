@@ -14,7 +14,7 @@ where=$(cat <<'END'
 agent           [a-z0-9_/]+\.[ch]
 controller      [a-z0-9_/]+\.[ch]|dashboard/assets/[a-z]+\.(html|css|js|svg)|dashboard/uplot/(uPlot\.(esm\.js|min\.css)|LICENSE|README\.md)
 .ci             run
-db              [a-z0-9_]+\.[ch]|packing\.dict|schema\.sql
+db              [a-z0-9_]+\.[ch]|schema\.sql
 deploy          [a-z0-9_]+\.(sh|py|txt|ipynb|service)|tmpfiles\.d/jobctl\.conf|grafana/[a-z]+\.(json|yaml)|debian/[a-z0-9_.-]+(/[a-z0-9_.-]+)?
 docs            [A-Za-z0-9_-]+\.(md|svg|png)
 engine          [a-z0-9_/]+\.[ch]

@@ -6,16 +6,12 @@
 
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
-#include "db/packed_events.h"
 #include "db/shrink_pace.h"
 #include "db/store.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 
-enum {
-    WORK = 400, PAGES = 128, AGAIN_MS = 100, BUSY_MS = 1000, IDLE_MS = 5000, FAILED_MS = 60 * 1000,
-    ENDED_MS = 60 * 1000
-};
+enum { PAGES = 128, AGAIN_MS = 100, BUSY_MS = 1000, IDLE_MS = 5000, FAILED_MS = 60 * 1000 };
 
 struct store_upkeep {
     struct daemon *daemon;
@@ -36,9 +32,7 @@ static int keep(bool *left, struct store_upkeep *u, struct err *err)
 {
     struct store *s = u->daemon->store;
     const bool may_shrink = shrink_pace_allows(&u->pace, store_rows_written(s), clock_ms());
-    int rc = packed_events_some(left, s, daemon_now_ms() - ENDED_MS, WORK, err);
-    if (rc == 0 && !*left && may_shrink)
-        rc = store_shrink(left, s, PAGES, err);
+    const int rc = may_shrink ? store_shrink(left, s, PAGES, err) : 0;
     u->pace.rows = store_rows_written(s);       /* its own do not count */
     return rc;
 }

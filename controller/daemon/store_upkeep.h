@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_upkeep.h - keeps the store small, a portion at a time
  *
- * Packs the events of jobs that ended more than a minute ago (packed_events.h), then gives unused pages back
- * (store_shrink()).  A portion is about twenty short jobs or half a megabyte, some milliseconds of the loop and one
- * commit; while there is more, one follows each tenth of a second.  So a store, however
- * large, is packed while the daemon serves. While the store is written much, pages are moved rarely (db/shrink_pace.h).
+ * Gives unused pages back (store_shrink()). A portion is half a megabyte, some milliseconds of the loop and one
+ * commit; while there is more, one follows each tenth of a second. While the store is written much, pages are moved
+ * rarely (db/shrink_pace.h).
  */
 #ifndef CONTROLLER_DAEMON_STORE_UPKEEP_H
 #define CONTROLLER_DAEMON_STORE_UPKEEP_H

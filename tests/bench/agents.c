@@ -28,7 +28,6 @@
 #include "db/attempts.h"
 #include "db/events.h"
 #include "db/jobs.h"
-#include "db/packed_events.h"
 #include "db/store.h"
 #include "engine/contract/err.h"
 
@@ -198,8 +197,6 @@ static int fill(const char *home, const char *spec_file, long running, long done
     for (long i = 1; i <= done + running + queued; i++)
         insert(s, i, spec, i <= done ? DONE : i <= done + running ? RUNS : QUEUED, home);
     check(store_commit(s, &err), &err);
-    for (bool left = true; left;)       /* as the daemon does, a minute later */
-        check(packed_events_some(&left, s, INT64_MAX, 1000, &err), &err);
     store_close(s);
     if (env)
         write_all_env(home, env, done + running + 1, done + running + queued);
