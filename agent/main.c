@@ -2,7 +2,7 @@
 /* main.c - jobctl-agent: runs one attempt of a job on one node; a table of subcommands
  *
  * Each subcommand reads its own options, does one thing, and exits with the code of its error
- * (engine/contract/err.h).
+ * (engine/base/err.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 #include "agent/monitor/flight_print.h"
 #include "agent/monitor/inspect.h"
 #include "agent/os/descriptors.h"
-#include "agent/os/file_digest.h"
+#include "engine/base/file_digest.h"
 #include "agent/os/identity.h"
 #include "agent/os/lock_bundle.h"
 #include "agent/os/log.h"
@@ -42,12 +42,12 @@
 #include "agent/ranks/control_group.h"
 #include "agent/ranks/guardian.h"
 #include "agent/wire/file_channel.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/install.h"
-#include "engine/contract/json_memory.h"
-#include "engine/contract/roff.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/json_memory.h"
+#include "engine/base/roff.h"
+#include "engine/base/safe_open.h"
 
 /* --- run ------------------------------------------------------------------------------- */
 

@@ -12,8 +12,8 @@
 #include "controller/cli/far_command.h"
 #include "controller/cli/output.h"
 #include "controller/spec/spec_suggest.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_memory.h"
+#include "engine/base/err.h"
+#include "engine/base/json_memory.h"
 
 /* How many arguments each kind takes. */
 static int check_args(struct call *call)

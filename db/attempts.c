@@ -4,7 +4,7 @@
 
 #include "db/stmt.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static const char INSERT[] =
     "INSERT INTO attempts (job, attempt, nonce, node, run_dir, boot_id, pid, start_time, "

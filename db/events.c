@@ -4,7 +4,7 @@
 
 #include "db/stmt.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static const char APPEND[] =
     "INSERT INTO events (job, seq, at_ms, source, kind, attempt, node, incarnation, agent_seq, "

@@ -5,7 +5,7 @@
 #include "agent/core/goodput.h"
 #include "db/stmt.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define COLUMN(id, name) ", " #name
 #define MARK(id, name)   ",?"

@@ -9,7 +9,7 @@
 #include "db/removed.h"
 #include "db/stmt.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define COLUMNS                                                                               \
     "id, name, state, result, reason, after_json, priority, held, attempt, generation, np, "  \

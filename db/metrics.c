@@ -4,7 +4,7 @@
 
 #include "db/stmt.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static const char PUT[] = "INSERT OR REPLACE INTO metrics (job, name, step, value) VALUES (?,?,?,?)";
 static const char COUNT[] = "SELECT count(*) FROM metrics WHERE job=? AND name=?";

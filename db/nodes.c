@@ -4,7 +4,7 @@
 
 #include "db/stmt.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static const char PUT[] =
     "INSERT INTO nodes (name, boot_id, cpus, facts, last_seen_ms) VALUES (?1,?2,?3,?4,?5) "

@@ -9,7 +9,7 @@
 #include "db/integrity.h"
 #include "db/stmt.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* ---- copies ---- */
 

@@ -6,7 +6,7 @@
 
 #include "db/stmt.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* Rows that refer to a job are deleted before it. */
 static const char *const FORGET[] = {

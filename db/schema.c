@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "db/integrity.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* The assembler reads the file; the Makefile has the dependency. */
 __asm__(".section .rodata\nschema_sql:\n.incbin \"db/schema.sql\"\n.byte 0\n.previous\n");

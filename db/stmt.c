@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "db/integrity.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static int fail(sqlite3_stmt *st, struct err *err)
 {

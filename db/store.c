@@ -12,7 +12,7 @@
 #include "agent/os/file_system.h"
 #include "db/schema.h"
 #include "db/stmt.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { STMTS = 96, FREE_MIN = 256, FREE_SHARE = 4 };
 

@@ -21,8 +21,8 @@ trap 'rm -f "$out"' EXIT
 cd "$here/slurm"
 # shellcheck disable=SC2086
 "${CC:-cc}" -std=gnu11 -O2 -g -D_GNU_SOURCE -DJOBCTL_VERSION="\"$version\"" -I. ${SLURM_CFLAGS:-} -o "$out" \
-    controller/slurm/*.c engine/contract/err.c engine/contract/utf8.c \
-    engine/contract/json_text.c engine/contract/json_make.c ${SLURM_LIBS:--lslurm} -ljansson ||
+    controller/slurm/*.c engine/base/err.c engine/base/utf8.c \
+    engine/base/json_text.c engine/base/json_make.c ${SLURM_LIBS:--lslurm} -ljansson ||
     fail "it did not compile: are libslurm-dev and libjansson-dev installed? (--help says more)"
 chmod 755 "$out"
 "$out" version || fail "it was built, but does not run here"

@@ -46,8 +46,8 @@ rows() {
         deploy/tmpfiles.d/jobctl.conf lib/tmpfiles.d/jobctl.conf
     tree share/jobctl $(find templates -type f | sort)
     printf '755\t%s\t%s\n' deploy/demo.sh share/jobctl/demo.sh deploy/build_slurm.sh share/jobctl/build-slurm
-    tree share/jobctl/slurm controller/slurm/*.[ch] engine/contract/err.[ch] engine/contract/utf8.[ch] \
-        engine/contract/json_text.[ch] engine/contract/json_make.[ch]
+    tree share/jobctl/slurm controller/slurm/*.[ch] engine/base/err.[ch] engine/base/utf8.[ch] \
+        engine/base/json_text.[ch] engine/base/json_make.[ch]
     each 644 share/doc/jobctl README.md CHANGES.md LICENSE docs/*
 }
 

@@ -7,8 +7,8 @@
 
 #include "engine/cli/train_cmd.h"
 #include "engine/contract/exit_code.h"
-#include "engine/contract/json_memory.h"
-#include "engine/contract/roff.h"
+#include "engine/base/json_memory.h"
+#include "engine/base/roff.h"
 #include "kernels/processor.h"
 
 static const struct {

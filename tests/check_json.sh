@@ -3,7 +3,7 @@
 # check_json.sh ROOT OBJDIR OBJECT... - text becomes JSON in one place, whatever its encoding
 #
 # json_pack(), json_string() and so on make no value of text that is not UTF-8: an event of the agent would be lost
-# without an error. engine/contract/json_text.h and json_make.h make one of any text. Where such text must be refused,
+# without an error. engine/base/json_text.h and json_make.h make one of any text. Where such text must be refused,
 # because it is a name or a value to be used, json_string() is right, and ROOT/tests/rooms.txt says so (exact PATH REASON).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

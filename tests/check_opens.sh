@@ -3,7 +3,7 @@
 # check_opens.sh ROOT OBJDIR OBJECT... - files that somebody else can write are opened in one place
 #
 # A FIFO in the place of a file stops whoever opens it, and a link leads elsewhere. In the safe rooms of
-# ROOT/tests/rooms.txt only engine/contract/safe_open.h opens files; other sources are exceptions there, with the
+# ROOT/tests/rooms.txt only engine/base/safe_open.h opens files; other sources are exceptions there, with the
 # reason why nobody can plant anything. A directory listing (opendir) waits for nothing and is free.
 #
 # The daemon has one loop, which a file system that does not answer would stop. Sources of the loop rooms that name
@@ -39,7 +39,7 @@ $3 == "U" && folder_of($1) in loop && plain($2) in by_path {
 $3 == "U" && folder_of($1) in safe && plain($2) in bare {
     path = $1 ".c"
     if (path in opens) used["opens", path] = 1
-    else fail(path " calls " plain($2) "(): use engine/contract/safe_open.h, or say in tests/rooms.txt why not")
+    else fail(path " calls " plain($2) "(): use engine/base/safe_open.h, or say in tests/rooms.txt why not")
 }
 END {
     for (name in safe) { rooms_found++; if (!(name in seen)) fail("tests/rooms.txt: safe " name " has no source") }

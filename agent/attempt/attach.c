@@ -29,13 +29,13 @@
 #include "agent/ranks/control_group.h"
 #include "agent/wire/frame.h"
 #include "agent/wire/log_feed.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/scratch.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
+#include "engine/base/scratch.h"
+#include "engine/base/write_all.h"
 
 enum {
     LOOK_MS = 20,

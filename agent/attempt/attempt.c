@@ -28,10 +28,10 @@
 #include "agent/probe/probe.h"
 #include "agent/wire/call_home.h"
 #include "agent/wire/file_channel.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 enum {
     LAUNCH_WAIT_MS = 60 * 1000, /* without a LAUNCH: exit */

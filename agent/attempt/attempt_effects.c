@@ -25,9 +25,9 @@
 #include "agent/ranks/capture.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/wire/call_home.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 enum {
     LAST_COPY_MS = 10 * 60 * 1000, /* to the mirror, at the end */

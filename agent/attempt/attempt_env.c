@@ -13,8 +13,8 @@
 #include "agent/os/env_file.h"
 #include "agent/probe/probe.h"
 #include "agent/ranks/launch_env.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 extern char **environ;
 

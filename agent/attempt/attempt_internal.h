@@ -19,8 +19,8 @@
 #include "agent/attempt/disk_notice.h"
 #include "agent/core/agent_core.h"
 #include "agent/os/identity.h"
-#include "engine/contract/clock_jump.h"
-#include "engine/contract/dir_identity.h"
+#include "engine/base/clock_jump.h"
+#include "engine/base/dir_identity.h"
 
 struct attempt {
     struct attempt_options o;

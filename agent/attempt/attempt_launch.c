@@ -25,10 +25,10 @@
 #include "agent/plan/gpu_selftest_child.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/probe_cache.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 static void on_trouble(void *arg, const struct monitor_trouble *t)
 {

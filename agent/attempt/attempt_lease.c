@@ -19,10 +19,10 @@
 #include "agent/nodes/follower.h"
 #include "agent/nodes/leader.h"
 #include "agent/os/log.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 enum { TELL_MS = 10 * 1000 };
 

@@ -20,10 +20,10 @@
 #include "agent/nodes/leader.h"
 #include "agent/os/log.h"
 #include "agent/plan/plan_nodes.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/scratch.h"
 
 static const json_t *group_of(const struct attempt *a)
 {

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "engine/contract/text_append.h"
+#include "engine/base/text_append.h"
 
 static void begin(struct disk_notice *d, const struct disk_state *now, const char *dir, char *text, size_t size)
 {

@@ -6,7 +6,7 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/nodes/leader.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 static json_t *number(double v)
 {

@@ -15,7 +15,7 @@
 #include "agent/attempt/spool.h"
 #include "agent/code/code_tree.h"
 #include "agent/os/run_dir.h"
-#include "agent/os/tree.h"
+#include "engine/base/tree.h"
 #include "agent/wire/log_feed.h"
 
 enum { DIGEST_CHARS = 32, VERSIONS_MAX = 256, OLD_S = HOST_CACHE_DAYS * 24 * 3600 };

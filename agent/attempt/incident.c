@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 #include "agent/nodes/leader.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/os/kernel_log.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 #include "engine/contract/flight.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 
 enum { LAST_ENTRIES = 24, LAST_LINES = 12, THREADS = 24, TOLD_RANKS = 4 };
 

@@ -14,10 +14,10 @@
 #include "agent/os/log.h"
 #include "agent/os/subprocess.h"
 #include "agent/plan/plan.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
 
 enum {
     LOOK_MS = 5000,    /* also what programs outside of jobctl do */

@@ -9,8 +9,8 @@
 #include "agent/monitor/straggler.h"
 #include "agent/monitor/watch.h"
 #include "agent/nodes/leader.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 
 enum { LOOK_MS = 200, LINE_BYTES = 4096 };
 

@@ -8,15 +8,15 @@
 #include <unistd.h>
 
 #include "agent/attempt/spool.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
 #include "agent/wire/byte_stream.h"
 #include "agent/wire/channel.h"
 #include "agent/wire/frame.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 enum {
     QUEUE_BYTES = 256 * 1024, /* limit of unsent bytes per connection */

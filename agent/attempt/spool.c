@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 
 enum { HEADER = 4096, RECORD_MAX = 512 * 1024 };
 #define MAGIC   UINT64_C(0x316C6F6F7073436A) /* "jCspool1" */

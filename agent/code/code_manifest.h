@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/contract/digest.h"
+#include "engine/base/digest.h"
 
 struct err;
 

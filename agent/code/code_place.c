@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
 
 static json_t *path_here(const char *dir, const char *run_dir)
 {

@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 #include "agent/code/code_tree.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/scratch.h"
 
 enum { PATH = PATH_MAX + CODE_PATH, STATE = 3000 };
 

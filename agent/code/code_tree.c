@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/scratch.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/scratch.h"
+#include "engine/base/write_all.h"
 
 enum { PIECE = 64 * 1024, OPEN_DIRS = 32, FULL = PATH_MAX + CODE_PATH };
 

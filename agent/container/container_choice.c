@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "agent/container/container_kind.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 static const json_t *row_of(const json_t *found, const char *name)
 {

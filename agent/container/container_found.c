@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/container/container_kind.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 #define SOCKET "/var/run/docker.sock"
 

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/err.h"
+#include "engine/base/text_append.h"
 
 #define DOCKER "docker://"
 #define SHOWN 120

@@ -18,8 +18,8 @@
 #include "agent/container/container_process.h"
 #include "agent/container/container_sweep.h"
 #include "agent/container/container_words.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 extern char **environ;
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/container/container_image.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/text_append.h"
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define HOST "--network=host", "--ipc=host", "--pid=host", "--uts=host", "--security-opt=label=disable", "--pids-limit=-1"

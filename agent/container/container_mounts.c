@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* Runtimes separate paths by these. */
 static int check(const char *path, const char *what, bool is_target, struct err *err)

@@ -14,11 +14,11 @@
 #include "agent/container/container_kind.h"
 #include "agent/container/container_words.h"
 #include "agent/os/subprocess.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 
 enum { OPTIONS = 64, WAIT_MS = 60 * 1000 /* without a word of the runtime */ };
 

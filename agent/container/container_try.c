@@ -8,9 +8,9 @@
 #include "agent/container/container_kind.h"
 #include "agent/container/container_words.h"
 #include "agent/os/subprocess.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
 
 enum { WAIT_MS = 15 * 1000 };
 

@@ -10,8 +10,8 @@
 #include "agent/core/agent_effects.h"
 #include "agent/core/agent_event.h"
 #include "agent/core/cause.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 enum {
     LONGEST_GRACE_MS = 600000, /* for the checkpoint before a stop */

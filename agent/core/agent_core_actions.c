@@ -10,7 +10,7 @@
 #include "agent/core/agent_core_internal.h"
 #include "agent/core/agent_effects.h"
 #include "agent/core/cause.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 void agent_core_timer(struct agent_core *c, struct agent_effects *out, int64_t at_ms)
 {

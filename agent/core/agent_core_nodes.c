@@ -8,7 +8,7 @@
 #include "agent/core/agent_core_internal.h"
 #include "agent/core/agent_effects.h"
 #include "agent/core/cause.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 static void tell(struct agent_core *c, const struct agent_lost *l, struct agent_effects *out)
 {

@@ -11,7 +11,7 @@
 #include "agent/core/agent_effects.h"
 #include "agent/core/agent_event.h"
 #include "agent/core/cause.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 enum {
     REPORT_MS = 2500,    /* for a report of a hang, which may use a debugger */

@@ -9,8 +9,8 @@
 #include "agent/core/agent_core_internal.h"
 #include "agent/core/agent_effects.h"
 #include "agent/core/rank_line.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 static void on_first_rank(struct agent_core *c, const char *ev, const json_t *line, int64_t now_ms,
                           struct agent_effects *out)

@@ -13,7 +13,7 @@
 #include "agent/core/agent_core_internal.h"
 #include "agent/core/cause.h"
 #include "agent/core/rank_line.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 
 enum {
     PART_MS = 5000,

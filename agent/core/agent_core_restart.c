@@ -9,8 +9,8 @@
 #include "agent/core/agent_core_internal.h"
 #include "agent/core/agent_effects.h"
 #include "agent/core/cause.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/json_make.h"
+#include "engine/base/text_append.h"
 
 /* Ranks that never reached a step on these nodes hang: a network path may be broken. */
 bool agent_core_has_fallback(const struct agent_core *c)

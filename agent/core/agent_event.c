@@ -7,7 +7,7 @@
 #include "agent/core/progress_tracker.h"
 #include "agent/core/restart_policy.h"
 #include "agent/core/root_cause.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 const char *const agent_event_kinds[] = {
     "facts", "lease", "preflight", "plan", "nodes", "node_lost", "deadline", "pull_started", "pull_done",

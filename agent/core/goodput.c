@@ -2,7 +2,7 @@
 /* goodput.c - see goodput.h */
 #include "agent/core/goodput.h"
 
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 #define NAME(id, name) #name,
 static const char *const names[BUCKETS] = { GOODPUT_BUCKETS(NAME) };

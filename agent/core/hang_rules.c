@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
 
 enum { DOUBLINGS = 10, WORDS = 32, WINDOW_LEAST_MS = 1000, WINDOW_MOST_MS = 10 * 1000 };
 

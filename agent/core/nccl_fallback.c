@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 
 void nccl_fallback_init(struct nccl_fallback *r, const json_t *list, int used)
 {

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "agent/core/rank_line.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 
 enum { STEP_EVENT_MS = 1000 };
 

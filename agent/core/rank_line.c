@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 const char *rank_line_text(const json_t *line, const char *key)
 {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "agent/core/redact_shapes.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 
 enum { KNOWN_LEAST = 6 };
 

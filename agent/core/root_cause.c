@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "agent/printed/failure_reason.h"
-#include "engine/contract/json_text.h"
-#include "engine/contract/utf8.h"
+#include "engine/base/json_text.h"
+#include "engine/base/utf8.h"
 
 enum {
     EVIDENCE_LINES = 20,

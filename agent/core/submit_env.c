@@ -10,7 +10,7 @@
 #include <strings.h>
 
 #include "agent/core/redact.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

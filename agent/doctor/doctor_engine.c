@@ -22,9 +22,9 @@
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "agent/plan/probe_cache.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 #include "engine/contract/manifest.h"
 
 /* Counting a large data set takes long; a version does not. */

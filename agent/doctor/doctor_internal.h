@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "agent/doctor/doctor_rows.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 struct checkup {
     const json_t *facts, *spec, *looked;

@@ -7,9 +7,9 @@
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "agent/probe/route.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/size_text.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/size_text.h"
 
 static void check_plan(struct checkup *c)
 {

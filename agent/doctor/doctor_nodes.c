@@ -13,8 +13,8 @@
 #include "agent/plan/plan_internal.h"
 #include "agent/plan/plan_nodes.h"
 #include "agent/probe/route.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

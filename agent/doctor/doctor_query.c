@@ -18,12 +18,12 @@
 #include "agent/os/subprocess.h"
 #include "agent/plan/plan_internal.h"
 #include "agent/probe/probe.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 
 enum { PATIENCE_MS = 60000 };
 

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "agent/plan/plan_internal.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 static const char *const names[ROW_STATUSES] = {"ok", "warn", "fail", "unknown"};
 

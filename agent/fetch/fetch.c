@@ -11,8 +11,8 @@
 #include "agent/fetch/fetch_http.h"
 #include "agent/fetch/fetch_list.h"
 #include "agent/fetch/fetch_progress.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 #include "engine/hub/hub_cache.h"
 
 static const char *const states[] = {

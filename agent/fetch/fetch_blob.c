@@ -14,10 +14,10 @@
 #include "agent/fetch/fetch_digest.h"
 #include "agent/fetch/fetch_http.h"
 #include "agent/fetch/fetch_progress.h"
-#include "engine/contract/err.h"
-#include "engine/contract/scratch.h"
-#include "engine/contract/text_append.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/err.h"
+#include "engine/base/scratch.h"
+#include "engine/base/text_append.h"
+#include "engine/base/write_all.h"
 #include "engine/hub/hub_cache.h"
 
 enum { PIECE = 1 << 20, PART = 1200 };

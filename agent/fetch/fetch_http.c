@@ -15,9 +15,9 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 #include "engine/hub/hub_cache.h"
 
 enum { HOPS = 6, TOKEN = 512, WAIT_MS = 250, WAIT_MOST_MS = 30000, AFTER_MOST_S = 300, IDLE_S = 30 };

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "agent/fetch/fetch_http.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 #include "engine/hub/hub_cache.h"
 
 enum { BODY_MAX = 64 << 20, FILES_MAX = 200000 };

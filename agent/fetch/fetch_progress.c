@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "engine/contract/clock.h"
+#include "engine/base/clock.h"
 #include "engine/contract/progress.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/text_append.h"
 
 enum { TERMINAL_MS = 200, LOG_MS = 10000, PARTS = 20 };
 

@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "agent/machine/machine_dir.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
+#include "engine/base/safe_open.h"
 
 enum { CLAIMS_MOST = 4096 };
 

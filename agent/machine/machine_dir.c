@@ -18,8 +18,8 @@
 
 #include "agent/os/file_system.h"
 #include "agent/os/process.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 
 enum { CLAIM_BYTES = 64 * 1024 };
 

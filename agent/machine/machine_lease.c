@@ -19,11 +19,11 @@
 #include "agent/machine/machine_lease_internal.h"
 #include "agent/os/lock_bundle.h"
 #include "agent/os/log.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
+#include "engine/base/text_append.h"
 
 enum { RELEASE_TRIES = 200 };
 

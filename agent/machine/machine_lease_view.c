@@ -6,7 +6,7 @@
 
 #include "agent/machine/machine_claims.h"
 #include "agent/machine/machine_lease_internal.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 
 void machine_lease_lock_name(char out[MACHINE_DIR_NAME], const struct machine_lease *l, int resource)
 {

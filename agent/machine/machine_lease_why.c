@@ -5,9 +5,9 @@
 
 #include "agent/machine/machine_claims.h"
 #include "agent/machine/machine_lease_internal.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/text_append.h"
 
 enum { NAMED_MOST = 3 };
 

@@ -13,13 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/clock.h"
-#include "engine/contract/dir_walk.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_file.h"
+#include "engine/base/clock.h"
+#include "engine/base/dir_walk.h"
+#include "engine/base/err.h"
+#include "engine/base/json_file.h"
 #include "engine/contract/manifest.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/scratch.h"
 
 enum { CHUNK = 1 << 20, SMALL_BYTES = 64 << 20, STEPS_MAX = 4096 };
 

@@ -13,12 +13,12 @@
 
 #include "agent/os/log.h"
 #include "agent/os/subprocess.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 
 enum { PATH_SIZE = 4096, SLOW_MS = 3000, UNREADY_MS = 2000 };
 

@@ -17,9 +17,9 @@
 
 #include "agent/os/lease.h"
 #include "agent/mirror/mirror.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 
 enum { LOOK_MS = 200 };
 

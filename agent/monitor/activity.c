@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/text_append.h"
+#include "engine/base/text_append.h"
 
 #define SHARE 0.01  /* of the norm; less is background */
 #define WORK_S 0.01 /* of CPU time in one window; less is rounding */

@@ -4,8 +4,8 @@
 
 #include <inttypes.h>
 
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 #include "engine/contract/flight.h"
 
 enum { LAST_ENTRIES = 16 };

@@ -13,9 +13,9 @@
 #include "agent/os/subprocess.h"
 #include "agent/plan/plan_internal.h"
 #include "agent/probe/xid.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 enum { RECENT_MS = 30000, EVENTS = 8, USE_MS = 10000 };
 

@@ -8,8 +8,8 @@
 
 #include "agent/monitor/phase_times.h"
 #include "agent/monitor/silence.h"
-#include "engine/contract/err.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/err.h"
+#include "engine/base/text_append.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

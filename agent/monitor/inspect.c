@@ -16,7 +16,7 @@
 #include "agent/os/subprocess.h"
 #include "agent/probe/probe.h"
 #include "agent/ranks/command_programs.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { RAS_WAIT_MS = 1000 };
 #define RAS_ADDRESS "localhost:28028"

@@ -12,8 +12,8 @@
 
 #include "agent/os/log.h"
 #include "agent/os/subprocess.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 
 enum { LIMIT_MS = 2000, INSPECTED = 8 };
 

@@ -9,8 +9,8 @@
 
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 static const char *const way_names[NCCL_WAYS] = {"P2P", "SHM", "NET"};
 static const char *const way_keys[NCCL_WAYS] = {"p2p", "shm", "net"};

@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 #include "agent/monitor/nccl_log.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
+#include "engine/base/safe_open.h"
 
 enum { READ_MOST = 1 << 20, LINE = 1024, QUIET_MS = 3000, WARNINGS = 4096, TAIL = 8192 };
 

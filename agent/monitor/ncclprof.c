@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/clock.h"
+#include "engine/base/clock.h"
 
 #include "engine/contract/flight.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "engine/contract/flight.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 void output_progress_init(struct output_progress *o, const char *rule)
 {

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "agent/wire/log_feed.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 enum { BASE64 = 4 * ((PAGE_BLOCK + 2) / 3) };
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 enum { WORTH_MS = 60 * 1000, HIGHEST_MS = 366 * 24 * 3600 };
 

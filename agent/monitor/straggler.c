@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 static const enum flight_phase own_work[] = {PHASE_DATA, PHASE_FORWARD, PHASE_BACKWARD,
                                              PHASE_OPTIMIZER};

@@ -17,7 +17,7 @@
 #include "agent/os/process_tree.h"
 #include "agent/os/tcp_sockets.h"
 #include "agent/os/thread_times.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { LINE = 4096, SECTOR = 512 };
 

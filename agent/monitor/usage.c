@@ -10,8 +10,8 @@
 #include "agent/monitor/activity.h"
 #include "agent/monitor/tree_use.h"
 #include "agent/ranks/ranks.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 
 enum { SAMPLE_MS = 1000, WINDOW_MS = 10 * 1000, TIMES_COST = 50, ADDRESS = 64 };
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "agent/printed/line_pattern.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 struct rule {
     char    name[64];

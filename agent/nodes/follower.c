@@ -23,17 +23,17 @@
 #include "agent/nodes/follower_internal.h"
 #include "agent/os/log.h"
 #include "agent/os/process.h"
-#include "agent/os/signal_number.h"
+#include "engine/base/signal_number.h"
 #include "agent/ranks/cleanup.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/snapshot_memfds.h"
 #include "agent/wire/leader_wire.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 #include "engine/contract/flight.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/scratch.h"
 
 enum { NCCL_MS = 1000, REAP_MS = 20 };
 

@@ -16,10 +16,10 @@
 #include "agent/ranks/ranks.h"
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/log_feed.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 enum {
     ROWS = 16, /* of one PAGES */

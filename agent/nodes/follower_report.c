@@ -10,9 +10,9 @@
 #include "agent/nodes/follower_internal.h"
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/log_feed.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/clock.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 
 enum { STACKS = 200 * 1024 }; /* bytes of one INSPECTED */
 

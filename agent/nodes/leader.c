@@ -10,9 +10,9 @@
 #include "agent/ranks/ranks.h"
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/tls_listener.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/flight.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 enum { SILENT_MS = 2500 };
 

@@ -10,9 +10,9 @@
 #include "agent/os/log.h"
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/log_feed.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 /* A decoded text of any bytes (agent/wire/log_feed.h); free() it. NULL: none. */
 static char *text_of(const json_t *body, const char *key)

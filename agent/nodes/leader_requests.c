@@ -9,7 +9,7 @@
 #include "agent/nodes/follower.h"
 #include "agent/nodes/leader_internal.h"
 #include "agent/wire/leader_wire.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/flight.h"
 
 void leader_look_later(struct leader *c)

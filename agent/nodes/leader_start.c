@@ -7,12 +7,12 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/nodes/leader_internal.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/log_feed.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 /* --- placing --------------------------------------------------------------------------------- */
 

@@ -11,9 +11,9 @@
 #include "agent/wire/frame.h"
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/tls_listener.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 enum {
     LOOK_MS = CHANNEL_ALIVE_MS / 4,

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/write_all.h"
 
 int env_file_put(struct buf *entries, const char *name, const char *value)
 {

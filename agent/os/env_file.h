@@ -12,7 +12,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 
 struct err;
 

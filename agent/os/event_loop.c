@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* libuv called abort() itself: this is not a signal from outside, so any function may be called. */
 static void on_abort(int number)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/vfs.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* The numbers of statfs(2), which linux/magic.h has only in part. */
 static const struct {

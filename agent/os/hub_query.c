@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "agent/os/subprocess.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/install.h"
-#include "engine/contract/json_file.h"
+#include "engine/base/json_file.h"
 #include "engine/hub/hub_spec.h"
 
 enum { SETS = 64 };

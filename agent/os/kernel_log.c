@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/clock.h"
+#include "engine/base/clock.h"
 
 enum { RECENT_US = 30 * 1000 * 1000, RECORDS_MAX = 100000 };
 

@@ -13,14 +13,14 @@
 
 #include "agent/os/identity.h"
 #include "agent/os/process.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/json_seal.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_make.h"
+#include "engine/base/json_seal.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/scratch.h"
 
 enum { SCHEMA = 1, LOOK_MS = 100 };
 

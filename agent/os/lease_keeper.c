@@ -14,8 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/err.h"
+#include "engine/base/scratch.h"
 
 struct news {
     bool waits, ready, lost, ended;

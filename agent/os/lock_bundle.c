@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { AT_ONCE = 250 }; /* the kernel's limit for one message is 253 */
 

@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 
 enum { TRIES = 4 };
 

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/err.h"
+#include "engine/base/json_file.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/write_all.h"
 #include "engine/hub/hub_spec.h"
 
 enum { PATH_BYTES = sizeof(((struct payload *)0)->spec_path) };

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "agent/os/file_system.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 
 static int join(char *out, size_t size, const char *dir, const char *name, struct err *err)
 {

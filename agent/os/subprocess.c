@@ -16,8 +16,8 @@
 
 #include "agent/os/cpu_list.h"
 #include "agent/os/descriptors.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 
 /* What failed in the child; sent through a pipe that exec closes. */
 struct failure {

@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 
 struct err;
 struct subprocess;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "agent/os/subprocess.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { HANDLES = 4, TEXT_MOST = 64 << 20 };
 

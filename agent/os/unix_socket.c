@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* An address for `path`. *dir gets -1, or the directory the address goes through: keep it open
  * until the address has been used. */

@@ -10,9 +10,9 @@
 
 #include "agent/os/subprocess.h"
 #include "agent/plan/plan_internal.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/clock.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
 
 /* Both tests are silent until they finish: CUDA starts in some seconds, then copies run for a
  * second; or NCCL connects, limited to PAIR_MS after CUDA, which is limited to START_MS. */

@@ -15,9 +15,9 @@
 #include "agent/os/subprocess.h"
 #include "agent/plan/gpu_selftest.h"
 #include "agent/plan/plan.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_make.h"
 
 struct gpu_selftest_child {
     struct subprocess         *process; /* NULL: ended */

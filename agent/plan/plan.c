@@ -8,9 +8,9 @@
 
 #include "agent/os/cpu_list.h"
 #include "agent/plan/plan_internal.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 /* A count; -1 if it is absent or the word `auto`. */
 static int count_of(const struct plan_view *v, const char *key)

@@ -12,9 +12,9 @@
 
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 void plan_note(struct plan_view *v, const char *fmt, ...)
 {

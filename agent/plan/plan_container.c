@@ -8,9 +8,9 @@
 
 #include "agent/container/container_choice.h"
 #include "agent/plan/plan_internal.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 /* podman has GPUs by their description for CDI alone. */
 static int check_gpus(const struct plan_view *v, const json_t *chosen, struct err *err)

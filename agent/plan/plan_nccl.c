@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 
 #include "agent/plan/plan_internal.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/json_text.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -5,8 +5,8 @@
 
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
 
 static bool is_of_nodes(const json_t *plan)
 {

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "agent/plan/plan_internal.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/field.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 
 enum { SCHEMA = 1 };
 

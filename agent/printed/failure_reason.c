@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "agent/printed/printed_progress.h"
-#include "engine/contract/text_append.h"
-#include "engine/contract/utf8.h"
+#include "engine/base/text_append.h"
+#include "engine/base/utf8.h"
 
 enum { LAST_SHOWN = 220, ROOT_SHOWN = 120, LINE_SHOWN = 200, CRASH_TEXT = 320, LAST_LINES = 3, MARKED_LINES = 20 };
 

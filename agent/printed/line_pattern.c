@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { NESTED_MAX = 50, COUNT_MAX = 1000 };
 

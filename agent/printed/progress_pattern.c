@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/printed/printed_number.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* The field whose name is name[0, n), or -1. */
 static int field_of(const char *name, size_t n)

@@ -8,8 +8,8 @@
 #include <strings.h>
 
 #include "agent/probe/nvml.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 
 enum { BUSY = 50, IDLE_MEMORY = 1 }; /* percent: then the links are measured */
 enum { GPUS_MOST = 64, SLICES_MOST = 16, WAIT_MS = 1000, LINK_MS = 20, XID_MEMORY = 48, XID_GONE = 79 };

@@ -6,9 +6,9 @@
 
 #include "agent/probe/nvml.h"
 #include "agent/probe/probe.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 struct gpu {
     nvml_device device;

@@ -9,11 +9,11 @@
 
 #include "agent/os/log.h"
 #include "agent/os/subprocess.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 #include "engine/contract/install.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 enum { AGAIN_MS = 60000 };      /* after a process that ended by itself: no driver, or it failed */
 

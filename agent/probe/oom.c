@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/cgroup.h"
+#include "engine/base/cgroup.h"
 
 /* The number after "key " at the start of a line, or -1. */
 static int64_t read_key(const char *path, const char *key)

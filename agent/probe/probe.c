@@ -18,14 +18,14 @@
 
 #include "agent/container/container_found.h"
 #include "agent/machine/machine_dir.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/os/descriptors.h"
 #include "agent/os/identity.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 #include "engine/contract/install.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_make.h"
 
 /* Shorter than the daemon's limit for all facts (controller/nodes/fleet_probe.c). */
 enum { GPU_TIMEOUT_MS = 10000 };

@@ -13,8 +13,8 @@
 #include "agent/os/cpu_list.h"
 #include "agent/os/sysroot.h"
 #include "agent/probe/probe.h"
-#include "engine/contract/cgroup.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/cgroup.h"
+#include "engine/base/json_make.h"
 
 static json_t *number_or_null(double v)
 {

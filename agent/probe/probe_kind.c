@@ -14,7 +14,7 @@
 
 #include "agent/os/sysroot.h"
 #include "agent/probe/probe.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

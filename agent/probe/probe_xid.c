@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/os/sysroot.h"
 #include "agent/probe/probe.h"
 

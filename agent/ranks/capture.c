@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "agent/os/log_reader.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 
 static struct capture_losses losses;
 

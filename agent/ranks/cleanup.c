@@ -14,7 +14,7 @@
 #include "agent/os/pid_span.h"
 #include "agent/os/subprocess.h"
 #include "agent/ranks/cleanup_pass.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum {
     CLEANUP_EVERY_MS = 5,

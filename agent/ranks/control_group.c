@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/safe_open.h"
+#include "engine/base/safe_open.h"
 
 #define NAME "/jobctl-"
 

@@ -18,8 +18,8 @@
 #include "agent/os/log.h"
 #include "agent/ranks/cleanup_pass.h"
 #include "agent/ranks/control_group.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 
 enum {
     GRACE_MS = 5000, /* as for the controller: ranks of a dead agent write a checkpoint and exit */

@@ -11,11 +11,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/os/env_file.h"
 #include "agent/ranks/snapshot_memfds.h"
 #include "engine/checkpoint/snapshot.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -24,10 +24,10 @@
 #include "agent/ranks/runner.h"
 #include "agent/ranks/snapshot_memfds.h"
 #include "agent/ranks/stack_dump.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 #include "engine/contract/flight.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 #include "engine/contract/progress.h"
 
 struct ranks {

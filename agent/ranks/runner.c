@@ -22,9 +22,9 @@
 #include "agent/ranks/interpreter.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/ranks.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/flight.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 #include "engine/contract/progress.h"
 
 extern char **environ;

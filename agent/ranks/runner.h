@@ -15,7 +15,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 
 struct agent_exit;
 struct capture;

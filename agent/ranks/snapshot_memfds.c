@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "engine/checkpoint/snapshot.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static void drop(struct snapshot_memfds_files *f)
 {

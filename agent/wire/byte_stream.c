@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "agent/os/unix_socket.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 struct byte_stream {
     union {

@@ -17,8 +17,8 @@
 #include "agent/os/run_dir.h"
 #include "agent/wire/byte_stream.h"
 #include "agent/wire/tls_listener.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 
 enum { LOOK_MS = 500, AGAIN_MS = 50, PAUSE_MIN_MS = 500, PAUSE_MAX_MS = 10000, TEXT = 8192 };
 

@@ -20,9 +20,9 @@
 
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 
 /* Poll interval: short after data arrived, long when idle. */
 enum { LOOK_MIN_MS = 10, LOOK_MAX_MS = 400, DRAIN_MS = 2000, PIECE = 64 * 1024 };

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/err.h"
+#include "engine/base/json_text.h"
 
 struct frame_reader {
     enum wire_direction direction;

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "agent/os/log_reader.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 enum { PIECE = 32 * 1024 };
 

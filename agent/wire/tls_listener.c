@@ -12,8 +12,8 @@
 #include "agent/os/log.h"
 #include "agent/wire/frame.h"
 #include "agent/wire/leader_wire.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 enum { STRANGERS = 128, BACKLOG = 256 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/wire/leader_wire.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define ATTEMPT      "job:i attempt:i nonce:s "

@@ -20,8 +20,8 @@
 #include "controller/nodes/hosts.h"
 #include "controller/nodes/orphan.h"
 #include "controller/remote/remote.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 struct follower {
     struct followers   *all;

@@ -5,7 +5,7 @@
 #include "controller/job/job.h"
 #include "controller/nodes/gpu_figures.h"
 #include "controller/remote/remote.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 
 static void ask(struct job *job, struct remote_link *link, int64_t for_ms)
 {

@@ -29,10 +29,10 @@
 #include "controller/nodes/fleet.h"
 #include "controller/nodes/placement.h"
 #include "controller/remote/remote.h"
-#include "engine/contract/clock_jump.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/clock_jump.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 enum { REPEAT_MS = 1000 };
 

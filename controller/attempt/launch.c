@@ -11,7 +11,7 @@
 
 #include "agent/core/submit_env.h"
 #include "controller/job/job_store.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 #include "controller/base/daemon.h"
 #include "controller/job/event_kind.h"
 #include "controller/job/job.h"
@@ -20,8 +20,8 @@
 #include "controller/remote/remote.h"
 #include "controller/spec/config.h"
 #include "db/events.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 static void digest(char out[32], const json_t *spec)
 {

@@ -16,9 +16,9 @@
 #include "agent/ranks/cleanup_pass.h"
 #include "agent/ranks/control_group.h"
 #include "controller/base/home.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 
 enum { TAIL = 300, SAID = 4096, CONNECT_TRIES = 200, CONNECT_PAUSE_MS = 25 };
 

@@ -21,7 +21,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/os/unix_socket.h"
 #include "controller/base/autostart.h"
 #include "controller/base/client_internal.h"
@@ -29,9 +29,9 @@
 #include "controller/base/far_answer.h"
 #include "controller/base/far_host.h"
 #include "controller/base/home.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 enum { ANSWER_MAX = 256 << 20, PATH_SIZE = 2048, PAUSE_MS = 100, PATIENCE_S = 30, FRESH_S = 1 };
 

@@ -9,7 +9,7 @@
 
 #include "controller/base/client_internal.h"
 #include "controller/base/far_host.h"
-#include "engine/contract/clock.h"
+#include "engine/base/clock.h"
 
 enum { PAUSE_MAX_MS = 5000 };
 

@@ -7,10 +7,10 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "controller/base/client.h"
 #include "controller/base/diagnostics.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 struct client {
     CURL               *curl;

@@ -6,7 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "engine/contract/clock.h"
+#include "engine/base/clock.h"
 
 int64_t daemon_now_ms(void)
 {

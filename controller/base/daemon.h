@@ -45,8 +45,8 @@
 #include <uv.h>
 
 #include "controller/base/instance.h"
-#include "engine/contract/clock_jump.h"
-#include "engine/contract/dir_identity.h"
+#include "engine/base/clock_jump.h"
+#include "engine/base/dir_identity.h"
 
 struct err;
 struct file_work;

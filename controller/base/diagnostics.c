@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 /* Mistakes without a line sort last. */
 static bool stands_before(const struct finding *a, const struct finding *b)

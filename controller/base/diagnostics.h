@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { DIAGNOSTICS_MAX = 20 };
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 
 enum { LOOKS = 5, STACK_BYTES = 512 * 1024, CLOSE_LOOK_MS = 5 };
 

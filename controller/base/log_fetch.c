@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "controller/base/client.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { PIECE = 256 * 1024, TAIL_FIRST = 64 * 1024, TAIL_MOST = 16 * 1024 * 1024,
        LONGEST_LINE = 1024 * 1024 };

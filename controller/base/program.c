@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "agent/os/subprocess.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/install.h"
-#include "engine/contract/json_file.h"
+#include "engine/base/json_file.h"
 
 enum { WORDS = 16 };
 

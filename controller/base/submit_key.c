@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 int submit_key_make(char key[SUBMIT_KEY_SIZE], struct err *err)
 {

@@ -4,7 +4,7 @@
  * Text is UTF-8 internally and is converted for the terminal only here.
  */
 #include "controller/base/terminal.h"
-#include "engine/contract/utf8.h"
+#include "engine/base/utf8.h"
 
 #include <langinfo.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "engine/contract/json_text.h"
+#include "engine/base/json_text.h"
 
 json_t *utc_json(int64_t ms)
 {

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { BLOCK = 16384 };
 

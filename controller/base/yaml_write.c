@@ -9,7 +9,7 @@
 #include <yaml.h>
 
 #include "controller/base/yaml.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { WIDTH = 120 };
 

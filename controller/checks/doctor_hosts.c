@@ -12,9 +12,9 @@
 #include "agent/doctor/doctor_nodes.h"
 #include "controller/checks/host_query.h"
 #include "controller/spec/host_groups.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 enum {
     LOOK_MS = 300 * 1000, /* data may be large; pairs of GPUs take a minute */

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "controller/base/client.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
+#include "engine/base/text_append.h"
 
 enum { SEEN = 800, TODO = 200 };
 

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "agent/doctor/doctor_rows.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "controller/base/program.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 static json_int_t wanted(const json_t *spec, const char *key)
 {

@@ -11,10 +11,10 @@
 #include "agent/os/event_loop.h"
 #include "agent/os/subprocess.h"
 #include "controller/base/program.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 #include "engine/contract/install.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 struct conversation {
     struct subprocess *process;  /* NULL: ended */

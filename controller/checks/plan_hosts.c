@@ -8,9 +8,9 @@
 #include "agent/plan/plan_nodes.h"
 #include "controller/checks/host_query.h"
 #include "controller/spec/host_groups.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 enum { FACTS_MS = 60 * 1000, MEMORY_MS = 120 * 1000 };
 

@@ -16,8 +16,8 @@
 #include "controller/cli/question.h"
 #include "controller/cli/spec_file.h"
 #include "controller/cli/submitter.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 static const struct option_row options[] = {
     {"hold", 0, OPTION_FLAG, NULL, "submit held: jobctl release starts it"},

@@ -9,8 +9,8 @@
 #include "controller/cli/job_select.h"
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 enum { SHOWN = 5 };
 

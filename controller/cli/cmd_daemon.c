@@ -28,12 +28,12 @@
 #include "controller/cli/output.h"
 #include "controller/job/job_list.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/scratch.h"
 
 static const struct option_row options[] = {
     {"detach", 0, OPTION_FLAG, NULL, "run in the background, log to daemon.log; return when it "

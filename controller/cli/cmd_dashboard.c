@@ -17,11 +17,11 @@
 #include "controller/cli/interrupt.h"
 #include "controller/cli/output.h"
 #include "controller/cli/port_forward.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/scratch.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/scratch.h"
+#include "engine/base/write_all.h"
 
 #define LINK_FILE "dashboard.html"
 

@@ -19,11 +19,11 @@
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
 #include "controller/job/job_code.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/field.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/scratch.h"
 
 enum { PATH = PATH_MAX + CODE_PATH, DIFF_MS = 60000 };
 

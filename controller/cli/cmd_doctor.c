@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "controller/base/home.h"
 #include "controller/base/program.h"
 #include "controller/checks/doctor_hosts.h"
@@ -22,8 +22,8 @@
 #include "controller/cli/spec_file.h"
 #include "controller/cli/submit_code.h"
 #include "controller/remote/remote.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
 
 enum { EXIT_UNFIT = 1 };
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "controller/spec/sweep_points.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/drill.h"
@@ -15,7 +15,7 @@
 #include "controller/cli/local_check.h"
 #include "controller/cli/output.h"
 #include "controller/cli/spec_file.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 static const struct option_row options[] = {
     {"only", 0, OPTION_TEXT, "NAMES", "only these faults, separated by commas"},

@@ -14,8 +14,8 @@
 #include "controller/cli/question.h"
 #include "controller/cli/submitter.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 static const struct option_row options[] = {
     OPTION_JSON,

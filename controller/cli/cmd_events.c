@@ -5,13 +5,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 /* A narrow terminal omits the kinds, which are for programs. */
 enum { PAGE = 1000, INTERRUPTED = 130, WAIT_S = 20, WIDE = 120, NARROW_TEXT = 25, WIDE_TEXT = 44 };

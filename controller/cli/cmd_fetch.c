@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "controller/base/program.h"
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"

@@ -14,8 +14,8 @@
 #include "controller/cli/submitter.h"
 #include "controller/job/job_list.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 /* The text printed after success, following "job 7 (name)". */
 static const struct {

@@ -8,7 +8,7 @@
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 enum { CURVES = 10, POINTS_MAX = 2000 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/plan/plan.h"
 #include "controller/base/client.h"
 #include "controller/base/program.h"
@@ -13,8 +13,8 @@
 #include "controller/cli/output.h"
 #include "controller/spec/config.h"
 #include "controller/spec/host_groups.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 static const struct option_row options[] = {
     {"reason", 0, OPTION_TEXT, "TEXT", "reason of a drain, shown for jobs that wait for the node"},

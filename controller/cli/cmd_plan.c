@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "agent/core/hang_rules.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/plan/plan.h"
 #include "controller/base/client.h"
 #include "controller/base/home.h"
@@ -22,8 +22,8 @@
 #include "controller/cli/spec_file.h"
 #include "controller/job/job_view.h"
 #include "controller/remote/remote.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},

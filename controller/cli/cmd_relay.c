@@ -27,7 +27,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/os/unix_socket.h"
 #include "controller/base/autostart.h"
 #include "controller/base/client.h"
@@ -38,11 +38,11 @@
 #include "controller/cli/local_check.h"
 #include "controller/cli/submit_code.h"
 #include "controller/cli/submitter.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
-#include "engine/contract/write_all.h"
+#include "engine/base/write_all.h"
 
 static const struct option_row options[] = {{.name = NULL}};
 

@@ -16,7 +16,7 @@
 #include "controller/cli/output.h"
 #include "controller/cli/question.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 enum { USUAL_AGE_S = 30 * 86400 };
 

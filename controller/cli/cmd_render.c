@@ -12,7 +12,7 @@
 #include "controller/remote/remote.h"
 #include "controller/remote/sbatch.h"
 #include "engine/contract/install.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set slurm.partition=gpu"},

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/core/redact.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
@@ -19,9 +19,9 @@
 #include "controller/cli/tarball.h"
 #include "controller/job/event_kind.h"
 #include "controller/job/job_dir.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/write_all.h"
 
 enum { TAIL = 256 * 1024, EVENTS = 1000 };
 

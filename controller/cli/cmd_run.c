@@ -11,7 +11,7 @@
 #include "controller/cli/output.h"
 #include "controller/cli/send_job.h"
 #include "controller/cli/spec_file.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 static const struct option_row options[] = {
     {"ranks", 'n', OPTION_COUNT, "N", "processes per node (resources.ranks); default: one per GPU, or 1"},

@@ -11,7 +11,7 @@
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/rank_process.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 
 static const struct option_row options[] = {
     {"rank", 0, OPTION_COUNT, "N", "the rank whose environment it gets; 0 if left out"},

@@ -10,8 +10,8 @@
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/field.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/field.h"
+#include "engine/base/text_append.h"
 
 static const struct option_row options[] = {
     {"spec", 0, OPTION_FLAG, NULL, "print only the canonical spec (JSON)"},

@@ -13,8 +13,8 @@
 #include "controller/cli/output.h"
 #include "controller/job/job_list.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 enum { STORE = 1600, LIMIT = 100, LIMIT_MOST = 10000, PAGE = 10000, REDRAW_MS = 1000 };
 

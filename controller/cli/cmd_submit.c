@@ -13,8 +13,8 @@
 #include "controller/cli/send_job.h"
 #include "controller/cli/spec_file.h"
 #include "controller/spec/spec_after.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},

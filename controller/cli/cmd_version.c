@@ -7,7 +7,7 @@
 #include "controller/base/program.h"
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 #ifdef __clang__
 #define COMPILER __VERSION__

@@ -8,8 +8,8 @@
 #include "controller/cli/job_wait.h"
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/clock.h"
+#include "engine/base/json_make.h"
 
 static const struct option_row options[] = {
     {"timeout", 't', OPTION_DURATION, "TIME", "give up after 90s, 5m, ... with exit code 124"},

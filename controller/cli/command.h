@@ -13,7 +13,7 @@
 #include "controller/base/diagnostics.h"
 #include "controller/base/terminal.h"
 #include "controller/cli/options.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* The kind of arguments a command takes, for help and completion. */
 enum command_args { ARGS_NONE, ARGS_COMMAND, ARGS_FILE, ARGS_FILES, ARGS_FILE_OR_JOB, ARGS_FILE_OR_NONE, ARGS_JOB,

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "controller/spec/jobspec.h"
-#include "engine/contract/err.h"
-#include "engine/contract/utf8.h"
+#include "engine/base/err.h"
+#include "engine/base/utf8.h"
 
 /* ---- the shell ---- */
 

@@ -8,8 +8,8 @@
 #include "controller/base/client.h"
 #include "controller/cli/key_text.h"
 #include "controller/spec/spec_rows.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 
 /* The list `name` in the daemon's answer, for json_decref(); NULL if there is none. */

@@ -13,10 +13,10 @@
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
 #include "controller/daemon/repair.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 enum { STOP_TRIES = 1500, STOP_PAUSE_MS = 20 };
 

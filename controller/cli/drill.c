@@ -17,9 +17,9 @@
 #include "agent/os/identity.h"
 #include "controller/base/client.h"
 #include "controller/job/event_kind.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 #include "engine/contract/flight.h"
 
 enum { LOOK_MS = 5, READY_S = 180, SETTLE_STEPS = 3, SLOW_MS = 2500, SLOW_BEAT_MS = 25 };

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "agent/core/redact.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/json_text.h"
 
 enum { KEY_BYTES = 256 };
 

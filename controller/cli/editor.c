@@ -11,9 +11,9 @@
 
 #include "agent/os/subprocess.h"
 #include "controller/base/yaml.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/write_all.h"
 
 int editor_init(struct editor *e, const char *name, const char *text, struct err *err)
 {

@@ -13,11 +13,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "controller/base/far_host.h"
 #include "controller/cli/command.h"
 #include "controller/cli/spec_file.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 
 /* The input begins with a line of JSON, the secrets of the spec: words are seen in lists of processes. */
 #define SECRETS_FIRST "JOBCTL_SECRETS_FIRST"

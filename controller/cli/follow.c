@@ -21,8 +21,8 @@
 #include "controller/job/event_kind.h"
 #include "controller/job/event_text.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/field.h"
+#include "engine/base/clock.h"
+#include "engine/base/field.h"
 
 enum { TICK_TTY_MS = 200, TICK_MS = 500, PLAIN_EVERY_S = 10, PAGE = 500, SETUP_LINES = 40 };
 

@@ -4,9 +4,9 @@
 
 #include "controller/cli/command.h"
 #include "controller/remote/hub_pin.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
+#include "engine/base/text_append.h"
 
 struct place {
     struct call      *call;

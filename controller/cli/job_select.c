@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "controller/base/client.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { RANGE_MAX = 10000 };
 

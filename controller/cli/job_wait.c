@@ -9,9 +9,9 @@
 #include "controller/base/client.h"
 #include "controller/base/far_host.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 enum { ASK_S = 50 };
 

@@ -13,7 +13,7 @@
 
 #include "agent/container/container_choice.h"
 #include "agent/container/container_found.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/os/subprocess.h"
 #include "controller/base/far_host.h"
 #include "controller/base/home.h"
@@ -24,9 +24,9 @@
 #include "controller/remote/remote.h"
 #include "controller/spec/jobspec.h"
 #include "controller/spec/run_command.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 #include "engine/contract/install.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/json_text.h"
 
 enum { RESOLVE_MS = 5000, PLAN_MS = 20000, SETS = 256, HOSTS = 1024 };
 

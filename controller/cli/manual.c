@@ -9,7 +9,7 @@
 #include "controller/cli/key_text.h"
 #include "controller/spec/config.h"
 #include "controller/spec/spec_rows.h"
-#include "engine/contract/roff.h"
+#include "engine/base/roff.h"
 
 enum { NAME = 64, LINE = 512 };
 

@@ -9,7 +9,7 @@
 
 #include "controller/spec/spec_suggest.h"
 #include "controller/spec/spec_units.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static int find_name(const struct option_row *rows, const char *name, size_t size)
 {

@@ -8,7 +8,7 @@
 
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 void output_json(struct call *call, json_t *value)
 {

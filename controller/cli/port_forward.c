@@ -14,8 +14,8 @@
 
 #include "agent/os/tcp_listen.h"
 #include "controller/base/far_host.h"
-#include "engine/contract/err.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/err.h"
+#include "engine/base/write_all.h"
 
 enum { PIECE = 64 * 1024, CONNECTIONS = 32 };
 

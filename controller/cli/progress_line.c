@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "controller/job/job_view.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 
 enum { BAR_LEAST = 8, BAR_MOST = 32, WIDTH_PLAIN = 100 };
 

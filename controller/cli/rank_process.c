@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "agent/os/process.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* The whole of /proc/PID/environ with a 0 behind it; NULL: another user's, or gone. */
 static char *read_environ(int64_t pid, size_t *n)

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 
 enum { WIDTH = 1000, LEFT = 70, LANE = 22, HEIGHT = 110, TOP = 14 };
 

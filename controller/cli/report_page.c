@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "agent/core/redact.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "controller/base/client.h"
 #include "controller/cli/report_curves.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/safe_open.h"
 
 enum { EVENTS = 2000, RANKS = 16, TAIL = 16384, PICTURE_MAX = 4 * 1024 * 1024, POINTS = 2000 };
 

@@ -15,7 +15,7 @@
 #include "controller/cli/spec_file.h"
 #include "controller/cli/submit_code.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/json_text.h"
 
 static void announce(struct call *call, const json_t *row, const struct send_wish *wish)
 {

@@ -16,8 +16,8 @@
 #include "controller/cli/command.h"
 #include "controller/cli/submitter.h"
 #include "controller/spec/jobspec.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 static char *read_text(const char *file, struct err *err)
 {

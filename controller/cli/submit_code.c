@@ -14,9 +14,9 @@
 #include "controller/cli/local_check.h"
 #include "controller/cli/submitter.h"
 #include "controller/remote/remote.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
 
 /* The mistake at its place in the file, if it is one of the file's. */
 static int refuse(struct call *call, const json_t *request, const struct err *why)

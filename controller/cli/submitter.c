@@ -12,8 +12,8 @@
 #include "controller/base/far_host.h"
 #include "controller/cli/command.h"
 #include "controller/spec/jobspec.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 /* What the far host says of itself, asked for once. */
 static json_t *far_self(struct err *err)

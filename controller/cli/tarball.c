@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 struct tarball {
     struct archive *file;

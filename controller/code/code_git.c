@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "agent/os/subprocess.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* In the child: SIGXFSZ ends it at the limit. */
 static void limit_file(int bytes)

@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 #include "agent/code/code_manifest.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "controller/code/code_git.h"
 #include "controller/code/ignore.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_text.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/text_append.h"
-#include "engine/contract/utf8.h"
+#include "engine/base/err.h"
+#include "engine/base/json_text.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/text_append.h"
+#include "engine/base/utf8.h"
 
 enum { FULL = PATH_MAX + 2 * CODE_PATH, IGNORE_BYTES = 1024 * 1024, SPARSE_BYTES = 1024 * 1024,
        SEEN_MAX = 8 * CODE_FILES_MAX, LARGEST = 3, DEPTH = 60 };

@@ -14,10 +14,10 @@
 #include "controller/code/code_list.h"
 #include "controller/code/code_record.h"
 #include "controller/job/job_code.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/err.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_make.h"
+#include "engine/base/scratch.h"
 
 enum { TRIES = 3, NAMED = 5, FULL = PATH_MAX + CODE_PATH };
 

@@ -11,7 +11,7 @@
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
 #include "controller/nodes/hosts.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { BEAT_MS = 1000 };
 

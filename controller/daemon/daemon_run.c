@@ -47,9 +47,9 @@
 #include "controller/nodes/orphan.h"
 #include "controller/notify/notify_send.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/scratch.h"
 
 enum { LOG_BYTES = 10 * 1024 * 1024 };
 

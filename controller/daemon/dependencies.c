@@ -11,9 +11,9 @@
 #include "controller/daemon/survey.h"
 #include "controller/spec/spec_after.h"
 #include "db/jobs.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
 
 /* A job that waits for another may continue its checkpoints, and what that one continued. */
 static int inherit(json_t *lineage, struct daemon *d, int64_t id, struct err *err)

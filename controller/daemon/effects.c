@@ -21,7 +21,7 @@
 #include "controller/job/job_env.h"
 #include "controller/job/job_store.h"
 #include "controller/nodes/fleet.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { PATIENCE_MS = 30000 };   /* a copy of the code may be large */
 

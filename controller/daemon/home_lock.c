@@ -14,8 +14,8 @@
 
 #include "agent/os/file_system.h"
 #include "agent/os/unix_socket.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 
 #define NAME "daemon.lock"
 #define DAMAGED "damaged\n"

@@ -7,7 +7,7 @@
 
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 int home_watch_result(const struct daemon *d, struct err *err)
 {

@@ -2,7 +2,7 @@
 /* home_watch.h - stops the daemon when its home was removed, renamed or replaced
  *
  * A daemon that continued would write, by path, into the directory of another daemon.  It looks once a second
- * (engine/contract/dir_identity.h), says where the home is now in daemon.log (its descriptor follows the home), on
+ * (engine/base/dir_identity.h), says where the home is now in daemon.log (its descriptor follows the home), on
  * stderr and, where the log was removed too, to syslog, and ends with an error.  It ends nothing that runs.
  */
 #ifndef CONTROLLER_DAEMON_HOME_WATCH_H

@@ -16,10 +16,10 @@
 #include "controller/job/sweep.h"
 #include "controller/nodes/fleet.h"
 #include "db/checkpoints.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
+#include "engine/base/text_append.h"
 
 static json_t *known(int64_t value)
 {

@@ -18,10 +18,10 @@
 #include "controller/spec/notify_target.h"
 #include "db/notices.h"
 #include "db/store.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 /* A target, while the daemon runs; one that left config.yaml stays until then. */
 struct target {

@@ -19,7 +19,7 @@
 #include "controller/job/reclaim_list.h"
 #include "db/jobs.h"
 #include "db/removed.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* PATIENCE_MS: to count the files. */
 enum { PATIENCE_MS = 30000 };

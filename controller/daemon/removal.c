@@ -14,7 +14,7 @@
 
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
-#include "agent/os/tree.h"
+#include "engine/base/tree.h"
 #include "controller/base/daemon.h"
 #include "controller/base/file_work.h"
 #include "controller/daemon/reserve.h"
@@ -31,11 +31,11 @@
 #include "controller/nodes/orphan.h"
 #include "db/checkpoints.h"
 #include "db/removed.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/dir_walk.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/clock.h"
+#include "engine/base/dir_walk.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 #define CHECKPOINTS "checkpoints"
 

@@ -26,10 +26,10 @@
 #include "controller/job/job_store.h"
 #include "db/rebuild.h"
 #include "db/store.h"
-#include "engine/contract/dir_walk.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/dir_walk.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define STORE "jobs.db"

@@ -18,8 +18,8 @@
 #include "controller/nodes/fleet.h"
 #include "db/events.h"
 #include "db/jobs.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 
 enum { DONE_LATEST = 10000 };   /* done jobs whose events are compared after an unclean end */
 

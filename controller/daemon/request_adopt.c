@@ -24,10 +24,10 @@
 #include "controller/spec/canonical.h"
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_paths.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 
 /* PATIENCE_MS: a network drive may take a while. */
 enum { PATIENCE_MS = 30000 };

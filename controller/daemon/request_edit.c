@@ -26,9 +26,9 @@
 #include "db/events.h"
 #include "db/jobs.h"
 #include "controller/spec/sweep_points.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 enum { RETRIES = 100 };
 

@@ -18,9 +18,9 @@
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
 #include "db/events.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/utf8.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
+#include "engine/base/utf8.h"
 
 enum { EVENTS_MAX = 10000, LOG_MAX = 1024 * 1024 };
 

@@ -13,8 +13,8 @@
 #include "controller/http/request.h"
 #include "controller/job/active_jobs.h"
 #include "db/jobs.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 /* "12_3": a member of a sweep by its index. */
 static int member_id(int64_t *id, struct daemon *d, long long sweep, const char *word, struct err *err)

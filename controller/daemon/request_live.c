@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/job_json.h"
 #include "controller/daemon/request_job.h"
@@ -22,8 +22,8 @@
 #include "controller/job/job.h"
 #include "db/events.h"
 #include "db/jobs.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 enum { TICK_MS = 1000, WAITING_EVERY = 10, EVENTS_MAX = 10000 };
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/http/request.h"
@@ -13,8 +13,8 @@
 #include "controller/nodes/hosts.h"
 #include "controller/nodes/machine_users.h"
 #include "controller/spec/spec_rules.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 /* The GPUs of the facts; with ?now=1 each has "now", what it does at present, or null. */
 static json_t *gpus_of(struct daemon *d, bool now)

@@ -8,9 +8,9 @@
 #include "controller/daemon/requests.h"
 #include "controller/http/request.h"
 #include "controller/spec/notify_target.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 void request_notify(struct request *r)
 {

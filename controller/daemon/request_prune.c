@@ -17,8 +17,8 @@
 #include "controller/job/job_dir.h"
 #include "db/jobs.h"
 #include "db/removed.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 /* PATIENCE_MS: to count the files of a page. */
 enum { SCAN = 1000, PATIENCE_MS = 30000 };

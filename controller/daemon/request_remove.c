@@ -12,7 +12,7 @@
 #include "controller/http/request.h"
 #include "controller/job/job_dir.h"
 #include "db/removed.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* To count the files of a large job; they do not hang yet. */
 enum { PATIENCE_MS = 30000 };

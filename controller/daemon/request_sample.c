@@ -20,9 +20,9 @@
 #include "controller/job/event_kind.h"
 #include "db/events.h"
 #include "db/jobs.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/safe_open.h"
 
 enum { PICTURE_MAX = 16 * 1024 * 1024 };
 

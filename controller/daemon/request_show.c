@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "controller/job/job_store.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
 #include "controller/base/file_work.h"
@@ -36,8 +36,8 @@
 #include "db/events.h"
 #include "db/goodput_rows.h"
 #include "db/metrics.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 enum { LIST_MAX = 10000, IDS_MAX = 10000, POINTS_MAX = 10000, CURVES_MAX = 20, CHECKPOINTS_MAX = 100 };
 

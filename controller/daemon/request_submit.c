@@ -26,10 +26,10 @@
 #include "controller/spec/index_list.h"
 #include "controller/spec/jobspec.h"
 #include "db/submit_keys.h"
-#include "engine/contract/digest.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/digest.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 enum { SETS_MAX = 256, HUB_PATIENCE_MS = 70000 /* above HUB_QUERY_MS */ };
 

@@ -14,9 +14,9 @@
 #include "controller/job/commit_group.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 static void apply_and_answer(struct request *r, struct job *job, const struct core_input *in)
 {

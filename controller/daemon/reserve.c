@@ -10,8 +10,8 @@
 
 #include "controller/base/daemon.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 
 static void path_of(char path[PATH_MAX + 16], const struct daemon *d)
 {

@@ -20,7 +20,7 @@
 #include "db/jobs.h"
 #include "db/rebuild.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define FOLDER "snapshots"
 #define PATTERN "jobs-%04d-%02d-%02d.db"

@@ -8,8 +8,8 @@
 #include "controller/base/daemon.h"
 #include "db/shrink_pace.h"
 #include "db/store.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 
 enum { PAGES = 128, AGAIN_MS = 100, BUSY_MS = 1000, IDLE_MS = 5000, FAILED_MS = 60 * 1000 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 #include "agent/core/redact.h"
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
@@ -22,8 +22,8 @@
 #include "controller/remote/remote.h"
 #include "controller/remote/slurm_client.h"
 #include "controller/spec/sweep_points.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 /* What retry.max: auto means. */
 enum { RESTARTS = 10, EARLY_MS = 2 * 60 * 1000 };

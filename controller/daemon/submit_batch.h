@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 struct daemon;
 struct job;

@@ -12,10 +12,10 @@
 
 #include "controller/job/job_dir.h"
 #include "db/jobs.h"
-#include "engine/contract/dir_walk.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/dir_walk.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 /* clang-format off */
 static const struct { const char *key; bool held, repair; const char *many, *one; } faults[SURVEY_FAULTS] = {

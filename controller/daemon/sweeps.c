@@ -21,8 +21,8 @@
 #include "controller/nodes/fleet.h"
 #include "controller/spec/canonical.h"
 #include "controller/spec/sweep_points.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 /* ---- the next member ---- */
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/daemon/job_json.h"
@@ -22,9 +22,9 @@
 #include "controller/job/job.h"
 #include "controller/job/job_view.h"
 #include "db/events.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 enum { EVIDENCE_MAX = 40, OUTPUT_LINES = 5 };
 

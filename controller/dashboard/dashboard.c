@@ -13,9 +13,9 @@
 #include "controller/dashboard/assets.h"
 #include "controller/http/request.h"
 #include "controller/http/server.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 #define KEY_HEADER "X-Jobctl-Key"
 #define FRAME_HEADER "X-Jobctl-Frame"   /* the frame page sends it: no form and no other site can */

@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "engine/contract/clock.h"
+#include "engine/base/clock.h"
 
 enum { LOOK_MS = 1000 };
 

@@ -11,7 +11,7 @@
 #include "controller/base/client.h"
 #include "controller/base/daemon.h"
 #include "controller/http/server_internal.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 static const struct {
     enum err_code code;

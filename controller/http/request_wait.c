@@ -8,7 +8,7 @@
 #include "controller/base/daemon.h"
 #include "controller/base/file_work.h"
 #include "controller/http/server_internal.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/json_text.h"
 
 static void free_handle(uv_handle_t *handle)
 {

@@ -6,11 +6,11 @@
 #include <microhttpd.h>
 #include <uv.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "controller/http/connection.h"
 #include "controller/http/request.h"
 #include "controller/http/server.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define SERVER_STOPPING "the daemon is stopping"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "controller/job/job.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 int active_jobs_add(struct active_jobs *r, struct job *job, struct err *err)
 {

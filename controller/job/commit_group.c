@@ -13,7 +13,7 @@
 #include "controller/job/job_history.h"
 #include "controller/job/job_store.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* A job of the group, and what it was before. */
 struct member {

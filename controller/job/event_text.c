@@ -10,8 +10,8 @@
 
 #include "controller/job/event_kind.h"
 #include "controller/job/job_view.h"
-#include "engine/contract/field.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/field.h"
+#include "engine/base/text_append.h"
 
 enum { SKEW_MS = 5000 }; /* longer than any message takes to arrive */
 static const double MIB = 1 << 20;

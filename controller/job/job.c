@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 #include "controller/base/daemon.h"
 #include "controller/job/job_dir.h"
 #include "controller/job/sweep.h"
 #include "controller/remote/remote.h"
 #include "controller/spec/sweep_points.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 enum { GRACE_MS = 30000 };
 

@@ -11,9 +11,9 @@
 #include "controller/job/commit_group.h"
 #include "controller/job/job.h"
 #include "controller/job/job_store.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 /* Durations count from here on clocks that nobody sets. */
 static void start_clocks(struct job *job, const struct core_output *out)

@@ -15,12 +15,12 @@
 #include "agent/code/code_tree.h"
 #include "controller/base/daemon.h"
 #include "controller/job/job_dir.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_text.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/scratch.h"
 
 #define KEPT "kept"     /* beside a manifest whose links cannot be counted */
 

@@ -12,9 +12,9 @@
 #include "agent/core/cause.h"
 #include "agent/wire/wire.h"
 #include "controller/job/job_core_internal.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 int job_core_replay(struct job_core *core, const struct core_event *event, struct err *err)
 {

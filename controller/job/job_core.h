@@ -28,7 +28,7 @@
  *   stop_requested  {reason, limit, now}            limit: by max_duration, not by a user
  *   retry           {text, delay_ms, not_before_ms}
  *   clock           {text, jump_ms, suspended_ms, clock}   this machine's wall clock was set, or it was suspended
- *                   (engine/contract/clock_jump.h): from here on the job's times are in the new time
+ *                   (engine/base/clock_jump.h): from here on the job's times are in the new time
  *   rebuilt         {text}                          the store was, from the job's directory
  *   done            {result, reason, exit_code}                   always the last
  *
@@ -46,7 +46,7 @@
 #include "controller/job/job_fsm.h"
 #include "controller/job/job_goodput.h"
 #include "controller/job/retry.h"
-#include "engine/contract/clock_jump.h"
+#include "engine/base/clock_jump.h"
 
 struct err;
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "controller/job/job_core_internal.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 #include "engine/contract/progress.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -12,9 +12,9 @@
 
 #include "controller/base/daemon.h"
 #include "db/jobs.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/write_all.h"
 
 void job_dir(char *out, size_t size, const struct daemon *d, int64_t id)
 {

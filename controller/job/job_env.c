@@ -18,10 +18,10 @@
 #include "controller/job/job_dir.h"
 #include "controller/job/job_history.h"
 #include "db/jobs.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 
 #define CLEAN_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 
 struct daemon;
 struct err;

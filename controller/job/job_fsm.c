@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -10,10 +10,10 @@
 
 #include "controller/job/job_dir.h"
 #include "controller/job/job_history.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 
 enum { YAML = 1 << 20 };
 

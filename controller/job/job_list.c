@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 /* In the order of a list; the bits of job_list_words. */
 static const char *const names[] = {"running", "recovering", "stopping", "starting", "pending", "held",

@@ -14,8 +14,8 @@
 #include "controller/spec/notify_target.h"
 #include "db/jobs.h"
 #include "db/notices.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 /* What the events of one input say; at most one piece of news each. */
 struct found {

@@ -16,8 +16,8 @@
 #include "db/goodput_rows.h"
 #include "db/metrics.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -10,8 +10,8 @@
 
 #include "controller/base/table.h"
 #include "controller/spec/spec_suggest.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 typedef void (*format_fn)(char *out, size_t size, const json_t *row, const char *name);
 

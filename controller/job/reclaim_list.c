@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "controller/job/job_view.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/text_append.h"
 
 /* Both kinds begin with a job and its bytes. */
 _Static_assert(offsetof(struct reclaim_dir, bytes) == offsetof(struct reclaim_item, bytes) &&

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 int64_t retry_backoff(const struct retry_rules *rules, int64_t failures, uint64_t random)
 {

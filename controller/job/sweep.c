@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "controller/spec/sweep_points.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 enum {
     SLURM_QUEUE = 64,           /* members in Slurm's queue at once, unless max_parallel is more */

@@ -16,7 +16,7 @@
 #include "controller/nodes/fleet.h"
 #include "controller/nodes/gpu_figures.h"
 #include "controller/nodes/hosts.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 
 #define LABELS(...) ((struct openmetrics_labels){ .at = { __VA_ARGS__ } })
 #define NO_LABELS ((struct openmetrics_labels){ .at = { { NULL, NULL } } })

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "controller/metrics/histogram.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/text_append.h"
 
 static const struct {
     const char *word, *suffix;      /* of its samples */

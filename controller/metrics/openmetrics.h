@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 
 struct histogram;
 

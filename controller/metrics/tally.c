@@ -7,7 +7,7 @@
 
 #include "controller/base/daemon.h"
 #include "controller/job/job.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 
 void tally_init(struct tally *t)
 {

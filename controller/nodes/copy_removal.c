@@ -18,8 +18,8 @@
 #include "db/attempts.h"
 #include "db/events.h"
 #include "db/host_copies.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 struct copy_removal {
     struct daemon       *daemon;

@@ -26,13 +26,13 @@
 #include "controller/nodes/shared_dir.h"
 #include "controller/remote/remote.h"
 #include "db/nodes.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/dir_identity.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/clock.h"
+#include "engine/base/dir_identity.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/text_append.h"
 
 enum { AGAIN_MS = 1000 };   /* retry a failed store: the disk may have space again */
 

@@ -10,7 +10,7 @@
 #include "controller/base/daemon.h"
 #include "controller/nodes/fleet.h"
 #include "controller/remote/remote.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/install.h"
 
 enum { PATIENCE_MS = 15000 };

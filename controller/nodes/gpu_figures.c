@@ -7,8 +7,8 @@
 #include "agent/probe/gpu_sampler.h"
 #include "controller/base/daemon.h"
 #include "controller/nodes/fleet.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/field.h"
+#include "engine/base/clock.h"
+#include "engine/base/field.h"
 
 enum { LATER_MS = 1000 };   /* agents are asked again when the end has moved by at least this much */
 

@@ -15,9 +15,9 @@
 #include "controller/nodes/fleet.h"
 #include "controller/remote/remote.h"
 #include "db/nodes.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 struct host {
     char         name[64];

@@ -10,10 +10,10 @@
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/nodes/fleet.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
+#include "engine/base/text_append.h"
 
 enum { TEXT = 400 };
 

@@ -13,8 +13,8 @@
 #include "controller/remote/remote.h"
 #include "db/attempts.h"
 #include "db/orphans.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 enum {
     FIRST_CALL_MS = 1000,

@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 #include "controller/base/daemon.h"
 #include "controller/job/job.h"
 #include "controller/nodes/fleet.h"
 #include "controller/nodes/hosts.h"
 #include "controller/remote/remote.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 
 struct candidate {
     char    name[64];

@@ -11,7 +11,7 @@
 #include "controller/job/job.h"
 #include "controller/job/job_order.h"
 #include "controller/remote/remote.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 bool shared_dir_writes(const struct job *job)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define DAY_MS (24 * 3600 * 1000LL)
 #define HOUR_MS (3600 * 1000LL)

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "controller/notify/notice.h"
-#include "engine/contract/err.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/err.h"
+#include "engine/base/text_append.h"
 
 enum { LINE = 700 };
 

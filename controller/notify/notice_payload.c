@@ -7,9 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
+#include "engine/base/text_append.h"
 
 enum { DISCORD_MOST = 1900, MAIL_MOST = 2 * NOTICE_TEXT + 4096 };
 

@@ -16,12 +16,12 @@
 #include <unistd.h>
 
 #include "agent/core/redact.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/os/subprocess.h"
 #include "controller/notify/notice_payload.h"
 #include "controller/notify/secret_ref.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 enum { ANSWER_MAX = 4096, FIELD = NOTICE_TITLE + 32, VARIABLES = 7 };
 

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/os/buf.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/buf.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 
 enum { NAME_MAX_LEN = 128 };
 

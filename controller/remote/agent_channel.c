@@ -13,7 +13,7 @@
 #include "agent/os/subprocess.h"
 #include "controller/remote/agent_listener.h"
 #include "controller/remote/agent_stream.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/install.h"
 
 static uint64_t settled_ms(const char *variable, uint64_t unsaid)

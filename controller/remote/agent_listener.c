@@ -16,10 +16,10 @@
 #include "agent/os/run_dir.h"
 #include "agent/wire/tls_listener.h"
 #include "controller/spec/config.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/write_all.h"
 
 struct expected_agent {
     struct expected_agent *next;

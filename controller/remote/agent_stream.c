@@ -11,8 +11,8 @@
 #include "agent/os/log.h"
 #include "agent/wire/byte_stream.h"
 #include "agent/wire/frame.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 struct agent_stream {
     struct byte_stream       *bytes;

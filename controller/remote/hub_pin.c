@@ -10,9 +10,9 @@
 
 #include "agent/os/hub_query.h"
 #include "controller/remote/remote.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
 #include "engine/hub/hub_name.h"
 #include "engine/hub/hub_spec.h"
 

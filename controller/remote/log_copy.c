@@ -11,7 +11,7 @@
 #include "agent/os/log_reader.h"
 #include "agent/ranks/capture.h"
 #include "agent/wire/log_feed.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static int64_t size_of(const char *path)
 {

@@ -12,8 +12,8 @@
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
 #include "controller/remote/agent_stream.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 enum { UNREADABLE_PAUSE_MS = 3000 };   /* it stays of its version, but it may end */
 

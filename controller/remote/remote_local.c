@@ -30,9 +30,9 @@
 #include "agent/wire/wire.h"
 #include "controller/remote/agent_stream.h"
 #include "controller/remote/remote_link.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 #include "engine/contract/install.h"
 
 enum {

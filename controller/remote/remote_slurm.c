@@ -41,11 +41,11 @@
 #include "controller/remote/slurm_client.h"
 #include "controller/remote/slurm_job.h"
 #include "controller/remote/slurm_refusal.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 #include "engine/contract/install.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 
 enum {
     LOOK_MS = 300,              /* until its agent connects */

@@ -23,9 +23,9 @@
 #include "controller/remote/log_copy.h"
 #include "controller/remote/remote_link.h"
 #include "controller/spec/config.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/install.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 enum {
     HOST_LOST_MS = 120 * 1000,

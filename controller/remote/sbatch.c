@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "agent/core/submit_env.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "controller/spec/sbatch_text.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/err.h"
+#include "engine/base/json_text.h"
 
 __asm__(".section .rodata\njobctl_slurm_sbatch:\n.incbin \"templates/slurm.sbatch\"\n.byte 0\n"
         ".previous\n");

@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/os/log.h"
 #include "agent/os/subprocess.h"
 #include "controller/base/program.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 #include "engine/contract/install.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 
 struct ask {
     struct ask     *next;

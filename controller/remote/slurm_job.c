@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/contract/exit_code.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 
 bool slurm_job_is_task(const json_t *job)
 {

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/text_append.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -42,8 +42,8 @@
 
 #include "controller/slurm/script.h"
 #include "controller/slurm/state_names.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 static const char *const ours[] = { "jobctl:", "jobctl-array:" };
 

@@ -12,8 +12,8 @@
 #include "controller/spec/spec_check.h"
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_rows.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 
 enum { SCHEMA = 1, PATH_TEXT = 2 * SPEC_PATH, ORIGIN_DIGITS = 32, VALUE_TEXT = 60 };
 

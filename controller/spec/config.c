@@ -17,8 +17,8 @@
 #include "controller/spec/spec_rules.h"
 #include "controller/spec/spec_suggest.h"
 #include "controller/spec/spec_units.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/err.h"
+#include "engine/base/json_text.h"
 
 static int config_path(char *out, size_t size, struct err *err)
 {

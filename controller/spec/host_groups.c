@@ -9,7 +9,7 @@
 
 #include "controller/spec/config.h"
 #include "controller/spec/spec_suggest.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static bool has(const json_t *list, const json_t *name)
 {

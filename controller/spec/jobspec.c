@@ -22,9 +22,9 @@
 #include "controller/spec/spec_rules.h"
 #include "controller/spec/spec_set.h"
 #include "controller/spec/sweep_tree.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 
 /* A job name derived from a file name must be valid. */
 static void default_name(char *out, size_t size, const char *file)

@@ -5,8 +5,8 @@
 #include "controller/spec/config.h"
 #include "controller/spec/notify_target.h"
 #include "controller/spec/spec_suggest.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 static int no_target(const char *name, const json_t *targets, struct err *err)
 {

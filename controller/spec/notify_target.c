@@ -9,9 +9,9 @@
 #include "controller/spec/notify_events.h"
 #include "controller/spec/spec_rules.h"
 #include "controller/spec/spec_suggest.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 enum { TEXT_MAX = 2000, RECIPIENTS = 20 };
 

@@ -12,8 +12,8 @@
 #include "controller/spec/recipe_rows.h"
 #include "controller/spec/spec_rows.h"
 #include "controller/spec/spec_set.h"
-#include "engine/contract/err.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/err.h"
+#include "engine/base/text_append.h"
 
 #define BASE_BATCH 256.0 /* of their learning rates */
 

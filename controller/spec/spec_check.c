@@ -14,7 +14,7 @@
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_rows.h"
 #include "controller/spec/spec_suggest.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static int later(const struct spec_field *row, const char *path, const struct yaml_node *node,
                  struct spec_diagnostics *diagnostics)

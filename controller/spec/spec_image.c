@@ -12,9 +12,9 @@
 #include "controller/base/yaml.h"
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_paths.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
 
 enum { OPTIONS_MOST = 60, MOUNTS_MOST = 100 };
 

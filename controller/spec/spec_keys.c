@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/json_text.h"
+#include "engine/base/json_text.h"
 
 enum { PATH_TEXT = 256 };
 

@@ -13,8 +13,8 @@
 
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_suggest.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/err.h"
+#include "engine/base/json_text.h"
 #include "engine/hub/hub_name.h"
 
 /* All paths of a spec. Those that need not exist are created by the job. */

@@ -15,7 +15,7 @@
 #include "controller/spec/spec_after.h"
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/sweep_points.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { HOST_NAME_CHARS = 63 };
 

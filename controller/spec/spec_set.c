@@ -7,7 +7,7 @@
 
 #include "controller/base/yaml.h"
 #include "controller/spec/spec_rows.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* A text that is short for a map, such as `image: NAME` for `image: {image: NAME}`: that map in its place.  NULL: it is
  * no such text, or there is no memory. */

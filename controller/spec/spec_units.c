@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* Largest first: the parts of "1h 30m" must be in this order. */
 static const struct {

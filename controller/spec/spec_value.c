@@ -13,8 +13,8 @@
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_suggest.h"
 #include "controller/spec/spec_units.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 #include "engine/contract/train_spec.h"
 
 /* "a whole number from 0 to 64, or auto" */

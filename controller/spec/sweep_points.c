@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_text.h"
 
 enum { PART = 96, NAME_MAX_OF_JOB = 64 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "controller/spec/spec_diagnostics.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* What its members cannot have of their own: jobctl reads it once, of the sweep. */
 static const char *const alone[] = {"schema", "name", "array", "sweep", "max_parallel", "after", "priority", "secrets",

@@ -16,10 +16,10 @@
 #include "agent/code/code_tree.h"
 #include "controller/ssh/host_command.h"
 #include "controller/ssh/login.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 
 enum { PIECE = 64 * 1024, PATH = PATH_MAX + CODE_PATH, MAKE_S = 300 };
 

@@ -10,9 +10,9 @@
 
 #include "controller/ssh/host_terminal.h"
 #include "controller/ssh/login.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/write_all.h"
 
 enum { PIECE = 64 * 1024, WAIT_MS = 1000 };
 

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { SILENT_MS = 10000 }; /* without acknowledgements for so long a connection is dead */
 

@@ -33,10 +33,10 @@
 #include "controller/ssh/host_command.h"
 #include "controller/ssh/login.h"
 #include "controller/ssh/programs.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/json_memory.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
+#include "engine/base/json_memory.h"
 
 #define CACHE_WORD "jobctl-cache:"
 

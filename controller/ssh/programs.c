@@ -18,8 +18,8 @@
 
 #include "controller/ssh/host_command.h"
 #include "controller/ssh/login.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 
 enum {
     PIECE = 200 * 1024, /* a server accepts 256 KiB per message; each is acknowledged */

@@ -13,7 +13,7 @@
 #include <limits.h>
 #include <stddef.h>
 
-#include "agent/os/file_digest.h"
+#include "engine/base/file_digest.h"
 
 struct err;
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/optim/optim.h"
 #include "engine/optim/schedule.h"
 

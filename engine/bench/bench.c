@@ -11,8 +11,8 @@
 
 #include "engine/checkpoint/double_buffer.h"
 #include "engine/checkpoint/snapshot.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
 #include "engine/optim/step.h"

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/optim/optim.h"

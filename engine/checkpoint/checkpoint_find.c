@@ -11,11 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/dir_walk.h"
-#include "engine/contract/err.h"
+#include "engine/base/dir_walk.h"
+#include "engine/base/err.h"
 #include "engine/contract/fence.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/scratch.h"
 
 /* "step-00000040" to 40, anything else to -1. */
 static int64_t step_of(const char *name)

@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/fence.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/write_all.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/write_all.h"
+#include "engine/base/scratch.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/optim/state.h"

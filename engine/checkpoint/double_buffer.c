@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "engine/checkpoint/snapshot.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/model/layout.h"
 #include "engine/optim/params.h"
 #include "engine/optim/state.h"

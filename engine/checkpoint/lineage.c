@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 static const char *origin_of(const json_t *job)
 {

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "engine/checkpoint/snapshot_internal.h"
-#include "engine/contract/digest.h"
-#include "engine/contract/err.h"
+#include "engine/base/digest.h"
+#include "engine/base/err.h"
 
 int snapshot_make(struct err *err)
 {

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "engine/checkpoint/snapshot_internal.h"
-#include "engine/contract/digest.h"
-#include "engine/contract/err.h"
+#include "engine/base/digest.h"
+#include "engine/base/err.h"
 #include "engine/optim/state.h"
 
 /* One rank's file. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/checkpoint/snapshot.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/dist/dist.h"
 #include "engine/optim/state.h"
 

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "engine/checkpoint/snapshot_internal.h"
-#include "engine/contract/digest.h"
-#include "engine/contract/err.h"
+#include "engine/base/digest.h"
+#include "engine/base/err.h"
 #include "engine/optim/state.h"
 #include "kernels/kernels.h"
 #include "kernels/thread_pool.h"

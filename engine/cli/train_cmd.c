@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/contract/field.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/field.h"
+#include "engine/base/scratch.h"
 #include "engine/contract/train_spec.h"
 #include "engine/model/model.h"
 #include "engine/weights/pretrained.h"

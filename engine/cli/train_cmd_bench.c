@@ -14,7 +14,7 @@
 #include "engine/bench/bench.h"
 #include "engine/cli/profile_table.h"
 #include "engine/cli/train_cmd.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"

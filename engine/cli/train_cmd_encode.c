@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "engine/cli/train_cmd.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 #include "engine/data/mapped_file.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/backend.h"

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "engine/cli/train_cmd.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"

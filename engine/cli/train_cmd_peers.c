@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "engine/cli/train_cmd.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/model/backend.h"
 #include "kernels/cuda.h"

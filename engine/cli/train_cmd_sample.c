@@ -7,7 +7,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/cli/train_cmd.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"

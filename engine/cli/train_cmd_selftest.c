@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "engine/cli/train_cmd.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/data/image.h"
 #include "engine/hub/hub_cache.h"

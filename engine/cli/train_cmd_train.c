@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "engine/cli/train_cmd.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/progress.h"
 #include "engine/train/train.h"

@@ -18,8 +18,8 @@
 
 #include "engine/cli/profile_table.h"
 #include "engine/cli/train_cmd.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/data/image.h"
 #include "engine/model/backend.h"

@@ -12,10 +12,10 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/cli/train_cmd.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/size_text.h"
+#include "engine/base/json_make.h"
+#include "engine/base/size_text.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/data_check.h"
 #include "engine/data/dataset.h"

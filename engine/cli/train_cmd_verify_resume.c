@@ -18,10 +18,10 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/cli/train_cmd.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_make.h"
 #include "engine/contract/manifest.h"
 #include "engine/data/safetensors.h"
 

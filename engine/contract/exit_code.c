@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* Errors of the system by their class. The rest, as EACCES, would fail in the same way again. */
 static int exit_code_of_system(int errnum)

@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_seal.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_seal.h"
+#include "engine/base/safe_open.h"
 
 enum { PATH_SIZE = 4096 + 32 };
 

@@ -18,9 +18,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 
 /* Writer and reader may be of different versions. */
 _Static_assert(offsetof(struct flight_page, magic) == 0, "offset");

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/contract/text_append.h"
+#include "engine/base/text_append.h"
 
 static const char *const names[LORA_MODULES] = {
     [LORA_SELF_Q] = "attn1.to_q",   [LORA_SELF_K] = "attn1.to_k",   [LORA_SELF_V] = "attn1.to_v",

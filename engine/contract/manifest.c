@@ -10,11 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/digest.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/digest.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/write_all.h"
 
 _Static_assert((int)MANIFEST_DIGEST == (int)DIGEST_TEXT, "one size of digests");
 

@@ -21,11 +21,11 @@
 #include <unistd.h>
 
 #include "engine/contract/flight.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/env.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/utf8.h"
+#include "engine/base/clock.h"
+#include "engine/base/env.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
+#include "engine/base/utf8.h"
 
 _Static_assert((int)PROGRESS_LINE <= PIPE_BUF, "a line must be one atomic write");
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/lora_config.h"
 
 #define LUMINA_RATIO (8.0 / 3) /* of feed_forward, then rounded up to a multiple */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/lora_config.h"
 
 static int heads(const struct train_spec *s, const json_t *job, struct err *err)

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "kernels/rng.h"
 
 /* The order of a bucket's samples in one epoch. */

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/batch_plan.h"
 

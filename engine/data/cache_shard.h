@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/contract/digest.h"
+#include "engine/base/digest.h"
 #include "engine/data/safetensors.h"
 
 struct err;

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/dir_walk.h"
-#include "engine/contract/err.h"
+#include "engine/base/dir_walk.h"
+#include "engine/base/err.h"
 
 struct place {
     struct cache_key key;

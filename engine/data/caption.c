@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "engine/contract/digest.h"
+#include "engine/base/digest.h"
 
 enum { WORD_MAX = 64 };
 

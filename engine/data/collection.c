@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/utf8.h"
+#include "engine/base/err.h"
+#include "engine/base/utf8.h"
 #include "engine/data/collection_internal.h"
 #include "engine/data/side_files.h"
 

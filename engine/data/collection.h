@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "engine/contract/digest.h"
+#include "engine/base/digest.h"
 #include "engine/data/aspect.h"
 #include "engine/data/caption_choice.h"
 

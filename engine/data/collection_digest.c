@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/collection_internal.h"
 #include "engine/data/resample.h"
 

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/dir_walk.h"
-#include "engine/contract/err.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/dir_walk.h"
+#include "engine/base/err.h"
+#include "engine/base/text_append.h"
 #include "engine/contract/train_config.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/collection.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/collection_internal.h"
 #include "engine/data/image.h"
 #include "engine/data/npy.h"

@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/digest.h"
-#include "engine/contract/dir_walk.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/digest.h"
+#include "engine/base/dir_walk.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/text_append.h"
 #include "engine/data/collection_internal.h"
 #include "engine/data/image.h"
 #include "engine/data/tar_index.h"

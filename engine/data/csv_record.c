@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 bool csv_record_is_whole(const char *text, size_t bytes)
 {

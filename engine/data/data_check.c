@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/contract/digest.h"
-#include "engine/contract/err.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/digest.h"
+#include "engine/base/err.h"
+#include "engine/base/text_append.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/caption.h"
 #include "engine/data/collection.h"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 #include "engine/data/caption.h"
 #include "engine/data/dataset_internal.h"
 #include "engine/data/dct.h"

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/err.h"
+#include "engine/base/text_append.h"
 #include "engine/contract/train_config.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/collection.h"

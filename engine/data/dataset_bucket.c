@@ -2,7 +2,7 @@
 /* dataset_bucket.c - samples of one shape after the other; see dataset.h */
 #include <stdlib.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/dataset_internal.h"
 
 int dataset_bucket_add(struct dataset *d, int64_t samples, int64_t height, int64_t width, struct err *err)

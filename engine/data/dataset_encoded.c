@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/cache_store.h"
 #include "engine/data/collection.h"
 #include "engine/data/dataset_internal.h"

@@ -3,7 +3,7 @@
 #ifndef ENGINE_DATA_DATASET_INTERNAL_H
 #define ENGINE_DATA_DATASET_INTERNAL_H
 
-#include "engine/contract/digest.h"
+#include "engine/base/digest.h"
 #include "engine/data/dataset.h"
 #include "engine/data/safetensors.h"
 

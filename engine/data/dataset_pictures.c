@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/caption.h"
 #include "engine/data/collection.h"

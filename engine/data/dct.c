@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/image.h"
 
 enum { BLOCK_MAX = 32 };

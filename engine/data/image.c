@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/image_internal.h"
 
 int image_broken(const char *name, const char *kind, const char *why, struct err *err)

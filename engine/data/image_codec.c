@@ -18,8 +18,8 @@
 #include <webp/decode.h>
 #endif
 
-#include "engine/contract/err.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/err.h"
+#include "engine/base/scratch.h"
 #include "engine/data/image_internal.h"
 
 enum { FILE_MAX = 256 << 20 };

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 
 static int map(struct mapped_file *out, int fd, const char *path, struct err *err)
 {

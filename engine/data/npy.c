@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/zip_records.h"
 
 enum { HEADER_MAX = 1 << 16, RECORD_MAX = 1 << 30 };

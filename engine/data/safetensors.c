@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
+#include "engine/base/write_all.h"
 #include "engine/data/mapped_file.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "this machine is not little-endian");

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/sample_log.h"
 
 enum { TOLD = 20, EPOCHS_MOST = 1 << 20, STEPS_MOST = 1 << 28, WORLDS = 64 };

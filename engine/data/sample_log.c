@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/err.h"
+#include "engine/base/scratch.h"
 
 enum { LOG_PATH = 4096, SLOT_TEXT = 34 /* digits per slot */, UNWRITTEN = 64 << 20 };
 

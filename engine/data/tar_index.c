@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* Offsets in a header (POSIX.1-1988, ustar). */
 enum { NAME_AT = 0, SIZE_AT = 124, SUM_AT = 148, TYPE_AT = 156, MAGIC_AT = 257, PREFIX_AT = 345 };

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum {
     END_SIZE = 22,

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/dist/dist_internal.h"
 #include "kernels/kernels.h"
 

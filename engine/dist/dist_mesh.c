@@ -26,9 +26,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine/contract/clock.h"
-#include "engine/contract/digest.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/digest.h"
+#include "engine/base/err.h"
 #include "engine/dist/dist_mesh_internal.h"
 
 enum { CHUNK_MAX = 524288, INBOX = 16 << 20, SLEEP_MS = 20, LEAVE_MS = 2000 };

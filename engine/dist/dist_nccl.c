@@ -23,8 +23,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 #include "engine/dist/dist_internal.h"
 #include "engine/dist/nccl.h"
 #include "kernels/cuda.h"

@@ -22,8 +22,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 #include "engine/dist/dist_internal.h"
 
 enum { PIECE = 1 << 20, PIECES = 16, SUSPECT_MS = 100 };

@@ -22,8 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 #include "engine/dist/dist_internal.h"
 #include "engine/dist/shm_segment.h"
 

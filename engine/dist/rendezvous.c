@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/env.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_text.h"
+#include "engine/base/env.h"
+#include "engine/base/err.h"
+#include "engine/base/json_text.h"
 #include "engine/contract/progress.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/write_all.h"
 #include "engine/dist/dist.h"
 
 enum { VALUE = 1024, PATH = 4096 };

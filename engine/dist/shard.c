@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/dist/dist.h"
 #include "engine/model/layout.h"
 

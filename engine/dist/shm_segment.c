@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/contract/digest.h"
-#include "engine/contract/err.h"
+#include "engine/base/digest.h"
+#include "engine/base/err.h"
 #include "engine/dist/dist_internal.h"
 
 #define SHM_SEGMENT_MAGIC UINT64_C(0x326567617074736A) /* "jstpage2" */

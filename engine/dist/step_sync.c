@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/digest.h"
-#include "engine/contract/err.h"
+#include "engine/base/digest.h"
+#include "engine/base/err.h"
 #include "engine/data/batch_plan.h"
 #include "engine/dist/dist.h"
 

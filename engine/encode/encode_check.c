@@ -2,7 +2,7 @@
 /* encode_check.c - see encode_check.h */
 #include "engine/encode/encode_check.h"
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"
 #include "engine/encode/encode_place.h"

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/scratch.h"
 #include "engine/data/image.h"
 #include "engine/encode/encode_internal.h"
 #include "engine/encode/encode_plan.h"

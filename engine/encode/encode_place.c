@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/err.h"
+#include "engine/base/scratch.h"
 #include "engine/contract/train_spec.h"
 
 /* --- names ---------------------------------------------------------------------------------- */

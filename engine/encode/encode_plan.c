@@ -10,14 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/scratch.h"
-#include "engine/contract/size_text.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/scratch.h"
+#include "engine/base/size_text.h"
 #include "engine/encode/encode_internal.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"

@@ -6,7 +6,7 @@
 #ifndef ENGINE_ENCODE_ENCODER_PAIR_H
 #define ENGINE_ENCODE_ENCODER_PAIR_H
 
-#include "engine/contract/digest.h"
+#include "engine/base/digest.h"
 #include "engine/text/text_encoder.h"
 #include "engine/vae/vae_config.h"
 

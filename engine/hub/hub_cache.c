@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/dir_walk.h"
-#include "engine/contract/err.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/dir_walk.h"
+#include "engine/base/err.h"
+#include "engine/base/safe_open.h"
 #include "engine/hub/hub_select.h"
 
 enum { DEPTH = 16, FILES = 20000 };

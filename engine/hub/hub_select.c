@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/text_append.h"
+#include "engine/base/text_append.h"
 #include "engine/hub/weights_choice.h"
 
 /* --- names ------------------------------------------------------------------------------------- */

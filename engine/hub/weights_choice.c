@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/text_append.h"
+#include "engine/base/text_append.h"
 
 /* What a name ends with, the best last. */
 static const char *const endings[] = {"", ".bin", ".pt", ".pth", ".index.json", ".safetensors",

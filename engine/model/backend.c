@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/env.h"
-#include "engine/contract/err.h"
+#include "engine/base/env.h"
+#include "engine/base/err.h"
 #include "engine/contract/install.h"
 #include "engine/contract/progress.h"
 #include "kernels/cuda.h"

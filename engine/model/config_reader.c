@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 const json_t *config_reader_get(const struct config_reader *s, const char *key)
 {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/cgroup.h"
+#include "engine/base/cgroup.h"
 #include "engine/model/backend.h"
 #include "kernels/kernels.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { ALIGN_FLOATS = 16, ALIGN_BYTES = 64 };
 

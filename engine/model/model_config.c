@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model_config.c - family and sizes of a model, from JSON in the authors' keys */
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/model/arena.h"
 #include "engine/model/backend.h"
 #include "engine/model/model_internal.h"

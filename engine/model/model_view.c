@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
 #include "engine/model/model_internal.h"

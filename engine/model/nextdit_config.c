@@ -2,7 +2,7 @@
 /* nextdit_config.c - settings of a Next-DiT from JSON in the authors' keys; its FLOPs */
 #include <math.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/model/config_reader.h"
 #include "engine/model/model_internal.h"
 

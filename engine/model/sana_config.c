@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/model/config_reader.h"
 #include "engine/model/model_internal.h"
 

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/size_text.h"
+#include "engine/base/err.h"
+#include "engine/base/size_text.h"
 #include "engine/contract/train_spec.h"
 #include "engine/model/sampler.h"
 

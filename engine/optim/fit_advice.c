@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/lora_config.h"
-#include "engine/contract/size_text.h"
+#include "engine/base/size_text.h"
 #include "engine/contract/train_spec.h"
 
 enum { MICRO = 1, AGAIN = 2, CAME = 4, NO_EMA = 8, LORA = 16 };

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 int schedule_check(const struct schedule *s, struct err *err)
 {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { NONE = -1 };
 

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <wctype.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/utf8.h"
+#include "engine/base/err.h"
+#include "engine/base/utf8.h"
 
 enum { SIGMA = 0x3A3, FINAL_SIGMA = 0x3C2, DOTTED_I = 0x130, DOT_ABOVE = 0x307 };
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/model/backend.h"
 #include "engine/text/gemma_place.h"
 #include "kernels/kernels.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/model/backend.h"
 
 /* Cosines and sines of positions 0 .. length - 1, dim / 2 of each. */

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/mapped_file.h"
 #include "engine/hub/hub_cache.h"
 #include "engine/text/caption_style.h"

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/contract/digest.h"
+#include "engine/base/digest.h"
 
 struct err;
 struct text_encoder;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/text/json_scan.h"
 #include "engine/text/tokenizer_internal.h"
 

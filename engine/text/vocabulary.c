@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/digest.h"
-#include "engine/contract/err.h"
+#include "engine/base/digest.h"
+#include "engine/base/err.h"
 
 struct text {
     uint32_t at, n; /* in the block; n 0: none */

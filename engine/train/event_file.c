@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/scratch.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/err.h"
+#include "engine/base/scratch.h"
+#include "engine/base/write_all.h"
 #include "engine/train/protobuf.h"
 
 /* Numbers of the fields. event.proto: */

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/err.h"
+#include "engine/base/scratch.h"
 
 struct loss_log {
     char    path[SCRATCH_PATH];

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"
 #include "engine/data/image.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/contract/flight.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/json_make.h"
 #include "engine/data/dataset.h"
 #include "engine/data/loader.h"
 #include "engine/model/backend.h"

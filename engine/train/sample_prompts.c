@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/digest.h"
-#include "engine/contract/err.h"
+#include "engine/base/digest.h"
+#include "engine/base/err.h"
 #include "engine/data/dataset.h"
 
 void sample_prompts_free(struct sample_prompts *s)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "engine/contract/flight.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/scratch.h"
 #include "engine/data/dataset.h"
 #include "engine/data/loader.h"
 #include "engine/data/sample_log.h"

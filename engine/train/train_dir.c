@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/contract/scratch.h"
+#include "engine/base/scratch.h"
 #include "engine/train/train_state.h"
 
 /* The agent's directory, else the spec's, else ./checkpoints. */

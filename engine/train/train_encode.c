@@ -11,12 +11,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/fence.h"
 #include "engine/contract/flight.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
 #include "engine/data/dataset.h"
 #include "engine/encode/encode.h"
 #include "engine/train/train_ranks.h"

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/contract/env.h"
-#include "engine/contract/err.h"
+#include "engine/base/env.h"
+#include "engine/base/err.h"
 
 static int read_skips(struct train_skips *s, struct err *err)
 {

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/env.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/size_text.h"
+#include "engine/base/env.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_make.h"
+#include "engine/base/size_text.h"
 #include "engine/data/dataset.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/digest.h"
+#include "engine/base/digest.h"
 #include "engine/contract/flight.h"
 #include "engine/data/dataset.h"
 #include "engine/data/loader.h"

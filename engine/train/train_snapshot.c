@@ -14,7 +14,7 @@
 #include "engine/checkpoint/snapshot.h"
 #include "engine/checkpoint/snapshot_interval.h"
 #include "engine/checkpoint/snapshot_share.h"
-#include "engine/contract/env.h"
+#include "engine/base/env.h"
 #include "engine/contract/flight.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "engine/checkpoint/lineage.h"
-#include "engine/contract/digest.h"
+#include "engine/base/digest.h"
 #include "engine/contract/flight.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/scratch.h"
 #include "engine/data/dataset.h"
 #include "engine/data/loader.h"
 #include "engine/data/sample_log.h"

@@ -18,9 +18,9 @@
 
 #include "engine/contract/flight.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/dir_identity.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/dir_identity.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/progress.h"
 #include "engine/contract/train_spec.h"

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/flight.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/scratch.h"
 #include "engine/data/dataset.h"
 #include "engine/data/image.h"
 #include "engine/model/layout.h"

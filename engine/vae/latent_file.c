@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/scratch.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/err.h"
+#include "engine/base/scratch.h"
+#include "engine/base/text_append.h"
 #include "engine/data/mapped_file.h"
 #include "engine/data/safetensors.h"
 

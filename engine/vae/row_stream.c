@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/vae/vae_internal.h"
 
 static size_t row_size(const struct row_layer *l)

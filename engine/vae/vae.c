@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/model/backend.h"
 #include "engine/vae/vae_internal.h"
 

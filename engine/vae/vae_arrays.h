@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "kernels/kernels.h"
 
 struct vae_arrays;

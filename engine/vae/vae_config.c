@@ -2,7 +2,7 @@
 /* vae_config.c - see vae_config.h */
 #include "engine/vae/vae_config.h"
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static bool divide(int a, int b)
 {

@@ -3,7 +3,7 @@
  *
  * Layers are pushed on a stream until one needs the whole picture: an attention, or somebody who observes.
  */
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/vae/vae_internal.h"
 
 #define EPS      1e-5f

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/image.h"
 
 size_t vae_image_count(const struct vae_config *cfg, int height, int width)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/vae/vae_internal.h"
 
 /* What the layers of a block refer to, as long as the pass lasts. */

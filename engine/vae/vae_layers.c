@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/vae/vae_internal.h"
 
 /* Pixels of a strip where the resolution is highest: enough for all threads, few enough for the cache. A device has

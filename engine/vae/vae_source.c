@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/hub/hub_cache.h"
 #include "engine/vae/vae_names.h"
 #include "engine/weights/tensor_view.h"

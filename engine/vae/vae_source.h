@@ -7,7 +7,7 @@
 #ifndef ENGINE_VAE_VAE_SOURCE_H
 #define ENGINE_VAE_VAE_SOURCE_H
 
-#include "engine/contract/digest.h"
+#include "engine/base/digest.h"
 #include "engine/vae/vae.h"
 
 struct err;

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
 #include "engine/contract/lora_config.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"

@@ -15,11 +15,11 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/json_make.h"
-#include "engine/contract/safe_open.h"
-#include "engine/contract/scratch.h"
-#include "engine/contract/write_all.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/scratch.h"
+#include "engine/base/write_all.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/weights/adapter.h"

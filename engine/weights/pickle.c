@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/utf8.h"
+#include "engine/base/err.h"
+#include "engine/base/utf8.h"
 
 enum { CELLS_MAX = 2 * PICKLE_VALUES, PROTOCOL = 2 };
 

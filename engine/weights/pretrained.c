@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/digest.h"
-#include "engine/contract/err.h"
+#include "engine/base/digest.h"
+#include "engine/base/err.h"
 #include "engine/contract/manifest.h"
-#include "engine/contract/text_append.h"
+#include "engine/base/text_append.h"
 #include "engine/contract/train_spec.h"
 #include "engine/hub/hub_cache.h"
 #include "engine/model/layout.h"

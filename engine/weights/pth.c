@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/weights/pth_internal.h"
 
 enum { PROTOCOL = 1001, ID_FIELDS = 6 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/weights/pth_internal.h"
 
 enum { REPEATS = 64, REPEATED_MIN = 4096, KEY_MAX = 64, ID_LEGACY = 6, ARGS_MAX = 8 };

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 #include "engine/contract/train_config.h"
 #include "engine/weights/tensor_view.h"
 #include "engine/weights/weights_names.h"

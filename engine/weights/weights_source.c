@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/dir_walk.h"
-#include "engine/contract/err.h"
+#include "engine/base/dir_walk.h"
+#include "engine/base/err.h"
 #include "engine/data/mapped_file.h"
 #include "engine/data/safetensors.h"
 #include "engine/hub/weights_choice.h"

@@ -29,7 +29,7 @@
 #include "db/events.h"
 #include "db/jobs.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static const int64_t BASE_MS = INT64_C(1790000000000);
 

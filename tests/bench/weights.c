@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
 #include "kernels/rng.h"

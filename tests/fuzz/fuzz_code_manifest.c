@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/code/code_manifest.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/fuzz/target.h"
 
 static void check_entry(const json_t *m, size_t i)

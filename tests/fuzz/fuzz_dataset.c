@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/batch_plan.h"
 #include "engine/data/dataset.h"

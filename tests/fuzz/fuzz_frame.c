@@ -9,7 +9,7 @@
 
 #include "agent/wire/frame.h"
 #include "agent/wire/wire.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/fuzz/target.h"
 
 static void check_message(const struct wire_row *row, json_t *body, enum wire_direction direction)

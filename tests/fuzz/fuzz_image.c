@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/image.h"
 #include "tests/fuzz/target.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "controller/job/job_core.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/fuzz/target.h"
 
 enum { INPUTS = 64 };

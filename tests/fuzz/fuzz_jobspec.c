@@ -10,7 +10,7 @@
 
 #include "controller/base/diagnostics.h"
 #include "controller/spec/jobspec.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/fuzz/target.h"
 
 enum { SETS = 8 };

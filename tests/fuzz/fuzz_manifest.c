@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/manifest.h"
 #include "tests/fuzz/target.h"
 

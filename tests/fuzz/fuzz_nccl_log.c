@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/monitor/nccl_log.h"
-#include "engine/contract/field.h"
+#include "engine/base/field.h"
 #include "tests/fuzz/target.h"
 
 static const char facts_text[] =

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/npy.h"
 #include "tests/fuzz/target.h"
 

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/weights/pickle.h"
 #include "engine/weights/pth.h"
 #include "engine/weights/tensor_view.h"

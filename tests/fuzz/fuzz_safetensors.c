@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/safetensors.h"
 #include "tests/fuzz/target.h"
 

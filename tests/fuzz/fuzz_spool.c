@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "agent/attempt/spool.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/fuzz/target.h"
 
 enum { HEAD = 16, AT = 4096, RECORD = 16 };

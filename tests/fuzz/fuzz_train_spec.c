@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/train_spec.h"
 #include "tests/fuzz/target.h"
 

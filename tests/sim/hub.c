@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "controller/job/sched_queue.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/sim/world.h"
 
 enum { GRACE_MS = 5000, AGAIN_MS = 1000 };

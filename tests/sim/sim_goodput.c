@@ -19,7 +19,7 @@
 #include "agent/core/agent_effects.h"
 #include "controller/job/job_core.h"
 #include "controller/spec/spec_units.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/core/cause.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/sim/world.h"
 
 enum { REPLAY_EVERY = 8 };

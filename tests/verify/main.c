@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/contract/json_memory.h"
+#include "engine/base/json_memory.h"
 #include "engine/model/backend.h"
 #include "kernels/processor.h"
 #include "tests/verify/verify.h"

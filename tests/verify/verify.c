@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "engine/bench/author_config.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/flow.h"
 #include "engine/model/layout.h"

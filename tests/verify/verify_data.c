@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 #include "engine/data/collection.h"
 #include "engine/data/image.h"
 #include "tests/verify/python_random.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/verify/verify_internal.h"
 #include "engine/weights/pickle.h"
 #include "engine/weights/pth.h"

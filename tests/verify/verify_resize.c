@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/image.h"
 #include "engine/data/resample.h"
 #include "engine/data/safetensors.h"

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/model/layout.h"
 #include "tests/verify/verify_internal.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/text/prompt.h"
 #include "engine/text/tokenizer.h"
 #include "tests/verify/verify_internal.h"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/safetensors.h"
 #include "engine/vae/vae.h"
 #include "engine/vae/vae_names.h"

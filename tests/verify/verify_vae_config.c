@@ -2,7 +2,7 @@
 /* verify_vae_config.c - sizes of an autoencoder, from the keys of the authors' configurations */
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/vae/vae_config.h"
 #include "tests/verify/verify_internal.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/vae/vae.h"
 #include "engine/vae/vae_names.h"
 #include "tests/verify/verify_internal.h"

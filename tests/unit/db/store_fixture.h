@@ -17,7 +17,7 @@
 #include "db/jobs.h"
 #include "db/stmt.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 #define STORE_CASE(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/safetensors.h"
 #include "engine/vae/vae_config.h"
 #include "tests/unit/engine/contract/scratch_dir.h"

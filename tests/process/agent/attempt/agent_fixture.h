@@ -30,7 +30,7 @@
 #include "agent/os/unix_socket.h"
 #include "agent/ranks/cleanup_pass.h"
 #include "agent/wire/frame.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/flight.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 

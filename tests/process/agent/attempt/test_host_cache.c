@@ -23,7 +23,7 @@
 #include "agent/attempt/host_cache.h"
 #include "agent/attempt/spool.h"
 #include "agent/os/run_dir.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

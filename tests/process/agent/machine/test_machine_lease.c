@@ -25,8 +25,8 @@
 #include "agent/machine/machine_dir.h"
 #include "agent/machine/machine_lease.h"
 #include "agent/os/lock_bundle.h"
-#include "engine/contract/clock.h"
-#include "engine/contract/err.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
 
 enum { USER = 65401, GPUS = 2, CPUS = 4, PATIENCE_MS = 60 * 1000 };
 enum { LIFE_S = 180 /* of what a failing test leaves behind */ };

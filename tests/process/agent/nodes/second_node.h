@@ -16,9 +16,9 @@
 #include <cmocka.h>
 
 #include "agent/nodes/node_channel.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/wire/leader_wire.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 struct node_channel {
     struct node_channel_hooks hooks;

@@ -20,11 +20,11 @@
 #include "agent/nodes/follower.h"
 #include "agent/nodes/leader.h"
 #include "agent/nodes/node_channel.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/snapshot_memfds.h"
 #include "agent/wire/leader_wire.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/flight.h"
 #include "tests/process/agent/nodes/second_node.h"
 

@@ -26,7 +26,7 @@
 #include "agent/probe/oom.h"
 #include "agent/ranks/capture.h"
 #include "agent/ranks/cleanup_pass.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[80], path[100];

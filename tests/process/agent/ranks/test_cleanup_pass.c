@@ -26,7 +26,7 @@
 #include "agent/os/pid_span.h"
 #include "agent/ranks/cleanup.h"
 #include "agent/ranks/cleanup_pass.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static char watched[16], nonce[64], mark[80]; /* the pid in digits */
 static int opens, environs, stats;

@@ -21,7 +21,7 @@
 
 #include "agent/os/run_dir.h"
 #include "agent/ranks/guardian.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 enum { PATIENCE_MS = 60 * 1000 };

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "agent/attempt/spool.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[80], path[100];

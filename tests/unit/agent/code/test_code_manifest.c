@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "agent/code/code_manifest.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define SUM "xxh3:00112233445566778899aabbccddeeff"
 

@@ -20,9 +20,9 @@
 #include "agent/code/code_place.h"
 #include "agent/code/code_receive.h"
 #include "agent/code/code_tree.h"
-#include "engine/contract/err.h"
-#include "engine/contract/json_file.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/err.h"
+#include "engine/base/json_file.h"
+#include "engine/base/scratch.h"
 
 enum { PATH = 512 };
 

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "agent/container/container_choice.h"
-#include "engine/contract/err.h"
-#include "engine/contract/field.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

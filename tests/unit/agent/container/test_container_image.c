@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "agent/container/container_image.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define HEX "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

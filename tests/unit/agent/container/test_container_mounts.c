@@ -11,7 +11,7 @@
 
 #include "agent/container/container_env.h"
 #include "agent/container/container_mounts.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -17,7 +17,7 @@
 #include "agent/core/agent_core.h"
 #include "agent/core/agent_effects.h"
 #include "agent/core/restart_policy.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 
 static struct agent_core *core;
 static int64_t now;

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "agent/core/hang_rules.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 
 #define DOCUMENT "docs/RECOVERY.md"
 #define DRAWN    "<!-- drawn: hangs -->\n\n"

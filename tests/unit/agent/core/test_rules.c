@@ -21,7 +21,7 @@
 
 #include "agent/core/cause.h"
 #include "agent/core/rules.h"
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 
 #define FOLDER   "tests/causes"
 #define DOCUMENT "docs/RECOVERY.md"

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "agent/core/submit_env.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

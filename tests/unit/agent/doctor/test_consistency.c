@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "agent/doctor/consistency.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 /* Two nodes: the same directory "d", once in a and once in b. */

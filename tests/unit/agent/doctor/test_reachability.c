@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "agent/doctor/reachability.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* A port at which nobody listens any more. */
 static int closed_port(void)

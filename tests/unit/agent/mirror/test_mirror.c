@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "agent/mirror/mirror.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/manifest.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/scratch.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 static char          dir[256], bad[512];

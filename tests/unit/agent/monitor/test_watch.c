@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "agent/monitor/watch.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static struct watch *make(const char *text)
 {

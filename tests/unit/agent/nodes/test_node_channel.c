@@ -14,7 +14,7 @@
 #include "agent/wire/frame.h"
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/tls_listener.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { PATIENCE_MS = 30000, LOST_MS = 15000, MANY = 1000 };
 #define NONCE "0123456789abcdef"

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "agent/os/env_file.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static char dir[] = "/tmp/jobctl-env-file-XXXXXX", path[300];
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "agent/os/event_loop.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/child_fixture.h"
 
 enum { ENDED = 4, OPEN = 0, REFUSED = 5 };

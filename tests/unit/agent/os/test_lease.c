@@ -16,10 +16,10 @@
 #include <cmocka.h>
 
 #include "agent/os/lease.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/fence.h"
-#include "engine/contract/json_seal.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/json_seal.h"
+#include "engine/base/scratch.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 #define ORIGIN "0123456789abcdef0123456789abcdef"

@@ -13,7 +13,7 @@
 
 #include "agent/os/log_reader.h"
 #include "agent/ranks/capture.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 enum { LIMIT = 100, ALL = 4000 };

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "agent/os/payload.h"
-#include "agent/os/tree.h"
-#include "engine/contract/err.h"
+#include "engine/base/tree.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[256];

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "agent/os/run_dir.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[256];

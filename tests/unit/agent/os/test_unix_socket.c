@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "agent/os/buf.h"
+#include "engine/base/buf.h"
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 /* A directory of its own, 200 bytes deep, and the socket's path in it. */

@@ -20,7 +20,7 @@
 #include "agent/plan/plan_nodes.h"
 #include "agent/plan/probe_cache.h"
 #include "agent/probe/probe.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -13,7 +13,7 @@
 #include "agent/plan/plan.h"
 #include "agent/probe/probe.h"
 #include "agent/ranks/launch_env.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

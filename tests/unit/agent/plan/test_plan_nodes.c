@@ -12,7 +12,7 @@
 
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_nodes.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -11,7 +11,7 @@
 #include <regex.h>
 
 #include "agent/printed/line_pattern.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { LINE = 4095 };
 

@@ -18,7 +18,7 @@
 
 #include "agent/printed/printed_progress.h"
 #include "agent/printed/progress_pattern.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

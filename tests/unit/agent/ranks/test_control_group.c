@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "agent/os/tree.h"
+#include "engine/base/tree.h"
 #include "agent/ranks/control_group.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[256], group[300];

@@ -29,7 +29,7 @@
 #include "agent/wire/call_home.h"
 #include "agent/wire/tls_psk.h"
 #include "controller/remote/agent_listener.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { PATIENCE_MS = 20000, MANY = 4 * 1024 * 1024 };
 

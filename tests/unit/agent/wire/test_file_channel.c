@@ -22,7 +22,7 @@
 
 #include "agent/os/unix_socket.h"
 #include "agent/wire/file_channel.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 struct post {

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "agent/wire/frame.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define ID           "\"job\":7,\"attempt\":1,\"nonce\":\"ab\""

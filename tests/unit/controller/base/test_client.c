@@ -21,7 +21,7 @@
 #include "controller/base/diagnostics.h"
 #include "controller/base/home.h"
 #include "controller/cli/job_select.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 /* The answers, "STATUS\nBODY", one per connection; NULL hangs up. Requests are recorded. */

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "controller/base/file_work.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { MANY = 100, SOON_MS = 50, CRAWLS = FILE_WORK_THREADS + 16 };
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "controller/base/submit_key.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static void made(void **state)
 {

@@ -13,7 +13,7 @@
 #include "controller/base/diagnostics.h"
 #include "controller/cli/command_text.h"
 #include "controller/spec/jobspec.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 enum { WORDS = 8 };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "controller/cli/options.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static const struct option_row rows[] = {
     {"follow", 'f', OPTION_FLAG, NULL, ""},

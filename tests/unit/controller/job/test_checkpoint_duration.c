@@ -16,7 +16,7 @@
 #include "db/events.h"
 #include "db/jobs.h"
 #include "db/store.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 /* Durations in order; 0 ends the list; negative: another kind of event. */
 static const struct {

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "controller/job/job_core.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static const char SUBMIT[] = "{\"name\":\"x\",\"priority\":2,\"held\":false,\"retry\":"
                              "{\"max\":4,\"no_progress\":3,\"backoff_ms\":[1000,8000]}}";

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "controller/job/job_fsm.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static const char PAGE[] = "docs/RECOVERY.md";
 static const char MARK[] = "<!-- drawn -->\n";

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "controller/job/job_list.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static const struct {
     int         id;

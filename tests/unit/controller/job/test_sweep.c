@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "controller/job/sweep.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static struct sweep *make(const char *array, int max_parallel, const char *launch)
 {

@@ -11,7 +11,7 @@
 #include "controller/base/daemon.h"
 #include "controller/nodes/fleet.h"
 #include "controller/nodes/gpu_figures.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define ID "\"job\":1,\"attempt\":1,\"nonce\":\"4694baf41ec6dc11c750edd5dfbc774b\","
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "controller/remote/sbatch.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static char *render(const char *spec, const char *dir, struct err *err)
 {

@@ -14,7 +14,7 @@
 #include "controller/remote/sbatch.h"
 #include "controller/remote/slurm_array.h"
 #include "controller/remote/slurm_job.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 /* All members of a sweep have one script, which has nothing of a single one of them. */

@@ -20,7 +20,7 @@
 #include "controller/base/diagnostics.h"
 #include "controller/spec/canonical.h"
 #include "controller/spec/jobspec.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define FOLDER "tests/specs"
 #define ORIGIN "10a7dad6f79ad95393db59769a310da8"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "controller/spec/index_list.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static void lists_are_parsed(void **state)
 {

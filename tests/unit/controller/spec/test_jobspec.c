@@ -23,7 +23,7 @@
 #include "controller/base/diagnostics.h"
 #include "controller/spec/jobspec.h"
 #include "controller/spec/spec_rows.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 #define FOLDER "tests/specs"
 

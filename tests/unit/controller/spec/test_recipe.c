@@ -19,7 +19,7 @@
 
 #include "controller/base/diagnostics.h"
 #include "controller/spec/jobspec.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/train_spec.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 

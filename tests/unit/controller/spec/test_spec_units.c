@@ -11,7 +11,7 @@
 
 #include "controller/spec/spec_suggest.h"
 #include "controller/spec/spec_units.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static const struct {
     const char *text;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "controller/spec/sweep_points.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static json_t *spec_of(const char *more)
 {

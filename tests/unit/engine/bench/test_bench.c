@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "engine/bench/bench.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 
 static void a_bench_measures(void **state)
 {

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/checkpoint/snapshot.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/dist/shard.h"
 #include "engine/model/layout.h"
 #include "engine/optim/optim.h"

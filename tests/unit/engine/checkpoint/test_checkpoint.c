@@ -20,13 +20,13 @@
 #include <unistd.h>
 
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/contract/digest.h"
-#include "engine/contract/err.h"
+#include "engine/base/digest.h"
+#include "engine/base/err.h"
 #include "engine/contract/manifest.h"
 #include "engine/model/layout.h"
 #include "engine/optim/optim.h"
 #include "engine/optim/state.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/scratch.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[256];

@@ -14,7 +14,7 @@
 
 #include "engine/checkpoint/double_buffer.h"
 #include "engine/checkpoint/snapshot.h"
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/model/layout.h"
 #include "engine/optim/state.h"
 #include "engine/optim/step.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock_fixture.h - virtual clock in place of engine/contract/clock.c: waits advance the time */
+/* clock_fixture.h - virtual clock in place of engine/base/clock.c: waits advance the time */
 #ifndef TESTS_CLOCK_FIXTURE_H
 #define TESTS_CLOCK_FIXTURE_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/contract/clock.h"
+#include "engine/base/clock.h"
 
 enum { SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE };
 

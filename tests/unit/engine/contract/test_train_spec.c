@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/train_spec.h"
 
 static void every_row_is_consistent(void **state)

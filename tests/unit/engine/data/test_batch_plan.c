@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/batch_plan.h"
 
 enum { BUCKETS = 40, BATCH_MOST = 64 };

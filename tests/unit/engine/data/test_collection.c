@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/collection.h"
 #include "engine/data/image.h"
 #include "tests/unit/engine/contract/scratch_dir.h"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/csv_record.h"
 
 static void cut(void **state)

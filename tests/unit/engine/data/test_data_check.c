@@ -23,7 +23,7 @@
 #include <webp/encode.h>
 #endif
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/collection.h"
 #include "engine/data/data_check.h"

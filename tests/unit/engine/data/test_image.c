@@ -19,7 +19,7 @@
 #include <webp/encode.h>
 #endif
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/dct.h"
 #include "engine/data/image.h"
 #include "tests/unit/engine/contract/scratch_dir.h"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/image.h"
 #include "engine/data/resample.h"
 #include "tests/verify/verify.h"

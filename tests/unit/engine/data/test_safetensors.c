@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/safetensors.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/err.h"
+#include "engine/base/scratch.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"
 #include "engine/data/safetensors.h"

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/dist/dist.h"
 
 enum { RANKS = 8, REPORT = 504 };

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/dist/bucket_plan.h"
 #include "engine/dist/shard.h"
 #include "engine/model/layout.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/dist/bucket_plan.h"
 #include "engine/dist/dist_internal.h"
 #include "tests/unit/engine/contract/clock_fixture.h"

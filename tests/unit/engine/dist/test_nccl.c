@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/dist/dist.h"
 #include "engine/dist/nccl.h"
 #include "kernels/cuda.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/dist/dist.h"
 #include "engine/dist/shard.h"
 #include "engine/model/layout.h"

@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/scratch.h"
+#include "engine/base/err.h"
+#include "engine/base/scratch.h"
 #include "engine/hub/hub_cache.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 

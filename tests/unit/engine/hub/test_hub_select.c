@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/contract/text_append.h"
+#include "engine/base/text_append.h"
 #include "engine/hub/hub_select.h"
 
 enum { FILES = 24 };

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/flow.h"
 #include "engine/model/timestep_freqs.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/model/graph.h"
 #include "kernels/cuda.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/lora_config.h"
 #include "engine/model/layout.h"
 #include "engine/model/lora.h"

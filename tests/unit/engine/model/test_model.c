@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "kernels/rng.h"
 #include "tests/unit/engine/model/sana_ref.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/lora_config.h"
 #include "engine/model/device_memory.h"
 #include "engine/model/layout.h"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/model/layout.h"
 #include "engine/optim/step.h"
 #include "kernels/kernels.h"

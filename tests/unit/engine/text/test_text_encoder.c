@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/data/safetensors.h"
 #include "engine/text/caption_style.h"
 #include "engine/text/gemma.h"

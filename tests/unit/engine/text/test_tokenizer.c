@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
-#include "engine/contract/utf8.h"
+#include "engine/base/err.h"
+#include "engine/base/utf8.h"
 #include "engine/text/bpe.h"
 #include "engine/text/json_scan.h"
 #include "engine/text/prompt.h"

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/train/loss_log.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 

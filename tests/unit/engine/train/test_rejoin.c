@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/progress.h"
 #include "engine/train/rejoin.h"
 #include "tests/unit/engine/contract/clock_fixture.h"

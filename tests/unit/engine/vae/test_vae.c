@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/vae/latent_file.h"
 #include "engine/vae/vae_names.h"
 #include "engine/vae/vae_source.h"

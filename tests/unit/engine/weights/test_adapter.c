@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/lora_config.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"

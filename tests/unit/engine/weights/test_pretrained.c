@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"

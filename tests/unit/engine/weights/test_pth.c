@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/weights/pickle.h"
 #include "engine/weights/pth.h"
 #include "engine/weights/sha256.h"

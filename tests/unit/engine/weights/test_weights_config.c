@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/contract/train_config.h"
 #include "engine/data/safetensors.h"
 #include "engine/weights/pretrained.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contract/err.h"
+#include "engine/base/err.h"
 #include "engine/weights/tensor_view.h"
 #include "engine/weights/weights_names.h"
 #include "engine/weights/weights_source.h"

@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* signal_number.h - numbers of the signals that a job spec may name */
-#ifndef AGENT_OS_SIGNAL_NUMBER_H
-#define AGENT_OS_SIGNAL_NUMBER_H
-
-/* Of "SIGTERM" and so on; `otherwise` for NULL, "" and names that a spec may not have. */
-int signal_number(const char *name, int otherwise);
-
-#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json_make.h - JSON values from C values; text may have any encoding (json_text.h)
+ *
+ * Pure: no clock, no I/O.
+ */
+#ifndef ENGINE_BASE_JSON_MAKE_H
+#define ENGINE_BASE_JSON_MAKE_H
+
+#include "engine/base/json_text.h"
+
+/* As json_pack(), with the formats s n b i I f o O { } [ ] and, behind s, o and O, '?' (NULL is null) and '*' (NULL is
+ * left out). Other text than UTF-8 is no failure, and neither is a NULL of s or a number that is not finite: those are
+ * null. NULL: the format is wrong, or an o or O is NULL: their maker has failed. */
+json_t *json_make(const char *format, ...);
+
+#endif

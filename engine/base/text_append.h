@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* text_append.h - appends text to a buffer; what a text ends with
+ *
+ * Pure: no clock, no I/O.
+ */
+#ifndef ENGINE_BASE_TEXT_APPEND_H
+#define ENGINE_BASE_TEXT_APPEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* `size`: of the buffer, which ends with a NUL; text that does not fit is cut behind a whole character. */
+void text_append(char *text, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Whether something stands before `end` in the text, as in a file's name with this extension. */
+static inline bool text_ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+#endif
