@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* deadline_timer.h - times of the checkpoints to request before the machine ends
  *
- * Notebooks and batch systems announce the end (`session` of docs/FACTS.md), rarely to the second.
+ * Notebooks and batch systems announce the end (`session` of docs/DISTRIBUTED.md), rarely to the second.
  * Nothing is stopped for it: a checkpoint is requested 10 minutes before, which leaves time for a
  * slow mirror, and again 3 minutes and 1 minute before.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe.h - gathers the facts about this node, as JSON
  *
- * docs/FACTS.md lists every key. The probe records facts; agent/plan/plan.h decides. An unavailable
+ * docs/DISTRIBUTED.md lists every key. The probe records facts; agent/plan/plan.h decides. An unavailable
  * fact is null, and probing never fails a run. Recorded facts of real machine types are test cases
  * (tests/facts).
  */
