@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check_docs.sh ROOT BIN - every path, link, command and make target that README.md and docs/*.md name exists
+# check_docs.sh ROOT BIN - every path, link, command and make target that *.md and docs/*.md name exists
 #
 # Commands are asked for their help, so BIN must be built.
 set -eu
@@ -9,7 +9,7 @@ cd "$1"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 : >"$work/code"; : >"$work/links"; : >"$work/heads"
-pages=$(ls README.md docs/*.md)
+pages=$(ls ./*.md docs/*.md | sed 's|^\./||')
 bad=0
 fail() { echo "$1" >&2; bad=1; }
 some() { [ -s "$work/$1" ] || fail "check_docs.sh: found no $1: nothing was checked"; }

@@ -10,10 +10,11 @@ cd "${1:-$(dirname "$0")/..}" || exit 1
 
 # What lies where: a folder, and what the names of its files (with the folders below it) match.
 where=$(cat <<'END'
-.               \.clang-format|\.clang-tidy|\.gitignore|CHANGES\.md|LICENSE|Makefile|README\.md
+.               \.clang-format|\.clang-tidy|\.editorconfig|\.gitignore|(CHANGES|CONTRIBUTING|README|SECURITY)\.md|LICENSE|Makefile
 agent           [a-z0-9_/]+\.[ch]
 controller      [a-z0-9_/]+\.[ch]|dashboard/assets/[a-z]+\.(html|css|js|svg)|dashboard/uplot/(uPlot\.(esm\.js|min\.css)|LICENSE|README\.md)
 .ci             run
+.github         workflows/[a-z]+\.yml|ISSUE_TEMPLATE/[a-z]+\.(md|yml)
 db              [a-z0-9_]+\.[ch]|schema\.sql
 deploy          [a-z0-9_]+\.(sh|py|txt|ipynb|service)|tmpfiles\.d/jobctl\.conf|grafana/[a-z]+\.(json|yaml)|debian/[a-z0-9_.-]+(/[a-z0-9_.-]+)?
 docs            [A-Za-z0-9_-]+\.(md|svg|png)

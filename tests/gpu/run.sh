@@ -427,7 +427,7 @@ write_report() {
             [ ! -f "$f" ] || { printf '\n=== %s\n' "${f##*/part.}"; cut -c1-400 "$f"; }
         done
     } | relative | anonymous >"$report" && [ -s "$report" ] || return
-    echo "report: $report; please send it as docs/FIRST-GPU.md says"
+    echo "report: $report; please send it as docs/MAINTAINING.md says"
 }
 
 has_torch() {

@@ -13,7 +13,7 @@ heading() {
     cat <<END
 What each kernel does in a call at the shapes of Sana-1600M: 8 samples of 1024 tokens, bf16; products by cuBLASLt
 apart. Counted in the PTX of nvcc $version for compute capability 8.0, in eight blocks of each launch, and multiplied
-by all blocks. docs/FIRST-GPU.md says how to read it; UPDATE=1 make ptx rewrites it.
+by all blocks. docs/MAINTAINING.md says how to read it; UPDATE=1 make ptx rewrites it.
 
 k: thousands of instructions, a warp each. fp, int, conv: arithmetic; conversions, exp, 1/x; ctl: branches, barriers,
 shuffles; glob, shar: memory; mma: tensor cores. MB: read and written in sectors of 32 bytes; at best: if neighbouring
