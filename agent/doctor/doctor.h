@@ -15,7 +15,7 @@
 struct err;
 
 /* What the checks use besides the facts of probe.h:
- *   {"versions":{"jobctl-agent":"0.1.0","jobctl-train":"0.1.0"|null},
+ *   {"versions":{"jobctl-agent":"0.2.0","jobctl-train":"0.2.0"|null},
  *    "kernels":"cpu-avx2",                      the kernel table for this processor
  *    "start_error":"...",                       why jobctl-train does not start
  *    "train":{..output of `jobctl-train plan --json`..}|null, "train_error":"..."|null,

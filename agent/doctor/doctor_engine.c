@@ -30,7 +30,7 @@
 /* Counting a large data set takes long; a version does not. */
 enum { PATIENCE_MS = 60000, VERSION_MS = 5000 };
 
-/* "jobctl-train 0.1.0\nprocessor: ...; kernels: cpu-avx2" */
+/* "jobctl-train 0.2.0\nprocessor: ...; kernels: cpu-avx2" */
 static void read_version(json_t *looked, const char *said)
 {
     char version[64] = "", kernels[64] = "";
