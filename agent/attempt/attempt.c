@@ -215,14 +215,14 @@ static void on_end_signal(uv_signal_t *handle, int signo)
  * ranks, and says where the directory is (agent.log goes with it; syslog where it was removed). */
 static void check_dir(struct attempt *a)
 {
-    char where[PATH_MAX + 64], text[2 * PATH_MAX];
+    char where[PATH_MAX + 64], text[2 * PATH_MAX], now[PATH_MAX];
     if (a->dir_gone || !dir_identity_gone(&a->dir, a->o.run_dir))
         return;
     a->dir_gone = true;
     dir_identity_text(where, sizeof(where), &a->dir, a->o.run_dir);
     snprintf(text, sizeof(text), "its directory %s %s", a->o.run_dir, where);
     log_error(a->tag, "%s", text);
-    if (strncmp(where, "was removed", 11) == 0)
+    if (dir_identity_path(now, sizeof(now), &a->dir) < 0)
         syslog(LOG_USER | LOG_ERR, "jobctl-agent %s: %s", a->tag, text);
     struct agent_input in = {.kind = INPUT_STOP, .jitter = attempt_jitter()};
     in.stop.reason = text;

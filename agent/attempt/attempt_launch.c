@@ -262,17 +262,13 @@ static void feed_launch(struct attempt *a, const char *refusal, enum cause cause
 {
     const json_t *body = a->launch;
     const char *fingerprint = json_string_value(json_object_get(json_object_get(body, "history"), "fingerprint"));
-    const json_t *container = json_object_get(a->plan, "container");
-    char image[300];
-    snprintf(image, sizeof(image), "%.120s with %s: %.150s", field_text(container, "image"),
-             field_text(container, "runtime"), field_text(container, "why"));
     a->restarts = launch_int(body, "budget", "restarts");
     struct agent_input in = {
         .kind = INPUT_LAUNCH,
         .launch = {.np = (int)json_integer_value(json_object_get(a->plan, "np")),
                    .engine = json_is_true(json_object_get(a->plan, "engine")),
                    .has_setup = follower_has_setup(a->follower),
-                   .image = container ? image : NULL,
+                   .container = json_object_get(a->plan, "container"),
                    .has_fetch = follower_has_fetch(a->follower),
                    .rejoin = attempt_may_rejoin(a),
                    .refusal = refusal,

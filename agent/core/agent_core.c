@@ -11,6 +11,7 @@
 #include "agent/core/agent_event.h"
 #include "agent/core/cause.h"
 #include "engine/base/err.h"
+#include "engine/base/field.h"
 #include "engine/base/json_make.h"
 
 enum {
@@ -65,8 +66,11 @@ static void on_launch(struct agent_core *c, const struct agent_input *in, struct
     progress_tracker_init(&c->tracker, in->launch.history.last_step);
     restart_policy_init(&c->restart_policy, &in->launch.budget, &in->launch.history);
     nccl_fallback_init(&c->fallback, json_object_get(in->launch.plan, "fallbacks"), in->launch.history.fallbacks);
-    snprintf(c->image, sizeof(c->image), "%s", in->launch.image ? in->launch.image : "");
-    c->job.history.fingerprint = c->job.refusal = c->job.image = NULL;
+    const json_t *image = in->launch.container;
+    c->image = image ? json_make("{s:s, s:s, s:s}", "image", field_text(image, "image"), "runtime",
+                                 field_text(image, "runtime"), "why", field_text(image, "why")) : NULL;
+    c->job.history.fingerprint = c->job.refusal = NULL;
+    c->job.container = NULL;
     c->job.missing = NULL;
     if (c->job.np > 0)
         c->ranks = calloc((size_t)c->job.np, sizeof(*c->ranks));
@@ -336,6 +340,7 @@ void agent_core_destroy(struct agent_core *c)
     progress_tracker_fini(&c->tracker);
     gpu_blame_fini(&c->gpu_blame);
     nccl_fallback_fini(&c->fallback);
+    json_decref(c->image);
     free(c->ranks);
     free(c);
 }

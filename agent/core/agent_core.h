@@ -105,8 +105,7 @@ struct agent_launch {
     int                  np;
     bool                 engine;    /* `train:`, else `run:` */
     bool                 has_setup, has_fetch;
-    const char          *image;     /* to be pulled before anything else, and by what: "busybox with podman: set by
-                                     * image.runtime"; NULL: no container */
+    const json_t        *container; /* of the plan: its image is pulled before anything else; NULL: none */
     /* surviving ranks may wait for the next generation (engine/train/rejoin.h) */
     bool                 rejoin;
     const char *refusal; /* NULL, or why the job cannot run here ... */

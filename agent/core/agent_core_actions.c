@@ -52,7 +52,7 @@ static void pull(struct agent_core *c, struct agent_effects *out)
     c->phase = AGENT_SETUP;
     c->stage = STAGE_FLAG;
     c->pulling = true;
-    agent_effects_event(out, "pull_started", json_make("{s:s}", "text", c->image));
+    agent_effects_event(out, "pull_started", json_deep_copy(c->image));
     agent_effects_add(out, DO_SETUP)->pull = true;
 }
 
@@ -68,7 +68,7 @@ static void fetch(struct agent_core *c, struct agent_effects *out)
 
 void agent_core_start(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
-    if (c->image[0] && !c->pulled) {
+    if (c->image && !c->pulled) {
         pull(c, out);
         return;
     }

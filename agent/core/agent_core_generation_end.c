@@ -68,15 +68,17 @@ void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_eff
         restart_policy_progress(&c->restart_policy);
     }
     /* A run stopped by a user is not a success: some ranks may even have been killed. */
-    const char *otherwise = !c->stop_asked || c->done_seen ? "every rank exited with code 0"
-                            : c->grace_over ? "stopped by SIGKILL: SIGTERM did not end it in time"
-                                            : "stopped on request";
+    const bool stopped = c->stop_asked && !c->done_seen, forced = stopped && c->grace_over;
+    const char *otherwise = !stopped ? "every rank exited with code 0"
+                            : forced ? "stopped by SIGKILL: SIGTERM did not end it in time" : "stopped on request";
     json_t *body = agent_event_generation_ended(c->generation, &c->blame, &c->tracker, &c->restart_policy, otherwise);
     json_t *spent = time_spent(c, now_ms);
     if (body && spent)
         json_object_set(body, "goodput", spent);
     if (body)
         json_object_set_new(body, "np", json_integer(c->job.np));
+    if (body && forced && !c->blame.failed)
+        json_object_set_new(body, "forced", json_true());
     json_decref(spent);
     agent_effects_event(out, "generation_ended", body);
 }

@@ -41,8 +41,8 @@ struct agent_core {
     struct rank *ranks;
     int alive;
     bool setup_done, done_seen;
-    char image[300];      /* agent_launch.image, "" = none */
-    bool pulling, pulled; /* the image */
+    json_t *image;        /* the body of pull_started; NULL: no container */
+    bool pulling, pulled;
     bool fetching, fetched; /* the models of a hub */
     bool told; /* generation_ended has been sent */
     int keep;  /* ranks that continue in their processes into the next generation */

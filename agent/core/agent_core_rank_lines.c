@@ -69,6 +69,8 @@ void agent_core_hear(struct agent_core *c, const struct agent_input *in, struct 
         json_t *body = rank_line_broadcast(c->generation, line, "text");
         if (body)
             json_object_set_new(body, "rank", json_integer(in->progress.rank));
+        if (body && field_true(line, "lasts"))
+            json_object_set_new(body, "lasts", json_true());
         agent_effects_event(out, "warning", body);
     } else if (strcmp(ev, "started") == 0) {
         json_t *body = rank_line_broadcast(c->generation, line, "resume_step steps backend params");

@@ -22,19 +22,15 @@ static void check_driver(struct checkup *c)
         row(c, "driver", ROW_OK, "", "%s, for CUDA up to %s", driver, field_text(c->facts, "cuda_driver"));
 }
 
-/* The plan's reason for not using a GPU: its note begins with "GPU N ". */
-static const char *why_left_out(const json_t *plan, int index)
+/* The plan's reason for not using a GPU; NULL: it uses it. */
+static const char *why_unused(const json_t *plan, int index)
 {
-    char begin[24];
     size_t i;
-    const json_t *note;
-    int n = snprintf(begin, sizeof(begin), "GPU %d ", index);
-    json_array_foreach(json_object_get(plan, "notes"), i, note)
+    const json_t *one;
+    json_array_foreach(json_object_get(plan, "unused"), i, one)
     {
-        const char *text = json_string_value(note);
-        const char *reason = strstr(text, " is not used: ");
-        if (strncmp(text, begin, (size_t)n) == 0 && reason)
-            return reason + strlen(" is not used: ");
+        if (field_int(one, "gpu", -1) == index)
+            return field_text(one, "why");
     }
     return NULL;
 }
@@ -49,7 +45,7 @@ static void check_gpus(struct checkup *c)
     {
         char name[24];
         int index = (int)field_int(gpu, "index", -1);
-        const char *why = why_left_out(plan, index);
+        const char *why = why_unused(plan, index);
         snprintf(name, sizeof(name), "GPU %d", index);
         if (why && !json_is_true(json_object_get(gpu, "healthy")))
             row(c, name, ROW_FAIL, "reboot the machine; if that does not help, replace the GPU",

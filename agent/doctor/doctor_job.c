@@ -21,12 +21,9 @@ static void check_plan(struct checkup *c)
     }
     row(c, "plan", ROW_OK, "", "%lld rank%s: %s", (long long)field_int(c->plan, "np", -1),
         field_int(c->plan, "np", -1) == 1 ? "" : "s", field_text(c->plan, "why"));
-    json_array_foreach(json_object_get(c->plan, "notes"), i, note)
-    {
-        if (strstr(json_string_value(note), "likely harmful"))
-            row(c, "environment", ROW_WARN, "remove the variable, or compare with and without it",
-                "%s", json_string_value(note));
-    }
+    json_array_foreach(json_object_get(c->plan, "harmful"), i, note)
+        row(c, "environment", ROW_WARN, "remove the variable, or compare with and without it", "%s",
+            json_string_value(note));
 }
 
 /* Whether the engine refused the weights that a run begins with. */

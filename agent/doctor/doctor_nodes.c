@@ -82,20 +82,6 @@ static void check_versions(struct checkup *c)
     doctor_row(&c->rows, "versions", ROW_OK, "", "all nodes have %s", field_text(ours, programs[0]));
 }
 
-/* Is a note about all nodes, without the name of one in front? */
-static bool is_of_all(const struct checkup *c, const char *note)
-{
-    size_t i;
-    const json_t *node;
-    json_array_foreach(c->there, i, node)
-    {
-        const size_t n = strlen(name_of(node));
-        if (strncmp(note, name_of(node), n) == 0 && note[n] == ':')
-            return false;
-    }
-    return true;
-}
-
 /* Plans the job on all nodes, and reports their differences. */
 static void check_plan(struct checkup *c)
 {
@@ -121,12 +107,9 @@ static void check_plan(struct checkup *c)
     }
     doctor_row(&c->rows, "plan", ROW_OK, "", "%lld ranks: %s",
                (long long)json_integer_value(json_object_get(plan, "np")), field_text(plan, "why"));
-    json_array_foreach(json_object_get(plan, "notes"), i, note)
-    {
-        if (is_of_all(c, json_string_value(note)))
-            doctor_row(&c->rows, "differences", ROW_WARN,
-                       "permitted, but check that it is intended", "%s", json_string_value(note));
-    }
+    json_array_foreach(json_object_get(plan, "common_notes"), i, note)
+        doctor_row(&c->rows, "differences", ROW_WARN, "permitted, but check that it is intended", "%s",
+                   json_string_value(note));
     json_decref(plan);
 }
 

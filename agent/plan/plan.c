@@ -317,7 +317,7 @@ static struct plan_view look_at(const json_t *facts, const json_t *spec)
         .spec = spec,
         .resources = json_object_get(spec, "resources"),
         .engine = json_is_object(json_object_get(spec, "train")),
-        .plan = json_object(),
+        .plan = json_make("{s:[], s:[]}", "harmful", "unused"),
         .env = json_array(),
         .notes = json_array(),
     };

@@ -16,7 +16,8 @@
  *    "env":[{"name","value","why","fact","confidence"}],  set for every rank
  *    "user_env":[{"name","value","why"}],       the job's own variables; they take precedence
  *    "fallbacks":[like env],     added one by one (agent/core/nccl_fallback.h)
- *    "notes":["..."]}
+ *    "notes":["..."], "harmful":[those about variables that are likely harmful],
+ *    "unused":[{"gpu":0, "why":"..."}]}   (GPUs that are there; of several nodes instead common_notes, those of all)
  *
  * np and ranks are those of this node; the job has `nodes` nodes. Nothing is set that the libraries
  * determine correctly by themselves.

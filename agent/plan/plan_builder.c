@@ -16,15 +16,29 @@
 #include "engine/base/field.h"
 #include "engine/base/json_make.h"
 
-void plan_note(struct plan_view *v, const char *fmt, ...)
+static json_t *add_note(struct plan_view *v, const char *fmt, va_list ap)
 {
     char text[400];
-    va_list ap;
-    va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
     err_make_printable(text);
     json_array_append_new(v->notes, json_text(text));
+    return json_array_get(v->notes, json_array_size(v->notes) - 1);
+}
+
+void plan_note(struct plan_view *v, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    add_note(v, fmt, ap);
+    va_end(ap);
+}
+
+void plan_note_harm(struct plan_view *v, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    json_array_append(json_object_get(v->plan, "harmful"), add_note(v, fmt, ap));
+    va_end(ap);
 }
 
 void plan_set(struct plan_view *v, const char *name, const char *value, const char *why,
@@ -94,7 +108,10 @@ void plan_set_hash(json_t *plan)
 {
     uint64_t h = 0xcbf29ce484222325U;
     char hex[24];
+    static const char *const in_notes[] = {"harmful", "unused", "common_notes"};
     json_t *told = without_words(plan);
+    for (size_t i = 0; i < sizeof(in_notes) / sizeof(*in_notes); i++)
+        json_object_del(told, in_notes[i]);
     char *text = json_dumps(told, JSON_COMPACT | JSON_SORT_KEYS);
     for (const char *p = text; p && *p; p++)
         h = (h ^ (unsigned char)*p) * 0x100000001b3U;

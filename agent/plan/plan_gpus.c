@@ -15,6 +15,7 @@
 #include "agent/plan/plan_internal.h"
 #include "engine/base/err.h"
 #include "engine/base/field.h"
+#include "engine/base/json_make.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -94,6 +95,8 @@ static void leave_out(struct plan_view *v, const json_t *gpu, const char *why)
     if (v->left_out++ == 0)
         snprintf(v->first_left_out, sizeof(v->first_left_out), "%s", text);
     plan_note(v, "%s", text);
+    json_array_append_new(json_object_get(v->plan, "unused"),
+                          json_make("{s:O, s:s}", "gpu", json_object_get(gpu, "index"), "why", why));
 }
 
 /* --- candidates --------------------------------------------------------------------------- */

@@ -41,6 +41,7 @@ bool plan_is_words(const json_t *row);
 
 /* plan_builder.c */
 void plan_note(struct plan_view *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void plan_note_harm(struct plan_view *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Sets a variable for every rank. fact: the evidence; confidence: "high", "medium" or "low". */
 void plan_set(struct plan_view *v, const char *name, const char *value, const char *why,

@@ -18,7 +18,7 @@ struct crowd {
     int                     n;
     bool                    engine;
     json_t                **parts;
-    json_t                 *notes;
+    json_t                 *notes, *common;     /* common: those of no one node */
 };
 
 static int np_of(const json_t *part)
@@ -35,6 +35,12 @@ static bool uses_gpus(const json_t *part)
 static void note(struct crowd *c, json_t *text)
 {
     json_array_append_new(c->notes, text);
+}
+
+static void note_all(struct crowd *c, json_t *text)
+{
+    json_array_append(c->common, text);
+    note(c, text);
 }
 
 /* --- do the nodes fit together? ------------------------------------------------------------- */
@@ -155,7 +161,7 @@ static void heed_containers(struct crowd *c, int a, int b)
     }
     if (!fact_of(c, a, "boot_id")[0] || !same[0] || (same[1] && same[2]))
         return;
-    note(c,
+    note_all(c,
          json_text_f(
              "%s and %s are containers of one machine, each with its own %s: NCCL uses the network "
              "between their GPUs. Use one container with all GPUs, or --ipc=host and the "
@@ -191,13 +197,13 @@ static void heed_differences(struct crowd *c)
         const char *(*of)(const struct crowd *, int, const char *) = rows[i].key ? fact_of : device_of;
         const int k = first_other(c, rows[i].key, of);
         if (k && (!rows[i].gpus || uses_gpus(c->parts[0])))
-            note(c, json_text_f("%s has %s%s and %s %s%s: %s", c->nodes[0].name, rows[i].what,
+            note_all(c, json_text_f("%s has %s%s and %s %s%s: %s", c->nodes[0].name, rows[i].what,
                                 of(c, 0, rows[i].key), c->nodes[k].name, rows[i].what,
                                 of(c, k, rows[i].key), rows[i].so));
     }
     const int few = first_other(c, "boot_id", fact_of);
     if (c->n > 1 && !few && fact_of(c, 0, "boot_id")[0] && !uses_gpus(c->parts[0]))
-        note(c, json_text("all nodes are simulated on one machine: useful for tests, "
+        note_all(c, json_text("all nodes are simulated on one machine: useful for tests, "
                           "but not faster"));
     heed_all_containers(c);
 }
@@ -329,7 +335,7 @@ static void gather_notes(struct crowd *c)
         {
             const bool common = all_have(c, "notes", row);
             if (common && k == 0)
-                json_array_append(c->notes, row);
+                note_all(c, json_incref(row));
             else if (!common)
                 note(c, json_text_f("%s: %s", c->nodes[k].name, json_string_value(row)));
         }
@@ -389,6 +395,7 @@ static json_t *put_together(struct crowd *c)
     gather_notes(c);
     heed_differences(c);
     json_object_set(plan, "notes", c->notes);
+    json_object_set(plan, "common_notes", c->common);
     plan_set_hash(plan);
     return plan;
 }
@@ -400,7 +407,8 @@ int plan_nodes_make(json_t **plan, json_t **parts, const struct plan_node *nodes
                       .n = n,
                       .engine = json_is_object(json_object_get(spec, "train")),
                       .parts = parts,
-                      .notes = json_array()};
+                      .notes = json_array(),
+                      .common = json_array()};
     json_t *whole = NULL;
     for (int k = 0; k < n; k++)
         parts[k] = NULL;
@@ -413,6 +421,7 @@ int plan_nodes_make(json_t **plan, json_t **parts, const struct plan_node *nodes
         parts[k] = NULL;
     }
     json_decref(c.notes);
+    json_decref(c.common);
     if (rc == 0)
         *plan = whole;
     return rc;

@@ -235,7 +235,7 @@ static void take_one(struct plan_view *v, json_t *user, const char *name, const 
     else
         snprintf(text, sizeof(text), "%s; %s here: %s", base, verdict == HARMFUL ? "likely harmful" : "no effect", why);
     if (verdict == HARMFUL)
-        plan_note(v, "env.%s=%.60s is likely harmful here: %s", name, value, why);
+        plan_note_harm(v, "env.%s=%.60s is likely harmful here: %s", name, value, why);
     json_array_append_new(user, json_make("{s:s, s:s, s:s}", "name", name, "value", value, "why", text));
 }
 
@@ -252,7 +252,7 @@ static void judge_inherited(struct plan_view *v)
             const char *value = field_text(json_object_get(v->facts, places[p].key), name);
             if (value[0] && value == seen(v, name) && !is_planned(v->env, name) &&
                 judge(v, name, value, why, sizeof(why)) == HARMFUL)
-                plan_note(v, "%s=%.60s of %s is likely harmful here: %s", name, value, places[p].where, why);
+                plan_note_harm(v, "%s=%.60s of %s is likely harmful here: %s", name, value, places[p].where, why);
         }
 }
 

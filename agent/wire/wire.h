@@ -89,9 +89,9 @@
  *                      several nodes np and ranks cover all of them, with "nodes", and "node" and
  *                      "name" in each row
  *   nodes              {nodes: [{node, name, hostname, ranks, first_rank, address}]} all have joined
- *   node_lost          {node, name, text}: attempt_ended follows
+ *   node_lost          {node, name, text}: attempt_ended follows; text: a sentence with the node's name
  *   deadline           {text, ends_at_s}: the machine is about to end; a checkpoint was requested
- *   pull_started       {text}: the container image of the job, and the runtime that pulls it if it is missing
+ *   pull_started       {image, runtime, why}: the container image of the job, and what pulls it if it is missing
  *   pull_done          {exit_code | signal, ms}
  *   fetch_started      {}: each node downloads what is missing of the models of a hub that the job names
  *   fetch_progress    {text}: progress of one download, "1.2 GB of 3.3 GB, 50 s left"
@@ -112,10 +112,11 @@
  *   incident           {generation, path, text}                state of all ranks before any was
  *                      stopped; path: the whole report, in the run directory
  * * generation_ended   {generation, cause, text, rank, step, gained, exit_code | signal,
- *                       fingerprint, evidence: [lines], advice, goodput: {rank_ms, productive, ...}}
+ *                       fingerprint, evidence: [lines], advice, goodput: {rank_ms, productive, ...},
+ *                       forced: true}
  *                      cause "none": all ranks exited 0; advice: what the user should do, optional;
  *                      goodput: agent/core/goodput.h, since generation_started, missing if no ranks
- *                      started
+ *                      started; forced: only if a stop on request ended with SIGKILL
  * * restart_scheduled  {generation, delay_ms, text, changes}
  *                      generation: the next one; changes: the end of text, what the restart does about the cause
  * * step               {generation, step, steps, loss, grad_norm, lr, samples_per_s, step_ms,
@@ -129,7 +130,9 @@
  *   mirrored, restored {step, bytes, ms, path}     to and from the mirror (agent/mirror/mirror.h)
  *   quarantined        {path, reason}
  *   sample             {step, path}
- *   warning            {rank, text}
+ *   warning            {rank, text, lasts: true, ending: true}
+ *                      lasts: only if it holds as long as the ranks run (no GPU); ending: only if the end of the
+ *                      attempt waits for it
  *   stop_asked         {reason, checkpoint}
  *   excluded           {generation, gpu, rank, cause, text}    a GPU, by UUID, that later attempts
  *                      of this job must not use (agent/core/gpu_blame.h)

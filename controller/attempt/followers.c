@@ -103,6 +103,7 @@ static void tell(struct follower *m, const char *text)
 {
     struct job *job = m->all->job;
     sentence(job_texts(job)->absent, sizeof(job->texts->absent), m, text);
+    job->texts->absent_node = m->node;
     log_warn(m->all->tag, "%s", job->texts->absent);
 }
 
@@ -153,8 +154,7 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
         log_info(m->all->tag, "the agent of node %s connected, pid %lld", m->name,
                  (long long)json_integer_value(json_object_get(body, "pid")));
     m->here = true;
-    snprintf(text, sizeof(text), "node %s", m->name);
-    if (strncmp(job->texts->absent, text, strlen(text)) == 0)
+    if (job->texts->absent_node == m->node)
         job->texts->absent[0] = 0;
     if (job->remote == &remote_ssh)
         hosts_answered(job->daemon, m->name, NULL);

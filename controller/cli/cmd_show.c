@@ -195,11 +195,13 @@ static void print_script(const struct terminal *t, const char *name, const json_
 static void print_list(const struct terminal *t, const char *name, const json_t *list)
 {
     char value[1024] = "";
-    size_t at = 0, i;
+    size_t i;
     const json_t *one;
     json_array_foreach (list, i, one)
-        if (at + 1 < sizeof(value))
-            at += (size_t)snprintf(value + at, sizeof(value) - at, "%s%s", i ? ", " : "", json_string_value(one));
+        if (json_is_object(one))
+            text_append(value, sizeof(value), "%s%s: %s", i ? ", " : "", field_text(one, "path"), field_text(one, "why"));
+        else
+            text_append(value, sizeof(value), "%s%s", i ? ", " : "", json_string_value(one));
     line(t, name, value);
 }
 

@@ -19,7 +19,7 @@
 #include "controller/code/ignore.h"
 #include "controller/job/job_view.h"
 #include "engine/base/err.h"
-#include "engine/base/json_text.h"
+#include "engine/base/json_make.h"
 #include "engine/base/safe_open.h"
 #include "engine/base/text_append.h"
 #include "engine/base/utf8.h"
@@ -60,11 +60,11 @@ bool code_list_secret(const char *name)
 static void leave(struct walk *w, const char *rel, const char *why)
 {
     struct code_list *l = w->list;
-    char text[2 * CODE_PATH];
-    snprintf(text, sizeof(text), "%s: %s", rel, why);
-    err_make_printable(text);
+    char path[2 * CODE_PATH];
+    snprintf(path, sizeof(path), "%s", rel);
+    err_make_printable(path);
     if (l->left++ < CODE_LEFT_TOLD)
-        json_array_append_new(l->left_out, json_text(text));
+        json_array_append_new(l->left_out, json_make("{s:s, s:s}", "path", path, "why", why));
 }
 
 static const char *last_part(const char *path)

@@ -19,7 +19,7 @@ struct err;
 struct code_list {
     char  **paths;      /* sorted by bytes, each once, relative */
     size_t  count, room;
-    json_t *left_out;   /* ["data: a link that leads outside", ...], sorted; the first of them */
+    json_t *left_out;   /* [{path, why: "a link that leads outside"}]; the first of them */
     size_t  left;       /* how many there are */
     int64_t bytes;
 };

@@ -15,6 +15,7 @@
 #include "controller/code/code_record.h"
 #include "controller/job/job_code.h"
 #include "engine/base/err.h"
+#include "engine/base/field.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_make.h"
 #include "engine/base/scratch.h"
@@ -130,9 +131,9 @@ static void note_left_out(struct code_taken *t, const struct code_list *l)
     if (l->left == 0)
         return;
     for (size_t i = 0; i < json_array_size(l->left_out) && i < NAMED; i++) {
-        const char *one = json_string_value(json_array_get(l->left_out, i)), *why = strstr(one, ": ");
-        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%.*s (%s)", i ? ", " : "",
-                               why - one < 80 ? (int)(why - one) : 80, one, why + 2);
+        const json_t *one = json_array_get(l->left_out, i);
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%.80s (%s)", i ? ", " : "", field_text(one, "path"),
+                               field_text(one, "why"));
     }
     if (l->left > NAMED)
         snprintf(text + at, sizeof(text) - at, " and %zu more", l->left - NAMED);

@@ -8,7 +8,7 @@
  *     manifest.json            a hard link of the original's: as long as one is left, the original stays
  *
  * info.json: {version, workdir, and where there is a repository: commit, branch, changed, diff_bytes, diff_cut, git;
- *             with a snapshot: snapshot: DIGEST, files, bytes, must, left_out: [text], left: number of them}
+ *             with a snapshot: snapshot: DIGEST, files, bytes, must, left_out: [{path, why}], left: number of them}
  *
  * A process that is killed leaves at most one directory, which the next process removes.
  */

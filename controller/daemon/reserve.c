@@ -47,20 +47,24 @@ bool reserve_use(struct daemon *d, const struct err *err)
     return unlink(path) == 0;
 }
 
-void reserve_explain(const struct daemon *d, struct err *err)
+void reserve_full(char *out, size_t size, const struct daemon *d, int errnum)
 {
     struct statvfs s;
     char room[48] = "is full", bytes[32];
-    if (!is_full(err))
-        return;
-    if (err->errnum == ENOSPC && statvfs(d->home, &s) == 0) {
+    if (errnum == ENOSPC && statvfs(d->home, &s) == 0) {
         job_view_bytes(bytes, sizeof(bytes), (int64_t)(s.f_bavail * s.f_frsize));
         snprintf(room, sizeof(room), "is full: %s free", bytes);
     }
-    const enum err_code code = err->code;
-    const int errnum = err->errnum;
-    *err = (struct err){ 0 };
-    err_set(err, code, "the disk of %s %s; free some space, for example with \"jobctl prune --keep 100\", and try "
-            "again", d->home, room);
-    err->errnum = errnum;
+    snprintf(out, size, "the disk of %s %s; free some space, for example with \"jobctl prune --keep 100\"", d->home, room);
+}
+
+void reserve_explain(const struct daemon *d, struct err *err)
+{
+    char text[PATH_MAX + 120];
+    if (!is_full(err))
+        return;
+    const struct err was = *err;
+    reserve_full(text, sizeof(text), d, was.errnum);
+    *err = (struct err){ .errnum = was.errnum };
+    err_set(err, was.code, "%s, and try again", text);
 }

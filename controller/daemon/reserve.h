@@ -8,6 +8,7 @@
 #define CONTROLLER_DAEMON_RESERVE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct daemon;
 struct err;
@@ -20,7 +21,10 @@ void reserve_keep(struct daemon *d);
 /* After `err`: true if the error is a full disk and the reserve was deleted, so that the caller tries again. */
 bool reserve_use(struct daemon *d, const struct err *err);
 
-/* If `err` is a full disk: replaces its sentence by the free space of the home's disk and a command that frees more. */
+/* The home's disk, full by `errnum`: its free space, and a command that frees more. */
+void reserve_full(char *out, size_t size, const struct daemon *d, int errnum);
+
+/* If `err` is a full disk: replaces its sentence by this one, and "try again". */
 void reserve_explain(const struct daemon *d, struct err *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include "controller/daemon/why.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +28,6 @@
 #include "engine/base/json_make.h"
 
 enum { EVIDENCE_MAX = 40, OUTPUT_LINES = 5 };
-
-#define FORCED "stopped by SIGKILL"     /* agent/core/agent_core_generation_end.c */
 
 /* The summary of the events. */
 struct story {
@@ -99,8 +98,7 @@ static void note_death(struct story *s, const json_t *body)
 {
     const char *cause = field_text(body, "cause");
     const json_t *step = json_object_get(body, "step");
-    snprintf(s->forced, sizeof(s->forced), "%.159s", strncmp(field_text(body, "text"), FORCED, strlen(FORCED)) == 0
-             ? field_text(body, "text") : "");
+    snprintf(s->forced, sizeof(s->forced), "%.159s", field_true(body, "forced") ? field_text(body, "text") : "");
     if (!cause[0] || strcmp(cause, "none") == 0)
         return;
     if (strcmp(cause, "preempted") == 0) {
@@ -112,10 +110,10 @@ static void note_death(struct story *s, const json_t *body)
         s->seen[0] = '\0';
     s->incident = false;
     char where[40] = "";
-    if (json_is_integer(step) && !strstr(field_text(body, "text"), " step "))
-        snprintf(where, sizeof(where), " at step %lld", (long long)json_integer_value(step));
+    if (json_is_integer(step))
+        snprintf(where, sizeof(where), ", step %lld", (long long)json_integer_value(step));
     snprintf(s->last_text, sizeof(s->last_text), "%.600s", field_text(body, "text"));
-    snprintf(s->last_death, sizeof(s->last_death), "%.600s%s (%.40s)", s->last_text, where, cause);
+    snprintf(s->last_death, sizeof(s->last_death), "%.600s (%.40s%s)", s->last_text, cause, where);
     snprintf(s->advice, sizeof(s->advice), "%.199s", field_text(body, "advice"));
 }
 
@@ -275,14 +273,11 @@ static void put_head(struct buf *text, const json_t *row, const struct story *s,
 /* What happens to jobs cannot be stored, so they seem to stand still. */
 static void put_full_home(struct buf *text, const struct daemon *d)
 {
-    struct err full = { .code = ERR_SYSTEM, .errnum = d->store_errnum };
-    if (d->store_errnum == 0)
+    char full[700];
+    if (d->store_errnum != ENOSPC && d->store_errnum != EDQUOT)
         return;
-    reserve_explain(d, &full);
-    const char *again = strstr(full.text, ", and try again"); /* the daemon does */
-    const int size = (int)(again ? again - full.text : (long)strlen(full.text));
-    if (size > 0)
-        buf_print(text, " New events are stored when there is room: %.*s.", size, full.text);
+    reserve_full(full, sizeof(full), d, d->store_errnum);
+    buf_print(text, " New events are stored when there is room: %s.", full);
 }
 
 json_t *why_make(struct daemon *d, int64_t id, struct err *err)

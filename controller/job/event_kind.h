@@ -43,7 +43,7 @@ enum event_flag {
   X(PREFLIGHT,          preflight,          NO_ARROW,  NULL,                   text_only,          NEWS)               \
   X(PLAN,               plan,               NO_ARROW,  NULL,                   plan,               0)                  \
   X(NODES,              nodes,              NO_ARROW,  NULL,                   nodes,              WHY)                \
-  X(NODE_LOST,          node_lost,          NO_ARROW,  NULL,                   node_lost,          NEWS|WHY)           \
+  X(NODE_LOST,          node_lost,          NO_ARROW,  NULL,                   text_only,          NEWS|WHY)           \
   X(DEADLINE,           deadline,           NO_ARROW,  NULL,                   text_only,          NEWS)               \
   X(PULL_STARTED,       pull_started,       NO_ARROW,  apply_pull_started,     pull_started,       NEWS|WHY)           \
   X(PULL_DONE,          pull_done,          NO_ARROW,  apply_pull_done,        pull_done,          NEWS|WHY)           \

@@ -94,15 +94,6 @@ static void nodes(char *out, size_t size, const json_t *b)
     }
 }
 
-static void node_lost(char *out, size_t size, const json_t *b)
-{
-    const char *text = field_text(b, "text"), *name = field_text(b, "name");
-    if (name[0] && strstr(text, name))
-        snprintf(out, size, "%s", text);
-    else
-        snprintf(out, size, "node %s is lost%s%s", name, text[0] ? ": " : "", text);
-}
-
 static void plan(char *out, size_t size, const json_t *b)
 {
     long long np = int_of(b, "np");
@@ -203,7 +194,7 @@ static void setup_done(char *out, size_t size, const json_t *b)
 
 static void pull_started(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "image %s", field_text(b, "text"));
+    snprintf(out, size, "image %s with %s: %s", field_text(b, "image"), field_text(b, "runtime"), field_text(b, "why"));
 }
 
 /* "image is on every node, after 3 s", or how `what` failed. */

@@ -39,7 +39,8 @@ struct job_texts {
     char unplaced[240];         /* the nodes or the directory it waits for */
     char waits[240];            /* what its launcher waits for */
     char lease[400];            /* the holders of the GPUs or slots of a shared machine that it waits for */
-    char absent[240];           /* what keeps a node from joining */
+    char absent[240];           /* what keeps a node from joining ... */
+    int  absent_node;           /* ... and which */
     char slow[280];             /* the straggler */
     char nccl[600];             /* where NCCL differs from the plan */
     char frees[400];            /* removals that would free the disk it waits for (controller/daemon/reclaim.h) */

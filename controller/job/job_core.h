@@ -65,6 +65,7 @@ struct job_core {
     bool               agent_known;     /* agent_up is stored for this attempt */
     bool               stop_limit;      /* the stop was requested by max_duration */
     bool               stop_now;
+    bool               full;            /* the last failure: a disk was full */
     bool               rebuilt;         /* since then nothing came from the agent: the next event may leave a gap */
     int64_t            priority;
     int64_t            attempt, generation, np;

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/core/cause.h"
 #include "controller/job/job_core_internal.h"
 #include "engine/base/err.h"
 #include "engine/base/field.h"
-#include "engine/contract/progress.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -68,11 +68,15 @@ static bool in_another_queue(const struct job_core *c)
     return c->live && !c->agent_known && c->cpus == 0 && c->gpus == 0;
 }
 
+static bool cause_is_full(const json_t *body)
+{
+    return strcmp(field_text(body, "cause"), cause_name(CAUSE_DISK_FULL)) == 0;
+}
+
 /* After a failure; the wait for a full disk is a share of its own. */
 static enum bucket back_off(const struct job_core *c)
 {
-    static const char full[] = JOB_CORE_DISK_FULL ":";
-    return strncmp(c->fingerprint, full, sizeof(full) - 1) == 0 ? BUCKET_DISK : BUCKET_RESTART;
+    return c->full ? BUCKET_DISK : BUCKET_RESTART;
 }
 
 int64_t job_core_disk_wait(const struct job_core *c)
@@ -181,10 +185,9 @@ static void apply_placed(struct job_core *c, const struct core_event *e)
 /* A pull may take long; the reason of a later start is that of the retry, as above. */
 static void apply_pull_started(struct job_core *c, const struct core_event *e)
 {
-    const char *text = field_text(e->body, "text"), *end = strstr(text, ": ");
     if (c->attempt == 1 && c->generation == 0)
-        snprintf(c->reason, sizeof(c->reason), "waiting for image %.*s on %s", (int)(end ? end - text : 100), text,
-                 c->node);
+        snprintf(c->reason, sizeof(c->reason), "waiting for image %.120s with %s on %s", field_text(e->body, "image"),
+                 field_text(e->body, "runtime"), c->node);
 }
 
 static void apply_fetch_started(struct job_core *c, const struct core_event *e)
@@ -257,6 +260,7 @@ static void apply_generation_ended(struct job_core *c, const struct core_event *
     if (!failed(e->body))
         return;
     const char *fingerprint = field_text(e->body, "fingerprint");
+    c->full = cause_is_full(e->body);
     if (field_safe_int(e->body, "gained", 0) > 0) {
         c->failures = 0;
         c->fingerprint[0] = 0;
@@ -276,7 +280,7 @@ static void apply_reason(struct job_core *c, const struct core_event *e)
 /* A run without its GPU is slow for as long as it lasts: status says so, too. */
 static void apply_warning(struct job_core *c, const struct core_event *e)
 {
-    if (strncmp(field_text(e->body, "text"), PROGRESS_ON_CPU, strlen(PROGRESS_ON_CPU)) == 0)
+    if (body_is(e->body, "lasts"))
         apply_reason(c, e);
 }
 
@@ -324,6 +328,7 @@ static void apply_attempt_over(struct job_core *c, const struct core_event *e)
 {
     see_best(c, field_safe_int(e->body, "step", -1));
     goodput_lost(c, e->at_ms);
+    c->full = cause_is_full(e->body);
     c->live = false;
     c->cpus = 0;
     c->gpus = 0;

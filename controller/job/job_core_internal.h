@@ -5,7 +5,6 @@
 
 #include "controller/job/job_core.h"
 
-#define JOB_CORE_DISK_FULL "disk_full" /* a cause of the agent (agent/core/cause.h), or why it could not start */
 
 /* Applies one event to the job, and sets *effect where a transition has one. Errors: ERR_CONFLICT if the event does not
  * fit the state of the job; the job may then be half changed, so the caller passes a copy. */

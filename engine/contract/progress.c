@@ -239,6 +239,11 @@ void progress_warning(struct progress *p, const char *fmt, ...)
     send_line(p, json_make("{s:s, s:o}", "ev", "warning", "text", words(text)), false);
 }
 
+void progress_warning_lasts(struct progress *p, const char *text)
+{
+    send_line(p, json_make("{s:s, s:o, s:b}", "ev", "warning", "text", words(text), "lasts", true), false);
+}
+
 void progress_fetch(struct progress *p, const char *text)
 {
     send_line(p, json_make("{s:s, s:o}", "ev", "fetch", "text", words(text)), false);

@@ -24,7 +24,7 @@
  *                                                rank 0, in whole files; left_s: -1 = not known; over: all are
  *   {"ev":"snapshots","every":21,"bytes":123,"copy_s":0.4,"step_s":0.95,"text":"..."}   the interval was chosen
  *   {"ev":"fetch","text":"1.2 GB of 3.3 GB"}     of jobctl-fetch, which runs before the ranks
- *   {"ev":"warning","text":"..."}
+ *   {"ev":"warning","text":"...","lasts":true}   lasts: only if it holds as long as the ranks run
  *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"...","step":17}    cause: agent/core/cause.h
  *   {"ev":"done","step":40,"loss":0.12}
  *   {"ev":"detached","cause":"nccl_error","text":"...","step":17}   a collective failed; the rank
@@ -52,9 +52,6 @@
 struct err;
 
 enum { PROGRESS_LINE = 4096 };
-
-/* Beginning of the warning of a rank that was assigned a GPU and does not use it. */
-#define PROGRESS_ON_CPU "running on the CPU: "
 
 enum progress_command { CMD_NONE, CMD_CHECKPOINT, CMD_STOP };
 
@@ -101,6 +98,7 @@ void progress_snapshots(struct progress *p, const struct progress_snapshots *s);
 void progress_fetch(struct progress *p, const char *text);
 void progress_warning(struct progress *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+void progress_warning_lasts(struct progress *p, const char *text);
 void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text,
                      int64_t step); /* the step; -1 = none */
 void progress_done(struct progress *p, int64_t step, double loss);

@@ -325,6 +325,6 @@ int backend_open(const char *backend, const char *precision, struct err *err)
                        why.text[0] ? ", and there is none: " : "", why.text);
     chosen.ops = kern_cpu();
     if (is(backend, "auto"))
-        snprintf(chosen.note, sizeof(chosen.note), PROGRESS_ON_CPU "%s", why.text);
+        snprintf(chosen.note, sizeof(chosen.note), "running on the CPU: %s", why.text);
     return 0;
 }

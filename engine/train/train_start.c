@@ -415,7 +415,10 @@ static void tell_device(struct train *t)
     if (!backend_note()[0] || !planned || !*planned)
         return;
     printf("WARNING: GPU %s was assigned: %s\n", planned, backend_note());
-    progress_warning(t->progress, "%s", backend_note());
+    if (backend_ops()->host)
+        progress_warning_lasts(t->progress, backend_note());
+    else
+        progress_warning(t->progress, "%s", backend_note());
 }
 
 static void digest_spec(struct train *t)

@@ -34,15 +34,18 @@ static void a_plain_life(void **state)
 
 static void pull_of(const char *image)
 {
+    json_t *container = json_pack("{s:s, s:s, s:s}", "image", image, "runtime", "podman", "why", "the first");
     feed((struct agent_input){.kind = INPUT_LAUNCH,
-                              .launch = {.np = 1, .has_setup = true, .image = image,
+                              .launch = {.np = 1, .has_setup = true, .container = container,
                                          .budget = {.restarts = 3, .backoff_max_ms = 1, .no_progress = 3}}});
+    json_decref(container);
 }
 
 static void an_image_is_pulled_once_before_the_setup(void **state)
 {
     (void)state;
-    pull_of("busybox with podman");
+    pull_of("busybox");
+    expect(field("runtime"), "\"podman\"");
     struct agent_input in = {.kind = INPUT_SETUP_EXITED,
                              .exited = {.exit_code = 125, .last_lines = "Error: no route\n"}};
     expect(feed(in), "pull_done restart_scheduled pull_started PULL");
@@ -167,6 +170,7 @@ static void stop_is_a_ladder(void **state)
     expect(timer(now + 4000), "SIGNAL(9) TIMER(1000)");
     expect(killed(1, 0, 9), "rank_exited generation_ended TIMER(-1) CLEANUP(1)");
     expect(field("text"), "\"stopped by SIGKILL: SIGTERM did not end it in time\"");
+    expect(field("forced"), "true");
     expect(cleaned(true), "CLEANUP(0)");
     expect(cleaned(true), "attempt_ended FINISH");
     expect(field("result"), "\"stopped\"");

@@ -340,8 +340,8 @@ static void goodput_of_lost_events(void **state)
 static void a_run_without_its_gpu(void **state)
 {
     (void)state;
-    static const char PIN[] = "{\"rank\":0,\"text\":\"cannot pin 2.00 GiB\"}";
-    static const char CPU[] = "{\"rank\":0,\"text\":\"running on the CPU: no GPU\"}";
+    static const char PIN[] = "{\"rank\":0,\"text\":\"running on the CPU: printed by a script\"}";
+    static const char CPU[] = "{\"rank\":0,\"text\":\"running on the CPU: no GPU\",\"lasts\":true}";
     static const struct line lines[] = {
         BEGIN,
         { 'E', "warning", PIN, JOB_RUNNING, DO_NOTHING, "warning " },
