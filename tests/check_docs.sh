@@ -107,6 +107,17 @@ while IFS=$'\t' read -r page line; do
     done
 done <"$work/commands"
 
+# What TROUBLESHOOTING.md quotes in the first column is what the programs print, part by part between its "…"s.
+if [ -e docs/TROUBLESHOOTING.md ]; then
+    find $(ls -d controller agent engine kernels db 2>/dev/null) -name '*.c' -exec cat {} + | tr '\n' '\1' |
+        sed 's/" *\x01 *"//g; s/\\"/"/g' | tr '\1' '\n' >"$work/sources"
+    sed -nE 's/^\| `([^`]+)` \|.*/\1/p' docs/TROUBLESHOOTING.md | sed 's/…/\n/g' | sed 's/^ *//; s/ *$//' | grep -E '[a-z].{5}' >"$work/quotes"
+    some quotes
+    while IFS= read -r part; do
+        grep -qF -e "$part" "$work/sources" || fail "docs/TROUBLESHOOTING.md: no program prints: $part"
+    done <"$work/quotes"
+fi
+
 grep -oE '(^|[^a-z])make [a-z][a-z-]+' "$work/code" | sed 's/.*make //' | sort -u >"$work/targets"
 some targets
 while read -r target; do

@@ -264,6 +264,9 @@ wrong '`make none`' 'the Makefile has no target none'
 cd "$work" && cp -R documents broken && cd broken
 echo '# House' >docs/HOUSE.md
 refuses docs 'found no paths: nothing was checked'
+cd "$work" && cp -R documents broken && cd broken
+echo '| `a line … is lost` | ' >docs/TROUBLESHOOTING.md
+refuses docs 'docs/TROUBLESHOOTING.md: no program prints: is lost'
 
 # Scripts of tests.
 broken; add tests/e2e/0100-good.sh 'until [ -e go ]; do sleep 0.1; done'
