@@ -11,7 +11,7 @@
 enum {
     EVIDENCE_LINES = 20,
     LINE_SHOWN = 500,
-    FRAMES = 5,
+    FRAMES = 4,
     CLOSE_CALL_MS = 200 /* failures closer than this may be reported in the wrong order */
 };
 
@@ -78,6 +78,8 @@ void root_cause_stack(struct root_cause *b, const struct agent_exit *e)
         return;
     json_decref(b->evidence);
     b->evidence = python_frames(e->last_lines);
+    if (json_array_size(b->evidence))
+        json_array_insert_new(b->evidence, 0, json_text_f("stack of rank %d, innermost call first:", e->rank));
 }
 
 static bool explains(const struct verdict *later, const struct verdict *first)

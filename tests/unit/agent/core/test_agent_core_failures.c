@@ -334,7 +334,8 @@ static void a_hung_script_says_where(void **state)
                    "step 7\nFatal Python error: Aborted\n\nThread 0x01 (most recent call first):\n  File \"b.py\", line 9 in f\n"
                    "\nCurrent thread 0x02 (most recent call first):\n  File \"q.py\", line 3 in get\n"
                    "  File \"a.py\", line 4 in <module>\n\nExtension modules: x (total: 1)\n"}});
-    expect(field("evidence"), "[\"  File \\\"q.py\\\", line 3 in get\",\"  File \\\"a.py\\\", line 4 in <module>\"]");
+    expect(field("evidence"), "[\"stack of rank 0, innermost call first:\",\"  File \\\"q.py\\\", line 3 in get\","
+           "\"  File \\\"a.py\\\", line 4 in <module>\"]");
 }
 
 /* Each hang before the first step puts one more to what is set; a step proves the path good. */
