@@ -14,8 +14,8 @@
 #include "engine/base/json_make.h"
 
 static const struct option_row options[] = {
-    {"ranks", 'n', OPTION_COUNT, "N", "processes per node (resources.ranks); default: one per GPU, or 1"},
-    {"gpus", 'g', OPTION_COUNT, "N", "GPUs per node (resources.gpus); default: every healthy one, 0 = none"},
+    {"ranks", 'n', OPTION_COUNT_AUTO, "N", "processes per node (resources.ranks); default auto: one per GPU, or 1"},
+    {"gpus", 'g', OPTION_COUNT_AUTO, "N", "GPUs per node (resources.gpus); default auto: every healthy one; 0: none"},
     {"name", 'N', OPTION_TEXT, "NAME", "the job's name; default: that of the script or program"},
     {"set", 's', OPTION_LIST, "KEY=VALUE", "another key of the spec: --set max_duration=2h"},
     {"after", 0, OPTION_TEXT, "JOBS", "start once these have succeeded: 7,prep; afterany:7: ended; afternotok:7: "
@@ -89,7 +89,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_run = {
-    .name = "run", .args = ARGS_COMMAND,
+    .name = "run", .group = GROUP_START, .args = ARGS_COMMAND,
     .summary = "run a command as a job, without a file, and follow it",
     .help = "The words are passed to the command as they are; NAME=VALUE in front sets a variable. One word alone "
             "is a line of shell: jobctl run 'make && ./train'. The job runs in the current directory and does not "

@@ -54,11 +54,14 @@ static int take(struct options *o, int i, const char *value, struct err *err)
             return err_set(err, ERR_USAGE, "--%s is given more than %d times", row->name, OPTIONS_LIST);
         o->list[o->nlist++] = value;
     }
-    if (row->type == OPTION_COUNT) {
+    if (row->type == OPTION_COUNT_AUTO && strcmp(value, "auto") == 0)
+        return 0;
+    if (row->type == OPTION_COUNT || row->type == OPTION_COUNT_AUTO) {
         errno = 0;
         long long n = strtoll(value, &end, 10);
         if (end == value || *end || errno || n < 0 || n > INT64_C(1000000000000))
-            return err_set(err, ERR_USAGE, "--%s: expected a whole number, not \"%.40s\"", row->name, value);
+            return err_set(err, ERR_USAGE, "--%s: expected a whole number%s, not \"%.40s\"", row->name,
+                           row->type == OPTION_COUNT_AUTO ? " or auto" : "", value);
         o->number[i] = (double)n;
     }
     if (row->type == OPTION_DURATION) {

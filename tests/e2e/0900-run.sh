@@ -14,7 +14,7 @@ touch job.yaml
 refused "run takes a command"
 refused "job.yaml is a job file: jobctl submit job.yaml" job.yaml
 refused 'resources.ranks: expected a whole number from 1 to 1024' -n 0 true
-refused "--gpus: expected a whole number" --gpus many true
+refused "--gpus: expected a whole number or auto, not \"many\"" --gpus many true
 refused 'name: "a b" may hold only letters' -N 'a b' true
 refused 'unknown key "tiem"' --set tiem=1 true
 refused "word 2 of the command is not valid UTF-8" -- echo $'\xff'

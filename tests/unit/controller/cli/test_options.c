@@ -15,6 +15,7 @@
 static const struct option_row rows[] = {
     {"follow", 'f', OPTION_FLAG, NULL, ""},
     {"lines", 'n', OPTION_COUNT, "N", ""},
+    {"ranks", 'r', OPTION_COUNT_AUTO, "N", ""},
     {"reason", 0, OPTION_TEXT, "TEXT", ""},
     {"set", 's', OPTION_LIST, "K=V", ""},
     {"timeout", 't', OPTION_DURATION, "TIME", ""},
@@ -65,6 +66,8 @@ static const struct {
     {"--lines", "error: --lines needs a value: --lines N"},
     {"--lines=x", "error: --lines: expected a whole number, not \"x\""},
     {"--lines=-1", "error: --lines: expected a whole number, not \"-1\""},
+    {"--ranks auto", "f=0 n=-1 r=- t=-1 s=0 h=0:"},
+    {"--ranks=x", "error: --ranks: expected a whole number or auto, not \"x\""},
     {"--follow=yes", "error: --follow takes no value"},
     {"--timeout 5x", "error: --timeout: \"x\" is not a unit of time; use ms, s, m, h or d"},
 };
