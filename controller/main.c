@@ -66,6 +66,13 @@ static char **copy_words(int argc, char **argv)
     return copy;
 }
 
+/* Does it run on the machine of -H? */
+static bool runs_there(const struct call *call)
+{
+    const struct command *c = call->command;
+    return far_host_name() && (c->where == COMMAND_THERE || (c->there && options_has(&call->options, c->there)));
+}
+
 static int run_command(const struct command *command, int argc, char **argv)
 {
     static const struct build build = {JOBCTL_COMMIT, JOBCTL_DATE};
@@ -85,8 +92,7 @@ static int run_command(const struct command *command, int argc, char **argv)
         return run_command(&cmd_help, 1, words);
     }
     if (code == 0 && (code = check_args(&call)) == 0)
-        code = command->where == COMMAND_THERE && far_host_name() ? far_command_run(&call, argc, before)
-                                                                   : command->run(&call);
+        code = runs_there(&call) ? far_command_run(&call, argc, before) : command->run(&call);
     free(before);
     if (code >= 0 && output_finish(&call) < 0)
         code = -1;

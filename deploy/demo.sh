@@ -32,9 +32,9 @@ newest=$(find "$dir" -maxdepth 1 -name 'step-*' | sort | tail -n 1)
 echo
 echo "The loss, from the first step to the last:"
 echo
-jobctl metrics "$id" | awk -F, 'NR > 1 { loss[++n] = sprintf("  step %5d   loss %.4f", $1, $2) }
+jobctl show "$id" --metrics | awk -F, 'NR > 1 { loss[++n] = sprintf("  step %5d   loss %.4f", $1, $2) }
     END { for (i = 0; i <= 8 && n; i++) print loss[1 + int(i * (n - 1) / 8)] }'
-jobctl report "$id" --html "$dir/run.html" >/dev/null
+jobctl show "$id" --report "$dir/run.html" >/dev/null
 echo
 grep -h 'nearest to their own original' "${dir%/checkpoints}"/*/rank0.log | tail -n 1 || true
 echo

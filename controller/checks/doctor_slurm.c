@@ -153,7 +153,7 @@ json_t *doctor_slurm(const json_t *here, const json_t *spec, struct err *err)
     check_time(&r, spec);
     doctor_row(&r, "compute nodes", ROW_UNKNOWN,
                "submit the job: each attempt checks its nodes before its ranks "
-               "start; see `jobctl events`",
+               "start; see `jobctl logs --events`",
                "GPUs, driver, network, clocks and access to files can only be "
                "checked on the nodes");
     json_t *answer = doctor_rows_end(&r);

@@ -47,7 +47,8 @@ static bool wants_value(const struct option_row *o)
 static void command_names(FILE *f)
 {
     for (const struct command *const *c = command_list(); *c; c++)
-        fprintf(f, "%s%s", c == command_list() ? "" : " ", (*c)->name);
+        if ((*c)->group != GROUP_HIDDEN)
+            fprintf(f, "%s%s", c == command_list() ? "" : " ", (*c)->name);
 }
 
 /* The words that the usage line spells out: "test add" of "[test|add HOST...]". */
@@ -238,6 +239,8 @@ static void zsh(FILE *f)
 {
     fputs(zsh_head, f);
     for (const struct command *const *c = command_list(); *c; c++) {
+        if ((*c)->group == GROUP_HIDDEN)
+            continue;
         fprintf(f, "        '%s:", (*c)->name);
         quoted(f, (*c)->summary);
         fputs("'\n", f);
@@ -342,9 +345,11 @@ static void fish(FILE *f)
 {
     fputs(fish_head, f);
     for (const struct command *const *c = command_list(); *c; c++) {
-        fprintf(f, "complete -c jobctl -n __jobctl_first -a %s -d '", (*c)->name);
-        quoted(f, (*c)->summary);
-        fputs("'\n", f);
+        if ((*c)->group != GROUP_HIDDEN) {
+            fprintf(f, "complete -c jobctl -n __jobctl_first -a %s -d '", (*c)->name);
+            quoted(f, (*c)->summary);
+            fputs("'\n", f);
+        }
         for (const struct option_row *o = (*c)->options; o && o->name; o++)
             fish_option(f, *c, o);
         fish_arguments(f, *c);
@@ -371,7 +376,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_completions = {
-    .name = "completions", .args = ARGS_WORD, .words = "bash|zsh|fish|jobs|nodes|keys",
+    .name = "completions", .group = GROUP_HIDDEN, .args = ARGS_WORD, .words = "bash|zsh|fish|jobs|nodes|keys",
     .summary = "print a completion script for bash, zsh or fish",
     .help = "The scripts call `jobctl completions jobs`, `nodes` and `keys` for words with their meanings. These calls "
             "start no daemon.",

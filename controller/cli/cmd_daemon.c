@@ -272,7 +272,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_daemon = {
-    .name = "daemon",
+    .name = "daemon", .group = GROUP_SETUP,
     .where = COMMAND_THERE, .args = ARGS_WORD,
     .words = "[stop|restart|status]",
     .summary = "run the controller, which the other commands talk to",

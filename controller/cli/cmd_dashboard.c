@@ -138,7 +138,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_dashboard = {
-    .name = "dashboard", .args = ARGS_NONE,
+    .name = "dashboard", .group = GROUP_WATCH, .args = ARGS_NONE,
     .summary = "a page in the browser: jobs, their curves, logs and reasons",
     .help = "The daemon serves the page on 127.0.0.1 only, from the first call of this command until it ends. The link "
             "works once, within 10 minutes; the browser that opened it stays logged in until the daemon ends. Without "

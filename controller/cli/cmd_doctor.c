@@ -223,7 +223,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_doctor = {
-    .name = "doctor", .where = COMMAND_THERE, .args = ARGS_FILE_OR_NONE,
+    .name = "doctor", .group = GROUP_EXPLAIN, .where = COMMAND_THERE, .args = ARGS_FILE_OR_NONE,
     .summary = "check whether this machine can run jobs, or the job in FILE",
     .help = "Checks programs, processors, memory, disk, driver, GPUs, network and clock; with FILE also its plan, its "
             "data and the disk space it needs. Each check is ok, warn, fail or unknown, with the finding and the fix. "

@@ -110,7 +110,7 @@ static int choose(struct call *call, struct client *c, int64_t *id, bool *copied
     struct source s = { 0 };
     json_t *answer = NULL;
     int rc = 0;
-    if ((strcmp(arg, "-") == 0 || access(arg, R_OK) == 0) && !live)
+    if (spec_file_is(arg) && !live)
         s.file = strdup(arg);
     else if (client_ask_job(&answer, arg, "", &call->err) < 0)
         return -1;

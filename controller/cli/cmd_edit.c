@@ -191,7 +191,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_edit = {
-    .name = "edit", .args = ARGS_JOB,
+    .name = "edit", .group = GROUP_CHANGE, .args = ARGS_JOB,
     .summary = "change the spec of a job that has not started",
     .help = "Opens $VISUAL, $EDITOR or vi on the submitted text. The overrides of the submit (--set) are comments "
             "above the text, and can be changed too. The new text is checked as by submit, and stored only if it has "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_jobs.c - cancel, retry, hold, release, checkpoint: one request per job */
+/* cmd_jobs.c - cancel, retry, hold, checkpoint: one request per job */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,17 @@
 #include "engine/base/field.h"
 #include "engine/base/json_make.h"
 
+/* The request: hold --off is "release". */
+static const char *verb_of(const struct call *call)
+{
+    return call->command == &cmd_hold && options_has(&call->options, "off") ? "release" : call->command->name;
+}
+
 /* The text printed after success, following "job 7 (name)". */
 static const struct {
-    const char *command, *said;
+    const char *verb, *said;
 } sayings[] = {
-    {"cancel", "is being cancelled"}, {"hold", "is held; jobctl release starts it"},
+    {"cancel", "is being cancelled"}, {"hold", "is held; jobctl hold --off starts it"},
     {"release", "is released"}, {"checkpoint", "will write a checkpoint"},
 };
 
@@ -43,7 +49,7 @@ static void say(struct call *call, const json_t *before, const json_t *after)
         fprintf(call->out.file, "%s continues from the checkpoints of %s\n", now, title);
     const char *result = json_string_value(json_object_get(after, "result"));
     for (size_t i = 0; i < sizeof(sayings) / sizeof(sayings[0]); i++)
-        if (strcmp(sayings[i].command, call->command->name) == 0)
+        if (strcmp(sayings[i].verb, verb_of(call)) == 0)
             fprintf(call->out.file, "%s %s\n", title, i == 0 && result ? "is cancelled" : sayings[i].said);
 }
 
@@ -115,7 +121,7 @@ static int ask(struct call *call, struct client *c, const json_t *jobs, json_t *
         struct code_taken code = {.lock = -1};
         long long id = json_integer_value(json_object_get(row, "id"));
         bool retry = strcmp(call->command->name, "retry") == 0;
-        snprintf(path, sizeof(path), "/v1/jobs/%lld/%s", id, call->command->name);
+        snprintf(path, sizeof(path), "/v1/jobs/%lld/%s", id, verb_of(call));
         const int rc = retry && add_own(call, c, body, &code, id, &err) < 0 ? -1
                                                                             : client_post(c, &answer, path, body, &err);
         submit_code_end(&code);
@@ -235,29 +241,33 @@ static const struct option_row cancel_options[] = {
     OPTION_JSON,
     {.name = NULL},
 };
+static const struct option_row hold_options[] = {
+    {"off", 0, OPTION_FLAG, NULL, "let held jobs start"},
+    OPTION_QUIET,
+    OPTION_JSON,
+    {.name = NULL},
+};
 static const struct option_row plain_options[] = {OPTION_QUIET, OPTION_JSON, {.name = NULL}};
 
 const struct command cmd_cancel = {
-    .name = "cancel", .args = ARGS_JOBS_OR_NONE, .summary = "stop jobs after a last checkpoint",
+    .name = "cancel", .group = GROUP_CHANGE, .args = ARGS_JOBS_OR_NONE, .summary = "stop jobs after a last checkpoint",
     .options = cancel_options, .run = cancel,
 };
 const struct command cmd_retry = {
-    .name = "retry", .args = ARGS_JOBS,
+    .name = "retry", .group = GROUP_CHANGE, .args = ARGS_JOBS,
     .summary = "submit done jobs again, from their last checkpoints",
     .help = "Creates a new job that continues from the checkpoints; the done job does not change. Of a sweep, the "
             "members that did not succeed run again, as a new sweep with the same indices; 12_3 is one member.",
     .options = plain_options, .run = run,
 };
 const struct command cmd_hold = {
-    .name = "hold", .args = ARGS_JOBS, .summary = "keep pending jobs from starting",
-    .options = plain_options, .run = run,
-};
-const struct command cmd_release = {
-    .name = "release", .args = ARGS_JOBS, .summary = "let held jobs start",
-    .options = plain_options, .run = run,
+    .name = "hold", .group = GROUP_CHANGE, .args = ARGS_JOBS,
+    .summary = "keep pending jobs from starting, or let them start",
+    .options = hold_options, .run = run,
 };
 const struct command cmd_checkpoint = {
-    .name = "checkpoint", .args = ARGS_JOBS, .summary = "make running jobs write a checkpoint now",
+    .name = "checkpoint", .group = GROUP_CHANGE, .args = ARGS_JOBS,
+    .summary = "make running jobs write a checkpoint now",
     .help = "For `train:` jobs only; a `run:` command saves by itself.",
     .options = plain_options, .run = run,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_logs.c - jobctl logs: the output of a rank */
+/* cmd_logs.c - jobctl logs: the output of a rank, or the events of a job */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +7,7 @@
 #include "controller/base/log_fetch.h"
 #include "controller/cli/command.h"
 #include "controller/cli/follow.h"
+#include "controller/cli/job_events.h"
 #include "controller/cli/job_select.h"
 #include "controller/cli/job_wait.h"
 #include "controller/cli/output.h"
@@ -19,6 +20,8 @@ static const struct option_row options[] = {
     {"setup", 0, OPTION_FLAG, NULL, "output of the setup, not of a rank"},
     {"attempt", 0, OPTION_COUNT, "N", "output of attempt N (default: the newest)"},
     {"lines", 'n', OPTION_COUNT, "N", "only the last N lines"},
+    {"events", 'e', OPTION_FLAG, NULL, "the events of the job in order, instead of output"},
+    {"json", 0, OPTION_FLAG, NULL, "with --events: print one JSON value (JOBCTL_OUTPUT=json)"},
     {.name = NULL},
 };
 
@@ -71,9 +74,22 @@ static int print_all(struct call *call, struct client *c, const struct log_fetch
     return 0;
 }
 
+static int print_events(struct call *call)
+{
+    const struct options *o = &call->options;
+    if (options_has(o, "rank") || options_has(o, "all") || options_has(o, "setup") || options_has(o, "attempt") ||
+        options_has(o, "lines"))
+        return err_set(&call->err, ERR_USAGE, "--events can be combined with --follow and --json only");
+    return job_events_print(call, options_has(o, "follow"));
+}
+
 static int run(struct call *call)
 {
     const struct options *o = &call->options;
+    if (options_has(o, "events"))
+        return print_events(call);
+    if (options_has(o, "json"))
+        return err_set(&call->err, ERR_USAGE, "--json prints events: add --events; output of ranks is text");
     struct client *c;
     json_t *jobs = NULL, *row = NULL;
     int rc = -1;
@@ -113,7 +129,8 @@ out:
 }
 
 const struct command cmd_logs = {
-    .name = "logs", .args = ARGS_JOB, .summary = "print the output of a rank, of any attempt",
+    .name = "logs", .group = GROUP_WATCH, .args = ARGS_JOB,
+    .summary = "print the output of a rank, of any attempt, or the events of a job",
     .help = "With -f the exit code is the job's, as for wait.",
     .options = options, .run = run,
 };

@@ -215,8 +215,7 @@ static int show_here(struct call *call, json_t *request, json_t *notes)
 static int run(struct call *call)
 {
     const struct options *o = &call->options;
-    if (strcmp(o->args[0], "-") != 0 && access(o->args[0], F_OK) < 0 && !strchr(o->args[0], '.') &&
-        !strchr(o->args[0], '/'))
+    if (!spec_file_is(o->args[0]))
         return show(call, o->args[0]);
     json_t *request = NULL, *spec = NULL, *notes = json_array();
     int rc = spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec);
@@ -233,7 +232,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_plan = {
-    .name = "plan", .where = COMMAND_THERE, .args = ARGS_FILE_OR_JOB,
+    .name = "plan", .group = GROUP_START, .where = COMMAND_THERE, .args = ARGS_FILE_OR_JOB,
     .summary = "print how a spec would run on this machine, and why; or how a job runs",
     .help = "Checks FILE, then prints ranks, devices, environment, memory and batches, each decision with its reason, "
             "and the limits after which ranks count as hung. Nothing is submitted. If a train job does not fit "

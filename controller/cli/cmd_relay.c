@@ -292,7 +292,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_relay = {
-    .name = "relay", .args = ARGS_WORDS, .where = COMMAND_HERE,
+    .name = "relay", .group = GROUP_HIDDEN, .args = ARGS_WORDS, .where = COMMAND_HERE,
     .summary = "answer a jobctl of another machine (-H) over stdin and stdout",
     .help = "jobctl -H HOST runs it on HOST through SSH. It connects to the daemon's socket there, and starts the daemon "
             "if it does not run.",

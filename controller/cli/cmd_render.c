@@ -55,7 +55,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_render = {
-    .name = "render", .where = COMMAND_THERE, .args = ARGS_FILE,
+    .name = "render", .group = GROUP_HIDDEN, .where = COMMAND_THERE, .args = ARGS_FILE,
     .summary = "print the batch script of a job with launch: slurm",
     .help = "Prints the script as submit would give it to Slurm, with job number 0 and attempt 1 "
             "as "

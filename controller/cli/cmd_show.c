@@ -8,13 +8,17 @@
 #include "agent/core/goodput.h"
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
+#include "controller/cli/curve_table.h"
 #include "controller/cli/output.h"
+#include "controller/cli/report.h"
 #include "controller/job/job_view.h"
 #include "engine/base/field.h"
 #include "engine/base/text_append.h"
 
 static const struct option_row options[] = {
     {"spec", 0, OPTION_FLAG, NULL, "print only the canonical spec (JSON)"},
+    {"metrics", 'm', OPTION_FLAG, NULL, "print only the curves, as CSV"},
+    {"report", 0, OPTION_TEXT, "FILE", "write all of it to share: FILE.html is a page, FILE.tar.gz an archive"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -283,7 +287,12 @@ static void print(struct call *call, const json_t *answer)
 
 static int run(struct call *call)
 {
+    const char *report = options_text(&call->options, "report");
     json_t *answer;
+    if (report)
+        return report_write(call, report);
+    if (options_has(&call->options, "metrics"))
+        return curve_table_print(call);
     int rc = client_ask_job(&answer, call->options.args[0], "", &call->err);
     if (rc == 0 && options_has(&call->options, "spec"))
         json_dumpf(json_object_get(answer, "spec"), call->out.file, JSON_INDENT(2) | JSON_REAL_PRECISION(9)),
@@ -297,6 +306,13 @@ static int run(struct call *call)
 }
 
 const struct command cmd_show = {
-    .name = "show", .args = ARGS_JOB, .summary = "show all details of one job",
+    .name = "show", .group = GROUP_WATCH, .args = ARGS_JOB, .there = "report",
+    .summary = "show all details of one job, its curves, or a report to share",
+    .help = "--metrics prints a row per step that was kept: loss, grad_norm, lr, samples_per_s, step_ms, and of `train:` "
+            "jobs the phases of a step of rank 0 in ms: data, forward, backward, reduce, optimizer. Unknown values are "
+            "left empty. At most 2,000 points of a curve are kept, evenly spaced.\n\n"
+            "--report FILE.html is the dashboard's page of the job as one file; - prints it. --report FILE.tar.gz has "
+            "spec, events, why, facts of the node, incident reports and the ends of logs. Both leave out values of the "
+            "job's secrets, keys of well-known services and values after words such as token=.",
     .options = options, .run = run,
 };

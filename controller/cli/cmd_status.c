@@ -329,7 +329,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_status = {
-    .name = "status", .aliases = "ls|queue", .args = ARGS_JOBS_OR_NONE,
+    .name = "status", .group = GROUP_WATCH, .aliases = "ls|queue", .args = ARGS_JOBS_OR_NONE,
     .summary = "list jobs with state, step, speed and goodput (productive share of time)",
     .help = "Without JOBS: all jobs that are not done, running ones first. JOBS are ids (7), ranges (3-5 or 3,5-8), "
             "names, or last. A sweep or an array has one row for all members; jobctl status 12 lists its members that "

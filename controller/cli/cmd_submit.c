@@ -21,7 +21,7 @@ static const struct option_row options[] = {
     {"dry-run", 0, OPTION_FLAG, NULL, "check and print the canonical spec; submit nothing"},
     {"after", 0, OPTION_TEXT, "JOBS", "start once these have succeeded: 7,prep; afterany:7: ended; afternotok:7: "
                                       "failed"},
-    {"hold", 0, OPTION_FLAG, NULL, "submit held: jobctl release starts it"},
+    {"hold", 0, OPTION_FLAG, NULL, "submit held: jobctl hold --off starts it"},
     {"key", 0, OPTION_TEXT, "KEY", "repeat an interrupted submit safely: one key and spec give one job; several files: "
                                    "KEY.1, KEY.2, ..."},
     {"follow", 'f', OPTION_FLAG, NULL, "follow the job until it is done; Ctrl-C does not stop it"},
@@ -244,7 +244,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_submit = {
-    .name = "submit", .args = ARGS_FILES,
+    .name = "submit", .group = GROUP_START, .args = ARGS_FILES,
     .summary = "check a job spec and queue it",
     .help = "FILE is YAML, - is standard input; jobctl help spec lists its keys. The file is "
             "copied; "

@@ -58,7 +58,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_why = {
-    .name = "why", .aliases = "explain", .args = ARGS_JOB,
+    .name = "why", .group = GROUP_EXPLAIN, .aliases = "explain", .args = ARGS_JOB,
     .summary = "explain why a job waits, restarted or stopped, with evidence",
     .options = options, .run = run,
 };

@@ -6,12 +6,10 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &cmd_submit, &cmd_run, &cmd_status, &cmd_show, &cmd_logs, &cmd_why, &cmd_report, &cmd_metrics, &cmd_events, &cmd_shell, &cmd_diff,
-    &cmd_wait, &cmd_best,
-    &cmd_cancel, &cmd_retry, &cmd_edit, &cmd_hold, &cmd_release, &cmd_checkpoint, &cmd_remove, &cmd_prune,
-    &cmd_plan, &cmd_fetch, &cmd_render, &cmd_doctor, &cmd_export, &cmd_verify_data, &cmd_verify_resume, &cmd_drill,
-    &cmd_nodes,
-    &cmd_dashboard, &cmd_notify, &cmd_adopt, &cmd_daemon, &cmd_relay, &cmd_version, &cmd_help, &cmd_completions, NULL,
+    &cmd_submit, &cmd_run, &cmd_plan, &cmd_status, &cmd_show, &cmd_logs, &cmd_wait, &cmd_dashboard, &cmd_why, &cmd_doctor,
+    &cmd_diff, &cmd_cancel, &cmd_hold, &cmd_edit, &cmd_retry, &cmd_checkpoint, &cmd_nodes, &cmd_shell, &cmd_daemon,
+    &cmd_help, &cmd_adopt, &cmd_best, &cmd_drill, &cmd_export, &cmd_fetch, &cmd_notify, &cmd_prune, &cmd_remove,
+    &cmd_version, &cmd_completions, &cmd_relay, &cmd_render, &cmd_verify_data, &cmd_verify_resume, NULL,
 };
 
 const struct command *const *command_list(void)

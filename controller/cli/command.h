@@ -19,6 +19,10 @@
 enum command_args { ARGS_NONE, ARGS_COMMAND, ARGS_FILE, ARGS_FILES, ARGS_FILE_OR_JOB, ARGS_FILE_OR_NONE, ARGS_JOB,
                     ARGS_JOB_COMMAND, ARGS_JOBS, ARGS_JOBS_OR_NONE, ARGS_WORD, ARGS_WORDS };
 
+/* Where help lists a command: in a group of the short list, behind `help --all` only, or nowhere. */
+enum command_group { GROUP_MORE, GROUP_START, GROUP_WATCH, GROUP_EXPLAIN, GROUP_CHANGE, GROUP_MACHINES, GROUP_SETUP,
+                     GROUP_HIDDEN };
+
 /* What -H HOST means to a command. */
 enum command_where {
     COMMAND_ASKS,       /* it runs here; its requests and checks go there */
@@ -41,6 +45,8 @@ struct command {
     int                    (*run)(struct call *call);
     int                    (*raw)(int argc, char **argv); /* instead of run: parses argv itself */
     enum command_where       where;
+    const char              *there;     /* an option with which it runs there, or NULL */
+    enum command_group       group;
 };
 
 /* What this program was built from; "" if unknown. Only main.c is compiled again for each commit. */
@@ -61,10 +67,9 @@ struct call {
 };
 
 extern const struct command cmd_submit, cmd_run, cmd_status, cmd_show, cmd_logs, cmd_cancel, cmd_wait,
-    cmd_retry, cmd_edit, cmd_hold, cmd_release, cmd_checkpoint, cmd_shell, cmd_why, cmd_report, cmd_metrics,
-    cmd_events, cmd_plan, cmd_dashboard,
-    cmd_render, cmd_doctor, cmd_export, cmd_verify_data, cmd_verify_resume, cmd_drill, cmd_nodes, cmd_notify, cmd_daemon,
-    cmd_diff, cmd_adopt, cmd_best, cmd_fetch, cmd_relay, cmd_remove, cmd_prune, cmd_version, cmd_help, cmd_completions;
+    cmd_retry, cmd_edit, cmd_hold, cmd_checkpoint, cmd_shell, cmd_why, cmd_plan, cmd_dashboard, cmd_render, cmd_doctor,
+    cmd_export, cmd_verify_data, cmd_verify_resume, cmd_drill, cmd_nodes, cmd_notify, cmd_daemon, cmd_diff, cmd_adopt,
+    cmd_best, cmd_fetch, cmd_relay, cmd_remove, cmd_prune, cmd_version, cmd_help, cmd_completions;
 
 /* The rows, in the order of help, ended by NULL; lookup by name or alias. */
 const struct command *const *command_list(void);

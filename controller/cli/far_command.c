@@ -120,13 +120,6 @@ static bool takes_file(const struct call *call)
     return call->options.nargs > 0 && (kind == ARGS_FILE || kind == ARGS_FILE_OR_NONE || kind == ARGS_FILE_OR_JOB);
 }
 
-/* What is neither a file nor looks like one is a job. */
-static bool is_file(const struct call *call, const char *word)
-{
-    return strcmp(word, "-") == 0 || access(word, F_OK) == 0 || call->command->args != ARGS_FILE_OR_JOB ||
-           strchr(word, '/');
-}
-
 /* Standard input becomes the secrets and the text of the file. */
 static int set_input(const json_t *request, struct err *err)
 {
@@ -147,7 +140,7 @@ static int take_file(struct call *call, char **words)
 {
     const struct options *o = &call->options;
     json_t *request = NULL;
-    if (!takes_file(call) || !is_file(call, o->args[0]))
+    if (!takes_file(call) || (call->command->args == ARGS_FILE_OR_JOB && !spec_file_is(o->args[0])))
         return 0;
     int rc = spec_file_request(call, o->args[0], (const char *const *)o->list, o->nlist, &request, NULL);
     if (rc == 0)

@@ -127,7 +127,8 @@ static void print_jobctl(struct call *call)
               "directory on HOST. \"\" means this machine");
     roff_section(f, "COMMANDS");
     for (const struct command *const *c = command_list(); *c; c++)
-        roff_term(f, (*c)->name, (*c)->summary);
+        if ((*c)->group != GROUP_HIDDEN)
+            roff_term(f, (*c)->name, (*c)->summary);
     roff_text(f, "\nEach has a page of its own, such as jobctl-submit(1).");
     roff_section(f, "EXIT STATUS");
     roff_text(f, manual_exit_codes);
@@ -138,6 +139,8 @@ static void print_jobctl(struct call *call)
     roff_section(f, "SEE ALSO");
     for (const struct command *const *c = command_list(); *c; c++) {
         char name[NAME];
+        if ((*c)->group == GROUP_HIDDEN)
+            continue;
         snprintf(name, sizeof(name), "jobctl-%s", (*c)->name);
         roff_reference(f, name, "1", false);
     }
@@ -225,7 +228,8 @@ void manual_list(FILE *f)
     for (int i = 0; i < PAGES; i++)
         fprintf(f, "%s.%s\n", pages[i].name, pages[i].section);
     for (const struct command *const *c = command_list(); *c; c++)
-        fprintf(f, "jobctl-%s.1\n", (*c)->name);
+        if ((*c)->group != GROUP_HIDDEN)
+            fprintf(f, "jobctl-%s.1\n", (*c)->name);
 }
 
 static int print_page(struct call *call, const struct page *p)

@@ -18,6 +18,13 @@
 #include "controller/spec/jobspec.h"
 #include "engine/base/field.h"
 #include "engine/base/json_make.h"
+#include "engine/base/text_append.h"
+
+bool spec_file_is(const char *word)
+{
+    return strcmp(word, "-") == 0 || access(word, F_OK) == 0 || strchr(word, '/') || text_ends_with(word, ".yaml") ||
+           text_ends_with(word, ".yml");
+}
 
 static char *read_text(const char *file, struct err *err)
 {

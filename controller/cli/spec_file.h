@@ -4,6 +4,7 @@
 #define CONTROLLER_CLI_SPEC_FILE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 struct call;
 struct client;
@@ -15,6 +16,9 @@ json_t *spec_file_secrets(const json_t *names, struct err *err);
 /* The overrides of --set, and that of --after, which `after` holds; returns their number, or -1. */
 enum { AFTER_TEXT = 1024 };
 int spec_file_set(struct call *call, const char **set, char after[AFTER_TEXT]);
+
+/* Of an argument FILE|JOB: is it a file, also one that is missing? */
+bool spec_file_is(const char *word);
 
 /* Reads `file` ("-" is standard input), checks it with `set`, and looks up its secrets. *request
  * is a new body for POST /v1/jobs; *spec, if not NULL, receives the canonical spec. On failure

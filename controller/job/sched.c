@@ -127,7 +127,7 @@ void sched_text(char *out, size_t size, const struct sched_job *j, int64_t now_m
         snprintf(out, size, "about to start");
         return;
     case SCHED_HELD:
-        snprintf(out, size, "held; release it with `jobctl release %lld`", (long long)j->id);
+        snprintf(out, size, "held; release it with `jobctl hold --off %lld`", (long long)j->id);
         return;
     case SCHED_AFTER:
         snprintf(out, size, "waiting for job %lld to %s", (long long)j->other,

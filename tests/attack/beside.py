@@ -84,7 +84,7 @@ class Held(Script):
         return run("jobctl", "show", str(job.id))[0] == 0
 
     def follow(self, job):
-        run("jobctl", "release", str(job.id))
+        run("jobctl", "hold", "--off", str(job.id))
         go(job)
 
 

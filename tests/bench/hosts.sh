@@ -44,7 +44,7 @@ YAML
 four() {
     local id
     id=$(jobctl submit -q "$WORK/four.yaml" --wait)
-    jobctl events "$id" --json | /usr/bin/python3 -c '
+    jobctl logs --events "$id" --json | /usr/bin/python3 -c '
 import json, sys
 from datetime import datetime
 at = {}
@@ -66,7 +66,7 @@ each() {
         first=${first:-$last}
     done
     begin=$(now)
-    jobctl release "$first-$last" >/dev/null
+    jobctl hold --off "$first-$last" >/dev/null
     wait_for 600 "the ranks of all $agents jobs run" all_began
     since "$begin"
     jobctl wait "$first-$last" >/dev/null

@@ -73,8 +73,8 @@ sleep 2 # what it does at its start is over
 pid=$(daemon_pid)
 target "resident memory of the daemon" "$(memory "$pid")" 60 MB
 for command in "version" "status" "status -a" "status $((finished / 2))" "status $last" "show $((finished / 2))" \
-    "why $((finished / 2))" "why $last" "events $((finished / 2))" "logs $((finished / 2))" "nodes" \
-    "remove --dry-run $((finished / 2))" "submit -q scale.yaml" "hold last" "release last" "cancel last"; do
+    "why $((finished / 2))" "why $last" "logs --events $((finished / 2))" "logs $((finished / 2))" "nodes" \
+    "remove --dry-run $((finished / 2))" "submit -q scale.yaml" "hold last" "hold --off last" "cancel last"; do
     # shellcheck disable=SC2086
     target "jobctl $command" "$(best jobctl $command)" 100 ms
 done

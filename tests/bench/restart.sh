@@ -25,8 +25,8 @@ run: |
 retry: {max: 1000, no_progress: 1000, backoff: 10ms..20ms}
 YAML
 echo "$(date -u +'%Y-%m-%d %H:%M UTC'), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg)"
-jobctl submit -q dies.yaml --set env.KILLS="$kills" --wait >/dev/null || { jobctl events last; exit 1; }
-jobctl events last --json >events
+jobctl submit -q dies.yaml --set env.KILLS="$kills" --wait >/dev/null || { jobctl logs --events last; exit 1; }
+jobctl logs --events last --json >events
 python3 - events "$kills" <<'PY'
 import json, statistics, sys
 from datetime import datetime

@@ -25,7 +25,7 @@ scancel --state=PENDING
 printf 'launch: slurm\nresources: {gpus: 0}\nrun: exec sleep 1000\n' >job.yaml
 for _ in $(seq "$n"); do jobctl submit -q job.yaml --hold; done >ids
 a=$(now)
-jobctl release "1-$n" >/dev/null
+jobctl hold --off "1-$n" >/dev/null
 all_queued() { [ "$(queued jobctl:)" = "$n" ]; }
 wait_for 600 "all jobs are in the queue" all_queued
 b=$(now)

@@ -30,7 +30,7 @@ code 0 jobctl logs last -n 1
 [ "$(wc -l <out)" = 1 ]
 code 0 jobctl why 1
 has "job 1 (hello): succeeded" out
-code 0 jobctl events hello
+code 0 jobctl logs --events hello
 has "submitted" out
 has "generation_started" out
 code 0 jobctl show hello

@@ -9,8 +9,10 @@ has "did you mean status?" err
 code 2 jobctl submit
 code 2 jobctl submit a.yaml b.yaml
 has "cannot read a.yaml" err
-code 2 jobctl submit no-such-file.yaml
-has "No such file" err
+for command in submit plan verify-data; do
+    code 2 jobctl $command no-such-file.yaml
+    has "cannot read no-such-file.yaml: No such file" err
+done
 code 2 jobctl status --al
 has "did you mean --all?" err
 code 2 jobctl status --number=x
@@ -18,13 +20,27 @@ code 2 jobctl help nonsense
 code 2 jobctl completions tcsh
 [ ! -e "$JOBCTL_HOME" ]
 code 0 jobctl
-has "Commands" out
+[ "$(grep -c '^  [a-z]' out)" -le 20 ]
+for word in Start Watch Explain Change Machines 'Set up'; do has "$word" out; done
+lacks relay out
+code 0 jobctl help --all
 has "93 retry limit" out
+has "  prune " out
+for word in relay render completions verify-data; do lacks "  $word " out; done
 code 0 jobctl --help
 code 0 jobctl submit --help
 has "--dry-run" out
 code 0 jobctl help spec
 has "checkpoint" out
+lacks "eps_2" out
+[ "$(grep -c '^  ' out)" -lt 70 ]
+code 0 jobctl help spec --all
+has "eps_2" out
+code 0 jobctl help spec lr
+has "peak learning rate" out
+has "        lr: 1.0e-4" out
+code 2 jobctl help spec train.optimiser.lr
+has "did you mean train.optimizer.lr?" err
 code 0 jobctl help glossary
 has "flight page" out
 lacks "|" out
@@ -58,7 +74,7 @@ code 3 jobctl show --json 99
 json 'o["error"]["code"] == "not_found"'
 code 2 jobctl submit --json no-such-file.yaml
 json 'o["error"]["code"] == "usage"'
-code 0 jobctl events --json 1
+code 0 jobctl logs --events --json 1
 json 'o["events"][0]["kind"] == "submitted"'
 code 0 jobctl nodes --json
 json 'len(o["nodes"]) == 1'
@@ -116,7 +132,7 @@ has "no output yet; to see why: jobctl why 2" err
 
 # Orders.
 code 0 jobctl hold 2
-code 0 jobctl release 3
+code 0 jobctl hold --off 3
 code 0 jobctl cancel 1 --reason "enough seen"
 code 3 jobctl wait 1 --timeout 60
 code 0 jobctl why 1
@@ -130,7 +146,7 @@ assert jobs[4]["started_at"] <= jobs[3]["started_at"], jobs
 assert jobs[5]["started_at"] >= jobs[4]["ended_at"], jobs
 assert jobs[2]["state"] == "pending" and jobs[2]["held"], jobs[2]
 PY
-code 0 jobctl release 2
+code 0 jobctl hold --off 2
 code 0 jobctl wait 2 --timeout 60
 code 3 jobctl cancel 2
 code 0 jobctl retry 1

@@ -6,7 +6,7 @@ cd "$WORK"
 code 0 jobctl help pages
 mkdir pages
 while read -r page; do jobctl help man "$page" >"pages/$page"; done <out
-commands=$(jobctl help | sed -n '/^Commands/,/^$/p' | grep -c '^  [a-z]')
+commands=$(jobctl help --all | sed '/^Exit codes/,$d' | grep -c '^  [a-z]')
 [ "$commands" = "$(find pages -name 'jobctl-*.1' ! -name jobctl-train.1 | wc -l)" ]
 for page in jobctl.1 jobctl.yaml.5 jobctl-config.5 jobctl-train.1 jobctl-agent.8; do [ -s "pages/$page" ]; done
 mandoc -T lint -W warning pages/*
@@ -32,4 +32,4 @@ while read -r page; do [ -s "pages/$page" ]; done <references
 jobctl help man submit | cmp - pages/jobctl-submit.1
 code 2 jobctl help man jobctl-submit.5
 has "jobctl help pages lists them" err
-code 2 jobctl help spec man
+code 2 jobctl help glossary man

@@ -45,7 +45,8 @@ code 0 jobctl submit -q --hold --set name=other job.yaml
 node=$(jobctl nodes --json | field nodes.0.name)
 for shell in bash zsh fish; do
     offers $shell '' >offered
-    for word in submit verify-data nodes; do has_word $word; done
+    for word in submit prune nodes; do has_word $word; done
+    for word in relay render completions verify-data; do no_word $word; done
     offers $shell submit >offered
     has_word submit
     no_word nodes
@@ -85,7 +86,7 @@ for shell in bash zsh fish; do
     for word in retry= notify= job.yaml 'watch[].name='; do no_word "$word"; done
     offers $shell logs --rank '' >offered
     for word in 1 job.yaml; do no_word $word; done
-    offers $shell report -o '' >offered
+    offers $shell show --report '' >offered
     has_word job.yaml
     no_word 1
     offers $shell help sub >offered

@@ -84,8 +84,8 @@ python3 -c 'import json; a, b = (json.load(open(f)) for f in ("out", "dry.json")
 code 0 jobctl submit --dry-run --json - <<<'{run: echo, resources: {gpus: 0, ranks: 2, cpus: 1}}'
 jobctl-agent plan --spec out | grep 'ranks: 2'
 
-# Every key of `jobctl help spec` stands in docs/SPEC.md, word for word.
-LC_ALL=C.UTF-8 jobctl help spec | grep '^  ' >keys
+# Every key of `jobctl help spec --all` stands in docs/SPEC.md, word for word.
+LC_ALL=C.UTF-8 jobctl help spec --all | grep '^  ' >keys
 sed -n '/^```$/,/^```$/p' "$TOP/docs/SPEC.md" | grep '^  ' >written
 diff written keys
 

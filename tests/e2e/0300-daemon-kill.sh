@@ -26,7 +26,7 @@ check() {
     [ "$(jobctl logs "$1" | grep -v '^---')" = $'first\nsecond' ] ||
         { echo "$1 logged: $(jobctl logs "$1")"; exit 1; }
     [ "$(events_of "$1" kind | grep -xE 'submitted|placed|agent_up|setup_done|attempt_ended|done' | tr '\n' ' ')" = \
-        'submitted placed agent_up setup_done attempt_ended done ' ] || { jobctl events "$1"; exit 1; }
+        'submitted placed agent_up setup_done attempt_ended done ' ] || { jobctl logs --events "$1"; exit 1; }
 }
 
 # The life of a job without harm: how many commits is it?
@@ -63,7 +63,7 @@ jobctl submit life.yaml --hold --set name=ever --set "env.MARKS=$WORK/ever.marks
 stop "$(daemon_answers)"
 export JOBCTL_TEST_DIE_AT_EVENT=1
 jobctl daemon --detach
-jobctl release ever || true     # not repeated, as a submit with a key would be
+jobctl hold --off ever || true     # not repeated, as a submit with a key would be
 daemons=0
 while [ $daemons -lt 60 ]; do
     daemons=$((daemons + 1))

@@ -84,5 +84,5 @@ code 0 jobctl show 3
 grep -q "generation    1.2 with 2 ranks, step [1-9].*: the agent of attempt 1 died" out
 grep -q "generation    2.1 with 2 ranks, step [1-9][0-9]* to" out
 lacks "(preempted)" out
-code 0 jobctl events 3
+code 0 jobctl logs --events 3
 grep -qE "resuming at step [0-9]+ or later" out

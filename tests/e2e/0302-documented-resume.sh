@@ -42,7 +42,7 @@ truncate -s 1000 "$(find again -name 'step-*' | sort | tail -n 1)/model.safetens
 jobctl retry again
 wait_event 5 kind=quarantined >/dev/null
 wait_event 5 kind=rank_started rank=0 >/dev/null
-code 0 jobctl events 5
+code 0 jobctl logs --events 5
 has "quarantined: model.safetensors has 1000 bytes, the manifest says" out
 grep -q "rank 0 started, pid [0-9]*, at step [1-9]" out
 jobctl cancel 5

@@ -43,7 +43,7 @@ jobctl daemon --detach    # one that is started by itself would not take the lim
 code 0 jobctl submit two.yaml --wait
 code 0 jobctl logs 1
 has 'P2P_DISABLE=1' out
-code 0 jobctl events 1 --json
+code 0 jobctl logs --events 1 --json
 has 'the self-test of an NCCL sum passes with this setting and fails without it' out
 has 'self-test of an NCCL sum between GPU 0 and GPU 1: hangs' out
 has '"copy":"ok"' out

@@ -57,5 +57,5 @@ has 'did you mean' err
 export LD_LIBRARY_PATH=$WORK/lib FAKE_NVML=$TOP/tests/facts/sick-gpu.machine
 printf 'run: "true"\nresources: {gpus: 0}\n' >one.yaml
 code 0 jobctl submit one.yaml --wait
-code 0 jobctl events 1
+code 0 jobctl logs --events 1
 has 'GPU 5: no handle: GPU is lost' out

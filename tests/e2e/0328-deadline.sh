@@ -28,7 +28,7 @@ wait_event 1 kind=deadline | field text
 wait_event 1 kind=checkpoint | field step
 rank=$(wait_event 1 kind=rank_started | field pid)
 tr '\0' '\n' <"/proc/$rank/environ" | grep -x "JOBCTL_DEADLINE=$SLURM_JOB_END_TIME"
-code 0 jobctl events 1
+code 0 jobctl logs --events 1
 has 'planned: 1 rank, on the CPU one rank uses all cores' out
 grep 'this machine ends in [56].* s: requesting a checkpoint' out
 

@@ -35,7 +35,7 @@ printf 'run: echo "P2P_DISABLE=$NCCL_P2P_DISABLE"\nresources: {gpus: 2}\n' >two.
 code 0 jobctl submit two.yaml --wait
 code 0 jobctl logs 1
 has 'P2P_DISABLE=1' out
-code 0 jobctl events 1 --json
+code 0 jobctl logs --events 1 --json
 has 'copies between GPUs hang or arrive corrupted although the driver permits them' out
 has 'the copy self-test failed on 1 of 1 pairs of GPUs' out
 
@@ -51,7 +51,7 @@ job=$(jobctl submit -q two.yaml)
 trying peers
 jobctl cancel "$job"
 code 3 jobctl wait "$job" --timeout 60
-code 0 jobctl events "$job"
+code 0 jobctl logs --events "$job"
 lacks generation_started out
 
 # A trial that comes to no end is ended, and the job runs with what is known.
@@ -64,5 +64,5 @@ SH
 chmod +x bin/jobctl-train
 again JOBCTL_GPU_SELFTEST_MS=250
 code 0 jobctl submit two.yaml --wait
-code 0 jobctl events last
+code 0 jobctl logs --events last
 has 'the GPU self-test timed out after 2 s: no result' out

@@ -17,7 +17,7 @@ checkpoint: {every: 100 steps}
 YAML
 jobctl submit -q --hold "$WORK/icons.yaml"
 sleep 0.4 # how long it is held
-jobctl release 1
+jobctl hold --off 1
 wait_event 1 kind=checkpoint >/dev/null
 kill -9 "$(wait_event 1 kind=generation_started | field pids.0)"
 wait_event 1 kind=rank_started generation=2 >/dev/null

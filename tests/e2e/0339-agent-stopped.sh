@@ -18,7 +18,7 @@ wait_for "the end of job 1" job_is 1 state done
 code 0 jobctl show 1 --json
 json "o['job']['result'] == 'cancelled'"
 ended "${agent[1]}" "${rank[1]}"
-code 0 jobctl events 1
+code 0 jobctl logs --events 1
 has 'its agent did not answer within 5 s of `cancel --now` and was killed' out
 
 # A daemon that starts later finds it as well.

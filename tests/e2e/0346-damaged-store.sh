@@ -18,7 +18,7 @@ has 'its row in the store is damaged' out
 code 0 jobctl show 1
 has 'jobctl doctor --repair' out
 store "update jobs set name = 'one'; update events set kind = x'ff' where seq = 3; update events set body = x'ff' where seq = 4"
-code 0 jobctl events 1
+code 0 jobctl logs --events 1
 has 'this event is damaged in the store' out
 code 0 jobctl why 1
 

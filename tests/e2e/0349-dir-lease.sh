@@ -58,7 +58,7 @@ wait_for "all of the first home ends" ended $victims
 job "$second" heir
 wait_for "the heir begins" test -e began-heir
 [ "$(on "$second" last_event heir kind=placed attempt)" = 1 ]
-on "$second" jobctl events heir >out
+on "$second" jobctl logs --events heir >out
 lacks "unless the former holder shows activity" out
 touch go-heir
 on "$second" jobctl wait heir --timeout 60
@@ -75,14 +75,14 @@ frozen="$agent $(on "$first" last_event "$frozen_id" kind=generation_started pid
 kill -STOP $frozen
 job "$second" late
 wait_for "the late one begins" test -e began-late
-on "$second" jobctl events late >out
+on "$second" jobctl logs --events late >out
 has "job $frozen_id (sana) on $(hostname), home $first wrote into $WORK/shared last" out
 written() { find shared -path '*/step-*' -o -path '*quarantine*' -o -name '.tmp-*' | sort; }
 written >before
 kill -CONT $frozen
 wait_for "the frozen job's attempt ends" ended $frozen
 [ "$(on "$first" last_event "$frozen_id" kind=attempt_ended cause)" = dir_in_use ]
-on "$first" jobctl events "$frozen_id" >out
+on "$first" jobctl logs --events "$frozen_id" >out
 has "was taken over by job 3 (late) on $(hostname), home $second" out
 written | cmp before -
 on "$first" jobctl cancel "$frozen_id" >/dev/null

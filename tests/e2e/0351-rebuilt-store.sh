@@ -116,7 +116,7 @@ stage $jobs
 code 0 jobctl wait 1-$jobs
 code 0 jobctl status -a -n 1000 --json
 json "sorted((j['id'], j['result'], j['attempt']) for j in o['jobs']) == [(n, 'succeeded', 1) for n in range(1, $jobs + 1)] and o['store'] == ''"
-for id in $(seq $jobs); do [ "$(cat "ran/$id")" = run ] || { echo "job $id ran again"; jobctl events "$id"; exit 1; }; done
+for id in $(seq $jobs); do [ "$(cat "ran/$id")" = run ] || { echo "job $id ran again"; jobctl logs --events "$id"; exit 1; }; done
 ends() { for id in $(seq $jobs); do events_of "$id" kind | grep -x -e attempt_ended -e done; done; }
 [ "$(ends | uniq -c | sort -u | xargs)" = '1 attempt_ended 1 done' ]
 [ "$(events_of 1 kind=rebuilt | wc -l)" -ge 1 ]

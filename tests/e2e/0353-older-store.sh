@@ -38,7 +38,7 @@ stop_daemon
 # The old store is restored.
 rm -f "$store"*
 cp -a backup/. "$JOBCTL_HOME/"
-jobctl release 1
+jobctl hold --off 1
 code 1 jobctl wait 1 --timeout 60
 jobctl why 1 | tr -s ' \n' ' ' >why
 has "$JOBCTL_HOME/jobs/1 is that of another job (fresh)" why

@@ -27,4 +27,4 @@ wait_for "it has been tried again" eval '[ "$(events_of 1 kind=start_failed caus
 : >one/.local/state/rest
 code 0 jobctl wait 1
 [ "$(jobctl show 1 --json | field job.result)" = succeeded ]
-jobctl events 1 | grep 'no room on one'
+jobctl logs --events 1 | grep 'no room on one'

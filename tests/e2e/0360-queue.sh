@@ -46,7 +46,7 @@ jobctl wait never --timeout 30 || rc=$?
 [ $rc = 1 ]
 why_says never "did not succeed"
 why_says held "held"
-jobctl release held
+jobctl hold --off held
 jobctl wait held --timeout 30
 rc=0
 jobctl wait fails || rc=$?
@@ -71,10 +71,10 @@ kept=$(PASSWORD=x jobctl submit secret.yaml --hold -q)
 lost=$(PASSWORD=x jobctl submit secret.yaml --hold -q)
 kill -KILL "$(daemon_answers)"
 rm "$JOBCTL_HOME/jobs/$lost/secrets.env"
-jobctl release "$kept"
+jobctl hold --off "$kept"
 jobctl wait "$kept" --timeout 30
 kept=$lost
-jobctl release "$kept"
+jobctl hold --off "$kept"
 rc=0
 jobctl wait "$kept" --timeout 30 || rc=$?
 [ $rc = 1 ]

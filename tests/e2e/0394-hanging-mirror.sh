@@ -24,7 +24,7 @@ jobctl submit -q trains.yaml
 wait_for "steps of job 1" stepped 1
 touch hang
 code 0 jobctl cancel 1
-wait_for "what it waits for" matches "warning: the last copy to the mirror $WORK/drive/trains is not finished" jobctl events 1
+wait_for "what it waits for" matches "warning: the last copy to the mirror $WORK/drive/trains is not finished" jobctl logs --events 1
 jobctl why 1 --json | read_json holds "'The last copy to the mirror $WORK/drive/trains is not finished' in o['text']"
 job_is 1 state stopping
 code 0 jobctl cancel --now 1
@@ -37,7 +37,7 @@ wait_for "steps of job 2" stepped 2
 touch hang
 code 0 jobctl cancel --now 2
 wait_for "the end of job 2" cancelled 2
-code 0 jobctl events 2
+code 0 jobctl logs --events 2
 lacks "last copy" out
 
 # The mirror of job 3 is never ready: nothing is to be copied.
@@ -46,5 +46,5 @@ started() { last_event 3 kind=plan; }
 wait_for "the plan of job 3" started
 code 0 jobctl cancel 3
 wait_for "the end of job 3" cancelled 3
-code 0 jobctl events 3
+code 0 jobctl logs --events 3
 lacks "last copy" out

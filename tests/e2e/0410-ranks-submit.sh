@@ -21,7 +21,7 @@ wait_event 1 kind=checkpoint >/dev/null
 victim=$(wait_event 1 kind=rank_started rank=1 | field pid)
 kill -9 "$victim"
 jobctl wait 1 --timeout 120
-jobctl events 1
+jobctl logs --events 1
 ended=$(wait_event 1 kind=generation_ended generation=1)
 [ "$(field cause rank <<<"$ended")" = 'rank_crash 1' ]
 [ "$(jobctl-agent flight "$JOBCTL_HOME/jobs/1/1/rank1.flight" | sed -n 's/^step \([0-9]*\) of.*/\1/p')" = 400 ]

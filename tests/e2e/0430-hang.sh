@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A rank of three is stopped (SIGSTOP) in steps of about 50 ms: it is named, a report is made
 # before anything is ended, and all train on. How long both took is printed. A command that is stopped
-# is seen as well. jobctl report packs what was written, without what is secret.
+# is seen as well. jobctl show --report packs what was written, without what is secret.
 cat >"$WORK/icons.yaml" <<YAML
 name: icons
 resources: {ranks: 3, cpus: 1}
@@ -69,8 +69,8 @@ YAML
 export SAUCE=tabasco-and-lime
 jobctl submit -q "$WORK/secret.yaml"
 jobctl wait 3 || [ $? = 1 ]
-jobctl report 3 -o "$WORK/3.tgz"
-jobctl report 1 -o "$WORK/1.tgz"
+jobctl show 3 --report "$WORK/3.tgz"
+jobctl show 1 --report "$WORK/1.tgz"
 tar xzf "$WORK/3.tgz" -C "$WORK"
 tar xzf "$WORK/1.tgz" -C "$WORK"
 grep -q 'my key is \[redacted\], also token=\[redacted\]' "$WORK/job-3/attempt-1/rank0.log"

@@ -56,7 +56,7 @@ hang=$(wait_event 1 kind=hang)
 [ "$(echo "$hang" | field cause)" = hang_init ]
 wait_event 1 kind=restart_scheduled | tee "$WORK/again" | field text
 grep -q 'the next start sets NCCL_P2P_DISABLE=1: copies between GPUs over PCIe can hang' "$WORK/again"
-jobctl events 1 | grep 'restarting now as generation 2: the next start sets NCCL_P2P_DISABLE=1'
+jobctl logs --events 1 | grep 'restarting now as generation 2: the next start sets NCCL_P2P_DISABLE=1'
 report="$JOBCTL_HOME/jobs/1/1/incident-1.txt"
 for want in "NCCL RAS status:" 'rank 1 is missing in job 1' '^GPUs:' 'GPU-00180018'; do
     grep -q "$want" "$report" || { echo "no '$want' in:"; cat "$report"; exit 1; }
@@ -67,4 +67,4 @@ wait_for "the rank goes on without P2P" says 'P2P is off in attempt 1' jobctl lo
 kill -9 "$(wait_event 1 kind=agent_up | field pid)"
 jobctl wait 1 --timeout 60
 jobctl logs 1 | grep -q 'P2P is off in attempt 2'
-[ "$(jobctl events 1 | grep -c ' hang: ')" = 1 ]
+[ "$(jobctl logs --events 1 | grep -c ' hang: ')" = 1 ]

@@ -51,7 +51,7 @@ set -- $(started 2 1)
 echo "killed at step $at, on again from step $2"
 [ "$2" -ge $((at - 1)) ]
 wait_for "rank 0 says so" grep "resumed: step $2 from memory" "$JOBCTL_HOME/jobs/1/1/rank0.log"
-jobctl events 1 | grep -q "generation 2 resumes at step $2 with 4 ranks"
+jobctl logs --events 1 | grep -q "generation 2 resumes at step $2 with 4 ranks"
 
 # The newest copy of rank 2 is torn.
 held "$1" $(pages)

@@ -35,7 +35,7 @@ has 'cuda_cpu: 0 pieces of host memory are left page-locked' log
 
 # Where the system does not let memory be pinned, it is said, and none stays pinned.
 jobctl submit -q zero1.yaml --set env.CUDA_CPU_FAIL=pin --set train.steps=2 --wait
-jobctl events last >out
+jobctl logs --events last >out
 has 'each snapshot delays a step: cannot pin' out
 jobctl logs last >log
 has 'cuda_cpu: 0 pieces of host memory are left page-locked' log

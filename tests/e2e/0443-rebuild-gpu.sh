@@ -33,7 +33,7 @@ for how in ddp fsdp; do
     read -r a2 b2 <<<"$(wait_event "$id" kind=generation_started generation=2 | field pids)"
     [ "$a" = "$a2" ]
     [ "$b" != "$b2" ]
-    code 0 jobctl events "$id"
+    code 0 jobctl logs --events "$id"
     has 'restarting now as generation 2: 1 of 2 ranks keep their processes' out
     jobctl cancel -q "$id" --now
     jobctl wait "$id" >/dev/null || [ $? = 3 ]
@@ -42,7 +42,7 @@ done
 # The GPU of rank 1 has an error of CUDA in the first backward pass, twice.
 id=$(jobctl submit -q job.yaml --set train.parallel=fsdp --set env.CUDA_CPU_FAIL=kernel:linear_back --set env.CUDA_CPU_BROKEN=GPU-b)
 jobctl wait "$id" --timeout 120
-code 0 jobctl events "$id"
+code 0 jobctl logs --events "$id"
 has 'rank 1 exited with code 83: a CUDA call failed: ' out
 has 'restarting now as generation 2: no hardware error was reported: the GPU is kept' out
 has 'GPU-b, the GPU of rank 1, is not used by this job any more' out

@@ -27,7 +27,7 @@ code 0 jobctl submit templates/sana-icons.yaml "${short[@]}" --set name=both --s
 code 0 jobctl logs 2
 has 'gpus: each shared by 2 ranks; gradients are added in host memory' out
 has 'device: CUDA on the CPU' out
-code 0 jobctl events 2 --json
+code 0 jobctl logs --events 2 --json
 has '"JOBCTL_SHARED_GPUS"' out
 has 'they all-reduce through host memory' out
 python3 - "$JOBCTL_HOME" <<'END'

@@ -26,7 +26,7 @@ jobctl wait 1 --timeout 60 >/dev/null
 jobctl why 1 >out
 has 'succeeded' out
 has 'GPUs excluded after failures: GPU-b' out
-jobctl events 1 >out
+jobctl logs --events 1 >out
 has 'GPU-b, the GPU of rank 1, is not used by this job any more: rank 1 exited with code 1' out
 has 'generation 1 starts with 3 ranks' out
 has 'generation 1 starts with 2 ranks' out
@@ -37,7 +37,7 @@ events_of 1 | grep -q 'GPU 1 (Fake A100) is not used: rank 1 exited'
 # a rank that crashes there, twice
 jobctl submit job.yaml --set name=crash --set 'env.FAIL=kill -SEGV $$' -q
 jobctl wait 2 --timeout 60 >/dev/null
-jobctl events 2 >out
+jobctl logs --events 2 >out
 has 'generation 2 starts with 3 ranks' out
 has 'twice in a row, rank 1 was killed by SIGSEGV (11)' out
 has 'generation 1 starts with 2 ranks' out
@@ -46,7 +46,7 @@ has 'generation 1 starts with 2 ranks' out
 jobctl submit job.yaml --set name=launch \
     --set 'env.FAIL=mkdir once && echo unspecified launch failure && exit 1 || true' -q
 jobctl wait 3 --timeout 60 >/dev/null
-jobctl events 3 >out
+jobctl logs --events 3 >out
 has 'no hardware error was reported: the GPU is kept' out
 has 'generation 2 starts with 3 ranks' out
 lacks 'is excluded' out
@@ -54,7 +54,7 @@ lacks 'is excluded' out
 # a program that fails on rank 1 wherever that is: one GPU is tried, then it is the program
 jobctl submit job.yaml --set name=bug --set 'run=test $RANK != 1 || kill -SEGV $$' -q
 code 93 jobctl wait 4 --timeout 60
-jobctl events 4 >out
+jobctl logs --events 4 >out
 [ "$(grep -c 'is not used by this job any more: ' out)" = 1 ]
 
 # a number of GPUs is a promise to a command: it ends, and is told what would do

@@ -36,7 +36,7 @@ touch 31
 wait_event 1 'text~reports Xid 31' >/dev/null
 touch 79
 jobctl wait 1 --timeout 60
-jobctl events 1 >out
+jobctl logs --events 1 >out
 has 'GPU 1 (GPU-b) reports Xid 31: GPU memory page fault' out
 has 'GPU 1 (GPU-b) reports Xid 79: the GPU has fallen off the bus' out
 has 'stopping generation 1: the GPU of rank 1 failed' out
@@ -53,12 +53,12 @@ machine "event 2 0 0 $WORK/lost"
 touch lost
 jobctl submit job.yaml --set env.LAST=2 -q
 jobctl wait 2 --timeout 60
-jobctl events 2 >out
+jobctl logs --events 2 >out
 has 'GPU 2 (GPU-c) reports Xid 79' out
 machine "event 0 2 0 $WORK/lost"
 jobctl submit job.yaml --set env.LAST=2 -q
 jobctl wait 3 --timeout 60
-jobctl events 3 >out
+jobctl logs --events 3 >out
 has 'GPU 0 (GPU-a) reports Xid 48: uncorrectable memory error (double-bit ECC)' out
 
 # A slice of a divided GPU: what concerns its neighbour is not told, what concerns it or the whole GPU is.
@@ -74,11 +74,11 @@ event 0 8 63 $WORK/63
 END
 job=$(jobctl submit job.yaml --set env.LAST=0 -q)
 wait_for "rank 0 runs" test -e here-0
-code 0 jobctl events "$job" --json
+code 0 jobctl logs --events "$job" --json
 has '"gpu":"MIG-one"' out
 touch 13 31 63
 wait_event "$job" 'text~Xid 63' >/dev/null
-jobctl events "$job" >out
+jobctl logs --events "$job" >out
 has 'GPU 0 (MIG-one) reports Xid 31' out
 has 'GPU 0 (MIG-one) reports Xid 63' out
 lacks 'Xid 13' out
@@ -94,7 +94,7 @@ touch 31
 wait_event "$job" 'text~node1: GPU 1 (GPU-b) reports Xid 31' >/dev/null
 touch 79
 jobctl wait "$job" --timeout 60 || true
-jobctl events "$job" >out
+jobctl logs --events "$job" >out
 has 'node1: GPU 1 (GPU-b) reports Xid 79: the GPU has fallen off the bus' out
 has 'stopping generation 1: the GPU of rank 1 failed' out
 has 'GPU-b, the GPU of rank 1' out

@@ -34,7 +34,7 @@ jobctl submit -q "$WORK/hang.yaml"
 wait_event 1 kind=hang | field text
 jobctl wait 1
 jobctl logs 1 | grep -q 'all steps done'
-[ "$(jobctl events 1 | grep -c ' hang: rank 0 hangs in backward of step 21: no progress for 2')" = 1 ]
+[ "$(jobctl logs --events 1 | grep -c ' hang: rank 0 hangs in backward of step 21: no progress for 2')" = 1 ]
 
 cat >"$WORK/quiet.yaml" <<YAML
 name: quiet
@@ -45,7 +45,7 @@ watch: [{name: loss, pattern: 'loss:([0-9.]+)', every: 1s}]
 YAML
 jobctl submit -q "$WORK/quiet.yaml"
 jobctl wait 2
-jobctl events 2 | grep -q 'hang: no output matched watch rule "loss" for 1'
+jobctl logs --events 2 | grep -q 'hang: no output matched watch rule "loss" for 1'
 
 cat >"$WORK/nan.yaml" <<YAML
 name: nan

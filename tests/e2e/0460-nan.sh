@@ -15,7 +15,7 @@ YAML
 . "$TOP/tests/e2e/events.sh"
 jobctl submit -q "$WORK/nan.yaml"
 jobctl wait 1 || [ $? = 1 ]
-jobctl events 1 | grep -v 'checkpoint of'
+jobctl logs --events 1 | grep -v 'checkpoint of'
 [ "$(events_of 1 kind=generation_ended | wc -l)" = 2 ]
-jobctl events 1 | grep -q 'warning from rank 0: step [0-9]* is skipped: its loss or gradient was not finite'
+jobctl logs --events 1 | grep -q 'warning from rank 0: step [0-9]* is skipped: its loss or gradient was not finite'
 jobctl why 1 | tr -s ' \n' ' ' | grep -q 'skipping the batch of an earlier NaN did not help'

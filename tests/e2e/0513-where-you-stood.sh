@@ -43,7 +43,7 @@ only_there() {
     [ "$(stat -c %a "$kept" "$JOBCTL_HOME/jobs/1/env" | tr '\n' ' ')" = "600 600 " ]
 }
 only_there
-for shown in show events why; do
+for shown in show "logs --events" why; do
     code 0 jobctl $shown stood --json
     lacks "$secret" out
 done
@@ -52,7 +52,7 @@ has "directory     $WORK" out
 has "command       python ..." out
 has "AWS_ACCESS_KEY_ID" out
 lacks moon-1 out
-code 0 jobctl report stood -o "$WORK/report.tgz"
+code 0 jobctl show stood --report "$WORK/report.tgz"
 mkdir report
 tar xzf report.tgz -C report
 ! grep -rF "$secret" report || exit 1
@@ -84,7 +84,7 @@ has "has them again: 0 24" out
 # A waiting job keeps them over a kill of the daemon.
 code 0 jobctl submit -q --hold job.yaml --set name=waits --set 'run=test ${#HF_TOKEN} = 24 -a $STOOD = here'
 kill -KILL "$(daemon_answers)"
-code 0 env -u HF_TOKEN -u NAMED -u STOOD jobctl release waits
+code 0 env -u HF_TOKEN -u NAMED -u STOOD jobctl hold --off waits
 code 0 jobctl wait waits --timeout 60
 code 0 jobctl show waits
 has "overrides     name=waits" out

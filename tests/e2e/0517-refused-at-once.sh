@@ -79,7 +79,7 @@ if [ -x "$BIN/jobctl-ssh" ]; then
         # A first attempt, too, if the name goes before it begins.
         id=$(jobctl submit --hold -q hosts.yaml --set 'hosts=[near]')
         sed -i 's/127.0.0.1/nowhere.invalid/' .ssh/config
-        jobctl release "$id"
+        jobctl hold --off "$id"
         code 1 jobctl wait "$id" --timeout 60
         says "near (nowhere.invalid): this machine knows no host of this name; not retried" jobctl why "$id" --json
         sed -i '2s/nowhere.invalid/127.0.0.1/' .ssh/config
@@ -125,6 +125,6 @@ code 3 jobctl wait "$id" --timeout 30
 id=$(jobctl submit --hold -q slurm.yaml)
 restart
 rm "$SLURM_CONF"
-jobctl release "$id"
+jobctl hold --off "$id"
 code 1 jobctl wait "$id" --timeout 30
 says "launch: slurm is not possible here" jobctl why "$id"

@@ -50,7 +50,7 @@ truncate -s 1000 "$newest/model.safetensors"
 mkdir "$drive/icons/checkpoints/.tmp-half"
 
 code 0 on "$second" jobctl adopt --yes "$drive/icons" --wait
-code 0 on "$second" jobctl events last
+code 0 on "$second" jobctl logs --events last
 has "adopted from $drive/icons: continues job 2 of" out
 has "generation 1 starts" out
 has "restored from the mirror" out

@@ -28,7 +28,7 @@ once() { # JOB KIND...: each event came once
     shift
     for kind; do
         [ "$(events_of "$job" kind="$kind" | wc -l)" = 1 ] ||
-            { echo "job $job: not one event $kind"; jobctl events "$job"; exit 1; }
+            { echo "job $job: not one event $kind"; jobctl logs --events "$job"; exit 1; }
     done
 }
 pid_of() { last_event "$1" kind=agent_up pid; }
@@ -43,7 +43,7 @@ code 0 jobctl show there --json
 has '"node":"one"' out
 has "hosted/" out
 code 0 jobctl why there
-jobctl events there | grep 'placed on one'
+jobctl logs --events there | grep 'placed on one'
 [ "$(stat -c %a "$there")" = 700 ]
 
 hosted=$WORK/one/.local/state/jobctl/hosted
@@ -126,7 +126,7 @@ kill -KILL "$(pid_of orphan)"
 wait_for "attempt 2 of job orphan" job_is orphan attempt 2
 touch go
 jobctl wait orphan
-jobctl events orphan | grep 'the agent of attempt 1 died'
+jobctl logs --events orphan | grep 'the agent of attempt 1 died'
 rm go
 
 # What must be put right first is said at once, and not tried again.
@@ -150,7 +150,7 @@ wait_event moves kind=checkpoint >/dev/null
 agent=$(pid_of moves)
 host_freeze one
 wait_event moves kind=placed 'text~placed on two' | field text
-jobctl events moves | grep 'one has not answered for '
+jobctl logs --events moves | grep 'one has not answered for '
 wait_for "job moves trains on" resumes moves
 [ "$(sqlite3 "$JOBCTL_HOME/jobs.db" 'select host from orphans')" = one ]
 host_thaw one

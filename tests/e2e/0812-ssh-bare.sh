@@ -15,7 +15,7 @@ host_bare bare "$WORK/there" "$TOP/templates"
 
 jobctl submit -q here/nodes.yaml --set resources.nodes=1
 jobctl submit -q there/nodes.yaml --set resources.nodes=1 --set launch=ssh --set 'hosts=[bare]'
-jobctl wait 1 2 || { jobctl events 2; cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME"/jobs/2/1/*.log; exit 1; }
+jobctl wait 1 2 || { jobctl logs --events 2; cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME"/jobs/2/1/*.log; exit 1; }
 same here there
 
 # The newest part of it that jobctl needs, and this shell does not, is taken out of it.

@@ -25,7 +25,7 @@ sshd=$WORK/denied-sshd host_up denied
 printf '%s\n' 'launch: ssh' 'hosts: [ro, noexec, full, denied, link, good]' 'resources: {gpus: 0}' 'run: "true"' \
     'retry: {max: 0}' >job.yaml
 code 0 jobctl submit job.yaml --wait
-code 0 jobctl events last
+code 0 jobctl logs --events last
 told() { grep -E "start_failed  *$1 cannot take jobctl's programs: $WORK/$1/.cache.*: $2" out || { cat out; exit 1; }; }
 told ro 'its file system is read-only'
 told noexec 'its file system permits no programs'
@@ -46,6 +46,6 @@ mkdir -p good/.local
 rm -rf good/.local/state
 touch good/.local/state
 code 1 jobctl submit job.yaml --set 'hosts=[good]' --wait
-code 0 jobctl events last
+code 0 jobctl logs --events last
 has "$WORK/good/.local/state" out
 has 'Not a directory' out

@@ -41,7 +41,7 @@ cp config .ssh/config
 host_down two
 HOST_EXTRA="DenyUsers $(id -un)" host_up two
 code 0 jobctl submit job.yaml --set 'hosts=[two, one]' --wait
-code 0 jobctl events last
+code 0 jobctl logs --events last
 has 'start_failed        two rejected the keys of ' out
 has 'placed on one' out
 

@@ -90,7 +90,7 @@ wait_for "a checkpoint of job $id" job_has "$id" checkpoint
 scancel --batch --signal=USR2 "$(slurm_id "$id")"
 wait_for "attempt 2 of job $id" job_is "$id" attempt 2
 wait_for "job $id runs" job_is "$id" state running
-code 0 jobctl events "$id"
+code 0 jobctl logs --events "$id"
 has 'the machine will end soon' out
 from=$(resumed "$id")
 [ "$from" -gt 0 ]
@@ -160,6 +160,6 @@ trains "$id"
 wait_for 'its agent is heard over TLS, from ' heard "$id" 'over TLS, from '
 code 0 jobctl show "$id" --json
 json "o['job']['attempt'] == 2 and o['job']['generation'] == 2"
-code 0 jobctl events "$id" --json
+code 0 jobctl logs --events "$id" --json
 json "sum(e['kind'] == 'generation_started' for e in o['events']) == 3"
 dropped "$id"

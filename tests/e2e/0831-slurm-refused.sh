@@ -13,7 +13,7 @@ refused() {
     code 0 jobctl show "$id" --json
     json "o['job']['attempt'] == 1 and o['job']['reason'].startswith(\"\"\"$text\"\"\")"
     [ "$(last_event "$id" kind=start_failed cause)" = slurm_refused ]
-    code 0 jobctl events "$id"
+    code 0 jobctl logs --events "$id"
     lacks agent_lost out
 }
 refused 'slurm.partition: gpu does not exist; partitions: main, low, high; not retried' --set slurm.partition=gpu

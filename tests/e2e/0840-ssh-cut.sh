@@ -39,7 +39,7 @@ seq -f 'tick %.0f' "$(wc -l <said)" | cmp - said
 # No power: what the job was waiting for can be asked, then it is elsewhere.
 host_off gpu1
 wait_event talk kind=placed 'text~placed on gpu2' | field text
-jobctl events talk | grep 'gpu1 has not answered for '
+jobctl logs --events talk | grep 'gpu1 has not answered for '
 wait_for "the job runs on gpu2" says 'on gpu2' jobctl logs talk
 touch go
 jobctl wait talk

@@ -15,7 +15,7 @@ retry: {max: 0}
 YAML
 code 0 jobctl submit ranks.yaml --dry-run
 has 'nodes: 2; planned for one of them' err
-jobctl submit -q ranks.yaml --wait || { jobctl events 1; cat "$JOBCTL_HOME"/jobs/1/1/{,node1/}*.log; exit 1; }
+jobctl submit -q ranks.yaml --wait || { jobctl logs --events 1; cat "$JOBCTL_HOME"/jobs/1/1/{,node1/}*.log; exit 1; }
 for r in 0 1 2 3; do
     code 0 jobctl logs 1 --rank $r
     has "rank $r of 4, $((r % 2)) of 2 on node $((r / 2))" out
@@ -24,10 +24,10 @@ code 0 jobctl show 1 --json
 json "[(n['name'], n['first_rank'], n['ranks'], n['state']) for n in o['attempts'][0]['nodes']] == [('node0', 0, 2, 'joined'), ('node1', 2, 2, 'joined')]"
 code 0 jobctl show 1
 has 'node1, ranks 2 to 3: joined' out
-jobctl events 1 | grep '2 nodes have joined: node0 with ranks 0 to 1, node1 with ranks 2 to 3'
+jobctl logs --events 1 | grep '2 nodes have joined: node0 with ranks 0 to 1, node1 with ranks 2 to 3'
 
 # A report has the logs of all nodes, and not the key by which they know each other.
-code 0 jobctl report 1 -o report.tar.gz
+code 0 jobctl show 1 --report report.tar.gz
 [ "$(ls *.tar.gz)" = report.tar.gz ]
 tar xzf report.tar.gz
 for r in 0 1; do grep -q "rank $r of 4" job-1/attempt-1/rank$r.log; done
@@ -38,7 +38,7 @@ for r in 2 3; do grep -q "rank $r of 4" job-1/attempt-1/node1/rank$r.log; done
 for name in one two lost; do place $name; done
 jobctl submit -q one/nodes.yaml --set resources.nodes=1 --set resources.ranks=1
 jobctl submit -q two/nodes.yaml
-jobctl wait 2 3 || { jobctl events 3; exit 1; }
+jobctl wait 2 3 || { jobctl logs --events 3; exit 1; }
 same one two
 
 # A node is lost while the controller is away; the job goes on with the one that is left.
@@ -49,7 +49,7 @@ daemon=$(daemon_pid)
 kill -KILL "$daemon" "$agent"
 wait_event "$job" kind=placed 'text~; excluded: node1' | field text
 wait_for "job $job trains on" resumes "$job"
-jobctl events "$job" | grep 'node_lost .*node1'
+jobctl logs --events "$job" | grep 'node_lost .*node1'
 code 0 jobctl show "$job" --json
 json "o['attempts'][0]['cause'] == 'node_lost' and [n['state'] for n in o['attempts'][0]['nodes']] == ['joined', 'lost']"
 json "o['attempts'][1]['left_out'][0]['name'] == 'node1'"
@@ -72,7 +72,7 @@ kill -KILL "$(daemon_pid)"
 JOBCTL_NODE_LOST_S=2 jobctl daemon --detach
 touch go
 jobctl wait "$job"
-[ "$(jobctl events "$job" | grep -c generation_started)" = 1 ]
+[ "$(jobctl logs --events "$job" | grep -c generation_started)" = 1 ]
 code 0 jobctl logs "$job" --rank 1
 has 'done 1' out
 
@@ -105,7 +105,7 @@ kill -KILL "$(agent_pid "$job" 1 node1)"
 wait_for "attempt 2 of job $job" job_is "$job" attempt 2
 touch go
 jobctl wait "$job"
-[ "$(jobctl events "$job" | grep -c 'placed on 2 nodes, node0 and node1')" = 2 ]
+[ "$(jobctl logs --events "$job" | grep -c 'placed on 2 nodes, node0 and node1')" = 2 ]
 
 # What cannot be.
 code 2 jobctl submit talk.yaml --set resources.min_nodes=3

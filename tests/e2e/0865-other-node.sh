@@ -27,7 +27,7 @@ bits() { # JOB STEP
 }
 fail() {
     jobctl why "$1"
-    jobctl events "$1"
+    jobctl logs --events "$1"
     tail -n 30 "$JOBCTL_HOME/jobs/$1"/*/agent.log "$JOBCTL_HOME/jobs/$1"/*/node*/agent.log
     exit 1
 }
@@ -68,6 +68,6 @@ kill -KILL "$agent" "$(pid_of 2)" "$last"
 wait_event 4 kind=node_lost name=node1 'text~node1 is gone: the agent of attempt 1 died' # no limit was waited for
 wait_event 4 kind=attempt_ended cause=node_lost
 jobctl wait 4 || fail 4
-jobctl events 4
+jobctl logs --events 4
 jobctl why 4
 [ "$(bits 1 00000300)" = "$(bits 4 00000300)" ]

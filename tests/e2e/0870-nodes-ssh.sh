@@ -14,7 +14,7 @@ export XDG_CONFIG_HOME=$WORK/config
 printf '%s\n' 'groups: {gpus: [gpu1, gpu2, gpu3]}' 'host_lost: 8s' 'node_lost: 4s' >config/jobctl/config.yaml
 # The terminal from which it was started is closed at once: it goes on.
 script -qec 'jobctl daemon --detach' /dev/null
-fail() { jobctl events "$1"; cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME/jobs/$1"/*/agent.log "$JOBCTL_HOME/jobs/$1"/*/node*/*.log; exit 1; }
+fail() { jobctl logs --events "$1"; cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME/jobs/$1"/*/agent.log "$JOBCTL_HOME/jobs/$1"/*/node*/*.log; exit 1; }
 
 # Two nodes played here, two hosts, four hosts.
 export TOKEN=very-secret-word
@@ -51,7 +51,7 @@ kill -KILL "$(daemon_pid)"
 jobctl daemon --detach
 touch go
 jobctl wait "$job" || fail "$job"
-[ "$(jobctl events "$job" | grep -c generation_started)" = 1 ]
+[ "$(jobctl logs --events "$job" | grep -c generation_started)" = 1 ]
 wait_for "the rest of a log comes after the end" says done jobctl logs "$job" --rank 1
 
 # A host that failed three times is left out where another will do, and the reason is told.
@@ -60,7 +60,7 @@ sed -n '/^Host gpu1$/,/Port/{s/gpu1$/again/;p}' "$HOME/.ssh/config" | cat - "$HO
 cp config.again "$HOME/.ssh/config"
 job=$(jobctl submit -q talk.yaml --set resources.min_nodes=1 --set 'hosts=[gpu1,again]' --set 'secrets=[]' --set "env.GO=$WORK/go")
 jobctl wait "$job" || fail "$job"
-jobctl events "$job" | grep ' 1 node_lost .*again cannot be used: it is the same machine as gpu1'
+jobctl logs --events "$job" | grep ' 1 node_lost .*again cannot be used: it is the same machine as gpu1'
 
 cp "$HOME/.ssh/known_hosts" known
 grep -vF "$(host_address gpu4)" known >"$HOME/.ssh/known_hosts"
@@ -70,12 +70,12 @@ done
 # One of several: it is not waited for until the others have lost their patience.
 job=$(jobctl submit -q talk.yaml --set resources.min_nodes=1 --set 'hosts=[gpu1,gpu4]' --set "env.GO=$WORK/go")
 jobctl wait "$job" || fail "$job"
-jobctl events "$job" | grep 'node_lost .*gpu4 cannot be used: gpu4 is not in known_hosts'
-jobctl events "$job" | grep 'placed on gpu1; excluded: gpu4'
+jobctl logs --events "$job" | grep 'node_lost .*gpu4 cannot be used: gpu4 is not in known_hosts'
+jobctl logs --events "$job" | grep 'placed on gpu1; excluded: gpu4'
 cp known "$HOME/.ssh/known_hosts"
 job=$(jobctl submit -q talk.yaml --set resources.nodes=1 --set 'hosts=[gpu4,gpu1]' --set "env.GO=$WORK/go")
 jobctl wait "$job"
-jobctl events "$job" | grep 'placed on gpu1; excluded: gpu4 (failed 3 times recently: gpu4 is not in known_hosts'
+jobctl logs --events "$job" | grep 'placed on gpu1; excluded: gpu4 (failed 3 times recently: gpu4 is not in known_hosts'
 
 # All processes of a host are killed: that it is gone is proven, and nobody waits for a limit.
 jobctl nodes resume gpu4
@@ -94,12 +94,12 @@ placed() { # TEXT: so, and it trains on from a checkpoint
 wait_event "$job" kind=checkpoint >/dev/null
 for p in $(host_pids gpu2); do kill -KILL "$p" 2>/dev/null || true; done
 placed '2 nodes, gpu1 and gpu3; excluded: gpu2 (lost before'
-jobctl events "$job" | grep 'node_lost .*gpu2 is gone: the agent of attempt 1 died'
+jobctl logs --events "$job" | grep 'node_lost .*gpu2 is gone: the agent of attempt 1 died'
 
 # The cable of a host is cut for ever, the host lives on: it ends what it has, and the others go on.
 host_cut gpu3
 placed '2 nodes, gpu1 and gpu4; '
-jobctl events "$job" | grep 'node_lost .*gpu3 sent no heartbeat for 6 s'
+jobctl logs --events "$job" | grep 'node_lost .*gpu3 sent no heartbeat for 6 s'
 host_is_free gpu3
 
 # The first one's power is lost while the controller is away; the cut host comes back. The job goes on

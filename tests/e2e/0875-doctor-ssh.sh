@@ -87,7 +87,7 @@ has 'only 1 of 2 nodes answered: gone is skipped' err
 host_run gpu2 ip route del unreachable "$(host_address gpu1)/32"
 host_run gpu1 ip route del unreachable "$(host_address gpu2)/32"
 code 1 jobctl submit train.yaml --wait --set "train.data.path=$WORK/own/data"
-jobctl events 1 | grep "gpu2: train.data.path .* gpu1 has 49 files of .*, gpu2 has 48 files of" || { jobctl events 1; exit 1; }
+jobctl logs --events 1 | grep "gpu2: train.data.path .* gpu1 has 49 files of .*, gpu2 has 48 files of" || { jobctl logs --events 1; exit 1; }
 cat >run.yaml <<YAML
 launch: ssh
 hosts: [gpu1, gpu2]
@@ -97,7 +97,7 @@ snapshot: false
 run: sh run.sh
 YAML
 code 1 jobctl submit run.yaml --wait
-jobctl events 2 | grep 'gpu2: run.sh in workdir .* gpu1 has 9 bytes (.*), gpu2 has 11 bytes' || { jobctl events 2; exit 1; }
+jobctl logs --events 2 | grep 'gpu2: run.sh in workdir .* gpu1 has 9 bytes (.*), gpu2 has 11 bytes' || { jobctl logs --events 2; exit 1; }
 code 1 jobctl doctor run.yaml
 grep -q 'run.sh in workdir' out
 

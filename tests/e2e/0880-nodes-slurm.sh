@@ -9,7 +9,7 @@ NODES=4
 export XDG_CONFIG_HOME=$WORK/config
 mkdir -p config/jobctl
 jobctl daemon --detach
-fail() { jobctl events "$1"; tell_all; exit 1; }
+fail() { jobctl logs --events "$1"; tell_all; exit 1; }
 
 # Two nodes, four nodes, and two that are played here: one job, bit by bit.
 for name in four two here; do place $name; done
@@ -49,7 +49,7 @@ loses() { # LIMIT COMMAND...: a job whose second agent dies after COMMAND; until
     second=$(jobctl logs "$job" --rank 1 | sed -n 's/.* on \(node.\)$/\1/p')
     "$@"
     kill -KILL "$(agent_pid "$job" 1 node1)"
-    wait_for "excluded: $second (lost before" says "excluded: $second (lost before" jobctl events "$job"
+    wait_for "excluded: $second (lost before" says "excluded: $second (lost before" jobctl logs --events "$job"
     wait_for "rank 0 of attempt 2" grep 'rank 0 of' "$JOBCTL_HOME/jobs/$job/2/rank0.log" || fail "$job"
     ! grep "$second" "$JOBCTL_HOME/jobs/$job/2/nodes" || fail "$job"
     scontrol show job "$(slurm_id "$job")" | grep "ExcNodeList=$second\$" || fail "$job"
@@ -57,9 +57,9 @@ loses() { # LIMIT COMMAND...: a job whose second agent dies after COMMAND; until
     jobctl wait "$job" --timeout 60 || fail "$job"
 }
 loses 1h true
-jobctl events "$job" | grep "$second is gone: its agent has exited" || fail "$job"
+jobctl logs --events "$job" | grep "$second is gone: its agent has exited" || fail "$job"
 loses 3s kill_daemon
-jobctl events "$job" | grep "$second sent no heartbeat for 4 s" || fail "$job"
+jobctl logs --events "$job" | grep "$second sent no heartbeat for 4 s" || fail "$job"
 
 # The first one's: nobody waits for a limit either. Slurm is asked to end the others, and the job goes on.
 echo "node_lost: 1h" >config/jobctl/config.yaml
@@ -70,4 +70,4 @@ kill -KILL "$(agent_pid "$job" 1)"
 wait_for "attempt 2 of job $job" job_is "$job" attempt 2
 touch go
 jobctl wait "$job" --timeout 60 || fail "$job"
-jobctl events "$job" | grep 'the agent of its first node died' || fail "$job"
+jobctl logs --events "$job" | grep 'the agent of its first node died' || fail "$job"

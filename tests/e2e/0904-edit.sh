@@ -41,7 +41,7 @@ grep -qx '# --set env.COLOR=red' shown
 [ "$(spec_of 1 job.priority job.held job.state)" = "4 true pending" ]
 [ "$(head -n 1 "$JOBCTL_HOME/jobs/1/spec.yaml")" = "# mine" ]
 grep -q 'WORD: new' "$JOBCTL_HOME/jobs/1/spec.yaml"
-code 0 jobctl events 1
+code 0 jobctl logs --events 1
 has "its spec was edited: env.WORD and priority" out
 code 0 jobctl why 1
 has "its spec was edited" out
@@ -50,7 +50,7 @@ has "its spec was edited" out
 edit ''
 code 0 jobctl edit 1
 has "Nothing was changed." out
-[ "$(jobctl events 1 | grep -c edited)" = 1 ]
+[ "$(jobctl logs --events 1 | grep -c edited)" = 1 ]
 [ -z "$(find . -maxdepth 1 -name '*-job1.yaml')" ]
 
 # What a submit refuses is refused, at its place in the text; without a terminal the text is kept.
@@ -86,7 +86,7 @@ printf '%s\n' '#!/bin/sh' 'VISUAL="$WORK/editor.sh --wait" jobctl edit 1' 'echo 
 chmod +x slow.sh
 VISUAL=$WORK/slow.sh code 3 jobctl edit 1
 has "the spec of job 1 was edited meanwhile" err
-printf '%s\n' '#!/bin/sh' 'jobctl release -q 1 && jobctl wait 1' 'echo "run: echo other" >"$1"' >late.sh
+printf '%s\n' '#!/bin/sh' 'jobctl hold --off -q 1 && jobctl wait 1' 'echo "run: echo other" >"$1"' >late.sh
 chmod +x late.sh
 VISUAL=$WORK/late.sh code 3 jobctl edit 1
 has "job 1 is done (succeeded)" err
@@ -126,7 +126,7 @@ code 0 jobctl edit last
 [ "$(spec_of last spec.checkpoint.dir)" = "$JOBCTL_HOME/jobs/1/checkpoints" ]
 jobctl cancel -q 3 4 5 6
 code 0 jobctl nodes resume "$(hostname)"
-code 0 jobctl release -q 2
+code 0 jobctl hold --off -q 2
 code 0 jobctl wait 2
 code 0 jobctl logs 2
 has again out

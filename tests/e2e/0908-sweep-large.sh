@@ -35,7 +35,7 @@ code 0 jobctl submit many.yaml -q --set name=later --set "env.MARKS=$WORK/later"
 wait_for "a job submitted later runs" test -e later
 [ "$(cat marks)" = $'0\n1' ]
 code 0 jobctl cancel later --now
-code 0 jobctl release 1
+code 0 jobctl hold --off 1
 wait_for "the third member runs" job_is 1_2 state running
 code 3 jobctl remove 1_0
 has "is a member of sweep 1, which is not done" err

@@ -42,7 +42,7 @@ for it in '.env (may hold a secret)' 'fifo (a FIFO)' 'id_rsa (may hold a secret)
     'venv (a virtual environment)'; do has "$it" err; done
 sed -i 's/echo old/echo new/' w/run.sh
 rm w/sub/lib.sh
-code 0 jobctl release 1
+code 0 jobctl hold --off 1
 code 0 jobctl wait 1
 jobctl logs 1 | tail -n 17 >said
 cat >expected <<LOG

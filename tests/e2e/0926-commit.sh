@@ -39,7 +39,7 @@ code 0 jobctl show 2
 has "${head:0:12} on main, 1 file changed: $JOBCTL_HOME/jobs/2/code/diff.patch" out
 code 1 jobctl diff 1 2 --code
 has '++changed' out
-code 0 jobctl report 2 -o "$WORK/report.tar.gz"
+code 0 jobctl show 2 --report "$WORK/report.tar.gz"
 ! tar -tzf "$WORK/report.tar.gz" | grep -e diff.patch -e commit || exit 1
 
 # From within a hook, whose variables name another index; and a repository that says "run this" for a diff.

@@ -42,7 +42,7 @@ YAML
 
 code 0 jobctl submit -q --hold w/job.yaml
 echo 'word=new' >w/lib/word.sh
-jobctl release 1
+jobctl hold --off 1
 code 0 jobctl wait 1 || { jobctl logs 1; jobctl why 1; tail "$JOBCTL_HOME/daemon.log"; exit 1; }
 jobctl logs 1 | grep -v -- --- >said
 digest=$(code_of 1 code.snapshot)
@@ -65,7 +65,7 @@ next=$(code_of 2 code.snapshot)
 [ "$next" != "$digest" ]
 chmod u+w "$JOBCTL_HOME/code/$next/tree"
 rm -f "$JOBCTL_HOME/code/$next/tree/large.sh"
-jobctl release 2
+jobctl hold --off 2
 code 0 jobctl wait 2
 jobctl logs 2 | grep -qx "new in .*/code/$next"
 cmp w/large.sh "$state/code/$next/tree/large.sh"
@@ -75,7 +75,7 @@ cmp w/large.sh "$state/code/$next/tree/large.sh"
 echo 'word=third' >w/lib/word.sh
 code 0 jobctl submit -q --hold w/job.yaml --set name=broken --set retry.max=0
 rm -f "$JOBCTL_HOME/code/$(code_of 3 code.snapshot)/tree/lib/word.sh"
-jobctl release 3
+jobctl hold --off 3
 code 1 jobctl wait 3
 code 0 jobctl why 3
 has 'the code of the job cannot be copied to bare: ' out

@@ -66,7 +66,7 @@ job=$(cat out)
 
 # The daemon is killed at the start of the job: its copy is whole all the same.
 kill -KILL "$(daemon_pid)"
-code 0 jobctl release "$job"
+code 0 jobctl hold --off "$job"
 kill -KILL "$(daemon_pid)"
 code 0 jobctl wait "$job"
 [ "$(jobctl logs "$job")" = 406 ]

@@ -32,7 +32,7 @@ code 0 jobctl submit job.yaml --wait
 jobctl logs 1 --rank 1 >out
 has "rank 1 of 2: blue, /bin:/opt, of the data set, $(id -u):$(id -g) in $WORK" out
 grep -q "setup in $(id -u)" setup.txt
-code 0 jobctl events 1
+code 0 jobctl logs --events 1
 has "image localhost/jobctl-test:1 with podman" out
 has "image is on every node" out
 has "setup exited with code 0" out

@@ -51,7 +51,7 @@ code 0 jobctl status
 has "waiting for image localhost:$(cat port)/none:1 with podman" out
 code 0 jobctl cancel 2
 code 3 jobctl wait 2
-code 0 jobctl events 2
+code 0 jobctl logs --events 2
 has "the pull of the image was killed by signal 15" out
 lacks "hang" out
 

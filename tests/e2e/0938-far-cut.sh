@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl -H over connections that break: logs -f, run, events -f, wait and status -w go on where they were, nothing is
+# jobctl -H over connections that break: logs -f, run, logs --events -f, wait and status -w go on where they were, nothing is
 # lost or printed twice, a sentence tells that the host is away and another that it is back; a daemon killed there
 # costs nothing; Ctrl-C ends the wait, and a refused login is an answer.
 . "$TOP/tests/hosts.sh"
@@ -21,7 +21,7 @@ YAML
 code 0 far submit -q echo.yaml
 behind logs -f echo >logs.out 2>logs.err &
 logs=$!
-behind events -f echo >events.out 2>events.err &
+behind logs --events -f echo >events.out 2>events.err &
 events=$!
 behind wait echo >wait.out 2>wait.err &
 wait=$!
@@ -60,7 +60,7 @@ wait $logs
 wait $events
 wait $wait
 seq -f 'line %.0f' 500 | cmp - <(grep '^line' logs.out)
-far events echo >all.out
+far logs --events echo >all.out
 cmp all.out events.out
 grep 'succeeded' wait.out
 

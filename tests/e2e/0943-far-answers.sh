@@ -51,7 +51,7 @@ chmod +x evil
 export JOBCTL_HOST_PROGRAM=$WORK/evil
 clean() { ! grep -q $'[\033\007]' out err || { cat -v out err; exit 1; }; }
 echo polite >kind
-for command in 'status -a' 'status -a -o id,name,status,reason' 'show 1' 'why 1' 'events 1' 'cancel 1' 'retry 1' 'nonsense' \
+for command in 'status -a' 'status -a -o id,name,status,reason' 'show 1' 'why 1' 'logs --events 1' 'cancel 1' 'retry 1' 'nonsense' \
     'notify' 'wait 1' 'prune' 'version'; do
     timeout 60 jobctl -H far $command >out 2>err || [ $? -lt 100 ] || { cat err; exit 1; }
     clean

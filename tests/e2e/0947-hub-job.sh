@@ -37,7 +37,7 @@ matches '^ok  *models  *me/tiny at commit .* will be downloaded' cat out
 
 # The job downloads before its ranks start, trains from the commit, and its token is nowhere.
 code 0 jobctl submit --wait of-hub.yaml
-code 0 jobctl events of-hub
+code 0 jobctl logs --events of-hub
 has 'its models are on every node, after' out
 has 'download of its models started' out
 [ "$(events_of of-hub kind=fetch_done exit_code)" = 0 ]
@@ -88,7 +88,7 @@ spec lost ', weights: "hf://me/tiny"'
 faults "\"token\":\"$HF_TOKEN\",\"id\":\"away\""
 id=$(jobctl submit -q --hold lost.yaml)
 faults '"fail":[503,503,503,503,503,503,503,503,503,503,503,503,503,503,503]'
-jobctl release "$id" >/dev/null
+jobctl hold --off "$id" >/dev/null
 code 93 jobctl wait "$id"
 [ "$(last_event "$id" kind=attempt_ended cause)" = network_error ]
 code 0 jobctl why "$id"

@@ -43,7 +43,7 @@ wait_for "the other one waits" says 'another process downloads model.safetensors
 kill -9 $(pgrep -f "^$BIN/jobctl-fetch .*$JOBCTL_HOME/jobs/$job/") || : # the agent ends the second when the first is dead
 faults
 touch "$hub/go"
-jobctl wait "$job" || { jobctl events "$job"; exit 1; }
+jobctl wait "$job" || { jobctl logs --events "$job"; exit 1; }
 [ "$(events_of "$job" kind=fetch_started kind | wc -l)" = 2 ]
 [ "$(asked store 'bytes=600000-')" -ge 1 ]
 [ "$(grep -c '"range": null' "$hub/log")" -ge 1 ] # the list

@@ -34,7 +34,7 @@ printf '%s\n' "env: {HF_ENDPOINT: '$HF_ENDPOINT', no_proxy: 127.0.0.1}" 'secrets
 code 0 jobctl submit -q job.yaml --set train.model.weights=hf://me/tiny --set "checkpoint.dir=$WORK/of-hub"
 lacks 'is set here' err
 has "hf://me/tiny@$commit is downloaded on each host that does not have it" err
-jobctl wait 2 || { jobctl events 2; jobctl logs --setup 2; exit 1; }
+jobctl wait 2 || { jobctl logs --events 2; jobctl logs --setup 2; exit 1; }
 [ "$(jobctl show 2 --json | field spec.train.model.weights)" = "hf://me/tiny@$commit" ]
 for host in gpu1 gpu2; do
     cmp tiny/model.safetensors "$host/.cache/huggingface/hub/models--me--tiny/snapshots/$commit/model.safetensors"
@@ -47,7 +47,7 @@ has "/.cache/huggingface/hub/models--me--tiny/snapshots/$commit/model.safetensor
 # Without the hub: a retry has all of it; a model that no host has is refused by the hosts, with the command.
 stop_hub
 jobctl retry 2 >out
-jobctl wait 3 || { jobctl events 3; exit 1; }
+jobctl wait 3 || { jobctl logs --events 3; exit 1; }
 code 0 jobctl submit -q job.yaml --set "train.model.weights=hf://me/other@$commit" --set "checkpoint.dir=$WORK/none" \
     --set retry.max=0
 code 1 jobctl wait 4

@@ -24,7 +24,7 @@ YAML
 }
 files() { find "$1.cache" -path "*/$2-*/*.safetensors" 2>/dev/null | wc -l; }
 some() { [ "$(files "$1" latents)" -ge 2 ]; }
-fail() { jobctl events "$1"; tail "$JOBCTL_HOME/jobs/$1"/*/*.log; exit 1; }
+fail() { jobctl logs --events "$1"; tail "$JOBCTL_HOME/jobs/$1"/*/*.log; exit 1; }
 same() {
     shards one.cache >one.sums
     shards "$1.cache" >"$1.sums"

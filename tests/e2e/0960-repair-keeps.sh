@@ -66,7 +66,7 @@ code 0 jobctl submit -q --hold linked.yaml
 mv "$JOBCTL_HOME/jobs/3" away
 ln -s "$WORK/away" "$JOBCTL_HOME/jobs/3"
 cp away/events.jsonl before
-code 0 jobctl release 3
+code 0 jobctl hold --off 3
 code 0 jobctl wait 3 --timeout 60
 cmp before away/events.jsonl
 has "cannot open $JOBCTL_HOME/jobs/3" state/daemon.log

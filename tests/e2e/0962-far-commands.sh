@@ -37,7 +37,7 @@ code 0 far wait -q 1 2
 same 1 diff 1 2
 has seed out
 same 0 why 1
-same 0 events 1
+same 0 logs --events 1
 same 0 verify-data icons.yaml
 same 0 render icons.yaml --set launch=slurm
 same 0 status -a -o id,name,state
@@ -50,7 +50,7 @@ code 0 far doctor icons.yaml
 has data out
 code 0 far drill icons.yaml --only kill-rank --set train.steps=400
 has 'kill-rank' out
-code 0 far report 1 -o report.html # there
+code 0 far show 1 --report report.html # there
 [ -s far/report.html ]
 code 0 far submit -q - <<'YAML'
 name: grid
@@ -73,7 +73,7 @@ chmod +x change
 code 0 env EDITOR="$WORK/change" JOBCTL_HOME="$WORK/laptop" jobctl -H far edit "$job"
 code 0 far show "$job" --json
 json "o['spec']['train']['steps'] == 7"
-code 0 far release "$job"
+code 0 far hold --off "$job"
 code 0 far wait -q "$job"
 code 0 far retry -q 2
 code 0 far rm 2 --dry-run

@@ -21,7 +21,7 @@ code 0 far submit -q --hold job.yaml
 has 'the snapshot of the code leaves out .env' err
 echo 'echo the second' >far/code/say.sh
 code 0 far submit -q --hold job.yaml --set name=later
-code 0 far release 1 2
+code 0 far hold --off 1 2
 code 0 far wait -q 1 2
 code 0 far logs 1
 [ "$(cat out)" = 'the first' ]

@@ -61,7 +61,7 @@ code 0 jobctl submit job.yaml --wait
 jobctl logs 1 --rank 1 >out
 has "rank 1 of 2: blue, of the data set, $(id -u):$(id -g) in $WORK" out
 grep -q "setup in $(id -u)" setup.txt
-code 0 jobctl events 1
+code 0 jobctl logs --events 1
 has "exited with code 5" out
 [ "$(last_event 1 kind=generation_started generation)" = 2 ]
 wait_for "no container is left" no_containers

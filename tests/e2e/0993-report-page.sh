@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl report --html: one file with the whole run, without script, without a reference to anything else, and without
+# jobctl show --report FILE.html: one file with the whole run, without script, without a reference to anything else, and without
 # secrets; hostile names and log lines stay text.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
@@ -29,9 +29,9 @@ YAML
 export WORDS_OF_MINE=quite-a-secret-text
 code 0 jobctl submit -q --wait train.yaml
 code 1 jobctl submit -q --wait fails.yaml
-code 0 jobctl report 1 --html run.html
+code 0 jobctl show 1 --report run.html
 has 'run.html: 1 file. Values of' out
-code 0 jobctl report fails --html -
+code 0 jobctl show fails --report -
 cp out fails.html
 [ "$(stat -c %a run.html)" = 600 ]
 cat >read.py <<'PY'
@@ -66,6 +66,8 @@ python3 -IS read.py fails.html "exited with code 7" "<script>alert(1)</script>" 
 for secret in quite-a-secret abcdef0123456789 hush-hush; do
     ! grep -q "$secret" fails.html || { echo "$secret is in the page"; exit 1; }
 done
-code 3 jobctl report 77 --html no.html
+code 3 jobctl show 77 --report no.html
 [ ! -e no.html ]
-code 3 jobctl report 1 --html /nowhere/no.html
+code 2 jobctl show 1 --report run.pdf
+has "expected a name that ends in .html for a page" err
+code 3 jobctl show 1 --report /nowhere/no.html

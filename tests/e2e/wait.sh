@@ -48,12 +48,12 @@ job_field() { jobctl show "$1" --json | field "job.$2"; }
 job_is() { [ "$(job_field "$1" "$2")" = "$3" ]; }
 job_has() { case $(job_field "$1" "$2") in null | '') return 1 ;; esac; }
 # events_of JOB [FILTER...] [PATH...]: a line for each event that passes; none where none does (json.py: each)
-events_of() { jobctl events "$1" --json | read_json each "${@:2}" 2>/dev/null || true; }
+events_of() { jobctl logs --events "$1" --json | read_json each "${@:2}" 2>/dev/null || true; }
 # last_event JOB [FILTER...] [PATH...]: of the newest event that passes
-last_event() { jobctl events "$1" --json | read_json last "${@:2}"; }
+last_event() { jobctl logs --events "$1" --json | read_json last "${@:2}"; }
 # wait_event JOB FILTER...: until an event passes, say kind=rank_started generation=2; prints the newest such one
 wait_event() {
-    wait_for "an event of job $1 with ${*:2}" last_event "$@" || { jobctl events "$1" >&2; return 1; }
+    wait_for "an event of job $1 with ${*:2}" last_event "$@" || { jobctl logs --events "$1" >&2; return 1; }
     last_event "$@"
 }
 # resumes JOB [FILTER...]: its ranks have gone on from a step after the first

@@ -50,7 +50,7 @@ class Job:
         self.waits_for_room = False
 
     def look(self):
-        for e in json.loads(jobctl("events", str(self.id), "--json"))["events"][self.seq:]:
+        for e in json.loads(jobctl("logs", "--events", str(self.id), "--json"))["events"][self.seq:]:
             self.seq, body, kind = e["seq"], e["body"], e["kind"]
             if kind == "generation_started":
                 self.pids, self.attempt = body["pids"], e["attempt"]

@@ -32,7 +32,7 @@ trains() {
 }
 # resumed JOB: from which step its newest ranks went on, when that is not the first
 resumed() {
-    wait_for "job $1 resumes" resumes "$1" || { jobctl events "$1" >&2; return 1; }
+    wait_for "job $1 resumes" resumes "$1" || { jobctl logs --events "$1" >&2; return 1; }
     resumes "$1" | sort -n | tail -n 1
 }
 # dropped JOB: cancelled, and gone

@@ -25,7 +25,7 @@ while [ "$(date +%s)" -lt "$end" ]; do
     times=$((times + 1))
 done
 echo "$times pauses, $(job_field 1 step) steps"
-! jobctl events 1 | grep ' hang: ' || exit 1
+! jobctl logs --events 1 | grep ' hang: ' || exit 1
 [ "$(events_of 1 kind=generation_started | wc -l)" = 1 ]
 victim=$(rank_pid 1 1)
 kill -STOP "$victim"

@@ -20,7 +20,7 @@ sleep 6                                 # the nodes are in the saved state
 cp -a slurm/state slurm/state.before
 id=$(jobctl submit sleep.yaml -q --set slurm.extra.nodelist=node1 --hold)
 cluster killd 1                         # it cannot start before it is forgotten
-jobctl release "$id"
+jobctl hold --off "$id"
 wait_for 'is pending' says 'is pending' jobctl why "$id"
 cluster killctl
 rm -rf slurm/state
@@ -29,7 +29,7 @@ cluster startctl
 cluster startd 1
 wait_for "attempt 2 of job $id" job_is "$id" attempt 2
 wait_for "job $id runs" job_is "$id" state running
-code 0 jobctl events "$id"
+code 0 jobctl logs --events "$id"
 has 'Slurm no longer knows attempt 1' out
 [ "$(squeue -h | wc -l)" = 1 ]
 dropped "$id"
@@ -38,7 +38,7 @@ dropped "$id"
 id=$(jobctl submit train.yaml -q --set slurm.time=1m --set slurm.grace=50s)
 wait_for "attempt 2 of job $id" job_is "$id" attempt 2
 wait_for "job $id runs" job_is "$id" state running
-code 0 jobctl events "$id"
+code 0 jobctl logs --events "$id"
 has 'the machine will end soon' out
 dropped "$id"
 
@@ -50,7 +50,7 @@ node=$(squeue -h -o %N | sed 's/node//')
 cluster killd "$node"
 wait_for "attempt 2 of job $id" job_is "$id" attempt 2
 ! alive "$old" || exit 1
-code 0 jobctl events "$id"
+code 0 jobctl logs --events "$id"
 has 'one of its nodes failed (NODE_FAIL)' out
 wait_for "job $id runs" job_is "$id" state running
 dropped "$id"
@@ -67,7 +67,7 @@ scontrol update "JobId=$number" Requeue=1
 scontrol requeue "$number"
 wait_for "attempt 2 of job $id" job_is "$id" attempt 2
 [ "$(resumed "$id")" -gt 0 ]
-code 0 jobctl events "$id"
+code 0 jobctl logs --events "$id"
 has 'Slurm ended the allocation: the job was preempted, requeued or cancelled there' out
 one_in_queue() { squeue -h -a; [ "$(squeue -h -a | wc -l)" = 1 ]; }
 wait_for "one job is in Slurm's queue" one_in_queue
@@ -91,7 +91,7 @@ for partition in main low; do           # PreemptMode REQUEUE and CANCEL
     wait_for "a checkpoint of job $id" job_has "$id" checkpoint
     sbatch -Q --partition=high --nodes=2 --exclusive --job-name=higher --output=high.out --wrap 'sleep 1000'
     wait_for ' is pending: ' says ' is pending: ' jobctl why "$id" --json
-    code 0 jobctl events "$id"
+    code 0 jobctl logs --events "$id"
     has 'Slurm ended the allocation: the job was preempted, requeued or cancelled there' out
     scancel --name=higher
     trains "$id"

@@ -51,7 +51,7 @@ static const struct {
       { { .id = 1, .cpus = 1, .held = true }, { .id = 2, .cpus = 1, .dep = DEP_OPEN, .dep_id = 9 },
         { .id = 3, .cpus = 9 }, { .id = 4, .cpus = 1, .not_before_ms = 3500 },
         { .id = 5, .cpus = 1, .dep = DEP_SUCCEEDED } },
-      "1: held; release it with `jobctl release 1`|2: waiting for job 9 to succeed|"
+      "1: held; release it with `jobctl hold --off 1`|2: waiting for job 9 to succeed|"
       "3: can never start: needs 9 CPU slots on one node, the largest node has 1|"
       "4: next attempt in 2.5 s|5: about to start|", 3500 },
     { "a job whose directory another one writes takes no slot", { 2, 2, 0, 0 },
@@ -59,7 +59,7 @@ static const struct {
         { .id = 6, .cpus = 1, .writer = 3, .dep = DEP_OPEN, .dep_id = 5 },
         { .id = 7, .cpus = 1, .writer = 3, .held = true } },
       "4: waiting for job 3, which writes the same checkpoint.dir|5: about to start|"
-      "6: waiting for job 5 to succeed|7: held; release it with `jobctl release 7`|", -1 },
+      "6: waiting for job 5 to succeed|7: held; release it with `jobctl hold --off 7`|", -1 },
     { "a failed dependency outranks a hold", { 1, 1, 0, 0 },
       { { .id = 7, .cpus = 1, .held = true, .dep = DEP_FAILED, .dep_id = 3 } },
       "7: dependency failed: job 3 did not succeed|", -1 },

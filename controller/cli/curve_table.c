@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_metrics.c - jobctl metrics: the curves of a job as CSV or JSON lines, a row per step */
+/* curve_table.c - see curve_table.h */
+#include "controller/cli/curve_table.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +17,6 @@ enum { CURVES = 10, POINTS_MAX = 2000 };
 /* The last five are phases of a step, which `train:` jobs have. */
 static const char *const curves[CURVES] = {"loss", "grad_norm", "lr", "samples_per_s", "step_ms", "data_ms",
                                            "forward_ms", "backward_ms", "reduce_ms", "optimizer_ms"};
-
-static const struct option_row options[] = {
-    {"format", 'f', OPTION_TEXT, "FORMAT", "csv (default) or jsonl"},
-    OPTION_JSON,
-    {.name = NULL},
-};
 
 struct point {
     long long step;
@@ -113,16 +109,6 @@ static json_t *row_json(const struct table *t, size_t *i)
     return row;
 }
 
-static void print_jsonl(FILE *out, const struct table *t)
-{
-    for (size_t i = 0; i < t->count;) {
-        json_t *row = row_json(t, &i);
-        json_dumpf(row, out, JSON_COMPACT | JSON_REAL_PRECISION(9));
-        fputc('\n', out);
-        json_decref(row);
-    }
-}
-
 static void print_json(struct call *call, const struct table *t)
 {
     json_t *rows = json_array();
@@ -131,45 +117,30 @@ static void print_json(struct call *call, const struct table *t)
     output_json(call, json_make("{s:o}", "rows", rows));
 }
 
-static int print(struct call *call, const char *job, const struct table *t, bool csv)
+static int print(struct call *call, const char *job, const struct table *t)
 {
     if (t->count == 0)
         return err_set(&call->err, ERR_CONFLICT, "job %.80s has no curves: no step was reported yet", job);
     if (call->json)
         print_json(call, t);
-    else if (csv)
-        print_csv(call->out.file, t);
     else
-        print_jsonl(call->out.file, t);
+        print_csv(call->out.file, t);
     return 0;
 }
 
-static int run(struct call *call)
+int curve_table_print(struct call *call)
 {
-    const char *format = options_text(&call->options, "format"), *job = call->options.args[0];
-    const bool csv = !format || strcmp(format, "csv") == 0;
+    const char *job = call->options.args[0];
     struct table t = {.count = 0};
     struct client *c;
-    if (!csv && strcmp(format, "jsonl") != 0)
-        return err_set(&call->err, ERR_USAGE, "--format: \"%.40s\" is not one of csv and jsonl", format);
     if (client_open(&c, true, &call->err) < 0)
         return -1;
     char *part = client_job_part(job, &call->err);
     int rc = part ? read_curves(&t, c, part, &call->err) : -1;
     if (rc == 0)
-        rc = print(call, job, &t, csv);
+        rc = print(call, job, &t);
     free(part);
     free(t.points);
     client_close(c);
     return rc;
 }
-
-const struct command cmd_metrics = {
-    .name = "metrics", .args = ARGS_JOB,
-    .summary = "print the curves of a job as CSV or JSON lines",
-    .help = "One row per step that was kept: loss, grad_norm, lr, samples_per_s, step_ms, and of `train:` jobs the "
-            "phases of a step of rank 0 in ms: data, forward, backward, reduce, optimizer. Unknown values are left "
-            "empty. At most 2,000 points of a curve are kept, evenly spaced. docs/MONITORING.md has the metrics for "
-            "Prometheus.",
-    .options = options, .run = run,
-};

@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_events.c - jobctl events: the events of a job in order */
+/* job_events.c - see job_events.h */
+#include "controller/cli/job_events.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "engine/base/field.h"
 #include "controller/base/client.h"
 #include "controller/cli/command.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
+#include "engine/base/field.h"
 #include "engine/base/json_make.h"
 
 /* A narrow terminal omits the kinds, which are for programs. */
 enum { PAGE = 1000, INTERRUPTED = 130, WAIT_S = 20, WIDE = 120, NARROW_TEXT = 25, WIDE_TEXT = 44 };
-
-static const struct option_row options[] = {
-    {"follow", 'f', OPTION_FLAG, NULL, "print new events until the job is done"},
-    OPTION_JSON,
-    {.name = NULL},
-};
 
 static void print(struct call *call, const json_t *event)
 {
@@ -63,9 +59,8 @@ static void print_past(struct call *call, const json_t *event)
 }
 
 /* Prints page by page to the last event; with -f until the job is done. */
-static int fetch(struct call *call, struct client *c, const char *job, json_t *all)
+static int fetch(struct call *call, struct client *c, const char *job, bool follow, json_t *all)
 {
-    bool follow = options_has(&call->options, "follow");
     long long after = 0;
     const volatile int *stop = follow ? interrupt_catch() : NULL;
     client_stop_when(c, stop);
@@ -100,14 +95,14 @@ static int fetch(struct call *call, struct client *c, const char *job, json_t *a
     }
 }
 
-static int run(struct call *call)
+int job_events_print(struct call *call, bool follow)
 {
     struct client *c;
     char *job = client_job_part(call->options.args[0], &call->err);
     json_t *all = json_array();
     int rc = -1;
     if (job && client_open(&c, true, &call->err) == 0) {
-        rc = fetch(call, c, job, all);
+        rc = fetch(call, c, job, follow, all);
         client_close(c);
     }
     if (rc == 0 && call->json)
@@ -116,8 +111,3 @@ static int run(struct call *call)
     json_decref(all);
     return rc;
 }
-
-const struct command cmd_events = {
-    .name = "events", .aliases = "history", .args = ARGS_JOB,
-    .summary = "list the events of a job in order", .options = options, .run = run,
-};

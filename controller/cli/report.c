@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_report.c - jobctl report: all diagnostics of a job in one archive to share */
+/* report.c - see report.h */
+#include "controller/cli/report.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,16 +23,10 @@
 #include "controller/job/job_dir.h"
 #include "engine/base/json_make.h"
 #include "engine/base/safe_open.h"
+#include "engine/base/text_append.h"
 #include "engine/base/write_all.h"
 
 enum { TAIL = 256 * 1024, EVENTS = 1000 };
-
-static const struct option_row options[] = {
-    {"file", 'o', OPTION_TEXT, "FILE", "output file (default job-ID-report.tar.gz)"},
-    {"html", 0, OPTION_TEXT, "FILE", "write the run as one page for a browser; - prints it"},
-    OPTION_JSON,
-    {.name = NULL},
-};
 
 struct report {
     struct call    *call;
@@ -258,13 +254,14 @@ static int write_page(struct report *r, const char *path)
     return 0;
 }
 
-static int run(struct call *call)
+int report_write(struct call *call, const char *path)
 {
     struct report r = {.call = call};
-    const char *html = options_text(&call->options, "html");
-    const char *wish = options_text(&call->options, "file");
-    char path[PATH_MAX];
+    const bool page = strcmp(path, "-") == 0 || text_ends_with(path, ".html");
     json_t *job = NULL;
+    if (!page && !text_ends_with(path, ".tar.gz") && !text_ends_with(path, ".tgz"))
+        return err_set(&call->err, ERR_USAGE, "--report %.200s: expected a name that ends in .html for a page, in .tar.gz "
+                       "for an archive, or - for a page on standard output", path);
     int rc = -1;
     r.job = client_job_part(call->options.args[0], &call->err);
     r.redact = redact_create();
@@ -272,12 +269,9 @@ static int run(struct call *call)
         client_get(r.client, &job, &call->err, "/v1/jobs/%s", r.job) < 0)
         goto out;
     r.id = json_integer_value(json_object_get(json_object_get(job, "job"), "id"));
-    snprintf(path, sizeof(path), "job-%lld-report.tar.gz", r.id);
-    if (wish)
-        snprintf(path, sizeof(path), "%s", wish);
     learn_secrets(&r, job);
-    if (html) {
-        rc = write_page(&r, html);
+    if (page) {
+        rc = write_page(&r, path);
         goto out;
     }
     if (tarball_create(&r.tar, path, &call->err) < 0)
@@ -296,13 +290,3 @@ out:
     free(r.job);
     return rc;
 }
-
-const struct command cmd_report = {
-    .name = "report", .where = COMMAND_THERE, .args = ARGS_JOB,
-    .summary = "collect all diagnostics of a job in one file to share",
-    .help = "Writes a .tar.gz with spec, events, why, facts of the node, incident reports and the "
-            "ends of logs. It leaves out values of the job's secrets, keys of well-known "
-            "services and values after words such as token=. With --html it is one page with curves, events, spec and "
-            "logs, which needs nothing else and runs no script.",
-    .options = options, .run = run,
-};
