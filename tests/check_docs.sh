@@ -83,16 +83,15 @@ sed -E 's/#.*//' "$work/code" | sed -E 's/\$\(|[|;&]|  +/\n&/g' | awk -F '\t' '
     match(text, /(^|[ (=\/])jobctl(-train|-agent)? [a-z][a-z-]+( |$)/) { print page "\t" substr(text, RSTART) }' |
     sed -E 's/\t[ (=\/]*/\t/' | sort -u >"$work/commands"
 some commands
-for program in jobctl jobctl-train jobctl-agent; do "$bin/$program" help >"$work/$program"; done
+for program in jobctl-train jobctl-agent; do "$bin/$program" help >"$work/$program"; done
 while IFS=$'\t' read -r page line; do
     set -f; set -- $line; set +f
     program=$1 name=$2
     shift 2
     if [ "$program" = jobctl ]; then
-        [ "$name" = help ] || grep -qE "^  $name " "$work/jobctl" ||
-            { fail "$page: there is no command jobctl $name"; continue; }
-        [ -s "$work/jobctl-$name.help" ] || "$bin/jobctl" help "$name" >"$work/jobctl-$name.help" 2>&1 || :
         help=$work/jobctl-$name.help
+        [ -s "$help" ] || "$bin/jobctl" help "$name" >"$help" 2>&1 || :
+        grep -q '^jobctl ' "$help" || { fail "$page: there is no command jobctl $name"; continue; }
     else
         help=$work/$program
         grep -qE "$program $name( |$)" "$help" || { fail "$page: there is no command $program $name"; continue; }

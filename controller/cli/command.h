@@ -3,7 +3,7 @@
  *
  * A command returns its exit code, or -1 with call->err set: main() then prints
  * the error and chooses the exit code.  cmd_*.c have no headers: their rows are
- * declared here and listed in main.c.
+ * declared here and listed in command_list.c.
  */
 #ifndef CONTROLLER_CLI_COMMAND_H
 #define CONTROLLER_CLI_COMMAND_H
@@ -70,10 +70,6 @@ extern const struct command cmd_submit, cmd_run, cmd_status, cmd_show, cmd_logs,
     cmd_retry, cmd_edit, cmd_hold, cmd_checkpoint, cmd_shell, cmd_why, cmd_plan, cmd_dashboard, cmd_render, cmd_doctor,
     cmd_export, cmd_verify_data, cmd_verify_resume, cmd_drill, cmd_nodes, cmd_notify, cmd_daemon, cmd_diff, cmd_adopt,
     cmd_best, cmd_fetch, cmd_relay, cmd_remove, cmd_prune, cmd_version, cmd_help, cmd_completions;
-
-/* The rows, in the order of help, ended by NULL; lookup by name or alias. */
-const struct command *const *command_list(void);
-const struct command *command_find(const char *name);
 
 /* "submit FILE [options]" */
 void command_usage(char *out, size_t size, const struct command *command);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edit_text.h - the text that jobctl edit shows: the spec as submitted, below its overrides as comments
+ *
+ * Pure: no clock, no I/O.
+ * Without overrides it is the text as submitted. Otherwise it begins with a comment, then a line "# --set KEY=VALUE"
+ * for each and "#"; one with a line end in it is written as JSON. The user can change and remove them there.
+ */
+#ifndef CONTROLLER_SUBMIT_EDIT_TEXT_H
+#define CONTROLLER_SUBMIT_EDIT_TEXT_H
+
+#include <jansson.h>
+
+/* `set`: texts, or NULL. For free(); NULL: no memory. */
+char *edit_text_make(const char *yaml, const json_t *set);
+
+/* The text of the spec, which is the end of `text`; *set: the overrides above it, a new list. */
+const char *edit_text_split(json_t **set, const char *text);
+
+/* The overrides for the parser, a new list. An override that was stored without its secret gets its value from the
+ * job's canonical spec, and is left out if the spec has none. */
+json_t *edit_text_overrides(const json_t *set, const json_t *stored);
+
+#endif
