@@ -108,8 +108,8 @@ const struct command cmd_help = {
     .name = "help", .group = GROUP_SETUP, .where = COMMAND_HERE, .args = ARGS_WORDS,
     .words = "[COMMAND|spec [KEY]|glossary|man [PAGE]|pages]",
     .summary = "show this list, help on a command, the keys of a job spec, or the terms",
-    .help = "`jobctl help spec` lists the keys that most jobs use, `jobctl help spec --all` all keys, `jobctl help spec KEY` "
-            "one with an example. `jobctl help man [PAGE]` prints a manual page: `jobctl help man submit | man -l -`; "
+    .help = "`jobctl help spec` lists the keys that most jobs use, `jobctl help spec --all` all keys, `jobctl help spec "
+            "KEY` one with an example. `jobctl help man [PAGE]` prints a manual page: `jobctl help man submit | man -l -`; "
             "`jobctl help pages` lists the pages.",
     .options = options, .run = run,
 };

@@ -86,8 +86,8 @@ void spec_help_list(const struct terminal *t, bool all)
     while (spec_row_next(&row, &cursor))
         if (all || is_often(row.path))
             print_row(t, &row);
-    fprintf(t->file, "\nDurations are 30s, 5m, 1h 30m or \"24:00:00\". jobctl help spec KEY shows one with an example%s."
-            "\nSee docs/SPEC.md for more.\n", all ? "" : ",\njobctl help spec --all every key");
+    fprintf(t->file, "\nDurations are 30s, 5m, 1h 30m or \"24:00:00\". jobctl help spec KEY shows one with an "
+            "example%s.\nSee docs/SPEC.md for more.\n", all ? "" : ",\njobctl help spec --all every key");
 }
 
 /* ---- one key ---- */

@@ -324,7 +324,8 @@ static int run(struct call *call)
 }
 
 const struct command cmd_nodes = {
-    .name = "nodes", .group = GROUP_MACHINES, .where = COMMAND_THERE, .args = ARGS_WORDS, .words = "[test|add|drain|resume|remove HOST...]",
+    .name = "nodes", .group = GROUP_MACHINES, .where = COMMAND_THERE,
+    .args = ARGS_WORDS, .words = "[test|add|drain|resume|remove HOST...]",
     .summary = "list machines, free resources, and whether they accept jobs",
     .help = "`jobctl nodes test HOST...` logs in to hosts of launch: ssh, copies the programs and "
             "prints the resources of each, or the problem to fix first (exit code 1). `drain HOST "

@@ -97,7 +97,8 @@ static int run(struct call *call)
 }
 
 const struct command cmd_shell = {
-    .name = "shell", .group = GROUP_MACHINES, .where = COMMAND_THERE, .args = ARGS_JOB_COMMAND, .words = "JOB [-- COMMAND...]",
+    .name = "shell", .group = GROUP_MACHINES, .where = COMMAND_THERE,
+    .args = ARGS_JOB_COMMAND, .words = "JOB [-- COMMAND...]",
     .summary = "a shell, or a command, in the directory and environment of a rank",
     .help = "Example: jobctl shell 3 -- nvidia-smi. The rank must run on this machine. The environment is the rank's "
             "own, with its devices and its secrets. The exit code is that of the shell or command.",

@@ -260,8 +260,8 @@ int report_write(struct call *call, const char *path)
     const bool page = strcmp(path, "-") == 0 || text_ends_with(path, ".html");
     json_t *job = NULL;
     if (!page && !text_ends_with(path, ".tar.gz") && !text_ends_with(path, ".tgz"))
-        return err_set(&call->err, ERR_USAGE, "--report %.200s: expected a name that ends in .html for a page, in .tar.gz "
-                       "for an archive, or - for a page on standard output", path);
+        return err_set(&call->err, ERR_USAGE, "--report %.200s: expected a name that ends in .html for a page, in "
+                       ".tar.gz for an archive, or - for a page on standard output", path);
     int rc = -1;
     r.job = client_job_part(call->options.args[0], &call->err);
     r.redact = redact_create();
