@@ -207,7 +207,7 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 $(call object,schema.c): db/schema.sql
 $(call object,sbatch.c): templates/slurm.sbatch
 $(call object,glossary.c): docs/GLOSSARY.md
-$(call object,assets.c): $(wildcard controller/dashboard/assets/* controller/dashboard/uplot/*)
+$(call object,assets.c): $(wildcard controller/dashboard/*/*)
 
 $(OBJ)/%.avx2.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< (avx2)")

@@ -12,7 +12,7 @@ cd "${1:-$(dirname "$0")/..}" || exit 1
 where=$(cat <<'END'
 .               \.clang-format|\.clang-tidy|\.editorconfig|\.gitignore|(CHANGES|CONTRIBUTING|README|SECURITY)\.md|LICENSE|Makefile
 agent           [a-z0-9_/]+\.[ch]
-controller      [a-z0-9_/]+\.[ch]|dashboard/assets/[a-z]+\.(html|css|js|svg)|dashboard/uplot/(uPlot\.(esm\.js|min\.css)|LICENSE|README\.md)
+controller      [a-z0-9_/]+\.[ch]|dashboard/assets/[a-z]+\.(html|css|js|svg)|dashboard/report/[a-z]+\.js|dashboard/uplot/(uPlot\.(esm\.js|min\.css)|LICENSE|README\.md)
 .ci             run
 .github         workflows/[a-z]+\.yml|ISSUE_TEMPLATE/[a-z]+\.(md|yml)
 db              [a-z0-9_]+\.[ch]|schema\.sql

@@ -2,7 +2,6 @@
 /* assets.c - see assets.h */
 #include "controller/dashboard/assets.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #define ASSET(symbol, file)                                                                                            \
@@ -40,6 +39,8 @@ ASSET(timeline, "assets/timeline.js");
 ASSET(virtual, "assets/virtual.js");
 ASSET(uplot, "uplot/uPlot.esm.js");
 ASSET(uplot_style, "uplot/uPlot.min.css");
+ASSET(report, "report/report.js");
+ASSET(saved, "report/saved.js");
 
 static const struct asset assets[] = {
     { "index.html", HTML, jobctl_asset_index },
@@ -69,6 +70,14 @@ static const struct asset assets[] = {
     { "uplot.js", SCRIPT, jobctl_asset_uplot },
     { "uplot.css", STYLE, jobctl_asset_uplot_style },
 };
+
+const struct asset assets_report = { "report.js", SCRIPT, jobctl_asset_report };
+const struct asset assets_saved = { "saved.js", SCRIPT, jobctl_asset_saved };
+
+const struct asset *assets_at(size_t i)
+{
+    return i < sizeof(assets) / sizeof(assets[0]) ? &assets[i] : NULL;
+}
 
 const struct asset *assets_find(const char *name)
 {

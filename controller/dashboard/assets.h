@@ -7,6 +7,8 @@
 #ifndef CONTROLLER_DASHBOARD_ASSETS_H
 #define CONTROLLER_DASHBOARD_ASSETS_H
 
+#include <stddef.h>
+
 struct asset {
     const char *name;       /* "style.css" */
     const char *type;       /* "text/css; charset=utf-8" */
@@ -14,5 +16,10 @@ struct asset {
 };
 
 const struct asset *assets_find(const char *name);      /* NULL: there is none */
+const struct asset *assets_at(size_t i);                /* the same, behind the last one */
+
+/* Of a page in a file of its own (controller/watch/report_page.h), not served: the script that shows it, and the module
+ * that stands for api.js. */
+extern const struct asset assets_report, assets_saved;
 
 #endif

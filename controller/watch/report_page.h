@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report_page.h - a whole run as one HTML file: no script, nothing from elsewhere, no secrets
+/* report_page.h - a whole run as one HTML file: the dashboard's page of a job with its modules and its data
  *
- * It says what the page of a job in the dashboard says, as it was: why, the story and the curves over time, where the
- * time went, attempts, checkpoints, pictures, spec, plan with reasons, events and the ends of logs.
+ * It needs no daemon, loads nothing, and may send nothing anywhere. Beside what the page asks for it has the first and
+ * the newest pictures and the ends of the logs.
  */
 #ifndef CONTROLLER_WATCH_REPORT_PAGE_H
 #define CONTROLLER_WATCH_REPORT_PAGE_H
-
-#include <jansson.h>
 
 struct client;
 struct err;
