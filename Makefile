@@ -84,8 +84,8 @@ TESTING  := $(filter check units processes tests-built asan ptx cpus cuda-cpu,$(
 MISSING  := $(strip $(LIBS_MISSING) $(if $(TESTING),$(TEST_MISSING)))
 FLAGS    += $(LIBS_CFLAGS)
 
-# PORTABLE=1: jobctl, jobctl-ssh and jobctl-fetch look for their libraries beside them first, those of other libraries included.
-RPATH    := $(if $(PORTABLE),-Wl$(comma)--disable-new-dtags -Wl$(comma)-rpath$(comma)'$$ORIGIN/../lib')
+# Where jobctl, jobctl-ssh and jobctl-fetch look for their libraries first, those of other libraries included.
+RPATH    := -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../lib'
 
 # The controller's helper for other machines, where libssh is.
 HAVE_SSH := $(if $(SSH_LD),1)
@@ -155,7 +155,7 @@ demo:  ## train a small Sana on icons, here and now, and look at what it learned
 demo-sana:  ## the path of a Sana fine-tune at toy size: encoders, adapters, pictures of prompts, export
 	@deploy/try.sh demo-sana $(BIN)
 
-# The same files for `make install`, the package and the tarball: deploy/install.sh has the list.
+# The same files for `make install`, the package, the tarball and the wheel: deploy/install.sh has the list.
 INSTALL := deploy/install.sh
 install: all man completions  ## programs, manuals, completions, templates, documents below PREFIX (/usr/local)
 	@$(INSTALL) install '$(BUILD)' '$(DESTDIR)' '$(PREFIX)' $(notdir $(PROGRAMS))
@@ -171,11 +171,24 @@ man: $(BIN)/jobctl $(BIN)/jobctl-agent $(BIN)/jobctl-train  ## the manual pages,
 	@rm -rf $(BUILD)/man; mkdir -p $(BUILD)/man
 	@set -e; for page in $$($(BIN)/jobctl help pages); do $(BIN)/jobctl help man $$page >$(BUILD)/man/$$page; done
 
+# Beside them; those of other versions are not removed.
+SUMS = cd $(BUILD) && find jobctl[-_]* -maxdepth 0 -type f | LC_ALL=C sort | xargs sha256sum >SHA256SUMS
+
 deb:  ## a Debian package of this tree, into build/; needs debhelper
 	@COMMIT='$(COMMIT)' DATE='$(DATE)' deploy/deb.sh '$(abspath $(BUILD))' '$(VERSION)'
+	@$(SUMS)
 
-dist:  ## a tarball that runs wherever it is unpacked, into build/; built in a Debian 11, needs root
-	@deploy/dist.sh '$(VERSION)' '$(COMMIT)' '$(DATE)'
+PACK ?= all
+pack: all man completions  ## a tarball and a wheel of this build, into build/, for a C library as new as this one's (PACK=wheel)
+	@deploy/pack.sh $(PACK) '$(BUILD)' '$(VERSION)' '$(DATE)' $(filter-out jobctl-slurm,$(notdir $(PROGRAMS)))
+	@$(SUMS)
+
+wheel:  ## the tarball and the wheel of a release, into build/: built in a Debian 11, needs root
+	@deploy/dist.sh build '$(VERSION)' '$(COMMIT)' '$(DATE)'
+	@$(SUMS)
+
+dist: wheel  ## the same, and tried on bare Debian and Ubuntu
+	@deploy/dist.sh try '$(VERSION)'
 
 clean:  ## remove build/
 	rm -rf build
@@ -196,7 +209,7 @@ $(OBJ)/flags: FORCE
 	  echo '$(CC) $(FLAGS) $(VERSION) $(FLAGS_kernels) $(FLAGS_simd) $(FLAGS_engine)' >$@
 
 $(OBJ)/built_from: FORCE
-	+@mkdir -p $(@D); echo '$(COMMIT) $(DATE)' | cmp -s - $@ || echo '$(COMMIT) $(DATE)' >$@
+	+@mkdir -p $(@D); echo "$(COMMIT) $(DATE) $(RPATH)" | cmp -s - $@ || echo "$(COMMIT) $(DATE) $(RPATH)" >$@
 $(DIRS:%=$(OBJ)/%/main.o): $(OBJ)/built_from
 
 $(OBJ)/%.o: %.c $(OBJ)/flags
@@ -269,4 +282,4 @@ $(CUDA): $(if $(HAVE_NVCC),$(CUDA).ptxas)
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(FETCH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d)
 FORCE:
-.PHONY: all bootstrap release-check demo demo-sana install uninstall man completions deb dist clean help FORCE
+.PHONY: all bootstrap release-check demo demo-sana install uninstall man completions deb pack wheel dist clean help FORCE

@@ -20,7 +20,7 @@ mapfile -t packages < <(libraries '!libcmocka')
 packages=(gcc make pkg-config libc6-dev "${packages[@]}" libzstd-dev) # a newer libcrypto.a calls libzstd
 mapfile -t tests < <(libraries libcmocka)
 tests+=(python3 sqlite3 curl zstd procps mandoc)
-all=(g++ clang libomp-dev qemu-user zsh fish openssh-server iproute2 python3-nbclient python3-ipykernel
+all=(g++ clang libomp-dev qemu-user zsh fish openssh-server iproute2 python3-venv python3-nbclient python3-ipykernel
     python3-torch python3-numpy)
 # Each line is installed where it can be; elsewhere the tests that need it are skipped.
 more=(

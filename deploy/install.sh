@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # install.sh install|uninstall|list BUILD DEST PREFIX PROGRAM... - the installed files, for `make install`, the
-# package and the tarball alike
+# package, the tarball and the wheel alike
 #
 # Rows are: mode, or `link`; source, or where the link leads; path below PREFIX.  The programs stand in
 # lib/jobctl/bin with their plugins in lib/jobctl/lib, as in a build; bin/ has links to them, which each of them

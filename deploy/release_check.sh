@@ -12,6 +12,7 @@
 #     sudo             git and sudo; a plain user runs them
 #     no-root          git; a plain user runs them, and root the line that they are told
 #     test             git; root runs the first and the third line, then tests/python_check.sh
+#     wheel            python3-venv, on Debian; a plain user installs the wheel and uses it (deploy/wheel_check.sh)
 #     ci               git; root runs the first line, then .ci/run (only where it is named: an hour)
 #
 # Where the states between `nothing` and `test` end with the first file that is compiled, but on debian-13 `make`,
@@ -22,11 +23,13 @@
 #     CELL: not run: why
 #
 # `package` is one more: the Debian package, built on debian-12 and installed, upgraded under live jobs, removed and
-# purged on a bare one (deploy/deb_check.sh).  Exit 1 if a cell failed or none ran.  roots.sh says what it needs.
+# purged on a bare one (deploy/deb_check.sh).  `reproducible` builds tarball, wheel and package twice on debian-11, in
+# two folders, and compares their digests.  The wheel of the cells is that of `make wheel`, which runs before them.  Exit
+# 1 if a cell failed or none ran.  roots.sh says what it needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . deploy/roots.sh
-states='nothing make build-essential sudo no-root test'
+states='nothing make build-essential sudo no-root test wheel'
 [[ " $* " != */ci\ * ]] || states+=' ci'
 step_limit=14400
 
@@ -52,6 +55,12 @@ to_compiling() {
 steps_of() {
     local go=to_compiling demo=$demo
     [ "$1" != debian-13 ] || go=to_picture
+    if [ "$2" = wheel ]; then
+        echo "python | root | apt-get update -qq && $apt python3-venv
+              bring  | here | bring_wheel
+              pip    | user | cd && ./wheel_check.sh *.whl"
+        return
+    fi
     case $2 in make | build-essential) demo="make ${demo##* }" ;; esac
     echo "bare | root | apt-get update -qq && $apt git ca-certificates && rm -rf /var/lib/apt/lists/*"
     case $2 in
@@ -84,6 +93,16 @@ keep_package() {
     deb=$(ls "$roots/$1.run"/home/user/jobctl/build/jobctl_*.deb) || return
     mv "$deb" "$roots" && fresh_root "$1" && mkdir "$roots/$1.run/home/user/jobctl/build" &&
         mv "$roots/${deb##*/}" "$roots/$1.run/home/user/jobctl/build"
+}
+
+steps_of_reproducible="
+bootstrap | root | deploy/bootstrap.sh && $apt build-essential debhelper zstd python3
+once      | user | cp -a . ../elsewhere && make -j$(nproc) NVCC= pack && make NVCC= deb
+again     | user | cd ../elsewhere && umask 077 && make -j$(nproc) NVCC= pack && make NVCC= deb
+compare   | user | grep -c . build/SHA256SUMS | grep -x 3 && diff build/SHA256SUMS ../elsewhere/build/
+"
+bring_wheel() {
+    cp deploy/wheel_check.sh deploy/dist_check.sh build/jobctl-*-manylinux_2_31_*.whl "$roots/$1.run/home/user/"
 }
 
 # bundled_root NAME - a copy of the bare root, and HEAD to be cloned
@@ -121,12 +140,18 @@ check() {
     fi
 }
 
+# What builds the wheel takes the lock of the roots, as this script does.
+if [ $# = 0 ] || [[ " $* " == */wheel\ * || " $* " =~ \ debian-[0-9]+\  ]]; then
+    rm -f build/jobctl-*-manylinux_2_31_*.whl
+    make --no-print-directory wheel || :
+fi
 begin_roots
 ran=0 bad=0 wanted=" $* "
 while read -r name suite; do
     [ -n "$name" ] || continue
     for state in $states; do
         [ $# = 0 ] || [[ $wanted == *" $name "* && $state != ci || $wanted == *" $name/$state "* ]] || continue
+        [[ $state != wheel || $name == debian-* ]] || continue
         step_folder=/
         check "$name" "$suite" "$name/$state" bundled_root "$(steps_of "$name" "$state")"
     done
@@ -134,6 +159,10 @@ done <<<"$releases"
 if [ $# = 0 ] || [[ $wanted == *" package "* ]]; then
     step_folder=/home/user/jobctl
     check debian-12 bookworm package fresh_root "$steps_of_package"
+fi
+if [ $# = 0 ] || [[ $wanted == *" reproducible "* ]]; then
+    step_folder=/home/user/jobctl
+    check debian-11 bullseye reproducible fresh_root "$steps_of_reproducible"
 fi
 [ $ran = 1 ] || { echo "release_check.sh: no cell was checked" >&2; exit 1; }
 exit $bad

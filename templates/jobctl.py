@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs of jobctl from Python: one file, standard library only, Python 3.9 and later.
 
-Copy it beside your script, or add the directory of the installed one (share/jobctl/templates) to PYTHONPATH.
+`pip install` of the wheel brings it and the programs.  Else copy it beside your script, or add the directory of the
+installed one (share/jobctl/templates) to PYTHONPATH.
 
     import jobctl
 
@@ -30,6 +31,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sysconfig
 import time
 import uuid
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
@@ -270,21 +272,30 @@ class _There:
         self.stream = self.helper = None
 
 
+def _own_program() -> str:
+    """The jobctl that pip installed with this module, else that of PATH."""
+    program = os.path.join(sysconfig.get_path("scripts"), "jobctl")
+    installed = os.path.dirname(os.path.abspath(__file__)) == sysconfig.get_path("platlib")
+    return program if installed and os.path.exists(program) else "jobctl"
+
+
 class Client:
     """A connection to the daemon of this machine, or of `host`.
 
     home      the state directory; default: $JOBCTL_HOME, else ~/.local/state/jobctl
     host      "[user@]host" as ssh takes it: everything happens there, as with `jobctl -H`; default: $JOBCTL_HOST, "" is
               this machine
-    program   the path of jobctl here, to start a daemon or to reach the host
+    program   the path of jobctl here, to start a daemon or to reach the host; default: the one that pip installed with
+              this module, else "jobctl" in PATH
     ssh       the words of an ssh command to reach the host with, if not by jobctl: ["ssh", "-F", "my_config"]
     patience  how many seconds a question whose connection broke is asked again; None: for ever. The first connection is
               tried once
     """
 
-    def __init__(self, home: Optional[str] = None, *, host: Optional[str] = None, program: str = "jobctl",
+    def __init__(self, home: Optional[str] = None, *, host: Optional[str] = None, program: Optional[str] = None,
                  ssh: Optional[Sequence[str]] = None, patience: Optional[float] = None) -> None:
         far = os.environ.get("JOBCTL_HOST", "") if host is None and home is None else host
+        program = program or _own_program()
         self._far: Union[_Here, _There] = _There(far, program, ssh) if far else _Here(home, program)
         self._patience = patience
         self._http: Optional[_Connection] = None
