@@ -3,7 +3,7 @@
 # deploy/colab_sana.ipynb from top to bottom on the CPU, with toy encoders and a small Sana in place of a released one. On the
 # next VM, with the same drive, it goes on from there: nothing is trained twice.
 . "$TOP/tests/e2e/expect.sh"
-python=/usr/bin/python3
+. "$TOP/tests/e2e/wheel.sh"
 cd "$WORK"
 $python -c 'import nbclient, ipykernel' 2>/dev/null || { echo "python3-nbclient is not installed"; exit 77; }
 icons=$TOP/templates/data/tango-icons
@@ -19,24 +19,19 @@ JSON
 jobctl-train train --spec base.json >base.log 2>&1 || { cat base.log; exit 1; }
 jobctl-train export --dir base.checkpoints --out model >>base.log
 cp -r toy/. model
-release=$WORK/release/jobctl
-mkdir -p "$WORK/build/completions" "$release"
-ln -s "$BIN" "$BIN/../lib" "$WORK/build"
-for shell in bash zsh fish; do jobctl completions $shell >"$WORK/build/completions/$shell"; done
-"$TOP/deploy/install.sh" install "$WORK/build" "$release" "" jobctl jobctl-agent jobctl-train
-tar -C "$WORK/release" -c jobctl | zstd -q -1 >"$WORK/release.tar.zst"
+make_wheel
 
 of_vm() { grep -lsz "^JOBCTL_HOME=$WORK/$1/state\$" /proc/[0-9]*/environ | sed 's|/proc/\([0-9]*\)/.*|\1|' || true; }
 nobody_of() { [ -z "$(of_vm "$1")" ]; }
 notebook() { # VM STEPS
     local vm=$WORK/$1
-    mkdir -p "$vm/ipython"
-    (cd "$vm" && exec env JOBCTL_HOME="$vm/state" HOME="$vm" IPYTHONDIR="$vm/ipython" JOBCTL_TARBALL="$WORK/release.tar.zst" \
-        JOBCTL_WORK="$vm/jobctl" JOBCTL_DRIVE="$WORK/drive" JOBCTL_PICTURES="$WORK/pictures" JOBCTL_STEPS="$2" \
-        JOBCTL_CAPTION='a face' JOBCTL_PROMPTS='a face; printer' JOBCTL_WEIGHTS="$WORK/model" JOBCTL_PRESET=icons \
-        JOBCTL_SIZE=32 JOBCTL_CHANGES='train.model.patch=2 train.data.text_rows=12 resources.gpus=0 train.validate.steps=2' \
-        PYTHONDONTWRITEBYTECODE=1 setsid $python "$TOP/tests/payload/run_notebook.py" "$TOP/deploy/colab_sana.ipynb" \
-        out.ipynb >"$vm/log" 2>&1) || { tail -n 30 "$vm/log"; exit 1; }
+    make_jupyter "$vm"
+    (cd "$vm" && exec env JOBCTL_HOME="$vm/state" HOME="$vm" IPYTHONDIR="$vm/ipython" PYTHONDONTWRITEBYTECODE=1 setsid \
+        "$vm/python/bin/python" "$TOP/tests/payload/run_notebook.py" "$TOP/deploy/colab_sana.ipynb" out.ipynb \
+        WHEEL="$wheel" DRIVE="$WORK/drive" PICTURES="$WORK/pictures" CAPTION='a face' PROMPTS='["a face", "printer"]' \
+        WEIGHTS="$WORK/model" PRESET=icons SIZE=32 STEPS="$2" CHANGES='{"train.model.patch": 2,
+        "train.data.text_rows": 12, "resources.gpus": 0, "train.validate.steps": 2}' >"$vm/log" 2>&1) ||
+        { tail -n 30 "$vm/log"; exit 1; }
     for pid in $(of_vm "$1"); do kill "$pid"; done
     wait_for "the processes of the VM end" nobody_of "$1"
 }
@@ -51,7 +46,7 @@ assert sum("image/png" in o.get("data", {}) for o in outputs) == 2, text
 PY
 }
 notebook vm1 8
-shows vm1 'job 1 begins' '8/8' succeeded 'lora        rank 16' 'load_lora_weights'
+shows vm1 'job 1 begins' '8/8' succeeded 'lora        rank 16' 'load_lora_weights' 'url.hash = "token='
 [ -s drive/sana-own-adapters/pytorch_lora_weights.safetensors ]
 [ -s drive/sana-own/checkpoints/samples/prompts.png ]
 rm -r vm1 # paths are those of every VM
