@@ -474,41 +474,14 @@ struct yaml_node *yaml_new_map(struct yaml_doc *doc, const char *origin, struct 
     return new_node(&c, YAML_MAP, (struct yaml_mark){ 1, 1 });
 }
 
-struct yaml_doc *yaml_new(struct err *err)
-{
-    struct yaml_doc *doc = calloc(1, sizeof(*doc));
-    if (!doc)
-        err_set(err, ERR_MEMORY, "out of memory for a spec");
-    return doc;
-}
-
-static struct yaml_node *new_value(struct yaml_doc *doc, enum yaml_kind kind, struct err *err)
-{
-    struct composer c = { .doc = doc, .err = err };
-    return new_node(&c, kind, (struct yaml_mark){ 0, 0 });
-}
-
 struct yaml_node *yaml_new_scalar(struct yaml_doc *doc, const char *text, bool plain, struct err *err)
 {
-    struct yaml_node *n = new_value(doc, YAML_SCALAR, err);
+    struct composer c = { .doc = doc, .err = err };
+    struct yaml_node *n = new_node(&c, YAML_SCALAR, (struct yaml_mark){ 0, 0 });
     if (!n || !(n->text = take_text(doc, text, err)))
         return NULL;
     n->plain = plain;
     return n;
-}
-
-struct yaml_node *yaml_new_list(struct yaml_doc *doc, struct err *err)
-{
-    return new_value(doc, YAML_LIST, err);
-}
-
-int yaml_append(struct yaml_doc *doc, struct yaml_node *parent, const char *key, struct yaml_node *child,
-                struct err *err)
-{
-    if (!child || (key && !(child->key = take_text(doc, key, err))))
-        return -1;
-    append(parent, child);
-    return 0;
 }
 
 int yaml_put(struct yaml_doc *doc, struct yaml_node *map, const char *key, struct yaml_node *value, struct err *err)

@@ -66,14 +66,8 @@ int yaml_parse_value(struct yaml_doc *doc, struct yaml_node **out, const char *t
 /* Sets `key` of `map` to `value`; an existing entry is replaced in place. */
 int yaml_put(struct yaml_doc *doc, struct yaml_node *map, const char *key, struct yaml_node *value, struct err *err);
 
-/* A tree without a file, for values that another program has written: NULL: no memory. Its nodes are made by the
- * three functions below and have line 0; `key` of an entry of a map is copied, that of a list NULL. The caller
- * makes sure that no key is given twice. */
-struct yaml_doc *yaml_new(struct err *err);
+/* A new scalar in the tree, with line 0; the text is copied. NULL: no memory. */
 struct yaml_node *yaml_new_scalar(struct yaml_doc *doc, const char *text, bool plain, struct err *err);
-struct yaml_node *yaml_new_list(struct yaml_doc *doc, struct err *err);
-int yaml_append(struct yaml_doc *doc, struct yaml_node *parent, const char *key, struct yaml_node *child,
-                struct err *err);
 
 /* A new empty map in the same tree. */
 struct yaml_node *yaml_new_map(struct yaml_doc *doc, const char *origin, struct err *err);

@@ -3,12 +3,12 @@
 #include "controller/base/yaml_write.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
-#include "controller/base/yaml.h"
 #include "engine/base/err.h"
 
 enum { WIDTH = 120 };
@@ -27,32 +27,55 @@ static bool emit_text(yaml_emitter_t *out, const char *text, bool plain)
                                                           (int)strlen(text), plain, !plain, style));
 }
 
-static bool emit_node(yaml_emitter_t *out, const struct yaml_node *node)
+static bool emit_map(yaml_emitter_t *out, const json_t *map);
+
+static bool emit_value(yaml_emitter_t *out, const json_t *v)
 {
     yaml_event_t event;
-    const bool map = node->kind == YAML_MAP;
-    if (node->kind == YAML_SCALAR)
-        return emit_text(out, node->text, node->plain);
-    if (!emit(out, &event, map ? yaml_mapping_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE)
-                               : yaml_sequence_start_event_initialize(&event, NULL, NULL, 1, YAML_FLOW_SEQUENCE_STYLE)))
-        return false;
-    for (const struct yaml_node *n = node->first; n; n = n->next)
-        if ((map && !emit_text(out, n->key, true)) || !emit_node(out, n))
-            return false;
-    return emit(out, &event, map ? yaml_mapping_end_event_initialize(&event)
-                                 : yaml_sequence_end_event_initialize(&event));
+    char number[40];
+    size_t i;
+    json_t *one;
+    if (json_is_object(v))
+        return emit_map(out, v);
+    if (json_is_string(v))
+        return emit_text(out, json_string_value(v), false);
+    if (json_is_array(v)) {
+        bool ok = emit(out, &event, yaml_sequence_start_event_initialize(&event, NULL, NULL, 1,
+                                                                         YAML_FLOW_SEQUENCE_STYLE));
+        json_array_foreach ((json_t *)(uintptr_t)v, i, one)
+            ok = ok && emit_value(out, one);
+        return ok && emit(out, &event, yaml_sequence_end_event_initialize(&event));
+    }
+    if (json_is_integer(v))
+        snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(v));
+    else if (json_is_real(v))
+        snprintf(number, sizeof(number), "%.17g", json_real_value(v));
+    else
+        snprintf(number, sizeof(number), "%s", json_is_true(v) ? "true" : json_is_false(v) ? "false" : "null");
+    return emit_text(out, number, true);
 }
 
-static bool emit_all(yaml_emitter_t *out, const struct yaml_node *root)
+static bool emit_map(yaml_emitter_t *out, const json_t *map)
+{
+    yaml_event_t event;
+    const char *key;
+    json_t *v;
+    bool ok = emit(out, &event, yaml_mapping_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE));
+    json_object_foreach ((json_t *)(uintptr_t)map, key, v)
+        ok = ok && emit_text(out, key, true) && emit_value(out, v);
+    return ok && emit(out, &event, yaml_mapping_end_event_initialize(&event));
+}
+
+static bool emit_all(yaml_emitter_t *out, const json_t *root)
 {
     yaml_event_t event;
     return emit(out, &event, yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING)) &&
            emit(out, &event, yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1)) &&
-           emit_node(out, root) && emit(out, &event, yaml_document_end_event_initialize(&event, 1)) &&
+           emit_value(out, root) && emit(out, &event, yaml_document_end_event_initialize(&event, 1)) &&
            emit(out, &event, yaml_stream_end_event_initialize(&event));
 }
 
-int yaml_write(char **text, const struct yaml_node *root, struct err *err)
+int yaml_write(char **text, const json_t *root, struct err *err)
 {
     yaml_emitter_t out;
     size_t size = 0;

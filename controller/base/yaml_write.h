@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yaml_write.h - a tree (yaml.h) as the text of a file */
+/* yaml_write.h - a JSON object as the text of a YAML file */
 #ifndef CONTROLLER_BASE_YAML_WRITE_H
 #define CONTROLLER_BASE_YAML_WRITE_H
 
+#include <jansson.h>
+
 struct err;
-struct yaml_node;
 
 /* Texts of several lines are blocks; for free(). -1: out of memory. */
-int yaml_write(char **text, const struct yaml_node *root, struct err *err);
+int yaml_write(char **text, const json_t *root, struct err *err);
 
 #endif

@@ -68,7 +68,7 @@ static void print_keys(FILE *f)
     struct spec_row row;
     size_t cursor = 0;
     while (spec_row_next(&row, &cursor))
-        if (row.field->type != FIELD_MAP && !strchr(row.path, '[') && !key_text_never(row.field))
+        if (row.field->type != FIELD_MAP && !strchr(row.path, '['))
             fprintf(f, "%s=\t%s\n", row.path, row.field->help);
 }
 

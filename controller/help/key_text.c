@@ -35,15 +35,3 @@ void key_text_default(char *out, size_t size, const struct spec_field *f)
     else
         snprintf(out, size, "%s", f->def);
 }
-
-bool key_text_never(const struct spec_field *f)
-{
-    return f->later && (!f->def || strcmp(f->def, "null") == 0);
-}
-
-const char *key_text_note(const struct spec_field *f)
-{
-    if (key_text_never(f))
-        return " (not supported yet)";
-    return f->later ? " (the only value so far)" : "";
-}

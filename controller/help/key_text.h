@@ -3,7 +3,6 @@
 #ifndef CONTROLLER_HELP_KEY_TEXT_H
 #define CONTROLLER_HELP_KEY_TEXT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct spec_field;
@@ -13,11 +12,5 @@ const char *key_text_type(const struct spec_field *f);
 
 /* The default as YAML text; "-" if there is none. */
 void key_text_default(char *out, size_t size, const struct spec_field *f);
-
-/* No value of this key is accepted yet. */
-bool key_text_never(const struct spec_field *f);
-
-/* The text after the help: "", " (not supported yet)" or " (the only value so far)". */
-const char *key_text_note(const struct spec_field *f);
 
 #endif

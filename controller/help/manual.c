@@ -159,8 +159,7 @@ static void print_key(FILE *f, const char *path, const struct spec_field *key)
     key_text_default(def, sizeof(def), key);
     snprintf(term, sizeof(term), "%s (%s%s%s)", path, key_text_type(key), strcmp(def, "-") == 0 ? "" : ", default ",
              strcmp(def, "-") == 0 ? "" : def);
-    snprintf(text, sizeof(text), "%s%s%s%s", key->help, key->choices ? ": " : "", key->choices ? key->choices : "",
-             key_text_note(key));
+    snprintf(text, sizeof(text), "%s%s%s", key->help, key->choices ? ": " : "", key->choices ? key->choices : "");
     roff_term(f, term, text);
 }
 

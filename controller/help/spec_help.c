@@ -68,12 +68,12 @@ static void print_row(const struct terminal *t, const struct spec_row *row)
     for (const char *p = row->path; *p; p++)
         depth += *p == '.';
     key_text_default(def, sizeof(def), f);
-    if (f->type == FIELD_MAP && !key_text_never(f))
+    if (f->type == FIELD_MAP)
         snprintf(line, sizeof(line), "%*s%s: %s", depth * 2, "", spec_row_leaf(row->path), f->help);
     else
-        snprintf(line, sizeof(line), "%*s%-*s %-13s %-9s %s%s%s%s", depth * 2, "", NAME_COLUMNS - depth * 2,
+        snprintf(line, sizeof(line), "%*s%-*s %-13s %-9s %s%s%s", depth * 2, "", NAME_COLUMNS - depth * 2,
                  spec_row_leaf(row->path), key_text_type(f), def, f->help, f->choices ? ": " : "",
-                 f->choices ? f->choices : "", key_text_note(f));
+                 f->choices ? f->choices : "");
     terminal_fit(t, shown, sizeof(shown), line, t->width);
     fprintf(t->file, "  %s\n", shown);
 }
@@ -137,9 +137,8 @@ static void print_key(const struct terminal *t, const struct spec_row *row)
     size_t cursor = 0;
     char def[64], text[LINE];
     key_text_default(def, sizeof(def), f);
-    fprintf(t->file, "%s%s%s: %s%s%s%s\n", terminal_style(t, STYLE_BOLD), row->path, terminal_style(t, STYLE_PLAIN),
-            key_text_type(f), strcmp(def, "-") == 0 ? "" : ", default ", strcmp(def, "-") == 0 ? "" : def,
-            key_text_note(f));
+    fprintf(t->file, "%s%s%s: %s%s%s\n", terminal_style(t, STYLE_BOLD), row->path, terminal_style(t, STYLE_PLAIN),
+            key_text_type(f), strcmp(def, "-") == 0 ? "" : ", default ", strcmp(def, "-") == 0 ? "" : def);
     snprintf(text, sizeof(text), "%s%s%s", f->help, f->choices ? ": " : "", f->choices ? f->choices : "");
     terminal_wrap(t, text, 2);
     if (f->type != FIELD_MAP && f->type != FIELD_ITEMS)

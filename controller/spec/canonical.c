@@ -1,199 +1,147 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* canonical.c - canonical JSON to a tree, the checks of a file, and a comparison of both; see canonical.h */
+/* canonical.c - each value of canonical JSON against its row, then the rules of files; see canonical.h */
 #include "controller/spec/canonical.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "controller/base/yaml.h"
+#include "controller/base/diagnostics.h"
 #include "controller/base/yaml_write.h"
 #include "controller/spec/jobspec.h"
 #include "controller/spec/spec_check.h"
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_rows.h"
+#include "controller/spec/spec_suggest.h"
 #include "engine/base/err.h"
 #include "engine/base/json_make.h"
 
-enum { SCHEMA = 1, PATH_TEXT = 2 * SPEC_PATH, ORIGIN_DIGITS = 32, VALUE_TEXT = 60 };
+enum { SCHEMA = 1, PATH_TEXT = 2 * SPEC_PATH, ORIGIN_DIGITS = 32 };
 
-struct tree {
-    struct yaml_doc *doc;
-    struct err      *err; /* set: a node could not be made */
-};
+/* --- values against their rows ------------------------------------------------------------------------- */
 
-/* --- canonical JSON as the tree of a file ------------------------------------------------------------ */
+/* The keys that only a stored spec has, which check_identity() looks at; and the points of a sweep. */
+static const char *const identity[] = {"schema", "checkpoint.origin", "checkpoint.lineage", "sweep"};
 
-static struct yaml_node *plain(struct tree *t, const char *text)
+static bool is_identity(const char *path)
 {
-    return yaml_new_scalar(t->doc, text, true, t->err);
+    for (size_t i = 0; i < sizeof(identity) / sizeof(*identity); i++)
+        if (strcmp(path, identity[i]) == 0)
+            return true;
+    return false;
 }
 
-static struct yaml_node *scalar(struct tree *t, const json_t *v)
+static bool is_real(enum field_type type)
 {
-    char text[40];
-    if (json_is_string(v))
-        return yaml_new_scalar(t->doc, json_string_value(v), false, t->err);
-    if (json_is_integer(v))
-        snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(v));
-    else if (json_is_real(v))
-        snprintf(text, sizeof(text), "%.17g", json_real_value(v));
-    else
-        snprintf(text, sizeof(text), "%s", json_is_true(v) ? "true" : json_is_false(v) ? "false" : "null");
-    return plain(t, text);
+    return type == FIELD_NUMBER || type == FIELD_DURATION || type == FIELD_NUMBERS || type == FIELD_RANGE;
 }
 
-/* As spec_units.h reads it: no exponent, at most 15 digits. */
-static void seconds_text(char *out, size_t size, const json_t *v)
+/* A value that fits; whole numbers of another writer are reals where the checker of files makes reals. */
+static json_t *as_made(const struct spec_field *row, const json_t *v)
 {
-    const double seconds = json_number_value(v);
-    const int whole = (int)fmin(fmax(floor(log10(fmax(fabs(seconds), 1))) + 1, 1), 14);
-    snprintf(out, size, "%.*fs", 14 - whole, seconds);
+    size_t i;
+    json_t *one, *list = json_is_array(v) && is_real(row->type) ? json_array() : NULL;
+    if (json_is_number(v) && is_real(row->type))
+        return json_real(json_number_value(v));
+    if (row->type == FIELD_EVERY && json_object_get(v, "seconds"))
+        return json_make("{s:f}", "seconds", json_number_value(json_object_get(v, "seconds")));
+    if (!list)
+        return json_deep_copy(v);
+    json_array_foreach ((json_t *)(uintptr_t)v, i, one)
+        json_array_append_new(list, json_real(json_number_value(one)));
+    return list;
 }
 
-static struct yaml_node *duration(struct tree *t, const json_t *v)
+/* Ids of jobs are numbers, names are texts. */
+static int check_after(const json_t *v, struct err *err)
 {
-    char text[400];
-    seconds_text(text, sizeof(text), v);
-    return plain(t, text);
+    size_t i;
+    json_t *one;
+    json_array_foreach ((json_t *)(uintptr_t)v, i, one) {
+        const char *text = json_string_value(one);
+        if (text ? text[strspn(text, "0123456789")] == '\0' : json_integer_value(one) <= 0)
+            return err_set(err, ERR_USAGE, "after[%zu]: expected the number or the name of a job", i);
+    }
+    return json_is_array(v) ? 0 : err_set(err, ERR_USAGE, "after: expected a list");
 }
 
-static struct yaml_node *range(struct tree *t, const json_t *v)
+static void unknown(const char *map, const char *path, const char *key, struct spec_diagnostics *found)
 {
-    char low[400], high[400], both[820];
-    seconds_text(low, sizeof(low), json_array_get(v, 0));
-    seconds_text(high, sizeof(high), json_array_get(v, 1));
-    snprintf(both, sizeof(both), "%s..%s", low, high);
-    return plain(t, both);
+    char hint[360];
+    spec_suggest(hint, sizeof(hint), map, key);
+    spec_diagnostics_stranger(found, map);
+    spec_diagnostic_of(found, path, "unknown key \"%.60s\"%s%s%s", key, map[0] ? " in " : "", map, hint);
 }
 
-static struct yaml_node *every(struct tree *t, const json_t *v)
-{
-    char text[40];
-    const json_t *steps = json_object_get(v, "steps");
-    if (!steps)
-        return duration(t, json_object_get(v, "seconds"));
-    snprintf(text, sizeof(text), "%lld steps", (long long)json_integer_value(steps));
-    return plain(t, text);
-}
+static json_t *check_items(const json_t *v, const char *path, struct spec_diagnostics *found);
 
-/* The forms that a file has as text; NULL: another form, or no memory (t->err). */
-static struct yaml_node *with_unit(struct tree *t, const struct spec_field *row, const json_t *v)
+/* The value as the checker of files makes it; NULL: reported. */
+static json_t *check_value(const struct spec_field *row, const char *path, const json_t *v,
+                           struct spec_diagnostics *found)
 {
-    if (row->type == FIELD_DURATION && json_is_number(v))
-        return duration(t, v);
-    if (row->type == FIELD_RANGE && json_array_size(v) == 2 && json_is_number(json_array_get(v, 0)) &&
-        json_is_number(json_array_get(v, 1)))
-        return range(t, v);
-    if (row->type == FIELD_EVERY && json_object_size(v) == 1 &&
-        (json_is_integer(json_object_get(v, "steps")) || json_is_number(json_object_get(v, "seconds"))))
-        return every(t, v);
+    struct err why = {.code = ERR_NONE};
+    const bool null_ok = row->null_ok || (row->def && strcmp(row->def, "null") == 0);
+    if (json_is_null(v) && null_ok)
+        return json_null();
+    if (json_is_null(v))
+        err_set(&why, ERR_USAGE, "%s: null; remove the key to use the default", path);
+    else if (row->type == FIELD_ITEMS)
+        return check_items(v, path, found);
+    else if ((strcmp(path, "after") == 0 ? check_after(v, &why) : spec_field_check(row, path, v, &why)) == 0)
+        return as_made(row, v);
+    spec_diagnostic_err(found, path, &why);
     return NULL;
 }
 
-static struct yaml_node *node_of(struct tree *t, const json_t *v, const char *path);
-
-static struct yaml_node *list(struct tree *t, const json_t *v, const char *path)
+/* Adds the values of a map under their full paths; missing keys get their defaults later. */
+static void check_map(json_t *flat, const json_t *map, const char *prefix, struct spec_diagnostics *found)
 {
-    struct yaml_node *out = yaml_new_list(t->doc, t->err);
-    char item[PATH_TEXT + 8];
-    size_t i;
-    json_t *one;
-    snprintf(item, sizeof(item), "%s[]", path);
-    if (out)
-        json_array_foreach ((json_t *)(uintptr_t)v, i, one)
-            if (yaml_append(t->doc, out, NULL, json_is_object(one) ? node_of(t, one, item) : scalar(t, one),
-                            t->err) < 0)
-                return NULL;
-    return out;
-}
-
-/* A text that only the default has: a file leaves the key out. */
-static bool is_left_out(const struct spec_field *row, const json_t *v)
-{
-    return row && row->def && strcmp(row->def, "\"\"") == 0 && json_is_string(v) && !json_string_length(v);
-}
-
-/* The keys that only a stored spec has, which check_identity() looks at; and the points of a sweep. */
-static bool is_identity(const char *path)
-{
-    return strcmp(path, "schema") == 0 || strcmp(path, "checkpoint.origin") == 0 ||
-           strcmp(path, "checkpoint.lineage") == 0 || strcmp(path, "sweep") == 0;
-}
-
-static struct yaml_node *map(struct tree *t, const json_t *v, const char *path)
-{
-    struct yaml_node *out = yaml_new_map(t->doc, NULL, t->err);
-    char whole[PATH_TEXT];
+    char path[PATH_TEXT];
     const char *key;
-    json_t *value;
-    json_object_foreach ((json_t *)(uintptr_t)v, key, value) {
-        snprintf(whole, sizeof(whole), "%s%s%.60s", path, path[0] ? "." : "", key);
-        if (!is_identity(whole) && !is_left_out(spec_row_find(whole), value) &&
-            (!out || yaml_append(t->doc, out, key, node_of(t, value, whole), t->err) < 0))
-            return NULL;
-    }
-    return out;
-}
-
-/* The depth is that of the rows: below a key that no row has, or one that is not a map, nothing is read. */
-static struct yaml_node *node_of(struct tree *t, const json_t *v, const char *path)
-{
-    const struct spec_field *row = spec_row_find(path);
-    const size_t n = strlen(path);
-    const bool is_map = !path[0] || (n > 2 && strcmp(path + n - 2, "[]") == 0) ||
-                        (row && (row->type == FIELD_MAP || row->type == FIELD_STRING_MAP));
-    struct yaml_node *text = row ? with_unit(t, row, v) : NULL;
-    if (text)
-        return text;
-    if (json_is_object(v))
-        return is_map ? map(t, v, path) : yaml_new_map(t->doc, NULL, t->err);
-    if (json_is_array(v))
-        return row ? list(t, v, path) : yaml_new_list(t->doc, t->err);
-    return scalar(t, v);
-}
-
-/* --- what the checker made, compared with what was given ------------------------------------------------ */
-
-static void value_text(char out[VALUE_TEXT], const json_t *v)
-{
-    char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-    snprintf(out, VALUE_TEXT, "%s", json_is_object(v) ? "a map" : json_is_array(v) ? "a list" : text ? text : "?");
-    free(text);
-}
-
-static void unlike(const char *path, const json_t *given, const json_t *made, struct spec_diagnostics *found)
-{
-    char is[VALUE_TEXT], want[VALUE_TEXT];
-    value_text(is, given);
-    value_text(want, made);
-    if (made)
-        spec_diagnostic_of(found, path, "%s: expected %s, not %s", path, want, is);
-    else
-        spec_diagnostic_of(found, path, "%s: not a key of a canonical spec", path);
-}
-
-/* Whole numbers as reals and the last digits of seconds may differ: the checker's are used. */
-static void compare(const json_t *given, const json_t *made, const char *path, struct spec_diagnostics *found)
-{
-    char below[PATH_TEXT];
-    const char *key;
-    json_t *value;
-    size_t i;
-    if (json_is_object(given) && json_is_object(made)) {
-        json_object_foreach ((json_t *)(uintptr_t)given, key, value) {
-            snprintf(below, sizeof(below), "%.110s%s%.60s", path, path[0] ? "." : "", key);
-            if (!is_identity(below))
-                compare(value, json_object_get(made, key), below, found);
+    json_t *v;
+    json_object_foreach ((json_t *)(uintptr_t)map, key, v) {
+        snprintf(path, sizeof(path), "%s%s%.60s", prefix, prefix[0] ? "." : "", key);
+        const struct spec_field *row = strpbrk(key, ".[") ? NULL : spec_row_find(path);
+        if (is_identity(path))
+            continue;
+        json_t *value = row ? check_value(row, path, v, found) : NULL;
+        if (!row)
+            unknown(prefix, path, key, found);
+        else if (!value)
+            spec_diagnostics_suppress(found, path);
+        else if (row->type == FIELD_MAP && json_is_object(value)) {
+            check_map(flat, v, path, found);
+            json_object_set_new(flat, path, json_true());
+        } else {
+            json_object_set(flat, path, value);
         }
-    } else if (json_is_array(given) && json_array_size(given) == json_array_size(made)) {
-        json_array_foreach ((json_t *)(uintptr_t)given, i, value) {
-            snprintf(below, sizeof(below), "%.110s[%zu]", path, i);
-            compare(value, json_array_get(made, i), below, found);
-        }
-    } else if (!(json_is_number(given) && json_is_number(made)) && (!made || !json_equal(given, made))) {
-        unlike(path, given, made, found);
+        json_decref(value);
     }
+}
+
+static json_t *check_items(const json_t *v, const char *path, struct spec_diagnostics *found)
+{
+    char rows[SPEC_PATH];
+    const char *missing = NULL;
+    json_t *list = json_array();
+    const int before = found->found.count;
+    snprintf(rows, sizeof(rows), "%.60s[]", path);
+    if (!json_is_array(v) || json_array_size(v) > SPEC_ITEMS_MOST)
+        spec_diagnostic_of(found, path, "%s: expected a list of at most %d maps", path, SPEC_ITEMS_MOST);
+    for (size_t i = 0; found->found.count == before && i < json_array_size(v); i++) {
+        json_t *flat = json_object();
+        check_map(flat, json_array_get(v, i), rows, found);
+        json_t *item = found->found.count == before ? spec_item_complete(flat, path, &missing) : NULL;
+        if (missing || !json_is_object(json_array_get(v, i)))
+            spec_diagnostic_of(found, path, "%s[%zu]: %s is missing", path, i, missing ? missing : "a map");
+        json_array_append_new(list, item);
+        json_decref(flat);
+    }
+    if (found->found.count == before)
+        return list;
+    json_decref(list);
+    return NULL;
 }
 
 /* --- schema, origin, lineage --------------------------------------------------------------------------------- */
@@ -235,33 +183,24 @@ static void check_identity(json_t *spec, const json_t *given, bool stored, struc
 
 static int check(json_t **out, const json_t *given, bool stored, struct spec_diagnostics *found, struct err *err)
 {
-    struct tree t = {.doc = yaml_new(err), .err = err};
-    json_t *checked = NULL;
-    int rc = -1;
     if (!json_is_object(given)) {
         err_set(err, ERR_USAGE, "a canonical spec is a map of keys");
         diagnostics_add(&found->found, 0, 0, err);
-        goto out;
+        return -1;
     }
-    found->root = t.doc ? node_of(&t, given, "") : NULL;
-    if (!found->root || spec_check(&checked, found->root, found, err) < 0)
-        goto out;
+    json_t *flat = json_object();
+    check_map(flat, given, "", found);
+    json_t *checked = spec_unfold(flat, err);
+    json_decref(flat);
     *out = json_make("{s:i}", "schema", SCHEMA);
-    if (!*out || json_object_update(*out, checked) < 0) {
-        err_set(err, ERR_MEMORY, "out of memory while checking the spec");
-        goto out;
-    }
+    const bool whole = *out && checked && json_object_update(*out, checked) == 0;
+    json_decref(checked);
+    if (!whole)
+        return err_set(err, ERR_MEMORY, "out of memory while checking the spec");
     check_identity(*out, given, stored, found);
     json_object_set(*out, "sweep", json_object_get(given, "sweep"));
     jobspec_check_members(*out, found);
-    if (jobspec_check_whole(*out, NULL, found, err) == 0 && found->found.count == 0)
-        compare(given, *out, "", found);
-    rc = 0;
-out:
-    found->root = NULL;
-    json_decref(checked);
-    yaml_destroy(t.doc);
-    return rc;
+    return jobspec_check_whole(*out, NULL, found, err);
 }
 
 int canonical_check(json_t **out, const json_t *canonical, bool stored, struct diagnostics *found, struct err *err)
@@ -312,19 +251,60 @@ static json_t *without_defaults(const json_t *canonical)
 {
     json_t *out = json_deep_copy(canonical);
     struct spec_row row;
+    for (size_t i = 0; i < sizeof(identity) / sizeof(*identity); i++)
+        json_object_del(above(out, identity[i]), spec_row_leaf(identity[i]));
     for (int turn = 0; turn < 3; turn++)
         for (size_t cursor = 0; spec_row_next(&row, &cursor);)
             drop_default(out, &row);
     return out;
 }
 
+/* As spec_units.h reads it: no exponent, at most 15 digits. */
+static void seconds_text(char *out, size_t size, const json_t *v)
+{
+    const double seconds = json_number_value(v);
+    const int whole = (int)fmin(fmax(floor(log10(fmax(fabs(seconds), 1))) + 1, 1), 14);
+    snprintf(out, size, "%.*fs", 14 - whole, seconds);
+}
+
+/* The text that a file has for seconds; NULL: the row's values have no unit. */
+static json_t *with_unit(const struct spec_field *row, const json_t *v)
+{
+    char low[400], high[400];
+    const json_t *steps = json_object_get(v, "steps");
+    const bool range = row->type == FIELD_RANGE && json_is_array(v);
+    if (row->type == FIELD_EVERY && steps)
+        return json_text_f("%lld steps", (long long)json_integer_value(steps));
+    if (!range && !(row->type == FIELD_EVERY && json_is_object(v)) && !(row->type == FIELD_DURATION && json_is_number(v)))
+        return NULL;
+    seconds_text(low, sizeof(low), range ? json_array_get(v, 0) : json_is_object(v) ? json_object_get(v, "seconds") : v);
+    seconds_text(high, sizeof(high), json_array_get(v, 1));
+    return json_text_f("%s%s%s", low, range ? ".." : "", range ? high : "");
+}
+
+static void put_unit(json_t *map, const struct spec_row *row)
+{
+    const char *leaf = spec_row_leaf(row->path);
+    json_t *v = json_object_get(map, leaf), *text = v ? with_unit(row->field, v) : NULL;
+    if (text)
+        json_object_set_new(map, leaf, text);
+}
+
 int canonical_text(char **text, const json_t *canonical, struct err *err)
 {
-    json_t *spec = without_defaults(canonical);
-    struct tree t = {.doc = yaml_new(err), .err = err};
-    const struct yaml_node *root = spec && t.doc ? node_of(&t, spec, "") : NULL;
-    const int rc = root ? yaml_write(text, root, err) : err_set(err, ERR_MEMORY, "out of memory for the text of a spec");
+    json_t *spec = without_defaults(canonical), *item;
+    struct spec_row row;
+    size_t i;
+    for (size_t cursor = 0; spec_row_next(&row, &cursor);) {
+        char list[SPEC_PATH];
+        snprintf(list, sizeof(list), "%.*s", (int)strcspn(row.path, "["), row.path);
+        if (!strchr(row.path, '['))
+            put_unit(above(spec, row.path), &row);
+        else
+            json_array_foreach (json_object_get(spec, list), i, item)
+                put_unit(item, &row);
+    }
+    const int rc = yaml_write(text, spec, err);
     json_decref(spec);
-    yaml_destroy(t.doc);
     return rc;
 }

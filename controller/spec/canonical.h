@@ -2,8 +2,8 @@
 /* canonical.h - checks canonical JSON of another source by the rules of a spec file
  *
  * A client sends canonical JSON (POST /v1/jobs), and a mirror holds that of a job of another machine (jobctl adopt).
- * Both are untrusted: their writer decides what runs. Each value is turned back into the text of a file and goes
- * through the checker of files, so that only values pass that a submit could have made. A missing key gets its default.
+ * Both are untrusted: their writer decides what runs. Each value is checked against its row and by the rules of files,
+ * so that only values pass that a submit could have made. A missing key gets its default.
  */
 #ifndef CONTROLLER_SPEC_CANONICAL_H
 #define CONTROLLER_SPEC_CANONICAL_H

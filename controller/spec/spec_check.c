@@ -16,22 +16,6 @@
 #include "controller/spec/spec_suggest.h"
 #include "engine/base/err.h"
 
-static int later(const struct spec_field *row, const char *path, const struct yaml_node *node,
-                 struct spec_diagnostics *diagnostics)
-{
-    spec_diagnostics_suppress(diagnostics, path);
-    return spec_diagnostic_at(diagnostics, node, SPOT_KEY, "%s: %s%s", path,
-                              strstr(row->later, "not supported yet") ? "" : "not supported yet: ", row->later);
-}
-
-static bool equals_default(const struct spec_field *row, const json_t *value)
-{
-    json_t *def = row->def ? json_loads(row->def, JSON_DECODE_ANY, NULL) : NULL;
-    bool same = def && json_equal(def, value);
-    json_decref(def);
-    return same;
-}
-
 static void unknown(const char *map, const struct yaml_node *node, struct spec_diagnostics *diagnostics)
 {
     char hint[360], in[SPEC_PATH + 8] = "";
@@ -46,11 +30,11 @@ static void unknown(const char *map, const struct yaml_node *node, struct spec_d
 static int check_given(json_t *given, const struct yaml_node *item, const char *prefix,
                        const char *where, struct spec_diagnostics *diagnostics)
 {
-    char path[SPEC_PATH * 2];
+    char row[SPEC_PATH * 2], path[SPEC_PATH * 2];
     int rc = 0;
     for (const struct yaml_node *n = item->first; n; n = n->next) {
-        snprintf(path, sizeof(path), "%s.%.60s", prefix, n->key);
-        const struct spec_field *field = strchr(n->key, '.') ? NULL : spec_row_find(path);
+        snprintf(row, sizeof(row), "%s.%.60s", prefix, n->key);
+        const struct spec_field *field = strchr(n->key, '.') ? NULL : spec_row_find(row);
         snprintf(path, sizeof(path), "%s.%.60s", where, n->key);
         json_t *value = field ? spec_check_value(field, path, n, diagnostics) : NULL;
         if (!field)
@@ -58,50 +42,59 @@ static int check_given(json_t *given, const struct yaml_node *item, const char *
         if (!value)
             rc = -1;
         else
-            json_object_set_new(given, n->key, value);
+            json_object_set_new(given, row, value);
     }
     return rc;
 }
 
-/* One map of a list of maps; its rows are those of "LIST[]". If a key is wrong, missing keys are
- * not reported: the wrong key may be the missing one misspelt. */
-static json_t *check_item(const struct yaml_node *item, const char *list, const char *where,
-                          struct spec_diagnostics *diagnostics)
+json_t *spec_item_complete(const json_t *flat, const char *list, const char **missing)
 {
     char prefix[SPEC_PATH];
     struct spec_row row;
     size_t cursor = 0;
-    json_t *given = json_object(), *out = json_object();
-    snprintf(prefix, sizeof(prefix), "%.60s[]", list);
-    const size_t len = strlen(prefix);
-    int rc = check_given(given, item, prefix, where, diagnostics);
-    const bool whole = rc == 0;
-    while (whole && spec_row_next(&row, &cursor)) {
-        if (strncmp(row.path, prefix, len) != 0 || row.path[len] != '.')
-            continue;
+    json_t *out = json_object();
+    const int n = snprintf(prefix, sizeof(prefix), "%.60s[].", list);
+    *missing = NULL;
+    while (spec_row_next(&row, &cursor)) {
         const char *leaf = spec_row_leaf(row.path);
-        json_t *value = json_object_get(given, leaf);
+        json_t *value = json_object_get(flat, row.path);
+        if (strncmp(row.path, prefix, (size_t)n) != 0)
+            continue;
         if (!value && !row.field->def)
-            rc = spec_diagnostic_at(diagnostics, item, SPOT_VALUE, "%s: %s is missing", where, leaf);
+            *missing = *missing ? *missing : spec_row_leaf(row.field->path);
         else
-            json_object_set_new(out, leaf,
-                                value ? json_incref(value)
-                                      : json_loads(row.field->def, JSON_DECODE_ANY, NULL));
+            json_object_set_new(out, leaf, value ? json_incref(value) : json_loads(row.field->def, JSON_DECODE_ANY, NULL));
     }
-    json_decref(given);
-    if (rc == 0)
+    if (!*missing)
         return out;
     json_decref(out);
     return NULL;
 }
 
+/* One map of a list of maps; its rows are those of "LIST[]". If a key is wrong, a missing key is
+ * not reported: the wrong key may be the missing one misspelt. */
+static json_t *check_item(const struct yaml_node *item, const char *list, const char *where,
+                          struct spec_diagnostics *diagnostics)
+{
+    char prefix[SPEC_PATH];
+    const char *missing = NULL;
+    json_t *given = json_object(), *out = NULL;
+    snprintf(prefix, sizeof(prefix), "%.60s[]", list);
+    if (check_given(given, item, prefix, where, diagnostics) == 0)
+        out = spec_item_complete(given, list, &missing);
+    if (missing)
+        spec_diagnostic_at(diagnostics, item, SPOT_VALUE, "%s: %s is missing", where, missing);
+    json_decref(given);
+    return out;
+}
+
 static json_t *check_items(const struct yaml_node *node, const char *path, struct spec_diagnostics *diagnostics)
 {
-    enum { MOST = 32 };
     char where[SPEC_PATH];
     int i = 0, bad = 0;
-    if (node->kind != YAML_LIST || node->count > MOST) {
-        spec_diagnostic_at(diagnostics, node, SPOT_VALUE, "%s: expected a list of at most %d maps", path, MOST);
+    if (node->kind != YAML_LIST || node->count > SPEC_ITEMS_MOST) {
+        spec_diagnostic_at(diagnostics, node, SPOT_VALUE, "%s: expected a list of at most %d maps", path,
+                           SPEC_ITEMS_MOST);
         return NULL;
     }
     json_t *list = json_array();
@@ -143,10 +136,6 @@ static void check_block(json_t *flat, const struct spec_field *row, const char *
                         const struct yaml_node *node, struct spec_diagnostics *diagnostics)
 {
     const bool none = yaml_is_null(node) && row->def;
-    if (row->later && !none) {
-        later(row, path, node, diagnostics);
-        return;
-    }
     json_object_set_new(flat, path, none ? json_null() : json_true());
     if (none || yaml_is_null(node))
         return;
@@ -176,8 +165,6 @@ static void check_entry(json_t *flat, const struct yaml_node *node, const char *
     } else if (json_object_get(flat, path)) {
         spec_diagnostic_at(diagnostics, node, SPOT_KEY, "%s: given twice, as %s and under another name", path,
                            node->key);
-    } else if (row->later && !row->def) {
-        later(row, path, node, diagnostics);
     } else if (strcmp(path, "sweep") == 0) {    /* its points are put into the tree (sweep_tree.h) */
         json_object_set_new(flat, path, json_object());
     } else if (row->type == FIELD_MAP) {
@@ -187,9 +174,7 @@ static void check_entry(json_t *flat, const struct yaml_node *node, const char *
                                                  : spec_check_value(row, path, node, diagnostics);
         if (!value)
             spec_diagnostics_suppress(diagnostics, path);
-        else if (row->later && !equals_default(row, value))
-            later(row, path, node, diagnostics);
-        if (value)
+        else
             json_object_set_new(flat, path, value);
     }
 }
@@ -213,7 +198,7 @@ static json_t *parent_of(json_t *root, const char *path)
     return json_is_object(at) ? at : NULL;
 }
 
-static json_t *unfold(const json_t *flat, struct err *err)
+json_t *spec_unfold(const json_t *flat, struct err *err)
 {
     struct spec_row row;
     size_t cursor = 0;
@@ -222,9 +207,7 @@ static json_t *unfold(const json_t *flat, struct err *err)
         json_t *parent = parent_of(root, row.path);
         json_t *given = json_object_get(flat, row.path);
         json_t *value;
-        if (!parent || (row.field->later && !row.field->def))
-            continue;
-        if (row.field->later && strcmp(row.field->def, "null") == 0)
+        if (!parent)
             continue;
         if (row.field->type == FIELD_MAP)
             value = given ? (json_is_null(given) ? json_null() : json_object())
@@ -248,7 +231,7 @@ int spec_check(json_t **out, const struct yaml_node *root, struct spec_diagnosti
 {
     json_t *flat = json_object();
     check_map(flat, root, "", diagnostics);
-    *out = unfold(flat, err);
+    *out = spec_unfold(flat, err);
     json_decref(flat);
     if (!*out)
         return err_set(err, ERR_MEMORY, "out of memory while checking the spec");

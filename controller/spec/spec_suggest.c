@@ -260,9 +260,7 @@ static void list_keys(char *out, size_t size, const char *map)
     at += (size_t)snprintf(out, size, "; valid keys are");
     const char *comma = " ";
     while (at < size && spec_row_next(&row, &cursor)) {
-        const struct spec_field *f = row.field;
-        bool never = f->later && (!f->def || strcmp(f->def, "null") == 0);
-        if (!directly_in(map, row.path) || never)
+        if (!directly_in(map, row.path))
             continue;
         at += (size_t)snprintf(out + at, size - at, "%s%s", comma, spec_row_leaf(row.path));
         comma = ", ";

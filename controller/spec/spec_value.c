@@ -47,7 +47,7 @@ static void describe(char *out, size_t size, const struct spec_field *row)
         snprintf(what, sizeof(what), "a range of durations, such as 5s..5m");
         break;
     case FIELD_EVERY:
-        snprintf(what, sizeof(what), "a number of steps, such as \"500 steps\", or a duration");
+        snprintf(what, sizeof(what), "a number of steps, such as \"500 steps\"%s", row->min >= 1 ? "" : ", or a duration");
         break;
     case FIELD_MAP:
         snprintf(what, sizeof(what), "a map of keys");
@@ -141,11 +141,11 @@ static json_t *check_enum(const struct spec_field *row, const char *path,
 {
     char list[200] = "", near[64], hint[100] = "";
     size_t at = 0;
+    if (spec_field_choice(row->choices, n->text))
+        return json_string(n->text);
     for (const char *p = row->choices; p; p = strchr(p, '|')) {
         p += *p == '|';
-        size_t len = strcspn(p, "|");
-        if (strlen(n->text) == len && memcmp(n->text, p, len) == 0)
-            return json_string(n->text);
+        const size_t len = strcspn(p, "|");
         at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%.*s", at ? ", " : "", (int)len, p);
     }
     spec_nearest_choice(near, sizeof(near), row->choices, n->text);
@@ -169,6 +169,8 @@ static json_t *check_duration(const struct spec_field *row, const char *path,
         spec_diagnostic_at(diagnostics, n, SPOT_VALUE, "%s: %s", path, why.text);
         return NULL;
     }
+    if (row->type == FIELD_EVERY && row->min >= 1 && !every.steps)
+        return wrong(row, path, n, NULL, diagnostics);
     if (row->type == FIELD_EVERY)
         return every.steps ? json_make("{s:I}", "steps", (json_int_t)every.steps)
                            : json_make("{s:f}", "seconds", every.seconds);
@@ -188,8 +190,10 @@ static json_t *check_text(const struct spec_field *row, const char *path,
 {
     if (!n->text[0])
         return wrong(row, path, n, NULL, diagnostics);
-    if (row->type == FIELD_PATH && strlen(n->text) >= 1024) {
-        spec_diagnostic_at(diagnostics, n, SPOT_VALUE, "%s: the path is longer than 1023 bytes", path);
+    const size_t most = spec_field_text_most(row);
+    if (most && strlen(n->text) > most) {
+        spec_diagnostic_at(diagnostics, n, SPOT_VALUE, "%s: the %s is longer than %zu bytes", path,
+                           row->type == FIELD_PATH ? "path" : "text", most);
         return NULL;
     }
     return json_string(n->text);

@@ -56,140 +56,21 @@ static const struct spec_field *row_find(const char *path)
     return NULL;
 }
 
-static bool is_auto(const json_t *v)
-{
-    return json_is_string(v) && strcmp(json_string_value(v), "auto") == 0;
-}
-
-static bool choice_ok(const char *choices, const char *word)
-{
-    size_t n = strlen(word);
-    for (const char *p = choices; p; p = strchr(p, '|')) {
-        p += *p == '|';
-        size_t len = strcspn(p, "|");
-        if (len == n && memcmp(p, word, n) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool equals_default(const struct spec_field *f, const json_t *v)
-{
-    if (!f->def)
-        return json_is_null(v);
-    json_t *def = json_loads(f->def, JSON_DECODE_ANY, NULL);
-    bool same = def && json_equal(def, v);
-    json_decref(def);
-    return same;
-}
-
-static int check_range(const struct spec_field *f, double x, struct err *err)
-{
-    if (isfinite(x) && x >= f->min && x <= f->max)
-        return 0;
-    return err_set(err, ERR_USAGE, "train.%s: %.12g is out of range; it may be from %.12g to %.12g",
-                   f->path, x, f->min, f->max);
-}
-
-static int check_numbers(const struct spec_field *f, const json_t *v, struct err *err)
-{
-    int lo = 0, hi = 0;
-    if (sscanf(f->choices, "%d-%d", &lo, &hi) == 1)
-        hi = lo;
-    int n = json_is_array(v) ? (int)json_array_size(v) : -1;
-    if (n < lo || n > hi)
-        return err_set(err, ERR_USAGE, "train.%s: expected a list of %s numbers", f->path, f->choices);
-    for (int i = 0; i < n; i++) {
-        const json_t *x = json_array_get(v, (size_t)i);
-        if (!json_is_number(x))
-            return err_set(err, ERR_USAGE, "train.%s: entry %d is not a number", f->path, i + 1);
-        if (check_range(f, json_number_value(x), err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int wrong_type(const struct spec_field *f, const char *expected, struct err *err)
-{
-    return err_set(err, ERR_USAGE, "train.%s: expected %s%s", f->path, expected, f->auto_ok ? " or auto" : "");
-}
-
-static int check_strings(const struct spec_field *f, const json_t *v, struct err *err)
-{
-    for (size_t i = 0; i < json_array_size(v); i++)
-        if (!json_is_string(json_array_get(v, i)))
-            return err_set(err, ERR_USAGE, "train.%s: entry %zu is not text", f->path, i + 1);
-    return json_is_array(v) ? 0 : wrong_type(f, "a list of texts", err);
-}
-
-static int check_every(const struct spec_field *f, const json_t *v, struct err *err)
-{
-    const json_t *steps = json_object_get(v, "steps");
-    if (json_object_size(v) == 1 && json_is_integer(steps) && json_integer_value(steps) >= 1)
-        return 0;
-    return wrong_type(f, "steps, such as {\"steps\": 250}", err);
-}
-
-static int check_value(const struct spec_field *f, const json_t *v, struct err *err)
-{
-    if (f->later && !equals_default(f, v))
-        return err_set(err, ERR_USAGE, "train.%s: not supported yet: %s", f->path, f->later);
-    if (json_is_null(v) || (f->auto_ok && is_auto(v)))
-        return 0;
-    switch (f->type) {
-    case FIELD_BOOL:
-        return json_is_boolean(v) ? 0 : wrong_type(f, "true or false", err);
-    case FIELD_INT:
-        if (!json_is_integer(v))
-            return wrong_type(f, "a whole number", err);
-        return check_range(f, (double)json_integer_value(v), err);
-    case FIELD_NUMBER:
-        if (!json_is_number(v))
-            return wrong_type(f, "a number", err);
-        return check_range(f, json_number_value(v), err);
-    case FIELD_NUMBERS:
-        return check_numbers(f, v, err);
-    case FIELD_STRINGS:
-        return check_strings(f, v, err);
-    case FIELD_EVERY:
-        return check_every(f, v, err);
-    case FIELD_ENUM:
-        if (json_is_string(v) && choice_ok(f->choices, json_string_value(v)))
-            return 0;
-        return err_set(err, ERR_USAGE, "train.%s: expected one of %s%s", f->path, f->choices,
-                       f->auto_ok ? "|auto" : "");
-    case FIELD_PATH:
-    case FIELD_STRING:
-        if (!json_is_string(v))
-            return wrong_type(f, "text", err);
-        if (json_string_length(v) >= sizeof(((struct train_spec *)0)->data_path))
-            return err_set(err, ERR_USAGE, "train.%s: longer than 1023 bytes", f->path);
-        return 0;
-    default:
-        return err_set(err, ERR_BUG, "train.%s: train: does not support the type of this row", f->path);
-    }
-}
-
 /* Every key of `block` must have a row, and every value must fit it. */
 static int check_block(json_t *block, const char *prefix, struct err *err)
 {
     const char *key;
     json_t *v;
     json_object_foreach (block, key, v) {
-        char path[128];
+        char path[128], whole[136];
         int n = snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", key);
         const struct spec_field *f = n < (int)sizeof(path) ? row_find(path) : NULL;
         if (!f)
             return err_set(err, ERR_USAGE, "train.%s%s%.80s: unknown key", prefix, *prefix ? "." : "", key);
-        if (f->type != FIELD_MAP) {
-            if (check_value(f, v, err) < 0)
-                return -1;
-        } else if (json_is_object(v)) {
-            if (check_block(v, path, err) < 0)
-                return -1;
-        } else if (!json_is_null(v)) {
-            return wrong_type(f, "a map of keys", err);
-        }
+        snprintf(whole, sizeof(whole), "train.%s", path);
+        if (json_is_null(v) ? 0 : spec_field_check(f, whole, v, err) < 0 ||
+                                      (f->type == FIELD_MAP && check_block(v, path, err) < 0))
+            return -1;
     }
     return 0;
 }

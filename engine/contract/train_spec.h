@@ -13,40 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/contract/spec_field.h"
 #include "engine/contract/train_config.h"
 
 struct err;
-
-enum field_type {
-    FIELD_MAP,         /* has rows of its own: "optimizer" before "optimizer.lr" */
-    FIELD_BOOL,
-    FIELD_INT,
-    FIELD_NUMBER,
-    FIELD_STRING,
-    FIELD_ENUM,        /* one of `choices`, separated by | */
-    FIELD_PATH,        /* string; the controller makes it absolute against workdir */
-    FIELD_NUMBERS,     /* list of numbers, min..max entries given by `choices` as "2" or "2-3" */
-    FIELD_STRINGS,
-    FIELD_STRING_MAP,  /* env: any keys, scalar values */
-    FIELD_DURATION,    /* "500 ms", "30s", "5m", "1h 30m", "24:00:00"; canonical: seconds */
-    FIELD_RANGE,       /* "5s..5m"; canonical: [min_s, max_s] */
-    FIELD_EVERY,       /* "500 steps" or a duration; canonical: {"steps":500} or {"seconds":300} */
-    FIELD_ITEMS        /* list of maps; rows "name[].key" describe the keys of an item */
-};
-
-/* One key. The path is relative to the block: "optimizer.lr". */
-struct spec_field {
-    const char     *path;
-    enum field_type type;
-    const char     *choices;  /* FIELD_ENUM, FIELD_NUMBERS; else NULL */
-    bool            auto_ok;  /* "auto" is allowed and kept */
-    bool            null_ok;  /* of a row without default: null is allowed and kept, and means none */
-    double          min, max; /* FIELD_INT, FIELD_NUMBER, FIELD_NUMBERS, FIELD_DURATION (s) */
-    const char     *def;      /* JSON text; NULL = absent unless given */
-    const char     *later;    /* not NULL: this key is refused with this sentence, unless its
-                                 value equals the default */
-    const char     *help;     /* one line of help */
-};
 
 /* The rows of the `train:` block, ended by a row whose path is NULL. */
 const struct spec_field *train_spec_fields(void);

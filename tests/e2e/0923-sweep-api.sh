@@ -40,7 +40,7 @@ print(json.dumps({"spec": "run: x", "cwd": "/", "canonical": spec}))' | post job
     has "$2" out
 }
 refused '{"retry.max": []}' 'the list is empty'
-refused '{"retry.max": [-5]}' 'retry.max: expected a whole number'
+refused '{"retry.max": [-5]}' 'retry.max: -5 is out of range'
 refused '{"retry.nothing": [1]}' 'nothing'
 refused '{"name": [5]}' 'name'
 refused '{}' 'is empty'
