@@ -114,4 +114,10 @@ prefixes = set(re.findall(r"text\(`(\w+)_\$\{", used))
 words = set(re.findall(r"\w+", used))
 unused = [k for k in keys if k not in words and k.split("_")[0] not in prefixes and not k.endswith("Hint")]
 assert not unused, f"no file uses {unused}"
+
+# What the time went into has the names and meanings of the glossary.
+time = pathlib.Path("../../docs/GLOSSARY.md").read_text().split("\n## Time\n")[1].split("\n## ")[0]
+terms = dict(re.findall(r"^\| ([a-z]+)(?: \(time\))? \| ([^|]*) \|", time, re.M))
+shown = dict(re.findall(r'means_(\w+): "([^"]*)"', assets["texts.js"]))
+assert shown and shown.items() <= terms.items(), shown.items() - terms.items()
 PY

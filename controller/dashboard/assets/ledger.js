@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ledger.js - where the time went: buckets that sum to rank_s, to the tenth */
+/* ledger.js - where the time went: buckets that sum to rank_s, to the tenth; their names are those of docs/GLOSSARY.md */
 import { el, svg } from "./dom.js";
 import { number, percent } from "./figures.js";
 import { text } from "./texts.js";
@@ -37,6 +37,6 @@ function row(name, means, value, share, look) {
 export function ledger(goodput) {
   const whole = goodput.rank_s;
   const rows = BUCKETS.filter((b) => b !== "disk" || goodput.disk > 0).map((b) =>
-    row(text(`bucket_${b}`), text(`means_${b}`), goodput[b], whole ? `${(goodput[b] / whole * 100).toFixed(goodput[b] / whole > 0.1 ? 1 : 2)}\u00a0%` : "", b));
+    row(b, text(`means_${b}`), goodput[b], whole ? `${(goodput[b] / whole * 100).toFixed(goodput[b] / whole > 0.1 ? 1 : 2)}\u00a0%` : "", b));
   return [whole > 0 ? bars(goodput) : null, el("table", { class: "ledger" }, el("tbody", {}, ...rows, row(text("sum"), "", whole, "100\u00a0%", null)))];
 }
