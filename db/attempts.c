@@ -9,6 +9,7 @@
 static const char INSERT[] =
     "INSERT INTO attempts (job, attempt, nonce, node, run_dir, boot_id, pid, start_time, "
     "incarnation, acked, started_ms, ended_ms) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)";
+static const char DROP[] = "DELETE FROM attempts WHERE job=? AND attempt=?";
 static const char UPDATE[] =
     "UPDATE attempts SET boot_id=?3, pid=?4, start_time=?5, incarnation=?6, acked=?7, ended_ms=?8 "
     "WHERE job=?1 AND attempt=?2";
@@ -37,6 +38,11 @@ int attempts_insert(struct store *s, const struct attempt_row *row, struct err *
     return stmt_do(s, err, INSERT, "iittttooiiio", row->job, row->attempt, row->nonce, row->node,
                    row->run_dir, row->boot_id, row->pid, row->start_time, row->incarnation,
                    row->acked, row->started_ms, row->ended_ms);
+}
+
+int attempts_put(struct store *s, const struct attempt_row *row, struct err *err)
+{
+    return stmt_do(s, err, DROP, "ii", row->job, row->attempt) < 0 ? -1 : attempts_insert(s, row, err);
 }
 
 int attempts_update(struct store *s, const struct attempt_row *row, struct err *err)

@@ -30,6 +30,8 @@ struct attempt_row {
 };
 
 int attempts_insert(struct store *s, const struct attempt_row *row, struct err *err);
+/* The same, in the place of one that may be there. */
+int attempts_put(struct store *s, const struct attempt_row *row, struct err *err);
 /* Updates identity, incarnation, acked and ended_ms; the rest never changes. */
 int attempts_update(struct store *s, const struct attempt_row *row, struct err *err);
 int attempts_get(struct attempt_row *row, struct store *s, int64_t job, int64_t attempt, struct err *err);

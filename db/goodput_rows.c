@@ -16,6 +16,7 @@ static const char ADD[] =
     "INSERT INTO goodput (job, attempt, generation, rank_ms" GOODPUT_BUCKETS(COLUMN) ") "
     "VALUES (?,?,?,?" GOODPUT_BUCKETS(MARK) ") ON CONFLICT (job, attempt, generation) "
     "DO UPDATE SET rank_ms = rank_ms + excluded.rank_ms" GOODPUT_BUCKETS(PLUS);
+static const char FORGET[] = "DELETE FROM goodput WHERE job=?";
 static const char SUM[] = "SELECT coalesce(sum(rank_ms),0)" GOODPUT_BUCKETS(TOTAL) " FROM goodput WHERE job=?";
 
 int goodput_rows_add(struct store *s, int64_t job, int64_t attempt, int64_t generation,
@@ -27,6 +28,11 @@ int goodput_rows_add(struct store *s, int64_t job, int64_t attempt, int64_t gene
     for (int i = 0; i < BUCKETS; i++)
         sqlite3_bind_int64(st, 5 + i, spent->ms[i]);
     return stmt_run(st, err);
+}
+
+int goodput_rows_forget(struct store *s, int64_t job, struct err *err)
+{
+    return stmt_do(s, err, FORGET, "i", job);
 }
 
 int goodput_rows_sum(struct goodput *spent, struct store *s, int64_t job, struct err *err)

@@ -16,6 +16,8 @@ struct store;
 /* Adds time to the row of a generation. */
 int goodput_rows_add(struct store *s, int64_t job, int64_t attempt, int64_t generation,
                      const struct goodput *spent, struct err *err);
+/* Deletes those of a job. */
+int goodput_rows_forget(struct store *s, int64_t job, struct err *err);
 /* The sum over the whole job. */
 int goodput_rows_sum(struct goodput *spent, struct store *s, int64_t job, struct err *err);
 

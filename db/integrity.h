@@ -3,7 +3,7 @@
  *
  * quick: every page, the order of rows and the constraints; misses an index that differs from its table.  It
  * reads the file once, so a daemon can wait for it.  full: the indexes as well, several times slower.
- * Neither detects a changed byte within a text; a comparison with the events beside each job does (jobctl doctor).
+ * Neither detects a changed byte within a text.
  */
 #ifndef DB_INTEGRITY_H
 #define DB_INTEGRITY_H

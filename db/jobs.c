@@ -18,7 +18,7 @@
 
 #define UNKNOWN INT64_C(-1)
 
-static const char DAMAGED[] = "its row in the store is damaged: run `jobctl doctor --repair`";
+static const char DAMAGED[] = "its row in jobs.db is damaged";
 static const char NEXT_ID[] = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0) + 1";
 static const char INSERT[] = "INSERT INTO jobs (" COLUMNS ") "
                              "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
@@ -27,6 +27,8 @@ static const char UPDATE[] =
     "UPDATE jobs SET state=?2, result=?3, reason=?4, priority=?5, held=?6, attempt=?7, "
     "generation=?8, np=?9, step=?10, steps=?11, exit_code=?12, started_ms=?13, ended_ms=?14, "
     "productive_ms=?15, last_seq=?16, loss=?17, samples_per_s=?18, busy_ms=?19 WHERE id=?1";
+static const char END[] = "UPDATE jobs SET state='done', result='failed', exit_code=1, reason=?2, ended_ms=?3 "
+                          "WHERE id=?1";
 static const char GET[] = "SELECT " COLUMNS " FROM jobs WHERE id=?";
 static const char SPEC[] = "SELECT yaml, canonical FROM specs WHERE job=?";
 static const char MENTION[] = "SELECT s.job, s.canonical FROM mentions m JOIN specs s ON s.job = m.job "
@@ -47,7 +49,6 @@ static const char DROP_MENTIONS[] = "DELETE FROM mentions WHERE job=?";
 static const char IDS[] = "SELECT id, attempt > 0, state = 'done' FROM jobs UNION ALL "
                           "SELECT job, 0, 1 FROM removed ORDER BY 1";
 static const char LATEST[] = "SELECT id FROM jobs WHERE state = 'done' ORDER BY ended_ms DESC LIMIT ?";
-static const char COUNT[] = "SELECT count(*) FROM jobs";
 static const char EACH[] = "SELECT " COLUMNS " FROM jobs WHERE id < ? AND sweep IS NULL ORDER BY id DESC LIMIT ?";
 static const char MEMBERS[] = "SELECT " COLUMNS " FROM jobs WHERE sweep = ? AND sweep_index > ? ORDER BY sweep_index "
                               "LIMIT ?";
@@ -227,14 +228,9 @@ int jobs_done_skip(int64_t *before, struct store *s, int64_t keep, const char *r
     return rc < 0 ? -1 : 0;
 }
 
-int jobs_count(int64_t *count, struct store *s, struct err *err)
+int jobs_end(struct store *s, int64_t id, const char *reason, int64_t at_ms, struct err *err)
 {
-    sqlite3_stmt *st = stmt_query(s, err, COUNT, "");
-    if (stmt_step(st, err) <= 0)
-        return -1;
-    *count = stmt_int(st, 0, 0);
-    sqlite3_reset(st);
-    return 0;
+    return stmt_do(s, err, END, "iti", id, reason, at_ms);
 }
 
 int jobs_ids(struct store *s, jobs_ids_fn each, void *ctx, struct err *err)

@@ -52,14 +52,14 @@ typedef int (*jobs_ids_fn)(void *ctx, int64_t id, bool started, bool done);
 int jobs_ids(struct store *s, jobs_ids_fn each, void *ctx, struct err *err);
 /* Those that were done last, newest first; the same way. */
 int jobs_done_latest(struct store *s, int64_t limit, jobs_ids_fn each, void *ctx, struct err *err);
-/* How many jobs there are, without removed ones. */
-int jobs_count(int64_t *count, struct store *s, struct err *err);
 
 /* The smallest unused id. */
 int jobs_next_id(int64_t *id, struct store *s, struct err *err);
 int jobs_insert(struct store *s, const struct job_row *row, const char *yaml, const char *canonical, struct err *err);
 /* Updates all but id, name, after, retry_of and submitted_ms: jobs_edit() changes name and after, the others stay. */
 int jobs_update(struct store *s, const struct job_row *row, struct err *err);
+/* Ends one whose other rows cannot be read: failed. */
+int jobs_end(struct store *s, int64_t id, const char *reason, int64_t at_ms, struct err *err);
 /* ERR_NOT_FOUND if there is none; the error says if it was removed (removed.h). */
 int jobs_get(struct job_row *row, struct store *s, int64_t id, struct err *err);
 /* Replaces both texts of its spec, and what the row repeats of it: name and after. */

@@ -29,11 +29,18 @@ static int run_with_id(struct store *s, const char *sql, int64_t job, struct err
     return stmt_do(s, err, sql, "i", job);
 }
 
-static int replace(struct store *s, const struct removed_row *row, struct err *err)
+int removed_forget(struct store *s, int64_t job, struct err *err)
 {
     for (size_t i = 0; i < sizeof(FORGET) / sizeof(FORGET[0]); i++)
-        if (run_with_id(s, FORGET[i], row->job, err) < 0)
+        if (run_with_id(s, FORGET[i], job, err) < 0)
             return -1;
+    return 0;
+}
+
+static int replace(struct store *s, const struct removed_row *row, struct err *err)
+{
+    if (removed_forget(s, row->job, err) < 0)
+        return -1;
     return stmt_do(s, err, PUT, "itiitoi", row->job, row->name, row->removed_ms, row->bytes,
                    row->checkpoints, row->checkpoint_bytes, (int64_t)row->kept);
 }

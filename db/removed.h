@@ -28,6 +28,8 @@ struct removed_row {
 
 /* Deletes all rows of the job and adds this one, atomically. */
 int removed_put(struct store *s, const struct removed_row *row, struct err *err);
+/* Deletes all rows of the job, in the open transaction. */
+int removed_forget(struct store *s, int64_t job, struct err *err);
 /* Marks its files as deleted. */
 int removed_done(struct store *s, int64_t job, struct err *err);
 

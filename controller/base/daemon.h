@@ -27,7 +27,7 @@
  *   job_json, why               how jobs are shown
  *   request_job, request_*      the handlers of requests
  *   requests                    the table of requests
- *   replay                      recovery after a restart of the daemon
+ *   takeover, replay            recovery after a restart of the daemon, and after a loss of the store
  *   notifier                    messages about jobs
  *   home_watch, beat            what is looked at once a second
  *   store_upkeep                the store is kept small
@@ -55,7 +55,6 @@ struct host;
 struct submit_batch;
 struct commit_group;
 struct removal;
-struct survey;
 struct snapshots;
 struct store_upkeep;
 struct notifier;
@@ -97,7 +96,7 @@ struct daemon {
     bool                 notices;       /* some messages may be waiting in the store */
     struct tally        *tally;         /* counters for Prometheus (controller/metrics) */
     struct dashboard    *dashboard;     /* the page in a browser; NULL until the first request for it */
-    struct survey       *survey;        /* jobs whose rows and directories differed at the start */
+    char                 store_text[1200];  /* what was lost with the store before the start; "": nothing */
     int64_t              next_id;
     int64_t              started_ms;
     int64_t              die_at_event;  /* daemon_test_hook(); 0: never */

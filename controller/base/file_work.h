@@ -11,7 +11,7 @@
  * libuv's pool is not used: it has four threads, and four calls that hang would end all work in it.
  * tests/rooms.txt lists each source of the daemon that names files by a path, and why the loop does not wait for a file
  * system that others can make slow ("files"); tests/check_opens.sh refuses any other. What the loop itself does:
- *   events beside a job     job_history.h: they must be stored before their effect. Neither through a link nor on another
+ *   job.json of a job       job_file.h: it must be written before an effect. Neither through a link nor on another
  *                           file system (safe_open_dir()): they wait no longer than the store, which lies beside them
  *   spec.json of a job      before each attempt (fleet.c), and at its end (job_env.h): the same way
  *   files of an attempt     its key (agent_listener.h), the list of nodes and the spec of Slurm's script (placement.h,
@@ -19,7 +19,7 @@
  *                           a directory that a thread has made or read right before, of an attempt that runs elsewhere
  *   environment of a job    job_env.h: written once, in the directory that the submit makes; its secrets are read
  *                           before an attempt and deleted at its end
- *   all that is read at the start of the daemon (survey.h, replay.h), before it serves requests
+ *   all that is read at the start of the daemon (takeover.h, replay.h), before it serves requests
  * The store (sqlite) remains in the loop: its file is the daemon's own, each answer depends on it, and where
  * its disk hangs no correct answer is possible.
  */

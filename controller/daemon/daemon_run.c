@@ -30,7 +30,6 @@
 #include "controller/daemon/snapshots.h"
 #include "controller/daemon/store_upkeep.h"
 #include "controller/daemon/submit_batch.h"
-#include "controller/daemon/survey.h"
 #include "controller/dashboard/dashboard.h"
 #include "controller/http/server.h"
 #include "agent/os/tcp_listen.h"
@@ -166,7 +165,7 @@ static void listen_for_metrics(struct daemon *d)
 }
 
 /* Starts everything that needs the loop. */
-static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
+static int serve(struct daemon *d, bool restored, int listen_fd, int ready_fd, struct err *err)
 {
     uv_signal_t signals[2];
     static const int numbers[2] = { SIGTERM, SIGINT };
@@ -197,7 +196,7 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
     if (rc == 0)
         rc = hosts_open(d, err);
     if (rc == 0)
-        rc = replay_all(d, err);
+        rc = replay_all(d, restored, err);
     if (rc == 0)
         rc = snapshots_open(d, err);
     if (rc == 0)
@@ -251,22 +250,39 @@ static void store_damaged(void *arg, const char *text)
     if (!d->damaged)
         log_error(NULL, "stopping: %s", text);
     d->damaged = true;
-    if (d->store)       /* it runs */
-        daemon_stop(d);
+    daemon_stop(d);
 }
 
 /* Checks the store only when its last user may not have finished with it: a quick check, which finds what a crash
  * of the machine or a foreign write leaves; after damage that it may miss, the full one. */
-static int open_store(struct daemon *d, enum home_end before, struct err *err)
+static int open_checked(struct daemon *d, const char *path, enum home_end before, struct err *err)
 {
     static const enum integrity depths[] = { [HOME_CLEAN] = INTEGRITY_UNCHECKED, [HOME_UNCLEAN] = INTEGRITY_QUICK,
                                              [HOME_DAMAGED] = INTEGRITY_FULL };
-    char db[PATH_MAX + 16];
-    snprintf(db, sizeof(db), "%s/jobs.db", d->home);
-    integrity_hook(store_damaged, d);
+    if (access(path, F_OK) < 0)
+        return err_set_errno(err, EUCLEAN, "there is no store %s", path);
     if (before != HOME_CLEAN)
-        log_info(NULL, "the previous daemon did not stop cleanly; checking %s", db);
-    return store_open_checked(&d->store, db, depths[before], err);
+        log_info(NULL, "the previous daemon did not stop cleanly; checking %s", path);
+    return store_open_checked(&d->store, path, depths[before], err);
+}
+
+/* *restored: a copy of a lost or damaged store took its place. */
+static int open_store(bool *restored, struct daemon *d, enum home_end before, struct err *err)
+{
+    char path[PATH_MAX + 16];
+    struct err why = { 0 };
+    snprintf(path, sizeof(path), "%s/jobs.db", d->home);
+    *restored = false;
+    if (open_checked(d, path, before, &why) < 0) {
+        if (why.errnum != EUCLEAN)
+            return err_set(err, why.code, "%s", why.text);
+        log_warn(NULL, "%s", why.text);
+        if (snapshots_restore(restored, d->store_text, sizeof(d->store_text), d->home, err) < 0 ||
+            store_open(&d->store, path, err) < 0)
+            return -1;
+    }
+    integrity_hook(store_damaged, d);
+    return 0;
 }
 
 int daemon_run(const struct daemon_options *options, struct err *err)
@@ -274,6 +290,7 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     struct daemon *d = whole_create();
     char socket[PATH_MAX + 16];
     enum home_end before;
+    bool restored;
     const char *die = getenv("JOBCTL_TEST_DIE_AT_EVENT");
     int lock = -1, listen_fd, rc = -1;
     if (!d)
@@ -293,23 +310,24 @@ int daemon_run(const struct daemon_options *options, struct err *err)
         goto out;
     log_open(STDERR_FILENO, "daemon", getenv("JOBCTL_DEBUG") ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
     log_filter(redact_line, NULL);
-    if (open_store(d, before, err) < 0 || (listen_fd = unix_socket_listen(socket, err)) < 0)
+    if (open_store(&restored, d, before, err) < 0 || (listen_fd = unix_socket_listen(socket, err)) < 0)
         goto out;
     if (before != HOME_CLEAN) {
         job_env_sweep(d);
         job_code_collect(d->home);
-        replay_done(d);
     }
-    rc = serve(d, listen_fd, options->ready_fd, err);
+    rc = serve(d, restored, listen_fd, options->ready_fd, err);
     unlinkat(d->home_inode.fd, HOME_SOCKET, 0);     /* never that of another home at the same path */
     if (d->damaged)
-        rc = err_set(err, ERR_SYSTEM, "the store %s/jobs.db is damaged: run `jobctl doctor --repair`", d->home);
+        rc = err_set(err, ERR_SYSTEM, "the store %s/jobs.db is damaged: the next start puts its newest copy in its place",
+                     d->home);
     if (rc == 0)
         log_info(NULL, "stopped");
 out:
-    survey_free(d->survey);
     store_close(d->store);
     integrity_hook(NULL, NULL);
+    if (rc == 0)
+        snapshots_at_stop(d);
     if (lock >= 0)
         home_lock_leave(lock, d->damaged ? HOME_DAMAGED : rc == 0 ? HOME_CLEAN : HOME_UNCLEAN);
     dir_identity_close(&d->home_inode);

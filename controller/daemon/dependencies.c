@@ -8,7 +8,6 @@
 
 #include "controller/base/daemon.h"
 #include "controller/daemon/request_job.h"
-#include "controller/daemon/survey.h"
 #include "controller/spec/spec_after.h"
 #include "db/jobs.h"
 #include "engine/base/err.h"
@@ -50,7 +49,7 @@ int dependencies_resolve(json_t *spec, struct daemon *d, int64_t of, struct err 
         else
             snprintf(word, sizeof(word), "%s", json_is_string(v) ? json_string_value(v) : "");
         const enum spec_after kind = spec_after_parse(&name, word);
-        if (request_job_id_before(&id, d, name, of, err) < 0 || survey_job_get(&row, d->survey, d->store, id, err) < 0)
+        if (request_job_id_before(&id, d, name, of, err) < 0 || jobs_get(&row, d->store, id, err) < 0)
             goto fail;
         if (id >= of) {
             err_set(err, ERR_CONFLICT, "job %lld was not submitted before job %lld, and a job can wait only for "

@@ -8,7 +8,6 @@
 
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
-#include "controller/daemon/survey.h"
 #include "controller/daemon/sweeps.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
@@ -197,11 +196,8 @@ static int newest_good(void *ctx, const struct checkpoint_row *row)
 json_t *job_json_of_stored(struct daemon *d, const struct job_row *row)
 {
     json_t *checkpoint = NULL;
-    struct job_row shown = *row;
     checkpoints_each(d->store, row->id, 8, newest_good, &checkpoint, NULL);
-    if (!row->result[0] && survey_reason(d->survey, row->id)[0])
-        snprintf(shown.reason, sizeof(shown.reason), "%s", survey_reason(d->survey, row->id));
-    json_t *o = job_json_make(&shown, checkpoint ? checkpoint : json_null(), json_null(), "", "");
+    json_t *o = job_json_make(row, checkpoint ? checkpoint : json_null(), json_null(), "", "");
     json_object_set_new(o, "members", sweeps_json(d, row));
     return o;
 }
@@ -213,7 +209,7 @@ json_t *job_json_of_id(struct daemon *d, int64_t id, struct err *err)
     json_t *row = NULL;
     if (job)
         row = job_json_of_job(job);
-    else if (survey_job_get(&stored, d->survey, d->store, id, err) < 0)
+    else if (jobs_get(&stored, d->store, id, err) < 0)
         return NULL;
     else
         row = job_json_of_stored(d, &stored);

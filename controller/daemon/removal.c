@@ -17,15 +17,15 @@
 #include "engine/base/tree.h"
 #include "controller/base/daemon.h"
 #include "controller/base/file_work.h"
+#include "controller/daemon/next_id.h"
 #include "controller/daemon/reserve.h"
 #include "controller/base/utc.h"
-#include "controller/daemon/survey.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_code.h"
 #include "controller/job/job_dir.h"
-#include "controller/job/job_history.h"
+#include "controller/job/job_file.h"
 #include "controller/nodes/fleet.h"
 #include "controller/nodes/copy_removal.h"
 #include "controller/nodes/orphan.h"
@@ -244,11 +244,11 @@ int removal_plan(struct removed_row *row, struct daemon *d, int64_t id, bool che
 {
     char *yaml = NULL, *canonical = NULL;
     struct job_row job;
-    if (survey_job_get(&job, d->survey, d->store, id, err) < 0 || jobs_spec(&yaml, &canonical, d->store, id, err) < 0)
+    if (jobs_get(&job, d->store, id, err) < 0 || jobs_spec(&yaml, &canonical, d->store, id, err) < 0)
         return -1;
     int rc = removal_plan_rows(row, d, id, job.name, canonical, checkpoints, err);
     if (rc == 0 && !job.result[0])
-        rc = err_set(err, ERR_CONFLICT, "job %lld is left alone: %s", (long long)id, survey_reason(d->survey, id));
+        rc = err_set(err, ERR_CONFLICT, "job %lld is not done", (long long)id);
     free(yaml);
     free(canonical);
     return rc;
@@ -305,12 +305,12 @@ static void remove_entry(struct removal *r, int fd, const char *name)
         close(lock);
 }
 
-/* Deletes jobs/<id> except checkpoints to keep; the history first, from which a repair would make the job again. */
+/* Deletes jobs/<id> except checkpoints to keep; job.json first, from which a daemon that has lost its store would take the job over. */
 static void empty(struct removal *r, int fd)
 {
     struct dirent *e;
-    if (unlinkat(fd, JOB_HISTORY, 0) < 0 && errno != ENOENT)
-        err_set(&r->err, ERR_SYSTEM, "cannot remove %s/" JOB_HISTORY ": %m", r->dir);
+    if (unlinkat(fd, JOB_FILE, 0) < 0 && errno != ENOENT)
+        err_set(&r->err, ERR_SYSTEM, "cannot remove %s/" JOB_FILE ": %m", r->dir);
     DIR *d = fdopendir(fd);
     while (!r->stop && dir_walk_next(&e, d, r->dir, &r->err) > 0) {
         if (r->row.kept && strcmp(e->d_name, CHECKPOINTS) == 0)
@@ -410,6 +410,9 @@ int removal_begin(struct daemon *d, const struct removed_row *row, struct err *e
     struct err why = { 0 };
     if (copy_removal_record(d, row->job, &why) < 0)
         log_warn(NULL, "job %lld: its copies of the code on hosts stay: %s", (long long)row->job, why.text);
+    why = (struct err){ 0 };
+    if (next_id_keep(d, &why) < 0)
+        log_warn(NULL, "%s", why.text);     /* the disk may be full, and a removal makes room */
     why = (struct err){ 0 };
     if (removed_put(d->store, row, &why) < 0 && (!reserve_use(d, &why) || removed_put(d->store, row, err) < 0)) {
         *err = err->code ? *err : why;

@@ -9,19 +9,18 @@
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/effects.h"
-#include "controller/daemon/survey.h"
+#include "controller/daemon/next_id.h"
 #include "controller/daemon/sweeps.h"
+#include "controller/daemon/takeover.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
-#include "controller/job/job_history.h"
+#include "controller/job/job_file.h"
 #include "controller/job/job_store.h"
 #include "controller/nodes/fleet.h"
 #include "db/events.h"
 #include "db/jobs.h"
 #include "engine/base/clock.h"
 #include "engine/base/err.h"
-
-enum { DONE_LATEST = 10000 };   /* done jobs whose events are compared after an unclean end */
 
 struct ids {
     int64_t *list;
@@ -61,6 +60,8 @@ static int replay_event(void *ctx, const struct event_row *row)
     if (rc == 0) {
         job_note(r->job, e.kind, body, row->at_ms);
         r->job->last_seq = row->seq;
+        if (job_file_matters(e.kind))
+            r->job->matters_seq = row->seq;
     }
     json_decref(body);
     return rc;
@@ -96,45 +97,6 @@ static void restart_clocks(struct job *job)
         job->limit_ms = clock_boot_ms() + (left_ms < 0 ? 0 : left_ms < all_ms ? left_ms : all_ms);
 }
 
-/* Brings the events beside a job up to date: of a daemon that died, or whose disk was full. */
-static void begin_history(struct job *job)
-{
-    struct daemon *d = job->daemon;
-    struct job_history_end end;
-    struct err err = { 0 };
-    job_history_end(&end, d->home, job->core.id);
-    if (job->origin[0] && strcmp(end.origin, job->origin) != 0)
-        end.seq = 0;            /* the first line is damaged */
-    job->history_seq = survey_of(d->survey, job->core.id) == SURVEY_STRANGER ? JOB_HISTORY_OFF : end.seq;
-    if (end.seq < job->last_seq && job_history_write(&job->history_seq, d->home, d->store, job->core.id, &err) < 0)
-        log_warn(NULL, "%s", err.text);
-}
-
-/* Of a done job, if it is behind. */
-static int end_history(void *ctx, int64_t id, bool started, bool done)
-{
-    const struct daemon *d = ctx;
-    struct job_history_end end;
-    struct job_row row;
-    struct err err = { 0 };
-    char *yaml = NULL, *canonical = NULL;
-    if (!started || !done || !job_history_end(&end, d->home, id) || jobs_get(&row, d->store, id, NULL) < 0 ||
-        end.seq >= row.last_seq || jobs_spec(&yaml, &canonical, d->store, id, NULL) < 0)
-        return 0;
-    if (job_history_same(&end, canonical) && job_history_write(&end.seq, d->home, d->store, id, &err) < 0)
-        log_warn(NULL, "%s", err.text);
-    free(yaml);
-    free(canonical);
-    return 0;
-}
-
-void replay_done(struct daemon *d)
-{
-    struct err err = { 0 };
-    if (jobs_done_latest(d->store, DONE_LATEST, end_history, d, &err) < 0)
-        log_warn(NULL, "%s", err.text);
-}
-
 int replay_job(struct job **out, struct daemon *d, int64_t id, struct err *err)
 {
     struct job_row row;
@@ -148,7 +110,6 @@ int replay_job(struct job **out, struct daemon *d, int64_t id, struct err *err)
     if (!job || events_each(d->store, id, 0, INT64_MAX, replay_event, &r, err) < 0)
         goto out;
     take_numbers(job, &row);
-    restart_clocks(job);
     if (job->core.attempt > 0) {
         job->attempt = calloc(1, sizeof(*job->attempt));
         if (!job->attempt || attempts_get(job->attempt, d->store, id, job->core.attempt, err) < 0)
@@ -163,48 +124,56 @@ out:
     return rc;
 }
 
-static int replay_one(struct daemon *d, int64_t id, struct err *err)
+static int replay_one(struct takeover *t, int64_t id, struct err *err)
 {
+    struct daemon *d = t->daemon;
     struct job *job;
-    if (replay_job(&job, d, id, err) < 0)
+    if (takeover_job(&job, t, id, replay_job, err) < 0)
         return -1;
-    if (active_jobs_add(d->active_jobs, job, err) < 0) {
+    if (!job)
+        return 0;
+    if (job->core.state == JOB_DONE) {      /* by its job.json, or by its events where its row is damaged */
+        struct job_row row;
+        job_row_make(&row, job);
+        const int rc = jobs_update(d->store, &row, err);
         job_destroy(job);
-        return -1;
+        return rc;
     }
-    begin_history(job);
-    return 0;
+    restart_clocks(job);
+    if (active_jobs_add(d->active_jobs, job, err) == 0)
+        return 0;
+    job_destroy(job);
+    return -1;
 }
 
-/* Compares store and directories, and says what differs. An id is never given to two jobs, also where the store was
- * lost or is older than the directories. */
-static int compare_with_directories(struct daemon *d, struct err *err)
+/* An id is never given to two jobs, also where the store was lost or is older than the directories. */
+static int begin(struct takeover *t, struct daemon *d, bool restored, struct err *err)
 {
-    char text[1600];
-    if (survey_make(&d->survey, d->home, d->store, err) < 0)
+    const int64_t kept = next_id_read(d->home);
+    if (takeover_begin(t, d, restored, err) < 0 || jobs_next_id(&d->next_id, d->store, err) < 0)
         return -1;
-    if (survey_text(text, sizeof(text), d->survey) > 0)
-        log_warn(NULL, "%s", text);
-    if (d->next_id <= d->survey->newest)
-        d->next_id = d->survey->newest + 1;
+    if (d->next_id <= t->newest)
+        d->next_id = t->newest + 1;
+    if (d->next_id < kept)
+        d->next_id = kept;
     return 0;
 }
 
-int replay_all(struct daemon *d, struct err *err)
+int replay_all(struct daemon *d, bool restored, struct err *err)
 {
+    struct takeover t;
     struct ids ids = { 0 };
     int rc = -1;
-    if (jobs_next_id(&d->next_id, d->store, err) < 0 ||
-        jobs_each(d->store, true, 0, INT64_MAX, remember, &ids, err) < 0 ||
-        compare_with_directories(d, err) < 0)
+    if (begin(&t, d, restored, err) < 0 ||
+        jobs_each(d->store, true, 0, INT64_MAX, remember, &ids, err) < 0)
         goto out;
-    for (size_t i = ids.count; i-- > 0;) {      /* the list is newest first */
-        struct err one = { 0 };
-        if (!survey_allows(d->survey, ids.list[i]) || replay_one(d, ids.list[i], &one) == 0)
-            continue;
-        log_error(NULL, "cannot load job %lld, skipping it: %s", (long long)ids.list[i], one.text);
-        survey_add(d->survey, SURVEY_UNREADABLE, ids.list[i]);
-    }
+    for (size_t i = ids.count; i-- > 0;)        /* the list is newest first */
+        if (replay_one(&t, ids.list[i], err) < 0)
+            goto out;
+    if (takeover_end(&t, err) < 0)
+        goto out;
+    if (d->store_text[0])
+        log_warn(NULL, "%s", d->store_text);
     d->fleet->member = sweeps_member;
     d->fleet->settle = sweeps_settle;
     sweeps_recall(d);

@@ -7,6 +7,7 @@
 #ifndef CONTROLLER_DAEMON_REPLAY_H
 #define CONTROLLER_DAEMON_REPLAY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct daemon;
@@ -14,13 +15,10 @@ struct err;
 
 struct job;
 
-int replay_all(struct daemon *d, struct err *err);
+/* `restored`: the store is a copy of one that was lost (takeover.h). */
+int replay_all(struct daemon *d, bool restored, struct err *err);
 
-/* After an unclean end: the last events of jobs that are done may be in the store and not yet beside them, and a store
- * rebuilt from the directories would run those jobs again. */
-void replay_done(struct daemon *d);
-
-/* One unfinished job from its rows, which is not among the active ones; the caller destroys it. */
+/* One job from its rows, which is not among the active ones; the caller destroys it. */
 int replay_job(struct job **out, struct daemon *d, int64_t id, struct err *err);
 
 #endif

@@ -14,7 +14,6 @@
 #include "controller/daemon/job_json.h"
 #include "controller/daemon/request_job.h"
 #include "controller/daemon/submission.h"
-#include "controller/daemon/survey.h"
 #include "controller/http/request.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
@@ -162,7 +161,7 @@ static int keep_identity(json_t *spec, const json_t *stored, const struct job *j
     json_t *to = json_object_get(spec, "checkpoint");
     const json_t *from = json_object_get(stored, "checkpoint");
     struct job_row row;
-    if (survey_job_get(&row, job->daemon->survey, job->daemon->store, job->core.id, err) < 0)
+    if (jobs_get(&row, job->daemon->store, job->core.id, err) < 0)
         return -1;
     const size_t n = row.retry_of > 0 && strcmp(field_text(to, "dir"), "auto") == 0 ? 3 : 2;
     for (size_t i = 0; i < n; i++)

@@ -38,7 +38,7 @@ json_t *request_event_json(const struct event_row *row)
     if (body)
         event_text(text, sizeof(text), row->kind, body);
     else
-        snprintf(text, sizeof(text), "this event is damaged in the store: run `jobctl doctor --repair`");
+        snprintf(text, sizeof(text), "this event is damaged in the store");
     return json_make("{s:I, s:o, s:s, s:s, s:o, s:s, s:o}", "seq", (json_int_t)row->seq, "at",
                      utc_json(row->at_ms), "source", row->source, "kind", row->kind,
                      "attempt", row->attempt > 0 ? json_integer(row->attempt) : json_null(),

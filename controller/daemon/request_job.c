@@ -9,7 +9,6 @@
 #include "controller/base/daemon.h"
 #include "controller/daemon/job_json.h"
 #include "controller/daemon/submit_batch.h"
-#include "controller/daemon/survey.h"
 #include "controller/http/request.h"
 #include "controller/job/active_jobs.h"
 #include "db/jobs.h"
@@ -21,7 +20,7 @@ static int member_id(int64_t *id, struct daemon *d, long long sweep, const char 
 {
     struct job_row row;
     const long long index = strtoll(word, NULL, 10);
-    if (survey_job_get(&row, d->survey, d->store, sweep, err) < 0)
+    if (jobs_get(&row, d->store, sweep, err) < 0)
         return -1;
     if (row.members <= 0)
         return err_set(err, ERR_NOT_FOUND, "job %lld is not a sweep or an array, so it has no member %.20s", sweep,
@@ -58,7 +57,7 @@ int request_job_row(struct job_row *row, struct request *r)
     struct daemon *d = request_daemon(r);
     struct err err = { 0 };
     int64_t id;
-    if (request_job_id(&id, d, request_job(r), &err) == 0 && survey_job_get(row, d->survey, d->store, id, &err) == 0)
+    if (request_job_id(&id, d, request_job(r), &err) == 0 && jobs_get(row, d->store, id, &err) == 0)
         return 0;
     request_fail(r, &err, NULL);
     return -1;
@@ -75,9 +74,8 @@ struct job *request_job_open(struct request *r)
     struct job *job = active_jobs_find(d->active_jobs, id);
     if (job)
         return job;
-    if (survey_job_get(&row, d->survey, d->store, id, &err) == 0)
-        err_set(&err, ERR_CONFLICT, row.result[0] ? "job %lld is done (%s)" : "job %lld is left alone: %s",
-                (long long)id, row.result[0] ? row.result : survey_reason(d->survey, id));
+    if (jobs_get(&row, d->store, id, &err) == 0)
+        err_set(&err, ERR_CONFLICT, "job %lld is done (%s)", (long long)id, row.result);
 fail:
     request_fail(r, &err, NULL);
     return NULL;

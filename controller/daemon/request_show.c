@@ -22,7 +22,6 @@
 #include "controller/daemon/job_json.h"
 #include "controller/daemon/notifier.h"
 #include "controller/daemon/request_job.h"
-#include "controller/daemon/survey.h"
 #include "controller/daemon/why.h"
 #include "controller/http/request.h"
 #include "controller/job/active_jobs.h"
@@ -152,13 +151,12 @@ void request_list(struct request *r)
         request_fail(r, &err, NULL);
         return;
     }
-    char store[1600], notify[600], machine[1200];
-    survey_text(store, sizeof(store), d->survey);
+    char notify[600], machine[1200];
     notifier_problem(notify, sizeof(notify), d);
     json_t *users = machine_users_list(request_daemon(r));
     machine_users_text(machine, sizeof(machine), users);
     json_decref(users);
-    request_answer(r, 200, json_make("{s:o, s:s, s:s, s:s, s:o*}", "jobs", l.jobs, "store", store, "notify", notify,
+    request_answer(r, 200, json_make("{s:o, s:s, s:s, s:s, s:o*}", "jobs", l.jobs, "store", d->store_text, "notify", notify,
                                      "machine", machine, "counts", l.counts));
 }
 

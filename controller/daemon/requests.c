@@ -5,7 +5,6 @@
 #include "controller/attempt/job_attempt.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/request_job.h"
-#include "controller/daemon/survey.h"
 #include "controller/daemon/submit_batch.h"
 #include "controller/daemon/sweeps.h"
 #include "controller/dashboard/dashboard.h"
@@ -85,7 +84,7 @@ static void checkpoint(struct request *r)
 
 static void show_store(struct request *r)
 {
-    request_answer(r, 200, survey_json(request_daemon(r)->survey));
+    request_answer(r, 200, json_make("{s:s}", "text", request_daemon(r)->store_text));
 }
 
 static void shut_down(struct request *r)

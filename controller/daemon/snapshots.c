@@ -14,33 +14,34 @@
 #include "agent/os/file_system.h"
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
-#include "controller/daemon/survey.h"
-#include "controller/job/job_history.h"
+#include "controller/daemon/replay.h"
+#include "controller/daemon/takeover.h"
 #include "db/integrity.h"
-#include "db/jobs.h"
-#include "db/rebuild.h"
 #include "db/store.h"
+#include "db/store_copy.h"
 #include "engine/base/err.h"
 
 #define FOLDER "snapshots"
+#define STORE "jobs.db"
 #define PATTERN "jobs-%04d-%02d-%02d.db"
 
-enum { LOOK_MS = 60 * 60 * 1000, NAMES = 64 };
+enum { LOOK_MS = 60 * 60 * 1000, NAMES = 64, SNAPSHOT_NAME = 24, KEPT = 3, STOP_BYTES = 64 << 20 };
 
 struct snapshots {
     struct daemon *daemon;
     uv_timer_t     timer;
     uv_work_t      work;
     bool           busy;
-    char           store[PATH_MAX], path[PATH_MAX], beside[PATH_MAX];
+    char           path[PATH_MAX];
     struct err     err;         /* of the work: the worker thread uses these rows only */
-    struct ids {
-        int64_t *list;
-        size_t   count;
-    } filled;                   /* jobs whose events were written beside them */
 };
 
 /* ---- names ---- */
+
+static void path_in(char out[PATH_MAX], const char *home, const char *name)
+{
+    snprintf(out, PATH_MAX, "%.4000s/" FOLDER "/%s", home, name);
+}
 
 static bool is_name(const char *name)
 {
@@ -57,7 +58,7 @@ static int names_read(char names[NAMES][SNAPSHOT_NAME], const char *home)
 {
     char path[PATH_MAX];
     int n = 0;
-    snapshots_path(path, home, "");
+    path_in(path, home, "");
     DIR *dir = opendir(path);
     for (struct dirent *e; n < NAMES && dir && (e = readdir(dir));)
         if (is_name(e->d_name))
@@ -68,7 +69,8 @@ static int names_read(char names[NAMES][SNAPSHOT_NAME], const char *home)
     return n;
 }
 
-bool snapshots_name(char out[SNAPSHOT_NAME], const char *home, int age)
+/* The newest one (age 0), the one before (1), ... */
+static bool name_of(char out[SNAPSHOT_NAME], const char *home, int age)
 {
     char names[NAMES][SNAPSHOT_NAME];
     const int n = names_read(names, home);
@@ -77,101 +79,36 @@ bool snapshots_name(char out[SNAPSHOT_NAME], const char *home, int age)
     return age < n;
 }
 
-void snapshots_path(char out[PATH_MAX], const char *home, const char *name)
-{
-    snprintf(out, PATH_MAX, "%.4000s/" FOLDER "/%s", home, name);
-}
-
 /* ---- making one ---- */
 
 static void drop_old(const char *home)
 {
     char names[NAMES][SNAPSHOT_NAME], path[PATH_MAX];
     const int n = names_read(names, home);
-    for (int i = SNAPSHOTS_KEPT; i < n; i++) {
-        snapshots_path(path, home, names[i]);
+    for (int i = KEPT; i < n; i++) {
+        path_in(path, home, names[i]);
         unlink(path);
     }
 }
 
-struct filling {
-    const char   *home;
-    struct store *copy;
-    struct ids   *filled;
-};
-
-static bool is_own(const struct filling *f, int64_t id, const struct job_history_end *end)
+/* Of a whole store, in the place of what there may be of that name. */
+static int copy(const char *home, const char *path, struct err *err)
 {
-    char *yaml = NULL, *canonical = NULL;
-    const bool own = jobs_spec(&yaml, &canonical, f->copy, id, NULL) == 0 && job_history_same(end, canonical);
-    free(yaml);
-    free(canonical);
-    return own;
-}
-
-static int remember(struct ids *ids, int64_t id)
-{
-    int64_t *list = reallocarray(ids->list, ids->count + 1, sizeof(*list));
-    if (!list)
+    char store[PATH_MAX], beside[PATH_MAX];
+    snprintf(store, sizeof(store), "%.4000s/" STORE, home);
+    path_in(beside, home, "new");
+    if (store_copy(store, beside, err) < 0)
         return -1;
-    ids->list = list;
-    ids->list[ids->count++] = id;
+    if (rename(beside, path) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
+    drop_old(home);
     return 0;
-}
-
-/* Events of a done job that its directory lacks, because the disk was full. */
-static int fill_one(void *ctx, int64_t id, bool started, bool done)
-{
-    const struct filling *f = ctx;
-    struct job_history_end end;
-    struct job_row row;
-    char dir[PATH_MAX];
-    int64_t have = 0;
-    snprintf(dir, sizeof(dir), "%.4000s/jobs/%lld", f->home, (long long)id);
-    if (started && done && access(dir, F_OK) == 0 && jobs_get(&row, f->copy, id, NULL) == 0 &&
-        (!job_history_end(&end, f->home, id) || end.seq < row.last_seq) && is_own(f, id, &end) &&
-        remember(f->filled, id) == 0)
-        job_history_write(&have, f->home, f->copy, id, NULL);
-    return 0;
-}
-
-/* From the copy, so that the daemon's connection is not used here. */
-static void fill_histories(struct snapshots *s)
-{
-    struct filling f = { .home = s->daemon->home, .filled = &s->filled };
-    if (store_open(&f.copy, s->beside, NULL) == 0)
-        jobs_ids(f.copy, fill_one, &f, NULL);
-    store_close(f.copy);
 }
 
 static void work(uv_work_t *request)
 {
     struct snapshots *s = request->data;
-    if (rebuild_copy(s->store, s->beside, &s->err) < 0)
-        return;
-    fill_histories(s);
-    if (rename(s->beside, s->path) < 0)
-        err_set(&s->err, ERR_SYSTEM, "cannot write %s: %m", s->path);
-    else
-        drop_old(s->daemon->home);
-}
-
-/* A job that was removed meanwhile has nothing beside it. */
-static void drop_filled(struct snapshots *s)
-{
-    char path[PATH_MAX];
-    struct job_row row;
-    for (size_t i = 0; i < s->filled.count; i++) {
-        const int64_t id = s->filled.list[i];
-        if (jobs_get(&row, s->daemon->store, id, NULL) == 0)
-            continue;
-        snprintf(path, sizeof(path), "%.4000s/jobs/%lld/" JOB_HISTORY, s->daemon->home, (long long)id);
-        unlink(path);
-        *strrchr(path, '/') = '\0';
-        rmdir(path);            /* fails, as intended, unless it is empty */
-    }
-    free(s->filled.list);
-    s->filled = (struct ids){ 0 };
+    copy(s->daemon->home, s->path, &s->err);
 }
 
 static void worked(uv_work_t *request, int status)
@@ -184,26 +121,27 @@ static void worked(uv_work_t *request, int status)
         log_warn(NULL, "no copy of the store was made: %s", s->err.text);
     else if (status == 0)
         log_info(NULL, "copied the store to %s", s->path);
-    drop_filled(s);
     if (s->daemon->stopping)
         snapshots_close(s->daemon);
 }
 
-/* Is there none of today, and something to copy? Sets the paths. */
+static void path_of_today(char path[PATH_MAX], char name[SNAPSHOT_NAME], const char *home)
+{
+    const time_t now = (time_t)(daemon_now_ms() / 1000);
+    struct tm tm;
+    gmtime_r(&now, &tm);
+    snprintf(name, SNAPSHOT_NAME, PATTERN, (tm.tm_year + 1900) % 10000, (tm.tm_mon + 1) % 100, tm.tm_mday % 100);
+    path_in(path, home, name);
+}
+
+/* Is there none of today, and something to copy? Sets the path. */
 static bool due(struct snapshots *s)
 {
     const struct daemon *d = s->daemon;
     char name[SNAPSHOT_NAME], newest[SNAPSHOT_NAME];
-    const time_t now = (time_t)(daemon_now_ms() / 1000);
-    struct tm tm;
-    gmtime_r(&now, &tm);
-    snprintf(name, sizeof(name), PATTERN, (tm.tm_year + 1900) % 10000, (tm.tm_mon + 1) % 100, tm.tm_mday % 100);
-    if (s->busy || d->next_id <= 1 || survey_needs_repair(d->survey) ||
-        (snapshots_name(newest, d->home, 0) && strcmp(newest, name) >= 0))
+    path_of_today(s->path, name, d->home);
+    if (s->busy || d->next_id <= 1 || (name_of(newest, d->home, 0) && strcmp(newest, name) >= 0))
         return false;
-    snapshots_path(s->path, d->home, name);
-    snapshots_path(s->beside, d->home, "new");
-    snprintf(s->store, sizeof(s->store), "%.4000s/jobs.db", d->home);
     s->err = (struct err){ .code = ERR_NONE };
     return true;
 }
@@ -211,6 +149,7 @@ static bool due(struct snapshots *s)
 static void look(uv_timer_t *timer)
 {
     struct snapshots *s = timer->data;
+    takeover_refresh(s->daemon, replay_job);
     if (!due(s))
         return;
     s->busy = true;
@@ -228,11 +167,12 @@ int snapshots_open(struct daemon *d, struct err *err)
     s->timer.data = s->work.data = s;
     d->snapshots = s;
     uv_timer_init(&d->loop, &s->timer);
-    snapshots_path(folder, d->home, "");
+    path_in(folder, d->home, "");
     if (mkdir(folder, 0700) < 0 && errno != EEXIST)
         log_warn(NULL, "cannot create %s: %m", folder);
     if (!file_system_shared(d->home))
         return uv_timer_start(&s->timer, look, 0, LOOK_MS) == 0 ? 0 : err_set(err, ERR_BUG, "no timer");
+    takeover_refresh(d, replay_job);
     if (due(s)) {
         work(&s->work);
         worked(&s->work, 0);
@@ -252,4 +192,68 @@ void snapshots_close(struct daemon *d)
         return;
     d->snapshots = NULL;
     uv_close((uv_handle_t *)&s->timer, closed);
+}
+
+void snapshots_at_stop(const struct daemon *d)
+{
+    char path[PATH_MAX], name[SNAPSHOT_NAME];
+    struct stat st;
+    struct err err = { 0 };
+    snprintf(path, sizeof(path), "%.4000s/" STORE, d->home);
+    if (d->next_id <= 1 || stat(path, &st) < 0 || st.st_size > STOP_BYTES)
+        return;
+    path_of_today(path, name, d->home);
+    if (copy(d->home, path, &err) < 0)
+        log_warn(NULL, "no copy of the store was made: %s", err.text);
+}
+
+/* ---- the way back ---- */
+
+/* The log first: a log must never meet another store. */
+static int move_aside(char dir[PATH_MAX], const char *home, struct err *err)
+{
+    static const char *const names[] = { STORE "-wal", STORE "-shm", STORE "-journal", STORE };
+    char from[PATH_MAX], to[PATH_MAX];
+    snprintf(dir, PATH_MAX, "%.3900s/store-damaged-%lld", home, (long long)daemon_now_ms());
+    if (mkdir(dir, 0700) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot create %s: %m", dir);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(from, sizeof(from), "%.3900s/%s", home, names[i]);
+        snprintf(to, sizeof(to), "%.3950s/%s", dir, names[i]);
+        if (rename(from, to) < 0 && errno != ENOENT)
+            return err_set(err, ERR_SYSTEM, "cannot move %s to %s: %m", from, to);
+    }
+    if (rmdir(dir) == 0)
+        dir[0] = '\0';          /* there was nothing */
+    return 0;
+}
+
+/* Of the newest sound one of this version; false: there is none. */
+static bool put_back(char name[SNAPSHOT_NAME], const char *home)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    snprintf(to, sizeof(to), "%.4000s/" STORE, home);
+    for (int age = 0; name_of(name, home, age); age++) {
+        struct store *s = NULL;
+        struct err bad = { 0 };
+        path_in(from, home, name);
+        const bool good = store_copy(from, to, &bad) == 0 && store_open(&s, to, &bad) == 0;
+        store_close(s);
+        if (good)
+            return true;
+        log_warn(NULL, "the copy %s of the store cannot be used: %s", from, bad.text);
+        unlink(to);
+    }
+    return false;
+}
+
+int snapshots_restore(bool *restored, char *text, size_t size, const char *home, struct err *err)
+{
+    char dir[PATH_MAX], name[SNAPSHOT_NAME];
+    if (move_aside(dir, home, err) < 0)
+        return -1;
+    *restored = put_back(name, home);
+    snprintf(text, size, "the store was %s%.400s%s%s", dir[0] ? "damaged, and is kept in " : "lost", dir,
+             *restored ? "; in its place is its copy " : "; there is no copy of it", *restored ? name : "");
+    return 0;
 }

@@ -10,7 +10,7 @@
 #include "controller/job/job.h"
 #include "controller/job/job_code.h"
 #include "controller/job/job_env.h"
-#include "controller/job/job_history.h"
+#include "controller/job/job_file.h"
 #include "controller/job/job_store.h"
 #include "controller/nodes/fleet.h"
 #include "db/store.h"
@@ -77,11 +77,10 @@ int submit_batch_submit(struct job *job, const struct submit_content *content, s
 }
 
 /* From here on the job is found again even without the store. */
-static void begin_history(struct job *job)
+static void write_file(const struct job *job)
 {
-    struct daemon *d = job->daemon;
     struct err err = { 0 };
-    if (job_history_write(&job->history_seq, d->home, d->store, job->core.id, &err) < 0)
+    if (job_file_write(job, false, &err) < 0)
         log_warn(NULL, "%s", err.text);
 }
 
@@ -99,7 +98,7 @@ bool submit_batch_flush(struct daemon *d)
     for (int64_t id = in->first_id; id < d->next_id; id++) {
         struct job *job = active_jobs_find(d->active_jobs, id);
         if (job)
-            begin_history(job);
+            write_file(job);
         daemon_test_hook(d);
         if (job)
             fleet_note(job);

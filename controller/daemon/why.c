@@ -47,6 +47,7 @@ struct story {
     char       nccl[600];           /* how NCCL differs from the plan */
     char       report[600], seen[500]; /* of the last incident: its file, and the ranks' state */
     char       room[CORE_REASON];   /* what a checkpoint needs whose disk is full, now */
+    char       rebuilt[200];        /* what was lost with the store */
     char       ending[600];         /* what the end of the attempt waits for, now */
     json_t    *evidence;
 };
@@ -152,6 +153,8 @@ static int tell(void *ctx, const struct event_row *row)
     } else if (kind == EVENT_CHECKPOINT) {
         s->checkpoints++;
         s->last_checkpoint = json_integer_value(json_object_get(body, "step"));
+    } else if (kind == EVENT_REBUILT) {
+        snprintf(s->rebuilt, sizeof(s->rebuilt), "%.199s", field_text(body, "text"));
     } else if (kind == EVENT_STOP_REQUESTED) {
         snprintf(s->stop, sizeof(s->stop), "%.190s", field_text(body, "reason"));
     } else if (kind == EVENT_WARNING && json_is_true(json_object_get(body, "ending"))) {
@@ -308,6 +311,8 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
     if (!s.room[0])
         put_speed(&text, row);
     put_troubles(&text, &s);
+    if (s.rebuilt[0])
+        buf_print(&text, " %c%s.", toupper((unsigned char)s.rebuilt[0]), s.rebuilt + 1);
     out = json_make("{s:O, s:o, s:O}", "job", row, "text", json_text_n(text.data, text.size), "evidence", s.evidence);
     if (!out)
         err_set(err, ERR_MEMORY, "out of memory for an answer");

@@ -10,7 +10,7 @@
 #include "controller/base/daemon.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
-#include "controller/job/job_history.h"
+#include "controller/job/job_file.h"
 #include "controller/job/job_store.h"
 #include "db/store.h"
 #include "engine/base/err.h"
@@ -25,7 +25,7 @@ struct member {
     int64_t               last_seq, curve_stride, curve_points, ready_ms, limit_ms;
     struct event_source   told;         /* the newest event to acknowledge; seq 0: none */
     int                   hooks;        /* calls of daemon_test_hook() */
-    bool                  history;      /* something for the file beside the job */
+    bool                  matters, durable; /* job.json is to be written, and synced */
 };
 
 struct commit_group {
@@ -128,8 +128,10 @@ void commit_group_add(struct job *job, const struct core_output *out, const stru
     if (told)
         m->told = *told;
     m->hooks += out->events[0].keep;
-    for (int i = 0; i < out->count; i++)
-        m->history |= job_history_matters(out->events[i].kind);
+    for (int i = 0; i < out->count; i++) {
+        m->matters |= job_file_matters(out->events[i].kind);
+        m->durable |= job_file_durable(out->events[i].kind);
+    }
 }
 
 static void log_change(const struct job *job, const struct job_core *was)
@@ -145,16 +147,14 @@ static void log_change(const struct job *job, const struct job_core *was)
         log_info(tag, "%s%s%s", job_state_name(c->state), c->reason[0] ? ": " : "", c->reason);
 }
 
-/* Keeps the history beside the job up to date. The store has it all, so a failure is told and tried again at
- * the next event. */
-static void keep_history(struct job *job)
+/* The store has it all, so a failure is told and tried again at the next event. */
+static void write_file(const struct member *m)
 {
-    struct daemon *d = job->daemon;
     struct err err = { 0 };
     char tag[24];
-    if (job_history_write(&job->history_seq, d->home, d->store, job->core.id, &err) == 0)
+    if (job_file_write(m->job, m->durable, &err) == 0)
         return;
-    snprintf(tag, sizeof(tag), "%lld", (long long)job->core.id);
+    snprintf(tag, sizeof(tag), "%lld", (long long)m->job->core.id);
     log_warn(tag, "%s", err.text);
 }
 
@@ -167,8 +167,8 @@ static void member_free(struct member *m)
 static void stored(struct member *m, const struct job *but)
 {
     struct job *job = m->job;
-    if (m->history)
-        keep_history(job);
+    if (m->matters)
+        write_file(m);
     for (int i = 0; i < m->hooks; i++)
         daemon_test_hook(job->daemon);
     log_change(job, &m->core);

@@ -3,7 +3,7 @@
  *
  * Events of agents that need only an acknowledgement are grouped: they are decided and written when they come, and
  * committed together at the end of the turn, or as soon as an event needs an effect. Only then are their agents
- * informed, sleeping requests woken, and the histories beside the jobs written. If the commit fails, all jobs of the
+ * informed, sleeping requests woken, and each job.json written. If the commit fails, all jobs of the
  * group are as before it, and `lost` of active_jobs.h asks their agents to send the events again.
  *
  * Any other use of the store commits the group first (store_on_settle()); code that reads a job in memory for an answer

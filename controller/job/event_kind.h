@@ -35,7 +35,6 @@ enum event_flag {
   X(RETRY,              retry,              EV_RETRY,  apply_retry,            retry,              NEWS|WHY)           \
   X(CLOCK,              clock,              NO_ARROW,  apply_clock,            text_only,          NEWS)               \
   X(REBUILT,            rebuilt,            NO_ARROW,  apply_rebuilt,          text_only,          NEWS|BAD|WHY)       \
-  X(DAMAGED,            damaged,            NO_ARROW,  NULL,                   text_only,          NEWS|BAD|WHY)       \
   X(DONE,               done,               EV_END,    apply_done,             done,               WHY)
 #define EVENTS_OF_AGENT(X)                                                                                             \
   X(FACTS,              facts,              NO_ARROW,  NULL,                   NULL,               0)                  \

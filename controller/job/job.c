@@ -316,6 +316,28 @@ static void note_clock(struct job *job, const json_t *body)
         json_object_set_new(one, "at_ms", json_integer(json_integer_value(json_object_get(one, "at_ms")) + by_ms));
 }
 
+static void note_checkpoint(struct job *job, const json_t *path)
+{
+    char *copy = json_is_string(path) ? strdup(json_string_value(path)) : NULL;
+    if (!copy)
+        return;
+    free(job->checkpoint_path);
+    job->checkpoint_path = copy;
+}
+
+static void note_rebuilt(struct job *job, const json_t *body)
+{
+    const json_t *placed = json_object_get(body, "placed"), *lost = json_object_get(body, "lost");
+    if (json_is_object(placed))
+        note_placed(job, placed);
+    json_decref(job->lost);
+    job->lost = json_is_array(lost) ? json_deep_copy(lost) : NULL;
+    job->lease_ms = field_safe_int(body, "lease_ms", 0);
+    note_checkpoint(job, json_object_get(body, "checkpoint"));
+    job->live_stats.loss = field_number(body, "loss");
+    job->live_stats.samples_per_s = field_number(body, "samples_per_s");
+}
+
 /* Training that waits for a disk is paused. */
 int64_t job_still_since(const struct job *job, int64_t now_ms)
 {
@@ -373,12 +395,9 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
     } else if (kind == EVENT_CLOCK) {
         note_clock(job, body);
     } else if (kind == EVENT_CHECKPOINT) {
-        const char *path = json_string_value(json_object_get(body, "path"));
-        char *copy = path ? strdup(path) : NULL;
-        if (copy) {
-            free(job->checkpoint_path);
-            job->checkpoint_path = copy;
-        }
+        note_checkpoint(job, json_object_get(body, "path"));
+    } else if (kind == EVENT_REBUILT) {
+        note_rebuilt(job, body);
     } else if (kind == EVENT_STEP) {
         job_rhythm_step(&job->live_stats.rhythm, field_safe_int(body, "step", -1), at_ms);
         if (json_is_number(v = json_object_get(body, "loss")))

@@ -69,8 +69,8 @@ struct job {
     char                  name[JOBS_NAME];
     int64_t               retry_of;
     int64_t               last_seq;
+    int64_t               matters_seq;    /* its newest event that job.json must have, as of replay.h */
     int64_t               gap_seq;        /* the event before which others were missing; 0: none */
-    int64_t               history_seq;    /* its newest event in events.jsonl (job_history.h) */
     struct job_after     *after;
     size_t                nafter;
     int64_t               want_cpus, want_gpus;   /* of this machine, all nodes together; -1: all of it */
@@ -84,6 +84,7 @@ struct job {
     bool                  has_secrets;
     bool                  gathered;         /* all nodes of the newest attempt joined */
     bool                  channel_degraded; /* a fallback channel is in use */
+    bool                  strange;          /* its directory is that of another job (job_file.h) */
     json_t               *secrets;        /* values, from secrets.env (job_env.h) once it has an attempt; NULL: none */
     struct job_live_stats live_stats;
     struct job_texts     *texts;        /* never NULL; to write one, job_texts() */

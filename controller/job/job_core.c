@@ -263,8 +263,6 @@ static int decide(struct core_output *out, struct job_core *next, const struct c
         return add_input(out, next, in, EVENT_CLOCK, err);
     case CORE_STOP:
         return decide_stop(out, next, in, err);
-    case CORE_REBUILT:
-        return add_input(out, next, in, EVENT_REBUILT, err);
     case CORE_HOLD:
     case CORE_RELEASE:
         return decide_hold(out, next, in, err);

@@ -29,7 +29,8 @@
  *   retry           {text, delay_ms, not_before_ms}
  *   clock           {text, jump_ms, suspended_ms, clock}   this machine's wall clock was set, or it was suspended
  *                   (engine/base/clock_jump.h): from here on the job's times are in the new time
- *   rebuilt         {text}                          the store was, from the job's directory
+ *   rebuilt         {text, state, run, placed, lost, lease_ms, checkpoint, loss, samples_per_s}    the job was taken
+ *                   over from its job.json, whose values these are (controller/job/job_file.h)
  *   done            {result, reason, exit_code}                   always the last
  *
  * `submitted`, `placed` and `clock` also have clock: [boot, ahead_ms, asleep_ms], the clocks of the job's times: a
@@ -49,8 +50,6 @@
 #include "engine/base/clock_jump.h"
 
 struct err;
-
-enum job_result { RESULT_NONE, RESULT_SUCCEEDED, RESULT_FAILED, RESULT_CANCELLED, RESULTS };
 
 enum { CORE_NONCE = 33, CORE_NODE = 64, CORE_FINGERPRINT = 128, CORE_REASON = 400 };
 
@@ -101,7 +100,6 @@ enum core_input_kind {
     CORE_RELEASE,
     CORE_REFUSE,        /* the job can never start: text */
     CORE_CLOCK,         /* body as of `clock` */
-    CORE_REBUILT,       /* body as of `rebuilt` */
     CORE_EDIT,          /* body as of `edited` */
     CORE_SETTLE,        /* all members of a sweep are done: body as of `done` */
     CORE_INPUTS
@@ -169,8 +167,5 @@ json_t *job_core_clock(int64_t boot, const struct clock_jump *clock);
 void job_core_spent(struct goodput *out, const struct job_core *core, int64_t now_ms);
 /* The same, of live ranks that have made no step since that time, which may be their last: from then on they hang. */
 void job_core_spent_still(struct goodput *out, const struct job_core *core, int64_t now_ms, int64_t since_ms);
-
-const char *job_result_name(enum job_result result);    /* "" for none */
-int job_result_parse(enum job_result *result, const char *name);
 
 #endif

@@ -8,32 +8,10 @@
 
 #include "agent/core/cause.h"
 #include "controller/job/job_core_internal.h"
+#include "controller/job/job_core_json.h"
 #include "engine/base/err.h"
 #include "engine/base/field.h"
 
-#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-
-static const char *const result_names[] = {
-    [RESULT_NONE] = "", [RESULT_SUCCEEDED] = "succeeded", [RESULT_FAILED] = "failed",
-    [RESULT_CANCELLED] = "cancelled",
-};
-_Static_assert(ARRAY_LEN(result_names) == RESULTS, "a result has no name");
-
-const char *job_result_name(enum job_result result)
-{
-    return result_names[result];
-}
-
-int job_result_parse(enum job_result *result, const char *name)
-{
-    for (size_t i = 0; i < RESULTS; i++) {
-        if (strcmp(result_names[i], name) == 0) {
-            *result = (enum job_result)i;
-            return 0;
-        }
-    }
-    return -1;
-}
 
 static bool body_is(const json_t *body, const char *key)
 {
@@ -386,7 +364,7 @@ static void apply_clock(struct job_core *c, const struct core_event *e)
 
 static void apply_rebuilt(struct job_core *c, const struct core_event *e)
 {
-    (void)e;
+    job_core_json_read(c, json_object_get(e->body, "state"), NULL);     /* takeover.c has checked it */
     c->rebuilt = c->live;
 }
 
@@ -424,7 +402,8 @@ static int change(struct job_core *c, const struct core_event *e, enum job_effec
     kinds[e->kind].apply(c, e);
     if (stopping)
         copy(c->reason, sizeof(c->reason), reason);
-    c->state = step.to;
+    if (arrow != NO_ARROW)
+        c->state = step.to;
     if (step.effect != DO_NOTHING)
         *effect = step.effect;
     return 0;

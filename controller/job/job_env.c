@@ -16,7 +16,7 @@
 #include "controller/base/daemon.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
-#include "controller/job/job_history.h"
+#include "controller/job/job_file.h"
 #include "db/jobs.h"
 #include "engine/base/err.h"
 #include "engine/base/field.h"
@@ -223,7 +223,7 @@ bool job_env_complete(const struct job *job)
 static bool is_of_another(const char *home, int64_t id, const char *origin)
 {
     json_t *spec = job_dir_spec(home, id);
-    const bool another = job_history_of_another(home, id, spec, origin);
+    const bool another = job_file_of_another(home, id, spec, origin);
     json_decref(spec);
     return another;
 }
@@ -273,7 +273,7 @@ static void sweep_one(const struct daemon *d, int64_t id)
     const bool known = jobs_get(&row, d->store, id, &why) == 0;
     if (known && !row.damaged && row.result[0])
         end_stored(d, id);
-    else if (!known && why.code == ERR_NOT_FOUND && !there_is(d, id, JOB_HISTORY) && !there_is(d, id, "spec.json"))
+    else if (!known && why.code == ERR_NOT_FOUND && !job_file_is_job(d->home, id))
         job_env_discard(d, id);
 }
 

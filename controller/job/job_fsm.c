@@ -3,6 +3,7 @@
 #include "controller/job/job_fsm.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "engine/base/err.h"
 
@@ -109,4 +110,26 @@ const char *job_fsm_event_name(enum job_fsm_event event)
 const char *job_effect_name(enum job_effect effect)
 {
     return effect_names[effect];
+}
+
+static const char *const result_names[] = {
+    [RESULT_NONE] = "", [RESULT_SUCCEEDED] = "succeeded", [RESULT_FAILED] = "failed",
+    [RESULT_CANCELLED] = "cancelled",
+};
+_Static_assert(ARRAY_LEN(result_names) == RESULTS, "a result has no name");
+
+const char *job_result_name(enum job_result result)
+{
+    return result_names[result];
+}
+
+int job_result_parse(enum job_result *result, const char *name)
+{
+    for (size_t i = 0; i < RESULTS; i++) {
+        if (strcmp(result_names[i], name) == 0) {
+            *result = (enum job_result)i;
+            return 0;
+        }
+    }
+    return -1;
 }

@@ -28,6 +28,8 @@ enum job_state {
     JOB_STATES
 };
 
+enum job_result { RESULT_NONE, RESULT_SUCCEEDED, RESULT_FAILED, RESULT_CANCELLED, RESULTS };
+
 enum job_fsm_event {
     EV_PLACE,           /* the scheduler placed the job */
     EV_UP,              /* the attempt's agent answered */
@@ -65,5 +67,8 @@ enum job_effect job_fsm_resume(enum job_state state);
 const char *job_state_name(enum job_state state);
 const char *job_fsm_event_name(enum job_fsm_event event);
 const char *job_effect_name(enum job_effect effect);
+
+const char *job_result_name(enum job_result result);    /* "" for none */
+int job_result_parse(enum job_result *result, const char *name);
 
 #endif

@@ -123,6 +123,30 @@ static int write_curves(struct job *job, struct draft *draft, const struct core_
     return 0;
 }
 
+/* Of a job that was taken over. */
+static int take_attempt(struct job *job, struct draft *draft, const struct core_event *e, struct err *err)
+{
+    struct store *s = job->daemon->store;
+    struct attempt_row *a = draft->attempt;
+    const json_t *run = json_object_get(e->body, "run"), *path = json_object_get(e->body, "checkpoint");
+    const struct checkpoint_row newest = { .step = job->core.checkpoint, .path = field_text(e->body, "checkpoint"),
+                                           .digest = "", .trust = "written", .at_ms = e->at_ms };
+    if (json_is_string(path) && checkpoints_put(s, job->core.id, &newest, err) < 0)
+        return -1;
+    if (!json_is_object(run))
+        return 0;
+    *a = (struct attempt_row){ .job = job->core.id, .attempt = job->core.attempt, .pid = field_int(run, "pid", -1),
+                               .start_time = field_int(run, "start_time", -1),
+                               .incarnation = field_int(run, "incarnation", 0), .acked = field_int(run, "acked", 0),
+                               .started_ms = field_int(run, "started_ms", 0),
+                               .ended_ms = field_int(run, "ended_ms", -1) };
+    snprintf(a->nonce, sizeof(a->nonce), "%s", field_text(run, "nonce"));
+    snprintf(a->node, sizeof(a->node), "%s", field_text(run, "node"));
+    snprintf(a->boot_id, sizeof(a->boot_id), "%s", field_text(run, "boot_id"));
+    job_dir_run(a->run_dir, sizeof(a->run_dir), job->daemon, a->job, a->attempt);
+    return attempts_put(s, a, err);
+}
+
 /* Stores the rows derived from an event, besides its own. */
 static int write_consequences(struct job *job, struct draft *draft, const struct core_event *e, struct err *err)
 {
@@ -130,6 +154,8 @@ static int write_consequences(struct job *job, struct draft *draft, const struct
     struct attempt_row *a = draft->attempt;
     if (e->kind == EVENT_PLACED)
         return begin_attempt(job, draft, e, err);
+    if (e->kind == EVENT_REBUILT)
+        return take_attempt(job, draft, e, err);
     if (e->kind == EVENT_AGENT_UP) {
         snprintf(a->boot_id, sizeof(a->boot_id), "%s", field_text(e->body, "boot_id"));
         a->pid = field_int(e->body, "pid", -1);
@@ -275,24 +301,43 @@ int job_store_submit(struct job *job, const struct core_output *out, const char 
     return 0;
 }
 
-int job_store_replay(struct job *job, const struct core_event *e, const struct event_source *told, const char *yaml,
-                     const char *canonical, struct err *err)
+static int take_over(struct job *job, const struct core_event *e, int64_t after, struct err *err)
 {
-    const struct job_core was = job->core;
     const struct core_output out = { .events = { *e }, .count = 1 };
+    const struct job_core was = job->core;
     struct draft draft;
     if (job_core_replay(&job->core, e, err) < 0)
         return -1;
     job_note(job, e->kind, e->body, e->at_ms);
-    if (job->last_seq == 0)
-        return job_store_submit(job, &out, yaml, canonical, err);
+    job->last_seq = after;
     if (draft_make(&draft, job, err) < 0)
         return -1;
-    const int rc = write_all(job, &was, &draft, &out, told, err);
+    const int rc = write_all(job, &was, &draft, &out, NULL, err);
     if (rc == 0)
         draft_keep(&draft, job);
     free(draft.attempt);
     return rc;
+}
+
+int job_store_take_over(struct job *job, const struct job_row *row, const struct core_event *events, int64_t after,
+                        const char *yaml, const char *canonical, struct err *err)
+{
+    struct store *s = job->daemon->store;
+    const struct core_output first = { .events = { events[0] }, .count = 1 };
+    int rc = -1;
+    if (job_core_replay(&job->core, &events[0], err) < 0 || store_join(s, err) < 0)
+        return -1;
+    job_note(job, EVENT_SUBMITTED, events[0].body, events[0].at_ms);
+    if (!row)
+        rc = job_store_submit(job, &first, yaml, canonical, err);
+    else if (goodput_rows_forget(s, job->core.id, err) == 0)    /* all of it comes with the second event */
+        rc = write_spec(job, yaml, canonical, err);
+    if (rc == 0)
+        rc = take_over(job, &events[1], after, err);
+    if (rc == 0)
+        return store_leave(s, err);
+    store_undo(s);
+    return -1;
 }
 
 int job_store_heard(struct job *job, const struct event_source *told, struct err *err)

@@ -15,6 +15,7 @@ struct core_output;
 struct err;
 struct job;
 struct job_core;
+struct job_row;
 struct store;
 
 /* The source of an event: the key by which the store drops duplicates. */
@@ -37,10 +38,10 @@ int job_store_edit(struct job *job, const struct job_core *was, const struct cor
 int job_store_submit(struct job *job, const struct core_output *out, const char *yaml,
                      const char *canonical, struct err *err);
 
-/* Stores a past event once more, in the open transaction: applies it to the job and writes the rows derived from it.
- * The first one of a job stores its row and spec as well. */
-int job_store_replay(struct job *job, const struct core_event *e, const struct event_source *told, const char *yaml,
-                     const char *canonical, struct err *err);
+/* Stores a job as its job.json has it (takeover.h), into the store's group: `events` are its first one and `rebuilt`,
+ * which gets the number after + 1; row: what the store has of it, NULL: nothing. */
+int job_store_take_over(struct job *job, const struct job_row *row, const struct core_event *events, int64_t after,
+                        const char *yaml, const char *canonical, struct err *err);
 
 /* The canonical spec of a stored job, a new reference; NULL on failure. */
 json_t *job_store_spec(struct store *s, int64_t id, struct err *err);

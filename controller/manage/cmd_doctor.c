@@ -29,7 +29,6 @@ enum { EXIT_UNFIT = 1 };
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},
-    {"repair", 0, OPTION_FLAG, NULL, "rebuild a lost or damaged store from the directories of the jobs"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -197,9 +196,6 @@ static int run(struct call *call)
 {
     const struct options *o = &call->options;
     json_t *request = NULL, *spec = NULL;
-    if (options_has(o, "repair"))
-        return o->nargs == 0 ? doctor_store_repair(call)
-                             : err_set(&call->err, ERR_USAGE, "--repair is for the store and takes no FILE");
     if (o->nargs == 1 &&
         spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec) < 0)
         return -1;
@@ -229,8 +225,6 @@ const struct command cmd_doctor = {
             "data and the disk space it needs. Each check is ok, warn, fail or unknown, with the finding and the fix. "
             "The exit code is 1 if a check failed. With launch: ssh doctor checks all hosts of FILE and compares them: "
             "programs, plan, clocks, connections between them, checkpoint.dir and data. With launch: slurm it checks "
-            "what is visible on the submitting machine. No daemon is needed. --repair rebuilds the store of this home: "
-            "from the present store if it is readable, its newest snapshot, and the directories of the jobs, which "
-            "contain the events as well. It restarts the daemon; running jobs continue. The old store is kept.",
+            "what is visible on the submitting machine. No daemon is needed.",
     .options = options, .run = run,
 };

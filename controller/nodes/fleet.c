@@ -19,7 +19,7 @@
 #include "controller/job/job_env.h"
 #include "controller/job/job_apply.h"
 #include "controller/job/job_dir.h"
-#include "controller/job/job_history.h"
+#include "controller/job/job_file.h"
 #include "controller/job/sweep.h"
 #include "controller/nodes/fleet_probe.h"
 #include "controller/nodes/placement.h"
@@ -403,7 +403,6 @@ static bool lost_directory(char *out, size_t size, const struct job *job)
     job_dir(dir, sizeof(dir), job->daemon, job->core.id);
     if (job->core.attempt == 0)
         return false;
-    /* job_history.h may have made the directory again */
     const int fd = job_dir_open_file(job->daemon->home, job->core.id, "spec.json", O_RDONLY, NULL), why = errno;
     if (fd >= 0)
         close(fd);
@@ -420,7 +419,7 @@ static bool strange_directory(char *out, size_t size, const struct job *job)
     char dir[PATH_MAX];
     job_dir(dir, sizeof(dir), job->daemon, job->core.id);
     json_t *spec = job_dir_spec(job->daemon->home, job->core.id);
-    const bool strange = job_history_of_another(job->daemon->home, job->core.id, spec, job->origin);
+    const bool strange = job_file_of_another(job->daemon->home, job->core.id, spec, job->origin);
     if (strange)
         snprintf(out, size, "its directory %s is that of another job (%.60s): the store is older than the directory; "
                  "`jobctl retry %lld` runs it in a new one", dir, field_text(spec, "name"), (long long)job->core.id);

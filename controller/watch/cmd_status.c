@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_status.c - jobctl status: list jobs with state, step, speed and goodput */
+#include <ctype.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -228,7 +229,7 @@ static void print_troubles(struct call *call, const struct list *l)
     char shown[STORE];
     if (l->store[0]) {
         terminal_fit(&call->out, shown, sizeof(shown), l->store, 0);
-        fprintf(f, "The store and the directories of the jobs differ: %s\n", shown);
+        fprintf(f, "%c%s\n", toupper((unsigned char)shown[0]), shown + 1);
     }
     if (l->notify[0]) {
         terminal_fit(&call->out, shown, sizeof(shown), l->notify, 0);

@@ -192,7 +192,7 @@ class Progress:
     def __call__(self):
         try:
             rows = self.rows()
-        except Broken:                  # a damaged store, which is repaired first
+        except Broken:                  # a damaged store, at which the daemon stops
             rows = []
         for row in rows:
             self.best[row["id"]] = max(self.best.get(row["id"], 0), row["step"] or 0)
@@ -319,44 +319,34 @@ class Round:
         self.told += out + err
         return code, re.sub(r"\s+", " ", out + err)
 
-    def repair(self):
-        """What a user does who reads that the store is damaged; the sentence must name it and the command."""
+    def look(self):
+        """What a user does whose daemon has stopped on a damaged store: the next one has the jobs. The sentence must name
+        the store."""
         code, said = self.hear("status", "-a")
         if code != 0 and not invariants.names(said, self.damaged + [HOME + "/jobs.db"]):
             raise Broken("status fails and does not name the file: %s" % said)
-        if "doctor --repair" in said:
-            mended, how = self.hear("doctor", "--repair")
-            if mended not in (0, 1):
-                raise Broken("doctor --repair: exit %d: %s" % (mended, how))
+        if code != 0:
             code, said = self.hear("status", "-a")
         if code != 0:
-            raise Broken("status fails, before and after a repair: %s" % said)
+            raise Broken("status fails twice: %s" % said)
 
     def after(self):
-        self.repair()
+        self.look()
         submit("later", "script", "resources: {cpus: 1}\nrun: |\n" + indented(invariants.script(WORK, "later")))
         open(WORK + "/go", "w").close()
         until(lambda: "all jobs end: %s" % self.unfinished(), END_S, lambda: not self.unfinished(), Progress(self.rows))
 
     def rows(self):
-        answer = ask("status", "-a", "-n", "10000")
-        if answer["store"]:
-            raise Broken(answer["store"])
-        return answer["jobs"]
+        return ask("status", "-a", "-n", "10000")["jobs"]
 
     def unfinished(self):
-        """Jobs that are neither over nor left alone for a reason that names the damage; a store that shows its damage
-        only now is repaired."""
+        """A store that shows its damage only now stops the daemon."""
         try:
             rows = self.rows()
         except Broken:
-            self.repair()
+            self.look()
             rows = self.rows()
-        return [row["id"] for row in rows if row["state"] != "done" and not self.left_alone(row["id"])]
-
-    def left_alone(self, job):
-        why = run("jobctl", "why", str(job))[1]
-        return invariants.names(why, self.damaged) and "left alone" in re.sub(r"\s+", " ", why)
+        return [row["id"] for row in rows if row["state"] != "done"]
 
     def run(self):
         self.begin()

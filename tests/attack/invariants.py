@@ -20,7 +20,7 @@ by words that name one of them, or its folder. `told` has all that commands and 
   3 no job runs again after its end, nor in two attempts at once
   4 who succeeded has written its end; who has written its end did not fail without a word
   5 who trained has the loss and the last checkpoint of an undisturbed run, to the last bit: it went on from one of its
-    own (a store made anew has no curves, and so no loss, docs/RECOVERY.md: that of metrics.jsonl is compared)
+    own (where the store was lost, its curves may be, too: that of metrics.jsonl is compared)
   6 no failure without a reason, no "bug", no trace of a crash
 """
 import hashlib
@@ -208,8 +208,7 @@ def check(work, damaged=(), told="", curves=True):
                 objections.append("why %d: exit %d: %s" % (job, code, err.strip()))
             objections += check_end(job, entry, listed[job], lines, re.sub(r"\s+", " ", why), damaged)
             if listed[job]["result"] == "succeeded" and entry["kind"] == "train":
-                rebuilt = "doctor --repair" in told
-                if listed[job]["loss"] is None and not rebuilt:
+                if listed[job]["loss"] is None and "The store was" not in told and "the store was" not in told:
                     objections.append("job %d (%s) has no loss" % (job, entry["name"]))
                 objections += check_training(job, entry, listed[job], damaged, curves)
         except Broken as e:

@@ -25,7 +25,7 @@ cp -a "$store"* backup/
 kill -9 "$old_agent"
 wait_for "the old agent's end" ended "$old_agent"
 touch go-old
-rm -rf "$store"* "$JOBCTL_HOME/jobs"
+rm -rf "$store"* "$JOBCTL_HOME/snapshots" "$JOBCTL_HOME/jobs"
 job fresh
 job alive
 wait_for "the jobs run" test -e began-fresh -a -e began-alive

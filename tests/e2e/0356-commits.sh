@@ -49,10 +49,10 @@ at_most() {
     echo "$3: $2 for $JOBS jobs"
     [ "$2" -gt 0 ] && [ "$2" -le $(($1 * JOBS)) ]
 }
-# The daemon: submitted, placed, connected, running, over. One job may need one commit more where a turn of the agent's
-# loop ends early.
+# The daemon: submitted, placed, connected, running, over; and job.json when it is placed and over. One job may need one
+# commit more where a turn of the agent's loop ends early.
 daemon=$(count "jobctl daemon" daemon)
-at_most 6 "$daemon" "commits of the daemon"
+at_most 8 "$daemon" "commits of the daemon"
 # The agent: its identity, what it has planned and started, its end.
 agent=$(count "jobctl-agent run" agent)
 at_most 4 "$agent" "syncs of the agents"

@@ -36,7 +36,7 @@ has "stood here, locale C.UTF-8, columns none, display none, ssh none" out
 has "words one" out
 has "has its secrets" out
 
-# In secrets.env and nowhere else: store, WAL, history, logs, and what is shown.
+# In secrets.env and nowhere else: store, WAL, job.json, logs, and what is shown.
 kept=$JOBCTL_HOME/jobs/1/secrets.env
 only_there() {
     [ "$(grep -rlaF "$secret" "$JOBCTL_HOME")" = "$kept" ] || { grep -rlaF "$secret" "$JOBCTL_HOME"; exit 1; }
@@ -58,10 +58,10 @@ tar xzf report.tgz -C report
 ! grep -rF "$secret" report || exit 1
 [ -z "$(find report -name '*env')" ]
 
-# The daemon is killed, the store lost and made anew; the job fails, and its next try has all of it.
+# The daemon is killed, the store lost; the job fails, and its next try has all of it.
 stop_daemon KILL
 rm "$JOBCTL_HOME"/jobs.db*
-env -u HF_TOKEN -u NAMED STOOD=elsewhere jobctl doctor --repair >repaired
+env -u HF_TOKEN -u NAMED STOOD=elsewhere jobctl status >there
 touch go
 code 0 env -u HF_TOKEN -u NAMED jobctl wait stood --timeout 60
 code 0 jobctl logs stood

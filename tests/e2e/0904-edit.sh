@@ -98,16 +98,16 @@ has "mine in sub" out
 edit 's/name: first/name: second/; $a after: []' 's/--set after=.*/--set after=[]/'
 code 0 jobctl edit 2
 has "job 2 (second) is edited: name" out
-cp "$JOBCTL_HOME/jobs/2/events.jsonl" older
+cp "$JOBCTL_HOME/jobs/2/job.json" older
 stop_daemon KILL
 JOBCTL_TEST_DIE_AT_EVENT=1 jobctl daemon >/dev/null 2>&1 &
 wait_for "the daemon answers" daemon_answers
 edit 's/^run:.*/run: echo again/'
 code 4 jobctl edit second
 has "jobctl show 2 --spec prints the present spec; your text is in $WORK/" err
-cp older "$JOBCTL_HOME/jobs/2/events.jsonl"
+cp older "$JOBCTL_HOME/jobs/2/job.json"
 [ "$(spec_of second spec.run)" = "echo again" ]
-head -n 1 "$JOBCTL_HOME/jobs/2/events.jsonl" | grep -q 'echo again'
+grep -q 'echo again' "$JOBCTL_HOME/jobs/2/job.json"
 # What a name and "last" meant at the submit, they mean at the edit; a retry keeps the checkpoints that it continues.
 code 0 jobctl submit -q --hold sub/job.yaml --set name=third --after last
 code 0 jobctl submit -q --hold sub/job.yaml --set name=fourth --after second

@@ -1,69 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
-# The daemon dies after it has stored the end of a job, and before the events beside the job have it: the next daemon
-# writes it there, so that a store rebuilt from the directories does not run the job again. The same where a line of
-# the events is damaged, and where the first one is, which has the spec.
+# The daemon dies after it has stored the end of a job, and before its job.json has it: the next daemon writes it there, so
+# that a job that is taken over from job.json does not run again. The same where job.json is damaged, and where rows are.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
+db=$JOBCTL_HOME/jobs.db
 jobs=3
+file() { echo "$JOBCTL_HOME/jobs/$1/job.json"; }
+state_in() { field state.state <"$(file "$1")"; }
+printf 'name: once\nrun: "echo ran >>%s/ran$JOBCTL_JOB_ID; until [ -e %s/go$JOBCTL_JOB_ID ]; do sleep 0.05; done"\n' "$WORK" "$WORK" >once.yaml
 for job in $(seq $jobs); do
-    printf 'name: once%d\nrun: echo ran >>%s/ran%d\n' "$job" "$WORK" "$job" >once.yaml
     code 0 jobctl submit -q once.yaml
+    wait_for "job $job runs" job_is "$job" state running
+    wait_for "its job.json says so" matches running state_in "$job"
+    cp "$(file "$job")" "older$job"
+    touch "go$job"
+    code 0 jobctl wait "$job"
 done
-code 0 jobctl wait $(seq $jobs)
+touch go4 go5 go6
 stop_daemon KILL
-events() { echo "$JOBCTL_HOME/jobs/$1/events.jsonl"; }
-done_in() { tail -n 1 "$(events "$1")" | field kind; }
-[ "$(done_in 1)" = done ]
-sed -i '$d' "$(events 1)"
-[ "$(done_in 1)" != done ]
+[ "$(state_in 1)" = done ]
+cp older1 "$(file 1)"
 code 0 jobctl status
-[ "$(done_in 1)" = done ]
+[ "$(state_in 1)" = done ]
 
-rebuild() { # the store from the directories alone
-    rm "$JOBCTL_HOME"/jobs.db*
-    rm -rf "$JOBCTL_HOME/snapshots"
-    code 0 jobctl doctor --repair
-    has "$jobs came from the directories" out
+lose() { # the store and its copies: each job is there as before
+    stop_daemon KILL
+    rm -rf "$db"* "$JOBCTL_HOME/snapshots"
+    code 0 jobctl status
     for job in $(seq $jobs); do
         job_is "$job" result succeeded
         [ "$(cat "ran$job")" = ran ]
     done
 }
-stop_daemon KILL
-rebuild
-stop_daemon KILL
-sed -i '4s/"kind"/"kin"/' "$(events 1)"           # of the events in the middle
-sed -i '1s/^{/[/' "$(events 2)"                   # the spec
-sed -i '2s/^{/[/' "$(events 3)"                   # the submit
-sed -i '5i nothing of ours' "$(events 2)"         # a line more
-rebuild
-[ "$(events_of 1 kind=damaged seq)" = 3 ]
-[ -z "$(events_of 2 kind=damaged seq)" ]
-code 0 jobctl show 2 --json
-json "o['job']['name'] == 'once2'"
+lose
 
-# Neither the events nor spec.json: no repair helps, so none is asked for.
+# A digit in job.json: the store has it right, and writes it again.
 stop_daemon KILL
-rm "$JOBCTL_HOME"/jobs.db*
-rm -rf "$JOBCTL_HOME/snapshots"
-sed -i '1s/^{/[/' "$(events 2)" "$JOBCTL_HOME/jobs/2/spec.json"
+sed -i 's/"exit_code":0/"exit_code":7/' "$(file 2)"
 code 0 jobctl status
-has '2 jobs (1, 3): a directory, but no row in the store' err
-has '1 job (2): no row in the store, and the events in the directory are damaged' err
-code 0 jobctl doctor --repair
-code 0 jobctl status
-lacks 'doctor --repair' err
-code 3 jobctl show 2
-has 'neither events.jsonl nor spec.json in its directory can be read: restore the directory from a backup' err
+lose
 
-# The origin in the first line, of a job that waits: spec.json tells whose directory it is.
+# Rows of a job that waits are damaged: it is taken from job.json. Without that it ends, with a reason.
+for job in 4 5; do code 0 jobctl submit -q --hold once.yaml; done
+stop_daemon KILL
+sqlite3 "$db" "update events set body = x'ff' where job in (4, 5)"
+sed -i 's/"seq":/"seq":1/' "$(file 5)"
+code 0 jobctl status
+job_is 4 state pending
+job_is 5 result failed
+code 0 jobctl why 5
+tr -s ' \n' ' ' <out >why
+has 'its rows in jobs.db are damaged, and its job.json is missing or damaged' why
+code 0 jobctl cancel 4
+code 3 jobctl wait 4
+
+# Neither a row nor a sound job.json: the job is not taken over, and status names it; its id is not used again.
+stop_daemon KILL
+rm -rf "$db"* "$JOBCTL_HOME/snapshots"
+truncate -s -1 "$(file 3)"
+sed -i 's/"seq":/"seq":1/' "$(file 2)"
+code 0 jobctl status -a -q
+[ "$(cat out | tr '\n' ' ')" = "4 1 " ]
+code 0 jobctl status
+tr -s ' \n' ' ' <err >said
+has '3 jobs (2, 3, 5) were not taken over, because job.json is missing or damaged' said
 code 0 jobctl submit -q --hold once.yaml
-held=$(cat out)
-code 0 jobctl show "$held"
+has 6 out
+
+# A damaged origin in spec.json of a job that waits: job.json says whose directory it is.
+code 0 jobctl show 6
 stop_daemon KILL
-origin() { head -n 1 "$(events "$held")" | field origin; }
-was=$(origin)
-sed -i "1s/\"origin\":\"./\"origin\":\"x/" "$(events "$held")"
-code 0 jobctl status
-lacks 'another job' err
-[ "$(origin)" = "$was" ]
+sed -i 's/"origin":"/"origin":"x/' "$JOBCTL_HOME/jobs/6/spec.json"
+code 0 jobctl hold --off 6
+code 0 jobctl wait 6 --timeout 60

@@ -192,7 +192,7 @@ static const struct life {
 
 static enum core_input_kind input_kind(char op)
 {
-    static const char ops[] = "SPUELCHRXT?M";
+    static const char ops[] = "SPUELCHRXTM";
     return (enum core_input_kind)(strchr(ops, op) - ops);
 }
 
