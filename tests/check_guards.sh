@@ -70,6 +70,7 @@ loop agent/os
 files agent/os/log.c thread: it has its own
 ROOMS
     printf '# House\n<!-- rooms -->\n<!-- end -->\n' | tee docs/HOUSE.md >README.md
+    printf '<!-- %s -->\n    $ jobctl\n<!-- end -->\n' transcript drill >>README.md
     compile $(find . -name '*.c' ! -name main.c | sed 's|^\./||')
 }
 
@@ -224,6 +225,8 @@ broken; sed -i 's/^room agent\/os .*/room agent\/os files/' tests/rooms.txt
 refuses house 'docs/rooms.svg is not what the files say'
 broken; sed -i 's/\[core\]/[other]/' README.md
 refuses house 'README.md is not what the files say'
+broken; sed -i '/<!-- drill/,$d' README.md
+refuses house 'README.md has no session after <!-- drill -->'
 broken; sed -i 's/log.h - /lag.h - /' agent/os/log.h
 refuses house 'agent/os/log.h: its second line says that it is lag.h'
 

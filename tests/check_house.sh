@@ -4,8 +4,8 @@
 #
 # Between "<!-- rooms -->" and "<!-- end -->" HOUSE.md has a row per room of tests/rooms.txt, README.md a row per
 # top-level folder.  With --write both and the picture are drawn anew; without it a difference fails.  --files prints
-# each file of each room with the line that its first comment gives it.  The number of lines of code must not exceed the
-# bound in tests/rooms.txt.
+# each file of each room with the line that its first comment gives it.  README.md must have what deploy/transcript.sh
+# writes into it.  The number of lines of code must not exceed the bound in tests/rooms.txt.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 write= list=
@@ -94,6 +94,11 @@ compare() {
 compare "$work/page" "$page"
 compare "$work/map" README.md
 compare "$work/picture" "$picture"
+for mark in transcript drill; do
+    awk -v mark="<!-- $mark -->" '$0 == mark { on = 1 } on && /^    [$] / { found = 1 } $0 == "<!-- end -->" { on = 0 }
+        END { exit !found }' README.md ||
+        { echo "README.md has no session after <!-- $mark -->: run deploy/transcript.sh" >&2; bad=1; }
+done
 # shellcheck disable=SC2046
 "$here/count_code.sh" $(awk '$1 == "code" { print $2 }' tests/rooms.txt) || bad=1
 exit $bad
