@@ -40,7 +40,7 @@ static const struct spec_field fields[] = {
     {.path = "workdir", .type = FIELD_PATH, .def = "\"\"", .help = "working directory of ranks; "
                                                                    "default: the file's folder"},
     {.path = "image", .type = FIELD_MAP, .def = "null",
-     .help = "container image of a `run:` job, or a map (docs/CONTAINERS.md)"},
+     .help = "container image of a `run:` job, or a map (docs/YOUR-SCRIPT.md)"},
     {.path = "image.image", .type = FIELD_STRING,
      .help = "name as in docker pull, or the path of a .sif or .sqsh file; image: NAME is short for it"},
     {.path = "image.runtime", .type = FIELD_ENUM, .choices = "podman|docker|apptainer|singularity|enroot",
