@@ -3,7 +3,8 @@
 # pack.sh all|wheel BUILD VERSION DATE PROGRAM... - a wheel, and jobctl-VERSION-ARCH.tar.zst of the same files, in BUILD
 #
 # Both run where the C library is that of this machine or newer; all other shared libraries of the programs are put into
-# lib/jobctl/lib, where they look first.  The same sources and DATE give the same bytes, in whatever folder.
+# lib/jobctl/lib, where they look first.  The same sources and DATE give the same bytes, in whatever folder; only the
+# CUDA plugin depends on it, because nvcc puts a hash of the folder into names.
 set -euo pipefail
 umask 022
 what=$1 build=$(cd "$2" && pwd) version=$3 date=$4
