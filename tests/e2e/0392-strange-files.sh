@@ -26,7 +26,7 @@ has hello out
 for job in 1 2 3; do
     code 0 soon show $job
     code 0 soon why $job
-    code 0 soon report $job -o "$WORK/$job.tgz"
+    code 0 soon show $job --report "$WORK/$job.tgz"
     tar xzf "$job.tgz"
 done
 grep 'is a FIFO, not a regular file' job-1/attempt-1/rank0.log job-1/attempt-1/incident-1.txt
@@ -58,7 +58,7 @@ code 0 soon status -a
 code 0 soon show 4
 rm "$jobs/4/1/agent.json"
 mv agent.json "$jobs/4/1/agent.json"
-code 0 soon report 4 -o "$WORK/4.tgz"
+code 0 soon show 4 --report "$WORK/4.tgz"
 code 0 soon cancel 4
 soon wait 4 || [ $? = 3 ]
 

@@ -25,7 +25,7 @@ post jobs >post 2>&1 <<<"{\"spec\": \"run: pwd\nworkdir: $jobs/1/drive\n\", \"cw
 soon adopt --yes "$jobs/1/drive" >adopt 2>&1 &
 soon remove 1 >remove 2>&1 &
 soon prune --dry-run --older-than 0s >prune 2>&1 &
-soon report 1 -o "$WORK/1.tgz" >report 2>&1 &
+soon show 1 --report "$WORK/1.tgz" >report 2>&1 &
 code 0 soon status -a
 code 0 soon show 2
 code 0 soon logs 2
