@@ -1,21 +1,91 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_edit.c - jobctl edit: another spec for a job that has not started */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "agent/os/subprocess.h"
 #include "controller/base/client.h"
+#include "controller/base/yaml.h"
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
 #include "controller/cli/question.h"
 #include "controller/job/job_view.h"
 #include "controller/submit/edit_text.h"
-#include "controller/submit/editor.h"
 #include "controller/submit/local_check.h"
 #include "controller/submit/submitter.h"
+#include "engine/base/err.h"
 #include "engine/base/field.h"
 #include "engine/base/json_make.h"
+#include "engine/base/safe_open.h"
+#include "engine/base/write_all.h"
+
+/* ---- the text in a file, and an editor on it ---- */
+
+struct editor {
+    char path[PATH_MAX];        /* below $TMPDIR or /tmp, which only the user can read */
+};
+
+/* Removes the file. */
+static void editor_discard(struct editor *e)
+{
+    unlink(e->path);
+    e->path[0] = '\0';
+}
+
+/* Writes the text into a new file, whose name ends in `name`. */
+static int editor_init(struct editor *e, const char *name, const char *text, struct err *err)
+{
+    const char *dir = getenv("TMPDIR");
+    snprintf(e->path, sizeof(e->path), "%.3000s/XXXXXX-%.200s", dir && dir[0] == '/' ? dir : "/tmp", name);
+    const int fd = mkostemps(e->path, (int)strlen(name) + 1, O_CLOEXEC);
+    if (fd < 0)
+        return err_set(err, ERR_SYSTEM, "cannot create a file in %.300s: %m", dir && dir[0] == '/' ? dir : "/tmp");
+    const int rc = write_all(fd, text, strlen(text)) == 0
+                       ? 0 : err_set(err, ERR_SYSTEM, "cannot write the text to be edited: %m");
+    close(fd);
+    if (rc < 0)
+        editor_discard(e);
+    return rc;
+}
+
+static const char *command(void)
+{
+    static const char *const names[] = {"VISUAL", "EDITOR"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = getenv(names[i]);
+        if (value && value[strspn(value, " \t")])
+            return value;
+    }
+    return "vi";
+}
+
+/* Runs $VISUAL, $EDITOR or vi on it, which may have arguments, and returns the edited text, for free(); NULL: it failed. */
+static char *editor_run(const struct editor *e, struct err *err)
+{
+    char line[PATH_MAX];
+    snprintf(line, sizeof(line), "exec %.4000s \"$1\"", command());
+    const char *const argv[] = {"/bin/sh", "-c", line, "jobctl", e->path, NULL};
+    const struct subprocess_spec spec = {.argv = argv, .in = STDIN_FILENO, .out = STDOUT_FILENO,
+                                         .err = STDERR_FILENO};
+    const pid_t pid = subprocess_start(&spec, err);
+    const int code = pid < 0 ? -1 : subprocess_wait(pid);
+    if (code != 0) {
+        if (pid >= 0)
+            err_set(err, ERR_USAGE, code == 127 ? "the editor '%.200s' was not found: set VISUAL or EDITOR"
+                    : "the editor '%.200s' failed", command());
+        return NULL;
+    }
+    FILE *f = safe_open_stream(e->path, err);
+    return f ? yaml_read(f, e->path, err) : NULL;
+}
+
+/* ---- the command ---- */
 
 static const struct option_row options[] = {
     OPTION_JSON,

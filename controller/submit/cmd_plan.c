@@ -219,7 +219,7 @@ static int run(struct call *call)
         return show(call, o->args[0]);
     json_t *request = NULL, *spec = NULL, *notes = json_array();
     int rc = spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec);
-    json_object_set_new(request, "plan", json_true()); /* for hub_check() */
+    json_object_set_new(request, "plan", json_true()); /* for the note about downloads */
     if (rc == 0)
         rc = local_check(call, request, spec, notes);
     json_object_del(request, "plan");

@@ -2,6 +2,7 @@
 /* local_check.c - see local_check.h */
 #include "controller/submit/local_check.h"
 
+#include <jansson.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -18,14 +19,15 @@
 #include "controller/base/home.h"
 #include "controller/base/program.h"
 #include "controller/cli/command.h"
+#include "controller/remote/hub_pin.h"
 #include "controller/remote/remote.h"
 #include "controller/spec/jobspec.h"
 #include "controller/spec/run_command.h"
-#include "controller/submit/hub_check.h"
 #include "controller/submit/submitter.h"
 #include "engine/base/buf.h"
 #include "engine/base/field.h"
 #include "engine/base/json_text.h"
+#include "engine/base/text_append.h"
 #include "engine/contract/install.h"
 
 enum { RESOLVE_MS = 5000, PLAN_MS = 20000, SETS = 256, HOSTS = 1024 };
@@ -45,6 +47,39 @@ void local_check_refuse(struct call *call, const json_t *request, const char *ke
     for (size_t i = 0; i < n; i++)
         set[i] = json_string_value(json_array_get(list, i));
     jobspec_add_mistake(&call->found, field_text(request, "spec"), set, (int)n, key, &why);
+}
+
+/* The models of a hub that a spec names, at the place where they are written (hub_pin.h). */
+struct place {
+    struct call  *call;
+    const json_t *request;
+};
+
+static void on_mistake(void *arg, const char *key, const char *text)
+{
+    const struct place *p = arg;
+    local_check_refuse(p->call, p->request, key, "%s", text);
+}
+
+/* The command that downloads what a plan lacks, with the changes of this call. */
+static void note_fetch(const struct call *call, const json_t *request, json_t *notes)
+{
+    char sets[800] = "";
+    size_t i;
+    const json_t *set;
+    json_array_foreach (json_object_get(request, "set"), i, set)
+        text_append(sets, sizeof(sets), " --set '%s'", json_string_value(set));
+    json_array_append_new(notes, json_text_f("nothing is downloaded now; to have it here: jobctl fetch %s%s",
+                                             call->file, sets));
+}
+
+/* A request with `plan` gets a note where a file is missing without network. */
+static void hub_check(struct call *call, const json_t *request, json_t *spec, json_t *notes)
+{
+    struct place p = {call, request};
+    const bool plan = field_true(request, "plan");
+    if (hub_pin(spec, NULL, plan, notes, on_mistake, &p) && plan)
+        note_fetch(call, request, notes);
 }
 
 /* ---- the program ---- */
@@ -315,7 +350,7 @@ int local_check(struct call *call, const json_t *request, json_t *spec, json_t *
     check_program(call, request, spec);
     check_runtime(call, request, spec);
     check_launcher(spec, notes);
-    hub_check(call, request, spec, notes, local_check_refuse);
+    hub_check(call, request, spec, notes);
     check_named(call, request, spec);
     check_hosts(call, request, spec, notes);
     return diagnostics_first(&call->found, &call->err);

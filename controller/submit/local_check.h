@@ -10,7 +10,7 @@ struct call;
 /* Checks the canonical spec of `request` (spec_file.h): the program of a local `run:` without setup is in our PATH;
  * the initial weights of a run on this machine or on Slurm fit its model (the engine reads their files); the hosts have
  * addresses (the resolver has a few seconds). Models of a hub are looked up, and their commit gets into the spec
- * (hub_check.h). Appends to `notes` what may be intended: hosts behind a jump host, a launcher inside of several ranks.
+ * (hub_pin.h). Appends to `notes` what may be intended: hosts behind a jump host, a launcher inside of several ranks.
  * -1: call->found lists the mistakes, call->err is the first.
  */
 int local_check(struct call *call, const json_t *request, json_t *spec, json_t *notes);
