@@ -3,8 +3,9 @@
 # transcript.sh [BIN] - run the job of README.md, stop a rank, break it in eight ways, and write what was printed into it
 #
 # Between "<!-- transcript -->" and "<!-- end -->" comes a session of submit, status, a failure and why; between
-# "<!-- drill -->" and "<!-- end -->" the table of jobctl drill.  Everything else of README.md stays.  Where Chromium is,
-# docs/dashboard-job.png is taken anew.  Two minutes; run it on a quiet machine, look at the difference, and commit it.
+# "<!-- drill -->" and "<!-- end -->" the table of jobctl drill.  README.zh-CN.md gets the same; everything else of both
+# stays.  Where Chromium is, docs/dashboard-job.png is taken anew.  Two minutes; run it on a quiet machine, look at the
+# difference, and commit it.
 # PRINT=1 prints both and changes nothing.  BIN is the folder of the programs.
 set -Eeuo pipefail
 trap 'echo "transcript.sh: line $LINENO failed: $BASH_COMMAND" >&2' ERR
@@ -73,12 +74,15 @@ jobctl wait icons >"$work/waited" 2>&1 || :
 
 # put NAME FILE - in place of what is between <!-- NAME --> and the next <!-- end -->
 put() {
-    awk -v mark="<!-- $1 -->" -v file="$2" '
-    $0 == mark { print; print ""; while ((getline line < file) > 0) print line; print ""; skip = 1; done = 1 }
-    $0 == "<!-- end -->" { skip = 0 }
-    !skip { print }
-    END { exit !done }' "$top/README.md" >"$work/README.md"
-    cat "$work/README.md" >"$top/README.md"
+    local page
+    for page in README.md README.zh-CN.md; do
+        awk -v mark="<!-- $1 -->" -v file="$2" '
+        $0 == mark { print; print ""; while ((getline line < file) > 0) print line; print ""; skip = 1; done = 1 }
+        $0 == "<!-- end -->" { skip = 0 }
+        !skip { print }
+        END { exit !done }' "$top/$page" >"$work/$page"
+        cat "$work/$page" >"$top/$page"
+    done
 }
 [ -z "${PRINT:-}" ] || { cat "$work/transcript" "$work/drill"; exit; }
 put transcript "$work/transcript"

@@ -36,7 +36,7 @@ function targets(line) {
 function slug(line) {
     sub(/^#+ /, "", line)
     line = tolower(line)
-    gsub(/[^a-z0-9 _-]/, "", line)
+    gsub(/[^a-z0-9 _\200-\377-]/, "", line)
     gsub(/ /, "-", line)
     return line
 }' $pages
@@ -52,6 +52,16 @@ while IFS=$'\t' read -r page to; do
         grep -qxF "$at	${to#*#}" "$work/heads" || fail "$page: no heading of $at is #${to#*#}" ;;
     esac
 done <"$work/links"
+
+# The Chinese README has the commands and links of the English one.
+chinese=README.zh-CN.md
+commands() { sed -n 's/^    //p' "$1" | sed 's/ *#.*//' | grep .; }
+targets() { awk -F '\t' -v page="$1" '$1 == page && $2 !~ /^#|README|zh-CN/ { print $2 }' "$work/links" | LC_ALL=C sort -u; }
+if [ -e $chinese ]; then
+    for part in commands targets; do
+        diff -u <($part README.md) <($part $chinese) || fail "$chinese: its $part are not those of README.md"
+    done
+fi
 
 # Paths below our folders: a file, a folder, a pattern, or a noun (agent/plan/plan for plan.h).
 top='agent|controller|engine|kernels|db|templates|tests|deploy|docs'

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# check_house.sh [--write|--files] [ROOT] - compares docs/HOUSE.md, README.md and docs/rooms.svg with the sources
+# check_house.sh [--write|--files] [ROOT] - compares docs/HOUSE.md and docs/rooms.svg with the sources
 #
-# Between "<!-- rooms -->" and "<!-- end -->" HOUSE.md has a row per room of tests/rooms.txt, README.md a row per
-# top-level folder.  With --write both and the picture are drawn anew; without it a difference fails.  --files prints
-# each file of each room with the line that its first comment gives it.  README.md must have what deploy/transcript.sh
-# writes into it.  The number of lines of code must not exceed the bound in tests/rooms.txt.
+# Between "<!-- rooms -->" and "<!-- end -->" HOUSE.md has a row per room of tests/rooms.txt.  With --write it and the
+# picture are drawn anew; without it a difference fails.  --files prints each file of each room with the line that its
+# first comment gives it.  README.md must have what deploy/transcript.sh writes into it.  The number of lines of code
+# must not exceed the bound in tests/rooms.txt.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 write= list=
@@ -63,23 +63,6 @@ function rows(   i) {
     for (i = 1; i <= rooms; i++) print "| `" room[i] "/` | " says[room[i]] " |"
     print ""
 }' "$page" >"$work/page"
-awk "$(cat "$here/rooms.awk")"'
-BEGIN { read_rooms("tests/rooms.txt"); printf "" }
-$0 == "<!-- rooms -->" { print; map(); skip = 1; drawn = 1 }
-$0 == "<!-- end -->" { skip = 0 }
-!skip { print }
-END { if (!drawn) fail("README.md has no line <!-- rooms -->"); exit bad }
-# A row per top-level folder: its sentence, then its rooms from below.
-function map(   i, top, list, name) {
-    for (i = 1; i <= rooms; i++) {
-        top = top_of(room[i]); name = substr(room[i], length(top) + 2)
-        if (name != "") list[top] = list[top] (list[top] == "" ? "" : ", ") "[" name "](" room[i] ")"
-    }
-    print "\n| folder | contents | rooms, bottom to top |\n|---|---|---|"
-    for (i = 1; i <= rooms; i++) if (room[i] == top_of(room[i]))
-        print "| [" room[i] "/](" room[i] ") | " says[room[i]] " | " list[room[i]] " |"
-    print ""
-}' README.md >"$work/map"
 "$here/draw_rooms.sh" . >"$work/picture"
 
 bad=0
@@ -92,7 +75,6 @@ compare() {
     fi
 }
 compare "$work/page" "$page"
-compare "$work/map" README.md
 compare "$work/picture" "$picture"
 for mark in transcript drill; do
     awk -v mark="<!-- $mark -->" '$0 == mark { on = 1 } on && /^    [$] / { found = 1 } $0 == "<!-- end -->" { on = 0 }

@@ -10,7 +10,7 @@ cd "${1:-$(dirname "$0")/..}" || exit 1
 
 # What lies where: a folder, and what the names of its files (with the folders below it) match.
 where=$(cat <<'END'
-.               \.clang-format|\.clang-tidy|\.editorconfig|\.gitignore|(CHANGES|CONTRIBUTING|README|SECURITY)\.md|LICENSE|Makefile
+.               \.clang-format|\.clang-tidy|\.editorconfig|\.gitignore|(CHANGES|CONTRIBUTING|README(\.zh-CN)?|SECURITY)\.md|LICENSE|Makefile
 agent           [a-z0-9_/]+\.[ch]
 controller      [a-z0-9_/]+\.[ch]|dashboard/assets/[a-z]+\.(html|css|js|svg)|dashboard/report/[a-z]+\.js|dashboard/uplot/(uPlot\.(esm\.js|min\.css)|LICENSE|README\.md)
 .ci             run
@@ -21,7 +21,7 @@ docs            [A-Za-z0-9_-]+\.(md|svg|png)
 engine          [a-z0-9_/]+\.[ch]
 kernels         [a-z0-9_]+\.(c|h|cu|cuh)|dev/SPEED\.md
 templates       [A-Za-z0-9_/-]+\.(md|yaml|py|sbatch|png|txt)
-tests           [a-z0-9_]+\.(sh|txt|awk|mk)
+tests           [a-z0-9_]+\.(sh|txt|awk|mk)|README\.md
 tests/axe       axe\.min\.js|LICENSE|README\.md
 tests/attack    README\.md|[a-z0-9_]+\.(c|h|sh|py)
 tests/bench     [a-z0-9_]+\.(c|sh|py)
