@@ -9,7 +9,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/buf.h"
@@ -27,7 +26,13 @@
 #include "engine/base/field.h"
 #include "engine/base/json_make.h"
 
-enum { EVIDENCE_MAX = 40, OUTPUT_LINES = 5 };
+enum { EVIDENCE_MAX = 40, EVIDENCE_TEXT = 1024, OUTPUT_LINES = 5 };
+
+/* Sentences of events: how the ranks were stopped that did not end by themselves; the last failure; why it was
+ * preempted last; what is not to be repeated; what the user should do; how NCCL differs from the plan; of the last
+ * incident its file and the state of the ranks; what a checkpoint needs whose disk is full, now; what the end of the
+ * attempt waits for, now; what was lost with the store. */
+enum said { FORCED, FAILURE, TAKEN, TOLD, ADVICE, NCCL, REPORT, SEEN, ROOM, ENDING, REBUILT, SAID };
 
 /* The summary of the events. */
 struct story {
@@ -39,18 +44,25 @@ struct story {
     bool       taken;           /* the ranks of the newest attempt were preempted */
     bool       incident;        /* the newest incident report is of the ranks that run or have just failed */
     int64_t    first_start_ms, end_ms;
-    char       stop[200], forced[160]; /* ... and how, if the ranks did not end by themselves */
-    char       last_text[640], last_death[720];    /* last failure: text; text with its cause */
-    char       last_taken[256];     /* why the last one was preempted */
-    char       told[640];           /* a sentence not to repeat */
-    char       advice[200], excluded[200];     /* UUIDs of excluded GPUs */
-    char       nccl[600];           /* how NCCL differs from the plan */
-    char       report[600], seen[500]; /* of the last incident: its file, and the ranks' state */
-    char       room[CORE_REASON];   /* what a checkpoint needs whose disk is full, now */
-    char       rebuilt[200];        /* what was lost with the store */
-    char       ending[600];         /* what the end of the attempt waits for, now */
+    bool       stop;            /* it was asked to stop */
+    char       why_died[80];    /* " (cause, step 5)" of the last failure */
+    json_t    *text[SAID];      /* whole sentences of events; NULL: none */
+    json_t    *excluded;        /* UUIDs of excluded GPUs */
     json_t    *evidence;
 };
+
+static const char *said(const struct story *s, enum said which)
+{
+    const char *text = json_string_value(s->text[which]);
+    return text ? text : "";
+}
+
+/* body NULL: what was said holds no more. */
+static void note(struct story *s, enum said which, const json_t *body, const char *key)
+{
+    json_decref(s->text[which]);
+    s->text[which] = field_text(body, key)[0] ? json_incref(json_object_get(body, key)) : NULL;
+}
 
 /* A cause recurs in the events of generation, attempt and job; print it once. */
 static void leave_out(char *text, const char *told)
@@ -70,52 +82,47 @@ static void add_output(struct story *s, const json_t *body)
     if (strcmp(field_text(body, "cause"), "preempted") == 0)
         return;
     for (size_t i = n > OUTPUT_LINES ? n - OUTPUT_LINES : 0; i < n; i++) {
-        char line[520];
-        const char *said = json_string_value(json_array_get(lines, i));
-        snprintf(line, sizeof(line), "    %.500s", said ? said : "");
-        json_array_append_new(s->evidence, json_text(line));
+        const char *line = json_string_value(json_array_get(lines, i));
+        json_array_append_new(s->evidence, json_text_f("    %s", line ? line : ""));
     }
 }
 
 static void add_evidence(struct story *s, enum event_kind kind, const struct event_row *row, const json_t *body)
 {
-    char text[720], line[800];
+    char text[EVIDENCE_TEXT];
     if (event_kind_is(kind, EVENT_IS_EVIDENCE)) {
         event_text(text, sizeof(text), row->kind, body);
-        leave_out(text, s->told);
+        leave_out(text, said(s, TOLD));
         json_t *at = utc_json(row->at_ms);
-        snprintf(line, sizeof(line), "%s %s", at ? json_string_value(at) : "", text);
-        json_decref(at);
         if (json_array_size(s->evidence) >= EVIDENCE_MAX)
             json_array_remove(s->evidence, 0);
-        json_array_append_new(s->evidence, json_text(line));
+        json_array_append_new(s->evidence, json_text_f("%s %s", at ? json_string_value(at) : "", text));
+        json_decref(at);
     }
     add_output(s, body);
     if (field_text(body, "text")[0])
-        snprintf(s->told, sizeof(s->told), "%.639s", field_text(body, "text"));
+        note(s, TOLD, body, "text");
 }
 
 static void note_death(struct story *s, const json_t *body)
 {
     const char *cause = field_text(body, "cause");
-    const json_t *step = json_object_get(body, "step");
-    snprintf(s->forced, sizeof(s->forced), "%.159s", field_true(body, "forced") ? field_text(body, "text") : "");
+    note(s, FORCED, field_true(body, "forced") ? body : NULL, "text");
     if (!cause[0] || strcmp(cause, "none") == 0)
         return;
     if (strcmp(cause, "preempted") == 0) {
-        s->taken = !s->stop[0];
+        s->taken = !s->stop;
         return;
     }
     s->deaths++;
     if (!s->incident)
-        s->seen[0] = '\0';
+        note(s, SEEN, NULL, "");
     s->incident = false;
-    char where[40] = "";
-    if (json_is_integer(step))
-        snprintf(where, sizeof(where), ", step %lld", (long long)json_integer_value(step));
-    snprintf(s->last_text, sizeof(s->last_text), "%.600s", field_text(body, "text"));
-    snprintf(s->last_death, sizeof(s->last_death), "%.600s (%.40s%s)", s->last_text, cause, where);
-    snprintf(s->advice, sizeof(s->advice), "%.199s", field_text(body, "advice"));
+    note(s, FAILURE, body, "text");
+    note(s, ADVICE, body, "advice");
+    snprintf(s->why_died, sizeof(s->why_died), " (%.40s)", cause);
+    if (field_int(body, "step", -1) >= 0)
+        snprintf(s->why_died, sizeof(s->why_died), " (%.40s, step %lld)", cause, (long long)field_int(body, "step", 0));
 }
 
 static int tell(void *ctx, const struct event_row *row)
@@ -130,40 +137,37 @@ static int tell(void *ctx, const struct event_row *row)
     } else if (kind == EVENT_GENERATION_ENDED) {
         note_death(s, body);
     } else if (kind == EVENT_INCIDENT) {
-        snprintf(s->report, sizeof(s->report), "%.599s", field_text(body, "path"));
-        snprintf(s->seen, sizeof(s->seen), "%.499s", field_text(body, "text"));
+        note(s, REPORT, body, "path");
+        note(s, SEEN, body, "text");
         s->incident = true;
     } else if (kind == EVENT_EXCLUDED) {
-        size_t n = strlen(s->excluded);
-        snprintf(s->excluded + n, sizeof(s->excluded) - n, "%s%.60s", n ? ", " : "", field_text(body, "gpu"));
+        json_array_append(s->excluded, json_object_get(body, "gpu"));
     } else if (kind == EVENT_NCCL) {
-        bool fine = json_is_true(json_object_get(body, "expected"));
-        snprintf(s->nccl, sizeof(s->nccl), "%s", fine ? "" : field_text(body, "text"));
+        note(s, NCCL, field_true(body, "expected") ? NULL : body, "text");
     } else if (kind == EVENT_ATTEMPT_ENDED && s->taken) {
         s->preempted++;
-        snprintf(s->last_taken, sizeof(s->last_taken), "%.250s", field_text(body, "text"));
+        note(s, TAKEN, body, "text");
     } else if (kind == EVENT_AGENT_LOST || kind == EVENT_START_FAILED) {
         *(kind == EVENT_AGENT_LOST ? &s->lost : &s->unstarted) += 1;
-        s->seen[0] = '\0';
-        snprintf(s->last_text, sizeof(s->last_text), "%.250s", field_text(body, "text"));
-        snprintf(s->last_death, sizeof(s->last_death), "%.250s%s", s->last_text,
-                 kind == EVENT_AGENT_LOST ? " (agent_lost)" : "");
-    } else if (kind == EVENT_NO_ROOM && !json_is_true(json_object_get(body, "over"))) {
-        snprintf(s->room, sizeof(s->room), "%.*s", CORE_REASON - 1, field_text(body, "text"));
+        note(s, SEEN, NULL, "");
+        note(s, FAILURE, body, "text");
+        snprintf(s->why_died, sizeof(s->why_died), "%s", kind == EVENT_AGENT_LOST ? " (agent_lost)" : "");
+    } else if (kind == EVENT_NO_ROOM && !field_true(body, "over")) {
+        note(s, ROOM, body, "text");
     } else if (kind == EVENT_CHECKPOINT) {
         s->checkpoints++;
         s->last_checkpoint = json_integer_value(json_object_get(body, "step"));
     } else if (kind == EVENT_REBUILT) {
-        snprintf(s->rebuilt, sizeof(s->rebuilt), "%.199s", field_text(body, "text"));
+        note(s, REBUILT, body, "text");
     } else if (kind == EVENT_STOP_REQUESTED) {
-        snprintf(s->stop, sizeof(s->stop), "%.190s", field_text(body, "reason"));
-    } else if (kind == EVENT_WARNING && json_is_true(json_object_get(body, "ending"))) {
-        snprintf(s->ending, sizeof(s->ending), "%.599s", field_text(body, "text"));
+        s->stop = true;
+    } else if (kind == EVENT_WARNING && field_true(body, "ending")) {
+        note(s, ENDING, body, "text");
     }
     if (event_kind_is(kind, EVENT_IS_END))
-        s->ending[0] = '\0';
-    if (kind == EVENT_GENERATION_ENDED || kind == EVENT_AGENT_LOST || json_is_true(json_object_get(body, "over")))
-        s->room[0] = '\0';
+        note(s, ENDING, NULL, "");
+    if (kind == EVENT_GENERATION_ENDED || kind == EVENT_AGENT_LOST || field_true(body, "over"))
+        note(s, ROOM, NULL, "");
     s->end_ms = row->at_ms;
     add_evidence(s, kind, row, body);
     json_decref(body);
@@ -195,11 +199,18 @@ static void put_speed(struct buf *text, const json_t *row)
     buf_print(text, ".");
 }
 
+/* A sentence without its capital and its full stop; "": none. */
+static void put_capital(struct buf *text, const char *sentence)
+{
+    if (*sentence)
+        buf_print(text, " %c%s.", toupper((unsigned char)*sentence), sentence + 1);
+}
+
 /* "Its ranks failed twice; most recent: ..." */
 static void put_troubles(struct buf *text, const struct story *s)
 {
     char n[24];
-    const bool told = s->last_text[0] && text->size > 0 && strstr(text->data, s->last_text);
+    const bool told = said(s, FAILURE)[0] && text->size > 0 && strstr(text->data, said(s, FAILURE));
     const bool once = told && s->deaths + s->lost == 0 && s->unstarted == 1;    /* the first sentence tells all */
     if (s->deaths > 0)
         buf_print(text, " Its ranks failed %s", times(s->deaths, n));
@@ -211,20 +222,21 @@ static void put_troubles(struct buf *text, const struct story *s)
     if (s->deaths + s->lost + s->unstarted > 0 && told && !once)
         buf_print(text, ".");
     else if (s->deaths + s->lost + s->unstarted > 0 && !once)
-        buf_print(text, "; most recent: %s.", s->last_death);
+        buf_print(text, "; most recent: %s%s.", said(s, FAILURE), s->why_died);
     if (s->preempted > 0)
         buf_print(text, " It was preempted %s%s%s.", times(s->preempted, n),
-                  s->last_taken[0] ? "; most recent: " : "", s->last_taken);
-    if (s->deaths > 0 && s->seen[0])
-        buf_print(text, " Before that, %s (see %s).", s->seen, s->report);
-    if (s->advice[0])
-        buf_print(text, " %c%s.", toupper((unsigned char)s->advice[0]), s->advice + 1);
-    if (s->nccl[0])
-        buf_print(text, " It is slower than planned: %s.", s->nccl);
-    if (s->excluded[0])
-        buf_print(text, " GPUs excluded after failures: %s.", s->excluded);
-    if (s->forced[0])
-        buf_print(text, " It was %s.", s->forced);
+                  said(s, TAKEN)[0] ? "; most recent: " : "", said(s, TAKEN));
+    if (s->deaths > 0 && said(s, SEEN)[0])
+        buf_print(text, " Before that, %s (see %s).", said(s, SEEN), said(s, REPORT));
+    put_capital(text, said(s, ADVICE));
+    if (said(s, NCCL)[0])
+        buf_print(text, " It is slower than planned: %s.", said(s, NCCL));
+    const size_t gpus = json_array_size(s->excluded);
+    for (size_t i = 0; i < gpus; i++)
+        buf_print(text, "%s%s%s", i ? ", " : " GPUs excluded after failures: ",
+                  json_string_value(json_array_get(s->excluded, i)), i + 1 == gpus ? "." : "");
+    if (said(s, FORCED)[0])
+        buf_print(text, " It was %s.", said(s, FORCED));
     if (s->checkpoints == 1)
         buf_print(text, " It wrote one checkpoint, of step %lld.", (long long)s->last_checkpoint);
     else if (s->checkpoints > 0)
@@ -236,7 +248,7 @@ static void put_head(struct buf *text, const json_t *row, const struct story *s,
 {
     const char *state = field_text(row, "state"), *result = field_text(row, "result");
     const char *reason = field_text(row, "reason");
-    long long id = (long long)json_integer_value(json_object_get(row, "id"));
+    long long id = (long long)field_int(row, "id", 0);
     const json_t *step = json_object_get(row, "step"), *steps = json_object_get(row, "steps");
     buf_print(text, "Job %lld (%s) ", id, field_text(row, "name"));
     if (strcmp(state, "done") == 0) {
@@ -255,8 +267,8 @@ static void put_head(struct buf *text, const json_t *row, const struct story *s,
         return;
     }
     if (json_is_object(json_object_get(row, "members"))) {
-        buf_print(text, "is running, as a sweep of %lld members: %s.", (long long)json_integer_value(
-                  json_object_get(json_object_get(row, "members"), "count")), reason);
+        buf_print(text, "is running, as a sweep of %lld members: %s.",
+                  (long long)field_int(json_object_get(row, "members"), "count", 0), reason);
         return;
     }
     buf_print(text, "is %s", state);
@@ -264,13 +276,9 @@ static void put_head(struct buf *text, const json_t *row, const struct story *s,
         buf_print(text, " at step %lld", (long long)json_integer_value(step));
     if (json_is_integer(steps))
         buf_print(text, " of %lld", (long long)json_integer_value(steps));
-    buf_print(text, ", attempt %lld, generation %lld.", (long long)json_integer_value(json_object_get(row, "attempt")),
-              (long long)json_integer_value(json_object_get(row, "generation")));
-    if (strcmp(state, "stopping") == 0 && strcmp(reason, "on request") == 0)
-        buf_print(text, " Cancelling at your request.");
-    else if (reason[0] && (now || strcmp(state, "running") != 0))
-        buf_print(text, " %c%s.", strncmp(reason, "rank ", 5) == 0 || strncmp(reason, "waiting ", 8) == 0
-                                      ? toupper((unsigned char)reason[0]) : reason[0], reason + 1);
+    const bool shown = reason[0] && (now || strcmp(state, "running") != 0);
+    buf_print(text, ", attempt %lld, generation %lld%s%s.", (long long)field_int(row, "attempt", 0),
+              (long long)field_int(row, "generation", 0), shown ? ": " : "", shown ? reason : "");
 }
 
 /* What happens to jobs cannot be stored, so they seem to stand still. */
@@ -285,7 +293,7 @@ static void put_full_home(struct buf *text, const struct daemon *d)
 
 json_t *why_make(struct daemon *d, int64_t id, struct err *err)
 {
-    struct story s = { .evidence = json_array() };
+    struct story s = { .evidence = json_array(), .excluded = json_array() };
     struct buf text;
     json_t *out = NULL, *row = job_json_of_id(d, id, err);
     buf_init(&text);
@@ -293,32 +301,35 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
         goto out;
     const struct job *job = active_jobs_find(d->active_jobs, id);
     put_head(&text, row, &s, job && job_json_obstacle(job));
-    if (s.ending[0] && job)
-        buf_print(&text, " %c%s.", toupper((unsigned char)s.ending[0]), s.ending + 1);
-    else if (s.stop[0] && job && job->core.state == JOB_STOPPING)
+    if (said(&s, ENDING)[0] && job)
+        put_capital(&text, said(&s, ENDING));
+    else if (s.stop && job && job->core.state == JOB_STOPPING)
         buf_print(&text, " Waiting for its processes on %s to exit.", job->nodes > 1 ? "its nodes" : job->core.node);
     if (field_text(row, "agent_channel")[0])
         buf_print(&text, " Its agent is connected %s.", field_text(row, "agent_channel"));
-    if (s.room[0])
-        buf_print(&text, " It waits for its disk: %s.", s.room);
-    const bool full = job && (s.room[0] || job_core_disk_wait(&job->core));
+    const bool room = said(&s, ROOM)[0] != '\0';
+    if (room)
+        buf_print(&text, " It waits for its disk: %s.", said(&s, ROOM));
+    const bool full = job && (room || job_core_disk_wait(&job->core));
     if (full && job->texts->frees[0])
         buf_print(&text, " %s.", job->texts->frees);
-    if (full && job->texts->by_hand[0])
-        buf_print(&text, " %c%s.", toupper((unsigned char)job->texts->by_hand[0]), job->texts->by_hand + 1);
+    if (full)
+        put_capital(&text, job->texts->by_hand);
     if (job)
         put_full_home(&text, d);
-    if (!s.room[0])
+    if (!room)
         put_speed(&text, row);
     put_troubles(&text, &s);
-    if (s.rebuilt[0])
-        buf_print(&text, " %c%s.", toupper((unsigned char)s.rebuilt[0]), s.rebuilt + 1);
+    put_capital(&text, said(&s, REBUILT));
     out = json_make("{s:O, s:o, s:O}", "job", row, "text", json_text_n(text.data, text.size), "evidence", s.evidence);
     if (!out)
         err_set(err, ERR_MEMORY, "out of memory for an answer");
 out:
     json_decref(row);
     json_decref(s.evidence);
+    json_decref(s.excluded);
+    for (int i = 0; i < SAID; i++)
+        json_decref(s.text[i]);
     buf_fini(&text);
     return out;
 }

@@ -164,9 +164,6 @@ static int no_jobctl(const char *host, const char *program, int status, const ch
         return err_set(err, ERR_USAGE, "%s has no %s; install jobctl there, or set JOBCTL_HOST_PROGRAM to its path "
                        "there", host, program ? program : "jobctl in PATH, ~/.local/bin, ~/bin, /usr/local/bin or "
                        "/opt/jobctl/bin");
-    if (strstr(wrong, "unknown command"))
-        return err_set(err, ERR_USAGE, "the jobctl of %s is too old for -H; install jobctl %s there", host,
-                       JOBCTL_VERSION);
     return err_set(err, ERR_SYSTEM, "jobctl on %s ended with status %d%s%s", host, status, wrong[0] ? ": " : "", wrong);
 }
 

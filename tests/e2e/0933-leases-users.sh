@@ -53,7 +53,7 @@ for u in 1 2 3; do
 done
 name=$(as 1 id -un 2>/dev/null || echo "user $((65420 + 1))")
 wait_for "who is waited for" \
-    says "Waiting for 1 CPU slot, 0 of 1 are free: 1 is held by $name since" as 2 jobctl why 1 --json
+    says "waiting for 1 CPU slot, 0 of 1 are free: 1 is held by $name since" as 2 jobctl why 1 --json
 wait_for "three waits" matches 'waits for 1 CPU slot' as 3 jobctl nodes
 as 3 jobctl nodes | grep -F "$name since" | grep -vF 'waits' | grep 'UTC.*: 1 CPU slot' ||
     { as 3 jobctl nodes; exit 1; }

@@ -33,7 +33,7 @@ on 2 jobctl wait 1 --timeout 60
 [ "$(awk '{ print $2 }' out1 out2 | sort | xargs)" = "GPU-a GPU-b" ] || { cat out1 out2; exit 1; }
 rm go2 out2
 submit 3 --set resources.gpus=2
-wait_for "the third waits" says 'Waiting for 2 GPUs, 1 of 2 is free: GPU 0 is held by' why 3
+wait_for "the third waits" says 'waiting for 2 GPUs, 1 of 2 is free: GPU 0 is held by' why 3
 why 3 | grep 'since [0-9:]* UTC (job sana)'
 on 3 jobctl status | grep 'waiting for 2 GPUs'
 on 1 jobctl nodes | grep ' since .*(job sana): GPU 0 and 1 CPU slot'
@@ -41,7 +41,7 @@ on 1 jobctl nodes | grep ' since .*: waits for 2 GPUs and'
 
 # one that waits is cancelled: nothing is left of its claim
 submit 2 --set resources.gpus=2
-wait_for "it waits too" says 'Waiting for 2 GPUs' on 2 jobctl why 2 --json
+wait_for "it waits too" says 'waiting for 2 GPUs' on 2 jobctl why 2 --json
 on 2 jobctl cancel 2
 code 3 on 2 jobctl wait 2 --timeout 60
 [ "$(find machine -name 'claim-*' | wc -l)" = 2 ]
@@ -67,7 +67,7 @@ on 3 jobctl wait 1 --timeout 60
 { two; echo "proc 0 1 900"; echo "proc 1 1 900"; } >gpus.new
 mv gpus.new gpus
 submit 4
-wait_for "it waits for programs" says 'Waiting for 1 GPU, 0 of 2 are free: GPU 0 is in use by process 1' why 4
+wait_for "it waits for programs" says 'waiting for 1 GPU, 0 of 2 are free: GPU 0 is in use by process 1' why 4
 two >gpus.new
 mv gpus.new gpus
 : >machine/poke # any change there is a reason to look; else it looks every few seconds
