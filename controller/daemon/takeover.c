@@ -114,13 +114,10 @@ static int store(struct job *job, const struct job_row *row, const json_t *file,
           .body = submitted },
         { .kind = EVENT_REBUILT, .name = event_kind_name(EVENT_REBUILT), .keep = true, .at_ms = daemon_now_ms(),
           .attempt = core->attempt, .body = body } };
-    char *canonical = json_dumps(json_object_get(file, "spec"), JSON_COMPACT);
     job->retry_of = field_int(submitted, "retry_of", -1);
-    const int rc = canonical ? job_store_take_over(job, row, events, had > seq ? had : seq, field_text(file, "yaml"),
-                                                   canonical, err)
-                             : err_set(err, ERR_MEMORY, "out of memory for job %lld", (long long)job->core.id);
+    const int rc = job_store_take_over(job, row, events, had > seq ? had : seq, field_text(file, "yaml"),
+                                       field_text(file, "canonical"), err);
     json_decref(body);
-    free(canonical);
     return rc;
 }
 
@@ -131,9 +128,12 @@ static int take(struct takeover *t, int64_t id, const struct job_row *row, const
     struct job_core core = { .id = id };
     if (job_core_json_read(&core, json_object_get(file, "state"), err) < 0)
         return -1;
-    struct job *job = job_create(d, id, json_object_get(file, "spec"), err);
-    const int rc = job ? store(job, row, file, &core, err) : -1;
+    json_t *spec = json_loads(field_text(file, "canonical"), 0, NULL);
+    struct job *job = spec ? job_create(d, id, spec, err) : NULL;
+    const int rc = job ? store(job, row, file, &core, err)
+                   : spec ? -1 : err_set(err, ERR_DATA, "the spec in its " JOB_FILE " is not JSON");
     job_destroy(job);
+    json_decref(spec);
     if (rc < 0)
         return -1;
     t->taken++;

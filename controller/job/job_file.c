@@ -79,14 +79,14 @@ static json_t *content_make(const struct job *job, struct err *err)
     json_t *submitted = NULL, *out = NULL;
     if (jobs_spec(&yaml, &canonical, s, job->core.id, err) == 0 &&
         events_each(s, job->core.id, 0, 1, take_body, &submitted, err) == 0)
-        out = json_make("{s:i, s:I, s:s?, s:I, s:O?, s:o, s:o, s:O?, s:O?, s:I, s:s?, s:o, s:o, s:s, s:o}",
+        out = json_make("{s:i, s:I, s:s?, s:I, s:O?, s:o, s:o, s:O?, s:O?, s:I, s:s?, s:o, s:o, s:s, s:s}",
                         "format", FORMAT, "id", (json_int_t)job->core.id, "origin", job->origin, "seq",
                         (json_int_t)job->last_seq, "submitted", submitted, "state", job_core_json_make(&job->core),
                         "run", run_make(job->attempt), "placed", job->placed, "lost", job->lost, "lease_ms",
                         (json_int_t)job->lease_ms, "checkpoint", job->checkpoint_path, "loss",
                         number_or_null(job->live_stats.loss), "samples_per_s",
-                        number_or_null(job->live_stats.samples_per_s), "yaml", yaml, "spec",
-                        json_loads(canonical, 0, NULL));
+                        number_or_null(job->live_stats.samples_per_s), "yaml", yaml, "canonical",
+                        canonical);
     if (!out && err && err->code == ERR_NONE)
         err_set(err, ERR_MEMORY, "out of memory for " JOB_FILE " of job %lld", (long long)job->core.id);
     json_decref(submitted);

@@ -4,11 +4,12 @@
  * The store (jobs.db) is the truth. Beside each job one small file repeats what must not be lost with it:
  *
  *   {format, id, origin, seq, submitted, state, run, placed, lost, lease_ms, checkpoint, loss, samples_per_s, yaml,
- *    spec, sum}
+ *    canonical, sum}
  *
  *   sum         engine/base/json_seal.h: a flipped bit makes the file unreadable, never wrong
  *   seq         the newest event of the job when the file was written
  *   submitted   body of its first event (job_core.h); state: job_core_json.h; run: the agent of the newest attempt
+ *   yaml, canonical             the two texts of its spec
  *   placed, lost, lease_ms, checkpoint, loss, samples_per_s: those of struct job
  *
  * It is written after the commit of each event that job_file_matters() names, and before its effect; with those of
