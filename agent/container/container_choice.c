@@ -37,12 +37,12 @@ static const json_t *choose_asked(const json_t *found, const char *name, const c
     char text[200];
     const json_t *row = row_of(found, name);
     if (!container_kind_reads(container_kind_of(name), image)) {
-        err_set(err, ERR_USAGE, "image.runtime: %s cannot run the file %.200s; a .sqsh file needs enroot, any other "
+        err_set(err, ERR_USAGE, "%s cannot run the file %.200s; a .sqsh file needs enroot, any other "
                                 "apptainer or singularity", name, image);
         return NULL;
     }
     if (!row || field_text(row, "why")[0]) {
-        err_set(err, ERR_CONFLICT, "image.runtime: %s on this node; install it, or leave image.runtime out to use what "
+        err_set(err, ERR_CONFLICT, "%s on this node; install it, or leave image.runtime out to use what "
                                    "the node has", missing(row, name, text, sizeof(text)));
         return NULL;
     }
@@ -79,8 +79,14 @@ static void refuse_all(const json_t *found, const char *image, struct err *err)
         snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? "; " : ": ", name,
                  why[0] ? why : "does not read such a file");
     }
-    err_set(err, ERR_CONFLICT, "image: this node has no runtime for %.200s%s; install podman, docker, or apptainer",
+    err_set(err, ERR_CONFLICT, "this node has no runtime for %.200s%s; install podman, docker, or apptainer",
             image, text);
+}
+
+const char *container_choice_key(const json_t *image)
+{
+    const char *asked = field_text(image, "runtime");
+    return asked[0] && strcmp(asked, "auto") != 0 ? "image.runtime" : "image";
 }
 
 const json_t *container_choice(const json_t *found, const json_t *image, char *why, size_t size, struct err *err)

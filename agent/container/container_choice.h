@@ -14,7 +14,10 @@
 struct err;
 
 /* `found`: the facts of container_found(); `image`: that of a canonical spec.  Returns the row of `found`, and why[]
- * gets the reason; NULL: none fits, with a sentence that begins with a key. */
+ * gets the reason; NULL: none fits, with a sentence. */
 const json_t *container_choice(const json_t *found, const json_t *image, char *why, size_t size, struct err *err);
+
+/* The key of the spec that a refusal is about. */
+const char *container_choice_key(const json_t *image);
 
 #endif

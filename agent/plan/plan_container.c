@@ -18,7 +18,7 @@ static int check_gpus(const struct plan_view *v, const json_t *chosen, struct er
     if (v->gpus == 0 || strcmp(field_text(chosen, "runtime"), "podman") != 0 || field_true(chosen, "cdi"))
         return 0;
     return err_set(err, ERR_CONFLICT,
-                   "image: podman on this node has no description of its GPUs: run `nvidia-ctk cdi generate "
+                   "podman on this node has no description of its GPUs: run `nvidia-ctk cdi generate "
                    "--output=/etc/cdi/nvidia.yaml` there as root, or name another runtime in image.runtime");
 }
 
@@ -30,7 +30,7 @@ int plan_set_container(struct plan_view *v, struct err *err)
         return 0;
     const json_t *chosen = container_choice(json_object_get(v->facts, "containers"), image, why, sizeof(why), err);
     if (!chosen || check_gpus(v, chosen, err) < 0)
-        return -1;
+        return err_prefix(err, "%s: ", container_choice_key(image));
     json_object_set_new(v->plan, "container",
                         json_make("{s:s, s:s, s:b, s:s, s:s}", "runtime", field_text(chosen, "runtime"), "path",
                                   field_text(chosen, "path"), "rootless", field_true(chosen, "rootless"), "image",

@@ -127,10 +127,8 @@ static json_t *check_number(const struct spec_field *row, const char *path,
     if (!n->plain)
         return wrong(row, path, n, " in quotes; leave the quotes out", diagnostics);
     bool whole = v == floor(v) && fabs(v) <= 9007199254740992.0;
-    if ((row->type == FIELD_INT && !whole) || v < row->min || v > row->max) {
-        wrong(row, path, n, NULL, diagnostics);
-        return NULL;
-    }
+    if ((row->type == FIELD_INT && !whole) || v < row->min || v > row->max)
+        return wrong(row, path, n, NULL, diagnostics);
     if (row->type == FIELD_INT)
         return json_integer((json_int_t)v);
     return json_real(v);

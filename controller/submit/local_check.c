@@ -147,11 +147,8 @@ static void check_runtime(struct call *call, const json_t *request, const json_t
     struct err err = {.code = ERR_NONE};
     const json_t *image = json_object_get(spec, "image");
     json_t *found = json_is_object(image) && remote_of_spec(spec) == &remote_local ? container_found() : NULL;
-    if (found && !container_choice(found, image, why, sizeof(why), &err)) {
-        const char *text = strstr(err.text, ": ");
-        local_check_refuse(call, request, strncmp(err.text, "image.runtime", 13) == 0 ? "image.runtime" : "image", "%s",
-               text ? text + 2 : err.text);
-    }
+    if (found && !container_choice(found, image, why, sizeof(why), &err))
+        local_check_refuse(call, request, container_choice_key(image), "%s", err.text);
     json_decref(found);
 }
 

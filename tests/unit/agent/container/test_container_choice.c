@@ -24,7 +24,7 @@ static const struct {
     {"[{'runtime':'podman','why':''},{'runtime':'docker','why':''}]", "{'image':'a','runtime':'docker'}", "docker",
      "set by image.runtime"},
     {"[{'runtime':'podman','why':''}]", "{'image':'a','runtime':'docker'}", "",
-     "image.runtime: docker is not installed on this node; install it"},
+     "docker is not installed on this node; install it"},
     {"[{'runtime':'docker','why':'may not be used'}]", "{'image':'a','runtime':'docker'}", "",
      "docker may not be used on"},
     {"[{'runtime':'podman','why':''},{'runtime':'apptainer','why':''}]", "{'image':'/x.sif','runtime':'auto'}",
@@ -34,7 +34,7 @@ static const struct {
     {"[{'runtime':'podman','why':''}]", "{'image':'/x.sif','runtime':'podman'}", "",
      "podman cannot run the file /x.sif"},
     {"[{'runtime':'enroot','why':''}]", "{'image':'/x.sqsh','runtime':'auto'}", "enroot", "that this node has"},
-    {"[]", "{'image':'a','runtime':'auto'}", "", "image: this node has no runtime for a; install podman"},
+    {"[]", "{'image':'a','runtime':'auto'}", "", "this node has no runtime for a; install podman"},
 };
 
 static json_t *json_of(const char *text)
@@ -54,6 +54,8 @@ static void the_first_that_fits_is_taken(void **state)
         struct err err = {.code = ERR_NONE};
         json_t *found = json_of(rows[i].found), *image = json_of(rows[i].image);
         const json_t *row = container_choice(found, image, why, sizeof(why), &err);
+        const char *asked = field_text(image, "runtime");
+        assert_string_equal(container_choice_key(image), asked[0] && strcmp(asked, "auto") ? "image.runtime" : "image");
         if (strcmp(field_text(row, "runtime"), rows[i].runtime) != 0 || !strstr(row ? why : err.text, rows[i].text))
             fail_msg("%s of %s: %s, %s", rows[i].image, rows[i].found, field_text(row, "runtime"), row ? why : err.text);
         json_decref(found);
