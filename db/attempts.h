@@ -26,7 +26,7 @@ struct attempt_row {
     int64_t incarnation;
     int64_t acked;
     int64_t started_ms;
-    int64_t ended_ms;                   /* -1: not over */
+    int64_t ended_ms;                   /* -1: not ended */
 };
 
 int attempts_insert(struct store *s, const struct attempt_row *row, struct err *err);

@@ -17,7 +17,7 @@ struct event_row {
     const char *source;         /* "controller" or "agent" */
     const char *kind;
     int64_t     attempt;        /* 0: none */
-    const char *node;           /* this and the next fields: of an agent, else NULL, 0, -1 */
+    const char *node;           /* this field and the next three: set for an agent's event, else NULL, 0, -1 */
     int64_t     incarnation;
     int64_t     agent_seq;
     const char *body;           /* JSON */
@@ -25,7 +25,7 @@ struct event_row {
 
 typedef int (*events_each_fn)(void *ctx, const struct event_row *row);
 
-/* ERR_CONFLICT if the job has this seq, or the agent's event is stored already. */
+/* ERR_CONFLICT if the job has this seq, or if the agent's event is already stored. */
 int events_append(struct store *s, const struct event_row *row, struct err *err);
 /* The events after `after`, oldest first; the row's pointers are valid during the call.
  * Returns the nonzero value of `each` that stopped it, else 0. */

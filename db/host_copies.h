@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host_copies.h - copies of the code of removed jobs on other machines: one row per job and host, until it is gone */
+/* host_copies.h - code copies that removed jobs left on other machines: one row per job and host, until the copy is
+ * deleted */
 #ifndef DB_HOST_COPIES_H
 #define DB_HOST_COPIES_H
 
@@ -9,7 +10,7 @@ struct err;
 struct store;
 
 struct host_copy_row {
-    int64_t     job, attempt;   /* the newest attempt there */
+    int64_t     job, attempt;   /* the newest attempt on that host */
     const char *host, *nonce;
 };
 

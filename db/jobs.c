@@ -67,7 +67,7 @@ static const char *null_if_empty(const char *text)
 static void row_read(struct job_row *row, sqlite3_stmt *st)
 {
     row->id = stmt_int(st, 0, -1);
-    int sound = 0; /* of five: each is read, also behind one that is not */
+    int sound = 0; /* after five columns: each is read, even if one before it is damaged */
     sound += stmt_words(row->name, sizeof(row->name), st, 1);
     sound += stmt_words(row->state, sizeof(row->state), st, 2);
     sound += stmt_words(row->result, sizeof(row->result), st, 3);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.h - curves: (step, value) by name, thinned to a maximum number of points
  *
- * The caller stores a point every `stride` steps.  When a curve reaches METRICS_CAP
- * points, the stride doubles and one point per stride is kept.  After a restart
- * the points beyond the resumed step are deleted.
+ * The caller stores a point every `stride` steps.  When a curve reaches METRICS_CAP points, the stride doubles and only
+ * one point per stride is kept.  After a restart the points beyond the resumed step are deleted.
  */
 #ifndef DB_METRICS_H
 #define DB_METRICS_H
@@ -23,7 +22,7 @@ int metrics_count(int64_t *count, struct store *s, int64_t job, const char *name
 int metrics_thin(struct store *s, int64_t job, const char *name, int64_t stride, struct err *err);
 /* Deletes the points beyond `step` in all curves of the job. */
 int metrics_cut(struct store *s, int64_t job, int64_t step, struct err *err);
-/* About `limit` points in order of steps, evenly spaced, including the last one. */
+/* About `limit` points in step order, evenly spaced, including the last one. */
 int metrics_each(struct store *s, int64_t job, const char *name, int64_t limit,
                  metrics_each_fn each, void *ctx, struct err *err);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nodes.h - the last known state of each node
  *
- * Facts and health are updated separately, so that new facts keep the failures, and a drain keeps
- * the facts.
+ * Facts and health are updated separately: new facts do not clear the failures, and a drain does not clear the facts.
  */
 #ifndef DB_NODES_H
 #define DB_NODES_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* orphans.h - agents that may still live although their attempt was given up: one row per node */
+/* orphans.h - agents that may still be alive although their attempt was abandoned: one row per node */
 #ifndef DB_ORPHANS_H
 #define DB_ORPHANS_H
 

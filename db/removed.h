@@ -19,10 +19,10 @@ struct removed_row {
     int64_t job;
     char    name[REMOVED_NAME];
     int64_t removed_ms;
-    int64_t bytes;                          /* of its files, without checkpoints */
+    int64_t bytes;                          /* total size of its files, without checkpoints */
     char    checkpoints[REMOVED_PATH];      /* their directory; "": none */
     int64_t checkpoint_bytes;               /* -1: outside its directory, not counted */
-    bool    kept;                           /* they were not deleted */
+    bool    kept;                           /* the checkpoints were not deleted */
     bool    pending;
 };
 
@@ -40,7 +40,7 @@ int removed_get(struct removed_row *row, struct store *s, int64_t job, struct er
 typedef int (*removed_each_fn)(void *ctx, const struct removed_row *row);
 int removed_each_pending(struct store *s, removed_each_fn each, void *ctx, struct err *err);
 
-/* Sets *err to why the job does not exist (ERR_NOT_FOUND); returns -1. */
+/* Sets *err to the reason why the job does not exist (ERR_NOT_FOUND); returns -1. */
 int removed_say(struct store *s, int64_t job, struct err *err);
 
 #endif

@@ -26,7 +26,7 @@ sqlite3_stmt *stmt_query(struct store *s, struct err *err, const char *sql, cons
 /* The same for a statement without rows; runs it. 0 or -1. */
 int stmt_do(struct store *s, struct err *err, const char *sql, const char *types, ...);
 
-/* 0 or -1; only for stmt_query() and stmt_do(). */
+/* 0 or -1; used by stmt_query() and stmt_do() only. */
 int stmt_bind(sqlite3_stmt *st, struct err *err, const char *types, va_list ap);
 
 /* Returns 1: a row; 0: done; -1: failed, or st is NULL because its query failed. */
@@ -37,7 +37,7 @@ int stmt_run(sqlite3_stmt *st, struct err *err);
 
 /* Copies a column into an array of `size` bytes, truncated; "" for NULL. */
 void stmt_text(char *out, size_t size, sqlite3_stmt *st, int column);
-/* The same for text to show: bytes that are not printable UTF-8 become '?'. False: something did. */
+/* The same for text to display: bytes that are not printable UTF-8 become '?'. False: at least one was replaced. */
 bool stmt_words(char *out, size_t size, sqlite3_stmt *st, int column);
 char *stmt_dup(sqlite3_stmt *st, int column, struct err *err);
 double stmt_real(sqlite3_stmt *st, int column);           /* NaN for NULL */

@@ -18,7 +18,7 @@ enum { STMTS = 96, FREE_MIN = 256, FREE_SHARE = 4 };
 
 struct store {
     sqlite3 *db;
-    bool     group, joined;     /* a group is open; and its writer is between store_join() and its end */
+    bool     group, joined;     /* a group is open; a writer is between store_join() and its end */
     void   (*settle)(void *arg);
     void    *settle_arg;
     int      nstmts;
@@ -28,7 +28,7 @@ struct store {
     } stmts[STMTS];
 };
 
-/* WAL needs memory that all who open the store share, which machines do not. */
+/* WAL needs memory shared by all processes that open the store, which does not exist across machines. */
 static const char LOCAL[] = "PRAGMA journal_mode=WAL;";
 static const char SHARED[] = "PRAGMA journal_mode=TRUNCATE;";
 static const char SETTINGS[] = "PRAGMA synchronous=FULL;"
@@ -45,7 +45,7 @@ static const char JOIN[] = "SAVEPOINT writer";
 static const char LEAVE[] = "RELEASE writer";
 static const char UNDO[] = "ROLLBACK TO writer";
 
-/* Whoever is not of the group sees and joins no transaction that may still fail. */
+/* Other users of the store never see or join a transaction that may still fail. */
 static void settle(struct store *s)
 {
     if (s->group && !s->joined && s->settle)
@@ -58,7 +58,7 @@ sqlite3 *store_handle(struct store *s)
     return s->db;
 }
 
-/* From the cache, or prepared now; reset. */
+/* From the cache, or newly prepared; reset. */
 static sqlite3_stmt *get(struct store *s, const char *sql, struct err *err)
 {
     settle(s);
@@ -233,7 +233,7 @@ int store_leave(struct store *s, struct err *err)
 
 void store_undo(struct store *s)
 {
-    stmt_do(s, NULL, UNDO, "");     /* fails if an error of the disk has rolled all of it back: so will the commit */
+    stmt_do(s, NULL, UNDO, "");     /* fails if a disk error has rolled everything back; the commit then fails too */
     stmt_do(s, NULL, LEAVE, "");
     s->joined = false;
 }

@@ -2,8 +2,8 @@
 /* store.h - the controller's database
  *
  * sqlite with synchronous=FULL: a transaction survives a power cut once store_commit() has
- * returned.  In WAL mode; on a file system that machines share, with a rollback journal.  One
- * writer, one thread.  A store of another version is rejected (schema.h).
+ * returned.  It uses WAL mode, or a rollback journal on a file system that machines share. One writer, one thread.  A
+ * store of another version is rejected (schema.h).
  */
 #ifndef DB_STORE_H
 #define DB_STORE_H
@@ -18,7 +18,7 @@ struct store;
 
 /* Opens or creates `path` (mode 0600). The caller closes it. */
 int store_open(struct store **out, const char *path, struct err *err);
-/* The same, and checks it. */
+/* The same, and checks its integrity. */
 int store_open_checked(struct store **out, const char *path, enum integrity depth, struct err *err);
 void store_close(struct store *s);
 
@@ -38,12 +38,11 @@ int store_leave(struct store *s, struct err *err);
 void store_undo(struct store *s);
 int store_commit_group(struct store *s, struct err *err);
 
-/* Gives at most `pages` unused pages back to the file system, outside of a transaction, if a quarter of the file or
- * more is unused; the other pages are used for the next rows. *left: call it again. */
+/* Returns at most `pages` unused pages to the file system, outside a transaction, if at least a quarter of the file is
+ * unused; remaining unused pages serve later rows. *left: more remain, call it again. */
 int store_shrink(bool *left, struct store *s, int pages, struct err *err);
 
-/* Rows inserted, changed and deleted since it was opened, without those that store_shrink() has moved;
- * wraps at 2^31. */
+/* Rows inserted, changed and deleted since the store was opened, not counting store_shrink(); wraps at 2^31. */
 int64_t store_rows_written(struct store *s);
 
 #endif

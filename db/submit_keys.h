@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* submit_keys.h - keys of submits: the job that a request created, so that a repeated request finds it */
+/* submit_keys.h - idempotency keys of submits: a repeated request finds the job that the first one created */
 #ifndef DB_SUBMIT_KEYS_H
 #define DB_SUBMIT_KEYS_H
 

@@ -6,7 +6,7 @@
  * attempt is alive. Then it relays messages between agent and controller, and adds the logs
  * (agent/wire/log_feed.h).
  *
- * It prints the line ATTACH_READY, whatever the login prints before; then it reads one ATTACH
+ * It prints the line ATTACH_READY after any output of the login itself; then it reads one ATTACH
  * (agent/wire/wire.h), so that nonce and paths appear in no process list; from then on both
  * directions are frames. It exits at end of input, and when a live agent closes the connection
  * because another controller has connected. Agent and ranks keep running.

@@ -18,18 +18,18 @@ struct err;
 struct attempt_options {
     const char *run_dir;
     const char *nonce;
-    const char *origin;     /* of the job (engine/checkpoint/lineage.h); NULL or "": LAUNCH tells */
+    const char *origin;     /* the job's identity (engine/checkpoint/lineage.h); NULL or "": LAUNCH has it */
     const char *train;      /* path of jobctl-train */
     int64_t     job, attempt;
     bool away;    /* controllers cannot connect: the agent connects
                              * (agent/wire/call_home.h) or uses the run directory
                              * (agent/wire/file_channel.h) */
-    struct lock_bundle bundle; /* for the GPUs and CPU slots of this machine; none: takes no leases */
-    int ready_fd; /* gets "ready\n" once the socket listens; -1 = none */
+    struct lock_bundle bundle; /* holds the locks of GPUs and CPU slots of this machine; none: takes no leases */
+    int ready_fd; /* gets "ready\n" once the socket is listening; -1 = none */
 };
 
-/* The caller holds the lock of run_dir until this process exits. 0 once the attempt is over and acknowledged (or no
- * LAUNCH came in time). */
+/* The caller holds the lock of run_dir until this process exits. Returns 0 once the attempt is over and acknowledged
+ * (or no LAUNCH arrived in time). */
 int attempt_run(const struct attempt_options *options, struct err *err);
 
 #endif

@@ -25,31 +25,31 @@
 struct attempt {
     struct attempt_options o;
     struct identity identity;
-    struct dir_identity dir;   /* of the run directory */
-    bool dir_gone;             /* it was moved away from its path, or removed */
-    struct clock_reading began; /* when this process began */
-    struct clock_jump clock;    /* as last seen */
+    struct dir_identity dir;   /* identity of the run directory */
+    bool dir_gone;             /* the run directory was moved or removed */
+    struct clock_reading began; /* when this process started */
+    struct clock_jump clock;    /* the clock as last seen */
     uv_loop_t loop;
     uv_prepare_t turn;         /* sends what this turn of the loop stored */
-    bool untold, unsynced;     /* there is something to send; it is not on disk yet */
-    uv_timer_t timer;          /* the core's */
+    bool untold, unsynced;     /* events wait to be sent; events are not yet on disk */
+    uv_timer_t timer;          /* the core's one timer */
     uv_timer_t beat;           /* heartbeats, and limits on waiting for the controller */
-    uv_timer_t lease_timer;    /* when leases of several nodes are asked for, or given up for now */
-    uv_timer_t deadline_timer; /* when to save before the machine ends */
+    uv_timer_t lease_timer;    /* when to request leases on several nodes, or to let go of them for now */
+    uv_timer_t deadline_timer; /* when to request a checkpoint before the machine ends */
     uv_signal_t sigterm, sigint;
     struct agent_core *core;
     struct follower *follower;  /* runs the ranks of this node */
     struct leader *leader;
-    struct follower_link *link; /* not NULL: the leader is on another node; ours and the core are unused */
-    struct monitor *monitor;    /* since LAUNCH */
+    struct follower_link *link; /* not NULL: the leader is on another node; this node's leader and core are unused */
+    struct monitor *monitor;    /* set from LAUNCH on */
     struct gpu_selftest_child *gpu_selftest; /* NULL: no self-test needed */
     void (*planned)(struct attempt *a);      /* called after attempt_begin() */
-    void (*lease_nodes)(struct attempt *a);  /* several nodes: called before the plan, where machines have leases */
+    void (*lease_nodes)(struct attempt *a);  /* several nodes: called before the plan if machines have leases */
     bool nccl_unlike; /* another node has reported unexpected NCCL transports */
-    struct gpu_sampler *gpu_sampler; /* NULL: nobody has asked for the load of the GPUs */
+    struct gpu_sampler *gpu_sampler; /* NULL: the load of the GPUs was never requested */
     struct session *session;
     struct call_home *call_home;       /* NULL: controllers connect to the socket */
-    struct file_channel *file_channel; /* the same */
+    struct file_channel *file_channel; /* NULL: as for call_home */
     bool noticed;      /* RUN_DIR_NOTICE was seen */
     struct spool *spool;
     struct disk_notice disk;
@@ -57,26 +57,27 @@ struct attempt {
 
     /* from LAUNCH */
     json_t *launch;
-    struct redact *redact; /* knows its secrets */
-    char **base;           /* the environment that its ranks start from; NULL: that of this process */
-    json_t *plan;      /* of all nodes */
+    struct redact *redact; /* knows the job's secrets */
+    char **base;           /* the environment that ranks start from; NULL: that of this process */
+    json_t *plan;      /* the plan of all nodes */
     json_t *part;      /* this node's part of it; NULL: the whole */
     json_t *all_facts; /* GPU facts of all nodes; NULL: single node, see facts */
-    char proof[4200];  /* a file that other nodes must find (attempt_nodes.c), "" = none */
-    json_t *incident; /* incident whose report waits for stacks, and its generation; NULL: none */
+    char proof[4200];  /* file that other nodes must find (attempt_nodes.c), "" = none */
+    json_t *incident; /* its report waits for stacks of incident_generation; NULL: no report pending */
     int     incident_generation;
     int64_t deadline_s;     /* deadline_timer.h; with several nodes the earliest */
-    char deadline_node[80]; /* its node; "": this one */
+    char deadline_node[80]; /* the node with that deadline; "": this one */
     char tag[48]; /* "7.1", for the log */
     char state_dir[PATH_MAX];
     int64_t restarts;
     struct mirror_child *mirror; /* NULL: job without mirror */
-    struct lease_keeper *lease;  /* of the checkpoint.dir that the spec names; NULL: the job's own directory */
-    struct machine_wait *machine; /* its lease of GPUs and CPU slots; NULL: none */
-    struct attempt_leases *leases; /* of all nodes of an attempt on several, before the plan; NULL: none */
+    struct lease_keeper *lease;  /* lease of the checkpoint.dir that the spec names; NULL: the job's own directory is
+                                  * used */
+    struct machine_wait *machine; /* lease of this node's GPUs and CPU slots; NULL: none */
+    struct attempt_leases *leases; /* leases of all nodes of a multi-node attempt, before the plan; NULL: none */
     bool gathers_first;          /* the nodes join before this one plans */
-    int lease_round;             /* of machine, as asked by the leader of several nodes */
-    bool unclean;                /* the last cleanup left a process */
+    int lease_round;             /* round of `machine`, as requested by the leader of several nodes */
+    bool unclean;                /* the last cleanup left a process alive */
     struct {
         bool there, clean;
         char left[200];
@@ -84,9 +85,9 @@ struct attempt {
 
     int64_t started_ms, finished_ms; /* finished: 0 = not yet */
     int64_t beats;
-    bool now;          /* a stop that does not wait for copies */
+    bool now;          /* stop without waiting for copies */
     bool leaving;
-    int fallbacks;   /* fallbacks of the plan in use */
+    int fallbacks;   /* number of the plan's fallbacks in use */
     json_t *learned; /* as last stored, or NULL */
 };
 
@@ -99,17 +100,17 @@ struct leader_started;
 /* [0, 1), for the jitter of the back-off. */
 double attempt_jitter(void);
 
-/* One step of the core; performing an effect may cause the next step. */
+/* Feeds one input to the core; performing an effect may cause the next input. */
 void attempt_feed(struct attempt *a, struct agent_input *in);
 
 /* Stores one event, which reaches the disk before it is sent. Takes the body. */
 void attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable);
-/* Also a hook: sends what was stored at the end of this turn of the loop, all of it with one sync and one write. */
+/* Also a hook: at the end of this turn of the loop, sends everything stored, with one sync and one write. */
 void attempt_tell(void *arg);
-/* Hook: something will be sent; what was stored reaches the disk now. */
+/* Hook: something is about to be sent; syncs what was stored. */
 void attempt_sync(void *arg);
 void attempt_watch_turns(struct attempt *a);
-/* Stores a warning, once, that the disk of the run directory is full; writes the refused events when there is room
+/* Stores a warning, once, when the disk of the run directory is full; writes the refused events once there is space
  * again. True if there is something to send. */
 bool attempt_check_disk(struct attempt *a);
 /* Stores what was learned about this job, if it changed. */
@@ -118,7 +119,7 @@ void attempt_store_learned(struct attempt *a);
 /* The mirror has its last copy: cleans up the attempt. */
 void attempt_cleanup(struct attempt *a);
 
-/* Hooks: native stacks of a node's ranks have come; of all nodes. */
+/* Hooks: native stacks of one node's ranks have arrived; of all nodes. */
 void attempt_on_stacks(void *arg, int node, const char *text);
 void attempt_on_stacks_done(void *arg);
 
@@ -131,7 +132,7 @@ bool attempt_may_rejoin(const struct attempt *a);
 /* Hook: the answer to a start. */
 void attempt_on_started(void *arg, const struct leader_started *s);
 
-/* Hooks: a cleanup is done; the lease is released. */
+/* Hooks: a cleanup has finished; the lease has been released. */
 void attempt_on_swept(void *arg, bool clean, const char *left);
 void attempt_on_lease_ended(void *arg);
 
@@ -140,21 +141,21 @@ void attempt_leave(struct attempt *a);
 
 /* --- attempt_launch.c ---------------------------------------------------------------------- */
 
-/* attempt_env.c: reads the environment of the job, where LAUNCH says that this machine has it. */
+/* attempt_env.c: reads the job's environment, if LAUNCH says that this machine has it. */
 int attempt_take_environment(struct attempt *a, struct err *err);
 
-/* Keeps the LAUNCH. */
+/* Stores the LAUNCH. */
 int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err);
 /* Prepares the commands and the plan of this node, after a GPU self-test if one is needed;
  * stores the facts. Then calls `planned`, at once or from the loop, or refuses the launch. */
 void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a));
-/* The same once the agent has the lease of checkpoint.dir, which a directory of the job's own does not need. */
+/* The same, once the agent holds the lease of checkpoint.dir; a job's own directory needs no lease. */
 void attempt_claim(struct attempt *a, void (*planned)(struct attempt *a));
-/* False if the core has already begun, or the attempt was ended before. */
+/* False if the core has already started, or the attempt was ended before. */
 bool attempt_is_waiting(const struct attempt *a);
-/* The plan is made: starts watch and mirror, then launches the core. */
+/* The plan is ready: starts watch and mirror, then launches the core. */
 void attempt_ready(struct attempt *a);
-/* Unix seconds by the wall clock as it was when this process began; later changes of the clock do not count. */
+/* Unix seconds by the wall clock as it was when this process started; later clock changes do not count. */
 int64_t attempt_now_s(const struct attempt *a);
 /* Sets the timer for checkpoints before a->deadline_s. */
 void attempt_watch_deadline(struct attempt *a);
@@ -163,26 +164,26 @@ void attempt_on_gpu(void *arg, int node, const struct gpu_event *e);
 /* Ends the attempt: it cannot run, or (`missing`) a node did not connect. */
 void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_lost *missing);
 
-/* The facts are those of the plan, and of all that follows: plans, then calls `planned`, or refuses the launch. */
+/* Plans with the present facts, which are used from then on; then calls `planned`, or refuses the launch. */
 void attempt_plan(struct attempt *a);
-/* What the lease of this machine needs to know. */
+/* What machine_wait needs to lease this machine's resources. */
 struct machine_wait_job attempt_machine_job(struct attempt *a);
 
-/* --- attempt_lease.c: leases of the machines of several nodes, which have joined ------------- */
+/* --- attempt_lease.c: leases of several nodes' machines, after the nodes have joined ------------- */
 
 /* Then calls attempt_plan(). */
 void attempt_lease_all(struct attempt *a);
 void attempt_leases_free(struct attempt *a);
-/* Hook of the leader: the answer of a node. */
+/* Hook of the leader: a node's answer. */
 void attempt_on_leased(void *arg, int node, int round, bool holds, const char *text);
-/* Hook of the follower: the leader asks for the lease of this machine. */
+/* Hook of the follower: the leader requests the lease of this machine. */
 void attempt_on_lease(void *arg, int round, int nodes);
 
 /* --- attempt_nodes.c: a LAUNCH of several nodes, after attempt_begin() ---------------------- */
 
 /* Waits for the other nodes; a single node does not wait. */
 void attempt_gather(struct attempt *a);
-/* The same before the plan, because leases of all machines come first. */
+/* The same, before the plan: leases of all machines come first. */
 void attempt_gather_first(struct attempt *a);
 /* Sends LISTENING to the controller, again after each LAUNCH. */
 void attempt_show_listener(struct attempt *a);

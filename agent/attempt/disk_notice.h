@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* disk_notice.h - warnings that the agent's disk is full, and that it no longer is
+/* disk_notice.h - warnings that the agent's disk is full, or has space again
  *
  * Pure: no clock, no I/O.
  */
@@ -11,20 +11,20 @@
 #include <stdint.h>
 
 struct disk_notice {
-    bool full;          /* told */
-    int64_t since_ms;   /* full: when that was seen */
-    int64_t lost;       /* bytes of output lost before */
+    bool full;          /* reported */
+    int64_t since_ms;   /* while full: when it was first seen */
+    int64_t lost;       /* bytes of output lost before that */
 };
 
-/* What is seen now. */
+/* The state at this check. */
 struct disk_state {
     size_t held;        /* events in memory that the disk refused */
-    int logs;           /* of ranks, that lack output */
+    int logs;           /* rank logs that lack output */
     int64_t lost;       /* bytes of output lost so far */
     int64_t now_ms;
 };
 
-/* True, with a sentence, where the disk of `dir` became full, or has space again. */
+/* True, with a message, when the disk of `dir` became full or has space again. */
 bool disk_notice_look(struct disk_notice *d, const struct disk_state *now, const char *dir, char *text, size_t size);
 
 #endif

@@ -8,7 +8,7 @@
 struct agent_core;
 struct leader;
 
-/* A new object, or NULL when memory ran out. */
+/* A new object, or NULL when out of memory. */
 json_t *heartbeat_body(const struct agent_core *core, const struct leader *leader);
 
 #endif

@@ -11,11 +11,11 @@
  * removed, by name: files that a job added are kept, and so are incident reports and everything in
  * KEY/checkpoints.
  *
- * Originals of code, in STATE/jobctl/code/DIGEST (agent/code/code_receive.h), and transfers that were broken: removed
- * if they were not used for HOST_CACHE_DAYS. The copies of jobs, in KEY/code, hold what scripts wrote: they end with
- * the job (attach.c).
+ * Code originals, in STATE/jobctl/code/DIGEST (agent/code/code_receive.h), and broken transfers are removed if not used
+ * for HOST_CACHE_DAYS. The jobs' copies, in KEY/code, contain files that scripts wrote: they are removed with the job
+ * (attach.c).
  *
- * Many machines may share a home, so the age decides, and not only the processes of this machine.
+ * Many machines may share a home directory, so age decides as well as this machine's processes.
  */
 #ifndef AGENT_ATTEMPT_HOST_CACHE_H
 #define AGENT_ATTEMPT_HOST_CACHE_H

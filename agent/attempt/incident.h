@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* incident.h - report of the state of all ranks when one of them failed or hung
  *
- * A text file, RUN_DIR/incident-N.txt, N being the generation: per rank its step, phase and time in
- * it, its collectives, last steps, threads and last lines; then the node. Written before anything
- * is stopped, from memory and /proc alone, in about a millisecond per rank.
- * agent/monitor/inspector.h appends slower information (native stacks).
+ * A text file, RUN_DIR/incident-N.txt, where N is the generation. For each rank: step, phase and time in it,
+ * collectives, last steps, threads and last lines; then the node. Written before anything is stopped, from memory and
+ * /proc alone, in about a millisecond per rank. agent/monitor/inspector.h appends slower information (native stacks).
  */
 #ifndef AGENT_ATTEMPT_INCIDENT_H
 #define AGENT_ATTEMPT_INCIDENT_H
@@ -23,12 +22,12 @@ struct incident {
     const struct leader *leader;
 };
 
-enum { INCIDENTS_KEPT = 20 }; /* older ones of the same attempt are removed */
+enum { INCIDENTS_KEPT = 20 }; /* older reports of the same attempt are removed */
 
 /* Returns the event's body {path, text}, a new object; NULL with *err set. */
 json_t *incident_write(const struct incident *i, struct err *err);
 
-/* Appends what was reported later, by another node or a rank: "on WHO:", and the text. */
+/* Appends a later report from another node or rank: "on WHO:", and the text. */
 void incident_append(const char *run_dir, int generation, const char *who, const char *text);
 
 #endif

@@ -17,9 +17,9 @@ struct err;
 struct monitor;
 struct leader;
 
-/* A generation that must be ended. */
+/* A generation that must be stopped. */
 struct monitor_trouble {
-    int         generation, rank; /* -1: no rank in particular */
+    int         generation, rank; /* -1: no particular rank */
     bool        init, value;      /* see hang_detector.h and watch.h */
     const char *text;
 };
@@ -43,7 +43,7 @@ void monitor_destroy(struct monitor *v);
 void monitor_begin(struct monitor *v, int generation);
 void monitor_end(struct monitor *v);
 
-/* Reports progress in the output that came since the last look. */
+/* Reports progress found in output since the last check. */
 void monitor_progress(struct monitor *v);
 /* The job reports progress in protocol lines, so its output is not parsed for progress. */
 void monitor_tells_itself(struct monitor *v);

@@ -12,10 +12,9 @@
  *   JOBCTL_AGENT_NONCE=<32 hex> [JOBCTL_AGENT_ORIGIN=<32 hex>] [JOBCTL_AGENT_NO_NVML=1]
  *     jobctl-agent run --dir RUN_DIR --job N --attempt N
  *
- * It detaches (own session, output to RUN_DIR/agent.log), and the command exits 0 as soon as the
- * socket is listening, or prints the error and exits with its code from err.h; --foreground keeps
- * it attached, --ready-fd N gets the line "ready" when it listens. RUN_DIR must exist. The agent
- * keeps in it
+ * It detaches (own session, output to RUN_DIR/agent.log), and the command exits 0 as soon as the socket is listening,
+ * or prints the error and exits with its code from err.h. --foreground keeps it attached; --ready-fd N receives the
+ * line "ready" once the socket is listening. RUN_DIR must exist. The agent keeps in it
  *
  *   agent.lock   held while the agent is alive (agent/os/run_dir.h)
  *   agent.json   {"pid","boot_id","start_time","nonce","job","attempt","incarnation","version"}
@@ -50,7 +49,7 @@ struct session_id {
     const char *boot_id;
     int64_t     pid, start_time;
     const char *version;
-    const char *origin; /* of the job, "" = not known yet; may change */
+    const char *origin; /* the job's identity, "" = not known yet; may change */
 };
 
 /* Called for LAUNCH, STOP, CHECKPOINT, NODE_GONE and WATCH_GPUS of this attempt; the body is borrowed. */
@@ -58,8 +57,8 @@ typedef void (*session_message_fn)(void *arg, enum wire_message number, const js
 /* Called after an ACK. */
 typedef void (*session_acked_fn)(void *arg, int64_t seq);
 
-/* The reason why the agent could not connect to the controller (agent/wire/call_home.h), for
- * HELLO; NULL: it could, or did not have to. */
+/* Why the agent could not connect to the controller (agent/wire/call_home.h), for HELLO; NULL: it could, or did not
+ * have to. */
 typedef const char *(*session_trouble_fn)(void *arg);
 
 struct session_hooks {
@@ -68,7 +67,7 @@ struct session_hooks {
     session_trouble_fn trouble;
     void             (*hung_up)(void *arg); /* a connection of session_take() has ended */
     void             (*sync)(void *arg);    /* events will be sent: they must be on disk; NULL: they are */
-    void             (*room)(void *arg);    /* there is room for more: session_pump() is called later; NULL: at once */
+    void             (*room)(void *arg);    /* more can be sent: session_pump() is called later; NULL: at once */
     void              *arg;
 };
 
@@ -76,7 +75,7 @@ struct session_hooks {
 int session_open(struct session **out, uv_loop_t *loop, const char *path, const struct session_id *id,
                  const json_t *facts, struct spool *spool, const struct session_hooks *hooks, struct err *err);
 
-/* A connection that is ready; it belongs to the session now. */
+/* Takes ownership of a connection that is ready. */
 void session_take(struct session *s, struct byte_stream *stream);
 
 /* Closes the connection and removes the socket; run the loop until it is empty, then call
@@ -97,11 +96,10 @@ void session_heartbeat(struct session *s, json_t *body);
 /* Sends a GPU_LOAD, which may be dropped. Takes the lines. */
 void session_gpu_load(struct session *s, json_t *gpus);
 
-/* Sends KEEPALIVE if nothing was sent since the last call: a dead connection may look alive. */
+/* Sends KEEPALIVE if nothing was sent since the last call, because a dead connection may look alive. */
 void session_alive(struct session *s);
 
-/* Sends LISTENING if a controller has launched the attempt; it asks again with LAUNCH. Takes the
- * endpoint. */
+/* Sends LISTENING if a controller has launched the attempt; each later LAUNCH needs it again. Takes the endpoint. */
 void session_show_listener(struct session *s, json_t *endpoint);
 
 bool session_connected(const struct session *s);

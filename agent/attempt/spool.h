@@ -5,10 +5,10 @@
  *
  *   u32 length, u32 check, u64 seq, the event as JSON, zeros up to 8 bytes
  *
- * with ascending seq, ended by a zero length. A record whose check fails ends the file: it was torn
- * by a crash and never reported as stored. Acknowledged records are overwritten once all are
- * acknowledged, or dropped when the file is full and rewritten (to a temporary file, then renamed).
- * So the file may contain acknowledged events too; a reader asks for those after a seq.
+ * with ascending seq, ended by a zero length. A record whose check fails ends the file: a crash tore it, and it was
+ * never reported as stored. Acknowledged records are overwritten once all are acknowledged, or dropped when the file is
+ * full and rewritten (to a temporary file, then renamed). So the file may contain acknowledged events too; a reader
+ * asks for those after a seq.
  *
  * Droppable events (steps) are thinned before they get a seq, so seq has no gaps: when the file is
  * a quarter full every 10th is kept, from a half every 60th, from three quarters none. Other events
@@ -39,10 +39,10 @@ int spool_append(struct spool *s, json_t *event, bool droppable, struct err *err
 /* Syncs: everything appended is on disk when it returns 0. */
 int spool_sync(struct spool *s, struct err *err);
 
-/* The controller has everything up to seq. */
+/* The controller has acknowledged everything up to seq. */
 void spool_ack(struct spool *s, int64_t seq);
 
-/* The number of events in memory that the disk refused: at most SPOOL_HELD, then further ones are lost. */
+/* Number of events that the disk refused and memory holds: at most SPOOL_HELD, further ones are lost. */
 size_t spool_held(const struct spool *s);
 
 int64_t spool_acked(const struct spool *s);

@@ -6,9 +6,9 @@
  *   {"version": 1, "files": [["run.sh", "program", 120, "xxh3:..."], ["src/a.py", "file", 7, "xxh3:..."],
  *                            ["src/b.py", "link", 0, "a.py"]]}
  *
- * Sorted by path, in bytes.  Paths are relative to the snapshot's directory, "/" between their parts; a link leads to
- * a place inside of it.  Directories are those of the files: empty ones are not recorded.  Of the mode only "may be
- * executed" is kept.  Two snapshots are the same if their digests are.
+ * Sorted by path, in bytes.  Paths are relative to the snapshot's directory, "/" between their parts; a link must lead
+ * to a place inside it.  Directories follow from the files; empty ones are not recorded. Of the mode, only the
+ * executable bit is kept. Two snapshots are equal if their digests are equal.
  */
 #ifndef AGENT_CODE_CODE_MANIFEST_H
 #define AGENT_CODE_CODE_MANIFEST_H
@@ -30,13 +30,13 @@ struct code_entry {
     const char    *path;
     enum code_kind kind;
     int64_t        bytes;
-    const char    *text;    /* digest of the content; target of a link */
+    const char    *text;    /* a file: digest of the content; a link: its target */
 };
 
 /* A new, empty one. */
 json_t *code_manifest_create(void);
 
-/* Appends; entries come sorted. -1: out of memory, or a text is not UTF-8. */
+/* Appends an entry; the caller appends in sorted order. -1: out of memory, or a text is not UTF-8. */
 int code_manifest_add(json_t *manifest, const struct code_entry *entry);
 
 size_t code_manifest_count(const json_t *manifest);
@@ -48,7 +48,7 @@ struct code_entry code_manifest_at(const json_t *manifest, size_t i);
 /* ERR_DATA: not a manifest, or one of its paths leads out of the directory, goes through a link, or occurs twice. */
 int code_manifest_check(const json_t *manifest, struct err *err);
 
-/* Of all entries, 32 hexadecimal digits; -1: out of memory. */
+/* The digest of all entries, 32 hexadecimal digits; -1: out of memory. */
 enum { CODE_DIGEST = 33 };
 int code_manifest_digest(char out[CODE_DIGEST], const json_t *manifest, struct err *err);
 bool code_digest_ok(const char *digest);
@@ -56,7 +56,7 @@ bool code_digest_ok(const char *digest);
 /* A relative path whose parts are names, without "." and "..". */
 bool code_path_ok(const char *path);
 
-/* Does the link `path` with this target lead to a place inside, whatever is there? */
+/* Does the link `path` with this target stay inside the directory, whether or not the target exists? */
 bool code_link_inside(const char *path, const char *target);
 
 #endif

@@ -7,8 +7,8 @@
 
 struct err;
 
-/* `code`: of LAUNCH (agent/wire/wire.h), or NULL; a dir that begins with "hosted/" is relative to the state directory
- * in which `run_dir` is hosted/KEY/ATTEMPT (agent/attempt/attach.h). Sets workdir of the spec to the copy, if the copy
+/* `code`: LAUNCH's (agent/wire/wire.h), or NULL; a dir that begins with "hosted/" is relative to the state directory,
+ * in which `run_dir` is hosted/KEY/ATTEMPT (agent/attempt/attach.h). Sets the spec's workdir to the copy, if the copy
  * exists; ERR_SYSTEM: the copy is missing, and the job requires it. */
 int code_place_settle(json_t *spec, const json_t *code, const char *run_dir, struct err *err);
 

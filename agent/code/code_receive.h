@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* code_receive.h - the host's end of a snapshot: `jobctl-agent code KEY`, before the agent of an attempt is started
+/* code_receive.h - the host's end of a snapshot transfer: `jobctl-agent code KEY`, before an attempt's agent starts
  *
  *   controller  a line     {digest, workdir, must, here: {}, manifest_bytes}, then so many bytes: the manifest
- *   host        a line     {missing: [index of an entry, ...]}: contents that no original here has;
- *                          {kept: true}: the job has its copy already; {shared: true}: this host has the workdir itself
- *   controller             the bytes of each missing one, as long as its entry says
+ *   host        a line     {missing: [index of an entry, ...]}: contents that no original on the host has;
+ *                          {kept: true}: the job already has its copy; {shared: true}: the host shares the workdir
+ *                          itself
+ *   controller             the bytes of each missing entry, in the size that the manifest gives
  *   host        a line     {made: true}
  *
  * In $XDG_STATE_HOME/jobctl (~/.local/state/jobctl):
  *   code/DIGEST/                 the original (code_tree.h); host_cache.h removes those that were not used for a week
  *   code/DIGEST.part/            one that is being received; a broken transfer is continued
  *   hosted/KEY/code/DIGEST/      the writable copy of the job, kept for all its attempts on this host; with its digest,
- *                                because a restored store may give the number of a job again
+ *                                because a restored store may reuse a job's number
  *
- * Without `must` the workdir is used where this host shares it: the directory, and the first file of the manifest in
- * it, have the same inode and ctime on this host and on the controller's machine (code_receive_look()).
+ * Without `must`, the workdir itself is used if this host shares it: the directory, and the first file of the manifest
+ * in it, have the same inode and ctime on this host and on the controller's machine (code_receive_look()).
  */
 #ifndef AGENT_CODE_CODE_RECEIVE_H
 #define AGENT_CODE_CODE_RECEIVE_H

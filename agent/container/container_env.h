@@ -2,9 +2,9 @@
 /* container_env.h - which variables of a rank go into its container
  *
  * Pure: no clock, no I/O.
- * A rank's environment is what the submitter or the node had, and what the job and jobctl set.  Of the first, those
- * that describe the node stay outside: PATH, HOME, LD_LIBRARY_PATH, an active venv, certificates. Variables that the
- * job sets go in, whatever their names: `env: {PATH: ...}`.
+ * A rank's environment consists of the variables of the submitter or the node, and those that the job and jobctl set.
+ * Of the former, variables that describe the node stay outside: PATH, HOME, LD_LIBRARY_PATH, an active venv,
+ * certificates. Variables that the job sets always go in: `env: {PATH: ...}`.
  */
 #ifndef AGENT_CONTAINER_CONTAINER_ENV_H
 #define AGENT_CONTAINER_CONTAINER_ENV_H
@@ -13,15 +13,15 @@
 
 enum container_env_way {
     CONTAINER_ENV_PASS,  /* goes in */
-    CONTAINER_ENV_SET,   /* goes in; outside it has the node's value, or is not set */
+    CONTAINER_ENV_SET,   /* goes in; outside the container it has the node's value, or is unset */
     CONTAINER_ENV_TOOL,  /* stays outside, where the runtime itself may need it */
     CONTAINER_ENV_LEAVE  /* stays outside */
 };
 
-/* How an entry NAME=VALUE of a rank is handled; `node`: the environment before the job's own, ended by NULL. */
+/* How a rank's entry NAME=VALUE is handled; `node`: the environment before the job's own variables, ended by NULL. */
 enum container_env_way container_env_way(const char *entry, char *const *node);
 
-/* The entry of `env` with the name of `entry`, or NULL. */
+/* The entry of `env` with the same name as `entry`, or NULL. */
 const char *container_env_find(char *const *env, const char *entry);
 
 #endif

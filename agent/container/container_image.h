@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* container_image.h - the name of an image: its check, and its form for each runtime
+/* container_image.h - checks an image's name, and converts it for each runtime
  *
  * Pure: no clock, no I/O.
  * A name is [docker://][REGISTRY/]PATH[:TAG][@DIGEST], as in `docker pull`, or the path of a file: one that begins
@@ -17,10 +17,10 @@ enum { CONTAINER_IMAGE_NAME = 512 };
 
 bool container_image_is_file(const char *image);
 
-/* -1: not a name; the sentence says where it is wrong, and does not begin with a key. Paths are not looked at. */
+/* -1: not a name; the message locates the error, without a spec key. Files are not checked. */
 int container_image_check(const char *image, struct err *err);
 
-/* A checked name without "docker://". */
+/* Removes "docker://" from a checked name. */
 const char *container_image_short(const char *image);
 
 /* With the registry: "busybox" is "docker.io/library/busybox:latest". */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* container_job.h - the containers of one job on one node: from spec and plan to command lines
  *
- * The job's directory, its workdir, the directories of checkpoints and of the mirror, and the NCCL plugin are
- * in the container at their own paths, the mounts of the spec beside them; user and groups are those of the agent.
+ * The job's directory, its workdir, the directories of checkpoints and of the mirror, and the NCCL plugin appear in the
+ * container at the same paths, along with the spec's mounts; user and groups are the agent's.
  */
 #ifndef AGENT_CONTAINER_CONTAINER_JOB_H
 #define AGENT_CONTAINER_CONTAINER_JOB_H
@@ -15,9 +15,9 @@ struct container_job;
 struct container_words;
 struct err;
 
-/* The texts must outlive it; references to spec and plan are taken. */
+/* The texts must outlive it; it takes references to spec and plan. */
 struct container_place {
-    const json_t *spec, *plan; /* plan: of this node, with "container" (agent/plan/plan.h) */
+    const json_t *spec, *plan; /* plan: this node's, with "container" (agent/plan/plan.h) */
     const char *run_dir, *ckpt_dir, *nonce;
     int64_t job, attempt;
     int node;
@@ -30,19 +30,19 @@ void container_job_destroy(struct container_job *j); /* accepts NULL */
 enum { CONTAINER_NAME = 96 };
 void container_job_name(const struct container_job *j, char out[CONTAINER_NAME], int generation, int rank);
 
-/* Its processes are not descendants of the command. */
+/* The container's processes are not descendants of the command. */
 bool container_job_is_apart(const struct container_job *j);
 
 struct container_start {
     const char *name;
-    const char *const *argv; /* in the container */
-    char *const *env;        /* of the rank without a container */
-    char *const *node_env;   /* from which that was made */
-    const char *cpus;        /* that the plan binds the rank to, or NULL */
+    const char *const *argv; /* environment in the container */
+    char *const *env;        /* the rank's environment without a container */
+    char *const *node_env;   /* the environment from which `env` was made */
+    const char *cpus;        /* the CPUs that the plan binds the rank to, or NULL */
     int descriptors;
 };
 
-/* The command line, and the environment that it needs; both empty before. -1: no memory. */
+/* Builds the command line and its environment, both initially empty. -1: no memory. */
 int container_job_command(const struct container_job *j, const struct container_start *s, struct container_words *argv,
                           struct container_words *env, struct err *err);
 

@@ -12,29 +12,33 @@
 
 /* How a list becomes words of a command line: a word for each item, or one for all. */
 struct container_form {
-    const char *word;  /* what each word begins with; NULL: the runtime is not told */
+    const char *word;  /* prefix of each word; NULL: the runtime needs no option */
     const char *join;  /* between the items of one word; NULL: a word for each */
-    const char *end;   /* of the one word; or NULL */
+    const char *end;   /* suffix of the one word; or NULL */
 };
 
 struct container_kind {
     const char *name;
-    const char *program;              /* in PATH, that starts containers; NULL: of the same name */
-    const char *beside;               /* another program that must be there, and that pulls; or NULL */
-    const char *file;                 /* what the file of an image ends in, ".sif": any but .sqsh; NULL: it has a store */
-    bool apart;                       /* its processes are not descendants of the one that starts them */
-    bool daemon;                      /* a daemon starts them, with limits of its own; without root its root is the user */
-    const char *const *globals;       /* options of the user that stand before the subcommand, ended by NULL; or NULL */
+    const char *program;              /* program in PATH that starts containers; NULL: named like the runtime */
+    const char *beside;               /* another program that must exist, and that pulls images; or NULL */
+    const char *file;                 /* suffix of an image file; ".sif": any but .sqsh; NULL: the runtime has a
+                                       * store */
+    bool apart;                       /* processes in containers are not descendants of the program that starts them */
+    bool daemon;                      /* a daemon starts containers, with its own limits; without root, root in the
+                                       * container is the user */
+    const char *const *globals;       /* the user's options before the subcommand, ended by NULL; or NULL */
     const char *const *verb, *const *pull, *const *version; /* words, ended by NULL; pull may be NULL */
     struct container_form mounts, gpus, env;
-    const char *mount_to, *mount_ro;  /* between source and target, and behind one that is read only */
-    const char *gpu_flag;             /* one word for all GPUs instead; or NULL */
+    const char *mount_to, *mount_ro;  /* between source and target; suffix of a read-only mount */
+    const char *gpu_flag;             /* one word that selects all GPUs instead; or NULL */
     const char *gpus_variable;        /* a variable that names the GPUs instead; or NULL */
-    const char *env_names;            /* one more word: the names of all variables, with commas; or NULL */
-    bool env_values;                  /* only variables with a value are told, the others come in by themselves */
-    const char *workdir, *cpus, *descriptors; /* before the value; descriptors "": inherited; NULL: impossible */
-    const char *rootless;             /* for the user of a runtime without root; NULL: it keeps the user by itself */
-    const char *image;                /* before the image */
+    const char *env_names;            /* an extra word: all variable names, separated by commas; or NULL */
+    bool env_values;                  /* only variables with a value get an option; the others are inherited */
+    const char *workdir, *cpus, *descriptors; /* prefix of the value; for descriptors, "": inherited, NULL:
+                                               * impossible */
+    const char *rootless;             /* keeps the user in a runtime without root; NULL: the runtime does so by
+                                       * default */
+    const char *image;                /* words before the image */
 };
 
 /* NULL: no such runtime. */
@@ -43,7 +47,7 @@ const struct container_kind *container_kind_of(const char *name);
 /* The rows, ended by one without a name. */
 extern const struct container_kind container_kinds[];
 
-/* Can it run the image: by its name, or as such a file? */
+/* Can it run this image, by name or as a file? */
 bool container_kind_reads(const struct container_kind *k, const char *image);
 
 #endif

@@ -3,8 +3,8 @@
  *
  * Pure: no clock, no I/O.
  * A mount of the spec is SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro, both absolute.  A directory below another that is
- * mounted at its own path, and as writable, needs no mount of its own.  The order is that of the targets, so that a
- * directory is mounted before one inside it.
+ * mounted writable at its own path needs no separate mount. Mounts are ordered by target, so that a directory is
+ * mounted before one inside it.
  */
 #ifndef AGENT_CONTAINER_CONTAINER_MOUNTS_H
 #define AGENT_CONTAINER_CONTAINER_MOUNTS_H
@@ -17,17 +17,17 @@ struct err;
 
 enum { CONTAINER_MOUNTS = 160 };
 
-/* Zeroed: empty. Texts are its own. */
+/* Zeroed: empty. It owns its texts. */
 struct container_mounts {
     struct container_mount all[CONTAINER_MOUNTS];
     int n;
 };
 
-/* A path at itself; NULL and "" are skipped. -1: it cannot be mounted. */
+/* Mounts a path at itself; NULL and "" are skipped. -1: it cannot be mounted. */
 int container_mounts_add(struct container_mounts *m, const char *path, bool read_only, struct err *err);
-/* One of the spec; -1: not of that form, with a sentence without a key. */
+/* Adds a mount of the spec; -1: malformed, with a message without a spec key. */
 int container_mounts_parse(struct container_mounts *m, const char *text, struct err *err);
-/* Drops mounts that are not needed, and sorts the others. */
+/* Drops redundant mounts, and sorts the others. */
 void container_mounts_settle(struct container_mounts *m);
 /* Is this path mounted at itself? */
 bool container_mounts_cover(const struct container_mounts *m, const char *path);

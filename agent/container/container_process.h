@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* container_process.h - the first process in a container, as this machine numbers it
+/* container_process.h - the first process in a container, by its pid on this machine
  *
- * By the variable that only the processes in the container have, not the runtime that started it; of this user alone.
+ * Found by a variable that only processes in the container have, not the runtime that started it; only this user's
+ * processes.
  */
 #ifndef AGENT_CONTAINER_CONTAINER_PROCESS_H
 #define AGENT_CONTAINER_CONTAINER_PROCESS_H
@@ -10,7 +11,7 @@
 
 #define CONTAINER_MARK "JOBCTL_CONTAINER" /* = the name of the container */
 
-/* Its pid, held by *pidfd, which the caller closes; 0: not there (yet), or not visible here. */
+/* Its pid, pinned by *pidfd, which the caller closes; 0: it does not exist (yet), or is not visible here. */
 pid_t container_process_find(const char *name, int *pidfd);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-/* Each row of container_found() that can be used gets "version", or "error": the last line of the runtime. */
+/* Adds "version" to each usable row of container_found(), or "error": the runtime's last line. */
 void container_try(json_t *found);
 
 #endif

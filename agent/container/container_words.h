@@ -11,7 +11,7 @@
 
 /* Zeroed: empty. */
 struct container_words {
-    char **word; /* own copies */
+    char **word; /* copies that it owns */
     int n, room;
     bool failed;
 };

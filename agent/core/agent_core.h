@@ -89,7 +89,7 @@ struct agent_budget {
     int64_t backoff_min_ms, backoff_max_ms;
     int64_t no_progress; /* this many identical failures end the attempt */
     int64_t same_line, same_line_ms; /* ... at one line of a script, so soon after its start (restart_policy.h) */
-    int64_t early_ms;                /* a command that fails so soon is not restarted; 0 = it is */
+    int64_t early_ms;                /* a command that fails this soon is not restarted; 0 = it is */
 };
 
 /* Counters carried over from earlier attempts of the job. */
@@ -109,7 +109,7 @@ struct agent_launch {
     /* surviving ranks may wait for the next generation (engine/train/rejoin.h) */
     bool                 rejoin;
     const char *refusal; /* NULL, or why the job cannot run here ... */
-    enum cause cause;    /* ... and as what it ends; CAUSE_NONE: config_error */
+    enum cause cause;    /* ... and its cause; CAUSE_NONE: config_error */
     const struct agent_lost *missing; /* NULL, or a node that did not connect: node_lost */
     struct agent_budget  budget;
     struct agent_history history;
@@ -127,7 +127,7 @@ struct agent_exit {
     bool        oom_killed;
     int64_t after_ms;                        /* since the process started */
     int64_t init_ms, data_ms, checkpoint_ms; /* time in these phases; 0: not known */
-    bool gpu_held;          /* its GPU has had a program that computes */
+    bool gpu_held;          /* a program has computed on its GPU */
     bool none;              /* no process ended: stands for another kind of failure */
     const char *last_lines; /* tail of its output, or NULL */
     const char *kernel;     /* recent kernel messages, or NULL */
@@ -168,7 +168,7 @@ struct agent_input {
         const char *reason;
         int64_t     grace_ms;
         bool        checkpoint;
-        bool preempted; /* the machine demands it, not jobctl */
+        bool preempted; /* the machine is about to end; jobctl did not request the stop */
     } stop;
     struct {
         bool        clean;

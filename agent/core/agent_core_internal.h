@@ -56,8 +56,8 @@ struct agent_core {
     /* stopping */
     enum stage stage;
     bool stop_asked, preempted;
-    bool grace_over;       /* grace has run out: SIGKILL */
-    int64_t kill_at;       /* when the grace ends */
+    bool grace_over;       /* the grace period has expired: SIGKILL */
+    int64_t kill_at;       /* when the grace period ends */
     int64_t stop_grace_ms; /* grace of a stop that arrived while spawning */
     char stop_reason[200];
 
@@ -115,7 +115,7 @@ void agent_core_detach_late(struct agent_core *c, int64_t now_ms, struct agent_e
 void agent_core_exited(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
 void agent_core_hang(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
 void agent_core_reported(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
-/* The ranks hang, and are a command's: they print their stacks on SIGABRT. */
+/* The hung ranks run a command: they print their stacks on SIGABRT. */
 bool agent_core_wants_stacks(const struct agent_core *c);
 /* The report of a hang has arrived, or is late. */
 void agent_core_stop_hanging(struct agent_core *c, int64_t now_ms, struct agent_effects *out);

@@ -29,12 +29,12 @@ struct agent_effect {
     json_t     *body;        /* owned by the list; NULL when memory ran out */
     bool droppable;          /* a step event: may be dropped when the spool is full */
     int         generation;
-    int64_t     resume_step; /* DO_SPAWN: of the newest checkpoint known, or -1 */
+    int64_t     resume_step; /* DO_SPAWN: step of the newest known checkpoint, or -1 */
     int64_t skip_step;       /* DO_SPAWN: skip this step, -1 = none */
-    int fallbacks;           /* DO_SPAWN: set the first so many fallbacks of the plan */
+    int fallbacks;           /* DO_SPAWN: set this many of the plan's fallbacks */
     bool keep;               /* DO_SPAWN: live ranks keep their processes */
-    bool pull;               /* DO_SETUP: of the image, not the setup itself */
-    bool fetch;              /* DO_SETUP: of the models on a hub, not the setup itself */
+    bool pull;               /* DO_SETUP: pull the image instead of running the setup */
+    bool fetch;              /* DO_SETUP: download hub models instead of running the setup */
     bool forget;             /* DO_SPAWN: do not resume from the snapshot in memory */
     const char *text;        /* DO_INCIDENT: what happened; valid until the next step */
     int rank;                /* DO_INCIDENT: the rank concerned, -1 = all */

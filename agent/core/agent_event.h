@@ -2,7 +2,7 @@
 /* agent_event.h - bodies of the events that end a rank, a generation or an attempt
  *
  * Pure: no clock, no I/O.
- * All return a new object, or NULL when memory ran out.
+ * All return a new object, or NULL when out of memory.
  */
 #ifndef AGENT_CORE_AGENT_EVENT_H
 #define AGENT_CORE_AGENT_EVENT_H
@@ -14,7 +14,7 @@ struct root_cause;
 struct progress_tracker;
 struct restart_policy;
 
-/* The kinds of all events that an agent sends (bodies: agent/wire/wire.h); NULL is the last. */
+/* The kinds of all events that an agent sends (bodies: agent/wire/wire.h), ended by NULL. */
 extern const char *const agent_event_kinds[];
 
 /* Adds exit_code or signal if the process has ended. */

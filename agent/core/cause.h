@@ -24,8 +24,8 @@ enum cause {
     CAUSE_DUPLICATE_GPU,
     CAUSE_GPU_OOM,
     CAUSE_HOST_OOM,
-    CAUSE_GPU_FAULT,      /* by the hardware's own word: an uncorrectable memory error, NVLink, Xid */
-    CAUSE_CUDA_ERROR,     /* no such word: an illegal memory access, a launch failure, a busy GPU */
+    CAUSE_GPU_FAULT,      /* the hardware itself reported it: an uncorrectable memory error, NVLink, Xid */
+    CAUSE_CUDA_ERROR,     /* the hardware reported nothing: an illegal memory access, a launch failure, a busy GPU */
     CAUSE_NODE_LOST,
     CAUSE_PREEMPTED,
     CAUSE_TIME_LIMIT,
@@ -40,9 +40,9 @@ enum cause {
     CAUSE_CONFIG_ERROR,
     CAUSE_USER_EXIT, /* error code of a `run:` command */
     CAUSE_AGENT_LOST,
-    CAUSE_START_FAILED,     /* no agent ever answered, for no cause of those below */
-    CAUSE_SLURM_REFUSED,    /* an option of the job, for good */
-    CAUSE_HOST_UNUSABLE,    /* somebody must change something there first */
+    CAUSE_START_FAILED,     /* no agent ever answered, for none of the causes below */
+    CAUSE_SLURM_REFUSED,    /* Slurm rejects an option of the job; a retry cannot help */
+    CAUSE_HOST_UNUSABLE,    /* somebody must first change something on the host */
     CAUSE_HOST_UNREACHABLE, /* no connection, or no login */
     CAUSE_UNKNOWN,
     CAUSES
@@ -54,10 +54,10 @@ struct evidence {
     bool        signalled;    /* ended by a signal ... */
     int         signo;
     int         exit_code;    /* ... or with this code */
-    bool stop_asked;          /* jobctl had asked it to stop */
+    bool stop_asked;          /* jobctl had requested its end */
     bool        oom_killed;   /* the kernel's out-of-memory killer, by cgroup or log */
     const char *reported;     /* cause named by the rank's own `failed` line, or NULL */
-    const char *text;         /* its sentence, or NULL */
+    const char *text;         /* that line's message, or NULL */
     const char *last_lines;   /* tail of its output, or NULL */
     const char *kernel;       /* kernel messages since it started, or NULL */
     const char *command;      /* what the shell ran, or NULL */
@@ -70,16 +70,17 @@ struct verdict {
     bool retry_helps;         /* false: a retry would fail the same way (config_error) */
     char       text[CAUSE_TEXT];         /* "rank 0 was killed by SIGKILL (9)" */
     char       detail[CAUSE_TEXT - 16];  /* the same without the rank */
-    bool passing;             /* the output of a command tells of what may pass: a network, a file system, a device */
-    bool echo;                /* only reports that another rank failed before */
-    bool shared;              /* another rank failed of itself in the same way (root_cause.h) */
+    bool passing;             /* the command's output mentions something temporary: a network, a file system, a
+                               * device */
+    bool echo;                /* it only reports that another rank failed before */
+    bool shared;              /* another rank failed independently in the same way (root_cause.h) */
     char line[200];           /* the output line that proves it, "" = none */
     char place[96];           /* "train.py:41" of an exception that may be a mistake of the script, "" = none: the
                                * same again at the same line is not worth many tries (restart_policy.h) */
     const char *advice;       /* static, or NULL */
 };
 
-/* The last line of an output that has text; "": none. Returns `out`. */
+/* The last line of an output that is not blank; "": none. Returns `out`. */
 const char *cause_last_line(char *out, size_t size, const char *lines);
 
 void cause_classify(struct verdict *out, const struct evidence *e, int rank);

@@ -3,8 +3,8 @@
  *
  * Pure: no clock, no I/O.
  * Every second of a rank is in exactly one bucket, so the buckets of a generation sum to its wall
- * time times its ranks, and those of a job to its whole life. A step is productive when it is made
- * for the first time; repeating it, or dying in the middle of it, is `replayed`.
+ * time times its ranks, and those of a job to its whole life. A step is productive when it runs for the first time;
+ * repeating it, or dying in the middle of it, is `replayed`.
  */
 #ifndef AGENT_CORE_GOODPUT_H
 #define AGENT_CORE_GOODPUT_H
@@ -20,9 +20,9 @@
     X(INIT, init)             /* agent start, setup, and ranks until their first batch */ \
     X(DATA, data)             /* waiting for samples, or encoding them before step 1 */   \
     X(CHECKPOINT, checkpoint)                                                             \
-    X(DISK, disk)             /* waiting for room on the disk of the checkpoints */       \
+    X(DISK, disk)             /* waiting for space on the disk of the checkpoints */       \
     X(HANG, hang)             /* from the last progress until the hang was detected */    \
-    X(RESTART, restart)       /* from a failure to the next ranks, including back-off */  \
+    X(RESTART, restart)       /* from a failure to the start of the next ranks, including back-off */  \
     X(QUEUED, queued)                                                                     \
     X(PAUSED, paused)         /* held by a user */
 
@@ -37,13 +37,14 @@ struct goodput {
 /* Times of one generation, in ms since its ranks started; -1: never. */
 struct spell {
     int64_t wall;           /* until it ended */
-    int64_t started;        /* first "started" line of a rank; -1: none, as of scripts whose output is read */
-    int64_t fresh;          /* from here on its steps were new; 0: from its begin */
+    int64_t started;        /* first "started" line of a rank; -1: none, as in scripts whose progress is read from
+                             * output */
+    int64_t fresh;          /* from here on its steps were new; 0: from the start */
     int64_t last;           /* the last step, or checkpoint */
     int64_t failed;         /* when the failure was detected; -1: it ended well or on request */
     bool    hung;
-    int64_t disk_ms;        /* of waits for a full disk that ended ... */
-    int64_t disk_since;     /* ... and since when one lasts; -1: none */
+    int64_t disk_ms;        /* total of finished waits for a full disk ... */
+    int64_t disk_since;     /* ... and the start of one in progress; -1: none */
 };
 
 /* One rank: when it exited, and its time in these phases (0: not known). Waits for a full disk are part of

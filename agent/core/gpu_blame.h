@@ -5,8 +5,8 @@
  * An error of the hardware, reported by the kernel, the driver or CUDA (ECC, NVLink), excludes the GPU at once. A crash, a
  * hang or another error of CUDA, such as an illegal memory access, may have other causes: it excludes the GPU of a rank
  * only when that rank, and no other, fails so twice in a row without a new step, and only while no GPU is excluded yet.
- * Otherwise a program that always fails on rank 1 would lose one GPU after another. A rank whose collective failed is the
- * victim of another one.
+ * Otherwise a program that always fails on rank 1 would lose one GPU after another. A rank whose collective failed is
+ * the victim of another rank.
  */
 #ifndef AGENT_CORE_GPU_BLAME_H
 #define AGENT_CORE_GPU_BLAME_H
@@ -38,7 +38,7 @@ struct gpu_blame {
 int gpu_blame_init(struct gpu_blame *s, const json_t *plan, const json_t *facts);
 void gpu_blame_fini(struct gpu_blame *s);
 
-/* Records a failed generation. e: the root-cause rank (-1: no single one); gained: new steps. */
+/* Records a failed generation. e: the root-cause rank (-1: no single one); gained: number of new steps. */
 void gpu_blame_failure(struct gpu_blame *s, const struct verdict *v, const struct agent_exit *e, int64_t gained);
 
 /* The GPU to exclude after the last failure, or NULL; each is reported once. */

@@ -3,8 +3,8 @@
  *
  * Pure: no clock, no I/O.
  * After the first NaN all ranks return to the newest checkpoint (not to the snapshot in memory,
- * which may already be corrupt) and skip the step that failed. Another NaN within NAN_POLICY_NEAR
- * steps of it is not an accident of one batch: the run diverges, and retries would waste time.
+ * which may already be corrupt) and skip the step that failed. Another NaN within NAN_POLICY_NEAR steps of it is not
+ * caused by a single batch: the run diverges, and retries would waste time.
  */
 #ifndef AGENT_CORE_NAN_POLICY_H
 #define AGENT_CORE_NAN_POLICY_H

@@ -15,7 +15,7 @@
 
 struct nccl_fallback {
     json_t *list; /* array of {name, value, why, fact}, or NULL */
-    int used;     /* the first so many entries are set */
+    int used;     /* the first `used` entries are set */
 };
 
 /* list: the plan's, or NULL; used: number set by an earlier attempt. */

@@ -12,13 +12,13 @@
 #include <jansson.h>
 #include <stdint.h>
 
-/* The first sign of life is a step, and no generation before made one: all its time went into new steps. */
+/* The first sign of life is a step, and no earlier generation made one: all its time went into new steps. */
 enum { PROGRESS_ALL_FRESH = 1 };
 
 struct progress_tracker {
     int64_t step, steps;   /* of this generation; -1 = not known */
     int64_t told;          /* of the last step line of this generation; -1 = none */
-    int64_t best;          /* highest step ever, earlier attempts included */
+    int64_t best;          /* highest step ever, including earlier attempts */
     int64_t best_before;   /* ... before this generation */
     int64_t checkpoint;    /* newest of this attempt, -1 = none */
     int64_t checkpoint_ms; /* time to write the last one; 0 = not known */
@@ -27,8 +27,8 @@ struct progress_tracker {
     int64_t last_step_ms, event_ms;
     int64_t started_ms; /* when this generation began ... */
     int64_t fresh_ms;   /* ... and when its steps became new; 0 = not yet; PROGRESS_ALL_FRESH */
-    int64_t disk_ms;    /* of this generation: spent in waits for a full disk that are over ... */
-    int64_t disk_since_ms; /* ... and since when one lasts; 0 = none */
+    int64_t disk_ms;    /* this generation: time spent in finished waits for a full disk ... */
+    int64_t disk_since_ms; /* ... and the start of a wait in progress; 0 = none */
     int64_t encoded;       /* samples that this generation has encoded and kept */
     json_t *held;
 };
@@ -45,7 +45,7 @@ json_t *progress_tracker_step(struct progress_tracker *p, int generation, const 
 json_t *progress_tracker_held(struct progress_tracker *p); /* the one held back, or NULL */
 /* -1: the line names no step. */
 int progress_tracker_checkpoint(struct progress_tracker *p, const json_t *line, int64_t now_ms);
-/* Training pauses because the disk is full; with `over` in the line it continues. */
+/* Training pauses because the disk is full; a line with `over` ends the pause. */
 void progress_tracker_disk(struct progress_tracker *p, const json_t *line, int64_t now_ms);
 /* Data is encoded before the first step. */
 void progress_tracker_encoding(struct progress_tracker *p, const json_t *line);

@@ -3,10 +3,10 @@
  *
  * Pure: no clock, no I/O.
  * A secret is a known value in any encoding (raw, JSON, URL, base64, hexadecimal, quoted for a
- * shell, also split over quotes), or a text of one of the shapes in redact.c: keys of well-known
- * services, the value after a telling name (token=..., --password X), credentials in a URL or a DSN,
- * a header, a private key in PEM. "[redacted]" replaces it. Secrets of other shapes remain.
- * A tree is redacted before it is stored or printed: serialized text hides where a value ends.
+ * shell, also split over quotes), or a text with one of the shapes in redact_shapes.c: keys of well-known services, the
+ * value after a revealing name (token=..., --password X), credentials in a URL or a DSN, a header, a private key in
+ * PEM. "[redacted]" replaces it. Secrets of other shapes remain. A tree is redacted before it is stored or printed:
+ * serialized text hides where a value ends.
  */
 #ifndef AGENT_CORE_REDACT_H
 #define AGENT_CORE_REDACT_H
@@ -37,11 +37,11 @@ char *redact_text(const struct redact *r, const char *text, size_t *size);
 /* The same, as a filter of the log (agent/os/log.h); known: a struct redact, or NULL. */
 char *redact_line(const void *known, const char *text);
 
-/* A new tree, whose texts are redacted, and the text after a telling key is replaced as a whole.
- * `keep`: keys whose values stay, ended by NULL; or NULL. NULL: out of memory. */
+/* A new tree with redacted texts; the whole text after a revealing key is replaced. `keep`: keys whose values stay,
+ * ended by NULL; or NULL. NULL: out of memory. */
 json_t *redact_tree(const struct redact *r, const json_t *value, const char *const keep[]);
 
-/* The body of an event for the store: paths, digests and other names that the program uses later stay as they are. */
+/* An event's body for the store: paths, digests and other names that the program needs later are not redacted. */
 json_t *redact_event(const struct redact *r, const json_t *body);
 
 /* Does the name of a variable or key suggest a secret? */

@@ -22,10 +22,10 @@ struct redact_span redact_shape_at(const char *text, const char *p);
 /* Is this the secret value of such a key? */
 bool redact_shape_is_value(const char *key, const char *value);
 
-/* Does a private key begin on this line that does not end on it? */
+/* Does a private key begin on this line and continue on the next? */
 bool redact_shape_opens(const char *line);
 
-/* An option of a command without a value: --token. */
+/* A command's option without its value: --token. */
 bool redact_shape_is_option(const char *word);
 
 #endif

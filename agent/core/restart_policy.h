@@ -21,19 +21,19 @@ enum { FINGERPRINT = 128 };
 struct restart_signs {
     bool    command;         /* a `run:` command failed, by its own exit code */
     int     ranks;
-    int64_t after_ms;        /* since its start */
-    bool    gpu_held, step, checkpoint; /* it has trained, or begun to */
-    bool    passing;         /* its output tells of a network, a hub, a port, a file system or a device */
+    int64_t after_ms;        /* time since its start */
+    bool    gpu_held, step, checkpoint; /* it has trained, or started to */
+    bool    passing;         /* its output mentions a network, a hub, a port, a file system or a device */
 };
 
 struct restart_policy {
     int64_t restarts; /* limit without progress; 0 = never restart */
     int64_t backoff_min_ms, backoff_max_ms;
     int64_t no_progress;             /* limit of identical failures; 0 = unlimited */
-    int64_t same_line;               /* ... at one line of a script before its first step; 0 = as no_progress */
-    int64_t same_line_ms;            /* how soon after its start that is */
-    bool    at_line;                 /* the last failure was one of those */
-    int64_t early_ms;                /* a command that fails so soon is not restarted; 0 = it is */
+    int64_t same_line;               /* ... at the same line of a script before its first step; 0 = as no_progress */
+    int64_t same_line_ms;            /* ... this soon after its start */
+    bool    at_line;                 /* the last failure was such a one */
+    int64_t early_ms;                /* a command that fails this soon is not restarted; 0 = it is */
     bool    early;                   /* the last failure was one of those */
     int64_t failures;                /* without progress, in a row */
     int64_t same;                    /* of these, consecutive ones with the same fingerprint */
@@ -50,16 +50,16 @@ void restart_policy_progress(struct restart_policy *p);
 /* Records a failure; gained: number of new steps. */
 void restart_policy_failure(struct restart_policy *p, const char *fingerprint, int64_t gained);
 
-/* After that: an exception at a line of the user's script (verdict.place), `after_ms` after its start. Before a first
- * step and soon after the start, another try usually ends in the same way, so there is one more try, not all of
- * them. */
+/* Call after that: records an exception at a line of the user's script (verdict.place), `after_ms` after its start.
+ * Before the first step and soon after the start, another try usually fails in the same way, so only one more try is
+ * made. */
 void restart_policy_at_line(struct restart_policy *p, bool placed, bool stepped, int64_t after_ms);
 
-/* After that, too: a first failure soon after the start, of a single process without any sign of training, is one of a
- * command that another try does not change. */
+/* Call after that, too: a first failure soon after the start, in a single process without any sign of training,
+ * comes from a command that another try does not fix. */
 void restart_policy_at_start(struct restart_policy *p, const struct restart_signs *signs);
 
-/* Only counts the failures in a row: the job waits for others, and has not failed. */
+/* Only counts consecutive failures: the job waits for others, and has not failed. */
 void restart_policy_repeat(struct restart_policy *p, const char *fingerprint);
 
 int64_t restart_policy_wait_ms(const struct restart_policy *p, double jitter);

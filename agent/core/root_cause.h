@@ -3,8 +3,8 @@
  *
  * Pure: no clock, no I/O.
  * The first failure counts, later ones are cascade. A rank that only reports a lost peer may be
- * seen before that peer: a more specific cause within a moment replaces it. So does a fault that a GPU reports replace an
- * error of CUDA: the memory of a peer that is gone cannot be read.
+ * seen before that peer: a more specific cause within a moment replaces it. Likewise, a fault that a GPU reports
+ * replaces a CUDA error, because the memory of a dead peer cannot be read.
  */
 #ifndef AGENT_CORE_ROOT_CAUSE_H
 #define AGENT_CORE_ROOT_CAUSE_H

@@ -2,9 +2,9 @@
 /* rules.h - known failure patterns in process output and kernel logs
  *
  * Pure: no clock, no I/O.
- * A table of patterns (rules.c), each with the cause it proves and, if there is any, advice. An
- * echo proves only that another rank failed before: the peer of a dead rank, or the watchdog of a
- * collective that one rank never entered.
+ * A table of patterns (rules.c), each with the cause it proves and, if there is any, advice. An echo proves only that
+ * another rank failed earlier: it comes from a dead rank's peer, or from the watchdog of a collective that one rank
+ * never entered.
  *
  * The last line of a traceback takes precedence over the order of the table; otherwise the first
  * row that matches any line decides, so rows are ordered from proof to symptom. tests/causes/ holds
@@ -35,7 +35,7 @@ const struct rule *rules_all(void);
 
 /* The rule that decides for these lines, or NULL; *line and *len get the matching line. */
 const struct rule *rules_find(const char *lines, const char **line, size_t *len);
-/* The same without echoes: of a program that ended for a mistake of its own. */
+/* The same without echoes, for a program that ended because of its own mistake. */
 const struct rule *rules_find_proof(const char *lines, const char **line, size_t *len);
 
 /* The proof in the text of an exception, or NULL. */

@@ -2,9 +2,10 @@
 /* submit_env.h - which variables of the submitter's environment a job takes, and which of them are secret
  *
  * Pure: no clock, no I/O.
- * A job runs where its submitter stood: PATH, a virtual environment, conda, modules, locale and variables of the
- * user's own are those of the submitting shell. Variables that belong to that shell's session or to another job are
- * left out (the table is in submit_env.c). Names that look secret are kept apart, in a file that ends with the job.
+ * A job runs in its submitter's environment: PATH, a virtual environment, conda, modules, locale and the user's own
+ * variables come from the submitting shell. Variables that belong to that shell's session or to another job are left
+ * out (the table is in submit_env.c). Variables whose names look secret are kept in a separate file, which is deleted
+ * when the job ends.
  */
 #ifndef AGENT_CORE_SUBMIT_ENV_H
 #define AGENT_CORE_SUBMIT_ENV_H
@@ -17,8 +18,8 @@ struct err;
 
 enum submit_env_fate { SUBMIT_ENV_LEFT, SUBMIT_ENV_TAKEN, SUBMIT_ENV_SECRET };
 
-/* Limits of what a job takes: the kernel's for one entry NAME=value, with its NUL, and half of its usual limit for
- * all, which leaves room for jobctl's own variables. */
+/* Limits: the kernel's for one entry NAME=value with its NUL, and half of the kernel's usual limit for all entries,
+ * which leaves space for jobctl's own variables. */
 enum { SUBMIT_ENV_ENTRY_MAX = 128 * 1024, SUBMIT_ENV_MAX = 1024 * 1024 };
 
 /* `in_job`: the submitter is a rank of a job, whose devices and threads are not those of the new job.
@@ -30,12 +31,12 @@ bool submit_env_in_job(const json_t *environment);
 
 /* Where ranks run. */
 enum submit_env_place {
-    SUBMIT_ENV_HERE,    /* on this machine: everything is the submitter's */
-    SUBMIT_ENV_GRANTED, /* in an allocation of Slurm, or in a share of this machine: the devices are the node's */
-    SUBMIT_ENV_HOST,    /* on an SSH host: the environment of that host; nothing of the submitter's is sent there */
+    SUBMIT_ENV_HERE,    /* on this machine: everything is taken from the submitter */
+    SUBMIT_ENV_GRANTED, /* in a Slurm allocation, or in a share of this machine: the devices are the node's */
+    SUBMIT_ENV_HOST,    /* on an SSH host: the environment of that host; nothing of the submitter's is sent */
 };
 
-/* "here", "granted", "host"; of an unknown word: host. */
+/* "here", "granted", "host"; an unknown word counts as host. */
 const char *submit_env_place_name(enum submit_env_place place);
 enum submit_env_place submit_env_place_of(const char *word);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* consistency.h - compares a job's data and the programs in its workdir between nodes
  *
- * The listing takes a moment: of the data the number, names and sizes of files; of the programs
- * (*.py, *.sh and the like, in workdir and at most two folders below) the contents. Logs and
- * results written there by ranks are not compared.
+ * The listing takes only a moment: number, names and sizes of the data files; contents of the programs (*.py, *.sh and
+ * the like, in workdir and at most two folders below). Logs and results written there by ranks are not compared.
  *
  *   {"data":{"path":"/data/x", "files":120, "bytes":N, "digest":"16 hex", "cut":false}|null,
  *    "workdir":{"path":"/home/me/x", ..., "programs":{"train.py":[2031,"16 hex"]}}|null}

@@ -19,7 +19,7 @@ struct err;
  *    "kernels":"cpu-avx2",                      the kernel table for this processor
  *    "start_error":"...",                       why jobctl-train does not start
  *    "train":{..output of `jobctl-train plan --json`..}|null, "train_error":"..."|null,
- *    "models":{..output of jobctl-fetch..}|{"error":"..."},   of a spec that names models of a hub
+ *    "models":{..output of jobctl-fetch..}|{"error":"..."},   if the spec names models on a hub
  *    "checkpoint_dir":"/..."|null, "checkpoint_free_bytes":N|null,
  *    "checkpoint_bytes":N|null,                 size of an existing checkpoint
  *    "clock_synchronised":true|false|null,
@@ -35,9 +35,9 @@ json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *look
  * checkpoints. A new object, or NULL: no memory. */
 json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path, const char *dir);
 
-/* doctor_engine.c: asks the container runtimes whether they work, and runs the GPU self-test on all pairs, as a
- * `run:` command would use them (agent/plan/gpu_selftest.h), and puts the results into the facts; cached in the
- * directory `state`, NULL: not cached, so agents need not repeat it. */
+/* doctor_engine.c: checks that the container runtimes work, and runs the GPU self-test on all pairs, in the
+ * environment of a `run:` command (agent/plan/gpu_selftest.h). Adds the results to the facts and caches them in the
+ * directory `state` (NULL: not cached), so that agents need not repeat the test. */
 void doctor_try(json_t *facts, const char *train, const char *state);
 
 /* A quick check before an attempt; history: of the job's earlier attempts (agent/wire/wire.h),

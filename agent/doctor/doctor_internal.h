@@ -21,7 +21,7 @@ struct checkup {
 /* Rows of the driver, the GPUs, their links and NCCL. */
 void doctor_check_gpus(struct checkup *c);
 
-/* Rows of c->spec; makes and drops c->plan. */
+/* Rows of c->spec; creates and frees c->plan. */
 void doctor_check_job(struct checkup *c);
 
 static inline double doctor_gib(json_int_t bytes)

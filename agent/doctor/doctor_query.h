@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_query.h - `jobctl-agent doctor-query`: answers the queries of a doctor that compares nodes
+/* doctor_query.h - `jobctl-agent doctor-query`: answers queries of `jobctl doctor`, which compares nodes
  *
- * It prints the line DOCTOR_READY, whatever the login prints before. Then each query is a line of
+ * It prints the line DOCTOR_READY after any output of the login itself. Then each query is a line of
  * JSON, and so is its answer. It exits at end of input and removes the files it created.
  *
  *   {"ask":"look", "spec":{}}       {"hostname", "facts", "versions", "train",

@@ -22,7 +22,7 @@ void doctor_rows_init(struct doctor_rows *r);
 void doctor_row(struct doctor_rows *r, const char *check, enum row_status status, const char *todo,
                 const char *seen, ...) __attribute__((format(printf, 5, 6)));
 
-/* Adds an existing row, as one of r->node. */
+/* Adds an existing row, under the name r->node. */
 void doctor_rows_take(struct doctor_rows *r, const json_t *row);
 
 /* {"rows", "fail", "warn", "unknown"}, a new object; r must not be used afterwards. */

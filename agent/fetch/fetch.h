@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fetch.h - compares the cache of a hub with the hub, and downloads what the cache lacks
  *
- * A name of a commit whose files are all there needs no network.  For a branch or tag the hub is asked for its commit;
- * if that fails, the commit in the cache is used.
+ * A name with a commit whose files are all in the cache needs no network. For a branch or tag, the hub is asked for the
+ * commit; if that fails, the cached commit is used.
  */
 #ifndef AGENT_FETCH_FETCH_H
 #define AGENT_FETCH_FETCH_H
@@ -28,7 +28,7 @@ struct fetch_view {
     enum fetch_state state;
     char    commit[HUB_COMMIT];      /* "": not known */
     char    pinned[HUB_NAME_TEXT];   /* the name at this commit */
-    char    path[PATH_MAX];          /* of FETCH_THERE: what to open */
+    char    path[PATH_MAX];          /* FETCH_THERE: the path to open */
     int     files, missing;          /* needed files, missing files */
     int64_t bytes, missing_bytes;
     char    text[504];               /* one sentence */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fetch_blob.h - one file from a hub into the cache: continued at its last byte, checked by its digest, once per host
+/* fetch_blob.h - downloads one file from a hub into the cache: resumed at its last byte, checked by its digest, once
+ * per host
  *
- * blobs/DIGEST.incomplete grows until it is whole, is compared with the digest, becomes blobs/DIGEST, and gets its name
- * in snapshots/COMMIT. The process that holds .locks/.../DIGEST.lock (flock(2), as huggingface_hub) writes; others wait
- * and then find the file.
+ * blobs/DIGEST.incomplete grows until it is complete; then its digest is checked, it is renamed to blobs/DIGEST, and it
+ * gets its name in snapshots/COMMIT. The process that holds .locks/.../DIGEST.lock (flock(2), as huggingface_hub)
+ * writes; others wait and then find the file.
  */
 #ifndef AGENT_FETCH_FETCH_BLOB_H
 #define AGENT_FETCH_FETCH_BLOB_H
@@ -22,15 +23,15 @@ struct fetch_blob {
     int64_t     bytes;
 };
 
-/* Whether snapshots/COMMIT/PATH leads to a file of this size. */
+/* Does snapshots/COMMIT/PATH lead to a file of this size? */
 bool fetch_blob_is_there(const struct fetch_blob *b);
-/* How many bytes of it are in the cache, under its digest or incomplete. */
+/* How many of its bytes are in the cache, under its digest or incomplete. */
 int64_t fetch_blob_has(const struct fetch_blob *b);
 
-/* Errors: fetch_http_get(); ERR_DATA: the received file has another digest; ERR_SYSTEM: of the disk. */
+/* Errors: those of fetch_http_get(); ERR_DATA: the received file has another digest; ERR_SYSTEM: a disk error. */
 int fetch_blob_get(struct fetch_http *h, const struct fetch_blob *b, struct fetch_progress *p, struct err *err);
 
-/* refs/REV of a branch or tag. */
+/* Writes refs/REV of a branch or tag. */
 int fetch_blob_set_ref(const struct hub_name *n, const char *commit, struct err *err);
 
 #endif

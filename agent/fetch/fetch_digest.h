@@ -15,10 +15,11 @@ enum { FETCH_DIGEST_TEXT = 65 };
 /* 64 or 40 hexadecimal digits, which also name the file in the cache. */
 bool fetch_digest_is(const char *text);
 
-/* Of the kind of `text`; git's depends on the size, and covers "blob SIZE" and a NUL before the bytes. */
+/* Starts a digest of the same kind as `text`; git's depends on the size, and covers "blob SIZE" and a NUL before the
+ * bytes. */
 int fetch_digest_begin(struct fetch_digest **out, const char *text, int64_t bytes, struct err *err);
 void fetch_digest_add(struct fetch_digest *d, const void *bytes, size_t n);
-/* Ends it and frees it; also of NULL. */
+/* Finishes and frees it; accepts NULL. */
 void fetch_digest_end(struct fetch_digest *d, char text[FETCH_DIGEST_TEXT]);
 
 #endif

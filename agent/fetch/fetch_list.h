@@ -16,14 +16,14 @@ struct fetch_http;
 struct fetch_list {
     char             commit[HUB_COMMIT];
     struct hub_file *file;                      /* paths are those of the list */
-    char           (*digest)[FETCH_DIGEST_TEXT]; /* of each */
+    char           (*digest)[FETCH_DIGEST_TEXT]; /* of each file */
     int              n;
 };
 
-/* Asks the hub what the name's revision is now; `patient`: again, if the network fails. Errors: fetch_http_get(), and
- * ERR_DATA: the answer is not a list. */
+/* Asks the hub for the present commit of the name's revision; `patient`: retries if the network fails. Errors: those
+ * of fetch_http_get(), and ERR_DATA: the answer is not a list. */
 int fetch_list_ask(struct fetch_list *out, struct fetch_http *h, const struct hub_name *n, bool patient,
                    struct err *err);
-void fetch_list_free(struct fetch_list *l); /* also of zeros */
+void fetch_list_free(struct fetch_list *l); /* accepts a zeroed list */
 
 #endif

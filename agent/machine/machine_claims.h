@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* machine_claims.h - claims to GPUs and CPU slots of this machine: waiting and held (machine_dir.h)
  *
- * An attempt has one claim, a file that it has locked: the claim is alive as long as that lock is held, by the agent
- * while it waits, and by every rank once it holds something. The text is its owner's:
+ * An attempt has one claim, a file that it has locked. The claim is alive as long as the lock is held: by the agent
+ * while it waits, and by every rank once it holds resources. Only its owner writes the text:
  *
  *   {"schema":1, "pid":812, "job":7, "state":"waits"|"holds",
  *    "arrived_ms":...,                        clock_boot_ms()
@@ -20,7 +20,7 @@
 
 struct err;
 
-enum { MACHINE_CLAIMS_STALE_S = 30 }; /* a claim that waits and was not renewed for so long has no turn */
+enum { MACHINE_CLAIMS_STALE_S = 30 }; /* a waiting claim that was not renewed for this long has no turn */
 
 /* The live claims, oldest first, as a new array: the texts with "file", "uid", "user" (its name), "mine" (of this
  * user), "stale" (not renewed), and "name" of the job where this user may know it. */

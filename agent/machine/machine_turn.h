@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine_turn.h - whose turn it is to take GPUs and CPU slots of a machine that several users share
+/* machine_turn.h - which attempt may next take GPUs and CPU slots of a machine that several users share
  *
  * Pure: no clock, no I/O.
- * Every attempt that waits has a claim; all waiting attempts compute the same order from the same claims, so no attempt
- * asks another. First come those whose user holds nothing, then the others, each in the order of their arrival.
+ * Every waiting attempt has a claim; all of them compute the same order from the same claims, so they need not
+ * communicate. Attempts whose user holds nothing come first, then the others, each group in order of arrival.
  *
- * A claim is granted when what it needs is free beside what the claims before it keep: one that does not fit yet
- * keeps the part that is free, so a large job is not passed by small ones forever.
+ * A claim is granted when what it needs is free, apart from what earlier claims reserve. A claim that does not fit yet
+ * reserves the part that is free, so small jobs cannot overtake a large one forever.
  */
 #ifndef AGENT_MACHINE_MACHINE_TURN_H
 #define AGENT_MACHINE_MACHINE_TURN_H
@@ -28,8 +28,8 @@ struct machine_set {
 
 /* What an attempt can use, and how many of it. */
 struct machine_need {
-    struct machine_set any; /* GPUs and slots that would do */
-    int gpus, cpus;         /* that it needs at least */
+    struct machine_set any; /* suitable GPUs and slots */
+    int gpus, cpus;         /* the minimum number needed */
 };
 
 struct machine_claim {
@@ -40,7 +40,7 @@ struct machine_claim {
 };
 
 struct machine_state {
-    struct machine_claim *claims; /* those that wait, in any order */
+    struct machine_claim *claims; /* the waiting claims, in any order */
     int nclaims;
     const int64_t *holders;       /* the users of the leases that are held */
     int nholders;
@@ -55,8 +55,8 @@ int machine_set_cpus(const struct machine_set *s);
 /* Sorts the claims by turn, the next one first. */
 void machine_turn_sort(struct machine_state *m);
 
-/* The place of claim `id` in the sorted claims, or -1. *left: the part of `free` that it may choose from: all but what
- * the claims before it keep. */
+/* The place of claim `id` in the sorted claims, or -1. *left: the part of `free` that it may choose from: everything
+ * that the claims before it do not reserve. */
 int machine_turn_left(struct machine_set *left, const struct machine_state *m, const struct machine_set *free,
                       int64_t id);
 

@@ -9,7 +9,7 @@
  * A checkpoint is copied into a scratch directory there, synced, read back against its manifest,
  * and renamed: a checkpoint under its final name is complete, whenever the machine disappears.
  * Training never reads from the mirror: a checkpoint to resume from is first copied to the local
- * directory in the same way. A damaged copy is skipped in favor of the one before it.
+ * directory in the same way. A damaged copy is skipped, and the previous one is used.
  */
 #ifndef AGENT_MIRROR_MIRROR_H
 #define AGENT_MIRROR_MIRROR_H

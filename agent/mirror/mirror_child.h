@@ -36,19 +36,19 @@ json_t *mirror_child_task(const json_t *launch, const char *host);
 int mirror_child_start(struct mirror_child **out, uv_loop_t *loop, const char *run_dir, const char *nonce,
                        const json_t *task, const struct mirror_hooks *hooks, struct err *err);
 
-/* Adds a line to the job's history for the mirror to copy. NULL is accepted. */
+/* Adds a line to the job's history for the mirror to copy. Accepts NULL. */
 void mirror_child_note(struct mirror_child *c, const char *kind, const json_t *body);
 
-/* Copies the remaining files (a process that is not ready has nothing to copy), then ends; ended() follows, at once if
- * the process has already ended. After `wait_ms` it is killed, and ended() does not wait for its death: it may hang in
- * the kernel. */
+/* Copies the remaining files (none if the process is not ready), then ends; ended() follows, at once if the process
+ * has already ended. After `wait_ms` the process is killed, and ended() does not wait for its death, because it may
+ * hang in the kernel. */
 void mirror_child_finish(struct mirror_child *c, int64_t wait_ms);
 
-/* If it is finishing: not longer than `wait_ms` from now. NULL is accepted. */
+/* If it is finishing: limits the wait to `wait_ms` from now. Accepts NULL. */
 void mirror_child_hurry(struct mirror_child *c, int64_t wait_ms);
 
-/* True once: it has been finishing for some seconds; `text` names what it waits for, and how to end without it.
- * NULL is accepted. */
+/* True once, when finishing takes more than a few seconds; `text` names what it waits for, and how to end without
+ * it. Accepts NULL. */
 bool mirror_child_slow(struct mirror_child *c, char *text, size_t size);
 
 /* Closes its handles; run the loop once more before mirror_child_destroy(). Both accept NULL. A

@@ -34,7 +34,7 @@ int gpu_watch_start(struct gpu_watch **out, uv_loop_t *loop, const json_t *plan,
 /* Adds the newest counters of the rank's GPU to its sample, if the driver has them. w: or NULL. */
 void gpu_watch_add_use(const struct gpu_watch *w, int rank, struct activity_sample *sample);
 
-/* Has a program been seen that computes on the rank's GPU? w: or NULL. */
+/* Has a program been seen computing on the rank's GPU? w: or NULL. */
 bool gpu_watch_held(const struct gpu_watch *w, int rank);
 
 /* Recent kernel messages, and driver events of the last half minute, as lines; valid until the

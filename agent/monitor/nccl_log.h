@@ -36,7 +36,7 @@ struct nccl_log {
 
 void nccl_log_init(struct nccl_log *log);
 
-/* Takes one line of NCCL, with any prefix; false: not about transports. */
+/* Takes one line of NCCL's log, with any prefix; false: not about transports. */
 bool nccl_log_line(struct nccl_log *log, const char *line);
 
 /* Has NCCL logged enough to be judged? */

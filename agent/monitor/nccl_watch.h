@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nccl_watch.h - reads NCCL's log of a job: once it has connected, and when a rank has failed
+/* nccl_watch.h - reads a job's NCCL log after NCCL has connected, and after a rank has failed
  *
  * Each node reads the logs of its own ranks. The plan makes NCCL write to files in the run
  * directory, one per process, unless the job has configured NCCL's log; then the ranks' output is

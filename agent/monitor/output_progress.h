@@ -30,7 +30,7 @@ void output_progress_fini(struct output_progress *o);
 void output_progress_begin(struct output_progress *o); /* a new generation */
 
 void output_progress_feed(struct output_progress *o, const char *bytes, size_t size);
-/* A new line, or NULL if nothing changed; `page` of the first rank; pid 0: the script writes no page. */
+/* A new line, or NULL if nothing changed; `page`: the first rank's; pid 0: the script writes no page. */
 json_t *output_progress_line(struct output_progress *o, const struct flight_page *page);
 
 #endif

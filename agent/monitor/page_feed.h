@@ -2,7 +2,7 @@
 /* page_feed.h - sends a rank's flight page and state to the leader, as differences
  *
  * Pure: no clock, no I/O.
- * A flight page is 16 KiB, of which some hundred bytes change between two looks. The follower keeps
+ * A flight page is 16 KiB, of which a few hundred bytes change between two checks. The follower keeps
  * the last state sent per rank, the leader the last state received; a new connection starts from an
  * empty state.
  */
@@ -32,8 +32,8 @@ struct page_view {
     } u;
 };
 
-/* The differences between `now` and `told`, as a row of PAGES (agent/wire/leader_wire.h); NULL:
- * none. */
+/* The differences between `now` and `told` (the state last sent), as a row of PAGES (agent/wire/leader_wire.h);
+ * NULL: none. */
 json_t *page_feed_row(int rank, const struct page_view *now, const struct page_view *told);
 
 /* The receiving side: applies a row to *seen and returns its rank; -1: invalid row. */

@@ -37,7 +37,7 @@ int64_t phase_times_usual_ms(const struct phase_times *t, uint64_t size, enum fl
 /* {PHASE: ms, ..., "32x32": {PHASE: ms, ...}}: a new object. */
 json_t *phase_times_json(const struct phase_times *t);
 
-/* Takes the percentiles of such an object; other keys are ignored. */
+/* Reads the percentiles of such an object; other keys are ignored. */
 void phase_times_read(struct phase_times *t, const json_t *learned);
 
 #endif

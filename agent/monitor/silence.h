@@ -17,21 +17,21 @@
 struct silence {
     struct activity_norm norm;
     int64_t watched_ms, longest_ms;
-    int64_t quiet_ms; /* of all ranks together, now */
+    int64_t quiet_ms; /* all ranks together, at present */
     int     false_alarms;
 };
 
 /* A new generation. */
 void silence_begin(struct silence *s);
 
-/* Time has passed; quiet_ms: of the rank that gave the last sign of life. */
+/* Advances time; quiet_ms: the time since the last sign of life of any rank. */
 void silence_pass(struct silence *s, int64_t passed_ms, int64_t quiet_ms);
 
 /* -1: the silence of this job is not watched. */
 int64_t silence_deadline_ms(const struct silence *s, const struct hang_rules *rules);
 
-/* For the next attempt: {"longest_ms", "watched_ms", "false_alarms", "usual": {}}, a new object, or
- * NULL if nothing is worth it; and its reading, NULL accepted. */
+/* For the next attempt: {"longest_ms", "watched_ms", "false_alarms", "usual": {}}, a new object, or NULL if there is
+ * nothing worth storing; and the function that reads it, which accepts NULL. */
 json_t *silence_learned(const struct silence *s);
 void silence_remember(struct silence *s, const json_t *learned);
 

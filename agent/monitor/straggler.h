@@ -26,8 +26,8 @@ int straggler_create(struct straggler **out, int ranks, struct err *err);
 void straggler_destroy(struct straggler *s);
 void straggler_begin(struct straggler *s); /* new processes */
 
-/* One look at all pages; true when the report has changed. `nodes`: the name of each rank's
- * node, "" if there is only one node; NULL: one node. */
+/* Checks all pages once; true when the report has changed. `nodes`: the name of each rank's node, "" if there is
+ * only one node; NULL: one node. */
 bool straggler_look(struct straggler *s, const struct flight_page *pages, const char *const *nodes, int64_t now_ms);
 
 /* {rank, phase, percent, text, step_ms, own_ms: [], wait_ms: []} of the last window, a new

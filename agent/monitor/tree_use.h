@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_use.h - what process trees do between two readings: work, bytes, and progress of what they wait for
+/* tree_use.h - activity of process trees between two readings: CPU work, bytes, and progress of what they wait for
  *
- * Of each thread the CPU time that is not waiting (agent/monitor/waiting.h); that of threads and children which have
- * ended meanwhile, in full. Bytes read and written by system calls or from disk. And bytes that others move while a
- * thread waits for them: over TCP connections that leave the job, and by the disk of a file if a thread is in state D.
+ * It counts each live thread's CPU time without waiting (agent/monitor/waiting.h), and all CPU time of threads and
+ * children that have ended meanwhile; bytes read and written by system calls or from disk; and bytes that others move
+ * while a thread waits for them: over TCP connections that leave the job, and by a file's disk if a thread is in state
+ * D.
  */
 #ifndef AGENT_MONITOR_TREE_USE_H
 #define AGENT_MONITOR_TREE_USE_H

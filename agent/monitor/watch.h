@@ -3,9 +3,9 @@
  *
  * Pure: no clock, no I/O.
  * Each rule has a pattern. A matching line of any rank is a sign of progress, and its first group,
- * if there is one, a number. A rule is broken when the first match does not come within
- * start_within, when no match comes for `every` after that, or when the number is not below `below`
- * (NaN never is). A broken rule is reported once per generation.
+ * if there is one, a number. A rule is broken when the first match does not appear within start_within, when no match
+ * appears for `every` after that, or when the number is not below `below` (NaN never is). A broken rule is reported
+ * once per generation.
  */
 #ifndef AGENT_MONITOR_WATCH_H
 #define AGENT_MONITOR_WATCH_H
@@ -19,7 +19,7 @@ struct watch;
 
 struct watch_verdict {
     bool restart; /* action: restart; else only a warning */
-    bool init;    /* the first match did not come */
+    bool init;    /* no first match in time */
     bool value;   /* the number was not below the limit */
     char text[224];
 };

@@ -26,11 +26,11 @@ struct follower_options {
     int64_t     job, attempt;
     const char *nonce, *run_dir;
     const char *train;   /* path of jobctl-train */
-    const char *version; /* of this agent */
+    const char *version; /* RUN_DIR of this agent */
     const char *tag;     /* for the log */
-    json_t     *facts;   /* of this node */
+    json_t     *facts;   /* facts of this node */
     int64_t     since;   /* when the attempt's first agent here started (identity.h); 0: not known */
-    bool        first;   /* this one is the first, and has started nothing yet */
+    bool        first;   /* this agent is the first, and has started nothing yet */
 };
 
 struct follower_hooks {
@@ -46,20 +46,20 @@ int follower_create(struct follower **out, uv_loop_t *loop, const struct followe
 void follower_close(struct follower *f);
 void follower_destroy(struct follower *f);
 
-/* The number of this node, and the way to the leader; before any message. */
+/* The number of this node, and how messages reach the leader; call before any message. */
 void follower_set_place(struct follower *f, int node, int nodes);
 void follower_set_hooks(struct follower *f, const struct follower_hooks *hooks);
 
-/* Every check that can refuse a launch before a process is started; launch: that of PREPARE
- * (leader_prepare()). *preflight: problems found (agent/doctor/doctor.h), a new object or NULL. */
+/* Runs every check that can refuse a launch before a process is started; launch: PREPARE's (leader_prepare()).
+ * *preflight: problems found (agent/doctor/doctor.h), a new object or NULL. */
 int follower_prepare(struct follower *f, json_t *spec, json_t *launch, json_t **preflight, struct err *err);
 bool follower_has_setup(const struct follower *f); /* after follower_prepare() */
-bool follower_has_fetch(const struct follower *f); /* the same: are there models of a hub to download? */
+bool follower_has_fetch(const struct follower *f); /* the same: must models be downloaded from a hub? */
 /* This node's part of the plan, before ranks start: watches its GPUs from now on. */
 void follower_set_plan(struct follower *f, json_t *plan);
-/* What its ranks inherit instead of the environment of this process; borrowed. */
+/* The environment that its ranks inherit instead of this process's; borrowed. */
 void follower_set_environment(struct follower *f, char *const *base);
-/* For JOBCTL_LEASE of its ranks (engine/contract/fence.h); "": none. */
+/* JOBCTL_LEASE of its ranks (engine/contract/fence.h); "": none. */
 void follower_set_fence(struct follower *f, const char *fence);
 
 /* A descriptor that its processes inherit, before follower_prepare() (agent/os/lock_bundle.h). */
@@ -67,8 +67,8 @@ void follower_set_hold(struct follower *f, int hold);
 
 /* The leader asks for the lease of this machine's GPUs and CPU slots (agent/machine/machine_lease.h); nodes: how many
  * nodes of the job are on this machine (more than one only if they are simulated), 0: release the lease.
- * follower_tell_lease() answers, once or more: while the lease is not held, `text` is the reason. gpus: the GPUs of the
- * facts, marked where they are not this job's; the call takes the reference; NULL: unchanged. */
+ * follower_tell_lease() answers, at least once: while the lease is not held, `text` is the reason. gpus: the facts'
+ * GPUs, with those that are not this job's marked; the call takes the reference; NULL: unchanged. */
 typedef void (*follower_lease_fn)(void *arg, int round, int nodes);
 void follower_set_lease(struct follower *f, follower_lease_fn lease, void *arg);
 void follower_tell_lease(struct follower *f, int round, bool holds, const char *text, json_t *gpus);

@@ -23,14 +23,14 @@ struct follower {
     struct usage      *usage;
     struct nccl_watch *nccl_watch; /* NULL: no NCCL log expected */
     struct gpu_watch  *gpu_watch;  /* NULL: ranks without GPUs, or no events from the driver */
-    uv_timer_t         look;       /* at NCCL's log */
-    uv_timer_t         reap;       /* clean, but not all exits have been reported */
+    uv_timer_t         look;       /* when NCCL's log is next read */
+    uv_timer_t         reap;       /* the cleanup is done, but not all exits have been reported */
     bool               closed;
 
-    json_t        *spec, *launch, *plan; /* the payload points into them */
+    json_t        *spec, *launch, *plan; /* the payload points into it */
     struct payload payload;
     struct container_job *container; /* NULL: the job has no image, or nothing was started yet */
-    struct container_words sweep;    /* removes its containers; empty: they are processes only */
+    struct container_words sweep;    /* the command that removes its containers; empty: they are only processes */
     int            generation, cleaning;
     int64_t        pids[FOLLOWER_RANKS];
     char           inspect_path[4096];
@@ -44,7 +44,7 @@ struct follower {
 /* follower_report.c: messages to the leader. */
 extern const struct ranks_hooks follower_ranks_hooks;
 void follower_say(struct follower *f, enum wire_message number, json_t *body); /* takes the body */
-json_t *follower_text(const char *text); /* a string of any bytes, or null for NULL */
+json_t *follower_text(const char *text); /* a string of arbitrary bytes, or null for NULL */
 void follower_report_gpu(void *arg, const struct gpu_event *e);
 void follower_report_nccl(uv_timer_t *timer);
 void follower_report_stacks(void *arg, int generation, json_t *body);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* follower_link.h - connects the follower of another node than the first to its leader
+/* follower_link.h - connects a follower on another node than node 0 to the leader
  *
- * Joins with the facts of the node, carries the messages of both (agent/nodes/node_channel.h), and
- * sends flight pages of ranks as differences. The node leaves the attempt on the leader's order,
- * when the leader has been silent for the lost time, or when the controller stops it: then it first
- * kills its ranks, and no process remains.
+ * Joins with the node's facts, carries messages in both directions (agent/nodes/node_channel.h), and sends the ranks'
+ * flight pages as differences. The node leaves the attempt on the leader's order, when the leader has been silent for
+ * the lost time, or when the controller stops it. In each case it first kills its ranks, and no process remains.
  *
- * A STOP of the controller also goes to the leader, which stops all nodes in order; so a connected
+ * A STOP from the controller also goes to the leader, which stops all nodes in order; so a connected
  * follower waits for the grace period and some extra time. If its machine is about to end, the follower informs the
  * leader.
  */
@@ -33,8 +32,8 @@ int follower_link_open(struct follower_link **out, uv_loop_t *loop, struct follo
 void follower_link_close(struct follower_link *l);
 void follower_link_destroy(struct follower_link *l);
 
-/* Leaves: at once without a connection, else on the leader's order or after the grace.
- * preempted: the machine is about to end, so the leader must be informed. */
+/* Leaves: at once without a connection, else on the leader's order or after the grace period. preempted: the machine
+ * is about to end, so the leader must be informed. */
 void follower_link_stop(struct follower_link *l, const char *reason, int64_t grace_ms, bool preempted);
 
 #endif

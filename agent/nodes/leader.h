@@ -3,9 +3,9 @@
  *
  * Terms. The leader is the agent of node 0: it alone decides (agent/core/agent_core.h), stores
  * events and talks to the controller. A follower (agent/nodes/follower.h) starts, watches, signals
- * and cleans up the ranks of its node on the leader's orders; every node has one. That of node 0 is
- * in this process, and messages to and from it are calls. Ranks are numbered node by node;
- * functions here always use global rank numbers.
+ * and cleans up the ranks of its node on the leader's orders; every node has one. Node 0's follower is in this process,
+ * and messages to and from it are calls. Ranks are numbered node by node; functions here always use global rank
+ * numbers.
  *
  * With several nodes the leader listens on a port chosen by the system; its endpoint (addresses,
  * port, and a key drawn for this attempt) goes through the controller to the followers, which
@@ -13,8 +13,8 @@
  * depend on the controller.
  *
  * A follower silent for 1.5 times the lost time is lost for good: it has killed its ranks by then,
- * because its own limit is the lost time ($JOBCTL_NODE_LOST_S overrides it, for tests). A follower
- * proven to be gone is lost at once (leader_node_gone()). Node 0 is never lost.
+ * because its own limit is the lost time ($JOBCTL_NODE_LOST_S overrides it, for tests). A follower that has provably
+ * ended is lost at once (leader_node_gone()). Node 0 is never lost.
  *
  *   leader_create [-> leader_gather -> [gathered] -> leader_prepare to each other -> [prepared]]
  *       -> leader_place -> leader_start -> [started] -> exited, line, ... -> leader_cleanup
@@ -59,7 +59,7 @@ struct leader_started {
 struct leader_hooks {
     /* Answers leader_start(). Lines and exits of ranks are delivered only after this. */
     void (*started)(void *arg, const struct leader_started *s);
-    /* Generation 0: the setup has ended on all nodes; the first failure, if there is one. */
+    /* Generation 0: the setup has ended on all nodes; reports the first failure, if any. */
     void (*exited)(void *arg, const struct agent_exit *e);
     /* spent: {init_ms, data_ms, checkpoint_ms} of a rank that has detached, else NULL. */
     void (*line)(void *arg, int generation, int rank, const json_t *line, const json_t *spent);
@@ -67,7 +67,7 @@ struct leader_hooks {
     void (*output)(void *arg, int rank, const char *bytes, size_t size);
     /* Answers leader_cleanup(); left: surviving processes, "gpu3: 123 (python3)", or "". */
     void (*cleaned)(void *arg, bool clean, const char *left);
-    /* Native stacks of a node's ranks, or why there are none; then once `stacks_done`. */
+    /* Native stacks of a node's ranks, or why there are none; after the last node, `stacks_done`. */
     void (*stacks)(void *arg, int node, const char *text);
     void (*stacks_done)(void *arg);
     /* How NCCL has connected on a node: the body of an event (agent/monitor/nccl_log.h). */
@@ -78,10 +78,9 @@ struct leader_hooks {
     /* Other nodes only. All followers have joined: leader_facts(), leader_name() and
      * leader_address() are valid. */
     void (*gathered)(void *arg);
-    /* All have answered PREPARE. NULL: all are ready; else why one is not, beginning with its
-     * name: "gpu3: ...". */
+    /* All have answered PREPARE. NULL: all are ready; else why a node is not, beginning with its name: "gpu3: ...". */
     void (*prepared)(void *arg, const char *refusal);
-    /* The answer of a node to leader_lease(): it holds its machine's lease, or why it waits (text, or NULL). */
+    /* A node's answer to leader_lease(): it holds its machine's lease, or waits (reason in text, or NULL). */
     void (*leased)(void *arg, int node, int round, bool holds, const char *text);
     /* The machine of a follower ends in this many milliseconds. */
     void (*notice)(void *arg, int node, const char *reason, int64_t grace_ms);
@@ -97,11 +96,11 @@ struct leader_options {
     int           nodes;   /* including the leader's: at least 2, at most LEADER_NODES */
     const json_t *names;   /* ["gpu1","gpu2",...], of all nodes; for messages */
     const char   *version; /* a follower of another version is refused */
-    int           join_ms; /* limit for all to join; 0: LEADER_JOIN_MS */
+    int           join_ms; /* time limit for all to join; 0: LEADER_JOIN_MS */
     int64_t       lost_ms; /* the lost time; 0: LEADER_LOST_MS */
 };
 
-/* A leader of this node alone; the follower must outlive it. */
+/* A leader for this node alone; the follower must outlive it. */
 int leader_create(struct leader **out, uv_loop_t *loop, struct follower *follower,
                   const struct leader_hooks *hooks, struct err *err);
 /* No hook is called any more; run the loop once more before leader_destroy(). Both accept NULL. */
@@ -121,9 +120,8 @@ json_t *leader_endpoint(const struct leader *c);
 const json_t *leader_facts(const struct leader *c,
                            int node); /* of a follower that has joined, or NULL */
 const char *leader_name(const struct leader *c, int node); /* of any node */
-/* The address of a node for the other nodes; of node 0 as its followers see it, so only after
- * `gathered`. NULL: not known. Used for MASTER_ADDR, and for struct launch_env's node_addr of
- * the ranks on this node. */
+/* A node's address as seen by other nodes; node 0's comes from its followers, so it is valid only after `gathered`.
+ * NULL: not known. Used for MASTER_ADDR, and for struct launch_env's node_addr of the ranks on this node. */
 const char *leader_address(const struct leader *c, int node);
 /* The endpoint at which other followers test whether they reach a node
  * (agent/doctor/reachability.h); or NULL. */
@@ -141,9 +139,9 @@ const json_t *leader_preflight(const struct leader *c, int node);
  * large. */
 int leader_prepare(struct leader *c, int node, const json_t *body, struct err *err);
 
-/* Asks a node to take the lease of its machine's GPUs and CPU slots for `nodes` nodes that are on it, or to let go of
- * it (0): agent/machine/machine_order.h.
- * Once it holds, leader_facts() say which GPUs are not the job's. The answer may come before the call returns. */
+/* Asks a node to lease its machine's GPUs and CPU slots for `nodes` nodes on that machine, or to release the lease (0):
+ * agent/machine/machine_order.h. Once the lease is held, leader_facts() marks the GPUs that are not the job's. The
+ * answer may come before the call returns. */
 void leader_lease(struct leader *c, int node, int round, int nodes);
 
 /* --- ranks --------------------------------------------------------------------------------- */
@@ -167,8 +165,8 @@ void leader_cleanup(struct leader *c, int generation);
  * rank `first` first (-1: none in particular). */
 void leader_inspect(struct leader *c, int generation, int first, const char *path);
 
-/* The agent of that node is gone with all processes, or will never start: do not wait for it.
- * text: follows its name. */
+/* That node's agent has ended with all its processes, or will never start: do not wait for it. text: follows its
+ * name. */
 void leader_node_gone(struct leader *c, int node, const char *text);
 
 /* The attempt is over: the other followers leave. */

@@ -31,8 +31,8 @@ struct follower_state {
     char                 name[LEADER_NAME], address[BYTE_STREAM_ADDRESS];
     json_t              *facts, *preflight, *endpoint;
     bool                 lost;
-    char gone[LEADER_GONE];                 /* proven gone: report as lost; "" = no */
-    bool owes[LEADER_REQUESTS];             /* an answer is outstanding */
+    char gone[LEADER_GONE];                 /* proven to have ended: report as lost; "" = no */
+    bool owes[LEADER_REQUESTS];             /* it owes an answer */
     int                  first_rank, ranks; /* since leader_place() */
 };
 
@@ -49,7 +49,7 @@ struct leader {
     struct leader_options   o;
     char                    nonce[128], version[64];
     json_t                 *names;
-    struct follower        *follower; /* of node 0 */
+    struct follower        *follower; /* the follower of node 0 */
     struct tls_listener    *listener; /* NULL: single node */
     uv_timer_t              later;    /* answers are delivered from the loop ... */
     uv_timer_cb             look;     /* ... by this */
@@ -62,17 +62,17 @@ struct leader {
     int  cleaning;          /* the generation of CLEANUP or UNDO; ... */
     bool clean;
     char left[LEADER_TEXT]; /* ... what is left */
-    struct {                /* of SNAPSHOTS */
+    struct {                /* answers about SNAPSHOTS */
         struct snapshot_memfds_claim common[SNAPSHOT_MEMFDS_SETS];
-        int n, heard; /* claims; followers heard */
+        int n, heard; /* claims; followers that have joined */
     } kept;
 
-    struct launch_env env; /* of the generation that starts */
+    struct launch_env env; /* settings of the generation that is starting */
     bool    keeps;         /* ranks have snapshot memory (agent/ranks/snapshot_memfds.h) */
     int     generation;    /* being started, or running */
     json_t *deferred;      /* [[node, number, body]...]: messages before `started` */
     int     setups;        /* nodes whose setup is running */
-    json_t *setup;         /* EXITED of the first that failed, or of the last; NULL: none yet */
+    json_t *setup;         /* EXITED of the first setup that failed, or of the last; NULL: none yet */
     int     setup_node;
 
     int      np;
@@ -92,8 +92,7 @@ void leader_begin_request(struct leader *c, enum leader_request ask);
 void leader_answered(struct follower_state *s, enum leader_request ask);
 bool leader_is_answered(const struct leader *c, int ask);
 void leader_give_up(struct leader *c, enum leader_request ask); /* no answer is awaited any more */
-/* To one follower, or to all that are not lost; after a request they owe an answer. All take the
- * body. */
+/* To one follower, or to all that are not lost; a request obliges them to answer. All take the body. */
 int leader_send(struct follower_state *s, enum wire_message number, json_t *body, struct err *err);
 int leader_ask(struct follower_state *s, enum leader_request ask, enum wire_message number,
                json_t *body, struct err *err);
@@ -103,15 +102,15 @@ void leader_request_all(struct leader *c, enum leader_request ask, enum wire_mes
 void leader_lose(struct follower_state *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* leader_start.c: from leader_start() to `started`. */
-void leader_spawn(struct leader *c); /* c->env, whose snapshot was chosen */
+void leader_spawn(struct leader *c); /* c->env, with its snapshot chosen */
 void leader_spawned(struct leader *c);
 void leader_undo(struct leader *c);
 void leader_undone(struct leader *c);
 void leader_setup_ended(struct follower_state *s, const json_t *body);
-/* An EXITED of a follower; e->rank: the rank, or the node of a setup. */
+/* A follower's EXITED; e->rank: the rank, or the node of a setup. */
 void leader_tell_exit(struct follower_state *s, int rank, const json_t *body);
 
-/* leader_replies.c: a message of a follower. */
+/* leader_replies.c: a follower's message. */
 void leader_receive(struct follower_state *s, enum wire_message number, const json_t *body);
 /* Delivers the deferred messages, in order. */
 void leader_receive_deferred(struct leader *c);

@@ -6,9 +6,9 @@
  * message is kept until the other side has acknowledged it, and repeated after a reconnect; an
  * unreliable one (pages, output) may be lost. Both sides send something at least once a second.
  *
- * Silence for the limit means lost, once and for good. Time during which this process did not run
- * does not count, because nothing could be received in it. The leader sends a follower its limit and itself uses
- * LINK_HEAD_SHARE times that limit: when the leader gives a follower up, the follower has killed its ranks.
+ * Silence beyond the limit means that the other side is lost, permanently. Time during which this process did not run
+ * does not count, because it could receive nothing. The leader sends the follower its limit and itself uses
+ * LINK_HEAD_SHARE times that limit: when the leader considers a follower lost, the follower has killed its ranks.
  *
  * Hooks are called from the loop only. After node_channel_close() no hook is called any more, and
  * the channel frees itself.
@@ -59,8 +59,7 @@ const char *node_channel_take(struct node_channel *l, struct byte_stream *s, str
 
 void node_channel_close(struct node_channel *l); /* accepts NULL */
 
-/* Both take the body. Reliable: kept until acknowledged. -1: no memory, or a body that violates
- * its row. */
+/* Both take the body. Reliable: kept until acknowledged. -1: no memory, or a body that does not match its row. */
 int node_channel_send(struct node_channel *l, enum wire_message number, json_t *body, struct err *err);
 /* Unreliable: false if not sent, because there is no connection or it is slow. */
 bool node_channel_say(struct node_channel *l, enum wire_message number, json_t *body);

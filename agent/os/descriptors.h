@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* descriptors.h - close a range of file descriptors
  *
- * Uses close_range(2) (Linux 5.9); on older kernels each descriptor is closed by itself. Nothing
+ * Uses close_range(2) (Linux 5.9); on older kernels descriptors are closed one by one. Nothing
  * here allocates, so it may be called between fork() and exec().
  */
 #ifndef AGENT_OS_DESCRIPTORS_H

@@ -3,7 +3,7 @@
  *
  * An entry without '=' is a name whose value is elsewhere.  Such files lie in the directory of a job, jobs/<id>/:
  *
- *   env           the environment that the job takes from its submitter, and the names of its secrets
+ *   env           the environment taken from the job's submitter, and the names of its secrets
  *   secrets.env   the values of its secrets; deleted at the job's end
  */
 #ifndef AGENT_OS_ENV_FILE_H

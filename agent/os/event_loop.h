@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event_loop.h - opens an event loop, or says why there is none
+/* event_loop.h - opens an event loop, or reports why it cannot
  *
- * libuv aborts when its first loop of a process finds no free descriptor; here that is a sentence on stderr, which
- * is the log of daemon and agents, and exit code 4.
+ * libuv aborts when a process's first loop finds no free descriptor; here that becomes a message on stderr (the log of
+ * daemon and agents) and exit code 4.
  */
 #ifndef AGENT_OS_EVENT_LOOP_H
 #define AGENT_OS_EVENT_LOOP_H

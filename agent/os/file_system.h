@@ -11,8 +11,8 @@ struct err;
 /* "NFS", "Lustre", ...; NULL: on this machine, or unknown.  `path` must exist. */
 const char *file_system_shared(const char *path);
 
-/* The error of a lock on `path` that was refused with errno `code`, which may mean that there are no
- * locks on this file system, now and later. Returns -1. */
+/* Sets the error for a lock on `path` that was refused with errno `code`; the file system may support no locks at all.
+ * Returns -1. */
 int file_system_lock_error(struct err *err, const char *path, int code);
 
 #endif

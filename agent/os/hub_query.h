@@ -9,9 +9,9 @@ struct err;
 
 enum { HUB_QUERY_MS = 60000 };
 
-/* The answer of `jobctl-fetch --check --json` (agent/fetch/main.c) for the canonical spec, in our environment, with
- * `environment`, an object or NULL, and the spec's `env:`, each over the one before; NULL without err: it names no
- * model on a hub. Takes as long as a hub that does not answer. */
+/* The answer of `jobctl-fetch --check --json` (agent/fetch/main.c) for the canonical spec. Environment: ours,
+ * overridden by `environment` (an object or NULL), overridden by the spec's `env:`. NULL without err: the spec names
+ * no model on a hub. May take until the hub's time limit. */
 json_t *hub_query(const json_t *spec, const json_t *environment, struct err *err);
 
 #endif

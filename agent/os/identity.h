@@ -2,7 +2,7 @@
 /* identity.h - identity of an agent process: boot id, pid and start time, in RUN_DIR/agent.json
  *
  * A pid alone is reused; together with the boot id and the start time (field 22 of /proc/PID/stat)
- * it names one process forever. The controller reads the file to find its agents again.
+ * it identifies one process forever. The controller reads the file to find its agents again.
  */
 #ifndef AGENT_OS_IDENTITY_H
 #define AGENT_OS_IDENTITY_H
@@ -34,19 +34,19 @@ int identity_write(const struct identity *id, const char *run_dir, struct err *e
 /* ERR_NOT_FOUND: no file; ERR_DATA: not an identity file. */
 int identity_read(struct identity *id, const char *run_dir, struct err *err);
 
-/* Sets id->since of an agent after others; before: of the last one, its boot_id "" if that cannot be read. */
+/* Sets id->since of an agent that follows others; before: the previous agent's, boot_id "" if it cannot be read. */
 void identity_follow(struct identity *id, const struct identity *before);
 
-/* Is it the identity of this attempt? Not if its nonce differs, or its origin where both are known: then
- * the directory is that of another job, and nothing in it may be touched. */
+/* Does it identify this attempt? Not if its nonce differs, or its origin where both are known: then the directory
+ * belongs to another job, and nothing in it may be touched. */
 bool identity_is_of(const struct identity *id, const char *nonce, const char *origin);
 
 /* Is this process still alive on this machine? */
 bool identity_alive(const struct identity *id);
 
-/* In the environment of a new agent: the origin of its job, where its controller knows it. */
+/* In a new agent's environment: the origin of its job, if the controller knows it. */
 #define IDENTITY_ORIGIN_ENV "JOBCTL_AGENT_ORIGIN"
-/* The same: set if this machine has no NVIDIA library, as its controller found when it started. */
+/* Likewise: set if this machine has no NVIDIA library, as its controller found at its start. */
 #define IDENTITY_NO_NVML_ENV "JOBCTL_AGENT_NO_NVML"
 
 #endif

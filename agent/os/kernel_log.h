@@ -13,7 +13,7 @@
  * "" = none. Valid until the next call. Never blocks. */
 const char *kernel_log_recent(bool memory);
 
-/* Is this record one of these?  Copies its text to `out`. now_us: since boot, as in the record. */
+/* Is this record about memory or GPUs? Copies its text to `out`. now_us: since boot, as in the record. */
 bool kernel_log_take(char *out, size_t size, const char *record, long long now_us, bool memory);
 
 #endif

@@ -2,10 +2,11 @@
 /* lease_rule.h - whether a lease may be taken from its holder
  *
  * Pure: no clock, no I/O.
- * A lease whose holder is proven dead is taken at once; a holder that lives on this machine keeps it. Whether any other
- * holder lives (on another machine, in another container, stopped by a signal) is visible in the beat only: the taker
- * reads it repeatedly, and may take the lease after a silence of `wait_ms`. Each look adds at most LEASE_LOOK_MAX_MS to
- * the silence: a taker that slept, or whose disk hung, has not watched meanwhile. No other machine's clock is used.
+ * A lease whose holder is proven dead is taken at once; a holder that lives on this machine keeps it. For any other
+ * holder (on another machine, in another container, stopped by a signal), only the beat shows whether it is alive: the
+ * taker reads it repeatedly, and may take the lease after a silence of `wait_ms`. Each check adds at most
+ * LEASE_LOOK_MAX_MS to the silence, because a taker that was suspended, or whose disk hung, was not watching. No other
+ * machine's clock is used.
  */
 #ifndef AGENT_OS_LEASE_RULE_H
 #define AGENT_OS_LEASE_RULE_H
@@ -24,7 +25,7 @@ struct lease_record {
     int64_t pid_ns;      /* its pid namespace; 0: not known */
     int64_t token, beat; /* token 0: there is no holder */
     bool released;
-    bool damaged;        /* the file is; only the token is known, and whether anybody holds it */
+    bool damaged;        /* the file is damaged; only the token is known, and whether there is a holder */
 };
 
 enum lease_word {
@@ -33,7 +34,7 @@ enum lease_word {
     LEASE_SILENT,  /* take it: its holder has been silent for long enough */
     LEASE_HELD,    /* its holder is alive */
     LEASE_FOREIGN, /* it belongs to another job */
-    LEASE_WATCH    /* look again soon */
+    LEASE_WATCH    /* check again soon */
 };
 
 /* What a taker sees. */
@@ -44,12 +45,12 @@ struct lease_look {
     int64_t now_ms;
 };
 
-/* The looks so far; starts as zero. */
+/* The checks so far; starts as zero. */
 struct lease_watch {
     int64_t token, beat, at_ms, silent_ms;
 };
 
-/* `origin`: the only job that may have this lease; NULL: any may. */
+/* `origin`: the only job that may hold this lease; NULL: any. */
 enum lease_word lease_rule(struct lease_watch *w, const struct lease_look *look, const char *origin, int64_t wait_ms);
 
 #endif

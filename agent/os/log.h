@@ -12,12 +12,12 @@
 
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR };
 
-/* Call it first; nothing is written before. unit: "agent" or "daemon", kept by reference. Lines
- * below `least` are dropped. The caller keeps ownership of the descriptor. */
+/* Call this first; nothing is written before. unit: "agent" or "daemon", kept by reference. Lines below `least` are
+ * dropped. The caller keeps ownership of the descriptor. */
 void log_open(int fd, const char *unit, enum log_level least);
 
-/* Each text passes through `clean`, which returns a new string, or NULL when memory ran out: the line
- * is then dropped. `arg` is kept by reference; clean NULL: texts are written as they are. */
+/* Filters each text through `clean`, which returns a new string, or NULL when out of memory: the line is then
+ * dropped. `arg` is kept by reference; clean NULL: texts are written as they are. */
 void log_filter(char *(*clean)(const void *arg, const char *text), const void *arg);
 
 /* job: "7.1" (id.attempt), or NULL for lines that belong to no job. */

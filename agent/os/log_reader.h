@@ -12,7 +12,7 @@
 
 struct err;
 
-/* NAME.1 holds the output before NAME; NAME.base says how many bytes were written before NAME. */
+/* NAME.1 holds the output before NAME; NAME.base has the number of bytes written before NAME. */
 #define LOG_READER_OLDER ".1"
 #define LOG_READER_BASE ".base"
 

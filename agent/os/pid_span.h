@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pid_span.h - the pids assigned since a given moment, so that a search need not read all of /proc
  *
- * The kernel assigns pids in ascending order, and starts again after the last one. The kernel counts all forks since
- * the boot, and the count shows whether pids can have wrapped around. Threads have pids and are counted, too. In a
- * container the count is that of the machine: too large, never too small.
+ * The kernel assigns pids in ascending order, and wraps around after the last one. It counts all forks since boot,
+ * which shows whether pids can have wrapped around. Threads have pids and are counted, too. In a container the count is
+ * the machine's: too large, never too small.
  */
 #ifndef AGENT_OS_PID_SPAN_H
 #define AGENT_OS_PID_SPAN_H
@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 struct pid_span {
-    int64_t last;  /* the newest pid then; -1: this kernel does not report it */
-    int64_t forks; /* since the boot */
+    int64_t last;  /* the newest pid at that moment; -1: this kernel does not report it */
+    int64_t forks; /* since boot */
 };
 
 struct pid_span pid_span_now(void);

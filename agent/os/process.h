@@ -9,7 +9,7 @@
 /* The text of /proc/PID/NAME in `out`, "" when unreadable; returns `out`. */
 const char *process_text(char *out, size_t size, int64_t pid, const char *name);
 
-/* The base name of its executable, "" when unreadable; of a script that of its interpreter. */
+/* The base name of its executable, for a script its interpreter's; "" when unreadable. */
 void process_program(char *out, size_t size, int64_t pid);
 
 /* The state letter of /proc/PID/stat ('R', 'D', ...), or 0 when unreadable. */

@@ -11,7 +11,7 @@
 
 struct process_tree_entry {
     int64_t  pid, parent, session;
-    uint64_t ticks, child_ticks; /* CPU time: of its threads, and of the children that it waited for */
+    uint64_t ticks, child_ticks; /* CPU time of its threads, and of children that it has waited for */
     int      tree;               /* index of its root */
 };
 

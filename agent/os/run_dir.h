@@ -11,10 +11,10 @@
  *   4. reports that it is ready.
  *
  * An agent that finds itself fenced while it runs kills its ranks at once and leaves its unsent
- * events in the spool: on a node that was given up as lost, no other process could take the lock from it.
+ * events in the spool: on a node declared lost, no other process could take the lock from it.
  *
- * The lock shows whether an agent is alive, even after a crash. A process that holds the lock and writes `fenced` has
- * proof that no agent will ever start here.
+ * The lock shows whether an agent is alive, even after a crash. After a process has written `fenced` while holding the
+ * lock, no agent will ever start here.
  */
 #ifndef AGENT_OS_RUN_DIR_H
 #define AGENT_OS_RUN_DIR_H

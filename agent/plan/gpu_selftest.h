@@ -3,8 +3,8 @@
  *
  * With an IOMMU, a patched driver or a broken slot, copies hang or arrive corrupted while NVML
  * reports no error; and NCCL may hang where plain copies work. So `jobctl-train peers` copies
- * between a pair for about a second, and `jobctl-train sum` lets two ranks sum by NCCL, each in
- * processes of its own that are killed at a deadline.
+ * between a pair for about a second, and `jobctl-train sum` lets two ranks sum by NCCL. Each test runs in separate
+ * processes, which are killed at a deadline.
  */
 #ifndef AGENT_PLAN_GPU_SELFTEST_H
 #define AGENT_PLAN_GPU_SELFTEST_H

@@ -2,7 +2,7 @@
 /* gpu_selftest_child.h - runs the GPU self-test of a plan in a child process before its ranks start
  *
  * Copies and sums (agent/plan/gpu_selftest.h) take seconds, or up to their deadlines if GPUs fail,
- * and the agent must keep sending heartbeats and accept a cancel meanwhile. `jobctl-agent gpu-selftest`
+ * and the agent must keep sending heartbeats and accept a cancel during that time. `jobctl-agent gpu-selftest`
  * reads facts and spec from descriptor 3 and writes the rows of `pairs` with the results to
  * standard output. Its environment has the attempt's nonce but no generation, so the cleanup of the
  * attempt kills it.

@@ -3,7 +3,7 @@
  *
  * Pure: no clock, no I/O.
  * Facts come from probe.h, of this machine or a recording, plus `excluded`, the GPUs that failed in
- * this job before ({UUID: why}), and `held` in a GPU that another job has (agent/machine/machine_lease.h), in words;
+ * this job before ({UUID: why}), and `held` in a GPU that another job holds (agent/machine/machine_lease.h), a text;
  * the spec is canonical (docs/SPEC.md). The plan is JSON, because it
  * is stored and shown:
  *
@@ -12,7 +12,7 @@
  *    "ranks":[{"rank":0,"gpu":"GPU-..."|null,"device":"NVIDIA A100"|"cpu",
  *              "numa":0, "cpus":"0-31"}],       the last two only if ranks are bound
  *    "container":{"runtime":"podman", "path":"/usr/bin/podman", "rootless":false, "image":"...", "why":"..."},
- *                                              only of a job with an image
+ *                                              only for a job with an image
  *    "env":[{"name","value","why","fact","confidence"}],  set for every rank
  *    "user_env":[{"name","value","why"}],       the job's own variables; they take precedence
  *    "fallbacks":[like env],     added one by one (agent/core/nccl_fallback.h)
@@ -32,17 +32,17 @@
 
 struct err;
 
-/* 0 and a new object; -1 if the job cannot run on this node: the sentence names the fix. */
+/* 0 and a new object; -1 if the job cannot run on this node: the message names the fix. */
 int plan_make(json_t **plan, const json_t *facts, const json_t *spec, struct err *err);
 
-/* Is this GPU of the facts used by a program other than jobctl? Then why: "in use by process 812 (python) with 9
- * MiB". */
+/* Is this GPU of the facts used by a program other than jobctl? If so, the reason: "in use by process 812 (python)
+ * with 9 MiB". */
 bool plan_gpu_in_use(const json_t *gpu, char *why, size_t size);
 
-/* Bytes of GPU memory of a rank of the plan, the least of all; 0: without GPUs, or unknown. */
+/* GPU memory of a rank of the plan in bytes, the minimum over ranks; 0: no GPUs, or unknown. */
 int64_t plan_gpu_memory(const json_t *plan, const json_t *facts);
 
-/* The number of distinct healthy GPUs of a node that jobs can use; what others use now is free some day. */
+/* The number of distinct healthy GPUs of a node that jobs can use, including GPUs that are now in use by others. */
 int plan_count_gpus(const json_t *facts);
 
 /* The planned value of a variable ("" included), the job's own first; NULL: not set. */

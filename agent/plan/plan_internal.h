@@ -12,25 +12,25 @@ enum { PLAN_GPUS_MOST = 64, PLAN_RANKS_MOST = 1024 };
 
 /* A device for ranks: a whole GPU, or the one MIG slice of a GPU. */
 struct plan_gpu {
-    const json_t *facts;  /* of the GPU, also for a slice */
-    const char   *uuid;   /* of the GPU, or of the slice */
+    const json_t *facts;  /* the GPU's, also for a slice */
+    const char   *uuid;   /* the GPU's, or the slice's */
     bool          slice;
 };
 
-/* A plan under construction. */
+/* A plan being built. */
 struct plan_view {
     const json_t   *facts, *spec, *resources;
     bool            engine, share;
     int             nodes;
     struct plan_gpu
-        gpu[PLAN_GPUS_MOST]; /* `present` usable ones, of which the first `gpus` are used */
+        gpu[PLAN_GPUS_MOST]; /* `present` usable devices, of which the first `gpus` are used */
     int             present, gpus;
     bool            chosen;              /* the job itself named its GPUs */
     int left_out;                        /* GPUs that are present but not used */
-    char            first_left_out[160]; /* the first of them, with its reason */
-    int  hidden;                         /* usable GPUs that CUDA_VISIBLE_DEVICES of the environment hides ... */
+    char            first_left_out[160]; /* the first of those, with its reason */
+    int  hidden;                         /* usable GPUs hidden by the environment's CUDA_VISIBLE_DEVICES ... */
     char hidden_by[64];                  /* ... and its value */
-    int             np;                  /* ranks of this node */
+    int             np;                  /* number of ranks on this node */
     int cpus;                            /* CPUs that the job may use */
     char            why[160];
     json_t         *plan, *env, *notes;
@@ -47,7 +47,7 @@ void plan_note_harm(struct plan_view *v, const char *fmt, ...) __attribute__((fo
 void plan_set(struct plan_view *v, const char *name, const char *value, const char *why,
               const char *fact, const char *confidence);
 
-/* Only if the environment does not have it already, as torchrun does. */
+/* Sets it only if the environment does not have it already, as torchrun does. */
 void plan_set_unset(struct plan_view *v, const char *name, const char *value, const char *why, const char *fact);
 
 /* Hashes the content of the plan, except NCCL's log settings. */
@@ -63,7 +63,7 @@ struct plan_pairs {
     int unreadable;                    /* without NVLink, and P2P is refused by driver or hardware */
     int near;    /* without NVLink, P2P permitted, only PCIe switches between them */
     int far;     /* the same, but farther apart */
-    int broken;  /* of all: the copy self-test failed (agent/plan/gpu_selftest.h) */
+    int broken;  /* among all: the copy self-test failed (agent/plan/gpu_selftest.h) */
     int unknown; /* P2P status unknown */
 };
 void plan_count_pairs(struct plan_pairs *out, const struct plan_view *v);

@@ -25,9 +25,8 @@ struct plan_node {
     const json_t *facts;
 };
 
-/* Makes the whole plan, and for each node its part, in which "first_rank" is its first rank; new
- * objects. -1 if the nodes cannot run together, and nothing is made: the sentence names the node
- * and the fix. */
+/* Makes the whole plan, and for each node its part, in which "first_rank" is its first rank; new objects. -1 if the
+ * nodes cannot run together (nothing is made): the message names the node and the fix. */
 int plan_nodes_make(json_t **plan, json_t **parts, const struct plan_node *nodes, int n,
                     const json_t *spec, struct err *err);
 

@@ -2,7 +2,7 @@
 /* printed_number.h - numbers, durations, dates and units as programs print them
  *
  * Pure: no clock, no I/O.
- * Each reader returns the end of what it read, or NULL if `p` does not begin with such a thing.
+ * Each reader returns the end of what it read, or NULL if `p` does not begin with the expected form.
  */
 #ifndef AGENT_PRINTED_PRINTED_NUMBER_H
 #define AGENT_PRINTED_PRINTED_NUMBER_H
@@ -14,8 +14,8 @@ enum printed_unit_kind { UNIT_NONE, UNIT_SECONDS, UNIT_SECONDS_EACH, UNIT_PER_SE
 
 struct printed_unit {
     enum printed_unit_kind kind;
-    enum printed_count     counts; /* of UNIT_SECONDS_EACH and UNIT_PER_SECOND: what */
-    double                 scale;  /* to seconds, or to one a second */
+    enum printed_count     counts; /* for UNIT_SECONDS_EACH and UNIT_PER_SECOND: the thing counted */
+    double                 scale;  /* factor to seconds, or to a rate per second */
 };
 
 /* 12  -0.5  1e-05  1,200 (thousands)  0,3421 (a decimal comma)  12.5k  1.62M  nan  inf.  A suffix counts only where no
@@ -28,7 +28,7 @@ const char *printed_duration_read(const char *p, double *seconds);
 /* 2024-11-05T09:13:22.48Z  12/26/2024 02:11:11  08/12 16:13:47 */
 const char *printed_date_read(const char *p);
 
-/* ms  s/it  it/s  Mtok/s  MiB/s  %, after blanks, with no letter behind it */
+/* ms s/it it/s Mtok/s MiB/s %, after blanks, not followed by a letter */
 const char *printed_unit_read(const char *p, struct printed_unit *unit);
 
 #endif

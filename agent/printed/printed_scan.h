@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* printed_scan.h - the numbers of a line, each with the words before it and what they mean
+/* printed_scan.h - the numbers in a line, each with the words before it and their meaning
  *
  * Pure: no clock, no I/O.
  * "Epoch: [0][ 10/782]  loss/train 6.02 (6.37)  lr=[1e-4]" has the items epoch 0, (nothing) 10 of 782, loss train 6.02,
@@ -20,44 +20,45 @@ enum printed_note {
     NOTE_MS,       /* the number is in milliseconds */
     NOTE_OF_EPOCH, /* the counter starts again with each epoch */
     NOTE_TRAIN,    /* "Train: 0 [ 50/10009 ( 0%)]": an epoch only before a counter */
-    NOTE_ONE_WORD  /* "total_timesteps" is what is done, "total timesteps" a sum over environments */
+    NOTE_ONE_WORD  /* "total_timesteps" is the number done, "total timesteps" a sum over environments */
 };
 
-/* Names of a number: each the last words before it. */
+/* Names of a number: the last words before it. */
 struct printed_name {
     enum printed_field field;
-    int rank;             /* of several numbers of a line for one field, the highest counts */
-    const char *before;   /* words that may stand before them; NULL: any */
+    int rank;             /* if a line has several numbers for one field, the highest priority wins */
+    const char *before;   /* words that may precede the name; NULL: any */
     const char *words;    /* "global step,global steps" */
     enum printed_count counts;
     enum printed_note  note;
 };
 
 struct printed_item {
-    char   words[PRINTED_WORDS]; /* lower case, one blank between them; "" = none.  The last ones of a long name */
-    const struct printed_name *name; /* what they mean; NULL: nothing that we know */
+    char   words[PRINTED_WORDS]; /* lower case, separated by one blank; "" = none. Only the last words of a long name */
+    const struct printed_name *name; /* their meaning; NULL: not recognized */
     struct printed_unit unit;
-    double value, of;            /* of: the total of "a/b"; NAN = none */
-    double seconds;              /* of a duration; NAN = none */
-    bool   after_bracket;        /* directly behind a '[' */
-    bool   negative;             /* the words, or the text before them in the line, name an evaluation */
-    bool   busy;                 /* ... of loading, downloading, caching and so on */
+    double value, of;            /* of: the total in "a/b"; NAN = none */
+    double seconds;              /* for a duration; NAN = none */
+    bool   after_bracket;        /* directly after a '[' */
+    bool   negative;             /* the words, or the text before them in the line, indicate an evaluation */
+    bool   busy;                 /* ... or loading, downloading, caching and so on */
 };
 
 struct printed_scan {
     struct printed_item items[PRINTED_ITEMS];
     size_t count;
-    bool negative, busy;      /* words of that kind that name no number */
-    char last[PRINTED_WORDS]; /* words behind the last number */
+    bool negative, busy;      /* such words without a number after them */
+    char last[PRINTED_WORDS]; /* words after the last number */
 };
 
 /* Scans text[0, n).  Numbers beyond the capacity are left out. */
 void printed_scan(struct printed_scan *out, const char *text, size_t n);
 
-/* "/ 282", "// 1877", "/?" at `p`, the total of a counter: its end or NULL; leaves `*of` where the total is unknown. */
+/* Reads the total of a counter at `p`, "/ 282", "// 1877", "/?": its end or NULL; does not change `*of` if the total
+ * is unknown. */
 const char *printed_scan_total(const char *p, double *of);
 
-/* Whether `words` ends with the words `end`; whether all of its words, or one, are in the list "a b c". */
+/* Does `words` end with the words `end`? Are all of its words, or is one, in the list "a b c"? */
 bool printed_scan_ends(const char *words, const char *end);
 bool printed_scan_within(const char *words, size_t n, const char *list);
 bool printed_scan_has(const char *words, const char *list);

@@ -17,26 +17,26 @@ struct text_line {
     size_t      n;
 };
 
-/* The line at `*text`, which moves behind it; false: no more. */
+/* Takes the line at `*text`, which moves past it; false: no more lines. */
 bool text_line_next(const char **text, struct text_line *line);
 bool text_line_begins(struct text_line line, const char *text);
 bool text_line_ends(struct text_line line, const char *text);
-/* Where `text` stands in the line, or NULL. */
+/* Where `text` occurs in the line, or NULL. */
 const char *text_line_find(struct text_line line, const char *text);
-/* Whether one of the list, which NULL ends, stands in the line. */
+/* Does one of the list, ended by NULL, occur in the line? */
 bool text_line_has(struct text_line line, const char *const *list);
 /* Without blanks at its beginning and end. */
 struct text_line text_line_trim(struct text_line line);
-/* What stands before `at` and from it on. */
+/* The parts before `at`, and from it on. */
 struct text_line text_line_before(struct text_line line, const char *at);
 struct text_line text_line_from(struct text_line line, const char *at);
 
-/* As a terminal shows it, in place, and never longer: ANSI escapes are removed, two or more backspaces become '\r', one
- * deletes a character, box drawings and blocks (U+2500 to U+259F) become '#' or, where vertical, '|', bullets '|'.
- * What is not valid UTF-8 stays. */
+/* Converts to what a terminal shows, in place, never longer: ANSI escapes are removed, two or more backspaces become
+ * '\r', a single one deletes a character, box drawings and blocks (U+2500 to U+259F) become '#' or, if vertical,
+ * '|', bullets '|'. Invalid UTF-8 stays. */
 void text_line_screen(char *text);
-/* The last `size - 1` bytes of `output` (NULL: ""), begun at a line: as a terminal shows them, every frame of a bar on
- * a line of its own, no blanks at the ends of lines.  Indentation stays. */
+/* The last `size - 1` bytes of `output` (NULL: ""), starting at a line: as a terminal shows them, each frame of a
+ * bar on its own line, without blanks at the ends of lines. Indentation stays. */
 void text_line_clean(char *out, size_t size, const char *output);
 
 #endif

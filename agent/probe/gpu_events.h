@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_events.h - `jobctl-agent gpu-events UUID...`: prints GPU errors and counters of the driver
  *
- * NVML calls may block for minutes while a GPU falls off the bus, so this is a process of its own
- * that can be abandoned. It prints one line of JSON per event:
+ * NVML calls may block for minutes while a GPU falls off the bus, so this is a separate process that can be abandoned.
+ * It prints one line of JSON per event:
  *
  *   {"uuid":"GPU-...", "pci":"0000:3b:00.0", "xid":79}
  *
- * and about once a second, for each GPU that has them, percent of the time in which it and its memory
- * controller are busy, and the traffic over PCIe and NVLink (measured only for a busy GPU whose memory
- * is idle, because it takes time; else 0), and for each on which a program computes, that it does:
+ * and about once a second, for each GPU with such counters, the percentage of time in which it and its memory
+ * controller are busy, and the traffic over PCIe and NVLink (measured only for a busy GPU with idle memory, because
+ * measuring takes time; else 0); and "held" for each GPU on which a program computes:
  *
  *   {"uuid":"GPU-...", "busy":100, "memory":0, "link_kb_s":12}
  *   {"uuid":"GPU-...", "held":true}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_load.h - `jobctl-agent gpu-load`: prints what all GPUs of this machine do at present, every GPU_LOAD_MS
+/* gpu_load.h - `jobctl-agent gpu-load`: prints the present load of all GPUs of this machine, every GPU_LOAD_MS
  *
- * One line of JSON per GPU, as NVML calls may block for minutes and the reader must not:
+ * Prints one line of JSON per GPU. A separate process, because NVML calls may block for minutes and the reader must
+ * not:
  *
  *   {"uuid":"GPU-...", "index":0, "name":"NVIDIA H200", "lost":false, "load":97, "memory_used_bytes":N,
  *    "memory_bytes":N, "celsius":64, "watts":512.3, "processes":[...]}
@@ -18,7 +19,7 @@ struct err;
 
 enum { GPU_LOAD_MS = 2000 };
 
-/* Runs until the reader is gone: 0. -1: there is no driver, or no GPU that answers. */
+/* Runs until the reader is gone: 0. -1: no driver, or no GPU responds. */
 int gpu_load_print(FILE *out, struct err *err);
 
 #endif

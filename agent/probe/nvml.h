@@ -27,7 +27,7 @@ enum { NVML_REMOTE_GPU = 0, NVML_REMOTE_SWITCH = 2 };
 enum { NVML_P2P_READ = 0 };
 enum { NVML_ECC_UNCORRECTED = 1, NVML_ECC_VOLATILE = 0 };
 enum { NVML_FIELD_RECOVERY_ACTION = 230 };
-/* KiB so far; NVML_ALL_LINKS as the scope: of all links together */
+/* KiB so far; scope NVML_ALL_LINKS: all links together */
 enum { NVML_FIELD_NVLINK_SENT = 138, NVML_FIELD_NVLINK_RECEIVED = 139 };
 #define NVML_ALL_LINKS 0xffffffffU
 enum { NVML_TEMPERATURE_GPU = 0 };
@@ -110,7 +110,7 @@ struct nvml {
     int (*mig)(nvml_device, unsigned *, unsigned *);
     int (*mig_count)(nvml_device, unsigned *);
     int (*mig_handle)(nvml_device, unsigned, nvml_device *);
-    int (*mig_instance)(nvml_device, unsigned *); /* of a MIG slice: its GPU instance */
+    int (*mig_instance)(nvml_device, unsigned *); /* for a MIG slice: its GPU instance */
     int (*compute_mode)(nvml_device, unsigned *);
     int (*virtualization)(nvml_device, unsigned *);
     int (*ecc_errors)(nvml_device, int, int, unsigned long long *);

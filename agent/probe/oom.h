@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* oom.h - count of the kernel's out-of-memory kills
  *
- * A process killed by the OOM killer looks like any SIGKILL. The counter of the process's cgroup,
- * or else of the machine, distinguishes them: read it before and after.
+ * A process killed by the OOM killer looks like any SIGKILL. The counter of the process's cgroup, or else the
+ * machine's, distinguishes them: read it before and after.
  */
 #ifndef AGENT_PROBE_OOM_H
 #define AGENT_PROBE_OOM_H

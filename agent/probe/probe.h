@@ -25,7 +25,7 @@ int probe_kind(json_t *facts);                   /* notebook, container, virtual
 int probe_net(json_t *facts);                    /* interfaces, RDMA ports */
 int probe_gpu(json_t *facts);                    /* driver, NCCL, GPUs, pairs; may block: see probe.c */
 
-/* The value of `environment`: the variables of NCCL and CUDA in the environment that ranks inherit. */
+/* The value of `environment`: NCCL's and CUDA's variables in the environment that ranks inherit. */
 json_t *probe_environment(char *const *environment);
 
 struct nvml_device;

@@ -2,10 +2,9 @@
 /* capture.h - log file of a rank's output, with rotation; its tail is kept as evidence
  *
  * A file that would exceed its limit is renamed to NAME.1 (replacing an older one) at the end of a
- * line, and a new one is started: at most two files, and the last line is always there. NAME.base
- * then says how many bytes were written before the new file (agent/os/log_reader.h reads both as
- * one). A full disk loses output but never stops the rank: lost bytes are counted, and a line
- * reports them once there is space.
+ * line, and a new one is started: at most two files exist, and the last line is always kept. NAME.base then has the
+ * number of bytes written before the new file (agent/os/log_reader.h reads both as one). A full disk loses output but
+ * never stops the rank: lost bytes are counted, and a line reports them once there is space.
  */
 #ifndef AGENT_RANKS_CAPTURE_H
 #define AGENT_RANKS_CAPTURE_H
@@ -22,10 +21,10 @@ enum { CAPTURE_BYTES = 64 * 1024 * 1024, CAPTURE_TAIL = 8192 };
 int capture_open(struct capture **out, const char *path, int64_t limit, struct err *err);
 void capture_close(struct capture *c);
 
-/* Continues the log at this offset: the bytes before it are not on this node. */
+/* Continues the log at this offset: earlier bytes are not on this node. */
 void capture_begin_at(const char *path, int64_t offset);
 
-/* What the disk refused: the number of logs that still lack output, and the bytes lost by all of this process. */
+/* What the disk refused: the number of logs that still lack output, and the bytes lost by all logs of this process. */
 struct capture_losses {
     int logs;
     int64_t bytes;

@@ -11,15 +11,15 @@
  * the pass until nothing is found. No process is ever selected by name, and each is held by a pidfd
  * while it is checked, so a reused pid is never hit.
  *
- * Nearly all processes are older than the attempt, and their environment is not read if `since` is given.  The nonce
- * is random and made for the attempt, and only its agents put it into an environment: that of a process which an
- * agent, or a descendant of one, has forked, thus after the first agent.  The start of a process is that of its fork:
- * exec keeps it, and so does a parent that dies.  A server that runs commands for a rank (tmux, systemd, sshd) forks
- * for each, too.  A guardian is older than its agent and has no mark.  A reused pid has
- * the start time of its new process.  Start times count from the boot of the machine, which no process survives, and
- * all agents of an attempt are in the same time namespace. Children of this process and members of the control group
- * are examined in any case: they may have the mark of another agent. The first agent of an attempt on this node looks
- * only at the pids assigned since it started (`born`).
+ * Nearly all processes are older than the attempt, and their environment is not read if `since` is given.  The nonce is
+ * random and specific to the attempt, and only its agents put it into an environment. A process with the nonce was
+ * therefore forked by an agent or a descendant of one, after the first agent had started. A process's start time is
+ * that of its fork: exec does not change it, nor does the parent's death.  A server that runs commands for a rank
+ * (tmux, systemd, sshd) also forks for each command.  A guardian is older than its agent and has no mark.  A reused pid
+ * has the start time of its new process.  Start times count from the machine's boot, and all agents of an attempt are
+ * in the same time namespace. Children of this process and members of the control group are examined in any case: they
+ * may have the mark of another agent. The first agent of an attempt on this node looks only at the pids assigned since
+ * it started (`born`).
  */
 #ifndef AGENT_RANKS_CLEANUP_PASS_H
 #define AGENT_RANKS_CLEANUP_PASS_H
@@ -34,17 +34,17 @@ struct pid_span;
 
 struct cleanup_pass {
     const char *nonce;
-    const char *run_dir; /* only processes of this agent; NULL: of all agents of the attempt */
+    const char *run_dir; /* only this agent's processes; NULL: those of all agents of the attempt */
     const char *group;   /* the path of its control group (control_group.h), "" or NULL: none */
     int generation; /* > 0: processes of this generation and earlier ones; 0: of the whole attempt
                      */
     bool adopted;   /* include children of this process (in an agent or its guardian) */
-    bool unmarked;  /* of those only the ones that hide from the mark */
-    int signo;      /* sent to them; 0: only count */
-    int64_t since;  /* when the first agent (with run_dir: the first there) started: field 22 of /proc/PID/stat, in
-                       clock ticks; 0: not known */
-    const struct pid_span *born; /* from before the first process of the attempt was started (pid_span.h); NULL: not
-                                    known */
+    bool unmarked;  /* of those, only the ones without the mark */
+    int signo;      /* signal to send; 0: only count */
+    int64_t since;  /* when the first agent (with run_dir: the first in it) started: field 22 of /proc/PID/stat, in
+                     * clock ticks; 0: not known */
+    const struct pid_span *born; /* taken before the attempt's first process was started (pid_span.h); NULL: not
+                                  * known */
     bool *spared;   /* or NULL; set: others of the attempt are alive, of a later generation or of none */
 };
 

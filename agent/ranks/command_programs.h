@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command_programs.h - the main programs of a command that runs, or its shells (main_program.h) */
+/* command_programs.h - the main programs of a running command, or its shells (main_program.h) */
 #ifndef AGENT_RANKS_COMMAND_PROGRAMS_H
 #define AGENT_RANKS_COMMAND_PROGRAMS_H
 

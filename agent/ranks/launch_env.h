@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_env.h - builds the environment of a rank, or of the setup
  *
- * Sources in this order, later ones override: the environment of the job's submitter, else the agent's own, without
- * variables of other launchers; the plan; the variables of torchrun and jobctl (DESIGN: agent - rank); the job's
- * `env:`; its secrets.
+ * Sources in this order, later ones override: the environment of the job's submitter, else the agent's, without
+ * variables of other launchers; the plan; the variables of torchrun and jobctl; the job's `env:`; its secrets.
  */
 #ifndef AGENT_RANKS_LAUNCH_ENV_H
 #define AGENT_RANKS_LAUNCH_ENV_H
@@ -25,8 +24,8 @@ struct launch_env {
     const char   *name;            /* of the job */
     const char   *nonce;
     const char   *run_dir, *ckpt_dir;
-    const char   *workdir;         /* of which the code is a copy; NULL or "": it is none */
-    int           world_size;      /* on all nodes together */
+    const char   *workdir;         /* directory that the code was copied from; NULL or "": the code is not a copy */
+    int           world_size;      /* number of ranks on all nodes */
     int first_rank;                /* lowest rank on this node */
     int local_ranks;               /* number of ranks on this node; 0: all */
     int           node_rank;
@@ -41,11 +40,12 @@ struct launch_env {
     int old_fd,
         old_fds;      /* snapshot memory of an earlier generation: first descriptor, and how many */
     int64_t restarts; /* restart limit */
-    int64_t resume_step; /* step of a checkpoint; -1 = not known */
+    int64_t resume_step; /* a checkpoint's step; -1 = not known */
     int64_t skip_step;   /* step to skip; -1 = none */
     bool forget;         /* do not resume from memory */
-    bool pull;           /* generation 0: pulls the image of the job, instead of its setup */
-    bool fetch;          /* generation 0: downloads the models of a hub that the job names, instead of its setup */
+    bool pull;           /* generation 0: pulls the job's image instead of running its setup */
+    bool fetch;          /* generation 0: downloads the models on a hub that the job names, instead of running its
+                          * setup */
     bool rejoin;         /* ranks that lost a peer may wait for the next generation */
     bool keep;           /* live ranks of the last generation continue in this one */
     int64_t deadline_s;  /* Unix time at which the machine ends; 0: not known */
@@ -54,16 +54,16 @@ struct launch_env {
     const json_t *plan;
     /* number of the plan's fallbacks to set (agent/core/nccl_fallback.h) */
     int           fallbacks;
-    const char *fence;             /* of the lease of ckpt_dir; NULL or "": the directory is the job's own */
+    const char *fence;             /* fence of ckpt_dir's lease; NULL or "": the directory is the job's own */
     const json_t *secrets;         /* NAME: value, or NULL */
     char *const *base;             /* launch_env_base(); NULL: the agent's own environment */
 };
 
-/* Chooses from the snapshots of earlier generations (agent/ranks/snapshot_memfds.h): the newest
- * is resumed from, unless the checkpoint is newer. */
+/* Chooses from the snapshots of earlier generations (agent/ranks/snapshot_memfds.h): resumes from the newest, unless
+ * the checkpoint is newer. */
 void launch_env_recall(struct launch_env *e, const struct snapshot_memfds_claim *claims, int n);
 
-/* The environment of a job on this node, of the agent's `own` and the entries of its submitter (env_file.h).
+/* The environment of a job on this node, from the agent's `own` and the submitter's entries (env_file.h).
  * NULL-terminated, in one allocation: free() it. NULL: no memory. */
 char **launch_env_base(enum submit_env_place place, char *const *own, const struct buf *entries);
 

@@ -28,7 +28,7 @@ struct ranks;
 struct ranks_hooks {
     void (*exited)(void *arg, const struct agent_exit *e);
     void (*line)(void *arg, int generation, int rank, const json_t *line);
-    void (*output)(void *arg, int rank, const char *bytes, size_t size); /* not of the setup */
+    void (*output)(void *arg, int rank, const char *bytes, size_t size); /* not for the setup */
     /* A rank's line for all other ranks; those on this node already have it. NULL: single node. */
     void (*broadcast)(void *arg, int generation, const json_t *line);
     void *arg;
@@ -41,9 +41,9 @@ struct ranks_job {
     const char *const *argv;      /* of a rank */
     const char *const *setup_argv; /* or NULL */
     const char *const *fetch_argv; /* or NULL */
-    int stop_signal;       /* ends a command; 0: no command, and SIGTERM */
-    bool stop_session;     /* ... sent to all its processes at once, not to the main programs first */
-    int checkpoint_signal; /* asks a command for a checkpoint; 0: none */
+    int stop_signal;       /* signal that stops a command; 0: no command, SIGTERM is used */
+    bool stop_session;     /* ... sent to all its processes at once, not first to the main programs */
+    int checkpoint_signal; /* signal that requests a checkpoint from a command; 0: none */
     int hold;       /* a descriptor that every process inherits (agent/os/lock_bundle.h); 0: none */
     const struct container_job *container; /* ranks and setup run in containers; NULL: they do not */
     bool snapshots; /* ranks get snapshot memory that outlives them (snapshot_memfds.h) */
@@ -83,20 +83,20 @@ void ranks_signal(struct ranks *r, int signo);
 int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page);
 
 /* The first process of a rank, in its container if it has one; 0: it has ended, and so has the process in its
- * container. The bytes of its output so far. */
+ * container. And the number of bytes of its output so far. */
 int64_t ranks_pid(const struct ranks *r, int rank);
 uint64_t ranks_output_bytes(const struct ranks *r, int rank);
 
 /* The time of a live rank by phase: init_ms, data_ms and checkpoint_ms. */
 void ranks_phases(const struct ranks *r, int rank, struct agent_exit *e);
 
-/* Of the present generation: first rank on this node, number of ranks, number alive. */
+/* For the present generation: first rank on this node, number of ranks, number alive. */
 int ranks_first(const struct ranks *r);
 int ranks_count(const struct ranks *r);
 int ranks_living(const struct ranks *r);
 
-/* The pids that write the flight pages, or else those of the ranks, with that of `first` (if
- * any) first; the caller frees the array; NULL: no memory. */
+/* The pids that write the flight pages, or else the ranks' pids, starting with `first`'s (if any); the caller frees
+ * the array; NULL: no memory. */
 int64_t *ranks_workers(const struct ranks *r, int first);
 
 /* The last lines of a rank's output, or "". */

@@ -50,20 +50,20 @@ struct runner {
     int            rank;
     pid_t pid;                        /* 0: never started, or already reaped */
     pid_t was;                        /* its pid, kept after it was reaped */
-    bool held;                        /* reaped with `status`, but others of its session still end */
+    bool held;                        /* reaped with `status`, but others in its session are still ending */
     int  status;
     bool watched;                     /* the poll handles belong to the loop */
     int open;                         /* handles that the loop still holds after release */
-    uint64_t started_ns;              /* start of the process, or of its part in this generation */
+    uint64_t started_ns;              /* start of the process, or of its participation in this generation */
     int out_fd, event_fd, control_fd; /* this process's ends; -1 = closed */
     uv_poll_t      out_poll, event_poll;
     struct capture *capture; /* NULL: not open */
-    char container[96];      /* its name, where its processes are not below `pid`; "" = they are */
-    pid_t inner;             /* the first process in it, once known, held by inner_fd */
+    char container[96];      /* name of the container, if its processes are not below `pid`; "" = they are */
+    pid_t inner;             /* the first process in the container, once known, pinned by inner_fd */
     int inner_fd;            /* -1: not known */
     char python[300];        /* its interpreter, once a module is missing; "" = none */
-    char guess[300];         /* ... by the command alone */
-    uint64_t out_bytes;      /* of its output so far */
+    char guess[300];         /* ... judged by the command alone */
+    uint64_t out_bytes;      /* bytes of its output so far */
     struct buf lines;        /* partial line from the event pipe */
     struct flight *flight;   /* NULL: none */
 };
@@ -83,7 +83,7 @@ void runner_forget(struct runner *r);
  * generation. */
 void runner_reaped(struct runner *r, int status, struct agent_exit *e);
 
-/* The process above all that the rank runs: in its container, else its own. 0: none. */
+/* The topmost process that the rank runs: in its container, else its own. 0: none. */
 pid_t runner_root(struct runner *r);
 
 /* Its time in this generation by phase, from its flight page. */

@@ -3,10 +3,9 @@
  *
  * One memory file per rank of this node (engine/checkpoint/snapshot.h), held open by the agent, so
  * it outlives the rank. The next generation gets new files to write, and read access to those of
- * the newest generation that left a complete step: a generation that dies at its start does not
- * cost the snapshots of the one before. With several nodes that is the newest step complete on all
- * of them: each node reports what it has, and the leader chooses. Without memory files ranks resume
- * from checkpoints.
+ * the newest generation that left a complete step: if a generation dies at its start, the previous one's snapshots
+ * remain. With several nodes, the newest step that is complete on all of them counts: each node reports what it has,
+ * and the leader chooses. Without memory files ranks resume from checkpoints.
  */
 #ifndef AGENT_RANKS_SNAPSHOT_MEMFDS_H
 #define AGENT_RANKS_SNAPSHOT_MEMFDS_H
@@ -24,8 +23,8 @@ struct snapshot_memfds {
     struct snapshot_memfds_files now, last;
 };
 
-/* Creates new files for n ranks of a generation of `world` ranks. Of earlier generations, the
- * files of generation `from` stay readable (0: none). On failure there are no new files. */
+/* Creates new files for n ranks of a generation of `world` ranks. The files of the earlier generation `from` stay
+ * readable (0: none). On failure there are no new files. */
 int snapshot_memfds_begin(struct snapshot_memfds *k, int generation, int from, int n, int world, struct err *err);
 void snapshot_memfds_fini(struct snapshot_memfds *k);
 

@@ -9,8 +9,8 @@
  *   else is a shell, or has children     none: it would end before they do
  *   else                                 SIGTERM
  *
- * The last call sends SIGABRT to all remaining processes that catch it; SIGKILL follows. Descendants of a
- * process that was aborted (workers of a DataLoader) are left to it. No core file is written.
+ * The last call sends SIGABRT to all remaining processes that catch it; SIGKILL follows. Descendants of an aborted
+ * process (workers of a DataLoader) are left to that process. No core file is written.
  */
 #ifndef AGENT_RANKS_STACK_DUMP_H
 #define AGENT_RANKS_STACK_DUMP_H

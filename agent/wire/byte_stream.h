@@ -23,18 +23,18 @@ struct sockaddr;
 
 enum { BYTE_STREAM_ADDRESS = 46, BYTE_STREAM_LIMIT_MS = 3000, BYTE_STREAM_DEAD_S = 15 };
 
-/* `data` and `ended` are required; `ready` of a stream with TLS. */
+/* `data` and `ended` are required; `ready` only for a stream with TLS. */
 struct byte_stream_hooks {
     void (*ready)(void *arg); /* both sides know the key: data may flow */
     void (*data)(void *arg, const char *bytes, size_t size);
-    void (*ended)(void *arg, const char *text); /* once, with the reason; the owner must still close it */
+    void (*ended)(void *arg, const char *text); /* once, with the reason; the owner must still close the stream */
     void (*sent)(void *arg);                    /* the queue has become shorter */
     void (*closed)(void *arg);                  /* the last call */
     void *arg;
 };
 
-/* Both take ownership even on failure: of an open Unix socket, of a side of TLS. `listener` is a
- * uv_tcp_t with TLS, a uv_pipe_t without (NULL). */
+/* Both take ownership even on failure: of an open Unix socket, of one side of TLS. `listener` is a uv_tcp_t with
+ * TLS, a uv_pipe_t without (NULL). */
 int byte_stream_open(struct byte_stream **out, uv_loop_t *loop, int fd,
                      const struct byte_stream_hooks *hooks, struct err *err);
 int byte_stream_accept(struct byte_stream **out, uv_stream_t *listener, struct tls_psk *tls,
@@ -42,7 +42,7 @@ int byte_stream_accept(struct byte_stream **out, uv_stream_t *listener, struct t
 int byte_stream_connect(struct byte_stream **out, uv_loop_t *loop, const struct sockaddr *to,
                         struct tls_psk *tls, const struct byte_stream_hooks *hooks, struct err *err);
 
-/* Both accept NULL. finish: queued bytes are still sent, within limit_ms (0: no limit). */
+/* Both accept NULL. finish: first sends the queued bytes, within limit_ms (0: no limit). */
 void byte_stream_close(struct byte_stream *s);
 void byte_stream_finish(struct byte_stream *s, int limit_ms);
 

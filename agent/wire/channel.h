@@ -32,8 +32,8 @@ struct channel_frame {
     size_t size;
 };
 
-/* All zeros but looked_ms = now: a new channel. The owner sets limit_ms, and newest if it keeps the
- * messages itself (`kept` stays NULL); it reads the others. */
+/* All zeros except looked_ms = now: a new channel. The owner sets limit_ms, and newest if it keeps the messages
+ * itself (`kept` stays NULL); it only reads the other fields. */
 struct channel {
     int64_t newest;   /* number of this side's newest message */
     int64_t acked;    /* the other side has all messages up to this one */
@@ -41,12 +41,12 @@ struct channel {
     int64_t received; /* the last one taken from the other side */
     int64_t told;     /* the last acknowledgement sent */
 
-    bool tried; /* this side has made a connection, or is making one: it can make another */
+    bool tried; /* this side makes the connections: it can make another */
     bool up;    /* a connection carries messages */
     bool open;  /* the other side has stated what it received: reliable messages may be sent */
 
     int64_t limit_ms;  /* silence after which the other side is lost; 0: none */
-    int64_t silent_ms; /* since the last message, or since it came up */
+    int64_t silent_ms; /* since the last message, or since the channel came up */
     int64_t quiet_ms;  /* the same for this connection */
     int64_t looked_ms, said_ms;
 
@@ -65,7 +65,7 @@ void channel_down(struct channel *c);
 
 /* The other side has the messages up to `received`: the rest is sent (again). */
 void channel_open(struct channel *c, int64_t received);
-/* Could it have received that? False: it is not the peer of this channel. */
+/* Could the peer have received that? False: it is not the peer of this channel. */
 bool channel_can_open(const struct channel *c, int64_t received);
 
 /* --- sending --- */
@@ -83,16 +83,16 @@ void channel_said(struct channel *c, int64_t seq, int64_t now_ms);
 /* The acknowledgement to send with a keepalive. */
 int64_t channel_tell(struct channel *c);
 
-/* The other side acknowledges: false, without effect, if that message was never sent. */
+/* The other side acknowledges a message; false, without effect, if that message was never sent. */
 bool channel_ack(struct channel *c, int64_t seq);
 
 /* --- receiving --- */
 
 enum channel_order { CHANNEL_NEW, CHANNEL_REPEATED, CHANNEL_GAP };
 
-/* Classifies message `seq` for a receiver of all messages up to `received`. */
+/* Classifies message `seq` for a receiver that has all messages up to `received`. */
 enum channel_order channel_order(int64_t received, int64_t seq);
-/* The same for this channel, which then has received a new one. */
+/* The same for this channel; a new message is recorded as received. */
 enum channel_order channel_take(struct channel *c, int64_t seq);
 
 /* Something has arrived. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* file_channel.h - a byte stream between two machines that share nothing but a directory
  *
- * Often the nodes of a cluster and its login machine cannot connect to each other, and a listener there could be
- * reached by every user. Both see the attempt's directory, of mode 0700, so controller and agent write files in it for
- * each other:
+ * Often a cluster's nodes and its login machine cannot connect to each other, and every user could reach a listener
+ * there. Both see the attempt's directory, of mode 0700, so controller and agent exchange files in it:
  *
  *   RUN_DIR/mail.down   controller to agent; written by the controller's side only
  *   RUN_DIR/mail.up     agent to controller

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* frame.h - framing of JSON messages in a byte stream, with length limits checked before allocation
  *
- * A reader takes bytes in any pieces and returns whole messages; it never holds more than one
- * message of its row's cap. After an error it stays in error: close the connection.
+ * A reader takes bytes in pieces of any size and returns whole messages; it holds at most one message, limited by its
+ * row's cap. An error is permanent: close the connection.
  */
 #ifndef AGENT_WIRE_FRAME_H
 #define AGENT_WIRE_FRAME_H
@@ -18,7 +18,7 @@ struct frame_reader;
 
 enum { FRAME_HEADER = 8 };
 
-/* `direction`: of the messages received. */
+/* `direction`: of the messages to receive. */
 int frame_reader_create(struct frame_reader **out, enum wire_direction direction, struct err *err);
 void frame_reader_destroy(struct frame_reader *r);
 
@@ -35,8 +35,7 @@ int frame_read_all(struct frame_reader *r, const void *bytes, size_t size,
 /* Header and body in one allocation of *size bytes; free() it. NULL on failure. */
 void *frame_make(enum wire_message number, const json_t *body, size_t *size, struct err *err);
 
-/* The same of a body that it takes, NULL if there was no memory for it, with the attempt added; `id`
- * NULL: without. */
+/* The same for a body that it takes (NULL: there was no memory for it), adding the attempt; `id` NULL: without. */
 void *frame_pack(enum wire_message number, const struct wire_id *id, json_t *body, size_t *size, struct err *err);
 
 #endif

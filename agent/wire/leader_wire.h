@@ -6,7 +6,7 @@
  * agents of an attempt use one wire version.
  *
  * The channel (agent/nodes/node_channel.h)
- *   CONNECT   {job, attempt, nonce, node, process_id, received}   a follower, first on each connection;
+ *   CONNECT   {job, attempt, nonce, node, process_id, received}   sent first by a follower on each connection;
  *                       process_id: random per process, so a replacement process is detected
  *   ACCEPTED  {received, lost_ms}                           the leader's answer; or
  *   REFUSED   {text}                                        this follower is not accepted (any more)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log_feed.h - sends the logs of an attempt to the controller's machine
+/* log_feed.h - sends an attempt's logs to the controller's machine
  *
  * The controller keeps a copy, because the last output of ranks on a lost machine is needed most. A
  * log is bytes, a message is JSON: each byte is sent as the character of its value, and zero as

@@ -21,11 +21,11 @@ struct tls_listener;
 struct err;
 struct frame_reader;
 
-#define TLS_LISTENER_NAME "leader" /* the name of the key that a listener has drawn */
+#define TLS_LISTENER_NAME "leader" /* name of the key that a listener has generated */
 
 struct tls_listener_hooks {
-    tls_psk_key_fn key; /* NULL: draw one for all peers */
-    /* One of these two. The hook owns `s` from now on. */
+    tls_psk_key_fn key; /* NULL: generate one for all peers */
+    /* Exactly one of these two is set. The hook owns `s` from now on. */
     void (*came)(void *arg, struct byte_stream *s);
     /* NULL: the hook owns `s` and `reader` now; else why the peer is refused, which is sent to it. */
     const char *(*called)(void *arg, struct byte_stream *s, struct frame_reader *reader, const json_t *connect);
@@ -34,10 +34,10 @@ struct tls_listener_hooks {
 
 int tls_listener_open(struct tls_listener **out, uv_loop_t *loop,
                       const struct tls_listener_hooks *hooks, struct err *err);
-void tls_listener_close(struct tls_listener *d); /* frees itself; NULL is fine */
+void tls_listener_close(struct tls_listener *d); /* frees itself; accepts NULL */
 int tls_listener_port(const struct tls_listener *d);
 
-/* An endpoint with the key that it has drawn; a new object or NULL. */
+/* An endpoint with the generated key; a new object or NULL. */
 json_t *tls_listener_endpoint(const struct tls_listener *d);
 
 /* The addresses of this machine as strings: IPv4 first; loopback last, for local peers. */

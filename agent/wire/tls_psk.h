@@ -28,14 +28,14 @@ void tls_psk_free(struct tls_psk *s); /* accepts NULL */
 /* The name of the key; unproven before the handshake is complete, or "". */
 const char *tls_psk_name(const struct tls_psk *s);
 
-/* Bytes from the network, and for it: how many, 0 for none. Every other call may produce some. */
+/* Bytes from the network, and for it: the number of bytes, 0 for none. Every other call may produce some. */
 int tls_psk_input(struct tls_psk *s, const void *bytes, size_t size);
 size_t tls_psk_output(struct tls_psk *s, void *bytes, size_t size);
 
 /* 1: both sides know the key; 0: needs more input. */
 int tls_psk_handshake(struct tls_psk *s, const char **why);
 
-/* After the handshake: data from the peer, how much or 0 for none; and for it. */
+/* After the handshake: data from the peer (number of bytes, 0 for none), and data for it. */
 int tls_psk_read(struct tls_psk *s, void *bytes, size_t size, const char **why);
 int tls_psk_write(struct tls_psk *s, const void *bytes, size_t size);
 int tls_psk_shutdown(struct tls_psk *s); /* no more data follows */

@@ -24,15 +24,15 @@
  *   agent       HEARTBEAT  once a second while ranks live; may be dropped
  *   agent       KEEPALIVE  after a second without another message: detects a dead connection
  *   controller  STOP, CHECKPOINT, NODE_GONE
- *   controller  WATCH_GPUS somebody looks at the GPUs of its machine; repeated while it is so
- *   agent       GPU_LOAD   what they do, every two seconds for as long as WATCH_GPUS says; may be dropped
+ *   controller  WATCH_GPUS somebody watches the GPUs of its machine; repeated while that is so
+ *   agent       GPU_LOAD   their load, every two seconds for as long as WATCH_GPUS requests; may be dropped
  *
- * On another machine `jobctl-agent attach` (agent/attempt/attach.h) stands between the two. The
+ * On another machine, `jobctl-agent attach` (agent/attempt/attach.h) is between the two. The
  * controller's first message, ATTACH, is for it; then it relays both directions and adds to the
  * agent's messages
  *
- *   LOG         bytes of a log of this attempt, always before any event younger than they are
- *   KEEPALIVE   like the agent: a hung machine may stay connected
+ *   LOG         bytes of a log of this attempt, always sent before any newer event
+ *   KEEPALIVE   as from the agent: a hung machine may stay connected
  *   AGENT_GONE  the agent and all processes of the attempt are gone; its spooled events came before
  *
  * Every body carries job, attempt and nonce; a message of another attempt is refused, and its
@@ -59,13 +59,13 @@
  *               of all nodes. Node 0 is the leader (agent/nodes/leader.h) and gets no endpoint, but
  *               lost_ms if the user has set the limit for silent nodes; followers get its endpoint}
  *               env_place: where ranks get their environment from (agent/core/submit_env.h); here and granted: from
- *                         job_dir, with the secrets. Missing: from the agent's own
+ *                         job_dir, with the secrets. Missing: from the agent's environment
  *               secrets: for a host, which has no job_dir; they go into the ranks' environment and into no file
  *   ACK        {job, attempt, nonce, seq}
  *   STOP       {job, attempt, nonce, reason, grace_ms, checkpoint: bool}
  *   CHECKPOINT {job, attempt, nonce}
  * ATTACH {job, attempt, nonce, key, may_start, dismiss, acked, logs: {FILE: bytes that the controller has}, forget}
- *               dismiss: end the attempt, its agent first, and say AGENT_GONE
+ *               dismiss: end the attempt, its agent first, and answer AGENT_GONE
  * forget, together with dismiss: the job was removed; remove its copy of its code, and send no logs or events
  *               key names the job on a machine that serves several controllers
  *   LOG        {job, attempt, nonce, file, offset, data}     data: a character per byte, see attach.h
@@ -93,7 +93,7 @@
  *   deadline           {text, ends_at_s}: the machine is about to end; a checkpoint was requested
  *   pull_started       {image, runtime, why}: the container image of the job, and what pulls it if it is missing
  *   pull_done          {exit_code | signal, ms}
- *   fetch_started      {}: each node downloads what is missing of the models of a hub that the job names
+ *   fetch_started      {}: each node downloads missing files of the hub models that the job names
  *   fetch_progress    {text}: progress of one download, "1.2 GB of 3.3 GB, 50 s left"
  *   fetch_done         {exit_code | signal, ms}
  *   setup_started      {}
@@ -123,7 +123,8 @@
  *                         data_ms, forward_ms, backward_ms, reduce_ms, optimizer_ms: of the engine}
  *                      at most one a second; dropped first when the spool fills
  * * checkpoint         {generation, step, path, bytes, ms, digest}
- *   no_room           {generation, over, step, bytes, free, wait_s, path, text}  training pauses for a full disk
+ *   no_room           {generation, over, step, bytes, free, wait_s, path, text}  training pauses because the disk is
+ *   full
  *   encoding          {generation, over, done, total, saved, per_s, left_s, text}  data is encoded before step 1;
  *                     or waits for another job that does so
  *   snapshots          {generation, every, bytes, copy_s, step_s, text}  steps between snapshots in memory, and why
@@ -217,7 +218,7 @@ struct wire_id {
 };
 
 bool wire_id_same(const struct wire_id *a, const struct wire_id *b);
-struct wire_id wire_id_of(const json_t *body); /* borrows; of a checked body */
+struct wire_id wire_id_of(const json_t *body); /* borrows; the body must have been checked */
 
 struct wire_row {
     enum wire_message   number;
