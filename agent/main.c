@@ -508,7 +508,7 @@ static const struct command {
     int (*run)(int argc, char **argv, struct err *err);
 } commands[] = {
     {"run", "--dir RUN_DIR --job N --attempt N [--foreground] [--away] [--ready-fd N]",
-     "serve one attempt; the nonce comes in JOBCTL_AGENT_NONCE (agent/attempt/session.h)", cmd_run},
+     "serve one attempt; the nonce is passed in JOBCTL_AGENT_NONCE (agent/attempt/session.h)", cmd_run},
     {"probe", "[DIR]", "print the facts about this node as JSON", cmd_probe},
     {"plan", "--spec FILE [--facts FILE] [--state DIR] [--json]",
      "print ranks, devices and environment for a job's spec.json, with reasons", cmd_plan},

@@ -248,10 +248,10 @@ static void look_around(struct attempt *a)
         return;
     if (is_fenced(a)) {
         run_dir_fence_why(why, sizeof(why), a->o.run_dir);
-        snprintf(text, sizeof(text), "the controller gave up this attempt%s%s", why[0] ? ": " : "", why);
+        snprintf(text, sizeof(text), "the controller abandoned this attempt%s%s", why[0] ? ": " : "", why);
         in.stop.reason = text;
     } else if (run_dir_notice(a->o.run_dir, &in.stop.grace_ms)) {
-        in.stop.reason = "the machine will end soon";
+        in.stop.reason = "the machine shuts down soon";
         in.stop.checkpoint = in.stop.preempted = true;
     } else {
         return;
@@ -311,7 +311,7 @@ static void on_beat(uv_timer_t *timer)
         log_warn(a->tag, "exiting: its run directory is gone, so no controller can connect");
         attempt_leave(a);
     } else if (!a->launch && is_fenced(a)) {
-        log_info(a->tag, "exiting: the controller gave up this attempt before its launch");
+        log_info(a->tag, "exiting: the controller abandoned this attempt before its launch");
         attempt_leave(a);
     } else if (!a->launch && now - a->started_ms > LAUNCH_WAIT_MS) {
         log_warn(a->tag, "exiting: no LAUNCH within %d s", LAUNCH_WAIT_MS / 1000);

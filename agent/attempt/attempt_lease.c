@@ -102,7 +102,7 @@ static void let_all_go(struct attempt_leases *l)
     struct attempt *a = l->attempt;
     for (int i = 0; i < l->order.count; i++)
         leader_lease(a->leader, l->order.nodes[i], l->order.round, 0);
-    snprintf(text, sizeof(text), "others may have its other nodes meanwhile; it asks again in %.0f s",
+    snprintf(text, sizeof(text), "released its leases so that other jobs can run; next try in %.0f s",
              (double)machine_order_due_ms(&l->order, clock_ms()) / 1000);
     log_info(a->tag, "%s", text);
 }
@@ -112,7 +112,7 @@ static void have_all(struct attempt_leases *l)
     char text[120];
     struct attempt *a = l->attempt;
     l->done = true;
-    snprintf(text, sizeof(text), "it has its GPUs and CPU slots on all nodes, after %.0f s",
+    snprintf(text, sizeof(text), "acquired its GPUs and CPU slots on all nodes after %.0f s",
              (double)(clock_ms() - l->began_ms) / 1000);
     if (l->told_ms)
         tell(l, true, text);

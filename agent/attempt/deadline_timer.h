@@ -2,8 +2,8 @@
 /* deadline_timer.h - when to request checkpoints before the machine ends
  *
  * Notebooks and batch systems announce the end (`session` of docs/DISTRIBUTED.md), rarely to the second.
- * Nothing is stopped for it: a checkpoint is requested 10 minutes before, which leaves time for a
- * slow mirror, and again 3 minutes and 1 minute before.
+ * Nothing is stopped: a checkpoint is requested 10 minutes before the end, which leaves time for a slow mirror, and
+ * again 3 minutes and 1 minute before.
  */
 #ifndef AGENT_ATTEMPT_DEADLINE_TIMER_H
 #define AGENT_ATTEMPT_DEADLINE_TIMER_H

@@ -75,7 +75,7 @@ static void put_page(struct buf *t, const struct flight_page *p)
         return;
     buf_print(t, "  collectives: %" PRIu64 " begun, %" PRIu64 " done", p->coll_seq, p->coll_done_seq);
     if (p->coll_seq)
-        buf_print(t, "; the last begun: %s of %" PRIu64 " bytes, %.3f s ago",
+        buf_print(t, "; last begun: %s of %" PRIu64 " bytes, %.3f s ago",
                   flight_coll_name(p->coll_kind), p->coll_bytes, clock_ago_s(p->coll_start_ns));
     buf_print(t, "\n  micro-batch %" PRIu64 " of bucket %u x %u; a step takes %.1f ms (median), "
                  "%.1f ms (99.9 %%)\n  last phases, seconds ago:",

@@ -285,7 +285,7 @@ static void have(struct machine_wait *m)
         snprintf(gpus, sizeof(gpus), "%d GPU%s", machine_set_gpus(&mine), machine_set_gpus(&mine) == 1 ? "" : "s");
     if (!m->own)
         snprintf(slots, sizeof(slots), "%s%d CPU slot%s", gpus[0] ? " and " : "", cpus, cpus == 1 ? "" : "s");
-    snprintf(text, sizeof(text), "got %s%s of this machine after %.0f s", gpus, slots,
+    snprintf(text, sizeof(text), "acquired %s%s on this machine after %.0f s", gpus, slots,
              (double)(clock_ms() - m->began_ms) / 1000);
     if (m->told_ms)
         tell(m, true, text);
@@ -394,7 +394,7 @@ bool machine_wait_dir(const struct machine_wait_job *job, char *dir, size_t size
         return true;
     }
     if (err.code != ERR_NOT_FOUND)
-        log_warn(job->tag, "jobs of other users are not waited for: %s", err.text);
+        log_warn(job->tag, "jobctl does not wait for jobs of other users: %s", err.text);
     return false;
 }
 
@@ -415,7 +415,7 @@ struct machine_wait *machine_wait_open(uv_loop_t *loop, const struct machine_wai
         return m;
     }
     if (err.text[0])
-        log_warn(job->tag, "other jobs are not waited for: %s", err.text);
+        log_warn(job->tag, "jobctl does not wait for other jobs: %s", err.text);
     free(m);
     return NULL;
 }

@@ -127,10 +127,10 @@ static int check_row(const json_t *manifest, size_t i, json_t *seen, const char 
 {
     const struct code_entry e = code_manifest_at(manifest, i);
     if (!e.path || !e.text || (int)e.kind == KINDS || !code_path_ok(e.path) || !is_content(&e))
-        return err_set(err, ERR_DATA, "the list of files of a snapshot has a wrong entry: %.200s",
+        return err_set(err, ERR_DATA, "the snapshot's file list has an invalid entry: %.200s",
                        e.path ? e.path : "no path");
     if (strcmp(*last, e.path) >= 0 || is_below_file(seen, e.path))
-        return err_set(err, ERR_DATA, "the list of files of a snapshot is not in order at %.200s", e.path);
+        return err_set(err, ERR_DATA, "the snapshot's file list is not sorted at %.200s", e.path);
     *last = e.path;
     return json_object_set_new(seen, e.path, json_true());
 }
@@ -141,7 +141,7 @@ int code_manifest_check(const json_t *manifest, struct err *err)
     const char *last = "";
     int rc = 0;
     if (!json_is_array(files) || field_int(manifest, "version", 0) != VERSION)
-        return err_set(err, ERR_DATA, "this is not a list of files of a snapshot");
+        return err_set(err, ERR_DATA, "this is not a snapshot's file list");
     if (json_array_size(files) > CODE_FILES_MAX)
         return err_set(err, ERR_DATA, "a snapshot has more than %d files", CODE_FILES_MAX);
     json_t *seen = json_object();

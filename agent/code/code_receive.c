@@ -57,7 +57,7 @@ static json_t *read_line(int fd, struct err *err)
         n++;
     json_t *value = n < sizeof(line) ? json_loadb(line, n, 0, NULL) : NULL;
     if (!value)
-        err_set(err, ERR_DATA, "the controller did not say which code it has");
+        err_set(err, ERR_DATA, "the controller did not identify its code");
     return value;
 }
 
@@ -67,7 +67,7 @@ static json_t *read_manifest(int fd, int64_t size, struct err *err)
     json_t *value = text && read_all(fd, text, (size_t)size) == 0 ? json_loadb(text, (size_t)size, 0, NULL) : NULL;
     free(text);
     if (!value)
-        err_set(err, ERR_DATA, "the controller sent no list of files");
+        err_set(err, ERR_DATA, "the controller sent no file list");
     return value;
 }
 
@@ -280,7 +280,7 @@ static int serve(struct receiver *r, struct err *err)
     if (code_manifest_check(r->manifest, err) < 0 || code_manifest_digest(digest, r->manifest, err) < 0)
         return -1;
     if (strcmp(digest, field_text(r->offer, "digest")) != 0)
-        return err_set(err, ERR_DATA, "the received list of files does not have the announced digest");
+        return err_set(err, ERR_DATA, "the received file list does not match the announced digest");
     if (access(r->job, F_OK) == 0)
         return say(r, json_make("{s:b}", "kept", 1), err);
     if (is_shared(r))

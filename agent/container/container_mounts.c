@@ -19,7 +19,7 @@ static int check(const char *path, const char *what, bool is_target, struct err 
     if (is_target && path[strspn(path, "/.")] == '\0')
         return err_set(err, ERR_USAGE, "%.100s cannot be mounted over the root of the image", path);
     if (strpbrk(path, ",:\n\""))
-        return err_set(err, ERR_USAGE, "%.200s cannot be mounted: its path holds ',', ':' or '\"'", path);
+        return err_set(err, ERR_USAGE, "%.200s cannot be mounted: its path contains ',', ':' or '\"'", path);
     return 0;
 }
 

@@ -43,7 +43,7 @@ struct agent_core {
     bool setup_done, done_seen;
     json_t *image;        /* the body of pull_started; NULL: no container */
     bool pulling, pulled;
-    bool fetching, fetched; /* the models of a hub */
+    bool fetching, fetched; /* models are being downloaded */
     bool told; /* generation_ended has been sent */
     int keep;  /* ranks that continue in their processes into the next generation */
 

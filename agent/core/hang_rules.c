@@ -130,7 +130,7 @@ static void say_engine(json_t *out, const struct hang_rules *r)
                              "least %s, for data %s (hang.step)", HANG_TIMES,
                              duration(a, hang_rules_floor_ms(r, PHASE_FORWARD)),
                              duration(b, hang_rules_floor_ms(r, PHASE_DATA))));
-    json_array_append_new(out, json_text_f("no first step, and no work that counts: %s "
+    json_array_append_new(out, json_text_f("no first step, and no sign of work: %s "
                                            "(hang.first_step)",
                                            duration(a, hang_rules_first_step_ms(r))));
     if (r->silent_ms > 0)
@@ -159,7 +159,7 @@ static void say_command(json_t *out, const struct hang_rules *r)
     char a[WORDS];
     say_silence(out, r);
     if (r->step_ms > 0)
-        json_array_append_new(out, json_text_f("no step, whatever else the ranks do: %s (hang.step); "
+        json_array_append_new(out, json_text_f("no step, regardless of other activity: %s (hang.step); "
                                                "without a flight page, no output",
                                                duration(a, r->step_ms)));
     else

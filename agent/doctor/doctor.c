@@ -64,10 +64,10 @@ static void check_machine(struct checkup *c)
             field_text(machine, "dir"));
     else if (field_true(machine, "wrong"))
         row(c, "other users", ROW_WARN, "ask the administrator for: install -d -m 1777 -o root /run/jobctl",
-            "jobs of other users are not waited for: %s", why);
+            "jobctl does not wait for jobs of other users: %s", why);
     else
-        row(c, "other users", ROW_OK, "", "not waited for: %s (to share the machine, root makes /run/jobctl: "
-            "docs/SHARED-BOX.md)", why);
+        row(c, "other users", ROW_OK, "", "jobctl does not wait for them: %s (to share the machine, root "
+            "creates /run/jobctl: docs/SHARED-BOX.md)", why);
 }
 
 static void check_memory(struct checkup *c)

@@ -93,7 +93,7 @@ static void check_pairs(struct checkup *c)
             "host memory",
             blocked, json_array_size(pairs));
     else
-        row(c, "GPU pairs", ROW_OK, "", "%zu, peer access refused on none", json_array_size(pairs));
+        row(c, "GPU pairs", ROW_OK, "", "%zu pairs, all with peer access", json_array_size(pairs));
 }
 
 /* Results of the copy self-test (agent/plan/gpu_selftest.h). */

@@ -62,7 +62,7 @@ static void check_encode(struct checkup *c, const json_t *encode)
         return;
     if (field_text(encode, "absent")[0]) {
         row(c, "encode", ROW_UNKNOWN, "run `jobctl fetch FILE`, or start the job, which fetches them",
-            "%lld pictures and %lld captions; time and memory are not known: %s",
+            "%lld pictures and %lld captions; time and memory are unknown: %s",
             (long long)field_int(encode, "pictures", 0), (long long)field_int(encode, "captions", 0),
             field_text(encode, "absent"));
         return;

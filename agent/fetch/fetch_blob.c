@@ -87,7 +87,7 @@ static int lock(const struct fetch_blob *b, struct err *err)
     if (fd < 0)
         return err_set_errno(err, errno, "cannot open the lock %s", path);
     if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
-        fprintf(stderr, "another process downloads %s: waiting for it\n", b->path);
+        fprintf(stderr, "waiting for another process that is downloading %s\n", b->path);
         while (flock(fd, LOCK_EX) < 0 && errno == EINTR)
             ;
     }
@@ -149,7 +149,7 @@ static int look_at(struct download *d, const struct fetch_reply *r, struct err *
 {
     d->looked = true;
     if (fetch_digest_is(r->etag) && strcmp(r->etag, d->b->digest) != 0)
-        return err_set(err, ERR_DATA, "%s: the hub's list has the digest %.64s, its answer for the file %.64s: try "
+        return err_set(err, ERR_DATA, "%s: the hub's list has the digest %.64s, but its answer has %.64s: try "
                        "again later", d->b->path, d->b->digest, r->etag);
     if (r->status == 206 && r->from != d->have)
         return err_set(err, ERR_DATA, "%s: %.100s sends a different part of the file than requested", d->b->path,

@@ -326,7 +326,7 @@ static int follow(struct exchange *x, char **url)
     char *next = NULL, origin[300], host[200];
     curl_easy_getinfo(x->h->curl, CURLINFO_REDIRECT_URL, &next);
     if (!next || !origin_of(origin, host, next))
-        return err_set(x->err, ERR_USAGE, "%.120s redirects to no address (HTTP status %ld)", x->reply->host,
+        return err_set(x->err, ERR_USAGE, "%.120s redirects without an address (HTTP status %ld)", x->reply->host,
                        x->reply->status);
     if (strncmp(x->h->endpoint, "https:", 6) == 0 && strncmp(origin, "https:", 6) != 0)
         return err_set(x->err, ERR_USAGE, "%.120s redirects to %.120s, which is not encrypted; jobctl does not follow",

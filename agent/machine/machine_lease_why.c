@@ -83,7 +83,7 @@ static void explain_cpus(char *text, const struct machine_lease *l, int have)
 static void explain_turn(char *text, const struct machine_lease *l, const struct machine_view *v, int place)
 {
     char who[200];
-    text_append(text, MACHINE_TEXT, "waiting for its turn: %d job%s before it", place, place == 1 ? " is" : "s are");
+    text_append(text, MACHINE_TEXT, "waiting for its turn: %d job%s ahead of it", place, place == 1 ? " is" : "s are");
     for (int i = 0; i < place && i < NAMED_MOST; i++) {
         machine_claims_text(who, sizeof(who), json_array_get(l->claims, (size_t)v->claims[i].id - 1));
         text_append(text, MACHINE_TEXT, "%s%s", i ? ", " : ": ", who);

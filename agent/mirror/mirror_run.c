@@ -75,7 +75,7 @@ static void bad_copy(void *arg, const char *path, const char *reason)
 {
     char text[2 * MIRROR_PATH];
     (void)arg;
-    snprintf(text, sizeof(text), "%s is damaged (%s); using the checkpoint before it", path, reason);
+    snprintf(text, sizeof(text), "%s is damaged (%s); using the previous checkpoint", path, reason);
     say_text("warning", text);
 }
 

@@ -129,7 +129,7 @@ void activity_say(char *text, size_t size, const struct activity *a, const struc
         else if (a->rate[i] < signs[i].least || usual <= 0)
             text_append(text, size, "%s%s", comma, signs[i].none);
         else
-            text_append(text, size, "%s%s %.*f %% of the usual", comma, signs[i].some,
+            text_append(text, size, "%s%s %.*f %% of the usual rate", comma, signs[i].some,
                 a->rate[i] < SHARE * usual ? 2 : 0, 100 * a->rate[i] / usual);
     }
 }

@@ -53,7 +53,7 @@ unsigned activity_take(struct activity *a, struct activity_norm *norm,
 double activity_usual(const struct activity_norm *norm, enum activity_sign sign);
 
 /* Appends "no output, no CPU work, nothing read or written, no network traffic" to the text, and the activity that
- * is too small to count: "CPU work 0.2 % of the usual". */
+ * is too small to count: "CPU work 0.2 % of the usual rate". */
 void activity_say(char *text, size_t size, const struct activity *a, const struct activity_norm *norm);
 
 /* The norm for the next attempt: {"cpu": cores, "io": bytes/s, ...}, rounded, a new object; and the function that

@@ -326,7 +326,7 @@ static bool judge(struct hang_detector *h, const struct hang_detector_rank *rank
         return true;
     if (!is_set(h, culprit, p))
         return !excuse(h, &s->warned, out);
-    text_append(out->text, sizeof(out->text), "; it was at work: raise hang.%s if such a phase may take this long",
+    text_append(out->text, sizeof(out->text), "; it was working: raise hang.%s if such a phase may take this long",
         s->stepped ? "step" : "first_step");
     return true;
 }
@@ -380,7 +380,7 @@ static bool judge_silence(struct hang_detector *h, const struct hang_detector_ra
     if (deadline < 0 || s->idle_ms < deadline)
         return false;
     start_verdict(out, h, s->idle_ms, deadline);
-    text_append(out->text, sizeof(out->text), "%s shows a sign of life for %.1f s (limit %.1f s): ",
+    text_append(out->text, sizeof(out->text), "%s has shown a sign of life for %.1f s (limit %.1f s): ",
                 h->n > 1 ? "" : " hangs: none of its processes", (double)s->idle_ms / 1000, (double)deadline / 1000);
     activity_say(out->text, sizeof(out->text), &s->activity, &h->silence.norm);
     if (ranks[last].page->pid && waits(ranks[last].page))
@@ -409,7 +409,7 @@ static bool judge_output(const struct hang_detector *h, const struct hang_detect
     start_verdict(out, h, mute, deadline);
     text_append(out->text, sizeof(out->text), "%s printed anything for %.1f s (hang.%s: %.1f s), and no "
                                       "flight page shows %s steps",
-        h->n > 1 ? "" : " hangs: it has not", (double)mute / 1000, begun ? "step" : "first_step",
+        h->n > 1 ? " has" : " hangs: it has not", (double)mute / 1000, begun ? "step" : "first_step",
         (double)deadline / 1000, h->n > 1 ? "their" : "its");
     return true;
 }

@@ -145,7 +145,7 @@ static void end(struct follower_link *l, const char *why)
 {
     if (l->ending || l->closed)
         return;
-    log_info(l->o->tag, "%s: this node leaves the attempt", why);
+    log_info(l->o->tag, "%s: leaving the attempt", why);
     l->ending = true;
     l->end_since_ms = clock_ms();
     uv_timer_stop(&l->pages);
@@ -277,7 +277,7 @@ int follower_link_open(struct follower_link **out, uv_loop_t *loop, struct follo
                        &(struct follower_hooks){.message = on_report, .output = on_output, .arg = l});
     join(l, json_object_get(group, "names"), node);
     uv_timer_start(&l->pages, on_look, LOOK_MS, LOOK_MS);
-    log_info(l->o->tag, "node %d of %d connects to the leader", node, nodes);
+    log_info(l->o->tag, "node %d of %d: connecting to the leader", node, nodes);
     return 0;
 }
 

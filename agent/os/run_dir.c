@@ -32,7 +32,7 @@ int run_dir_lock(const char *dir, struct err *err)
         close(fd);
         errno = code;
         return code == EWOULDBLOCK
-                   ? err_set(err, ERR_CONFLICT, "an agent lives in %s: it holds the lock", dir)
+                   ? err_set(err, ERR_CONFLICT, "an agent is running in %s: it holds the lock", dir)
                    : file_system_lock_error(err, path, code);
     }
     return fd;

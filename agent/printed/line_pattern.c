@@ -143,7 +143,7 @@ static int add_class(struct parser *p, struct byte_set *s)
         p->at += strlen(classes[i].name);
         return 0;
     }
-    return WRONG(p, "there is no such class at character %d; there are [:digit:], [:alpha:], [:space:] and so on",
+    return WRONG(p, "unknown class at character %d; known are [:digit:], [:alpha:], [:space:] and so on",
                  place(p));
 }
 
@@ -184,7 +184,7 @@ static int read_escape(struct parser *p, struct step *step)
     static const char tests[] = "bB<>";
     const char c = *p->at;
     if (!c)
-        return WRONG(p, "it ends in a \\; write \\\\ for the character");
+        return WRONG(p, "it ends with \\; write \\\\ for a backslash");
     if (c >= '1' && c <= '9')
         return WRONG(p, "\\%c at character %d is a back reference, which can take minutes for one line; write out what "
                      "it repeats", c, place(p) - 1);
@@ -216,7 +216,7 @@ static int read_group(struct parser *p)
     if ((first && add(p, (struct step){.op = STEP_OPEN}) < 0) || read_choice(p) < 0)
         return -1;
     if (*p->at != ')')
-        return WRONG(p, "the ( at character %d has no )", from);
+        return WRONG(p, "the ( at character %d is not closed", from);
     p->at++;
     p->nested--;
     return first ? add(p, (struct step){.op = STEP_CLOSE}) : 0;
@@ -244,7 +244,7 @@ static int read_one(struct parser *p)
     case '+':
     case '?':
     case '{':
-        return WRONG(p, "there is nothing before the %c at character %d to repeat; write \\%c for the character", c,
+        return WRONG(p, "the %c at character %d has nothing to repeat; write \\%c for the character", c,
                      place(p) - 1, c);
     default:
         put(&step.set, (unsigned char)c);
@@ -268,7 +268,8 @@ static int read_counts(struct parser *p, int *least, int *most)
         end = two ? end : (char *)(uintptr_t)p->at;
     }
     if (*end != '}' || (!one && !two))
-        return WRONG(p, "the { at character %d begins no count such as {2,5}; write \\{ for the character", from);
+        return WRONG(p, "the { at character %d does not begin a count such as {2,5}; write \\{ for the character",
+                     from);
     if (a < 0 || a > COUNT_MAX || b > COUNT_MAX || (b >= 0 && b < a))
         return WRONG(p, "the count at character %d is not one from 0 to %d; write * or + for more", from, COUNT_MAX);
     p->at = end + 1;

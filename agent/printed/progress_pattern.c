@@ -32,8 +32,8 @@ int progress_pattern_check(const char *pattern, struct err *err)
             return err_set(err, ERR_USAGE, "'%.40s' has no closing brace", p);
         if (f < 0)
             return err_set(err, ERR_USAGE,
-                           "'{%.*s}' is not known; known are {step}, {steps}, {epoch}, {epochs}, {loss}, {lr}, {per_s}, "
-                           "{s_per_step}, {eta_s} and {percent}", (int)n, p + 1);
+                           "unknown field '{%.*s}'; known are {step}, {steps}, {epoch}, {epochs}, {loss}, {lr}, "
+                           "{per_s}, {s_per_step}, {eta_s} and {percent}", (int)n, p + 1);
         counts = counts || f == PRINTED_STEP || f == PRINTED_EPOCH;
     }
     return counts ? 0 : err_set(err, ERR_USAGE, "the pattern needs {step} or {epoch}");

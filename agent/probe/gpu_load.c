@@ -31,7 +31,7 @@ static int open_all(struct nvml *n, struct gpu gpus[PROBE_GPUS_MOST], struct err
         n->name(g->device, g->name, sizeof(g->name));
         found++;
     }
-    return found ? found : err_set(err, ERR_NO_DEVICE, "no GPU answers");
+    return found ? found : err_set(err, ERR_NO_DEVICE, "no GPU responds");
 }
 
 static bool is_lost(const struct nvml *n, const struct gpu *g)

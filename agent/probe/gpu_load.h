@@ -7,7 +7,7 @@
  *   {"uuid":"GPU-...", "index":0, "name":"NVIDIA H200", "lost":false, "load":97, "memory_used_bytes":N,
  *    "memory_bytes":N, "celsius":64, "watts":512.3, "processes":[...]}
  *
- * index: as NVML counts. load: percent of the last second or less. processes: as in the facts (docs/DISTRIBUTED.md).
+ * index: NVML's. load: percent of the last second or less. processes: as in the facts (docs/DISTRIBUTED.md).
  * What the driver does not report is null. lost: the GPU has fallen off the bus.
  */
 #ifndef AGENT_PROBE_GPU_LOAD_H

@@ -47,8 +47,8 @@ static unsigned get_u16(const unsigned char *p)
     return (unsigned)p[0] | (unsigned)p[1] << 8;
 }
 
-static const char other_agent[] = "its job runs on; only the jobctl that started it can control it: stop this daemon "
-                                  "(jobctl daemon stop) and use that one";
+static const char other_agent[] = "its job keeps running; only the jobctl that started it can control it: stop this "
+                                  "daemon (jobctl daemon stop) and use that one";
 
 /* The header is complete: checks whether the message is allowed, and its length. */
 static int accept_header(struct frame_reader *r, struct err *err)

@@ -77,7 +77,7 @@ static void on_data(void *arg, const char *bytes, size_t size)
     if (used < 0) {
         on_ended(v, err.text);
     } else if (body && (row->number != NODE_CONNECT || (size_t)used != size)) {
-        on_ended(v, "the peer left before the answer to CONNECT");
+        on_ended(v, "the peer disconnected before the answer to CONNECT");
     } else if (body && (text = hooks->called(hooks->arg, v->stream, v->reader, body))) {
         refuse(v, text);
     } else if (body) {

@@ -13,7 +13,7 @@ export FAKE_NVML=$TOP/tests/facts/hgx-h100-ib.machine
 code 0 jobctl doctor; squeeze
 has 'ok programs' out
 has 'ok GPU 7 NVIDIA H100 80GB HBM3, 79.6 GiB, compute capability 9.0' out
-has 'ok GPU pairs 28, peer access refused on none' out
+has 'ok GPU pairs 28 pairs, all with peer access' out
 has 'ok driver 570.86.15, for CUDA up to 12.8' out
 has 'all checks passed' out
 lacks 'fail' out

@@ -60,7 +60,7 @@ for end in adopted spooled; do
     begin=$SECONDS
     code 0 jobctl daemon --detach
     wait_for "the agent is told apart" told
-    says 'this side [0-9]*: its job runs on; only the jobctl that started it can control it: stop this daemon (jobctl daemon stop)'
+    says 'this side [0-9]*: its job keeps running; only the jobctl that started it can control it: stop this daemon (jobctl daemon stop)'
     code 0 jobctl status 1
     says 'only the jobctl that started it can control it'
     [ "$(grep -c 'uses protocol version' "$log")" = 1 ]

@@ -29,7 +29,7 @@ wait_event 1 kind=hang | field text
 jobctl wait 1
 wait_event 1 kind=generation_ended generation=1 | field cause | grep -qx hang_step
 wait_event 1 kind=hang | field text |
-    grep -q 'rank 0 hangs: none of its processes shows a sign of life for [0-9.]* s (limit 3.0 s): no output, no CPU work, nothing read'
+    grep -q 'rank 0 hangs: none of its processes has shown a sign of life for [0-9.]* s (limit 3.0 s): no output, no CPU work, nothing read'
 
 # Stacks of the script, without changing it.
 report="$JOBCTL_HOME/jobs/1/1/incident-1.txt"
@@ -56,7 +56,7 @@ sed 's/sleeps/spins/' "$WORK/sleeps.yaml" >"$WORK/spins.yaml"
 jobctl submit -q "$WORK/spins.yaml" --set retry.max=0
 jobctl wait 2 || [ $? = 1 ]
 jobctl why 2 | tr -s ' \n' ' ' >"$WORK/why"
-grep 'none of its processes shows a sign of life for .* it is inside all-reduce 7' "$WORK/why"
+grep 'none of its processes has shown a sign of life for .* it is inside all-reduce 7' "$WORK/why"
 
 # hang.step of a script without a flight page: its output shows its steps.
 cat >"$WORK/loops.yaml" <<YAML
@@ -88,6 +88,6 @@ jobctl wait 4
 jobctl logs 4 | grep -q compiled
 
 # The plan says what is watched, and how soon.
-jobctl plan "$WORK/loops.yaml" | grep -q 'no step, whatever else the ranks do: 3 s (hang.step)'
+jobctl plan "$WORK/loops.yaml" | grep -q 'no step, regardless of other activity: 3 s (hang.step)'
 jobctl plan "$WORK/sleeps.yaml" --json | field hangs | grep -q 'no sign of life from any rank.*: 3 s (hang.silent)'
 jobctl plan 1 | grep -q 'no sign of life from any rank.*: 3 s (hang.silent)'

@@ -26,7 +26,7 @@ YAML
 found() {
     wait_for "'$2' of rank $1" says "$2" jobctl logs 1 --rank "$1"
     WAIT_S=40 wait_event 1 kind=hang | field text |
-        grep 'shows a sign of life for 1[0-9.]* s (limit 10.0 s): no output, no CPU work, nothing read or written'
+        grep 'has shown a sign of life for 1[0-9.]* s (limit 10.0 s): no output, no CPU work, nothing read or written'
     jobctl wait 1
 }
 works() {

@@ -30,7 +30,7 @@ says 'the agent got SIGTERM' jobctl why "$fit"
 cancels "$fit"
 
 # The one that slept was found, explained, restarted, and went on.
-wait_event "$hf" kind=hang | field text | grep 'rank 0 hangs: none of its processes shows a sign of life'
+wait_event "$hf" kind=hang | field text | grep 'rank 0 hangs: none of its processes has shown a sign of life'
 wait_event "$hf" kind=generation_started generation=2 >/dev/null
 grep -A30 'stacks of Python' "$JOBCTL_HOME/jobs/$hf/1/incident-1.txt" |
     grep 'batches.py", line [0-9]* in fetch_from_a_broken_disk'

@@ -10,7 +10,7 @@ script ddp ddp.py ddp_style.py
 grep -qx 'hang: {step: 60s}' "$WORK/ddp.yaml"
 submits ddp --set resources.ranks=2 --set hang.step=10s --set env.TROUBLE="spin 30" --set env.TROUBLE_RANK=1
 wait_for "step 29" told "$job" "o['step'] == 29 and o['steps'] == 1000 and o['loss'] and o['step_ms'] > 0"
-wait_event "$job" kind=hang | field text | grep 'none of 2 ranks printed anything for'
+wait_event "$job" kind=hang | field text | grep 'none of 2 ranks has printed anything for'
 wait_event "$job" kind=generation_started generation=2 >/dev/null
 grep -A30 'on rank 1, stacks of Python' "$JOBCTL_HOME/jobs/$job/1/incident-1.txt" | grep 'in fetch_from_a_broken_disk'
 wait_for "both ranks to go on" says "rank 1 begins after step 25" jobctl logs "$job" --rank 1

@@ -52,7 +52,7 @@ jobctl wait 1
 [ "$(events_of 1 kind=hang | wc -l)" = 0 ]
 
 wait_for "the end of the download" says downloaded jobctl logs 2
-wait_event 2 kind=hang | field text | grep 'shows a sign of life'
+wait_event 2 kind=hang | field text | grep 'has shown a sign of life'
 jobctl wait 2
 grep "py-spy was asked: dump --pid [0-9]" "$JOBCTL_HOME/jobs/2/1/incident-1.txt"
 [ "$(events_of 2 kind=hang | wc -l)" = 1 ]

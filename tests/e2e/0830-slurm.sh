@@ -91,7 +91,7 @@ scancel --batch --signal=USR2 "$(slurm_id "$id")"
 wait_for "attempt 2 of job $id" job_is "$id" attempt 2
 wait_for "job $id runs" job_is "$id" state running
 code 0 jobctl logs --events "$id"
-has 'the machine will end soon' out
+has 'the machine shuts down soon' out
 from=$(resumed "$id")
 [ "$from" -gt 0 ]
 

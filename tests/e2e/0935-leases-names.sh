@@ -9,7 +9,7 @@ JOBCTL_MACHINE_DIR=none row | grep -F 'JOBCTL_MACHINE_DIR is "none"'
 row | grep -F "no directory $WORK/machine for the locks of all users"
 mkdir -m 777 machine
 chmod 777 machine
-row | grep -F "jobs of other users are not waited for: $WORK/machine is not sticky"
+row | grep -F "jobctl does not wait for jobs of other users: $WORK/machine is not sticky"
 chmod 1777 machine
 row | grep -F "GPUs and CPU slots are shared by the locks in $WORK/machine"
 

@@ -90,7 +90,7 @@ written() { [ "$(stat -c %s "$(blob both).incomplete" 2>/dev/null || echo 0)" = 
 wait_for "the first one downloads" written
 jobctl-fetch hf://me/both 2>second &
 two=$!
-wait_for "the second one waits" grep -F 'another process downloads model.safetensors: waiting for it' second
+wait_for "the second one waits" grep -F 'waiting for another process that is downloading model.safetensors' second
 touch "$hub/go"
 wait $one
 wait $two

@@ -38,7 +38,7 @@ has 'HF_HUB_OFFLINE is set; missing in the cache ' out
 HF_HUB_OFFLINE=1 code 2 jobctl submit job.yaml
 has 'train.data.vae: HF_HUB_OFFLINE is set; missing in the cache ' err
 jobctl doctor job.yaml >out || :
-grep -q 'encode .*6 pictures and 7 captions; time and memory are not known: train.data.vae: missing' out || { cat out; exit 1; }
+grep -q 'encode .*6 pictures and 7 captions; time and memory are unknown: train.data.vae: missing' out || { cat out; exit 1; }
 grep -q '^ok *data .*6 samples' out || { cat out; exit 1; }
 
 # The command that the note names; then the plan is whole.

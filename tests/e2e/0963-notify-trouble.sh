@@ -37,7 +37,7 @@ told() {
     messages "$1" | field body.text | grep -qF -- "$4" || { cat got/http; exit 1; }
 }
 trouble hangs 'exec sleep 600' '' 'hang: {silent: 1s}' # until it is killed as hanging
-told hangs hung 1 'none of its processes shows a sign of life'
+told hangs hung 1 'none of its processes has shown a sign of life'
 trouble fails 'exit 3' ', max: 10'
 told fails recovering 0 'rank 0 exited with code 3'
 touch end

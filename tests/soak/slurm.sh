@@ -39,7 +39,7 @@ id=$(jobctl submit train.yaml -q --set slurm.time=1m --set slurm.grace=50s)
 wait_for "attempt 2 of job $id" job_is "$id" attempt 2
 wait_for "job $id runs" job_is "$id" state running
 code 0 jobctl logs --events "$id"
-has 'the machine will end soon' out
+has 'the machine shuts down soon' out
 dropped "$id"
 
 # A node that Slurm gives up; its processes do not know.

@@ -246,10 +246,10 @@ static void a_notice_to_another_node_stops_all(void **state)
     at(1);
     write_file("notice", "3000");
     assert_string_equal(text(await(p, "stop_asked"), "reason"),
-                        "n1: the machine will end soon");
+                        "n1: the machine shuts down soon");
     const json_t *ended = await(p, "attempt_ended");
     assert_string_equal(text(ended, "cause"), "preempted");
-    assert_non_null(strstr(text(ended, "text"), "n1: the machine will end soon"));
+    assert_non_null(strstr(text(ended, "text"), "n1: the machine shuts down soon"));
     both_leave();
 }
 

@@ -286,7 +286,7 @@ static void test_turns(void **state)
     struct actor b = start(2, 2, 0);
     wait_text(&b, "waiting for 2 GPUs, 1 of 2 is free");
     struct actor c = start(3, 1, 0);
-    wait_text(&c, "waiting for its turn: 1 job is before it: ");
+    wait_text(&c, "waiting for its turn: 1 job is ahead of it: ");
     kill_agent(&b);
     wait_hold(&c);
     release(&a);

@@ -106,16 +106,16 @@ static const struct {
      "a stopped process (SIGSTOP): 5 s\n"
      "no sign of life from any rank (output, CPU work, bytes read or written, network traffic, work on a GPU): 7.5 s "
      "(hang.step)\n"
-     "no step, whatever else the ranks do: 7.5 s (hang.step); without a flight page, no output\n"},
+     "no step, regardless of other activity: 7.5 s (hang.step); without a flight page, no output\n"},
     {"{\"step\": \"auto\", \"first_step\": 600.0, \"silent\": \"auto\"}", true,
      "a stopped process (SIGSTOP): 5 s\n"
      "no progress in a phase of a step: 4 times its usual maximum, at least 5 s, for data 20 s "
      "(hang.step)\n"
-     "no first step, and no work that counts: 10 min (hang.first_step)\n"},
+     "no first step, and no sign of work: 10 min (hang.first_step)\n"},
     {"{\"step\": 30.0, \"silent\": 7200.0}", true,
      "a stopped process (SIGSTOP): 5 s\n"
      "no progress in a phase of a step: 30 s (hang.step)\n"
-     "no first step, and no work that counts: 5 min (hang.first_step)\n"
+     "no first step, and no sign of work: 5 min (hang.first_step)\n"
      "no sign of life from any rank: 2 h (hang.silent)\n"},
 };
 

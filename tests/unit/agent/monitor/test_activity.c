@@ -166,8 +166,8 @@ static void the_evidence_is_said(void **state)
     gpu_second(100, 0, 0, 8);
     text[0] = '\0';
     activity_say(text, sizeof(text), &a, &norm);
-    assert_string_equal(text, "no output, CPU work 0.20 % of the usual, nothing read or written, no network traffic, "
-                              "GPU busy but its memory idle");
+    assert_string_equal(text, "no output, CPU work 0.20 % of the usual rate, nothing read or written, no "
+                              "network traffic, GPU busy but its memory idle");
 }
 
 static void a_norm_survives_in_coarse_numbers(void **state)

@@ -79,7 +79,7 @@ static void none_and_wrong_ones(void **state)
     watch_destroy(w);
     json_t *wrong = json_loads("[{\"name\":\"a\",\"pattern\":\"x\"},{\"name\":\"b\",\"pattern\":\"(\"}]", 0, NULL);
     assert_int_equal(watch_create(&w, wrong, &err), -1);
-    assert_string_equal(err.text, "watch b: the pattern cannot be used: the ( at character 1 has no )");
+    assert_string_equal(err.text, "watch b: the pattern cannot be used: the ( at character 1 is not closed");
     json_decref(wrong);
 }
 
